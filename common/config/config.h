@@ -1,0 +1,143 @@
+// The configuration of a whole cluster: one INI file, every key also a command-line override.
+//
+// Every process of a run works from the same effective configuration: the scheduler resolves
+// the automatic values from the data, and hands the text of FormatConfig() to whoever joins.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace dslide {
+
+enum class Loss { kSoftmax, kSigmoid };
+enum class ActiveSet { kAuto, kLsh, kSampled, kAll };
+enum class Sharing { kBatch, kSample };
+enum class Tail { kWeighted, kNone };
+enum class HashFamily { kDwta, kSimHash };
+enum class OptimizerKind { kAdam, kAdaGrad, kSgd };
+enum class Decay { kLinear, kCosine, kNone };
+enum class WirePrecision { kBf16, kFp32 };
+
+struct CommonConfig {
+  uint64_t seed = 1;               // initial weights, order of samples, hash functions, negatives
+  std::string log_level = "info";  // trace, debug, info, warn, error
+};
+
+struct ModelConfig {
+  uint32_t features = 0;  // D; from the training file's header, never set by hand
+  uint32_t labels = 0;    // N; from the training file's header, never set by hand
+  uint32_t hidden = 128;  // H
+  Loss loss = Loss::kSoftmax;
+  ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, lsh above
+  Sharing sharing = Sharing::kBatch;
+  Tail tail = Tail::kWeighted;
+  uint32_t candidates = 20;  // hash candidates kept a sample
+  uint32_t uniform = 2000;   // negatives drawn uniformly a batch
+  float input_init = 0.1f;   // standard deviation of the input rows at the start
+  float output_init = 0.0f;  // the same for output neurons; 0: derived, 1/sqrt(H)
+};
+
+struct HashConfig {
+  HashFamily family = HashFamily::kDwta;
+  uint32_t k = 0;        // hashes a table; 0: derived from N, a few dozen neurons a bucket
+  uint32_t tables = 50;  // L
+  uint32_t bin = 8;      // DWTA: coordinates a hash looks at; a power of two up to 16
+};
+
+struct TrainConfig {
+  std::string data;         // training file
+  std::string test;         // evaluation file; empty: no evaluation
+  std::string label_names;  // tab-separated label id ... name; empty: none
+  uint32_t epochs = 8;
+  uint32_t batch = 256;
+  OptimizerKind optimizer = OptimizerKind::kAdam;
+  float learning_rate = 0.003f;
+  float beta1 = 0.9f;             // Adam
+  float beta2 = 0.999f;           // Adam
+  float epsilon = 1e-8f;          // Adam, AdaGrad
+  uint32_t warmup_batches = 100;  // the rate rises linearly over these
+  Decay decay = Decay::kLinear;   // towards 0 at the end of the last epoch
+  float weight_decay = 0.0f;      // decoupled (AdamW), a touched row loses lr * this share
+  float dropout_input = 0.0f;     // share of a sample's features left out
+  float dropout_hidden = 0.0f;    // share of hidden units left out
+  float label_smoothing = 0.0f;   // softmax: target mass spread over the active set
+  bool exclude_own_features = false;  // rank without labels i where feature i is in the sample
+  uint32_t unit_batches = 8;          // batches a work unit
+  uint32_t batches_in_flight = 2;     // a worker
+  int32_t staleness = -1;             // -1: asynchronous; other values are not supported yet
+  uint32_t evaluate_samples = 4000;   // drawn at random at each epoch's end; the last is on all
+  uint32_t probe_batches = 50;        // active-set recall is measured every so many batches
+  uint32_t probe_samples = 16;        // on so many samples of the batch; 0: never
+};
+
+struct ClusterConfig {
+  uint32_t servers = 1;  // training starts when so many have joined
+  uint32_t workers = 1;  // how many `dslide train` starts; any number may join
+  std::string scheduler_bind = "tcp://127.0.0.1:7700";
+  std::string scheduler_advertise;  // what others dial; empty: the bind address
+  std::string server_bind = "tcp://127.0.0.1:*";
+  std::string server_advertise;  // empty: the bind address with the real port
+  uint32_t slots = 256;          // V
+  uint32_t executors = 0;        // threads a server; 0: one per core
+  WirePrecision wire = WirePrecision::kBf16;
+  uint32_t join_timeout_s = 300;
+  uint32_t heartbeat_ms = 1000;
+  uint32_t lease_timeout_ms = 15000;    // a unit returns after so long without progress
+  uint32_t request_timeout_ms = 10000;  // a request is sent again after so long
+};
+
+struct CheckpointConfig {
+  std::string directory;      // empty: checkpoint/ in the run directory
+  uint32_t interval_s = 300;  // 0: only at the end and on demand
+};
+
+struct SecurityConfig {
+  bool allow_plaintext = false;  // bind outside loopback without encryption
+};
+
+struct Config {
+  CommonConfig common;
+  ModelConfig model;
+  HashConfig hash;
+  TrainConfig train;
+  ClusterConfig cluster;
+  CheckpointConfig checkpoint;
+  SecurityConfig security;
+};
+
+// "section.key=value" pairs, applied in order over the file's values.
+using Overrides = std::vector<std::string>;
+
+// Defaults, then the INI file (`path` may be empty: none), then the overrides, then range checks.
+// Errors (kBadInput) name the file, the key, the value and what is allowed; an unknown key is
+// refused with the nearest known one.
+Result<Config> LoadConfig(const std::string& path, const Overrides& overrides);
+
+// The same from INI text; `origin` stands for the path in errors.
+Result<Config> ParseConfig(std::string_view text, std::string_view origin,
+                           const Overrides& overrides = {});
+
+// INI text with every section and key; ParseConfig of it gives the same Config back.
+std::string FormatConfig(const Config& config);
+
+// Every key with its default and one line of help, for --help-config and the README.
+std::string ConfigHelp();
+
+// Replaces the automatic values (model.active, hash.k, model.output_init ...) by those that the data's
+// D and N call for. REQUIRES features > 0 and labels > 0.
+void ResolveConfig(uint32_t features, uint32_t labels, Config* config);
+
+// Total batches of one epoch over `samples` samples.
+inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
+  return (samples + train.batch - 1) / train.batch;
+}
+
+// Learning rate of batch `step` of `total` (both counted over the whole run).
+float LearningRateAt(const TrainConfig& train, uint64_t step, uint64_t total);
+
+}  // namespace dslide

@@ -1,0 +1,57 @@
+// Samples in memory: compressed sparse rows of labels and features.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace dslide {
+
+// One sample, a view into a Dataset or a batch. Feature ids and label ids ascend.
+struct SampleView {
+  std::span<const uint32_t> labels;
+  std::span<const uint32_t> features;
+  std::span<const float> values;  // values[i] belongs to features[i]
+};
+
+// N samples with D features and L labels. Movable; immutable once read.
+class Dataset {
+ public:
+  Dataset() = default;
+  // REQUIRES feature ids < num_features and label ids < num_labels for all that is added.
+  Dataset(uint32_t num_features, uint32_t num_labels)
+      : num_features_(num_features), num_labels_(num_labels) {}
+
+  void Add(const SampleView& sample) {
+    labels_.insert(labels_.end(), sample.labels.begin(), sample.labels.end());
+    features_.insert(features_.end(), sample.features.begin(), sample.features.end());
+    values_.insert(values_.end(), sample.values.begin(), sample.values.end());
+    label_ends_.push_back(labels_.size());
+    feature_ends_.push_back(features_.size());
+  }
+
+  size_t size() const { return label_ends_.size(); }
+  uint32_t num_features() const { return num_features_; }
+  uint32_t num_labels() const { return num_labels_; }
+  size_t num_label_entries() const { return labels_.size(); }
+  size_t num_feature_entries() const { return features_.size(); }
+
+  SampleView operator[](size_t i) const {
+    const size_t lb = i == 0 ? 0 : label_ends_[i - 1];
+    const size_t fb = i == 0 ? 0 : feature_ends_[i - 1];
+    return {{labels_.data() + lb, label_ends_[i] - lb},
+            {features_.data() + fb, feature_ends_[i] - fb},
+            {values_.data() + fb, feature_ends_[i] - fb}};
+  }
+
+ private:
+  uint32_t num_features_ = 0;
+  uint32_t num_labels_ = 0;
+  std::vector<uint32_t> labels_;
+  std::vector<uint32_t> features_;
+  std::vector<float> values_;
+  std::vector<size_t> label_ends_;    // [size()]
+  std::vector<size_t> feature_ends_;  // [size()]
+};
+
+}  // namespace dslide

@@ -1,0 +1,74 @@
+// Dense float kernels with run-time dispatch: one table of functions per instruction set.
+//
+// kernels_scalar.cc is the specification; kernels_avx2.cc and kernels_avx512.cc are the same
+// algorithms over wider vectors. All matrices are row-major with a stride (leading dimension) in
+// floats; a[i*lda + j] is element (i, j). No alignment is required. Sums are formed in a fixed
+// order for given shapes and instruction set, so results repeat bit for bit on one machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace dslide {
+
+// Hyper-parameters of one Adam step on one row. `step_size` is lr * sqrt(1-b2^t) / (1-b1^t) and
+// `epsilon` is eps * sqrt(1-b2^t), both for the row's own count t (Kingma & Ba 2015, section 2).
+struct AdamStep {
+  float step_size;
+  float beta1;
+  float beta2;
+  float epsilon;
+};
+
+struct Kernels {
+  std::string_view name;  // "scalar", "avx2", "avx512"
+
+  // c[m x n] (+)= a[m x k] * b[n x k]^T. `accumulate` adds to c, otherwise c is overwritten.
+  void (*gemm_nt)(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b,
+                  size_t ldb, float* c, size_t ldc, bool accumulate);
+  // c[m x n] (+)= a[m x k] * b[k x n].
+  void (*gemm_nn)(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b,
+                  size_t ldb, float* c, size_t ldc, bool accumulate);
+  // c[m x n] (+)= a[k x m]^T * b[k x n].
+  void (*gemm_tn)(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b,
+                  size_t ldb, float* c, size_t ldc, bool accumulate);
+
+  // Returns sum_i x[i]*y[i].
+  float (*dot)(size_t n, const float* x, const float* y);
+  // y[i] += a * x[i].
+  void (*axpy)(size_t n, float a, const float* x, float* y);
+  // Largest x[i]; -infinity for n = 0.
+  float (*max)(size_t n, const float* x);
+  // Returns sum_i exp(x[i] - shift). Relative error of each term below 1e-6.
+  float (*sum_exp)(size_t n, const float* x, float shift);
+  // y[i] = scale * exp(x[i] - shift). y may be x.
+  void (*exp_scaled)(size_t n, const float* x, float shift, float scale, float* y);
+
+  // One Adam step with gradient g on w, first moment m, second moment v (n each):
+  // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= step_size * m / (sqrt(v) + epsilon).
+  void (*adam)(size_t n, const AdamStep& step, const float* g, float* w, float* m, float* v);
+
+  // Round-to-nearest-even conversion to and from bfloat16 (the upper half of a float).
+  void (*to_bf16)(size_t n, const float* x, uint16_t* y);
+  void (*from_bf16)(size_t n, const uint16_t* x, float* y);
+
+  // Winner-take-all codes of 16 vectors at once. `block` is [dim x 16]: element (d, lane) of vector
+  // `lane`. `coordinates` is [hashes x bin]: hash t looks at coordinates[t*bin .. t*bin+bin).
+  // codes[t*16 + lane] = position within the bin of the largest value that is != 0 (the first of
+  // equal ones), or 0xff if all of the bin's values are 0. bin <= 16.
+  void (*wta16)(size_t hashes, size_t bin, const uint16_t* coordinates, const float* block,
+                uint8_t* codes);
+};
+
+// The best kernels that this CPU has. Environment-free, chosen once.
+const Kernels& BestKernels();
+
+// Kernels by name ("scalar", "avx2", "avx512"); nullptr if this build or this CPU lacks them.
+const Kernels* KernelsByName(std::string_view name);
+
+// Sets flush-to-zero and denormals-are-zero for the calling thread, where the CPU has them.
+// Every compute thread calls it first: denormal moments slow the update down up to 12 times.
+void FlushDenormals();
+
+}  // namespace dslide

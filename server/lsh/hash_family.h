@@ -1,0 +1,48 @@
+// Locality-sensitive hash families: K*L hash functions over vectors of `dim` floats, packed into
+// one bucket code per table.
+//
+// DWTA: densified winner-take-all (Chen, Shrivastava: "Densified Winner Take All (DWTA) Hashing for
+// Sparse Datasets", UAI 2018). Each hash is the position of the largest of `bin` coordinates
+// picked by a random permutation; a bin whose coordinates are all zero borrows the code of another
+// bin found by universal hashing (of hash number and attempt). log2(bin) bits a hash.
+// SimHash: signed random projections (Charikar 2002). One bit a hash: sign of x . r with
+// r in {-1,+1}^dim.
+//
+// A table's code is the concatenation of its K hashes, so a table has 2^(K * bits) buckets, every
+// one of them reachable.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/config/config.h"
+#include "common/math/kernels.h"
+
+namespace dslide {
+
+class HashFunctions {
+ public:
+  // Immutable after construction; any thread may call Codes(). REQUIRES config.k > 0, dim > 0.
+  static std::unique_ptr<HashFunctions> Make(const HashConfig& config, uint32_t dim, uint64_t seed,
+                                             const Kernels& kernels);
+  virtual ~HashFunctions() = default;
+
+  uint32_t tables() const { return tables_; }
+  uint32_t bits() const { return bits_; }           // of a table's code
+  uint32_t buckets() const { return 1u << bits_; }  // of one table
+
+  // codes[i*tables() + t] is the bucket of vector i in table t. Vector i is
+  // x[i*stride .. i*stride + dim).
+  virtual void Codes(size_t count, const float* x, size_t stride, uint32_t* codes) const = 0;
+
+ protected:
+  HashFunctions(uint32_t tables, uint32_t bits) : tables_(tables), bits_(bits) {}
+
+ private:
+  uint32_t tables_;
+  uint32_t bits_;
+};
+
+}  // namespace dslide
