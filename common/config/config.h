@@ -26,6 +26,8 @@ enum class WirePrecision { kBf16, kFp32 };
 struct CommonConfig {
   uint64_t seed = 1;               // initial weights, order of samples, hash functions, negatives
   std::string log_level = "info";  // trace, debug, info, warn, error
+
+  bool operator==(const CommonConfig&) const = default;
 };
 
 struct ModelConfig {
@@ -40,6 +42,8 @@ struct ModelConfig {
   uint32_t uniform = 2000;   // negatives drawn uniformly a batch
   float input_init = 0.1f;   // standard deviation of the input rows at the start
   float output_init = 0.0f;  // the same for output neurons; 0: derived, 1/sqrt(H)
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 struct HashConfig {
@@ -47,6 +51,8 @@ struct HashConfig {
   uint32_t k = 0;        // hashes a table; 0: derived from N, a few dozen neurons a bucket
   uint32_t tables = 50;  // L
   uint32_t bin = 8;      // DWTA: coordinates a hash looks at; a power of two up to 16
+
+  bool operator==(const HashConfig&) const = default;
 };
 
 struct TrainConfig {
@@ -57,15 +63,15 @@ struct TrainConfig {
   uint32_t batch = 256;
   OptimizerKind optimizer = OptimizerKind::kAdam;
   float learning_rate = 0.003f;
-  float beta1 = 0.9f;             // Adam
-  float beta2 = 0.999f;           // Adam
-  float epsilon = 1e-8f;          // Adam, AdaGrad
-  uint32_t warmup_batches = 100;  // the rate rises linearly over these
-  Decay decay = Decay::kLinear;   // towards 0 at the end of the last epoch
-  float weight_decay = 0.0f;      // decoupled (AdamW), a touched row loses lr * this share
-  float dropout_input = 0.0f;     // share of a sample's features left out
-  float dropout_hidden = 0.0f;    // share of hidden units left out
-  float label_smoothing = 0.0f;   // softmax: target mass spread over the active set
+  float beta1 = 0.9f;                 // Adam
+  float beta2 = 0.999f;               // Adam
+  float epsilon = 1e-8f;              // Adam, AdaGrad
+  uint32_t warmup_batches = 100;      // the rate rises linearly over these
+  Decay decay = Decay::kLinear;       // towards 0 at the end of the last epoch
+  float weight_decay = 0.0f;          // decoupled (AdamW), a touched row loses lr * this share
+  float dropout_input = 0.0f;         // share of a sample's features left out
+  float dropout_hidden = 0.0f;        // share of hidden units left out
+  float label_smoothing = 0.0f;       // softmax: target mass spread over the active set
   bool exclude_own_features = false;  // rank without labels i where feature i is in the sample
   uint32_t unit_batches = 8;          // batches a work unit
   uint32_t batches_in_flight = 2;     // a worker
@@ -73,6 +79,8 @@ struct TrainConfig {
   uint32_t evaluate_samples = 4000;   // drawn at random at each epoch's end; the last is on all
   uint32_t probe_batches = 50;        // active-set recall is measured every so many batches
   uint32_t probe_samples = 16;        // on so many samples of the batch; 0: never
+
+  bool operator==(const TrainConfig&) const = default;
 };
 
 struct ClusterConfig {
@@ -89,15 +97,21 @@ struct ClusterConfig {
   uint32_t heartbeat_ms = 1000;
   uint32_t lease_timeout_ms = 15000;    // a unit returns after so long without progress
   uint32_t request_timeout_ms = 10000;  // a request is sent again after so long
+
+  bool operator==(const ClusterConfig&) const = default;
 };
 
 struct CheckpointConfig {
   std::string directory;      // empty: checkpoint/ in the run directory
   uint32_t interval_s = 300;  // 0: only at the end and on demand
+
+  bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct SecurityConfig {
   bool allow_plaintext = false;  // bind outside loopback without encryption
+
+  bool operator==(const SecurityConfig&) const = default;
 };
 
 struct Config {
@@ -108,14 +122,17 @@ struct Config {
   ClusterConfig cluster;
   CheckpointConfig checkpoint;
   SecurityConfig security;
+
+  bool operator==(const Config&) const = default;
 };
 
 // "section.key=value" pairs, applied in order over the file's values.
 using Overrides = std::vector<std::string>;
 
 // Defaults, then the INI file (`path` may be empty: none), then the overrides, then range checks.
-// Errors (kBadInput) name the file, the key, the value and what is allowed; an unknown key is
-// refused with the nearest known one.
+// Errors (kBadInput) name the file (or "command line"), the key, the value and what is allowed; an
+// unknown key is refused with the nearest known one. '#' starts a comment anywhere in a line of the
+// file, so no value can hold one.
 Result<Config> LoadConfig(const std::string& path, const Overrides& overrides);
 
 // The same from INI text; `origin` stands for the path in errors.
@@ -128,8 +145,9 @@ std::string FormatConfig(const Config& config);
 // Every key with its default and one line of help, for --help-config and the README.
 std::string ConfigHelp();
 
-// Replaces the automatic values (model.active, hash.k, model.output_init ...) by those that the data's
-// D and N call for. REQUIRES features > 0 and labels > 0.
+// Sets model.features and model.labels, replaces the automatic values (model.active, hash.k,
+// model.output_init) by those that D and N call for, and lowers model.candidates, model.uniform and
+// cluster.slots to what the data has. Idempotent. REQUIRES features > 0 and labels > 0.
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config);
 
 // Total batches of one epoch over `samples` samples.
@@ -137,7 +155,9 @@ inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
   return (samples + train.batch - 1) / train.batch;
 }
 
-// Learning rate of batch `step` of `total` (both counted over the whole run).
+// Learning rate of batch `step` of `total` (both counted over the whole run): up from
+// learning_rate / warmup_batches to learning_rate, then as train.decay says. Defined for every
+// step: from `total` on it is 0, or stays as it is without decay.
 float LearningRateAt(const TrainConfig& train, uint64_t step, uint64_t total);
 
 }  // namespace dslide

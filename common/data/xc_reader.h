@@ -4,20 +4,25 @@
 //   header = N " " D " " L "\n"                     samples, features, labels
 //   line   = [label *("," label)] *(" " feature ":" value) "\n"
 //
-// Plain, gzip (.gz) or Zstandard (.zst), recognised by content. A sample may have no labels (the line
-// then starts with a space or is empty) and no features. Ids must be in range; an id that is
+// Plain, gzip (.gz) or Zstandard (.zst), recognised by content. A sample may have no labels (the
+// line then starts with a space or is empty) and no features. Ids must be in range; an id that is
 // repeated within a sample is an error. Ids within a sample may come in any order and are sorted.
+// Tolerated: Windows line ends, runs of spaces, trailing spaces, blank lines after the last sample
+// and a last line without its line end. Features and labels number 1 to 2^32 - 1.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/data/dataset.h"
 
 namespace dslide {
+
+class TextStream;
 
 struct XcHeader {
   uint64_t num_samples = 0;
@@ -27,8 +32,12 @@ struct XcHeader {
 
 class XcReader {
  public:
-  // Opens `path` and reads the header. Errors are kBadInput and start with "path:line: ".
+  // Opens `path` and reads the header. Errors are kBadInput (kFailed if the disk or the memory is
+  // at fault) and start with "path:line: "; a file that cannot be opened counts as line 1.
   static Result<XcReader> Open(const std::string& path);
+
+  // The same from an open stream, of which no line has been read.
+  static Result<XcReader> FromStream(TextStream stream);
 
   XcReader(XcReader&&) noexcept;
   XcReader& operator=(XcReader&&) noexcept;
@@ -49,8 +58,13 @@ class XcReader {
 // Reads a whole file.
 Result<Dataset> ReadXcFile(const std::string& path);
 
-// Reads label names: lines of tab-separated values, plain, .gz or .zst, with the label id in the first
-// column and the name in the last. Returns one name a label; ids that the file lacks have "".
+// Reads label names, plain, .gz or .zst, from lines
+//
+//   line = id "\t" key ["\t" count ["\t" name]] "\n"
+//
+// Returns one name a label: its name, or its key where the line has no fourth column, or "" for an
+// id that the file lacks. Blank lines are skipped. Errors are as XcReader's; an id out of range or
+// there twice is one.
 Result<std::vector<std::string>> ReadLabelNames(const std::string& path, uint32_t num_labels);
 
 }  // namespace dslide

@@ -9,7 +9,8 @@
 // r in {-1,+1}^dim.
 //
 // A table's code is the concatenation of its K hashes, so a table has 2^(K * bits) buckets, every
-// one of them reachable.
+// one of them reachable. (DWTA: if K * bin <= dim. Only then do a table's hashes look at different
+// coordinates; with fewer, some combinations of winners contradict each other.)
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ namespace dslide {
 
 class HashFunctions {
  public:
-  // Immutable after construction; any thread may call Codes(). REQUIRES config.k > 0, dim > 0.
+  // Immutable after construction; any thread may call Codes(). REQUIRES config.k > 0, dim > 0
+  // (DWTA: < 65536), codes of less than 32 bits, and that `kernels` outlives the functions.
   static std::unique_ptr<HashFunctions> Make(const HashConfig& config, uint32_t dim, uint64_t seed,
                                              const Kernels& kernels);
   virtual ~HashFunctions() = default;

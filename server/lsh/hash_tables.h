@@ -19,7 +19,7 @@ namespace dslide {
 struct BucketOccupancy {
   double empty_share = 0;  // of buckets
   double mean = 0;         // rows a non-empty bucket
-  uint32_t p99 = 0;        // rows
+  uint32_t p99 = 0;        // rows that 99 of 100 non-empty buckets do not exceed
   uint32_t largest = 0;    // rows
 };
 
@@ -42,7 +42,8 @@ class HashTables {
   void RebuildNext();
   void RebuildAll();
 
-  // Rows in bucket `code` of table `t`, as of the table's last rebuild.
+  // Rows in bucket `code` of table `t`, ascending, as of the table's last rebuild; none before the
+  // first.
   std::span<const uint32_t> Bucket(uint32_t t, uint32_t code) const;
 
   BucketOccupancy Occupancy() const;
@@ -65,15 +66,29 @@ class CandidateRanker {
  public:
   explicit CandidateRanker(uint32_t rows);
 
-  // Appends to `out` the at most `limit` rows that most of the L tables return for the query's
-  // `codes` ([tables]); ties at the cut are broken by lower table number, then bucket order. Returns how many bucket entries were read.
+  // Appends to `out`, in the order of their first bucket entry (by table number, then within the
+  // bucket), the at most `limit` rows that most of the L tables return for the query's `codes`
+  // ([tables]); ties at the cut go to those that come first. Returns how many bucket entries were
+  // read. REQUIRES tables.rows() as given to the constructor and valid codes.
   uint64_t Rank(const HashTables& tables, std::span<const uint32_t> codes, uint32_t limit,
                 std::vector<uint32_t>* out);
 
  private:
-  std::vector<uint16_t> counts_;    // [rows], zero between calls
-  std::vector<uint32_t> touched_;
-  std::vector<uint32_t> histogram_;
+  // Rows found in more than `count` tables are taken, and the first `ties` of those in `count`.
+  struct Cut {
+    uint32_t count;
+    uint32_t ties;
+  };
+
+  uint64_t Count(const HashTables& tables, std::span<const uint32_t> codes);
+  uint32_t AtLeast(uint32_t count) const;  // rows found in `count` tables or more
+  Cut FindCut(uint32_t limit) const;
+  void TakeAndReset(Cut cut, uint32_t limit, std::vector<uint32_t>* out);
+
+  std::vector<uint16_t> counts_;   // [rows], zero between calls
+  std::vector<uint32_t> touched_;  // [rows + 1], the first touched_size_ are the rows found
+  size_t touched_size_ = 0;
+  std::vector<uint32_t> at_least_;  // [tables + 2] counters, in several copies each
 };
 
 }  // namespace dslide

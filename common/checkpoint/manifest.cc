@@ -1,0 +1,165 @@
+#include "common/checkpoint/manifest.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "manifest_generated.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kFileName[] = "manifest";
+constexpr char kPrefix[] = "step-";
+
+Error SystemError(const std::string& path, const char* what) {
+  return Failed(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+}
+
+// Writes and syncs a whole file.
+Status WriteSynced(const std::string& path, const uint8_t* data, size_t size) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return SystemError(path, "cannot create");
+  Status status;
+  for (size_t at = 0; at < size && status.ok();) {
+    const ssize_t n = write(fd, data + at, size - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      status = SystemError(path, "cannot write");
+    } else {
+      at += static_cast<size_t>(n);
+    }
+  }
+  if (status.ok() && fsync(fd) != 0) status = SystemError(path, "cannot sync");
+  close(fd);
+  return status;
+}
+
+Status SyncDirectory(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError(path, "cannot open");
+  const bool synced = fsync(fd) == 0;
+  close(fd);
+  if (!synced) return SystemError(path, "cannot sync");
+  return {};
+}
+
+std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
+
+// Complete checkpoints in a directory, oldest first.
+std::vector<std::string> Complete(const std::string& directory) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(kPrefix) && fs::exists(entry.path() / kFileName, error)) {
+      found.push_back(entry.path());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+std::string CheckpointName(uint64_t batches) { return fmt::format("{}{:012}", kPrefix, batches); }
+
+Status WriteManifest(const std::string& directory, const Manifest& manifest) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<wire::Shard>> shards;
+  for (const ManifestShard& s : manifest.shards) {
+    shards.push_back(wire::CreateShardDirect(builder, s.directory.c_str(), s.server.c_str(), s.rows,
+                                             s.bytes, s.checksum));
+  }
+  std::vector<wire::DoneBatch> done;
+  for (const DoneBatch& b : manifest.done) done.emplace_back(b.unit, b.index);
+  const auto root = wire::CreateManifestDirect(
+      builder, kManifestFormat, manifest.run.value, manifest.name.c_str(), manifest.config.c_str(),
+      manifest.epoch, manifest.batches, manifest.samples, manifest.train_samples, &done, &shards);
+  wire::FinishManifestBuffer(builder, root);
+
+  const std::string path = fmt::format("{}/{}", directory, kFileName);
+  const std::string temporary = path + ".tmp";
+  DSLIDE_RETURN_IF_ERROR(WriteSynced(temporary, builder.GetBufferPointer(), builder.GetSize()));
+  if (rename(temporary.c_str(), path.c_str()) != 0) return SystemError(path, "cannot rename to");
+  return SyncDirectory(directory);
+}
+
+Result<Manifest> ReadManifest(const std::string& directory) {
+  const std::string path = fmt::format("{}/{}", directory, kFileName);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return BadInput(fmt::format("{}: cannot open: {}; is it a checkpoint directory?", path,
+                                std::strerror(errno)));
+  }
+  const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)),
+                                   std::istreambuf_iterator<char>());
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size());
+  if (bytes.size() < 8 || !wire::VerifyManifestBuffer(verifier)) {
+    return BadInput(fmt::format("{}: damaged ({} bytes); use an older checkpoint", path, bytes.size()));
+  }
+  const wire::Manifest& stored = *wire::GetManifest(bytes.data());
+  if (stored.format() != kManifestFormat) {
+    return BadInput(fmt::format("{}: format {}, this program reads format {}", path,
+                                stored.format(), kManifestFormat));
+  }
+  Manifest manifest;
+  manifest.run = {stored.run_id()};
+  manifest.name = Text(stored.name());
+  manifest.config = Text(stored.config());
+  manifest.epoch = stored.epoch();
+  manifest.batches = stored.batches();
+  manifest.samples = stored.samples();
+  manifest.train_samples = stored.train_samples();
+  if (stored.done() != nullptr) {
+    for (const wire::DoneBatch* b : *stored.done()) manifest.done.push_back({b->unit(), b->index()});
+  }
+  if (stored.shards() != nullptr) {
+    for (const wire::Shard* s : *stored.shards()) {
+      manifest.shards.push_back(
+          {Text(s->directory()), Text(s->server()), s->rows(), s->bytes(), s->checksum()});
+    }
+  }
+  return manifest;
+}
+
+Result<std::string> FindCheckpoint(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    return BadInput(fmt::format("{}: no such directory; give a checkpoint or a directory of them", path));
+  }
+  if (fs::exists(fs::path(path) / kFileName, error)) return path;
+  for (const std::string& in : {path, (fs::path(path) / "checkpoint").string()}) {
+    const std::vector<std::string> complete = Complete(in);
+    if (!complete.empty()) return complete.back();
+  }
+  return BadInput(fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
+}
+
+void PruneCheckpoints(const std::string& directory, size_t keep) {
+  const std::vector<std::string> complete = Complete(directory);
+  if (complete.size() < keep || complete.empty()) return;
+  const std::string oldest_kept = complete[complete.size() - keep];
+  std::error_code error;
+  std::vector<fs::path> doomed;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(kPrefix) && entry.path().string() < oldest_kept) doomed.push_back(entry.path());
+  }
+  for (const fs::path& path : doomed) {
+    // The manifest goes first: what is left of an interrupted removal is not a checkpoint.
+    fs::remove(path / kFileName, error);
+    fs::remove_all(path, error);
+  }
+}
+
+}  // namespace dslide

@@ -1,0 +1,62 @@
+// The manifest of a checkpoint, and where checkpoints lie.
+//
+//   DIRECTORY/                 checkpoint.directory of the run
+//     step-000000001412/       one checkpoint, named by the batches that count
+//       manifest               FlatBuffer (schema/manifest.fbs), written last and atomically
+//       shard-0/ shard-1/ ...  one RocksDB database a server
+//
+// A checkpoint without a manifest does not exist. This is the only interface to the stored manifest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/ids.h"
+
+namespace dslide {
+
+constexpr uint32_t kManifestFormat = 1;
+
+struct ManifestShard {
+  std::string directory;  // within the checkpoint
+  std::string server;
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
+};
+
+struct DoneBatch {
+  uint32_t unit = 0;
+  uint32_t index = 0;
+};
+
+struct Manifest {
+  RunId run;
+  std::string name;
+  std::string config;  // effective configuration, INI text
+  uint32_t epoch = 0;  // pass in progress, from 0; equal to train.epochs when training is finished
+  uint64_t batches = 0;  // that count, over all epochs
+  uint64_t samples = 0;
+  uint64_t train_samples = 0;
+  std::vector<DoneBatch> done;  // of `epoch`
+  std::vector<ManifestShard> shards;
+};
+
+// Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.
+Status WriteManifest(const std::string& directory, const Manifest& manifest);
+
+// Errors (kBadInput) name the file and say whether it is missing, damaged or of another format.
+Result<Manifest> ReadManifest(const std::string& directory);
+
+// `path` if it is a checkpoint itself, otherwise the newest complete one in it.
+Result<std::string> FindCheckpoint(const std::string& path);
+
+// Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older than those.
+void PruneCheckpoints(const std::string& directory, size_t keep);
+
+// "step-000000001412": sorts by age.
+std::string CheckpointName(uint64_t batches);
+
+}  // namespace dslide

@@ -1,0 +1,215 @@
+#include "common/config/config.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+
+#include "common/config/config_keys.h"
+#include "common/config/limits.h"
+#include "common/config/nearest.h"
+
+namespace dslide {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::string_view kCommandLine = "command line";
+
+struct Assignment {
+  std::string name;
+  std::string value;
+};
+
+std::string Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
+}
+
+// The known key that an unknown one most likely stands for: the right name in the wrong section,
+// else a slip of the pen in the full name, else one in a name without its section.
+std::optional<std::string> SuggestKey(const std::string& unknown) {
+  const std::string bare = unknown.substr(unknown.find('.') + 1);  // npos + 1 == 0: all of it
+  std::vector<std::string> full_names;
+  std::vector<std::string> bare_names;
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.name == bare) return key.FullName();
+    full_names.push_back(key.FullName());
+    bare_names.push_back(key.name);
+  }
+  if (const std::string* full = Nearest(unknown, full_names)) return *full;
+  const std::string* name = Nearest(bare, bare_names);
+  if (name == nullptr) return std::nullopt;
+  return full_names[static_cast<size_t>(name - bare_names.data())];
+}
+
+Error UnknownKey(std::string_view origin, const std::string& name) {
+  const std::optional<std::string> suggestion = SuggestKey(name);
+  const std::string mend = suggestion ? fmt::format("did you mean {}?", *suggestion)
+                                      : std::string("--help-config lists the known ones");
+  return BadInput(fmt::format("{}: unknown key {}; {}", origin, Printable(name), mend));
+}
+
+Error NotAllowed(std::string_view origin, const ConfigKey& key, std::string_view value,
+                 std::string_view rule) {
+  return BadInput(fmt::format("{}: {} = {}: {}", origin, key.FullName(), Printable(value), rule));
+}
+
+// A Config under construction, which knows where each of its values came from.
+class Builder {
+ public:
+  Status Set(const Assignment& assignment, std::string_view origin) {
+    const ConfigKey* key = FindConfigKey(assignment.name);
+    if (key == nullptr) return UnknownKey(origin, assignment.name);
+    if (!key->field.parse(assignment.value, &config_)) {
+      return NotAllowed(origin, *key, assignment.value, "must be " + key->field.allowed);
+    }
+    origins_[key] = origin;
+    return {};
+  }
+
+  bool Has(std::string_view name) const { return origins_.contains(FindConfigKey(name)); }
+
+  // What no key's own range can tell.
+  Status CheckTogether() const;
+
+  const Config& config() const { return config_; }
+
+ private:
+  Error Refuse(std::string_view name, std::string_view rule) const;
+
+  Config config_;
+  std::map<const ConfigKey*, std::string> origins_;
+};
+
+// REQUIRES `name` to be a known key.
+Error Builder::Refuse(std::string_view name, std::string_view rule) const {
+  const ConfigKey* key = FindConfigKey(name);
+  DSLIDE_CHECK(key != nullptr);
+  const auto origin = origins_.find(key);
+  return NotAllowed(origin == origins_.end() ? "default" : origin->second, *key,
+                    key->field.format(config_), rule);
+}
+
+Status Builder::CheckTogether() const {
+  const HashConfig& hash = config_.hash;
+  const uint32_t max_k = kMaxBucketBits / BitsPerHash(hash);
+  if (hash.k > max_k) {
+    const bool dwta = hash.family == HashFamily::kDwta;
+    return Refuse(
+        "hash.k",
+        fmt::format("must be at most {}{}: a table has at most 2^{} buckets", max_k,
+                    dwta ? fmt::format(" with hash.bin = {}", hash.bin) : "", kMaxBucketBits));
+  }
+  if (config_.train.staleness != -1) {
+    return Refuse("train.staleness", "only -1 (asynchronous) is supported by this version");
+  }
+  if (config_.cluster.lease_timeout_ms <= config_.cluster.heartbeat_ms) {
+    return Refuse("cluster.lease_timeout_ms", fmt::format("must be above cluster.heartbeat_ms = {}",
+                                                          config_.cluster.heartbeat_ms));
+  }
+  return {};
+}
+
+// The number of the line that `input` has just read the end of.
+size_t LinesRead(std::istringstream* input, std::string_view text) {
+  input->clear();  // tellg() fails behind the end of the text
+  const auto end = static_cast<size_t>(input->tellg());
+  const auto before = text.substr(0, end);
+  const auto ends = static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
+  return before.ends_with('\n') ? ends : ends + 1;
+}
+
+// The assignments of INI text in their order, known keys or not.
+Result<std::vector<Assignment>> ReadIni(std::string_view text, std::string_view origin) {
+  std::istringstream input{std::string(text)};
+  try {
+    const bool allow_unregistered = true;  // unknown keys get our own message
+    const auto parsed = po::parse_config_file(input, po::options_description(), allow_unregistered);
+    std::vector<Assignment> assignments;
+    for (const po::option& option : parsed.options) {
+      assignments.push_back({option.string_key, option.value.empty() ? "" : option.value.front()});
+    }
+    return assignments;
+  } catch (const po::invalid_config_file_syntax& error) {
+    return BadInput(fmt::format("{}:{}: must be \"key = value\" or \"[section]\": {}", origin,
+                                LinesRead(&input, text), Printable(error.tokens())));
+  } catch (const po::error& error) {
+    return BadInput(fmt::format("{}: {}", origin, Printable(error.what())));
+  }
+}
+
+Status SetFromIni(std::string_view text, std::string_view origin, Builder* builder) {
+  Result<std::vector<Assignment>> assignments = ReadIni(text, origin);
+  if (!assignments.ok()) return assignments.error();
+  for (const Assignment& assignment : *assignments) {
+    if (builder->Has(assignment.name)) {
+      return BadInput(fmt::format("{}: {} is given twice", origin, assignment.name));
+    }
+    DSLIDE_RETURN_IF_ERROR(builder->Set(assignment, origin));
+  }
+  return {};
+}
+
+Status SetFromOverrides(const Overrides& overrides, Builder* builder) {
+  for (const std::string& text : overrides) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      return BadInput(
+          fmt::format("{}: {}: must be section.key=value", kCommandLine, Printable(text)));
+    }
+    const std::string_view view = text;
+    DSLIDE_RETURN_IF_ERROR(builder->Set(
+        {Trimmed(view.substr(0, equals)), Trimmed(view.substr(equals + 1))}, kCommandLine));
+  }
+  return {};
+}
+
+Error FileError(const std::string& path, std::string_view verb, int number) {
+  return BadInput(
+      fmt::format("{}: cannot {}: {}", path, verb, std::generic_category().message(number)));
+}
+
+Result<std::string> ReadFile(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             std::fclose);
+  if (file == nullptr) return FileError(path, "open", errno);
+  std::string text;
+  char buffer[4096];
+  while (const size_t read = std::fread(buffer, 1, sizeof(buffer), file.get())) {
+    text.append(buffer, read);
+  }
+  if (std::ferror(file.get()) != 0) return FileError(path, "read", errno);
+  return text;
+}
+
+}  // namespace
+
+Result<Config> ParseConfig(std::string_view text, std::string_view origin,
+                           const Overrides& overrides) {
+  Builder builder;
+  DSLIDE_RETURN_IF_ERROR(SetFromIni(text, origin, &builder));
+  DSLIDE_RETURN_IF_ERROR(SetFromOverrides(overrides, &builder));
+  DSLIDE_RETURN_IF_ERROR(builder.CheckTogether());
+  return builder.config();
+}
+
+Result<Config> LoadConfig(const std::string& path, const Overrides& overrides) {
+  if (path.empty()) return ParseConfig("", "default", overrides);
+  Result<std::string> text = ReadFile(path);
+  if (!text.ok()) return text.error();
+  return ParseConfig(*text, path, overrides);
+}
+
+}  // namespace dslide

@@ -1,0 +1,129 @@
+// How one configuration value is read, checked and written. config_keys.cc builds its table from
+// these; each function takes the path to a member: Whole(&Config::train, &TrainConfig::batch, ...).
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/config/config.h"
+
+namespace dslide {
+
+struct Field {
+  std::string allowed;  // completes "must be ..."
+  // Sets the member. False, and the Config is as before, if the text is not an allowed value.
+  std::function<bool(std::string_view text, Config*)> parse;
+  // The member as text that `parse` turns into the same value again.
+  std::function<std::string(const Config&)> format;
+};
+
+// "a, b or c".
+std::string JoinWords(const std::vector<std::string>& words);
+
+// Can the text stand in an INI file and come back the same? No '#', control bytes or outer spaces.
+bool IsPlainText(std::string_view text);
+
+// tcp://host:port, where port is a number or '*', or ipc://path.
+bool IsAddress(std::string_view text);
+
+// All of `text` as one finite decimal number: no sign on an unsigned one, no spaces, no suffix.
+template <typename T>
+std::optional<T> ParseNumber(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return std::nullopt;
+  }
+  return value;
+}
+
+// A Field whose member is read by `read(text) -> optional<T>` and written by `write(T) -> string`.
+template <typename Section, typename T, typename Read, typename Write>
+Field MakeField(Section Config::*section, T Section::*member, std::string allowed, Read read,
+                Write write) {
+  return {std::move(allowed),
+          [=](std::string_view text, Config* config) {
+            std::optional<T> value = read(text);
+            if (value) config->*section.*member = *std::move(value);
+            return value.has_value();
+          },
+          [=](const Config& config) { return write(config.*section.*member); }};
+}
+
+// A number in the closed range [min, max], written in the shortest form that gives it back.
+template <typename Section, typename T>
+Field Number(Section Config::*section, T Section::*member, std::type_identity_t<T> min,
+             std::type_identity_t<T> max) {
+  const auto read = [=](std::string_view text) {
+    std::optional<T> value = ParseNumber<T>(text);
+    return value && *value >= min && *value <= max ? value : std::nullopt;
+  };
+  return MakeField(section, member, fmt::format("{} to {}", min, max), read,
+                   [](T value) { return fmt::format("{}", value); });
+}
+
+// One of a few values, each with its word.
+template <typename Section, typename T>
+Field OneOf(Section Config::*section, T Section::*member,
+            std::vector<std::pair<std::string, std::type_identity_t<T>>> words) {
+  std::vector<std::string> names;
+  for (const auto& [word, value] : words) names.push_back(word);
+  const auto read = [words](std::string_view text) -> std::optional<T> {
+    for (const auto& [word, value] : words) {
+      if (word == text) return value;
+    }
+    return std::nullopt;
+  };
+  const auto write = [words](const T& wanted) -> std::string {
+    for (const auto& [word, value] : words) {
+      if (value == wanted) return word;
+    }
+    return {};  // a Config filled in by hand with a value that has no word: parsing refuses it
+  };
+  return MakeField(section, member, JoinWords(names), read, write);
+}
+
+template <typename Section>
+Field Boolean(Section Config::*section, bool Section::*member) {
+  return OneOf(section, member, {{"true", true}, {"false", false}});
+}
+
+// Text for which `accept` holds.
+template <typename Section, typename Accept>
+Field TextThat(Section Config::*section, std::string Section::*member, std::string allowed,
+               Accept accept) {
+  const auto read = [=](std::string_view text) {
+    return accept(text) ? std::optional<std::string>(text) : std::nullopt;
+  };
+  return MakeField(section, member, std::move(allowed), read,
+                   [](const std::string& value) { return value; });
+}
+
+// Any text, mostly a path; may be empty.
+template <typename Section>
+Field Text(Section Config::*section, std::string Section::*member) {
+  return TextThat(section, member, "text without '#' and control characters", IsPlainText);
+}
+
+template <typename Section>
+Field Address(Section Config::*section, std::string Section::*member) {
+  return TextThat(section, member, "tcp://host:port or ipc://path", IsAddress);
+}
+
+template <typename Section>
+Field AddressOrEmpty(Section Config::*section, std::string Section::*member) {
+  return TextThat(section, member, "empty, tcp://host:port or ipc://path",
+                  [](std::string_view text) { return text.empty() || IsAddress(text); });
+}
+
+}  // namespace dslide

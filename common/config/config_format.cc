@@ -1,0 +1,49 @@
+// A Config as text: for the run directory, for other processes, and for people.
+#include <string>
+
+#include <fmt/format.h>
+
+#include "common/config/config.h"
+#include "common/config/config_keys.h"
+
+namespace dslide {
+namespace {
+
+// Appends "[section]" before the first key of each section, with a blank line between sections.
+void StartSection(const std::string& section, std::string* current, std::string* text) {
+  if (section == *current) return;
+  *text += fmt::format("{}[{}]\n", text->empty() ? "" : "\n", section);
+  *current = section;
+}
+
+// "key = value", and "key =" rather than a trailing space.
+std::string KeyLine(const ConfigKey& key, const Config& config) {
+  const std::string value = key.field.format(config);
+  return value.empty() ? key.name + " =\n" : fmt::format("{} = {}\n", key.name, value);
+}
+
+}  // namespace
+
+std::string FormatConfig(const Config& config) {
+  std::string text;
+  std::string section;
+  for (const ConfigKey& key : ConfigKeys()) {
+    StartSection(key.section, &section, &text);
+    text += KeyLine(key, config);
+  }
+  return text;
+}
+
+std::string ConfigHelp() {
+  std::string text;
+  std::string section;
+  const Config defaults;
+  for (const ConfigKey& key : ConfigKeys()) {
+    StartSection(key.section, &section, &text);
+    text += "  " + KeyLine(key, defaults);
+    text += fmt::format("      {} ({})\n", key.help, key.field.allowed);
+  }
+  return text;
+}
+
+}  // namespace dslide

@@ -1,0 +1,210 @@
+#include "common/config/config_keys.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kMaxUint32 = std::numeric_limits<uint32_t>::max();
+constexpr uint64_t kMaxUint64 = std::numeric_limits<uint64_t>::max();
+constexpr uint32_t kDayMs = 24 * 3600 * 1000;
+constexpr uint32_t kDayS = 24 * 3600;
+
+std::vector<ConfigKey> CommonKeys() {
+  constexpr auto kIn = &Config::common;
+  using C = CommonConfig;
+  const char* section = "common";
+  return {
+      {section, "seed", "seed of initial weights, sample order, hashes and negatives",
+       Number(kIn, &C::seed, 0, kMaxUint64)},
+      {section, "log_level", "least severe messages that are logged",
+       OneOf(kIn, &C::log_level,
+             {{"trace", "trace"},
+              {"debug", "debug"},
+              {"info", "info"},
+              {"warn", "warn"},
+              {"error", "error"}})},
+  };
+}
+
+std::vector<ConfigKey> ModelKeys() {
+  constexpr auto kIn = &Config::model;
+  using M = ModelConfig;
+  const char* section = "model";
+  return {
+      {section, "features", "features (D); from the data",
+       Number(kIn, &M::features, 0, kMaxUint32)},
+      {section, "labels", "labels (N); from the data", Number(kIn, &M::labels, 0, kMaxUint32)},
+      {section, "hidden", "hidden units (H)", Number(kIn, &M::hidden, 1, 8192)},
+      {section, "loss", "over a sample's labels together, or label by label",
+       OneOf(kIn, &M::loss, {{"softmax", Loss::kSoftmax}, {"sigmoid", Loss::kSigmoid}})},
+      {section, "active", "neurons that are computed; auto: all up to 2,000 labels, lsh above",
+       OneOf(kIn, &M::active,
+             {{"auto", ActiveSet::kAuto},
+              {"lsh", ActiveSet::kLsh},
+              {"sampled", ActiveSet::kSampled},
+              {"all", ActiveSet::kAll}})},
+      {section, "sharing",
+       "who is scored against an active neuron: all of the batch, or the sample",
+       OneOf(kIn, &M::sharing, {{"batch", Sharing::kBatch}, {"sample", Sharing::kSample}})},
+      {section, "tail", "whether the uniform negatives stand for all inactive neurons",
+       OneOf(kIn, &M::tail, {{"weighted", Tail::kWeighted}, {"none", Tail::kNone}})},
+      {section, "candidates", "hash candidates kept a sample",
+       Number(kIn, &M::candidates, 0, 65536)},
+      {section, "uniform", "negatives drawn uniformly a batch",
+       Number(kIn, &M::uniform, 0, 1u << 24)},
+      {section, "input_init", "standard deviation of the input rows at the start",
+       Number(kIn, &M::input_init, 1e-6f, 10.0f)},
+      {section, "output_init", "the same for the output neurons; 0: 1/sqrt(hidden)",
+       Number(kIn, &M::output_init, 0.0f, 10.0f)},
+  };
+}
+
+std::vector<ConfigKey> HashKeys() {
+  constexpr auto kIn = &Config::hash;
+  using H = HashConfig;
+  const char* section = "hash";
+  return {
+      {section, "family", "densified winner-take-all, or signed random projections",
+       OneOf(kIn, &H::family, {{"dwta", HashFamily::kDwta}, {"simhash", HashFamily::kSimHash}})},
+      {section, "k", "hashes a table (K); 0: from the labels, a few dozen neurons a bucket",
+       Number(kIn, &H::k, 0, 24)},
+      {section, "tables", "hash tables (L)", Number(kIn, &H::tables, 1, 1000)},
+      {section, "bin", "coordinates that one dwta hash looks at",
+       OneOf(kIn, &H::bin, {{"2", 2}, {"4", 4}, {"8", 8}, {"16", 16}})},
+  };
+}
+
+std::vector<ConfigKey> TrainKeys() {
+  constexpr auto kIn = &Config::train;
+  using T = TrainConfig;
+  const char* section = "train";
+  return {
+      {section, "data", "training file, .gz and .zst too", Text(kIn, &T::data)},
+      {section, "test", "evaluation file; empty: no evaluation", Text(kIn, &T::test)},
+      {section, "label_names", "lines of: label id, tab, name; empty: none",
+       Text(kIn, &T::label_names)},
+      {section, "epochs", "passes over the data", Number(kIn, &T::epochs, 1, 1'000'000)},
+      {section, "batch", "samples a batch", Number(kIn, &T::batch, 1, 65536)},
+      {section, "optimizer", "how a gradient becomes an update",
+       OneOf(kIn, &T::optimizer,
+             {{"adam", OptimizerKind::kAdam},
+              {"adagrad", OptimizerKind::kAdaGrad},
+              {"sgd", OptimizerKind::kSgd}})},
+      {section, "learning_rate", "after the warm-up, before the decay",
+       Number(kIn, &T::learning_rate, 1e-9f, 100.0f)},
+      {section, "beta1", "adam: decay of the first moment", Number(kIn, &T::beta1, 0.0f, 0.9999f)},
+      {section, "beta2", "adam: decay of the second moment",
+       Number(kIn, &T::beta2, 0.0f, 0.999999f)},
+      {section, "epsilon", "adam, adagrad: added to the denominator",
+       Number(kIn, &T::epsilon, 1e-15f, 1.0f)},
+      {section, "warmup_batches", "batches over which the learning rate rises linearly",
+       Number(kIn, &T::warmup_batches, 0, 1'000'000'000)},
+      {section, "decay", "how the learning rate falls towards 0 at the end of the last epoch",
+       OneOf(kIn, &T::decay,
+             {{"linear", Decay::kLinear}, {"cosine", Decay::kCosine}, {"none", Decay::kNone}})},
+      {section, "weight_decay", "decoupled (AdamW): a touched row loses learning rate * this share",
+       Number(kIn, &T::weight_decay, 0.0f, 10.0f)},
+      {section, "dropout_input", "share of a sample's features left out",
+       Number(kIn, &T::dropout_input, 0.0f, 0.95f)},
+      {section, "dropout_hidden", "share of the hidden units left out",
+       Number(kIn, &T::dropout_hidden, 0.0f, 0.95f)},
+      {section, "label_smoothing", "softmax: target mass spread over the active set",
+       Number(kIn, &T::label_smoothing, 0.0f, 0.9f)},
+      {section, "exclude_own_features", "rank without label i where the sample has feature i",
+       Boolean(kIn, &T::exclude_own_features)},
+      {section, "unit_batches", "batches a work unit", Number(kIn, &T::unit_batches, 1, 65536)},
+      {section, "batches_in_flight", "batches that a worker has under way at once",
+       Number(kIn, &T::batches_in_flight, 1, 1024)},
+      {section, "staleness", "-1: asynchronous; nothing else is supported by this version",
+       Number(kIn, &T::staleness, -1, 1000)},
+      {section, "evaluate_samples", "test samples drawn after an epoch; the last is on all",
+       Number(kIn, &T::evaluate_samples, 1, kMaxUint32)},
+      {section, "probe_batches", "batches from one measurement of active-set recall to the next",
+       Number(kIn, &T::probe_batches, 1, 1'000'000'000)},
+      {section, "probe_samples", "samples of the batch it is measured on; 0: never",
+       Number(kIn, &T::probe_samples, 0, 65536)},
+  };
+}
+
+std::vector<ConfigKey> ClusterKeys() {
+  constexpr auto kIn = &Config::cluster;
+  using C = ClusterConfig;
+  const char* section = "cluster";
+  return {
+      {section, "servers", "training starts when so many have joined",
+       Number(kIn, &C::servers, 1, 1024)},
+      {section, "workers", "how many `dslide train` starts; any number may join",
+       Number(kIn, &C::workers, 0, 65536)},
+      {section, "scheduler_bind", "where the scheduler listens", Address(kIn, &C::scheduler_bind)},
+      {section, "scheduler_advertise", "what others dial; empty: scheduler_bind",
+       AddressOrEmpty(kIn, &C::scheduler_advertise)},
+      {section, "server_bind", "where a server listens; port *: any free one",
+       Address(kIn, &C::server_bind)},
+      {section, "server_advertise", "what others dial; empty: server_bind, its real port",
+       AddressOrEmpty(kIn, &C::server_advertise)},
+      {section, "slots", "parts (V) that neurons and features are spread over",
+       Number(kIn, &C::slots, 1, 65536)},
+      {section, "executors", "threads a server; 0: one a core",
+       Number(kIn, &C::executors, 0, 1024)},
+      {section, "wire", "precision of activations on the network",
+       OneOf(kIn, &C::wire, {{"bf16", WirePrecision::kBf16}, {"fp32", WirePrecision::kFp32}})},
+      {section, "join_timeout_s", "how long to wait for the servers to join",
+       Number(kIn, &C::join_timeout_s, 1, kDayS)},
+      {section, "heartbeat_ms", "from one sign of life to the next",
+       Number(kIn, &C::heartbeat_ms, 10, 60'000)},
+      {section, "lease_timeout_ms", "a work unit returns after so long without progress",
+       Number(kIn, &C::lease_timeout_ms, 10, kDayMs)},
+      {section, "request_timeout_ms", "a request is sent again after so long",
+       Number(kIn, &C::request_timeout_ms, 10, kDayMs)},
+  };
+}
+
+std::vector<ConfigKey> CheckpointKeys() {
+  constexpr auto kIn = &Config::checkpoint;
+  using C = CheckpointConfig;
+  const char* section = "checkpoint";
+  return {
+      {section, "directory", "empty: checkpoint/ in the run directory", Text(kIn, &C::directory)},
+      {section, "interval_s", "from one to the next; 0: only at the end and on demand",
+       Number(kIn, &C::interval_s, 0, 30 * kDayS)},
+  };
+}
+
+std::vector<ConfigKey> SecurityKeys() {
+  constexpr auto kIn = &Config::security;
+  using S = SecurityConfig;
+  return {
+      {"security", "allow_plaintext", "bind outside loopback without encryption",
+       Boolean(kIn, &S::allow_plaintext)},
+  };
+}
+
+std::vector<ConfigKey> AllKeys() {
+  std::vector<ConfigKey> all;
+  for (const auto section_keys :
+       {CommonKeys, ModelKeys, HashKeys, TrainKeys, ClusterKeys, CheckpointKeys, SecurityKeys}) {
+    std::vector<ConfigKey> keys = section_keys();
+    std::move(keys.begin(), keys.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace
+
+const std::vector<ConfigKey>& ConfigKeys() {
+  static const std::vector<ConfigKey> keys = AllKeys();
+  return keys;
+}
+
+const ConfigKey* FindConfigKey(std::string_view full_name) {
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.FullName() == full_name) return &key;
+  }
+  return nullptr;
+}
+
+}  // namespace dslide

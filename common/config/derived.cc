@@ -1,0 +1,63 @@
+// Values that follow from others: from the data's size, or from the step of the run.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+#include "common/base/check.h"
+#include "common/config/config.h"
+#include "common/config/limits.h"
+
+namespace dslide {
+namespace {
+
+// The largest K with at least kMinBucketNeurons neurons a bucket in the mean, and at least 1.
+uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels) {
+  const uint32_t bits = BitsPerHash(hash);
+  uint32_t k = 1;
+  while ((k + 1) * bits <= kMaxBucketBits && (labels >> ((k + 1) * bits)) >= kMinBucketNeurons) {
+    ++k;
+  }
+  return k;
+}
+
+}  // namespace
+
+uint32_t BitsPerHash(const HashConfig& hash) {
+  return hash.family == HashFamily::kSimHash ? 1
+                                             : static_cast<uint32_t>(std::bit_width(hash.bin) - 1);
+}
+
+void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
+  DSLIDE_CHECK(features > 0 && labels > 0);
+  ModelConfig& model = config->model;
+  model.features = features;
+  model.labels = labels;
+  if (model.active == ActiveSet::kAuto) {
+    model.active = labels <= kMaxLabelsForAll ? ActiveSet::kAll : ActiveSet::kLsh;
+  }
+  if (config->hash.k == 0) config->hash.k = DerivedHashes(config->hash, labels);
+  if (model.output_init == 0.0f) {
+    model.output_init = 1.0f / std::sqrt(static_cast<float>(model.hidden));
+  }
+  model.candidates = std::min(model.candidates, labels);
+  model.uniform = std::min(model.uniform, labels);
+  config->cluster.slots = std::min({config->cluster.slots, labels, features});
+}
+
+float LearningRateAt(const TrainConfig& train, uint64_t step, uint64_t total) {
+  const double peak = train.learning_rate;
+  const uint64_t warmup = train.warmup_batches;
+  const bool decays = train.decay != Decay::kNone;
+  if (decays && step >= total) return 0.0f;
+  if (step < warmup) {
+    return static_cast<float>(peak * static_cast<double>(step + 1) / static_cast<double>(warmup));
+  }
+  if (!decays) return train.learning_rate;
+  // Here warmup <= step < total. `left` falls from 1 at the end of the warm-up to 0 at `total`.
+  const double left = static_cast<double>(total - step) / static_cast<double>(total - warmup);
+  if (train.decay == Decay::kLinear) return static_cast<float>(peak * left);
+  return static_cast<float>(peak * 0.5 * (1.0 - std::cos(std::numbers::pi * left)));
+}
+
+}  // namespace dslide

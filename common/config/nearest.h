@@ -1,0 +1,22 @@
+// What did they mean? Edit distance and the nearest of a few known words, for error messages.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dslide {
+
+// Levenshtein distance in bytes: insertions, deletions and replacements that turn `a` into `b`.
+size_t EditDistance(std::string_view a, std::string_view b);
+
+// The known word with the smallest distance from `word`, the first of several; nullptr if none is
+// near enough (one edit, and one more for every three bytes) for a suggestion to be of use.
+const std::string* Nearest(std::string_view word, std::span<const std::string> known);
+
+// Text from outside made fit for a one-line message: control bytes become '?', long text is cut,
+// nothing becomes "(empty)".
+std::string Printable(std::string_view text);
+
+}  // namespace dslide

@@ -1,0 +1,99 @@
+#include "common/data/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "common/base/check.h"
+
+namespace dslide {
+namespace {
+
+// What a hit at 0-based `rank` adds to the discounted cumulative gain.
+double Discount(size_t rank) { return 1.0 / std::log2(static_cast<double>(rank) + 2.0); }
+
+bool Contains(std::span<const uint32_t> sorted, uint32_t id) {
+  return std::binary_search(sorted.begin(), sorted.end(), id);
+}
+
+}  // namespace
+
+std::vector<float> InversePropensities(const Dataset& train, double a, double b) {
+  std::vector<uint64_t> counts(train.num_labels());
+  for (size_t i = 0; i < train.size(); ++i) {
+    for (const uint32_t label : train[i].labels) ++counts[label];
+  }
+  std::vector<float> inverse(train.num_labels(), 1.0F);
+  if (train.size() == 0) return inverse;
+  const double c = (std::log(static_cast<double>(train.size())) - 1.0) * std::pow(b + 1.0, a);
+  for (size_t label = 0; label < inverse.size(); ++label) {
+    const double count = static_cast<double>(counts[label]);
+    inverse[label] = static_cast<float>(1.0 + c * std::pow(count + b, -a));
+  }
+  return inverse;
+}
+
+RankingEvaluator::RankingEvaluator(std::span<const float> inverse_propensities)
+    : inverse_propensities_(inverse_propensities) {}
+
+void RankingEvaluator::Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels) {
+  ++samples_;
+  AddHits(ranked, labels);
+  if (!inverse_propensities_.empty()) AddBestPropensities(labels);
+}
+
+void RankingEvaluator::AddHits(std::span<const uint32_t> ranked, std::span<const uint32_t> labels) {
+  double hits = 0;
+  double gain = 0;
+  double ideal_gain = 0;
+  double propensity = 0;
+  for (size_t rank = 0; rank < kMaxMetricK; ++rank) {
+    if (rank < labels.size()) ideal_gain += Discount(rank);
+    if (rank < ranked.size() && Contains(labels, ranked[rank])) {
+      hits += 1;
+      gain += Discount(rank);
+      propensity += InversePropensity(ranked[rank]);
+    }
+    precision_[rank] += hits / static_cast<double>(rank + 1);
+    if (ideal_gain > 0) ndcg_[rank] += gain / ideal_gain;
+    psp_numerator_[rank] += propensity;
+  }
+}
+
+// The best k labels in the sense of PSP@k are the true ones with the largest inverse propensities.
+void RankingEvaluator::AddBestPropensities(std::span<const uint32_t> labels) {
+  weights_.clear();
+  for (const uint32_t label : labels) weights_.push_back(InversePropensity(label));
+  const size_t count = std::min<size_t>(kMaxMetricK, weights_.size());
+  std::partial_sort(weights_.begin(), weights_.begin() + static_cast<std::ptrdiff_t>(count),
+                    weights_.end(), std::greater<>());
+  double best = 0;
+  for (size_t rank = 0; rank < kMaxMetricK; ++rank) {
+    if (rank < count) best += weights_[rank];
+    psp_denominator_[rank] += best;
+  }
+}
+
+double RankingEvaluator::InversePropensity(uint32_t label) const {
+  if (inverse_propensities_.empty()) return 0;
+  DSLIDE_CHECK(label < inverse_propensities_.size());
+  return inverse_propensities_[label];
+}
+
+RankingMetrics RankingEvaluator::Result() const {
+  RankingMetrics metrics;
+  metrics.samples = samples_;
+  if (samples_ == 0) return metrics;
+  const auto samples = static_cast<double>(samples_);
+  for (int i = 0; i < kMaxMetricK; ++i) {
+    metrics.precision[i] = precision_[i] / samples;
+    metrics.ndcg[i] = ndcg_[i] / samples;
+    // The factors 1/k and 1/samples of numerator and denominator cancel.
+    if (psp_denominator_[i] > 0) {
+      metrics.propensity_precision[i] = psp_numerator_[i] / psp_denominator_[i];
+    }
+  }
+  return metrics;
+}
+
+}  // namespace dslide

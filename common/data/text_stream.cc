@@ -1,0 +1,310 @@
+#include "common/data/text_stream.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define ZLIB_CONST  // makes zlib promise not to write to its input
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace dslide {
+
+class TextStream::Decoder {
+ public:
+  virtual ~Decoder() = default;
+  // Writes up to `size` > 0 bytes and returns how many; 0 is the sound end of the text.
+  virtual Result<size_t> Read(char* out, size_t size) = 0;
+};
+
+namespace {
+
+constexpr size_t kChunkBytes = size_t{64} << 10;
+constexpr std::string_view kGzipMagic = "\x1f\x8b";
+constexpr std::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
+constexpr std::string_view kZstdSkippableMagic = "\x2a\x4d\x18";  // after a byte 0x50 to 0x5f
+
+// The undecoded bytes of a file or of a buffer, with a look ahead. Owns the descriptor.
+class RawInput {
+ public:
+  explicit RawInput(int descriptor) : descriptor_(descriptor), buffer_(kChunkBytes, '\0') {}
+  explicit RawInput(std::string bytes) : buffer_(std::move(bytes)), end_(buffer_.size()) {}
+  RawInput(RawInput&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)),
+        buffer_(std::move(other.buffer_)),
+        begin_(other.begin_),
+        end_(other.end_) {}
+  RawInput& operator=(RawInput&&) = delete;
+  ~RawInput() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+  // At least `count` <= kChunkBytes bytes to be consumed, or all there are before the end.
+  Result<std::string_view> Peek(size_t count) {
+    while (end_ - begin_ < count && descriptor_ >= 0) {
+      DSLIDE_RETURN_IF_ERROR(ReadSome());
+    }
+    return std::string_view(buffer_).substr(begin_, end_ - begin_);
+  }
+
+  void Consume(size_t count) { begin_ += count; }
+
+ private:
+  Status ReadSome() {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+    ssize_t count;
+    do {
+      count = read(descriptor_, buffer_.data() + end_, buffer_.size() - end_);
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) return Failed(fmt::format("cannot read: {}", std::strerror(errno)));
+    if (count == 0) close(std::exchange(descriptor_, -1));
+    end_ += static_cast<size_t>(count);
+    return {};
+  }
+
+  int descriptor_ = -1;  // -1: there is no more than what is in the buffer
+  std::string buffer_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+};
+
+Error Truncated(std::string_view format) {
+  return BadInput(fmt::format(
+      "the {} stream is truncated (expected it to go on; copy or download the file again)",
+      format));
+}
+
+Error Corrupt(std::string_view format, std::string_view reason) {
+  return BadInput(fmt::format("the {} stream is corrupt: {} (copy or download the file again)",
+                              format, reason));
+}
+
+class PlainDecoder : public TextStream::Decoder {
+ public:
+  explicit PlainDecoder(RawInput input) : input_(std::move(input)) {}
+
+  Result<size_t> Read(char* out, size_t size) override {
+    auto bytes = input_.Peek(1);
+    if (!bytes.ok()) return bytes.error();
+    const size_t count = bytes->copy(out, size);
+    input_.Consume(count);
+    return count;
+  }
+
+ private:
+  RawInput input_;
+};
+
+class GzipDecoder : public TextStream::Decoder {
+ public:
+  explicit GzipDecoder(RawInput input) : input_(std::move(input)) {
+    constexpr int kWindowBits = 15;
+    constexpr int kGzipOnly = 16;
+    initialised_ = inflateInit2(&zlib_, kWindowBits + kGzipOnly) == Z_OK;
+  }
+  ~GzipDecoder() override {
+    if (initialised_) inflateEnd(&zlib_);
+  }
+  GzipDecoder(const GzipDecoder&) = delete;
+  GzipDecoder& operator=(const GzipDecoder&) = delete;
+
+  Result<size_t> Read(char* out, size_t size) override {
+    if (!initialised_) return Failed("cannot start zlib: not enough memory");
+    const uInt capacity = Clamp(size);
+    zlib_.next_out = reinterpret_cast<Bytef*>(out);
+    zlib_.avail_out = capacity;
+    while (zlib_.avail_out == capacity) {
+      auto bytes = input_.Peek(1);
+      if (!bytes.ok()) return bytes.error();
+      // A member ends with 8 bytes that zlib cannot have swallowed while it owes output, so that
+      // without input it has nothing more to say.
+      if (bytes->empty()) return in_member_ ? Result<size_t>(Truncated("gzip")) : size_t{0};
+      DSLIDE_RETURN_IF_ERROR(Inflate(*bytes));
+    }
+    return size_t{capacity - zlib_.avail_out};
+  }
+
+ private:
+  static uInt Clamp(size_t size) { return static_cast<uInt>(std::min(size, size_t{1} << 30)); }
+
+  Status Inflate(std::string_view bytes) {
+    if (!in_member_) inflateReset(&zlib_);
+    in_member_ = true;
+    const uInt available = Clamp(bytes.size());
+    zlib_.next_in = reinterpret_cast<const Bytef*>(bytes.data());
+    zlib_.avail_in = available;
+    const int code = inflate(&zlib_, Z_NO_FLUSH);
+    input_.Consume(available - zlib_.avail_in);
+    if (code == Z_STREAM_END) in_member_ = false;
+    if (code == Z_OK || code == Z_STREAM_END) return {};
+    if (code == Z_MEM_ERROR) return Failed("cannot decode gzip: not enough memory");
+    return Corrupt("gzip", zlib_.msg != nullptr ? zlib_.msg : zError(code));
+  }
+
+  RawInput input_;
+  z_stream zlib_ = {};
+  bool initialised_ = false;
+  bool in_member_ = true;
+};
+
+class ZstdDecoder : public TextStream::Decoder {
+ public:
+  explicit ZstdDecoder(RawInput input) : input_(std::move(input)), zstd_(ZSTD_createDStream()) {}
+  ~ZstdDecoder() override { ZSTD_freeDStream(zstd_); }
+  ZstdDecoder(const ZstdDecoder&) = delete;
+  ZstdDecoder& operator=(const ZstdDecoder&) = delete;
+
+  Result<size_t> Read(char* out, size_t size) override {
+    if (zstd_ == nullptr) return Failed("cannot start libzstd: not enough memory");
+    ZSTD_outBuffer output = {out, size, 0};
+    while (output.pos == 0) {
+      auto bytes = input_.Peek(1);
+      if (!bytes.ok()) return bytes.error();
+      const bool no_more_input = bytes->empty();
+      if (no_more_input && !in_frame_) return size_t{0};
+      ZSTD_inBuffer input = {bytes->data(), bytes->size(), 0};
+      const size_t code = ZSTD_decompressStream(zstd_, &output, &input);
+      if (ZSTD_isError(code)) return Corrupt("zstd", ZSTD_getErrorName(code));
+      input_.Consume(input.pos);
+      in_frame_ = code != 0;
+      if (no_more_input && in_frame_ && output.pos == 0) return Truncated("zstd");
+    }
+    return output.pos;
+  }
+
+ private:
+  RawInput input_;
+  ZSTD_DStream* zstd_;
+  bool in_frame_ = true;
+};
+
+bool IsZstd(std::string_view head) {
+  if (head.starts_with(kZstdMagic)) return true;
+  return !head.empty() && (head[0] & 0xf0) == 0x50 &&
+         head.substr(1).starts_with(kZstdSkippableMagic);
+}
+
+Result<std::unique_ptr<TextStream::Decoder>> MakeDecoder(RawInput input) {
+  const auto peeked = input.Peek(kZstdMagic.size());
+  if (!peeked.ok()) return peeked.error();
+  const std::string_view head = *peeked;
+  std::unique_ptr<TextStream::Decoder> decoder;
+  if (head.starts_with(kGzipMagic)) {
+    decoder = std::make_unique<GzipDecoder>(std::move(input));
+  } else if (IsZstd(head)) {
+    decoder = std::make_unique<ZstdDecoder>(std::move(input));
+  } else {
+    decoder = std::make_unique<PlainDecoder>(std::move(input));
+  }
+  return decoder;
+}
+
+Result<RawInput> OpenFile(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return BadInput(fmt::format("cannot open: {}", std::strerror(errno)));
+  RawInput input(descriptor);
+  struct stat info;
+  if (fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
+    return BadInput("is a directory (expected a file)");
+  }
+  return input;
+}
+
+}  // namespace
+
+std::string Quoted(std::string_view text) {
+  constexpr size_t kShownBytes = 40;
+  std::string quoted = "'";
+  for (const char c : text.substr(0, kShownBytes)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f) {
+      quoted += c;
+    } else {
+      quoted += fmt::format("\\x{:02x}", byte);
+    }
+  }
+  return quoted + (text.size() > kShownBytes ? "...'" : "'");
+}
+
+TextStream::TextStream(std::string name, std::unique_ptr<Decoder> decoder)
+    : name_(std::move(name)), decoder_(std::move(decoder)), buffer_(kChunkBytes) {}
+TextStream::TextStream(TextStream&&) noexcept = default;
+TextStream& TextStream::operator=(TextStream&&) noexcept = default;
+TextStream::~TextStream() = default;
+
+Result<TextStream> TextStream::Open(const std::string& path) {
+  TextStream stream(path, nullptr);
+  stream.line_ = 1;
+  auto input = OpenFile(path);
+  if (!input.ok()) return stream.Located(input.error());
+  auto decoder = MakeDecoder(*std::move(input));
+  if (!decoder.ok()) return stream.Located(decoder.error());
+  return TextStream(path, *std::move(decoder));
+}
+
+Result<TextStream> TextStream::FromMemory(std::string name, std::string bytes) {
+  auto decoder = MakeDecoder(RawInput(std::move(bytes)));
+  if (!decoder.ok()) return decoder.error();
+  return TextStream(std::move(name), *std::move(decoder));
+}
+
+Result<std::optional<std::string_view>> TextStream::Next() {
+  if (failure_) return *failure_;
+  if (at_end_ && begin_ == end_ && line_ > 0) return std::optional<std::string_view>();
+  ++line_;
+  size_t searched = 0;  // bytes of the line known to hold no line end
+  while (true) {
+    const std::string_view rest(buffer_.data() + begin_, end_ - begin_);
+    const size_t line_end = rest.find('\n', searched);
+    if (line_end != std::string_view::npos) return TakeLine(line_end, 1);
+    if (at_end_ && rest.empty()) return std::optional<std::string_view>();
+    if (at_end_) return TakeLine(rest.size(), 0);
+    searched = rest.size();
+    if (Status refilled = Refill(); !refilled.ok()) {
+      failure_ = Located(refilled.error());
+      return *failure_;
+    }
+  }
+}
+
+std::optional<std::string_view> TextStream::TakeLine(size_t length, size_t line_end_length) {
+  std::string_view line(buffer_.data() + begin_, length);
+  begin_ += length + line_end_length;
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+// Moves the unfinished line to the front of the buffer and decodes more behind it.
+Status TextStream::Refill() {
+  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  end_ -= std::exchange(begin_, 0);
+  if (end_ == buffer_.size()) {
+    if (end_ >= kMaxLineBytes) {
+      return BadInput(fmt::format("the line is longer than {} MiB (is this a text file?)",
+                                  kMaxLineBytes >> 20));
+    }
+    buffer_.resize(2 * buffer_.size());
+  }
+  auto count = decoder_->Read(buffer_.data() + end_, buffer_.size() - end_);
+  if (!count.ok()) return count.error();
+  end_ += *count;
+  at_end_ = *count == 0;
+  return {};
+}
+
+Error TextStream::BadLine(std::string_view what) const {
+  return Located(BadInput(std::string(what)));
+}
+
+Error TextStream::Located(Error error) const {
+  error.message = fmt::format("{}:{}: {}", name_, line_, error.message);
+  return error;
+}
+
+}  // namespace dslide

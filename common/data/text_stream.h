@@ -1,0 +1,69 @@
+// Lines of a text file that may be compressed.
+//
+// Plain, gzip (RFC 1952, also several members) and Zstandard (RFC 8878, also several frames) are
+// told apart by their first bytes, never by the file's name. zlib and libzstd appear behind this
+// file only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace dslide {
+
+// A longer line is an error, so that a file without line ends cannot eat the memory. About four
+// million features fit.
+constexpr size_t kMaxLineBytes = size_t{64} << 20;
+
+// `text` between quotes for an error message: one printable line, cut if long.
+std::string Quoted(std::string_view text);
+
+// Movable, not thread-safe. Errors are kBadInput (kFailed if the machine is at fault) and start
+// with "name:line: ". After an error Next returns that error again.
+class TextStream {
+ public:
+  static Result<TextStream> Open(const std::string& path);
+
+  // Reads `bytes` as if they were the contents of a file called `name`.
+  static Result<TextStream> FromMemory(std::string name, std::string bytes);
+
+  TextStream(TextStream&&) noexcept;
+  TextStream& operator=(TextStream&&) noexcept;
+  ~TextStream();
+
+  // The next line without its "\n" or "\r\n", or nullopt at the end; valid until the next call. The
+  // last line may lack its line end. A compressed stream that is cut or damaged is an error.
+  Result<std::optional<std::string_view>> Next();
+
+  // The line that Next returned or failed at, from 1; at the end one more than the file has.
+  uint64_t line() const { return line_; }
+
+  // kBadInput "name:line: what" about the current line.
+  Error BadLine(std::string_view what) const;
+
+  // A stream of decoded bytes; an implementation detail.
+  class Decoder;
+
+ private:
+  TextStream(std::string name, std::unique_ptr<Decoder> decoder);
+
+  std::optional<std::string_view> TakeLine(size_t length, size_t line_end_length);
+  Status Refill();
+  Error Located(Error error) const;
+
+  std::string name_;
+  std::unique_ptr<Decoder> decoder_;
+  std::vector<char> buffer_;  // [begin_, end_) is decoded and not yet returned
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  bool at_end_ = false;
+  uint64_t line_ = 0;
+  std::optional<Error> failure_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,37 @@
+// The kernels on 16 lanes. Compiled with -mavx512{f,bw,dq,vl} -mfma -mprefer-vector-width=512; runs
+// only where kernels.cc finds them.
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dslide {
+namespace {
+
+constexpr size_t kLanes = 16;
+using Vec = float __attribute__((vector_size(64)));
+using IntVec = int32_t __attribute__((vector_size(64)));
+
+// 12 x 32 tile: 24 of the 32 registers are sums, two hold b, the rest a.
+constexpr size_t kTileRows = 12;
+
+__mmask16 FirstLanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
+
+// The masked form because GCC 12 warns of an uninitialised value within _mm512_sqrt_ps.
+Vec Sqrt(Vec x) { return _mm512_maskz_sqrt_ps(FirstLanes(kLanes), x); }
+
+// The first n < kLanes lanes; those beyond read as 0 and are not touched in memory.
+Vec LoadFirst(size_t n, const float* x) { return _mm512_maskz_loadu_ps(FirstLanes(n), x); }
+
+void StoreFirst(size_t n, Vec value, float* x) { _mm512_mask_storeu_ps(x, FirstLanes(n), value); }
+
+}  // namespace
+}  // namespace dslide
+
+#include "common/math/kernels_inl.h"
+
+namespace dslide {
+
+constinit const Kernels kAvx512Kernels = MakeKernels("avx512");
+
+}  // namespace dslide

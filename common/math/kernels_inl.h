@@ -1,0 +1,231 @@
+// The vectorised kernels, over whatever vector the including file defines: Vec, IntVec, kLanes,
+// Sqrt, LoadFirst and StoreFirst. Included by kernels_avx2.cc and kernels_avx512.cc only.
+//
+// Everything is in an anonymous namespace and nothing of the standard library is instantiated: the
+// linker must not find, under a common name, code that is compiled for more than the baseline.
+#pragma once
+
+#include "common/math/gemm_inl.h"
+#include "common/math/kernels_internal.h"
+#include "common/math/vector_inl.h"
+
+namespace dslide {
+namespace {
+
+using UintVec = uint32_t __attribute__((vector_size(kLanes * 4)));
+using HalfVec = uint16_t __attribute__((vector_size(kLanes * 2)));
+using ByteVec = uint8_t __attribute__((vector_size(kLanes)));
+
+constexpr float kInfinity = __builtin_inff();
+constexpr size_t kUnroll = 4;  // independent sums, which hide the latency of an FMA
+
+float Sum(Vec x) {
+  float total = 0;
+  for (size_t lane = 0; lane < kLanes; ++lane) total += x[lane];
+  return total;
+}
+
+float Dot(size_t n, const float* x, const float* y) {
+  Vec sums[kUnroll] = {};
+  size_t i = 0;
+  for (; i + kUnroll * kLanes <= n; i += kUnroll * kLanes) {
+    for (size_t u = 0; u < kUnroll; ++u) {
+      sums[u] += Load(x + i + u * kLanes) * Load(y + i + u * kLanes);
+    }
+  }
+  for (; i + kLanes <= n; i += kLanes) sums[0] += Load(x + i) * Load(y + i);
+  if (i < n) sums[1] += LoadFirst(n - i, x + i) * LoadFirst(n - i, y + i);
+  return Sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+void Axpy(size_t n, float a, const float* x, float* y) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) Store(Load(y + i) + a * Load(x + i), y + i);
+  if (i < n) StoreFirst(n - i, LoadFirst(n - i, y + i) + a * LoadFirst(n - i, x + i), y + i);
+}
+
+Vec Max(Vec x, Vec y) { return x > y ? x : y; }
+
+float Max(size_t n, const float* x) {
+  Vec best[2] = {Splat(-kInfinity), Splat(-kInfinity)};
+  size_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    best[0] = Max(Load(x + i), best[0]);
+    best[1] = Max(Load(x + i + kLanes), best[1]);
+  }
+  best[0] = Max(best[0], best[1]);
+  float result = -kInfinity;
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    result = best[0][lane] > result ? best[0][lane] : result;
+  }
+  for (; i < n; ++i) result = x[i] > result ? x[i] : result;
+  return result;
+}
+
+// exp(x) = 2^e * exp(r) with e = round(x / ln 2), |r| <= ln(2)/2. ln 2 is split in two so that
+// e * kLn2High is exact; exp(r) is its Taylor polynomial of degree 7, whose remainder is 6e-9.
+// Below kLowest, where the result would be denormal, 0; above kHighest its (finite) value there.
+Vec Exp(Vec x) {
+  constexpr float kLowest = -87.33f;
+  constexpr float kHighest = 88.37f;
+  constexpr float kLog2E = 1.44269504f;
+  constexpr float kLn2High = 0.693359375f;
+  constexpr float kLn2Low = -2.12194440e-4f;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
+  constexpr int32_t kRoundBits = 0x4b400000;
+  constexpr int32_t kBias = 127;
+
+  const IntVec underflow = x < kLowest;
+  x = x > kHighest ? Splat(kHighest) : x;
+  x = underflow ? Splat(0.0f) : x;
+  const Vec shifted = x * kLog2E + kRound;
+  const Vec e = shifted - kRound;
+  const Vec r = (x - e * kLn2High) - e * kLn2Low;
+  Vec p = Splat(1.0f / 5040);
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const IntVec power = (reinterpret_cast<IntVec>(shifted) - kRoundBits + kBias) << 23;
+  return underflow ? Splat(0.0f) : p * reinterpret_cast<Vec>(power);
+}
+
+float SumExp(size_t n, const float* x, float shift) {
+  Vec sums[2] = {};
+  size_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    sums[0] += Exp(Load(x + i) - shift);
+    sums[1] += Exp(Load(x + i + kLanes) - shift);
+  }
+  if (i + kLanes <= n) {
+    sums[0] += Exp(Load(x + i) - shift);
+    i += kLanes;
+  }
+  float total = Sum(sums[0] + sums[1]);
+  if (i < n) {
+    const Vec tail = Exp(LoadFirst(n - i, x + i) - shift);
+    for (size_t lane = 0; lane < n - i; ++lane) total += tail[lane];
+  }
+  return total;
+}
+
+void ExpScaled(size_t n, const float* x, float shift, float scale, float* y) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) Store(scale * Exp(Load(x + i) - shift), y + i);
+  if (i < n) StoreFirst(n - i, scale * Exp(LoadFirst(n - i, x + i) - shift), y + i);
+}
+
+struct AdamState {
+  Vec w;
+  Vec m;
+  Vec v;
+};
+
+AdamState AdamUpdate(const AdamStep& step, Vec g, AdamState s) {
+  s.m = step.beta1 * s.m + (1.0f - step.beta1) * g;
+  s.v = step.beta2 * s.v + (1.0f - step.beta2) * g * g;
+  s.w -= step.step_size * s.m / (Sqrt(s.v) + step.epsilon);
+  return s;
+}
+
+void Adam(size_t n, const AdamStep& step_in, const float* g, float* w, float* m, float* v) {
+  const AdamStep step = step_in;  // a local copy cannot alias w, m or v
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const AdamState s =
+        AdamUpdate(step, Load(g + i), {.w = Load(w + i), .m = Load(m + i), .v = Load(v + i)});
+    Store(s.w, w + i);
+    Store(s.m, m + i);
+    Store(s.v, v + i);
+  }
+  if (i == n) return;
+  const size_t rest = n - i;
+  const AdamState s = AdamUpdate(
+      step, LoadFirst(rest, g + i),
+      {.w = LoadFirst(rest, w + i), .m = LoadFirst(rest, m + i), .v = LoadFirst(rest, v + i)});
+  StoreFirst(rest, s.w, w + i);
+  StoreFirst(rest, s.m, m + i);
+  StoreFirst(rest, s.v, v + i);
+}
+
+HalfVec ToBf16(Vec x) {
+  const UintVec bits = reinterpret_cast<UintVec>(x);
+  const UintVec rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const UintVec quiet_nan = (bits >> 16) | 0x0040u;
+  return __builtin_convertvector(x == x ? rounded : quiet_nan, HalfVec);
+}
+
+Vec FromBf16(HalfVec x) { return reinterpret_cast<Vec>(__builtin_convertvector(x, UintVec) << 16); }
+
+void ToBf16(size_t n, const float* x, uint16_t* y) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const HalfVec half = ToBf16(Load(x + i));
+    __builtin_memcpy(y + i, &half, sizeof(half));
+  }
+  if (i < n) {
+    const HalfVec half = ToBf16(LoadFirst(n - i, x + i));
+    __builtin_memcpy(y + i, &half, (n - i) * sizeof(uint16_t));
+  }
+}
+
+void FromBf16(size_t n, const uint16_t* x, float* y) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    HalfVec half;
+    __builtin_memcpy(&half, x + i, sizeof(half));
+    Store(FromBf16(half), y + i);
+  }
+  if (i < n) {
+    HalfVec half = {};
+    __builtin_memcpy(&half, x + i, (n - i) * sizeof(uint16_t));
+    StoreFirst(n - i, FromBf16(half), y + i);
+  }
+}
+
+// The codes of kLanes of the 16 vectors: `block` and `codes` point at the first of them.
+void WtaOfLanes(size_t bin, const uint16_t* coordinates, const float* block, uint8_t* codes) {
+  constexpr size_t kVectors = 16;
+  Vec best = Splat(-kInfinity);
+  IntVec code = IntVec{} + 0xff;
+  for (size_t j = 0; j < bin; ++j) {
+    const Vec value = Load(block + size_t{coordinates[j]} * kVectors);
+    const IntVec wins = (value != 0.0f) & (value > best);
+    best = wins ? value : best;
+    code = wins ? IntVec{} + static_cast<int32_t>(j) : code;
+  }
+  const ByteVec bytes = __builtin_convertvector(code, ByteVec);
+  __builtin_memcpy(codes, &bytes, sizeof(bytes));
+}
+
+void Wta16(size_t hashes, size_t bin, const uint16_t* coordinates, const float* block,
+           uint8_t* codes) {
+  constexpr size_t kVectors = 16;
+  for (size_t t = 0; t < hashes; ++t) {
+    for (size_t lane = 0; lane < kVectors; lane += kLanes) {
+      WtaOfLanes(bin, coordinates + t * bin, block + lane, codes + t * kVectors + lane);
+    }
+  }
+}
+
+constexpr Kernels MakeKernels(const char* name) {
+  return {.name = name,
+          .gemm_nt = GemmNt,
+          .gemm_nn = GemmNn,
+          .gemm_tn = GemmTn,
+          .dot = Dot,
+          .axpy = Axpy,
+          .max = Max,
+          .sum_exp = SumExp,
+          .exp_scaled = ExpScaled,
+          .adam = Adam,
+          .to_bf16 = ToBf16,
+          .from_bf16 = FromBf16,
+          .wta16 = Wta16};
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,157 @@
+// The specification of the kernels, and what runs on machines without AVX2.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "common/math/kernels_internal.h"
+
+namespace dslide {
+namespace {
+
+// Independent partial sums hide the latency of the addition and let the compiler use whatever
+// baseline vectors the target has.
+constexpr size_t kPartialSums = 8;
+
+// Rows of b that are used by every row of a before the next ones: 128 rows of 1,024 floats are half
+// of a 1 MB L2 cache.
+constexpr size_t kBlock = 128;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+float Dot(size_t n, const float* x, const float* y) {
+  float sums[kPartialSums] = {};
+  size_t i = 0;
+  for (; i + kPartialSums <= n; i += kPartialSums) {
+    for (size_t lane = 0; lane < kPartialSums; ++lane) sums[lane] += x[i + lane] * y[i + lane];
+  }
+  for (size_t lane = 0; i < n; ++i, ++lane) sums[lane] += x[i] * y[i];
+  float total = 0;
+  for (float sum : sums) total += sum;
+  return total;
+}
+
+void Axpy(size_t n, float a, const float* x, float* y) {
+  for (size_t i = 0; i < n; ++i) y[i] += a * x[i];
+}
+
+void Clear(size_t m, size_t n, float* c, size_t ldc) {
+  for (size_t i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, 0.0f);
+}
+
+void GemmNt(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b, size_t ldb,
+            float* c, size_t ldc, bool accumulate) {
+  for (size_t begin = 0; begin < n; begin += kBlock) {
+    const size_t end = std::min(n, begin + kBlock);
+    for (size_t i = 0; i < m; ++i) {
+      for (size_t j = begin; j < end; ++j) {
+        const float sum = Dot(k, a + i * lda, b + j * ldb);
+        c[i * ldc + j] = accumulate ? c[i * ldc + j] + sum : sum;
+      }
+    }
+  }
+}
+
+void GemmNn(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b, size_t ldb,
+            float* c, size_t ldc, bool accumulate) {
+  if (!accumulate) Clear(m, n, c, ldc);
+  for (size_t begin = 0; begin < k; begin += kBlock) {
+    const size_t end = std::min(k, begin + kBlock);
+    for (size_t i = 0; i < m; ++i) {
+      for (size_t p = begin; p < end; ++p) Axpy(n, a[i * lda + p], b + p * ldb, c + i * ldc);
+    }
+  }
+}
+
+void GemmTn(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b, size_t ldb,
+            float* c, size_t ldc, bool accumulate) {
+  if (!accumulate) Clear(m, n, c, ldc);
+  for (size_t begin = 0; begin < m; begin += kBlock) {
+    const size_t end = std::min(m, begin + kBlock);
+    for (size_t p = 0; p < k; ++p) {
+      for (size_t i = begin; i < end; ++i) Axpy(n, a[p * lda + i], b + p * ldb, c + i * ldc);
+    }
+  }
+}
+
+float Max(size_t n, const float* x) {
+  float best = -kInfinity;
+  for (size_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
+  return best;
+}
+
+// exp(x), 0 where the result would be denormal, and finite for every finite x.
+float Exp(float x) {
+  constexpr float kLowest = -87.33f;
+  constexpr float kHighest = 88.37f;
+  return x < kLowest ? 0.0f : std::exp(x > kHighest ? kHighest : x);
+}
+
+float SumExp(size_t n, const float* x, float shift) {
+  double sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += static_cast<double>(Exp(x[i] - shift));
+  return static_cast<float>(sum);
+}
+
+void ExpScaled(size_t n, const float* x, float shift, float scale, float* y) {
+  for (size_t i = 0; i < n; ++i) y[i] = scale * Exp(x[i] - shift);
+}
+
+void Adam(size_t n, const AdamStep& step, const float* g, float* w, float* m, float* v) {
+  for (size_t i = 0; i < n; ++i) {
+    m[i] = step.beta1 * m[i] + (1.0f - step.beta1) * g[i];
+    v[i] = step.beta2 * v[i] + (1.0f - step.beta2) * g[i] * g[i];
+    w[i] -= step.step_size * m[i] / (std::sqrt(v[i]) + step.epsilon);
+  }
+}
+
+uint16_t ToBf16(float x) {
+  constexpr uint32_t kQuiet = 0x0040;  // keeps a NaN one when its low payload bits are cut off
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if (x != x) return static_cast<uint16_t>((bits >> 16) | kQuiet);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+void ToBf16(size_t n, const float* x, uint16_t* y) {
+  for (size_t i = 0; i < n; ++i) y[i] = ToBf16(x[i]);
+}
+
+void FromBf16(size_t n, const uint16_t* x, float* y) {
+  for (size_t i = 0; i < n; ++i) y[i] = std::bit_cast<float>(uint32_t{x[i]} << 16);
+}
+
+void Wta16(size_t hashes, size_t bin, const uint16_t* coordinates, const float* block,
+           uint8_t* codes) {
+  constexpr size_t kVectors = 16;
+  for (size_t t = 0; t < hashes; ++t) {
+    for (size_t lane = 0; lane < kVectors; ++lane) {
+      float best = -kInfinity;
+      uint8_t code = 0xff;
+      for (size_t j = 0; j < bin; ++j) {
+        const float value = block[size_t{coordinates[t * bin + j]} * kVectors + lane];
+        if (value == 0.0f || !(value > best)) continue;
+        best = value;
+        code = static_cast<uint8_t>(j);
+      }
+      codes[t * kVectors + lane] = code;
+    }
+  }
+}
+
+}  // namespace
+
+const Kernels kScalarKernels = {.name = "scalar",
+                                .gemm_nt = GemmNt,
+                                .gemm_nn = GemmNn,
+                                .gemm_tn = GemmTn,
+                                .dot = Dot,
+                                .axpy = Axpy,
+                                .max = Max,
+                                .sum_exp = SumExp,
+                                .exp_scaled = ExpScaled,
+                                .adam = Adam,
+                                .to_bf16 = ToBf16,
+                                .from_bf16 = FromBf16,
+                                .wta16 = Wta16};
+
+}  // namespace dslide

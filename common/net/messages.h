@@ -1,0 +1,297 @@
+// Every message of the protocol as plain structs, and their encoding as FlatBuffers.
+//
+// This is the only interface to FlatBuffers for messages. Decode() verifies the buffer before it
+// reads, then checks every shape, so a Message that it returns is consistent in itself: matrices
+// have rows * cols finite elements, sparse rows add up, vectors "[B]" of one message have one
+// length. Id ranges and the meaning of a request are the receiver's to check. schema/PROTOCOL.md
+// specifies who sends what and when.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/ids.h"
+#include "common/config/config.h"
+
+namespace dslide {
+
+constexpr uint32_t kProtocolVersion = 1;
+constexpr size_t kMaxMessageBytes = size_t{512} << 20;
+constexpr uint32_t kMaxBatchSamples = 65536;
+constexpr uint32_t kProbeNeurons = 10;  // active-set recall is measured at so many neurons
+
+using Bytes = std::vector<uint8_t>;
+
+// Dense row-major matrix, data[i*cols + j].
+struct Matrix {
+  uint32_t rows = 0;
+  uint32_t cols = 0;
+  std::vector<float> data;
+
+  Matrix() = default;
+  Matrix(uint32_t r, uint32_t c) : rows(r), cols(c), data(size_t{r} * c) {}
+  float* row(size_t i) { return data.data() + i * cols; }
+  const float* row(size_t i) const { return data.data() + i * cols; }
+  bool operator==(const Matrix&) const = default;
+};
+
+// Rows of ids with optional values: row i is [offsets[i], offsets[i+1]) of ids and values.
+struct SparseRows {
+  std::vector<uint32_t> offsets = {0};
+  std::vector<uint32_t> ids;
+  std::vector<float> values;  // empty, or as long as ids
+
+  uint32_t rows() const { return static_cast<uint32_t>(offsets.size() - 1); }
+  std::span<const uint32_t> Ids(size_t i) const {
+    return {ids.data() + offsets[i], offsets[i + 1] - offsets[i]};
+  }
+  std::span<const float> Values(size_t i) const {
+    return {values.data() + offsets[i], offsets[i + 1] - offsets[i]};
+  }
+  void EndRow() { offsets.push_back(static_cast<uint32_t>(ids.size())); }
+  bool operator==(const SparseRows&) const = default;
+};
+
+enum class Role : uint8_t { kServer, kWorker, kObserver };
+enum class LeaseKind : uint8_t { kTrain, kEvaluate };
+enum class Search : uint8_t { kExact, kLsh };
+enum class ErrorCode : uint8_t {
+  kMalformed,
+  kWrongRun,
+  kStalePlan,
+  kUnknownBatch,
+  kRefused,
+  kIncompatible
+};
+
+struct Join {
+  uint32_t protocol = kProtocolVersion;
+  Role role = Role::kWorker;
+  std::string name;
+  std::string address;
+  uint32_t cores = 0;
+  uint64_t memory_bytes = 0;
+  bool operator==(const Join&) const = default;
+};
+struct JoinReply {
+  std::string name;
+  std::string config;
+  uint64_t train_samples = 0;
+  std::string restore;
+  bool operator==(const JoinReply&) const = default;
+};
+struct PlanServer {
+  std::string name;
+  std::string address;
+  bool operator==(const PlanServer&) const = default;
+};
+struct Plan {
+  uint32_t version = 0;
+  std::vector<PlanServer> servers;
+  std::vector<uint16_t> slot_owner;  // [V]
+  bool operator==(const Plan&) const = default;
+};
+struct Ready {
+  uint32_t plan_version = 0;
+  uint64_t rows = 0;
+  uint64_t memory_bytes = 0;
+  bool operator==(const Ready&) const = default;
+};
+struct Heartbeat {
+  double cpu_seconds = 0;
+  uint64_t peak_rss_bytes = 0;
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint32_t rehash_lag_batches = 0;
+  float bucket_empty_share = 0;
+  float bucket_mean = 0;
+  uint32_t bucket_p99 = 0;
+  uint32_t bucket_largest = 0;
+  uint32_t batches_in_flight = 0;
+  uint64_t malformed = 0;
+  bool operator==(const Heartbeat&) const = default;
+};
+struct HeartbeatReply {
+  bool operator==(const HeartbeatReply&) const = default;
+};
+
+struct LeaseRequest {
+  bool operator==(const LeaseRequest&) const = default;
+};
+struct LeaseBatch {
+  uint32_t index = 0;
+  uint64_t first_sample = 0;  // Evaluate: position of the first sample in the evaluation order
+  SparseRows features;
+  SparseRows labels;
+  bool operator==(const LeaseBatch&) const = default;
+};
+struct LeaseGrant {
+  uint64_t lease = 0;
+  LeaseKind kind = LeaseKind::kTrain;
+  uint32_t epoch = 0;
+  uint32_t unit = 0;
+  uint32_t top_k = 0;
+  std::vector<LeaseBatch> batches;
+  bool operator==(const LeaseGrant&) const = default;
+};
+struct LeaseWait {
+  uint32_t retry_ms = 0;
+  bool finished = false;
+  bool operator==(const LeaseWait&) const = default;
+};
+
+// Best neurons of each row of a batch, best first.
+struct TopKReply {
+  std::vector<uint32_t> offsets = {0};  // [B + 1]
+  std::vector<uint32_t> ids;
+  std::vector<float> scores;
+  bool operator==(const TopKReply&) const = default;
+};
+
+struct BatchDone {
+  uint64_t lease = 0;
+  BatchId batch;
+  uint32_t samples = 0;
+  double loss_sum = 0;
+  uint64_t active_neurons_sum = 0;
+  uint32_t active_rows = 0;
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint32_t probed = 0;
+  double recall_set = 0;
+  double recall_hash = 0;
+  double recall_uniform = 0;
+  TopKReply predictions;
+  bool operator==(const BatchDone&) const = default;
+};
+
+struct EmbedRequest {
+  BatchId batch;
+  bool training = false;
+  SparseRows features;
+  bool operator==(const EmbedRequest&) const = default;
+};
+struct EmbedReply {
+  Matrix partial;
+  bool operator==(const EmbedReply&) const = default;
+};
+struct ActiveQuery {
+  BatchId batch;
+  Matrix hidden;
+  SparseRows labels;
+  std::vector<uint32_t> label_totals;  // [B]
+  uint32_t probe_samples = 0;
+  bool operator==(const ActiveQuery&) const = default;
+};
+// The exact best neurons of one sample, best first, and whether the active set holds them.
+struct Probe {
+  std::vector<uint32_t> ids;
+  std::vector<float> logits;
+  std::vector<uint8_t> in_set;
+  std::vector<uint8_t> in_hash;
+  bool operator==(const Probe&) const = default;
+};
+struct ActiveReply {
+  std::vector<float> max;           // [B]
+  std::vector<float> sum_exp;       // [B]
+  std::vector<float> target_logit;  // [B]
+  std::vector<uint32_t> active;     // [B]
+  std::vector<float> loss;          // [B] or empty
+  uint32_t active_rows = 0;
+  std::vector<Probe> probes;
+  bool operator==(const ActiveReply&) const = default;
+};
+struct GradientPush {
+  BatchId batch;
+  std::vector<float> log_normaliser;  // [B]; finite: 0 for a sample without scored neurons
+  bool operator==(const GradientPush&) const = default;
+};
+struct GradientReply {
+  Matrix partial;
+  bool operator==(const GradientReply&) const = default;
+};
+struct EmbedPush {
+  BatchId batch;
+  Matrix gradient;
+  bool operator==(const EmbedPush&) const = default;
+};
+struct Ack {
+  bool operator==(const Ack&) const = default;
+};
+struct DropBatches {
+  Incarnation incarnation;
+  bool operator==(const DropBatches&) const = default;
+};
+struct TopKRequest {
+  Matrix hidden;
+  uint32_t k = 0;
+  Search search = Search::kExact;
+  SparseRows excluded;  // no rows, or [B]
+  bool operator==(const TopKRequest&) const = default;
+};
+
+struct CheckpointRequest {
+  std::string name;
+  std::string directory;
+  bool operator==(const CheckpointRequest&) const = default;
+};
+struct CheckpointDone {
+  std::string name;
+  std::string error;
+  std::string shard;
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
+  bool operator==(const CheckpointDone&) const = default;
+};
+struct CheckpointNow {
+  bool operator==(const CheckpointNow&) const = default;
+};
+struct Shutdown {
+  std::string reason;
+  uint32_t exit_code = 0;
+  bool operator==(const Shutdown&) const = default;
+};
+struct ErrorReply {
+  ErrorCode code = ErrorCode::kMalformed;
+  std::string text;
+  bool operator==(const ErrorReply&) const = default;
+};
+
+using Body =
+    std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest, LeaseGrant,
+                 LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery, ActiveReply,
+                 GradientPush, GradientReply, EmbedPush, Ack, DropBatches, TopKRequest, TopKReply,
+                 CheckpointRequest, CheckpointDone, CheckpointNow, Shutdown, ErrorReply>;
+
+struct Envelope {
+  RunId run;
+  Incarnation incarnation;
+  uint64_t sequence = 0;
+  uint64_t reply_to = 0;
+  uint32_t plan_version = 0;
+  bool operator==(const Envelope&) const = default;
+};
+
+struct Message {
+  Envelope envelope;
+  Body body;
+  bool operator==(const Message&) const = default;
+};
+
+// Floats of matrices and sparse values travel in `precision`. REQUIRES consistent shapes (checked)
+// and finite numbers: what the receiver's Decode() would refuse is the sender's mistake.
+Bytes Encode(const Message& message, WirePrecision precision);
+
+// Errors say what is wrong; the message's sender and sequence are then unknown.
+Result<Message> Decode(std::span<const uint8_t> bytes);
+
+// "ActiveQuery" and so on, for logs and counters.
+std::string_view BodyName(const Body& body);
+
+}  // namespace dslide

@@ -1,0 +1,483 @@
+// FlatBuffer -> Message. Nothing is read before the Verifier has passed it, nothing is returned
+// before its shapes agree. The first fault found is the one that is reported.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/net/messages.h"
+#include "common/net/wire_arrays.h"
+#include "protocol_generated.h"
+
+namespace dslide {
+namespace {
+
+constexpr size_t kMaxStringBytes = size_t{1} << 20;
+constexpr uint32_t kMaxMatrixCols = 65536;
+
+// A LeaseGrant nests deepest: message, grant, batch, rows.
+constexpr flatbuffers::uoffset_t kMaxDepth = 8;
+constexpr flatbuffers::uoffset_t kMaxTables = 4 * kMaxBatchSamples;
+
+// A message may unpack to so many times its own bytes: a small buffer can name the same vector many
+// times. The largest honest factor is 32, of an all-zero matrix that takes a bit an element.
+constexpr size_t kMaxUnpackedFactor = 64;
+
+// And to no more than this, twice the largest message: fp32 from bf16.
+constexpr size_t kMaxUnpackedBytes = 2 * kMaxMessageBytes;
+
+// FlatBuffers reads scalars where they lie, so the buffer itself has to be aligned.
+constexpr size_t kBufferAlignment = 8;
+
+BatchId FromWire(const wire::BatchId& batch) {
+  return {batch.epoch(), batch.unit(), batch.index()};
+}
+
+// Reads one verified message. After a fault the rest is read as empty and the fault is kept.
+class Decoder {
+ public:
+  Decoder(std::string_view name, size_t message_bytes)
+      : name_(name),
+        max_unpacked_bytes_(std::min(message_bytes * kMaxUnpackedFactor, kMaxUnpackedBytes)) {}
+
+  Result<Body> Decode(const wire::Message& message);
+
+ private:
+  Join Read(const wire::Join& m);
+  JoinReply Read(const wire::JoinReply& m);
+  Plan Read(const wire::Plan& m);
+  Ready Read(const wire::Ready& m);
+  Heartbeat Read(const wire::Heartbeat& m);
+  HeartbeatReply Read(const wire::HeartbeatReply&) { return {}; }
+  LeaseRequest Read(const wire::LeaseRequest&) { return {}; }
+  LeaseGrant Read(const wire::LeaseGrant& m);
+  LeaseBatch Read(const wire::LeaseBatch& m);
+  LeaseWait Read(const wire::LeaseWait& m) { return {m.retry_ms(), m.finished()}; }
+  BatchDone Read(const wire::BatchDone& m);
+  EmbedRequest Read(const wire::EmbedRequest& m);
+  EmbedReply Read(const wire::EmbedReply& m) { return {ReadMatrix("partial", m.partial())}; }
+  ActiveQuery Read(const wire::ActiveQuery& m);
+  ActiveReply Read(const wire::ActiveReply& m);
+  Probe Read(const wire::Probe& m);
+  GradientPush Read(const wire::GradientPush& m);
+  GradientReply Read(const wire::GradientReply& m) { return {ReadMatrix("partial", m.partial())}; }
+  EmbedPush Read(const wire::EmbedPush& m);
+  Ack Read(const wire::Ack&) { return {}; }
+  DropBatches Read(const wire::DropBatches& m) { return {Incarnation{m.incarnation()}}; }
+  TopKRequest Read(const wire::TopKRequest& m);
+  TopKReply Read(const wire::TopKReply& m);
+  CheckpointRequest Read(const wire::CheckpointRequest& m);
+  CheckpointDone Read(const wire::CheckpointDone& m);
+  CheckpointNow Read(const wire::CheckpointNow&) { return {}; }
+  Shutdown Read(const wire::Shutdown& m) { return {String("reason", m.reason()), m.exit_code()}; }
+  ErrorReply Read(const wire::ErrorReply& m);
+
+  // Keeps the first fault.
+  void Fail(std::string_view field, std::string_view reason) {
+    if (!fault_.empty()) return;
+    fault_ = fmt::format("malformed {}: {} {}", name_, field, reason);
+  }
+
+  // False, with a fault, if `bytes` more would be too much for one message.
+  bool Charge(std::string_view field, size_t bytes);
+
+  std::string String(std::string_view field, const flatbuffers::String* s);
+  BatchId Batch(const wire::BatchId* batch);
+  double Finite(std::string_view field, double value);
+  Matrix ReadMatrix(std::string_view field, const wire::Matrix* matrix);
+  SparseRows Rows(std::string_view field, const wire::SparseRows* rows);
+  WirePrecision Precision(std::string_view field, wire::Precision precision);
+
+  // Scalars as they are; an absent vector is an empty one.
+  template <typename T>
+  std::vector<T> Vector(std::string_view field, const flatbuffers::Vector<T>* v) {
+    if (v == nullptr || !Charge(field, size_t{v->size()} * sizeof(T))) return {};
+    return {v->data(), v->data() + v->size()};
+  }
+
+  std::vector<float> Floats(std::string_view field, const flatbuffers::Vector<float>* v) {
+    std::vector<float> result = Vector(field, v);
+    if (!AllFinite(result)) Fail(field, "holds a number that is not finite");
+    return result;
+  }
+
+  // Tables of a vector, each by Read().
+  template <typename To, typename From>
+  std::vector<To> Tables(std::string_view field,
+                         const flatbuffers::Vector<flatbuffers::Offset<From>>* tables) {
+    std::vector<To> result;
+    if (tables == nullptr || !Charge(field, size_t{tables->size()} * sizeof(To))) return result;
+    result.reserve(tables->size());
+    for (const From* table : *tables) result.push_back(Read(*table));
+    return result;
+  }
+  PlanServer Read(const wire::PlanServer& m) {
+    return {String("servers.name", m.name()), String("servers.address", m.address())};
+  }
+
+  // An enumeration whose wire form has the same numbers, up to From::MAX.
+  template <typename To, typename From>
+  To Enum(std::string_view field, From value) {
+    if (value <= From::MAX) return static_cast<To>(value);
+    Fail(field, fmt::format("has the unknown value {}", static_cast<int>(value)));
+    return To{};
+  }
+
+  // Row starts from row lengths; a fault unless they add up to `total`.
+  std::vector<uint32_t> Offsets(std::string_view field, const flatbuffers::Vector<uint32_t>* counts,
+                                size_t total);
+
+  void RequireSize(std::string_view field, size_t size, size_t wanted) {
+    if (size != wanted) Fail(field, fmt::format("has {} entries instead of {}", size, wanted));
+  }
+  void RequireAtMost(std::string_view field, size_t size, size_t limit) {
+    if (size > limit) Fail(field, fmt::format("has {} entries, more than {}", size, limit));
+  }
+
+  const std::string_view name_;
+  const size_t max_unpacked_bytes_;
+  size_t unpacked_bytes_ = 0;
+  std::string fault_;
+};
+
+bool Decoder::Charge(std::string_view field, size_t bytes) {
+  if (bytes <= max_unpacked_bytes_ - unpacked_bytes_) {
+    unpacked_bytes_ += bytes;
+    return true;
+  }
+  Fail(field, fmt::format("makes the message unpack to more than {} bytes", max_unpacked_bytes_));
+  return false;
+}
+
+std::string Decoder::String(std::string_view field, const flatbuffers::String* s) {
+  if (s == nullptr) return {};
+  if (s->size() > kMaxStringBytes) {
+    Fail(field, fmt::format("is {} bytes long, more than {}", s->size(), kMaxStringBytes));
+    return {};
+  }
+  return Charge(field, s->size()) ? s->str() : std::string();
+}
+
+BatchId Decoder::Batch(const wire::BatchId* batch) {
+  if (batch != nullptr) return FromWire(*batch);
+  Fail("batch", "is missing");
+  return {};
+}
+
+double Decoder::Finite(std::string_view field, double value) {
+  if (!std::isfinite(value)) Fail(field, "is not finite");
+  return value;
+}
+
+WirePrecision Decoder::Precision(std::string_view field, wire::Precision precision) {
+  if (precision == wire::Precision::Fp32) return WirePrecision::kFp32;
+  if (precision != wire::Precision::Bf16) {
+    Fail(field, fmt::format("has the unknown precision {}", static_cast<int>(precision)));
+  }
+  return WirePrecision::kBf16;
+}
+
+Matrix Decoder::ReadMatrix(std::string_view field, const wire::Matrix* matrix) {
+  if (matrix == nullptr) {
+    Fail(field, "is missing");
+    return {};
+  }
+  if (matrix->rows() > kMaxBatchSamples || matrix->cols() > kMaxMatrixCols) {
+    Fail(field, fmt::format("of {} x {} is larger than {} x {}", matrix->rows(), matrix->cols(),
+                            kMaxBatchSamples, kMaxMatrixCols));
+    return {};
+  }
+  const size_t elements = size_t{matrix->rows()} * matrix->cols();
+  const auto* bitmap = matrix->nonzero();
+  std::span<const uint8_t> bits;
+  if (bitmap != nullptr) bits = {bitmap->data(), bitmap->size()};
+  if (bitmap != nullptr &&
+      (bits.size() != BitmapBytes(elements) || !PaddingIsZero(bits, elements))) {
+    Fail(field, fmt::format("of {} x {} has a bitmap that does not fit ({} bytes)", matrix->rows(),
+                            matrix->cols(), bits.size()));
+    return {};
+  }
+  const size_t stored = bitmap != nullptr ? PopCount(bits) : elements;
+  const WirePrecision precision = Precision(field, matrix->precision());
+  const size_t bytes = matrix->data() != nullptr ? matrix->data()->size() : 0;
+  if (bytes != stored * WireFloatBytes(precision)) {
+    Fail(field, fmt::format("of {} x {} has {} bytes of data instead of {}", matrix->rows(),
+                            matrix->cols(), bytes, stored * WireFloatBytes(precision)));
+    return {};
+  }
+  // Twice: the packed elements are unpacked before they are spread.
+  if (!Charge(field, (elements + (bitmap != nullptr ? stored : 0)) * sizeof(float))) return {};
+
+  const uint8_t* data = bytes != 0 ? matrix->data()->data() : nullptr;
+  Matrix result(matrix->rows(), matrix->cols());
+  if (bitmap != nullptr) {
+    std::vector<float> packed(stored);
+    UnpackFloats(data, precision, packed);
+    UnpackNonzero(bits, packed, result.data);
+  } else {
+    UnpackFloats(data, precision, result.data);
+  }
+  if (!AllFinite(result.data)) Fail(field, "holds a number that is not finite");
+  return result;
+}
+
+std::vector<uint32_t> Decoder::Offsets(std::string_view field,
+                                       const flatbuffers::Vector<uint32_t>* counts, size_t total) {
+  const size_t rows = counts != nullptr ? counts->size() : 0;
+  RequireAtMost(field, rows, kMaxBatchSamples);
+  uint64_t sum = 0;  // at most 2^16 counts below 2^32: no overflow
+  for (size_t i = 0; i < rows && rows <= kMaxBatchSamples; ++i) sum += counts->data()[i];
+  if (sum != total) Fail(field, fmt::format("add up to {} instead of {} ids", sum, total));
+  if (!fault_.empty() || !Charge(field, (rows + 1) * sizeof(uint32_t))) return {0};
+
+  std::vector<uint32_t> offsets(rows + 1);
+  for (size_t i = 0; i < rows; ++i) offsets[i + 1] = offsets[i] + counts->data()[i];
+  return offsets;
+}
+
+SparseRows Decoder::Rows(std::string_view field, const wire::SparseRows* rows) {
+  SparseRows result;
+  if (rows == nullptr) return result;
+  const size_t total = rows->ids() != nullptr ? rows->ids()->size() : 0;
+  const size_t bytes = rows->values() != nullptr ? rows->values()->size() : 0;
+  const WirePrecision precision = Precision(field, rows->precision());
+  if (bytes != 0 && bytes != total * WireFloatBytes(precision)) {
+    Fail(field, fmt::format("has {} bytes of values for {} ids", bytes, total));
+    return result;
+  }
+  result.offsets = Offsets(fmt::format("{}.counts", field), rows->counts(), total);
+  result.ids = Vector(field, rows->ids());
+  if (bytes != 0 && Charge(field, total * sizeof(float))) {
+    result.values.resize(total);
+    UnpackFloats(rows->values()->data(), precision, result.values);
+    if (!AllFinite(result.values)) Fail(field, "holds a number that is not finite");
+  }
+  return result;
+}
+
+Join Decoder::Read(const wire::Join& m) {
+  return {m.protocol(),
+          Enum<Role>("role", m.role()),
+          String("name", m.name()),
+          String("address", m.address()),
+          m.cores(),
+          m.memory_bytes()};
+}
+
+JoinReply Decoder::Read(const wire::JoinReply& m) {
+  return {String("name", m.name()), String("config", m.config()), m.train_samples(),
+          String("restore", m.restore())};
+}
+
+Plan Decoder::Read(const wire::Plan& m) {
+  return {m.version(), Tables<PlanServer>("servers", m.servers()),
+          Vector("slot_owner", m.slot_owner())};
+}
+
+Ready Decoder::Read(const wire::Ready& m) { return {m.plan_version(), m.rows(), m.memory_bytes()}; }
+
+Heartbeat Decoder::Read(const wire::Heartbeat& m) {
+  Finite("cpu_seconds", m.cpu_seconds());
+  Finite("bucket_empty_share", m.bucket_empty_share());
+  Finite("bucket_mean", m.bucket_mean());
+  return {m.cpu_seconds(),        m.peak_rss_bytes(),     m.bytes_sent(),  m.bytes_received(),
+          m.rehash_lag_batches(), m.bucket_empty_share(), m.bucket_mean(), m.bucket_p99(),
+          m.bucket_largest(),     m.batches_in_flight(),  m.malformed()};
+}
+
+LeaseBatch Decoder::Read(const wire::LeaseBatch& m) {
+  LeaseBatch batch{m.index(), m.first_sample(), Rows("batches.features", m.features()),
+                   Rows("batches.labels", m.labels())};
+  RequireSize("batches.labels", batch.labels.rows(), batch.features.rows());
+  return batch;
+}
+
+LeaseGrant Decoder::Read(const wire::LeaseGrant& m) {
+  return {m.lease(), Enum<LeaseKind>("kind", m.kind()),         m.epoch(), m.unit(),
+          m.top_k(), Tables<LeaseBatch>("batches", m.batches())};
+}
+
+BatchDone Decoder::Read(const wire::BatchDone& m) {
+  BatchDone done{m.lease(),
+                 Batch(m.batch()),
+                 m.samples(),
+                 Finite("loss_sum", m.loss_sum()),
+                 m.active_neurons_sum(),
+                 m.active_rows(),
+                 m.bytes_sent(),
+                 m.bytes_received(),
+                 m.probed(),
+                 Finite("recall_set", m.recall_set()),
+                 Finite("recall_hash", m.recall_hash()),
+                 Finite("recall_uniform", m.recall_uniform()),
+                 {}};
+  RequireAtMost("samples", done.samples, kMaxBatchSamples);
+  if (m.predictions() != nullptr) {
+    done.predictions = Read(*m.predictions());
+    const size_t rows = done.predictions.offsets.size() - 1;
+    if (rows != 0) RequireSize("predictions", rows, done.samples);
+  }
+  return done;
+}
+
+EmbedRequest Decoder::Read(const wire::EmbedRequest& m) {
+  return {Batch(m.batch()), m.training(), Rows("features", m.features())};
+}
+
+ActiveQuery Decoder::Read(const wire::ActiveQuery& m) {
+  ActiveQuery query{Batch(m.batch()), ReadMatrix("hidden", m.hidden()), Rows("labels", m.labels()),
+                    Vector("label_totals", m.label_totals()), m.probe_samples()};
+  RequireSize("labels", query.labels.rows(), query.hidden.rows);
+  RequireSize("label_totals", query.label_totals.size(), query.hidden.rows);
+  return query;
+}
+
+Probe Decoder::Read(const wire::Probe& m) {
+  Probe probe{Vector("probes.ids", m.ids()), Floats("probes.logits", m.logits()),
+              Vector("probes.in_set", m.in_set()), Vector("probes.in_hash", m.in_hash())};
+  RequireSize("probes.logits", probe.logits.size(), probe.ids.size());
+  RequireSize("probes.in_set", probe.in_set.size(), probe.ids.size());
+  RequireSize("probes.in_hash", probe.in_hash.size(), probe.ids.size());
+  return probe;
+}
+
+ActiveReply Decoder::Read(const wire::ActiveReply& m) {
+  ActiveReply reply{Vector("max", m.max()),
+                    Floats("sum_exp", m.sum_exp()),
+                    Floats("target_logit", m.target_logit()),
+                    Vector("active", m.active()),
+                    Floats("loss", m.loss()),
+                    m.active_rows(),
+                    Tables<Probe>("probes", m.probes())};
+  const size_t rows = reply.max.size();
+  if (!AllFiniteOrMinusInfinity(reply.max)) Fail("max", "holds NaN or +infinity");
+  RequireAtMost("max", rows, kMaxBatchSamples);
+  RequireSize("sum_exp", reply.sum_exp.size(), rows);
+  RequireSize("target_logit", reply.target_logit.size(), rows);
+  RequireSize("active", reply.active.size(), rows);
+  if (!reply.loss.empty()) RequireSize("loss", reply.loss.size(), rows);
+  RequireAtMost("probes", reply.probes.size(), rows);
+  return reply;
+}
+
+GradientPush Decoder::Read(const wire::GradientPush& m) {
+  GradientPush push{Batch(m.batch()), Floats("log_normaliser", m.log_normaliser())};
+  RequireAtMost("log_normaliser", push.log_normaliser.size(), kMaxBatchSamples);
+  return push;
+}
+
+EmbedPush Decoder::Read(const wire::EmbedPush& m) {
+  return {Batch(m.batch()), ReadMatrix("gradient", m.gradient())};
+}
+
+TopKRequest Decoder::Read(const wire::TopKRequest& m) {
+  TopKRequest request{ReadMatrix("hidden", m.hidden()), m.k(), Enum<Search>("search", m.search()),
+                      Rows("excluded", m.excluded())};
+  const size_t rows = request.excluded.rows();
+  if (rows != 0) RequireSize("excluded", rows, request.hidden.rows);
+  return request;
+}
+
+TopKReply Decoder::Read(const wire::TopKReply& m) {
+  TopKReply reply;
+  reply.ids = Vector("ids", m.ids());
+  reply.scores = Floats("scores", m.scores());
+  reply.offsets = Offsets("counts", m.counts(), reply.ids.size());
+  RequireSize("scores", reply.scores.size(), reply.ids.size());
+  return reply;
+}
+
+CheckpointRequest Decoder::Read(const wire::CheckpointRequest& m) {
+  return {String("name", m.name()), String("directory", m.directory())};
+}
+
+CheckpointDone Decoder::Read(const wire::CheckpointDone& m) {
+  return {String("name", m.name()),
+          String("error", m.error()),
+          String("shard", m.shard()),
+          m.rows(),
+          m.bytes(),
+          m.checksum()};
+}
+
+ErrorReply Decoder::Read(const wire::ErrorReply& m) {
+  return {Enum<ErrorCode>("code", m.code()), String("text", m.text())};
+}
+
+Result<Body> Decoder::Decode(const wire::Message& message) {
+  Body body;
+  switch (message.body_type()) {
+#define DSLIDE_READ_BODY(Type)              \
+  case wire::Body::Type:                    \
+    body = Read(*message.body_as_##Type()); \
+    break;
+    DSLIDE_READ_BODY(Join)
+    DSLIDE_READ_BODY(JoinReply)
+    DSLIDE_READ_BODY(Plan)
+    DSLIDE_READ_BODY(Ready)
+    DSLIDE_READ_BODY(Heartbeat)
+    DSLIDE_READ_BODY(HeartbeatReply)
+    DSLIDE_READ_BODY(LeaseRequest)
+    DSLIDE_READ_BODY(LeaseGrant)
+    DSLIDE_READ_BODY(LeaseWait)
+    DSLIDE_READ_BODY(BatchDone)
+    DSLIDE_READ_BODY(EmbedRequest)
+    DSLIDE_READ_BODY(EmbedReply)
+    DSLIDE_READ_BODY(ActiveQuery)
+    DSLIDE_READ_BODY(ActiveReply)
+    DSLIDE_READ_BODY(GradientPush)
+    DSLIDE_READ_BODY(GradientReply)
+    DSLIDE_READ_BODY(EmbedPush)
+    DSLIDE_READ_BODY(Ack)
+    DSLIDE_READ_BODY(DropBatches)
+    DSLIDE_READ_BODY(TopKRequest)
+    DSLIDE_READ_BODY(TopKReply)
+    DSLIDE_READ_BODY(CheckpointRequest)
+    DSLIDE_READ_BODY(CheckpointDone)
+    DSLIDE_READ_BODY(CheckpointNow)
+    DSLIDE_READ_BODY(Shutdown)
+    DSLIDE_READ_BODY(ErrorReply)
+#undef DSLIDE_READ_BODY
+    case wire::Body::NONE:
+      return Failed("malformed message: it has no body");
+  }
+  if (!fault_.empty()) return Failed(fault_);
+  return body;
+}
+
+Result<Message> DecodeAligned(std::span<const uint8_t> bytes) {
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth, kMaxTables);
+  if (!wire::VerifyMessageBuffer(verifier)) {
+    return Failed(
+        fmt::format("malformed message: the {} bytes are no valid DSLD FlatBuffer", bytes.size()));
+  }
+  const wire::Message& message = *wire::GetMessage(bytes.data());
+  // The Verifier passes union members that it does not know.
+  if (message.body_type() > wire::Body::MAX) {
+    return Failed(fmt::format("malformed message: body type {} is unknown",
+                              static_cast<int>(message.body_type())));
+  }
+  Result<Body> body = Decoder(wire::EnumNameBody(message.body_type()), bytes.size()).Decode(message);
+  if (!body.ok()) return body.error();
+  const Envelope envelope{RunId{message.run_id()}, Incarnation{message.incarnation()},
+                          message.sequence(), message.reply_to(), message.plan_version()};
+  return Message{envelope, *std::move(body)};
+}
+
+}  // namespace
+
+Result<Message> Decode(std::span<const uint8_t> bytes) {
+  // The smallest buffer that VerifyMessageBuffer may look at: root offset and file identifier.
+  constexpr size_t kMinBytes = 8;
+  if (bytes.size() < kMinBytes || bytes.size() > kMaxMessageBytes) {
+    return Failed(fmt::format("malformed message: {} bytes, allowed are {} to {}", bytes.size(),
+                              kMinBytes, kMaxMessageBytes));
+  }
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % kBufferAlignment == 0) {
+    return DecodeAligned(bytes);
+  }
+  const Bytes aligned(bytes.begin(), bytes.end());
+  return DecodeAligned(aligned);
+}
+
+}  // namespace dslide

@@ -1,0 +1,269 @@
+// Message -> FlatBuffer. Empty strings, vectors and row sets are left out of the buffer.
+#include "common/base/check.h"
+#include "common/net/messages.h"
+#include "common/net/wire_arrays.h"
+#include "protocol_generated.h"
+
+namespace dslide {
+namespace {
+
+using Builder = flatbuffers::FlatBufferBuilder;
+template <typename T>
+using Offset = flatbuffers::Offset<T>;
+template <typename T>
+using VectorOffset = Offset<flatbuffers::Vector<T>>;
+
+// A builder's buffer is kept for the next message up to this size.
+constexpr size_t kKeptBuilderBytes = size_t{16} << 20;
+
+// The union's members are numbered from 1 in the variant's order.
+static_assert(std::variant_size_v<Body> == static_cast<size_t>(wire::Body::MAX));
+
+wire::BatchId ToWire(const BatchId& batch) { return {batch.epoch, batch.unit, batch.index}; }
+
+wire::Precision ToWire(WirePrecision precision) {
+  return precision == WirePrecision::kFp32 ? wire::Precision::Fp32 : wire::Precision::Bf16;
+}
+
+// Builds one message. Each Encode...() returns the offset of a finished table.
+class Encoder {
+ public:
+  Encoder(Builder& builder, WirePrecision precision) : b_(builder), precision_(precision) {}
+
+  Offset<void> operator()(const Join& m) {
+    const auto name = String(m.name);
+    const auto address = String(m.address);
+    return wire::CreateJoin(b_, m.protocol, static_cast<wire::Role>(m.role), name, address, m.cores,
+                            m.memory_bytes)
+        .Union();
+  }
+  Offset<void> operator()(const JoinReply& m) {
+    const auto name = String(m.name);
+    const auto config = String(m.config);
+    const auto restore = String(m.restore);
+    return wire::CreateJoinReply(b_, name, config, m.train_samples, restore).Union();
+  }
+  Offset<void> operator()(const Plan& m) {
+    std::vector<Offset<wire::PlanServer>> servers;
+    for (const PlanServer& server : m.servers) {
+      const auto name = String(server.name);
+      servers.push_back(wire::CreatePlanServer(b_, name, String(server.address)));
+    }
+    const auto servers_offset = Vector(servers);
+    const auto owners = Vector(m.slot_owner);
+    return wire::CreatePlan(b_, m.version, servers_offset, owners).Union();
+  }
+  Offset<void> operator()(const Ready& m) {
+    return wire::CreateReady(b_, m.plan_version, m.rows, m.memory_bytes).Union();
+  }
+  Offset<void> operator()(const Heartbeat& m) {
+    return wire::CreateHeartbeat(b_, m.cpu_seconds, m.peak_rss_bytes, m.bytes_sent,
+                                 m.bytes_received, m.rehash_lag_batches, m.bucket_empty_share,
+                                 m.bucket_mean, m.bucket_p99, m.bucket_largest, m.batches_in_flight,
+                                 m.malformed)
+        .Union();
+  }
+  Offset<void> operator()(const HeartbeatReply&) { return wire::CreateHeartbeatReply(b_).Union(); }
+
+  Offset<void> operator()(const LeaseRequest&) { return wire::CreateLeaseRequest(b_).Union(); }
+  Offset<void> operator()(const LeaseGrant& m) {
+    std::vector<Offset<wire::LeaseBatch>> batches;
+    for (const LeaseBatch& batch : m.batches) {
+      const auto features = Rows(batch.features);
+      const auto labels = Rows(batch.labels);
+      batches.push_back(
+          wire::CreateLeaseBatch(b_, batch.index, features, labels, batch.first_sample));
+    }
+    const auto batches_offset = Vector(batches);
+    return wire::CreateLeaseGrant(b_, m.lease, static_cast<wire::LeaseKind>(m.kind), m.epoch,
+                                  m.unit, m.top_k, batches_offset)
+        .Union();
+  }
+  Offset<void> operator()(const LeaseWait& m) {
+    return wire::CreateLeaseWait(b_, m.retry_ms, m.finished).Union();
+  }
+  Offset<void> operator()(const BatchDone& m) {
+    const auto predictions =
+        m.predictions.offsets.size() > 1 ? TopK(m.predictions) : Offset<wire::TopKReply>();
+    const auto batch = ToWire(m.batch);
+    return wire::CreateBatchDone(b_, m.lease, &batch, m.samples, m.loss_sum, m.active_neurons_sum,
+                                 m.active_rows, m.bytes_sent, m.bytes_received, m.probed,
+                                 m.recall_set, m.recall_hash, m.recall_uniform, predictions)
+        .Union();
+  }
+
+  Offset<void> operator()(const EmbedRequest& m) {
+    const auto features = Rows(m.features);
+    const auto batch = ToWire(m.batch);
+    return wire::CreateEmbedRequest(b_, &batch, m.training, features).Union();
+  }
+  Offset<void> operator()(const EmbedReply& m) {
+    return wire::CreateEmbedReply(b_, MatrixOf(m.partial)).Union();
+  }
+  Offset<void> operator()(const ActiveQuery& m) {
+    const auto hidden = MatrixOf(m.hidden);
+    const auto labels = Rows(m.labels);
+    const auto totals = Vector(m.label_totals);
+    const auto batch = ToWire(m.batch);
+    return wire::CreateActiveQuery(b_, &batch, hidden, labels, totals, m.probe_samples).Union();
+  }
+  Offset<void> operator()(const ActiveReply& m) {
+    std::vector<Offset<wire::Probe>> probes;
+    for (const Probe& probe : m.probes) probes.push_back(ProbeOf(probe));
+    const auto probes_offset = Vector(probes);
+    const auto max = Vector(m.max);
+    const auto sum_exp = Vector(m.sum_exp);
+    const auto target_logit = Vector(m.target_logit);
+    const auto active = Vector(m.active);
+    const auto loss = Vector(m.loss);
+    return wire::CreateActiveReply(b_, max, sum_exp, target_logit, active, loss, m.active_rows,
+                                   probes_offset)
+        .Union();
+  }
+  Offset<void> operator()(const GradientPush& m) {
+    const auto log_normaliser = Vector(m.log_normaliser);
+    const auto batch = ToWire(m.batch);
+    return wire::CreateGradientPush(b_, &batch, log_normaliser).Union();
+  }
+  Offset<void> operator()(const GradientReply& m) {
+    return wire::CreateGradientReply(b_, MatrixOf(m.partial)).Union();
+  }
+  Offset<void> operator()(const EmbedPush& m) {
+    const auto gradient = MatrixOf(m.gradient);
+    const auto batch = ToWire(m.batch);
+    return wire::CreateEmbedPush(b_, &batch, gradient).Union();
+  }
+  Offset<void> operator()(const Ack&) { return wire::CreateAck(b_).Union(); }
+  Offset<void> operator()(const DropBatches& m) {
+    return wire::CreateDropBatches(b_, m.incarnation.value).Union();
+  }
+  Offset<void> operator()(const TopKRequest& m) {
+    const auto hidden = MatrixOf(m.hidden);
+    const auto excluded = Rows(m.excluded);
+    return wire::CreateTopKRequest(b_, hidden, m.k, static_cast<wire::Search>(m.search), excluded)
+        .Union();
+  }
+  Offset<void> operator()(const TopKReply& m) { return TopK(m).Union(); }
+
+  Offset<void> operator()(const CheckpointRequest& m) {
+    const auto name = String(m.name);
+    return wire::CreateCheckpointRequest(b_, name, String(m.directory)).Union();
+  }
+  Offset<void> operator()(const CheckpointDone& m) {
+    const auto name = String(m.name);
+    const auto error = String(m.error);
+    const auto shard = String(m.shard);
+    return wire::CreateCheckpointDone(b_, name, error, shard, m.rows, m.bytes, m.checksum).Union();
+  }
+  Offset<void> operator()(const CheckpointNow&) { return wire::CreateCheckpointNow(b_).Union(); }
+  Offset<void> operator()(const Shutdown& m) {
+    return wire::CreateShutdown(b_, String(m.reason), m.exit_code).Union();
+  }
+  Offset<void> operator()(const ErrorReply& m) {
+    return wire::CreateErrorReply(b_, static_cast<wire::ErrorCode>(m.code), String(m.text)).Union();
+  }
+
+ private:
+  Offset<flatbuffers::String> String(const std::string& s) {
+    return s.empty() ? Offset<flatbuffers::String>() : b_.CreateString(s);
+  }
+
+  template <typename T>
+  VectorOffset<T> Vector(const std::vector<T>& v) {
+    return v.empty() ? VectorOffset<T>() : b_.CreateVector(v);
+  }
+
+  VectorOffset<uint8_t> Floats(std::span<const float> x) {
+    if (x.empty()) return {};
+    uint8_t* bytes = nullptr;
+    const VectorOffset<uint8_t> offset =
+        b_.CreateUninitializedVector<uint8_t>(x.size() * WireFloatBytes(precision_), &bytes);
+    PackFloats(x, precision_, bytes);
+    return offset;
+  }
+
+  // Lengths of the rows, without a temporary vector.
+  VectorOffset<uint32_t> Counts(const std::vector<uint32_t>& offsets) {
+    if (offsets.size() <= 1) return {};
+    uint32_t* counts = nullptr;
+    const auto result = b_.CreateUninitializedVector<uint32_t>(offsets.size() - 1, &counts);
+    for (size_t i = 0; i + 1 < offsets.size(); ++i) counts[i] = offsets[i + 1] - offsets[i];
+    return result;
+  }
+
+  Offset<wire::Matrix> MatrixOf(const Matrix& m) {
+    DSLIDE_CHECK(m.data.size() == size_t{m.rows} * m.cols);
+    const size_t dense_bytes = m.data.size() * WireFloatBytes(precision_);
+    const size_t nonzero = CountNonzero(m.data);
+    const size_t sparse_bytes =
+        BitmapBytes(m.data.size()) + nonzero * WireFloatBytes(precision_) + kVectorHeaderBytes;
+    VectorOffset<uint8_t> bitmap;
+    VectorOffset<uint8_t> data;
+    if (sparse_bytes < dense_bytes) {
+      std::vector<float> packed(nonzero + 1);
+      uint8_t* bits = nullptr;
+      bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(m.data.size()), &bits);
+      PackNonzero(m.data, bits, packed.data());
+      data = Floats({packed.data(), nonzero});
+    } else {
+      data = Floats(m.data);
+    }
+    return wire::CreateMatrix(b_, m.rows, m.cols, ToWire(precision_), bitmap, data);
+  }
+
+  Offset<wire::SparseRows> Rows(const SparseRows& rows) {
+    DSLIDE_CHECK(!rows.offsets.empty() && rows.offsets.back() == rows.ids.size());
+    DSLIDE_CHECK(rows.values.empty() || rows.values.size() == rows.ids.size());
+    if (rows.rows() == 0) return {};
+    const auto counts = Counts(rows.offsets);
+    const auto ids = Vector(rows.ids);
+    const auto values = Floats(rows.values);
+    return wire::CreateSparseRows(b_, counts, ids, ToWire(precision_), values);
+  }
+
+  Offset<wire::Probe> ProbeOf(const Probe& probe) {
+    const auto ids = Vector(probe.ids);
+    const auto logits = Vector(probe.logits);
+    const auto in_set = Vector(probe.in_set);
+    const auto in_hash = Vector(probe.in_hash);
+    return wire::CreateProbe(b_, ids, logits, in_set, in_hash);
+  }
+
+  Offset<wire::TopKReply> TopK(const TopKReply& top) {
+    DSLIDE_CHECK(!top.offsets.empty() && top.offsets.back() == top.ids.size());
+    DSLIDE_CHECK(top.scores.size() == top.ids.size());
+    const auto counts = Counts(top.offsets);
+    const auto ids = Vector(top.ids);
+    const auto scores = Vector(top.scores);
+    return wire::CreateTopKReply(b_, counts, ids, scores);
+  }
+
+  // What a vector costs besides its elements: length, offset, and up to 4 bytes of padding.
+  static constexpr size_t kVectorHeaderBytes = 12;
+
+  Builder& b_;
+  const WirePrecision precision_;
+};
+
+}  // namespace
+
+Bytes Encode(const Message& message, WirePrecision precision) {
+  // One buffer a thread: growing and faulting in a fresh one costs more than filling it.
+  thread_local Builder builder;
+  builder.Clear();
+  const auto type = static_cast<wire::Body>(message.body.index() + 1);
+  const auto body = std::visit(Encoder(builder, precision), message.body);
+  const Envelope& e = message.envelope;
+  wire::FinishMessageBuffer(
+      builder, wire::CreateMessage(builder, e.run.value, e.incarnation.value, e.sequence,
+                                   e.reply_to, e.plan_version, type, body));
+  Bytes bytes(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+  if (builder.GetSize() > kKeptBuilderBytes) builder.Reset();
+  return bytes;
+}
+
+std::string_view BodyName(const Body& body) {
+  return wire::EnumNameBody(static_cast<wire::Body>(body.index() + 1));
+}
+
+}  // namespace dslide

@@ -1,0 +1,15 @@
+// The first slot plan of a run.
+#pragma once
+
+#include "common/net/messages.h"
+
+namespace dslide {
+
+// Slots in contiguous ranges of near-equal number, one a server, in the servers' order.
+// REQUIRES servers not empty, at most 65535.
+Plan EqualPlan(uint32_t version, uint32_t slots, std::vector<PlanServer> servers);
+
+// The slots of server `index`, ascending.
+std::vector<SlotId> SlotsOf(const Plan& plan, ServerIndex index);
+
+}  // namespace dslide

@@ -1,0 +1,237 @@
+#include "common/net/socket.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+#include <utility>
+#include <zmq.hpp>
+
+#include "common/base/check.h"
+
+namespace dslide {
+namespace {
+
+constexpr int kReconnectMs = 100;
+constexpr int kReconnectMaxMs = 2000;
+constexpr int kConnectTimeoutMs = 5000;  // of one attempt; the kernel's own is two minutes
+
+// A peer that vanished without closing (power, cable) is noticed by keepalive when idle, and by the
+// send timeout when data is under way. Both must stay above the pauses of a healthy peer.
+constexpr int kKeepaliveIdleS = 30;
+constexpr int kKeepaliveIntervalS = 10;
+constexpr int kKeepaliveProbes = 3;
+constexpr int kSendTimeoutMs = 60000;
+
+// Checks that one thread uses a socket: the first that sends, receives or polls.
+class ThreadOwner {
+ public:
+  void Check() {
+    if (owner_ == std::thread::id()) owner_ = std::this_thread::get_id();
+    DSLIDE_CHECK(owner_ == std::this_thread::get_id());
+  }
+
+ private:
+  std::thread::id owner_;
+};
+
+void SetOptions(zmq::socket_t& socket) {
+  socket.set(zmq::sockopt::linger, kLingerMs);
+  socket.set(zmq::sockopt::ipv6, true);
+  socket.set(zmq::sockopt::sndhwm, kSendHighWater);
+  socket.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(kMaxMessageBytes));
+  socket.set(zmq::sockopt::tcp_keepalive, 1);
+  socket.set(zmq::sockopt::tcp_keepalive_idle, kKeepaliveIdleS);
+  socket.set(zmq::sockopt::tcp_keepalive_intvl, kKeepaliveIntervalS);
+  socket.set(zmq::sockopt::tcp_keepalive_cnt, kKeepaliveProbes);
+  socket.set(zmq::sockopt::tcp_maxrt, kSendTimeoutMs);
+}
+
+// The plain functions of ZeroMQ report by errno where cppzmq would throw. EINTR means that nothing
+// was transferred, so a repeated call is right.
+bool SendFrame(zmq::socket_t& socket, zmq::message_t& frame, int flags) {
+  int rc;
+  do {
+    rc = zmq_msg_send(frame.handle(), socket.handle(), flags | ZMQ_DONTWAIT);
+  } while (rc < 0 && errno == EINTR);
+  return rc >= 0;
+}
+
+bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame) {
+  int rc;
+  do {
+    rc = zmq_msg_recv(frame.handle(), socket.handle(), ZMQ_DONTWAIT);
+  } while (rc < 0 && errno == EINTR);
+  return rc >= 0;
+}
+
+// The frames of one message, of which the last `frames.size()` are kept; false if none is waiting.
+// `count` is how many there were: a stranger may send any number.
+template <size_t kFrames>
+bool ReceiveMessage(zmq::socket_t& socket, zmq::message_t (&frames)[kFrames], size_t* count) {
+  *count = 0;
+  bool more = true;
+  while (more) {
+    zmq::message_t& frame = frames[std::min(*count, kFrames - 1)];
+    if (!ReceiveFrame(socket, frame)) return false;
+    ++*count;
+    more = frame.more();
+  }
+  return true;
+}
+
+// A frame that owns `bytes`; ZeroMQ's I/O thread frees them once they are sent.
+zmq::message_t Frame(Bytes bytes) {
+  auto owned = std::make_unique<Bytes>(std::move(bytes));
+  const auto release = [](void*, void* hint) { delete static_cast<Bytes*>(hint); };
+  zmq::message_t frame(owned->data(), owned->size(), release, owned.get());
+  owned.release();
+  return frame;
+}
+
+Bytes ToBytes(const zmq::message_t& frame) {
+  const auto* data = frame.data<uint8_t>();
+  return {data, data + frame.size()};
+}
+
+Error BindError(const std::string& address, const zmq::error_t& e) {
+  const bool in_use = e.num() == EADDRINUSE;
+  return BadInput(fmt::format("cannot listen on {}: {}{}", address, e.what(),
+                              in_use ? "; stop the process that uses it or choose another port"
+                                     : "; the form is tcp://ADDRESS-OF-THIS-HOST:PORT"));
+}
+
+}  // namespace
+
+struct NetContext::Impl {
+  zmq::context_t context;
+};
+
+// Making a context opens nothing yet: it can fail only for lack of memory.
+NetContext::NetContext() : impl_(std::make_unique<Impl>()) {}
+
+NetContext::~NetContext() { impl_->context.shutdown(); }
+
+struct RouterSocket::Impl {
+  zmq::socket_t socket;
+  std::string address;
+  ThreadOwner thread;
+};
+
+RouterSocket::RouterSocket(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RouterSocket::RouterSocket(RouterSocket&&) noexcept = default;
+RouterSocket& RouterSocket::operator=(RouterSocket&&) noexcept = default;
+RouterSocket::~RouterSocket() = default;
+
+Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& address) try {
+  auto impl = std::make_unique<Impl>();
+  impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::router);
+  SetOptions(impl->socket);
+  impl->socket.set(zmq::sockopt::router_mandatory, true);  // unknown peers are reported
+  impl->socket.bind(address);
+  impl->address = impl->socket.get(zmq::sockopt::last_endpoint);
+  return RouterSocket(std::move(impl));
+} catch (const zmq::error_t& e) {
+  return BindError(address, e);
+}
+
+const std::string& RouterSocket::address() const { return impl_->address; }
+
+std::optional<std::pair<PeerId, Bytes>> RouterSocket::Receive() {
+  impl_->thread.Check();
+  zmq::message_t frames[2];  // peer, payload
+  for (size_t count = 0; ReceiveMessage(impl_->socket, frames, &count);) {
+    if (count == 2) return std::pair(frames[0].to_string(), ToBytes(frames[1]));
+  }
+  return std::nullopt;
+}
+
+bool RouterSocket::Send(const PeerId& peer, Bytes bytes) {
+  impl_->thread.Check();
+  zmq::message_t id(peer.data(), peer.size());
+  if (!SendFrame(impl_->socket, id, ZMQ_SNDMORE)) return false;
+  zmq::message_t frame = Frame(std::move(bytes));
+  return SendFrame(impl_->socket, frame, 0);
+}
+
+struct DealerSocket::Impl {
+  zmq::socket_t socket;
+  ThreadOwner thread;
+};
+
+DealerSocket::DealerSocket(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DealerSocket::DealerSocket(DealerSocket&&) noexcept = default;
+DealerSocket& DealerSocket::operator=(DealerSocket&&) noexcept = default;
+DealerSocket::~DealerSocket() = default;
+
+Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::string& address) try {
+  auto impl = std::make_unique<Impl>();
+  impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::dealer);
+  SetOptions(impl->socket);
+  impl->socket.set(zmq::sockopt::immediate, false);  // queue for a peer that is not there yet
+  impl->socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+  impl->socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
+  impl->socket.set(zmq::sockopt::connect_timeout, kConnectTimeoutMs);
+  impl->socket.connect(address);
+  return DealerSocket(std::move(impl));
+} catch (const zmq::error_t& e) {
+  return BadInput(
+      fmt::format("cannot connect to {}: {}; the form is tcp://HOST:PORT", address, e.what()));
+}
+
+std::optional<Bytes> DealerSocket::Receive() {
+  impl_->thread.Check();
+  zmq::message_t frames[1];
+  for (size_t count = 0; ReceiveMessage(impl_->socket, frames, &count);) {
+    if (count == 1) return ToBytes(frames[0]);
+  }
+  return std::nullopt;
+}
+
+bool DealerSocket::Send(Bytes bytes) {
+  impl_->thread.Check();
+  zmq::message_t frame = Frame(std::move(bytes));
+  return SendFrame(impl_->socket, frame, 0);
+}
+
+struct Poller::Impl {
+  std::vector<zmq_pollitem_t> items;
+};
+
+Poller::Poller() : impl_(std::make_unique<Impl>()) {}
+Poller::~Poller() = default;
+
+void Poller::Add(RouterSocket& socket) {
+  impl_->items.push_back({socket.impl_->socket.handle(), 0, ZMQ_POLLIN, 0});
+}
+
+void Poller::Add(DealerSocket& socket) {
+  impl_->items.push_back({socket.impl_->socket.handle(), 0, ZMQ_POLLIN, 0});
+}
+
+void Poller::AddFd(int fd) { impl_->items.push_back({nullptr, fd, ZMQ_POLLIN, 0}); }
+
+void Poller::Clear() { impl_->items.clear(); }
+
+void Poller::Wait(int timeout_ms) {
+  DSLIDE_CHECK(timeout_ms >= 0);
+  // Every outcome means the same to the caller: look at the sources and at the clock again.
+  (void)zmq_poll(impl_->items.data(), static_cast<int>(impl_->items.size()), timeout_ms);
+}
+
+bool IsLoopback(const std::string& address) {
+  if (address.starts_with("ipc://") || address.starts_with("inproc://")) return true;
+  constexpr std::string_view kTcp = "tcp://";
+  if (!address.starts_with(kTcp)) return false;
+  const size_t colon = address.rfind(':');
+  if (colon < kTcp.size()) return false;
+  const std::string host = address.substr(kTcp.size(), colon - kTcp.size());
+  if (host == "localhost" || host == "[::1]") return true;
+  // Only a literal: "127.example.org" is a name that may lead anywhere.
+  in_addr literal;
+  return host.starts_with("127.") && inet_pton(AF_INET, host.c_str(), &literal) == 1;
+}
+
+}  // namespace dslide

@@ -1,0 +1,115 @@
+// Message transport: the only interface to ZeroMQ.
+//
+// Sockets never cross threads: one thread creates, uses and closes each of them. A Context may be
+// shared and outlives its sockets. Sending never blocks: a queue that is full (kSendHighWater
+// messages) is reported as false, the message is then dropped; who may need it again sends a copy.
+// Closing does not block; the context's destructor waits at most kLingerMs for what is still
+// queued.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/net/messages.h"
+
+namespace dslide {
+
+constexpr int kSendHighWater = 1000;  // messages queued towards one peer
+
+constexpr int kLingerMs = 500;  // for the last messages (Shutdown, Ack) of a process that exits
+
+// Addresses are ZeroMQ endpoints: tcp://host:port, ipc://path, inproc://name.
+class NetContext {
+ public:
+  NetContext();
+  ~NetContext();
+  NetContext(const NetContext&) = delete;
+  NetContext& operator=(const NetContext&) = delete;
+
+ private:
+  friend class RouterSocket;
+  friend class DealerSocket;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Who a RouterSocket's message came from; only good for answering on that socket.
+using PeerId = std::string;
+
+// A socket that many peers dial.
+class RouterSocket {
+ public:
+  // Binds. Errors (kBadInput) name the address and the reason ("address in use", ...).
+  static Result<RouterSocket> Bind(NetContext& context, const std::string& address);
+  RouterSocket(RouterSocket&&) noexcept;
+  RouterSocket& operator=(RouterSocket&&) noexcept;
+  ~RouterSocket();
+
+  // The bound address with the real port in place of "*".
+  const std::string& address() const;
+
+  // The next message, or nullopt if none is waiting. Messages over kMaxMessageBytes never arrive
+  // (the connection is closed).
+  std::optional<std::pair<PeerId, Bytes>> Receive();
+
+  // False if the peer is gone or its queue is full. The bytes are sent without a copy.
+  bool Send(const PeerId& peer, Bytes bytes);
+
+  struct Impl;
+
+ private:
+  friend class Poller;
+  explicit RouterSocket(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// A socket that dials one peer, and redials it by itself when the connection breaks. Messages may
+// be lost when that happens; resending is the protocol's job.
+class DealerSocket {
+ public:
+  // Succeeds whether the peer is there or not. Errors (kBadInput) are about the address itself.
+  static Result<DealerSocket> Connect(NetContext& context, const std::string& address);
+  DealerSocket(DealerSocket&&) noexcept;
+  DealerSocket& operator=(DealerSocket&&) noexcept;
+  ~DealerSocket();
+
+  std::optional<Bytes> Receive();
+  bool Send(Bytes bytes);
+
+  struct Impl;
+
+ private:
+  friend class Poller;
+  explicit DealerSocket(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Waits until one of several sockets or file descriptors is readable. What is added must outlive
+// the Poller or the next Clear(); a socket may be moved meanwhile.
+class Poller {
+ public:
+  Poller();
+  ~Poller();
+
+  void Add(RouterSocket& socket);
+  void Add(DealerSocket& socket);
+  void AddFd(int fd);
+  void Clear();
+
+  // Returns after `timeout_ms` at the latest, or at a signal. REQUIRES timeout_ms >= 0.
+  void Wait(int timeout_ms);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// True for ipc://, inproc:// and tcp:// to 127.0.0.0/8, localhost or [::1].
+bool IsLoopback(const std::string& address);
+
+}  // namespace dslide

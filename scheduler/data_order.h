@@ -1,0 +1,39 @@
+// Which samples make up which batch.
+//
+// An epoch's samples are a seeded permutation of the file's, so batch (epoch, unit, index) holds the
+// same samples whoever trains it. An evaluation takes a seeded random subset (never a prefix: files
+// are often sorted), or all samples in file order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/data/dataset.h"
+#include "common/net/messages.h"
+
+namespace dslide {
+
+class DataOrder {
+ public:
+  // The order of `data` (must outlive this) for one training epoch.
+  static DataOrder Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch);
+  // `samples` random ones of `data`, or all if 0 or more than there are.
+  static DataOrder Evaluation(const Dataset& data, uint64_t seed, uint64_t samples, uint32_t batch);
+
+  uint64_t samples() const { return order_.size(); }
+  uint64_t batches() const { return (order_.size() + batch_ - 1) / batch_; }
+
+  // The samples of batch number `number`, numbered within its unit as `index`.
+  LeaseBatch Batch(uint64_t number, uint32_t index) const;
+
+  SampleView Sample(uint64_t position) const { return (*data_)[order_[position]]; }
+
+ private:
+  DataOrder(const Dataset& data, uint32_t batch) : data_(&data), batch_(batch) {}
+
+  const Dataset* data_;
+  uint32_t batch_;
+  std::vector<uint32_t> order_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,507 @@
+#include "scheduler/scheduler_core.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/net/slot_plan.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kRetryMs = 100;        // a worker without work asks again after so long
+constexpr int64_t kServerSilenceMs = 30000;
+constexpr uint32_t kEvaluationTop = kMaxMetricK;
+
+// A worker is taken for dead after five heartbeats, but not before 5 s: machines are shared.
+int64_t WorkerSilenceMs(const ClusterConfig& cluster) {
+  return std::max<int64_t>(5000, int64_t{5} * cluster.heartbeat_ms);
+}
+
+}  // namespace
+
+SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
+    : inputs_(std::move(inputs)),
+      started_ms_(now_ms),
+      inverse_propensities_(InversePropensities(*inputs_.train)) {
+  if (inputs_.resume) {
+    epoch_ = inputs_.resume->epoch;
+    stats_.batches = inputs_.resume->batches;
+    stats_.samples = inputs_.resume->samples;
+    last_checkpoint_ = inputs_.resume_directory;
+  }
+}
+
+SchedulerCore::Effects SchedulerCore::Take() { return std::exchange(effects_, Effects()); }
+
+void SchedulerCore::Send(const Member& to, Body body) {
+  effects_.send.push_back({to.peer, std::move(body), 0});
+}
+
+void SchedulerCore::Reply(const Member& to, const Message& request, Body body) {
+  effects_.send.push_back({to.peer, std::move(body), request.envelope.sequence});
+}
+
+void SchedulerCore::Broadcast(Role role, const Body& body) {
+  for (const Member* member : roster_.Of(role)) Send(*member, body);
+}
+
+void SchedulerCore::Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
+
+SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& message,
+                                             int64_t now_ms) {
+  const Envelope& envelope = message.envelope;
+  const auto refuse = [&](ErrorCode code, std::string text) {
+    effects_.send.push_back({from, ErrorReply{code, std::move(text)}, envelope.sequence});
+    return Take();
+  };
+  if (const auto* join = std::get_if<Join>(&message.body)) {
+    OnJoin(from, message, *join, now_ms);
+    return Take();
+  }
+  if (envelope.run != inputs_.run) return refuse(ErrorCode::kWrongRun, "another run; join again");
+  Member* member = roster_.Heard(envelope.incarnation, from, now_ms);
+  if (member == nullptr) return refuse(ErrorCode::kWrongRun, "not in the roster; join again");
+
+  if (const auto* ready = std::get_if<Ready>(&message.body)) {
+    OnReady(*member, *ready);
+    if (phase_ == Phase::kLoading) StartTraining(now_ms);
+  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body)) {
+    OnHeartbeat(*member, *heartbeat, message);
+  } else if (std::holds_alternative<LeaseRequest>(message.body)) {
+    OnLeaseRequest(*member, message, now_ms);
+  } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
+    OnBatchDone(*member, *done, now_ms);
+  } else if (const auto* answer = std::get_if<CheckpointDone>(&message.body)) {
+    OnCheckpointDone(*member, *answer);
+  } else if (std::holds_alternative<CheckpointNow>(message.body)) {
+    OnCheckpointNow(*member, message);
+  } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
+    Notice(fmt::format("{}: {}", member->name, error->text));
+    if (member->role == Role::kServer) {
+      Finish(Failed(fmt::format("{}: {}", member->name, error->text)), "a server failed", now_ms);
+    }
+  } else {
+    return refuse(ErrorCode::kRefused,
+                  fmt::format("the scheduler does not answer {}", BodyName(message.body)));
+  }
+  return Take();
+}
+
+void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Join& join,
+                           int64_t now_ms) {
+  const auto refuse = [&](ErrorCode code, std::string text) {
+    effects_.send.push_back({from, ErrorReply{code, std::move(text)}, message.envelope.sequence});
+  };
+  if (join.protocol != kProtocolVersion) {
+    return refuse(ErrorCode::kIncompatible,
+                  fmt::format("protocol {}, this scheduler speaks {}; use binaries of one version",
+                              join.protocol, kProtocolVersion));
+  }
+  if (phase_ == Phase::kFinished) return refuse(ErrorCode::kRefused, "the run is finished");
+  const bool known = roster_.Heard(message.envelope.incarnation, from, now_ms) != nullptr;
+  const size_t servers = roster_.Count(Role::kServer);
+  if (!known && join.role == Role::kServer && servers >= inputs_.config.cluster.servers) {
+    return refuse(ErrorCode::kRefused,
+                  fmt::format("the cluster has its {} servers (cluster.servers)", servers));
+  }
+  Member& member = roster_.Add(join, message.envelope.incarnation, from, now_ms);
+  const bool is_server = join.role == Role::kServer;
+  Reply(member, message,
+        JoinReply{member.name, FormatConfig(inputs_.config), inputs_.train->size(),
+                  is_server && inputs_.resume ? inputs_.resume_directory : ""});
+  if (known) return;
+  if (join.role != Role::kObserver) {
+    Notice(is_server ? fmt::format("{} joined at {}", member.name, join.address)
+                     : fmt::format("{} joined", member.name));
+  }
+  if (is_server && roster_.Count(Role::kServer) == inputs_.config.cluster.servers) PublishPlan();
+  if (join.role == Role::kWorker && phase_ >= Phase::kTraining) Send(member, plan_);
+}
+
+void SchedulerCore::PublishPlan() {
+  std::vector<PlanServer> servers;
+  for (const Member* server : roster_.Of(Role::kServer)) {
+    servers.push_back({server->name, server->address});
+  }
+  plan_ = EqualPlan(1, inputs_.config.cluster.slots, std::move(servers));
+  phase_ = Phase::kLoading;
+  Broadcast(Role::kServer, plan_);
+  Notice(fmt::format("slot plan 1: {} slots over {} servers", plan_.slot_owner.size(),
+                     plan_.servers.size()));
+}
+
+void SchedulerCore::OnReady(Member& member, const Ready& ready) {
+  if (member.role != Role::kServer || ready.plan_version != plan_.version) return;
+  member.ready = true;
+  Notice(fmt::format("{} is ready: {} rows, {} MB", member.name, ready.rows,
+                     ready.memory_bytes >> 20));
+}
+
+void SchedulerCore::StartTraining(int64_t now_ms) {
+  const auto servers = roster_.Of(Role::kServer);
+  if (!std::all_of(servers.begin(), servers.end(), [](const Member* s) { return s->ready; })) {
+    return;
+  }
+  Broadcast(Role::kWorker, plan_);
+  last_checkpoint_ms_ = now_ms;
+  training_since_ms_ = now_ms;
+  phase_ = Phase::kTraining;
+  if (epoch_ >= inputs_.config.train.epochs) {
+    training_complete_ = true;
+    AfterEpoch(now_ms);
+    return;
+  }
+  StartEpoch();
+  if (!inputs_.resume) return;
+  for (const DoneBatch& done : inputs_.resume->done) book_->Restore(done.unit, done.index);
+  Notice(fmt::format("resumed {} at epoch {}, {} of {} batches done", inputs_.resume->name,
+                     epoch_ + 1, book_->done(), book_->batches()));
+  if (book_->complete()) FinishPass(now_ms);
+}
+
+void SchedulerCore::StartEpoch() {
+  const TrainConfig& train = inputs_.config.train;
+  phase_ = Phase::kTraining;
+  order_ = DataOrder::Epoch(*inputs_.train, inputs_.config.common.seed, epoch_, train.batch);
+  book_.emplace(order_->batches(), train.unit_batches);
+}
+
+void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat,
+                                const Message& message) {
+  member.heartbeat = heartbeat;
+  if (phase_ == Phase::kFinished) {
+    roster_.Remove(member.incarnation);  // its goodbye
+  } else {
+    Reply(member, message, HeartbeatReply{});
+  }
+}
+
+void SchedulerCore::OnLeaseRequest(Member& member, const Message& message, int64_t now_ms) {
+  const bool open = (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating) && book_ &&
+                    !checkpoint_wanted_ && !stop_wanted_ && !round_;
+  const auto lease = open ? book_->Grant(member.name, now_ms) : std::nullopt;
+  if (!lease) {
+    Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
+    return;
+  }
+  LeaseGrant grant;
+  grant.lease = lease->id;
+  grant.kind = phase_ == Phase::kTraining ? LeaseKind::kTrain : LeaseKind::kEvaluate;
+  grant.epoch = epoch_;
+  grant.unit = lease->unit;
+  grant.top_k = kEvaluationTop;
+  for (const uint32_t index : lease->batches) {
+    const uint64_t number = uint64_t{lease->unit} * inputs_.config.train.unit_batches + index;
+    grant.batches.push_back(order_->Batch(number, index));
+  }
+  Reply(member, message, std::move(grant));
+}
+
+void SchedulerCore::OnBatchDone(Member& member, const BatchDone& done, int64_t now_ms) {
+  const bool train = phase_ == Phase::kTraining;
+  if ((!train && phase_ != Phase::kEvaluating) || !book_ || done.batch.epoch != epoch_) return;
+  const uint64_t number =
+      uint64_t{done.batch.unit} * inputs_.config.train.unit_batches + done.batch.index;
+  if (!train) {
+    // Judged before it counts: a bad report must leave the batch to be leased again.
+    const uint64_t first = number * inputs_.config.train.batch;
+    const uint64_t samples = done.predictions.offsets.size() - 1;
+    const bool labels_known = std::all_of(done.predictions.ids.begin(), done.predictions.ids.end(),
+                                          [&](uint32_t id) { return id < inputs_.config.model.labels; });
+    if (number >= book_->batches() || !labels_known ||
+        samples != std::min<uint64_t>(inputs_.config.train.batch, order_->samples() - first)) {
+      return;
+    }
+    if (book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) {
+      for (uint64_t i = 0; i < samples; ++i) {
+        const auto& p = done.predictions;
+        evaluator_->Add({p.ids.data() + p.offsets[i], p.offsets[i + 1] - p.offsets[i]},
+                        order_->Sample(first + i).labels);
+      }
+    }
+  } else if (book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) {
+    stats_.Add(done);
+    member.samples += done.samples;
+  }
+  if (book_->complete()) {
+    FinishPass(now_ms);
+  } else {
+    MaybeCheckpoint(now_ms);
+  }
+}
+
+void SchedulerCore::FinishPass(int64_t now_ms) {
+  book_.reset();
+  if (phase_ == Phase::kEvaluating) return FinishEvaluation(now_ms);
+  epoch_++;
+  effects_.epoch_done = epoch_;
+  training_complete_ = epoch_ >= inputs_.config.train.epochs;
+  AfterEpoch(now_ms);
+}
+
+// After an epoch: a checkpoint if one is due (always after the last epoch), then the next pass.
+void SchedulerCore::AfterEpoch(int64_t now_ms) {
+  const bool trained_here = !inputs_.resume || stats_.batches > inputs_.resume->batches;
+  if (training_complete_ && trained_here) checkpoint_wanted_ = true;
+  if (checkpoint_wanted_ || stop_wanted_) {
+    MaybeCheckpoint(now_ms);
+  } else {
+    NextPass(now_ms);
+  }
+}
+
+// Between two epochs: an evaluation, the next epoch, or the end.
+void SchedulerCore::NextPass(int64_t now_ms) {
+  Pause(now_ms);
+  const bool evaluate = inputs_.test != nullptr && inputs_.test->size() > 0 &&
+                        (training_complete_ || inputs_.config.train.evaluate_samples > 0);
+  if (evaluate) {
+    StartEvaluation(training_complete_);
+  } else if (training_complete_) {
+    Finish({}, "training is finished", now_ms);
+  } else {
+    training_since_ms_ = now_ms;
+    StartEpoch();
+  }
+}
+
+// Training time stops while an evaluation runs.
+void SchedulerCore::Pause(int64_t now_ms) {
+  training_ms_ = TrainingMillis(now_ms);
+  training_since_ms_ = -1;
+  training_cpu_seconds_ = roster_.cpu_seconds();
+}
+
+void SchedulerCore::StartEvaluation(bool final) {
+  phase_ = Phase::kEvaluating;
+  final_evaluation_ = final;
+  const TrainConfig& train = inputs_.config.train;
+  order_ = DataOrder::Evaluation(*inputs_.test, inputs_.config.common.seed,
+                                 final ? 0 : train.evaluate_samples, train.batch);
+  book_.emplace(order_->batches(), train.unit_batches);
+  evaluator_.emplace(inverse_propensities_);
+}
+
+void SchedulerCore::FinishEvaluation(int64_t now_ms) {
+  last_evaluation_ = EvaluationResult{epoch_, final_evaluation_, evaluator_->Result()};
+  effects_.evaluations.push_back(*last_evaluation_);
+  phase_ = Phase::kTraining;
+  if (final_evaluation_) return Finish({}, "training is finished", now_ms);
+  training_since_ms_ = now_ms;
+  StartEpoch();
+  MaybeCheckpoint(now_ms);
+}
+
+// Starts the checkpoint that is wanted once no lease is out, so that every batch is wholly in it or not at all.
+void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
+  const uint32_t interval_s = inputs_.config.checkpoint.interval_s;
+  if (interval_s > 0 && now_ms - last_checkpoint_ms_ > int64_t{1000} * interval_s) {
+    checkpoint_wanted_ = true;
+  }
+  const bool due = checkpoint_wanted_ || stop_wanted_;
+  if (!due || round_ || phase_ != Phase::kTraining || (book_ && book_->leases() > 0)) return;
+  std::vector<std::pair<Incarnation, std::string>> servers;
+  for (const Member* server : roster_.Of(Role::kServer)) {
+    servers.emplace_back(server->incarnation, server->name);
+  }
+  round_.emplace(CheckpointName(stats_.batches), std::move(servers));
+  Broadcast(Role::kServer,
+            CheckpointRequest{round_->name(),
+                              inputs_.checkpoint_directory + "/" + round_->name()});
+}
+
+void SchedulerCore::OnCheckpointDone(Member& member, const CheckpointDone& done) {
+  if (!round_) return;
+  round_->Take(member.incarnation, done);
+  if (round_->complete() && round_->Failure().empty()) effects_.manifest = MakeManifest();
+  if (!round_->Failure().empty()) {
+    const Error error = Failed(fmt::format("checkpoint {}: {}", round_->name(), round_->Failure()));
+    Finish(error, "a checkpoint failed", member.heard_ms);
+  }
+}
+
+Manifest SchedulerCore::MakeManifest() const {
+  Manifest manifest;
+  manifest.run = inputs_.run;
+  manifest.name = round_->name();
+  manifest.config = FormatConfig(inputs_.config);
+  manifest.epoch = epoch_;
+  manifest.batches = stats_.batches;
+  manifest.samples = stats_.samples;
+  manifest.train_samples = inputs_.train->size();
+  manifest.shards = round_->Shards();
+  const uint32_t unit_batches = inputs_.config.train.unit_batches;
+  for (uint64_t n = 0; book_ && n < book_->batches(); ++n) {
+    const DoneBatch batch{static_cast<uint32_t>(n / unit_batches),
+                          static_cast<uint32_t>(n % unit_batches)};
+    if (book_->IsDone(batch.unit, batch.index)) manifest.done.push_back(batch);
+  }
+  return manifest;
+}
+
+SchedulerCore::Effects SchedulerCore::ManifestWritten(const Status& status, int64_t now_ms) {
+  if (!status.ok()) {
+    Finish(status.error(), "the manifest could not be written", now_ms);
+    return Take();
+  }
+  last_checkpoint_ = inputs_.checkpoint_directory + "/" + round_->name();
+  Notice(fmt::format("checkpoint {} written", last_checkpoint_));
+  for (const auto& [incarnation, sequence] : checkpoint_waiters_) {
+    for (const Member* observer : roster_.Of(Role::kObserver)) {
+      if (observer->incarnation != incarnation) continue;
+      CheckpointDone done;
+      done.name = round_->name();
+      done.shard = last_checkpoint_;
+      effects_.send.push_back({observer->peer, std::move(done), sequence});
+    }
+  }
+  checkpoint_waiters_.clear();
+  ResumeAfterCheckpoint(now_ms);
+  return Take();
+}
+
+void SchedulerCore::ResumeAfterCheckpoint(int64_t now_ms) {
+  round_.reset();
+  checkpoint_wanted_ = false;
+  last_checkpoint_ms_ = now_ms;
+  if (stop_wanted_) {
+    const Error stopped{ErrorKind::kPreempted,
+                        fmt::format("stopped after {} batches; the checkpoint is {}",
+                                    stats_.batches, last_checkpoint_)};
+    return Finish(stopped, "stopped on request", now_ms);
+  }
+  if (!book_) NextPass(now_ms);  // else in the middle of an epoch: leases are given again
+}
+
+void SchedulerCore::OnCheckpointNow(Member& member, const Message& message) {
+  if (phase_ != Phase::kTraining && phase_ != Phase::kEvaluating) {
+    return Reply(member, message,
+                 ErrorReply{ErrorCode::kRefused, "training has not started; nothing to save"});
+  }
+  checkpoint_wanted_ = true;
+  checkpoint_waiters_.emplace_back(member.incarnation, message.envelope.sequence);
+  MaybeCheckpoint(member.heard_ms);
+}
+
+SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
+  if (phase_ == Phase::kFinished) return Take();
+  if (stop_wanted_) {
+    Finish(Failed("stopped at once; what was trained since the last checkpoint is lost"),
+           "stopped at once", now_ms);
+  } else if (phase_ == Phase::kTraining) {
+    stop_wanted_ = true;
+    Notice("stopping: waiting for the batches in flight, then writing a checkpoint");
+    MaybeCheckpoint(now_ms);
+  } else if (!last_checkpoint_.empty() && training_complete_) {
+    Finish(Error{ErrorKind::kPreempted,
+                 fmt::format("stopped before the final evaluation; the checkpoint is {}",
+                             last_checkpoint_)},
+           "stopped on request", now_ms);
+  } else if (phase_ == Phase::kEvaluating) {
+    // Between two epochs: give the evaluation up and save.
+    stop_wanted_ = true;
+    book_.reset();
+    phase_ = Phase::kTraining;
+    MaybeCheckpoint(now_ms);
+  } else {
+    Finish(TryLater("stopped before training began; nothing was saved"), "stopped", now_ms);
+  }
+  return Take();
+}
+
+SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
+  if (phase_ == Phase::kFinished) return Take();
+  const ClusterConfig& cluster = inputs_.config.cluster;
+  if (phase_ == Phase::kGathering && now_ms - started_ms_ > int64_t{1000} * cluster.join_timeout_s) {
+    Finish(TryLater(fmt::format("{} after {} s (cluster.join_timeout_s)", WaitingLine(),
+                                cluster.join_timeout_s)),
+           "not enough servers joined", now_ms);
+    return Take();
+  }
+  DropSilentMembers(now_ms);
+  if (book_) {
+    const size_t expired = book_->Expire(now_ms, cluster.lease_timeout_ms);
+    if (expired > 0) Notice(fmt::format("{} leases expired without progress", expired));
+  }
+  if (phase_ == Phase::kTraining) MaybeCheckpoint(now_ms);
+  return Take();
+}
+
+void SchedulerCore::DropSilentMembers(int64_t now_ms) {
+  const auto silent = [&](Role role, int64_t limit_ms) {
+    std::vector<Member> gone;
+    for (const Member* m : roster_.Silent(role, now_ms, limit_ms)) gone.push_back(*m);
+    return gone;
+  };
+  for (const Member& worker : silent(Role::kWorker, WorkerSilenceMs(inputs_.config.cluster))) {
+    const size_t leases = book_ ? book_->Return(worker.name) : 0;
+    Notice(fmt::format("{} has been silent for {:.1f} s: taken for dead, {} leases returned",
+                       worker.name, static_cast<double>(now_ms - worker.heard_ms) / 1000.0, leases));
+    roster_.Remove(worker.incarnation);
+    Broadcast(Role::kServer, DropBatches{worker.incarnation});
+  }
+  for (const Member& gone : silent(Role::kObserver, kServerSilenceMs)) {
+    roster_.Remove(gone.incarnation);
+  }
+  // A server that loads or writes its slots is busy for long, but its network thread is not.
+  for (const Member& server : silent(Role::kServer, kServerSilenceMs)) {
+    if (phase_ == Phase::kGathering) {
+      Notice(fmt::format("{} left before the start", server.name));
+      roster_.Remove(server.incarnation);
+      continue;
+    }
+    Finish(Failed(fmt::format("{} at {} has been silent for {} s; start the cluster again with "
+                              "--resume to continue from the last checkpoint",
+                              server.name, server.address, kServerSilenceMs / 1000)),
+           "a server is gone", now_ms);
+    return;
+  }
+}
+
+void SchedulerCore::Finish(Status outcome, const std::string& reason, int64_t now_ms) {
+  if (phase_ == Phase::kFinished) return;
+  if (training_since_ms_ >= 0) Pause(now_ms);
+  outcome_ = std::move(outcome);
+  phase_ = Phase::kFinished;
+  book_.reset();
+  const Shutdown shutdown{reason, outcome_.ok() ? 0u
+                                                : static_cast<uint32_t>(ExitCode(outcome_.error().kind))};
+  for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) Broadcast(role, shutdown);
+}
+
+bool SchedulerCore::AllLeft() const {
+  return roster_.Count(Role::kServer) == 0 && roster_.Count(Role::kWorker) == 0;
+}
+
+double SchedulerCore::Progress() const {
+  const uint64_t per_epoch = BatchesPerEpoch(inputs_.config.train, inputs_.train->size());
+  const uint64_t total = per_epoch * inputs_.config.train.epochs;
+  if (total == 0) return 1.0;
+  uint64_t done = per_epoch * epoch_;
+  if (phase_ == Phase::kTraining && book_) done += book_->done();
+  return std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+}
+
+int64_t SchedulerCore::TrainingMillis(int64_t now_ms) const {
+  return training_ms_ + (training_since_ms_ >= 0 ? now_ms - training_since_ms_ : 0);
+}
+
+std::string SchedulerCore::WaitingLine() const {
+  const uint32_t wanted = inputs_.config.cluster.servers;
+  const size_t servers = roster_.Count(Role::kServer);
+  if (phase_ == Phase::kLoading) {
+    std::string names;
+    for (const Member* server : roster_.Of(Role::kServer)) {
+      if (!server->ready) names += (names.empty() ? "" : ", ") + server->name;
+    }
+    return fmt::format("have {} of {} servers, loading slots: {}", servers, wanted, names);
+  }
+  if (servers < wanted) {
+    return fmt::format("have {} of {} servers and {} workers, waiting for {} more servers", servers,
+                       wanted, roster_.Count(Role::kWorker), wanted - servers);
+  }
+  return fmt::format("have {} of {} servers, waiting for workers", servers, wanted);
+}
+
+}  // namespace dslide

@@ -1,0 +1,87 @@
+#include "server/active_set.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dslide {
+namespace {
+
+// This owner's share of a number that is meant for all N neurons; at least 1 unless it is 0.
+uint32_t Share(uint32_t number, const SlotMap& map) {
+  if (number == 0 || map.size() == 0) return 0;
+  const double share = double{1.0} * number * map.size() / map.total();
+  return std::min(map.size(), std::max(1u, static_cast<uint32_t>(std::lround(share))));
+}
+
+}  // namespace
+
+ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map)
+    : map_(map),
+      active_(config.active),
+      candidates_(config.active == ActiveSet::kLsh ? Share(config.candidates, map) : 0),
+      uniform_(config.active == ActiveSet::kAll ? 0 : Share(config.uniform, map)),
+      ranker_(map.rows()),
+      column_(map.rows(), SlotMap::kNone) {}
+
+void ActiveSetBuilder::Build(const SparseRows& labels, const HashTables* tables,
+                             const uint32_t* codes, Random* random, ActiveColumns* out) {
+  *out = ActiveColumns();
+  AddLabels(labels, out);
+  if (active_ == ActiveSet::kAll) {
+    AddAll(out);
+  } else if (codes != nullptr && candidates_ > 0) {
+    AddCandidates(labels.rows(), *tables, codes, out);
+  }
+  out->hash_part = static_cast<uint32_t>(out->rows.size());
+  AddUniform(random, out);
+  for (const uint32_t row : out->rows) column_[row] = SlotMap::kNone;
+}
+
+uint32_t ActiveSetBuilder::ColumnOf(uint32_t row, ActiveColumns* out) {
+  if (column_[row] == SlotMap::kNone) {
+    column_[row] = static_cast<uint32_t>(out->rows.size());
+    out->rows.push_back(row);
+    out->drawn.push_back(0);
+  }
+  return column_[row];
+}
+
+void ActiveSetBuilder::AddLabels(const SparseRows& labels, ActiveColumns* out) {
+  for (uint32_t i = 0; i < labels.rows(); ++i) {
+    for (const uint32_t id : labels.Ids(i)) {
+      const uint32_t row = map_.Local(id);
+      if (row != SlotMap::kNone) out->label_columns.push_back(ColumnOf(row, out));
+    }
+    out->label_offsets.push_back(static_cast<uint32_t>(out->label_columns.size()));
+  }
+}
+
+void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables, const uint32_t* codes,
+                                     ActiveColumns* out) {
+  for (size_t i = 0; i < batch; ++i) {
+    picked_.clear();
+    ranker_.Rank(tables, {codes + i * tables.tables(), tables.tables()}, candidates_, &picked_);
+    for (const uint32_t row : picked_) out->hit_columns.push_back(ColumnOf(row, out));
+    out->hit_offsets.push_back(static_cast<uint32_t>(out->hit_columns.size()));
+  }
+}
+
+void ActiveSetBuilder::AddUniform(Random* random, ActiveColumns* out) {
+  // Drawn without replacement among all neurons here, so that `draws` of size() is each one's chance.
+  while (out->draws < uniform_) {
+    const auto row = static_cast<uint32_t>(random->Below(map_.rows()));
+    if (map_.Global(row) == SlotMap::kNone) continue;
+    const uint32_t column = ColumnOf(row, out);
+    if (out->drawn[column]) continue;
+    out->drawn[column] = 1;
+    out->draws++;
+  }
+}
+
+void ActiveSetBuilder::AddAll(ActiveColumns* out) {
+  for (uint32_t row = 0; row < map_.rows(); ++row) {
+    if (map_.Global(row) != SlotMap::kNone) ColumnOf(row, out);
+  }
+}
+
+}  // namespace dslide

@@ -1,0 +1,60 @@
+// Choosing the neurons that a batch is scored against.
+//
+// The hash part is the samples' labels and hash candidates; uniform negatives stand for all others
+// (DESIGN: the weighted tail). A negative that is also in the hash part counts once, as hash part.
+// Owned by one executor thread.
+#pragma once
+
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/config/config.h"
+#include "common/net/messages.h"
+#include "server/lsh/hash_tables.h"
+#include "server/slot_map.h"
+
+namespace dslide {
+
+// The columns of a batch's block: distinct local rows, and which samples they are hash part of.
+struct ActiveColumns {
+  std::vector<uint32_t> rows;     // [U] local row of each column
+  std::vector<uint8_t> drawn;     // [U] 1: drawn as a uniform negative
+  uint32_t hash_part = 0;         // columns [0, hash_part) are some sample's label or candidate
+  uint32_t draws = 0;             // distinct uniform draws, those that fell into the hash part included
+  std::vector<uint32_t> label_offsets = {0};  // [B + 1] into label_columns
+  std::vector<uint32_t> label_columns;        // columns of each sample's labels that live here
+  std::vector<uint32_t> hit_offsets = {0};    // [B + 1] into hit_columns
+  std::vector<uint32_t> hit_columns;          // columns of each sample's own hash candidates
+};
+
+class ActiveSetBuilder {
+ public:
+  // `map` must outlive the builder.
+  ActiveSetBuilder(const ModelConfig& config, const SlotMap& map);
+
+  // Fills *out for a batch with the given labels. `codes` ([B x tables.tables()]) is null unless
+  // active = lsh. `random` draws the negatives. REQUIRES label ids < N.
+  void Build(const SparseRows& labels, const HashTables* tables, const uint32_t* codes,
+             Random* random, ActiveColumns* out);
+
+  // Hash candidates kept a sample by this executor: its share of model.candidates.
+  uint32_t candidates() const { return candidates_; }
+
+ private:
+  uint32_t ColumnOf(uint32_t row, ActiveColumns* out);
+  void AddLabels(const SparseRows& labels, ActiveColumns* out);
+  void AddCandidates(size_t batch, const HashTables& tables, const uint32_t* codes,
+                     ActiveColumns* out);
+  void AddUniform(Random* random, ActiveColumns* out);
+  void AddAll(ActiveColumns* out);
+
+  const SlotMap& map_;
+  ActiveSet active_;
+  uint32_t candidates_;
+  uint32_t uniform_;
+  CandidateRanker ranker_;
+  std::vector<uint32_t> column_;  // [rows], SlotMap::kNone if the row has no column
+  std::vector<uint32_t> picked_;
+};
+
+}  // namespace dslide

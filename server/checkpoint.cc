@@ -1,0 +1,93 @@
+#include "server/checkpoint.h"
+
+#include <fmt/core.h>
+
+#include <cstring>
+
+namespace dslide {
+namespace {
+
+size_t CodeBytes(LayerKind kind, const OutputLayer& output) {
+  return kind == LayerKind::kOutput && output.tables() != nullptr
+             ? output.tables()->tables() * sizeof(uint32_t)
+             : 0;
+}
+
+void SaveLayer(Layer& layer, const OutputLayer& output, CheckpointWriter* writer) {
+  CheckpointWriter::Batch batch(writer);
+  const size_t code_bytes = CodeBytes(layer.kind(), output);
+  std::vector<uint8_t> value(layer.RowBytes() + code_bytes);
+  for (const SlotId slot : layer.map().owned()) {
+    for (uint32_t row = 0; row < layer.map().SlotSize(slot); ++row) {
+      const uint32_t local = layer.map().LocalRow(slot, row);
+      layer.StoreRow(local, value.data());
+      if (code_bytes > 0) {
+        std::memcpy(value.data() + layer.RowBytes(), output.tables()->Codes(local).data(), code_bytes);
+      }
+      batch.Put({layer.kind(), slot, row}, value);
+    }
+  }
+}
+
+}  // namespace
+
+void SaveExecutor(Executor& executor, CheckpointWriter* writer) {
+  SaveLayer(executor.input().layer(), executor.output(), writer);
+  SaveLayer(executor.output().layer(), executor.output(), writer);
+}
+
+Result<CheckpointShards> CheckpointShards::Open(const std::string& directory,
+                                                const Manifest& manifest) {
+  CheckpointShards shards;
+  shards.directory_ = directory;
+  for (const ManifestShard& shard : manifest.shards) {
+    auto reader = CheckpointReader::Open(directory + "/" + shard.directory);
+    if (!reader.ok()) {
+      return Failed(fmt::format("{} (shard of {}; if that server wrote it on another machine, copy "
+                                "the folder here)",
+                                reader.error().message, shard.server));
+    }
+    shards.readers_.push_back(std::move(*reader));
+  }
+  return shards;
+}
+
+Status CheckpointShards::Restore(Executor* executor) const {
+  OutputLayer& output = executor->output();
+  std::vector<uint32_t> codes;
+  for (Layer* layer : {&executor->input().layer(), &output.layer()}) {
+    const size_t code_bytes = CodeBytes(layer->kind(), output);
+    codes.resize(code_bytes / sizeof(uint32_t));
+    for (const SlotId slot : layer->map().owned()) {
+      const uint32_t size = layer->map().SlotSize(slot);
+      const auto load = [&](uint32_t row, std::span<const uint8_t> value) -> Status {
+        if (row >= size || value.size() != layer->RowBytes() + code_bytes) {
+          return Failed(fmt::format("{}: row {} of slot {} does not fit the model ({} bytes, expected {})",
+                                    directory_, row, slot.value, value.size(),
+                                    layer->RowBytes() + code_bytes));
+        }
+        const uint32_t local = layer->map().LocalRow(slot, row);
+        layer->LoadRow(local, value.data());
+        if (code_bytes > 0) {
+          std::memcpy(codes.data(), value.data() + layer->RowBytes(), code_bytes);
+          output.RestoreCodes(local, codes);
+        }
+        return {};
+      };
+      uint64_t found = 0;
+      for (const auto& reader : readers_) {
+        const Result<uint64_t> rows = reader->ForEachRow(layer->kind(), slot, load);
+        DSLIDE_RETURN_IF_ERROR(rows);
+        found += *rows;
+      }
+      if (found != size) {
+        return Failed(fmt::format("{}: slot {} has {} of {} rows; the checkpoint is incomplete",
+                                  directory_, slot.value, found, size));
+      }
+    }
+  }
+  output.FinishRestore();
+  return {};
+}
+
+}  // namespace dslide

@@ -1,0 +1,162 @@
+#include "server/executor.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace dslide {
+namespace {
+
+ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(text)}; }
+
+ErrorReply UnknownBatch(const BatchId& b) {
+  return {ErrorCode::kUnknownBatch,
+          fmt::format("no batch {}.{}.{} of this sender is at that stage", b.epoch, b.unit, b.index)};
+}
+
+bool IdsBelow(const SparseRows& rows, uint32_t bound) {
+  for (const uint32_t id : rows.ids) {
+    if (id >= bound) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+uint64_t StepOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples) {
+  return batch.epoch * BatchesPerEpoch(train, train_samples) +
+         uint64_t{batch.unit} * train.unit_batches + batch.index;
+}
+
+Executor::Executor(const Config& config, uint64_t train_samples, std::span<const SlotId> slots,
+                   uint32_t index, Purpose purpose, const Kernels& kernels)
+    : config_(config),
+      train_samples_(train_samples),
+      negative_seed_(SubSeed(SubSeed(config.common.seed, 0x4e6), index)),
+      purpose_(purpose),
+      input_(config, slots, purpose, kernels),
+      output_(config, slots, purpose, kernels) {}
+
+void Executor::Initialise() {
+  const uint64_t seed = config_.common.seed;
+  input_.layer().Initialise(seed, config_.model.input_init, config_.model.features);
+  output_.layer().Initialise(seed, config_.model.output_init, config_.model.labels);
+  output_.RehashAll();
+}
+
+Body Executor::Handle(Incarnation sender, const Body& request) {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return Embed(sender, *embed);
+  if (const auto* query = std::get_if<ActiveQuery>(&request)) return Query(sender, *query);
+  if (const auto* push = std::get_if<GradientPush>(&request)) return Push(sender, *push);
+  if (const auto* push = std::get_if<EmbedPush>(&request)) return PushEmbedding(sender, *push);
+  if (const auto* top = std::get_if<TopKRequest>(&request)) return TopK(*top);
+  if (const auto* drop = std::get_if<DropBatches>(&request)) return Drop(*drop);
+  return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
+}
+
+Executor::Batch* Executor::Find(const BatchKey& key, Stage stage) {
+  const auto found = batches_.find(key);
+  return found == batches_.end() || found->second->stage != stage ? nullptr : found->second.get();
+}
+
+float Executor::LearningRate(const BatchId& batch) const {
+  const uint64_t total = config_.train.epochs * BatchesPerEpoch(config_.train, train_samples_);
+  return LearningRateAt(config_.train, StepOf(batch, config_.train, train_samples_), total);
+}
+
+Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
+  const uint32_t features = config_.model.features;
+  if (!IdsBelow(request.features, features + 1)) {
+    return Refuse(fmt::format("EmbedRequest: feature id above {}", features));
+  }
+  if (request.features.ids.size() != request.features.values.size()) {
+    return Refuse("EmbedRequest: features without values");
+  }
+  InputBatch scratch;
+  if (!request.training) return EmbedReply{input_.Embed(request.features, &scratch)};
+
+  if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
+  const BatchKey key{sender, request.batch};
+  if (batches_.contains(key)) return Refuse("EmbedRequest: the batch is in flight already");
+  if (batches_.size() >= kMaxBatchesInFlight) {
+    return Refuse(fmt::format("{} batches are in flight, no more are taken", batches_.size()));
+  }
+  std::unique_ptr<Batch> batch;
+  if (spare_.empty()) {
+    batch = std::make_unique<Batch>();
+  } else {
+    batch = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  batch->stage = Stage::kEmbedded;
+  batch->samples = request.features.rows();
+  EmbedReply reply{input_.Embed(request.features, &batch->input)};
+  batches_.emplace(key, std::move(batch));
+  return reply;
+}
+
+Body Executor::Query(Incarnation sender, const ActiveQuery& request) {
+  Batch* batch = Find({sender, request.batch}, Stage::kEmbedded);
+  if (batch == nullptr) return UnknownBatch(request.batch);
+  if (request.hidden.rows != batch->samples || request.hidden.cols != config_.model.hidden) {
+    return Refuse(fmt::format("ActiveQuery: hidden is {}x{}, expected {}x{}", request.hidden.rows,
+                              request.hidden.cols, batch->samples, config_.model.hidden));
+  }
+  if (request.labels.rows() != batch->samples || request.label_totals.size() != batch->samples) {
+    return Refuse("ActiveQuery: labels are not one row a sample");
+  }
+  if (!IdsBelow(request.labels, config_.model.labels)) {
+    return Refuse(fmt::format("ActiveQuery: label id above {}", config_.model.labels - 1));
+  }
+  for (uint32_t i = 0; i < batch->samples; ++i) {
+    if (request.labels.Ids(i).size() > request.label_totals[i]) {
+      return Refuse("ActiveQuery: more labels than label_totals says");
+    }
+  }
+  const BatchId& id = request.batch;
+  Random random(SubSeed(negative_seed_, StepOf(id, config_.train, train_samples_)));
+  batch->stage = Stage::kQueried;
+  return output_.Query(request, &random, &batch->output);
+}
+
+Body Executor::Push(Incarnation sender, const GradientPush& request) {
+  Batch* batch = Find({sender, request.batch}, Stage::kQueried);
+  if (batch == nullptr) return UnknownBatch(request.batch);
+  if (request.log_normaliser.size() != batch->samples) {
+    return Refuse("GradientPush: log_normaliser is not one number a sample");
+  }
+  batch->stage = Stage::kPushed;
+  return GradientReply{
+      output_.Gradient(&batch->output, request.log_normaliser, LearningRate(request.batch))};
+}
+
+Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
+  const BatchKey key{sender, request.batch};
+  Batch* batch = Find(key, Stage::kPushed);
+  if (batch == nullptr) return UnknownBatch(request.batch);
+  if (request.gradient.rows != batch->samples || request.gradient.cols != config_.model.hidden) {
+    return Refuse("EmbedPush: the gradient has not the shape of the batch");
+  }
+  input_.ApplyGradient(batch->input, request.gradient, LearningRate(request.batch));
+  auto node = batches_.extract(key);
+  spare_.push_back(std::move(node.mapped()));
+  return Ack{};
+}
+
+Body Executor::TopK(const TopKRequest& request) {
+  if (request.hidden.cols != config_.model.hidden) return Refuse("TopKRequest: wrong width");
+  if (request.excluded.rows() != 0 && request.excluded.rows() != request.hidden.rows) {
+    return Refuse("TopKRequest: excluded is not one row a sample");
+  }
+  if (request.search == Search::kLsh && output_.tables() == nullptr) {
+    return Refuse("TopKRequest: the model has no hash tables (model.active is not lsh)");
+  }
+  return output_.TopK(request);
+}
+
+Body Executor::Drop(const DropBatches& request) {
+  std::erase_if(batches_, [&](const auto& entry) { return entry.first.worker == request.incarnation; });
+  return Ack{};
+}
+
+}  // namespace dslide

@@ -1,0 +1,81 @@
+// One shard of a server: the rows, optimiser state and hash tables of some slots, and the batches in flight.
+//
+// An executor is driven by one thread, shares nothing with others, and answers each request with the
+// partial reply of its own rows; common/net/combine.h adds the parts up.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "common/config/config.h"
+#include "common/net/messages.h"
+#include "server/input_layer.h"
+#include "server/output_layer.h"
+
+namespace dslide {
+
+// A batch in flight belongs to the worker life that sent it.
+struct BatchKey {
+  Incarnation worker;
+  BatchId batch;
+  auto operator<=>(const BatchKey&) const = default;
+};
+
+// Memory guard: more batches in flight than this are refused, whoever sends them.
+constexpr size_t kMaxBatchesInFlight = 256;
+
+class Executor {
+ public:
+  // `config` is resolved; `train_samples` fixes the learning-rate schedule. `index` numbers the
+  // executors of the cluster, so that each draws its own negatives.
+  // `purpose`: an executor for inference keeps no optimiser state and refuses to train.
+  Executor(const Config& config, uint64_t train_samples, std::span<const SlotId> slots,
+           uint32_t index, Purpose purpose, const Kernels& kernels);
+
+  // Initial weights by the seed, and hash tables over them.
+  void Initialise();
+
+  InputLayer& input() { return input_; }
+  OutputLayer& output() { return output_; }
+
+  // Answers EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest and DropBatches with
+  // the matching reply, or ErrorReply. Checks ids and shapes against the model; anything may come in.
+  Body Handle(Incarnation sender, const Body& request);
+
+  size_t batches_in_flight() const { return batches_.size(); }
+
+ private:
+  // A batch goes through these stages, one request each.
+  enum class Stage { kEmbedded, kQueried, kPushed };
+  struct Batch {
+    Stage stage = Stage::kEmbedded;
+    uint32_t samples = 0;
+    InputBatch input;
+    OutputBatch output;
+  };
+
+  Body Embed(Incarnation sender, const EmbedRequest& request);
+  Body Query(Incarnation sender, const ActiveQuery& request);
+  Body Push(Incarnation sender, const GradientPush& request);
+  Body PushEmbedding(Incarnation sender, const EmbedPush& request);
+  Body TopK(const TopKRequest& request);
+  Body Drop(const DropBatches& request);
+  Batch* Find(const BatchKey& key, Stage stage);
+  float LearningRate(const BatchId& batch) const;
+
+  Config config_;
+  uint64_t train_samples_;
+  uint64_t negative_seed_;
+  Purpose purpose_;
+  InputLayer input_;
+  OutputLayer output_;
+  std::map<BatchKey, std::unique_ptr<Batch>> batches_;
+  std::vector<std::unique_ptr<Batch>> spare_;  // finished ones, their buffers are used again
+};
+
+// The number of a batch in the run's data order, the argument of the learning-rate schedule.
+uint64_t StepOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples);
+
+}  // namespace dslide

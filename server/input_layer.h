@@ -1,0 +1,42 @@
+// The input rows E_f of one executor: partial pre-activations and their gradient.
+//
+// The hidden bias b1 is the row of feature D (value 1 in every sample, added by the worker), so the
+// layer has D + 1 ids. Owned by one executor thread.
+#pragma once
+
+#include <vector>
+
+#include "common/net/messages.h"
+#include "server/layer.h"
+
+namespace dslide {
+
+// A batch's features that live here: sample i has entries [offsets[i], offsets[i+1]).
+struct InputBatch {
+  std::vector<uint32_t> offsets;
+  std::vector<uint32_t> rows;  // local
+  std::vector<float> values;
+};
+
+class InputLayer {
+ public:
+  InputLayer(const Config& config, std::span<const SlotId> slots, Purpose purpose,
+             const Kernels& kernels);
+
+  Layer& layer() { return layer_; }
+
+  // partial[i] = sum over the features f of sample i that live here of x_if * E_f. Fills *batch with them.
+  // REQUIRES feature ids <= D.
+  Matrix Embed(const SparseRows& features, InputBatch* batch) const;
+
+  // Applies the gradient of the loss by E_f = sum_i x_if * gradient_i; each distinct row once.
+  void ApplyGradient(const InputBatch& batch, const Matrix& gradient, float learning_rate);
+
+ private:
+  const Kernels& kernels_;
+  uint32_t bias_id_;
+  Layer layer_;
+  Optimizer optimizer_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,57 @@
+// The update of one parameter row from its gradient.
+//
+// Lazy: only rows that a batch touched are updated, each with its own step count.
+//   Adam       Kingma & Ba, ICLR 2015, section 2; bias correction by the row's own count
+//   AdaGrad    row-wise: one accumulator a row, the mean of the squared gradient's elements
+//   SGD        w -= lr * g
+// Weight decay is decoupled (Loshchilov & Hutter, ICLR 2019) and leaves biases alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/config/config.h"
+#include "common/math/kernels.h"
+
+namespace dslide {
+
+// What a row has beside its vectors. Stored in checkpoints as it is.
+struct RowScalars {
+  float bias = 0;
+  float moment1 = 0;  // Adam: of the bias
+  float moment2 = 0;  // Adam: of the bias; AdaGrad: the row's accumulator
+  uint32_t steps = 0;
+};
+static_assert(sizeof(RowScalars) == 16);
+
+// A row's parameters in place; moment vectors are null where the optimiser keeps none.
+struct RowView {
+  float* weights;  // [dim]
+  float* moment1;  // [dim] or null
+  float* moment2;  // [dim] or null
+  RowScalars* scalars;
+};
+
+class Optimizer {
+ public:
+  Optimizer(const TrainConfig& config, const Kernels& kernels);
+
+  // Vectors of [dim] floats kept a row beside the weights: 2 for Adam, else 0.
+  static int MomentVectors(OptimizerKind kind) { return kind == OptimizerKind::kAdam ? 2 : 0; }
+
+  // One step with gradient g[dim] and bias gradient. `decay` is false for rows that are biases.
+  void Apply(float learning_rate, size_t dim, const float* g, float bias_gradient, bool decay,
+             const RowView& row) const;
+
+ private:
+  void Adam(float learning_rate, size_t dim, const float* g, float bias_gradient,
+            const RowView& row) const;
+  void AdaGrad(float learning_rate, size_t dim, const float* g, float bias_gradient,
+               const RowView& row) const;
+
+  const Kernels& kernels_;
+  OptimizerKind kind_;
+  float beta1_, beta2_, epsilon_, weight_decay_;
+};
+
+}  // namespace dslide

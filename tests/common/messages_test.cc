@@ -1,0 +1,169 @@
+// Encoding and decoding of good messages: round trips, the bytes themselves, the compact forms.
+#include "common/net/messages.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "tests/common/random_messages.h"
+
+namespace dslide {
+namespace {
+
+std::string Hex(const Bytes& bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const uint8_t byte : bytes) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+
+Bytes FromHex(std::string_view hex) {
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  Bytes bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<uint8_t>(digit(hex[i]) * 16 + digit(hex[i + 1])));
+  }
+  return bytes;
+}
+
+// The body of `message` after a trip over the wire.
+template <typename T>
+T Sent(T body, WirePrecision precision) {
+  Result<Message> decoded = Decode(Encode({{}, std::move(body)}, precision));
+  REQUIRE_MESSAGE(decoded.ok(), decoded.error().message);
+  return std::get<T>(decoded->body);
+}
+
+Matrix WithNonzeros(uint32_t rows, uint32_t cols, size_t nonzeros) {
+  Matrix matrix(rows, cols);
+  for (size_t i = 0; i < nonzeros; ++i) matrix.data[i * 7919 % matrix.data.size()] = 1.5f;
+  return matrix;
+}
+
+TEST_CASE("messages: every kind survives the round trip in both precisions") {
+  for (const WirePrecision precision : {WirePrecision::kFp32, WirePrecision::kBf16}) {
+    testing::RandomMessages messages(20240117);
+    for (int repeat = 0; repeat < 100; ++repeat) {
+      for (size_t kind = 0; kind < testing::RandomMessages::kKinds; ++kind) {
+        const Message message = messages.Next(kind);
+        CAPTURE(BodyName(message.body));
+        const Result<Message> decoded = Decode(Encode(message, precision));
+        REQUIRE_MESSAGE(decoded.ok(), decoded.error().message);
+        CHECK(decoded->envelope == message.envelope);
+        CHECK(decoded->body == message.body);
+      }
+    }
+  }
+}
+
+TEST_CASE("messages: defaults survive the round trip") {
+  CHECK(Sent(BatchDone(), WirePrecision::kFp32) == BatchDone());
+  CHECK(Sent(TopKRequest(), WirePrecision::kBf16) == TopKRequest());
+  CHECK(Sent(ActiveReply(), WirePrecision::kBf16) == ActiveReply());
+}
+
+TEST_CASE("messages: body names are the schema's") {
+  CHECK(BodyName(Join()) == "Join");
+  CHECK(BodyName(ActiveQuery()) == "ActiveQuery");
+  CHECK(BodyName(ErrorReply()) == "ErrorReply");
+}
+
+// A change here is a change of the protocol: older and newer processes then no longer understand
+// each other. Append fields instead; the bytes of messages without them stay as they are.
+TEST_CASE("messages: golden bytes") {
+  struct Golden {
+    Message message;
+    WirePrecision precision;
+    std::string_view hex;
+  };
+  const Envelope envelope{RunId{0x1122334455667788}, Incarnation{0x99aabbccddeeff00}, 7, 5, 3};
+  ActiveQuery query;
+  query.batch = {1, 2, 3};
+  query.hidden = Matrix(2, 16);
+  query.hidden.row(0)[1] = 1.0f;
+  query.hidden.row(1)[15] = -2.5f;
+  query.labels.ids = {10, 70000};
+  query.labels.offsets = {0, 2, 2};
+  query.label_totals = {2, 1};
+  query.probe_samples = 4;
+  EmbedRequest embed{{4, 5, 6}, true, {}};
+  embed.features.ids = {1, 2, 3};
+  embed.features.values = {0.5f, -1.0f, 2.0f};
+  embed.features.offsets = {0, 1, 3};
+  const Golden goldens[] = {
+      {{envelope, Ack{}}, WirePrecision::kFp32, "@ACK@"},
+      {{envelope, ErrorReply{ErrorCode::kStalePlan, "plan 2"}}, WirePrecision::kFp32, "@ERROR@"},
+      {{envelope, query}, WirePrecision::kBf16, "@QUERY@"},
+      {{envelope, embed}, WirePrecision::kFp32, "@EMBED@"},
+  };
+  for (const Golden& golden : goldens) {
+    CAPTURE(BodyName(golden.message.body));
+    CHECK(Hex(Encode(golden.message, golden.precision)) == golden.hex);
+    const Result<Message> decoded = Decode(FromHex(golden.hex));
+    REQUIRE(decoded.ok());
+    CHECK(decoded->envelope == golden.message.envelope);
+    CHECK(decoded->body == golden.message.body);
+  }
+}
+
+TEST_CASE("messages: a matrix travels in the smaller form") {
+  for (const WirePrecision precision : {WirePrecision::kFp32, WirePrecision::kBf16}) {
+    const size_t element = precision == WirePrecision::kFp32 ? 4 : 2;
+    const size_t elements = 64 * 128;
+    const size_t overhead = 200;
+    for (const size_t nonzeros : {size_t{0}, size_t{1}, elements / 2, elements - 1, elements}) {
+      CAPTURE(nonzeros);
+      const Matrix matrix = WithNonzeros(64, 128, nonzeros);
+      const size_t dense = elements * element;
+      const size_t sparse = elements / 8 + nonzeros * element;
+      const Bytes bytes = Encode({{}, EmbedReply{matrix}}, precision);
+      CHECK(bytes.size() <= std::min(dense, sparse) + overhead);
+      CHECK(Sent(EmbedReply{matrix}, precision).partial == matrix);
+    }
+  }
+}
+
+TEST_CASE("messages: bitmaps of every length modulo 8") {
+  for (uint32_t cols = 1; cols <= 40; ++cols) {
+    Matrix matrix(1, cols);
+    matrix.data[cols - 1] = 3.0f;
+    CHECK(Sent(EmbedReply{matrix}, WirePrecision::kBf16).partial == matrix);
+  }
+}
+
+TEST_CASE("messages: bf16 rounds to nearest even") {
+  Matrix matrix(1, 4);
+  matrix.data = {1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f, 1.0f + 0x1p-8f + 0x1p-20f, -0x1.0p-60f};
+  const Matrix sent = Sent(EmbedReply{matrix}, WirePrecision::kBf16).partial;
+  CHECK(sent.data[0] == 1.0f);            // tie, to even
+  CHECK(sent.data[1] == 1.0f + 0x1p-6f);  // tie, to even
+  CHECK(sent.data[2] == 1.0f + 0x1p-7f);  // above the tie
+  CHECK(sent.data[3] == -0x1.0p-60f);
+}
+
+TEST_CASE("messages: -infinity is allowed where nothing was scored") {
+  const float minus_infinity = -std::numeric_limits<float>::infinity();
+  const ActiveReply reply{{minus_infinity}, {0}, {0}, {0}, {}, 0, {}};
+  CHECK(Sent(reply, WirePrecision::kBf16) == reply);
+}
+
+TEST_CASE("messages: a buffer need not be aligned") {
+  testing::RandomMessages messages(3);
+  const Message message = messages.Next(Body(ActiveQuery()).index());
+  const Bytes bytes = Encode(message, WirePrecision::kFp32);
+  for (size_t shift = 0; shift < 8; ++shift) {
+    Bytes shifted(shift, 0);
+    shifted.insert(shifted.end(), bytes.begin(), bytes.end());
+    const Result<Message> decoded = Decode(std::span(shifted).subspan(shift));
+    REQUIRE(decoded.ok());
+    CHECK(decoded->body == message.body);
+  }
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,151 @@
+#include "common/data/metrics.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace dslide {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+
+// Discounts 1 / log2(rank + 1) of the ranks 1 to 5.
+constexpr double kD1 = 1.0;
+constexpr double kD2 = 0.6309297535714575;
+constexpr double kD3 = 0.5;
+constexpr double kD4 = 0.43067655807339306;
+constexpr double kD5 = 0.38685280723454163;
+
+template <size_t kSize>
+void CheckNear(const double (&actual)[kMaxMetricK], const double (&expected)[kSize]) {
+  static_assert(kSize == kMaxMetricK);
+  for (int k = 0; k < kMaxMetricK; ++k) {
+    CAPTURE(k);
+    CHECK(actual[k] == doctest::Approx(expected[k]).epsilon(1e-12));
+  }
+}
+
+void AddLabels(Dataset* dataset, const Ids& labels) { dataset->Add({labels, {}, {}}); }
+
+}  // namespace
+
+TEST_CASE("one sample by hand") {
+  // True {2, 5, 9}, predicted 5 1 2 7 9: hits at the ranks 1, 3 and 5.
+  RankingEvaluator evaluator({});
+  evaluator.Add(Ids{5, 1, 2, 7, 9}, Ids{2, 5, 9});
+  const RankingMetrics metrics = evaluator.Result();
+  CHECK(metrics.samples == 1);
+  CheckNear(metrics.precision, {1.0, 1.0 / 2, 2.0 / 3, 2.0 / 4, 3.0 / 5});
+  // The ideal has hits at the ranks 1 to min(k, 3): D1, D1+D2, then D1+D2+D3 for good.
+  const double ideal = kD1 + kD2 + kD3;
+  CheckNear(metrics.ndcg, {1.0, kD1 / (kD1 + kD2), (kD1 + kD3) / ideal, (kD1 + kD3) / ideal,
+                           (kD1 + kD3 + kD5) / ideal});
+  CheckNear(metrics.propensity_precision, {0, 0, 0, 0, 0});
+}
+
+TEST_CASE("all metrics over two samples by hand") {
+  // Sample A: true {0, 3}, predicted 3 1 0 2 4: hits at the ranks 1 (label 3) and 3 (label 0).
+  // Sample B: true {1}, predicted 0 2 3 1 4: a hit at rank 4 (label 1).
+  const std::vector<float> inverse = {2, 4, 8, 16, 32};
+  RankingEvaluator evaluator(inverse);
+  evaluator.Add(Ids{3, 1, 0, 2, 4}, Ids{0, 3});
+  evaluator.Add(Ids{0, 2, 3, 1, 4}, Ids{1});
+  const RankingMetrics metrics = evaluator.Result();
+  CHECK(metrics.samples == 2);
+  // Hits of A: 1 1 2 2 2, of B: 0 0 0 1 1; over k, halved.
+  CheckNear(metrics.precision, {0.5, 0.25, 2.0 / 6, 3.0 / 8, 3.0 / 10});
+  // A: D1/D1, D1/(D1+D2), then (D1+D3)/(D1+D2). B: 0 0 0, then D4/D1.
+  const double a = (kD1 + kD3) / (kD1 + kD2);
+  CheckNear(metrics.ndcg,
+            {0.5, 0.5 * kD1 / (kD1 + kD2), 0.5 * a, 0.5 * (a + kD4), 0.5 * (a + kD4)});
+  // Weighted hits of A: 16 16 18 18 18, of B: 0 0 0 4 4. Best of A: 16 18 18 18 18, of B: 4 always.
+  CheckNear(metrics.propensity_precision, {16.0 / 20, 16.0 / 22, 18.0 / 22, 22.0 / 22, 22.0 / 22});
+}
+
+TEST_CASE("a perfect ranking scores 1 wherever there are labels enough") {
+  const std::vector<float> inverse = {1, 2, 3, 4, 5, 6, 7};
+  RankingEvaluator evaluator(inverse);
+  evaluator.Add(Ids{6, 5, 4, 3, 2}, Ids{0, 1, 2, 3, 4, 5, 6});
+  const RankingMetrics metrics = evaluator.Result();
+  CheckNear(metrics.precision, {1, 1, 1, 1, 1});
+  CheckNear(metrics.ndcg, {1, 1, 1, 1, 1});
+  CheckNear(metrics.propensity_precision, {1, 1, 1, 1, 1});
+}
+
+TEST_CASE("predictions of frequent labels lose against the best of the rare ones") {
+  // Best achievable 7, 7+6, ...; the ranking takes 1, 1+2, ...
+  const std::vector<float> inverse = {1, 2, 3, 4, 5, 6, 7};
+  RankingEvaluator evaluator(inverse);
+  evaluator.Add(Ids{0, 1, 2, 3, 4}, Ids{0, 1, 2, 3, 4, 5, 6});
+  CheckNear(evaluator.Result().propensity_precision,
+            {1.0 / 7, 3.0 / 13, 6.0 / 18, 10.0 / 22, 15.0 / 25});
+}
+
+TEST_CASE("a sample without labels counts as a miss") {
+  const std::vector<float> inverse = {1, 1};
+  RankingEvaluator evaluator(inverse);
+  evaluator.Add(Ids{0, 1}, Ids{});
+  evaluator.Add(Ids{1, 0}, Ids{1});
+  const RankingMetrics metrics = evaluator.Result();
+  CHECK(metrics.samples == 2);
+  CheckNear(metrics.precision, {1.0 / 2, 1.0 / 4, 1.0 / 6, 1.0 / 8, 1.0 / 10});
+  CheckNear(metrics.ndcg, {0.5, 0.5, 0.5, 0.5, 0.5});
+  // It adds nothing to what is achievable: 1 of 1.
+  CheckNear(metrics.propensity_precision, {1, 1, 1, 1, 1});
+}
+
+TEST_CASE("fewer predictions are misses, more than kMaxMetricK are ignored") {
+  RankingEvaluator few({});
+  few.Add(Ids{4}, Ids{4, 5});
+  CheckNear(few.Result().precision, {1.0, 1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5});
+  RankingEvaluator none({});
+  none.Add(Ids{}, Ids{4, 5});
+  CheckNear(none.Result().precision, {0, 0, 0, 0, 0});
+  RankingEvaluator many({});
+  many.Add(Ids{0, 1, 2, 3, 9, 4, 5}, Ids{4, 5});
+  CheckNear(many.Result().precision, {0, 0, 0, 0, 0});
+}
+
+TEST_CASE("nothing evaluated gives zeros") {
+  const RankingMetrics metrics = RankingEvaluator({}).Result();
+  CHECK(metrics.samples == 0);
+  CheckNear(metrics.precision, {0, 0, 0, 0, 0});
+  CheckNear(metrics.ndcg, {0, 0, 0, 0, 0});
+  CheckNear(metrics.propensity_precision, {0, 0, 0, 0, 0});
+}
+
+TEST_CASE("inverse propensities by hand") {
+  // A = 1, B = 1, N = 4: C = (ln 4 - 1) * 2 = 0.7725887222397811.
+  // Counts 3, 1, 0: 1 + C/4, 1 + C/2, 1 + C/1.
+  Dataset train(1, 3);
+  AddLabels(&train, {0, 1});
+  AddLabels(&train, {0});
+  AddLabels(&train, {});
+  AddLabels(&train, {0});
+  const std::vector<float> inverse = InversePropensities(train, 1.0, 1.0);
+  REQUIRE(inverse.size() == 3);
+  CHECK(inverse[0] == doctest::Approx(1.1931471805599454));
+  CHECK(inverse[1] == doctest::Approx(1.3862943611198906));
+  CHECK(inverse[2] == doctest::Approx(1.7725887222397811));
+}
+
+TEST_CASE("inverse propensities with the usual A = 0.55 and B = 1.5") {
+  // N = 3: C = (ln 3 - 1) * 2.5^0.55 = 0.0986122887 * 1.6552 = 0.1632; with a count of 1 the factor
+  // (1 + 1.5)^-0.55 cancels 2.5^0.55, leaving 1 + (ln 3 - 1) = ln 3.
+  Dataset train(1, 2);
+  AddLabels(&train, {0});
+  AddLabels(&train, {});
+  AddLabels(&train, {});
+  const std::vector<float> inverse = InversePropensities(train);
+  CHECK(inverse[0] == doctest::Approx(std::log(3.0)));
+  // A count of 0: 1 + 0.0986122887 * (2.5 / 1.5)^0.55 = 1 + 0.0986122887 * 1.32439 = 1.13060.
+  CHECK(inverse[1] == doctest::Approx(1.13060).epsilon(1e-5));
+}
+
+TEST_CASE("without training samples all propensities are 1") {
+  CHECK(InversePropensities(Dataset(1, 2)) == std::vector<float>{1, 1});
+}
+
+}  // namespace dslide

@@ -1,0 +1,236 @@
+#include "worker/batch_flight.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/random.h"
+#include "common/net/combine.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint64_t kInputDropoutStream = 0xd0;
+constexpr uint64_t kHiddenDropoutStream = 0xd1;
+constexpr uint32_t kProbeTop = 10;
+
+// All replies, typed, in server order. REQUIRES that they hold a T each.
+template <typename T>
+std::vector<T> Collect(std::vector<std::optional<Body>>* replies) {
+  std::vector<T> parts;
+  for (auto& reply : *replies) parts.push_back(std::get<T>(std::move(*reply)));
+  return parts;
+}
+
+template <typename T>
+std::vector<Matrix> CollectPartials(std::vector<std::optional<Body>>* replies) {
+  std::vector<Matrix> parts;
+  for (T& reply : Collect<T>(replies)) parts.push_back(std::move(reply.partial));
+  return parts;
+}
+
+bool HasShape(const Matrix& m, uint32_t rows, uint32_t cols) {
+  return m.rows == rows && m.cols == cols;
+}
+
+}  // namespace
+
+BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGrant& lease,
+                         LeaseBatch batch, uint64_t step)
+    : config_(config),
+      plan_(plan),
+      kind_(lease.kind),
+      samples_(batch.features.rows()),
+      top_k_(lease.top_k),
+      step_(step),
+      replies_(plan.servers.size()) {
+  done_.lease = lease.lease;
+  done_.batch = {lease.epoch, lease.unit, batch.index};
+  done_.samples = samples_;
+  SplitOverServers(batch);
+  if (config.train.exclude_own_features && kind_ == LeaseKind::kEvaluate) {
+    all_features_ = std::move(batch.features);
+  }
+}
+
+void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
+  const size_t servers = plan_.servers.size();
+  const auto owner = [&](uint32_t id) { return plan_.slot_owner[id % plan_.slot_owner.size()]; };
+  const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_input : 0.0f;
+  Random random(SubSeed(SubSeed(config_.common.seed, kInputDropoutStream), step_));
+  features_.resize(servers);
+  labels_.resize(servers);
+  for (uint32_t i = 0; i < samples_; ++i) {
+    const auto ids = batch.features.Ids(i);
+    const auto values = batch.features.Values(i);
+    for (size_t j = 0; j < ids.size(); ++j) {
+      if (drop > 0 && random.Uniform() < drop) continue;
+      SparseRows& part = features_[owner(ids[j])];
+      part.ids.push_back(ids[j]);
+      part.values.push_back(values[j] / (1.0f - drop));
+    }
+    // The hidden bias is the row of feature D, present in every sample.
+    SparseRows& bias_part = features_[owner(config_.model.features)];
+    bias_part.ids.push_back(config_.model.features);
+    bias_part.values.push_back(1.0f);
+    for (const uint32_t label : batch.labels.Ids(i)) labels_[owner(label)].ids.push_back(label);
+    label_totals_.push_back(static_cast<uint32_t>(batch.labels.Ids(i).size()));
+    for (size_t s = 0; s < servers; ++s) {
+      features_[s].EndRow();
+      labels_[s].EndRow();
+    }
+  }
+}
+
+Body BatchFlight::RequestFor(uint32_t server) const {
+  switch (stage_) {
+    case Stage::kEmbed:
+      return EmbedRequest{id(), kind_ == LeaseKind::kTrain, features_[server]};
+    case Stage::kQuery: {
+      const uint32_t every = config_.train.probe_batches;
+      const bool probe = every > 0 && step_ % every == 0;
+      return ActiveQuery{id(), hidden_, labels_[server], label_totals_,
+                         probe ? config_.train.probe_samples : 0};
+    }
+    case Stage::kPush:
+      return GradientPush{id(), log_normaliser_};
+    case Stage::kEmbedPush:
+      return EmbedPush{id(), gradient_};
+    case Stage::kTopK:
+      return TopKRequest{hidden_, top_k_, Search::kExact, all_features_};
+    case Stage::kDone:
+      break;
+  }
+  DSLIDE_CHECK(false);
+  return Ack{};
+}
+
+Result<bool> BatchFlight::Take(uint32_t server, Body reply) {
+  DSLIDE_RETURN_IF_ERROR(CheckShape(reply));
+  replies_[server] = std::move(reply);
+  const bool complete = std::all_of(replies_.begin(), replies_.end(),
+                                    [](const auto& r) { return r.has_value(); });
+  if (!complete) return false;
+  Advance();
+  replies_.assign(replies_.size(), std::nullopt);
+  return true;
+}
+
+Status BatchFlight::CheckShape(const Body& reply) const {
+  const uint32_t hidden = config_.model.hidden;
+  bool good = false;
+  switch (stage_) {
+    case Stage::kEmbed: {
+      const auto* embed = std::get_if<EmbedReply>(&reply);
+      good = embed != nullptr && HasShape(embed->partial, samples_, hidden);
+      break;
+    }
+    case Stage::kQuery: {
+      const auto* active = std::get_if<ActiveReply>(&reply);
+      good = active != nullptr && active->max.size() == samples_ &&
+             active->loss.empty() == (config_.model.loss == Loss::kSoftmax);
+      break;
+    }
+    case Stage::kPush: {
+      const auto* gradient = std::get_if<GradientReply>(&reply);
+      good = gradient != nullptr && HasShape(gradient->partial, samples_, hidden);
+      break;
+    }
+    case Stage::kEmbedPush:
+      good = std::holds_alternative<Ack>(reply);
+      break;
+    case Stage::kTopK: {
+      const auto* top = std::get_if<TopKReply>(&reply);
+      good = top != nullptr && top->offsets.size() == size_t{samples_} + 1;
+      break;
+    }
+    case Stage::kDone:
+      break;
+  }
+  if (good) return {};
+  return Failed(fmt::format("unexpected {} for batch {}.{}.{}", BodyName(reply), id().epoch,
+                            id().unit, id().index));
+}
+
+void BatchFlight::Advance() {
+  switch (stage_) {
+    case Stage::kEmbed:
+      Activate();
+      stage_ = kind_ == LeaseKind::kTrain ? Stage::kQuery : Stage::kTopK;
+      break;
+    case Stage::kQuery:
+      MergeStatistics();
+      stage_ = Stage::kPush;
+      break;
+    case Stage::kPush:
+      MaskGradient();
+      stage_ = Stage::kEmbedPush;
+      break;
+    case Stage::kTopK:
+      MergePredictions();
+      stage_ = Stage::kDone;
+      break;
+    case Stage::kEmbedPush:
+    case Stage::kDone:
+      stage_ = Stage::kDone;
+      break;
+  }
+}
+
+// h = relu(pre-activation); in training a hidden unit is dropped with probability p, else scaled by
+// 1 / (1 - p). A dropped or inactive unit has h = 0, which is what masks its gradient later.
+void BatchFlight::Activate() {
+  hidden_ = SumMatrices(CollectPartials<EmbedReply>(&replies_));
+  const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_hidden : 0.0f;
+  const float scale = 1.0f / (1.0f - drop);
+  Random random(SubSeed(SubSeed(config_.common.seed, kHiddenDropoutStream), step_));
+  for (float& h : hidden_.data) {
+    const bool dropped = drop > 0 && random.Uniform() < drop;
+    h = h > 0 && !dropped ? h * scale : 0.0f;
+  }
+}
+
+void BatchFlight::MergeStatistics() {
+  const ActiveReply merged = MergeActive(Collect<ActiveReply>(&replies_));
+  log_normaliser_ = LogNormaliser(merged);
+  for (uint32_t i = 0; i < samples_; ++i) {
+    done_.active_neurons_sum += merged.active[i];
+    if (!merged.loss.empty()) {
+      done_.loss_sum += merged.loss[i];
+    } else if (label_totals_[i] > 0) {
+      done_.loss_sum += double{log_normaliser_[i]} - merged.target_logit[i];
+    }
+    // A sample that was scored against nothing has no normaliser and no gradient.
+    if (!std::isfinite(log_normaliser_[i])) log_normaliser_[i] = 0.0f;
+  }
+  done_.active_rows = merged.active_rows;
+  for (const Probe& probe : merged.probes) {
+    const size_t top = std::min<size_t>(kProbeTop, probe.ids.size());
+    if (top == 0) continue;
+    double in_set = 0, in_hash = 0;
+    for (size_t j = 0; j < top; ++j) {
+      in_set += probe.in_set[j];
+      in_hash += probe.in_hash[j];
+    }
+    done_.probed++;
+    done_.recall_set += in_set / static_cast<double>(top);
+    done_.recall_hash += in_hash / static_cast<double>(top);
+    done_.recall_uniform += double{1.0} * merged.active_rows / config_.model.labels;
+  }
+}
+
+void BatchFlight::MaskGradient() {
+  gradient_ = SumMatrices(CollectPartials<GradientReply>(&replies_));
+  const float scale = 1.0f / (1.0f - config_.train.dropout_hidden);
+  for (size_t i = 0; i < gradient_.data.size(); ++i) {
+    gradient_.data[i] = hidden_.data[i] > 0 ? gradient_.data[i] * scale : 0.0f;
+  }
+}
+
+void BatchFlight::MergePredictions() {
+  const auto parts = Collect<TopKReply>(&replies_);
+  done_.predictions = MergeTopK(parts, top_k_);
+}
+
+}  // namespace dslide

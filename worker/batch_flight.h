@@ -1,0 +1,75 @@
+// One batch on its way through the four-message step (DESIGN section 5), or through evaluation.
+//
+// A pure state machine: Requests() gives one message a server, Take() collects the replies in any
+// order; when the last one of a stage is there the next stage begins. The sums over servers are formed in server
+// order, so the result does not depend on who answers first.
+//
+//   kEmbed   EmbedRequest -> pre-activations, summed; h = dropout(relu(.))
+//   kQuery   ActiveQuery  -> softmax statistics, merged; loss, recall, log-normaliser
+//   kPush    GradientPush -> dL/dh, summed; masked by relu and dropout
+//   kEmbedPush EmbedPush  -> acknowledgements; done
+//   kTopK    (evaluation, after kEmbed) TopKRequest -> best labels, merged; done
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "common/config/config.h"
+#include "common/net/messages.h"
+
+namespace dslide {
+
+class BatchFlight {
+ public:
+  enum class Stage { kEmbed, kQuery, kPush, kEmbedPush, kTopK, kDone };
+
+  // `config` and `plan` must outlive the flight. `lease` tells the kind and the batch's identity.
+  BatchFlight(const Config& config, const Plan& plan, const LeaseGrant& lease, LeaseBatch batch,
+              uint64_t step);
+
+  Stage stage() const { return stage_; }
+  bool done() const { return stage_ == Stage::kDone; }
+  const BatchId& id() const { return done_.batch; }
+
+  // The current stage's request for one server. REQUIRES !done().
+  Body RequestFor(uint32_t server) const;
+
+  // Takes a server's reply to the current stage. Returns true when that completed the stage (the next
+  // stage's requests are then due, or the flight is done); an Error says why the reply is no good.
+  Result<bool> Take(uint32_t server, Body reply);
+
+  // Bytes that went to and came from servers for this batch.
+  void CountSent(size_t bytes) { done_.bytes_sent += bytes; }
+  void CountReceived(size_t bytes) { done_.bytes_received += bytes; }
+
+  // What the scheduler is told. REQUIRES done().
+  const BatchDone& report() const { return done_; }
+
+ private:
+  void SplitOverServers(const LeaseBatch& batch);
+  Status CheckShape(const Body& reply) const;
+  void Advance();
+  void Activate();
+  void MergeStatistics();
+  void MaskGradient();
+  void MergePredictions();
+
+  const Config& config_;
+  const Plan& plan_;
+  LeaseKind kind_;
+  uint32_t samples_;
+  uint32_t top_k_;
+  uint64_t step_;
+  Stage stage_ = Stage::kEmbed;
+  std::vector<SparseRows> features_;  // [servers]
+  std::vector<SparseRows> labels_;    // [servers]
+  SparseRows all_features_;           // kept only if own features are left out of the ranking
+  std::vector<uint32_t> label_totals_;  // [B]
+  std::vector<std::optional<Body>> replies_;  // [servers]
+  Matrix hidden_;                      // [B x H]
+  std::vector<float> log_normaliser_;  // [B]
+  Matrix gradient_;                    // [B x H]
+  BatchDone done_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,96 @@
+// A worker's decisions: leases asked for, batches in flight, requests sent again.
+//
+// A pure core: messages and time go in, messages come out. It holds no parameters, and nothing that is
+// lost when it dies: what it had leased returns to the scheduler.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config/config.h"
+#include "common/net/messages.h"
+#include "worker/batch_flight.h"
+
+namespace dslide {
+
+class WorkerCore {
+ public:
+  static constexpr uint32_t kScheduler = 0xffffffffu;
+
+  struct Outgoing {
+    uint32_t to;  // server index in the plan, or kScheduler
+    Message message;
+  };
+  struct Effects {
+    std::vector<Outgoing> send;
+    std::optional<Plan> connect;             // dial these servers before sending
+    std::vector<std::string> notices;
+    std::optional<Status> exit;              // leave with this outcome
+  };
+
+  WorkerCore(Incarnation incarnation, std::string name, uint32_t cores);
+
+  // The first message to the scheduler, and again after a silence or when it asks for it.
+  Effects Start(int64_t now_ms);
+  // `bytes`: size of the message on the wire, for the batch's account.
+  Effects Handle(uint32_t from, Message message, size_t bytes, int64_t now_ms);
+  // Repeats requests without reply, asks for leases, sends heartbeats with the figures of `usage`.
+  Effects Tick(const Heartbeat& usage, int64_t now_ms);
+  // The shell reports what a message of this core took on the wire.
+  void NoteSent(uint64_t sequence, size_t bytes);
+  // SIGTERM: finish the batches in flight, start no new ones, leave.
+  void RequestStop() { stopping_ = true; }
+
+  WirePrecision wire() const { return config_ ? config_->cluster.wire : WirePrecision::kFp32; }
+  bool joined() const { return config_ != nullptr; }
+
+ private:
+  struct Pending {           // a request without reply
+    uint64_t flight;
+    uint32_t server;
+    int64_t sent_ms;
+  };
+
+  void OnJoinReply(const Message& message, const JoinReply& reply);
+  void OnPlan(const Plan& plan, int64_t now_ms);
+  void OnGrant(LeaseGrant grant, int64_t now_ms);
+  void OnServerReply(uint32_t server, Message message, size_t bytes, int64_t now_ms);
+  void OnError(const ErrorReply& error, int64_t now_ms);
+  void FailFlight(uint64_t flight, const std::string& why);
+  uint64_t Send(uint32_t to, Body body);
+  void SendStage(uint64_t flight, int64_t now_ms);
+  void Fill(int64_t now_ms);
+  void RequestLease(int64_t now_ms);
+  Effects Take();
+
+  Incarnation incarnation_;
+  std::string name_;
+  uint32_t cores_;
+  RunId run_;
+  uint64_t next_sequence_ = 1;
+  std::unique_ptr<Config> config_;  // stable address: flights refer to it
+  uint64_t train_samples_ = 0;
+  Plan plan_;
+  bool planned_ = false;
+  bool stopping_ = false;
+  int64_t join_sent_ms_ = 0;
+  int64_t heard_ms_ = 0;            // the scheduler, last
+  int64_t heartbeat_ms_ = 0;        // sent last
+  std::optional<int64_t> lease_asked_ms_;
+  int64_t lease_retry_ms_ = 0;      // not before
+  struct Queued {
+    LeaseGrant lease;  // without batches
+    LeaseBatch batch;
+  };
+  std::deque<Queued> queue_;        // leased, not started
+  uint64_t next_flight_ = 1;
+  std::map<uint64_t, BatchFlight> flights_;
+  std::map<uint64_t, Pending> pending_;  // by sequence
+  Effects effects_;
+};
+
+}  // namespace dslide
