@@ -9,7 +9,7 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kRetryMs = 100;        // a worker without work asks again after so long
+constexpr uint32_t kRetryMs = 100;  // a worker without work asks again after so long
 constexpr int64_t kServerSilenceMs = 30000;
 constexpr uint32_t kEvaluationTop = kMaxMetricK;
 
@@ -28,6 +28,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
     epoch_ = inputs_.resume->epoch;
     stats_.batches = inputs_.resume->batches;
     stats_.samples = inputs_.resume->samples;
+    resumed_stats_ = stats_;
     last_checkpoint_ = inputs_.resume_directory;
   }
 }
@@ -207,8 +208,9 @@ void SchedulerCore::OnBatchDone(Member& member, const BatchDone& done, int64_t n
     // Judged before it counts: a bad report must leave the batch to be leased again.
     const uint64_t first = number * inputs_.config.train.batch;
     const uint64_t samples = done.predictions.offsets.size() - 1;
-    const bool labels_known = std::all_of(done.predictions.ids.begin(), done.predictions.ids.end(),
-                                          [&](uint32_t id) { return id < inputs_.config.model.labels; });
+    const bool labels_known =
+        std::all_of(done.predictions.ids.begin(), done.predictions.ids.end(),
+                    [&](uint32_t id) { return id < inputs_.config.model.labels; });
     if (number >= book_->batches() || !labels_known ||
         samples != std::min<uint64_t>(inputs_.config.train.batch, order_->samples() - first)) {
       return;
@@ -293,7 +295,8 @@ void SchedulerCore::FinishEvaluation(int64_t now_ms) {
   MaybeCheckpoint(now_ms);
 }
 
-// Starts the checkpoint that is wanted once no lease is out, so that every batch is wholly in it or not at all.
+// Starts the checkpoint that is wanted once no lease is out, so that every batch is wholly in it or
+// not at all.
 void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   const uint32_t interval_s = inputs_.config.checkpoint.interval_s;
   if (interval_s > 0 && now_ms - last_checkpoint_ms_ > int64_t{1000} * interval_s) {
@@ -307,8 +310,7 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   }
   round_.emplace(CheckpointName(stats_.batches), std::move(servers));
   Broadcast(Role::kServer,
-            CheckpointRequest{round_->name(),
-                              inputs_.checkpoint_directory + "/" + round_->name()});
+            CheckpointRequest{round_->name(), inputs_.checkpoint_directory + "/" + round_->name()});
 }
 
 void SchedulerCore::OnCheckpointDone(Member& member, const CheckpointDone& done) {
@@ -413,7 +415,8 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
 SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   if (phase_ == Phase::kFinished) return Take();
   const ClusterConfig& cluster = inputs_.config.cluster;
-  if (phase_ == Phase::kGathering && now_ms - started_ms_ > int64_t{1000} * cluster.join_timeout_s) {
+  if (phase_ == Phase::kGathering &&
+      now_ms - started_ms_ > int64_t{1000} * cluster.join_timeout_s) {
     Finish(TryLater(fmt::format("{} after {} s (cluster.join_timeout_s)", WaitingLine(),
                                 cluster.join_timeout_s)),
            "not enough servers joined", now_ms);
@@ -437,7 +440,8 @@ void SchedulerCore::DropSilentMembers(int64_t now_ms) {
   for (const Member& worker : silent(Role::kWorker, WorkerSilenceMs(inputs_.config.cluster))) {
     const size_t leases = book_ ? book_->Return(worker.name) : 0;
     Notice(fmt::format("{} has been silent for {:.1f} s: taken for dead, {} leases returned",
-                       worker.name, static_cast<double>(now_ms - worker.heard_ms) / 1000.0, leases));
+                       worker.name, static_cast<double>(now_ms - worker.heard_ms) / 1000.0,
+                       leases));
     roster_.Remove(worker.incarnation);
     Broadcast(Role::kServer, DropBatches{worker.incarnation});
   }
@@ -465,8 +469,8 @@ void SchedulerCore::Finish(Status outcome, const std::string& reason, int64_t no
   outcome_ = std::move(outcome);
   phase_ = Phase::kFinished;
   book_.reset();
-  const Shutdown shutdown{reason, outcome_.ok() ? 0u
-                                                : static_cast<uint32_t>(ExitCode(outcome_.error().kind))};
+  const Shutdown shutdown{
+      reason, outcome_.ok() ? 0u : static_cast<uint32_t>(ExitCode(outcome_.error().kind))};
   for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) Broadcast(role, shutdown);
 }
 

@@ -5,7 +5,8 @@
 //
 //   kGathering   until cluster.servers servers have joined
 //   kLoading     the plan is out, servers initialise or restore their slots
-//   kTraining    units of the epoch are leased; may pause for a checkpoint (no lease is given, and the
+//   kTraining    units of the epoch are leased; may pause for a checkpoint (no lease is given, and
+//   the
 //                checkpoint starts when those out have ended, so that it is consistent)
 //   kEvaluating  units of the evaluation are leased
 //   kFinished    Shutdown is out
@@ -14,8 +15,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
@@ -35,10 +34,10 @@ struct RunInputs {
   Config config;  // resolved
   RunId run;
   const Dataset* train = nullptr;
-  const Dataset* test = nullptr;       // null: no evaluation
-  std::string checkpoint_directory;    // where checkpoints are put
-  std::optional<Manifest> resume;      // continue from here
-  std::string resume_directory;        // the checkpoint's own directory
+  const Dataset* test = nullptr;     // null: no evaluation
+  std::string checkpoint_directory;  // where checkpoints are put
+  std::optional<Manifest> resume;    // continue from here
+  std::string resume_directory;      // the checkpoint's own directory
 };
 
 // A figure that was reached; the shell writes it to metrics.jsonl and shows it.
@@ -61,10 +60,10 @@ class SchedulerCore {
   // What the shell has to do, in this order.
   struct Effects {
     std::vector<Outgoing> send;
-    std::vector<std::string> notices;             // one line each, for the log and the terminal
+    std::vector<std::string> notices;  // one line each, for the log and the terminal
     std::vector<EvaluationResult> evaluations;
-    std::optional<Manifest> manifest;             // write it; then call ManifestWritten()
-    std::optional<uint32_t> epoch_done;           // epochs trained so far
+    std::optional<Manifest> manifest;    // write it; then call ManifestWritten()
+    std::optional<uint32_t> epoch_done;  // epochs trained so far
   };
 
   SchedulerCore(RunInputs inputs, int64_t now_ms);
@@ -82,7 +81,12 @@ class SchedulerCore {
   bool AllLeft() const;  // everybody has said goodbye after Shutdown
 
   const Config& config() const { return inputs_.config; }
+  const std::string& checkpoint_directory() const { return inputs_.checkpoint_directory; }
+  uint64_t train_samples() const { return inputs_.train->size(); }
+  // Over the whole run, and since this scheduler started (or resumed).
   const TrainingStats& stats() const { return stats_; }
+  TrainingStats stats_here() const { return stats_.Since(resumed_stats_); }
+  size_t WorkerCount() const { return roster_.Count(Role::kWorker); }
   const Roster& roster() const { return roster_; }
   const std::optional<EvaluationResult>& last_evaluation() const { return last_evaluation_; }
   uint32_t epoch() const { return epoch_; }
@@ -139,6 +143,7 @@ class SchedulerCore {
   bool final_evaluation_ = false;
   std::vector<float> inverse_propensities_;
   TrainingStats stats_;
+  TrainingStats resumed_stats_;
   std::optional<EvaluationResult> last_evaluation_;
   std::optional<CheckpointRound> round_;
   bool checkpoint_wanted_ = false;

@@ -18,7 +18,8 @@ WorkerCore::Effects WorkerCore::Take() { return std::exchange(effects_, Effects(
 
 uint64_t WorkerCore::Send(uint32_t to, Body body) {
   const uint64_t sequence = next_sequence_++;
-  effects_.send.push_back({to, {{run_, incarnation_, sequence, 0, plan_.version}, std::move(body)}});
+  effects_.send.push_back(
+      {to, {{run_, incarnation_, sequence, 0, plan_.version}, std::move(body)}});
   return sequence;
 }
 
@@ -109,9 +110,9 @@ void WorkerCore::Fill(int64_t now_ms) {
   while (!stopping_ && !queue_.empty() && flights_.size() < config_->train.batches_in_flight) {
     Queued next = std::move(queue_.front());
     queue_.pop_front();
-    const uint64_t step =
-        next.lease.epoch * BatchesPerEpoch(config_->train, train_samples_) +
-        uint64_t{next.lease.unit} * config_->train.unit_batches + next.batch.index;
+    const uint64_t step = next.lease.epoch * BatchesPerEpoch(config_->train, train_samples_) +
+                          uint64_t{next.lease.unit} * config_->train.unit_batches +
+                          next.batch.index;
     const uint64_t flight = next_flight_++;
     flights_.try_emplace(flight, *config_, plan_, next.lease, std::move(next.batch), step);
     SendStage(flight, now_ms);
@@ -200,6 +201,11 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
   }
   Fill(now_ms);
   if (stopping_ && flights_.empty()) effects_.exit = Status();
+  return Take();
+}
+
+WorkerCore::Effects WorkerCore::Goodbye(const Heartbeat& usage) {
+  if (config_ != nullptr) Send(kScheduler, usage);
   return Take();
 }
 

@@ -1,7 +1,7 @@
 // A worker's decisions: leases asked for, batches in flight, requests sent again.
 //
-// A pure core: messages and time go in, messages come out. It holds no parameters, and nothing that is
-// lost when it dies: what it had leased returns to the scheduler.
+// A pure core: messages and time go in, messages come out. It holds no parameters, and nothing that
+// is lost when it dies: what it had leased returns to the scheduler.
 #pragma once
 
 #include <deque>
@@ -27,9 +27,9 @@ class WorkerCore {
   };
   struct Effects {
     std::vector<Outgoing> send;
-    std::optional<Plan> connect;             // dial these servers before sending
+    std::optional<Plan> connect;  // dial these servers before sending
     std::vector<std::string> notices;
-    std::optional<Status> exit;              // leave with this outcome
+    std::optional<Status> exit;  // leave with this outcome
   };
 
   WorkerCore(Incarnation incarnation, std::string name, uint32_t cores);
@@ -40,6 +40,8 @@ class WorkerCore {
   Effects Handle(uint32_t from, Message message, size_t bytes, int64_t now_ms);
   // Repeats requests without reply, asks for leases, sends heartbeats with the figures of `usage`.
   Effects Tick(const Heartbeat& usage, int64_t now_ms);
+  // The last heartbeat of a worker that leaves.
+  Effects Goodbye(const Heartbeat& usage);
   // The shell reports what a message of this core took on the wire.
   void NoteSent(uint64_t sequence, size_t bytes);
   // SIGTERM: finish the batches in flight, start no new ones, leave.
@@ -49,7 +51,7 @@ class WorkerCore {
   bool joined() const { return config_ != nullptr; }
 
  private:
-  struct Pending {           // a request without reply
+  struct Pending {  // a request without reply
     uint64_t flight;
     uint32_t server;
     int64_t sent_ms;
@@ -78,15 +80,15 @@ class WorkerCore {
   bool planned_ = false;
   bool stopping_ = false;
   int64_t join_sent_ms_ = 0;
-  int64_t heard_ms_ = 0;            // the scheduler, last
-  int64_t heartbeat_ms_ = 0;        // sent last
+  int64_t heard_ms_ = 0;      // the scheduler, last
+  int64_t heartbeat_ms_ = 0;  // sent last
   std::optional<int64_t> lease_asked_ms_;
-  int64_t lease_retry_ms_ = 0;      // not before
+  int64_t lease_retry_ms_ = 0;  // not before
   struct Queued {
     LeaseGrant lease;  // without batches
     LeaseBatch batch;
   };
-  std::deque<Queued> queue_;        // leased, not started
+  std::deque<Queued> queue_;  // leased, not started
   uint64_t next_flight_ = 1;
   std::map<uint64_t, BatchFlight> flights_;
   std::map<uint64_t, Pending> pending_;  // by sequence

@@ -14,10 +14,10 @@
 namespace dslide {
 
 enum class ErrorKind {
-  kFailed,       // the work could not be done: I/O, peer, resource
-  kBadInput,     // usage, configuration or data that the user has to mend
-  kTryLater,     // nothing wrong here, something else is not there (yet)
-  kPreempted,    // stopped on request, state saved, wants a restart
+  kFailed,     // the work could not be done: I/O, peer, resource
+  kBadInput,   // usage, configuration or data that the user has to mend
+  kTryLater,   // nothing wrong here, something else is not there (yet)
+  kPreempted,  // stopped on request, state saved, wants a restart
 };
 
 // The process exit code that goes with a kind: 1, 2, 75 and 85.
@@ -36,8 +36,8 @@ inline Error TryLater(std::string message) { return {ErrorKind::kTryLater, std::
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}        // NOLINT: implicit by design
-  Result(Error error) : state_(std::move(error)) {}    // NOLINT: implicit by design
+  Result(T value) : state_(std::move(value)) {}      // NOLINT: implicit by design
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT: implicit by design
 
   bool ok() const { return std::holds_alternative<T>(state_); }
   const Error& error() const { return std::get<Error>(state_); }
@@ -76,7 +76,7 @@ class [[nodiscard]] Status {
 }  // namespace dslide
 
 // Returns the Error of `expression` (a Status or Result) from the calling function if it has one.
-#define DSLIDE_RETURN_IF_ERROR(expression)                          \
-  do {                                                              \
-    if (auto status_ = (expression); !status_.ok()) return status_.error(); \
+#define DSLIDE_RETURN_IF_ERROR(expression)                                    \
+  do {                                                                        \
+    if (auto&& status_ = (expression); !status_.ok()) return status_.error(); \
   } while (false)

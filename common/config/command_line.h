@@ -30,6 +30,9 @@ class ParsedArguments {
   // The value given, or the default, or "" if there is neither; the last one of a repeated option.
   std::string Get(std::string_view name) const;
 
+  // Whether the executable has that option at all.
+  bool Declares(std::string_view name) const { return options_.contains(name); }
+
   // Every value given, in order; of an option that has a default and was not given, the default.
   const std::vector<std::string>& All(std::string_view name) const { return Find(name).values; }
 

@@ -457,7 +457,8 @@ Result<Message> DecodeAligned(std::span<const uint8_t> bytes) {
     return Failed(fmt::format("malformed message: body type {} is unknown",
                               static_cast<int>(message.body_type())));
   }
-  Result<Body> body = Decoder(wire::EnumNameBody(message.body_type()), bytes.size()).Decode(message);
+  Result<Body> body =
+      Decoder(wire::EnumNameBody(message.body_type()), bytes.size()).Decode(message);
   if (!body.ok()) return body.error();
   const Envelope envelope{RunId{message.run_id()}, Incarnation{message.incarnation()},
                           message.sequence(), message.reply_to(), message.plan_version()};

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <zmq.hpp>
@@ -37,9 +39,54 @@ class ThreadOwner {
   std::thread::id owner_;
 };
 
-void SetOptions(zmq::socket_t& socket) {
+struct TcpAddress {
+  std::string host;  // name, literal, [IPv6 literal], interface or *
+  std::string port;  // number or *
+};
+
+constexpr std::string_view kTcp = "tcp://";
+
+// The parts of tcp://host:port; nullopt for anything else.
+std::optional<TcpAddress> ParseTcp(const std::string& address) {
+  if (!address.starts_with(kTcp)) return std::nullopt;
+  const size_t colon = address.rfind(':');
+  if (colon <= kTcp.size()) return std::nullopt;
+  TcpAddress tcp{address.substr(kTcp.size(), colon - kTcp.size()), address.substr(colon + 1)};
+  // ZeroMQ's "source;destination" is not used here and would hide the destination.
+  if (tcp.host.find(';') != std::string::npos) return std::nullopt;
+  return tcp;
+}
+
+// ZeroMQ takes ports modulo 65536 and listens elsewhere without a word.
+bool PortIsGood(const std::string& port, bool any_allowed) {
+  if (port == "*") return any_allowed;
+  uint16_t number = 0;
+  const char* end = port.data() + port.size();
+  const auto [last, error] = std::from_chars(port.data(), end, number);
+  return error == std::errc() && last == end && (any_allowed || number != 0);
+}
+
+bool AddressIsGood(const std::string& address, bool any_allowed) {
+  if (!address.starts_with(kTcp)) return true;  // for ZeroMQ to judge
+  const std::optional<TcpAddress> tcp = ParseTcp(address);
+  return tcp && PortIsGood(tcp->port, any_allowed);
+}
+
+bool IsIpv4Literal(const std::string& host) {
+  in_addr literal;
+  return inet_pton(AF_INET, host.c_str(), &literal) == 1;
+}
+
+// IPv6 sockets reach IPv4 peers too, but name them in mapped form, and "localhost" would be ::1
+// only where a peer listens on 127.0.0.1.
+bool NeedsIpv6(const std::string& address) {
+  const std::optional<TcpAddress> tcp = ParseTcp(address);
+  return tcp && tcp->host != "localhost" && !IsIpv4Literal(tcp->host);
+}
+
+void SetOptions(const std::string& address, zmq::socket_t& socket) {
   socket.set(zmq::sockopt::linger, kLingerMs);
-  socket.set(zmq::sockopt::ipv6, true);
+  socket.set(zmq::sockopt::ipv6, NeedsIpv6(address));
   socket.set(zmq::sockopt::sndhwm, kSendHighWater);
   socket.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(kMaxMessageBytes));
   socket.set(zmq::sockopt::tcp_keepalive, 1);
@@ -96,11 +143,24 @@ Bytes ToBytes(const zmq::message_t& frame) {
   return {data, data + frame.size()};
 }
 
-Error BindError(const std::string& address, const zmq::error_t& e) {
-  const bool in_use = e.num() == EADDRINUSE;
-  return BadInput(fmt::format("cannot listen on {}: {}{}", address, e.what(),
-                              in_use ? "; stop the process that uses it or choose another port"
-                                     : "; the form is tcp://ADDRESS-OF-THIS-HOST:PORT"));
+Error BindError(const std::string& address, int error) {
+  const bool in_use = error == EADDRINUSE;
+  return BadInput(fmt::format("cannot listen on {}: {}; {}", address, zmq_strerror(error),
+                              in_use ? "stop the process that uses it or choose another port"
+                                     : "use tcp://HOST:PORT with an IP address or interface of "
+                                       "this machine or * as HOST"));
+}
+
+Error ConnectError(const std::string& address, int error) {
+  return BadInput(
+      fmt::format("cannot connect to {}: {}; use tcp://HOST:PORT", address, zmq_strerror(error)));
+}
+
+// The address that was asked for with the port that was found.
+std::string BoundAddress(const std::string& asked, const std::string& endpoint) {
+  const std::optional<TcpAddress> tcp = ParseTcp(asked);
+  if (!tcp) return endpoint;
+  return fmt::format("{}{}:{}", kTcp, tcp->host, endpoint.substr(endpoint.rfind(':') + 1));
 }
 
 }  // namespace
@@ -126,15 +186,16 @@ RouterSocket& RouterSocket::operator=(RouterSocket&&) noexcept = default;
 RouterSocket::~RouterSocket() = default;
 
 Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& address) try {
+  if (!AddressIsGood(address, true)) return BindError(address, EINVAL);
   auto impl = std::make_unique<Impl>();
   impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::router);
-  SetOptions(impl->socket);
+  SetOptions(address, impl->socket);
   impl->socket.set(zmq::sockopt::router_mandatory, true);  // unknown peers are reported
   impl->socket.bind(address);
-  impl->address = impl->socket.get(zmq::sockopt::last_endpoint);
+  impl->address = BoundAddress(address, impl->socket.get(zmq::sockopt::last_endpoint));
   return RouterSocket(std::move(impl));
 } catch (const zmq::error_t& e) {
-  return BindError(address, e);
+  return BindError(address, e.num());
 }
 
 const std::string& RouterSocket::address() const { return impl_->address; }
@@ -167,9 +228,10 @@ DealerSocket& DealerSocket::operator=(DealerSocket&&) noexcept = default;
 DealerSocket::~DealerSocket() = default;
 
 Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::string& address) try {
+  if (!AddressIsGood(address, false)) return ConnectError(address, EINVAL);
   auto impl = std::make_unique<Impl>();
   impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::dealer);
-  SetOptions(impl->socket);
+  SetOptions(address, impl->socket);
   impl->socket.set(zmq::sockopt::immediate, false);  // queue for a peer that is not there yet
   impl->socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   impl->socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
@@ -177,8 +239,7 @@ Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::strin
   impl->socket.connect(address);
   return DealerSocket(std::move(impl));
 } catch (const zmq::error_t& e) {
-  return BadInput(
-      fmt::format("cannot connect to {}: {}; the form is tcp://HOST:PORT", address, e.what()));
+  return ConnectError(address, e.num());
 }
 
 std::optional<Bytes> DealerSocket::Receive() {
@@ -223,15 +284,11 @@ void Poller::Wait(int timeout_ms) {
 
 bool IsLoopback(const std::string& address) {
   if (address.starts_with("ipc://") || address.starts_with("inproc://")) return true;
-  constexpr std::string_view kTcp = "tcp://";
-  if (!address.starts_with(kTcp)) return false;
-  const size_t colon = address.rfind(':');
-  if (colon < kTcp.size()) return false;
-  const std::string host = address.substr(kTcp.size(), colon - kTcp.size());
-  if (host == "localhost" || host == "[::1]") return true;
+  const std::optional<TcpAddress> tcp = ParseTcp(address);
+  if (!tcp) return false;
+  if (tcp->host == "localhost" || tcp->host == "[::1]") return true;
   // Only a literal: "127.example.org" is a name that may lead anywhere.
-  in_addr literal;
-  return host.starts_with("127.") && inet_pton(AF_INET, host.c_str(), &literal) == 1;
+  return tcp->host.starts_with("127.") && IsIpv4Literal(tcp->host);
 }
 
 }  // namespace dslide

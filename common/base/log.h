@@ -1,0 +1,15 @@
+// The log of an executable: spdlog on standard error, one line a message.
+#pragma once
+
+#include <string>
+
+namespace dslide {
+
+// Sets level ("trace" ... "error") and the process's name in every line.
+void StartLog(const std::string& process, const std::string& level);
+
+void LogInfo(const std::string& line);
+void LogWarning(const std::string& line);
+void LogError(const std::string& line);
+
+}  // namespace dslide

@@ -1,0 +1,68 @@
+#include "common/base/process.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "common/base/check.h"
+
+namespace dslide {
+
+ProcessUsage UsageOfThisProcess() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return {seconds(usage.ru_utime) + seconds(usage.ru_stime),
+          static_cast<uint64_t>(usage.ru_maxrss) * 1024};
+}
+
+uint32_t CoresOfThisMachine() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+uint64_t MemoryOfThisMachine() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+Incarnation DrawIncarnation() {
+  std::random_device device;
+  uint64_t value = 0;
+  while (value == 0) value = (uint64_t{device()} << 32) | device();
+  return {value};
+}
+
+int64_t MonotonicMillis() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGTERM); }
+
+StopSignals::StopSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  DSLIDE_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  fd_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  DSLIDE_CHECK(fd_ >= 0);
+}
+
+StopSignals::~StopSignals() { close(fd_); }
+
+bool StopSignals::Take() {
+  signalfd_siginfo info;
+  bool any = false;
+  while (read(fd_, &info, sizeof info) == sizeof info) any = true;
+  return any;
+}
+
+}  // namespace dslide

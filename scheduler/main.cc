@@ -1,0 +1,28 @@
+// dslide-scheduler: leases work, keeps the roster, coordinates checkpoints, reports progress.
+#include "common/base/log.h"
+#include "common/config/executable.h"
+#include "scheduler/scheduler_shell.h"
+
+namespace dslide {
+namespace {
+
+Status Schedule(const ParsedArguments& arguments) {
+  Result<Config> config = ConfigFromArguments(arguments);
+  DSLIDE_RETURN_IF_ERROR(config);
+  StopSignals signals;
+  StartLog("scheduler", config->common.log_level);
+  return SchedulerShell::Run(
+      {std::move(*config), arguments.Get("run-dir"), arguments.Has("resume")}, &signals);
+}
+
+}  // namespace
+}  // namespace dslide
+
+int main(int argc, char** argv) {
+  dslide::CommandLine line("dslide-scheduler --config FILE --run-dir DIRECTORY [options]",
+                           "Leases work to workers, keeps the roster, coordinates checkpoints.");
+  line.Required("run-dir", "DIRECTORY", "where the run's records and checkpoints go");
+  line.Flag("resume", "continue from the newest checkpoint in the run directory");
+  dslide::DeclareConfigOptions(&line);
+  return dslide::RunExecutable("dslide-scheduler", line, argc, argv, dslide::Schedule);
+}

@@ -1,0 +1,277 @@
+#include "scheduler/scheduler_shell.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "common/base/log.h"
+#include "common/config/executable.h"
+#include "common/data/xc_reader.h"
+#include "scheduler/summary.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPollMs = 100;
+constexpr int64_t kTerminalMs = 1000;  // between progress lines on a terminal
+constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
+constexpr int64_t kFarewellMs = 3000;  // waited for the members' goodbyes
+constexpr size_t kKeptCheckpoints = 2;
+
+Result<Dataset> ReadData(const std::string& key, const std::string& path) {
+  if (path.empty()) return BadInput(fmt::format("{} is not set; name the training file", key));
+  const int64_t start_ms = MonotonicMillis();
+  Result<Dataset> data = ReadXcFile(path);
+  if (!data.ok()) return data;
+  LogInfo(fmt::format("{}: {} samples, {} features, {} labels ({:.1f} s)", path, data->size(),
+                      data->num_features(), data->num_labels(),
+                      static_cast<double>(MonotonicMillis() - start_ms) / 1000.0));
+  return data;
+}
+
+Status WriteWhole(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file || rename(temporary.c_str(), path.c_str()) != 0) {
+    return Failed(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
+  }
+  return {};
+}
+
+// The checkpoint that --resume continues from, checked against the configuration and the data.
+Status LoadResume(const std::string& directory, RunInputs* inputs) {
+  Result<std::string> found = FindCheckpoint(directory);
+  DSLIDE_RETURN_IF_ERROR(found);
+  Result<Manifest> manifest = ReadManifest(*found);
+  DSLIDE_RETURN_IF_ERROR(manifest);
+  const Result<Config> stored = ParseConfig(manifest->config, *found + "/manifest");
+  DSLIDE_RETURN_IF_ERROR(stored);
+  const Config& config = inputs->config;
+  const auto differs = [&](const char* key, auto now, auto then) {
+    return BadInput(fmt::format("--resume: {} is {} but {} in checkpoint {}; it cannot change", key,
+                                now, then, *found));
+  };
+  if (manifest->train_samples != inputs->train->size()) {
+    return differs("the number of training samples", inputs->train->size(),
+                   manifest->train_samples);
+  }
+  const auto same = [](const auto& a, const auto& b) { return a == b; };
+  if (!same(config.model.features, stored->model.features)) {
+    return differs("the number of features", config.model.features, stored->model.features);
+  }
+  if (!same(config.model.labels, stored->model.labels)) {
+    return differs("the number of labels", config.model.labels, stored->model.labels);
+  }
+  if (!same(config.model.hidden, stored->model.hidden)) {
+    return differs("model.hidden", config.model.hidden, stored->model.hidden);
+  }
+  if (!same(config.train.batch, stored->train.batch)) {
+    return differs("train.batch", config.train.batch, stored->train.batch);
+  }
+  if (!same(config.train.unit_batches, stored->train.unit_batches)) {
+    return differs("train.unit_batches", config.train.unit_batches, stored->train.unit_batches);
+  }
+  if (!same(config.cluster.slots, stored->cluster.slots)) {
+    return differs("cluster.slots", config.cluster.slots, stored->cluster.slots);
+  }
+  if (!same(config.common.seed, stored->common.seed)) {
+    return differs("common.seed", config.common.seed, stored->common.seed);
+  }
+  if (!(config.hash == stored->hash)) {
+    return BadInput(
+        fmt::format("--resume: section hash differs from checkpoint {}; it cannot change", *found));
+  }
+  inputs->resume = std::move(*manifest);
+  inputs->resume_directory = *found;
+  return {};
+}
+
+}  // namespace
+
+SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core, RouterSocket socket,
+                               RunId run)
+    : run_directory_(std::move(run_directory)),
+      core_(std::move(core)),
+      socket_(std::move(socket)),
+      run_(run),
+      incarnation_(DrawIncarnation()),
+      started_ms_(MonotonicMillis()),
+      metrics_(run_directory_ + "/metrics.jsonl", std::ios::app),
+      terminal_(isatty(STDOUT_FILENO) == 1) {}
+
+Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals) {
+  RunInputs inputs;
+  inputs.config = options.config;
+  inputs.run = {DrawIncarnation().value};
+  DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.scheduler_bind", options.config.cluster.scheduler_bind,
+                                   options.config.security.allow_plaintext));
+  const Result<Dataset> train = ReadData("train.data", options.config.train.data);
+  DSLIDE_RETURN_IF_ERROR(train);
+  if (train->size() == 0) {
+    return BadInput(fmt::format("{}: no samples to train on", options.config.train.data));
+  }
+  inputs.train = &*train;
+  std::optional<Dataset> test;
+  if (!options.config.train.test.empty()) {
+    Result<Dataset> read = ReadData("train.test", options.config.train.test);
+    DSLIDE_RETURN_IF_ERROR(read);
+    if (read->num_features() != train->num_features() ||
+        read->num_labels() != train->num_labels()) {
+      return BadInput(fmt::format("{}: {} features and {} labels, but {} has {} and {}",
+                                  options.config.train.test, read->num_features(),
+                                  read->num_labels(), options.config.train.data,
+                                  train->num_features(), train->num_labels()));
+    }
+    test = std::move(*read);
+    inputs.test = &*test;
+  }
+  ResolveConfig(train->num_features(), train->num_labels(), &inputs.config);
+
+  std::error_code error;
+  const fs::path root = fs::absolute(options.run_directory);
+  fs::create_directories(root, error);
+  if (error) return BadInput(fmt::format("{}: cannot create: {}", root.string(), error.message()));
+  inputs.checkpoint_directory = inputs.config.checkpoint.directory.empty()
+                                    ? (root / "checkpoint").string()
+                                    : fs::absolute(inputs.config.checkpoint.directory).string();
+  if (!options.resume && FindCheckpoint(inputs.checkpoint_directory).ok()) {
+    return BadInput(
+        fmt::format("{} holds checkpoints of an earlier run; continue it with --resume, or name "
+                    "another --run-dir",
+                    inputs.checkpoint_directory));
+  }
+  if (options.resume) DSLIDE_RETURN_IF_ERROR(LoadResume(inputs.checkpoint_directory, &inputs));
+
+  NetContext context;
+  Result<RouterSocket> socket = RouterSocket::Bind(context, inputs.config.cluster.scheduler_bind);
+  DSLIDE_RETURN_IF_ERROR(socket);
+  DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));
+  const auto address = AdvertisedAddress("cluster.scheduler", socket->address(),
+                                         inputs.config.cluster.scheduler_advertise);
+  DSLIDE_RETURN_IF_ERROR(address);
+  DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "scheduler.address").string(), *address + "\n"));
+  LogInfo(fmt::format("listening at {}", *address));
+  const RunId run = inputs.run;
+  SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
+                       std::move(*socket), run);
+  return shell.Loop(signals);
+}
+
+Status SchedulerShell::Loop(StopSignals* signals) {
+  if (!metrics_)
+    return Failed(
+        fmt::format("{}/metrics.jsonl: cannot write: {}", run_directory_, std::strerror(errno)));
+  Poller poller;
+  poller.Add(socket_);
+  poller.AddFd(signals->fd());
+  while (core_.phase() != SchedulerCore::Phase::kFinished) {
+    poller.Wait(kPollMs);
+    if (signals->Take()) Apply(core_.RequestStop(MonotonicMillis()));
+    ReceiveAll();
+    Apply(core_.Tick(MonotonicMillis()));
+    ShowProgress();
+  }
+  const int64_t finished_ms = MonotonicMillis();
+  while (!core_.AllLeft() && MonotonicMillis() - finished_ms < kFarewellMs) {
+    poller.Wait(kPollMs);
+    ReceiveAll();
+  }
+  const Status written = WriteSummary();
+  return core_.outcome().ok() ? written : core_.outcome();
+}
+
+void SchedulerShell::ReceiveAll() {
+  while (auto received = socket_.Receive()) {
+    const Result<Message> message = Decode(received->second);
+    if (message.ok()) {
+      Apply(core_.Handle(received->first, *message, MonotonicMillis()));
+      continue;
+    }
+    malformed_++;
+    LogWarning(fmt::format("malformed message number {}: {}", malformed_, message.error().message));
+    SchedulerCore::Effects answer;
+    answer.send.push_back(
+        {received->first, ErrorReply{ErrorCode::kMalformed, message.error().message}, 0});
+    Apply(std::move(answer));
+  }
+}
+
+void SchedulerShell::Apply(SchedulerCore::Effects effects) {
+  for (auto& out : effects.send) {
+    const Message message{{run_, incarnation_, next_sequence_++, out.reply_to, 0},
+                          std::move(out.body)};
+    socket_.Send(out.to, Encode(message, core_.config().cluster.wire));
+  }
+  for (const std::string& notice : effects.notices) {
+    LogInfo(notice);
+    Print(notice, false);
+  }
+  if (effects.epoch_done) LogInfo(fmt::format("epoch {} done", *effects.epoch_done));
+  for (const EvaluationResult& result : effects.evaluations) ShowEvaluation(result);
+  if (effects.manifest) {
+    const fs::path directory = fs::path(core_.checkpoint_directory()) / effects.manifest->name;
+    std::error_code error;
+    fs::create_directories(directory, error);
+    const Status written = WriteManifest(directory.string(), *effects.manifest);
+    if (written.ok()) PruneCheckpoints(core_.checkpoint_directory(), kKeptCheckpoints);
+    Apply(core_.ManifestWritten(written, MonotonicMillis()));
+  }
+}
+
+void SchedulerShell::ShowProgress() {
+  const int64_t now_ms = MonotonicMillis();
+  const bool training = core_.phase() == SchedulerCore::Phase::kTraining;
+  const int64_t every_ms = terminal_ && training ? kTerminalMs : kLogMs;
+  if (now_ms - shown_ms_ < every_ms) return;
+  shown_ms_ = now_ms;
+  if (core_.phase() == SchedulerCore::Phase::kEvaluating) return;
+  if (!training || (core_.stats_here().batches == 0 && core_.WorkerCount() == 0)) {
+    Print(core_.WaitingLine(), terminal_);
+    return;
+  }
+  const ProgressMeter::Reading reading = meter_.Sample(core_, now_ms);
+  Print(ProgressLine(reading), terminal_);
+  Record(ProgressRecord(reading, ElapsedSeconds()));
+}
+
+void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
+  const RankingMetrics& m = result.metrics;
+  Print(fmt::format("epoch {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}  PSP@1 {:.2f}  "
+                    "({} test samples)",
+                    result.epoch, result.final ? "final" : "evaluated", 100 * m.precision[0],
+                    100 * m.precision[2], 100 * m.precision[4], 100 * m.ndcg[4],
+                    100 * m.propensity_precision[0], m.samples),
+        false);
+  Record(EvaluationRecord(result, ElapsedSeconds()));
+}
+
+// On a terminal a transient line is overwritten by the next one.
+void SchedulerShell::Print(const std::string& line, bool transient) {
+  if (terminal_ && transient_shown_) fmt::print("\r\x1b[K");
+  fmt::print("{}{}", line, terminal_ && transient ? "" : "\n");
+  transient_shown_ = terminal_ && transient;
+  std::fflush(stdout);
+}
+
+void SchedulerShell::Record(const std::string& line) { metrics_ << line << '\n' << std::flush; }
+
+Status SchedulerShell::WriteSummary() {
+  if (transient_shown_) Print("", false);
+  const ProcessUsage own = UsageOfThisProcess();
+  if (!metrics_) return Failed(fmt::format("{}/metrics.jsonl: writing failed", run_directory_));
+  return WriteWhole(run_directory_ + "/summary.json",
+                    SummaryJson(core_, own.cpu_seconds, own.peak_rss_bytes, MonotonicMillis()));
+}
+
+double SchedulerShell::ElapsedSeconds() const {
+  return static_cast<double>(MonotonicMillis() - started_ms_) / 1000.0;
+}
+
+}  // namespace dslide

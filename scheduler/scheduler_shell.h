@@ -1,0 +1,59 @@
+// The scheduler process: socket, run directory and terminal around a SchedulerCore.
+//
+// The run directory holds config.ini (effective), metrics.jsonl, summary.json and checkpoint/.
+#pragma once
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/process.h"
+#include "common/config/config.h"
+#include "common/net/socket.h"
+#include "scheduler/progress.h"
+#include "scheduler/scheduler_core.h"
+
+namespace dslide {
+
+struct SchedulerOptions {
+  Config config;
+  std::string run_directory;
+  bool resume = false;
+};
+
+class SchedulerShell {
+ public:
+  // Reads the data, serves the run to its end, writes the summary.
+  static Status Run(const SchedulerOptions& options, StopSignals* signals);
+
+ private:
+  SchedulerShell(std::string run_directory, SchedulerCore core, RouterSocket socket, RunId run);
+
+  Status Loop(StopSignals* signals);
+  void Apply(SchedulerCore::Effects effects);
+  void ReceiveAll();
+  void ShowProgress();
+  void ShowEvaluation(const EvaluationResult& result);
+  void Print(const std::string& line, bool transient);
+  void Record(const std::string& line);
+  Status WriteSummary();
+  double ElapsedSeconds() const;
+
+  std::string run_directory_;
+  SchedulerCore core_;
+  RouterSocket socket_;
+  RunId run_;
+  Incarnation incarnation_;
+  uint64_t next_sequence_ = 1;
+  int64_t started_ms_;
+  int64_t shown_ms_ = 0;
+  uint64_t malformed_ = 0;
+  ProgressMeter meter_;
+  std::ofstream metrics_;
+  bool terminal_;
+  bool transient_shown_ = false;
+};
+
+}  // namespace dslide

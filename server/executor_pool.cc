@@ -1,0 +1,58 @@
+#include "server/executor_pool.h"
+
+#include <fmt/core.h>
+#include <new>
+
+#include "common/math/kernels.h"
+
+namespace dslide {
+
+ExecutorPool::ExecutorPool(uint32_t executors, const Factory& factory)
+    : outcomes_(size_t{executors} * kQueued) {
+  for (uint32_t i = 0; i < executors; ++i) lanes_.push_back(std::make_unique<Lane>());
+  for (uint32_t i = 0; i < executors; ++i) {
+    Lane* lane = lanes_[i].get();
+    lane->thread = std::jthread([this, i, factory, lane] { Run(i, factory, lane); });
+  }
+}
+
+ExecutorPool::~ExecutorPool() {
+  for (const auto& lane : lanes_) {
+    while (lane->tasks.Pop()) {
+    }
+    lane->tasks.Close();
+  }
+}
+
+bool ExecutorPool::Submit(uint64_t ticket, const Job& job) {
+  for (const auto& lane : lanes_) {
+    if (lane->tasks.size() == kQueued) return false;
+  }
+  // Only this thread pushes, so the room seen above is still there.
+  for (const auto& lane : lanes_) DSLIDE_CHECK(lane->tasks.Push({ticket, job}));
+  return true;
+}
+
+void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
+  constexpr int kPollMs = 1000;
+  FlushDenormals();
+  std::unique_ptr<Executor> executor;
+  std::string failure;
+  try {
+    executor = factory(index);
+  } catch (const std::bad_alloc&) {
+    failure =
+        "not enough memory for this server's rows; start more servers or use a smaller "
+        "model.hidden";
+  }
+  while (!lane->tasks.closed()) {
+    lane->tasks.Wait(kPollMs);
+    while (auto task = lane->tasks.Pop()) {
+      Body part = executor ? task->job(*executor) : ErrorReply{ErrorCode::kRefused, failure};
+      // Room for all results is kept: executors x kQueued, and a job has one result each.
+      DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));
+    }
+  }
+}
+
+}  // namespace dslide

@@ -1,0 +1,58 @@
+// The executors of one server, a thread each. The network thread submits jobs and collects results.
+//
+// Every job goes to all executors; each runs its jobs in the order of submission. Results come
+// back over one bounded queue whose descriptor a poll can wait for.
+// Owned by the network thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/base/bounded_queue.h"
+#include "server/executor.h"
+
+namespace dslide {
+
+class ExecutorPool {
+ public:
+  // What an executor does with a job; the Body is its part of the answer.
+  using Job = std::function<Body(Executor&)>;
+  // Builds executor number i; called in its thread, so that its memory is touched there first.
+  using Factory = std::function<std::unique_ptr<Executor>(uint32_t i)>;
+
+  struct Outcome {
+    uint64_t ticket;
+    uint32_t executor;
+    Body part;
+  };
+
+  static constexpr size_t kQueued = 1024;  // jobs an executor may have waiting
+
+  ExecutorPool(uint32_t executors, const Factory& factory);
+  ~ExecutorPool();  // lets the running jobs end, drops the others
+
+  uint32_t size() const { return static_cast<uint32_t>(lanes_.size()); }
+  int fd() const { return outcomes_.fd(); }
+
+  // False, and nothing is submitted, if a queue is full.
+  bool Submit(uint64_t ticket, const Job& job);
+  std::optional<Outcome> Collect() { return outcomes_.Pop(); }
+
+ private:
+  struct Task {
+    uint64_t ticket;
+    Job job;
+  };
+  struct Lane {
+    BoundedQueue<Task> tasks{kQueued};
+    std::jthread thread;
+  };
+  void Run(uint32_t index, const Factory& factory, Lane* lane);
+
+  BoundedQueue<Outcome> outcomes_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,43 @@
+// dslide-server: owns a share of the parameters and of the hash tables.
+#include "common/base/log.h"
+#include "common/config/executable.h"
+#include "server/server_shell.h"
+
+namespace dslide {
+namespace {
+
+Status Serve(const ParsedArguments& arguments) {
+  const Result<Config> config = ConfigFromArguments(arguments);
+  DSLIDE_RETURN_IF_ERROR(config);
+  const ClusterConfig& cluster = config->cluster;
+  ServerOptions options;
+  options.scheduler = arguments.Get("scheduler");
+  if (options.scheduler.empty()) {
+    options.scheduler =
+        cluster.scheduler_advertise.empty() ? cluster.scheduler_bind : cluster.scheduler_advertise;
+  }
+  options.bind = arguments.Has("bind") ? arguments.Get("bind") : cluster.server_bind;
+  options.advertise =
+      arguments.Has("advertise") ? arguments.Get("advertise") : cluster.server_advertise;
+  options.name = arguments.Get("name");
+  DSLIDE_RETURN_IF_ERROR(
+      CheckBind("cluster.server_bind", options.bind, config->security.allow_plaintext));
+  StopSignals signals;
+  StartLog(options.name.empty() ? "server" : options.name, config->common.log_level);
+  return ServerShell::Run(options, &signals);
+}
+
+}  // namespace
+}  // namespace dslide
+
+int main(int argc, char** argv) {
+  dslide::CommandLine line(
+      "dslide-server --scheduler ADDRESS [options]",
+      "Owns a share of the parameters and of the hash tables, and serves workers.");
+  line.Option("scheduler", "ADDRESS", "address of the scheduler, e.g. tcp://10.0.0.1:7700");
+  line.Option("bind", "ADDRESS", "where to listen for workers (cluster.server_bind)");
+  line.Option("advertise", "ADDRESS", "what workers dial, if not the bind address");
+  line.Option("name", "NAME", "name in the roster");
+  dslide::DeclareConfigOptions(&line);
+  return dslide::RunExecutable("dslide-server", line, argc, argv, dslide::Serve);
+}

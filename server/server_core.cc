@@ -1,0 +1,261 @@
+#include "server/server_core.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "server/gather.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kJoinRetryMs = 2000;
+
+}  // namespace
+
+ServerCore::ServerCore(Identity identity) : identity_(std::move(identity)) {}
+
+ServerCore::Effects ServerCore::Take() { return std::exchange(effects_, Effects()); }
+
+Message ServerCore::Envelop(Body body, uint64_t reply_to) {
+  return {{run_, identity_.incarnation, next_sequence_++, reply_to, plan_ ? plan_->version : 0},
+          std::move(body)};
+}
+
+ServerCore::Effects ServerCore::Start(int64_t now_ms) {
+  Join join;
+  join.role = Role::kServer;
+  join.name = identity_.name;
+  join.address = identity_.address;
+  join.cores = identity_.cores;
+  join.memory_bytes = identity_.memory_bytes;
+  effects_.to_scheduler.push_back(Envelop(std::move(join)));
+  join_sent_ms_ = now_ms;
+  return Take();
+}
+
+ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms) {
+  if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
+    OnJoinReply(message, *reply);
+  } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
+    OnPlan(*plan);
+  } else if (const auto* checkpoint = std::get_if<CheckpointRequest>(&message.body)) {
+    OnCheckpoint(*checkpoint);
+  } else if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
+    replies_.Forget(drop->incarnation);
+    Open open{
+        Open::Kind::kRequest, "", drop->incarnation, 0, std::make_shared<const Body>(*drop), {}, 0};
+    const auto request = open.request;
+    if (loaded_) effects_.work.push_back({OpenTicket(std::move(open)), drop->incarnation, request});
+  } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
+    effects_.notices.push_back(fmt::format("the scheduler ends the run: {}", shutdown->reason));
+    effects_.exit = Status();
+  } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
+    OnSchedulerError(*error);
+  }
+  (void)now_ms;
+  return Take();
+}
+
+void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
+  if (config_) return;
+  Result<Config> config = ParseConfig(reply.config, "configuration from the scheduler");
+  if (!config.ok()) {
+    effects_.exit = config.error();
+    return;
+  }
+  run_ = message.envelope.run;
+  config_ = std::move(*config);
+  identity_.name = reply.name;
+  train_samples_ = reply.train_samples;
+  restore_ = reply.restore;
+  effects_.notices.push_back(fmt::format("joined as {}", identity_.name));
+}
+
+void ServerCore::OnPlan(const Plan& plan) {
+  if (!config_ || plan_) return;  // moving slots between servers is not supported yet
+  const auto self = std::find_if(plan.servers.begin(), plan.servers.end(),
+                                 [&](const auto& s) { return s.name == identity_.name; });
+  if (self == plan.servers.end() || plan.slot_owner.size() != config_->cluster.slots) {
+    effects_.exit = Failed("the slot plan does not fit this server");
+    return;
+  }
+  plan_ = plan;
+  index_ = static_cast<uint32_t>(self - plan.servers.begin());
+  const std::vector<SlotId> slots = SlotsOf(plan, {index_});
+  executors_ = config_->cluster.executors > 0 ? config_->cluster.executors : identity_.cores;
+  executors_ = std::max(1u, std::min<uint32_t>(executors_, static_cast<uint32_t>(slots.size())));
+  Load load;
+  load.config = *config_;
+  load.train_samples = train_samples_;
+  load.restore = restore_;
+  load.slots.resize(executors_);
+  for (size_t i = 0; i < slots.size(); ++i)
+    load.slots[i * executors_ / slots.size()].push_back(slots[i]);
+  // Leaves room between servers, so that no two executors draw the same negatives.
+  load.first_executor = index_ * 4096;
+  load.ticket = OpenTicket({Open::Kind::kLoad, "", {}, 0, nullptr, {}, 0});
+  effects_.load = std::move(load);
+}
+
+void ServerCore::OnCheckpoint(const CheckpointRequest& request) {
+  if (!loaded_) return;
+  Open open{Open::Kind::kSave, "", {}, 0, std::make_shared<const Body>(request), {}, 0};
+  effects_.save = Save{request.name, request.directory, fmt::format("shard-{}", index_),
+                       OpenTicket(std::move(open))};
+}
+
+void ServerCore::OnSchedulerError(const ErrorReply& error) {
+  if (error.code == ErrorCode::kWrongRun) {
+    effects_.exit =
+        TryLater(fmt::format("the scheduler does not know this server: {}", error.text));
+  } else if (!config_) {
+    effects_.exit =
+        error.code == ErrorCode::kIncompatible ? Failed(error.text) : TryLater(error.text);
+  } else {
+    effects_.notices.push_back("the scheduler refused: " + error.text);
+  }
+}
+
+uint64_t ServerCore::OpenTicket(Open open) {
+  open.parts.resize(executors_);
+  open.missing = executors_;
+  const uint64_t ticket = next_ticket_++;
+  open_.emplace(ticket, std::move(open));
+  return ticket;
+}
+
+ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message) {
+  const Envelope& envelope = message.envelope;
+  const auto refuse = [&](ErrorCode code, std::string text) {
+    ReplyTo(peer, envelope.sequence, ErrorReply{code, std::move(text)}, {});
+    return Take();
+  };
+  if (envelope.run != run_ || !loaded_) return refuse(ErrorCode::kWrongRun, "not in that run");
+  if (envelope.plan_version != plan_->version) {
+    effects_.to_workers.emplace_back(peer, Encode(Envelop(*plan_), wire()));
+    return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version));
+  }
+  switch (replies_.Begin(envelope.incarnation, envelope.sequence)) {
+    case ReplyCache::Seen::kInProgress:
+      return Take();
+    case ReplyCache::Seen::kAnswered:
+      effects_.to_workers.emplace_back(peer,
+                                       replies_.Reply(envelope.incarnation, envelope.sequence));
+      return Take();
+    case ReplyCache::Seen::kForgotten:
+      return refuse(ErrorCode::kRefused, "that request was answered long ago");
+    case ReplyCache::Seen::kNew:
+      break;
+  }
+  Open open{Open::Kind::kRequest,
+            peer,
+            envelope.incarnation,
+            envelope.sequence,
+            std::make_shared<const Body>(std::move(message.body)),
+            {},
+            0};
+  const auto request = open.request;
+  effects_.work.push_back({OpenTicket(std::move(open)), envelope.incarnation, request});
+  return Take();
+}
+
+ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error& error) {
+  malformed_++;
+  effects_.notices.push_back(
+      fmt::format("malformed message number {}: {}", malformed_, error.message));
+  ReplyTo(peer, 0, ErrorReply{ErrorCode::kMalformed, error.message}, {});
+  return Take();
+}
+
+ServerCore::Effects ServerCore::Reject(const Work& work) {
+  const auto found = open_.find(work.ticket);
+  DSLIDE_CHECK(found != open_.end());
+  ReplyTo(found->second.peer, found->second.sequence,
+          ErrorReply{ErrorCode::kRefused, "the server is overloaded"}, found->second.sender);
+  open_.erase(found);
+  return Take();
+}
+
+ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome) {
+  const auto found = open_.find(outcome.ticket);
+  if (found == open_.end()) return Take();
+  Open& open = found->second;
+  DSLIDE_CHECK(!open.parts[outcome.executor]);
+  open.parts[outcome.executor] = std::move(outcome.part);
+  if (--open.missing > 0) return Take();
+  Open complete = std::move(open);
+  open_.erase(found);
+  Complete(std::move(complete));
+  return Take();
+}
+
+void ServerCore::Complete(Open open) {
+  std::vector<Body> parts;
+  for (auto& part : open.parts) parts.push_back(std::move(*part));
+  if (open.kind == Open::Kind::kRequest) {
+    Body reply = GatherReplies(*open.request, std::move(parts));
+    if (!open.peer.empty()) ReplyTo(open.peer, open.sequence, std::move(reply), open.sender);
+    return;
+  }
+  // Load and save: Ready or CheckpointDone from the first executor, or the first error of any.
+  Body first = parts[0];
+  for (const Body& part : parts) {
+    if (std::holds_alternative<ErrorReply>(part)) {
+      first = part;
+      break;
+    }
+  }
+  const auto* error = std::get_if<ErrorReply>(&first);
+  if (open.kind == Open::Kind::kLoad) {
+    if (error != nullptr) {
+      effects_.to_scheduler.push_back(Envelop(*error));
+      effects_.exit = Failed(error->text);
+      return;
+    }
+    loaded_ = true;
+    Ready ready{plan_->version, 0, 0};
+    for (const Body& part : parts) {
+      ready.rows += std::get<Ready>(part).rows;
+      ready.memory_bytes += std::get<Ready>(part).memory_bytes;
+    }
+    effects_.to_scheduler.push_back(Envelop(ready));
+    return;
+  }
+  // The executor that finished last closed the database and has the totals.
+  CheckpointDone done;
+  for (const Body& part : parts) {
+    if (const auto* own = std::get_if<CheckpointDone>(&part); own != nullptr && own->rows > 0)
+      done = *own;
+  }
+  done.name = std::get<CheckpointRequest>(*open.request).name;
+  done.shard = fmt::format("shard-{}", index_);
+  if (error != nullptr) done.error = error->text;
+  effects_.to_scheduler.push_back(Envelop(std::move(done)));
+}
+
+void ServerCore::ReplyTo(const PeerId& peer, uint64_t sequence, Body body,
+                         Incarnation remember_for) {
+  auto bytes = std::make_shared<const Bytes>(Encode(Envelop(std::move(body), sequence), wire()));
+  if (remember_for.value != 0) replies_.Finish(remember_for, sequence, bytes);
+  effects_.to_workers.emplace_back(peer, *bytes);
+}
+
+ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
+  if (!config_) {
+    if (now_ms - join_sent_ms_ >= kJoinRetryMs) return Start(now_ms);
+    return Take();
+  }
+  if (now_ms - heartbeat_ms_ < config_->cluster.heartbeat_ms) return Take();
+  heartbeat_ms_ = now_ms;
+  effects_.to_scheduler.push_back(Goodbye(usage));
+  return Take();
+}
+
+Message ServerCore::Goodbye(const Heartbeat& usage) {
+  Heartbeat beat = usage;
+  beat.malformed = malformed_;
+  return Envelop(beat);
+}
+
+}  // namespace dslide

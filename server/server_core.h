@@ -1,0 +1,123 @@
+// A server's decisions: joining, its slots, requests of workers, checkpoints.
+//
+// A pure core: messages and results of executors go in; messages and jobs come out. Requests are
+// verified messages from anybody; each goes to all executors, and their parts make the reply.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config/config.h"
+#include "common/net/messages.h"
+#include "common/net/slot_plan.h"
+#include "common/net/socket.h"
+#include "server/executor_pool.h"
+#include "server/reply_cache.h"
+
+namespace dslide {
+
+class ServerCore {
+ public:
+  struct Identity {
+    Incarnation incarnation;
+    std::string name;     // empty: the scheduler gives one
+    std::string address;  // what workers dial
+    uint32_t cores = 0;
+    uint64_t memory_bytes = 0;
+  };
+
+  // Start executors for these slots; run `job` of Load as the first one under its ticket.
+  struct Load {
+    Config config;
+    uint64_t train_samples;
+    std::vector<std::vector<SlotId>> slots;  // of each executor
+    uint32_t first_executor;                 // number of the first one within the cluster
+    std::string restore;                     // checkpoint directory, empty: initialise
+    uint64_t ticket;
+  };
+  struct Save {
+    std::string name;
+    std::string directory;
+    std::string shard;  // sub-directory for this server
+    uint64_t ticket;
+  };
+  struct Work {
+    uint64_t ticket;
+    Incarnation sender;
+    std::shared_ptr<const Body> request;
+  };
+  struct Effects {
+    std::vector<Message> to_scheduler;
+    std::vector<std::pair<PeerId, Bytes>> to_workers;
+    std::optional<Load> load;
+    std::optional<Save> save;
+    std::vector<Work> work;
+    std::vector<std::string> notices;
+    std::optional<Status> exit;
+  };
+
+  explicit ServerCore(Identity identity);
+
+  Effects Start(int64_t now_ms);
+  Effects HandleScheduler(Message message, int64_t now_ms);
+  Effects HandleWorker(const PeerId& peer, Message message);
+  // A worker's bytes that were no message.
+  Effects HandleMalformed(const PeerId& peer, const Error& error);
+  // An executor finished its part of a ticket.
+  Effects HandleOutcome(ExecutorPool::Outcome outcome);
+  // The work could not be submitted: the executors' queues are full.
+  Effects Reject(const Work& work);
+  // Sends heartbeats with the figures of `usage`; joins again if the scheduler did not answer.
+  Effects Tick(const Heartbeat& usage, int64_t now_ms);
+  // The last heartbeat, a goodbye.
+  Message Goodbye(const Heartbeat& usage);
+
+  WirePrecision wire() const { return config_ ? config_->cluster.wire : WirePrecision::kFp32; }
+  const Config* config() const { return config_ ? &*config_ : nullptr; }
+  uint64_t malformed() const { return malformed_; }
+
+ private:
+  // A request, load or checkpoint that the executors are working on.
+  struct Open {
+    enum class Kind { kRequest, kLoad, kSave } kind;
+    PeerId peer;
+    Incarnation sender;
+    uint64_t sequence = 0;
+    std::shared_ptr<const Body> request;
+    std::vector<std::optional<Body>> parts;  // [executors]
+    size_t missing = 0;
+  };
+
+  void OnJoinReply(const Message& message, const JoinReply& reply);
+  void OnPlan(const Plan& plan);
+  void OnCheckpoint(const CheckpointRequest& request);
+  void OnSchedulerError(const ErrorReply& error);
+  uint64_t OpenTicket(Open open);
+  void Complete(Open open);
+  void ReplyTo(const PeerId& peer, uint64_t sequence, Body body, Incarnation remember_for);
+  Message Envelop(Body body, uint64_t reply_to = 0);
+  Effects Take();
+
+  Identity identity_;
+  RunId run_;
+  uint64_t next_sequence_ = 1;
+  std::optional<Config> config_;
+  uint64_t train_samples_ = 0;
+  std::string restore_;
+  std::optional<Plan> plan_;
+  uint32_t index_ = 0;  // in the plan
+  uint32_t executors_ = 1;
+  bool loaded_ = false;
+  uint64_t next_ticket_ = 1;
+  std::map<uint64_t, Open> open_;
+  ReplyCache replies_;
+  uint64_t malformed_ = 0;
+  int64_t join_sent_ms_ = 0;
+  int64_t heartbeat_ms_ = 0;
+  Effects effects_;
+};
+
+}  // namespace dslide

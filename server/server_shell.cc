@@ -1,0 +1,173 @@
+#include "server/server_shell.h"
+
+#include <fmt/core.h>
+
+#include <atomic>
+
+#include "common/base/log.h"
+#include "common/config/executable.h"
+#include "server/checkpoint.h"
+
+namespace dslide {
+
+namespace {
+
+constexpr int kPollMs = 100;
+
+// Restores or initialises an executor; the first job after its start.
+Body LoadExecutor(Executor& executor, const std::string& restore) {
+  if (restore.empty()) {
+    executor.Initialise();
+  } else {
+    const Result<Manifest> manifest = ReadManifest(restore);
+    if (!manifest.ok()) return ErrorReply{ErrorCode::kRefused, manifest.error().message};
+    const Result<CheckpointShards> shards = CheckpointShards::Open(restore, *manifest);
+    if (!shards.ok()) return ErrorReply{ErrorCode::kRefused, shards.error().message};
+    const Status restored = shards->Restore(&executor);
+    if (!restored.ok()) return ErrorReply{ErrorCode::kRefused, restored.error().message};
+  }
+  Layer& input = executor.input().layer();
+  Layer& output = executor.output().layer();
+  return Ready{0, uint64_t{input.map().size()} + output.map().size(),
+               input.MemoryBytes() + output.MemoryBytes()};
+}
+
+}  // namespace
+
+ServerShell::ServerShell(ServerCore core, RouterSocket workers, DealerSocket scheduler)
+    : core_(std::move(core)), workers_(std::move(workers)), scheduler_(std::move(scheduler)) {}
+
+Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
+  NetContext context;
+  Result<RouterSocket> workers = RouterSocket::Bind(context, options.bind);
+  DSLIDE_RETURN_IF_ERROR(workers);
+  const auto address = AdvertisedAddress("cluster.server", workers->address(), options.advertise);
+  DSLIDE_RETURN_IF_ERROR(address);
+  Result<DealerSocket> scheduler = DealerSocket::Connect(context, options.scheduler);
+  DSLIDE_RETURN_IF_ERROR(scheduler);
+  LogInfo(fmt::format("serving at {}, joining the scheduler at {}", *address, options.scheduler));
+  ServerCore core(
+      {DrawIncarnation(), options.name, *address, CoresOfThisMachine(), MemoryOfThisMachine()});
+  ServerShell shell(std::move(core), std::move(*workers), std::move(*scheduler));
+  return shell.Loop(signals);
+}
+
+Status ServerShell::Loop(StopSignals* signals) {
+  Poller poller;
+  poller.Add(workers_);
+  poller.Add(scheduler_);
+  poller.AddFd(signals->fd());
+  bool polls_pool = false;
+  Apply(core_.Start(MonotonicMillis()));
+  while (!exit_) {
+    poller.Wait(kPollMs);
+    if (signals->Take()) {
+      return Error{ErrorKind::kPreempted,
+                   "stopped by a signal; the run continues from its last checkpoint"};
+    }
+    while (auto bytes = scheduler_.Receive()) {
+      bytes_received_ += bytes->size();
+      Result<Message> message = Decode(*bytes);
+      if (!message.ok()) {
+        LogWarning("from the scheduler: " + message.error().message);
+        continue;
+      }
+      Apply(core_.HandleScheduler(std::move(*message), MonotonicMillis()));
+    }
+    while (auto received = workers_.Receive()) {
+      bytes_received_ += received->second.size();
+      Result<Message> message = Decode(received->second);
+      Apply(message.ok() ? core_.HandleWorker(received->first, std::move(*message))
+                         : core_.HandleMalformed(received->first, message.error()));
+    }
+    if (pool_ && !polls_pool) {
+      poller.AddFd(pool_->fd());
+      polls_pool = true;
+    }
+    while (pool_) {
+      auto outcome = pool_->Collect();
+      if (!outcome) break;
+      Apply(core_.HandleOutcome(std::move(*outcome)));
+    }
+    Apply(core_.Tick(Usage(), MonotonicMillis()));
+  }
+  Send(core_.Goodbye(Usage()));
+  return *exit_;
+}
+
+void ServerShell::Send(const Message& message) {
+  Bytes bytes = Encode(message, WirePrecision::kFp32);
+  bytes_sent_ += bytes.size();
+  if (!scheduler_.Send(std::move(bytes))) LogWarning("the queue to the scheduler is full");
+}
+
+void ServerShell::Apply(ServerCore::Effects effects) {
+  for (const std::string& line : effects.notices) LogInfo(line);
+  for (const Message& message : effects.to_scheduler) Send(message);
+  for (auto& [peer, bytes] : effects.to_workers) {
+    bytes_sent_ += bytes.size();
+    if (!workers_.Send(peer, std::move(bytes)))
+      LogWarning("a worker is gone; its reply is dropped");
+  }
+  if (effects.load) StartExecutors(*effects.load);
+  if (effects.save) StartSave(*effects.save);
+  for (const ServerCore::Work& work : effects.work) {
+    const bool submitted =
+        pool_ &&
+        pool_->Submit(work.ticket, [sender = work.sender, request = work.request](Executor& e) {
+          return e.Handle(sender, *request);
+        });
+    if (!submitted) Apply(core_.Reject(work));
+  }
+  if (effects.exit) exit_ = effects.exit;
+}
+
+void ServerShell::StartExecutors(const ServerCore::Load& load) {
+  LogInfo(fmt::format("{} executors, {} kernels", load.slots.size(), BestKernels().name));
+  const auto shared = std::make_shared<const ServerCore::Load>(load);
+  pool_ = std::make_unique<ExecutorPool>(
+      static_cast<uint32_t>(load.slots.size()), [shared](uint32_t i) {
+        return std::make_unique<Executor>(shared->config, shared->train_samples, shared->slots[i],
+                                          shared->first_executor + i, Purpose::kTraining,
+                                          BestKernels());
+      });
+  pool_->Submit(load.ticket,
+                [shared](Executor& executor) { return LoadExecutor(executor, shared->restore); });
+}
+
+// All executors write into one database; the last one to finish closes it.
+void ServerShell::StartSave(const ServerCore::Save& save) {
+  struct Shared {
+    std::unique_ptr<CheckpointWriter> writer;
+    std::atomic<uint32_t> missing;
+  };
+  auto created = CheckpointWriter::Create(save.directory + "/" + save.shard);
+  std::string failure = created.ok() ? "" : created.error().message;
+  const auto shared = std::make_shared<Shared>();
+  shared->missing = pool_->size();
+  if (created.ok()) shared->writer = std::move(*created);
+  pool_->Submit(save.ticket, [shared, failure](Executor& executor) -> Body {
+    if (!failure.empty()) return ErrorReply{ErrorCode::kRefused, failure};
+    SaveExecutor(executor, shared->writer.get());
+    if (--shared->missing > 0) return CheckpointDone{};
+    const auto totals = shared->writer->Finish();
+    if (!totals.ok()) return ErrorReply{ErrorCode::kRefused, totals.error().message};
+    CheckpointDone done;
+    done.rows = totals->rows;
+    done.bytes = totals->bytes;
+    done.checksum = totals->checksum;
+    return done;
+  });
+}
+
+Heartbeat ServerShell::Usage() const {
+  const ProcessUsage usage = UsageOfThisProcess();
+  Heartbeat beat;
+  beat.cpu_seconds = usage.cpu_seconds;
+  beat.peak_rss_bytes = usage.peak_rss_bytes;
+  beat.bytes_sent = bytes_sent_;
+  beat.bytes_received = bytes_received_;
+  return beat;
+}
+
+}  // namespace dslide

@@ -1,0 +1,11 @@
+// The sub-commands of dslide. Each is a main(): arguments in, exit code out.
+#pragma once
+
+namespace dslide {
+
+int TrainCommand(int argc, char** argv);
+int EvaluateCommand(int argc, char** argv);
+int PredictCommand(int argc, char** argv);
+int CheckpointCommand(int argc, char** argv);
+
+}  // namespace dslide

@@ -1,0 +1,354 @@
+// dslide evaluate and dslide predict: a checkpoint, a data file, no cluster.
+#include <fmt/core.h>
+#include <fmt/os.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "common/config/executable.h"
+#include "common/data/metrics.h"
+#include "common/data/xc_reader.h"
+#include "tools/dslide/commands.h"
+#include "tools/dslide/inference.h"
+
+namespace dslide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint32_t kBatch = 512;
+constexpr uint32_t kMaxTopK = 10000;
+
+struct Task {
+  std::string checkpoint, data, output;
+  uint32_t top_k = 5;
+  uint32_t show = 0;
+  Search search = Search::kExact;
+  bool json = false;
+  bool exclude_own_features = false;
+};
+
+Result<uint32_t> Number(const ParsedArguments& arguments, const std::string& name, uint32_t min,
+                        uint32_t max) {
+  const std::string text = arguments.Get(name);
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    return BadInput(fmt::format("--{} {}: must be {} to {}", name, text, min, max));
+  }
+  return static_cast<uint32_t>(value);
+}
+
+Result<Task> TaskFrom(const ParsedArguments& arguments) {
+  Task task;
+  task.checkpoint = arguments.Get("checkpoint");
+  task.data = arguments.Get("data");
+  task.output = arguments.Get("output");
+  task.json = arguments.Has("json");
+  task.exclude_own_features = arguments.Has("exclude-own-features");
+  const Result<uint32_t> top_k = Number(arguments, "top-k", 1, kMaxTopK);
+  DSLIDE_RETURN_IF_ERROR(top_k);
+  task.top_k = *top_k;
+  if (arguments.Declares("show")) {
+    const Result<uint32_t> show = Number(arguments, "show", 0, 1000000);
+    DSLIDE_RETURN_IF_ERROR(show);
+    task.show = *show;
+  }
+  const std::string search = arguments.Get("search");
+  if (search != "exact" && search != "lsh") {
+    return BadInput(fmt::format("--search {}: must be exact or lsh", search));
+  }
+  task.search = search == "lsh" ? Search::kLsh : Search::kExact;
+  return task;
+}
+
+// The data file and the model agree, or an error says how not.
+Status CheckData(const XcHeader& header, const Inference& model, const std::string& path) {
+  const ModelConfig& m = model.config().model;
+  if (header.num_features == m.features && header.num_labels == m.labels) return {};
+  return BadInput(fmt::format("{}: {} features and {} labels, but the model in {} has {} and {}",
+                              path, header.num_features, header.num_labels, model.directory(),
+                              m.features, m.labels));
+}
+
+// Reads the next at most kBatch samples; no rows at the end.
+struct SampleBatch {
+  SparseRows features;
+  SparseRows labels;
+};
+Result<SampleBatch> NextBatch(XcReader* reader) {
+  SampleBatch batch;
+  while (batch.features.rows() < kBatch) {
+    const Result<std::optional<SampleView>> sample = reader->Next();
+    DSLIDE_RETURN_IF_ERROR(sample);
+    if (!*sample) break;
+    const SampleView& s = **sample;
+    batch.features.ids.insert(batch.features.ids.end(), s.features.begin(), s.features.end());
+    batch.features.values.insert(batch.features.values.end(), s.values.begin(), s.values.end());
+    batch.features.EndRow();
+    batch.labels.ids.insert(batch.labels.ids.end(), s.labels.begin(), s.labels.end());
+    batch.labels.EndRow();
+  }
+  return batch;
+}
+
+// Ranks all samples of a file; `each` sees every batch with its predictions.
+template <typename Each>
+Status RankFile(const Task& task, Inference* model, XcReader* reader, const Each& each) {
+  while (true) {
+    const Result<SampleBatch> batch = NextBatch(reader);
+    DSLIDE_RETURN_IF_ERROR(batch);
+    if (batch->features.rows() == 0) return {};
+    const Result<TopKReply> ranked =
+        model->Rank(batch->features, std::max<uint32_t>(task.top_k, kMaxMetricK), task.search,
+                    task.exclude_own_features || model->config().train.exclude_own_features);
+    DSLIDE_RETURN_IF_ERROR(ranked);
+    DSLIDE_RETURN_IF_ERROR(each(*batch, *ranked));
+  }
+}
+
+std::span<const uint32_t> RankedIds(const TopKReply& reply, size_t i) {
+  return {reply.ids.data() + reply.offsets[i], reply.offsets[i + 1] - reply.offsets[i]};
+}
+
+// Writes predictions beside the target and puts them in place when complete.
+class PredictionFile {
+ public:
+  static Result<PredictionFile> Create(const std::string& path, bool json) {
+    PredictionFile file;
+    file.path_ = path;
+    file.json_ = json;
+    if (!path.empty()) {
+      file.out_ = std::fopen((path + ".tmp").c_str(), "w");
+      if (file.out_ == nullptr) {
+        return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
+      }
+    }
+    return file;
+  }
+  PredictionFile(PredictionFile&& other) noexcept
+      : path_(std::move(other.path_)),
+        json_(other.json_),
+        out_(std::exchange(other.out_, nullptr)) {}
+  ~PredictionFile() {
+    if (out_ == nullptr || out_ == stdout) return;
+    std::fclose(out_);
+    std::remove((path_ + ".tmp").c_str());  // incomplete
+  }
+
+  void UseStandardOutput() { out_ = stdout; }
+
+  // One line a sample: "label:score label:score ..." or a JSON object.
+  void Write(const TopKReply& reply, uint32_t top_k) {
+    if (out_ == nullptr) return;
+    for (size_t i = 0; i + 1 < reply.offsets.size(); ++i) {
+      const uint32_t begin = reply.offsets[i];
+      const uint32_t end = std::min(reply.offsets[i + 1], begin + top_k);
+      if (json_) {
+        fmt::print(out_, "{{\"labels\":[{}],\"scores\":[{}]}}\n",
+                   fmt::join(reply.ids.begin() + begin, reply.ids.begin() + end, ","),
+                   fmt::join(reply.scores.begin() + begin, reply.scores.begin() + end, ","));
+        continue;
+      }
+      for (uint32_t e = begin; e < end; ++e) {
+        fmt::print(out_, "{}{}:{:.4f}", e == begin ? "" : " ", reply.ids[e], reply.scores[e]);
+      }
+      fmt::print(out_, "\n");
+    }
+  }
+
+  Status Finish() {
+    if (out_ == nullptr) return {};
+    std::FILE* out = std::exchange(out_, nullptr);
+    if (out == stdout) {
+      if (std::fflush(out) == 0) return {};
+      return Failed(fmt::format("standard output: cannot write: {}", std::strerror(errno)));
+    }
+    const bool written = std::fflush(out) == 0;
+    const bool closed = std::fclose(out) == 0;
+    const std::string temporary = path_ + ".tmp";
+    if (written && closed && std::rename(temporary.c_str(), path_.c_str()) == 0) return {};
+    const std::string reason = std::strerror(errno);
+    std::remove(temporary.c_str());
+    return Failed(fmt::format("{}: cannot write: {}", path_, reason));
+  }
+
+ private:
+  PredictionFile() = default;
+
+  std::string path_;
+  bool json_ = false;
+  std::FILE* out_ = nullptr;
+};
+
+// Prints samples with their predicted and true labels by name.
+class SampleViewer {
+ public:
+  SampleViewer(uint32_t count, std::vector<std::string> names)
+      : left_(count), names_(std::move(names)) {}
+
+  void Show(const SampleBatch& batch, const TopKReply& ranked) {
+    for (size_t i = 0; left_ > 0 && i < batch.labels.rows(); ++i, --left_, ++number_) {
+      fmt::print(
+          "test sample {}\n  predicted: {}\n  true:      {}\n", number_,
+          Names(RankedIds(ranked, i).first(std::min<size_t>(5, RankedIds(ranked, i).size()))),
+          Names(batch.labels.Ids(i)));
+    }
+  }
+
+ private:
+  std::string Names(std::span<const uint32_t> labels) const {
+    std::string text;
+    for (const uint32_t label : labels) {
+      const bool named = label < names_.size() && !names_[label].empty();
+      text += (text.empty() ? "" : " | ") + (named ? names_[label] : std::to_string(label));
+    }
+    return text.empty() ? "(none)" : text;
+  }
+
+  uint32_t left_;
+  uint32_t number_ = 1;
+  std::vector<std::string> names_;
+};
+
+void PrintMetrics(const Task& task, const RankingMetrics& m, double seconds, bool psp) {
+  if (task.json) {
+    Json json;
+    for (const int k : {1, 3, 5}) {
+      json["p_at_" + std::to_string(k)] = m.precision[k - 1];
+      json["ndcg_at_" + std::to_string(k)] = m.ndcg[k - 1];
+      if (psp) json["psp_at_" + std::to_string(k)] = m.propensity_precision[k - 1];
+    }
+    json["samples"] = m.samples;
+    json["seconds"] = seconds;
+    json["search"] = task.search == Search::kLsh ? "lsh" : "exact";
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  fmt::print("        @1     @3     @5\n");
+  const auto row = [](const char* name, const double(&values)[kMaxMetricK]) {
+    fmt::print("{:<5}{:6.2f} {:6.2f} {:6.2f}\n", name, 100 * values[0], 100 * values[2],
+               100 * values[4]);
+  };
+  row("P", m.precision);
+  row("nDCG", m.ndcg);
+  if (psp) row("PSP", m.propensity_precision);
+  fmt::print("{} samples in {:.1f} s ({:.0f} a second)\n", m.samples, seconds,
+             static_cast<double>(m.samples) / std::max(seconds, 1e-9));
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Status Evaluate(const ParsedArguments& arguments) {
+  const Result<Task> task = TaskFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(task);
+  Result<XcReader> reader = XcReader::Open(task->data);
+  DSLIDE_RETURN_IF_ERROR(reader);
+  Result<std::unique_ptr<Inference>> model = Inference::Load(task->checkpoint);
+  DSLIDE_RETURN_IF_ERROR(model);
+  DSLIDE_RETURN_IF_ERROR(CheckData(reader->header(), **model, task->data));
+
+  const TrainConfig& train = (*model)->config().train;
+  const std::string train_path = arguments.Has("train") ? arguments.Get("train") : train.data;
+  std::vector<float> propensities;
+  if (const Result<Dataset> data = ReadXcFile(train_path); data.ok()) {
+    propensities = InversePropensities(*data);
+    propensities.resize((*model)->config().model.labels, 1.0f);
+  } else if (arguments.Has("train")) {
+    return data.error();
+  } else if (!task->json) {
+    fmt::print("without PSP: {} (name the training file by --train)\n", data.error().message);
+  }
+  std::vector<std::string> names;
+  if (task->show > 0) {
+    const std::string path =
+        arguments.Has("label-names") ? arguments.Get("label-names") : train.label_names;
+    if (!path.empty()) {
+      Result<std::vector<std::string>> read = ReadLabelNames(path, (*model)->config().model.labels);
+      DSLIDE_RETURN_IF_ERROR(read);
+      names = std::move(*read);
+    }
+  }
+  Result<PredictionFile> output = PredictionFile::Create(task->output, task->json);
+  DSLIDE_RETURN_IF_ERROR(output);
+  SampleViewer viewer(task->show, std::move(names));
+  RankingEvaluator evaluator(propensities);
+  const auto start = std::chrono::steady_clock::now();
+  DSLIDE_RETURN_IF_ERROR(RankFile(*task, model->get(), &*reader,
+                                  [&](const SampleBatch& batch, const TopKReply& ranked) -> Status {
+                                    for (size_t i = 0; i < batch.labels.rows(); ++i) {
+                                      evaluator.Add(RankedIds(ranked, i), batch.labels.Ids(i));
+                                    }
+                                    output->Write(ranked, task->top_k);
+                                    viewer.Show(batch, ranked);
+                                    return {};
+                                  }));
+  DSLIDE_RETURN_IF_ERROR(output->Finish());
+  PrintMetrics(*task, evaluator.Result(), SecondsSince(start), !propensities.empty());
+  return {};
+}
+
+Status Predict(const ParsedArguments& arguments) {
+  const Result<Task> task = TaskFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(task);
+  Result<XcReader> reader = XcReader::Open(task->data);
+  DSLIDE_RETURN_IF_ERROR(reader);
+  Result<std::unique_ptr<Inference>> model = Inference::Load(task->checkpoint);
+  DSLIDE_RETURN_IF_ERROR(model);
+  DSLIDE_RETURN_IF_ERROR(CheckData(reader->header(), **model, task->data));
+  Result<PredictionFile> output = PredictionFile::Create(task->output, task->json);
+  DSLIDE_RETURN_IF_ERROR(output);
+  if (task->output.empty()) output->UseStandardOutput();
+  uint64_t samples = 0;
+  const auto start = std::chrono::steady_clock::now();
+  DSLIDE_RETURN_IF_ERROR(RankFile(*task, model->get(), &*reader,
+                                  [&](const SampleBatch& batch, const TopKReply& ranked) -> Status {
+                                    output->Write(ranked, task->top_k);
+                                    samples += batch.features.rows();
+                                    return {};
+                                  }));
+  DSLIDE_RETURN_IF_ERROR(output->Finish());
+  const double seconds = SecondsSince(start);
+  fmt::print(stderr, "{} predictions in {:.1f} s ({:.0f} a second)\n", samples, seconds,
+             static_cast<double>(samples) / std::max(seconds, 1e-9));
+  return {};
+}
+
+CommandLine CommonLine(const std::string& name, const std::string& summary) {
+  CommandLine line(fmt::format("dslide {} --checkpoint DIRECTORY --data FILE [options]", name),
+                   summary);
+  line.Required("checkpoint", "DIRECTORY", "a checkpoint, or the run directory that holds it");
+  line.Required("data", "FILE", "samples in the XC repository's text format, plain, .gz or .zst");
+  line.Option("top-k", "K", "labels a sample", "5");
+  line.Option("search", "exact|lsh", "score all neurons, or those that the hash tables return",
+              "exact");
+  line.Flag("exclude-own-features", "leave label i out where feature i is in the sample");
+  line.Flag("json", "machine-readable");
+  return line;
+}
+
+}  // namespace
+
+int EvaluateCommand(int argc, char** argv) {
+  CommandLine line = CommonLine("evaluate", "Measures a trained model on a file with true labels.");
+  line.Option("output", "FILE", "also write the predictions");
+  line.Option("train", "FILE", "training file for PSP, if it moved since training");
+  line.Option("show", "N", "print the first N samples with predicted and true label names", "0");
+  line.Option("label-names", "FILE", "names of the labels, if they moved since training");
+  return RunExecutable("dslide evaluate", line, argc, argv, Evaluate);
+}
+
+int PredictCommand(int argc, char** argv) {
+  CommandLine line =
+      CommonLine("predict", "Writes the best labels of each sample, one line a sample.");
+  line.Option("output", "FILE", "where to write; standard output if not given");
+  return RunExecutable("dslide predict", line, argc, argv, Predict);
+}
+
+}  // namespace dslide

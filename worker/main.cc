@@ -1,0 +1,26 @@
+// dslide-worker: trains leased batches against the servers; holds no parameters.
+#include "common/base/log.h"
+#include "common/config/executable.h"
+#include "worker/worker_shell.h"
+
+namespace dslide {
+namespace {
+
+Status Work(const ParsedArguments& arguments) {
+  StopSignals signals;
+  const std::string name = arguments.Get("name");
+  StartLog(name.empty() ? "worker" : name, "info");
+  return WorkerShell::Run(arguments.Get("scheduler"), name, &signals);
+}
+
+}  // namespace
+}  // namespace dslide
+
+int main(int argc, char** argv) {
+  dslide::CommandLine line(
+      "dslide-worker --scheduler ADDRESS [--name NAME]",
+      "Trains batches for a cluster. Everything else comes from the scheduler.");
+  line.Required("scheduler", "ADDRESS", "address of the scheduler, e.g. tcp://10.0.0.1:7700");
+  line.Option("name", "NAME", "name in the roster");
+  return dslide::RunExecutable("dslide-worker", line, argc, argv, dslide::Work);
+}

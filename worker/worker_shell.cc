@@ -1,0 +1,104 @@
+#include "worker/worker_shell.h"
+
+#include <fmt/core.h>
+
+#include "common/base/log.h"
+#include "common/math/kernels.h"
+
+namespace dslide {
+namespace {
+
+constexpr int kPollMs = 50;
+
+}  // namespace
+
+WorkerShell::WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler)
+    : context_(context), core_(std::move(core)), scheduler_(std::move(scheduler)) {}
+
+Status WorkerShell::Run(const std::string& scheduler, const std::string& name,
+                        StopSignals* signals) {
+  FlushDenormals();
+  NetContext context;
+  Result<DealerSocket> socket = DealerSocket::Connect(context, scheduler);
+  DSLIDE_RETURN_IF_ERROR(socket);
+  LogInfo(fmt::format("joining the scheduler at {}", scheduler));
+  WorkerShell shell(&context, WorkerCore(DrawIncarnation(), name, CoresOfThisMachine()),
+                    std::move(*socket));
+  return shell.Loop(signals);
+}
+
+Status WorkerShell::Loop(StopSignals* signals) {
+  stop_fd_ = signals->fd();
+  poller_.Add(scheduler_);
+  poller_.AddFd(stop_fd_);
+  Apply(core_.Start(MonotonicMillis()));
+  while (!exit_) {
+    poller_.Wait(kPollMs);
+    if (signals->Take()) {
+      if (!core_.joined()) return Failed("stopped by a signal before joining");
+      LogInfo("stopping: finishing the batches in flight");
+      core_.RequestStop();
+    }
+    Receive(WorkerCore::kScheduler, &scheduler_);
+    for (uint32_t s = 0; s < servers_.size(); ++s) Receive(s, &servers_[s]);
+    Apply(core_.Tick(Usage(), MonotonicMillis()));
+  }
+  Apply(core_.Goodbye(Usage()));
+  return *exit_;
+}
+
+void WorkerShell::Receive(uint32_t from, DealerSocket* socket) {
+  while (auto bytes = socket->Receive()) {
+    bytes_received_ += bytes->size();
+    Result<Message> message = Decode(*bytes);
+    if (!message.ok()) {
+      LogWarning("a reply is dropped: " + message.error().message);
+      continue;
+    }
+    Apply(core_.Handle(from, std::move(*message), bytes->size(), MonotonicMillis()));
+  }
+}
+
+void WorkerShell::Apply(WorkerCore::Effects effects) {
+  for (const std::string& line : effects.notices) LogInfo(line);
+  if (effects.connect) Dial(*effects.connect);
+  for (WorkerCore::Outgoing& out : effects.send) {
+    Bytes bytes = Encode(out.message, core_.wire());
+    bytes_sent_ += bytes.size();
+    core_.NoteSent(out.message.envelope.sequence, bytes.size());
+    const bool to_scheduler = out.to == WorkerCore::kScheduler;
+    if (!to_scheduler && out.to >= servers_.size()) continue;
+    // A message that does not fit is sent again after cluster.request_timeout_ms.
+    DealerSocket& socket = to_scheduler ? scheduler_ : servers_[out.to];
+    if (!socket.Send(std::move(bytes))) LogWarning("a queue is full; sending again later");
+  }
+  if (effects.exit) exit_ = effects.exit;
+}
+
+void WorkerShell::Dial(const Plan& plan) {
+  poller_.Clear();
+  servers_.clear();
+  for (const PlanServer& server : plan.servers) {
+    Result<DealerSocket> socket = DealerSocket::Connect(*context_, server.address);
+    if (!socket.ok()) {
+      exit_ = socket.error();
+      return;
+    }
+    servers_.push_back(std::move(*socket));
+  }
+  poller_.Add(scheduler_);
+  poller_.AddFd(stop_fd_);
+  for (DealerSocket& server : servers_) poller_.Add(server);
+}
+
+Heartbeat WorkerShell::Usage() const {
+  const ProcessUsage usage = UsageOfThisProcess();
+  Heartbeat beat;
+  beat.cpu_seconds = usage.cpu_seconds;
+  beat.peak_rss_bytes = usage.peak_rss_bytes;
+  beat.bytes_sent = bytes_sent_;
+  beat.bytes_received = bytes_received_;
+  return beat;
+}
+
+}  // namespace dslide

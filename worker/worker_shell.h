@@ -1,0 +1,41 @@
+// The worker process: sockets around a WorkerCore.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/process.h"
+#include "common/net/socket.h"
+#include "worker/worker_core.h"
+
+namespace dslide {
+
+// Runs until the scheduler ends the run, or a signal comes: then the batches in flight are
+// finished.
+class WorkerShell {
+ public:
+  static Status Run(const std::string& scheduler, const std::string& name, StopSignals* signals);
+
+ private:
+  WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler);
+
+  Status Loop(StopSignals* signals);
+  void Apply(WorkerCore::Effects effects);
+  void Dial(const Plan& plan);
+  void Receive(uint32_t from, DealerSocket* socket);
+  Heartbeat Usage() const;
+
+  NetContext* context_;
+  WorkerCore core_;
+  DealerSocket scheduler_;
+  std::vector<DealerSocket> servers_;  // in plan order
+  Poller poller_;
+  int stop_fd_ = -1;
+  uint64_t bytes_sent_ = 0;
+  uint64_t bytes_received_ = 0;
+  std::optional<Status> exit_;
+};
+
+}  // namespace dslide
