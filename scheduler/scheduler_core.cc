@@ -69,6 +69,8 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
     if (phase_ == Phase::kLoading) StartTraining(now_ms);
   } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body)) {
     OnHeartbeat(*member, *heartbeat, message);
+  } else if (std::holds_alternative<Leave>(message.body)) {
+    OnLeave(*member, now_ms);
   } else if (std::holds_alternative<LeaseRequest>(message.body)) {
     OnLeaseRequest(*member, message, now_ms);
   } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
@@ -171,11 +173,28 @@ void SchedulerCore::StartEpoch() {
 void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat,
                                 const Message& message) {
   member.heartbeat = heartbeat;
-  if (phase_ == Phase::kFinished) {
-    roster_.Remove(member.incarnation);  // its goodbye
-  } else {
-    Reply(member, message, HeartbeatReply{});
+  Reply(member, message, HeartbeatReply{});
+}
+
+// A worker hands its leases back. A server that leaves takes its slots' rows with it, so the run ends.
+void SchedulerCore::OnLeave(const Member& member, int64_t now_ms) {
+  const Member gone = member;
+  if (phase_ == Phase::kFinished) return roster_.Remove(gone.incarnation);
+  if (gone.role == Role::kWorker) return DropWorker(gone, "left");
+  roster_.Remove(gone.incarnation);
+  if (gone.role == Role::kServer && phase_ != Phase::kGathering) {
+    Finish(Failed(fmt::format("{} at {} left; start the cluster again with --resume to continue "
+                              "from the last checkpoint",
+                              gone.name, gone.address)),
+           "a server left", now_ms);
   }
+}
+
+void SchedulerCore::DropWorker(const Member& worker, const std::string& why) {
+  const size_t leases = book_ ? book_->Return(worker.name) : 0;
+  Notice(fmt::format("{} {}: {} leases returned", worker.name, why, leases));
+  Broadcast(Role::kServer, DropBatches{worker.incarnation});
+  roster_.Remove(worker.incarnation);
 }
 
 void SchedulerCore::OnLeaseRequest(Member& member, const Message& message, int64_t now_ms) {
@@ -438,12 +457,8 @@ void SchedulerCore::DropSilentMembers(int64_t now_ms) {
     return gone;
   };
   for (const Member& worker : silent(Role::kWorker, WorkerSilenceMs(inputs_.config.cluster))) {
-    const size_t leases = book_ ? book_->Return(worker.name) : 0;
-    Notice(fmt::format("{} has been silent for {:.1f} s: taken for dead, {} leases returned",
-                       worker.name, static_cast<double>(now_ms - worker.heard_ms) / 1000.0,
-                       leases));
-    roster_.Remove(worker.incarnation);
-    Broadcast(Role::kServer, DropBatches{worker.incarnation});
+    DropWorker(worker, fmt::format("has been silent for {:.1f} s, taken for dead",
+                                   static_cast<double>(now_ms - worker.heard_ms) / 1000.0));
   }
   for (const Member& gone : silent(Role::kObserver, kServerSilenceMs)) {
     roster_.Remove(gone.incarnation);

@@ -104,6 +104,8 @@ class SchedulerCore {
   void OnJoin(const PeerId& from, const Message& message, const Join& join, int64_t now_ms);
   void OnReady(Member& member, const Ready& ready);
   void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message);
+  void OnLeave(const Member& member, int64_t now_ms);
+  void DropWorker(const Member& worker, const std::string& why);
   void OnLeaseRequest(Member& member, const Message& message, int64_t now_ms);
   void OnBatchDone(Member& member, const BatchDone& done, int64_t now_ms);
   void OnCheckpointDone(Member& member, const CheckpointDone& done);

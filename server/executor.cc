@@ -77,7 +77,7 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
 
   if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
   const BatchKey key{sender, request.batch};
-  if (batches_.contains(key)) return Refuse("EmbedRequest: the batch is in flight already");
+  batches_.erase(key);  // a worker that gave the batch up starts it anew
   if (batches_.size() >= kMaxBatchesInFlight) {
     return Refuse(fmt::format("{} batches are in flight, no more are taken", batches_.size()));
   }

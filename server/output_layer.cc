@@ -11,7 +11,6 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr size_t kChunk = 512;         // columns gathered at a time: 256 KB at H = 128
-constexpr uint32_t kProbeTop = 10;     // active-set recall is measured at 10
 constexpr uint32_t kTableLag = 16;     // batches until every table follows its neurons' codes
 
 // A numerically safe log(1 + exp(x)).
@@ -361,7 +360,7 @@ std::vector<Probe> OutputLayer::MeasureRecall(const OutputBatch& batch, uint32_t
   TopKRequest request;
   request.hidden = Matrix(samples, model_.hidden);
   std::copy_n(batch.hidden.data.begin(), request.hidden.data.size(), request.hidden.data.begin());
-  request.k = kProbeTop;
+  request.k = kProbeNeurons;
   const TopKReply best = TopK(request);
 
   const ActiveColumns& columns = batch.columns;

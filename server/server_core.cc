@@ -248,14 +248,21 @@ ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
   }
   if (now_ms - heartbeat_ms_ < config_->cluster.heartbeat_ms) return Take();
   heartbeat_ms_ = now_ms;
-  effects_.to_scheduler.push_back(Goodbye(usage));
+  SendHeartbeat(usage);
   return Take();
 }
 
-Message ServerCore::Goodbye(const Heartbeat& usage) {
+void ServerCore::SendHeartbeat(const Heartbeat& usage) {
   Heartbeat beat = usage;
   beat.malformed = malformed_;
-  return Envelop(beat);
+  effects_.to_scheduler.push_back(Envelop(beat));
+}
+
+ServerCore::Effects ServerCore::Goodbye(const Heartbeat& usage) {
+  if (!config_) return Take();
+  SendHeartbeat(usage);
+  effects_.to_scheduler.push_back(Envelop(Leave{}));
+  return Take();
 }
 
 }  // namespace dslide

@@ -72,8 +72,8 @@ class ServerCore {
   Effects Reject(const Work& work);
   // Sends heartbeats with the figures of `usage`; joins again if the scheduler did not answer.
   Effects Tick(const Heartbeat& usage, int64_t now_ms);
-  // The last heartbeat, a goodbye.
-  Message Goodbye(const Heartbeat& usage);
+  // The last messages of a server that leaves.
+  Effects Goodbye(const Heartbeat& usage);
 
   WirePrecision wire() const { return config_ ? config_->cluster.wire : WirePrecision::kFp32; }
   const Config* config() const { return config_ ? &*config_ : nullptr; }
@@ -98,6 +98,7 @@ class ServerCore {
   uint64_t OpenTicket(Open open);
   void Complete(Open open);
   void ReplyTo(const PeerId& peer, uint64_t sequence, Body body, Incarnation remember_for);
+  void SendHeartbeat(const Heartbeat& usage);
   Message Envelop(Body body, uint64_t reply_to = 0);
   Effects Take();
 

@@ -62,8 +62,8 @@ Status ServerShell::Loop(StopSignals* signals) {
   while (!exit_) {
     poller.Wait(kPollMs);
     if (signals->Take()) {
-      return Error{ErrorKind::kPreempted,
-                   "stopped by a signal; the run continues from its last checkpoint"};
+      exit_ = Error{ErrorKind::kPreempted,
+                    "stopped by a signal; the run continues from its last checkpoint"};
     }
     while (auto bytes = scheduler_.Receive()) {
       bytes_received_ += bytes->size();
@@ -91,7 +91,7 @@ Status ServerShell::Loop(StopSignals* signals) {
     }
     Apply(core_.Tick(Usage(), MonotonicMillis()));
   }
-  Send(core_.Goodbye(Usage()));
+  Apply(core_.Goodbye(Usage()));
   return *exit_;
 }
 

@@ -13,7 +13,6 @@ namespace {
 
 constexpr uint64_t kInputDropoutStream = 0xd0;
 constexpr uint64_t kHiddenDropoutStream = 0xd1;
-constexpr uint32_t kProbeTop = 10;
 
 // All replies, typed, in server order. REQUIRES that they hold a T each.
 template <typename T>
@@ -206,7 +205,7 @@ void BatchFlight::MergeStatistics() {
   }
   done_.active_rows = merged.active_rows;
   for (const Probe& probe : merged.probes) {
-    const size_t top = std::min<size_t>(kProbeTop, probe.ids.size());
+    const size_t top = std::min<size_t>(kProbeNeurons, probe.ids.size());
     if (top == 0) continue;
     double in_set = 0, in_hash = 0;
     for (size_t j = 0; j < top; ++j) {

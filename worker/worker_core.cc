@@ -205,7 +205,9 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
 }
 
 WorkerCore::Effects WorkerCore::Goodbye(const Heartbeat& usage) {
-  if (config_ != nullptr) Send(kScheduler, usage);
+  if (config_ == nullptr) return Take();
+  Send(kScheduler, usage);
+  Send(kScheduler, Leave{});
   return Take();
 }
 

@@ -40,7 +40,7 @@ class WorkerCore {
   Effects Handle(uint32_t from, Message message, size_t bytes, int64_t now_ms);
   // Repeats requests without reply, asks for leases, sends heartbeats with the figures of `usage`.
   Effects Tick(const Heartbeat& usage, int64_t now_ms);
-  // The last heartbeat of a worker that leaves.
+  // The last messages of a worker that leaves.
   Effects Goodbye(const Heartbeat& usage);
   // The shell reports what a message of this core took on the wire.
   void NoteSent(uint64_t sequence, size_t bytes);

@@ -263,11 +263,16 @@ struct ErrorReply {
   bool operator==(const ErrorReply&) const = default;
 };
 
+// A member's last message: what it had leased is given to others.
+struct Leave {
+  bool operator==(const Leave&) const = default;
+};
+
 using Body =
     std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest, LeaseGrant,
                  LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery, ActiveReply,
                  GradientPush, GradientReply, EmbedPush, Ack, DropBatches, TopKRequest, TopKReply,
-                 CheckpointRequest, CheckpointDone, CheckpointNow, Shutdown, ErrorReply>;
+                 CheckpointRequest, CheckpointDone, CheckpointNow, Shutdown, ErrorReply, Leave>;
 
 struct Envelope {
   RunId run;

@@ -69,6 +69,7 @@ class Decoder {
   CheckpointRequest Read(const wire::CheckpointRequest& m);
   CheckpointDone Read(const wire::CheckpointDone& m);
   CheckpointNow Read(const wire::CheckpointNow&) { return {}; }
+  Leave Read(const wire::Leave&) { return {}; }
   Shutdown Read(const wire::Shutdown& m) { return {String("reason", m.reason()), m.exit_code()}; }
   ErrorReply Read(const wire::ErrorReply& m);
 
@@ -435,6 +436,7 @@ Result<Body> Decoder::Decode(const wire::Message& message) {
     DSLIDE_READ_BODY(CheckpointRequest)
     DSLIDE_READ_BODY(CheckpointDone)
     DSLIDE_READ_BODY(CheckpointNow)
+    DSLIDE_READ_BODY(Leave)
     DSLIDE_READ_BODY(Shutdown)
     DSLIDE_READ_BODY(ErrorReply)
 #undef DSLIDE_READ_BODY

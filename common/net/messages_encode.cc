@@ -156,6 +156,7 @@ class Encoder {
     return wire::CreateCheckpointDone(b_, name, error, shard, m.rows, m.bytes, m.checksum).Union();
   }
   Offset<void> operator()(const CheckpointNow&) { return wire::CreateCheckpointNow(b_).Union(); }
+  Offset<void> operator()(const Leave&) { return wire::CreateLeave(b_).Union(); }
   Offset<void> operator()(const Shutdown& m) {
     return wire::CreateShutdown(b_, String(m.reason), m.exit_code).Union();
   }

@@ -111,6 +111,7 @@ class RandomMessages {
     return {Text(), Text(), Text(), random_.Next(), random_.Next(), random_.Next()};
   }
   CheckpointNow Make(CheckpointNow) { return {}; }
+  Leave Make(Leave) { return {}; }
   Shutdown Make(Shutdown) { return {Text(), U32()}; }
   ErrorReply Make(ErrorReply) { return {static_cast<ErrorCode>(random_.Below(6)), Text()}; }
 
