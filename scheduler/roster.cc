@@ -6,8 +6,7 @@
 
 namespace dslide {
 
-Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& peer,
-                    int64_t now_ms) {
+Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& peer, int64_t now_ms) {
   const auto [at, added] = members_.try_emplace(incarnation);
   Member& member = at->second;
   member.peer = peer;
@@ -17,8 +16,9 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
     return std::any_of(order_.begin(), order_.end(),
                        [&](Incarnation i) { return members_.at(i).name == name; });
   };
-  const std::string base =
-      !join.name.empty() ? join.name : join.role == Role::kServer ? "server" : "worker";
+  const std::string base = !join.name.empty()           ? join.name
+                           : join.role == Role::kServer ? "server"
+                                                        : "worker";
   std::string name = base;
   for (int n = 2; taken(name); ++n) name = fmt::format("{}-{}", base, n);
   member.incarnation = incarnation;

@@ -1,11 +1,8 @@
 // dslide evaluate and dslide predict: a checkpoint, a data file, no cluster.
 #include <fmt/core.h>
-#include <fmt/os.h>
 
 #include <charconv>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -14,6 +11,7 @@
 #include "common/data/xc_reader.h"
 #include "tools/dslide/commands.h"
 #include "tools/dslide/inference.h"
+#include "tools/dslide/prediction_file.h"
 
 namespace dslide {
 namespace {
@@ -114,76 +112,6 @@ Status RankFile(const Task& task, Inference* model, XcReader* reader, const Each
 std::span<const uint32_t> RankedIds(const TopKReply& reply, size_t i) {
   return {reply.ids.data() + reply.offsets[i], reply.offsets[i + 1] - reply.offsets[i]};
 }
-
-// Writes predictions beside the target and puts them in place when complete.
-class PredictionFile {
- public:
-  static Result<PredictionFile> Create(const std::string& path, bool json) {
-    PredictionFile file;
-    file.path_ = path;
-    file.json_ = json;
-    if (!path.empty()) {
-      file.out_ = std::fopen((path + ".tmp").c_str(), "w");
-      if (file.out_ == nullptr) {
-        return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
-      }
-    }
-    return file;
-  }
-  PredictionFile(PredictionFile&& other) noexcept
-      : path_(std::move(other.path_)),
-        json_(other.json_),
-        out_(std::exchange(other.out_, nullptr)) {}
-  ~PredictionFile() {
-    if (out_ == nullptr || out_ == stdout) return;
-    std::fclose(out_);
-    std::remove((path_ + ".tmp").c_str());  // incomplete
-  }
-
-  void UseStandardOutput() { out_ = stdout; }
-
-  // One line a sample: "label:score label:score ..." or a JSON object.
-  void Write(const TopKReply& reply, uint32_t top_k) {
-    if (out_ == nullptr) return;
-    for (size_t i = 0; i + 1 < reply.offsets.size(); ++i) {
-      const uint32_t begin = reply.offsets[i];
-      const uint32_t end = std::min(reply.offsets[i + 1], begin + top_k);
-      if (json_) {
-        fmt::print(out_, "{{\"labels\":[{}],\"scores\":[{}]}}\n",
-                   fmt::join(reply.ids.begin() + begin, reply.ids.begin() + end, ","),
-                   fmt::join(reply.scores.begin() + begin, reply.scores.begin() + end, ","));
-        continue;
-      }
-      for (uint32_t e = begin; e < end; ++e) {
-        fmt::print(out_, "{}{}:{:.4f}", e == begin ? "" : " ", reply.ids[e], reply.scores[e]);
-      }
-      fmt::print(out_, "\n");
-    }
-  }
-
-  Status Finish() {
-    if (out_ == nullptr) return {};
-    std::FILE* out = std::exchange(out_, nullptr);
-    if (out == stdout) {
-      if (std::fflush(out) == 0) return {};
-      return Failed(fmt::format("standard output: cannot write: {}", std::strerror(errno)));
-    }
-    const bool written = std::fflush(out) == 0;
-    const bool closed = std::fclose(out) == 0;
-    const std::string temporary = path_ + ".tmp";
-    if (written && closed && std::rename(temporary.c_str(), path_.c_str()) == 0) return {};
-    const std::string reason = std::strerror(errno);
-    std::remove(temporary.c_str());
-    return Failed(fmt::format("{}: cannot write: {}", path_, reason));
-  }
-
- private:
-  PredictionFile() = default;
-
-  std::string path_;
-  bool json_ = false;
-  std::FILE* out_ = nullptr;
-};
 
 // Prints samples with their predicted and true labels by name.
 class SampleViewer {
@@ -302,9 +230,10 @@ Status Predict(const ParsedArguments& arguments) {
   Result<std::unique_ptr<Inference>> model = Inference::Load(task->checkpoint);
   DSLIDE_RETURN_IF_ERROR(model);
   DSLIDE_RETURN_IF_ERROR(CheckData(reader->header(), **model, task->data));
-  Result<PredictionFile> output = PredictionFile::Create(task->output, task->json);
+  Result<PredictionFile> output = task->output.empty()
+                                      ? PredictionFile::StandardOutput(task->json)
+                                      : PredictionFile::Create(task->output, task->json);
   DSLIDE_RETURN_IF_ERROR(output);
-  if (task->output.empty()) output->UseStandardOutput();
   uint64_t samples = 0;
   const auto start = std::chrono::steady_clock::now();
   DSLIDE_RETURN_IF_ERROR(RankFile(*task, model->get(), &*reader,
