@@ -127,6 +127,9 @@ void SchedulerCore::PublishPlan() {
   for (const Member* server : roster_.Of(Role::kServer)) {
     servers.push_back({server->name, server->address});
   }
+  // By name, so that a cluster that starts again with the same names has the same slots.
+  std::sort(servers.begin(), servers.end(),
+            [](const PlanServer& a, const PlanServer& b) { return a.name < b.name; });
   plan_ = EqualPlan(1, inputs_.config.cluster.slots, std::move(servers));
   phase_ = Phase::kLoading;
   Broadcast(Role::kServer, plan_);

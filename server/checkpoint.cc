@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <filesystem>
 
 namespace dslide {
 namespace {
@@ -41,12 +42,14 @@ Result<CheckpointShards> CheckpointShards::Open(const std::string& directory,
   CheckpointShards shards;
   shards.directory_ = directory;
   for (const ManifestShard& shard : manifest.shards) {
-    auto reader = CheckpointReader::Open(directory + "/" + shard.directory);
-    if (!reader.ok()) {
-      return Failed(fmt::format("{} (shard of {}; if that server wrote it on another machine, copy "
-                                "the folder here)",
-                                reader.error().message, shard.server));
+    const std::string path = directory + "/" + shard.directory;
+    if (!std::filesystem::exists(path)) {
+      shards.missing_ += fmt::format("; {} of {} is not here, copy it from the machine that wrote it",
+                                     path, shard.server);
+      continue;
     }
+    auto reader = CheckpointReader::Open(path);
+    DSLIDE_RETURN_IF_ERROR(reader);
     shards.readers_.push_back(std::move(*reader));
   }
   return shards;
@@ -81,8 +84,8 @@ Status CheckpointShards::Restore(Executor* executor) const {
         found += *rows;
       }
       if (found != size) {
-        return Failed(fmt::format("{}: slot {} has {} of {} rows; the checkpoint is incomplete",
-                                  directory_, slot.value, found, size));
+        return Failed(fmt::format("{}: slot {} has {} of {} rows{}",
+                                  directory_, slot.value, found, size, missing_));
       }
     }
   }

@@ -14,7 +14,7 @@ namespace dslide {
 // Writes all rows and hash codes. Executors of one server may write at once.
 void SaveExecutor(Executor& executor, CheckpointWriter* writer);
 
-// The shards of a checkpoint, opened. Errors name the shard that is missing or damaged.
+// The shards of a checkpoint that this machine has, opened. A server needs only those with its slots.
 class CheckpointShards {
  public:
   static Result<CheckpointShards> Open(const std::string& directory, const Manifest& manifest);
@@ -24,6 +24,7 @@ class CheckpointShards {
 
  private:
   std::string directory_;
+  std::string missing_;  // what is said of shards that are not here
   std::vector<std::unique_ptr<CheckpointReader>> readers_;
 };
 

@@ -133,7 +133,9 @@ Status CommandLine::CheckComplete(const ParsedArguments& parsed) const {
     return BadInput(fmt::format("unexpected argument {}; --help shows the usage",
                                 Printable(parsed.positional_[positional_.max])));
   }
-  if (parsed.Has("help") || parsed.Has("version")) return {};
+  for (const char* question : {"help", "version", "help-config"}) {
+    if (parsed.Declares(question) && parsed.Has(question)) return {};
+  }
   for (const Declared& option : options_) {
     if (option.kind == Kind::kRequired && !parsed.Has(option.name)) {
       return BadInput(fmt::format("option --{} {} is required", option.name, option.value_name));

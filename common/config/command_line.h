@@ -68,7 +68,7 @@ class CommandLine {
   void Positional(std::string value_name, std::string help, size_t min, size_t max);
 
   // `arguments` is argv without the program's name. Errors are kBadInput and name the option. With
-  // --help or --version among them, what is required may be missing.
+  // --help, --version or --help-config among them, what is required may be missing.
   Result<ParsedArguments> Parse(std::span<const std::string> arguments) const;
   // For main(). REQUIRES argc and argv as main() gets them.
   Result<ParsedArguments> Parse(int argc, const char* const* argv) const;
