@@ -1,8 +1,8 @@
 // Which samples make up which batch.
 //
-// An epoch's samples are a seeded permutation of the file's, so batch (epoch, unit, index) holds the
-// same samples whoever trains it. An evaluation takes a seeded random subset (never a prefix: files
-// are often sorted), or all samples in file order.
+// An epoch's samples are a seeded permutation of the file's, so batch (epoch, unit, index) holds
+// the same samples whoever trains it. An evaluation takes a seeded random subset (never a prefix:
+// files are often sorted), or all samples in file order.
 #pragma once
 
 #include <cstdint>

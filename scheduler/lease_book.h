@@ -1,9 +1,9 @@
 // Which work units of the pass in progress are to do, leased or done.
 //
-// A pass is one epoch of training or one evaluation. Its batches are numbered (unit, index); a unit is
-// leased whole, and what of it is not done when its lease ends goes back to be leased again. Every
-// batch counts once, whoever reports it. Progress renews a lease; silence ends it.
-// Pure: time comes in as milliseconds.
+// A pass is one epoch of training or one evaluation. Its batches are numbered (unit, index); a unit
+// is leased whole, and what of it is not done when its lease ends goes back to be leased again.
+// Every batch counts once, whoever reports it. Progress renews a lease; silence ends it. Pure: time
+// comes in as milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +63,8 @@ class LeaseBook {
   uint32_t unit_batches_;
   uint64_t done_count_ = 0;
   uint64_t next_lease_ = 1;
-  std::vector<uint8_t> done_;     // [batches]
-  std::set<uint32_t> open_;       // units to lease
+  std::vector<uint8_t> done_;  // [batches]
+  std::set<uint32_t> open_;    // units to lease
   std::map<uint64_t, Held> leases_;
 };
 

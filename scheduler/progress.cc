@@ -10,11 +10,13 @@ namespace {
 
 // 12345.6 -> "12,346".
 std::string Grouped(double value) {
-  std::string digits = fmt::format("{:.0f}", value);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<size_t>(at), ",");
+  const std::string digits = fmt::format("{:.0f}", value);
+  std::string grouped;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) grouped += ',';
+    grouped += digits[i];
   }
-  return digits;
+  return grouped;
 }
 
 }  // namespace
@@ -55,7 +57,7 @@ std::string ProgressLine(const ProgressMeter::Reading& r) {
   const double in_epoch = std::min(100.0, 100.0 * (r.progress * r.epochs - (r.epoch - 1)));
   std::string line = fmt::format("epoch {}/{} {:3.0f}%  {} samples/s", r.epoch, r.epochs, in_epoch,
                                  Grouped(r.samples_per_second));
-  if (r.eta_seconds >= 0) line += "  ETA " + FormatDuration(r.eta_seconds);
+  if (r.eta_seconds >= 0) line += fmt::format("  ETA {}", FormatDuration(r.eta_seconds));
   if (s.samples > 0) {
     line += fmt::format("  loss {:.3f}  active {}/sample  {} B/sample", s.Loss(),
                         Grouped(s.ActiveNeuronsPerSample()),

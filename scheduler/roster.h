@@ -1,7 +1,8 @@
 // Who takes part: servers, workers and observers, by incarnation.
 //
 // A member is known by its incarnation, not by its connection: when a connection breaks and comes
-// back, the next message carries the same incarnation from a new peer id. Any message proves liveness.
+// back, the next message carries the same incarnation from a new peer id. Any message proves
+// liveness.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,15 @@ struct Member {
   std::string address;  // servers
   uint32_t cores = 0;
   int64_t heard_ms = 0;
-  bool ready = false;      // servers: slots are loaded
-  Heartbeat heartbeat;     // the latest
-  uint64_t samples = 0;    // workers: trained
+  bool ready = false;    // servers: slots are loaded
+  Heartbeat heartbeat;   // the latest
+  uint64_t samples = 0;  // workers: trained
 };
 
 class Roster {
  public:
-  // Adds a member, or finds it again by its incarnation. The name is made unique ("worker", "worker-2").
+  // Adds a member, or finds it again by its incarnation. The name is made unique ("worker",
+  // "worker-2").
   Member& Add(const Join& join, Incarnation incarnation, const PeerId& peer, int64_t now_ms);
 
   // Notes life and the current peer id; nullptr for a stranger.

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/config/executable.h"
 #include "common/data/xc_reader.h"
+#include "scheduler/status.h"
 #include "scheduler/summary.h"
 
 namespace dslide {
@@ -96,10 +97,11 @@ Status LoadResume(const std::string& directory, RunInputs* inputs) {
 }  // namespace
 
 SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core, RouterSocket socket,
-                               RunId run)
+                               std::unique_ptr<StatusPage> page, RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       socket_(std::move(socket)),
+      page_(std::move(page)),
       run_(run),
       incarnation_(DrawIncarnation()),
       started_ms_(MonotonicMillis()),
@@ -158,9 +160,20 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   DSLIDE_RETURN_IF_ERROR(address);
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}", *address));
+  std::unique_ptr<StatusPage> page;
+  const std::string& status_bind = inputs.config.cluster.status_bind;
+  if (!status_bind.empty()) {
+    DSLIDE_RETURN_IF_ERROR(
+        CheckBind("cluster.status_bind", status_bind, options.config.security.allow_plaintext));
+    Result<std::unique_ptr<StatusPage>> started = StatusPage::Start(status_bind);
+    DSLIDE_RETURN_IF_ERROR(started);
+    page = std::move(*started);
+    fmt::print("status page: {}\n", page->url());
+    std::fflush(stdout);
+  }
   const RunId run = inputs.run;
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(*socket), run);
+                       std::move(*socket), std::move(page), run);
   return shell.Loop(signals);
 }
 
@@ -177,6 +190,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     ReceiveAll();
     Apply(core_.Tick(MonotonicMillis()));
     ShowProgress();
+    PublishStatus();
   }
   const int64_t finished_ms = MonotonicMillis();
   while (!core_.AllLeft() && MonotonicMillis() - finished_ms < kFarewellMs) {
@@ -241,7 +255,19 @@ void SchedulerShell::ShowProgress() {
   Record(ProgressRecord(reading, ElapsedSeconds()));
 }
 
+void SchedulerShell::PublishStatus() {
+  const int64_t now_ms = MonotonicMillis();
+  if (page_ == nullptr || now_ms - published_ms_ < kTerminalMs) return;
+  published_ms_ = now_ms;
+  const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
+  const ProgressMeter::Reading reading = page_meter_.Sample(core_, now_ms);
+  page_->Publish(StatusJson(core_, reading, evaluations_,
+                            waiting ? core_.WaitingLine() : ProgressLine(reading), now_ms),
+                 PrometheusText(core_, reading));
+}
+
 void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
+  evaluations_.push_back(result);
   const RankingMetrics& m = result.metrics;
   Print(fmt::format("epoch {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}  PSP@1 {:.2f}  "
                     "({} test samples)",

@@ -14,6 +14,7 @@
 #include "common/net/socket.h"
 #include "scheduler/progress.h"
 #include "scheduler/scheduler_core.h"
+#include "scheduler/status_page.h"
 
 namespace dslide {
 
@@ -29,12 +30,14 @@ class SchedulerShell {
   static Status Run(const SchedulerOptions& options, StopSignals* signals);
 
  private:
-  SchedulerShell(std::string run_directory, SchedulerCore core, RouterSocket socket, RunId run);
+  SchedulerShell(std::string run_directory, SchedulerCore core, RouterSocket socket,
+                 std::unique_ptr<StatusPage> page, RunId run);
 
   Status Loop(StopSignals* signals);
   void Apply(SchedulerCore::Effects effects);
   void ReceiveAll();
   void ShowProgress();
+  void PublishStatus();
   void ShowEvaluation(const EvaluationResult& result);
   void Print(const std::string& line, bool transient);
   void Record(const std::string& line);
@@ -44,13 +47,17 @@ class SchedulerShell {
   std::string run_directory_;
   SchedulerCore core_;
   RouterSocket socket_;
+  std::unique_ptr<StatusPage> page_;  // null: none
   RunId run_;
   Incarnation incarnation_;
   uint64_t next_sequence_ = 1;
   int64_t started_ms_;
   int64_t shown_ms_ = 0;
+  int64_t published_ms_ = 0;
   uint64_t malformed_ = 0;
-  ProgressMeter meter_;
+  ProgressMeter meter_;       // of the progress line
+  ProgressMeter page_meter_;  // of the status page
+  std::vector<EvaluationResult> evaluations_;
   std::ofstream metrics_;
   bool terminal_;
   bool transient_shown_ = false;

@@ -24,7 +24,9 @@ struct TrainingStats {
   TrainingStats Since(const TrainingStats& earlier) const;
 
   double Loss() const { return PerSample(loss_sum); }
-  double ActiveNeuronsPerSample() const { return PerSample(static_cast<double>(active_neurons_sum)); }
+  double ActiveNeuronsPerSample() const {
+    return PerSample(static_cast<double>(active_neurons_sum));
+  }
   double ActiveRowsPerBatch() const;
   double BytesSentPerSample() const { return PerSample(static_cast<double>(bytes_sent)); }
   double BytesReceivedPerSample() const { return PerSample(static_cast<double>(bytes_received)); }

@@ -67,7 +67,8 @@ void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables, con
 }
 
 void ActiveSetBuilder::AddUniform(Random* random, ActiveColumns* out) {
-  // Drawn without replacement among all neurons here, so that `draws` of size() is each one's chance.
+  // Drawn without replacement among all neurons here, so that `draws` of size() is each one's
+  // chance.
   while (out->draws < uniform_) {
     const auto row = static_cast<uint32_t>(random->Below(map_.rows()));
     if (map_.Global(row) == SlotMap::kNone) continue;

@@ -17,10 +17,10 @@ namespace dslide {
 
 // The columns of a batch's block: distinct local rows, and which samples they are hash part of.
 struct ActiveColumns {
-  std::vector<uint32_t> rows;     // [U] local row of each column
-  std::vector<uint8_t> drawn;     // [U] 1: drawn as a uniform negative
-  uint32_t hash_part = 0;         // columns [0, hash_part) are some sample's label or candidate
-  uint32_t draws = 0;             // distinct uniform draws, those that fell into the hash part included
+  std::vector<uint32_t> rows;  // [U] local row of each column
+  std::vector<uint8_t> drawn;  // [U] 1: drawn as a uniform negative
+  uint32_t hash_part = 0;      // columns [0, hash_part) are some sample's label or candidate
+  uint32_t draws = 0;  // distinct uniform draws, those that fell into the hash part included
   std::vector<uint32_t> label_offsets = {0};  // [B + 1] into label_columns
   std::vector<uint32_t> label_columns;        // columns of each sample's labels that live here
   std::vector<uint32_t> hit_offsets = {0};    // [B + 1] into hit_columns

@@ -23,7 +23,8 @@ void SaveLayer(Layer& layer, const OutputLayer& output, CheckpointWriter* writer
       const uint32_t local = layer.map().LocalRow(slot, row);
       layer.StoreRow(local, value.data());
       if (code_bytes > 0) {
-        std::memcpy(value.data() + layer.RowBytes(), output.tables()->Codes(local).data(), code_bytes);
+        std::memcpy(value.data() + layer.RowBytes(), output.tables()->Codes(local).data(),
+                    code_bytes);
       }
       batch.Put({layer.kind(), slot, row}, value);
     }
@@ -44,8 +45,8 @@ Result<CheckpointShards> CheckpointShards::Open(const std::string& directory,
   for (const ManifestShard& shard : manifest.shards) {
     const std::string path = directory + "/" + shard.directory;
     if (!std::filesystem::exists(path)) {
-      shards.missing_ += fmt::format("; {} of {} is not here, copy it from the machine that wrote it",
-                                     path, shard.server);
+      shards.missing_ += fmt::format(
+          "; {} of {} is not here, copy it from the machine that wrote it", path, shard.server);
       continue;
     }
     auto reader = CheckpointReader::Open(path);
@@ -65,9 +66,9 @@ Status CheckpointShards::Restore(Executor* executor) const {
       const uint32_t size = layer->map().SlotSize(slot);
       const auto load = [&](uint32_t row, std::span<const uint8_t> value) -> Status {
         if (row >= size || value.size() != layer->RowBytes() + code_bytes) {
-          return Failed(fmt::format("{}: row {} of slot {} does not fit the model ({} bytes, expected {})",
-                                    directory_, row, slot.value, value.size(),
-                                    layer->RowBytes() + code_bytes));
+          return Failed(fmt::format(
+              "{}: row {} of slot {} does not fit the model ({} bytes, expected {})", directory_,
+              row, slot.value, value.size(), layer->RowBytes() + code_bytes));
         }
         const uint32_t local = layer->map().LocalRow(slot, row);
         layer->LoadRow(local, value.data());
@@ -84,8 +85,8 @@ Status CheckpointShards::Restore(Executor* executor) const {
         found += *rows;
       }
       if (found != size) {
-        return Failed(fmt::format("{}: slot {} has {} of {} rows{}",
-                                  directory_, slot.value, found, size, missing_));
+        return Failed(fmt::format("{}: slot {} has {} of {} rows{}", directory_, slot.value, found,
+                                  size, missing_));
       }
     }
   }

@@ -14,7 +14,8 @@ namespace dslide {
 // Writes all rows and hash codes. Executors of one server may write at once.
 void SaveExecutor(Executor& executor, CheckpointWriter* writer);
 
-// The shards of a checkpoint that this machine has, opened. A server needs only those with its slots.
+// The shards of a checkpoint that this machine has, opened. A server needs only those with its
+// slots.
 class CheckpointShards {
  public:
   static Result<CheckpointShards> Open(const std::string& directory, const Manifest& manifest);

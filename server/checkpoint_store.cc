@@ -180,7 +180,8 @@ Result<uint64_t> CheckpointReader::ForEachRow(
   uint64_t rows = 0;
   for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next()) {
     if (at->key().size() != kKeyBytes) {
-      return Failed(fmt::format("{}: a key of {} bytes; not a checkpoint", impl_->directory, at->key().size()));
+      return Failed(fmt::format("{}: a key of {} bytes; not a checkpoint", impl_->directory,
+                                at->key().size()));
     }
     const uint32_t number = GetBigEndian(at->key().data() + kKeyBytes - 4);
     DSLIDE_RETURN_IF_ERROR(

@@ -4,7 +4,8 @@
 //   value  = RowScalars weights moments      Layer::StoreRow
 //            codes                           output rows of a hashed model: L x uint32
 //
-// Ids are spread by slot = id mod V, row = id div V, so the keys do not depend on the number of servers.
+// Ids are spread by slot = id mod V, row = id div V, so the keys do not depend on the number of
+// servers.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@ namespace {
 ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(text)}; }
 
 ErrorReply UnknownBatch(const BatchId& b) {
-  return {ErrorCode::kUnknownBatch,
-          fmt::format("no batch {}.{}.{} of this sender is at that stage", b.epoch, b.unit, b.index)};
+  return {ErrorCode::kUnknownBatch, fmt::format("no batch {}.{}.{} of this sender is at that stage",
+                                                b.epoch, b.unit, b.index)};
 }
 
 bool IdsBelow(const SparseRows& rows, uint32_t bound) {
@@ -62,6 +62,19 @@ Executor::Batch* Executor::Find(const BatchKey& key, Stage stage) {
 float Executor::LearningRate(const BatchId& batch) const {
   const uint64_t total = config_.train.epochs * BatchesPerEpoch(config_.train, train_samples_);
   return LearningRateAt(config_.train, StepOf(batch, config_.train, train_samples_), total);
+}
+
+Heartbeat Executor::Occupancy() const {
+  Heartbeat beat;
+  beat.batches_in_flight = static_cast<uint32_t>(batches_.size());
+  if (output_.tables() == nullptr) return beat;
+  const BucketOccupancy occupancy = output_.tables()->Occupancy();
+  beat.bucket_mean = static_cast<float>(occupancy.mean);
+  beat.bucket_empty_share = static_cast<float>(occupancy.empty_share);
+  beat.bucket_p99 = occupancy.p99;
+  beat.bucket_largest = occupancy.largest;
+  beat.rehash_lag_batches = output_.rehash_lag_batches();
+  return beat;
 }
 
 Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
@@ -155,7 +168,8 @@ Body Executor::TopK(const TopKRequest& request) {
 }
 
 Body Executor::Drop(const DropBatches& request) {
-  std::erase_if(batches_, [&](const auto& entry) { return entry.first.worker == request.incarnation; });
+  std::erase_if(batches_,
+                [&](const auto& entry) { return entry.first.worker == request.incarnation; });
   return Ack{};
 }
 

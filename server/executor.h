@@ -1,7 +1,8 @@
-// One shard of a server: the rows, optimiser state and hash tables of some slots, and the batches in flight.
+// One shard of a server: the rows, optimiser state and hash tables of some slots, and the batches
+// in flight.
 //
-// An executor is driven by one thread, shares nothing with others, and answers each request with the
-// partial reply of its own rows; common/net/combine.h adds the parts up.
+// An executor is driven by one thread, shares nothing with others, and answers each request with
+// the partial reply of its own rows; common/net/combine.h adds the parts up.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +42,14 @@ class Executor {
   OutputLayer& output() { return output_; }
 
   // Answers EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest and DropBatches with
-  // the matching reply, or ErrorReply. Checks ids and shapes against the model; anything may come in.
+  // the matching reply, or ErrorReply. Checks ids and shapes against the model; anything may come
+  // in.
   Body Handle(Incarnation sender, const Body& request);
 
   size_t batches_in_flight() const { return batches_.size(); }
+
+  // The state of its hash tables, in a heartbeat's fields.
+  Heartbeat Occupancy() const;
 
  private:
   // A batch goes through these stages, one request each.

@@ -7,7 +7,8 @@
 
 namespace dslide {
 
-// `parts` are in executor order and at least one; if any of them is an ErrorReply, that is the reply.
+// `parts` are in executor order and at least one; if any of them is an ErrorReply, that is the
+// reply.
 Body GatherReplies(const Body& request, std::vector<Body> parts);
 
 }  // namespace dslide

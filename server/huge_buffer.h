@@ -10,7 +10,8 @@
 
 namespace dslide {
 
-// An array of T (trivial types only), zero at first, 4 KiB aligned. Movable. Pages are backed on first touch.
+// An array of T (trivial types only), zero at first, 4 KiB aligned. Movable. Pages are backed on
+// first touch.
 template <typename T>
 class HugeBuffer {
  public:

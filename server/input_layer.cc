@@ -5,7 +5,8 @@
 
 namespace dslide {
 
-InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purpose purpose, const Kernels& kernels)
+InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purpose purpose,
+                       const Kernels& kernels)
     : kernels_(kernels),
       bias_id_(config.model.features),
       layer_(LayerKind::kInput, SlotMap(config.model.features + 1, config.cluster.slots, slots),

@@ -25,8 +25,8 @@ class InputLayer {
 
   Layer& layer() { return layer_; }
 
-  // partial[i] = sum over the features f of sample i that live here of x_if * E_f. Fills *batch with them.
-  // REQUIRES feature ids <= D.
+  // partial[i] = sum over the features f of sample i that live here of x_if * E_f. Fills *batch
+  // with them. REQUIRES feature ids <= D.
   Matrix Embed(const SparseRows& features, InputBatch* batch) const;
 
   // Applies the gradient of the loss by E_f = sum_i x_if * gradient_i; each distinct row once.

@@ -1,8 +1,8 @@
 // The parameter rows of one layer that live in one executor: weights, optimiser state, bias.
 //
 // Row r (a SlotMap local index) has weights [dim], Adam's moments [dim] each, and RowScalars.
-// Weights, moments and scalars are four arrays, so that a scan over all neurons reads nothing but weights.
-// Owned by one executor thread.
+// Weights, moments and scalars are four arrays, so that a scan over all neurons reads nothing but
+// weights. Owned by one executor thread.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ class Layer {
 
   // Bytes of a stored row: scalars, weights, moments.
   size_t RowBytes() const { return sizeof(RowScalars) + dim_ * sizeof(float) * (1 + moments_); }
-  // Copies a row to / from its stored form, RowBytes() long, little-endian. Storing REQUIRES training.
+  // Copies a row to / from its stored form, RowBytes() long, little-endian. Storing REQUIRES
+  // training.
   void StoreRow(uint32_t row, uint8_t* out) const;
   void LoadRow(uint32_t row, const uint8_t* in);
 
@@ -57,9 +58,9 @@ class Layer {
   uint32_t dim_;
   uint32_t moments_;  // stored a row
   bool training_;
-  HugeBuffer<float> weights_;    // [rows x dim]
-  HugeBuffer<float> moment1_;    // [rows x dim] or empty
-  HugeBuffer<float> moment2_;    // [rows x dim] or empty
+  HugeBuffer<float> weights_;       // [rows x dim]
+  HugeBuffer<float> moment1_;       // [rows x dim] or empty
+  HugeBuffer<float> moment2_;       // [rows x dim] or empty
   HugeBuffer<RowScalars> scalars_;  // [rows]
 };
 

@@ -10,15 +10,16 @@ namespace dslide {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-constexpr size_t kChunk = 512;         // columns gathered at a time: 256 KB at H = 128
-constexpr uint32_t kTableLag = 16;     // batches until every table follows its neurons' codes
+constexpr size_t kChunk = 512;      // columns gathered at a time: 256 KB at H = 128
+constexpr uint32_t kTableLag = 16;  // batches until every table follows its neurons' codes
 
 // A numerically safe log(1 + exp(x)).
 double Softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
 }  // namespace
 
-OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Purpose purpose, const Kernels& kernels)
+OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Purpose purpose,
+                         const Kernels& kernels)
     : kernels_(kernels),
       model_(config.model),
       label_smoothing_(config.train.label_smoothing),
@@ -28,7 +29,8 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
       builder_(config.model, layer_.map()),
       rebuilds_per_batch_((config.hash.tables + kTableLag - 1) / kTableLag) {
   if (model_.active == ActiveSet::kLsh) {
-    hash_ = HashFunctions::Make(config.hash, model_.hidden, SubSeed(config.common.seed, 0x4a5), kernels);
+    hash_ = HashFunctions::Make(config.hash, model_.hidden, SubSeed(config.common.seed, 0x4a5),
+                                kernels);
     tables_.emplace(hash_->tables(), hash_->bits(), layer_.map().rows());
   }
 }
@@ -112,15 +114,15 @@ void OutputLayer::Score(OutputBatch* batch) {
   }
 }
 
-// Applies the sharing mode and the tail. With sharing = sample a column counts for a sample only if it is
-// the sample's own label or candidate, or a uniform draw; others get logit -inf. A sample's negatives
-// are the draws outside its own hash part; each of them stands for `tail_weight` neurons.
+// Applies the sharing mode and the tail. With sharing = sample a column counts for a sample only if
+// it is the sample's own label or candidate, or a uniform draw; others get logit -inf. A sample's
+// negatives are the draws outside its own hash part; each of them stands for `tail_weight` neurons.
 void OutputLayer::MaskAndWeigh(OutputBatch* batch, ActiveReply* reply) {
   const ActiveColumns& columns = batch->columns;
   const size_t samples = batch->hidden.rows;
   const size_t width = columns.rows.size();
   const auto neurons = static_cast<double>(layer_.map().size());
-  const bool own_only = model_.sharing == Sharing::kSample && model_.active != ActiveSet::kAll;
+  const bool own_only = OwnOnly();
   std::vector<std::pair<uint32_t, float>> own;  // the sample's own hash part and its logits
   batch->tail_weight.assign(samples, 1.0f);
   reply->active.resize(samples);
@@ -149,8 +151,7 @@ void OutputLayer::MaskAndWeigh(OutputBatch* batch, ActiveReply* reply) {
       batch->tail_weight[i] = static_cast<float>((neurons - static_cast<double>(hash_part)) /
                                                  static_cast<double>(negatives));
     }
-    const float offset =
-        model_.loss == Loss::kSoftmax ? std::log(batch->tail_weight[i]) : 0.0f;
+    const float offset = model_.loss == Loss::kSoftmax ? std::log(batch->tail_weight[i]) : 0.0f;
     for (size_t u = own_only ? 0 : columns.hash_part; u < width; ++u) {
       z[u] = columns.drawn[u] ? z[u] + offset : kMinusInfinity;
     }
@@ -171,13 +172,35 @@ void OutputLayer::SoftmaxStatistics(const OutputBatch& batch, ActiveReply* reply
     const bool scored = reply->max[i] > kMinusInfinity;
     reply->sum_exp[i] = scored ? kernels_.sum_exp(width, z, reply->max[i]) : 0.0f;
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
-      reply->target_logit[i] += z[columns.label_columns[e]] / static_cast<float>(batch.label_totals[i]);
+      reply->target_logit[i] +=
+          z[columns.label_columns[e]] / static_cast<float>(batch.label_totals[i]);
     }
   }
 }
 
-// Binary cross-entropy needs no normaliser: its loss and dloss/dlogit are known at once. Each negative's
-// loss counts tail_weight times.
+// weight[u - begin] = how many neurons column u stands for in the loss of sample i: 1 in its hash
+// part, tail_weight for a negative, 0 if the column is none of the sample's.
+void OutputLayer::ColumnWeights(const OutputBatch& batch, size_t i, size_t begin, size_t end,
+                                float* weight) const {
+  const ActiveColumns& columns = batch.columns;
+  const float tail = batch.tail_weight[i];
+  if (!OwnOnly()) {
+    for (size_t u = begin; u < end; ++u) weight[u - begin] = u < columns.hash_part ? 1.0f : tail;
+    return;
+  }
+  for (size_t u = begin; u < end; ++u) weight[u - begin] = columns.drawn[u] ? tail : 0.0f;
+  const auto own = [&](const std::vector<uint32_t>& offsets, const std::vector<uint32_t>& list) {
+    if (offsets.size() <= i + 1) return;
+    for (uint32_t e = offsets[i]; e < offsets[i + 1]; ++e) {
+      if (list[e] >= begin && list[e] < end) weight[list[e] - begin] = 1.0f;
+    }
+  };
+  own(columns.label_offsets, columns.label_columns);
+  own(columns.hit_offsets, columns.hit_columns);
+}
+
+// Binary cross-entropy needs no normaliser: its loss and dloss/dlogit are known at once. Each
+// negative's loss counts tail_weight times.
 void OutputLayer::SigmoidDelta(OutputBatch* batch, ActiveReply* reply) const {
   const ActiveColumns& columns = batch->columns;
   const size_t samples = batch->hidden.rows;
@@ -190,17 +213,7 @@ void OutputLayer::SigmoidDelta(OutputBatch* batch, ActiveReply* reply) const {
   std::vector<float> weight(width);
   for (size_t i = 0; i < samples; ++i) {
     float* z = batch->block.data() + i * width;
-    for (size_t u = 0; u < width; ++u) {
-      weight[u] = columns.drawn[u] ? batch->tail_weight[i] : 1.0f;
-    }
-    const size_t shared = model_.sharing == Sharing::kBatch ? columns.hash_part : 0;
-    std::fill_n(weight.begin(), shared, 1.0f);
-    const auto own = [&](const std::vector<uint32_t>& offsets, const std::vector<uint32_t>& list) {
-      if (offsets.size() <= i + 1) return;
-      for (uint32_t e = offsets[i]; e < offsets[i + 1]; ++e) weight[list[e]] = 1.0f;
-    };
-    own(columns.label_offsets, columns.label_columns);
-    own(columns.hit_offsets, columns.hit_columns);
+    ColumnWeights(*batch, i, 0, width, weight.data());
 
     double loss = 0;
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
@@ -217,8 +230,8 @@ void OutputLayer::SigmoidDelta(OutputBatch* batch, ActiveReply* reply) const {
   }
 }
 
-// delta[u - begin] = (softmax_u - target_u) / B for columns [begin, end) of sample i. A sample without labels has
-// no target distribution and no gradient.
+// delta[u - begin] = (softmax_u - target_u) / B for columns [begin, end) of sample i. A sample
+// without labels has no target distribution and no gradient.
 void OutputLayer::SoftmaxDelta(const OutputBatch& batch, const std::vector<float>& log_normaliser,
                                size_t i, size_t begin, size_t end, float* delta) const {
   const ActiveColumns& columns = batch.columns;
@@ -231,11 +244,10 @@ void OutputLayer::SoftmaxDelta(const OutputBatch& batch, const std::vector<float
   kernels_.exp_scaled(end - begin, batch.block.data() + i * width + begin, log_normaliser[i], scale,
                       delta);
   if (label_smoothing_ > 0) {
-    const float each = scale * label_smoothing_ / static_cast<float>(model_.labels);
-    for (size_t u = begin; u < end; ++u) {
-      const bool negative = u >= columns.hash_part;
-      delta[u - begin] -= negative ? each * batch.tail_weight[i] : each;
-    }
+    std::vector<float> weight(end - begin);
+    ColumnWeights(batch, i, begin, end, weight.data());
+    kernels_.axpy(end - begin, -scale * label_smoothing_ / static_cast<float>(model_.labels),
+                  weight.data(), delta);
   }
   const float target =
       scale * (1.0f - label_smoothing_) / static_cast<float>(batch.label_totals[i]);
@@ -333,7 +345,9 @@ TopKReply OutputLayer::TopK(const TopKRequest& request) {
       ranker.Rank(*tables_, {codes.data() + i * tables_->tables(), tables_->tables()}, limit,
                   &picked);
       for (const uint32_t row : picked) {
-        offer(i, row, layer_.bias(row) + kernels_.dot(model_.hidden, request.hidden.row(i), layer_.weights(row)));
+        offer(i, row,
+              layer_.bias(row) +
+                  kernels_.dot(model_.hidden, request.hidden.row(i), layer_.weights(row)));
       }
     }
   } else {
@@ -371,13 +385,12 @@ std::vector<Probe> OutputLayer::MeasureRecall(const OutputBatch& batch, uint32_t
   for (uint32_t i = 0; i < samples; ++i) {
     for (uint32_t e = best.offsets[i]; e < best.offsets[i + 1]; ++e) {
       const uint32_t row = layer_.map().Local(best.ids[e]);
-      const bool in_hash =
-          columns.hit_offsets.size() > 1 &&
-          holds(columns.hit_columns.data() + columns.hit_offsets[i],
-                columns.hit_columns.data() + columns.hit_offsets[i + 1], row);
+      const bool in_hash = columns.hit_offsets.size() > 1 &&
+                           holds(columns.hit_columns.data() + columns.hit_offsets[i],
+                                 columns.hit_columns.data() + columns.hit_offsets[i + 1], row);
       const auto at = std::find(columns.rows.begin(), columns.rows.end(), row);
       bool in_set = at != columns.rows.end();
-      if (in_set && model_.sharing == Sharing::kSample && model_.active != ActiveSet::kAll) {
+      if (in_set && OwnOnly()) {
         in_set = in_hash || columns.drawn[static_cast<size_t>(at - columns.rows.begin())] ||
                  holds(columns.label_columns.data() + columns.label_offsets[i],
                        columns.label_columns.data() + columns.label_offsets[i + 1], row);

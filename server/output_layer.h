@@ -2,8 +2,8 @@
 // hash tables and exact or hashed top-k.
 //
 // A batch of B samples is scored against U columns (distinct neurons, see active_set.h): a dense
-// B x U block. The passes below go over the columns in chunks, so that a chunk's rows are gathered once,
-// used by all samples while they are in cache, and (in the backward pass) updated at once.
+// B x U block. The passes below go over the columns in chunks, so that a chunk's rows are gathered
+// once, used by all samples while they are in cache, and (in the backward pass) updated at once.
 // Owned by one executor thread.
 #pragma once
 
@@ -21,20 +21,25 @@ namespace dslide {
 
 // What the output layer keeps of a batch between ActiveQuery and GradientPush.
 struct OutputBatch {
-  Matrix hidden;                      // h, [B x H]
-  ActiveColumns columns;              // U columns
-  std::vector<float> block;           // [B x U] softmax: logits + log importance; sigmoid: dloss/dlogit
-  std::vector<float> tail_weight;     // [B] importance of a negative for the sample
+  Matrix hidden;             // h, [B x H]
+  ActiveColumns columns;     // U columns
+  std::vector<float> block;  // [B x U] softmax: logits + log importance; sigmoid: dloss/dlogit
+  std::vector<float> tail_weight;      // [B] importance of a negative for the sample
   std::vector<uint32_t> label_totals;  // [B]
 };
 
 class OutputLayer {
  public:
   OutputLayer(const Config& config, std::span<const SlotId> slots, Purpose purpose,
-             const Kernels& kernels);
+              const Kernels& kernels);
 
   Layer& layer() { return layer_; }
   const HashTables* tables() const { return tables_ ? &*tables_ : nullptr; }
+
+  // Batches until every table follows its neurons' codes.
+  uint32_t rehash_lag_batches() const {
+    return (tables_->tables() + rebuilds_per_batch_ - 1) / rebuilds_per_batch_;
+  }
 
   // Recomputes the codes of all neurons from their weights and rebuilds all tables.
   void RehashAll();
@@ -58,6 +63,12 @@ class OutputLayer {
   void Gather(const uint32_t* rows, size_t count);
   void Score(OutputBatch* batch);
   void MaskAndWeigh(OutputBatch* batch, ActiveReply* reply);
+  // Whether a sample is scored against its own hash part and the draws only.
+  bool OwnOnly() const {
+    return model_.sharing == Sharing::kSample && model_.active != ActiveSet::kAll;
+  }
+  void ColumnWeights(const OutputBatch& batch, size_t i, size_t begin, size_t end,
+                     float* weight) const;
   void SoftmaxStatistics(const OutputBatch& batch, ActiveReply* reply) const;
   void SigmoidDelta(OutputBatch* batch, ActiveReply* reply) const;
   void SoftmaxDelta(const OutputBatch& batch, const std::vector<float>& log_normaliser, size_t i,
@@ -77,10 +88,10 @@ class OutputLayer {
   ActiveSetBuilder builder_;
   uint32_t rebuilds_per_batch_;
   // Scratch of one chunk of columns.
-  std::vector<float> rows_;       // [chunk x H] gathered weights
-  std::vector<float> bias_;       // [chunk]
-  std::vector<float> gradient_;   // [chunk x H]
-  std::vector<float> delta_;      // [B x chunk]
+  std::vector<float> rows_;      // [chunk x H] gathered weights
+  std::vector<float> bias_;      // [chunk]
+  std::vector<float> gradient_;  // [chunk x H]
+  std::vector<float> delta_;     // [B x chunk]
   std::vector<uint32_t> codes_;
 };
 

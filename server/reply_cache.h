@@ -1,5 +1,5 @@
-// Makes requests idempotent: a repeated (incarnation, sequence) gets the stored reply, and what is still being
-// worked on is not started again.
+// Makes requests idempotent: a repeated (incarnation, sequence) gets the stored reply, and what is
+// still being worked on is not started again.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
+constexpr int64_t kOccupancyMs = 5000;
 
 }  // namespace
 
@@ -198,6 +199,7 @@ void ServerCore::Complete(Open open) {
     if (!open.peer.empty()) ReplyTo(open.peer, open.sequence, std::move(reply), open.sender);
     return;
   }
+  if (open.kind == Open::Kind::kOccupancy) return NoteOccupancy(parts);
   // Load and save: Ready or CheckpointDone from the first executor, or the first error of any.
   Body first = parts[0];
   for (const Body& part : parts) {
@@ -234,6 +236,23 @@ void ServerCore::Complete(Open open) {
   effects_.to_scheduler.push_back(Envelop(std::move(done)));
 }
 
+// Over executors: the means' mean, the largest of the rest.
+void ServerCore::NoteOccupancy(const std::vector<Body>& parts) {
+  occupancy_ = Heartbeat();
+  for (const Body& part : parts) {
+    const auto* beat = std::get_if<Heartbeat>(&part);
+    if (beat == nullptr) continue;
+    const auto share = 1.0f / static_cast<float>(parts.size());
+    occupancy_.bucket_mean += share * beat->bucket_mean;
+    occupancy_.bucket_empty_share += share * beat->bucket_empty_share;
+    occupancy_.bucket_p99 = std::max(occupancy_.bucket_p99, beat->bucket_p99);
+    occupancy_.bucket_largest = std::max(occupancy_.bucket_largest, beat->bucket_largest);
+    occupancy_.rehash_lag_batches =
+        std::max(occupancy_.rehash_lag_batches, beat->rehash_lag_batches);
+    occupancy_.batches_in_flight = std::max(occupancy_.batches_in_flight, beat->batches_in_flight);
+  }
+}
+
 void ServerCore::ReplyTo(const PeerId& peer, uint64_t sequence, Body body,
                          Incarnation remember_for) {
   auto bytes = std::make_shared<const Bytes>(Encode(Envelop(std::move(body), sequence), wire()));
@@ -246,6 +265,10 @@ ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
     if (now_ms - join_sent_ms_ >= kJoinRetryMs) return Start(now_ms);
     return Take();
   }
+  if (loaded_ && now_ms - occupancy_ms_ >= kOccupancyMs) {
+    occupancy_ms_ = now_ms;
+    effects_.occupancy = OpenTicket({Open::Kind::kOccupancy, "", {}, 0, nullptr, {}, 0});
+  }
   if (now_ms - heartbeat_ms_ < config_->cluster.heartbeat_ms) return Take();
   heartbeat_ms_ = now_ms;
   SendHeartbeat(usage);
@@ -253,7 +276,11 @@ ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
 }
 
 void ServerCore::SendHeartbeat(const Heartbeat& usage) {
-  Heartbeat beat = usage;
+  Heartbeat beat = occupancy_;
+  beat.cpu_seconds = usage.cpu_seconds;
+  beat.peak_rss_bytes = usage.peak_rss_bytes;
+  beat.bytes_sent = usage.bytes_sent;
+  beat.bytes_received = usage.bytes_received;
   beat.malformed = malformed_;
   effects_.to_scheduler.push_back(Envelop(beat));
 }

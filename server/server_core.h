@@ -54,6 +54,7 @@ class ServerCore {
     std::vector<std::pair<PeerId, Bytes>> to_workers;
     std::optional<Load> load;
     std::optional<Save> save;
+    std::optional<uint64_t> occupancy;  // ticket: have the executors report their tables
     std::vector<Work> work;
     std::vector<std::string> notices;
     std::optional<Status> exit;
@@ -82,7 +83,7 @@ class ServerCore {
  private:
   // A request, load or checkpoint that the executors are working on.
   struct Open {
-    enum class Kind { kRequest, kLoad, kSave } kind;
+    enum class Kind { kRequest, kLoad, kSave, kOccupancy } kind;
     PeerId peer;
     Incarnation sender;
     uint64_t sequence = 0;
@@ -97,6 +98,7 @@ class ServerCore {
   void OnSchedulerError(const ErrorReply& error);
   uint64_t OpenTicket(Open open);
   void Complete(Open open);
+  void NoteOccupancy(const std::vector<Body>& parts);
   void ReplyTo(const PeerId& peer, uint64_t sequence, Body body, Incarnation remember_for);
   void SendHeartbeat(const Heartbeat& usage);
   Message Envelop(Body body, uint64_t reply_to = 0);
@@ -118,6 +120,8 @@ class ServerCore {
   uint64_t malformed_ = 0;
   int64_t join_sent_ms_ = 0;
   int64_t heartbeat_ms_ = 0;
+  int64_t occupancy_ms_ = 0;
+  Heartbeat occupancy_;  // the fields bucket_* and rehash_lag_batches, as last reported
   Effects effects_;
 };
 

@@ -111,6 +111,11 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   }
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) StartSave(*effects.save);
+  // A report that finds the queues full is dropped; the next one comes soon.
+  if (effects.occupancy && pool_) {
+    pool_->Submit(*effects.occupancy,
+                  [](Executor& executor) -> Body { return executor.Occupancy(); });
+  }
   for (const ServerCore::Work& work : effects.work) {
     const bool submitted =
         pool_ &&

@@ -1,8 +1,8 @@
 // Which ids (neurons or features) live here, and where.
 //
-// Ids are spread over V slots: slot = id mod V, row within the slot = id div V. An owner of some slots
-// keeps them in regions of equal size, so that a slot can come or go without moving the others:
-// local index = region * rows_per_slot + row. A region's last row may have no id.
+// Ids are spread over V slots: slot = id mod V, row within the slot = id div V. An owner of some
+// slots keeps them in regions of equal size, so that a slot can come or go without moving the
+// others: local index = region * rows_per_slot + row. A region's last row may have no id.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ class SlotMap {
     return slot.value < total_ ? (total_ - slot.value - 1) / slots_ + 1 : 0;
   }
 
-  // The local index of a row of an owned slot. REQUIRES that the slot is owned, row < SlotSize(slot).
+  // The local index of a row of an owned slot. REQUIRES that the slot is owned, row <
+  // SlotSize(slot).
   uint32_t LocalRow(SlotId slot, uint32_t row) const {
     return region_[slot.value] * rows_per_slot_ + row;
   }

@@ -88,6 +88,7 @@ struct ClusterConfig {
   uint32_t workers = 1;  // how many `dslide train` starts; any number may join
   std::string scheduler_bind = "tcp://127.0.0.1:7700";
   std::string scheduler_advertise;  // what others dial; empty: the bind address
+  std::string status_bind = "tcp://127.0.0.1:*";  // the status page; empty: none
   std::string server_bind = "tcp://127.0.0.1:*";
   std::string server_advertise;  // empty: the bind address with the real port
   uint32_t slots = 256;          // V

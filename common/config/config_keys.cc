@@ -140,6 +140,8 @@ std::vector<ConfigKey> ClusterKeys() {
       {section, "workers", "how many `dslide train` starts; any number may join",
        Number(kIn, &C::workers, 0, 65536)},
       {section, "scheduler_bind", "where the scheduler listens", Address(kIn, &C::scheduler_bind)},
+      {section, "status_bind", "where the scheduler serves its status page; empty: none",
+       AddressOrEmpty(kIn, &C::status_bind)},
       {section, "scheduler_advertise", "what others dial; empty: scheduler_bind",
        AddressOrEmpty(kIn, &C::scheduler_advertise)},
       {section, "server_bind", "where a server listens; port *: any free one",

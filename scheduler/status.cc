@@ -1,0 +1,122 @@
+#include "scheduler/status.h"
+
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <nlohmann/json.hpp>
+
+namespace dslide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* PhaseName(SchedulerCore::Phase phase) {
+  switch (phase) {
+    case SchedulerCore::Phase::kGathering:
+      return "waiting for servers";
+    case SchedulerCore::Phase::kLoading:
+      return "servers load their slots";
+    case SchedulerCore::Phase::kTraining:
+      return "training";
+    case SchedulerCore::Phase::kEvaluating:
+      return "evaluating";
+    case SchedulerCore::Phase::kFinished:
+      return "finished";
+  }
+  return "";
+}
+
+Json MemberJson(const Member& member, int64_t now_ms) {
+  const Heartbeat& beat = member.heartbeat;
+  Json json;
+  json["name"] = member.name;
+  json["role"] = member.role == Role::kServer ? "server" : "worker";
+  json["address"] = member.address;
+  json["cpu_seconds"] = beat.cpu_seconds;
+  json["peak_rss_mb"] = static_cast<double>(beat.peak_rss_bytes) / (1 << 20);
+  json["bytes_sent"] = beat.bytes_sent;
+  json["bytes_received"] = beat.bytes_received;
+  json["silent_s"] = static_cast<double>(now_ms - member.heard_ms) / 1000.0;
+  json["batches_in_flight"] = beat.batches_in_flight;
+  json["malformed"] = beat.malformed;
+  json["samples"] = member.samples;
+  if (member.role == Role::kServer && beat.bucket_largest > 0) {
+    json["bucket_mean"] = beat.bucket_mean;
+    json["bucket_p99"] = beat.bucket_p99;
+    json["bucket_largest"] = beat.bucket_largest;
+    json["bucket_empty_share"] = beat.bucket_empty_share;
+    json["rehash_lag_batches"] = beat.rehash_lag_batches;
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& reading,
+                       const std::vector<EvaluationResult>& evaluations, const std::string& line,
+                       int64_t now_ms) {
+  const TrainingStats here = core.stats_here();
+  Json json;
+  json["phase"] = PhaseName(core.phase());
+  json["progress"] = core.Progress();
+  json["line"] = line;
+  json["evaluations"] = Json::array();
+  for (const EvaluationResult& e : evaluations) {
+    json["evaluations"].push_back({{"epochs_trained", e.epoch},
+                                   {"final", e.final},
+                                   {"p_at_1", e.metrics.precision[0]},
+                                   {"p_at_3", e.metrics.precision[2]},
+                                   {"p_at_5", e.metrics.precision[4]}});
+  }
+  Json& figures = json["figures"];
+  figures["samples"] = core.stats().samples;
+  figures["samples per second"] = reading.samples_per_second;
+  figures["loss"] = here.Loss();
+  figures["neurons scored per sample"] = here.ActiveNeuronsPerSample();
+  figures["distinct neurons per batch"] = here.ActiveRowsPerBatch();
+  figures["bytes per sample"] = here.BytesSentPerSample() + here.BytesReceivedPerSample();
+  if (here.probed > 0) {
+    figures["recall@10 of the active set"] = here.RecallSet();
+    figures["recall@10 of the sample's hash candidates"] = here.RecallHash();
+    figures["recall@10 of as many uniform draws"] = here.RecallUniform();
+  }
+  figures["checkpoint"] = core.last_checkpoint().empty() ? "none yet" : core.last_checkpoint();
+  json["members"] = Json::array();
+  for (const Role role : {Role::kServer, Role::kWorker}) {
+    for (const Member* member : core.roster().Of(role)) {
+      json["members"].push_back(MemberJson(*member, now_ms));
+    }
+  }
+  return json.dump();
+}
+
+std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Reading& reading) {
+  prometheus::Registry registry;
+  const auto gauge = [&](const char* name, const char* help, double value) {
+    prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({}).Set(value);
+  };
+  const TrainingStats here = core.stats_here();
+  gauge("dslide_progress_ratio", "Share of all epochs that is trained", core.Progress());
+  gauge("dslide_samples", "Samples trained in this run", static_cast<double>(core.stats().samples));
+  gauge("dslide_samples_per_second", "Recent speed of training", reading.samples_per_second);
+  gauge("dslide_loss", "Mean training loss of a sample, recent", reading.recent.Loss());
+  gauge("dslide_active_rows_per_batch", "Distinct output neurons of a batch",
+        here.ActiveRowsPerBatch());
+  gauge("dslide_bytes_sent_per_sample", "By workers to servers", here.BytesSentPerSample());
+  gauge("dslide_bytes_received_per_sample", "By workers from servers",
+        here.BytesReceivedPerSample());
+  gauge("dslide_active_set_recall_at_10", "Share of the true top 10 in the active set",
+        here.RecallSet());
+  gauge("dslide_hash_recall_at_10", "Share of the true top 10 in the sample's hash candidates",
+        here.RecallHash());
+  gauge("dslide_servers", "Servers in the roster",
+        static_cast<double>(core.roster().Count(Role::kServer)));
+  gauge("dslide_workers", "Workers in the roster", static_cast<double>(core.WorkerCount()));
+  if (core.last_evaluation()) {
+    gauge("dslide_p_at_1", "Of the last evaluation", core.last_evaluation()->metrics.precision[0]);
+  }
+  return prometheus::TextSerializer().Serialize(registry.Collect());
+}
+
+}  // namespace dslide

@@ -1,0 +1,37 @@
+// The status page: what a browser and Prometheus see of a run.
+//
+//   /             a page that shows the learning curve, the members and the hash tables
+//   /api/status   the same as JSON
+//   /metrics      the figures for Prometheus
+//
+// Serves from a thread of its own what the scheduler's thread last published. The only interface to
+// the HTTP library.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/error.h"
+
+namespace dslide {
+
+class StatusPage {
+ public:
+  // Starts serving at `bind`, tcp://HOST:PORT with * for any free port. Errors name the address.
+  static Result<std::unique_ptr<StatusPage>> Start(const std::string& bind);
+  ~StatusPage();
+
+  const std::string& url() const { return url_; }  // "http://127.0.0.1:43211/"
+
+  // Replaces what is served. Any thread.
+  void Publish(std::string status_json, std::string prometheus_text);
+
+ private:
+  struct Impl;
+  StatusPage(std::unique_ptr<Impl> impl, std::string url);
+
+  std::unique_ptr<Impl> impl_;
+  std::string url_;
+};
+
+}  // namespace dslide
