@@ -218,6 +218,8 @@ void SchedulerCore::OnLeaseRequest(Member& member, const Message& message, int64
 void SchedulerCore::OnBatchDone(Member& member, const BatchDone& done, int64_t now_ms) {
   const bool train = phase_ == Phase::kTraining;
   if ((!train && phase_ != Phase::kEvaluating) || !book_ || done.batch.epoch != epoch_) return;
+  // Predictions of an evaluation whose lease expired; it had the number of this epoch.
+  if (train && done.predictions.offsets.size() > 1) return;
   const uint64_t number =
       uint64_t{done.batch.unit} * inputs_.config.train.unit_batches + done.batch.index;
   if (!train) {

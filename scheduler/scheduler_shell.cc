@@ -278,10 +278,15 @@ void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
   Record(EvaluationRecord(result, ElapsedSeconds()));
 }
 
-// On a terminal a transient line is overwritten by the next one.
+// On a terminal a transient line is overwritten by the next one; without wrapping, so that it is
+// one line on a narrow terminal too.
 void SchedulerShell::Print(const std::string& line, bool transient) {
   if (terminal_ && transient_shown_) fmt::print("\r\x1b[K");
-  fmt::print("{}{}", line, terminal_ && transient ? "" : "\n");
+  if (terminal_ && transient) {
+    fmt::print("\x1b[?7l{}\x1b[?7h", line);
+  } else {
+    fmt::print("{}\n", line);
+  }
   transient_shown_ = terminal_ && transient;
   std::fflush(stdout);
 }

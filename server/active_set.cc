@@ -13,18 +13,25 @@ uint32_t Share(uint32_t number, const SlotMap& map) {
   return std::min(map.size(), std::max(1u, static_cast<uint32_t>(std::lround(share))));
 }
 
+// SLIDE's own sets (sharing = sample) stay what they are.
+bool UsesPopular(const ModelConfig& config) {
+  return config.active != ActiveSet::kAll && config.sharing == Sharing::kBatch;
+}
+
 }  // namespace
 
 ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map)
     : map_(map),
       active_(config.active),
       candidates_(config.active == ActiveSet::kLsh ? Share(config.candidates, map) : 0),
+      popular_(UsesPopular(config) ? Share(config.popular, map) : 0),
       uniform_(config.active == ActiveSet::kAll ? 0 : Share(config.uniform, map)),
       ranker_(map.rows()),
       column_(map.rows(), SlotMap::kNone) {}
 
-void ActiveSetBuilder::Build(const SparseRows& labels, const HashTables* tables,
-                             const uint32_t* codes, Random* random, ActiveColumns* out) {
+void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t> popular,
+                             const HashTables* tables, const uint32_t* codes, Random* random,
+                             ActiveColumns* out) {
   *out = ActiveColumns();
   AddLabels(labels, out);
   if (active_ == ActiveSet::kAll) {
@@ -32,6 +39,7 @@ void ActiveSetBuilder::Build(const SparseRows& labels, const HashTables* tables,
   } else if (codes != nullptr && candidates_ > 0) {
     AddCandidates(labels.rows(), *tables, codes, out);
   }
+  for (const uint32_t row : popular) ColumnOf(row, out);
   out->hash_part = static_cast<uint32_t>(out->rows.size());
   AddUniform(random, out);
   for (const uint32_t row : out->rows) column_[row] = SlotMap::kNone;

@@ -1,10 +1,11 @@
 // Choosing the neurons that a batch is scored against.
 //
-// The hash part is the samples' labels and hash candidates; uniform negatives stand for all others
-// (DESIGN: the weighted tail). A negative that is also in the hash part counts once, as hash part.
-// Owned by one executor thread.
+// The hash part is the samples' labels and hash candidates, and with sharing = batch the popular
+// neurons (popular.h); uniform negatives stand for all others (DESIGN: the weighted tail). A
+// negative that is also in the hash part counts once, as hash part. Owned by one executor thread.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "common/base/random.h"
@@ -19,7 +20,7 @@ namespace dslide {
 struct ActiveColumns {
   std::vector<uint32_t> rows;  // [U] local row of each column
   std::vector<uint8_t> drawn;  // [U] 1: drawn as a uniform negative
-  uint32_t hash_part = 0;      // columns [0, hash_part) are some sample's label or candidate
+  uint32_t hash_part = 0;      // columns [0, hash_part) are labels, candidates or popular
   uint32_t draws = 0;  // distinct uniform draws, those that fell into the hash part included
   std::vector<uint32_t> label_offsets = {0};  // [B + 1] into label_columns
   std::vector<uint32_t> label_columns;        // columns of each sample's labels that live here
@@ -32,13 +33,16 @@ class ActiveSetBuilder {
   // `map` must outlive the builder.
   ActiveSetBuilder(const ModelConfig& config, const SlotMap& map);
 
-  // Fills *out for a batch with the given labels. `codes` ([B x tables.tables()]) is null unless
-  // active = lsh. `random` draws the negatives. REQUIRES label ids < N.
-  void Build(const SparseRows& labels, const HashTables* tables, const uint32_t* codes,
-             Random* random, ActiveColumns* out);
+  // Fills *out for a batch with the given labels and distinct `popular` local rows. `codes` ([B x
+  // tables.tables()]) is null unless active = lsh. `random` draws the negatives. REQUIRES label ids
+  // < N.
+  void Build(const SparseRows& labels, std::span<const uint32_t> popular, const HashTables* tables,
+             const uint32_t* codes, Random* random, ActiveColumns* out);
 
   // Hash candidates kept a sample by this executor: its share of model.candidates.
   uint32_t candidates() const { return candidates_; }
+  // Popular neurons of this executor: its share of model.popular, 0 unless they are in use.
+  uint32_t popular() const { return popular_; }
 
  private:
   uint32_t ColumnOf(uint32_t row, ActiveColumns* out);
@@ -51,6 +55,7 @@ class ActiveSetBuilder {
   const SlotMap& map_;
   ActiveSet active_;
   uint32_t candidates_;
+  uint32_t popular_;
   uint32_t uniform_;
   CandidateRanker ranker_;
   std::vector<uint32_t> column_;  // [rows], SlotMap::kNone if the row has no column

@@ -25,9 +25,11 @@ ExecutorPool::~ExecutorPool() {
 }
 
 bool ExecutorPool::Submit(uint64_t ticket, const Job& job) {
+  if (uncollected_ + lanes_.size() > outcomes_.capacity()) return false;
   for (const auto& lane : lanes_) {
     if (lane->tasks.size() == kQueued) return false;
   }
+  uncollected_ += lanes_.size();
   // Only this thread pushes, so the room seen above is still there.
   for (const auto& lane : lanes_) DSLIDE_CHECK(lane->tasks.Push({ticket, job}));
   return true;
@@ -49,7 +51,7 @@ void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
     lane->tasks.Wait(kPollMs);
     while (auto task = lane->tasks.Pop()) {
       Body part = executor ? task->job(*executor) : ErrorReply{ErrorCode::kRefused, failure};
-      // Room for all results is kept: executors x kQueued, and a job has one result each.
+      // Submit() keeps room for the results of all that it takes.
       DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));
     }
   }

@@ -36,9 +36,13 @@ class ExecutorPool {
   uint32_t size() const { return static_cast<uint32_t>(lanes_.size()); }
   int fd() const { return outcomes_.fd(); }
 
-  // False, and nothing is submitted, if a queue is full.
+  // False, and nothing is submitted, if a queue is full or too many results wait to be collected.
   bool Submit(uint64_t ticket, const Job& job);
-  std::optional<Outcome> Collect() { return outcomes_.Pop(); }
+  std::optional<Outcome> Collect() {
+    auto outcome = outcomes_.Pop();
+    if (outcome) uncollected_--;
+    return outcome;
+  }
 
  private:
   struct Task {
@@ -52,6 +56,7 @@ class ExecutorPool {
   void Run(uint32_t index, const Factory& factory, Lane* lane);
 
   BoundedQueue<Outcome> outcomes_;
+  size_t uncollected_ = 0;  // results of submitted jobs, at most outcomes_.capacity()
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 

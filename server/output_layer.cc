@@ -27,6 +27,7 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
              config.model.hidden, config.train.optimizer, purpose),
       optimizer_(config.train, kernels),
       builder_(config.model, layer_.map()),
+      popular_(builder_.popular(), layer_, kernels),
       rebuilds_per_batch_((config.hash.tables + kTableLag - 1) / kTableLag) {
   if (model_.active == ActiveSet::kLsh) {
     hash_ = HashFunctions::Make(config.hash, model_.hidden, SubSeed(config.common.seed, 0x4a5),
@@ -80,7 +81,8 @@ ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* b
     codes_.resize(std::max(codes_.size(), samples * tables_->tables()));
     hash_->Codes(samples, batch->hidden.data.data(), model_.hidden, codes_.data());
   }
-  builder_.Build(query.labels, tables(), tables_ ? codes_.data() : nullptr, random,
+  popular_.Follow(batch->hidden);
+  builder_.Build(query.labels, popular_.rows(), tables(), tables_ ? codes_.data() : nullptr, random,
                  &batch->columns);
   Score(batch);
 

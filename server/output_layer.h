@@ -16,6 +16,7 @@
 #include "server/layer.h"
 #include "server/lsh/hash_family.h"
 #include "server/lsh/hash_tables.h"
+#include "server/popular.h"
 
 namespace dslide {
 
@@ -86,6 +87,7 @@ class OutputLayer {
   std::unique_ptr<HashFunctions> hash_;
   std::optional<HashTables> tables_;
   ActiveSetBuilder builder_;
+  PopularNeurons popular_;
   uint32_t rebuilds_per_batch_;
   // Scratch of one chunk of columns.
   std::vector<float> rows_;      // [chunk x H] gathered weights

@@ -38,9 +38,10 @@ struct ModelConfig {
   ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, lsh above
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
-  uint32_t candidates = 20;  // hash candidates kept a sample
-  uint32_t uniform = 2000;   // negatives drawn uniformly a batch
-  float input_init = 0.1f;   // standard deviation of the input rows at the start
+  uint32_t candidates = 10;  // hash candidates kept a sample
+  uint32_t popular = 2000;   // neurons best for the mean activation, in every batch
+  uint32_t uniform = 3000;   // negatives drawn uniformly a batch
+  float input_init = 0.02f;  // standard deviation of the input rows at the start
   float output_init = 0.0f;  // the same for output neurons; 0: derived, 1/sqrt(H)
 
   bool operator==(const ModelConfig&) const = default;
@@ -61,8 +62,8 @@ struct TrainConfig {
   std::string label_names;  // tab-separated label id ... name; empty: none
   uint32_t epochs = 8;
   uint32_t batch = 256;
-  OptimizerKind optimizer = OptimizerKind::kAdam;
-  float learning_rate = 0.003f;
+  OptimizerKind optimizer = OptimizerKind::kAdaGrad;
+  float learning_rate = 0.0f;         // 0: derived from optimiser and H
   float beta1 = 0.9f;                 // Adam
   float beta2 = 0.999f;               // Adam
   float epsilon = 1e-8f;              // Adam, AdaGrad
@@ -87,7 +88,7 @@ struct ClusterConfig {
   uint32_t servers = 1;  // training starts when so many have joined
   uint32_t workers = 1;  // how many `dslide train` starts; any number may join
   std::string scheduler_bind = "tcp://127.0.0.1:7700";
-  std::string scheduler_advertise;  // what others dial; empty: the bind address
+  std::string scheduler_advertise;                // what others dial; empty: the bind address
   std::string status_bind = "tcp://127.0.0.1:*";  // the status page; empty: none
   std::string server_bind = "tcp://127.0.0.1:*";
   std::string server_advertise;  // empty: the bind address with the real port
@@ -147,8 +148,9 @@ std::string FormatConfig(const Config& config);
 std::string ConfigHelp();
 
 // Sets model.features and model.labels, replaces the automatic values (model.active, hash.k,
-// model.output_init) by those that D and N call for, and lowers model.candidates, model.uniform and
-// cluster.slots to what the data has. Idempotent. REQUIRES features > 0 and labels > 0.
+// model.output_init, train.learning_rate) by those that D, N and H call for, and lowers
+// model.candidates, model.popular, model.uniform and cluster.slots to what the data has.
+// Idempotent. REQUIRES features > 0 and labels > 0.
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config);
 
 // Total batches of one epoch over `samples` samples.

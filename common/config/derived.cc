@@ -12,13 +12,32 @@ namespace dslide {
 namespace {
 
 // The largest K with at least kMinBucketNeurons neurons a bucket in the mean, and at least 1.
-uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels) {
+// DWTA's K bins of a table are disjoint parts of the H coordinates, or some buckets could never be
+// hit.
+uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels, uint32_t hidden) {
   const uint32_t bits = BitsPerHash(hash);
+  const auto fits = [&](uint32_t k) {
+    return k * bits <= kMaxBucketBits && (labels >> (k * bits)) >= kMinBucketNeurons &&
+           (hash.family == HashFamily::kSimHash || k * hash.bin <= hidden);
+  };
   uint32_t k = 1;
-  while ((k + 1) * bits <= kMaxBucketBits && (labels >> ((k + 1) * bits)) >= kMinBucketNeurons) {
-    ++k;
-  }
+  while (fits(k + 1)) ++k;
   return k;
+}
+
+// Tuned on gnd-tibkat. Row-wise AdaGrad moves a new row by rate * sqrt(H) in all, so that a wider
+// row wants less; Adam moves each element by the rate.
+float DerivedLearningRate(OptimizerKind optimizer, uint32_t hidden) {
+  switch (optimizer) {
+    case OptimizerKind::kAdaGrad:
+      return 0.2f * std::sqrt(128.0f / static_cast<float>(hidden));
+    case OptimizerKind::kAdam:
+      return 0.01f;
+    case OptimizerKind::kSgd:
+      return 1.0f;
+  }
+  DSLIDE_CHECK(false);
+  return 0.0f;
 }
 
 }  // namespace
@@ -36,11 +55,15 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
   if (model.active == ActiveSet::kAuto) {
     model.active = labels <= kMaxLabelsForAll ? ActiveSet::kAll : ActiveSet::kLsh;
   }
-  if (config->hash.k == 0) config->hash.k = DerivedHashes(config->hash, labels);
+  if (config->hash.k == 0) config->hash.k = DerivedHashes(config->hash, labels, model.hidden);
   if (model.output_init == 0.0f) {
     model.output_init = 1.0f / std::sqrt(static_cast<float>(model.hidden));
   }
+  if (config->train.learning_rate == 0.0f) {
+    config->train.learning_rate = DerivedLearningRate(config->train.optimizer, model.hidden);
+  }
   model.candidates = std::min(model.candidates, labels);
+  model.popular = std::min(model.popular, labels);
   model.uniform = std::min(model.uniform, labels);
   config->cluster.slots = std::min({config->cluster.slots, labels, features});
 }

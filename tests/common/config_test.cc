@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "common/base/random.h"
 #include "common/config/config_keys.h"
 #include "common/config/nearest.h"
@@ -35,15 +37,16 @@ Config Parsed(std::string_view text, const Overrides& overrides = {}) {
 Config UnusualConfig() {
   Config c;
   c.common = {UINT64_MAX, "trace"};
-  c.model = {135'909,     670'091, 77, Loss::kSigmoid, ActiveSet::kSampled, Sharing::kSample,
-             Tail::kNone, 3,       4,  0.123456789f,   1.0f / 3.0f};
+  c.model = {
+      135'909, 670'091, 77, Loss::kSigmoid, ActiveSet::kSampled, Sharing::kSample, Tail::kNone,
+      3,       5,       4,  0.123456789f,   1.0f / 3.0f};
   c.hash = {HashFamily::kSimHash, 9, 17, 16};
   c.train.data = "/srv/with space/träin=1.txt.gz";
   c.train.test = "[test]";
   c.train.label_names = "names;1";
   c.train.epochs = 3;
   c.train.batch = 1;
-  c.train.optimizer = OptimizerKind::kAdaGrad;
+  c.train.optimizer = OptimizerKind::kSgd;
   c.train.learning_rate = 1.17549435e-9f;
   c.train.beta1 = 0.85f;
   c.train.beta2 = 0.99f;
@@ -279,7 +282,7 @@ TEST_CASE("config: the unusual config differs from the defaults in every key") {
 TEST_CASE("config: the written form") {
   const std::string text = FormatConfig(Config{});
   CHECK(text.starts_with("[common]\nseed = 1\nlog_level = info\n\n[model]\nfeatures = 0\n"));
-  CHECK(text.find("\ninput_init = 0.1\n") != std::string::npos);
+  CHECK(text.find("\ninput_init = 0.02\n") != std::string::npos);
   CHECK(text.find("\nepsilon = 1e-08\n") != std::string::npos);
   CHECK(text.find("\ndata =\n") != std::string::npos);
   CHECK(text.ends_with("\n[security]\nallow_plaintext = false\n"));
@@ -321,20 +324,20 @@ TEST_CASE("config: resolving") {
   struct Case {
     uint32_t d, n;
     ActiveSet active;
-    uint32_t k_dwta, k_simhash, slots, candidates, uniform;
+    uint32_t k_dwta, k_simhash, slots;
   };
   // k: the largest with N / 2^(3k), or N / 2^k, at least 24.
   const Case cases[] = {
-      {1, 1, ActiveSet::kAll, 1, 1, 1, 1, 1},
-      {100, 191, ActiveSet::kAll, 1, 2, 100, 20, 191},
-      {10'000, 2000, ActiveSet::kAll, 2, 6, 256, 20, 2000},
-      {10'000, 2001, ActiveSet::kLsh, 2, 6, 256, 20, 2000},
-      {136'000, 30'938, ActiveSet::kLsh, 3, 10, 256, 20, 2000},
-      {136'000, 41'218, ActiveSet::kLsh, 3, 10, 256, 20, 2000},
-      {50, 98'303, ActiveSet::kLsh, 3, 11, 50, 20, 2000},
-      {50, 98'304, ActiveSet::kLsh, 4, 12, 50, 20, 2000},
-      {136'000, 670'091, ActiveSet::kLsh, 4, 14, 256, 20, 2000},
-      {4'000'000'000, 4'000'000'000, ActiveSet::kLsh, 8, 24, 256, 20, 2000},
+      {1, 1, ActiveSet::kAll, 1, 1, 1},
+      {100, 191, ActiveSet::kAll, 1, 2, 100},
+      {10'000, 2000, ActiveSet::kAll, 2, 6, 256},
+      {10'000, 2001, ActiveSet::kLsh, 2, 6, 256},
+      {136'000, 30'938, ActiveSet::kLsh, 3, 10, 256},
+      {136'000, 41'218, ActiveSet::kLsh, 3, 10, 256},
+      {50, 98'303, ActiveSet::kLsh, 3, 11, 50},
+      {50, 98'304, ActiveSet::kLsh, 4, 12, 50},
+      {136'000, 670'091, ActiveSet::kLsh, 4, 14, 256},
+      {4'000'000'000, 4'000'000'000, ActiveSet::kLsh, 8, 24, 256},
   };
   for (const Case& c : cases) {
     CAPTURE(c.n);
@@ -344,8 +347,10 @@ TEST_CASE("config: resolving") {
     CHECK(config.model.labels == c.n);
     CHECK(config.model.active == c.active);
     CHECK(config.hash.k == c.k_dwta);
-    CHECK(config.model.candidates == c.candidates);
-    CHECK(config.model.uniform == c.uniform);
+    CHECK(config.model.candidates == std::min(ModelConfig().candidates, c.n));
+    CHECK(config.model.uniform == std::min(ModelConfig().uniform, c.n));
+    CHECK(config.model.popular == std::min(ModelConfig().popular, c.n));
+    CHECK(config.train.learning_rate == doctest::Approx(0.2));
     CHECK(config.cluster.slots == c.slots);
     CHECK(config.model.output_init == doctest::Approx(1.0 / std::sqrt(128.0)));
 
@@ -359,6 +364,19 @@ TEST_CASE("config: resolving") {
     ResolveConfig(c.d, c.n, &simhash);
     CHECK(simhash.hash.k == c.k_simhash);
   }
+}
+
+TEST_CASE("config: the derived rate and K follow the hidden width") {
+  Config wide;
+  wide.model.hidden = 512;
+  ResolveConfig(1000, 100'000, &wide);
+  CHECK(wide.train.learning_rate == doctest::Approx(0.1));
+  CHECK(wide.hash.k == 4);
+  // The K bins of a DWTA table are disjoint: 16 coordinates have room for two bins of 8.
+  Config narrow;
+  narrow.model.hidden = 16;
+  ResolveConfig(1000, 100'000, &narrow);
+  CHECK(narrow.hash.k == 2);
 }
 
 TEST_CASE("config: resolving keeps what the user chose") {

@@ -114,6 +114,15 @@ TEST_CASE("a cluster with SGD trains like the dense reference") {
   CheckAllSplits(ReferenceConfig(OptimizerKind::kSgd, 0.3f, Loss::kSigmoid));
 }
 
+TEST_CASE("a cluster whose neurons are all popular trains like the dense reference") {
+  Config config = ReferenceConfig(OptimizerKind::kAdam, 0.02f, Loss::kSoftmax);
+  config.model.active = ActiveSet::kLsh;
+  config.model.candidates = 0;
+  config.model.uniform = 0;
+  config.model.popular = kLabels;
+  CheckAllSplits(config);
+}
+
 TEST_CASE("bf16 on the wire stays near the dense reference") {
   Config config = ReferenceConfig(OptimizerKind::kSgd, 1.0f, Loss::kSoftmax);
   config.cluster.wire = WirePrecision::kBf16;

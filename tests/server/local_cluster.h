@@ -26,11 +26,12 @@ inline Config SmallConfig(uint32_t features, uint32_t labels, uint32_t hidden) {
   config.model.hidden = hidden;
   config.model.active = ActiveSet::kAll;
   config.model.input_init = 0.3f;
+  config.model.popular = 0;
   config.train.warmup_batches = 0;
   config.train.decay = Decay::kNone;
   config.train.optimizer = OptimizerKind::kSgd;
   config.train.learning_rate = 1.0f;
-  config.train.probe_batches = 0;
+  config.train.probe_samples = 0;
   config.cluster.wire = WirePrecision::kFp32;
   config.cluster.slots = 8;
   ResolveConfig(features, labels, &config);
@@ -76,8 +77,10 @@ inline Body OverTheWire(Body body, WirePrecision precision) {
 
 class LocalCluster {
  public:
-  // `executors[s]` executors in server s.
-  LocalCluster(const Config& config, uint64_t train_samples, const std::vector<uint32_t>& executors)
+  // `executors[s]` executors in server s. `initialise`: with the seed's weights, otherwise all
+  // zero.
+  LocalCluster(const Config& config, uint64_t train_samples, const std::vector<uint32_t>& executors,
+               bool initialise = true)
       : config_(config), train_samples_(train_samples) {
     plan_ = EqualPlan(1, config.cluster.slots, std::vector<PlanServer>(executors.size()));
     for (uint32_t s = 0; s < executors.size(); ++s) {
@@ -89,7 +92,7 @@ class LocalCluster {
         servers_[s].push_back(std::make_unique<Executor>(
             config, train_samples, std::span(slots).subspan(begin, end - begin), s * 4096 + e,
             Purpose::kTraining, BestKernels()));
-        servers_[s].back()->Initialise();
+        if (initialise) servers_[s].back()->Initialise();
       }
     }
   }
@@ -136,6 +139,7 @@ class LocalCluster {
   }
 
   const Config& config() const { return config_; }
+  const std::vector<std::unique_ptr<Executor>>& server(uint32_t s) const { return servers_[s]; }
   std::vector<Executor*> executors() {
     std::vector<Executor*> all;
     for (auto& server : servers_) {

@@ -64,13 +64,20 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
   return task;
 }
 
-// The data file and the model agree, or an error says how not.
-Status CheckData(const XcHeader& header, const Inference& model, const std::string& path) {
+// The data file and the task agree with the model, or an error says how not.
+Status CheckFit(const Task& task, const XcHeader& header, const Inference& model) {
   const ModelConfig& m = model.config().model;
-  if (header.num_features == m.features && header.num_labels == m.labels) return {};
-  return BadInput(fmt::format("{}: {} features and {} labels, but the model in {} has {} and {}",
-                              path, header.num_features, header.num_labels, model.directory(),
-                              m.features, m.labels));
+  if (header.num_features != m.features || header.num_labels != m.labels) {
+    return BadInput(fmt::format("{}: {} features and {} labels, but the model in {} has {} and {}",
+                                task.data, header.num_features, header.num_labels,
+                                model.directory(), m.features, m.labels));
+  }
+  if (task.search == Search::kLsh && m.active != ActiveSet::kLsh) {
+    return BadInput(
+        fmt::format("--search lsh: the model in {} was trained without hash tables (model.active)",
+                    model.directory()));
+  }
+  return {};
 }
 
 // Reads the next at most kBatch samples; no rows at the end.
@@ -180,7 +187,7 @@ Status Evaluate(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(reader);
   Result<std::unique_ptr<Inference>> model = Inference::Load(task->checkpoint);
   DSLIDE_RETURN_IF_ERROR(model);
-  DSLIDE_RETURN_IF_ERROR(CheckData(reader->header(), **model, task->data));
+  DSLIDE_RETURN_IF_ERROR(CheckFit(*task, reader->header(), **model));
 
   const TrainConfig& train = (*model)->config().train;
   const std::string train_path = arguments.Has("train") ? arguments.Get("train") : train.data;
@@ -229,7 +236,7 @@ Status Predict(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(reader);
   Result<std::unique_ptr<Inference>> model = Inference::Load(task->checkpoint);
   DSLIDE_RETURN_IF_ERROR(model);
-  DSLIDE_RETURN_IF_ERROR(CheckData(reader->header(), **model, task->data));
+  DSLIDE_RETURN_IF_ERROR(CheckFit(*task, reader->header(), **model));
   Result<PredictionFile> output = task->output.empty()
                                       ? PredictionFile::StandardOutput(task->json)
                                       : PredictionFile::Create(task->output, task->json);

@@ -1,0 +1,69 @@
+#include "server/popular.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace dslide {
+namespace {
+
+constexpr float kNewShare = 0.05f;  // of a batch in the running mean: it spans some 20 batches
+
+std::vector<float> ColumnMeans(const Matrix& x, const Kernels& kernels) {
+  std::vector<float> means(x.cols);
+  for (uint32_t i = 0; i < x.rows; ++i) {
+    kernels.axpy(x.cols, 1.0f / static_cast<float>(x.rows), x.row(i), means.data());
+  }
+  return means;
+}
+
+}  // namespace
+
+PopularNeurons::PopularNeurons(uint32_t count, const Layer& layer, const Kernels& kernels)
+    : layer_(layer), kernels_(kernels), count_(std::min(count, layer.map().size())) {}
+
+void PopularNeurons::Follow(const Matrix& hidden) {
+  if (count_ == 0 || hidden.rows == 0) return;
+  const bool first = mean_.empty();
+  MoveMean(hidden);
+  if (first) {
+    scores_.resize(layer_.map().rows());
+    for (uint32_t slice = 0; slice < kSlices; ++slice) Score(slice);
+    Choose();
+    return;
+  }
+  Score(next_);
+  next_ = (next_ + 1) % kSlices;
+  if (next_ == 0) Choose();
+}
+
+void PopularNeurons::MoveMean(const Matrix& hidden) {
+  const std::vector<float> means = ColumnMeans(hidden, kernels_);
+  if (mean_.empty()) mean_ = means;
+  for (size_t d = 0; d < means.size(); ++d) mean_[d] += kNewShare * (means[d] - mean_[d]);
+}
+
+void PopularNeurons::Score(uint32_t slice) {
+  const uint64_t rows = layer_.map().rows();
+  const auto begin = static_cast<uint32_t>(rows * slice / kSlices);
+  const auto end = static_cast<uint32_t>(rows * (slice + 1) / kSlices);
+  for (uint32_t row = begin; row < end; ++row) {
+    scores_[row] =
+        layer_.map().Global(row) == SlotMap::kNone
+            ? -std::numeric_limits<float>::infinity()
+            : kernels_.dot(layer_.dim(), layer_.weights(row), mean_.data()) + layer_.bias(row);
+  }
+}
+
+void PopularNeurons::Choose() {
+  rows_.resize(scores_.size());
+  std::iota(rows_.begin(), rows_.end(), 0u);
+  const auto better = [&](uint32_t a, uint32_t b) {
+    return scores_[a] != scores_[b] ? scores_[a] > scores_[b] : a < b;
+  };
+  std::nth_element(rows_.begin(), rows_.begin() + count_ - 1, rows_.end(), better);
+  rows_.resize(count_);
+  std::sort(rows_.begin(), rows_.end());
+}
+
+}  // namespace dslide

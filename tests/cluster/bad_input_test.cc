@@ -1,0 +1,115 @@
+// What the user has got wrong is named in one line, with exit code 2, and leaves nothing that looks
+// complete.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "common/net/socket.h"
+#include "tests/cluster/cluster.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+// The program ends with exit code 2 and one line on standard error that holds `names`.
+void CheckRefused(TestRun* run, const Arguments& arguments, const std::string& names) {
+  CAPTURE(names);
+  CHECK(run->Run("dslide", arguments) == 2);
+  const std::string& errors = run->last_errors();
+  CAPTURE(errors);
+  CHECK(std::count(errors.begin(), errors.end(), '\n') == 1);
+  CHECK(errors.find(names) != std::string::npos);
+  CHECK_FALSE(fs::exists(run->run_directory() + "/summary.json"));
+  CHECK_FALSE(fs::exists(run->run_directory() + "/checkpoint"));
+}
+
+TEST_CASE("dslide train refuses bad input in one line") {
+  TestRun run;
+  const auto refused = [&](const Arguments& more, const std::string& names) {
+    Arguments arguments = {"train", "--config", run.config(), "--run-dir", run.run_directory()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    CheckRefused(&run, arguments, names);
+  };
+  refused({"--set", "train.data=" + run.Path("absent.txt")}, run.Path("absent.txt"));
+  refused({"--set", "train.test=" + run.Path("absent.txt")}, run.Path("absent.txt"));
+  Write(run.Path("header.txt"), "many samples\n1 2:3\n");
+  refused({"--set", "train.data=" + run.Path("header.txt")}, run.Path("header.txt") + ":1:");
+  Write(run.Path("cut.txt"), "2 300 200\n1 2:3\n");
+  refused({"--set", "train.data=" + run.Path("cut.txt")}, run.Path("cut.txt"));
+  refused({"--set", "train.epoch=3"}, "train.epochs");
+  refused({"--set", "train.epochs"}, "train.epochs");
+  refused({"--set", "train.epochs=-1"}, "train.epochs");
+  refused({"--servers", "none"}, "--servers");
+  refused({"--resume"}, "checkpoint");
+  refused({"--server", "2"}, "--server");
+
+  NetContext context;
+  const auto taken = RouterSocket::Bind(context, "tcp://127.0.0.1:*");
+  REQUIRE(taken.ok());
+  refused({"--set", "cluster.scheduler_bind=" + taken->address()}, taken->address());
+}
+
+TEST_CASE("a configuration that cannot be read is refused") {
+  TestRun run;
+  const auto refused = [&](const std::string& config, const std::string& names) {
+    CheckRefused(&run, {"train", "--config", config, "--run-dir", run.run_directory()}, names);
+  };
+  refused(run.Path("absent.ini"), run.Path("absent.ini"));
+  fs::create_directory(run.Path("directory.ini"));
+  refused(run.Path("directory.ini"), run.Path("directory.ini"));
+  Write(run.Path("typo.ini"), "[train]\nbatchs = 3\n");
+  refused(run.Path("typo.ini"), "did you mean");
+  Write(run.Path("broken.ini"), "[train\nbatch = 3\n");
+  refused(run.Path("broken.ini"), run.Path("broken.ini"));
+}
+
+TEST_CASE("evaluate and predict refuse what does not fit") {
+  TestRun run;
+  const std::string output = run.Path("predictions.txt");
+  CheckRefused(&run,
+               {"predict", "--checkpoint", run.Path("absent"), "--data", run.Path("test.txt"),
+                "--output", output},
+               run.Path("absent"));
+  CHECK_FALSE(fs::exists(output));
+  REQUIRE(run.Train()->Wait() == 0);
+  Write(run.Path("wide.txt"), "1 301 200\n1 300:1\n");
+  const Arguments model = {"--checkpoint",       run.run_directory(), "--data",
+                           run.Path("wide.txt"), "--output",          output};
+  for (const char* command : {"evaluate", "predict"}) {
+    Arguments arguments = {command};
+    arguments.insert(arguments.end(), model.begin(), model.end());
+    CHECK(run.Run("dslide", arguments) == 2);
+    CHECK(run.last_errors().find("301 features") != std::string::npos);
+    CHECK_FALSE(fs::exists(output));
+  }
+  CHECK(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                           run.Path("test.txt"), "--search", "lsh"}) == 2);
+  CHECK(run.last_errors().find("--search lsh") != std::string::npos);
+  // A file that turns out bad in its middle leaves no predictions either.
+  Write(run.Path("cut.txt"), "3 300 200\n1 2:1\n1 2:\n");
+  CHECK(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
+                           run.Path("cut.txt"), "--output", output}) == 2);
+  CHECK(run.last_errors().find(run.Path("cut.txt") + ":3") != std::string::npos);
+  CHECK_FALSE(fs::exists(output));
+  CHECK_FALSE(fs::exists(output + ".tmp"));
+  // Nor is a finished run overwritten by another one.
+  CHECK(run.Train()->Wait() == 2);
+}
+
+TEST_CASE("a scheduler without servers says what it waited for, and asks for another try") {
+  TestRun run;
+  CHECK(run.Run("dslide-scheduler",
+                {"--config", run.config(), "--run-dir", run.run_directory(), "--set",
+                 "cluster.join_timeout_s=1", "--set", "cluster.scheduler_bind=tcp://127.0.0.1:*",
+                 "--set", "cluster.servers=2"}) == 75);
+  CHECK(run.last_errors().find("have 0 of 2 servers") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dslide

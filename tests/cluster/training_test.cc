@@ -1,0 +1,140 @@
+// A launched cluster trains, is evaluated, resumed, and outlives its workers.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/cluster/cluster.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+size_t Lines(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+nlohmann::json Parse(const std::string& text) {
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+TEST_CASE("a run learns, counts its samples and leaves a complete run directory") {
+  TestRun run;
+  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "model.active=lsh"});
+  REQUIRE(train->Wait() == 0);
+  CHECK(train->Errors().empty());
+
+  for (const char* name : {"config.ini", "metrics.jsonl", "summary.json", "checkpoint", "logs"}) {
+    CAPTURE(name);
+    CHECK(fs::exists(run.run_directory() + "/" + name));
+  }
+  const nlohmann::json summary = run.Summary();
+  for (const char* key :
+       {"p_at_1", "p_at_3", "p_at_5", "ndcg_at_5", "psp_at_1", "epochs", "samples", "train_seconds",
+        "cpu_seconds", "samples_per_second", "bytes_sent_per_sample", "bytes_received_per_sample",
+        "active_neurons_per_sample", "active_rows_per_batch", "active_set_recall_at_10",
+        "parameters", "peak_rss_mb"}) {
+    CAPTURE(key);
+    CHECK(summary.contains(key));
+  }
+  CHECK(summary["epochs"] == 3);
+  CHECK(summary["samples"] == 3 * kSamples);
+  CHECK(summary["p_at_1"] > 0.9);
+
+  // The same checkpoint without a cluster.
+  const Arguments model = {"--checkpoint", run.run_directory(), "--data", run.Path("test.txt")};
+  Arguments evaluate = {"evaluate", "--json"};
+  evaluate.insert(evaluate.end(), model.begin(), model.end());
+  REQUIRE(run.Run("dslide", evaluate) == 0);
+  const nlohmann::json figures = Parse(run.last_output());
+  CHECK(figures["samples"] == kTestSamples);
+  CHECK(figures["p_at_1"].get<double>() ==
+        doctest::Approx(summary["p_at_1"].get<double>()).epsilon(0.003));
+
+  evaluate.insert(evaluate.end(), {"--search", "lsh"});
+  REQUIRE(run.Run("dslide", evaluate) == 0);
+  CHECK(Parse(run.last_output())["p_at_1"] > 0.3);
+
+  Arguments predict = {"predict", "--output", run.Path("predictions.txt")};
+  predict.insert(predict.end(), model.begin(), model.end());
+  REQUIRE(run.Run("dslide", predict) == 0);
+  CHECK(Lines(ReadFile(run.Path("predictions.txt"))) == kTestSamples);
+}
+
+TEST_CASE("a checkpoint of two servers continues on three") {
+  TestRun run;
+  REQUIRE(run.Train({"--servers", "2", "--workers", "1"})->Wait() == 0);
+  const double before = run.Summary()["p_at_1"];
+  const auto resumed =
+      run.Train({"--resume", "--servers", "3", "--workers", "2", "--set", "train.epochs=5"});
+  REQUIRE(resumed->Wait() == 0);
+  CHECK(Contains(resumed->Output(), "resumed"));
+  CHECK(Contains(resumed->Output(), "over 3 servers"));
+  CHECK(run.Summary()["samples"] == 5 * kSamples);
+  CHECK(run.Summary()["p_at_1"] >= before - 0.05);
+}
+
+TEST_CASE("the others finish when a worker is killed, and no sample is lost or counted twice") {
+  constexpr int kManySamples = 150000;  // so that the worker is killed within the only epoch
+  TestRun run;
+  WriteSamples(run.Path("many.txt"), kManySamples, 3);
+  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=1",
+                                "--set", "train.data=" + run.Path("many.txt")});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples("worker-2") > 0; }));
+  const auto children = Descendants(train->pid());
+  REQUIRE(children.size() == 5);
+  kill(*std::max_element(children.begin(), children.end()), SIGKILL);  // started last: worker-2
+  REQUIRE(train->Wait() == 0);
+  const std::string output = train->Output();
+  CAPTURE(output);
+  CHECK(Contains(output, "worker-2 ended (signal 9)"));
+  CHECK(Contains(output, "leases returned"));
+  CHECK(run.Summary()["samples"] == kManySamples);
+}
+
+TEST_CASE("a worker that is started later takes part") {
+  TestRun run;
+  const auto train = run.Train({"--servers", "1", "--workers", "1", "--set", "train.epochs=60"});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples("worker-1") > 0; }));
+  const auto late =
+      run.Start("dslide-worker", {"--scheduler", run.SchedulerAddress(), "--name", "late"});
+  CHECK(WaitFor([&] { return run.TrainedSamples("late") > 0; }));
+  CHECK(Contains(late->Errors(), "joined as late"));
+  // It leaves on request, and the run goes on.
+  late->Signal(SIGTERM);
+  CHECK(late->Wait() == 0);
+  train->Signal(SIGTERM);
+  CHECK(train->Wait() == 85);
+}
+
+TEST_CASE("processes may be started by hand in any order") {
+  TestRun run;
+  const std::string address = Loopback(FreePort());
+  const auto worker_1 = run.Start("dslide-worker", {"--scheduler", address});
+  const auto worker_2 = run.Start("dslide-worker", {"--scheduler", address});
+  const Arguments server = {"--config", run.config(), "--scheduler", address};
+  const auto server_1 = run.Start("dslide-server", server);
+  const auto server_2 = run.Start("dslide-server", server);
+  REQUIRE(WaitFor([&] {
+    return Contains(server_2->Errors(), "serving at") &&
+           Contains(worker_2->Errors(), "joining the scheduler");
+  }));
+  const auto scheduler = run.Start(
+      "dslide-scheduler", {"--config", run.config(), "--run-dir", run.run_directory(), "--set",
+                           "cluster.servers=2", "--set", "cluster.scheduler_bind=" + address});
+  REQUIRE(scheduler->Wait() == 0);
+  for (const auto& member : {&worker_1, &worker_2, &server_1, &server_2}) {
+    CHECK((*member)->Wait() == 0);
+  }
+  CHECK(run.Summary()["samples"] == 3 * kSamples);
+  CHECK(run.Summary()["p_at_1"] > 0.9);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,203 @@
+// A SchedulerCore with fake servers and workers that answer at once, under a clock of the test's.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "scheduler/scheduler_core.h"
+
+namespace dslide {
+
+// Samples whose feature is their own number, so that a batch tells which samples it holds.
+inline Dataset NumberedSamples(uint32_t count, uint32_t labels) {
+  Dataset data(count, labels);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t label = i % labels;
+    const float value = 1.0f;
+    data.Add({{&label, 1}, {&i, 1}, {&value, 1}});
+  }
+  return data;
+}
+
+// 50 samples in 13 batches in 5 units; two epochs; two servers.
+inline Config RunConfig() {
+  Config config;
+  config.train.epochs = 2;
+  config.train.batch = 4;
+  config.train.unit_batches = 3;
+  config.train.evaluate_samples = 6;
+  config.cluster.servers = 2;
+  config.checkpoint.interval_s = 0;
+  ResolveConfig(50, 10, &config);
+  return config;
+}
+
+class FakeCluster {
+ public:
+  static constexpr uint32_t kSamples = 50, kBatches = 13;
+
+  explicit FakeCluster(Config config = RunConfig(), std::optional<Manifest> resume = {},
+                       bool with_test = true)
+      : train_(NumberedSamples(kSamples, 10)),
+        test_(NumberedSamples(20, 10)),
+        core_({config,
+               {77},
+               &train_,
+               with_test ? &test_ : nullptr,
+               "/checkpoints",
+               resume,
+               resume ? "/checkpoints/" + resume->name : ""},
+              0) {}
+
+  // Sends a message of a member to the core, and lets the fake servers answer what comes back.
+  void Send(uint64_t member, Body body) {
+    Say({{77}, {member}, ++sequence_, 0, 1}, std::move(body));
+  }
+  void Say(const Envelope& envelope, Body body) {
+    const uint64_t before = core_.stats().batches;
+    const auto* done = std::get_if<BatchDone>(&body);
+    const BatchId batch = done != nullptr ? done->batch : BatchId();
+    const std::string peer = "peer-" + std::to_string(envelope.incarnation.value);
+    Apply(core_.Handle(peer, {envelope, body}, now));
+    if (core_.stats().batches > before) counted[batch]++;
+    AnswerServers();
+  }
+  void Tick() {
+    Apply(core_.Tick(now));
+    AnswerServers();
+  }
+  void Stop() {
+    Apply(core_.RequestStop(now));
+    AnswerServers();
+  }
+
+  void Join(uint64_t member, Role role) {
+    dslide::Join join;
+    join.role = role;
+    Send(member, join);
+  }
+  // Servers 1 and 2, then workers 11 ... 10 + `workers`.
+  void Start(uint64_t workers = 1) {
+    Join(1, Role::kServer);
+    Join(2, Role::kServer);
+    for (uint64_t w = 0; w < workers; ++w) Join(11 + w, Role::kWorker);
+  }
+
+  // A worker asks for a lease. False if it has to wait.
+  bool Lease(uint64_t worker) {
+    Send(worker, LeaseRequest{});
+    const Body reply = LastTo(worker);
+    if (std::holds_alternative<LeaseWait>(reply)) return false;
+    const auto& grant = std::get<LeaseGrant>(reply);
+    for (const LeaseBatch& batch : grant.batches) {
+      work[worker].push_back({grant, batch});
+      work[worker].back().first.batches.clear();
+    }
+    return true;
+  }
+  static BatchDone Report(const LeaseGrant& grant, const LeaseBatch& batch) {
+    BatchDone done;
+    done.lease = grant.lease;
+    done.batch = {grant.epoch, grant.unit, batch.index};
+    done.samples = batch.features.rows();
+    done.loss_sum = done.samples;
+    for (uint32_t i = 0; grant.kind == LeaseKind::kEvaluate && i < done.samples; ++i) {
+      done.predictions.ids.push_back(batch.labels.Ids(i)[0]);  // all are right
+      done.predictions.scores.push_back(1.0f);
+      done.predictions.offsets.push_back(i + 1);
+    }
+    return done;
+  }
+  // A worker does its next batch, leasing one first if it has none. False if there is none.
+  bool Work(uint64_t worker) {
+    if (work[worker].empty() && !Lease(worker)) return false;
+    const auto [grant, batch] = work[worker].front();
+    work[worker].pop_front();
+    const uint64_t before = core_.stats().batches;
+    Send(worker, Report(grant, batch));
+    if (core_.stats().batches == before) return true;
+    for (const uint32_t id : batch.features.ids) samples[{grant.epoch, id}]++;
+    return true;
+  }
+  void WorkAll(uint64_t worker) {
+    while (core_.phase() != SchedulerCore::Phase::kFinished && Work(worker)) {
+    }
+  }
+
+  // Every batch of both epochs counted once, and every sample was in one batch of each epoch.
+  void CheckAllCountedOnce(size_t epochs = 2) const {
+    CHECK(counted.size() == epochs * kBatches);
+    for (const auto& [batch, times] : counted) CHECK(times == 1);
+    CHECK(samples.size() == epochs * kSamples);
+    for (const auto& [sample, times] : samples) CHECK(times == 1);
+  }
+
+  const Body& LastTo(uint64_t member) {
+    const auto& inbox = received["peer-" + std::to_string(member)];
+    REQUIRE(!inbox.empty());
+    return inbox.back();
+  }
+  template <typename T>
+  size_t CountTo(uint64_t member) {
+    size_t count = 0;
+    for (const Body& body : received["peer-" + std::to_string(member)]) {
+      count += std::holds_alternative<T>(body);
+    }
+    return count;
+  }
+  SchedulerCore& core() { return core_; }
+
+  int64_t now = 0;
+  bool servers_answer = true;                         // to a plan and a checkpoint
+  std::string checkpoint_error;                       // of server 2
+  Status manifest_status;                             // of the write of a manifest
+  std::map<std::string, std::vector<Body>> received;  // by peer
+  std::map<uint64_t, std::deque<std::pair<LeaseGrant, LeaseBatch>>> work;  // leased, by worker
+  std::vector<Manifest> manifests;
+  std::vector<EvaluationResult> evaluations;
+  std::vector<uint32_t> epochs_done;
+  std::map<BatchId, int> counted;                        // training batches
+  std::map<std::pair<uint32_t, uint32_t>, int> samples;  // (epoch, sample) that counted
+
+ private:
+  void Apply(SchedulerCore::Effects effects) {
+    for (auto& outgoing : effects.send) {
+      received[outgoing.to].push_back(outgoing.body);
+      if (outgoing.to == "peer-1") to_servers_.emplace_back(1, outgoing.body);
+      if (outgoing.to == "peer-2") to_servers_.emplace_back(2, outgoing.body);
+    }
+    for (const auto& result : effects.evaluations) evaluations.push_back(result);
+    if (effects.epoch_done) epochs_done.push_back(*effects.epoch_done);
+    if (effects.manifest) {
+      manifests.push_back(*effects.manifest);
+      Apply(core_.ManifestWritten(manifest_status, now));
+    }
+  }
+  void AnswerServers() {
+    while (servers_answer && !to_servers_.empty()) {
+      const auto [server, body] = to_servers_.front();
+      to_servers_.pop_front();
+      if (const auto* plan = std::get_if<Plan>(&body)) Send(server, Ready{plan->version, 5, 100});
+      if (const auto* request = std::get_if<CheckpointRequest>(&body)) {
+        CheckpointDone done;
+        done.name = request->name;
+        done.shard = "shard-" + std::to_string(server - 1);
+        done.rows = 5;
+        if (server == 2) done.error = checkpoint_error;
+        Send(server, done);
+      }
+    }
+  }
+
+  Dataset train_, test_;
+  SchedulerCore core_;
+  uint64_t sequence_ = 0;
+  std::deque<std::pair<uint64_t, Body>> to_servers_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,92 @@
+#include "scheduler/roster.h"
+
+#include <doctest/doctest.h>
+
+#include "scheduler/training_stats.h"
+
+namespace dslide {
+namespace {
+
+Join Named(const std::string& name, Role role = Role::kWorker) {
+  Join join;
+  join.name = name;
+  join.role = role;
+  return join;
+}
+
+TEST_CASE("names are unique, by role if none is given") {
+  Roster roster;
+  CHECK(roster.Add(Named(""), {1}, "a", 0).name == "worker");
+  CHECK(roster.Add(Named(""), {2}, "b", 0).name == "worker-2");
+  CHECK(roster.Add(Named("", Role::kServer), {3}, "c", 0).name == "server");
+  CHECK(roster.Add(Named("worker-2"), {4}, "d", 0).name == "worker-2-2");
+  roster.Remove({1});
+  CHECK(roster.Add(Named(""), {5}, "e", 0).name == "worker");
+  CHECK(roster.Count(Role::kWorker) == 3);
+  CHECK(roster.Of(Role::kWorker).back()->incarnation == Incarnation{5});  // order of joining
+}
+
+TEST_CASE("a member is its incarnation, from whatever peer it writes") {
+  Roster roster;
+  roster.Add(Named("w"), {1}, "a", 0);
+  CHECK(roster.Add(Named("other"), {1}, "b", 5).name == "w");
+  CHECK(roster.Count(Role::kWorker) == 1);
+  const Member* member = roster.Heard({1}, "c", 9);
+  REQUIRE(member != nullptr);
+  CHECK(member->peer == "c");
+  CHECK(member->heard_ms == 9);
+  CHECK(roster.Heard({2}, "c", 9) == nullptr);
+}
+
+TEST_CASE("any message ends a silence") {
+  Roster roster;
+  roster.Add(Named("a"), {1}, "a", 0);
+  roster.Add(Named("b"), {2}, "b", 0);
+  roster.Add(Named("s", Role::kServer), {3}, "c", 0);
+  CHECK(roster.Silent(Role::kWorker, 100, 100).empty());
+  roster.Heard({1}, "a", 60);
+  const auto silent = roster.Silent(Role::kWorker, 101, 100);
+  REQUIRE(silent.size() == 1);
+  CHECK(silent[0]->name == "b");
+}
+
+TEST_CASE("what members used counts after they left") {
+  Roster roster;
+  roster.Add(Named("a"), {1}, "a", 0).heartbeat.cpu_seconds = 2;
+  roster.Add(Named("b"), {2}, "b", 0).heartbeat.cpu_seconds = 3;
+  roster.Heard({1}, "a", 0)->heartbeat.peak_rss_bytes = 10;
+  roster.Remove({1});
+  roster.Remove({1});
+  CHECK(roster.cpu_seconds() == 5);
+  CHECK(roster.peak_rss_bytes() == 10);
+}
+
+TEST_CASE("training figures are means over what was counted") {
+  TrainingStats stats;
+  CHECK(stats.Loss() == 0);
+  CHECK(stats.RecallSet() == 0);
+  CHECK(stats.ActiveRowsPerBatch() == 0);
+  BatchDone done;
+  done.samples = 4;
+  done.loss_sum = 8;
+  done.active_rows = 10;
+  done.active_neurons_sum = 40;
+  done.bytes_sent = 100;
+  done.probed = 2;
+  done.recall_set = 1;
+  stats.Add(done);
+  const TrainingStats earlier = stats;
+  done.loss_sum = 4;
+  done.active_rows = 30;
+  stats.Add(done);
+  CHECK(stats.Loss() == doctest::Approx(1.5));
+  CHECK(stats.ActiveRowsPerBatch() == 20);
+  CHECK(stats.ActiveNeuronsPerSample() == 10);
+  CHECK(stats.BytesSentPerSample() == 25);
+  CHECK(stats.RecallSet() == doctest::Approx(0.5));
+  CHECK(stats.Since(earlier).Loss() == doctest::Approx(1.0));
+  CHECK(stats.Since(earlier).batches == 1);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,195 @@
+#include "scheduler/scheduler_core.h"
+
+#include "tests/scheduler/fake_cluster.h"
+
+namespace dslide {
+namespace {
+
+using Phase = SchedulerCore::Phase;
+
+TEST_CASE("a run goes from joining over both epochs to the end") {
+  FakeCluster run;
+  run.Join(1, Role::kServer);
+  CHECK(run.core().phase() == Phase::kGathering);
+  CHECK(run.core().WaitingLine() ==
+        "have 1 of 2 servers and 0 workers, waiting for 1 more servers");
+  const auto joined = std::get<JoinReply>(run.LastTo(1));
+  CHECK(joined.name == "server");
+  CHECK(joined.config == FormatConfig(run.core().config()));
+  CHECK(joined.train_samples == FakeCluster::kSamples);
+  CHECK(joined.restore.empty());
+  run.Join(11, Role::kWorker);
+  CHECK_FALSE(run.Lease(11));
+  run.servers_answer = false;
+  run.Join(2, Role::kServer);
+  CHECK(run.core().phase() == Phase::kLoading);
+  CHECK_FALSE(run.Lease(11));
+  run.Send(1, Ready{1, 5, 100});
+  CHECK(run.core().phase() == Phase::kLoading);
+  run.servers_answer = true;
+  run.Send(2, Ready{1, 5, 100});
+  CHECK(run.core().phase() == Phase::kTraining);
+  CHECK(std::get<Plan>(run.LastTo(11)).servers.size() == 2);
+
+  run.WorkAll(11);
+  CHECK(run.core().phase() == Phase::kFinished);
+  CHECK(run.core().outcome().ok());
+  run.CheckAllCountedOnce();
+  CHECK(run.epochs_done == std::vector<uint32_t>{1, 2});
+  REQUIRE(run.evaluations.size() == 2);
+  CHECK(run.evaluations[0].epoch == 1);
+  CHECK_FALSE(run.evaluations[0].final);
+  CHECK(run.evaluations[0].metrics.samples == 6);
+  CHECK(run.evaluations[1].epoch == 2);
+  CHECK(run.evaluations[1].final);
+  CHECK(run.evaluations[1].metrics.samples == 20);
+  CHECK(run.evaluations[1].metrics.precision[0] == doctest::Approx(1.0));
+
+  // The last epoch ends with a checkpoint, before the final evaluation.
+  REQUIRE(run.manifests.size() == 1);
+  const Manifest& manifest = run.manifests[0];
+  CHECK(manifest.name == "step-000000000026");
+  CHECK(manifest.epoch == 2);
+  CHECK(manifest.batches == 26);
+  CHECK(manifest.samples == 100);
+  CHECK(manifest.done.empty());
+  REQUIRE(manifest.shards.size() == 2);
+  CHECK(manifest.shards[1].directory == "shard-1");
+  CHECK(manifest.shards[1].server == "server-2");
+  CHECK(run.core().last_checkpoint() == "/checkpoints/step-000000000026");
+
+  for (const uint64_t member : {1, 2, 11}) {
+    CHECK(std::get<Shutdown>(run.LastTo(member)).exit_code == 0);
+    CHECK_FALSE(run.core().AllLeft());
+    run.Send(member, Leave{});
+  }
+  CHECK(run.core().AllLeft());
+}
+
+TEST_CASE("several workers share an epoch, and one that joins late gets the plan at once") {
+  FakeCluster run;
+  run.Start(2);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(run.Work(11));
+    CHECK(run.Work(12));
+  }
+  run.Join(13, Role::kWorker);
+  CHECK(std::holds_alternative<Plan>(run.LastTo(13)));
+  bool working = true;
+  while (working) {
+    working = false;
+    for (const uint64_t worker : {11, 12, 13}) {
+      working |= run.core().phase() != Phase::kFinished && run.Work(worker);
+    }
+  }
+  CHECK(run.core().outcome().ok());
+  run.CheckAllCountedOnce();
+}
+
+TEST_CASE("a worker that falls silent loses its leases, and every batch still counts once") {
+  FakeCluster run;
+  run.Start(2);
+  CHECK(run.Work(11));  // one of three; then it is not heard of any more
+  CHECK(run.Lease(11));
+  const auto lost = run.work[11];
+  CHECK(lost.size() == 5);
+  for (int beat = 0; beat < 6; ++beat) {
+    run.now += 1000;
+    for (const uint64_t member : {1, 2, 12}) run.Send(member, Heartbeat{});
+    run.Tick();
+  }
+  CHECK(run.core().WorkerCount() == 1);
+  CHECK(std::get<DropBatches>(run.LastTo(1)).incarnation == Incarnation{11});
+  CHECK(std::get<DropBatches>(run.LastTo(2)).incarnation == Incarnation{11});
+  // What it sends now is a stranger's.
+  run.Send(11, FakeCluster::Report(lost[0].first, lost[0].second));
+  CHECK(std::get<ErrorReply>(run.LastTo(11)).code == ErrorCode::kWrongRun);
+  run.WorkAll(12);
+  CHECK(run.core().outcome().ok());
+  CHECK(run.counted.size() == 26);
+  run.CheckAllCountedOnce();
+}
+
+TEST_CASE("late reports of an expired lease count if they are the first") {
+  FakeCluster run;
+  run.Start(2);
+  CHECK(run.Lease(11));
+  const auto late = run.work[11];
+  REQUIRE(late.size() == 3);
+  run.now = run.core().config().cluster.lease_timeout_ms + 1;
+  for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
+  run.Tick();
+  run.Send(11, FakeCluster::Report(late[0].first, late[0].second));
+  CHECK(run.core().stats().batches == 1);
+  CHECK(run.Lease(12));  // the two others of that unit
+  CHECK(run.work[12].size() == 2);
+  CHECK(run.work[12].front().first.unit == late[0].first.unit);
+  CHECK(run.Work(12));
+  CHECK(run.Work(12));
+  CHECK(run.core().stats().batches == 3);
+  for (const auto& [grant, batch] : late) run.Send(11, FakeCluster::Report(grant, batch));
+  CHECK(run.core().stats().batches == 3);
+}
+
+TEST_CASE("a late evaluation report does not count as a training batch of the next epoch") {
+  FakeCluster run;
+  run.Start(2);
+  while (run.core().phase() == Phase::kTraining) CHECK(run.Work(11));
+  REQUIRE(run.core().phase() == Phase::kEvaluating);
+  CHECK(run.Lease(12));
+  const auto late = run.work[12].front();
+  run.now = run.core().config().cluster.lease_timeout_ms + 1;
+  for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
+  run.Tick();
+  while (run.core().phase() == Phase::kEvaluating) CHECK(run.Work(11));
+  REQUIRE(run.core().phase() == Phase::kTraining);
+  run.Send(12, FakeCluster::Report(late.first, late.second));
+  CHECK(run.core().stats().batches == FakeCluster::kBatches);
+  run.work[11].clear();
+  run.work[12].clear();
+  run.WorkAll(11);
+  run.CheckAllCountedOnce();
+}
+
+TEST_CASE("evaluation reports that do not fit leave the batch to be done again") {
+  FakeCluster run;
+  run.Start();
+  while (run.core().phase() == Phase::kTraining) CHECK(run.Work(11));
+  CHECK(run.Lease(11));
+  const auto [grant, batch] = run.work[11].front();
+  BatchDone bad = FakeCluster::Report(grant, batch);
+  bad.predictions.ids[0] = 10;  // no such label
+  run.Send(11, bad);
+  bad = FakeCluster::Report(grant, batch);
+  bad.predictions.offsets.pop_back();
+  run.Send(11, bad);
+  bad = FakeCluster::Report(grant, batch);
+  bad.batch.unit = 99;
+  run.Send(11, bad);
+  bad = FakeCluster::Report(grant, batch);
+  bad.predictions = TopKReply();
+  run.Send(11, bad);
+  CHECK(run.core().phase() == Phase::kEvaluating);
+  while (run.core().phase() == Phase::kEvaluating) CHECK(run.Work(11));
+  CHECK(run.evaluations.at(0).metrics.samples == 6);
+}
+
+TEST_CASE("a run without test data or with evaluations switched off goes from epoch to epoch") {
+  FakeCluster run(RunConfig(), {}, false);
+  run.Start();
+  run.WorkAll(11);
+  CHECK(run.core().outcome().ok());
+  CHECK(run.evaluations.empty());
+  run.CheckAllCountedOnce();
+
+  Config config = RunConfig();
+  config.train.evaluate_samples = 0;
+  FakeCluster last_only(config);
+  last_only.Start();
+  last_only.WorkAll(11);
+  REQUIRE(last_only.evaluations.size() == 1);
+  CHECK(last_only.evaluations[0].final);
+}
+
+}  // namespace
+}  // namespace dslide

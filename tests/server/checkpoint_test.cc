@@ -1,0 +1,249 @@
+// Rows to disk and back, over other numbers of servers and executors.
+#include "server/checkpoint.h"
+
+#include <cstring>
+#include <fstream>
+
+#include "tests/common/temp_directory.h"
+#include "tests/server/local_cluster.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+Config HashedConfig(OptimizerKind optimizer = OptimizerKind::kAdam) {
+  Config config = SmallConfig(40, 100, 8);
+  config.model.active = ActiveSet::kLsh;
+  config.model.candidates = 10;
+  config.model.uniform = 15;
+  config.hash.k = 1;
+  config.hash.tables = 1;  // rebuilt after every batch, so that no bucket lags behind its code
+  config.train.optimizer = optimizer;
+  config.train.learning_rate = 0.02f;
+  config.train.batch = 8;
+  return config;
+}
+
+LeaseBatch BatchNumber(const Config& config, uint64_t number) {
+  Random random(number);
+  return RandomBatch(config, config.train.batch, 3, &random);
+}
+
+void TrainSome(LocalCluster* cluster, uint64_t first, uint64_t end) {
+  for (uint64_t step = first; step < end; ++step) {
+    cluster->Train(BatchNumber(cluster->config(), step), step);
+  }
+}
+
+// Each server of the cluster writes a shard, and the manifest comes last.
+Manifest Save(LocalCluster* cluster, uint32_t servers, const std::string& directory) {
+  Manifest manifest;
+  manifest.name = "step-000000000006";
+  for (uint32_t s = 0; s < servers; ++s) {
+    ManifestShard shard;
+    shard.directory = "shard-" + std::to_string(s);
+    shard.server = "server-" + std::to_string(s);
+    auto writer = CheckpointWriter::Create(directory + "/" + shard.directory);
+    REQUIRE(writer.ok());
+    for (const auto& executor : cluster->server(s)) SaveExecutor(*executor, writer->get());
+    const auto totals = (*writer)->Finish();
+    REQUIRE(totals.ok());
+    shard.rows = totals->rows;
+    shard.bytes = totals->bytes;
+    shard.checksum = totals->checksum;
+    manifest.shards.push_back(shard);
+  }
+  REQUIRE(WriteManifest(directory, manifest).ok());
+  return manifest;
+}
+
+// The first error of opening the checkpoint or restoring any executor of the cluster.
+Status Restore(LocalCluster* cluster, const std::string& directory, const Manifest& manifest) {
+  const auto shards = CheckpointShards::Open(directory, manifest);
+  DSLIDE_RETURN_IF_ERROR(shards);
+  for (Executor* executor : cluster->executors()) {
+    DSLIDE_RETURN_IF_ERROR(shards->Restore(executor));
+  }
+  return {};
+}
+
+// Everything that is kept of a row: weights, moments, scalars, codes.
+std::vector<uint8_t> StoredForm(LocalCluster* cluster, LayerKind kind, uint32_t id) {
+  for (Executor* executor : cluster->executors()) {
+    Layer& layer =
+        kind == LayerKind::kInput ? executor->input().layer() : executor->output().layer();
+    const uint32_t row = layer.map().Local(id);
+    if (row == SlotMap::kNone) continue;
+    std::vector<uint8_t> bytes(layer.RowBytes());
+    layer.StoreRow(row, bytes.data());
+    if (kind == LayerKind::kOutput && executor->output().tables() != nullptr) {
+      const auto codes = executor->output().tables()->Codes(row);
+      const auto* at = reinterpret_cast<const uint8_t*>(codes.data());
+      bytes.insert(bytes.end(), at, at + codes.size_bytes());
+    }
+    return bytes;
+  }
+  return {};
+}
+
+void CheckSameRows(LocalCluster* a, LocalCluster* b) {
+  const ModelConfig& model = a->config().model;
+  bool same = true;
+  for (uint32_t f = 0; f <= model.features; ++f) {
+    same = same && StoredForm(a, LayerKind::kInput, f) == StoredForm(b, LayerKind::kInput, f);
+  }
+  for (uint32_t n = 0; n < model.labels; ++n) {
+    same = same && StoredForm(a, LayerKind::kOutput, n) == StoredForm(b, LayerKind::kOutput, n);
+  }
+  CHECK(same);
+}
+
+std::vector<fs::path> FilesWith(const std::string& directory, const std::string& extension) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.path().extension() == extension) files.push_back(entry.path());
+  }
+  return files;
+}
+
+bool Mentions(const Status& status, const std::string& text) {
+  return !status.ok() && status.error().message.find(text) != std::string::npos;
+}
+
+TEST_CASE("a checkpoint of three executors in two shards fits any number of executors") {
+  for (const OptimizerKind optimizer :
+       {OptimizerKind::kAdam, OptimizerKind::kAdaGrad, OptimizerKind::kSgd}) {
+    const TempDirectory directory;
+    const Config config = HashedConfig(optimizer);
+    LocalCluster saved(config, 1000, {2, 1});
+    TrainSome(&saved, 0, 6);
+    const Manifest manifest = Save(&saved, 2, directory.path());
+    CHECK(manifest.shards[0].rows + manifest.shards[1].rows == 41 + 100);
+    for (const std::vector<uint32_t>& executors :
+         {std::vector<uint32_t>{1}, {5}, {2, 1}, {1, 1, 3}}) {
+      LocalCluster restored(config, 1000, executors, false);
+      REQUIRE(Restore(&restored, directory.path(), manifest).ok());
+      CheckSameRows(&saved, &restored);
+    }
+  }
+}
+
+TEST_CASE("training goes on from a checkpoint bit by bit as without it") {
+  const TempDirectory directory;
+  const Config config = HashedConfig();
+  LocalCluster saved(config, 1000, {2, 1});
+  TrainSome(&saved, 0, 6);
+  const Manifest manifest = Save(&saved, 2, directory.path());
+  LocalCluster restored(config, 1000, {2, 1}, false);
+  REQUIRE(Restore(&restored, directory.path(), manifest).ok());
+  for (uint64_t step = 6; step < 9; ++step) {
+    const BatchDone a = saved.Train(BatchNumber(config, step), step);
+    const BatchDone b = restored.Train(BatchNumber(config, step), step);
+    CHECK(a == b);
+  }
+  CheckSameRows(&saved, &restored);
+}
+
+TEST_CASE("checksums are those of the rows, whatever the split") {
+  const TempDirectory directory;
+  const Config config = HashedConfig();
+  LocalCluster one(config, 1000, {1}), three(config, 1000, {3});
+  const Manifest a = Save(&one, 1, directory.path() + "/a");
+  const Manifest b = Save(&three, 1, directory.path() + "/b");
+  CHECK(a.shards[0].checksum == b.shards[0].checksum);
+  CHECK(a.shards[0].bytes == b.shards[0].bytes);
+  one.Row(LayerKind::kInput, 3).weights[2] += 0.5f;
+  const Manifest c = Save(&one, 1, directory.path() + "/a");  // replaces the first
+  CHECK(c.shards[0].checksum != a.shards[0].checksum);
+}
+
+TEST_CASE("an executor for inference restores the weights and codes alone") {
+  const TempDirectory directory;
+  const Config config = HashedConfig();
+  LocalCluster saved(config, 1000, {2});
+  TrainSome(&saved, 0, 3);
+  const auto shards = CheckpointShards::Open(directory.path(), Save(&saved, 1, directory.path()));
+  REQUIRE(shards.ok());
+  Executor reader(config, 1000, AllSlots(config), 0, Purpose::kInference, BestKernels());
+  REQUIRE(shards->Restore(&reader).ok());
+  for (uint32_t n = 0; n < config.model.labels; ++n) {
+    const RowView row = saved.Row(LayerKind::kOutput, n);
+    const uint32_t local = reader.output().layer().map().Local(n);
+    CHECK(std::memcmp(reader.output().layer().weights(local), row.weights, 8 * sizeof(float)) == 0);
+    CHECK(reader.output().layer().bias(local) == row.scalars->bias);
+  }
+}
+
+TEST_CASE("what is missing or damaged is named") {
+  const TempDirectory directory;
+  const std::string& path = directory.path();
+  const Config config = HashedConfig();
+  LocalCluster saved(config, 1000, {2, 1});
+  TrainSome(&saved, 0, 2);
+  const Manifest manifest = Save(&saved, 2, path);
+  LocalCluster restored(config, 1000, {2}, false);
+
+  SUBCASE("missing shard") {
+    fs::remove_all(path + "/shard-1");
+    const Status status = Restore(&restored, path, manifest);
+    CHECK(Mentions(status, path + "/shard-1"));
+    CHECK(Mentions(status, "server-1"));
+    CHECK_FALSE(fs::exists(path + "/shard-1"));  // reading creates nothing
+  }
+  SUBCASE("shard left out of the manifest") {
+    Manifest half = manifest;
+    half.shards.pop_back();
+    CHECK(Mentions(Restore(&restored, path, half), " rows"));
+  }
+  SUBCASE("truncated data file") {
+    const auto files = FilesWith(path + "/shard-0", ".sst");
+    REQUIRE_FALSE(files.empty());
+    fs::resize_file(files[0], fs::file_size(files[0]) / 2);
+    CHECK(Mentions(Restore(&restored, path, manifest), path + "/shard-0"));
+  }
+  SUBCASE("missing data file") {
+    const auto files = FilesWith(path + "/shard-0", ".sst");
+    REQUIRE_FALSE(files.empty());
+    fs::remove(files[0]);
+    CHECK(Mentions(Restore(&restored, path, manifest), path + "/shard-0"));
+  }
+  SUBCASE("a changed byte in a data file") {
+    const auto files = FilesWith(path + "/shard-0", ".sst");
+    REQUIRE_FALSE(files.empty());
+    std::fstream file(files[0], std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(300);
+    const char byte = static_cast<char>(file.get() ^ 0x40);
+    file.seekp(300);
+    file.put(byte);
+    file.close();
+    CHECK(Mentions(Restore(&restored, path, manifest), path + "/shard-0"));
+  }
+  SUBCASE("a model of another size") {
+    Config wider = config;
+    wider.model.hidden = 9;
+    LocalCluster other(wider, 1000, {1}, false);
+    CHECK(Mentions(Restore(&other, path, manifest), "does not fit the model"));
+  }
+  SUBCASE("more neurons than were saved") {
+    Config more = config;
+    more.model.labels = 101;
+    LocalCluster other(more, 1000, {1}, false);
+    CHECK(Mentions(Restore(&other, path, manifest), " rows"));
+  }
+  SUBCASE("fewer neurons than were saved") {
+    Config fewer = config;
+    fewer.model.labels = 99;
+    LocalCluster other(fewer, 1000, {1}, false);
+    CHECK(Mentions(Restore(&other, path, manifest), "does not fit the model"));
+  }
+  SUBCASE("a place that cannot be written") {
+    std::ofstream(path + "/file") << "x";
+    const auto writer = CheckpointWriter::Create(path + "/file/shard-0");
+    REQUIRE_FALSE(writer.ok());
+    CHECK(writer.error().message.find(path + "/file/shard-0") == 0);
+  }
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,114 @@
+#include "server/popular.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/math/kernels.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kDim = 12, kSlots = 8, kIds = 101;  // 8 regions of 13 rows, 3 rows are padding
+
+Layer RandomLayer(const std::vector<SlotId>& owned) {
+  Layer layer(LayerKind::kOutput, SlotMap(kIds, kSlots, owned), kDim, OptimizerKind::kSgd,
+              Purpose::kTraining);
+  layer.Initialise(1, 1.0f, kIds);
+  Random random(2);
+  for (uint32_t row = 0; row < layer.map().rows(); ++row) {
+    layer.row(row).scalars->bias = static_cast<float>(random.Normal());
+  }
+  return layer;
+}
+
+std::vector<SlotId> Slots(uint32_t count) {
+  std::vector<SlotId> slots;
+  for (uint32_t s = 0; s < count; ++s) slots.push_back({s});
+  return slots;
+}
+
+Matrix Activations(uint32_t rows, uint64_t seed) {
+  Random random(seed);
+  Matrix hidden(rows, kDim);
+  for (float& value : hidden.data) value = static_cast<float>(random.Uniform());
+  return hidden;
+}
+
+// The best `count` rows for the mean of `hidden`, by a full sort.
+std::vector<uint32_t> BestForMean(const Layer& layer, const Matrix& hidden, size_t count) {
+  std::vector<std::pair<double, uint32_t>> scored;
+  for (uint32_t row = 0; row < layer.map().rows(); ++row) {
+    if (layer.map().Global(row) == SlotMap::kNone) continue;
+    double score = layer.bias(row);
+    for (uint32_t i = 0; i < hidden.rows; ++i) {
+      for (uint32_t d = 0; d < kDim; ++d) {
+        score += double{hidden.row(i)[d]} * layer.weights(row)[d] / hidden.rows;
+      }
+    }
+    scored.emplace_back(-score, row);
+  }
+  std::sort(scored.begin(), scored.end());
+  std::vector<uint32_t> rows;
+  for (size_t i = 0; i < std::min(count, scored.size()); ++i) rows.push_back(scored[i].second);
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+std::vector<uint32_t> RowsOf(const PopularNeurons& popular) {
+  return {popular.rows().begin(), popular.rows().end()};
+}
+
+TEST_CASE("popular neurons: the first batch chooses the best for its mean activation") {
+  for (const uint32_t owned : {1u, 3u, kSlots}) {
+    const Layer layer = RandomLayer(Slots(owned));
+    const Matrix hidden = Activations(5, 3);
+    for (const uint32_t count : {0u, 1u, 7u, 1000u}) {
+      CAPTURE(count);
+      PopularNeurons popular(count, layer, BestKernels());
+      CHECK(popular.rows().empty());
+      popular.Follow(hidden);
+      CHECK(RowsOf(popular) == BestForMean(layer, hidden, count));
+    }
+  }
+}
+
+TEST_CASE("popular neurons: changed weights count after two rounds of slices at the latest") {
+  Layer layer = RandomLayer(Slots(kSlots));
+  const Matrix hidden = Activations(4, 5);
+  PopularNeurons popular(9, layer, BestKernels());
+  popular.Follow(hidden);
+  const std::vector<uint32_t> before = RowsOf(popular);
+  popular.Follow(hidden);
+  for (const uint32_t row : before) layer.row(row).scalars->bias = -100.0f;
+  for (uint32_t i = 0; i < 2 * PopularNeurons::kSlices; ++i) popular.Follow(hidden);
+  CHECK(RowsOf(popular) != before);
+  CHECK(RowsOf(popular) == BestForMean(layer, hidden, 9));
+}
+
+TEST_CASE("popular neurons: the mean moves with the activations") {
+  const Layer layer = RandomLayer(Slots(kSlots));
+  PopularNeurons popular(9, layer, BestKernels());
+  popular.Follow(Activations(4, 6));
+  const Matrix later = Activations(4, 7);
+  CHECK(RowsOf(popular) != BestForMean(layer, later, 9));
+  for (uint32_t i = 0; i < 30 * PopularNeurons::kSlices; ++i) popular.Follow(later);
+  CHECK(RowsOf(popular) == BestForMean(layer, later, 9));
+}
+
+TEST_CASE("popular neurons: empty batches and empty layers change nothing") {
+  const Layer layer = RandomLayer(Slots(kSlots));
+  PopularNeurons popular(9, layer, BestKernels());
+  popular.Follow(Matrix(0, kDim));
+  CHECK(popular.rows().empty());
+  const Layer none(LayerKind::kOutput, SlotMap(kIds, kSlots, {}), kDim, OptimizerKind::kSgd,
+                   Purpose::kTraining);
+  PopularNeurons nothing(9, none, BestKernels());
+  nothing.Follow(Activations(2, 8));
+  CHECK(nothing.rows().empty());
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,226 @@
+#include "worker/batch_flight.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "common/net/slot_plan.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kFeatures = 12, kLabels = 8, kHidden = 4;
+
+Config FlightConfig() {
+  Config config;
+  config.model.hidden = kHidden;
+  config.cluster.slots = 4;
+  config.train.probe_batches = 10;
+  config.train.probe_samples = 3;
+  ResolveConfig(kFeatures, kLabels, &config);
+  return config;
+}
+
+// Slots 0, 1 live on server 0; slots 2, 3 on server 1.
+const Plan kPlan = EqualPlan(1, 4, {{"a", "a"}, {"b", "b"}});
+
+LeaseBatch Batch() {
+  LeaseBatch batch;
+  batch.index = 2;
+  batch.features.ids = {0, 3, 6, 1, 2, 5};
+  batch.features.values = {1, 2, 3, 4, 5, 6};
+  batch.features.offsets = {0, 3, 3, 6};
+  batch.labels.ids = {0, 2, 7};
+  batch.labels.offsets = {0, 2, 2, 3};
+  return batch;
+}
+
+LeaseGrant Lease(LeaseKind kind = LeaseKind::kTrain) { return {9, kind, 1, 3, 5, {}}; }
+
+Matrix Filled(std::initializer_list<float> values) {
+  Matrix m(3, kHidden);
+  std::copy(values.begin(), values.end(), m.data.begin());
+  return m;
+}
+
+ActiveReply Statistics(float max, float sum_exp, float target) {
+  ActiveReply reply;
+  reply.max.assign(3, max);
+  reply.sum_exp.assign(3, sum_exp);
+  reply.target_logit.assign(3, target);
+  reply.active.assign(3, 2);
+  reply.active_rows = 4;
+  return reply;
+}
+
+// Gives both servers' replies, the second one first; the stage is complete after the last.
+void TakeBoth(BatchFlight* flight, Body a, Body b) {
+  const Result<bool> first = flight->Take(1, std::move(b));
+  REQUIRE(first.ok());
+  CHECK_FALSE(*first);
+  const Result<bool> second = flight->Take(0, std::move(a));
+  REQUIRE(second.ok());
+  CHECK(*second);
+}
+
+TEST_CASE("features and labels go to their owners, the hidden bias in every sample") {
+  const Config config = FlightConfig();
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+  const auto a = std::get<EmbedRequest>(flight.RequestFor(0));
+  const auto b = std::get<EmbedRequest>(flight.RequestFor(1));
+  CHECK(a.batch == BatchId{1, 3, 2});
+  CHECK(a.training);
+  // Feature 12, the bias, is in slot 0.
+  CHECK(a.features.ids == std::vector<uint32_t>{0, 12, 12, 1, 5, 12});
+  CHECK(a.features.values == std::vector<float>{1, 1, 1, 4, 6, 1});
+  CHECK(a.features.offsets == std::vector<uint32_t>{0, 2, 3, 6});
+  CHECK(b.features.ids == std::vector<uint32_t>{3, 6, 2});
+  CHECK(b.features.offsets == std::vector<uint32_t>{0, 2, 2, 3});
+  TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
+  const auto query_a = std::get<ActiveQuery>(flight.RequestFor(0));
+  const auto query_b = std::get<ActiveQuery>(flight.RequestFor(1));
+  CHECK(query_a.labels.ids == std::vector<uint32_t>{0});
+  CHECK(query_b.labels.ids == std::vector<uint32_t>{2, 7});
+  CHECK(query_b.labels.offsets == std::vector<uint32_t>{0, 1, 1, 2});
+  CHECK(query_a.label_totals == std::vector<uint32_t>{2, 0, 1});
+  CHECK(query_b.label_totals == query_a.label_totals);
+}
+
+TEST_CASE("a training flight adds partials, applies relu, merges normalisers and masks") {
+  const Config config = FlightConfig();
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+  TakeBoth(&flight, EmbedReply{Filled({1, -2, 3, 0.5f})}, EmbedReply{Filled({1, 1, -4, 0.25f})});
+  CHECK(flight.stage() == BatchFlight::Stage::kQuery);
+  const auto query = std::get<ActiveQuery>(flight.RequestFor(0));
+  CHECK(query.hidden == Filled({2, 0, 0, 0.75f}));
+  CHECK(query.probe_samples == 0);
+
+  TakeBoth(&flight, Statistics(1, 2, 0.5f), Statistics(3, 1.5f, 0.25f));
+  const auto push = std::get<GradientPush>(flight.RequestFor(1));
+  const double normaliser = std::log(2 * std::exp(1.0) + 1.5 * std::exp(3.0));
+  for (const float z : push.log_normaliser) CHECK(z == doctest::Approx(normaliser));
+
+  TakeBoth(&flight, GradientReply{Filled({1, 1, 1, 1})}, GradientReply{Filled({2, 2, 2, 2})});
+  const auto gradient = std::get<EmbedPush>(flight.RequestFor(0)).gradient;
+  CHECK(gradient == Filled({3, 0, 0, 3}));
+  TakeBoth(&flight, Ack{}, Ack{});
+  REQUIRE(flight.done());
+  const BatchDone& done = flight.report();
+  CHECK(done.lease == 9);
+  CHECK(done.samples == 3);
+  CHECK(done.loss_sum == doctest::Approx(2 * (normaliser - 0.75)));  // one has no labels
+  CHECK(done.active_neurons_sum == 3 * 4);
+  CHECK(done.active_rows == 8);
+  CHECK(done.probed == 0);
+}
+
+TEST_CASE("a sample that nobody scored has normaliser 0 on the wire") {
+  const Config config = FlightConfig();
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+  TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
+  ActiveReply none = Statistics(-std::numeric_limits<float>::infinity(), 0, 0);
+  TakeBoth(&flight, none, none);
+  CHECK(std::get<GradientPush>(flight.RequestFor(0)).log_normaliser == std::vector<float>{0, 0, 0});
+}
+
+TEST_CASE("sigmoid losses are the servers' sums") {
+  Config config = FlightConfig();
+  config.model.loss = Loss::kSigmoid;
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+  TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
+  CHECK_FALSE(flight.Take(0, Statistics(0, 1, 0)).ok());  // without losses
+  ActiveReply a = Statistics(0, 1, 0), b = a;
+  a.loss = {1, 2, 3};
+  b.loss = {0.5f, 0.5f, 0.5f};
+  TakeBoth(&flight, a, b);
+  TakeBoth(&flight, GradientReply{Filled({})}, GradientReply{Filled({})});
+  TakeBoth(&flight, Ack{}, Ack{});
+  CHECK(flight.report().loss_sum == doctest::Approx(7.5));
+}
+
+TEST_CASE("recall is measured every so many batches") {
+  const Config config = FlightConfig();
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 20);
+  TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
+  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).probe_samples == 3);
+  ActiveReply a = Statistics(0, 1, 0), b = a;
+  a.probes = {{{0}, {2.0f}, {1}, {1}}};
+  b.probes = {{{2, 3, 7}, {3.0f, 1.0f, 0.0f}, {1, 1, 0}, {0, 0, 0}}};
+  TakeBoth(&flight, a, b);
+  TakeBoth(&flight, GradientReply{Filled({})}, GradientReply{Filled({})});
+  TakeBoth(&flight, Ack{}, Ack{});
+  CHECK(flight.report().probed == 1);
+  CHECK(flight.report().recall_set == doctest::Approx(0.75));
+  CHECK(flight.report().recall_hash == doctest::Approx(0.25));
+  CHECK(flight.report().recall_uniform == doctest::Approx(8.0 / kLabels));
+}
+
+TEST_CASE("dropout leaves out a share, scales the rest, and repeats for the same step") {
+  Config config = FlightConfig();
+  config.train.dropout_input = 0.5f;
+  config.train.dropout_hidden = 0.25f;
+  LeaseBatch big;
+  for (uint32_t i = 0; i < 200; ++i) {
+    for (uint32_t f = 0; f < kFeatures; ++f) {
+      big.features.ids.push_back(f);
+      big.features.values.push_back(1.0f);
+    }
+    big.features.EndRow();
+    big.labels.EndRow();
+  }
+  BatchFlight a(config, kPlan, Lease(), big, 5), b(config, kPlan, Lease(), big, 5);
+  CHECK(a.RequestFor(1) == b.RequestFor(1));
+  const SparseRows kept = std::get<EmbedRequest>(a.RequestFor(1)).features;
+  CHECK(std::abs(static_cast<double>(kept.ids.size()) - 600) < 5 * std::sqrt(300.0));
+  for (const float value : kept.values) CHECK(value == 2.0f);
+  Matrix ones(200, kHidden);
+  std::fill(ones.data.begin(), ones.data.end(), 1.0f);
+  TakeBoth(&a, EmbedReply{ones}, EmbedReply{Matrix(200, kHidden)});
+  const Matrix hidden = std::get<ActiveQuery>(a.RequestFor(0)).hidden;
+  double left = 0;
+  for (const float h : hidden.data) {
+    CHECK((h == 0.0f || h == doctest::Approx(4.0 / 3)));
+    left += h != 0.0f;
+  }
+  CHECK(std::abs(left - 600) < 5 * std::sqrt(150.0));
+  // An evaluation leaves nothing out.
+  BatchFlight evaluation(config, kPlan, Lease(LeaseKind::kEvaluate), big, 5);
+  CHECK(std::get<EmbedRequest>(evaluation.RequestFor(1)).features.ids.size() == 1200);
+}
+
+TEST_CASE("an evaluation ranks labels, without a sample's own features if told so") {
+  Config config = FlightConfig();
+  config.train.exclude_own_features = true;
+  BatchFlight flight(config, kPlan, Lease(LeaseKind::kEvaluate), Batch(), 0);
+  CHECK_FALSE(std::get<EmbedRequest>(flight.RequestFor(0)).training);
+  TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
+  const auto request = std::get<TopKRequest>(flight.RequestFor(1));
+  CHECK(request.k == 5);
+  CHECK(request.search == Search::kExact);
+  CHECK(request.excluded.ids == Batch().features.ids);
+  TakeBoth(&flight, TopKReply{{0, 1, 1, 1}, {0}, {1.0f}}, TopKReply{{0, 1, 2, 2}, {3, 2}, {2, 5}});
+  REQUIRE(flight.done());
+  CHECK(flight.report().predictions.ids == std::vector<uint32_t>{3, 0, 2});
+  CHECK(flight.report().predictions.offsets == std::vector<uint32_t>{0, 2, 3, 3});
+}
+
+TEST_CASE("replies that do not fit are errors") {
+  const Config config = FlightConfig();
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+  CHECK_FALSE(flight.Take(0, EmbedReply{Matrix(2, kHidden)}).ok());
+  CHECK_FALSE(flight.Take(0, EmbedReply{Matrix(3, kHidden + 1)}).ok());
+  CHECK_FALSE(flight.Take(0, Ack{}).ok());
+  TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
+  ActiveReply with_loss = Statistics(0, 1, 0);
+  with_loss.loss = {1, 2, 3};
+  CHECK_FALSE(flight.Take(0, with_loss).ok());
+  CHECK_FALSE(flight.Take(0, ActiveReply{}).ok());
+  TakeBoth(&flight, Statistics(0, 1, 0), Statistics(0, 1, 0));
+  CHECK_FALSE(flight.Take(0, GradientReply{Matrix(1, kHidden)}).ok());
+  TakeBoth(&flight, GradientReply{Filled({})}, GradientReply{Filled({})});
+  CHECK_FALSE(flight.Take(0, EmbedReply{Filled({})}).ok());
+}
+
+}  // namespace
+}  // namespace dslide

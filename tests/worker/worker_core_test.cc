@@ -1,0 +1,284 @@
+#include "worker/worker_core.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/net/slot_plan.h"
+
+namespace dslide {
+namespace {
+
+constexpr RunId kRun{77};
+constexpr uint32_t kServers = 2, kHidden = 3;
+
+struct Fixture {
+  Config config;
+  WorkerCore core{{5}, "w", 2};
+  Plan plan;
+  int64_t now = 0;
+  WorkerCore::Effects last;
+
+  Fixture() {
+    config.model.hidden = kHidden;
+    config.train.batches_in_flight = 2;
+    ResolveConfig(20, 10, &config);
+    plan = EqualPlan(1, config.cluster.slots, {{"a", "tcp://a"}, {"b", "tcp://b"}});
+  }
+
+  WorkerCore::Effects Scheduler(Body body) {
+    return last = core.Handle(WorkerCore::kScheduler, {{kRun, {9}, 1, 0, 1}, std::move(body)}, 10,
+                              now);
+  }
+  WorkerCore::Effects Server(const WorkerCore::Outgoing& request, Body body) {
+    return last = core.Handle(
+               request.to, {{kRun, {8}, 1, request.message.envelope.sequence, 1}, std::move(body)},
+               100, now);
+  }
+  WorkerCore::Effects Tick(int64_t at) {
+    now = at;
+    return last = core.Tick({}, now);
+  }
+  void JoinAndPlan() {
+    (void)core.Start(now);
+    (void)Scheduler(JoinReply{"worker", FormatConfig(config), 100, ""});
+    (void)Scheduler(plan);
+  }
+  static LeaseGrant Grant(uint32_t batches, LeaseKind kind = LeaseKind::kTrain) {
+    LeaseGrant grant{3, kind, 1, 2, 5, {}};
+    for (uint32_t b = 0; b < batches; ++b) {
+      LeaseBatch batch;
+      batch.index = b;
+      batch.features.ids = {1, 19, 4};
+      batch.features.values = {1, 2, 1};
+      batch.features.offsets = {0, 2, 3};
+      batch.labels.ids = {0, 9};
+      batch.labels.offsets = {0, 1, 2};
+      grant.batches.push_back(batch);
+    }
+    return grant;
+  }
+  // The requests of effects to servers.
+  static std::vector<WorkerCore::Outgoing> Requests(const WorkerCore::Effects& effects) {
+    std::vector<WorkerCore::Outgoing> requests;
+    for (const auto& out : effects.send) {
+      if (out.to != WorkerCore::kScheduler) requests.push_back(out);
+    }
+    return requests;
+  }
+  template <typename T>
+  static std::vector<T> ToScheduler(const WorkerCore::Effects& effects) {
+    std::vector<T> bodies;
+    for (const auto& out : effects.send) {
+      const T* body = std::get_if<T>(&out.message.body);
+      if (out.to == WorkerCore::kScheduler && body != nullptr) bodies.push_back(*body);
+    }
+    return bodies;
+  }
+  static Body Answer(const Body& request) {
+    if (const auto* embed = std::get_if<EmbedRequest>(&request)) {
+      Matrix partial(embed->features.rows(), kHidden);
+      std::fill(partial.data.begin(), partial.data.end(), 0.5f);
+      return EmbedReply{partial};
+    }
+    if (const auto* query = std::get_if<ActiveQuery>(&request)) {
+      const uint32_t n = query->hidden.rows;
+      ActiveReply reply;
+      reply.max.assign(n, 1.0f);
+      reply.sum_exp.assign(n, 2.0f);
+      reply.target_logit.assign(n, 0.25f);
+      reply.active.assign(n, 4);
+      reply.active_rows = 5;
+      return reply;
+    }
+    if (const auto* push = std::get_if<GradientPush>(&request)) {
+      return GradientReply{Matrix(static_cast<uint32_t>(push->log_normaliser.size()), kHidden)};
+    }
+    if (const auto* top = std::get_if<TopKRequest>(&request)) {
+      TopKReply reply;
+      for (uint32_t i = 0; i < top->hidden.rows; ++i) {
+        reply.ids.push_back(i);
+        reply.scores.push_back(1.0f);
+        reply.offsets.push_back(i + 1);
+      }
+      return reply;
+    }
+    return Ack{};
+  }
+};
+
+TEST_CASE_FIXTURE(Fixture, "a worker joins, dials the servers and asks for work") {
+  const auto start = core.Start(0);
+  CHECK(ToScheduler<Join>(start).at(0).role == Role::kWorker);
+  CHECK(ToScheduler<Join>(start).at(0).name == "w");
+  CHECK_FALSE(core.joined());
+  CHECK(Tick(1999).send.empty());
+  CHECK(ToScheduler<Join>(Tick(2000)).size() == 1);
+  (void)Scheduler(JoinReply{"worker", FormatConfig(config), 100, ""});
+  CHECK(core.joined());
+  const auto effects = Scheduler(plan);
+  CHECK(effects.connect == plan);
+  CHECK(ToScheduler<LeaseRequest>(effects).size() == 1);
+  CHECK(effects.send[0].message.envelope.run == kRun);
+  CHECK(effects.send[0].message.envelope.plan_version == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a lease becomes requests, and replies in any order a report") {
+  JoinAndPlan();
+  auto requests = Requests(Scheduler(Grant(1)));
+  for (int stage = 0; stage < 4; ++stage) {
+    REQUIRE(requests.size() == kServers);
+    for (const auto& request : requests) {
+      core.NoteSent(request.message.envelope.sequence, 1000);
+    }
+    if (stage % 2 == 1) std::reverse(requests.begin(), requests.end());
+    CHECK(Requests(Server(requests[0], Answer(requests[0].message.body))).empty());
+    // A repeated reply, and one that names no request, change nothing.
+    CHECK(Server(requests[0], Answer(requests[0].message.body)).send.empty());
+    CHECK(core.Handle(0, {{kRun, {8}, 1, 99999, 1}, Ack{}}, 1, now).send.empty());
+    requests = Requests(Server(requests[1], Answer(requests[1].message.body)));
+  }
+  CHECK(requests.empty());
+  const auto reports = ToScheduler<BatchDone>(last);
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].lease == 3);
+  CHECK(reports[0].batch == BatchId{1, 2, 0});
+  CHECK(reports[0].samples == 2);
+  CHECK(reports[0].active_neurons_sum == 2 * 2 * 4);
+  CHECK(reports[0].active_rows == 10);
+  // log(4 e) - 0.5 a sample.
+  CHECK(reports[0].loss_sum == doctest::Approx(2 * (1 + std::log(4.0) - 0.5)));
+  CHECK(reports[0].bytes_sent == 8 * 1000);
+  CHECK(reports[0].bytes_received == 8 * 100);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an evaluation takes two stages and reports predictions") {
+  JoinAndPlan();
+  auto requests = Requests(Scheduler(Grant(1, LeaseKind::kEvaluate)));
+  for (int stage = 0; stage < 2; ++stage) {
+    REQUIRE(requests.size() == kServers);
+    if (stage == 0) CHECK_FALSE(std::get<EmbedRequest>(requests[0].message.body).training);
+    (void)Server(requests[0], Answer(requests[0].message.body));
+    requests = Requests(Server(requests[1], Answer(requests[1].message.body)));
+  }
+  const auto reports = ToScheduler<BatchDone>(last);
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].predictions.offsets == std::vector<uint32_t>{0, 2, 4});
+}
+
+TEST_CASE_FIXTURE(Fixture, "no more batches are started than may be in flight") {
+  JoinAndPlan();
+  const auto effects = Scheduler(Grant(5));
+  CHECK(Requests(effects).size() == 2 * kServers);
+  CHECK(ToScheduler<LeaseRequest>(effects).empty());  // three wait, that is enough
+}
+
+TEST_CASE_FIXTURE(Fixture, "a request without reply is sent again with the same sequence") {
+  JoinAndPlan();
+  const auto requests = Requests(Scheduler(Grant(1)));
+  (void)Server(requests[0], Answer(requests[0].message.body));
+  CHECK(Requests(Tick(config.cluster.request_timeout_ms - 1)).empty());
+  const auto again = Requests(Tick(config.cluster.request_timeout_ms));
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].to == requests[1].to);
+  CHECK(again[0].message == requests[1].message);
+  CHECK(Requests(Tick(config.cluster.request_timeout_ms + 1)).empty());
+  CHECK(Requests(Server(again[0], Answer(again[0].message.body))).size() == kServers);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a reply from the wrong server is not taken") {
+  JoinAndPlan();
+  const auto requests = Requests(Scheduler(Grant(1)));
+  WorkerCore::Outgoing wrong = requests[0];
+  wrong.to = requests[1].to;
+  CHECK(Server(wrong, Answer(requests[0].message.body)).send.empty());
+  CHECK(Server(requests[1], Answer(requests[1].message.body)).send.empty());
+  CHECK(Requests(Server(requests[0], Answer(requests[0].message.body))).size() == kServers);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a server's error or senseless reply gives the batch up") {
+  for (const Body& bad : {Body{ErrorReply{ErrorCode::kUnknownBatch, "gone"}}, Body{Ack{}},
+                          Body{EmbedReply{Matrix(3, kHidden)}}}) {
+    Fixture f;
+    f.JoinAndPlan();
+    const auto requests = Requests(f.Scheduler(Grant(1)));
+    CHECK(f.Server(requests[0], bad).notices.size() == 1);
+    CHECK(f.last.send.empty());
+    CHECK(f.Server(requests[1], Answer(requests[1].message.body)).send.empty());
+    CHECK(Requests(f.Tick(f.config.cluster.request_timeout_ms)).empty());
+    CHECK(Requests(f.Scheduler(Grant(1))).size() == kServers);  // and it can be done again
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "a worker that has to wait asks again at the time it is told") {
+  JoinAndPlan();
+  (void)Scheduler(LeaseWait{100, false});
+  CHECK(ToScheduler<LeaseRequest>(Tick(99)).empty());
+  CHECK(ToScheduler<LeaseRequest>(Tick(100)).size() == 1);
+  CHECK(ToScheduler<LeaseRequest>(Tick(200)).empty());
+  // An answer that is lost is asked for again.
+  CHECK(ToScheduler<LeaseRequest>(Tick(100 + config.cluster.request_timeout_ms)).size() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a stopped worker finishes its flights, starts none, and leaves") {
+  JoinAndPlan();
+  auto requests = Requests(Scheduler(Grant(4)));
+  core.RequestStop();
+  CHECK_FALSE(Tick(1).exit);
+  for (int stage = 0; stage < 4; ++stage) {
+    std::vector<WorkerCore::Outgoing> next;
+    for (const auto& request : requests) {
+      for (const auto& out : Requests(Server(request, Answer(request.message.body)))) {
+        next.push_back(out);
+      }
+    }
+    requests = next;
+  }
+  CHECK(requests.empty());
+  const auto effects = Tick(2);
+  REQUIRE(effects.exit);
+  CHECK(effects.exit->ok());
+  CHECK(ToScheduler<Leave>(core.Goodbye({})).size() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what the scheduler's refusals do") {
+  SUBCASE("a refused join is for later") {
+    (void)core.Start(0);
+    CHECK(Scheduler(ErrorReply{ErrorCode::kRefused, "no"}).exit->error().kind ==
+          ErrorKind::kTryLater);
+  }
+  SUBCASE("another version is for good") {
+    (void)core.Start(0);
+    CHECK(Scheduler(ErrorReply{ErrorCode::kIncompatible, "old"}).exit->error().kind ==
+          ErrorKind::kFailed);
+  }
+  SUBCASE("a scheduler that does not know the worker is joined again, without its batches") {
+    JoinAndPlan();
+    (void)Scheduler(Grant(1));
+    CHECK_FALSE(Scheduler(ErrorReply{ErrorCode::kWrongRun, "who"}).exit);
+    CHECK_FALSE(core.joined());
+    CHECK(ToScheduler<Join>(Tick(now + 2000)).size() == 1);
+    (void)Scheduler(JoinReply{"worker", FormatConfig(config), 100, ""});
+    CHECK(ToScheduler<LeaseRequest>(Scheduler(plan)).size() == 1);
+    CHECK(Requests(Scheduler(Grant(1))).size() == kServers);
+  }
+  SUBCASE("the end of the run") {
+    JoinAndPlan();
+    CHECK(Scheduler(Shutdown{"finished", 0}).exit->ok());
+  }
+  SUBCASE("a configuration that it does not understand") {
+    CHECK_FALSE(Scheduler(JoinReply{"worker", "[model]\nhiden = 3\n", 100, ""}).exit->ok());
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "senseless plans are ignored") {
+  (void)core.Start(0);
+  (void)Scheduler(JoinReply{"worker", FormatConfig(config), 100, ""});
+  CHECK_FALSE(Scheduler(Plan{1, {}, {0}}).connect);
+  CHECK_FALSE(Scheduler(Plan{1, {{"a", "tcp://a"}}, {}}).connect);
+  CHECK_FALSE(Scheduler(Plan{1, {{"a", "tcp://a"}}, {0, 1}}).connect);
+}
+
+}  // namespace
+}  // namespace dslide
