@@ -137,6 +137,9 @@ ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message
     effects_.to_workers.emplace_back(peer, Encode(Envelop(*plan_), wire()));
     return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version));
   }
+  if (std::holds_alternative<DropBatches>(message.body)) {
+    return refuse(ErrorCode::kRefused, "only the scheduler drops batches");
+  }
   switch (replies_.Begin(envelope.incarnation, envelope.sequence)) {
     case ReplyCache::Seen::kInProgress:
       return Take();

@@ -147,7 +147,7 @@ Result<std::string> FindCheckpoint(const std::string& path) {
 
 void PruneCheckpoints(const std::string& directory, size_t keep) {
   const std::vector<std::string> complete = Complete(directory);
-  if (complete.size() < keep || complete.empty()) return;
+  if (keep == 0 || complete.size() <= keep) return;
   const std::string oldest_kept = complete[complete.size() - keep];
   std::error_code error;
   std::vector<fs::path> doomed;

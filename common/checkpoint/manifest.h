@@ -53,7 +53,7 @@ Result<Manifest> ReadManifest(const std::string& directory);
 // `path` if it is a checkpoint itself, otherwise the newest complete one in it.
 Result<std::string> FindCheckpoint(const std::string& path);
 
-// Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older than those.
+// REQUIRES keep > 0. Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older than those.
 void PruneCheckpoints(const std::string& directory, size_t keep);
 
 // "step-000000001412": sorts by age.

@@ -33,7 +33,7 @@ struct CommonConfig {
 struct ModelConfig {
   uint32_t features = 0;  // D; from the training file's header, never set by hand
   uint32_t labels = 0;    // N; from the training file's header, never set by hand
-  uint32_t hidden = 128;  // H
+  uint32_t hidden = 512;  // H
   Loss loss = Loss::kSoftmax;
   ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, lsh above
   Sharing sharing = Sharing::kBatch;
@@ -41,7 +41,7 @@ struct ModelConfig {
   uint32_t candidates = 10;  // hash candidates kept a sample
   uint32_t popular = 2000;   // neurons best for the mean activation, in every batch
   uint32_t uniform = 3000;   // negatives drawn uniformly a batch
-  float input_init = 0.02f;  // standard deviation of the input rows at the start
+  float input_init = 0.005f;  // standard deviation of the input rows at the start
   float output_init = 0.0f;  // the same for output neurons; 0: derived, 1/sqrt(H)
 
   bool operator==(const ModelConfig&) const = default;
@@ -71,7 +71,7 @@ struct TrainConfig {
   Decay decay = Decay::kLinear;       // towards 0 at the end of the last epoch
   float weight_decay = 0.0f;          // decoupled (AdamW), a touched row loses lr * this share
   float dropout_input = 0.0f;         // share of a sample's features left out
-  float dropout_hidden = 0.0f;        // share of hidden units left out
+  float dropout_hidden = 0.2f;        // share of hidden units left out
   float label_smoothing = 0.0f;       // softmax: target mass spread over the active set
   bool exclude_own_features = false;  // rank without labels i where feature i is in the sample
   uint32_t unit_batches = 8;          // batches a work unit

@@ -30,7 +30,7 @@ uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels, uint32_t hidden)
 float DerivedLearningRate(OptimizerKind optimizer, uint32_t hidden) {
   switch (optimizer) {
     case OptimizerKind::kAdaGrad:
-      return 0.2f * std::sqrt(128.0f / static_cast<float>(hidden));
+      return 0.1f * std::sqrt(128.0f / static_cast<float>(hidden));
     case OptimizerKind::kAdam:
       return 0.01f;
     case OptimizerKind::kSgd:

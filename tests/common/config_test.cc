@@ -55,7 +55,7 @@ Config UnusualConfig() {
   c.train.decay = Decay::kCosine;
   c.train.weight_decay = 0.01f;
   c.train.dropout_input = 0.1f;
-  c.train.dropout_hidden = 0.2f;
+  c.train.dropout_hidden = 0.4f;
   c.train.label_smoothing = 0.3f;
   c.train.exclude_own_features = true;
   c.train.unit_batches = 9;
@@ -282,7 +282,7 @@ TEST_CASE("config: the unusual config differs from the defaults in every key") {
 TEST_CASE("config: the written form") {
   const std::string text = FormatConfig(Config{});
   CHECK(text.starts_with("[common]\nseed = 1\nlog_level = info\n\n[model]\nfeatures = 0\n"));
-  CHECK(text.find("\ninput_init = 0.02\n") != std::string::npos);
+  CHECK(text.find("\ninput_init = 0.005\n") != std::string::npos);
   CHECK(text.find("\nepsilon = 1e-08\n") != std::string::npos);
   CHECK(text.find("\ndata =\n") != std::string::npos);
   CHECK(text.ends_with("\n[security]\nallow_plaintext = false\n"));
@@ -350,9 +350,9 @@ TEST_CASE("config: resolving") {
     CHECK(config.model.candidates == std::min(ModelConfig().candidates, c.n));
     CHECK(config.model.uniform == std::min(ModelConfig().uniform, c.n));
     CHECK(config.model.popular == std::min(ModelConfig().popular, c.n));
-    CHECK(config.train.learning_rate == doctest::Approx(0.2));
+    CHECK(config.train.learning_rate == doctest::Approx(0.05));
     CHECK(config.cluster.slots == c.slots);
-    CHECK(config.model.output_init == doctest::Approx(1.0 / std::sqrt(128.0)));
+    CHECK(config.model.output_init == doctest::Approx(1.0 / std::sqrt(512.0)));
 
     Config again = config;
     ResolveConfig(c.d, c.n, &again);
@@ -368,9 +368,9 @@ TEST_CASE("config: resolving") {
 
 TEST_CASE("config: the derived rate and K follow the hidden width") {
   Config wide;
-  wide.model.hidden = 512;
+  wide.model.hidden = 2048;
   ResolveConfig(1000, 100'000, &wide);
-  CHECK(wide.train.learning_rate == doctest::Approx(0.1));
+  CHECK(wide.train.learning_rate == doctest::Approx(0.025));
   CHECK(wide.hash.k == 4);
   // The K bins of a DWTA table are disjoint: 16 coordinates have room for two bins of 8.
   Config narrow;

@@ -213,7 +213,7 @@ TEST_CASE("short decimals round as from_chars does") {
   for (int i = 0; i < 100000; ++i) {
     const uint64_t scale = uint64_t{1} << random.Below(40);
     std::string text = fmt::format("{}", random.Below(scale));
-    text.insert(random.Below(text.size() + 1), ".");
+    text.insert(text.begin() + static_cast<std::ptrdiff_t>(random.Below(text.size() + 1)), '.');
     float expected = 0;
     std::from_chars(text.data(), text.data() + text.size(), expected);
     float value = 0;
