@@ -129,7 +129,7 @@ class SchedulerCore {
   void ResumeAfterCheckpoint(int64_t now_ms);
   void Finish(Status outcome, const std::string& reason, int64_t now_ms);
   void DropSilentMembers(int64_t now_ms);
-  Manifest MakeManifest() const;
+  Manifest MakeManifest() const;  // without shards
   Effects Take();
 
   RunInputs inputs_;
@@ -148,6 +148,7 @@ class SchedulerCore {
   TrainingStats resumed_stats_;
   std::optional<EvaluationResult> last_evaluation_;
   std::optional<CheckpointRound> round_;
+  Manifest manifest_;  // of round_
   bool checkpoint_wanted_ = false;
   bool stop_wanted_ = false;
   bool training_complete_ = false;  // the last epoch is done; its checkpoint may not be

@@ -90,6 +90,7 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
     servers.emplace_back(server->incarnation, server->name);
   }
   round_.emplace(CheckpointName(stats_.batches), std::move(servers));
+  manifest_ = MakeManifest();  // what counts now; a late report must not be claimed by it
   Broadcast(Role::kServer,
             CheckpointRequest{round_->name(), inputs_.checkpoint_directory + "/" + round_->name()});
 }
@@ -97,7 +98,10 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
 void SchedulerCore::OnCheckpointDone(Member& member, const CheckpointDone& done) {
   if (!round_) return;
   round_->Take(member.incarnation, done);
-  if (round_->complete() && round_->Failure().empty()) effects_.manifest = MakeManifest();
+  if (round_->complete() && round_->Failure().empty()) {
+    manifest_.shards = round_->Shards();
+    effects_.manifest = manifest_;
+  }
   if (!round_->Failure().empty()) {
     const Error error = Failed(fmt::format("checkpoint {}: {}", round_->name(), round_->Failure()));
     Finish(error, "a checkpoint failed", member.heard_ms);
@@ -113,7 +117,6 @@ Manifest SchedulerCore::MakeManifest() const {
   manifest.batches = stats_.batches;
   manifest.samples = stats_.samples;
   manifest.train_samples = inputs_.train->size();
-  manifest.shards = round_->Shards();
   const uint32_t unit_batches = inputs_.config.train.unit_batches;
   for (uint64_t n = 0; book_ && n < book_->batches(); ++n) {
     const DoneBatch batch{static_cast<uint32_t>(n / unit_batches),

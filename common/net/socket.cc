@@ -77,11 +77,18 @@ bool IsIpv4Literal(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &literal) == 1;
 }
 
-// IPv6 sockets reach IPv4 peers too, but name them in mapped form, and "localhost" would be ::1
-// only where a peer listens on 127.0.0.1.
-bool NeedsIpv6(const std::string& address) {
+// "localhost" is 127.0.0.1 whatever the resolver says: it may be ::1, where no peer listens, or
+// unknown on a machine without /etc/hosts (RFC 6761, section 6.3).
+std::string WithLocalhost(const std::string& address) {
   const std::optional<TcpAddress> tcp = ParseTcp(address);
-  return tcp && tcp->host != "localhost" && !IsIpv4Literal(tcp->host);
+  if (!tcp || tcp->host != "localhost") return address;
+  return fmt::format("{}127.0.0.1:{}", kTcp, tcp->port);
+}
+
+// IPv6 sockets reach IPv4 peers too, but name them in mapped form.
+bool NeedsIpv6(const std::string& address) {
+  const std::optional<TcpAddress> tcp = ParseTcp(WithLocalhost(address));
+  return tcp && !IsIpv4Literal(tcp->host);
 }
 
 void SetOptions(const std::string& address, zmq::socket_t& socket) {
@@ -191,7 +198,7 @@ Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& 
   impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::router);
   SetOptions(address, impl->socket);
   impl->socket.set(zmq::sockopt::router_mandatory, true);  // unknown peers are reported
-  impl->socket.bind(address);
+  impl->socket.bind(WithLocalhost(address));
   impl->address = BoundAddress(address, impl->socket.get(zmq::sockopt::last_endpoint));
   return RouterSocket(std::move(impl));
 } catch (const zmq::error_t& e) {
@@ -236,7 +243,7 @@ Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::strin
   impl->socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   impl->socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
   impl->socket.set(zmq::sockopt::connect_timeout, kConnectTimeoutMs);
-  impl->socket.connect(address);
+  impl->socket.connect(WithLocalhost(address));
   return DealerSocket(std::move(impl));
 } catch (const zmq::error_t& e) {
   return ConnectError(address, e.num());

@@ -36,6 +36,27 @@ TEST_CASE("a stop waits for the leases, writes a checkpoint and asks for a resta
         "stopped after 6 batches; the checkpoint is /checkpoints/step-000000000006");
 }
 
+TEST_CASE("a report that comes after a checkpoint has begun is not claimed by it") {
+  FakeCluster run;
+  run.Start();
+  CHECK(run.Work(11));
+  CHECK(run.Work(11));
+  const auto [grant, batch] = run.work[11].front();  // the unit's third batch takes long
+  for (run.now = 4000; run.now <= 16000; run.now += 4000) {
+    run.Send(11, Heartbeat{});
+    run.Tick();  // the lease expires
+  }
+  run.servers_answer = false;
+  run.Stop();
+  run.Send(11, FakeCluster::Report(grant, batch));
+  CHECK(run.core().stats().batches == 3);
+  run.servers_answer = true;
+  run.Tick();
+  REQUIRE(run.manifests.size() == 1);
+  CHECK(run.manifests[0].batches == 2);
+  CHECK(run.manifests[0].done.size() == 2);
+}
+
 TEST_CASE("a resumed run trains what is left, and nothing twice") {
   FakeCluster first;
   const Manifest manifest = StopAfter(&first, 4);
