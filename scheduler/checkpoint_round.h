@@ -20,6 +20,7 @@ class CheckpointRound {
   // Takes a server's answer; others' answers and other rounds' are ignored.
   void Take(Incarnation server, const CheckpointDone& done);
 
+  bool Answered(Incarnation server) const { return answers_.contains(server); }
   bool complete() const { return answers_.size() == servers_.size(); }
   // The first failure, naming the server; empty: none.
   std::string Failure() const;

@@ -7,7 +7,11 @@ namespace dslide {
 namespace {
 
 Status Schedule(const ParsedArguments& arguments) {
-  Result<Config> config = ConfigFromArguments(arguments);
+  // A resumed run goes on with the configuration that it was started with.
+  const bool stored = arguments.Has("resume") && !arguments.Has("config");
+  Result<Config> config =
+      stored ? LoadConfig(arguments.Get("run-dir") + "/config.ini", arguments.All("set"))
+             : ConfigFromArguments(arguments);
   DSLIDE_RETURN_IF_ERROR(config);
   StopSignals signals;
   StartLog("scheduler", config->common.log_level);

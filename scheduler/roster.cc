@@ -5,6 +5,21 @@
 #include <algorithm>
 
 namespace dslide {
+namespace {
+
+// A name from outside made fit for terminals, logs, JSON and file names.
+std::string PlainName(std::string name) {
+  constexpr size_t kLongest = 64;
+  if (name.size() > kLongest) name.resize(kLongest);
+  for (char& c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '-' || c == '_';
+    if (!plain) c = '_';
+  }
+  return name;
+}
+
+}  // namespace
 
 Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& peer, int64_t now_ms) {
   const auto [at, added] = members_.try_emplace(incarnation);
@@ -16,9 +31,9 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
     return std::any_of(order_.begin(), order_.end(),
                        [&](Incarnation i) { return members_.at(i).name == name; });
   };
-  const std::string base = !join.name.empty()           ? join.name
-                           : join.role == Role::kServer ? "server"
-                                                        : "worker";
+  const std::string asked = PlainName(join.name);
+  const char* by_role = join.role == Role::kServer ? "server" : "worker";
+  const std::string base = asked.empty() ? by_role : asked;
   std::string name = base;
   for (int n = 2; taken(name); ++n) name = fmt::format("{}-{}", base, n);
   member.incarnation = incarnation;

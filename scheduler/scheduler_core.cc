@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kRetryMs = 100;  // a worker without work asks again after so long
 constexpr int64_t kServerSilenceMs = 30000;
+constexpr int64_t kSendAgainMs = 10000;
 constexpr uint32_t kEvaluationTop = kMaxMetricK;
 
 // A worker is taken for dead after five heartbeats, but not before 5 s: machines are shared.
@@ -30,6 +31,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
     stats_.samples = inputs_.resume->samples;
     resumed_stats_ = stats_;
     last_checkpoint_ = inputs_.resume_directory;
+    saved_batches_ = inputs_.resume->batches;
   }
 }
 
@@ -113,13 +115,13 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
   Reply(member, message,
         JoinReply{member.name, FormatConfig(inputs_.config), inputs_.train->size(),
                   is_server && inputs_.resume ? inputs_.resume_directory : ""});
+  if (join.role == Role::kWorker && phase_ >= Phase::kTraining) Send(member, plan_);
   if (known) return;
   if (join.role != Role::kObserver) {
     Notice(is_server ? fmt::format("{} joined at {}", member.name, join.address)
                      : fmt::format("{} joined", member.name));
   }
   if (is_server && roster_.Count(Role::kServer) == inputs_.config.cluster.servers) PublishPlan();
-  if (join.role == Role::kWorker && phase_ >= Phase::kTraining) Send(member, plan_);
 }
 
 void SchedulerCore::PublishPlan() {
@@ -195,8 +197,10 @@ void SchedulerCore::DropWorker(const Member& worker, const std::string& why) {
 }
 
 void SchedulerCore::OnLeaseRequest(Member& member, const Message& message, int64_t now_ms) {
-  const bool open = (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating) && book_ &&
-                    !checkpoint_wanted_ && !stop_wanted_ && !round_;
+  // A checkpoint waits for the end of an evaluation, so it holds back no lease of one.
+  const bool paused = phase_ == Phase::kTraining && (checkpoint_wanted_ || stop_wanted_ || round_);
+  const bool open =
+      (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating) && book_ && !paused;
   const auto lease = open ? book_->Grant(member.name, now_ms) : std::nullopt;
   if (!lease) {
     Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
@@ -288,12 +292,23 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
     return Take();
   }
   DropSilentMembers(now_ms);
+  SendAgain(now_ms);
   if (book_) {
     const size_t expired = book_->Expire(now_ms, cluster.lease_timeout_ms);
     if (expired > 0) Notice(fmt::format("{} leases expired without progress", expired));
   }
   if (phase_ == Phase::kTraining) MaybeCheckpoint(now_ms);
   return Take();
+}
+
+// What servers have not answered is sent again: a broken connection may have swallowed it.
+void SchedulerCore::SendAgain(int64_t now_ms) {
+  if (now_ms - sent_again_ms_ < kSendAgainMs) return;
+  sent_again_ms_ = now_ms;
+  for (const Member* server : roster_.Of(Role::kServer)) {
+    if (phase_ == Phase::kLoading && !server->ready) Send(*server, plan_);
+    if (round_ && !round_->Answered(server->incarnation)) Send(*server, CheckpointRequestOfRound());
+  }
 }
 
 void SchedulerCore::DropSilentMembers(int64_t now_ms) {

@@ -129,6 +129,9 @@ class SchedulerCore {
   void ResumeAfterCheckpoint(int64_t now_ms);
   void Finish(Status outcome, const std::string& reason, int64_t now_ms);
   void DropSilentMembers(int64_t now_ms);
+  void SendAgain(int64_t now_ms);
+  void AnswerCheckpointWaiters();
+  CheckpointRequest CheckpointRequestOfRound() const;
   Manifest MakeManifest() const;  // without shards
   Effects Take();
 
@@ -148,7 +151,9 @@ class SchedulerCore {
   TrainingStats resumed_stats_;
   std::optional<EvaluationResult> last_evaluation_;
   std::optional<CheckpointRound> round_;
-  Manifest manifest_;  // of round_
+  Manifest manifest_;                      // of round_
+  std::optional<uint64_t> saved_batches_;  // what the last checkpoint holds
+  int64_t sent_again_ms_ = 0;
   bool checkpoint_wanted_ = false;
   bool stop_wanted_ = false;
   bool training_complete_ = false;  // the last epoch is done; its checkpoint may not be

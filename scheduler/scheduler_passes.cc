@@ -85,18 +85,27 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   }
   const bool due = checkpoint_wanted_ || stop_wanted_;
   if (!due || round_ || phase_ != Phase::kTraining || (book_ && book_->leases() > 0)) return;
+  if (saved_batches_ == stats_.batches) {
+    // Nothing counts that the last checkpoint lacks. Its name would be the same: never write over
+    // it.
+    AnswerCheckpointWaiters();
+    return ResumeAfterCheckpoint(now_ms);
+  }
   std::vector<std::pair<Incarnation, std::string>> servers;
   for (const Member* server : roster_.Of(Role::kServer)) {
     servers.emplace_back(server->incarnation, server->name);
   }
   round_.emplace(CheckpointName(stats_.batches), std::move(servers));
   manifest_ = MakeManifest();  // what counts now; a late report must not be claimed by it
-  Broadcast(Role::kServer,
-            CheckpointRequest{round_->name(), inputs_.checkpoint_directory + "/" + round_->name()});
+  Broadcast(Role::kServer, CheckpointRequestOfRound());
+}
+
+CheckpointRequest SchedulerCore::CheckpointRequestOfRound() const {
+  return {round_->name(), inputs_.checkpoint_directory + "/" + round_->name()};
 }
 
 void SchedulerCore::OnCheckpointDone(Member& member, const CheckpointDone& done) {
-  if (!round_) return;
+  if (!round_ || phase_ == Phase::kFinished || round_->complete()) return;
   round_->Take(member.incarnation, done);
   if (round_->complete() && round_->Failure().empty()) {
     manifest_.shards = round_->Shards();
@@ -133,18 +142,24 @@ SchedulerCore::Effects SchedulerCore::ManifestWritten(const Status& status, int6
   }
   last_checkpoint_ = inputs_.checkpoint_directory + "/" + round_->name();
   Notice(fmt::format("checkpoint {} written", last_checkpoint_));
+  saved_batches_ = manifest_.batches;
+  AnswerCheckpointWaiters();
+  ResumeAfterCheckpoint(now_ms);
+  return Take();
+}
+
+// Tells those who asked for a checkpoint where the last one lies.
+void SchedulerCore::AnswerCheckpointWaiters() {
   for (const auto& [incarnation, sequence] : checkpoint_waiters_) {
     for (const Member* observer : roster_.Of(Role::kObserver)) {
       if (observer->incarnation != incarnation) continue;
       CheckpointDone done;
-      done.name = round_->name();
+      done.name = last_checkpoint_.substr(last_checkpoint_.rfind('/') + 1);
       done.shard = last_checkpoint_;
       effects_.send.push_back({observer->peer, std::move(done), sequence});
     }
   }
   checkpoint_waiters_.clear();
-  ResumeAfterCheckpoint(now_ms);
-  return Take();
 }
 
 void SchedulerCore::ResumeAfterCheckpoint(int64_t now_ms) {

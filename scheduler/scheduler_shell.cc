@@ -281,12 +281,10 @@ void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
 // On a terminal a transient line is overwritten by the next one; without wrapping, so that it is
 // one line on a narrow terminal too.
 void SchedulerShell::Print(const std::string& line, bool transient) {
-  if (terminal_ && transient_shown_) fmt::print("\r\x1b[K");
-  if (terminal_ && transient) {
-    fmt::print("\x1b[?7l{}\x1b[?7h", line);
-  } else {
-    fmt::print("{}\n", line);
-  }
+  // By fputs: a full disk behind standard output must not end the run.
+  if (terminal_ && transient_shown_) std::fputs("\r\x1b[K", stdout);
+  const std::string text = terminal_ && transient ? "\x1b[?7l" + line + "\x1b[?7h" : line + "\n";
+  std::fputs(text.c_str(), stdout);
   transient_shown_ = terminal_ && transient;
   std::fflush(stdout);
 }

@@ -88,7 +88,8 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
       json["members"].push_back(MemberJson(*member, now_ms));
     }
   }
-  return json.dump();
+  // An address or a path may not be UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Reading& reading) {

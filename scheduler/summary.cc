@@ -72,7 +72,7 @@ std::string SummaryJson(const SchedulerCore& core, double own_cpu_seconds, uint6
   json["peak_rss_mb"] =
       static_cast<double>(core.roster().peak_rss_bytes() + own_rss_bytes) / (1 << 20);
   json["checkpoint"] = core.last_checkpoint();
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace dslide

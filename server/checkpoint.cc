@@ -38,20 +38,21 @@ void SaveExecutor(Executor& executor, CheckpointWriter* writer) {
   SaveLayer(executor.output().layer(), executor.output(), writer);
 }
 
-Result<CheckpointShards> CheckpointShards::Open(const std::string& directory,
-                                                const Manifest& manifest) {
+Result<CheckpointShards> CheckpointShards::Open(const std::string& directory) {
   CheckpointShards shards;
   shards.directory_ = directory;
-  for (const ManifestShard& shard : manifest.shards) {
-    const std::string path = directory + "/" + shard.directory;
-    if (!std::filesystem::exists(path)) {
-      shards.missing_ += fmt::format(
-          "; {} of {} is not here, copy it from the machine that wrote it", path, shard.server);
-      continue;
-    }
-    auto reader = CheckpointReader::Open(path);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (!entry.path().filename().string().starts_with("shard-")) continue;
+    auto reader = CheckpointReader::Open(entry.path());
     DSLIDE_RETURN_IF_ERROR(reader);
     shards.readers_.push_back(std::move(*reader));
+  }
+  if (shards.readers_.empty()) {
+    return BadInput(
+        fmt::format("{}: no shard-* directory here; copy the shards from the machines "
+                    "that wrote them",
+                    directory));
   }
   return shards;
 }
@@ -85,8 +86,10 @@ Status CheckpointShards::Restore(Executor* executor) const {
         found += *rows;
       }
       if (found != size) {
-        return Failed(fmt::format("{}: slot {} has {} of {} rows{}", directory_, slot.value, found,
-                                  size, missing_));
+        return BadInput(
+            fmt::format("{}: slot {} has {} of {} rows in the {} shards here; copy "
+                        "all shard-* directories of that checkpoint here",
+                        directory_, slot.value, found, size, readers_.size()));
       }
     }
   }

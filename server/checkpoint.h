@@ -18,14 +18,13 @@ void SaveExecutor(Executor& executor, CheckpointWriter* writer);
 // slots.
 class CheckpointShards {
  public:
-  static Result<CheckpointShards> Open(const std::string& directory, const Manifest& manifest);
+  static Result<CheckpointShards> Open(const std::string& directory);
 
   // Fills an executor: every row of its slots must be there, whichever shard holds it.
   Status Restore(Executor* executor) const;
 
  private:
   std::string directory_;
-  std::string missing_;  // what is said of shards that are not here
   std::vector<std::unique_ptr<CheckpointReader>> readers_;
 };
 

@@ -162,6 +162,7 @@ Result<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(const std::stri
   auto impl = std::make_unique<Impl>();
   impl->directory = directory;
   rocksdb::Options options = DatabaseOptions();
+  options.max_open_files = 32;  // every executor opens every shard
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options, directory, &db);
   if (!status.ok()) return DatabaseError(directory, "cannot open the checkpoint's shard", status);

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace dslide {
 namespace {
@@ -54,6 +56,12 @@ Body Executor::Handle(Incarnation sender, const Body& request) {
   return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
 }
 
+size_t Executor::OfWorker(Incarnation worker) const {
+  const auto begin = batches_.lower_bound({worker, {}});
+  const auto end = batches_.upper_bound({worker, {~0u, ~0u, ~0u}});
+  return static_cast<size_t>(std::distance(begin, end));
+}
+
 Executor::Batch* Executor::Find(const BatchKey& key, Stage stage) {
   const auto found = batches_.find(key);
   return found == batches_.end() || found->second->stage != stage ? nullptr : found->second.get();
@@ -62,6 +70,11 @@ Executor::Batch* Executor::Find(const BatchKey& key, Stage stage) {
 float Executor::LearningRate(const BatchId& batch) const {
   const uint64_t total = config_.train.epochs * BatchesPerEpoch(config_.train, train_samples_);
   return LearningRateAt(config_.train, StepOf(batch, config_.train, train_samples_), total);
+}
+
+// What a request may ask memory for: batches of the run's size, or of evaluation's.
+bool Executor::BatchFits(uint32_t samples) const {
+  return samples > 0 && samples <= std::max(config_.train.batch, kMaxInferenceBatch);
 }
 
 Heartbeat Executor::Occupancy() const {
@@ -82,6 +95,8 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
   if (!IdsBelow(request.features, features + 1)) {
     return Refuse(fmt::format("EmbedRequest: feature id above {}", features));
   }
+  if (!BatchFits(request.features.rows()))
+    return Refuse("EmbedRequest: too few or too many samples");
   if (request.features.ids.size() != request.features.values.size()) {
     return Refuse("EmbedRequest: features without values");
   }
@@ -90,6 +105,7 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
 
   if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
   const BatchKey key{sender, request.batch};
+  if (OfWorker(sender) >= kMaxBatchesOfWorker) batches_.erase(batches_.lower_bound({sender, {}}));
   batches_.erase(key);  // a worker that gave the batch up starts it anew
   if (batches_.size() >= kMaxBatchesInFlight) {
     return Refuse(fmt::format("{} batches are in flight, no more are taken", batches_.size()));
@@ -158,6 +174,9 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
 
 Body Executor::TopK(const TopKRequest& request) {
   if (request.hidden.cols != config_.model.hidden) return Refuse("TopKRequest: wrong width");
+  if (!BatchFits(request.hidden.rows) || request.k > kMaxTopK) {
+    return Refuse("TopKRequest: too few or too many samples, or k too large");
+  }
   if (request.excluded.rows() != 0 && request.excluded.rows() != request.hidden.rows) {
     return Refuse("TopKRequest: excluded is not one row a sample");
   }

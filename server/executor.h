@@ -27,6 +27,13 @@ struct BatchKey {
 // Memory guard: more batches in flight than this are refused, whoever sends them.
 constexpr size_t kMaxBatchesInFlight = 256;
 
+// A worker's oldest batch makes room when it has so many, the most that train.batches_in_flight
+// allows: it has given that one up.
+constexpr size_t kMaxBatchesOfWorker = 64;
+
+constexpr uint32_t kMaxInferenceBatch = 512;  // samples, where train.batch is smaller
+constexpr uint32_t kMaxTopK = 10000;
+
 class Executor {
  public:
   // `config` is resolved; `train_samples` fixes the learning-rate schedule. `index` numbers the
@@ -68,6 +75,8 @@ class Executor {
   Body TopK(const TopKRequest& request);
   Body Drop(const DropBatches& request);
   Batch* Find(const BatchKey& key, Stage stage);
+  size_t OfWorker(Incarnation worker) const;
+  bool BatchFits(uint32_t samples) const;
   float LearningRate(const BatchId& batch) const;
 
   Config config_;

@@ -6,6 +6,15 @@
 #include "common/math/kernels.h"
 
 namespace dslide {
+namespace {
+
+Body RunJob(const ExecutorPool::Job& job, Executor& executor) try {
+  return job(executor);
+} catch (const std::bad_alloc&) {
+  return ErrorReply{ErrorCode::kRefused, "the server is out of memory"};
+}
+
+}  // namespace
 
 ExecutorPool::ExecutorPool(uint32_t executors, const Factory& factory)
     : outcomes_(size_t{executors} * kQueued) {
@@ -50,7 +59,8 @@ void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
   while (!lane->tasks.closed()) {
     lane->tasks.Wait(kPollMs);
     while (auto task = lane->tasks.Pop()) {
-      Body part = executor ? task->job(*executor) : ErrorReply{ErrorCode::kRefused, failure};
+      Body part =
+          executor ? RunJob(task->job, *executor) : ErrorReply{ErrorCode::kRefused, failure};
       // Submit() keeps room for the results of all that it takes.
       DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));
     }

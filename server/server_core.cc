@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "server/gather.h"
 
@@ -11,6 +12,26 @@ namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
 constexpr int64_t kOccupancyMs = 5000;
+
+bool AllFinite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+// Whether a reply's floats are what the protocol allows; a diverged model's are not.
+bool IsFinite(const Body& reply) {
+  if (const auto* embed = std::get_if<EmbedReply>(&reply)) return AllFinite(embed->partial.data);
+  if (const auto* gradient = std::get_if<GradientReply>(&reply)) {
+    return AllFinite(gradient->partial.data);
+  }
+  if (const auto* active = std::get_if<ActiveReply>(&reply)) {
+    return AllFinite(active->sum_exp) && AllFinite(active->target_logit) &&
+           AllFinite(active->loss) &&
+           std::none_of(active->max.begin(), active->max.end(),
+                        [](float x) { return std::isnan(x) || x == HUGE_VALF; });
+  }
+  if (const auto* top = std::get_if<TopKReply>(&reply)) return AllFinite(top->scores);
+  return true;
+}
 
 }  // namespace
 
@@ -32,10 +53,12 @@ ServerCore::Effects ServerCore::Start(int64_t now_ms) {
   join.memory_bytes = identity_.memory_bytes;
   effects_.to_scheduler.push_back(Envelop(std::move(join)));
   join_sent_ms_ = now_ms;
+  if (heard_ms_ == 0) heard_ms_ = now_ms;  // patience begins
   return Take();
 }
 
 ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms) {
+  heard_ms_ = now_ms;
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
@@ -54,7 +77,7 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     OnSchedulerError(*error);
   }
-  (void)now_ms;
+
   return Take();
 }
 
@@ -74,7 +97,11 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
 }
 
 void ServerCore::OnPlan(const Plan& plan) {
-  if (!config_ || plan_) return;  // moving slots between servers is not supported yet
+  if (!config_) return;
+  if (plan_) {  // sent again; moving slots between servers is not supported yet
+    if (loaded_) effects_.to_scheduler.push_back(Envelop(ready_));
+    return;
+  }
   const auto self = std::find_if(plan.servers.begin(), plan.servers.end(),
                                  [&](const auto& s) { return s.name == identity_.name; });
   if (self == plan.servers.end() || plan.slot_owner.size() != config_->cluster.slots) {
@@ -100,7 +127,12 @@ void ServerCore::OnPlan(const Plan& plan) {
 }
 
 void ServerCore::OnCheckpoint(const CheckpointRequest& request) {
-  if (!loaded_) return;
+  if (!loaded_ || request.name == saving_) return;
+  if (request.name == saved_.name) {  // the answer was lost
+    effects_.to_scheduler.push_back(Envelop(saved_));
+    return;
+  }
+  saving_ = request.name;
   Open open{Open::Kind::kSave, "", {}, 0, std::make_shared<const Body>(request), {}, 0};
   effects_.save = Save{request.name, request.directory, fmt::format("shard-{}", index_),
                        OpenTicket(std::move(open))};
@@ -172,12 +204,16 @@ ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error&
   return Take();
 }
 
-ServerCore::Effects ServerCore::Reject(const Work& work) {
-  const auto found = open_.find(work.ticket);
+ServerCore::Effects ServerCore::Reject(uint64_t ticket) {
+  const auto found = open_.find(ticket);
   DSLIDE_CHECK(found != open_.end());
-  ReplyTo(found->second.peer, found->second.sequence,
-          ErrorReply{ErrorCode::kRefused, "the server is overloaded"}, found->second.sender);
+  const Open open = std::move(found->second);
   open_.erase(found);
+  if (open.kind == Open::Kind::kSave) saving_.clear();  // the scheduler asks again
+  if (!open.peer.empty()) {
+    ReplyTo(open.peer, open.sequence, ErrorReply{ErrorCode::kRefused, "the server is overloaded"},
+            open.sender);
+  }
   return Take();
 }
 
@@ -199,6 +235,14 @@ void ServerCore::Complete(Open open) {
   for (auto& part : open.parts) parts.push_back(std::move(*part));
   if (open.kind == Open::Kind::kRequest) {
     Body reply = GatherReplies(*open.request, std::move(parts));
+    if (!IsFinite(reply)) {
+      const ErrorReply diverged{ErrorCode::kRefused,
+                                "training diverged: numbers are no longer finite; lower "
+                                "train.learning_rate and go on from an earlier checkpoint"};
+      effects_.to_scheduler.push_back(Envelop(diverged));
+      effects_.exit = Failed(diverged.text);
+      return;
+    }
     if (!open.peer.empty()) ReplyTo(open.peer, open.sequence, std::move(reply), open.sender);
     return;
   }
@@ -219,12 +263,12 @@ void ServerCore::Complete(Open open) {
       return;
     }
     loaded_ = true;
-    Ready ready{plan_->version, 0, 0};
+    ready_ = Ready{plan_->version, 0, 0};
     for (const Body& part : parts) {
-      ready.rows += std::get<Ready>(part).rows;
-      ready.memory_bytes += std::get<Ready>(part).memory_bytes;
+      ready_.rows += std::get<Ready>(part).rows;
+      ready_.memory_bytes += std::get<Ready>(part).memory_bytes;
     }
-    effects_.to_scheduler.push_back(Envelop(ready));
+    effects_.to_scheduler.push_back(Envelop(ready_));
     return;
   }
   // The executor that finished last closed the database and has the totals.
@@ -236,6 +280,8 @@ void ServerCore::Complete(Open open) {
   done.name = std::get<CheckpointRequest>(*open.request).name;
   done.shard = fmt::format("shard-{}", index_);
   if (error != nullptr) done.error = error->text;
+  saving_.clear();
+  saved_ = done;
   effects_.to_scheduler.push_back(Envelop(std::move(done)));
 }
 
@@ -264,6 +310,12 @@ void ServerCore::ReplyTo(const PeerId& peer, uint64_t sequence, Body body,
 }
 
 ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
+  const int64_t patience_ms = config_ ? kSchedulerSilenceMs : kJoinPatienceMs;
+  if (now_ms - heard_ms_ > patience_ms) {
+    effects_.exit =
+        TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));
+    return Take();
+  }
   if (!config_) {
     if (now_ms - join_sent_ms_ >= kJoinRetryMs) return Start(now_ms);
     return Take();

@@ -70,7 +70,7 @@ class ServerCore {
   // An executor finished its part of a ticket.
   Effects HandleOutcome(ExecutorPool::Outcome outcome);
   // The work could not be submitted: the executors' queues are full.
-  Effects Reject(const Work& work);
+  Effects Reject(uint64_t ticket);
   // Sends heartbeats with the figures of `usage`; joins again if the scheduler did not answer.
   Effects Tick(const Heartbeat& usage, int64_t now_ms);
   // The last messages of a server that leaves.
@@ -118,7 +118,11 @@ class ServerCore {
   std::map<uint64_t, Open> open_;
   ReplyCache replies_;
   uint64_t malformed_ = 0;
+  Ready ready_;           // as it was sent
+  std::string saving_;    // the checkpoint being written; empty: none
+  CheckpointDone saved_;  // the last one
   int64_t join_sent_ms_ = 0;
+  int64_t heard_ms_ = 0;  // the scheduler, last
   int64_t heartbeat_ms_ = 0;
   int64_t occupancy_ms_ = 0;
   Heartbeat occupancy_;  // the fields bucket_* and rehash_lag_batches, as last reported

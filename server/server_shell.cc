@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <atomic>
+#include <filesystem>
 
 #include "common/base/log.h"
 #include "common/config/executable.h"
@@ -13,15 +14,15 @@ namespace dslide {
 namespace {
 
 constexpr int kPollMs = 100;
+constexpr int64_t kStopPatienceMs = 3000;
+constexpr size_t kKeptShards = 3;  // one more than the scheduler keeps checkpoints
 
 // Restores or initialises an executor; the first job after its start.
 Body LoadExecutor(Executor& executor, const std::string& restore) {
   if (restore.empty()) {
     executor.Initialise();
   } else {
-    const Result<Manifest> manifest = ReadManifest(restore);
-    if (!manifest.ok()) return ErrorReply{ErrorCode::kRefused, manifest.error().message};
-    const Result<CheckpointShards> shards = CheckpointShards::Open(restore, *manifest);
+    const Result<CheckpointShards> shards = CheckpointShards::Open(restore);
     if (!shards.ok()) return ErrorReply{ErrorCode::kRefused, shards.error().message};
     const Status restored = shards->Restore(&executor);
     if (!restored.ok()) return ErrorReply{ErrorCode::kRefused, restored.error().message};
@@ -43,6 +44,12 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(workers);
   const auto address = AdvertisedAddress("cluster.server", workers->address(), options.advertise);
   DSLIDE_RETURN_IF_ERROR(address);
+  if (IsLoopback(*address) && !IsLoopback(options.scheduler)) {
+    return BadInput(
+        fmt::format("workers would be told {}, which other machines cannot reach; set --bind and "
+                    "--advertise to an address of this machine's network",
+                    *address));
+  }
   Result<DealerSocket> scheduler = DealerSocket::Connect(context, options.scheduler);
   DSLIDE_RETURN_IF_ERROR(scheduler);
   LogInfo(fmt::format("serving at {}, joining the scheduler at {}", *address, options.scheduler));
@@ -58,13 +65,17 @@ Status ServerShell::Loop(StopSignals* signals) {
   poller.Add(scheduler_);
   poller.AddFd(signals->fd());
   bool polls_pool = false;
+  int64_t leave_ms = 0;  // 0: not asked to stop
   Apply(core_.Start(MonotonicMillis()));
   while (!exit_) {
     poller.Wait(kPollMs);
     if (signals->Take()) {
-      exit_ = Error{ErrorKind::kPreempted,
-                    "stopped by a signal; the run continues from its last checkpoint"};
+      // The scheduler may be stopping as well, and its checkpoint needs this server: it stays for a
+      // while, or until a second signal.
+      const int64_t now_ms = MonotonicMillis();
+      leave_ms = leave_ms == 0 && core_.config() != nullptr ? now_ms + kStopPatienceMs : now_ms;
     }
+    if (leave_ms != 0 && MonotonicMillis() >= leave_ms) exit_ = TryLater("stopped by a signal");
     while (auto bytes = scheduler_.Receive()) {
       bytes_received_ += bytes->size();
       Result<Message> message = Decode(*bytes);
@@ -111,10 +122,10 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   }
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) StartSave(*effects.save);
-  // A report that finds the queues full is dropped; the next one comes soon.
-  if (effects.occupancy && pool_) {
-    pool_->Submit(*effects.occupancy,
-                  [](Executor& executor) -> Body { return executor.Occupancy(); });
+  if (effects.occupancy && !pool_->Submit(*effects.occupancy, [](Executor& executor) -> Body {
+        return executor.Occupancy();
+      })) {
+    Apply(core_.Reject(*effects.occupancy));
   }
   for (const ServerCore::Work& work : effects.work) {
     const bool submitted =
@@ -122,7 +133,7 @@ void ServerShell::Apply(ServerCore::Effects effects) {
         pool_->Submit(work.ticket, [sender = work.sender, request = work.request](Executor& e) {
           return e.Handle(sender, *request);
         });
-    if (!submitted) Apply(core_.Reject(work));
+    if (!submitted) Apply(core_.Reject(work.ticket));
   }
   if (effects.exit) exit_ = effects.exit;
 }
@@ -151,7 +162,7 @@ void ServerShell::StartSave(const ServerCore::Save& save) {
   const auto shared = std::make_shared<Shared>();
   shared->missing = pool_->size();
   if (created.ok()) shared->writer = std::move(*created);
-  pool_->Submit(save.ticket, [shared, failure](Executor& executor) -> Body {
+  const bool submitted = pool_->Submit(save.ticket, [shared, failure](Executor& executor) -> Body {
     if (!failure.empty()) return ErrorReply{ErrorCode::kRefused, failure};
     SaveExecutor(executor, shared->writer.get());
     if (--shared->missing > 0) return CheckpointDone{};
@@ -163,6 +174,14 @@ void ServerShell::StartSave(const ServerCore::Save& save) {
     done.checksum = totals->checksum;
     return done;
   });
+  if (!submitted) return Apply(core_.Reject(save.ticket));
+  // On a disk of its own nobody else removes this server's old shards.
+  saved_.push_back(save.directory + "/" + save.shard);
+  if (saved_.size() <= kKeptShards) return;
+  std::error_code error;
+  std::filesystem::remove_all(saved_.front(), error);
+  std::filesystem::remove(std::filesystem::path(saved_.front()).parent_path(), error);  // if empty
+  saved_.pop_front();
 }
 
 Heartbeat ServerShell::Usage() const {

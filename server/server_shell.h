@@ -1,6 +1,7 @@
 // The server process: sockets, executors and files around a ServerCore.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 
@@ -39,6 +40,7 @@ class ServerShell {
   RouterSocket workers_;
   DealerSocket scheduler_;
   std::unique_ptr<ExecutorPool> pool_;
+  std::deque<std::string> saved_;  // shard directories of this life, oldest first
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;
   std::optional<Status> exit_;

@@ -108,8 +108,8 @@ Body BatchFlight::RequestFor(uint32_t server) const {
 Result<bool> BatchFlight::Take(uint32_t server, Body reply) {
   DSLIDE_RETURN_IF_ERROR(CheckShape(reply));
   replies_[server] = std::move(reply);
-  const bool complete = std::all_of(replies_.begin(), replies_.end(),
-                                    [](const auto& r) { return r.has_value(); });
+  const bool complete =
+      std::all_of(replies_.begin(), replies_.end(), [](const auto& r) { return r.has_value(); });
   if (!complete) return false;
   Advance();
   replies_.assign(replies_.size(), std::nullopt);

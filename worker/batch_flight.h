@@ -1,8 +1,8 @@
 // One batch on its way through the four-message step (DESIGN section 5), or through evaluation.
 //
 // A pure state machine: Requests() gives one message a server, Take() collects the replies in any
-// order; when the last one of a stage is there the next stage begins. The sums over servers are formed in server
-// order, so the result does not depend on who answers first.
+// order; when the last one of a stage is there the next stage begins. The sums over servers are
+// formed in server order, so the result does not depend on who answers first.
 //
 //   kEmbed   EmbedRequest -> pre-activations, summed; h = dropout(relu(.))
 //   kQuery   ActiveQuery  -> softmax statistics, merged; loss, recall, log-normaliser
@@ -34,8 +34,9 @@ class BatchFlight {
   // The current stage's request for one server. REQUIRES !done().
   Body RequestFor(uint32_t server) const;
 
-  // Takes a server's reply to the current stage. Returns true when that completed the stage (the next
-  // stage's requests are then due, or the flight is done); an Error says why the reply is no good.
+  // Takes a server's reply to the current stage. Returns true when that completed the stage (the
+  // next stage's requests are then due, or the flight is done); an Error says why the reply is no
+  // good.
   Result<bool> Take(uint32_t server, Body reply);
 
   // Bytes that went to and came from servers for this batch.
@@ -61,14 +62,14 @@ class BatchFlight {
   uint32_t top_k_;
   uint64_t step_;
   Stage stage_ = Stage::kEmbed;
-  std::vector<SparseRows> features_;  // [servers]
-  std::vector<SparseRows> labels_;    // [servers]
-  SparseRows all_features_;           // kept only if own features are left out of the ranking
+  std::vector<SparseRows> features_;    // [servers]
+  std::vector<SparseRows> labels_;      // [servers]
+  SparseRows all_features_;             // kept only if own features are left out of the ranking
   std::vector<uint32_t> label_totals_;  // [B]
   std::vector<std::optional<Body>> replies_;  // [servers]
-  Matrix hidden_;                      // [B x H]
-  std::vector<float> log_normaliser_;  // [B]
-  Matrix gradient_;                    // [B x H]
+  Matrix hidden_;                             // [B x H]
+  std::vector<float> log_normaliser_;         // [B]
+  Matrix gradient_;                           // [B x H]
   BatchDone done_;
 };
 

@@ -30,6 +30,7 @@ WorkerCore::Effects WorkerCore::Start(int64_t now_ms) {
   join.cores = cores_;
   Send(kScheduler, std::move(join));
   join_sent_ms_ = now_ms;
+  if (heard_ms_ == 0) heard_ms_ = now_ms;  // patience begins
   return Take();
 }
 
@@ -177,10 +178,22 @@ void WorkerCore::OnError(const ErrorReply& error, int64_t now_ms) {
 }
 
 WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
-  if (config_ == nullptr) {
-    if (now_ms - join_sent_ms_ >= kJoinRetryMs) return Start(now_ms);
+  const int64_t patience_ms = config_ == nullptr ? kJoinPatienceMs : kSchedulerSilenceMs;
+  if (now_ms - heard_ms_ > patience_ms) {
+    effects_.exit =
+        TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));
     return Take();
   }
+  if (stopping_ && flights_.empty()) {
+    effects_.exit = Status();
+    return Take();
+  }
+  // Until it has a plan it asks again: an answer, or the plan, may have been lost.
+  if (!planned_ && now_ms - join_sent_ms_ >= kJoinRetryMs) {
+    Effects join = Start(now_ms);
+    effects_ = std::move(join);
+  }
+  if (config_ == nullptr) return Take();
   const ClusterConfig& cluster = config_->cluster;
   if (now_ms - heartbeat_ms_ >= cluster.heartbeat_ms) {
     Heartbeat beat = usage;
@@ -200,7 +213,6 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
     lease_asked_ms_.reset();
   }
   Fill(now_ms);
-  if (stopping_ && flights_.empty()) effects_.exit = Status();
   return Take();
 }
 

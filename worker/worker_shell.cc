@@ -36,6 +36,8 @@ Status WorkerShell::Loop(StopSignals* signals) {
     poller_.Wait(kPollMs);
     if (signals->Take()) {
       if (!core_.joined()) return Failed("stopped by a signal before joining");
+      if (stopping_) return Failed("stopped at once; the batches in flight are trained by others");
+      stopping_ = true;
       LogInfo("stopping: finishing the batches in flight");
       core_.RequestStop();
     }

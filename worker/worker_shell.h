@@ -33,6 +33,7 @@ class WorkerShell {
   std::vector<DealerSocket> servers_;  // in plan order
   Poller poller_;
   int stop_fd_ = -1;
+  bool stopping_ = false;
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;
   std::optional<Status> exit_;

@@ -121,7 +121,7 @@ std::vector<ConfigKey> TrainKeys() {
        Boolean(kIn, &T::exclude_own_features)},
       {section, "unit_batches", "batches a work unit", Number(kIn, &T::unit_batches, 1, 65536)},
       {section, "batches_in_flight", "batches that a worker has under way at once",
-       Number(kIn, &T::batches_in_flight, 1, 1024)},
+       Number(kIn, &T::batches_in_flight, 1, 64)},
       {section, "staleness", "-1: asynchronous; nothing else is supported by this version",
        Number(kIn, &T::staleness, -1, 1000)},
       {section, "evaluate_samples", "test samples drawn after an epoch; the last is on all",

@@ -22,6 +22,11 @@ namespace dslide {
 
 constexpr uint32_t kProtocolVersion = 1;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
+// Servers and workers leave when the scheduler has not been heard of for so long: before the first
+// answer (it may be started last), and afterwards.
+constexpr int64_t kJoinPatienceMs = 600'000;
+constexpr int64_t kSchedulerSilenceMs = 60'000;
+
 constexpr uint32_t kMaxBatchSamples = 65536;
 constexpr uint32_t kProbeNeurons = 10;  // active-set recall is measured at so many neurons
 

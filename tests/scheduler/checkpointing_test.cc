@@ -57,6 +57,47 @@ TEST_CASE("a report that comes after a checkpoint has begun is not claimed by it
   CHECK(run.manifests[0].done.size() == 2);
 }
 
+TEST_CASE("a checkpoint that is wanted during an evaluation waits for its end") {
+  FakeCluster run;
+  run.Start();
+  while (run.core().phase() == Phase::kTraining) REQUIRE(run.Work(11));
+  REQUIRE(run.core().phase() == Phase::kEvaluating);
+  run.Join(21, Role::kObserver);
+  run.Send(21, CheckpointNow{});
+  run.WorkAll(11);
+  CHECK(run.core().outcome().ok());
+  CHECK(run.CountTo<CheckpointDone>(21) == 1);
+  run.CheckAllCountedOnce();
+}
+
+TEST_CASE("a checkpoint is not written over by one of the same batches") {
+  FakeCluster run;
+  run.Start();
+  CHECK(run.Work(11));
+  while (!run.work[11].empty()) CHECK(run.Work(11));
+  run.Join(21, Role::kObserver);
+  run.Send(21, CheckpointNow{});
+  run.Send(21, CheckpointNow{});
+  CHECK(run.manifests.size() == 1);
+  CHECK(run.CountTo<CheckpointDone>(21) == 2);  // both are told where it lies
+  CHECK(run.CountTo<CheckpointRequest>(1) == 1);
+}
+
+TEST_CASE("a checkpoint request without an answer is sent again") {
+  FakeCluster run;
+  run.Start();
+  CHECK(run.Work(11));
+  while (!run.work[11].empty()) CHECK(run.Work(11));
+  run.servers_answer = false;
+  run.Stop();
+  CHECK(run.CountTo<CheckpointRequest>(1) == 1);
+  for (run.now = 4000; run.now <= 12000; run.now += 4000) {
+    run.Send(11, Heartbeat{});
+    run.Tick();
+  }
+  CHECK(run.CountTo<CheckpointRequest>(1) == 2);
+}
+
 TEST_CASE("a resumed run trains what is left, and nothing twice") {
   FakeCluster first;
   const Manifest manifest = StopAfter(&first, 4);

@@ -79,6 +79,7 @@ Config ReferenceConfig(OptimizerKind optimizer, float rate, Loss loss) {
   config.model.loss = loss;
   config.train.optimizer = optimizer;
   config.train.learning_rate = rate;
+  config.train.dropout_hidden = 0.0f;
   config.train.batch = kBatch;
   config.train.epochs = 5;
   config.train.unit_batches = 4;

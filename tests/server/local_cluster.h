@@ -31,6 +31,7 @@ inline Config SmallConfig(uint32_t features, uint32_t labels, uint32_t hidden) {
   config.train.decay = Decay::kNone;
   config.train.optimizer = OptimizerKind::kSgd;
   config.train.learning_rate = 1.0f;
+  config.train.dropout_hidden = 0.0f;
   config.train.probe_samples = 0;
   config.cluster.wire = WirePrecision::kFp32;
   config.cluster.slots = 8;

@@ -145,7 +145,7 @@ TEST_CASE_FIXTURE(Fixture, "malformed messages are answered and counted") {
 TEST_CASE_FIXTURE(Fixture, "work that finds the queues full is refused for good") {
   Load();
   const auto work = core.HandleWorker("peer", Request(7)).work.at(0);
-  CHECK(Refusal(core.Reject(work)) == ErrorCode::kRefused);
+  CHECK(Refusal(core.Reject(work.ticket)) == ErrorCode::kRefused);
   CHECK(Refusal(core.HandleWorker("peer", Request(7))) == ErrorCode::kRefused);
 }
 

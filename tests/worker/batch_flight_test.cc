@@ -15,6 +15,7 @@ constexpr uint32_t kFeatures = 12, kLabels = 8, kHidden = 4;
 Config FlightConfig() {
   Config config;
   config.model.hidden = kHidden;
+  config.train.dropout_hidden = 0.0f;
   config.cluster.slots = 4;
   config.train.probe_batches = 10;
   config.train.probe_samples = 3;

@@ -9,7 +9,7 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kTimeoutMs = 60000;
+constexpr int64_t kTimeoutMs = 600000;
 
 Status Checkpoint(const ParsedArguments& arguments) {
   const std::string address = arguments.Get("scheduler");
@@ -23,13 +23,20 @@ Status Checkpoint(const ParsedArguments& arguments) {
   join.role = Role::kObserver;
   join.name = "dslide-checkpoint";
   socket->Send(Encode({{{}, incarnation, 1, 0, 0}, join}, WirePrecision::kFp32));
+  std::optional<RunId> run;
+  uint64_t sequence = 3;
   const int64_t deadline_ms = MonotonicMillis() + kTimeoutMs;
   while (MonotonicMillis() < deadline_ms) {
-    poller.Wait(100);
+    poller.Wait(1000);
+    if (run) {  // any message keeps an observer in the roster
+      socket->Send(
+          Encode({{*run, incarnation, sequence++, 0, 0}, Heartbeat{}}, WirePrecision::kFp32));
+    }
     while (auto bytes = socket->Receive()) {
       const Result<Message> message = Decode(*bytes);
       DSLIDE_RETURN_IF_ERROR(message);
       if (std::holds_alternative<JoinReply>(message->body)) {
+        run = message->envelope.run;
         socket->Send(Encode({{message->envelope.run, incarnation, 2, 0, 0}, CheckpointNow{}},
                             WirePrecision::kFp32));
       } else if (const auto* done = std::get_if<CheckpointDone>(&message->body)) {

@@ -31,11 +31,9 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
                                       BestKernels());
   });
   const std::string& from = model->directory_;
-  const Manifest& stored = model->manifest_;
   const Status loaded = model
-                            ->RunOnAll([&from, &stored](Executor& executor) -> Body {
-                              const Result<CheckpointShards> shards =
-                                  CheckpointShards::Open(from, stored);
+                            ->RunOnAll([&from](Executor& executor) -> Body {
+                              const Result<CheckpointShards> shards = CheckpointShards::Open(from);
                               if (!shards.ok())
                                 return ErrorReply{ErrorCode::kRefused, shards.error().message};
                               const Status restored = shards->Restore(&executor);
@@ -44,7 +42,7 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
                               return Ack{};
                             })
                             .status;
-  DSLIDE_RETURN_IF_ERROR(loaded);
+  if (!loaded.ok()) return BadInput(loaded.error().message);
   return model;
 }
 

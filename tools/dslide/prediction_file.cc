@@ -5,17 +5,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace dslide {
 
 Result<PredictionFile> PredictionFile::Create(const std::string& path, bool json) {
   if (path.empty()) return PredictionFile(path, json, nullptr);
-  std::FILE* out = std::fopen((path + ".tmp").c_str(), "w");
+  std::error_code error;
+  const bool in_place =
+      std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+  std::FILE* out = std::fopen((in_place ? path : path + ".tmp").c_str(), "w");
   if (out == nullptr) {
     return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
   }
-  return PredictionFile(path, json, out);
+  return PredictionFile(in_place ? "" : path, json, out);
 }
 
 PredictionFile PredictionFile::StandardOutput(bool json) { return {"", json, stdout}; }
@@ -26,6 +30,7 @@ PredictionFile::PredictionFile(PredictionFile&& other) noexcept
 PredictionFile::~PredictionFile() {
   if (out_ == nullptr || out_ == stdout) return;
   std::fclose(out_);
+  if (path_.empty()) return;
   std::remove((path_ + ".tmp").c_str());  // incomplete
 }
 
@@ -62,6 +67,7 @@ Status PredictionFile::Finish() {
     return Failed(fmt::format("standard output: cannot write: {}", std::strerror(errno)));
   }
   written = std::fclose(out) == 0 && written;
+  if (written && path_.empty()) return {};
   const std::string temporary = path_ + ".tmp";
   if (written && std::rename(temporary.c_str(), path_.c_str()) == 0) return {};
   const std::string reason = std::strerror(errno);

@@ -30,7 +30,7 @@ class PredictionFile {
   PredictionFile(std::string path, bool json, std::FILE* out)
       : path_(std::move(path)), json_(json), out_(out) {}
 
-  std::string path_;
+  std::string path_;  // empty: not a regular file, written in place
   bool json_;
   std::FILE* out_;  // null: nothing is written, or finished
 };

@@ -131,6 +131,8 @@ class Launcher {
     std::vector<std::string> arguments = ConfigArguments();
     arguments.insert(arguments.end(), {"--run-dir", launch_.run_directory});
     if (launch_.resume) arguments.push_back("--resume");
+    const auto size = fs::file_size(Path("logs/scheduler.log"), error);
+    log_start_ = error ? 0 : static_cast<std::streamoff>(size);
     return Start("scheduler", "dslide-scheduler", arguments, true);
   }
 
@@ -190,7 +192,9 @@ class Launcher {
           std::fflush(stdout);
         }
       }
-      if (!workers_left && !SchedulerEnds()) {
+      const bool had_workers = launch_.config.cluster.workers > 0;
+      if (had_workers && !workers_left && !stopping_ && !SchedulerEnds()) {
+        stopping_ = true;  // once: a second signal means at once
         children_[0].Signal(SIGTERM);
         fmt::print("all workers of this launch have ended; stopping\n");
       }
@@ -225,6 +229,7 @@ class Launcher {
   // The scheduler's own last line, with its exit code.
   Error SchedulerFailure() {
     std::ifstream log(children_[0].log());
+    log.seekg(log_start_);  // a resumed run appends to the log of its earlier life
     std::string line, last;
     const std::string mark = "dslide-scheduler: ";
     while (std::getline(log, line)) {
@@ -242,6 +247,8 @@ class Launcher {
   }
 
   Launch launch_;
+  bool stopping_ = false;
+  std::streamoff log_start_ = 0;  // of this life in the scheduler's log
   StopSignals* signals_;
   std::vector<ChildProcess> children_;  // the scheduler first, then servers, then workers
 };
