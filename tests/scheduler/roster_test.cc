@@ -26,6 +26,12 @@ TEST_CASE("names are unique, by role if none is given") {
   CHECK(roster.Of(Role::kWorker).back()->incarnation == Incarnation{5});  // order of joining
 }
 
+TEST_CASE("a name from outside is made plain") {
+  Roster roster;
+  CHECK(roster.Add(Named("\xff\x1b[31mred one"), {1}, "a", 0).name == "___31mred_one");
+  CHECK(roster.Add(Named(std::string(1000, 'x')), {2}, "b", 0).name.size() == 64);
+}
+
 TEST_CASE("a member is its incarnation, from whatever peer it writes") {
   Roster roster;
   roster.Add(Named("w"), {1}, "a", 0);

@@ -166,12 +166,29 @@ TEST_CASE_FIXTURE(Fixture, "dropping a worker's batches leaves the others'") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "no more than a bounded number of batches is kept") {
-  for (uint32_t i = 0; i < kMaxBatchesInFlight; ++i) {
+  // A worker's oldest batch makes room for its newest.
+  for (uint32_t i = 0; i <= kMaxBatchesOfWorker; ++i) {
     CHECK(std::holds_alternative<EmbedReply>(Ask(Embed(i))));
   }
-  CHECK(Refusal(Embed(kMaxBatchesInFlight)) == ErrorCode::kRefused);
+  CHECK(executor.batches_in_flight() == kMaxBatchesOfWorker);
+  // All workers together are refused more.
+  uint64_t worker = kWorker.value;
+  for (size_t i = kMaxBatchesOfWorker; i < kMaxBatchesInFlight; ++i) {
+    CHECK(std::holds_alternative<EmbedReply>(executor.Handle({++worker}, Embed())));
+  }
+  CHECK(std::holds_alternative<ErrorReply>(executor.Handle({++worker}, Embed())));
   Ask(DropBatches{kWorker});
   CHECK(std::holds_alternative<EmbedReply>(Ask(Embed())));
+}
+
+TEST_CASE_FIXTURE(Fixture, "requests that ask for much memory are refused") {
+  TopKRequest request;
+  request.hidden = Matrix(1, config.model.hidden);
+  request.k = kMaxTopK + 1;
+  CHECK(Refusal(request) == ErrorCode::kRefused);
+  EmbedRequest many;
+  many.features.offsets.assign(kMaxBatchSamples + 1, 0);
+  CHECK(Refusal(many) == ErrorCode::kRefused);
 }
 
 TEST_CASE("embedding without training keeps nothing; an executor for inference does not train") {

@@ -124,6 +124,20 @@ TEST_CASE_FIXTURE(Fixture, "a worker joins, dials the servers and asks for work"
   CHECK(effects.send[0].message.envelope.plan_version == 1);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a worker asks again until it has a plan, and leaves in the end") {
+  (void)core.Start(1000);
+  CHECK(Tick(2500).send.empty());  // not joined, nothing due
+  REQUIRE(Tick(3100).send.size() == 1);
+  CHECK(std::holds_alternative<Join>(last.send[0].message.body));
+  (void)Scheduler(JoinReply{"worker", FormatConfig(config), 100, ""});  // the plan is lost
+  bool asked = false;
+  for (const auto& out : Tick(6000).send) asked |= std::holds_alternative<Join>(out.message.body);
+  CHECK(asked);
+  CHECK_FALSE(Tick(3100 + kSchedulerSilenceMs).exit.has_value());
+  REQUIRE(Tick(3101 + kSchedulerSilenceMs).exit.has_value());
+  CHECK(last.exit->error().kind == ErrorKind::kTryLater);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a lease becomes requests, and replies in any order a report") {
   JoinAndPlan();
   auto requests = Requests(Scheduler(Grant(1)));
