@@ -16,6 +16,5 @@ void StartLog(const std::string& process, const std::string& level) {
 
 void LogInfo(const std::string& line) { spdlog::info("{}", line); }
 void LogWarning(const std::string& line) { spdlog::warn("{}", line); }
-void LogError(const std::string& line) { spdlog::error("{}", line); }
 
 }  // namespace dslide

@@ -10,6 +10,5 @@ void StartLog(const std::string& process, const std::string& level);
 
 void LogInfo(const std::string& line);
 void LogWarning(const std::string& line);
-void LogError(const std::string& line);
 
 }  // namespace dslide

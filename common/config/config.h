@@ -72,7 +72,7 @@ struct TrainConfig {
   float weight_decay = 0.0f;          // decoupled (AdamW), a touched row loses lr * this share
   float dropout_input = 0.0f;         // share of a sample's features left out
   float dropout_hidden = 0.2f;        // share of hidden units left out
-  float label_smoothing = 0.0f;       // softmax: target mass spread over the active set
+  float label_smoothing = 0.0f;       // softmax: target mass spread over all neurons
   bool exclude_own_features = false;  // rank without labels i where feature i is in the sample
   uint32_t unit_batches = 8;          // batches a work unit
   uint32_t batches_in_flight = 2;     // a worker

@@ -115,7 +115,7 @@ std::vector<ConfigKey> TrainKeys() {
        Number(kIn, &T::dropout_input, 0.0f, 0.95f)},
       {section, "dropout_hidden", "share of the hidden units left out",
        Number(kIn, &T::dropout_hidden, 0.0f, 0.95f)},
-      {section, "label_smoothing", "softmax: target mass spread over the active set",
+      {section, "label_smoothing", "softmax: target mass spread over all neurons",
        Number(kIn, &T::label_smoothing, 0.0f, 0.9f)},
       {section, "exclude_own_features", "rank without label i where the sample has feature i",
        Boolean(kIn, &T::exclude_own_features)},
