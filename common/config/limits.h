@@ -7,8 +7,8 @@
 
 namespace dslide {
 
-// model.active = auto: up to so many labels every neuron is computed, which is exact. It is also
-// the default number of uniform negatives, which alone would then be all of them.
+// model.active = auto: up to so many labels every neuron is computed, which is exact and no dearer
+// than an active set of the default size.
 inline constexpr uint32_t kMaxLabelsForAll = 2000;
 
 // hash.k = 0: a bucket shall hold so many neurons in the mean. Fewer, and most look-ups of a new
