@@ -25,11 +25,6 @@ bool IdsBelow(const SparseRows& rows, uint32_t bound) {
 
 }  // namespace
 
-uint64_t StepOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples) {
-  return batch.epoch * BatchesPerEpoch(train, train_samples) +
-         uint64_t{batch.unit} * train.unit_batches + batch.index;
-}
-
 Executor::Executor(const Config& config, uint64_t train_samples, std::span<const SlotId> slots,
                    uint32_t index, Purpose purpose, const Kernels& kernels)
     : config_(config),

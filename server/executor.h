@@ -11,6 +11,7 @@
 #include <span>
 
 #include "common/config/config.h"
+#include "common/config/step.h"
 #include "common/net/messages.h"
 #include "server/input_layer.h"
 #include "server/output_layer.h"
@@ -88,8 +89,5 @@ class Executor {
   std::map<BatchKey, std::unique_ptr<Batch>> batches_;
   std::vector<std::unique_ptr<Batch>> spare_;  // finished ones, their buffers are used again
 };
-
-// The number of a batch in the run's data order, the argument of the learning-rate schedule.
-uint64_t StepOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples);
 
 }  // namespace dslide

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "common/base/random.h"
+#include "common/config/step.h"
 
 namespace dslide {
 namespace {
@@ -111,9 +111,8 @@ void WorkerCore::Fill(int64_t now_ms) {
   while (!stopping_ && !queue_.empty() && flights_.size() < config_->train.batches_in_flight) {
     Queued next = std::move(queue_.front());
     queue_.pop_front();
-    const uint64_t step = next.lease.epoch * BatchesPerEpoch(config_->train, train_samples_) +
-                          uint64_t{next.lease.unit} * config_->train.unit_batches +
-                          next.batch.index;
+    const uint64_t step = StepOf({next.lease.epoch, next.lease.unit, next.batch.index},
+                                 config_->train, train_samples_);
     const uint64_t flight = next_flight_++;
     flights_.try_emplace(flight, *config_, plan_, next.lease, std::move(next.batch), step);
     SendStage(flight, now_ms);
