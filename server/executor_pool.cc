@@ -1,6 +1,8 @@
 #include "server/executor_pool.h"
 
 #include <fmt/core.h>
+#include <poll.h>
+
 #include <new>
 
 #include "common/math/kernels.h"
@@ -42,6 +44,18 @@ bool ExecutorPool::Submit(uint64_t ticket, const Job& job) {
   // Only this thread pushes, so the room seen above is still there.
   for (const auto& lane : lanes_) DSLIDE_CHECK(lane->tasks.Push({ticket, job}));
   return true;
+}
+
+std::vector<Body> ExecutorPool::RunOnAll(const Job& job) {
+  DSLIDE_CHECK(uncollected_ == 0);
+  DSLIDE_CHECK(Submit(0, job));
+  std::vector<Body> parts(lanes_.size());
+  while (uncollected_ > 0) {
+    pollfd ready{fd(), POLLIN, 0};
+    (void)poll(&ready, 1, -1);
+    while (auto outcome = Collect()) parts[outcome->executor] = std::move(outcome->part);
+  }
+  return parts;
 }
 
 void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {

@@ -38,6 +38,10 @@ class ExecutorPool {
 
   // False, and nothing is submitted, if a queue is full or too many results wait to be collected.
   bool Submit(uint64_t ticket, const Job& job);
+  // Runs a job on all executors and waits; the parts in executor order. REQUIRES that no other
+  // job's results are outstanding.
+  std::vector<Body> RunOnAll(const Job& job);
+
   std::optional<Outcome> Collect() {
     auto outcome = outcomes_.Pop();
     if (outcome) uncollected_--;

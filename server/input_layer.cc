@@ -13,7 +13,8 @@ InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purp
              config.model.hidden, config.train.optimizer, purpose),
       optimizer_(config.train, kernels) {}
 
-Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) const {
+Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
+  stats_.Enter(Phase::kEmbed);
   Matrix partial(features.rows(), layer_.dim());
   batch->offsets.assign(1, 0);
   batch->rows.clear();
@@ -30,11 +31,13 @@ Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) const {
     }
     batch->offsets.push_back(static_cast<uint32_t>(batch->rows.size()));
   }
+  stats_.Leave();
   return partial;
 }
 
 void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
                                float learning_rate) {
+  stats_.Enter(Phase::kInput);
   struct Entry {
     uint32_t row;
     uint32_t sample;
@@ -62,7 +65,9 @@ void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
     const bool is_bias = layer_.map().Global(row) == bias_id_;
     optimizer_.Apply(learning_rate, sum.size(), sum.data(), 0.0f, !is_bias, layer_.row(row));
     begin = end;
+    stats_.CountRows(1);
   }
+  stats_.Leave();
 }
 
 }  // namespace dslide

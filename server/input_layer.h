@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/net/messages.h"
+#include "server/engine_stats.h"
 #include "server/layer.h"
 
 namespace dslide {
@@ -24,10 +25,11 @@ class InputLayer {
              const Kernels& kernels);
 
   Layer& layer() { return layer_; }
+  const EngineStats& stats() const { return stats_; }
 
   // partial[i] = sum over the features f of sample i that live here of x_if * E_f. Fills *batch
   // with them. REQUIRES feature ids <= D.
-  Matrix Embed(const SparseRows& features, InputBatch* batch) const;
+  Matrix Embed(const SparseRows& features, InputBatch* batch);
 
   // Applies the gradient of the loss by E_f = sum_i x_if * gradient_i; each distinct row once.
   void ApplyGradient(const InputBatch& batch, const Matrix& gradient, float learning_rate);
@@ -37,6 +39,7 @@ class InputLayer {
   uint32_t bias_id_;
   Layer layer_;
   Optimizer optimizer_;
+  EngineStats stats_;
 };
 
 }  // namespace dslide

@@ -40,6 +40,10 @@ class Layer {
   // servers starts equal. Ids >= `drawn` stay 0.
   void Initialise(uint64_t seed, float deviation, uint32_t drawn);
 
+  // Bytes of a row in memory: its weights, and the optimiser's vectors beside them.
+  size_t WeightBytes() const { return dim_ * sizeof(float); }
+  size_t StateBytes() const { return training_ ? WeightBytes() * moments_ : 0; }
+
   // Bytes of a stored row: scalars, weights, moments.
   size_t RowBytes() const { return sizeof(RowScalars) + dim_ * sizeof(float) * (1 + moments_); }
   // Copies a row to / from its stored form, RowBytes() long, little-endian. Storing REQUIRES

@@ -77,14 +77,18 @@ ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* b
   batch->hidden = std::move(query.hidden);
   batch->label_totals = std::move(query.label_totals);
   const size_t samples = batch->hidden.rows;
+  stats_.Enter(Phase::kHash);
   if (tables_) {
     codes_.resize(std::max(codes_.size(), samples * tables_->tables()));
     hash_->Codes(samples, batch->hidden.data.data(), model_.hidden, codes_.data());
   }
+  stats_.Enter(Phase::kRetrieve);
   popular_.Follow(batch->hidden);
   builder_.Build(query.labels, popular_.rows(), tables(), tables_ ? codes_.data() : nullptr, random,
                  &batch->columns);
+  stats_.Enter(Phase::kForward);
   Score(batch);
+  stats_.Enter(Phase::kSoftmax);
 
   ActiveReply reply;
   reply.active_rows = static_cast<uint32_t>(batch->columns.rows.size());
@@ -95,6 +99,7 @@ ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* b
   } else {
     SigmoidDelta(batch, &reply);
   }
+  stats_.Leave();
   return reply;
 }
 
@@ -271,6 +276,7 @@ Matrix OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_n
   gradient_.resize(kChunk * dim);
   for (size_t begin = 0; begin < rows.size(); begin += kChunk) {
     const size_t count = std::min(kChunk, rows.size() - begin);
+    stats_.Enter(Phase::kSoftmax);
     std::fill(bias_gradient.begin(), bias_gradient.end(), 0.0f);
     for (size_t i = 0; i < samples; ++i) {
       float* delta = delta_.data() + i * count;
@@ -281,14 +287,19 @@ Matrix OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_n
       }
       kernels_.axpy(count, 1.0f, delta, bias_gradient.data());
     }
+    stats_.Enter(Phase::kBackward);
     Gather(rows.data() + begin, count);
     kernels_.gemm_nn(samples, dim, count, delta_.data(), count, rows_.data(), dim,
                      partial.data.data(), dim, true);
     kernels_.gemm_tn(count, dim, samples, delta_.data(), count, hidden, dim, gradient_.data(), dim,
                      false);
+    stats_.Enter(Phase::kUpdate);
     UpdateChunk(rows.data() + begin, count, gradient_.data(), bias_gradient.data(), learning_rate);
   }
+  stats_.Enter(Phase::kRehash);
   for (uint32_t r = 0; tables_ && r < rebuilds_per_batch_; ++r) tables_->RebuildNext();
+  stats_.Leave();
+  stats_.CountRows(rows.size());
   return partial;
 }
 
@@ -300,6 +311,7 @@ void OutputLayer::UpdateChunk(const uint32_t* rows, size_t count, const float* g
     optimizer_.Apply(learning_rate, dim, gradients + c * dim, bias[c], true, layer_.row(rows[c]));
   }
   if (!tables_) return;
+  stats_.Enter(Phase::kRehash);
   Gather(rows, count);
   codes_.resize(std::max(codes_.size(), count * tables_->tables()));
   hash_->Codes(count, rows_.data(), dim, codes_.data());

@@ -13,6 +13,7 @@
 
 #include "common/net/messages.h"
 #include "server/active_set.h"
+#include "server/engine_stats.h"
 #include "server/layer.h"
 #include "server/lsh/hash_family.h"
 #include "server/lsh/hash_tables.h"
@@ -35,6 +36,7 @@ class OutputLayer {
               const Kernels& kernels);
 
   Layer& layer() { return layer_; }
+  const EngineStats& stats() const { return stats_; }
   const HashTables* tables() const { return tables_ ? &*tables_ : nullptr; }
 
   // Batches until every table follows its neurons' codes.
@@ -89,6 +91,7 @@ class OutputLayer {
   ActiveSetBuilder builder_;
   PopularNeurons popular_;
   uint32_t rebuilds_per_batch_;
+  EngineStats stats_;
   // Scratch of one chunk of columns.
   std::vector<float> rows_;      // [chunk x H] gathered weights
   std::vector<float> bias_;      // [chunk]

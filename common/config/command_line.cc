@@ -1,6 +1,7 @@
 #include "common/config/command_line.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,6 +48,16 @@ bool SwallowedAnOption(const po::option& option) {
 std::string ParsedArguments::Get(std::string_view name) const {
   const Values& found = Find(name);
   return found.values.empty() ? "" : found.values.back();
+}
+
+Result<uint32_t> ParsedArguments::Number(std::string_view name, uint32_t min, uint32_t max) const {
+  const std::string text = Get(name);
+  uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    return BadInput(fmt::format("--{} {}: must be {} to {}", name, Printable(text), min, max));
+  }
+  return value;
 }
 
 const ParsedArguments::Values& ParsedArguments::Find(std::string_view name) const {

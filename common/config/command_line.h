@@ -30,6 +30,9 @@ class ParsedArguments {
   // The value given, or the default, or "" if there is neither; the last one of a repeated option.
   std::string Get(std::string_view name) const;
 
+  // The option's value as a whole number. Errors are kBadInput and name the option and the range.
+  Result<uint32_t> Number(std::string_view name, uint32_t min, uint32_t max) const;
+
   // Whether the executable has that option at all.
   bool Declares(std::string_view name) const { return options_.contains(name); }
 

@@ -1,7 +1,6 @@
 // dslide evaluate and dslide predict: a checkpoint, a data file, no cluster.
 #include <fmt/core.h>
 
-#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -30,17 +29,6 @@ struct Task {
   bool exclude_own_features = false;
 };
 
-Result<uint32_t> Number(const ParsedArguments& arguments, const std::string& name, uint32_t min,
-                        uint32_t max) {
-  const std::string text = arguments.Get(name);
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
-    return BadInput(fmt::format("--{} {}: must be {} to {}", name, text, min, max));
-  }
-  return static_cast<uint32_t>(value);
-}
-
 Result<Task> TaskFrom(const ParsedArguments& arguments) {
   Task task;
   task.checkpoint = arguments.Get("checkpoint");
@@ -48,11 +36,11 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
   task.output = arguments.Get("output");
   task.json = arguments.Has("json");
   task.exclude_own_features = arguments.Has("exclude-own-features");
-  const Result<uint32_t> top_k = Number(arguments, "top-k", 1, kMaxTopK);
+  const Result<uint32_t> top_k = arguments.Number("top-k", 1, kMaxTopK);
   DSLIDE_RETURN_IF_ERROR(top_k);
   task.top_k = *top_k;
   if (arguments.Declares("show")) {
-    const Result<uint32_t> show = Number(arguments, "show", 0, 1000000);
+    const Result<uint32_t> show = arguments.Number("show", 0, 1000000);
     DSLIDE_RETURN_IF_ERROR(show);
     task.show = *show;
   }
@@ -180,72 +168,81 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Status Evaluate(const ParsedArguments& arguments) {
-  const Result<Task> task = TaskFrom(arguments);
+// What both commands begin with: the task, its samples and the model, which fit each other.
+struct Opened {
+  Task task;
+  XcReader reader;
+  std::unique_ptr<Inference> model;
+};
+Result<Opened> Open(const ParsedArguments& arguments) {
+  Result<Task> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
   Result<XcReader> reader = XcReader::Open(task->data);
   DSLIDE_RETURN_IF_ERROR(reader);
   Result<std::unique_ptr<Inference>> model = Inference::Load(task->checkpoint);
   DSLIDE_RETURN_IF_ERROR(model);
   DSLIDE_RETURN_IF_ERROR(CheckFit(*task, reader->header(), **model));
+  return Opened{std::move(*task), std::move(*reader), std::move(*model)};
+}
 
-  const TrainConfig& train = (*model)->config().train;
+Status Evaluate(const ParsedArguments& arguments) {
+  Result<Opened> opened = Open(arguments);
+  DSLIDE_RETURN_IF_ERROR(opened);
+  auto& [task, reader, model] = *opened;
+
+  const TrainConfig& train = model->config().train;
   const std::string train_path = arguments.Has("train") ? arguments.Get("train") : train.data;
   std::vector<float> propensities;
   if (const Result<Dataset> data = ReadXcFile(train_path); data.ok()) {
     propensities = InversePropensities(*data);
-    propensities.resize((*model)->config().model.labels, 1.0f);
+    propensities.resize(model->config().model.labels, 1.0f);
   } else if (arguments.Has("train")) {
     return data.error();
-  } else if (!task->json) {
+  } else if (!task.json) {
     fmt::print("without PSP: {} (name the training file by --train)\n", data.error().message);
   }
   std::vector<std::string> names;
-  if (task->show > 0) {
+  if (task.show > 0) {
     const std::string path =
         arguments.Has("label-names") ? arguments.Get("label-names") : train.label_names;
     if (!path.empty()) {
-      Result<std::vector<std::string>> read = ReadLabelNames(path, (*model)->config().model.labels);
+      Result<std::vector<std::string>> read = ReadLabelNames(path, model->config().model.labels);
       DSLIDE_RETURN_IF_ERROR(read);
       names = std::move(*read);
     }
   }
-  Result<PredictionFile> output = PredictionFile::Create(task->output, task->json);
+  Result<PredictionFile> output = PredictionFile::Create(task.output, task.json);
   DSLIDE_RETURN_IF_ERROR(output);
-  SampleViewer viewer(task->show, std::move(names));
+  SampleViewer viewer(task.show, std::move(names));
   RankingEvaluator evaluator(propensities);
   const auto start = std::chrono::steady_clock::now();
-  DSLIDE_RETURN_IF_ERROR(RankFile(*task, model->get(), &*reader,
+  DSLIDE_RETURN_IF_ERROR(RankFile(task, model.get(), &reader,
                                   [&](const SampleBatch& batch, const TopKReply& ranked) -> Status {
                                     for (size_t i = 0; i < batch.labels.rows(); ++i) {
                                       evaluator.Add(RankedIds(ranked, i), batch.labels.Ids(i));
                                     }
-                                    output->Write(ranked, task->top_k);
+                                    output->Write(ranked, task.top_k);
                                     viewer.Show(batch, ranked);
                                     return {};
                                   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());
-  PrintMetrics(*task, evaluator.Result(), SecondsSince(start), !propensities.empty());
+  PrintMetrics(task, evaluator.Result(), SecondsSince(start), !propensities.empty());
   return {};
 }
 
 Status Predict(const ParsedArguments& arguments) {
-  const Result<Task> task = TaskFrom(arguments);
-  DSLIDE_RETURN_IF_ERROR(task);
-  Result<XcReader> reader = XcReader::Open(task->data);
-  DSLIDE_RETURN_IF_ERROR(reader);
-  Result<std::unique_ptr<Inference>> model = Inference::Load(task->checkpoint);
-  DSLIDE_RETURN_IF_ERROR(model);
-  DSLIDE_RETURN_IF_ERROR(CheckFit(*task, reader->header(), **model));
-  Result<PredictionFile> output = task->output.empty()
-                                      ? PredictionFile::StandardOutput(task->json)
-                                      : PredictionFile::Create(task->output, task->json);
+  Result<Opened> opened = Open(arguments);
+  DSLIDE_RETURN_IF_ERROR(opened);
+  auto& [task, reader, model] = *opened;
+  Result<PredictionFile> output = task.output.empty()
+                                      ? PredictionFile::StandardOutput(task.json)
+                                      : PredictionFile::Create(task.output, task.json);
   DSLIDE_RETURN_IF_ERROR(output);
   uint64_t samples = 0;
   const auto start = std::chrono::steady_clock::now();
-  DSLIDE_RETURN_IF_ERROR(RankFile(*task, model->get(), &*reader,
+  DSLIDE_RETURN_IF_ERROR(RankFile(task, model.get(), &reader,
                                   [&](const SampleBatch& batch, const TopKReply& ranked) -> Status {
-                                    output->Write(ranked, task->top_k);
+                                    output->Write(ranked, task.top_k);
                                     samples += batch.features.rows();
                                     return {};
                                   }));

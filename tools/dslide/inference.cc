@@ -1,7 +1,5 @@
 #include "tools/dslide/inference.h"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "common/base/process.h"
@@ -31,35 +29,17 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
                                       BestKernels());
   });
   const std::string& from = model->directory_;
-  const Status loaded = model
-                            ->RunOnAll([&from](Executor& executor) -> Body {
-                              const Result<CheckpointShards> shards = CheckpointShards::Open(from);
-                              if (!shards.ok())
-                                return ErrorReply{ErrorCode::kRefused, shards.error().message};
-                              const Status restored = shards->Restore(&executor);
-                              if (!restored.ok())
-                                return ErrorReply{ErrorCode::kRefused, restored.error().message};
-                              return Ack{};
-                            })
-                            .status;
-  if (!loaded.ok()) return BadInput(loaded.error().message);
-  return model;
-}
-
-Inference::Parts Inference::RunOnAll(const ExecutorPool::Job& job) {
-  std::vector<Body> parts(pool_->size());
-  DSLIDE_CHECK(pool_->Submit(next_ticket_++, job));
-  Status status;
-  for (uint32_t missing = pool_->size(); missing > 0;) {
-    pollfd ready{pool_->fd(), POLLIN, 0};
-    (void)poll(&ready, 1, -1);
-    while (auto outcome = pool_->Collect()) {
-      if (const auto* error = std::get_if<ErrorReply>(&outcome->part)) status = Failed(error->text);
-      parts[outcome->executor] = std::move(outcome->part);
-      missing--;
-    }
+  const std::vector<Body> loaded = model->pool_->RunOnAll([&from](Executor& executor) -> Body {
+    const Result<CheckpointShards> shards = CheckpointShards::Open(from);
+    if (!shards.ok()) return ErrorReply{ErrorCode::kRefused, shards.error().message};
+    const Status restored = shards->Restore(&executor);
+    if (!restored.ok()) return ErrorReply{ErrorCode::kRefused, restored.error().message};
+    return Ack{};
+  });
+  for (const Body& part : loaded) {
+    if (const auto* error = std::get_if<ErrorReply>(&part)) return BadInput(error->text);
   }
-  return {std::move(status), std::move(parts)};
+  return model;
 }
 
 Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search search,
@@ -89,9 +69,11 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
 }
 
 Result<Body> Inference::Call(const Body& request) {
-  Parts parts = RunOnAll([&request](Executor& executor) { return executor.Handle({}, request); });
-  DSLIDE_RETURN_IF_ERROR(parts.status);
-  return GatherReplies(request, std::move(parts.bodies));
+  Body reply = GatherReplies(request, pool_->RunOnAll([&request](Executor& executor) {
+    return executor.Handle({}, request);
+  }));
+  if (const auto* error = std::get_if<ErrorReply>(&reply)) return Failed(error->text);
+  return reply;
 }
 
 }  // namespace dslide

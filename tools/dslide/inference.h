@@ -28,12 +28,6 @@ class Inference {
  private:
   Inference() = default;
 
-  struct Parts {
-    Status status;             // the first error of any executor
-    std::vector<Body> bodies;  // [executors]
-  };
-  Parts RunOnAll(const ExecutorPool::Job& job);
-
   // Runs a request on all executors and adds up their parts.
   Result<Body> Call(const Body& request);
 
@@ -42,7 +36,6 @@ class Inference {
   std::string directory_;
   std::unique_ptr<ExecutorPool> pool_;
   Plan plan_;
-  uint64_t next_ticket_ = 1;
 };
 
 }  // namespace dslide

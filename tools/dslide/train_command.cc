@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -31,18 +30,6 @@ struct Launch {
   bool resume = false;
 };
 
-Result<uint32_t> Count(const ParsedArguments& arguments, const std::string& name,
-                       uint32_t fallback) {
-  if (!arguments.Has(name)) return fallback;
-  const std::string text = arguments.Get(name);
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 1024) {
-    return BadInput(fmt::format("--{} {}: must be 1 to 1024", name, text));
-  }
-  return value;
-}
-
 // The configuration that the children get: the user's, with what a launch on one machine fills in.
 Result<Launch> Prepare(const ParsedArguments& arguments) {
   Launch launch;
@@ -54,9 +41,12 @@ Result<Launch> Prepare(const ParsedArguments& arguments) {
   }
   Result<Config> config = LoadConfig(launch.config_file, launch.overrides);
   DSLIDE_RETURN_IF_ERROR(config);
-  const Result<uint32_t> servers = Count(arguments, "servers", config->cluster.servers);
+  constexpr uint32_t kMaxProcesses = 1024;
+  Result<uint32_t> servers = config->cluster.servers;
+  if (arguments.Has("servers")) servers = arguments.Number("servers", 1, kMaxProcesses);
   DSLIDE_RETURN_IF_ERROR(servers);
-  const Result<uint32_t> workers = Count(arguments, "workers", config->cluster.workers);
+  Result<uint32_t> workers = config->cluster.workers;
+  if (arguments.Has("workers")) workers = arguments.Number("workers", 1, kMaxProcesses);
   DSLIDE_RETURN_IF_ERROR(workers);
   launch.overrides.push_back(fmt::format("cluster.servers={}", *servers));
   launch.overrides.push_back(fmt::format("cluster.workers={}", *workers));

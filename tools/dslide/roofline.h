@@ -1,0 +1,19 @@
+// What this machine could do at best, for the engine's figures to be held against.
+#pragma once
+
+#include <cstdint>
+
+namespace dslide {
+
+struct Roofline {
+  double random_row_bandwidth;  // bytes/s, read and written together
+  double matrix_rate;           // floating-point operations/s, an FMA is two
+};
+
+// Measures with `threads` threads at once, about 0.3 s in all:
+//  - random rows of `row_bytes` of a table of `rows` rows in huge pages, each read, changed and
+//    written once, with prefetching;
+//  - the engine's own matrix product on operands that stay in the first-level caches.
+Roofline MeasureRoofline(uint32_t threads, uint64_t rows, uint32_t row_bytes);
+
+}  // namespace dslide
