@@ -30,10 +30,11 @@ ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map
       column_(map.rows(), SlotMap::kNone) {}
 
 void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t> popular,
-                             const HashTables* tables, const uint32_t* codes, Random* random,
+                             const HashTables* tables, const BucketCode* codes, Random* random,
                              ActiveColumns* out) {
   *out = ActiveColumns();
   AddLabels(labels, out);
+  out->labelled = static_cast<uint32_t>(out->rows.size());
   if (active_ == ActiveSet::kAll) {
     AddAll(out);
   } else if (codes != nullptr && candidates_ > 0) {
@@ -64,11 +65,15 @@ void ActiveSetBuilder::AddLabels(const SparseRows& labels, ActiveColumns* out) {
   }
 }
 
-void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables, const uint32_t* codes,
-                                     ActiveColumns* out) {
+void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables,
+                                     const BucketCode* codes, ActiveColumns* out) {
+  const auto codes_of = [&](size_t i) {
+    return std::span(codes + i * tables.tables(), tables.tables());
+  };
   for (size_t i = 0; i < batch; ++i) {
+    if (i + 1 < batch) CandidateRanker::Prefetch(tables, codes_of(i + 1));
     picked_.clear();
-    ranker_.Rank(tables, {codes + i * tables.tables(), tables.tables()}, candidates_, &picked_);
+    ranker_.Rank(tables, codes_of(i), candidates_, &picked_);
     for (const uint32_t row : picked_) out->hit_columns.push_back(ColumnOf(row, out));
     out->hit_offsets.push_back(static_cast<uint32_t>(out->hit_columns.size()));
   }

@@ -11,6 +11,7 @@
 #include "common/base/random.h"
 #include "common/config/config.h"
 #include "common/net/messages.h"
+#include "server/lsh/candidate_ranker.h"
 #include "server/lsh/hash_tables.h"
 #include "server/slot_map.h"
 
@@ -23,6 +24,7 @@ struct ActiveColumns {
   uint32_t hash_part = 0;      // columns [0, hash_part) are labels, candidates or popular
   uint32_t draws = 0;  // distinct uniform draws, those that fell into the hash part included
   std::vector<uint32_t> label_offsets = {0};  // [B + 1] into label_columns
+  uint32_t labelled = 0;                      // columns [0, labelled) are somebody's label
   std::vector<uint32_t> label_columns;        // columns of each sample's labels that live here
   std::vector<uint32_t> hit_offsets = {0};    // [B + 1] into hit_columns
   std::vector<uint32_t> hit_columns;          // columns of each sample's own hash candidates
@@ -37,7 +39,7 @@ class ActiveSetBuilder {
   // tables.tables()]) is null unless active = lsh. `random` draws the negatives. REQUIRES label ids
   // < N.
   void Build(const SparseRows& labels, std::span<const uint32_t> popular, const HashTables* tables,
-             const uint32_t* codes, Random* random, ActiveColumns* out);
+             const BucketCode* codes, Random* random, ActiveColumns* out);
 
   // Hash candidates kept a sample by this executor: its share of model.candidates.
   uint32_t candidates() const { return candidates_; }
@@ -47,7 +49,7 @@ class ActiveSetBuilder {
  private:
   uint32_t ColumnOf(uint32_t row, ActiveColumns* out);
   void AddLabels(const SparseRows& labels, ActiveColumns* out);
-  void AddCandidates(size_t batch, const HashTables& tables, const uint32_t* codes,
+  void AddCandidates(size_t batch, const HashTables& tables, const BucketCode* codes,
                      ActiveColumns* out);
   void AddUniform(Random* random, ActiveColumns* out);
   void AddAll(ActiveColumns* out);

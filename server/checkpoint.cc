@@ -10,7 +10,7 @@ namespace {
 
 size_t CodeBytes(LayerKind kind, const OutputLayer& output) {
   return kind == LayerKind::kOutput && output.tables() != nullptr
-             ? output.tables()->tables() * sizeof(uint32_t)
+             ? output.tables()->tables().tables() * sizeof(BucketCode)
              : 0;
 }
 
@@ -23,7 +23,7 @@ void SaveLayer(Layer& layer, const OutputLayer& output, CheckpointWriter* writer
       const uint32_t local = layer.map().LocalRow(slot, row);
       layer.StoreRow(local, value.data());
       if (code_bytes > 0) {
-        std::memcpy(value.data() + layer.RowBytes(), output.tables()->Codes(local).data(),
+        std::memcpy(value.data() + layer.RowBytes(), output.tables()->tables().Codes(local).data(),
                     code_bytes);
       }
       batch.Put({layer.kind(), slot, row}, value);
@@ -34,6 +34,8 @@ void SaveLayer(Layer& layer, const OutputLayer& output, CheckpointWriter* writer
 }  // namespace
 
 void SaveExecutor(Executor& executor, CheckpointWriter* writer) {
+  // The stored codes are then those of the stored weights.
+  if (executor.output().tables() != nullptr) executor.output().tables()->CatchUp();
   SaveLayer(executor.input().layer(), executor.output(), writer);
   SaveLayer(executor.output().layer(), executor.output(), writer);
 }
@@ -59,10 +61,10 @@ Result<CheckpointShards> CheckpointShards::Open(const std::string& directory) {
 
 Status CheckpointShards::Restore(Executor* executor) const {
   OutputLayer& output = executor->output();
-  std::vector<uint32_t> codes;
+  std::vector<BucketCode> codes;
   for (Layer* layer : {&executor->input().layer(), &output.layer()}) {
     const size_t code_bytes = CodeBytes(layer->kind(), output);
-    codes.resize(code_bytes / sizeof(uint32_t));
+    codes.resize(code_bytes / sizeof(BucketCode));
     for (const SlotId slot : layer->map().owned()) {
       const uint32_t size = layer->map().SlotSize(slot);
       const auto load = [&](uint32_t row, std::span<const uint8_t> value) -> Status {
@@ -75,7 +77,7 @@ Status CheckpointShards::Restore(Executor* executor) const {
         layer->LoadRow(local, value.data());
         if (code_bytes > 0) {
           std::memcpy(codes.data(), value.data() + layer->RowBytes(), code_bytes);
-          output.RestoreCodes(local, codes);
+          output.tables()->RestoreCodes(local, codes);
         }
         return {};
       };
@@ -93,7 +95,7 @@ Status CheckpointShards::Restore(Executor* executor) const {
       }
     }
   }
-  output.FinishRestore();
+  if (output.tables() != nullptr) output.tables()->FinishRestore();
   return {};
 }
 

@@ -2,7 +2,7 @@
 //
 //   key    = layer(1) slot(4) row(4)         big-endian, so a slot's rows are neighbours
 //   value  = RowScalars weights moments      Layer::StoreRow
-//            codes                           output rows of a hashed model: L x uint32
+//            codes                           output rows of a hashed model: L x uint16
 //
 // Ids are spread by slot = id mod V, row = id div V, so the keys do not depend on the number of
 // servers.

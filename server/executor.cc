@@ -38,7 +38,7 @@ void Executor::Initialise() {
   const uint64_t seed = config_.common.seed;
   input_.layer().Initialise(seed, config_.model.input_init, config_.model.features);
   output_.layer().Initialise(seed, config_.model.output_init, config_.model.labels);
-  output_.RehashAll();
+  if (output_.tables() != nullptr) output_.tables()->CatchUp();
 }
 
 Body Executor::Handle(Incarnation sender, const Body& request) {
@@ -76,12 +76,12 @@ Heartbeat Executor::Occupancy() const {
   Heartbeat beat;
   beat.batches_in_flight = static_cast<uint32_t>(batches_.size());
   if (output_.tables() == nullptr) return beat;
-  const BucketOccupancy occupancy = output_.tables()->Occupancy();
+  const BucketOccupancy occupancy = output_.tables()->tables().Occupancy();
   beat.bucket_mean = static_cast<float>(occupancy.mean);
   beat.bucket_empty_share = static_cast<float>(occupancy.empty_share);
   beat.bucket_p99 = occupancy.p99;
   beat.bucket_largest = occupancy.largest;
-  beat.rehash_lag_batches = output_.rehash_lag_batches();
+  beat.rehash_lag_batches = output_.tables()->lag_batches();
   return beat;
 }
 

@@ -11,7 +11,8 @@ InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purp
       bias_id_(config.model.features),
       layer_(LayerKind::kInput, SlotMap(config.model.features + 1, config.cluster.slots, slots),
              config.model.hidden, config.train.optimizer, purpose),
-      optimizer_(config.train, kernels) {}
+      optimizer_(config.train, kernels),
+      column_(layer_.map().rows(), SlotMap::kNone) {}
 
 Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   stats_.Enter(Phase::kEmbed);
@@ -25,48 +26,67 @@ Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
     for (size_t j = 0; j < ids.size(); ++j) {
       const uint32_t row = layer_.map().Local(ids[j]);
       if (row == SlotMap::kNone) continue;
+      layer_.PrefetchWeights(row);
       batch->rows.push_back(row);
       batch->values.push_back(values[j]);
-      kernels_.axpy(layer_.dim(), values[j], layer_.weights(row), partial.row(i));
     }
     batch->offsets.push_back(static_cast<uint32_t>(batch->rows.size()));
+    if (i > 0) Sum(*batch, i - 1, &partial);  // one behind the prefetches
   }
+  if (features.rows() > 0) Sum(*batch, features.rows() - 1, &partial);
   stats_.Leave();
   return partial;
 }
 
-void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
-                               float learning_rate) {
-  stats_.Enter(Phase::kInput);
-  struct Entry {
-    uint32_t row;
-    uint32_t sample;
-    float value;
-  };
-  std::vector<Entry> entries;
-  entries.reserve(batch.rows.size());
+void InputLayer::Sum(const InputBatch& batch, uint32_t sample, Matrix* partial) const {
+  const uint32_t begin = batch.offsets[sample];
+  kernels_.weighted_sum(layer_.dim(), batch.offsets[sample + 1] - begin, batch.rows.data() + begin,
+                        batch.values.data() + begin, layer_.weights(0), layer_.dim(),
+                        partial->row(sample));
+}
+
+void InputLayer::Invert(const InputBatch& batch) {
+  rows_.clear();
+  offsets_.clear();
+  for (const uint32_t row : batch.rows) {
+    if (column_[row] == SlotMap::kNone) {
+      column_[row] = static_cast<uint32_t>(rows_.size());
+      rows_.push_back(row);
+      offsets_.push_back(0);
+    }
+    offsets_[column_[row]]++;
+  }
+  uint32_t total = 0;
+  for (uint32_t& offset : offsets_) total += std::exchange(offset, total);
+  samples_.resize(total);
+  values_.resize(total);
   for (uint32_t i = 0; i + 1 < batch.offsets.size(); ++i) {
     for (uint32_t e = batch.offsets[i]; e < batch.offsets[i + 1]; ++e) {
-      entries.push_back({batch.rows[e], i, batch.values[e]});
+      const uint32_t at = offsets_[column_[batch.rows[e]]]++;
+      samples_[at] = i;
+      values_[at] = batch.values[e];
     }
   }
-  // By row, samples in order: each row is read and written once, and its sum has a fixed order.
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return std::pair(a.row, a.sample) < std::pair(b.row, b.sample);
-  });
+  // Each offset has moved to its row's end, the next row's begin.
+  offsets_.insert(offsets_.begin(), 0);
+  for (const uint32_t row : rows_) column_[row] = SlotMap::kNone;
+}
+
+void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
+                               float learning_rate) {
+  constexpr size_t kAhead = 4;
+  stats_.Enter(Phase::kInput);
+  Invert(batch);
   std::vector<float> sum(layer_.dim());
-  for (size_t begin = 0; begin < entries.size();) {
-    const uint32_t row = entries[begin].row;
-    std::fill(sum.begin(), sum.end(), 0.0f);
-    size_t end = begin;
-    for (; end < entries.size() && entries[end].row == row; ++end) {
-      kernels_.axpy(sum.size(), entries[end].value, gradient.row(entries[end].sample), sum.data());
-    }
-    const bool is_bias = layer_.map().Global(row) == bias_id_;
-    optimizer_.Apply(learning_rate, sum.size(), sum.data(), 0.0f, !is_bias, layer_.row(row));
-    begin = end;
-    stats_.CountRows(1);
+  for (size_t u = 0; u < rows_.size(); ++u) {
+    if (u + kAhead < rows_.size()) layer_.PrefetchAll(rows_[u + kAhead]);
+    const uint32_t begin = offsets_[u];
+    kernels_.weighted_sum(sum.size(), offsets_[u + 1] - begin, samples_.data() + begin,
+                          values_.data() + begin, gradient.data.data(), gradient.cols, sum.data());
+    const bool is_bias = layer_.map().Global(rows_[u]) == bias_id_;
+    optimizer_.Apply(learning_rate, sum.size(), sum.data(), 0.0f, !is_bias, layer_.row(rows_[u]));
   }
+  stats_.CountRows(rows_.size());
   stats_.Leave();
 }
 

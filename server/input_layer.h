@@ -31,15 +31,25 @@ class InputLayer {
   // with them. REQUIRES feature ids <= D.
   Matrix Embed(const SparseRows& features, InputBatch* batch);
 
-  // Applies the gradient of the loss by E_f = sum_i x_if * gradient_i; each distinct row once.
+  // Applies the gradient of the loss by E_f = sum_i x_if * gradient_i. Feature-major: each distinct
+  // row is read and written once.
   void ApplyGradient(const InputBatch& batch, const Matrix& gradient, float learning_rate);
 
  private:
+  void Sum(const InputBatch& batch, uint32_t sample, Matrix* partial) const;
+  void Invert(const InputBatch& batch);
+
   const Kernels& kernels_;
   uint32_t bias_id_;
   Layer layer_;
   Optimizer optimizer_;
   EngineStats stats_;
+  // A batch by features: distinct row u has entries [offsets_[u], offsets_[u+1]), samples in order.
+  std::vector<uint32_t> rows_;
+  std::vector<uint32_t> offsets_;
+  std::vector<uint32_t> samples_;
+  std::vector<float> values_;
+  std::vector<uint32_t> column_;  // [rows of the layer] u, or kNone; kNone between calls
 };
 
 }  // namespace dslide

@@ -26,6 +26,35 @@ RowView Layer::row(uint32_t row) {
           moment2_.size() > 0 ? moment2_.data() + at : nullptr, &scalars_[row]};
 }
 
+namespace {
+
+void PrefetchLines(const void* memory, size_t bytes) {
+  constexpr size_t kLine = 64;
+  for (size_t at = 0; at < bytes; at += kLine) {
+    __builtin_prefetch(static_cast<const char*>(memory) + at);
+  }
+}
+
+}  // namespace
+
+void Layer::Gather(std::span<const uint32_t> rows, float* out) const {
+  constexpr size_t kAhead = 4;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kAhead < rows.size()) PrefetchWeights(rows[i + kAhead]);
+    std::memcpy(out + i * dim_, weights(rows[i]), WeightBytes());
+  }
+}
+
+void Layer::PrefetchWeights(uint32_t row) const { PrefetchLines(weights(row), WeightBytes()); }
+
+void Layer::PrefetchAll(uint32_t row) const {
+  const size_t at = size_t{row} * dim_;
+  PrefetchWeights(row);
+  if (moment1_.size() > 0) PrefetchLines(moment1_.data() + at, WeightBytes());
+  if (moment2_.size() > 0) PrefetchLines(moment2_.data() + at, WeightBytes());
+  __builtin_prefetch(&scalars_[row]);
+}
+
 void Layer::Initialise(uint64_t seed, float deviation, uint32_t drawn) {
   const uint64_t layer_seed = SubSeed(seed, static_cast<uint64_t>(kind_));
   // Four 16-bit uniforms have variance 4/12 * 65536^2 and mean 2 * 65535.

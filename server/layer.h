@@ -35,6 +35,12 @@ class Layer {
 
   RowView row(uint32_t row);
 
+  // out[i] = weights of rows[i], [rows x dim].
+  void Gather(std::span<const uint32_t> rows, float* out) const;
+  // Has the row's weights, or all that an update of it touches, brought near.
+  void PrefetchWeights(uint32_t row) const;
+  void PrefetchAll(uint32_t row) const;
+
   // Draws the weights of id i from a distribution with mean 0 and the given standard deviation
   // (sum of four uniforms, bounded at 3.46 deviations) by (seed, layer, i) alone, so any split over
   // servers starts equal. Ids >= `drawn` stay 0.

@@ -10,7 +10,16 @@ Optimizer::Optimizer(const TrainConfig& config, const Kernels& kernels)
       beta1_(config.beta1),
       beta2_(config.beta2),
       epsilon_(config.epsilon),
-      weight_decay_(config.weight_decay) {}
+      weight_decay_(config.weight_decay) {
+  constexpr uint32_t kTabled = 4096;
+  if (kind_ != OptimizerKind::kAdam) return;
+  for (uint32_t t = 0; t < kTabled; ++t) corrections_.push_back(CorrectionAt(t));
+}
+
+Optimizer::Correction Optimizer::CorrectionAt(uint32_t t) const {
+  if (t < corrections_.size()) return corrections_[t];
+  return {1.0 - std::pow(double{beta1_}, t), std::sqrt(1.0 - std::pow(double{beta2_}, t))};
+}
 
 void Optimizer::Apply(float learning_rate, size_t dim, const float* g, float bias_gradient,
                       bool decay, const RowView& row) const {
@@ -35,11 +44,9 @@ void Optimizer::Apply(float learning_rate, size_t dim, const float* g, float bia
 
 void Optimizer::Adam(float learning_rate, size_t dim, const float* g, float bias_gradient,
                      const RowView& row) const {
-  const auto t = static_cast<double>(row.scalars->steps);
-  const double correction1 = 1.0 - std::pow(double{beta1_}, t);
-  const double correction2 = std::sqrt(1.0 - std::pow(double{beta2_}, t));
-  const AdamStep step{static_cast<float>(learning_rate * correction2 / correction1), beta1_, beta2_,
-                      static_cast<float>(epsilon_ * correction2)};
+  const Correction correction = CorrectionAt(row.scalars->steps);
+  const AdamStep step{static_cast<float>(learning_rate * correction.second / correction.first),
+                      beta1_, beta2_, static_cast<float>(epsilon_ * correction.second)};
   kernels_.adam(dim, step, g, row.weights, row.moment1, row.moment2);
   RowScalars& s = *row.scalars;
   s.moment1 = beta1_ * s.moment1 + (1 - beta1_) * bias_gradient;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "common/config/config.h"
 #include "common/math/kernels.h"
@@ -44,6 +45,13 @@ class Optimizer {
              const RowView& row) const;
 
  private:
+  // 1 - beta1^t and sqrt(1 - beta2^t) for a row's t-th step.
+  struct Correction {
+    double first;
+    double second;
+  };
+  Correction CorrectionAt(uint32_t t) const;
+
   void Adam(float learning_rate, size_t dim, const float* g, float bias_gradient,
             const RowView& row) const;
   void AdaGrad(float learning_rate, size_t dim, const float* g, float bias_gradient,
@@ -52,6 +60,7 @@ class Optimizer {
   const Kernels& kernels_;
   OptimizerKind kind_;
   float beta1_, beta2_, epsilon_, weight_decay_;
+  std::vector<Correction> corrections_;  // of the first steps; Adam only
 };
 
 }  // namespace dslide

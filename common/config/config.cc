@@ -104,13 +104,13 @@ Error Builder::Refuse(std::string_view name, std::string_view rule) const {
 
 Status Builder::CheckTogether() const {
   const HashConfig& hash = config_.hash;
-  const uint32_t max_k = kMaxBucketBits / BitsPerHash(hash);
+  const uint32_t max_k = kMaxCodeBits / BitsPerHash(hash);
   if (hash.k > max_k) {
     const bool dwta = hash.family == HashFamily::kDwta;
     return Refuse(
         "hash.k",
         fmt::format("must be at most {}{}: a table has at most 2^{} buckets", max_k,
-                    dwta ? fmt::format(" with hash.bin = {}", hash.bin) : "", kMaxBucketBits));
+                    dwta ? fmt::format(" with hash.bin = {}", hash.bin) : "", kMaxCodeBits));
   }
   if (config_.train.staleness != -1) {
     return Refuse("train.staleness", "only -1 (asynchronous) is supported by this version");

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <limits>
 
+#include "common/config/limits.h"
+
 namespace dslide {
 namespace {
 
@@ -72,9 +74,9 @@ std::vector<ConfigKey> HashKeys() {
   return {
       {section, "family", "densified winner-take-all, or signed random projections",
        OneOf(kIn, &H::family, {{"dwta", HashFamily::kDwta}, {"simhash", HashFamily::kSimHash}})},
-      {section, "k", "hashes a table (K); 0: from the labels, a few dozen neurons a bucket",
-       Number(kIn, &H::k, 0, 24)},
-      {section, "tables", "hash tables (L)", Number(kIn, &H::tables, 1, 1000)},
+      {section, "k", "hashes a table (K); 0: from the labels, 6 to 48 neurons a bucket",
+       Number(kIn, &H::k, 0, kMaxCodeBits)},
+      {section, "tables", "hash tables (L)", Number(kIn, &H::tables, 1, kMaxTables)},
       {section, "bin", "coordinates that one dwta hash looks at",
        OneOf(kIn, &H::bin, {{"2", 2}, {"4", 4}, {"8", 8}, {"16", 16}})},
   };

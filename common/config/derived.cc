@@ -17,7 +17,7 @@ namespace {
 uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels, uint32_t hidden) {
   const uint32_t bits = BitsPerHash(hash);
   const auto fits = [&](uint32_t k) {
-    return k * bits <= kMaxBucketBits && (labels >> (k * bits)) >= kMinBucketNeurons &&
+    return k * bits <= kMaxCodeBits && (labels >> (k * bits)) >= kMinBucketNeurons &&
            (hash.family == HashFamily::kSimHash || k * hash.bin <= hidden);
   };
   uint32_t k = 1;

@@ -38,12 +38,15 @@ struct Kernels {
   float (*dot)(size_t n, const float* x, const float* y);
   // y[i] += a * x[i].
   void (*axpy)(size_t n, float a, const float* x, float* y);
+  // out[i] = sum_e weights[e] * x[rows[e]*stride + i] for i < n and e < count, in that order.
+  void (*weighted_sum)(size_t n, size_t count, const uint32_t* rows, const float* weights,
+                       const float* x, size_t stride, float* out);
   // Largest x[i]; -infinity for n = 0.
   float (*max)(size_t n, const float* x);
-  // Returns sum_i exp(x[i] - shift). Relative error of each term below 1e-6.
-  float (*sum_exp)(size_t n, const float* x, float shift);
-  // y[i] = scale * exp(x[i] - shift). y may be x.
-  void (*exp_scaled)(size_t n, const float* x, float shift, float scale, float* y);
+  // x[i] = exp(x[i] - shift), each with a relative error below 1e-6; returns their sum.
+  float (*exp_sum)(size_t n, float shift, float* x);
+  // x[i] *= a, then sum[i] += x[i].
+  void (*scale_add)(size_t n, float a, float* x, float* sum);
 
   // One Adam step with gradient g on w, first moment m, second moment v (n each):
   // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= step_size * m / (sqrt(v) + epsilon).

@@ -44,6 +44,36 @@ void Axpy(size_t n, float a, const float* x, float* y) {
   if (i < n) StoreFirst(n - i, LoadFirst(n - i, y + i) + a * LoadFirst(n - i, x + i), y + i);
 }
 
+// A block of kVectors stays in registers over all rows.
+template <size_t kVectors>
+void WeightedSumBlock(size_t count, const uint32_t* rows, const float* weights, const float* x,
+                      size_t stride, float* out) {
+  Vec sums[kVectors] = {};
+  for (size_t e = 0; e < count; ++e) {
+    const float* row = x + rows[e] * stride;
+    for (size_t u = 0; u < kVectors; ++u) sums[u] += weights[e] * Load(row + u * kLanes);
+  }
+  for (size_t u = 0; u < kVectors; ++u) Store(sums[u], out + u * kLanes);
+}
+
+void WeightedSum(size_t n, size_t count, const uint32_t* rows, const float* weights, const float* x,
+                 size_t stride, float* out) {
+  constexpr size_t kBlock = 8;
+  size_t i = 0;
+  for (; i + kBlock * kLanes <= n; i += kBlock * kLanes) {
+    WeightedSumBlock<kBlock>(count, rows, weights, x + i, stride, out + i);
+  }
+  for (; i + kLanes <= n; i += kLanes) {
+    WeightedSumBlock<1>(count, rows, weights, x + i, stride, out + i);
+  }
+  if (i == n) return;
+  Vec sum = {};
+  for (size_t e = 0; e < count; ++e) {
+    sum += weights[e] * LoadFirst(n - i, x + rows[e] * stride + i);
+  }
+  StoreFirst(n - i, sum, out + i);
+}
+
 Vec Max(Vec x, Vec y) { return x > y ? x : y; }
 
 float Max(size_t n, const float* x) {
@@ -93,29 +123,43 @@ Vec Exp(Vec x) {
   return underflow ? Splat(0.0f) : p * reinterpret_cast<Vec>(power);
 }
 
-float SumExp(size_t n, const float* x, float shift) {
+float ExpSum(size_t n, float shift, float* x) {
   Vec sums[2] = {};
   size_t i = 0;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    sums[0] += Exp(Load(x + i) - shift);
-    sums[1] += Exp(Load(x + i + kLanes) - shift);
+    for (size_t u = 0; u < 2; ++u) {
+      const Vec y = Exp(Load(x + i + u * kLanes) - shift);
+      Store(y, x + i + u * kLanes);
+      sums[u] += y;
+    }
   }
   if (i + kLanes <= n) {
-    sums[0] += Exp(Load(x + i) - shift);
+    const Vec y = Exp(Load(x + i) - shift);
+    Store(y, x + i);
+    sums[0] += y;
     i += kLanes;
   }
   float total = Sum(sums[0] + sums[1]);
   if (i < n) {
     const Vec tail = Exp(LoadFirst(n - i, x + i) - shift);
+    StoreFirst(n - i, tail, x + i);
     for (size_t lane = 0; lane < n - i; ++lane) total += tail[lane];
   }
   return total;
 }
 
-void ExpScaled(size_t n, const float* x, float shift, float scale, float* y) {
+void ScaleAdd(size_t n, float a, float* x, float* sum) {
   size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) Store(scale * Exp(Load(x + i) - shift), y + i);
-  if (i < n) StoreFirst(n - i, scale * Exp(LoadFirst(n - i, x + i) - shift), y + i);
+  for (; i + kLanes <= n; i += kLanes) {
+    const Vec y = a * Load(x + i);
+    Store(y, x + i);
+    Store(Load(sum + i) + y, sum + i);
+  }
+  if (i < n) {
+    const Vec y = a * LoadFirst(n - i, x + i);
+    StoreFirst(n - i, y, x + i);
+    StoreFirst(n - i, LoadFirst(n - i, sum + i) + y, sum + i);
+  }
 }
 
 struct AdamState {
@@ -218,9 +262,10 @@ constexpr Kernels MakeKernels(const char* name) {
           .gemm_tn = GemmTn,
           .dot = Dot,
           .axpy = Axpy,
+          .weighted_sum = WeightedSum,
           .max = Max,
-          .sum_exp = SumExp,
-          .exp_scaled = ExpScaled,
+          .exp_sum = ExpSum,
+          .scale_add = ScaleAdd,
           .adam = Adam,
           .to_bf16 = ToBf16,
           .from_bf16 = FromBf16,

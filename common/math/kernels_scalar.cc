@@ -87,14 +87,29 @@ float Exp(float x) {
   return x < kLowest ? 0.0f : std::exp(x > kHighest ? kHighest : x);
 }
 
-float SumExp(size_t n, const float* x, float shift) {
+void WeightedSum(size_t n, size_t count, const uint32_t* rows, const float* weights, const float* x,
+                 size_t stride, float* out) {
+  for (size_t i = 0; i < n; ++i) {
+    float sum = 0;
+    for (size_t e = 0; e < count; ++e) sum += weights[e] * x[rows[e] * stride + i];
+    out[i] = sum;
+  }
+}
+
+float ExpSum(size_t n, float shift, float* x) {
   double sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += static_cast<double>(Exp(x[i] - shift));
+  for (size_t i = 0; i < n; ++i) {
+    x[i] = Exp(x[i] - shift);
+    sum += double{x[i]};
+  }
   return static_cast<float>(sum);
 }
 
-void ExpScaled(size_t n, const float* x, float shift, float scale, float* y) {
-  for (size_t i = 0; i < n; ++i) y[i] = scale * Exp(x[i] - shift);
+void ScaleAdd(size_t n, float a, float* x, float* sum) {
+  for (size_t i = 0; i < n; ++i) {
+    x[i] *= a;
+    sum[i] += x[i];
+  }
 }
 
 void Adam(size_t n, const AdamStep& step, const float* g, float* w, float* m, float* v) {
@@ -146,9 +161,10 @@ const Kernels kScalarKernels = {.name = "scalar",
                                 .gemm_tn = GemmTn,
                                 .dot = Dot,
                                 .axpy = Axpy,
+                                .weighted_sum = WeightedSum,
                                 .max = Max,
-                                .sum_exp = SumExp,
-                                .exp_scaled = ExpScaled,
+                                .exp_sum = ExpSum,
+                                .scale_add = ScaleAdd,
                                 .adam = Adam,
                                 .to_bf16 = ToBf16,
                                 .from_bf16 = FromBf16,

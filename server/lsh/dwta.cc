@@ -86,7 +86,7 @@ class Dwta final : public HashFunctions {
         bin_(config.bin),
         coordinates_(ChooseCoordinates(config, dim, seed)) {}
 
-  void Codes(size_t count, const float* x, size_t stride, uint32_t* codes) const override;
+  void Codes(size_t count, const float* x, size_t stride, BucketCode* codes) const override;
 
  private:
   size_t hashes() const { return size_t{k_} * tables(); }
@@ -95,7 +95,7 @@ class Dwta final : public HashFunctions {
   void DensifyLane(size_t lane, uint32_t attempts, Scratch* scratch) const;
   uint8_t DenseCode(size_t hash, size_t lane, uint32_t attempts,
                     const std::vector<uint8_t>& wta) const;
-  void PackCodes(size_t count, const std::vector<uint8_t>& wta, uint32_t* codes) const;
+  void PackCodes(size_t count, const std::vector<uint8_t>& wta, BucketCode* codes) const;
 
   const Kernels& kernels_;
   const uint32_t dim_;
@@ -104,7 +104,7 @@ class Dwta final : public HashFunctions {
   const std::vector<uint16_t> coordinates_;  // [hashes x bin]
 };
 
-void Dwta::Codes(size_t count, const float* x, size_t stride, uint32_t* codes) const {
+void Dwta::Codes(size_t count, const float* x, size_t stride, BucketCode* codes) const {
   thread_local Scratch scratch;
   scratch.block.resize(dim_ * kLanes);
   scratch.wta.resize(hashes() * kLanes);
@@ -164,7 +164,7 @@ uint8_t Dwta::DenseCode(size_t hash, size_t lane, uint32_t attempts,
   return static_cast<uint8_t>(UniversalHash(hash, 0, bin_));
 }
 
-void Dwta::PackCodes(size_t count, const std::vector<uint8_t>& wta, uint32_t* codes) const {
+void Dwta::PackCodes(size_t count, const std::vector<uint8_t>& wta, BucketCode* codes) const {
   const int bits_per_hash = std::countr_zero(bin_);
   for (size_t table = 0; table < tables(); ++table) {
     uint32_t packed[kLanes] = {};
@@ -173,7 +173,9 @@ void Dwta::PackCodes(size_t count, const std::vector<uint8_t>& wta, uint32_t* co
         packed[lane] = (packed[lane] << bits_per_hash) | wta[hash * kLanes + lane];
       }
     }
-    for (size_t lane = 0; lane < count; ++lane) codes[lane * tables() + table] = packed[lane];
+    for (size_t lane = 0; lane < count; ++lane) {
+      codes[lane * tables() + table] = static_cast<BucketCode>(packed[lane]);
+    }
   }
 }
 
@@ -183,7 +185,8 @@ std::unique_ptr<HashFunctions> MakeDwta(const HashConfig& config, uint32_t dim, 
                                         const Kernels& kernels) {
   DSLIDE_CHECK(std::has_single_bit(config.bin) && config.bin >= 2 && config.bin <= kLanes);
   DSLIDE_CHECK(dim <= std::numeric_limits<uint16_t>::max());
-  DSLIDE_CHECK(uint64_t{config.k} * static_cast<uint64_t>(std::countr_zero(config.bin)) < 32);
+  DSLIDE_CHECK(uint64_t{config.k} * static_cast<uint64_t>(std::countr_zero(config.bin)) <=
+               kMaxCodeBits);
   return std::make_unique<Dwta>(config, dim, seed, kernels);
 }
 

@@ -9,7 +9,7 @@
 
 namespace dslide {
 
-// REQUIRES bin is a power of two in [2, 16], dim < 65536 and k * log2(bin) < 32.
+// REQUIRES bin is a power of two in [2, 16], dim < 65536 and k * log2(bin) <= kMaxCodeBits.
 std::unique_ptr<HashFunctions> MakeDwta(const HashConfig& config, uint32_t dim, uint64_t seed,
                                         const Kernels& kernels);
 

@@ -19,14 +19,19 @@
 #include <vector>
 
 #include "common/config/config.h"
+#include "common/config/limits.h"
 #include "common/math/kernels.h"
 
 namespace dslide {
 
+// A bucket's number within its table.
+using BucketCode = uint16_t;
+constexpr BucketCode kNoCode = 0xffff;  // of a row that is in no bucket
+
 class HashFunctions {
  public:
   // Immutable after construction; any thread may call Codes(). REQUIRES config.k > 0, dim > 0
-  // (DWTA: < 65536), codes of less than 32 bits, and that `kernels` outlives the functions.
+  // (DWTA: < 65536), codes of at most kMaxCodeBits, and that `kernels` outlives the functions.
   static std::unique_ptr<HashFunctions> Make(const HashConfig& config, uint32_t dim, uint64_t seed,
                                              const Kernels& kernels);
   virtual ~HashFunctions() = default;
@@ -37,7 +42,7 @@ class HashFunctions {
 
   // codes[i*tables() + t] is the bucket of vector i in table t. Vector i is
   // x[i*stride .. i*stride + dim).
-  virtual void Codes(size_t count, const float* x, size_t stride, uint32_t* codes) const = 0;
+  virtual void Codes(size_t count, const float* x, size_t stride, BucketCode* codes) const = 0;
 
  protected:
   HashFunctions(uint32_t tables, uint32_t bits) : tables_(tables), bits_(bits) {}

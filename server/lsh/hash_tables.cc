@@ -1,6 +1,8 @@
 #include "server/lsh/hash_tables.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -10,65 +12,90 @@ HashTables::HashTables(uint32_t tables, uint32_t bits, uint32_t rows)
     : tables_(tables),
       rows_(rows),
       buckets_(1u << bits),
-      codes_(size_t{rows} * tables, kNoCode),
-      offsets_(size_t{tables} * (size_t{buckets_} + 1), 0),
-      entries_(size_t{tables} * rows, 0) {
-  DSLIDE_CHECK(tables > 0 && bits < 32);
+      codes_(size_t{tables} * rows),
+      place_(tables),
+      offsets_((tables + size_t{1}) * (buckets_ + size_t{1})),
+      entries_((tables + size_t{1}) * rows),
+      free_place_(tables),
+      counted_(rows) {
+  DSLIDE_CHECK(tables > 0 && bits <= kMaxCodeBits);
+  std::iota(place_.begin(), place_.end(), 0u);
+  std::fill_n(codes_.data(), codes_.size(), kNoCode);
 }
 
-void HashTables::SetCodes(uint32_t row, std::span<const uint32_t> codes) {
+void HashTables::SetCodes(uint32_t row, std::span<const BucketCode> codes) {
   DSLIDE_CHECK(row < rows_ && codes.size() == tables_);
-  for (uint32_t code : codes) DSLIDE_CHECK(code < buckets_ || code == kNoCode);
-  std::copy(codes.begin(), codes.end(), codes_.begin() + static_cast<ptrdiff_t>(row) * tables_);
+  for (uint32_t t = 0; t < tables_; ++t) {
+    DSLIDE_CHECK(codes[t] < buckets_ || codes[t] == kNoCode);
+    codes_[size_t{t} * rows_ + row] = codes[t];
+  }
 }
 
-std::span<const uint32_t> HashTables::Codes(uint32_t row) const {
+std::vector<BucketCode> HashTables::Codes(uint32_t row) const {
   DSLIDE_CHECK(row < rows_);
-  return {codes_.data() + size_t{row} * tables_, tables_};
+  std::vector<BucketCode> codes(tables_);
+  for (uint32_t t = 0; t < tables_; ++t) codes[t] = ColumnOf(t)[row];
+  return codes;
 }
 
-void HashTables::RebuildNext() {
-  Rebuild(next_);
+void HashTables::Advance(uint64_t steps) {
+  while (steps > 0 && rows_ > 0) {
+    const auto end = static_cast<uint32_t>(std::min<uint64_t>(rows_, row_ + steps));
+    steps -= end - row_;
+    if (stage_ == Stage::kCount) {
+      Count(row_, end);
+    } else {
+      Place(row_, end);
+    }
+    row_ = end;
+    if (row_ < rows_) return;
+    row_ = 0;
+    if (stage_ == Stage::kPlace) Finish();
+    stage_ = stage_ == Stage::kCount ? Stage::kPlace : Stage::kCount;
+  }
+}
+
+void HashTables::BuildAll() {
+  next_ = 0;
+  row_ = 0;
+  stage_ = Stage::kCount;
+  Advance(StepsOfAllTables());
+}
+
+// offsets[code + 1] = rows with that code; at the end of the stage, where bucket `code` begins.
+void HashTables::Count(uint32_t begin, uint32_t end) {
+  uint32_t* ends = OffsetsAt(free_place_) + 1;
+  const BucketCode* codes = ColumnOf(next_);
+  if (begin == 0) std::fill_n(OffsetsAt(free_place_), buckets_ + size_t{1}, 0u);
+  for (uint32_t row = begin; row < end; ++row) {
+    counted_[row] = codes[row];
+    if (codes[row] != kNoCode) ++ends[codes[row]];
+  }
+  if (end < rows_) return;
+  uint32_t total = 0;
+  for (uint32_t code = 0; code < buckets_; ++code) total += std::exchange(ends[code], total);
+}
+
+// Moves each bucket's mark, offsets[code + 1], from its begin to its end, which is the next one's
+// begin. The codes are those of the counting: rehashing goes on in between.
+void HashTables::Place(uint32_t begin, uint32_t end) {
+  uint32_t* next = OffsetsAt(free_place_) + 1;
+  uint32_t* entries = EntriesAt(free_place_);
+  for (uint32_t row = begin; row < end; ++row) {
+    if (counted_[row] != kNoCode) entries[next[counted_[row]]++] = row;
+  }
+}
+
+void HashTables::Finish() {
+  std::swap(free_place_, place_[next_]);
   next_ = (next_ + 1) % tables_;
-}
-
-void HashTables::RebuildAll() {
-  for (uint32_t t = 0; t < tables_; ++t) Rebuild(t);
-}
-
-std::span<const uint32_t> HashTables::Bucket(uint32_t t, uint32_t code) const {
-  DSLIDE_CHECK(t < tables_ && code < buckets_);
-  const uint32_t* offsets = offsets_.data() + t * (size_t{buckets_} + 1) + code;
-  return {entries_.data() + size_t{t} * rows_ + offsets[0], offsets[1] - offsets[0]};
-}
-
-void HashTables::Rebuild(uint32_t t) {
-  uint32_t* offsets = offsets_.data() + t * (size_t{buckets_} + 1);
-  uint32_t* entries = entries_.data() + size_t{t} * rows_;
-  const uint32_t* codes = codes_.data() + t;
-  std::fill_n(offsets, size_t{buckets_} + 1, 0u);
-  for (size_t row = 0; row < rows_; ++row) {
-    const uint32_t code = codes[row * tables_];
-    if (code != kNoCode) ++offsets[code];
-  }
-  uint32_t end = 0;
-  for (size_t bucket = 0; bucket < buckets_; ++bucket) {
-    end += offsets[bucket];
-    offsets[bucket] = end;
-  }
-  offsets[buckets_] = end;
-  // Backwards from each bucket's end, so that its rows ascend and its offset ends at its begin.
-  for (size_t row = rows_; row-- > 0;) {
-    const uint32_t code = codes[row * tables_];
-    if (code != kNoCode) entries[--offsets[code]] = static_cast<uint32_t>(row);
-  }
 }
 
 BucketOccupancy HashTables::Occupancy() const {
   std::vector<uint32_t> sizes;  // of the buckets that are not empty
   for (uint32_t t = 0; t < tables_; ++t) {
     for (uint32_t code = 0; code < buckets_; ++code) {
-      if (const size_t size = Bucket(t, code).size(); size > 0) {
+      if (const size_t size = Bucket(t, static_cast<BucketCode>(code)).size(); size > 0) {
         sizes.push_back(static_cast<uint32_t>(size));
       }
     }

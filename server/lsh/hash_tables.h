@@ -1,10 +1,10 @@
 // The buckets of one executor: L compact tables from bucket code to neuron rows.
 //
 // A table is bucket offsets (2^bits + 1) and one array of row numbers sorted by bucket: 4 bytes an
-// entry, plus 4 for the row's current code, hence 8 bytes x L per neuron. A row whose weights
-// changed gets its new codes at once (SetCodes); the arrays follow when its table is rebuilt by a
-// counting sort, one table after the other (RebuildNext), so no rebuild ever stops the world and
-// an entry lags behind its code by at most L rebuilds.
+// entry, plus 2 for the row's current code, hence 6 bytes x L per neuron (and one table more, see
+// Advance). A row whose weights changed gets its new codes at once (SetCodes); a table follows when
+// it is built anew by a counting sort. Building advances by small steps, one table after the other,
+// so that it never stops the world.
 //
 // Owned by one executor thread.
 #pragma once
@@ -12,6 +12,9 @@
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "server/huge_buffer.h"
+#include "server/lsh/hash_family.h"
 
 namespace dslide {
 
@@ -25,8 +28,6 @@ struct BucketOccupancy {
 
 class HashTables {
  public:
-  static constexpr uint32_t kNoCode = 0xffffffffu;
-
   // Tables over rows [0, rows), all of them without a code (in no bucket) at first.
   HashTables(uint32_t tables, uint32_t bits, uint32_t rows);
 
@@ -34,61 +35,55 @@ class HashTables {
   uint32_t rows() const { return rows_; }
 
   // Sets a row's current codes ([tables()], kNoCode in all: the row leaves its buckets).
-  void SetCodes(uint32_t row, std::span<const uint32_t> codes);
+  void SetCodes(uint32_t row, std::span<const BucketCode> codes);
   // The row's current codes, [tables()]: what a checkpoint stores.
-  std::span<const uint32_t> Codes(uint32_t row) const;
+  std::vector<BucketCode> Codes(uint32_t row) const;
 
-  // Sorts the next table's entries by the current codes; round robin.
-  void RebuildNext();
-  void RebuildAll();
+  // Goes on with building the next table, by up to `steps` of the 2 * rows() that a table takes
+  // (each row is counted, then placed). A finished table takes its old one's place, with the codes
+  // that the rows had when they were counted.
+  void Advance(uint64_t steps);
+  uint64_t StepsOfAllTables() const { return uint64_t{2} * rows_ * tables_; }
+  void BuildAll();
 
-  // Rows in bucket `code` of table `t`, ascending, as of the table's last rebuild; none before the
-  // first.
-  std::span<const uint32_t> Bucket(uint32_t t, uint32_t code) const;
+  // Rows in bucket `code` of table `t`, ascending, as of when the table was built; none before.
+  std::span<const uint32_t> Bucket(uint32_t t, BucketCode code) const {
+    const uint32_t* offsets = OffsetsAt(place_[t]) + code;
+    return {EntriesAt(place_[t]) + offsets[0], offsets[1] - offsets[0]};
+  }
 
   BucketOccupancy Occupancy() const;
 
  private:
-  void Rebuild(uint32_t t);
+  enum class Stage { kCount, kPlace };
+
+  const BucketCode* ColumnOf(uint32_t t) const { return codes_.data() + size_t{t} * rows_; }
+  const uint32_t* OffsetsAt(uint32_t place) const {
+    return offsets_.data() + place * (size_t{buckets_} + 1);
+  }
+  uint32_t* OffsetsAt(uint32_t place) { return offsets_.data() + place * (size_t{buckets_} + 1); }
+  const uint32_t* EntriesAt(uint32_t place) const {
+    return entries_.data() + size_t{place} * rows_;
+  }
+  uint32_t* EntriesAt(uint32_t place) { return entries_.data() + size_t{place} * rows_; }
+  void Count(uint32_t begin, uint32_t end);
+  void Place(uint32_t begin, uint32_t end);
+  void Finish();
 
   uint32_t tables_;
   uint32_t rows_;
   uint32_t buckets_;
+  HugeBuffer<BucketCode> codes_;  // [tables x rows]
+  // There is room for one table more than L; place_[t] is where table t is.
+  std::vector<uint32_t> place_;   // [tables]
+  HugeBuffer<uint32_t> offsets_;  // [(tables + 1) x (buckets + 1)]
+  HugeBuffer<uint32_t> entries_;  // [(tables + 1) x rows]
+  // The table being built: `next_`, rows below `row_` are through the current stage.
+  uint32_t free_place_;
+  std::vector<BucketCode> counted_;  // [rows] the code that a row was counted with
   uint32_t next_ = 0;
-  std::vector<uint32_t> codes_;    // [rows x tables]
-  std::vector<uint32_t> offsets_;  // [tables x (buckets + 1)]
-  std::vector<uint32_t> entries_;  // [tables x rows]
-};
-
-// Picks, per query, the rows that share a bucket with it in the most tables. Holds the scratch
-// for one thread.
-class CandidateRanker {
- public:
-  explicit CandidateRanker(uint32_t rows);
-
-  // Appends to `out`, in the order of their first bucket entry (by table number, then within the
-  // bucket), the at most `limit` rows that most of the L tables return for the query's `codes`
-  // ([tables]); ties at the cut go to those that come first. Returns how many bucket entries were
-  // read. REQUIRES tables.rows() as given to the constructor and valid codes.
-  uint64_t Rank(const HashTables& tables, std::span<const uint32_t> codes, uint32_t limit,
-                std::vector<uint32_t>* out);
-
- private:
-  // Rows found in more than `count` tables are taken, and the first `ties` of those in `count`.
-  struct Cut {
-    uint32_t count;
-    uint32_t ties;
-  };
-
-  uint64_t Count(const HashTables& tables, std::span<const uint32_t> codes);
-  uint32_t AtLeast(uint32_t count) const;  // rows found in `count` tables or more
-  Cut FindCut(uint32_t limit) const;
-  void TakeAndReset(Cut cut, uint32_t limit, std::vector<uint32_t>* out);
-
-  std::vector<uint16_t> counts_;   // [rows], zero between calls
-  std::vector<uint32_t> touched_;  // [rows + 1], the first touched_size_ are the rows found
-  size_t touched_size_ = 0;
-  std::vector<uint32_t> at_least_;  // [tables + 2] counters, in several copies each
+  Stage stage_ = Stage::kCount;
+  uint32_t row_ = 0;
 };
 
 }  // namespace dslide

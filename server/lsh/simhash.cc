@@ -27,7 +27,7 @@ class SimHash final : public HashFunctions {
         dim_(dim),
         signs_(DrawSigns(hashes(), dim, seed)) {}
 
-  void Codes(size_t count, const float* x, size_t stride, uint32_t* codes) const override {
+  void Codes(size_t count, const float* x, size_t stride, BucketCode* codes) const override {
     thread_local std::vector<float> projections;  // [kBatch x hashes]
     projections.resize(kBatch * hashes());
     for (size_t i = 0; i < count; i += kBatch) {
@@ -41,13 +41,13 @@ class SimHash final : public HashFunctions {
  private:
   size_t hashes() const { return size_t{tables()} * bits(); }
 
-  void PackCodes(size_t rows, const float* projections, uint32_t* codes) const {
+  void PackCodes(size_t rows, const float* projections, BucketCode* codes) const {
     for (size_t code = 0; code < rows * tables(); ++code) {
       uint32_t packed = 0;
       for (size_t bit = 0; bit < bits(); ++bit) {
         packed = (packed << 1) | (projections[code * bits() + bit] >= 0.0f ? 1u : 0u);
       }
-      codes[code] = packed;
+      codes[code] = static_cast<BucketCode>(packed);
     }
   }
 
@@ -60,7 +60,7 @@ class SimHash final : public HashFunctions {
 
 std::unique_ptr<HashFunctions> MakeSimHash(const HashConfig& config, uint32_t dim, uint64_t seed,
                                            const Kernels& kernels) {
-  DSLIDE_CHECK(config.k < 32);
+  DSLIDE_CHECK(config.k <= kMaxCodeBits);
   return std::make_unique<SimHash>(config, dim, seed, kernels);
 }
 

@@ -9,7 +9,7 @@
 
 namespace dslide {
 
-// REQUIRES k < 32.
+// REQUIRES k <= kMaxCodeBits.
 std::unique_ptr<HashFunctions> MakeSimHash(const HashConfig& config, uint32_t dim, uint64_t seed,
                                            const Kernels& kernels);
 

@@ -228,13 +228,13 @@ TEST_CASE("config: numbers are read strictly") {
 TEST_CASE("config: checks across keys") {
   CHECK(ErrorOf("[train]\nstaleness = 0") ==
         "cluster.ini: train.staleness = 0: only -1 (asynchronous) is supported by this version");
-  CHECK(ErrorOf("[hash]\nk = 9") ==
-        "cluster.ini: hash.k = 9: must be at most 8 with hash.bin = 8: a table has at most 2^24 "
+  CHECK(ErrorOf("[hash]\nk = 6") ==
+        "cluster.ini: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
         "buckets");
-  CHECK(ErrorOf("[hash]\nk = 8") == "");
-  CHECK(ErrorOf("[hash]\nk = 6\nbin = 16") == "");
-  CHECK(ErrorOf("[hash]\nk = 24\nfamily = simhash") == "");
-  CHECK(ErrorOf("[hash]\nk = 25\nfamily = simhash") == "cluster.ini: hash.k = 25: must be 0 to 24");
+  CHECK(ErrorOf("[hash]\nk = 5") == "");
+  CHECK(ErrorOf("[hash]\nk = 3\nbin = 16") == "");
+  CHECK(ErrorOf("[hash]\nk = 15\nfamily = simhash") == "");
+  CHECK(ErrorOf("[hash]\nk = 16\nfamily = simhash") == "cluster.ini: hash.k = 16: must be 0 to 15");
   CHECK(ErrorOf("[cluster]\nlease_timeout_ms = 1000") ==
         "cluster.ini: cluster.lease_timeout_ms = 1000: must be above cluster.heartbeat_ms = 1000");
   // The origin is that of the key that is named, and an override may mend the file.
@@ -326,18 +326,18 @@ TEST_CASE("config: resolving") {
     ActiveSet active;
     uint32_t k_dwta, k_simhash, slots;
   };
-  // k: the largest with N / 2^(3k), or N / 2^k, at least 24.
+  // k: the largest with N / 2^(3k), or N / 2^k, at least 6, up to 2^15 buckets.
   const Case cases[] = {
       {1, 1, ActiveSet::kAll, 1, 1, 1},
-      {100, 191, ActiveSet::kAll, 1, 2, 100},
-      {10'000, 2000, ActiveSet::kAll, 2, 6, 256},
-      {10'000, 2001, ActiveSet::kLsh, 2, 6, 256},
-      {136'000, 30'938, ActiveSet::kLsh, 3, 10, 256},
-      {136'000, 41'218, ActiveSet::kLsh, 3, 10, 256},
-      {50, 98'303, ActiveSet::kLsh, 3, 11, 50},
-      {50, 98'304, ActiveSet::kLsh, 4, 12, 50},
-      {136'000, 670'091, ActiveSet::kLsh, 4, 14, 256},
-      {4'000'000'000, 4'000'000'000, ActiveSet::kLsh, 8, 24, 256},
+      {100, 191, ActiveSet::kAll, 1, 4, 100},
+      {10'000, 2000, ActiveSet::kAll, 2, 8, 256},
+      {10'000, 2001, ActiveSet::kLsh, 2, 8, 256},
+      {136'000, 30'938, ActiveSet::kLsh, 4, 12, 256},
+      {136'000, 41'218, ActiveSet::kLsh, 4, 12, 256},
+      {50, 196'607, ActiveSet::kLsh, 4, 14, 50},
+      {50, 196'608, ActiveSet::kLsh, 5, 15, 50},
+      {136'000, 670'091, ActiveSet::kLsh, 5, 15, 256},
+      {4'000'000'000, 4'000'000'000, ActiveSet::kLsh, 5, 15, 256},
   };
   for (const Case& c : cases) {
     CAPTURE(c.n);

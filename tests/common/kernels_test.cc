@@ -131,14 +131,35 @@ TEST_CASE("max") {
   });
 }
 
-TEST_CASE("exp_scaled is accurate to 1e-6 over the range of normal floats") {
+TEST_CASE("weighted_sum") {
+  constexpr size_t kRows = 7;
+  Random random(14);
+  ForAllLengths([&](const Kernels& kernels, size_t n, size_t offset) {
+    const size_t stride = n + offset;
+    Array x(kRows * stride, offset, &random, -1, 1);
+    const std::vector<uint32_t> rows = {3, 0, 3, 6, 1};
+    const std::vector<float> weights = {0.5f, -2.0f, 1.0f, 0.0f, 3.0f};
+    for (const size_t count : {rows.size(), size_t{0}}) {
+      Array out(n, offset / 2);
+      kernels.weighted_sum(n, count, rows.data(), weights.data(), x.data(), stride, out.data());
+      for (size_t i = 0; i < n; ++i) {
+        double sum = 0;
+        for (size_t e = 0; e < count; ++e) sum += double{weights[e]} * x[rows[e] * stride + i];
+        REQUIRE(Near(out[i], sum, 1e-6 * 6.5));
+      }
+      CHECK(out.GuardsIntact());
+    }
+  });
+}
+
+TEST_CASE("exp_sum is accurate to 1e-6 over the range of normal floats") {
   for (const Kernels* kernels : AvailableKernels()) {
     CAPTURE(kernels->name);
     std::vector<float> x;
     for (int i = -870000; i <= 880000; i += 7) x.push_back(static_cast<float>(i) * 1e-4f);
     for (float tiny : {0.0f, -0.0f, 1e-30f, -1e-8f, 1e-7f}) x.push_back(tiny);
-    std::vector<float> y(x.size());
-    kernels->exp_scaled(x.size(), x.data(), 0.0f, 1.0f, y.data());
+    std::vector<float> y = x;
+    (void)kernels->exp_sum(y.size(), 0.0f, y.data());
     double worst = 0;
     for (size_t i = 0; i < x.size(); ++i) {
       const double expected = std::exp(double{x[i]});
@@ -148,47 +169,52 @@ TEST_CASE("exp_scaled is accurate to 1e-6 over the range of normal floats") {
   }
 }
 
-TEST_CASE("exp_scaled underflows to zero, saturates and keeps NaN") {
+TEST_CASE("exp_sum underflows to zero, saturates and keeps NaN") {
   for (const Kernels* kernels : AvailableKernels()) {
     CAPTURE(kernels->name);
     const float x[] = {-kInfinity, -1e30f, -1000.0f, -104.0f, -90.0f, -87.4f};
     for (float value : x) {
-      float y = 1;
-      kernels->exp_scaled(1, &value, 0.0f, 1.0f, &y);
+      float y = value;
+      CHECK(kernels->exp_sum(1, 0.0f, &y) == 0.0f);
       CHECK(y == 0.0f);
     }
     for (float value : {89.0f, 1000.0f, 1e30f, kInfinity}) {
       std::vector<float> y(17, value);
-      kernels->exp_scaled(y.size(), y.data(), 0.0f, 1.0f, y.data());
+      (void)kernels->exp_sum(y.size(), 0.0f, y.data());
       CHECK(
           std::all_of(y.begin(), y.end(), [](float e) { return e > 1.6e38f && std::isfinite(e); }));
     }
     std::vector<float> nans(17, kNan);
-    kernels->exp_scaled(nans.size(), nans.data(), 0.0f, 1.0f, nans.data());
+    (void)kernels->exp_sum(nans.size(), 0.0f, nans.data());
     CHECK(std::all_of(nans.begin(), nans.end(), [](float e) { return std::isnan(e); }));
   }
 }
 
-TEST_CASE("sum_exp and exp_scaled, in place too") {
+TEST_CASE("exp_sum and scale_add") {
   Random random(4);
   ForAllLengths([&](const Kernels& kernels, size_t n, size_t offset) {
     constexpr float kShift = 3.0f;
     constexpr float kScale = 0.25f;
     Array x(n, offset, &random, -20, 3);
-    Array y(n, offset / 2);
-    kernels.exp_scaled(n, x.data(), kShift, kScale, y.data());
+    Array sums(n, offset / 2, &random, -1, 1);
+    std::vector<double> expected(n);
     double sum = 0;
     for (size_t i = 0; i < n; ++i) {
-      const double expected = std::exp(double{x[i]} - double{kShift});
-      sum += expected;
-      // The subtraction rounds too: 2^-24 of up to 23.
-      REQUIRE(Near(y[i], double{kScale} * expected, 3e-6 * expected));
+      expected[i] = std::exp(double{x[i]} - double{kShift});
+      sum += expected[i];
     }
-    CHECK(y.GuardsIntact());
-    CHECK(Near(kernels.sum_exp(n, x.data(), kShift), sum, 3e-6 * sum));
-    kernels.exp_scaled(n, x.data(), kShift, kScale, x.data());
-    CHECK(std::equal(x.data(), x.data() + n, y.data()));
+    // The subtraction rounds too: 2^-24 of up to 23.
+    CHECK(Near(kernels.exp_sum(n, kShift, x.data()), sum, 3e-6 * sum));
+    for (size_t i = 0; i < n; ++i) REQUIRE(Near(x[i], expected[i], 3e-6 * expected[i]));
+    const std::vector<float> before(x.data(), x.data() + n);
+    const std::vector<float> old(sums.data(), sums.data() + n);
+    kernels.scale_add(n, kScale, x.data(), sums.data());
+    for (size_t i = 0; i < n; ++i) {
+      REQUIRE(x[i] == kScale * before[i]);
+      REQUIRE(sums[i] == old[i] + x[i]);
+    }
     CHECK(x.GuardsIntact());
+    CHECK(sums.GuardsIntact());
   });
 }
 

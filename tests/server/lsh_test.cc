@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "server/lsh/candidate_ranker.h"
 #include "server/lsh/hash_family.h"
 #include "server/lsh/hash_tables.h"
 
@@ -39,8 +40,10 @@ std::unique_ptr<HashFunctions> Make(const HashConfig& config, uint32_t dim) {
   return HashFunctions::Make(config, dim, kSeed, BestKernels());
 }
 
-std::vector<uint32_t> CodesOf(const HashFunctions& hashes, const std::vector<float>& x) {
-  std::vector<uint32_t> codes(hashes.tables());
+using Codes = std::vector<BucketCode>;
+
+Codes CodesOf(const HashFunctions& hashes, const std::vector<float>& x) {
+  Codes codes(hashes.tables());
   hashes.Codes(1, x.data(), x.size(), codes.data());
   return codes;
 }
@@ -60,7 +63,7 @@ std::vector<float> IntegerVector(size_t dim, Random* random) {
   return x;
 }
 
-double AgreeingShare(const std::vector<uint32_t>& x, const std::vector<uint32_t>& y) {
+double AgreeingShare(const Codes& x, const Codes& y) {
   size_t agreeing = 0;
   for (size_t i = 0; i < x.size(); ++i) agreeing += x[i] == y[i];
   return static_cast<double>(agreeing) / static_cast<double>(x.size());
@@ -154,7 +157,7 @@ TEST_CASE("DWTA: independent vectors agree on 1/bin of the bins") {
     const auto hashes = Make(Config(HashFamily::kDwta, 1, tables, bin), kDim);
     double share = 0;
     for (int i = 0; i < kPairs; ++i) {
-      const std::vector<uint32_t> x = CodesOf(*hashes, NormalVector(kDim, &random));
+      const Codes x = CodesOf(*hashes, NormalVector(kDim, &random));
       share += AgreeingShare(x, CodesOf(*hashes, NormalVector(kDim, &random))) / kPairs;
     }
     CHECK(std::abs(share - 1.0 / bin) < Bound(1.0 / bin, double{kPairs} * tables));
@@ -177,7 +180,7 @@ TEST_CASE("every bucket of every table is reachable") {
        {Config(HashFamily::kDwta, 3, kTables, 8), Config(HashFamily::kDwta, 2, kTables, 16),
         Config(HashFamily::kDwta, 9, kTables, 2), Config(HashFamily::kSimHash, 6, kTables)}) {
     const auto hashes = Make(config, kDim);
-    std::vector<uint32_t> codes(kVectors * kTables);
+    Codes codes(kVectors * kTables);
     hashes->Codes(kVectors, x.data(), kDim, codes.data());
     std::vector<int> sizes(size_t{kTables} * hashes->buckets());
     for (size_t i = 0; i < codes.size(); ++i) {
@@ -224,7 +227,7 @@ TEST_CASE("DWTA densification: collisions of sparse vectors rise with their over
 
 TEST_CASE("DWTA densification spreads the codes of sparse vectors") {
   const auto hashes = Make(Config(HashFamily::kDwta, 1, 5000), 1000);
-  const std::vector<uint32_t> codes = CodesOf(*hashes, SparsePair(0)[0]);
+  const Codes codes = CodesOf(*hashes, SparsePair(0)[0]);
   for (uint32_t code = 0; code < 8; ++code) {
     const double share = static_cast<double>(std::count(codes.begin(), codes.end(), code)) / 5000.0;
     CHECK(share == doctest::Approx(1.0 / 8).epsilon(0.3));
@@ -236,10 +239,10 @@ TEST_CASE("the zero vector and a single non-zero coordinate have codes in range"
     for (uint32_t dim : {1u, 3u, 8u, 500u}) {
       const auto hashes = Make(Config(family, 3, 20), dim);
       std::vector<float> x(dim);
-      const std::vector<uint32_t> zero = CodesOf(*hashes, x);
+      const Codes zero = CodesOf(*hashes, x);
       CHECK(zero == CodesOf(*hashes, x));
       x[dim / 2] = -1.0f;
-      const std::vector<uint32_t> single = CodesOf(*hashes, x);
+      const Codes single = CodesOf(*hashes, x);
       for (size_t t = 0; t < zero.size(); ++t) {
         CHECK(zero[t] < hashes->buckets());
         CHECK(single[t] < hashes->buckets());
@@ -250,7 +253,7 @@ TEST_CASE("the zero vector and a single non-zero coordinate have codes in range"
 
 TEST_CASE("DWTA codes of the zero vector do not all name the same bucket") {
   const auto hashes = Make(Config(HashFamily::kDwta, 3, 50), 100);
-  const std::vector<uint32_t> codes = CodesOf(*hashes, std::vector<float>(100));
+  const Codes codes = CodesOf(*hashes, std::vector<float>(100));
   CHECK(std::count(codes.begin(), codes.end(), codes[0]) < 10);
 }
 
@@ -271,12 +274,12 @@ TEST_CASE("codes of a batch equal those one by one, for all kernels and strides"
       CAPTURE(kernels->name);
       const auto hashes = HashFunctions::Make(Config(family, 3, 11), kDim, kSeed, *kernels);
       const size_t tables = hashes->tables();
-      std::vector<uint32_t> single(kLargest * tables);
+      Codes single(kLargest * tables);
       for (size_t i = 0; i < kLargest; ++i) {
         hashes->Codes(1, x.data() + i * kStride, kStride, single.data() + i * tables);
       }
       for (size_t n = 1; n <= kLargest; ++n) {
-        std::vector<uint32_t> batch(n * tables);
+        Codes batch(n * tables);
         hashes->Codes(n, x.data(), kStride, batch.data());
         CHECK(std::equal(batch.begin(), batch.end(), single.begin()));
       }
@@ -298,7 +301,7 @@ TEST_CASE("golden codes") {
   struct Golden {
     HashConfig config;
     uint32_t dim;
-    std::vector<uint32_t> codes;
+    Codes codes;
   };
   const Golden goldens[] = {
       {Config(HashFamily::kDwta, 4, 8, 8), 128, {1221, 3533, 3666, 1998, 3951, 2643, 351, 985}},
@@ -317,7 +320,7 @@ TEST_CASE("golden codes") {
     }
   }
   const auto hashes = Make(Config(HashFamily::kDwta, 4, 4), 128);
-  CHECK(CodesOf(*hashes, std::vector<float>(128)) == std::vector<uint32_t>{2717, 3053, 1476, 3898});
+  CHECK(CodesOf(*hashes, std::vector<float>(128)) == Codes{2717, 3053, 1476, 3898});
 }
 
 // A bucket of each table, by code, as of the last rebuild.
@@ -329,36 +332,45 @@ TEST_CASE("HashTables equal a map under random updates and rebuilds") {
   constexpr uint32_t kRows = 60;
   Random random(10);
   HashTables tables(kTables, kBits, kRows);
-  std::vector<std::vector<uint32_t>> codes(kRows,
-                                           std::vector<uint32_t>(kTables, HashTables::kNoCode));
+  std::vector<Codes> codes(kRows, Codes(kTables, kNoCode));
   std::vector<ReferenceTable> reference(kTables);
+  // The table being built, and the codes that its rows were counted with.
   uint32_t next = 0;
-  const auto rebuild = [&](uint32_t t) {
-    reference[t].clear();
-    for (uint32_t row = 0; row < kRows; ++row) {
-      if (codes[row][t] != HashTables::kNoCode) reference[t][codes[row][t]].push_back(row);
+  uint32_t step_of_table = 0;
+  Codes counted(kRows);
+  const auto advance = [&](uint64_t steps) {
+    for (; steps > 0; --steps) {
+      if (step_of_table < kRows) counted[step_of_table] = codes[step_of_table][next];
+      if (++step_of_table < 2 * kRows) continue;
+      reference[next].clear();
+      for (uint32_t row = 0; row < kRows; ++row) {
+        if (counted[row] != kNoCode) reference[next][counted[row]].push_back(row);
+      }
+      step_of_table = 0;
+      next = (next + 1) % kTables;
     }
   };
   for (int step = 0; step < 3000; ++step) {
     const uint64_t action = random.Below(20);
     if (action == 0) {
-      tables.RebuildAll();
-      for (uint32_t t = 0; t < kTables; ++t) rebuild(t);
+      tables.BuildAll();
+      next = step_of_table = 0;
+      advance(tables.StepsOfAllTables());
     } else if (action < 4) {
-      tables.RebuildNext();
-      rebuild(std::exchange(next, (next + 1) % kTables));
+      const uint64_t steps = random.Below(5 * kRows);
+      tables.Advance(steps);
+      advance(steps);
     } else {
       const uint32_t row = static_cast<uint32_t>(random.Below(kRows));
       const bool leaves = random.Below(5) == 0;
-      for (uint32_t& code : codes[row]) {
-        code = leaves ? HashTables::kNoCode : static_cast<uint32_t>(random.Below(1 << kBits));
+      for (BucketCode& code : codes[row]) {
+        code = leaves ? kNoCode : static_cast<BucketCode>(random.Below(1 << kBits));
       }
       tables.SetCodes(row, codes[row]);
-      const std::span<const uint32_t> stored = tables.Codes(row);
-      CHECK(std::equal(stored.begin(), stored.end(), codes[row].begin(), codes[row].end()));
+      CHECK(tables.Codes(row) == codes[row]);
     }
     for (uint32_t t = 0; t < kTables; ++t) {
-      for (uint32_t code = 0; code < (1u << kBits); ++code) {
+      for (BucketCode code = 0; code < (1u << kBits); ++code) {
         const std::span<const uint32_t> bucket = tables.Bucket(t, code);
         const std::vector<uint32_t>& expected = reference[t][code];
         REQUIRE(std::equal(bucket.begin(), bucket.end(), expected.begin(), expected.end()));
@@ -367,11 +379,13 @@ TEST_CASE("HashTables equal a map under random updates and rebuilds") {
   }
 }
 
-TEST_CASE("HashTables: nothing is in a bucket before the first rebuild") {
+TEST_CASE("HashTables: nothing is in a bucket before its table is built") {
   HashTables tables(2, 3, 4);
-  tables.SetCodes(1, std::vector<uint32_t>{5, 5});
-  for (uint32_t code = 0; code < 8; ++code) CHECK(tables.Bucket(0, code).empty());
-  tables.RebuildNext();
+  tables.SetCodes(1, Codes{5, 5});
+  for (BucketCode code = 0; code < 8; ++code) CHECK(tables.Bucket(0, code).empty());
+  tables.Advance(7);
+  CHECK(tables.Bucket(0, 5).empty());
+  tables.Advance(1);
   CHECK(tables.Bucket(0, 5).size() == 1);
   CHECK(tables.Bucket(1, 5).empty());
   CHECK(HashTables(2, 3, 0).Bucket(1, 7).empty());
@@ -384,9 +398,9 @@ TEST_CASE("HashTables: occupancy by hand") {
   CHECK(none.mean == 0.0);
   CHECK(none.largest == 0);
   // Table 0: buckets of 3 and 1; table 1: one bucket of 4. Row 4 is in none.
-  const std::vector<std::vector<uint32_t>> codes = {{0, 3}, {0, 3}, {0, 3}, {2, 3}};
+  const std::vector<Codes> codes = {{0, 3}, {0, 3}, {0, 3}, {2, 3}};
   for (uint32_t row = 0; row < codes.size(); ++row) tables.SetCodes(row, codes[row]);
-  tables.RebuildAll();
+  tables.BuildAll();
   const BucketOccupancy occupancy = tables.Occupancy();
   CHECK(occupancy.empty_share == doctest::Approx(5.0 / 8));
   CHECK(occupancy.mean == doctest::Approx(8.0 / 3));
@@ -398,9 +412,9 @@ TEST_CASE("HashTables: the 99th percentile leaves the largest of many buckets ou
   // 127 buckets of one row and one of two.
   HashTables tables(1, 7, 129);
   for (uint32_t row = 0; row < 129; ++row) {
-    tables.SetCodes(row, std::vector<uint32_t>{row % 128});
+    tables.SetCodes(row, Codes{static_cast<BucketCode>(row % 128)});
   }
-  tables.RebuildAll();
+  tables.BuildAll();
   CHECK(tables.Occupancy().p99 == 1);
   CHECK(tables.Occupancy().largest == 2);
 }
@@ -412,8 +426,8 @@ struct Candidate {
 };
 
 // The ranking by a full sort; `entries` is how many bucket entries there are.
-std::vector<uint32_t> RankBySorting(const HashTables& tables, const std::vector<uint32_t>& codes,
-                                    size_t limit, uint64_t* entries) {
+std::vector<uint32_t> RankBySorting(const HashTables& tables, const Codes& codes, size_t limit,
+                                    uint64_t* entries) {
   std::vector<Candidate> found;
   *entries = 0;
   for (uint32_t t = 0; t < tables.tables(); ++t) {
@@ -445,16 +459,16 @@ TEST_CASE("CandidateRanker equals a full sort") {
     const uint32_t bits = 1 + static_cast<uint32_t>(random.Below(4));
     const uint32_t rows = static_cast<uint32_t>(random.Below(200));
     HashTables tables(table_count, bits, rows);
-    std::vector<uint32_t> codes(table_count);
+    Codes codes(table_count);
     const auto draw_codes = [&] {
-      for (uint32_t& code : codes) code = static_cast<uint32_t>(random.Below(1u << bits));
+      for (BucketCode& code : codes) code = static_cast<BucketCode>(random.Below(1u << bits));
     };
     for (uint32_t row = 0; row < rows; ++row) {
       if (random.Below(10) == 0) continue;
       draw_codes();
       tables.SetCodes(row, codes);
     }
-    tables.RebuildAll();
+    tables.BuildAll();
     CandidateRanker ranker(rows);
     for (int query = 0; query < 50; ++query) {
       draw_codes();

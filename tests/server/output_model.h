@@ -34,7 +34,7 @@ class OutputModel {
         if (row == SlotMap::kNone) continue;
         layers_[s]->layer().row(row).scalars->bias = static_cast<float>(0.3 * random_.Normal());
       }
-      layers_[s]->RehashAll();
+      if (LiveTables* tables = layers_[s]->tables()) tables->CatchUp();
     }
     query_.hidden = Matrix(kOutputSamples, config.model.hidden);
     for (float& h : query_.hidden.data) {

@@ -1,0 +1,67 @@
+// The hash tables over a layer's rows, kept up with the rows' weights while training goes on.
+//
+// Nothing stops the world: after each batch a slice of the rows is looked through, those that
+// changed since they were hashed last get new codes, and the building of tables advances by an
+// equal share. Both rounds take Round() batches, so a bucket follows a change after at most
+// lag_batches() = twice that. The work a batch costs is bounded by kSliceRows, not by N.
+// Owned by one executor thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "server/layer.h"
+#include "server/lsh/hash_family.h"
+#include "server/lsh/hash_tables.h"
+
+namespace dslide {
+
+class LiveTables {
+ public:
+  // `layer` and `kernels` must outlive the tables.
+  LiveTables(const HashConfig& config, uint64_t seed, const Layer& layer, const Kernels& kernels);
+
+  const HashTables& tables() const { return tables_; }
+  const HashFunctions& functions() const { return *functions_; }
+  uint32_t lag_batches() const { return 2 * round_; }
+
+  // Rehashes what changed and builds all tables, at once. Two LiveTables over equal weights behave
+  // alike from then on.
+  void CatchUp();
+
+  // Puts stored codes back ([tables]), which are up to date; call FinishRestore() after the last
+  // row.
+  void RestoreCodes(uint32_t row, std::span<const BucketCode> codes) {
+    tables_.SetCodes(row, codes);
+    changed_[row] = 0;
+  }
+  void FinishRestore() { CatchUp(); }
+
+  // The row's weights changed.
+  void Touch(uint32_t row) { changed_[row] = 1; }
+  // All weights, or what they are hashed by.
+  void TouchAll();
+
+  // One batch's share of the work.
+  void Advance();
+
+ private:
+  static constexpr uint32_t kSliceRows = 4096;
+  static constexpr uint32_t kMinRound = 8;
+
+  void RehashChanged(uint32_t begin, uint32_t end);
+
+  const Layer& layer_;
+  std::unique_ptr<HashFunctions> functions_;
+  HashTables tables_;
+  uint32_t round_;                // batches
+  uint32_t slice_ = 0;            // of round_
+  std::vector<uint8_t> changed_;  // [rows] since they were hashed; all of them at first
+  // Scratch.
+  std::vector<uint32_t> rows_;
+  std::vector<float> weights_;  // [rows x H]
+  std::vector<BucketCode> codes_;
+};
+
+}  // namespace dslide
