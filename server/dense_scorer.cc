@@ -12,6 +12,15 @@ constexpr size_t kChunk = 256;  // columns: 128 KB of rows at H = 128
 
 }  // namespace
 
+DenseScorer::DenseScorer(const Config& config, OutputRows* rows, const Kernels& kernels,
+                         EngineStats* stats)
+    : Scorer(config, rows, kernels, stats),
+      bf16_(config.model.products == Products::kBf16 ? BestBf16Gemm() : nullptr),
+      weights_(bf16_ == nullptr ? kChunk * config.model.hidden : 0),
+      narrow_weights_(bf16_ == nullptr ? 0 : kChunk * config.model.hidden),
+      gradient_(kChunk * config.model.hidden),
+      bias_(kChunk) {}
+
 template <typename Each>
 void DenseScorer::ForEachChunk(OutputBatch* batch, const Each& each) {
   const std::span<const uint32_t> rows = batch->columns.rows;
@@ -29,6 +38,10 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   const ActiveColumns& columns = batch->columns;
   const size_t samples = batch->hidden.rows;
   const size_t width = columns.rows.size();
+  if (bf16_ != nullptr) {
+    batch->narrow.resize(batch->hidden.data.size());
+    kernels_.to_bf16(batch->narrow.size(), batch->hidden.data.data(), batch->narrow.data());
+  }
   batch->values.resize(samples * width);
   batch->shifts.resize(samples * ((width + kChunk - 1) / kChunk));
   // Columns beyond the hash part are negatives, each for as many neurons.
@@ -41,7 +54,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   if (model_.loss == Loss::kSigmoid) reply->loss.assign(samples, 0.0f);
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kForward);
-    Logits(chunk, batch->hidden);
+    Logits(chunk, *batch);
     stats_.Enter(Phase::kSoftmax);
     if (model_.loss == Loss::kSoftmax) {
       SoftmaxStatistics(chunk, *batch, reply);
@@ -52,22 +65,50 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
 }
 
 // values = h W^T + b, and for the softmax + log weight.
-void DenseScorer::Logits(const Chunk& chunk, const Matrix& hidden) {
+void DenseScorer::Logits(const Chunk& chunk, const OutputBatch& batch) {
+  const size_t samples = batch.hidden.rows;
   const size_t dim = model_.hidden;
   const size_t count = chunk.rows.size();
-  weights_.resize(kChunk * dim);
-  bias_.resize(kChunk);
-  rows_.layer.Gather(chunk.rows, weights_.data());
   for (size_t u = 0; u < count; ++u) {
     bias_[u] = rows_.layer.bias(chunk.rows[u]);
     if (model_.loss == Loss::kSoftmax) bias_[u] += std::log(chunk.weights[u]);
   }
-  for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
-  for (size_t i = 0; i < hidden.rows; ++i) {
-    std::copy_n(bias_.data(), count, chunk.values + i * count);
+  for (size_t i = 0; i < samples; ++i) std::copy_n(bias_.data(), count, chunk.values + i * count);
+  if (bf16_ != nullptr) {
+    rows_.layer.Gather(chunk.rows, narrow_weights_.data());
+    for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
+    bf16_->nt(samples, count, dim, batch.narrow.data(), dim, narrow_weights_.data(), dim,
+              chunk.values, count, true);
+  } else {
+    rows_.layer.Gather(chunk.rows, weights_.data());
+    for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
+    kernels_.gemm_nt(samples, count, dim, batch.hidden.data.data(), dim, weights_.data(), dim,
+                     chunk.values, count, true);
   }
-  kernels_.gemm_nt(hidden.rows, count, dim, hidden.data.data(), dim, weights_.data(), dim,
-                   chunk.values, count, true);
+}
+
+// partial += values W; gradient_ = values^T h.
+void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, Matrix* partial) {
+  const size_t samples = batch.hidden.rows;
+  const size_t dim = model_.hidden;
+  const size_t count = chunk.rows.size();
+  if (bf16_ != nullptr) {
+    rows_.layer.Gather(chunk.rows, narrow_weights_.data());
+    for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
+    narrow_values_.resize(samples * kChunk);
+    kernels_.to_bf16(samples * count, chunk.values, narrow_values_.data());
+    bf16_->nn(samples, dim, count, narrow_values_.data(), count, narrow_weights_.data(), dim,
+              partial->data.data(), dim, true);
+    bf16_->tn(count, dim, samples, narrow_values_.data(), count, batch.narrow.data(), dim,
+              gradient_.data(), dim, false);
+  } else {
+    rows_.layer.Gather(chunk.rows, weights_.data());
+    for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
+    kernels_.gemm_nn(samples, dim, count, chunk.values, count, weights_.data(), dim,
+                     partial->data.data(), dim, true);
+    kernels_.gemm_tn(count, dim, samples, chunk.values, count, batch.hidden.data.data(), dim,
+                     gradient_.data(), dim, false);
+  }
 }
 
 // Replaces the logits by exponentials and merges them into the reply (a streaming log-sum-exp).
@@ -115,22 +156,12 @@ void DenseScorer::SigmoidDelta(const Chunk& chunk, const OutputBatch& batch,
 
 void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                            float learning_rate, Matrix* partial) {
-  const size_t dim = model_.hidden;
-  const size_t samples = batch->hidden.rows;
-  gradient_.resize(kChunk * dim);
   ForEachChunk(batch, [&](const Chunk& chunk) {
-    const size_t count = chunk.rows.size();
     stats_.Enter(Phase::kSoftmax);
     SoftmaxDelta(chunk, *batch, log_normaliser);
     SubtractTargets(chunk, *batch);
     stats_.Enter(Phase::kBackward);
-    weights_.resize(kChunk * dim);
-    rows_.layer.Gather(chunk.rows, weights_.data());
-    for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
-    kernels_.gemm_nn(samples, dim, count, chunk.values, count, weights_.data(), dim,
-                     partial->data.data(), dim, true);
-    kernels_.gemm_tn(count, dim, samples, chunk.values, count, batch->hidden.data.data(), dim,
-                     gradient_.data(), dim, false);
+    Products(chunk, *batch, partial);
     stats_.Enter(Phase::kUpdate);
     Update(chunk, learning_rate);
   });

@@ -7,13 +7,14 @@
 // it only needs a factor.
 #pragma once
 
+#include "common/math/bf16_gemm.h"
 #include "server/scorer.h"
 
 namespace dslide {
 
 class DenseScorer final : public Scorer {
  public:
-  using Scorer::Scorer;
+  DenseScorer(const Config& config, OutputRows* rows, const Kernels& kernels, EngineStats* stats);
 
   void Score(OutputBatch* batch, ActiveReply* reply) override;
   void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser, float learning_rate,
@@ -33,7 +34,8 @@ class DenseScorer final : public Scorer {
   template <typename Each>
   void ForEachChunk(OutputBatch* batch, const Each& each);
 
-  void Logits(const Chunk& chunk, const Matrix& hidden);
+  void Logits(const Chunk& chunk, const OutputBatch& batch);
+  void Products(const Chunk& chunk, const OutputBatch& batch, Matrix* partial);
   void SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch, ActiveReply* reply) const;
   void SigmoidDelta(const Chunk& chunk, const OutputBatch& batch, ActiveReply* reply) const;
   void SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
@@ -41,11 +43,15 @@ class DenseScorer final : public Scorer {
   void SubtractTargets(const Chunk& chunk, const OutputBatch& batch);
   void Update(const Chunk& chunk, float learning_rate);
 
+  const Bf16Gemm* bf16_;  // null: products in fp32
+
   // Scratch of one chunk.
-  std::vector<float> weights_;        // [chunk x H] gathered
-  std::vector<float> gradient_;       // [chunk x H]
-  std::vector<float> bias_;           // [chunk]
-  std::vector<float> bias_gradient_;  // [chunk]
+  std::vector<float> weights_;            // [chunk x H] gathered, in fp32 or
+  std::vector<uint16_t> narrow_weights_;  // in bf16
+  std::vector<uint16_t> narrow_values_;   // [B x chunk] the chunk's values in bf16
+  std::vector<float> gradient_;           // [chunk x H]
+  std::vector<float> bias_;               // [chunk]
+  std::vector<float> bias_gradient_;      // [chunk]
 };
 
 }  // namespace dslide

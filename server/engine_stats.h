@@ -45,13 +45,17 @@ class EngineStats {
     Pause();
   }
   void CountRows(uint64_t rows) { rows_ += rows; }
+  void CountScores(uint64_t scores) { scores_ += scores; }
 
   const std::array<double, kPhases>& seconds() const { return seconds_; }
-  uint64_t rows() const { return rows_; }  // distinct rows updated, summed over batches
+  // Summed over batches: distinct rows updated; (sample, row) pairs multiplied.
+  uint64_t rows() const { return rows_; }
+  uint64_t scores() const { return scores_; }
 
  private:
   std::array<double, kPhases> seconds_{};
   uint64_t rows_ = 0;
+  uint64_t scores_ = 0;
   size_t current_ = 0;
   bool running_ = false;
   std::chrono::steady_clock::time_point since_;

@@ -9,9 +9,8 @@ InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purp
                        const Kernels& kernels)
     : kernels_(kernels),
       bias_id_(config.model.features),
-      layer_(LayerKind::kInput, SlotMap(config.model.features + 1, config.cluster.slots, slots),
-             config.model.hidden, config.train.optimizer, purpose),
-      optimizer_(config.train, kernels),
+      layer_(LayerKind::kInput, config,
+             SlotMap(config.model.features + 1, config.cluster.slots, slots), purpose, kernels),
       column_(layer_.map().rows(), SlotMap::kNone) {}
 
 Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
@@ -40,9 +39,8 @@ Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
 
 void InputLayer::Sum(const InputBatch& batch, uint32_t sample, Matrix* partial) const {
   const uint32_t begin = batch.offsets[sample];
-  kernels_.weighted_sum(layer_.dim(), batch.offsets[sample + 1] - begin, batch.rows.data() + begin,
-                        batch.values.data() + begin, layer_.weights(0), layer_.dim(),
-                        partial->row(sample));
+  layer_.WeightedSum({batch.rows.data() + begin, batch.offsets[sample + 1] - begin},
+                     batch.values.data() + begin, partial->row(sample));
 }
 
 void InputLayer::Invert(const InputBatch& batch) {
@@ -74,7 +72,7 @@ void InputLayer::Invert(const InputBatch& batch) {
 
 void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
                                float learning_rate) {
-  constexpr size_t kAhead = 4;
+  constexpr size_t kAhead = 8;
   stats_.Enter(Phase::kInput);
   Invert(batch);
   std::vector<float> sum(layer_.dim());
@@ -84,9 +82,10 @@ void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
     kernels_.weighted_sum(sum.size(), offsets_[u + 1] - begin, samples_.data() + begin,
                           values_.data() + begin, gradient.data.data(), gradient.cols, sum.data());
     const bool is_bias = layer_.map().Global(rows_[u]) == bias_id_;
-    optimizer_.Apply(learning_rate, sum.size(), sum.data(), 0.0f, !is_bias, layer_.row(rows_[u]));
+    layer_.Update(rows_[u], learning_rate, sum.data(), 0.0f, !is_bias);
   }
   stats_.CountRows(rows_.size());
+  stats_.CountScores(samples_.size());
   stats_.Leave();
 }
 

@@ -42,7 +42,6 @@ class InputLayer {
   const Kernels& kernels_;
   uint32_t bias_id_;
   Layer layer_;
-  Optimizer optimizer_;
   EngineStats stats_;
   // A batch by features: distinct row u has entries [offsets_[u], offsets_[u+1]), samples in order.
   std::vector<uint32_t> rows_;

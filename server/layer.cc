@@ -1,57 +1,130 @@
 #include "server/layer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "common/base/prefetch.h"
 #include "common/base/random.h"
 
 namespace dslide {
+namespace {
 
 static_assert(std::endian::native == std::endian::little, "stored rows are little-endian");
 
-Layer::Layer(LayerKind kind, SlotMap map, uint32_t dim, OptimizerKind optimizer, Purpose purpose)
-    : kind_(kind),
-      map_(std::move(map)),
-      dim_(dim),
-      moments_(static_cast<uint32_t>(Optimizer::MomentVectors(optimizer))),
-      training_(purpose == Purpose::kTraining),
-      weights_(size_t{map_.rows()} * dim),
-      moment1_(training_ && moments_ > 0 ? weights_.size() : 0),
-      moment2_(training_ && moments_ > 1 ? weights_.size() : 0),
-      scalars_(map_.rows()) {}
-
-RowView Layer::row(uint32_t row) {
-  const size_t at = size_t{row} * dim_;
-  return {weights_.data() + at, moment1_.size() > 0 ? moment1_.data() + at : nullptr,
-          moment2_.size() > 0 ? moment2_.data() + at : nullptr, &scalars_[row]};
-}
-
-namespace {
-
-void PrefetchLines(const void* memory, size_t bytes) {
-  constexpr size_t kLine = 64;
-  for (size_t at = 0; at < bytes; at += kLine) {
-    __builtin_prefetch(static_cast<const char*>(memory) + at);
-  }
-}
+constexpr size_t kAhead = 4;  // rows to be gathered that are prefetched
 
 }  // namespace
 
+const uint8_t* Layer::Vectors::At(size_t element) const {
+  return fp32.size() > 0 ? reinterpret_cast<const uint8_t*>(fp32.data() + element)
+                         : reinterpret_cast<const uint8_t*>(bf16.data() + element);
+}
+
+Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
+             const Kernels& kernels)
+    : kind_(kind),
+      map_(std::move(map)),
+      dim_(config.model.hidden),
+      moments_(static_cast<uint32_t>(Optimizer::MomentVectors(config.train.optimizer))),
+      narrow_moments_(config.train.moments == MomentPrecision::kBf16),
+      training_(purpose == Purpose::kTraining),
+      kernels_(kernels),
+      optimizer_(config.train, kernels),
+      weights_(size_t{map_.rows()} * dim_, config.model.precision == Precision::kBf16),
+      moment1_(training_ && moments_ > 0 ? size_t{map_.rows()} * dim_ : 0, narrow_moments_),
+      moment2_(training_ && moments_ > 0 ? size_t{map_.rows()} * dim_ : 0, narrow_moments_),
+      scalars_(map_.rows()) {}
+
+template <typename Weight, typename Moment>
+RowOf<Weight, Moment> Layer::ViewOf(uint32_t row) {
+  const size_t at = size_t{row} * dim_;
+  const bool moments = moment1_.bytes() > 0;
+  return {reinterpret_cast<Weight*>(weights_.At(at)),
+          moments ? reinterpret_cast<Moment*>(moment1_.At(at)) : nullptr,
+          moments ? reinterpret_cast<Moment*>(moment2_.At(at)) : nullptr, &scalars_[row]};
+}
+
+RowView Layer::row(uint32_t row) {
+  DSLIDE_CHECK(!bf16());
+  return ViewOf<float, float>(row);
+}
+
+const float* Layer::weights(uint32_t row) const {
+  DSLIDE_CHECK(!bf16());
+  return weights_.fp32.data() + size_t{row} * dim_;
+}
+
+void Layer::Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient,
+                   bool decay) {
+  const Optimizer::Step step{learning_rate, gradient, bias_gradient, decay};
+  if (!bf16()) return optimizer_.Apply(step, dim_, ViewOf<float, float>(row), 0);
+  // Rounding depends on the row's id and step alone, not on where the row lives.
+  const uint64_t id = map_.Global(row);
+  const auto noise =
+      static_cast<uint32_t>(SubSeed(id << 8 | static_cast<uint64_t>(kind_), scalars_[row].steps));
+  if (narrow_moments_) return optimizer_.Apply(step, dim_, ViewOf<uint16_t, uint16_t>(row), noise);
+  optimizer_.Apply(step, dim_, ViewOf<uint16_t, float>(row), noise);
+}
+
 void Layer::Gather(std::span<const uint32_t> rows, float* out) const {
-  constexpr size_t kAhead = 4;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + kAhead < rows.size()) PrefetchWeights(rows[i + kAhead]);
-    std::memcpy(out + i * dim_, weights(rows[i]), WeightBytes());
+    const size_t at = size_t{rows[i]} * dim_;
+    if (bf16()) {
+      kernels_.from_bf16(dim_, weights_.bf16.data() + at, out + i * dim_);
+    } else {
+      std::memcpy(out + i * dim_, weights_.fp32.data() + at, WeightBytes());
+    }
   }
 }
 
-void Layer::PrefetchWeights(uint32_t row) const { PrefetchLines(weights(row), WeightBytes()); }
+void Layer::Gather(std::span<const uint32_t> rows, uint16_t* out) const {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kAhead < rows.size()) PrefetchWeights(rows[i + kAhead]);
+    const size_t at = size_t{rows[i]} * dim_;
+    if (bf16()) {
+      std::memcpy(out + i * dim_, weights_.bf16.data() + at, WeightBytes());
+    } else {
+      kernels_.to_bf16(dim_, weights_.fp32.data() + at, out + i * dim_);
+    }
+  }
+}
+
+const float* Layer::Range(uint32_t begin, uint32_t end, std::vector<float>* scratch) const {
+  if (!bf16()) return weights(begin);
+  const size_t elements = size_t{end - begin} * dim_;
+  scratch->resize(std::max(scratch->size(), elements));
+  kernels_.from_bf16(elements, weights_.bf16.data() + size_t{begin} * dim_, scratch->data());
+  return scratch->data();
+}
+
+float Layer::Dot(uint32_t row, const float* x) const {
+  const size_t at = size_t{row} * dim_;
+  return bf16() ? kernels_.dot_bf16(dim_, x, weights_.bf16.data() + at)
+                : kernels_.dot(dim_, x, weights_.fp32.data() + at);
+}
+
+void Layer::WeightedSum(std::span<const uint32_t> rows, const float* factors, float* out) const {
+  if (bf16()) {
+    kernels_.weighted_sum_bf16(dim_, rows.size(), rows.data(), factors, weights_.bf16.data(), dim_,
+                               out);
+  } else {
+    kernels_.weighted_sum(dim_, rows.size(), rows.data(), factors, weights_.fp32.data(), dim_, out);
+  }
+}
+
+void Layer::PrefetchWeights(uint32_t row) const {
+  Prefetch(weights_.At(size_t{row} * dim_), WeightBytes());
+}
 
 void Layer::PrefetchAll(uint32_t row) const {
   const size_t at = size_t{row} * dim_;
   PrefetchWeights(row);
-  if (moment1_.size() > 0) PrefetchLines(moment1_.data() + at, WeightBytes());
-  if (moment2_.size() > 0) PrefetchLines(moment2_.data() + at, WeightBytes());
+  if (moment1_.bytes() > 0) {
+    Prefetch(moment1_.At(at), VectorBytes(narrow_moments_));
+    Prefetch(moment2_.At(at), VectorBytes(narrow_moments_));
+  }
   __builtin_prefetch(&scalars_[row]);
 }
 
@@ -59,40 +132,59 @@ void Layer::Initialise(uint64_t seed, float deviation, uint32_t drawn) {
   const uint64_t layer_seed = SubSeed(seed, static_cast<uint64_t>(kind_));
   // Four 16-bit uniforms have variance 4/12 * 65536^2 and mean 2 * 65535.
   const float scale = deviation / (65536.0f * 0.57735027f);
+  std::vector<float> w(dim_);
   for (uint32_t r = 0; r < map_.rows(); ++r) {
     const uint32_t id = map_.Global(r);
     if (id == SlotMap::kNone || id >= drawn) continue;
     Random random(SubSeed(layer_seed, id));
-    float* w = weights(r);
     for (uint32_t j = 0; j < dim_; ++j) {
       const uint64_t x = random.Next();
       const auto sum = static_cast<int32_t>((x & 0xffff) + ((x >> 16) & 0xffff) +
                                             ((x >> 32) & 0xffff) + (x >> 48));
       w[j] = static_cast<float>(sum - 131070) * scale;
     }
+    if (bf16()) {
+      kernels_.to_bf16(dim_, w.data(), weights_.bf16.data() + size_t{r} * dim_);
+    } else {
+      std::copy(w.begin(), w.end(), weights_.fp32.data() + size_t{r} * dim_);
+    }
   }
 }
 
-void Layer::StoreRow(uint32_t row, uint8_t* out) const {
-  DSLIDE_CHECK(training_);
-  const size_t vector_bytes = dim_ * sizeof(float);
+size_t Layer::StateBytes() const { return training_ ? moments_ * VectorBytes(narrow_moments_) : 0; }
+
+size_t Layer::RowBytes() const {
+  return sizeof(RowScalars) + WeightBytes() + moments_ * VectorBytes(narrow_moments_);
+}
+
+uint64_t Layer::MemoryBytes() const {
+  return weights_.bytes() + moment1_.bytes() + moment2_.bytes() +
+         sizeof(RowScalars) * scalars_.size();
+}
+
+template <typename Copy>
+void Layer::ForEachPart(uint32_t row, const Copy& copy) {
   const size_t at = size_t{row} * dim_;
-  std::memcpy(out, &scalars_[row], sizeof(RowScalars));
-  out += sizeof(RowScalars);
-  std::memcpy(out, weights_.data() + at, vector_bytes);
-  if (moments_ > 0) std::memcpy(out + vector_bytes, moment1_.data() + at, vector_bytes);
-  if (moments_ > 1) std::memcpy(out + 2 * vector_bytes, moment2_.data() + at, vector_bytes);
+  copy(reinterpret_cast<uint8_t*>(&scalars_[row]), sizeof(RowScalars));
+  copy(weights_.At(at), WeightBytes());
+  if (moments_ == 0) return;
+  copy(training_ ? moment1_.At(at) : nullptr, VectorBytes(narrow_moments_));
+  copy(training_ ? moment2_.At(at) : nullptr, VectorBytes(narrow_moments_));
+}
+
+void Layer::StoreRow(uint32_t row, uint8_t* out) {
+  DSLIDE_CHECK(training_);
+  ForEachPart(row, [&](const uint8_t* memory, size_t bytes) {
+    std::memcpy(out, memory, bytes);
+    out += bytes;
+  });
 }
 
 void Layer::LoadRow(uint32_t row, const uint8_t* in) {
-  const size_t vector_bytes = dim_ * sizeof(float);
-  const size_t at = size_t{row} * dim_;
-  std::memcpy(&scalars_[row], in, sizeof(RowScalars));
-  in += sizeof(RowScalars);
-  std::memcpy(weights_.data() + at, in, vector_bytes);
-  if (!training_) return;
-  if (moments_ > 0) std::memcpy(moment1_.data() + at, in + vector_bytes, vector_bytes);
-  if (moments_ > 1) std::memcpy(moment2_.data() + at, in + 2 * vector_bytes, vector_bytes);
+  ForEachPart(row, [&](uint8_t* memory, size_t bytes) {
+    if (memory != nullptr) std::memcpy(memory, in, bytes);
+    in += bytes;
+  });
 }
 
 }  // namespace dslide

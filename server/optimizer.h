@@ -25,13 +25,16 @@ struct RowScalars {
 };
 static_assert(sizeof(RowScalars) == 16);
 
-// A row's parameters in place; moment vectors are null where the optimiser keeps none.
-struct RowView {
-  float* weights;  // [dim]
-  float* moment1;  // [dim] or null
-  float* moment2;  // [dim] or null
+// A row's parameters in place; moment vectors are null where the optimiser keeps none. float, or
+// uint16_t for bf16.
+template <typename Weight, typename Moment>
+struct RowOf {
+  Weight* weights;  // [dim]
+  Moment* moment1;  // [dim] or null
+  Moment* moment2;  // [dim] or null
   RowScalars* scalars;
 };
+using RowView = RowOf<float, float>;
 
 class Optimizer {
  public:
@@ -40,9 +43,15 @@ class Optimizer {
   // Vectors of [dim] floats kept a row beside the weights: 2 for Adam, else 0.
   static int MomentVectors(OptimizerKind kind) { return kind == OptimizerKind::kAdam ? 2 : 0; }
 
-  // One step with gradient g[dim] and bias gradient. `decay` is false for rows that are biases.
-  void Apply(float learning_rate, size_t dim, const float* g, float bias_gradient, bool decay,
-             const RowView& row) const;
+  struct Step {
+    float learning_rate;
+    const float* gradient;  // [dim]
+    float bias_gradient;
+    bool decay;  // false for rows that are biases
+  };
+  // `noise` seeds the stochastic rounding of bf16.
+  template <typename Weight, typename Moment>
+  void Apply(const Step& step, size_t dim, const RowOf<Weight, Moment>& row, uint32_t noise) const;
 
  private:
   // 1 - beta1^t and sqrt(1 - beta2^t) for a row's t-th step.
@@ -52,10 +61,11 @@ class Optimizer {
   };
   Correction CorrectionAt(uint32_t t) const;
 
-  void Adam(float learning_rate, size_t dim, const float* g, float bias_gradient,
-            const RowView& row) const;
-  void AdaGrad(float learning_rate, size_t dim, const float* g, float bias_gradient,
-               const RowView& row) const;
+  template <typename Weight, typename Moment>
+  void Adam(const Step& step, size_t dim, const RowOf<Weight, Moment>& row, uint32_t noise) const;
+  template <typename Weight, typename Moment>
+  void AdaGrad(const Step& step, size_t dim, const RowOf<Weight, Moment>& row,
+               uint32_t noise) const;
 
   const Kernels& kernels_;
   OptimizerKind kind_;

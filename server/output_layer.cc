@@ -13,9 +13,8 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
                          const Kernels& kernels)
     : kernels_(kernels),
       model_(config.model),
-      rows_{Layer(LayerKind::kOutput, SlotMap(config.model.labels, config.cluster.slots, slots),
-                  config.model.hidden, config.train.optimizer, purpose),
-            Optimizer(config.train, kernels),
+      rows_{Layer(LayerKind::kOutput, config,
+                  SlotMap(config.model.labels, config.cluster.slots, slots), purpose, kernels),
             {}},
       builder_(config.model, rows_.layer.map()),
       popular_(builder_.popular(), rows_.layer, kernels) {
@@ -60,6 +59,7 @@ Matrix OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_n
   if (rows_.tables) rows_.tables->Advance();
   stats_.Leave();
   stats_.CountRows(batch->columns.rows.size());
+  stats_.CountScores(batch->values.size());
   return partial;
 }
 
@@ -76,7 +76,7 @@ void OutputLayer::ScoreRange(const Matrix& hidden, uint32_t begin, uint32_t end,
   }
   for (size_t i = 0; i < hidden.rows; ++i) std::copy(bias.begin(), bias.end(), logits + i * count);
   kernels_.gemm_nt(hidden.rows, count, model_.hidden, hidden.data.data(), model_.hidden,
-                   layer.weights(begin), model_.hidden, logits, count, true);
+                   layer.Range(begin, end, &scan_), model_.hidden, logits, count, true);
 }
 
 TopKReply OutputLayer::TopK(const TopKRequest& request) {
@@ -104,9 +104,7 @@ TopKReply OutputLayer::TopK(const TopKRequest& request) {
       picked.clear();
       ranker.Rank(tables, {codes.data() + i * tables.tables(), tables.tables()}, limit, &picked);
       for (const uint32_t row : picked) {
-        offer(i, row,
-              rows_.layer.bias(row) +
-                  kernels_.dot(model_.hidden, request.hidden.row(i), rows_.layer.weights(row)));
+        offer(i, row, rows_.layer.bias(row) + rows_.layer.Dot(row, request.hidden.row(i)));
       }
     }
   } else {

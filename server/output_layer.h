@@ -51,6 +51,7 @@ class OutputLayer {
   PopularNeurons popular_;
   EngineStats stats_;
   std::unique_ptr<Scorer> scorer_;
+  std::vector<float> scan_;        // scratch: a range's weights, if they are bf16 in memory
   std::vector<BucketCode> codes_;  // scratch: of the batch's activations
 };
 

@@ -20,7 +20,10 @@ std::vector<float> ColumnMeans(const Matrix& x, const Kernels& kernels) {
 }  // namespace
 
 PopularNeurons::PopularNeurons(uint32_t count, const Layer& layer, const Kernels& kernels)
-    : layer_(layer), kernels_(kernels), count_(std::min(count, layer.map().size())) {}
+    : layer_(layer),
+      kernels_(kernels),
+      count_(std::min(count, layer.map().size())),
+      slices_(std::max(kMinSlices, (layer.map().rows() + kSliceRows - 1) / kSliceRows)) {}
 
 void PopularNeurons::Follow(const Matrix& hidden) {
   if (count_ == 0 || hidden.rows == 0) return;
@@ -28,12 +31,12 @@ void PopularNeurons::Follow(const Matrix& hidden) {
   MoveMean(hidden);
   if (first) {
     scores_.resize(layer_.map().rows());
-    for (uint32_t slice = 0; slice < kSlices; ++slice) Score(slice);
+    for (uint32_t slice = 0; slice < slices_; ++slice) Score(slice);
     Choose();
     return;
   }
   Score(next_);
-  next_ = (next_ + 1) % kSlices;
+  next_ = (next_ + 1) % slices_;
   if (next_ == 0) Choose();
 }
 
@@ -45,13 +48,12 @@ void PopularNeurons::MoveMean(const Matrix& hidden) {
 
 void PopularNeurons::Score(uint32_t slice) {
   const uint64_t rows = layer_.map().rows();
-  const auto begin = static_cast<uint32_t>(rows * slice / kSlices);
-  const auto end = static_cast<uint32_t>(rows * (slice + 1) / kSlices);
+  const auto begin = static_cast<uint32_t>(rows * slice / slices_);
+  const auto end = static_cast<uint32_t>(rows * (slice + 1) / slices_);
   for (uint32_t row = begin; row < end; ++row) {
-    scores_[row] =
-        layer_.map().Global(row) == SlotMap::kNone
-            ? -std::numeric_limits<float>::infinity()
-            : kernels_.dot(layer_.dim(), layer_.weights(row), mean_.data()) + layer_.bias(row);
+    scores_[row] = layer_.map().Global(row) == SlotMap::kNone
+                       ? -std::numeric_limits<float>::infinity()
+                       : layer_.Dot(row, mean_.data()) + layer_.bias(row);
   }
 }
 

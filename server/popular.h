@@ -10,7 +10,8 @@
 // maximum-inner-product search: Shrivastava, Li: "Asymmetric LSH (ALSH) for Sublinear Time Maximum
 // Inner Product Search", NIPS 2014, shows why norms break plain LSH.)
 //
-// Scores are refreshed a slice of the rows a batch, so they lag by at most kSlices batches. Nothing
+// Scores are refreshed a slice of the rows a batch, of at most kSliceRows if that takes more than
+// kMinSlices; they lag by as many batches as there are slices. Nothing
 // is stored in a checkpoint: the first Follow() scores all rows.
 // Owned by one executor thread.
 #pragma once
@@ -26,7 +27,8 @@ namespace dslide {
 
 class PopularNeurons {
  public:
-  static constexpr uint32_t kSlices = 16;  // of the rows, one is scored a batch
+  static constexpr uint32_t kMinSlices = 16;
+  static constexpr uint32_t kSliceRows = 4096;
 
   // Keeps the `count` best rows of `layer`, which with `kernels` must outlive this.
   PopularNeurons(uint32_t count, const Layer& layer, const Kernels& kernels);
@@ -46,7 +48,8 @@ class PopularNeurons {
   const Layer& layer_;
   const Kernels& kernels_;
   uint32_t count_;
-  uint32_t next_ = 0;          // slice
+  uint32_t slices_;            // of the rows, one is scored a batch
+  uint32_t next_ = 0;
   std::vector<float> mean_;    // [H], empty before the first Follow()
   std::vector<float> scores_;  // [rows]
   std::vector<uint32_t> rows_;

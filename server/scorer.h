@@ -20,6 +20,7 @@ namespace dslide {
 // What the output layer keeps of a batch between ActiveQuery and GradientPush.
 struct OutputBatch {
   Matrix hidden;                       // h, [B x H]
+  std::vector<uint16_t> narrow;        // h in bf16, where the products are
   std::vector<uint32_t> label_totals;  // [B] labels of the sample on all servers
   ActiveColumns columns;               // U columns
 

@@ -112,6 +112,10 @@ Status Builder::CheckTogether() const {
         fmt::format("must be at most {}{}: a table has at most 2^{} buckets", max_k,
                     dwta ? fmt::format(" with hash.bin = {}", hash.bin) : "", kMaxCodeBits));
   }
+  if (config_.model.precision == Precision::kFp32 &&
+      config_.train.moments == MomentPrecision::kBf16) {
+    return Refuse("train.moments", "moments in bf16 need model.precision = bf16");
+  }
   if (config_.train.staleness != -1) {
     return Refuse("train.staleness", "only -1 (asynchronous) is supported by this version");
   }

@@ -21,6 +21,9 @@ enum class Tail { kWeighted, kNone };
 enum class HashFamily { kDwta, kSimHash };
 enum class OptimizerKind { kAdam, kAdaGrad, kSgd };
 enum class Decay { kLinear, kCosine, kNone };
+enum class Precision { kFp32, kBf16 };
+enum class Products { kAuto, kFp32, kBf16 };
+enum class MomentPrecision { kAuto, kFp32, kBf16 };
 enum class WirePrecision { kBf16, kFp32 };
 
 struct CommonConfig {
@@ -38,11 +41,13 @@ struct ModelConfig {
   ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, lsh above
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
-  uint32_t candidates = 10;  // hash candidates kept a sample
-  uint32_t popular = 2000;   // neurons best for the mean activation, in every batch
-  uint32_t uniform = 3000;   // negatives drawn uniformly a batch
-  float input_init = 0.005f;  // standard deviation of the input rows at the start
-  float output_init = 0.0f;  // the same for output neurons; 0: derived, 1/sqrt(H)
+  uint32_t candidates = 10;                // hash candidates kept a sample
+  uint32_t popular = 2000;                 // neurons best for the mean activation, in every batch
+  uint32_t uniform = 3000;                 // negatives drawn uniformly a batch
+  Precision precision = Precision::kFp32;  // weights; bf16 is rounded stochastically
+  Products products = Products::kAuto;     // of the B x U block; auto: as precision
+  float input_init = 0.005f;               // standard deviation of the input rows at the start
+  float output_init = 0.0f;                // the same for output neurons; 0: derived, 1/sqrt(H)
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -50,7 +55,7 @@ struct ModelConfig {
 struct HashConfig {
   HashFamily family = HashFamily::kDwta;
   uint32_t k = 0;        // hashes a table; 0: derived from N, a few dozen neurons a bucket
-  uint32_t tables = 50;  // L
+  uint32_t tables = 24;  // L
   uint32_t bin = 8;      // DWTA: coordinates a hash looks at; a power of two up to 16
 
   bool operator==(const HashConfig&) const = default;
@@ -63,12 +68,13 @@ struct TrainConfig {
   uint32_t epochs = 8;
   uint32_t batch = 256;
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
-  float learning_rate = 0.0f;         // 0: derived from optimiser and H
-  float beta1 = 0.9f;                 // Adam
-  float beta2 = 0.999f;               // Adam
-  float epsilon = 1e-8f;              // Adam, AdaGrad
-  uint32_t warmup_batches = 100;      // the rate rises linearly over these
-  Decay decay = Decay::kLinear;       // towards 0 at the end of the last epoch
+  float learning_rate = 0.0f;                        // 0: derived from optimiser and H
+  float beta1 = 0.9f;                                // Adam
+  float beta2 = 0.999f;                              // Adam
+  float epsilon = 1e-8f;                             // Adam, AdaGrad
+  MomentPrecision moments = MomentPrecision::kAuto;  // Adam; auto: as model.precision
+  uint32_t warmup_batches = 100;                     // the rate rises linearly over these
+  Decay decay = Decay::kLinear;                      // towards 0 at the end of the last epoch
   float weight_decay = 0.0f;          // decoupled (AdamW), a touched row loses lr * this share
   float dropout_input = 0.0f;         // share of a sample's features left out
   float dropout_hidden = 0.2f;        // share of hidden units left out
@@ -147,10 +153,10 @@ std::string FormatConfig(const Config& config);
 // Every key with its default and one line of help, for --help-config and the README.
 std::string ConfigHelp();
 
-// Sets model.features and model.labels, replaces the automatic values (model.active, hash.k,
-// model.output_init, train.learning_rate) by those that D, N and H call for, and lowers
-// model.candidates, model.popular, model.uniform and cluster.slots to what the data has.
-// Idempotent. REQUIRES features > 0 and labels > 0.
+// Sets model.features and model.labels, replaces the automatic values (model.active,
+// model.products, model.output_init, hash.k, train.learning_rate, train.moments) by those that D, N
+// and H call for, and lowers model.candidates, model.popular, model.uniform and cluster.slots to
+// what the data has. Idempotent. REQUIRES features > 0 and labels > 0.
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config);
 
 // Total batches of one epoch over `samples` samples.

@@ -62,6 +62,13 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
   if (config->train.learning_rate == 0.0f) {
     config->train.learning_rate = DerivedLearningRate(config->train.optimizer, model.hidden);
   }
+  const bool fp32 = model.precision == Precision::kFp32;
+  if (model.products == Products::kAuto) {
+    model.products = fp32 ? Products::kFp32 : Products::kBf16;
+  }
+  if (config->train.moments == MomentPrecision::kAuto) {
+    config->train.moments = fp32 ? MomentPrecision::kFp32 : MomentPrecision::kBf16;
+  }
   model.candidates = std::min(model.candidates, labels);
   model.popular = std::min(model.popular, labels);
   model.uniform = std::min(model.uniform, labels);

@@ -6,6 +6,7 @@
 // order for given shapes and instruction set, so results repeat bit for bit on one machine.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -20,6 +21,23 @@ struct AdamStep {
   float beta2;
   float epsilon;
 };
+
+// 32 random bits for element i of a vector that is rounded with this `noise`: the finaliser
+// "lowbias32" of Wellons' hash prospector over a Weyl sequence. Equal in all kernels and on all
+// machines.
+inline uint32_t RoundingNoise(uint32_t noise, uint32_t i) {
+  uint32_t x = noise + i * 0x9e3779b9u;
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+// x in bfloat16, rounded up or down with probabilities that make the mean exact: a small update is
+// not lost, as it would be in rounding to nearest (Gupta et al.: "Deep Learning with Limited
+// Numerical Precision", ICML 2015, section 3). `bits` are 16 random bits. Finite x only.
+inline uint16_t StochasticBf16(float x, uint32_t bits) {
+  return static_cast<uint16_t>((std::bit_cast<uint32_t>(x) + (bits & 0xffffu)) >> 16);
+}
 
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"
@@ -51,6 +69,19 @@ struct Kernels {
   // One Adam step with gradient g on w, first moment m, second moment v (n each):
   // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= step_size * m / (sqrt(v) + epsilon).
   void (*adam)(size_t n, const AdamStep& step, const float* g, float* w, float* m, float* v);
+
+  // The same with w in bfloat16, and the moments in float or bfloat16: arithmetic in float, results
+  // rounded stochastically (see StochasticBf16) by `noise` and the element's number.
+  void (*adam_bf16)(size_t n, const AdamStep& step, const float* g, uint16_t* w, float* m, float* v,
+                    uint32_t noise);
+  void (*adam_all_bf16)(size_t n, const AdamStep& step, const float* g, uint16_t* w, uint16_t* m,
+                        uint16_t* v, uint32_t noise);
+  // y[i] += a * x[i], rounded stochastically.
+  void (*axpy_bf16)(size_t n, float a, const float* x, uint16_t* y, uint32_t noise);
+  // dot and weighted_sum with bfloat16 y and x.
+  float (*dot_bf16)(size_t n, const float* x, const uint16_t* y);
+  void (*weighted_sum_bf16)(size_t n, size_t count, const uint32_t* rows, const float* weights,
+                            const uint16_t* x, size_t stride, float* out);
 
   // Round-to-nearest-even conversion to and from bfloat16 (the upper half of a float).
   void (*to_bf16)(size_t n, const float* x, uint16_t* y);

@@ -19,13 +19,53 @@ using ByteVec = uint8_t __attribute__((vector_size(kLanes)));
 constexpr float kInfinity = __builtin_inff();
 constexpr size_t kUnroll = 4;  // independent sums, which hide the latency of an FMA
 
+HalfVec ToBf16(Vec x) {
+  const UintVec bits = reinterpret_cast<UintVec>(x);
+  const UintVec rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const UintVec quiet_nan = (bits >> 16) | 0x0040u;
+  return __builtin_convertvector(x == x ? rounded : quiet_nan, HalfVec);
+}
+
+Vec FromBf16(HalfVec x) { return reinterpret_cast<Vec>(__builtin_convertvector(x, UintVec) << 16); }
+
+Vec Load(const uint16_t* x) {
+  HalfVec half;
+  __builtin_memcpy(&half, x, sizeof(half));
+  return FromBf16(half);
+}
+
+Vec LoadFirst(size_t n, const uint16_t* x) {
+  HalfVec half = {};
+  __builtin_memcpy(&half, x, n * sizeof(uint16_t));
+  return FromBf16(half);
+}
+
+// The same random bits as RoundingNoise() gives for elements 2 * i + odd, i = first, first + 1 ...
+UintVec Noise(uint32_t noise, size_t first, uint32_t odd) {
+  UintVec x;
+  for (size_t lane = 0; lane < kLanes; ++lane) x[lane] = static_cast<uint32_t>(2 * lane);
+  x = noise + (x + static_cast<uint32_t>(2 * first) + odd) * 0x9e3779b9u;
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+// Stores `value`; as bfloat16 rounded stochastically by the lower halves of `bits`.
+void StoreRounded(Vec value, UintVec, float* x) { Store(value, x); }
+void StoreRounded(Vec value, UintVec bits, uint16_t* x) {
+  const UintVec sum = reinterpret_cast<UintVec>(value) + (bits & 0xffffu);
+  const HalfVec half = __builtin_convertvector(sum >> 16, HalfVec);
+  __builtin_memcpy(x, &half, sizeof(half));
+}
+
 float Sum(Vec x) {
   float total = 0;
   for (size_t lane = 0; lane < kLanes; ++lane) total += x[lane];
   return total;
 }
 
-float Dot(size_t n, const float* x, const float* y) {
+template <typename Y>
+float Dot(size_t n, const float* x, const Y* y) {
   Vec sums[kUnroll] = {};
   size_t i = 0;
   for (; i + kUnroll * kLanes <= n; i += kUnroll * kLanes) {
@@ -45,18 +85,19 @@ void Axpy(size_t n, float a, const float* x, float* y) {
 }
 
 // A block of kVectors stays in registers over all rows.
-template <size_t kVectors>
-void WeightedSumBlock(size_t count, const uint32_t* rows, const float* weights, const float* x,
+template <size_t kVectors, typename X>
+void WeightedSumBlock(size_t count, const uint32_t* rows, const float* weights, const X* x,
                       size_t stride, float* out) {
   Vec sums[kVectors] = {};
   for (size_t e = 0; e < count; ++e) {
-    const float* row = x + rows[e] * stride;
+    const X* row = x + rows[e] * stride;
     for (size_t u = 0; u < kVectors; ++u) sums[u] += weights[e] * Load(row + u * kLanes);
   }
   for (size_t u = 0; u < kVectors; ++u) Store(sums[u], out + u * kLanes);
 }
 
-void WeightedSum(size_t n, size_t count, const uint32_t* rows, const float* weights, const float* x,
+template <typename X>
+void WeightedSum(size_t n, size_t count, const uint32_t* rows, const float* weights, const X* x,
                  size_t stride, float* out) {
   constexpr size_t kBlock = 8;
   size_t i = 0;
@@ -175,34 +216,56 @@ AdamState AdamUpdate(const AdamStep& step, Vec g, AdamState s) {
   return s;
 }
 
-void Adam(size_t n, const AdamStep& step_in, const float* g, float* w, float* m, float* v) {
+// One whole vector of elements i ... of any storage.
+template <typename Weight, typename Moment>
+void AdamVector(const AdamStep& step, size_t i, const float* g, Weight* w, Moment* m, Moment* v,
+                uint32_t noise) {
+  const AdamState s = AdamUpdate(step, Load(g), {.w = Load(w), .m = Load(m), .v = Load(v)});
+  const UintVec bits = Noise(noise, i, 0);
+  StoreRounded(s.w, bits, w);
+  StoreRounded(s.m, bits >> 16, m);
+  StoreRounded(s.v, Noise(noise, i, 1), v);
+}
+
+template <typename Weight, typename Moment>
+void AdamOf(size_t n, const AdamStep& step_in, const float* g, Weight* w, Moment* m, Moment* v,
+            uint32_t noise) {
   const AdamStep step = step_in;  // a local copy cannot alias w, m or v
   size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) AdamVector(step, i, g + i, w + i, m + i, v + i, noise);
+  if (i == n) return;
+  float rest_g[kLanes] = {};
+  Weight rest_w[kLanes] = {};
+  Moment rest_m[kLanes] = {};
+  Moment rest_v[kLanes] = {};
+  for (size_t j = i; j < n; ++j) {
+    rest_g[j - i] = g[j];
+    rest_w[j - i] = w[j];
+    rest_m[j - i] = m[j];
+    rest_v[j - i] = v[j];
+  }
+  AdamVector(step, i, rest_g, rest_w, rest_m, rest_v, noise);
+  for (size_t j = i; j < n; ++j) {
+    w[j] = rest_w[j - i];
+    m[j] = rest_m[j - i];
+    v[j] = rest_v[j - i];
+  }
+}
+
+void Adam(size_t n, const AdamStep& step, const float* g, float* w, float* m, float* v) {
+  AdamOf(n, step, g, w, m, v, 0);
+}
+
+void AxpyBf16(size_t n, float a, const float* x, uint16_t* y, uint32_t noise) {
+  size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    const AdamState s =
-        AdamUpdate(step, Load(g + i), {.w = Load(w + i), .m = Load(m + i), .v = Load(v + i)});
-    Store(s.w, w + i);
-    Store(s.m, m + i);
-    Store(s.v, v + i);
+    StoreRounded(Load(y + i) + a * Load(x + i), Noise(noise, i, 0), y + i);
   }
   if (i == n) return;
-  const size_t rest = n - i;
-  const AdamState s = AdamUpdate(
-      step, LoadFirst(rest, g + i),
-      {.w = LoadFirst(rest, w + i), .m = LoadFirst(rest, m + i), .v = LoadFirst(rest, v + i)});
-  StoreFirst(rest, s.w, w + i);
-  StoreFirst(rest, s.m, m + i);
-  StoreFirst(rest, s.v, v + i);
+  uint16_t rest[kLanes];
+  StoreRounded(LoadFirst(n - i, y + i) + a * LoadFirst(n - i, x + i), Noise(noise, i, 0), rest);
+  __builtin_memcpy(y + i, rest, (n - i) * sizeof(uint16_t));
 }
-
-HalfVec ToBf16(Vec x) {
-  const UintVec bits = reinterpret_cast<UintVec>(x);
-  const UintVec rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const UintVec quiet_nan = (bits >> 16) | 0x0040u;
-  return __builtin_convertvector(x == x ? rounded : quiet_nan, HalfVec);
-}
-
-Vec FromBf16(HalfVec x) { return reinterpret_cast<Vec>(__builtin_convertvector(x, UintVec) << 16); }
 
 void ToBf16(size_t n, const float* x, uint16_t* y) {
   size_t i = 0;
@@ -260,13 +323,18 @@ constexpr Kernels MakeKernels(const char* name) {
           .gemm_nt = GemmNt,
           .gemm_nn = GemmNn,
           .gemm_tn = GemmTn,
-          .dot = Dot,
+          .dot = Dot<float>,
           .axpy = Axpy,
-          .weighted_sum = WeightedSum,
+          .weighted_sum = WeightedSum<float>,
           .max = Max,
           .exp_sum = ExpSum,
           .scale_add = ScaleAdd,
           .adam = Adam,
+          .adam_bf16 = AdamOf<uint16_t, float>,
+          .adam_all_bf16 = AdamOf<uint16_t, uint16_t>,
+          .axpy_bf16 = AxpyBf16,
+          .dot_bf16 = Dot<uint16_t>,
+          .weighted_sum_bf16 = WeightedSum<uint16_t>,
           .to_bf16 = ToBf16,
           .from_bf16 = FromBf16,
           .wta16 = Wta16};

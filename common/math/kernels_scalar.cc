@@ -120,6 +120,51 @@ void Adam(size_t n, const AdamStep& step, const float* g, float* w, float* m, fl
   }
 }
 
+// A vector's element as float, and back; element i uses one half of its 32 random bits for each of
+// two vectors.
+float Read(const float* x, size_t i) { return x[i]; }
+float Read(const uint16_t* x, size_t i) { return std::bit_cast<float>(uint32_t{x[i]} << 16); }
+void Write(float value, uint32_t, float* x, size_t i) { x[i] = value; }
+void Write(float value, uint32_t bits, uint16_t* x, size_t i) {
+  x[i] = StochasticBf16(value, bits);
+}
+
+template <typename Moment>
+void AdamBf16(size_t n, const AdamStep& step, const float* g, uint16_t* w, Moment* m, Moment* v,
+              uint32_t noise) {
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t bits = RoundingNoise(noise, static_cast<uint32_t>(2 * i));
+    const float mi = step.beta1 * Read(m, i) + (1.0f - step.beta1) * g[i];
+    const float vi = step.beta2 * Read(v, i) + (1.0f - step.beta2) * g[i] * g[i];
+    const float wi = Read(w, i) - step.step_size * mi / (std::sqrt(vi) + step.epsilon);
+    Write(wi, bits, w, i);
+    Write(mi, bits >> 16, m, i);
+    Write(vi, RoundingNoise(noise, static_cast<uint32_t>(2 * i + 1)), v, i);
+  }
+}
+
+void AxpyBf16(size_t n, float a, const float* x, uint16_t* y, uint32_t noise) {
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t bits = RoundingNoise(noise, static_cast<uint32_t>(2 * i));
+    Write(Read(y, i) + a * x[i], bits, y, i);
+  }
+}
+
+float DotBf16(size_t n, const float* x, const uint16_t* y) {
+  double sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += double{x[i]} * double{Read(y, i)};
+  return static_cast<float>(sum);
+}
+
+void WeightedSumBf16(size_t n, size_t count, const uint32_t* rows, const float* weights,
+                     const uint16_t* x, size_t stride, float* out) {
+  for (size_t i = 0; i < n; ++i) {
+    float sum = 0;
+    for (size_t e = 0; e < count; ++e) sum += weights[e] * Read(x + rows[e] * stride, i);
+    out[i] = sum;
+  }
+}
+
 uint16_t ToBf16(float x) {
   constexpr uint32_t kQuiet = 0x0040;  // keeps a NaN one when its low payload bits are cut off
   const uint32_t bits = std::bit_cast<uint32_t>(x);
@@ -166,6 +211,11 @@ const Kernels kScalarKernels = {.name = "scalar",
                                 .exp_sum = ExpSum,
                                 .scale_add = ScaleAdd,
                                 .adam = Adam,
+                                .adam_bf16 = AdamBf16<float>,
+                                .adam_all_bf16 = AdamBf16<uint16_t>,
+                                .axpy_bf16 = AxpyBf16,
+                                .dot_bf16 = DotBf16,
+                                .weighted_sum_bf16 = WeightedSumBf16,
                                 .to_bf16 = ToBf16,
                                 .from_bf16 = FromBf16,
                                 .wta16 = Wta16};

@@ -5,13 +5,9 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/prefetch.h"
 
 namespace dslide {
-namespace {
-
-constexpr size_t kEntriesPerCacheLine = 64 / sizeof(uint32_t);
-
-}  // namespace
 
 // One place more than rows: Count() writes a row before it knows whether it is to be listed.
 CandidateRanker::CandidateRanker(uint32_t rows) : counts_(rows, 0), frequent_(size_t{rows} + 1) {}
@@ -29,9 +25,7 @@ uint64_t CandidateRanker::Rank(const HashTables& tables, std::span<const BucketC
 void CandidateRanker::Prefetch(const HashTables& tables, std::span<const BucketCode> codes) {
   for (uint32_t t = 0; t < codes.size(); ++t) {
     const auto bucket = tables.Bucket(t, codes[t]);
-    for (size_t i = 0; i < bucket.size(); i += kEntriesPerCacheLine) {
-      __builtin_prefetch(bucket.data() + i);
-    }
+    dslide::Prefetch(bucket.data(), bucket.size_bytes());
   }
 }
 

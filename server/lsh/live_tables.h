@@ -47,7 +47,7 @@ class LiveTables {
   void Advance();
 
  private:
-  static constexpr uint32_t kSliceRows = 4096;
+  static constexpr uint32_t kSliceRows = 2048;
   static constexpr uint32_t kMinRound = 8;
 
   void RehashChanged(uint32_t begin, uint32_t end);

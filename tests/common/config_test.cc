@@ -38,8 +38,8 @@ Config UnusualConfig() {
   Config c;
   c.common = {UINT64_MAX, "trace"};
   c.model = {
-      135'909, 670'091, 77, Loss::kSigmoid, ActiveSet::kSampled, Sharing::kSample, Tail::kNone,
-      3,       5,       4,  0.123456789f,   1.0f / 3.0f};
+      135'909, 670'091, 77, Loss::kSigmoid,   ActiveSet::kSampled, Sharing::kSample, Tail::kNone,
+      3,       5,       4,  Precision::kBf16, Products::kFp32,     0.123456789f,     1.0f / 3.0f};
   c.hash = {HashFamily::kSimHash, 9, 17, 16};
   c.train.data = "/srv/with space/träin=1.txt.gz";
   c.train.test = "[test]";
@@ -48,6 +48,7 @@ Config UnusualConfig() {
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;
   c.train.learning_rate = 1.17549435e-9f;
+  c.train.moments = MomentPrecision::kFp32;
   c.train.beta1 = 0.85f;
   c.train.beta2 = 0.99f;
   c.train.epsilon = 1e-15f;
@@ -231,6 +232,9 @@ TEST_CASE("config: checks across keys") {
   CHECK(ErrorOf("[hash]\nk = 6") ==
         "cluster.ini: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
         "buckets");
+  CHECK(ErrorOf("[train]\nmoments = bf16") ==
+        "cluster.ini: train.moments = bf16: moments in bf16 need model.precision = bf16");
+  CHECK(ErrorOf("[train]\nmoments = bf16\n[model]\nprecision = bf16") == "");
   CHECK(ErrorOf("[hash]\nk = 5") == "");
   CHECK(ErrorOf("[hash]\nk = 3\nbin = 16") == "");
   CHECK(ErrorOf("[hash]\nk = 15\nfamily = simhash") == "");

@@ -18,9 +18,16 @@ SlotMap Map(std::initializer_list<uint32_t> owned) {
   return SlotMap(kTotal, kSlots, slots);
 }
 
+Config ConfigOf(OptimizerKind optimizer) {
+  Config config;
+  config.model.hidden = kDim;
+  config.train.optimizer = optimizer;
+  return config;
+}
+
 Layer MakeLayer(SlotMap map, Purpose purpose = Purpose::kTraining,
                 OptimizerKind optimizer = OptimizerKind::kAdam) {
-  return Layer(LayerKind::kOutput, std::move(map), kDim, optimizer, purpose);
+  return Layer(LayerKind::kOutput, ConfigOf(optimizer), std::move(map), purpose, BestKernels());
 }
 
 TEST_CASE("a slot map numbers its own ids and no others") {
@@ -88,7 +95,8 @@ TEST_CASE("initial weights belong to the id, however the slots are split") {
 
 TEST_CASE("the seed and the layer change the initial weights, ids not drawn stay zero") {
   Layer a = MakeLayer(Map({0})), b = MakeLayer(Map({0}));
-  Layer input(LayerKind::kInput, Map({0}), kDim, OptimizerKind::kSgd, Purpose::kTraining);
+  Layer input(LayerKind::kInput, ConfigOf(OptimizerKind::kSgd), Map({0}), Purpose::kTraining,
+              BestKernels());
   a.Initialise(5, 0.3f, kTotal);
   b.Initialise(6, 0.3f, 50);
   input.Initialise(5, 0.3f, kTotal);

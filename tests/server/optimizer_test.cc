@@ -34,7 +34,8 @@ void CheckAgainstFormulas(const TrainConfig& train, bool decay, int steps) {
       g.push_back(static_cast<float>(random.Normal()));
       exact.push_back(g.back());
     }
-    optimizer.Apply(rate, kDim, g.data(), g[kDim], decay, {w.data(), m.data(), v.data(), &scalars});
+    optimizer.Apply({rate, g.data(), g[kDim], decay}, kDim,
+                    RowView{w.data(), m.data(), v.data(), &scalars}, 0);
     reference.Update(train, rate, exact, decay);
   }
   for (size_t j = 0; j < kDim; ++j) CHECK(w[j] == doctest::Approx(reference.w[j]).epsilon(1e-4));
@@ -64,7 +65,8 @@ TEST_CASE("Adam's first step has the length of the learning rate, whatever the g
     std::vector<float> w(4), m(4), v(4);
     RowScalars scalars;
     const std::vector<float> g = {scale, -scale, 2 * scale, 0.0f};
-    optimizer.Apply(0.01f, 4, g.data(), -scale, false, {w.data(), m.data(), v.data(), &scalars});
+    optimizer.Apply({0.01f, g.data(), -scale, false}, 4,
+                    RowView{w.data(), m.data(), v.data(), &scalars}, 0);
     CHECK(w[0] == doctest::Approx(-0.01).epsilon(1e-3));
     CHECK(w[1] == doctest::Approx(0.01).epsilon(1e-3));
     CHECK(w[2] == doctest::Approx(-0.01).epsilon(1e-3));

@@ -13,9 +13,15 @@ namespace {
 
 constexpr uint32_t kDim = 12, kSlots = 8, kIds = 101;  // 8 regions of 13 rows, 3 rows are padding
 
+Layer EmptyLayer(const std::vector<SlotId>& owned) {
+  Config config;
+  config.model.hidden = kDim;
+  return Layer(LayerKind::kOutput, config, SlotMap(kIds, kSlots, owned), Purpose::kTraining,
+               BestKernels());
+}
+
 Layer RandomLayer(const std::vector<SlotId>& owned) {
-  Layer layer(LayerKind::kOutput, SlotMap(kIds, kSlots, owned), kDim, OptimizerKind::kSgd,
-              Purpose::kTraining);
+  Layer layer = EmptyLayer(owned);
   layer.Initialise(1, 1.0f, kIds);
   Random random(2);
   for (uint32_t row = 0; row < layer.map().rows(); ++row) {
@@ -83,7 +89,7 @@ TEST_CASE("popular neurons: changed weights count after two rounds of slices at 
   const std::vector<uint32_t> before = RowsOf(popular);
   popular.Follow(hidden);
   for (const uint32_t row : before) layer.row(row).scalars->bias = -100.0f;
-  for (uint32_t i = 0; i < 2 * PopularNeurons::kSlices; ++i) popular.Follow(hidden);
+  for (uint32_t i = 0; i < 2 * PopularNeurons::kMinSlices; ++i) popular.Follow(hidden);
   CHECK(RowsOf(popular) != before);
   CHECK(RowsOf(popular) == BestForMean(layer, hidden, 9));
 }
@@ -94,7 +100,7 @@ TEST_CASE("popular neurons: the mean moves with the activations") {
   popular.Follow(Activations(4, 6));
   const Matrix later = Activations(4, 7);
   CHECK(RowsOf(popular) != BestForMean(layer, later, 9));
-  for (uint32_t i = 0; i < 30 * PopularNeurons::kSlices; ++i) popular.Follow(later);
+  for (uint32_t i = 0; i < 30 * PopularNeurons::kMinSlices; ++i) popular.Follow(later);
   CHECK(RowsOf(popular) == BestForMean(layer, later, 9));
 }
 
@@ -103,8 +109,7 @@ TEST_CASE("popular neurons: empty batches and empty layers change nothing") {
   PopularNeurons popular(9, layer, BestKernels());
   popular.Follow(Matrix(0, kDim));
   CHECK(popular.rows().empty());
-  const Layer none(LayerKind::kOutput, SlotMap(kIds, kSlots, {}), kDim, OptimizerKind::kSgd,
-                   Purpose::kTraining);
+  const Layer none = EmptyLayer({});
   PopularNeurons nothing(9, none, BestKernels());
   nothing.Follow(Activations(2, 8));
   CHECK(nothing.rows().empty());

@@ -42,6 +42,7 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
                                     {"batch", "train.batch"},
                                     {"candidates", "model.candidates"},
                                     {"uniform", "model.uniform"},
+                                    {"precision", "model.precision"},
                                     {"optimizer", "train.optimizer"}}) {
     overrides.push_back(fmt::format("{}={}", key, arguments.Get(option)));
   }
@@ -119,6 +120,7 @@ int BenchCommand(int argc, char** argv) {
   line.Option("features-per-sample", "F", "features a sample", "75");
   line.Option("labels-per-sample", "L", "labels a sample", "5");
   line.Option("threads", "T", "executors", std::to_string(CoresOfThisMachine()));
+  line.Option("precision", "fp32|bf16", "of weights, moments and products", "fp32");
   line.Option("optimizer", "O", "adam, adagrad or sgd", "adam");
   line.Option("repeats", "R", "measurements; medians are printed", "5");
   line.Option("milliseconds", "MS", "length of a measurement", "2000");

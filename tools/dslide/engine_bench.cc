@@ -156,6 +156,8 @@ class Engine {
 struct Snapshot {
   std::array<double, kPhases> seconds{};
   double output_rows = 0;
+  double output_scores = 0;
+  double input_scores = 0;
   double input_rows = 0;
 };
 Snapshot Observe(const Engine& engine) {
@@ -166,6 +168,8 @@ Snapshot Observe(const Engine& engine) {
           executor->output().stats().seconds()[p] + executor->input().stats().seconds()[p];
     }
     sum.output_rows += static_cast<double>(executor->output().stats().rows());
+    sum.output_scores += static_cast<double>(executor->output().stats().scores());
+    sum.input_scores += static_cast<double>(executor->input().stats().scores());
     sum.input_rows += static_cast<double>(executor->input().stats().rows());
   }
   return sum;
@@ -182,7 +186,8 @@ EngineBenchResult Measure(const EngineBenchOptions& options, Engine* engine) {
   EngineBenchResult result;
   Layer& output = engine->executors()[0]->output().layer();
   result.roofline =
-      MeasureRoofline(options.threads, options.labels, static_cast<uint32_t>(output.WeightBytes()));
+      MeasureRoofline(options.threads, options.labels, static_cast<uint32_t>(output.WeightBytes()),
+                      config.model.products);
   const Snapshot before = Observe(*engine);
   const auto begin = std::chrono::steady_clock::now();
   const auto batches = static_cast<double>(engine->Train(options.seconds));
@@ -198,8 +203,10 @@ EngineBenchResult Measure(const EngineBenchOptions& options, Engine* engine) {
       static_cast<double>(output.WeightBytes() + 2 * (output.WeightBytes() + output.StateBytes()));
   result.bytes_per_sample =
       row_bytes * (result.rows_per_batch + result.input_rows_per_batch) / config.train.batch;
-  result.operations_per_sample =
-      2.0 * config.model.hidden * (3 * result.rows_per_batch + 2.0 * options.features_per_sample);
+  result.operations_per_sample = 2.0 * config.model.hidden *
+                                 (3 * (after.output_scores - before.output_scores) +
+                                  2 * (after.input_scores - before.input_scores)) /
+                                 samples;
   const double least_seconds =
       std::max(result.bytes_per_sample / result.roofline.random_row_bandwidth,
                result.operations_per_sample / result.roofline.matrix_rate);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/math/bf16_gemm.h"
 #include "common/math/kernels.h"
 #include "server/huge_buffer.h"
 
@@ -70,20 +71,28 @@ double RandomRowBandwidth(uint32_t threads, uint64_t rows, uint32_t row_bytes) {
   });
 }
 
-double MatrixRate(uint32_t threads) {
+double MatrixRate(uint32_t threads, Products products) {
   const Kernels& kernels = BestKernels();
+  const Bf16Gemm* bf16 = products == Products::kBf16 ? BestBf16Gemm() : nullptr;
   constexpr size_t kSide = 192;
   return RateOf(threads, 0.1, [&](uint32_t) {
     thread_local std::vector<float> a(kSide * kSide, 1e-3f), b(a), c(a);
-    kernels.gemm_nn(kSide, kSide, kSide, a.data(), kSide, b.data(), kSide, c.data(), kSide, false);
+    thread_local std::vector<uint16_t> narrow(kSide * kSide, 0x3a83);
+    if (bf16 != nullptr) {
+      bf16->nn(kSide, kSide, kSide, narrow.data(), kSide, narrow.data(), kSide, c.data(), kSide,
+               false);
+    } else {
+      kernels.gemm_nn(kSide, kSide, kSide, a.data(), kSide, b.data(), kSide, c.data(), kSide,
+                      false);
+    }
     return 2.0 * kSide * kSide * kSide;
   });
 }
 
 }  // namespace
 
-Roofline MeasureRoofline(uint32_t threads, uint64_t rows, uint32_t row_bytes) {
-  return {RandomRowBandwidth(threads, rows, row_bytes), MatrixRate(threads)};
+Roofline MeasureRoofline(uint32_t threads, uint64_t rows, uint32_t row_bytes, Products products) {
+  return {RandomRowBandwidth(threads, rows, row_bytes), MatrixRate(threads, products)};
 }
 
 }  // namespace dslide

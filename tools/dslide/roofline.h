@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "common/config/config.h"
+
 namespace dslide {
 
 struct Roofline {
@@ -13,7 +15,7 @@ struct Roofline {
 // Measures with `threads` threads at once, about 0.3 s in all:
 //  - random rows of `row_bytes` of a table of `rows` rows in huge pages, each read, changed and
 //    written once, with prefetching;
-//  - the engine's own matrix product on operands that stay in the first-level caches.
-Roofline MeasureRoofline(uint32_t threads, uint64_t rows, uint32_t row_bytes);
+//  - the product kernels of that precision on operands that stay in the second-level cache.
+Roofline MeasureRoofline(uint32_t threads, uint64_t rows, uint32_t row_bytes, Products products);
 
 }  // namespace dslide
