@@ -2,6 +2,7 @@
 // beside the roofline.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -34,7 +35,11 @@ class EngineStats {
   // The time since the last Enter() belongs to that phase, from here on to `phase`.
   void Enter(Phase phase) {
     const auto now = std::chrono::steady_clock::now();
-    if (running_) seconds_[current_] += std::chrono::duration<double>(now - since_).count();
+    if (running_) {
+      const double seconds = std::chrono::duration<double>(now - since_).count();
+      seconds_[current_] += seconds;
+      longest_[current_] = std::max(longest_[current_], seconds);
+    }
     running_ = true;
     current_ = static_cast<size_t>(phase);
     since_ = now;
@@ -48,12 +53,15 @@ class EngineStats {
   void CountScores(uint64_t scores) { scores_ += scores; }
 
   const std::array<double, kPhases>& seconds() const { return seconds_; }
+  // The longest stretch of a phase, in seconds.
+  double longest(Phase phase) const { return longest_[static_cast<size_t>(phase)]; }
   // Summed over batches: distinct rows updated; (sample, row) pairs multiplied.
   uint64_t rows() const { return rows_; }
   uint64_t scores() const { return scores_; }
 
  private:
   std::array<double, kPhases> seconds_{};
+  std::array<double, kPhases> longest_{};
   uint64_t rows_ = 0;
   uint64_t scores_ = 0;
   size_t current_ = 0;

@@ -109,14 +109,17 @@ TopKReply OutputLayer::TopK(const TopKRequest& request) {
     }
   } else {
     constexpr uint32_t kScan = 1024;
+    constexpr uint32_t kBlock = 64;
     std::vector<float> logits(samples * kScan);
     for (uint32_t begin = 0; begin < rows_.layer.map().rows(); begin += kScan) {
       const uint32_t end = std::min(rows_.layer.map().rows(), begin + kScan);
       ScoreRange(request.hidden, begin, end, logits.data());
       for (size_t i = 0; i < samples; ++i) {
         const float* z = logits.data() + i * (end - begin);
-        for (uint32_t u = 0; u < end - begin; ++u) {
-          if (heaps[i].Accepts(z[u])) offer(i, begin + u, z[u]);
+        for (uint32_t u = 0; u < end - begin; u += kBlock) {
+          const uint32_t count = std::min(kBlock, end - begin - u);
+          if (!heaps[i].Accepts(kernels_.max(count, z + u))) continue;  // nearly always
+          for (uint32_t j = u; j < u + count; ++j) offer(i, begin + j, z[j]);
         }
       }
     }

@@ -48,7 +48,7 @@ class PopularNeurons {
   const Layer& layer_;
   const Kernels& kernels_;
   uint32_t count_;
-  uint32_t slices_;            // of the rows, one is scored a batch
+  uint32_t slices_;  // of the rows, one is scored a batch
   uint32_t next_ = 0;
   std::vector<float> mean_;    // [H], empty before the first Follow()
   std::vector<float> scores_;  // [rows]

@@ -91,6 +91,11 @@ void HashTables::Finish() {
   next_ = (next_ + 1) % tables_;
 }
 
+uint64_t HashTables::MemoryBytes() const {
+  return sizeof(BucketCode) * (codes_.size() + counted_.size()) +
+         sizeof(uint32_t) * (place_.size() + offsets_.size() + entries_.size());
+}
+
 BucketOccupancy HashTables::Occupancy() const {
   std::vector<uint32_t> sizes;  // of the buckets that are not empty
   for (uint32_t t = 0; t < tables_; ++t) {

@@ -53,6 +53,7 @@ class HashTables {
   }
 
   BucketOccupancy Occupancy() const;
+  uint64_t MemoryBytes() const;
 
  private:
   enum class Stage { kCount, kPlace };

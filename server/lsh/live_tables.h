@@ -25,6 +25,7 @@ class LiveTables {
   const HashTables& tables() const { return tables_; }
   const HashFunctions& functions() const { return *functions_; }
   uint32_t lag_batches() const { return 2 * round_; }
+  uint64_t MemoryBytes() const { return tables_.MemoryBytes() + changed_.size(); }
 
   // Rehashes what changed and builds all tables, at once. Two LiveTables over equal weights behave
   // alike from then on.

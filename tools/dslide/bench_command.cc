@@ -6,6 +6,7 @@
 #include "common/base/process.h"
 #include "common/config/executable.h"
 #include "common/config/nearest.h"
+#include "tools/dslide/cluster_bench.h"
 #include "tools/dslide/commands.h"
 #include "tools/dslide/engine_bench.h"
 
@@ -13,6 +14,20 @@ namespace dslide {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+Overrides OverridesFrom(const ParsedArguments& arguments) {
+  Overrides overrides = {"model.active=lsh", "model.popular=0", "train.probe_samples=0"};
+  for (const auto& [option, key] : {std::pair{"hidden", "model.hidden"},
+                                    {"batch", "train.batch"},
+                                    {"candidates", "model.candidates"},
+                                    {"uniform", "model.uniform"},
+                                    {"precision", "model.precision"},
+                                    {"optimizer", "train.optimizer"}}) {
+    overrides.push_back(fmt::format("{}={}", key, arguments.Get(option)));
+  }
+  for (const std::string& set : arguments.All("set")) overrides.push_back(set);
+  return overrides;
+}
 
 Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
   EngineBenchOptions options;
@@ -37,17 +52,7 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(milliseconds);
   options.seconds = *milliseconds / 1000.0;
 
-  Overrides overrides = {"model.active=lsh", "model.popular=0", "train.probe_samples=0"};
-  for (const auto& [option, key] : {std::pair{"hidden", "model.hidden"},
-                                    {"batch", "train.batch"},
-                                    {"candidates", "model.candidates"},
-                                    {"uniform", "model.uniform"},
-                                    {"precision", "model.precision"},
-                                    {"optimizer", "train.optimizer"}}) {
-    overrides.push_back(fmt::format("{}={}", key, arguments.Get(option)));
-  }
-  for (const std::string& set : arguments.All("set")) overrides.push_back(set);
-  Result<Config> config = LoadConfig("", overrides);
+  Result<Config> config = LoadConfig("", OverridesFrom(arguments));
   DSLIDE_RETURN_IF_ERROR(config);
   options.config = std::move(*config);
   return options;
@@ -67,6 +72,10 @@ void PrintJson(const EngineBenchResult& r) {
   json["input_rows_per_batch"] = r.input_rows_per_batch;
   json["operations_per_sample"] = r.operations_per_sample;
   json["parameter_bytes"] = r.parameter_bytes;
+  json["table_bytes_per_neuron"] = r.table_bytes_per_neuron;
+  json["rehash_seconds"] = r.rehash_seconds;
+  json["background_rehash_seconds"] = r.background_rehash_seconds;
+  json["longest_rehash_step_ms"] = 1000 * r.longest_rehash_step;
   fmt::print("{}\n", json.dump());
 }
 
@@ -79,6 +88,10 @@ void PrintTable(const EngineBenchResult& r) {
   fmt::print("{:<24}{:>12.0f}\n", "output rows a batch", r.rows_per_batch);
   fmt::print("{:<24}{:>12.0f}\n", "input rows a batch", r.input_rows_per_batch);
   fmt::print("{:<24}{:>12.0f}\n", "parameters, MB", r.parameter_bytes / 1e6);
+  fmt::print("{:<24}{:>12.0f}\n", "tables, bytes a neuron", r.table_bytes_per_neuron);
+  fmt::print("{:<24}{:>12.2f}\n", "full rehash, s", r.rehash_seconds);
+  fmt::print("{:<24}{:>12.2f}\n", "in the background, s", r.background_rehash_seconds);
+  fmt::print("{:<24}{:>12.2f}\n", "its longest step, ms", 1000 * r.longest_rehash_step);
   double total = 0;
   for (const double seconds : r.phase_seconds) total += seconds;
   fmt::print("executor time a batch, ms\n");
@@ -88,14 +101,8 @@ void PrintTable(const EngineBenchResult& r) {
   }
 }
 
-Status Bench(const ParsedArguments& arguments) {
-  if (arguments.Positional()[0] != "engine") {
-    return BadInput(fmt::format("dslide bench {}: the only benchmark here is engine",
-                                Printable(arguments.Positional()[0])));
-  }
-  const Result<EngineBenchOptions> options = OptionsFrom(arguments);
-  DSLIDE_RETURN_IF_ERROR(options);
-  const EngineBenchResult result = RunEngineBench(*options);
+Status Engine(const ParsedArguments& arguments, const EngineBenchOptions& options) {
+  const EngineBenchResult result = RunEngineBench(options);
   if (arguments.Has("json")) {
     PrintJson(result);
   } else {
@@ -104,13 +111,64 @@ Status Bench(const ParsedArguments& arguments) {
   return {};
 }
 
+Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& options) {
+  const Result<ClusterBenchResult> result = RunClusterBench(options, OverridesFrom(arguments));
+  DSLIDE_RETURN_IF_ERROR(result);
+  const ClusterBenchResult& r = *result;
+  if (arguments.Has("json")) {
+    fmt::print("{}\n", Json{{"samples_per_second", r.samples_per_second},
+                            {"engine_samples_per_second", r.engine_samples_per_second},
+                            {"share_of_engine", r.share},
+                            {"bytes_sent_per_sample", r.bytes_sent_per_sample},
+                            {"bytes_received_per_sample", r.bytes_received_per_sample}}
+                           .dump());
+    return {};
+  }
+  fmt::print("{:<24}{:>12.0f}\n", "cluster, samples/s", r.samples_per_second);
+  fmt::print("{:<24}{:>12.0f}\n", "engine, samples/s", r.engine_samples_per_second);
+  fmt::print("{:<24}{:>12.2f}\n", "share of the engine", r.share);
+  fmt::print("{:<24}{:>12.0f}\n", "bytes sent a sample", r.bytes_sent_per_sample);
+  fmt::print("{:<24}{:>12.0f}\n", "bytes received a sample", r.bytes_received_per_sample);
+  return {};
+}
+
+Status Ranking(const ParsedArguments& arguments, const EngineBenchOptions& options) {
+  constexpr uint32_t kSamples = 10000;
+  const RankingBenchResult r = RunRankingBench(options, kSamples);
+  if (arguments.Has("json")) {
+    fmt::print("{}\n", Json{{"samples", r.samples},
+                            {"exact_seconds", r.exact_seconds},
+                            {"lsh_seconds", r.lsh_seconds}}
+                           .dump());
+    return {};
+  }
+  fmt::print("{:<24}{:>12}\n", "samples", r.samples);
+  fmt::print("{:<24}{:>12.2f}\n", "exact, s", r.exact_seconds);
+  fmt::print("{:<24}{:>12.2f}\n", "by hash tables, s", r.lsh_seconds);
+  return {};
+}
+
+Status Bench(const ParsedArguments& arguments) {
+  const Result<EngineBenchOptions> options = OptionsFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(options);
+  const std::string& benchmark = arguments.Positional()[0];
+  if (benchmark == "engine") return Engine(arguments, *options);
+  if (benchmark == "cluster") return Cluster(arguments, *options);
+  if (benchmark == "ranking") return Ranking(arguments, *options);
+  return BadInput(
+      fmt::format("dslide bench {}: there are engine, ranking and cluster", Printable(benchmark)));
+}
+
 }  // namespace
 
 int BenchCommand(int argc, char** argv) {
-  CommandLine line("dslide bench engine [options]",
-                   "Trains on generated data in this process, without network or files, and holds "
-                   "the speed against the machine's memory bandwidth and matrix rate.");
-  line.Positional("BENCHMARK", "engine", 1, 1);
+  CommandLine line(
+      "dslide bench engine|ranking|cluster [options]",
+      "Trains on generated data. engine: in this process, without network or files, "
+      "beside the machine's memory bandwidth and matrix rate. ranking: the best labels of "
+      "10,000 samples. cluster: one server and one worker on loopback, beside the "
+      "engine.");
+  line.Positional("BENCHMARK", "engine, ranking or cluster", 1, 1);
   line.Option("features", "D", "input features", "136000");
   line.Option("labels", "N", "output neurons", "670000");
   line.Option("hidden", "H", "hidden units", "128");

@@ -43,6 +43,8 @@ void AddSample(uint32_t ids, uint32_t of, bool values, Random* random, SparseRow
   out->EndRow();
 }
 
+}  // namespace
+
 LeaseBatch GenerateBatch(const EngineBenchOptions& options, uint32_t number) {
   Random random(SubSeed(options.config.common.seed, number));
   LeaseBatch batch;
@@ -52,6 +54,8 @@ LeaseBatch GenerateBatch(const EngineBenchOptions& options, uint32_t number) {
   }
   return batch;
 }
+
+namespace {
 
 class Engine {
  public:
@@ -68,7 +72,7 @@ class Engine {
       executors_[i] = executor.get();
       return executor;
     });
-    Settle();
+    OnAll([](Executor&) {});  // until they are there
   }
 
   // Trains for so long; the batches that ended.
@@ -90,8 +94,15 @@ class Engine {
 
   // The executors, idle.
   const std::vector<Executor*>& executors() const { return executors_; }
-  void Settle() {
-    (void)pool_->RunOnAll([](Executor&) -> Body { return Ack{}; });
+  // Runs work(executor) in all their threads; the seconds it took.
+  template <typename Work>
+  double OnAll(const Work& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    (void)pool_->RunOnAll([&](Executor& executor) -> Body {
+      work(executor);
+      return Ack{};
+    });
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
  private:
@@ -175,12 +186,6 @@ Snapshot Observe(const Engine& engine) {
   return sum;
 }
 
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 EngineBenchResult Measure(const EngineBenchOptions& options, Engine* engine) {
   const Config& config = options.config;
   EngineBenchResult result;
@@ -221,7 +226,34 @@ EngineBenchResult Measure(const EngineBenchOptions& options, Engine* engine) {
   return result;
 }
 
+// Marks all neurons as changed and trains on until every bucket has followed.
+void MeasureRehash(Engine* engine, EngineBenchResult* result) {
+  LiveTables& tables = *engine->executors()[0]->output().tables();
+  const Snapshot before = Observe(*engine);
+  engine->OnAll([](Executor& executor) { executor.output().tables()->TouchAll(); });
+  for (uint64_t batches = 0; batches < tables.lag_batches();) batches += engine->Train(0.05);
+  const size_t rehash = static_cast<size_t>(Phase::kRehash);
+  result->background_rehash_seconds = Observe(*engine).seconds[rehash] - before.seconds[rehash];
+  uint64_t bytes = 0;
+  for (Executor* executor : engine->executors()) {
+    result->longest_rehash_step =
+        std::max(result->longest_rehash_step, executor->output().stats().longest(Phase::kRehash));
+    bytes += executor->output().tables()->MemoryBytes();
+  }
+  result->rehash_seconds = engine->OnAll([](Executor& executor) {
+    executor.output().tables()->TouchAll();
+    executor.output().tables()->CatchUp();
+  });
+  result->table_bytes_per_neuron = static_cast<double>(bytes);
+}
+
 }  // namespace
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 EngineBenchResult RunEngineBench(const EngineBenchOptions& given) {
   EngineBenchOptions options = given;
@@ -248,7 +280,33 @@ EngineBenchResult RunEngineBench(const EngineBenchOptions& given) {
   for (size_t p = 0; p < kPhases; ++p) {
     of([p](EngineBenchResult& r) -> double& { return r.phase_seconds[p]; });
   }
+  if (options.config.model.active == ActiveSet::kLsh) {
+    MeasureRehash(&engine, &median);
+    median.table_bytes_per_neuron /= options.labels;
+  }
   return median;
+}
+
+RankingBenchResult RunRankingBench(const EngineBenchOptions& given, uint32_t samples) {
+  EngineBenchOptions options = given;
+  ResolveConfig(options.features, options.labels, &options.config);
+  Engine engine(options);
+  (void)engine.Train(options.seconds);
+  Random random(options.config.common.seed);
+  TopKRequest request;
+  request.k = 5;
+  request.hidden = Matrix(kMaxInferenceBatch, options.config.model.hidden);
+  for (float& h : request.hidden.data) h = static_cast<float>(std::max(0.0, random.Normal()));
+  RankingBenchResult result;
+  const uint32_t batches = (samples + kMaxInferenceBatch - 1) / kMaxInferenceBatch;
+  result.samples = batches * kMaxInferenceBatch;
+  const auto rank_all = [&](Executor& executor) {
+    for (uint32_t b = 0; b < batches; ++b) (void)executor.Handle(kWorker, Body(request));
+  };
+  result.exact_seconds = engine.OnAll(rank_all);
+  request.search = Search::kLsh;
+  result.lsh_seconds = engine.OnAll(rank_all);
+  return result;
 }
 
 }  // namespace dslide

@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "common/config/config.h"
+#include "common/net/messages.h"
 #include "server/engine_stats.h"
 #include "tools/dslide/roofline.h"
 
@@ -33,8 +35,27 @@ struct EngineBenchResult {
   double input_rows_per_batch = 0;
   std::array<double, kPhases> phase_seconds{};  // of all executors, per 1,000 batches
   double parameter_bytes = 0;                   // weights, biases and optimiser state
+  double table_bytes_per_neuron = 0;            // codes, entries, offsets and marks
+  // Every neuron's codes and all tables anew:
+  double rehash_seconds = 0;             // at once, all executors together
+  double background_rehash_seconds = 0;  // executor time of it while training goes on
+  double longest_rehash_step = 0;        // seconds; the most that it delayed a batch
+};
+
+struct RankingBenchResult {
+  uint32_t samples = 0;
+  double exact_seconds = 0;  // best 5 of all neurons for each sample
+  double lsh_seconds = 0;    // of those that the hash tables return
 };
 
 EngineBenchResult RunEngineBench(const EngineBenchOptions& options);
+
+// Ranks `samples` activations against the output neurons.
+RankingBenchResult RunRankingBench(const EngineBenchOptions& options, uint32_t samples);
+
+// Batch `number` of the generated data; the same for the same seed and sizes.
+LeaseBatch GenerateBatch(const EngineBenchOptions& options, uint32_t number);
+
+double Median(std::vector<double> values);
 
 }  // namespace dslide
