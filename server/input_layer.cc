@@ -1,7 +1,8 @@
 #include "server/input_layer.h"
 
-#include <algorithm>
 #include <utility>
+
+#include "common/base/prefetch.h"
 
 namespace dslide {
 
@@ -72,12 +73,12 @@ void InputLayer::Invert(const InputBatch& batch) {
 
 void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
                                float learning_rate) {
-  constexpr size_t kAhead = 8;
+  const size_t ahead = PrefetchDistance(layer_.WeightBytes() + layer_.StateBytes());
   stats_.Enter(Phase::kInput);
   Invert(batch);
   std::vector<float> sum(layer_.dim());
   for (size_t u = 0; u < rows_.size(); ++u) {
-    if (u + kAhead < rows_.size()) layer_.PrefetchAll(rows_[u + kAhead]);
+    if (u + ahead < rows_.size()) layer_.PrefetchAll(rows_[u + ahead]);
     const uint32_t begin = offsets_[u];
     kernels_.weighted_sum(sum.size(), offsets_[u + 1] - begin, samples_.data() + begin,
                           values_.data() + begin, gradient.data.data(), gradient.cols, sum.data());

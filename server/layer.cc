@@ -12,8 +12,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "stored rows are little-endian");
 
-constexpr size_t kAhead = 4;  // rows to be gathered that are prefetched
-
 }  // namespace
 
 const uint8_t* Layer::Vectors::At(size_t element) const {
@@ -68,8 +66,9 @@ void Layer::Update(uint32_t row, float learning_rate, const float* gradient, flo
 }
 
 void Layer::Gather(std::span<const uint32_t> rows, float* out) const {
+  const size_t ahead = PrefetchDistance(WeightBytes());
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + kAhead < rows.size()) PrefetchWeights(rows[i + kAhead]);
+    if (i + ahead < rows.size()) PrefetchWeights(rows[i + ahead]);
     const size_t at = size_t{rows[i]} * dim_;
     if (bf16()) {
       kernels_.from_bf16(dim_, weights_.bf16.data() + at, out + i * dim_);
@@ -80,8 +79,9 @@ void Layer::Gather(std::span<const uint32_t> rows, float* out) const {
 }
 
 void Layer::Gather(std::span<const uint32_t> rows, uint16_t* out) const {
+  const size_t ahead = PrefetchDistance(WeightBytes());
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + kAhead < rows.size()) PrefetchWeights(rows[i + kAhead]);
+    if (i + ahead < rows.size()) PrefetchWeights(rows[i + ahead]);
     const size_t at = size_t{rows[i]} * dim_;
     if (bf16()) {
       std::memcpy(out + i * dim_, weights_.bf16.data() + at, WeightBytes());

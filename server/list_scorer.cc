@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "common/base/prefetch.h"
+
 namespace dslide {
 
 // Labels first, so that a label that is also a candidate counts as label.
@@ -77,8 +79,8 @@ void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
 }
 
 const float* ListScorer::Row(const ActiveColumns& columns, size_t u) {
-  constexpr size_t kAhead = 4;
-  if (u + kAhead < columns.rows.size()) rows_.layer.PrefetchWeights(columns.rows[u + kAhead]);
+  const size_t ahead = PrefetchDistance(rows_.layer.WeightBytes());
+  if (u + ahead < columns.rows.size()) rows_.layer.PrefetchWeights(columns.rows[u + ahead]);
   row_.resize(model_.hidden);
   rows_.layer.Gather({&columns.rows[u], 1}, row_.data());
   return row_.data();
@@ -184,10 +186,10 @@ void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_norm
   const size_t dim = model_.hidden;
   stats_.Enter(Phase::kSoftmax);
   Delta(batch, log_normaliser);
-  constexpr size_t kAhead = 4;
+  const size_t ahead = PrefetchDistance(rows_.layer.WeightBytes() + rows_.layer.StateBytes());
   for (size_t u = 0; u < columns.rows.size(); ++u) {
     stats_.Enter(Phase::kBackward);
-    if (u + kAhead < columns.rows.size()) rows_.layer.PrefetchAll(columns.rows[u + kAhead]);
+    if (u + ahead < columns.rows.size()) rows_.layer.PrefetchAll(columns.rows[u + ahead]);
     const float* row = Row(columns, u);
     gradient_.assign(dim, 0.0f);
     float bias_gradient = 0;

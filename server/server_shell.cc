@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/config/executable.h"
+#include "common/net/usage.h"
 #include "server/checkpoint.h"
 
 namespace dslide {
@@ -100,9 +101,9 @@ Status ServerShell::Loop(StopSignals* signals) {
       if (!outcome) break;
       Apply(core_.HandleOutcome(std::move(*outcome)));
     }
-    Apply(core_.Tick(Usage(), MonotonicMillis()));
+    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMillis()));
   }
-  Apply(core_.Goodbye(Usage()));
+  Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;
 }
 
@@ -182,16 +183,6 @@ void ServerShell::StartSave(const ServerCore::Save& save) {
   std::filesystem::remove_all(saved_.front(), error);
   std::filesystem::remove(std::filesystem::path(saved_.front()).parent_path(), error);  // if empty
   saved_.pop_front();
-}
-
-Heartbeat ServerShell::Usage() const {
-  const ProcessUsage usage = UsageOfThisProcess();
-  Heartbeat beat;
-  beat.cpu_seconds = usage.cpu_seconds;
-  beat.peak_rss_bytes = usage.peak_rss_bytes;
-  beat.bytes_sent = bytes_sent_;
-  beat.bytes_received = bytes_received_;
-  return beat;
 }
 
 }  // namespace dslide

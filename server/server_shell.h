@@ -34,7 +34,6 @@ class ServerShell {
   void StartExecutors(const ServerCore::Load& load);
   void StartSave(const ServerCore::Save& save);
   void Send(const Message& message);
-  Heartbeat Usage() const;
 
   ServerCore core_;
   RouterSocket workers_;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/base/log.h"
+#include "common/net/usage.h"
 #include "common/math/kernels.h"
 
 namespace dslide {
@@ -43,9 +44,9 @@ Status WorkerShell::Loop(StopSignals* signals) {
     }
     Receive(WorkerCore::kScheduler, &scheduler_);
     for (uint32_t s = 0; s < servers_.size(); ++s) Receive(s, &servers_[s]);
-    Apply(core_.Tick(Usage(), MonotonicMillis()));
+    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMillis()));
   }
-  Apply(core_.Goodbye(Usage()));
+  Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;
 }
 
@@ -91,16 +92,6 @@ void WorkerShell::Dial(const Plan& plan) {
   poller_.Add(scheduler_);
   poller_.AddFd(stop_fd_);
   for (DealerSocket& server : servers_) poller_.Add(server);
-}
-
-Heartbeat WorkerShell::Usage() const {
-  const ProcessUsage usage = UsageOfThisProcess();
-  Heartbeat beat;
-  beat.cpu_seconds = usage.cpu_seconds;
-  beat.peak_rss_bytes = usage.peak_rss_bytes;
-  beat.bytes_sent = bytes_sent_;
-  beat.bytes_received = bytes_received_;
-  return beat;
 }
 
 }  // namespace dslide

@@ -25,7 +25,6 @@ class WorkerShell {
   void Apply(WorkerCore::Effects effects);
   void Dial(const Plan& plan);
   void Receive(uint32_t from, DealerSocket* socket);
-  Heartbeat Usage() const;
 
   NetContext* context_;
   WorkerCore core_;

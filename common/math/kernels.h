@@ -67,7 +67,8 @@ struct Kernels {
   void (*scale_add)(size_t n, float a, float* x, float* sum);
 
   // One Adam step with gradient g on w, first moment m, second moment v (n each):
-  // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= step_size * m / (sqrt(v) + epsilon).
+  // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= step_size * m / (sqrt(v) + epsilon), the step
+  // with a relative error below 1e-6.
   void (*adam)(size_t n, const AdamStep& step, const float* g, float* w, float* m, float* v);
 
   // The same with w in bfloat16, and the moments in float or bfloat16: arithmetic in float, results
@@ -86,6 +87,10 @@ struct Kernels {
   // Round-to-nearest-even conversion to and from bfloat16 (the upper half of a float).
   void (*to_bf16)(size_t n, const float* x, uint16_t* y);
   void (*from_bf16)(size_t n, const uint16_t* x, float* y);
+
+  // block[d*16 + i] = x[i*stride + d] for d < dim: up to 16 vectors side by side, zeros beyond
+  // count.
+  void (*transpose16)(size_t count, size_t dim, const float* x, size_t stride, float* block);
 
   // Winner-take-all codes of 16 vectors at once. `block` is [dim x 16]: element (d, lane) of vector
   // `lane`. `coordinates` is [hashes x bin]: hash t looks at coordinates[t*bin .. t*bin+bin).

@@ -14,7 +14,8 @@ using IntVec = int32_t __attribute__((vector_size(32)));
 // 6 x 16 tile: 12 of the 16 registers are sums, two hold b, one a.
 constexpr size_t kTileRows = 6;
 
-Vec Sqrt(Vec x) { return _mm256_sqrt_ps(x); }
+Vec EstimateReciprocal(Vec x) { return _mm256_rcp_ps(x); }
+Vec EstimateReciprocalSqrt(Vec x) { return _mm256_rsqrt_ps(x); }
 
 IntVec FirstLanes(size_t n) {
   const IntVec lane = {0, 1, 2, 3, 4, 5, 6, 7};

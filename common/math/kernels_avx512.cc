@@ -17,8 +17,9 @@ constexpr size_t kTileRows = 12;
 
 __mmask16 FirstLanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
 
-// The masked form because GCC 12 warns of an uninitialised value within _mm512_sqrt_ps.
-Vec Sqrt(Vec x) { return _mm512_maskz_sqrt_ps(FirstLanes(kLanes), x); }
+// The masked forms because GCC 12 warns of an uninitialised value within the others.
+Vec EstimateReciprocal(Vec x) { return _mm512_maskz_rcp14_ps(FirstLanes(kLanes), x); }
+Vec EstimateReciprocalSqrt(Vec x) { return _mm512_maskz_rsqrt14_ps(FirstLanes(kLanes), x); }
 
 // The first n < kLanes lanes; those beyond read as 0 and are not touched in memory.
 Vec LoadFirst(size_t n, const float* x) { return _mm512_maskz_loadu_ps(FirstLanes(n), x); }

@@ -1,5 +1,6 @@
 // The vectorised kernels, over whatever vector the including file defines: Vec, IntVec, kLanes,
-// Sqrt, LoadFirst and StoreFirst. Included by kernels_avx2.cc and kernels_avx512.cc only.
+// EstimateReciprocal, EstimateReciprocalSqrt, LoadFirst and StoreFirst. Included by kernels_avx2.cc
+// and kernels_avx512.cc only.
 //
 // Everything is in an anonymous namespace and nothing of the standard library is instantiated: the
 // linker must not find, under a common name, code that is compiled for more than the baseline.
@@ -203,6 +204,20 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
   }
 }
 
+// The CPU's estimates with one Newton step each: relative errors below 2^-22, at a fraction of the
+// time of square root and division. REQUIRES x >= 0, and x > 0 and normal for Reciprocal.
+Vec SquareRoot(Vec x) {
+  constexpr float kTiny = 1e-36f;  // for 0, whose reciprocal square root is infinite
+  x = x > kTiny ? x : Splat(kTiny);
+  const Vec r = EstimateReciprocalSqrt(x);
+  return x * r * (1.5f - 0.5f * x * r * r);
+}
+
+Vec Reciprocal(Vec x) {
+  const Vec r = EstimateReciprocal(x);
+  return r * (2.0f - x * r);
+}
+
 struct AdamState {
   Vec w;
   Vec m;
@@ -212,7 +227,7 @@ struct AdamState {
 AdamState AdamUpdate(const AdamStep& step, Vec g, AdamState s) {
   s.m = step.beta1 * s.m + (1.0f - step.beta1) * g;
   s.v = step.beta2 * s.v + (1.0f - step.beta2) * g * g;
-  s.w -= step.step_size * s.m / (Sqrt(s.v) + step.epsilon);
+  s.w -= step.step_size * s.m * Reciprocal(SquareRoot(s.v) + step.epsilon);
   return s;
 }
 
@@ -318,6 +333,10 @@ void Wta16(size_t hashes, size_t bin, const uint16_t* coordinates, const float* 
   }
 }
 
+void Transpose16(size_t count, size_t dim, const float* x, size_t stride, float* block) {
+  PackAlongDepth<16>(count, dim, {x, stride, true}, block);
+}
+
 constexpr Kernels MakeKernels(const char* name) {
   return {.name = name,
           .gemm_nt = GemmNt,
@@ -337,6 +356,7 @@ constexpr Kernels MakeKernels(const char* name) {
           .weighted_sum_bf16 = WeightedSum<uint16_t>,
           .to_bf16 = ToBf16,
           .from_bf16 = FromBf16,
+          .transpose16 = Transpose16,
           .wta16 = Wta16};
 }
 

@@ -180,6 +180,15 @@ void FromBf16(size_t n, const uint16_t* x, float* y) {
   for (size_t i = 0; i < n; ++i) y[i] = std::bit_cast<float>(uint32_t{x[i]} << 16);
 }
 
+void Transpose16(size_t count, size_t dim, const float* x, size_t stride, float* block) {
+  constexpr size_t kVectors = 16;
+  for (size_t d = 0; d < dim; ++d) {
+    for (size_t i = 0; i < kVectors; ++i) {
+      block[d * kVectors + i] = i < count ? x[i * stride + d] : 0.0f;
+    }
+  }
+}
+
 void Wta16(size_t hashes, size_t bin, const uint16_t* coordinates, const float* block,
            uint8_t* codes) {
   constexpr size_t kVectors = 16;
@@ -218,6 +227,7 @@ const Kernels kScalarKernels = {.name = "scalar",
                                 .weighted_sum_bf16 = WeightedSumBf16,
                                 .to_bf16 = ToBf16,
                                 .from_bf16 = FromBf16,
+                                .transpose16 = Transpose16,
                                 .wta16 = Wta16};
 
 }  // namespace dslide

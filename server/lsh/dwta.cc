@@ -90,7 +90,6 @@ class Dwta final : public HashFunctions {
 
  private:
   size_t hashes() const { return size_t{k_} * tables(); }
-  void LoadBlock(size_t count, const float* x, size_t stride, std::vector<float>* block) const;
   void Densify(size_t count, Scratch* scratch) const;
   void DensifyLane(size_t lane, uint32_t attempts, Scratch* scratch) const;
   uint8_t DenseCode(size_t hash, size_t lane, uint32_t attempts,
@@ -111,17 +110,10 @@ void Dwta::Codes(size_t count, const float* x, size_t stride, BucketCode* codes)
   scratch.dense.resize(hashes());
   for (size_t i = 0; i < count; i += kLanes) {
     const size_t lanes = std::min(kLanes, count - i);
-    LoadBlock(lanes, x + i * stride, stride, &scratch.block);
+    kernels_.transpose16(lanes, dim_, x + i * stride, stride, scratch.block.data());
     kernels_.wta16(hashes(), bin_, coordinates_.data(), scratch.block.data(), scratch.wta.data());
     Densify(lanes, &scratch);
     PackCodes(lanes, scratch.wta, codes + i * tables());
-  }
-}
-
-// Transposes `count` vectors. The lanes beyond hold what they held; nobody reads their codes.
-void Dwta::LoadBlock(size_t count, const float* x, size_t stride, std::vector<float>* block) const {
-  for (size_t lane = 0; lane < count; ++lane) {
-    for (size_t d = 0; d < dim_; ++d) (*block)[d * kLanes + lane] = x[lane * stride + d];
   }
 }
 

@@ -16,33 +16,20 @@
 #include "common/data/text_stream.h"
 #include "common/data/xc_line.h"
 #include "tests/common/compress.h"
+#include "tests/common/temp_directory.h"
 
 namespace dslide {
 namespace {
 
-// A directory of this test's own, removed at the end.
-class TempDirectory {
+class DataDirectory : public TempDirectory {
  public:
-  TempDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "xc_reader_XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~TempDirectory() { std::filesystem::remove_all(path_); }
-  TempDirectory(const TempDirectory&) = delete;
-  TempDirectory& operator=(const TempDirectory&) = delete;
-
-  std::string path() const { return path_; }
   std::string Write(const std::string& name, std::string_view bytes) const {
-    const std::string path = path_ + "/" + name;
-    std::ofstream file(path, std::ios::binary);
+    const std::string file_path = path() + "/" + name;
+    std::ofstream file(file_path, std::ios::binary);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     REQUIRE(file.flush().good());
-    return path;
+    return file_path;
   }
-
- private:
-  std::string path_;
 };
 
 struct Sample {
@@ -120,7 +107,7 @@ int LineOf(const Error& error, const std::string& path) {
 }  // namespace
 
 TEST_CASE("plain, gzip and zstd files are told apart by content") {
-  const TempDirectory directory;
+  const DataDirectory directory;
   for (const std::string& bytes : {kText, Gzip(kText), Zstd(kText)}) {
     auto dataset = ReadXcFile(directory.Write("data.txt", bytes));
     REQUIRE_MESSAGE(dataset.ok(), dataset.error().message);
@@ -131,7 +118,7 @@ TEST_CASE("plain, gzip and zstd files are told apart by content") {
 }
 
 TEST_CASE("the reader gives the header, the samples and then nothing, repeatedly") {
-  const TempDirectory directory;
+  const DataDirectory directory;
   auto reader = XcReader::Open(directory.Write("data.txt", kText));
   REQUIRE(reader.ok());
   CHECK(reader->header().num_samples == 4);
@@ -224,7 +211,7 @@ TEST_CASE("short decimals round as from_chars does") {
 }
 
 TEST_CASE("files that cannot be read") {
-  const TempDirectory directory;
+  const DataDirectory directory;
   const std::string missing = directory.path() + "/missing.txt";
   CheckMessage(ReadXcFile(missing).error(), missing + ":1: ", "cannot open: No such file");
   CheckMessage(ReadXcFile(directory.path()).error(),
@@ -332,7 +319,7 @@ TEST_CASE("a line that does not end is an error, not a lot of memory") {
 }
 
 TEST_CASE("a compressed file cut anywhere is an error with file and line") {
-  const TempDirectory directory;
+  const DataDirectory directory;
   struct Encoding {
     std::string bytes;
     size_t magic_bytes;  // a shorter cut does not look compressed
@@ -385,7 +372,7 @@ TEST_CASE("an error of the stream stays") {
 }
 
 TEST_CASE("label names") {
-  const TempDirectory directory;
+  const DataDirectory directory;
   const std::string text = "2\tkey\t17\ttwo words\r\n\n0\tzero\n3\tthree\t5\n4\t\n";
   const std::vector<std::string> expected = {"zero", "", "two words", "three", ""};
   for (const std::string& bytes : {text, Gzip(text), Zstd(text)}) {
@@ -396,7 +383,7 @@ TEST_CASE("label names") {
 }
 
 TEST_CASE("damaged label names") {
-  const TempDirectory directory;
+  const DataDirectory directory;
   struct Damage {
     const char* text;
     int line;

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/prefetch.h"
 #include "common/base/random.h"
 #include "common/math/bf16_gemm.h"
 #include "common/math/kernels.h"
@@ -48,7 +49,7 @@ double RandomRowBandwidth(uint32_t threads, uint64_t rows, uint32_t row_bytes) {
   const Kernels& kernels = BestKernels();
   const size_t dim = row_bytes / sizeof(float);
   constexpr size_t kRowsARound = 4096;
-  constexpr size_t kAhead = 4;
+  const size_t ahead = PrefetchDistance(row_bytes);
   HugeBuffer<float> table(rows * dim);
   for (size_t i = 0; i < table.size(); i += 1024) table[i] = 1.0f;
   const std::vector<float> change(dim, 1e-3f);
@@ -61,9 +62,8 @@ double RandomRowBandwidth(uint32_t threads, uint64_t rows, uint32_t row_bytes) {
     order[t].resize(kRowsARound);
     for (uint64_t& row : order[t]) row = part * t + random[t].Below(part);
     for (size_t i = 0; i < kRowsARound; ++i) {
-      if (i + kAhead < kRowsARound) {
-        const float* next = table.data() + order[t][i + kAhead] * dim;
-        for (size_t d = 0; d < dim; d += 16) __builtin_prefetch(next + d, 1);
+      if (i + ahead < kRowsARound) {
+        Prefetch(table.data() + order[t][i + ahead] * dim, row_bytes);
       }
       kernels.axpy(dim, 0.5f, change.data(), table.data() + order[t][i] * dim);
     }
