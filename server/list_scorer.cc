@@ -11,13 +11,17 @@ namespace dslide {
 // Labels first, so that a label that is also a candidate counts as label.
 void ListScorer::CollectOwn(const ActiveColumns& columns, size_t samples) {
   own_.clear();
+  repeated_.clear();
   own_counts_.assign(samples, 0);
   last_.assign(columns.rows.size(), 0);
   const bool hashed = columns.hit_offsets.size() > 1;
   for (uint32_t i = 0; i < samples; ++i) {
     const size_t before = own_.size();
     const auto add = [&](uint32_t column, uint32_t label) {
-      if (last_[column] == i + 1) return;
+      if (last_[column] == i + 1) {
+        if (label != kNoLabel) repeated_.push_back({column, i, label});
+        return;
+      }
       last_[column] = i + 1;
       own_.push_back({column, i, label});
     };
@@ -75,6 +79,11 @@ void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
     batch->samples[entry] = own.sample;
     batch->weights[entry] = 1.0f;
     if (own.label != kNoLabel) batch->label_entries[own.label] = entry;
+  }
+  for (const Own& again : repeated_) {
+    uint32_t first = columns.label_offsets[again.sample];
+    while (columns.label_columns[first] != again.column) ++first;
+    batch->label_entries[again.label] = batch->label_entries[first];
   }
 }
 

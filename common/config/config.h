@@ -44,7 +44,7 @@ struct ModelConfig {
   uint32_t candidates = 10;                // hash candidates kept a sample
   uint32_t popular = 2000;                 // neurons best for the mean activation, in every batch
   uint32_t uniform = 3000;                 // negatives drawn uniformly a batch
-  Precision precision = Precision::kFp32;  // weights; bf16 is rounded stochastically
+  Precision precision = Precision::kBf16;  // weights; bf16 is rounded stochastically
   Products products = Products::kAuto;     // of the B x U block; auto: as precision
   float input_init = 0.005f;               // standard deviation of the input rows at the start
   float output_init = 0.0f;                // the same for output neurons; 0: derived, 1/sqrt(H)

@@ -2,8 +2,9 @@
 //
 // Nothing stops the world: after each batch a slice of the rows is looked through, those that
 // changed since they were hashed last get new codes, and the building of tables advances by an
-// equal share. Both rounds take Round() batches, so a bucket follows a change after at most
-// lag_batches() = twice that. The work a batch costs is bounded by kSliceRows, not by N.
+// equal share. A bucket follows a change after at most lag_batches(): a round until the row is
+// hashed, another until each table has counted it, and the table's own building. The work a batch
+// costs is bounded by kSliceRows, not by N.
 // Owned by one executor thread.
 #pragma once
 
@@ -24,7 +25,12 @@ class LiveTables {
 
   const HashTables& tables() const { return tables_; }
   const HashFunctions& functions() const { return *functions_; }
-  uint32_t lag_batches() const { return 2 * round_; }
+  // Batches until every row has been looked through.
+  uint32_t round_batches() const { return round_; }
+  // The most until a bucket follows a change.
+  uint32_t lag_batches() const {
+    return 2 * round_ + (round_ + tables_.tables() - 1) / tables_.tables();
+  }
   uint64_t MemoryBytes() const { return tables_.MemoryBytes() + changed_.size(); }
 
   // Rehashes what changed and builds all tables, at once. Two LiveTables over equal weights behave

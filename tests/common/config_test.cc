@@ -39,7 +39,7 @@ Config UnusualConfig() {
   c.common = {UINT64_MAX, "trace"};
   c.model = {
       135'909, 670'091, 77, Loss::kSigmoid,   ActiveSet::kSampled, Sharing::kSample, Tail::kNone,
-      3,       5,       4,  Precision::kBf16, Products::kFp32,     0.123456789f,     1.0f / 3.0f};
+      3,       5,       4,  Precision::kFp32, Products::kFp32,     0.123456789f,     1.0f / 3.0f};
   c.hash = {HashFamily::kSimHash, 9, 17, 16};
   c.train.data = "/srv/with space/träin=1.txt.gz";
   c.train.test = "[test]";
@@ -232,9 +232,9 @@ TEST_CASE("config: checks across keys") {
   CHECK(ErrorOf("[hash]\nk = 6") ==
         "cluster.ini: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
         "buckets");
-  CHECK(ErrorOf("[train]\nmoments = bf16") ==
+  CHECK(ErrorOf("[train]\nmoments = bf16\n[model]\nprecision = fp32") ==
         "cluster.ini: train.moments = bf16: moments in bf16 need model.precision = bf16");
-  CHECK(ErrorOf("[train]\nmoments = bf16\n[model]\nprecision = bf16") == "");
+  CHECK(ErrorOf("[train]\nmoments = bf16") == "");
   CHECK(ErrorOf("[hash]\nk = 5") == "");
   CHECK(ErrorOf("[hash]\nk = 3\nbin = 16") == "");
   CHECK(ErrorOf("[hash]\nk = 15\nfamily = simhash") == "");

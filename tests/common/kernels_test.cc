@@ -9,72 +9,14 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "tests/common/kernel_arrays.h"
 
 namespace dslide {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kGuard = 12345.0f;  // around every output: nothing may be written beyond its end
 constexpr size_t kGuards = 16;
-
-std::vector<const Kernels*> AvailableKernels() {
-  std::vector<const Kernels*> available;
-  for (const char* name : {"scalar", "avx2", "avx512"}) {
-    if (const Kernels* kernels = KernelsByName(name)) available.push_back(kernels);
-  }
-  return available;
-}
-
-// Lengths that cross every vector and unrolling boundary, and some large ones.
-std::vector<size_t> Lengths() {
-  std::vector<size_t> lengths = {127, 128, 129, 1000, 4099};
-  for (size_t n = 0; n <= 70; ++n) lengths.push_back(n);
-  return lengths;
-}
-
-// `size` floats at `offset` floats from wherever the allocator put the vector, with guards behind.
-class Array {
- public:
-  Array(size_t size, size_t offset) : memory_(offset + size + kGuards, kGuard), offset_(offset) {}
-
-  Array(size_t size, size_t offset, Random* random, double low, double high) : Array(size, offset) {
-    for (size_t i = 0; i < size; ++i) {
-      data()[i] = static_cast<float>(low + (high - low) * random->Uniform());
-    }
-  }
-
-  float* data() { return memory_.data() + offset_; }
-  float operator[](size_t i) const { return memory_[offset_ + i]; }
-  size_t size() const { return memory_.size() - offset_ - kGuards; }
-
-  bool GuardsIntact() const {
-    const auto is_guard = [](float x) { return x == kGuard; };
-    return std::all_of(memory_.begin(), memory_.begin() + static_cast<ptrdiff_t>(offset_),
-                       is_guard) &&
-           std::all_of(memory_.end() - kGuards, memory_.end(), is_guard);
-  }
-
- private:
-  std::vector<float> memory_;
-  size_t offset_;
-};
-
-bool Near(double actual, double expected, double tolerance) {
-  return std::abs(actual - expected) <= tolerance;
-}
-
-// Calls f(kernels, n, offset) for every variant, length and misalignment.
-template <typename F>
-void ForAllLengths(const F& f) {
-  for (const Kernels* kernels : AvailableKernels()) {
-    CAPTURE(kernels->name);
-    for (size_t n : Lengths()) {
-      CAPTURE(n);
-      for (size_t offset : {0, 1, 3, 7, 13}) f(*kernels, n, offset);
-    }
-  }
-}
 
 TEST_CASE("the best kernels are the widest available") {
   CHECK(BestKernels().name == AvailableKernels().back()->name);

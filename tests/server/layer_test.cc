@@ -20,6 +20,7 @@ SlotMap Map(std::initializer_list<uint32_t> owned) {
 
 Config ConfigOf(OptimizerKind optimizer) {
   Config config;
+  config.model.precision = Precision::kFp32;
   config.model.hidden = kDim;
   config.train.optimizer = optimizer;
   return config;

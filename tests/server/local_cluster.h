@@ -22,6 +22,7 @@ namespace dslide {
 // A resolved configuration without schedule, dropout or hashing; fp32 on the wire.
 inline Config SmallConfig(uint32_t features, uint32_t labels, uint32_t hidden) {
   Config config;
+  config.model.precision = Precision::kFp32;  // what references in double are held against
   config.common.seed = 7;
   config.model.hidden = hidden;
   config.model.active = ActiveSet::kAll;

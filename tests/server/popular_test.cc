@@ -15,6 +15,7 @@ constexpr uint32_t kDim = 12, kSlots = 8, kIds = 101;  // 8 regions of 13 rows, 
 
 Layer EmptyLayer(const std::vector<SlotId>& owned) {
   Config config;
+  config.model.precision = Precision::kFp32;
   config.model.hidden = kDim;
   return Layer(LayerKind::kOutput, config, SlotMap(kIds, kSlots, owned), Purpose::kTraining,
                BestKernels());
