@@ -27,39 +27,31 @@ ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map
       popular_(UsesPopular(config) ? Share(config.popular, map) : 0),
       uniform_(config.active == ActiveSet::kAll ? 0 : Share(config.uniform, map)),
       ranker_(map.rows()),
-      column_(map.rows(), SlotMap::kNone) {}
+      columns_(map.rows()) {}
 
 void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t> popular,
                              const HashTables* tables, const BucketCode* codes, Random* random,
                              ActiveColumns* out) {
   *out = ActiveColumns();
+  columns_.Clear();
   AddLabels(labels, out);
-  out->labelled = static_cast<uint32_t>(out->rows.size());
+  out->labelled = columns_.size();
   if (active_ == ActiveSet::kAll) {
-    AddAll(out);
+    AddAll();
   } else if (codes != nullptr && candidates_ > 0) {
     AddCandidates(labels.rows(), *tables, codes, out);
   }
-  for (const uint32_t row : popular) ColumnOf(row, out);
-  out->hash_part = static_cast<uint32_t>(out->rows.size());
+  for (const uint32_t row : popular) columns_.Of(row);
+  out->hash_part = columns_.size();
   AddUniform(random, out);
-  for (const uint32_t row : out->rows) column_[row] = SlotMap::kNone;
-}
-
-uint32_t ActiveSetBuilder::ColumnOf(uint32_t row, ActiveColumns* out) {
-  if (column_[row] == SlotMap::kNone) {
-    column_[row] = static_cast<uint32_t>(out->rows.size());
-    out->rows.push_back(row);
-    out->drawn.push_back(0);
-  }
-  return column_[row];
+  out->rows = columns_.rows();
 }
 
 void ActiveSetBuilder::AddLabels(const SparseRows& labels, ActiveColumns* out) {
   for (uint32_t i = 0; i < labels.rows(); ++i) {
     for (const uint32_t id : labels.Ids(i)) {
       const uint32_t row = map_.Local(id);
-      if (row != SlotMap::kNone) out->label_columns.push_back(ColumnOf(row, out));
+      if (row != SlotMap::kNone) out->label_columns.push_back(columns_.Of(row));
     }
     out->label_offsets.push_back(static_cast<uint32_t>(out->label_columns.size()));
   }
@@ -74,27 +66,29 @@ void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables,
     if (i + 1 < batch) CandidateRanker::Prefetch(tables, codes_of(i + 1));
     picked_.clear();
     ranker_.Rank(tables, codes_of(i), candidates_, &picked_);
-    for (const uint32_t row : picked_) out->hit_columns.push_back(ColumnOf(row, out));
+    for (const uint32_t row : picked_) out->hit_columns.push_back(columns_.Of(row));
     out->hit_offsets.push_back(static_cast<uint32_t>(out->hit_columns.size()));
   }
 }
 
 void ActiveSetBuilder::AddUniform(Random* random, ActiveColumns* out) {
+  out->drawn.assign(columns_.size(), 0);
   // Drawn without replacement among all neurons here, so that `draws` of size() is each one's
   // chance.
   while (out->draws < uniform_) {
     const auto row = static_cast<uint32_t>(random->Below(map_.rows()));
     if (map_.Global(row) == SlotMap::kNone) continue;
-    const uint32_t column = ColumnOf(row, out);
+    const uint32_t column = columns_.Of(row);
+    out->drawn.resize(columns_.size());
     if (out->drawn[column]) continue;
     out->drawn[column] = 1;
     out->draws++;
   }
 }
 
-void ActiveSetBuilder::AddAll(ActiveColumns* out) {
+void ActiveSetBuilder::AddAll() {
   for (uint32_t row = 0; row < map_.rows(); ++row) {
-    if (map_.Global(row) != SlotMap::kNone) ColumnOf(row, out);
+    if (map_.Global(row) != SlotMap::kNone) columns_.Of(row);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "common/net/messages.h"
 #include "server/lsh/candidate_ranker.h"
 #include "server/lsh/hash_tables.h"
+#include "server/row_numbers.h"
 #include "server/slot_map.h"
 
 namespace dslide {
@@ -47,12 +48,11 @@ class ActiveSetBuilder {
   uint32_t popular() const { return popular_; }
 
  private:
-  uint32_t ColumnOf(uint32_t row, ActiveColumns* out);
   void AddLabels(const SparseRows& labels, ActiveColumns* out);
   void AddCandidates(size_t batch, const HashTables& tables, const BucketCode* codes,
                      ActiveColumns* out);
   void AddUniform(Random* random, ActiveColumns* out);
-  void AddAll(ActiveColumns* out);
+  void AddAll();
 
   const SlotMap& map_;
   ActiveSet active_;
@@ -60,7 +60,7 @@ class ActiveSetBuilder {
   uint32_t popular_;
   uint32_t uniform_;
   CandidateRanker ranker_;
-  std::vector<uint32_t> column_;  // [rows], SlotMap::kNone if the row has no column
+  RowNumbers columns_;
   std::vector<uint32_t> picked_;
 };
 

@@ -77,6 +77,12 @@ Status CheckpointShards::Restore(Executor* executor) const {
         layer->LoadRow(local, value.data());
         if (code_bytes > 0) {
           std::memcpy(codes.data(), value.data() + layer->RowBytes(), code_bytes);
+          if (!output.tables()->tables().ValidCodes(codes)) {
+            return Failed(
+                fmt::format("{}: row {} of slot {} is in no bucket that there is; the "
+                            "checkpoint is damaged",
+                            directory_, row, slot.value));
+          }
           output.tables()->RestoreCodes(local, codes);
         }
         return {};

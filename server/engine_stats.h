@@ -35,11 +35,7 @@ class EngineStats {
   // The time since the last Enter() belongs to that phase, from here on to `phase`.
   void Enter(Phase phase) {
     const auto now = std::chrono::steady_clock::now();
-    if (running_) {
-      const double seconds = std::chrono::duration<double>(now - since_).count();
-      seconds_[current_] += seconds;
-      longest_[current_] = std::max(longest_[current_], seconds);
-    }
+    if (running_) seconds_[current_] += std::chrono::duration<double>(now - since_).count();
     running_ = true;
     current_ = static_cast<size_t>(phase);
     since_ = now;
@@ -49,19 +45,20 @@ class EngineStats {
     Enter(static_cast<Phase>(current_));
     Pause();
   }
+  void CountRehash(double cpu_seconds) { longest_rehash_ = std::max(longest_rehash_, cpu_seconds); }
   void CountRows(uint64_t rows) { rows_ += rows; }
   void CountScores(uint64_t scores) { scores_ += scores; }
 
   const std::array<double, kPhases>& seconds() const { return seconds_; }
-  // The longest stretch of a phase, in seconds.
-  double longest(Phase phase) const { return longest_[static_cast<size_t>(phase)]; }
+  // CPU seconds of the longest rehashing after a batch: what it delayed the next one by.
+  double longest_rehash() const { return longest_rehash_; }
   // Summed over batches: distinct rows updated; (sample, row) pairs multiplied.
   uint64_t rows() const { return rows_; }
   uint64_t scores() const { return scores_; }
 
  private:
   std::array<double, kPhases> seconds_{};
-  std::array<double, kPhases> longest_{};
+  double longest_rehash_ = 0;
   uint64_t rows_ = 0;
   uint64_t scores_ = 0;
   size_t current_ = 0;

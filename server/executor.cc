@@ -139,8 +139,9 @@ Body Executor::Query(Incarnation sender, const ActiveQuery& request) {
   }
   const BatchId& id = request.batch;
   Random random(SubSeed(negative_seed_, StepOf(id, config_.train, train_samples_)));
+  ActiveReply reply = output_.Query(request, &random, &batch->output);
   batch->stage = Stage::kQueried;
-  return output_.Query(request, &random, &batch->output);
+  return reply;
 }
 
 Body Executor::Push(Incarnation sender, const GradientPush& request) {

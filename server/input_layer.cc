@@ -12,7 +12,7 @@ InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purp
       bias_id_(config.model.features),
       layer_(LayerKind::kInput, config,
              SlotMap(config.model.features + 1, config.cluster.slots, slots), purpose, kernels),
-      column_(layer_.map().rows(), SlotMap::kNone) {}
+      numbers_(layer_.map().rows()) {}
 
 Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   stats_.Enter(Phase::kEmbed);
@@ -45,30 +45,25 @@ void InputLayer::Sum(const InputBatch& batch, uint32_t sample, Matrix* partial) 
 }
 
 void InputLayer::Invert(const InputBatch& batch) {
-  rows_.clear();
-  offsets_.clear();
+  numbers_.Clear();
+  offsets_.assign(1, 0);
   for (const uint32_t row : batch.rows) {
-    if (column_[row] == SlotMap::kNone) {
-      column_[row] = static_cast<uint32_t>(rows_.size());
-      rows_.push_back(row);
-      offsets_.push_back(0);
-    }
-    offsets_[column_[row]]++;
+    const uint32_t u = numbers_.Of(row);
+    if (u + 1 == offsets_.size()) offsets_.push_back(0);
+    offsets_[u + 1]++;
   }
+  // Afterwards the begin of row u's entries is at offsets_[u + 1], and moves on to their end.
   uint32_t total = 0;
-  for (uint32_t& offset : offsets_) total += std::exchange(offset, total);
+  for (size_t u = 1; u < offsets_.size(); ++u) total += std::exchange(offsets_[u], total);
   samples_.resize(total);
   values_.resize(total);
   for (uint32_t i = 0; i + 1 < batch.offsets.size(); ++i) {
     for (uint32_t e = batch.offsets[i]; e < batch.offsets[i + 1]; ++e) {
-      const uint32_t at = offsets_[column_[batch.rows[e]]]++;
+      const uint32_t at = offsets_[numbers_.Of(batch.rows[e]) + 1]++;
       samples_[at] = i;
       values_[at] = batch.values[e];
     }
   }
-  // Each offset has moved to its row's end, the next row's begin.
-  offsets_.insert(offsets_.begin(), 0);
-  for (const uint32_t row : rows_) column_[row] = SlotMap::kNone;
 }
 
 void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
@@ -77,15 +72,16 @@ void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
   stats_.Enter(Phase::kInput);
   Invert(batch);
   std::vector<float> sum(layer_.dim());
-  for (size_t u = 0; u < rows_.size(); ++u) {
-    if (u + ahead < rows_.size()) layer_.PrefetchAll(rows_[u + ahead]);
+  const std::vector<uint32_t>& rows = numbers_.rows();
+  for (size_t u = 0; u < rows.size(); ++u) {
+    if (u + ahead < rows.size()) layer_.PrefetchAll(rows[u + ahead]);
     const uint32_t begin = offsets_[u];
     kernels_.weighted_sum(sum.size(), offsets_[u + 1] - begin, samples_.data() + begin,
                           values_.data() + begin, gradient.data.data(), gradient.cols, sum.data());
-    const bool is_bias = layer_.map().Global(rows_[u]) == bias_id_;
-    layer_.Update(rows_[u], learning_rate, sum.data(), 0.0f, !is_bias);
+    const bool is_bias = layer_.map().Global(rows[u]) == bias_id_;
+    layer_.Update(rows[u], learning_rate, sum.data(), 0.0f, !is_bias);
   }
-  stats_.CountRows(rows_.size());
+  stats_.CountRows(rows.size());
   stats_.CountScores(samples_.size());
   stats_.Leave();
 }

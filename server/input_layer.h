@@ -9,6 +9,7 @@
 #include "common/net/messages.h"
 #include "server/engine_stats.h"
 #include "server/layer.h"
+#include "server/row_numbers.h"
 
 namespace dslide {
 
@@ -43,12 +44,12 @@ class InputLayer {
   uint32_t bias_id_;
   Layer layer_;
   EngineStats stats_;
-  // A batch by features: distinct row u has entries [offsets_[u], offsets_[u+1]), samples in order.
-  std::vector<uint32_t> rows_;
+  // A batch by features: distinct row number u has entries [offsets_[u], offsets_[u+1]), samples in
+  // order.
+  RowNumbers numbers_;
   std::vector<uint32_t> offsets_;
   std::vector<uint32_t> samples_;
   std::vector<float> values_;
-  std::vector<uint32_t> column_;  // [rows of the layer] u, or kNone; kNone between calls
 };
 
 }  // namespace dslide

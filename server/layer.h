@@ -33,7 +33,7 @@ class Layer {
   LayerKind kind() const { return kind_; }
   const SlotMap& map() const { return map_; }
   uint32_t dim() const { return dim_; }
-  bool bf16() const { return weights_.bf16.size() > 0; }
+  bool bf16() const { return bf16_; }
 
   float bias(uint32_t row) const { return scalars_[row].bias; }
 
@@ -106,6 +106,7 @@ class Layer {
   SlotMap map_;
   uint32_t dim_;
   uint32_t moments_;  // vectors stored a row
+  bool bf16_;
   bool narrow_moments_;
   bool training_;
   const Kernels& kernels_;

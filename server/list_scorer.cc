@@ -74,7 +74,7 @@ void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
     }
   }
   for (const Own& own : own_) {
-    const uint32_t entry =
+    const size_t entry =
         columns.drawn[own.column] ? batch->offsets[own.column] + own.sample : next_[own.column]++;
     batch->samples[entry] = own.sample;
     batch->weights[entry] = 1.0f;
@@ -100,7 +100,7 @@ void ListScorer::Logits(OutputBatch* batch) {
   for (size_t u = 0; u < columns.rows.size(); ++u) {
     const float* row = Row(columns, u);
     const float bias = rows_.layer.bias(columns.rows[u]);
-    for (uint32_t e = batch->offsets[u]; e < batch->offsets[u + 1]; ++e) {
+    for (size_t e = batch->offsets[u]; e < batch->offsets[u + 1]; ++e) {
       batch->values[e] =
           bias + kernels_.dot(model_.hidden, batch->hidden.row(batch->samples[e]), row);
     }
@@ -202,7 +202,7 @@ void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_norm
     const float* row = Row(columns, u);
     gradient_.assign(dim, 0.0f);
     float bias_gradient = 0;
-    for (uint32_t e = batch->offsets[u]; e < batch->offsets[u + 1]; ++e) {
+    for (size_t e = batch->offsets[u]; e < batch->offsets[u + 1]; ++e) {
       const uint32_t i = batch->samples[e];
       const float delta = batch->values[e];
       kernels_.axpy(dim, delta, batch->hidden.row(i), gradient_.data());

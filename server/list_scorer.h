@@ -38,7 +38,7 @@ class ListScorer final : public Scorer {
   std::vector<Own> own_;              // by sample
   std::vector<Own> repeated_;         // labels that a sample names again
   std::vector<uint32_t> own_counts_;  // [B]
-  std::vector<uint32_t> next_;        // [U] first free entry of a column
+  std::vector<size_t> next_;          // [U] first free entry of a column
   std::vector<uint32_t> last_;        // [U] the last sample that has the column, + 1
   std::vector<float> row_;            // [H]
   std::vector<float> gradient_;       // [H]

@@ -40,7 +40,7 @@ class Optimizer {
  public:
   Optimizer(const TrainConfig& config, const Kernels& kernels);
 
-  // Vectors of [dim] floats kept a row beside the weights: 2 for Adam, else 0.
+  // Vectors of [dim] numbers kept a row beside the weights: 2 for Adam, else 0.
   static int MomentVectors(OptimizerKind kind) { return kind == OptimizerKind::kAdam ? 2 : 0; }
 
   struct Step {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/base/process.h"
 #include "server/dense_scorer.h"
 #include "server/list_scorer.h"
 #include "server/top_k.h"
@@ -56,7 +57,11 @@ Matrix OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_n
   Matrix partial(batch->hidden.rows, model_.hidden);
   scorer_->Gradient(batch, log_normaliser, learning_rate, &partial);
   stats_.Enter(Phase::kRehash);
-  if (rows_.tables) rows_.tables->Advance();
+  if (rows_.tables) {
+    const double begin = ThreadCpuSeconds();
+    rows_.tables->Advance();
+    stats_.CountRehash(ThreadCpuSeconds() - begin);
+  }
   stats_.Leave();
   stats_.CountRows(batch->columns.rows.size());
   stats_.CountScores(batch->values.size());

@@ -1,5 +1,6 @@
 #include "server/scorer.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace dslide {
@@ -29,7 +30,9 @@ double Scorer::SigmoidLoss(size_t n, const float* weights, float scale, float* l
 float Scorer::SoftmaxFactor(const OutputBatch& batch, size_t sample, float shift,
                             float log_normaliser) {
   if (batch.label_totals[sample] == 0) return 0.0f;
-  return std::exp(shift - log_normaliser) / static_cast<float>(batch.hidden.rows);
+  // Above 0 only by rounding, or where the normaliser is somebody's invention.
+  const float exponent = std::min(shift - log_normaliser, 0.0f);
+  return std::exp(exponent) / static_cast<float>(batch.hidden.rows);
 }
 
 float Scorer::Target(const OutputBatch& batch, size_t sample) const {

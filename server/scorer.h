@@ -24,15 +24,15 @@ struct OutputBatch {
   std::vector<uint32_t> label_totals;  // [B] labels of the sample on all servers
   ActiveColumns columns;               // U columns
 
-  // One value for each scored (sample, column); the order is the scorer's. Softmax: exp(logit -
-  // shift) after Score(). Sigmoid: dloss/dlogit.
+  // One value for each scored (sample, column); the order is the scorer's. After Score(), softmax:
+  // exp(logit - shift); sigmoid: dloss/dlogit as if no column were a label of the sample.
   std::vector<float> values;
   std::vector<float> shifts;   // subtracted from logits; the scorer's order
   std::vector<float> weights;  // how many neurons a column (or entry) stands for
   // List scorer only: entries of column u are [offsets[u], offsets[u+1]).
-  std::vector<uint32_t> offsets;
-  std::vector<uint32_t> samples;        // [entries]
-  std::vector<uint32_t> label_entries;  // of columns.label_columns
+  std::vector<size_t> offsets;
+  std::vector<uint32_t> samples;      // [entries]
+  std::vector<size_t> label_entries;  // of columns.label_columns
 };
 
 class Scorer {
@@ -51,7 +51,7 @@ class Scorer {
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), adds the
   // partial dL/dh to *partial, with L the mean loss over the batch, and updates the active rows.
-  // A sample without labels has no target distribution and no gradient.
+  // Softmax: a sample without labels has no target distribution and no gradient.
   virtual void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                         float learning_rate, Matrix* partial) = 0;
 

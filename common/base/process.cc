@@ -1,5 +1,7 @@
 #include "common/base/process.h"
 
+#include <time.h>
+
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -22,6 +24,12 @@ ProcessUsage UsageOfThisProcess() {
   };
   return {seconds(usage.ru_utime) + seconds(usage.ru_stime),
           static_cast<uint64_t>(usage.ru_maxrss) * 1024};
+}
+
+double ThreadCpuSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 uint32_t CoresOfThisMachine() { return std::max(1u, std::thread::hardware_concurrency()); }

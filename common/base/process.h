@@ -14,6 +14,9 @@ struct ProcessUsage {
 };
 ProcessUsage UsageOfThisProcess();
 
+// CPU time of the calling thread.
+double ThreadCpuSeconds();
+
 uint32_t CoresOfThisMachine();
 uint64_t MemoryOfThisMachine();
 

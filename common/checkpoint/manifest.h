@@ -17,7 +17,7 @@
 
 namespace dslide {
 
-constexpr uint32_t kManifestFormat = 1;
+constexpr uint32_t kManifestFormat = 2;
 
 struct ManifestShard {
   std::string directory;  // within the checkpoint

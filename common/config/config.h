@@ -54,7 +54,7 @@ struct ModelConfig {
 
 struct HashConfig {
   HashFamily family = HashFamily::kDwta;
-  uint32_t k = 0;        // hashes a table; 0: derived from N, a few dozen neurons a bucket
+  uint32_t k = 0;        // hashes a table; 0: derived from N, at least 8 neurons a bucket
   uint32_t tables = 24;  // L
   uint32_t bin = 8;      // DWTA: coordinates a hash looks at; a power of two up to 16
 

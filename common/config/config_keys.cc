@@ -56,7 +56,8 @@ std::vector<ConfigKey> ModelKeys() {
        OneOf(kIn, &M::tail, {{"weighted", Tail::kWeighted}, {"none", Tail::kNone}})},
       {section, "precision", "of the weights in memory; bf16 halves memory and traffic",
        OneOf(kIn, &M::precision, {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}})},
-      {section, "products", "of the batch with the active rows; auto: as model.precision",
+      {section, "products",
+       "of activations and rows (not with sharing = sample); auto: as precision",
        OneOf(kIn, &M::products,
              {{"auto", Products::kAuto}, {"fp32", Products::kFp32}, {"bf16", Products::kBf16}})},
       {section, "candidates", "hash candidates kept a sample",
@@ -79,7 +80,7 @@ std::vector<ConfigKey> HashKeys() {
   return {
       {section, "family", "densified winner-take-all, or signed random projections",
        OneOf(kIn, &H::family, {{"dwta", HashFamily::kDwta}, {"simhash", HashFamily::kSimHash}})},
-      {section, "k", "hashes a table (K); 0: from the labels, 6 to 48 neurons a bucket",
+      {section, "k", "hashes a table (K); 0: from the labels, at least 8 neurons a bucket",
        Number(kIn, &H::k, 0, kMaxCodeBits)},
       {section, "tables", "hash tables (L)", Number(kIn, &H::tables, 1, kMaxTables)},
       {section, "bin", "coordinates that one dwta hash looks at",

@@ -207,8 +207,11 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
 // The CPU's estimates with one Newton step each: relative errors below 2^-22, at a fraction of the
 // time of square root and division. REQUIRES x >= 0, and x > 0 and normal for Reciprocal.
 Vec SquareRoot(Vec x) {
-  constexpr float kTiny = 1e-36f;  // for 0, whose reciprocal square root is infinite
+  // For 0 and infinity, whose products with their reciprocal square roots are no numbers.
+  constexpr float kTiny = 1e-36f;
+  constexpr float kHuge = 3e38f;
   x = x > kTiny ? x : Splat(kTiny);
+  x = x < kHuge ? x : Splat(kHuge);
   const Vec r = EstimateReciprocalSqrt(x);
   return x * r * (1.5f - 0.5f * x * r * r);
 }

@@ -23,12 +23,15 @@ HashTables::HashTables(uint32_t tables, uint32_t bits, uint32_t rows)
   std::fill_n(codes_.data(), codes_.size(), kNoCode);
 }
 
+bool HashTables::ValidCodes(std::span<const BucketCode> codes) const {
+  return codes.size() == tables_ && std::all_of(codes.begin(), codes.end(), [&](BucketCode code) {
+           return code < buckets_ || code == kNoCode;
+         });
+}
+
 void HashTables::SetCodes(uint32_t row, std::span<const BucketCode> codes) {
-  DSLIDE_CHECK(row < rows_ && codes.size() == tables_);
-  for (uint32_t t = 0; t < tables_; ++t) {
-    DSLIDE_CHECK(codes[t] < buckets_ || codes[t] == kNoCode);
-    codes_[size_t{t} * rows_ + row] = codes[t];
-  }
+  DSLIDE_CHECK(row < rows_ && ValidCodes(codes));
+  for (uint32_t t = 0; t < tables_; ++t) codes_[size_t{t} * rows_ + row] = codes[t];
 }
 
 std::vector<BucketCode> HashTables::Codes(uint32_t row) const {
@@ -109,12 +112,12 @@ BucketOccupancy HashTables::Occupancy() const {
   const double filled = static_cast<double>(sizes.size());
   BucketOccupancy occupancy = {.empty_share = 1.0 - filled / total};
   if (sizes.empty()) return occupancy;
-  std::sort(sizes.begin(), sizes.end());
-  double entries = 0;
-  for (uint32_t size : sizes) entries += size;
-  occupancy.mean = entries / filled;
-  occupancy.p99 = sizes[(sizes.size() * 99 + 99) / 100 - 1];
-  occupancy.largest = sizes.back();
+  occupancy.mean =
+      std::accumulate(sizes.begin(), sizes.end(), 0.0) / static_cast<double>(sizes.size());
+  occupancy.largest = *std::max_element(sizes.begin(), sizes.end());
+  const auto p99 = sizes.begin() + static_cast<ptrdiff_t>((sizes.size() * 99 + 99) / 100 - 1);
+  std::nth_element(sizes.begin(), p99, sizes.end());
+  occupancy.p99 = *p99;
   return occupancy;
 }
 

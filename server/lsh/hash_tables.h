@@ -34,7 +34,8 @@ class HashTables {
   uint32_t tables() const { return tables_; }
   uint32_t rows() const { return rows_; }
 
-  // Sets a row's current codes ([tables()], kNoCode in all: the row leaves its buckets).
+  bool ValidCodes(std::span<const BucketCode> codes) const;
+  // Sets a row's current codes (kNoCode in all: the row leaves its buckets). REQUIRES ValidCodes.
   void SetCodes(uint32_t row, std::span<const BucketCode> codes);
   // The row's current codes, [tables()]: what a checkpoint stores.
   std::vector<BucketCode> Codes(uint32_t row) const;

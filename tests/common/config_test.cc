@@ -330,16 +330,16 @@ TEST_CASE("config: resolving") {
     ActiveSet active;
     uint32_t k_dwta, k_simhash, slots;
   };
-  // k: the largest with N / 2^(3k), or N / 2^k, at least 6, up to 2^15 buckets.
+  // k: the largest with N / 2^(3k), or N / 2^k, at least 8, up to 2^15 buckets.
   const Case cases[] = {
       {1, 1, ActiveSet::kAll, 1, 1, 1},
       {100, 191, ActiveSet::kAll, 1, 4, 100},
-      {10'000, 2000, ActiveSet::kAll, 2, 8, 256},
-      {10'000, 2001, ActiveSet::kLsh, 2, 8, 256},
-      {136'000, 30'938, ActiveSet::kLsh, 4, 12, 256},
+      {10'000, 2000, ActiveSet::kAll, 2, 7, 256},
+      {10'000, 2001, ActiveSet::kLsh, 2, 7, 256},
+      {136'000, 30'938, ActiveSet::kLsh, 3, 11, 256},
       {136'000, 41'218, ActiveSet::kLsh, 4, 12, 256},
-      {50, 196'607, ActiveSet::kLsh, 4, 14, 50},
-      {50, 196'608, ActiveSet::kLsh, 5, 15, 50},
+      {50, 262'143, ActiveSet::kLsh, 4, 14, 50},
+      {50, 262'144, ActiveSet::kLsh, 5, 15, 50},
       {136'000, 670'091, ActiveSet::kLsh, 5, 15, 256},
       {4'000'000'000, 4'000'000'000, ActiveSet::kLsh, 5, 15, 256},
   };

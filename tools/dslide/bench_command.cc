@@ -48,6 +48,10 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
     DSLIDE_RETURN_IF_ERROR(value);
     *number.value = *value;
   }
+  if (options.features_per_sample > options.features / 2 ||
+      options.labels_per_sample > options.labels / 2) {
+    return BadInput("--features-per-sample and --labels-per-sample: at most half of what there is");
+  }
   const Result<uint32_t> milliseconds = arguments.Number("milliseconds", 10, 3600000);
   DSLIDE_RETURN_IF_ERROR(milliseconds);
   options.seconds = *milliseconds / 1000.0;
@@ -55,6 +59,14 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
   Result<Config> config = LoadConfig("", OverridesFrom(arguments));
   DSLIDE_RETURN_IF_ERROR(config);
   options.config = std::move(*config);
+  const double vectors = options.config.train.optimizer == OptimizerKind::kAdam ? 3 : 1;
+  const double width = options.config.model.precision == Precision::kBf16 ? 2 : 4;
+  const double bytes = (double{1.0} * options.features + options.labels) *
+                       options.config.model.hidden * vectors * width;
+  if (bytes > static_cast<double>(MemoryOfThisMachine())) {
+    return BadInput(fmt::format("the parameters take {:.0f} GB, this machine has {:.0f}",
+                                bytes / 1e9, static_cast<double>(MemoryOfThisMachine()) / 1e9));
+  }
   return options;
 }
 
@@ -119,6 +131,8 @@ Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& optio
     fmt::print("{}\n", Json{{"samples_per_second", r.samples_per_second},
                             {"engine_samples_per_second", r.engine_samples_per_second},
                             {"share_of_engine", r.share},
+                            {"rows_per_batch", r.rows_per_batch},
+                            {"engine_rows_per_batch", r.engine_rows_per_batch},
                             {"bytes_sent_per_sample", r.bytes_sent_per_sample},
                             {"bytes_received_per_sample", r.bytes_received_per_sample}}
                            .dump());
@@ -127,6 +141,8 @@ Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& optio
   fmt::print("{:<24}{:>12.0f}\n", "cluster, samples/s", r.samples_per_second);
   fmt::print("{:<24}{:>12.0f}\n", "engine, samples/s", r.engine_samples_per_second);
   fmt::print("{:<24}{:>12.2f}\n", "share of the engine", r.share);
+  fmt::print("{:<24}{:>12.0f}\n", "rows a batch", r.rows_per_batch);
+  fmt::print("{:<24}{:>12.0f}\n", "rows, engine", r.engine_rows_per_batch);
   fmt::print("{:<24}{:>12.0f}\n", "bytes sent a sample", r.bytes_sent_per_sample);
   fmt::print("{:<24}{:>12.0f}\n", "bytes received a sample", r.bytes_received_per_sample);
   return {};
@@ -134,6 +150,9 @@ Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& optio
 
 Status Ranking(const ParsedArguments& arguments, const EngineBenchOptions& options) {
   constexpr uint32_t kSamples = 10000;
+  if (options.config.model.active != ActiveSet::kLsh) {
+    return BadInput("dslide bench ranking: needs model.active = lsh");
+  }
   const RankingBenchResult r = RunRankingBench(options, kSamples);
   if (arguments.Has("json")) {
     fmt::print("{}\n", Json{{"samples", r.samples},

@@ -11,7 +11,9 @@ struct ClusterBenchResult {
   double samples_per_second = 0;         // of the cluster
   double engine_samples_per_second = 0;  // in turn with it
   double share = 0;                      // the first over the second, median of the ratios
-  double bytes_sent_per_sample = 0;      // by the worker to the server
+  double rows_per_batch = 0;             // output rows
+  double engine_rows_per_batch = 0;
+  double bytes_sent_per_sample = 0;  // by the worker to the server
   double bytes_received_per_sample = 0;
 };
 

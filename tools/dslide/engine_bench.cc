@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "common/base/random.h"
@@ -19,7 +20,6 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kBatches = 64;  // generated, used in turn
 constexpr Incarnation kWorker{1};
 
 // Rank r of [0, n) with probability proportional to 1 / (r + 1), about, spread over the ids.
@@ -61,7 +61,7 @@ class Engine {
  public:
   explicit Engine(const EngineBenchOptions& options)
       : config_(options.config), plan_(EqualPlan(1, config_.cluster.slots, {{"", ""}})) {
-    for (uint32_t b = 0; b < kBatches; ++b) batches_.push_back(GenerateBatch(options, b));
+    for (uint32_t b = 0; b < kGeneratedBatches; ++b) batches_.push_back(GenerateBatch(options, b));
     const Plan split =
         EqualPlan(1, config_.cluster.slots, std::vector<PlanServer>(options.threads));
     executors_.resize(options.threads);
@@ -98,10 +98,11 @@ class Engine {
   template <typename Work>
   double OnAll(const Work& work) {
     const auto begin = std::chrono::steady_clock::now();
-    (void)pool_->RunOnAll([&](Executor& executor) -> Body {
+    const std::vector<Body> parts = pool_->RunOnAll([&](Executor& executor) -> Body {
       work(executor);
       return Ack{};
     });
+    for (const Body& part : parts) ThrowIfError(part);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
@@ -116,10 +117,16 @@ class Engine {
     size_t missing = 0;
   };
 
+  // Too little memory, most likely. RunExecutable makes a line of it.
+  static void ThrowIfError(const Body& part) {
+    const auto* error = std::get_if<ErrorReply>(&part);
+    if (error != nullptr) throw std::runtime_error(error->text);
+  }
+
   void Launch() {
     LeaseGrant lease;
     lease.unit = static_cast<uint32_t>(next_batch_ / config_.train.unit_batches);
-    LeaseBatch batch = batches_[next_batch_ % kBatches];
+    LeaseBatch batch = batches_[next_batch_ % kGeneratedBatches];
     batch.index = static_cast<uint32_t>(next_batch_ % config_.train.unit_batches);
     const uint64_t ticket = ++next_batch_;
     Flight& flight = flights_[ticket];
@@ -141,6 +148,7 @@ class Engine {
   // Whether that ended a batch.
   bool Take(ExecutorPool::Outcome outcome) {
     Flight& flight = flights_.at(outcome.ticket);
+    ThrowIfError(outcome.part);
     flight.parts[outcome.executor] = std::move(outcome.part);
     if (--flight.missing > 0) return false;
     const Result<bool> taken =
@@ -237,7 +245,7 @@ void MeasureRehash(Engine* engine, EngineBenchResult* result) {
   uint64_t bytes = 0;
   for (Executor* executor : engine->executors()) {
     result->longest_rehash_step =
-        std::max(result->longest_rehash_step, executor->output().stats().longest(Phase::kRehash));
+        std::max(result->longest_rehash_step, executor->output().stats().longest_rehash());
     bytes += executor->output().tables()->MemoryBytes();
   }
   result->rehash_seconds = engine->OnAll([](Executor& executor) {

@@ -13,6 +13,8 @@
 
 namespace dslide {
 
+constexpr uint32_t kGeneratedBatches = 256;  // used in turn
+
 struct EngineBenchOptions {
   Config config;                     // model, hash and train; the data's sizes are below
   uint32_t features = 0;             // D
@@ -38,8 +40,8 @@ struct EngineBenchResult {
   double table_bytes_per_neuron = 0;            // codes, entries, offsets and marks
   // Every neuron's codes and all tables anew:
   double rehash_seconds = 0;             // at once, all executors together
-  double background_rehash_seconds = 0;  // executor time of it while training goes on
-  double longest_rehash_step = 0;        // seconds; the most that it delayed a batch
+  double background_rehash_seconds = 0;  // executor time until all buckets followed
+  double longest_rehash_step = 0;        // CPU seconds; the most that it delayed a batch
 };
 
 struct RankingBenchResult {

@@ -1,6 +1,6 @@
 #include "tools/dslide/roofline.h"
 
-#include <atomic>
+#include <algorithm>
 #include <barrier>
 #include <chrono>
 #include <thread>
@@ -50,6 +50,7 @@ double RandomRowBandwidth(uint32_t threads, uint64_t rows, uint32_t row_bytes) {
   const size_t dim = row_bytes / sizeof(float);
   constexpr size_t kRowsARound = 4096;
   const size_t ahead = PrefetchDistance(row_bytes);
+  rows = std::max<uint64_t>(rows, threads);
   HugeBuffer<float> table(rows * dim);
   for (size_t i = 0; i < table.size(); i += 1024) table[i] = 1.0f;
   const std::vector<float> change(dim, 1e-3f);
