@@ -20,7 +20,7 @@
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 1;
+constexpr uint32_t kProtocolVersion = 2;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
 // Servers and workers leave when the scheduler has not been heard of for so long: before the first
 // answer (it may be started last), and afterwards.

@@ -239,7 +239,14 @@ std::vector<uint32_t> Decoder::Offsets(std::string_view field,
 SparseRows Decoder::Rows(std::string_view field, const wire::SparseRows* rows) {
   SparseRows result;
   if (rows == nullptr) return result;
-  const size_t total = rows->ids() != nullptr ? rows->ids()->size() : 0;
+  std::span<const uint8_t> gaps;
+  if (rows->gaps() != nullptr) gaps = {rows->gaps()->data(), rows->gaps()->size()};
+  if (!gaps.empty() && rows->ids() != nullptr && rows->ids()->size() > 0) {
+    Fail(field, "has both ids and gaps");
+    return result;
+  }
+  const size_t total =
+      !gaps.empty() ? CountGaps(gaps) : (rows->ids() != nullptr ? rows->ids()->size() : 0);
   const size_t bytes = rows->values() != nullptr ? rows->values()->size() : 0;
   const WirePrecision precision = Precision(field, rows->precision());
   if (bytes != 0 && bytes != total * WireFloatBytes(precision)) {
@@ -247,7 +254,12 @@ SparseRows Decoder::Rows(std::string_view field, const wire::SparseRows* rows) {
     return result;
   }
   result.offsets = Offsets(fmt::format("{}.counts", field), rows->counts(), total);
-  result.ids = Vector(field, rows->ids());
+  if (gaps.empty()) {
+    result.ids = Vector(field, rows->ids());
+  } else if (fault_.empty() && Charge(field, total * sizeof(uint32_t))) {
+    result.ids.resize(total);
+    if (!UnpackGaps(gaps, result.offsets, result.ids)) Fail(field, "has gaps that are no ids");
+  }
   if (bytes != 0 && Charge(field, total * sizeof(float))) {
     result.values.resize(total);
     UnpackFloats(rows->values()->data(), precision, result.values);

@@ -217,9 +217,12 @@ class Encoder {
     DSLIDE_CHECK(rows.values.empty() || rows.values.size() == rows.ids.size());
     if (rows.rows() == 0) return {};
     const auto counts = Counts(rows.offsets);
-    const auto ids = Vector(rows.ids);
+    const bool ascend = RowsAscend(rows.offsets, rows.ids);
+    const auto ids = ascend ? Offset<flatbuffers::Vector<uint32_t>>() : Vector(rows.ids);
+    const auto gaps =
+        ascend ? Vector(PackGaps(rows.offsets, rows.ids)) : Offset<flatbuffers::Vector<uint8_t>>();
     const auto values = Floats(rows.values);
-    return wire::CreateSparseRows(b_, counts, ids, ToWire(precision_), values);
+    return wire::CreateSparseRows(b_, counts, ids, ToWire(precision_), values, gaps);
   }
 
   Offset<wire::Probe> ProbeOf(const Probe& probe) {

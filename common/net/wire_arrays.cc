@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "common/math/kernels.h"
 
@@ -93,6 +95,54 @@ void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const float> packe
       out[b * 8 + static_cast<size_t>(std::countr_zero(byte))] = *next++;
     }
   }
+}
+
+bool RowsAscend(std::span<const uint32_t> offsets, std::span<const uint32_t> ids) {
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    const auto row = ids.subspan(offsets[i], offsets[i + 1] - offsets[i]);
+    if (!std::is_sorted(row.begin(), row.end())) return false;
+  }
+  return true;
+}
+
+std::vector<uint8_t> PackGaps(std::span<const uint32_t> offsets, std::span<const uint32_t> ids) {
+  std::vector<uint8_t> bytes;
+  bytes.reserve(2 * ids.size());
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    uint32_t before = 0;
+    for (uint32_t e = offsets[i]; e < offsets[i + 1]; ++e) {
+      uint32_t gap = ids[e] - std::exchange(before, ids[e]);
+      for (; gap >= 0x80; gap >>= 7) bytes.push_back(static_cast<uint8_t>(gap | 0x80));
+      bytes.push_back(static_cast<uint8_t>(gap));
+    }
+  }
+  return bytes;
+}
+
+size_t CountGaps(std::span<const uint8_t> bytes) {
+  return static_cast<size_t>(
+      std::count_if(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte < 0x80; }));
+}
+
+bool UnpackGaps(std::span<const uint8_t> bytes, std::span<const uint32_t> offsets,
+                std::span<uint32_t> ids) {
+  constexpr uint64_t kLargest = std::numeric_limits<uint32_t>::max();
+  constexpr int kLastShift = 28;
+  if (!bytes.empty() && bytes.back() >= 0x80) return false;
+  const uint8_t* next = bytes.data();
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    uint64_t id = 0;
+    for (uint32_t e = offsets[i]; e < offsets[i + 1]; ++e) {
+      for (int shift = 0;; shift += 7) {
+        if (shift > kLastShift) return false;
+        id += uint64_t{*next & 0x7fu} << shift;
+        if (*next++ < 0x80) break;
+      }
+      if (id > kLargest) return false;
+      ids[e] = static_cast<uint32_t>(id);
+    }
+  }
+  return true;
 }
 
 }  // namespace dslide

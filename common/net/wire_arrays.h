@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "common/config/config.h"
 
@@ -42,5 +43,19 @@ void PackNonzero(std::span<const float> x, uint8_t* bitmap, float* packed);
 // The inverse; other elements become 0. REQUIRES PopCount(bitmap) == packed.size(), padding zero.
 void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const float> packed,
                    std::span<float> out);
+
+// Ids that ascend within their rows (row i is [offsets[i], offsets[i+1])) as LEB128 gaps: 7 bits a
+// byte, lowest first, the high bit set in all but the last byte of a gap. Features of a sample are
+// some thousand apart, so two bytes instead of four.
+bool RowsAscend(std::span<const uint32_t> offsets, std::span<const uint32_t> ids);
+std::vector<uint8_t> PackGaps(std::span<const uint32_t> offsets, std::span<const uint32_t> ids);
+
+// How many gaps end within `bytes`.
+size_t CountGaps(std::span<const uint8_t> bytes);
+
+// The inverse of PackGaps. False if a gap is longer than 5 bytes, an id would not fit 32 bits, or
+// the last gap has no end. REQUIRES CountGaps(bytes) == ids.size() == offsets.back().
+bool UnpackGaps(std::span<const uint8_t> bytes, std::span<const uint32_t> offsets,
+                std::span<uint32_t> ids);
 
 }  // namespace dslide

@@ -75,6 +75,16 @@ Bytes WithRows(std::vector<uint32_t> counts, std::vector<uint32_t> ids, std::vec
   return Finish(b, wire::CreateEmbedRequest(b, &batch, true, rows));
 }
 
+// The same with ids as gaps.
+Bytes WithGaps(std::vector<uint32_t> counts, std::vector<uint8_t> gaps,
+               std::vector<uint32_t> ids = {}) {
+  Builder b;
+  const wire::BatchId batch;
+  const RowsOffset rows =
+      wire::CreateSparseRowsDirect(b, &counts, &ids, wire::Precision::Fp32, nullptr, &gaps);
+  return Finish(b, wire::CreateEmbedRequest(b, &batch, true, rows));
+}
+
 MatrixOffset GoodMatrix(Builder& b, uint32_t rows) {
   const std::vector<uint8_t> data(rows * 2 * sizeof(float));
   return wire::CreateMatrixDirect(b, rows, 2, wire::Precision::Fp32, nullptr, &data);
@@ -214,6 +224,19 @@ TEST_CASE("malformed: ActiveReply") {
   ExpectRefused(build([](Parts& p) { p.probe_logits = {kNan}; }), {"probes.logits", "finite"});
   ExpectRefused(build([](Parts& p) { p.in_set = {}; }), {"probes.in_set"});
   ExpectRefused(build([](Parts& p) { p.in_hash = {1, 1}; }), {"probes.in_hash"});
+}
+
+TEST_CASE("malformed: gaps that are no ids") {
+  const Result<Message> good = Decode(WithGaps({2, 0, 1}, {0x05, 0x80, 0x01, 0x07}));
+  REQUIRE(good.ok());
+  CHECK(std::get<EmbedRequest>(good->body).features.ids == std::vector<uint32_t>{5, 133, 7});
+  CHECK(Decode(WithGaps({1}, {0xff, 0xff, 0xff, 0xff, 0x0f})).ok());                   // 2^32 - 1
+  ExpectRefused(WithGaps({1}, {0x80, 0x80, 0x80, 0x80, 0x10}), {"features", "gaps"});  // 2^32
+  ExpectRefused(WithGaps({2}, {0xff, 0xff, 0xff, 0xff, 0x0f, 0x01}), {"features", "gaps"});
+  ExpectRefused(WithGaps({1}, {0x80, 0x80, 0x80, 0x80, 0x80, 0x00}), {"features", "gaps"});
+  ExpectRefused(WithGaps({1}, {0x05, 0x80}), {"features", "gaps"});  // the second has no end
+  ExpectRefused(WithGaps({2}, {0x05}), {"counts", "2", "1"});
+  ExpectRefused(WithGaps({1}, {0x05}, {5}), {"features", "both"});
 }
 
 TEST_CASE("malformed: a small buffer that unpacks to gigabytes") {

@@ -1,6 +1,7 @@
 // Messages with random content, consistent in themselves as Decode() wants them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -160,9 +161,11 @@ class RandomMessages {
   SparseRows Rows(size_t n) {
     SparseRows rows;
     const bool with_values = random_.Below(2) == 1;
+    const bool ascend = random_.Below(2) == 1;
     for (size_t i = 0; i < n; ++i) {
       for (size_t e = Size(); e > 0; --e) rows.ids.push_back(U32());
       rows.EndRow();
+      if (ascend) std::sort(rows.ids.begin() + rows.offsets[i], rows.ids.end());
     }
     if (with_values) rows.values = Floats(rows.ids.size());
     return rows;
