@@ -114,7 +114,7 @@ Status Builder::CheckTogether() const {
   }
   if (config_.model.precision == Precision::kFp32 &&
       config_.train.moments == MomentPrecision::kBf16) {
-    return Refuse("train.moments", "moments in bf16 need model.precision = bf16");
+    return Refuse("train.moments", "moments in bf16 need model.precision = bf16; auto follows it");
   }
   if (config_.train.staleness != -1) {
     return Refuse("train.staleness", "only -1 (asynchronous) is supported by this version");

@@ -233,7 +233,7 @@ TEST_CASE("config: checks across keys") {
         "cluster.ini: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
         "buckets");
   CHECK(ErrorOf("[train]\nmoments = bf16\n[model]\nprecision = fp32") ==
-        "cluster.ini: train.moments = bf16: moments in bf16 need model.precision = bf16");
+        "cluster.ini: train.moments = bf16: moments in bf16 need model.precision = bf16; auto follows it");
   CHECK(ErrorOf("[train]\nmoments = bf16") == "");
   CHECK(ErrorOf("[hash]\nk = 5") == "");
   CHECK(ErrorOf("[hash]\nk = 3\nbin = 16") == "");

@@ -1,9 +1,11 @@
 // dslide bench: how fast the engine is on this machine, beside what the machine could do.
 #include <fmt/core.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/base/process.h"
+#include "common/config/config_keys.h"
 #include "common/config/executable.h"
 #include "common/config/nearest.h"
 #include "tools/dslide/cluster_bench.h"
@@ -70,8 +72,22 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
   return options;
 }
 
-void PrintJson(const EngineBenchResult& r) {
+// What was measured, in the configuration's words.
+Json Settings(const EngineBenchOptions& options) {
   Json json;
+  json["features"] = options.features;
+  json["labels"] = options.labels;
+  json["threads"] = options.threads;
+  for (const char* name : {"model.hidden", "model.precision", "model.sharing", "model.candidates",
+                           "model.uniform", "train.batch", "train.optimizer"}) {
+    json[name] = FindConfigKey(name)->field.format(options.config);
+  }
+  return json;
+}
+
+void PrintJson(const EngineBenchOptions& options, const EngineBenchResult& r) {
+  Json json;
+  json["settings"] = Settings(options);
   json["samples_per_second"] = r.samples_per_second;
   json["bytes_per_sample"] = r.bytes_per_sample;
   json["random_row_bandwidth"] = r.roofline.random_row_bandwidth;
@@ -91,7 +107,14 @@ void PrintJson(const EngineBenchResult& r) {
   fmt::print("{}\n", json.dump());
 }
 
-void PrintTable(const EngineBenchResult& r) {
+void PrintTable(const EngineBenchOptions& options, const EngineBenchResult& r) {
+  const Json json = Settings(options);
+  std::string settings;
+  for (const auto& [name, value] : json.items()) {
+    settings += fmt::format("{}{} {}", settings.empty() ? "" : ", ", name,
+                            value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  fmt::print("{}\n", settings);
   fmt::print("{:<24}{:>12.0f}\n", "samples/s", r.samples_per_second);
   fmt::print("{:<24}{:>12.2f}\n", "roofline share", r.roofline_share);
   fmt::print("{:<24}{:>12.1f}\n", "random rows, GB/s", r.roofline.random_row_bandwidth / 1e9);
@@ -116,9 +139,9 @@ void PrintTable(const EngineBenchResult& r) {
 Status Engine(const ParsedArguments& arguments, const EngineBenchOptions& options) {
   const EngineBenchResult result = RunEngineBench(options);
   if (arguments.Has("json")) {
-    PrintJson(result);
+    PrintJson(options, result);
   } else {
-    PrintTable(result);
+    PrintTable(options, result);
   }
   return {};
 }
@@ -143,6 +166,9 @@ Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& optio
   fmt::print("{:<24}{:>12.2f}\n", "share of the engine", r.share);
   fmt::print("{:<24}{:>12.0f}\n", "rows a batch", r.rows_per_batch);
   fmt::print("{:<24}{:>12.0f}\n", "rows, engine", r.engine_rows_per_batch);
+  if (std::abs(r.rows_per_batch / r.engine_rows_per_batch - 1) > 0.05) {
+    fmt::print("the two had different work; with --candidates 0 the rows are the same\n");
+  }
   fmt::print("{:<24}{:>12.0f}\n", "bytes sent a sample", r.bytes_sent_per_sample);
   fmt::print("{:<24}{:>12.0f}\n", "bytes received a sample", r.bytes_received_per_sample);
   return {};
@@ -174,8 +200,7 @@ Status Bench(const ParsedArguments& arguments) {
   if (benchmark == "engine") return Engine(arguments, *options);
   if (benchmark == "cluster") return Cluster(arguments, *options);
   if (benchmark == "ranking") return Ranking(arguments, *options);
-  return BadInput(
-      fmt::format("dslide bench {}: there are engine, ranking and cluster", Printable(benchmark)));
+  return BadInput(fmt::format("{}: there are engine, ranking and cluster", Printable(benchmark)));
 }
 
 }  // namespace

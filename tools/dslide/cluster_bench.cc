@@ -112,7 +112,7 @@ Result<ClusterRun> Train(const EngineBenchOptions& options, const Overrides& ove
     if (!signals->Take()) continue;
     constexpr int kGraceMs = 30000;
     StopAll(&children, kGraceMs);
-    return TryLater("stopped");
+    return Failed("stopped");
   }
   std::ifstream file(run + "/summary.json");
   Json summary = Json::parse(file, nullptr, false);
@@ -142,7 +142,7 @@ Result<ClusterBenchResult> RunClusterBench(const EngineBenchOptions& options,
   std::vector<double> rates, engine_rates, shares, rows, engine_rows, sent, received;
   for (uint32_t r = 0; r < options.repeats; ++r) {
     const EngineBenchResult engine = RunEngineBench(once);
-    if (signals.Take()) return TryLater("stopped");
+    if (signals.Take()) return Failed("stopped");
     const double samples_an_epoch = double{kGeneratedBatches} * options.config.train.batch;
     const auto epochs =
         static_cast<uint32_t>(1 + kSeconds * engine.samples_per_second / samples_an_epoch);
