@@ -85,25 +85,18 @@ Status LoadResume(const std::string& directory, RunInputs* inputs) {
   if (!same(config.common.seed, stored->common.seed)) {
     return differs("common.seed", config.common.seed, stored->common.seed);
   }
-  // These decide what a stored row holds. ResolveConfig has been at both.
-  if (!same(config.model.precision, stored->model.precision)) {
-    return BadInput(fmt::format(
-        "--resume: model.precision differs from checkpoint {}; it cannot change", *found));
-  }
+  const auto changed = [&](const char* what) {
+    return BadInput(
+        fmt::format("--resume: {} differs from checkpoint {}; it cannot change", what, *found));
+  };
+  // These decide what a stored row holds.
+  if (!same(config.model.precision, stored->model.precision)) return changed("model.precision");
   if (!same(config.train.moments, stored->train.moments) ||
       !same(config.train.optimizer, stored->train.optimizer)) {
-    return BadInput(fmt::format(
-        "--resume: train.optimizer or train.moments differs from checkpoint {}; it cannot change",
-        *found));
+    return changed("train.optimizer or train.moments");
   }
-  if (!same(config.model.active, stored->model.active)) {
-    return BadInput(
-        fmt::format("--resume: model.active differs from checkpoint {}; it cannot change", *found));
-  }
-  if (!(config.hash == stored->hash)) {
-    return BadInput(
-        fmt::format("--resume: section hash differs from checkpoint {}; it cannot change", *found));
-  }
+  if (!same(config.model.active, stored->model.active)) return changed("model.active");
+  if (!same(config.hash, stored->hash)) return changed("section hash");
   inputs->resume = std::move(*manifest);
   inputs->resume_directory = *found;
   return {};

@@ -195,9 +195,9 @@ void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_norm
   const size_t dim = model_.hidden;
   stats_.Enter(Phase::kSoftmax);
   Delta(batch, log_normaliser);
+  stats_.Enter(Phase::kBackward);  // and the updates: the clock is not read at every row
   const size_t ahead = PrefetchDistance(rows_.layer.WeightBytes() + rows_.layer.StateBytes());
   for (size_t u = 0; u < columns.rows.size(); ++u) {
-    stats_.Enter(Phase::kBackward);
     if (u + ahead < columns.rows.size()) rows_.layer.PrefetchAll(columns.rows[u + ahead]);
     const float* row = Row(columns, u);
     gradient_.assign(dim, 0.0f);
@@ -209,7 +209,6 @@ void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_norm
       kernels_.axpy(dim, delta, row, partial->row(i));
       bias_gradient += delta;
     }
-    stats_.Enter(Phase::kUpdate);
     rows_.Update(columns.rows[u], learning_rate, gradient_.data(), bias_gradient);
   }
 }

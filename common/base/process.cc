@@ -1,11 +1,10 @@
 #include "common/base/process.h"
 
-#include <time.h>
-
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>

@@ -5,7 +5,8 @@
 //       manifest               FlatBuffer (schema/manifest.fbs), written last and atomically
 //       shard-0/ shard-1/ ...  one RocksDB database a server
 //
-// A checkpoint without a manifest does not exist. This is the only interface to the stored manifest.
+// A checkpoint without a manifest does not exist. This is the only interface to the stored
+// manifest.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,8 @@ Result<Manifest> ReadManifest(const std::string& directory);
 // `path` if it is a checkpoint itself, otherwise the newest complete one in it.
 Result<std::string> FindCheckpoint(const std::string& path);
 
-// REQUIRES keep > 0. Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older than those.
+// Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older
+// than those. REQUIRES keep > 0.
 void PruneCheckpoints(const std::string& directory, size_t keep);
 
 // "step-000000001412": sorts by age.

@@ -3,13 +3,13 @@
 #include <fmt/core.h>
 #include <poll.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "common/base/process.h"
+#include "common/base/temporary_directory.h"
 #include "tools/dslide/child_process.h"
 
 namespace dslide {
@@ -20,27 +20,6 @@ using Json = nlohmann::json;
 
 // Of a run: long enough that its first seconds, when memory is touched first, can be left out.
 constexpr double kSeconds = 20;
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() : path_(fs::temp_directory_path() / "dslide-bench-XXXXXX") {
-    std::string path = path_.string();
-    if (mkdtemp(path.data()) == nullptr) path.clear();
-    path_ = path;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  bool ok() const { return !path_.empty(); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 Status WriteData(const EngineBenchOptions& options, const std::string& path) {
   std::ofstream file(path);
@@ -87,18 +66,18 @@ Result<double> SteadyRate(const std::string& metrics) {
 Result<ClusterRun> Train(const EngineBenchOptions& options, const Overrides& overrides,
                          const TemporaryDirectory& directory, uint32_t epochs,
                          StopSignals* signals) {
-  const std::string run = directory / "run";
+  const std::string run = directory.path() + "/run";
   std::vector<std::string> arguments = {"train", "--servers", "1", "--workers",
                                         "1",     "--run-dir", run};
   Overrides settings = overrides;
-  settings.push_back("train.data=" + directory / "train.txt");
+  settings.push_back("train.data=" + directory.path() + "/train.txt");
   settings.push_back(fmt::format("train.epochs={}", epochs));
   settings.push_back(fmt::format("cluster.executors={}", options.threads));
   for (const std::string& setting : settings) {
     arguments.push_back("--set");
     arguments.push_back(setting);
   }
-  const std::string log = directory / "log";
+  const std::string log = directory.path() + "/log";
   Result<ChildProcess> child =
       ChildProcess::Start("train", ExecutableDirectory() + "/dslide", arguments, log, false);
   DSLIDE_RETURN_IF_ERROR(child);
@@ -134,9 +113,9 @@ Result<ClusterRun> Train(const EngineBenchOptions& options, const Overrides& ove
 Result<ClusterBenchResult> RunClusterBench(const EngineBenchOptions& options,
                                            const Overrides& overrides) {
   StopSignals signals;
-  const TemporaryDirectory directory;
+  const TemporaryDirectory directory("dslide-bench-");
   if (!directory.ok()) return Failed("no temporary directory can be made; set TMPDIR");
-  DSLIDE_RETURN_IF_ERROR(WriteData(options, directory / "train.txt"));
+  DSLIDE_RETURN_IF_ERROR(WriteData(options, directory.path() + "/train.txt"));
   EngineBenchOptions once = options;
   once.repeats = 1;
   std::vector<double> rates, engine_rates, shares, rows, engine_rows, sent, received;
