@@ -15,13 +15,13 @@ LeaseBook::LeaseBook(uint64_t batches, uint32_t unit_batches)
 }
 
 uint32_t LeaseBook::UnitSize(uint32_t unit) const {
-  const uint64_t first = uint64_t{unit} * unit_batches_;
+  const uint64_t first = FirstBatch(unit);
   if (first >= batches_) return 0;
   return static_cast<uint32_t>(std::min<uint64_t>(unit_batches_, batches_ - first));
 }
 
 bool LeaseBook::IsDone(uint32_t unit, uint32_t index) const {
-  return index < UnitSize(unit) && done_[uint64_t{unit} * unit_batches_ + index] != 0;
+  return index < UnitSize(unit) && done_[FirstBatch(unit) + index] != 0;
 }
 
 bool LeaseBook::UnitDone(uint32_t unit) const {
@@ -33,14 +33,21 @@ bool LeaseBook::UnitDone(uint32_t unit) const {
 
 bool LeaseBook::Mark(uint32_t unit, uint32_t index) {
   if (index >= UnitSize(unit) || IsDone(unit, index)) return false;
-  done_[uint64_t{unit} * unit_batches_ + index] = 1;
+  done_[FirstBatch(unit) + index] = 1;
   done_count_++;
   if (UnitDone(unit)) open_.erase(unit);
   return true;
 }
 
-std::optional<Lease> LeaseBook::Grant(const std::string& holder, int64_t now_ms) {
+std::optional<Lease> LeaseBook::Grant(const std::string& holder, int64_t now_ms, uint64_t open,
+                                      uint64_t end) {
   if (open_.empty()) return std::nullopt;
+  const uint64_t first = FirstBatch(*open_.begin());
+  if (first >= end) return std::nullopt;
+  const auto waits = [&](const auto& entry) {
+    return entry.second.holder == holder && FirstBatch(entry.second.unit) >= open;
+  };
+  if (first >= open && std::any_of(leases_.begin(), leases_.end(), waits)) return std::nullopt;
   Lease lease;
   lease.id = next_lease_++;
   lease.unit = *open_.begin();
@@ -73,6 +80,12 @@ size_t LeaseBook::EndWhere(Predicate predicate) {
 
 size_t LeaseBook::Return(const std::string& holder) {
   return EndWhere([&](const Held& held) { return held.holder == holder; });
+}
+
+void LeaseBook::RenewFrom(uint64_t begin, int64_t now_ms) {
+  for (auto& [id, held] : leases_) {
+    if (FirstBatch(held.unit) >= begin) held.renewed_ms = now_ms;
+  }
 }
 
 size_t LeaseBook::Expire(int64_t now_ms, int64_t timeout_ms) {

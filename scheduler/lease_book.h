@@ -36,8 +36,13 @@ class LeaseBook {
   // Marks a batch done that counted in an earlier life of the scheduler.
   void Restore(uint32_t unit, uint32_t index) { Mark(unit, index); }
 
-  // Leases the next unit with work to `holder`; nullopt if all that is left is leased.
-  std::optional<Lease> Grant(const std::string& holder, int64_t now_ms);
+  // Leases the next unit with work to `holder`; nullopt if all that is left is leased, or begins at
+  // or behind batch `end`. Of what begins at or behind batch `open` a holder gets one unit at most.
+  std::optional<Lease> Grant(const std::string& holder, int64_t now_ms, uint64_t open,
+                             uint64_t end);
+  std::optional<Lease> Grant(const std::string& holder, int64_t now_ms) {
+    return Grant(holder, now_ms, batches_, batches_);
+  }
 
   // A batch was trained. True if it counts: it is the first report of it. Unknown batches never do.
   // Renews the holder's lease, and ends it with its last batch.
@@ -47,12 +52,16 @@ class LeaseBook {
   size_t Return(const std::string& holder);
   size_t Expire(int64_t now_ms, int64_t timeout_ms);
 
+  // Renews the leases of units that begin at or behind batch `begin`: they could make no progress.
+  void RenewFrom(uint64_t begin, int64_t now_ms);
+
  private:
   struct Held {
     std::string holder;
     uint32_t unit;
     int64_t renewed_ms;
   };
+  uint64_t FirstBatch(uint32_t unit) const { return uint64_t{unit} * unit_batches_; }
   uint32_t UnitSize(uint32_t unit) const;
   bool Mark(uint32_t unit, uint32_t index);
   bool UnitDone(uint32_t unit) const;

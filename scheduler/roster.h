@@ -23,9 +23,10 @@ struct Member {
   std::string address;  // servers
   uint32_t cores = 0;
   int64_t heard_ms = 0;
-  bool ready = false;    // servers: slots are loaded
-  Heartbeat heartbeat;   // the latest
-  uint64_t samples = 0;  // workers: trained
+  bool ready = false;      // servers: slots are loaded
+  uint64_t committed = 0;  // servers: steps, in synchronous training
+  Heartbeat heartbeat;     // the latest
+  uint64_t samples = 0;    // workers: trained
 };
 
 class Roster {

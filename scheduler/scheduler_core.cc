@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/config/step.h"
 #include "common/net/slot_plan.h"
 
 namespace dslide {
@@ -81,6 +82,8 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
     OnCheckpointDone(*member, *answer);
   } else if (std::holds_alternative<CheckpointNow>(message.body)) {
     OnCheckpointNow(*member, message);
+  } else if (const auto* committed = std::get_if<StepsCommitted>(&message.body)) {
+    OnStepsCommitted(*member, *committed, now_ms);
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     Notice(fmt::format("{}: {}", member->name, error->text));
     if (member->role == Role::kServer) {
@@ -157,15 +160,22 @@ void SchedulerCore::StartTraining(int64_t now_ms) {
   phase_ = Phase::kTraining;
   if (epoch_ >= inputs_.config.train.epochs) {
     training_complete_ = true;
+    if (IsSynchronous(inputs_.config.train)) Commit();
     AfterEpoch(now_ms);
     return;
   }
   StartEpoch();
-  if (!inputs_.resume) return;
-  for (const DoneBatch& done : inputs_.resume->done) book_->Restore(done.unit, done.index);
-  Notice(fmt::format("resumed {} at epoch {}, {} of {} batches done", inputs_.resume->name,
-                     epoch_ + 1, book_->done(), book_->batches()));
-  if (book_->complete()) FinishPass(now_ms);
+  if (inputs_.resume) {
+    for (const DoneBatch& done : inputs_.resume->done) {
+      book_->Restore(done.unit, done.index);
+      if (steps_)
+        steps_->Done(uint64_t{done.unit} * inputs_.config.train.unit_batches + done.index);
+    }
+    Notice(fmt::format("resumed {} at epoch {}, {} of {} batches done", inputs_.resume->name,
+                       epoch_ + 1, book_->done(), book_->batches()));
+  }
+  if (steps_) Commit();  // tells the servers where the run begins
+  Proceed(now_ms);
 }
 
 void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat,
@@ -197,11 +207,7 @@ void SchedulerCore::DropWorker(const Member& worker, const std::string& why) {
 }
 
 void SchedulerCore::OnLeaseRequest(Member& member, const Message& message, int64_t now_ms) {
-  // A checkpoint waits for the end of an evaluation, so it holds back no lease of one.
-  const bool paused = phase_ == Phase::kTraining && (checkpoint_wanted_ || stop_wanted_ || round_);
-  const bool open =
-      (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating) && book_ && !paused;
-  const auto lease = open ? book_->Grant(member.name, now_ms) : std::nullopt;
+  const auto lease = NextLease(member.name, now_ms);
   if (!lease) {
     Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
     return;
@@ -217,6 +223,21 @@ void SchedulerCore::OnLeaseRequest(Member& member, const Message& message, int64
     grant.batches.push_back(order_->Batch(number, index));
   }
   Reply(member, message, std::move(grant));
+}
+
+// A checkpoint waits for the end of an evaluation, so it holds back no lease of one.
+bool SchedulerCore::Paused() const {
+  return phase_ == Phase::kTraining && (checkpoint_wanted_ || stop_wanted_ || round_);
+}
+
+std::optional<Lease> SchedulerCore::NextLease(const std::string& holder, int64_t now_ms) {
+  if (!book_) return std::nullopt;
+  if (!steps_) return Paused() ? std::nullopt : book_->Grant(holder, now_ms);
+  // Before a checkpoint the steps that have begun are brought to their end.
+  const uint64_t end = Paused() ? steps_->StartedBatches() : steps_->LeasableBatches();
+  const auto lease = book_->Grant(holder, now_ms, steps_->OpenBatches(), end);
+  if (lease) steps_->Leased(uint64_t{lease->unit} * inputs_.config.train.unit_batches);
+  return lease;
 }
 
 void SchedulerCore::OnBatchDone(Member& member, const BatchDone& done, int64_t now_ms) {
@@ -247,8 +268,41 @@ void SchedulerCore::OnBatchDone(Member& member, const BatchDone& done, int64_t n
   } else if (book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) {
     stats_.Add(done);
     member.samples += done.samples;
+    if (steps_) {
+      const uint64_t before = steps_->committed();
+      steps_->Done(number);
+      if (steps_->committed() > before) Commit();
+    }
   }
-  if (book_->complete()) {
+  Proceed(now_ms);
+}
+
+// Steps of the run that count.
+uint64_t SchedulerCore::CommittedSteps() const {
+  return steps_ ? steps_->committed()
+                : epoch_ * StepsPerEpoch(inputs_.config.train, inputs_.train->size());
+}
+
+bool SchedulerCore::AllCommitted() const {
+  if (!IsSynchronous(inputs_.config.train)) return true;
+  const auto servers = roster_.Of(Role::kServer);
+  return std::all_of(servers.begin(), servers.end(),
+                     [&](const Member* s) { return s->committed == CommittedSteps(); });
+}
+
+// Tells the servers which steps count. What waited for them may begin.
+void SchedulerCore::Commit() { Broadcast(Role::kServer, CommitSteps{CommittedSteps()}); }
+
+void SchedulerCore::OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms) {
+  if (member.role != Role::kServer || phase_ == Phase::kFinished) return;
+  member.committed = std::max(member.committed, done.committed);
+  if (phase_ == Phase::kTraining) Proceed(now_ms);
+}
+
+// Ends the pass if all its batches count, on all servers; else looks whether a checkpoint may
+// begin.
+void SchedulerCore::Proceed(int64_t now_ms) {
+  if (book_ && book_->complete() && AllCommitted()) {
     FinishPass(now_ms);
   } else {
     MaybeCheckpoint(now_ms);
@@ -294,6 +348,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   DropSilentMembers(now_ms);
   SendAgain(now_ms);
   if (book_) {
+    if (steps_) book_->RenewFrom(steps_->OpenBatches(), now_ms);  // their servers make them wait
     const size_t expired = book_->Expire(now_ms, cluster.lease_timeout_ms);
     if (expired > 0) Notice(fmt::format("{} leases expired without progress", expired));
   }
@@ -308,6 +363,10 @@ void SchedulerCore::SendAgain(int64_t now_ms) {
   for (const Member* server : roster_.Of(Role::kServer)) {
     if (phase_ == Phase::kLoading && !server->ready) Send(*server, plan_);
     if (round_ && !round_->Answered(server->incarnation)) Send(*server, CheckpointRequestOfRound());
+    if (IsSynchronous(inputs_.config.train) && phase_ >= Phase::kTraining &&
+        server->committed < CommittedSteps()) {
+      Send(*server, CommitSteps{CommittedSteps()});
+    }
   }
 }
 
@@ -345,6 +404,7 @@ void SchedulerCore::Finish(Status outcome, const std::string& reason, int64_t no
   outcome_ = std::move(outcome);
   phase_ = Phase::kFinished;
   book_.reset();
+  steps_.reset();
   const Shutdown shutdown{
       reason, outcome_.ok() ? 0u : static_cast<uint32_t>(ExitCode(outcome_.error().kind))};
   for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) Broadcast(role, shutdown);

@@ -25,6 +25,7 @@
 #include "scheduler/data_order.h"
 #include "scheduler/lease_book.h"
 #include "scheduler/roster.h"
+#include "scheduler/step_book.h"
 #include "scheduler/training_stats.h"
 
 namespace dslide {
@@ -110,6 +111,7 @@ class SchedulerCore {
   void OnBatchDone(Member& member, const BatchDone& done, int64_t now_ms);
   void OnCheckpointDone(Member& member, const CheckpointDone& done);
   void OnCheckpointNow(Member& member, const Message& message);
+  void OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms);
 
   void Reply(const Member& to, const Message& request, Body body);
   void Send(const Member& to, Body body);
@@ -119,6 +121,12 @@ class SchedulerCore {
   void PublishPlan();
   void StartTraining(int64_t now_ms);
   void StartEpoch();
+  bool Paused() const;
+  std::optional<Lease> NextLease(const std::string& holder, int64_t now_ms);
+  uint64_t CommittedSteps() const;
+  bool AllCommitted() const;
+  void Commit();
+  void Proceed(int64_t now_ms);
   void FinishPass(int64_t now_ms);
   void FinishEvaluation(int64_t now_ms);
   void StartEvaluation(bool final);
@@ -144,6 +152,7 @@ class SchedulerCore {
   uint32_t epoch_ = 0;  // in progress, or epochs trained when evaluating
   std::optional<DataOrder> order_;
   std::optional<LeaseBook> book_;
+  std::optional<StepBook> steps_;  // of book_, in synchronous training
   std::optional<RankingEvaluator> evaluator_;
   bool final_evaluation_ = false;
   std::vector<float> inverse_propensities_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/config/step.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -13,9 +14,16 @@ void SchedulerCore::StartEpoch() {
   phase_ = Phase::kTraining;
   order_ = DataOrder::Epoch(*inputs_.train, inputs_.config.common.seed, epoch_, train.batch);
   book_.emplace(order_->batches(), train.unit_batches);
+  if (IsSynchronous(train)) {
+    steps_.emplace(order_->batches(), BatchesPerStep(train),
+                   epoch_ * StepsPerEpoch(train, inputs_.train->size()),
+                   static_cast<uint64_t>(train.staleness));
+  }
 }
+
 void SchedulerCore::FinishPass(int64_t now_ms) {
   book_.reset();
+  steps_.reset();
   if (phase_ == Phase::kEvaluating) return FinishEvaluation(now_ms);
   epoch_++;
   effects_.epoch_done = epoch_;
@@ -85,6 +93,7 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   }
   const bool due = checkpoint_wanted_ || stop_wanted_;
   if (!due || round_ || phase_ != Phase::kTraining || (book_ && book_->leases() > 0)) return;
+  if (!AllCommitted() || (steps_ && !steps_->AtBoundary())) return;
   if (saved_batches_ == stats_.batches) {
     // Nothing counts that the last checkpoint lacks. Its name would be the same: never write over
     // it.

@@ -9,6 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/config/executable.h"
+#include "common/config/step.h"
 #include "common/data/xc_reader.h"
 #include "scheduler/status.h"
 #include "scheduler/summary.h"
@@ -84,6 +85,12 @@ Status LoadResume(const std::string& directory, RunInputs* inputs) {
   }
   if (!same(config.common.seed, stored->common.seed)) {
     return differs("common.seed", config.common.seed, stored->common.seed);
+  }
+  if (IsSynchronous(config.train) != IsSynchronous(stored->train)) {
+    return differs("train.staleness", config.train.staleness, stored->train.staleness);
+  }
+  if (!same(config.train.target_batch, stored->train.target_batch)) {
+    return differs("train.target_batch", config.train.target_batch, stored->train.target_batch);
   }
   const auto changed = [&](const char* what) {
     return BadInput(

@@ -155,7 +155,7 @@ void DenseScorer::SigmoidDelta(const Chunk& chunk, const OutputBatch& batch,
 }
 
 void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                           float learning_rate, Matrix* partial) {
+                           const TakeRowGradient& take, Matrix* partial) {
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kSoftmax);
     SoftmaxDelta(chunk, *batch, log_normaliser);
@@ -163,7 +163,7 @@ void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_nor
     stats_.Enter(Phase::kBackward);
     Products(chunk, *batch, partial);
     stats_.Enter(Phase::kUpdate);
-    Update(chunk, learning_rate);
+    HandOut(chunk, take);
   });
 }
 
@@ -204,11 +204,10 @@ void DenseScorer::SubtractTargets(const Chunk& chunk, const OutputBatch& batch) 
   }
 }
 
-void DenseScorer::Update(const Chunk& chunk, float learning_rate) {
+void DenseScorer::HandOut(const Chunk& chunk, const TakeRowGradient& take) {
   for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
   for (size_t u = 0; u < chunk.rows.size(); ++u) {
-    rows_.Update(chunk.rows[u], learning_rate, gradient_.data() + u * model_.hidden,
-                 bias_gradient_[u]);
+    take(chunk.rows[u], gradient_.data() + u * model_.hidden, bias_gradient_[u]);
   }
 }
 

@@ -17,8 +17,8 @@ class DenseScorer final : public Scorer {
   DenseScorer(const Config& config, OutputRows* rows, const Kernels& kernels, EngineStats* stats);
 
   void Score(OutputBatch* batch, ActiveReply* reply) override;
-  void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser, float learning_rate,
-                Matrix* partial) override;
+  void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
+                const TakeRowGradient& take, Matrix* partial) override;
 
  private:
   // Columns [begin, begin + rows.size()) of a batch; its values are [B x rows.size()], row-major,
@@ -41,7 +41,7 @@ class DenseScorer final : public Scorer {
   void SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
                     const std::vector<float>& log_normaliser);
   void SubtractTargets(const Chunk& chunk, const OutputBatch& batch);
-  void Update(const Chunk& chunk, float learning_rate);
+  void HandOut(const Chunk& chunk, const TakeRowGradient& take);
 
   const Bf16Gemm* bf16_;  // null: products in fp32
 

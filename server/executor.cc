@@ -31,6 +31,7 @@ Executor::Executor(const Config& config, uint64_t train_samples, std::span<const
       train_samples_(train_samples),
       negative_seed_(SubSeed(SubSeed(config.common.seed, 0x4e6), index)),
       purpose_(purpose),
+      kernels_(kernels),
       input_(config, slots, purpose, kernels),
       output_(config, slots, purpose, kernels) {}
 
@@ -48,6 +49,7 @@ Body Executor::Handle(Incarnation sender, const Body& request) {
   if (const auto* push = std::get_if<EmbedPush>(&request)) return PushEmbedding(sender, *push);
   if (const auto* top = std::get_if<TopKRequest>(&request)) return TopK(*top);
   if (const auto* drop = std::get_if<DropBatches>(&request)) return Drop(*drop);
+  if (const auto* commit = std::get_if<CommitSteps>(&request)) return Commit(*commit);
   return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
 }
 
@@ -62,9 +64,9 @@ Executor::Batch* Executor::Find(const BatchKey& key, Stage stage) {
   return found == batches_.end() || found->second->stage != stage ? nullptr : found->second.get();
 }
 
-float Executor::LearningRate(const BatchId& batch) const {
+float Executor::LearningRate(uint64_t batch_number) const {
   const uint64_t total = config_.train.epochs * BatchesPerEpoch(config_.train, train_samples_);
-  return LearningRateAt(config_.train, StepOf(batch, config_.train, train_samples_), total);
+  return LearningRateAt(config_.train, batch_number, total);
 }
 
 // What a request may ask memory for: batches of the run's size, or of evaluation's.
@@ -99,6 +101,14 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
   if (!request.training) return EmbedReply{input_.Embed(request.features, &scratch)};
 
   if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
+  if (IsSynchronous(config_.train)) {
+    const uint64_t step = StepOf(request.batch, config_.train, train_samples_);
+    const uint64_t committed = committed_.value_or(0);
+    const auto staleness = static_cast<uint64_t>(config_.train.staleness);
+    if (!committed_ || step < committed || step > committed + staleness) {
+      return Refuse(fmt::format("step {} is not open, {} are committed", step, committed));
+    }
+  }
   const BatchKey key{sender, request.batch};
   if (OfWorker(sender) >= kMaxBatchesOfWorker) batches_.erase(batches_.lower_bound({sender, {}}));
   batches_.erase(key);  // a worker that gave the batch up starts it anew
@@ -138,7 +148,10 @@ Body Executor::Query(Incarnation sender, const ActiveQuery& request) {
     }
   }
   const BatchId& id = request.batch;
-  Random random(SubSeed(negative_seed_, StepOf(id, config_.train, train_samples_)));
+  if (!IsSynchronous(config_.train)) {
+    output_.FollowActivations(ColumnMeans(request.hidden, kernels_));
+  }
+  Random random(SubSeed(negative_seed_, BatchNumber(id, config_.train, train_samples_)));
   ActiveReply reply = output_.Query(request, &random, &batch->output);
   batch->stage = Stage::kQueried;
   return reply;
@@ -151,8 +164,25 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
     return Refuse("GradientPush: log_normaliser is not one number a sample");
   }
   batch->stage = Stage::kPushed;
-  return GradientReply{
-      output_.Gradient(&batch->output, request.log_normaliser, LearningRate(request.batch))};
+  GradientReply reply;
+  if (!IsSynchronous(config_.train)) {
+    const float rate = LearningRate(BatchNumber(request.batch, config_.train, train_samples_));
+    reply.partial = output_.Gradient(
+        &batch->output, request.log_normaliser,
+        [&](uint32_t row, const float* g, float bias) { output_.Update(row, rate, g, bias); });
+    output_.FollowUpdates();
+    return reply;
+  }
+  HeldStep& step = StepOfBatch(request.batch);
+  HeldBatch& held = step.batches[request.batch];
+  const float share = ShareOfStep(request.batch, batch->samples);
+  reply.partial = output_.Gradient(&batch->output, request.log_normaliser,
+                                   [&](uint32_t row, const float* g, float bias) {
+                                     if (!held.output) step.output.Add(row, share, g, bias);
+                                   });
+  if (!held.output) held.mean_hidden = ColumnMeans(batch->output.hidden, kernels_);
+  held.output = true;
+  return reply;
 }
 
 Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
@@ -162,10 +192,92 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   if (request.gradient.rows != batch->samples || request.gradient.cols != config_.model.hidden) {
     return Refuse("EmbedPush: the gradient has not the shape of the batch");
   }
-  input_.ApplyGradient(batch->input, request.gradient, LearningRate(request.batch));
+  if (IsSynchronous(config_.train)) {
+    HeldStep& step = StepOfBatch(request.batch);
+    HeldBatch& held = step.batches[request.batch];
+    const float share = ShareOfStep(request.batch, batch->samples);
+    if (!held.input) {
+      input_.Gradient(batch->input, request.gradient, [&](uint32_t row, const float* g, float) {
+        step.input.Add(row, share, g, 0);
+      });
+    }
+    held.input = true;
+  } else {
+    const float rate = LearningRate(BatchNumber(request.batch, config_.train, train_samples_));
+    input_.Gradient(batch->input, request.gradient,
+                    [&](uint32_t row, const float* g, float) { input_.Update(row, rate, g); });
+  }
   auto node = batches_.extract(key);
   spare_.push_back(std::move(node.mapped()));
-  return Ack{};
+  return request.next ? Embed(sender, *request.next) : Ack{};
+}
+
+Executor::HeldStep& Executor::StepOfBatch(const BatchId& batch) {
+  std::unique_ptr<HeldStep>& held = held_[StepOf(batch, config_.train, train_samples_)];
+  if (held == nullptr && !spare_steps_.empty()) {
+    held = std::move(spare_steps_.back());
+    spare_steps_.pop_back();
+  } else if (held == nullptr) {
+    const auto sums = [](const Layer& layer) {
+      return GradientSums(layer.map().rows(), layer.dim());
+    };
+    held.reset(new HeldStep{sums(output_.layer()), sums(input_.layer()), {}});
+  }
+  return *held;
+}
+
+float Executor::ShareOfStep(const BatchId& batch, uint32_t samples) const {
+  const uint64_t step = StepOf(batch, config_.train, train_samples_);
+  const StepExtent extent = ExtentOfStep(step, config_.train, train_samples_);
+  return static_cast<float>(static_cast<double>(samples) / static_cast<double>(extent.samples));
+}
+
+// Applies, in order, the steps up to request.committed. The first one tells where the run begins.
+Body Executor::Commit(const CommitSteps& request) {
+  if (!committed_) committed_ = request.committed;
+  while (*committed_ < request.committed) {
+    const uint64_t step = *committed_;
+    const auto found = held_.find(step);
+    const std::string missing =
+        found == held_.end()
+            ? "all batches"
+            : Missing(*found->second, ExtentOfStep(step, config_.train, train_samples_));
+    if (!missing.empty()) {
+      return Refuse(fmt::format("step {} cannot be committed: {} missing", step, missing));
+    }
+    Apply(step, *found->second);
+    found->second->output.Clear();
+    found->second->input.Clear();
+    found->second->batches.clear();
+    spare_steps_.push_back(std::move(found->second));
+    held_.erase(found);
+    ++*committed_;
+  }
+  // Others have done these meanwhile, or the steps could not be complete.
+  std::erase_if(batches_, [&](const auto& entry) {
+    return StepOf(entry.first.batch, config_.train, train_samples_) < *committed_;
+  });
+  return StepsCommitted{*committed_};
+}
+
+// Which of a step's batches are not wholly here; empty if none.
+std::string Executor::Missing(const HeldStep& held, const StepExtent& extent) const {
+  size_t whole = 0;
+  for (const auto& [id, batch] : held.batches) whole += batch.output && batch.input;
+  return whole == extent.batches
+             ? ""
+             : fmt::format("{} of {} batches", extent.batches - whole, extent.batches);
+}
+
+void Executor::Apply(uint64_t step, const HeldStep& held) {
+  const float rate = LearningRate(ExtentOfStep(step, config_.train, train_samples_).first_batch);
+  held.input.ForEach([&](uint32_t row, const float* g, float) { input_.Update(row, rate, g); });
+  held.output.ForEach(
+      [&](uint32_t row, const float* g, float bias) { output_.Update(row, rate, g, bias); });
+  for (const auto& [id, batch] : held.batches) {
+    output_.FollowActivations(batch.mean_hidden);
+    output_.FollowUpdates();
+  }
 }
 
 Body Executor::TopK(const TopKRequest& request) {

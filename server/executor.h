@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "common/config/config.h"
 #include "common/config/step.h"
@@ -49,9 +51,9 @@ class Executor {
   InputLayer& input() { return input_; }
   OutputLayer& output() { return output_; }
 
-  // Answers EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest and DropBatches with
-  // the matching reply, or ErrorReply. Checks ids and shapes against the model; anything may come
-  // in.
+  // Answers EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest, DropBatches and
+  // CommitSteps with the matching reply, or ErrorReply. Checks ids and shapes against the model;
+  // anything may come in.
   Body Handle(Incarnation sender, const Body& request);
 
   size_t batches_in_flight() const { return batches_.size(); }
@@ -75,19 +77,43 @@ class Executor {
   Body PushEmbedding(Incarnation sender, const EmbedPush& request);
   Body TopK(const TopKRequest& request);
   Body Drop(const DropBatches& request);
+  Body Commit(const CommitSteps& request);
+
+  // Synchronous training: what a step's batches contribute is held until the step is committed. A
+  // batch counts once for each layer, whoever brings it: trained again it gives the same.
+  struct HeldBatch {
+    bool output = false;
+    bool input = false;
+    std::vector<float> mean_hidden;  // [H]
+  };
+  struct HeldStep {
+    GradientSums output;
+    GradientSums input;
+    std::map<BatchId, HeldBatch> batches;
+  };
+  HeldStep& StepOfBatch(const BatchId& batch);
+  std::string Missing(const HeldStep& held, const StepExtent& extent) const;
+  void Apply(uint64_t step, const HeldStep& held);
+  // What a batch's mean gradient counts in the mean over its step.
+  float ShareOfStep(const BatchId& batch, uint32_t samples) const;
+
   Batch* Find(const BatchKey& key, Stage stage);
   size_t OfWorker(Incarnation worker) const;
   bool BatchFits(uint32_t samples) const;
-  float LearningRate(const BatchId& batch) const;
+  float LearningRate(uint64_t batch_number) const;
 
   Config config_;
   uint64_t train_samples_;
   uint64_t negative_seed_;
   Purpose purpose_;
+  const Kernels& kernels_;
   InputLayer input_;
   OutputLayer output_;
   std::map<BatchKey, std::unique_ptr<Batch>> batches_;
   std::vector<std::unique_ptr<Batch>> spare_;  // finished ones, their buffers are used again
+  std::optional<uint64_t> committed_;          // steps; none before the first CommitSteps
+  std::map<uint64_t, std::unique_ptr<HeldStep>> held_;  // by step
+  std::vector<std::unique_ptr<HeldStep>> spare_steps_;
 };
 
 }  // namespace dslide

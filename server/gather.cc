@@ -41,4 +41,11 @@ Body GatherReplies(const Body& request, std::vector<Body> parts) {
   return std::move(parts[0]);
 }
 
+std::optional<GradientPush> SecondRound(const Body& request, const Body& reply) {
+  const auto* query = std::get_if<ActiveQuery>(&request);
+  const auto* statistics = std::get_if<ActiveReply>(&reply);
+  if (query == nullptr || !query->finish || statistics == nullptr) return std::nullopt;
+  return PushAfter(query->batch, *statistics);
+}
+
 }  // namespace dslide

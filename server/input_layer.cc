@@ -66,8 +66,8 @@ void InputLayer::Invert(const InputBatch& batch) {
   }
 }
 
-void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
-                               float learning_rate) {
+void InputLayer::Gradient(const InputBatch& batch, const Matrix& gradient,
+                          const TakeRowGradient& take) {
   const size_t ahead = PrefetchDistance(layer_.WeightBytes() + layer_.StateBytes());
   stats_.Enter(Phase::kInput);
   Invert(batch);
@@ -78,12 +78,16 @@ void InputLayer::ApplyGradient(const InputBatch& batch, const Matrix& gradient,
     const uint32_t begin = offsets_[u];
     kernels_.weighted_sum(sum.size(), offsets_[u + 1] - begin, samples_.data() + begin,
                           values_.data() + begin, gradient.data.data(), gradient.cols, sum.data());
-    const bool is_bias = layer_.map().Global(rows[u]) == bias_id_;
-    layer_.Update(rows[u], learning_rate, sum.data(), 0.0f, !is_bias);
+    take(rows[u], sum.data(), 0.0f);
   }
   stats_.CountRows(rows.size());
   stats_.CountScores(samples_.size());
   stats_.Leave();
+}
+
+void InputLayer::Update(uint32_t row, float learning_rate, const float* gradient) {
+  const bool is_bias = layer_.map().Global(row) == bias_id_;
+  layer_.Update(row, learning_rate, gradient, 0.0f, !is_bias);
 }
 
 }  // namespace dslide

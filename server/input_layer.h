@@ -8,6 +8,7 @@
 
 #include "common/net/messages.h"
 #include "server/engine_stats.h"
+#include "server/gradient_sums.h"
 #include "server/layer.h"
 #include "server/row_numbers.h"
 
@@ -32,9 +33,12 @@ class InputLayer {
   // with them. REQUIRES feature ids <= D.
   Matrix Embed(const SparseRows& features, InputBatch* batch);
 
-  // Applies the gradient of the loss by E_f = sum_i x_if * gradient_i. Feature-major: each distinct
-  // row is read and written once.
-  void ApplyGradient(const InputBatch& batch, const Matrix& gradient, float learning_rate);
+  // Hands out the gradient of the loss by E_f = sum_i x_if * gradient_i. Feature-major: each
+  // distinct row is handed out once, while it is on its way into the cache.
+  void Gradient(const InputBatch& batch, const Matrix& gradient, const TakeRowGradient& take);
+
+  // One optimiser step on a row.
+  void Update(uint32_t row, float learning_rate, const float* gradient);
 
  private:
   void Sum(const InputBatch& batch, uint32_t sample, Matrix* partial) const;

@@ -190,7 +190,7 @@ void ListScorer::Delta(OutputBatch* batch, const std::vector<float>& log_normali
 }
 
 void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                          float learning_rate, Matrix* partial) {
+                          const TakeRowGradient& take, Matrix* partial) {
   const ActiveColumns& columns = batch->columns;
   const size_t dim = model_.hidden;
   stats_.Enter(Phase::kSoftmax);
@@ -209,7 +209,7 @@ void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_norm
       kernels_.axpy(dim, delta, row, partial->row(i));
       bias_gradient += delta;
     }
-    rows_.Update(columns.rows[u], learning_rate, gradient_.data(), bias_gradient);
+    take(columns.rows[u], gradient_.data(), bias_gradient);
   }
 }
 

@@ -14,8 +14,8 @@ class ListScorer final : public Scorer {
   using Scorer::Scorer;
 
   void Score(OutputBatch* batch, ActiveReply* reply) override;
-  void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser, float learning_rate,
-                Matrix* partial) override;
+  void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
+                const TakeRowGradient& take, Matrix* partial) override;
 
  private:
   // A sample's own column: a label (numbered as in label_columns) or a hash candidate.

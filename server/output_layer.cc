@@ -41,7 +41,6 @@ ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* b
                                     codes_.data());
   }
   stats_.Enter(Phase::kRetrieve);
-  popular_.Follow(batch->hidden);
   builder_.Build(query.labels, popular_.rows(), tables, tables != nullptr ? codes_.data() : nullptr,
                  random, &batch->columns);
   ActiveReply reply;
@@ -53,19 +52,28 @@ ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* b
 }
 
 Matrix OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                             float learning_rate) {
+                             const TakeRowGradient& take) {
   Matrix partial(batch->hidden.rows, model_.hidden);
-  scorer_->Gradient(batch, log_normaliser, learning_rate, &partial);
-  stats_.Enter(Phase::kRehash);
-  if (rows_.tables) {
-    const double begin = ThreadCpuSeconds();
-    rows_.tables->Advance();
-    stats_.CountRehash(ThreadCpuSeconds() - begin);
-  }
+  scorer_->Gradient(batch, log_normaliser, take, &partial);
   stats_.Leave();
   stats_.CountRows(batch->columns.rows.size());
   stats_.CountScores(batch->values.size());
   return partial;
+}
+
+void OutputLayer::FollowActivations(std::span<const float> mean) {
+  stats_.Enter(Phase::kRetrieve);
+  popular_.Follow(mean);
+  stats_.Leave();
+}
+
+void OutputLayer::FollowUpdates() {
+  if (!rows_.tables) return;
+  stats_.Enter(Phase::kRehash);
+  const double begin = ThreadCpuSeconds();
+  rows_.tables->Advance();
+  stats_.CountRehash(ThreadCpuSeconds() - begin);
+  stats_.Leave();
 }
 
 // Logits of all samples against local rows [begin, end), [B x (end - begin)]; padding rows get

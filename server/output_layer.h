@@ -26,13 +26,25 @@ class OutputLayer {
   const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
 
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
+  // The model stays as it is.
   // REQUIRES query.hidden.cols == H, label ids < N.
   ActiveReply Query(ActiveQuery query, Random* random, OutputBatch* batch);
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), returns the
-  // partial dL/dh [B x H] with L the mean loss over the batch, and updates the active neurons.
+  // partial dL/dh [B x H] with L the mean loss over the batch, and hands out the gradient of each
+  // active neuron.
   Matrix Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                  float learning_rate);
+                  const TakeRowGradient& take);
+
+  // One optimiser step on a neuron.
+  void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {
+    rows_.Update(row, learning_rate, gradient, bias_gradient);
+  }
+
+  // What follows a batch's activations (their mean over the batch, [H]) and its updates: the
+  // popular neurons, and a batch's share of rehashing.
+  void FollowActivations(std::span<const float> mean);
+  void FollowUpdates();
 
   // The best k neurons a row of request.hidden by exact scan or among hash candidates.
   TopKReply TopK(const TopKRequest& request);

@@ -9,6 +9,8 @@ namespace {
 
 constexpr float kNewShare = 0.05f;  // of a batch in the running mean: it spans some 20 batches
 
+}  // namespace
+
 std::vector<float> ColumnMeans(const Matrix& x, const Kernels& kernels) {
   std::vector<float> means(x.cols);
   for (uint32_t i = 0; i < x.rows; ++i) {
@@ -17,18 +19,16 @@ std::vector<float> ColumnMeans(const Matrix& x, const Kernels& kernels) {
   return means;
 }
 
-}  // namespace
-
 PopularNeurons::PopularNeurons(uint32_t count, const Layer& layer, const Kernels& kernels)
     : layer_(layer),
       kernels_(kernels),
       count_(std::min(count, layer.map().size())),
       slices_(std::max(kMinSlices, (layer.map().rows() + kSliceRows - 1) / kSliceRows)) {}
 
-void PopularNeurons::Follow(const Matrix& hidden) {
-  if (count_ == 0 || hidden.rows == 0) return;
+void PopularNeurons::Follow(std::span<const float> batch_mean) {
+  if (count_ == 0) return;
   const bool first = mean_.empty();
-  MoveMean(hidden);
+  MoveMean(batch_mean);
   if (first) {
     scores_.resize(layer_.map().rows());
     for (uint32_t slice = 0; slice < slices_; ++slice) Score(slice);
@@ -40,10 +40,9 @@ void PopularNeurons::Follow(const Matrix& hidden) {
   if (next_ == 0) Choose();
 }
 
-void PopularNeurons::MoveMean(const Matrix& hidden) {
-  const std::vector<float> means = ColumnMeans(hidden, kernels_);
-  if (mean_.empty()) mean_ = means;
-  for (size_t d = 0; d < means.size(); ++d) mean_[d] += kNewShare * (means[d] - mean_[d]);
+void PopularNeurons::MoveMean(std::span<const float> batch_mean) {
+  if (mean_.empty()) mean_.assign(batch_mean.begin(), batch_mean.end());
+  for (size_t d = 0; d < mean_.size(); ++d) mean_[d] += kNewShare * (batch_mean[d] - mean_[d]);
 }
 
 void PopularNeurons::Score(uint32_t slice) {

@@ -25,6 +25,9 @@
 
 namespace dslide {
 
+// The mean of each column of a batch's activations.
+std::vector<float> ColumnMeans(const Matrix& x, const Kernels& kernels);
+
 class PopularNeurons {
  public:
   static constexpr uint32_t kMinSlices = 16;
@@ -33,15 +36,15 @@ class PopularNeurons {
   // Keeps the `count` best rows of `layer`, which with `kernels` must outlive this.
   PopularNeurons(uint32_t count, const Layer& layer, const Kernels& kernels);
 
-  // Moves the mean towards that of these activations ([B x H]), scores the next slice against it
-  // and, after the last slice, chooses the rows anew.
-  void Follow(const Matrix& hidden);
+  // Moves the running mean towards that of a batch's activations ([H]), scores the next slice
+  // against it and, after the last slice, chooses the rows anew.
+  void Follow(std::span<const float> batch_mean);
 
   // Local rows in ascending order, none before the first Follow().
   std::span<const uint32_t> rows() const { return rows_; }
 
  private:
-  void MoveMean(const Matrix& hidden);
+  void MoveMean(std::span<const float> batch_mean);
   void Score(uint32_t slice);
   void Choose();
 

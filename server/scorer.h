@@ -13,6 +13,7 @@
 #include "common/net/messages.h"
 #include "server/active_set.h"
 #include "server/engine_stats.h"
+#include "server/gradient_sums.h"
 #include "server/output_rows.h"
 
 namespace dslide {
@@ -50,10 +51,11 @@ class Scorer {
   virtual void Score(OutputBatch* batch, ActiveReply* reply) = 0;
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), adds the
-  // partial dL/dh to *partial, with L the mean loss over the batch, and updates the active rows.
+  // partial dL/dh to *partial, with L the mean loss over the batch, and hands out the gradient of
+  // each active row, once, while the row is in cache; `take` may update it.
   // Softmax: a sample without labels has no target distribution and no gradient.
   virtual void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                        float learning_rate, Matrix* partial) = 0;
+                        const TakeRowGradient& take, Matrix* partial) = 0;
 
  protected:
   // How many neurons a uniform draw stands for, where `negatives` of them stand for all neurons

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/config/step.h"
 #include "server/gather.h"
 
 namespace dslide {
@@ -65,20 +66,37 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
     OnPlan(*plan);
   } else if (const auto* checkpoint = std::get_if<CheckpointRequest>(&message.body)) {
     OnCheckpoint(*checkpoint);
+  } else if (const auto* commit = std::get_if<CommitSteps>(&message.body)) {
+    OnCommit(*commit);
   } else if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
-    replies_.Forget(drop->incarnation);
-    Open open{
-        Open::Kind::kRequest, "", drop->incarnation, 0, std::make_shared<const Body>(*drop), {}, 0};
-    const auto request = open.request;
-    if (loaded_) effects_.work.push_back({OpenTicket(std::move(open)), drop->incarnation, request});
+    OnDrop(*drop);
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
     effects_.notices.push_back(fmt::format("the scheduler ends the run: {}", shutdown->reason));
     effects_.exit = Status();
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     OnSchedulerError(*error);
   }
-
   return Take();
+}
+
+void ServerCore::OnDrop(const DropBatches& drop) {
+  if (!loaded_) return;
+  replies_.Forget(drop.incarnation);
+  std::erase_if(waiting_, [&](const auto& entry) {
+    return entry.second.asker.incarnation == drop.incarnation;
+  });
+  Submit(Open(Open::Kind::kRequest, drop));
+}
+
+// The executors work in the order of submission: what waited for a step comes behind its commit.
+void ServerCore::OnCommit(const CommitSteps& commit) {
+  if (!loaded_) return;  // the scheduler sends it again
+  Submit(Open(Open::Kind::kCommit, commit));
+  committed_ = std::max(committed_.value_or(0), commit.committed);
+  for (auto next = waiting_.begin(); next != waiting_.end() && !MustWait(*next->second.request);
+       next = waiting_.erase(next)) {
+    Submit(std::move(next->second));
+  }
 }
 
 void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
@@ -122,7 +140,7 @@ void ServerCore::OnPlan(const Plan& plan) {
     load.slots[i * executors_ / slots.size()].push_back(slots[i]);
   // Leaves room between servers, so that no two executors draw the same negatives.
   load.first_executor = index_ * 4096;
-  load.ticket = OpenTicket({Open::Kind::kLoad, "", {}, 0, nullptr, {}, 0});
+  load.ticket = OpenTicket(Open(Open::Kind::kLoad));
   effects_.load = std::move(load);
 }
 
@@ -133,9 +151,8 @@ void ServerCore::OnCheckpoint(const CheckpointRequest& request) {
     return;
   }
   saving_ = request.name;
-  Open open{Open::Kind::kSave, "", {}, 0, std::make_shared<const Body>(request), {}, 0};
   effects_.save = Save{request.name, request.directory, fmt::format("shard-{}", index_),
-                       OpenTicket(std::move(open))};
+                       OpenTicket(Open(Open::Kind::kSave, request))};
 }
 
 void ServerCore::OnSchedulerError(const ErrorReply& error) {
@@ -158,19 +175,51 @@ uint64_t ServerCore::OpenTicket(Open open) {
   return ticket;
 }
 
-ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message) {
+void ServerCore::Submit(Open open) {
+  const Incarnation sender = open.asker.incarnation;
+  const auto request = open.request;
+  effects_.work.push_back({OpenTicket(std::move(open)), sender, request});
+}
+
+// A batch's first request waits until its step is open: as many before it as train.staleness allows
+// may be uncommitted.
+bool ServerCore::MustWait(const Body& request) const {
+  const auto* embed = std::get_if<EmbedRequest>(&request);
+  if (embed == nullptr || !embed->training || !IsSynchronous(config_->train)) return false;
+  const auto staleness = static_cast<uint64_t>(config_->train.staleness);
+  return !committed_ ||
+         StepOf(embed->batch, config_->train, train_samples_) > *committed_ + staleness;
+}
+
+// What this server can tell without its executors; empty: nothing against it.
+std::string ServerCore::WhyRefused(const Body& request) const {
+  if (std::holds_alternative<DropBatches>(request) ||
+      std::holds_alternative<CommitSteps>(request)) {
+    return fmt::format("only the scheduler sends {}", BodyName(request));
+  }
+  const auto* query = std::get_if<ActiveQuery>(&request);
+  if (query != nullptr && query->finish && plan_->servers.size() != 1) {
+    return "ActiveQuery: finish is for clusters of one server";
+  }
+  if (MustWait(request) && waiting_.size() >= kMaxWaiting) {
+    return fmt::format("{} requests wait for their steps, no more are taken", waiting_.size());
+  }
+  return "";
+}
+
+ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message, int64_t now_us) {
   const Envelope& envelope = message.envelope;
   const auto refuse = [&](ErrorCode code, std::string text) {
-    ReplyTo(peer, envelope.sequence, ErrorReply{code, std::move(text)}, {});
+    Refuse(peer, envelope.sequence, {code, std::move(text)});
     return Take();
   };
   if (envelope.run != run_ || !loaded_) return refuse(ErrorCode::kWrongRun, "not in that run");
   if (envelope.plan_version != plan_->version) {
-    effects_.to_workers.emplace_back(peer, Encode(Envelop(*plan_), wire()));
+    effects_.to_workers.emplace_back(peer, Encode(Envelop(*plan_), WirePrecision::kFp32));
     return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version));
   }
-  if (std::holds_alternative<DropBatches>(message.body)) {
-    return refuse(ErrorCode::kRefused, "only the scheduler drops batches");
+  if (std::string why = WhyRefused(message.body); !why.empty()) {
+    return refuse(ErrorCode::kRefused, std::move(why));
   }
   switch (replies_.Begin(envelope.incarnation, envelope.sequence)) {
     case ReplyCache::Seen::kInProgress:
@@ -184,15 +233,14 @@ ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message
     case ReplyCache::Seen::kNew:
       break;
   }
-  Open open{Open::Kind::kRequest,
-            peer,
-            envelope.incarnation,
-            envelope.sequence,
-            std::make_shared<const Body>(std::move(message.body)),
-            {},
-            0};
-  const auto request = open.request;
-  effects_.work.push_back({OpenTicket(std::move(open)), envelope.incarnation, request});
+  Open open(Open::Kind::kRequest, std::move(message.body));
+  open.asker = {peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us};
+  if (MustWait(*open.request)) {
+    const BatchId& batch = std::get<EmbedRequest>(*open.request).batch;
+    waiting_.emplace(StepOf(batch, config_->train, train_samples_), std::move(open));
+  } else {
+    Submit(std::move(open));
+  }
   return Take();
 }
 
@@ -200,7 +248,7 @@ ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error&
   malformed_++;
   effects_.notices.push_back(
       fmt::format("malformed message number {}: {}", malformed_, error.message));
-  ReplyTo(peer, 0, ErrorReply{ErrorCode::kMalformed, error.message}, {});
+  Refuse(peer, 0, {ErrorCode::kMalformed, error.message});
   return Take();
 }
 
@@ -210,14 +258,13 @@ ServerCore::Effects ServerCore::Reject(uint64_t ticket) {
   const Open open = std::move(found->second);
   open_.erase(found);
   if (open.kind == Open::Kind::kSave) saving_.clear();  // the scheduler asks again
-  if (!open.peer.empty()) {
-    ReplyTo(open.peer, open.sequence, ErrorReply{ErrorCode::kRefused, "the server is overloaded"},
-            open.sender);
+  if (!open.asker.peer.empty()) {
+    ReplyTo(open.asker, ErrorReply{ErrorCode::kRefused, "the server is overloaded"}, 0);
   }
   return Take();
 }
 
-ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome) {
+ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us) {
   const auto found = open_.find(outcome.ticket);
   if (found == open_.end()) return Take();
   Open& open = found->second;
@@ -226,27 +273,43 @@ ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome) {
   if (--open.missing > 0) return Take();
   Open complete = std::move(open);
   open_.erase(found);
-  Complete(std::move(complete));
+  Complete(std::move(complete), now_us);
   return Take();
 }
 
-void ServerCore::Complete(Open open) {
+void ServerCore::CompleteRequest(Open open, std::vector<Body> parts, int64_t now_us) {
+  Body reply = GatherReplies(*open.request, std::move(parts));
+  if (!IsFinite(reply)) {
+    const ErrorReply diverged{ErrorCode::kRefused,
+                              "training diverged: numbers are no longer finite; lower "
+                              "train.learning_rate and go on from an earlier checkpoint"};
+    effects_.to_scheduler.push_back(Envelop(diverged));
+    effects_.exit = Failed(diverged.text);
+    return;
+  }
+  if (open.asker.peer.empty()) return;
+  if (auto push = SecondRound(*open.request, reply)) {
+    open.request = std::make_shared<const Body>(std::move(*push));
+    open.active = std::get<ActiveReply>(std::move(reply));
+    open.parts.clear();
+    return Submit(std::move(open));
+  }
+  auto* gradient = std::get_if<GradientReply>(&reply);
+  if (gradient != nullptr) gradient->active = std::move(open.active);
+  ReplyTo(open.asker, std::move(reply), now_us);
+}
+
+void ServerCore::Complete(Open open, int64_t now_us) {
   std::vector<Body> parts;
   for (auto& part : open.parts) parts.push_back(std::move(*part));
   if (open.kind == Open::Kind::kRequest) {
-    Body reply = GatherReplies(*open.request, std::move(parts));
-    if (!IsFinite(reply)) {
-      const ErrorReply diverged{ErrorCode::kRefused,
-                                "training diverged: numbers are no longer finite; lower "
-                                "train.learning_rate and go on from an earlier checkpoint"};
-      effects_.to_scheduler.push_back(Envelop(diverged));
-      effects_.exit = Failed(diverged.text);
-      return;
-    }
-    if (!open.peer.empty()) ReplyTo(open.peer, open.sequence, std::move(reply), open.sender);
-    return;
+    return CompleteRequest(std::move(open), std::move(parts), now_us);
   }
   if (open.kind == Open::Kind::kOccupancy) return NoteOccupancy(parts);
+  if (open.kind == Open::Kind::kCommit) {
+    effects_.to_scheduler.push_back(Envelop(GatherReplies(*open.request, std::move(parts))));
+    return;
+  }
   // Load and save: Ready or CheckpointDone from the first executor, or the first error of any.
   Body first = parts[0];
   for (const Body& part : parts) {
@@ -302,11 +365,19 @@ void ServerCore::NoteOccupancy(const std::vector<Body>& parts) {
   }
 }
 
-void ServerCore::ReplyTo(const PeerId& peer, uint64_t sequence, Body body,
-                         Incarnation remember_for) {
-  auto bytes = std::make_shared<const Bytes>(Encode(Envelop(std::move(body), sequence), wire()));
-  if (remember_for.value != 0) replies_.Finish(remember_for, sequence, bytes);
-  effects_.to_workers.emplace_back(peer, *bytes);
+void ServerCore::Refuse(const PeerId& peer, uint64_t sequence, ErrorReply error) {
+  effects_.to_workers.emplace_back(
+      peer, Encode(Envelop(std::move(error), sequence), WirePrecision::kFp32));
+}
+
+// Answers, and remembers the answer for those who ask again.
+void ServerCore::ReplyTo(const Asker& asker, Body body, int64_t now_us) {
+  Message message = Envelop(std::move(body), asker.sequence);
+  message.envelope.service_us =
+      static_cast<uint32_t>(std::max<int64_t>(0, now_us - asker.arrived_us));
+  auto bytes = std::make_shared<const Bytes>(Encode(message, asker.precision));
+  replies_.Finish(asker.incarnation, asker.sequence, bytes);
+  effects_.to_workers.emplace_back(asker.peer, *bytes);
 }
 
 ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
@@ -322,7 +393,7 @@ ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
   }
   if (loaded_ && now_ms - occupancy_ms_ >= kOccupancyMs) {
     occupancy_ms_ = now_ms;
-    effects_.occupancy = OpenTicket({Open::Kind::kOccupancy, "", {}, 0, nullptr, {}, 0});
+    effects_.occupancy = OpenTicket(Open(Open::Kind::kOccupancy));
   }
   if (now_ms - heartbeat_ms_ < config_->cluster.heartbeat_ms) return Take();
   heartbeat_ms_ = now_ms;

@@ -21,6 +21,9 @@ namespace dslide {
 
 class ServerCore {
  public:
+  static constexpr size_t kMaxOpen = 128;      // requests that the executors have before them
+  static constexpr size_t kMaxWaiting = 1024;  // requests for a step that is not open yet
+
   struct Identity {
     Incarnation incarnation;
     std::string name;     // empty: the scheduler gives one
@@ -64,11 +67,12 @@ class ServerCore {
 
   Effects Start(int64_t now_ms);
   Effects HandleScheduler(Message message, int64_t now_ms);
-  Effects HandleWorker(const PeerId& peer, Message message);
+  // Times in microseconds, for the replies' service_us.
+  Effects HandleWorker(const PeerId& peer, Message message, int64_t now_us);
   // A worker's bytes that were no message.
   Effects HandleMalformed(const PeerId& peer, const Error& error);
   // An executor finished its part of a ticket.
-  Effects HandleOutcome(ExecutorPool::Outcome outcome);
+  Effects HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us);
   // The work could not be submitted: the executors' queues are full.
   Effects Reject(uint64_t ticket);
   // Sends heartbeats with the figures of `usage`; joins again if the scheduler did not answer.
@@ -76,18 +80,32 @@ class ServerCore {
   // The last messages of a server that leaves.
   Effects Goodbye(const Heartbeat& usage);
 
-  WirePrecision wire() const { return config_ ? config_->cluster.wire : WirePrecision::kFp32; }
+  // Whether it takes requests now. While it does not, they are left in the sockets' queues, and the
+  // workers' own fill up: a server that is too slow slows those who ask.
+  bool AcceptsRequests() const { return open_.size() < kMaxOpen; }
+
   const Config* config() const { return config_ ? &*config_ : nullptr; }
   uint64_t malformed() const { return malformed_; }
 
  private:
-  // A request, load or checkpoint that the executors are working on.
-  struct Open {
-    enum class Kind { kRequest, kLoad, kSave, kOccupancy } kind;
+  // Whom a request came from, and how it wants to be answered. No peer: from this core.
+  struct Asker {
     PeerId peer;
-    Incarnation sender;
+    Incarnation incarnation;
     uint64_t sequence = 0;
+    WirePrecision precision = WirePrecision::kBf16;
+    int64_t arrived_us = 0;
+  };
+  // A request, load, commit or checkpoint that the executors are working on.
+  struct Open {
+    enum class Kind { kRequest, kLoad, kCommit, kSave, kOccupancy };
+    explicit Open(Kind k) : kind(k) {}
+    Open(Kind k, Body body) : kind(k), request(std::make_shared<const Body>(std::move(body))) {}
+
+    Kind kind;
+    Asker asker;
     std::shared_ptr<const Body> request;
+    std::optional<ActiveReply> active;       // of an ActiveQuery with `finish`, in its second half
     std::vector<std::optional<Body>> parts;  // [executors]
     size_t missing = 0;
   };
@@ -95,11 +113,18 @@ class ServerCore {
   void OnJoinReply(const Message& message, const JoinReply& reply);
   void OnPlan(const Plan& plan);
   void OnCheckpoint(const CheckpointRequest& request);
+  void OnDrop(const DropBatches& drop);
+  void OnCommit(const CommitSteps& commit);
+  bool MustWait(const Body& request) const;
+  std::string WhyRefused(const Body& request) const;
   void OnSchedulerError(const ErrorReply& error);
   uint64_t OpenTicket(Open open);
-  void Complete(Open open);
+  void Submit(Open open);
+  void Complete(Open open, int64_t now_us);
+  void CompleteRequest(Open open, std::vector<Body> parts, int64_t now_us);
   void NoteOccupancy(const std::vector<Body>& parts);
-  void ReplyTo(const PeerId& peer, uint64_t sequence, Body body, Incarnation remember_for);
+  void Refuse(const PeerId& peer, uint64_t sequence, ErrorReply error);
+  void ReplyTo(const Asker& asker, Body body, int64_t now_us);
   void SendHeartbeat(const Heartbeat& usage);
   Message Envelop(Body body, uint64_t reply_to = 0);
   Effects Take();
@@ -116,6 +141,8 @@ class ServerCore {
   bool loaded_ = false;
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Open> open_;
+  std::optional<uint64_t> committed_;      // steps; none before the first CommitSteps
+  std::multimap<uint64_t, Open> waiting_;  // requests for a step that is not open yet, by step
   ReplyCache replies_;
   uint64_t malformed_ = 0;
   Ready ready_;           // as it was sent

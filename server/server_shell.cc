@@ -61,15 +61,18 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
 }
 
 Status ServerShell::Loop(StopSignals* signals) {
-  Poller poller;
-  poller.Add(workers_);
-  poller.Add(scheduler_);
-  poller.AddFd(signals->fd());
+  Poller all;   // everything that there may be to do
+  Poller busy;  // while no requests are taken
+  all.Add(workers_);
+  for (Poller* poller : {&all, &busy}) {
+    poller->Add(scheduler_);
+    poller->AddFd(signals->fd());
+  }
   bool polls_pool = false;
   int64_t leave_ms = 0;  // 0: not asked to stop
   Apply(core_.Start(MonotonicMillis()));
   while (!exit_) {
-    poller.Wait(kPollMs);
+    (core_.AcceptsRequests() ? all : busy).Wait(kPollMs);
     if (signals->Take()) {
       // The scheduler may be stopping as well, and its checkpoint needs this server: it stays for a
       // while, or until a second signal.
@@ -86,20 +89,24 @@ Status ServerShell::Loop(StopSignals* signals) {
       }
       Apply(core_.HandleScheduler(std::move(*message), MonotonicMillis()));
     }
-    while (auto received = workers_.Receive()) {
+    while (core_.AcceptsRequests()) {
+      auto received = workers_.Receive();
+      if (!received) break;
       bytes_received_ += received->second.size();
       Result<Message> message = Decode(received->second);
-      Apply(message.ok() ? core_.HandleWorker(received->first, std::move(*message))
-                         : core_.HandleMalformed(received->first, message.error()));
+      Apply(message.ok()
+                ? core_.HandleWorker(received->first, std::move(*message), MonotonicMicros())
+                : core_.HandleMalformed(received->first, message.error()));
     }
     if (pool_ && !polls_pool) {
-      poller.AddFd(pool_->fd());
+      all.AddFd(pool_->fd());
+      busy.AddFd(pool_->fd());
       polls_pool = true;
     }
     while (pool_) {
       auto outcome = pool_->Collect();
       if (!outcome) break;
-      Apply(core_.HandleOutcome(std::move(*outcome)));
+      Apply(core_.HandleOutcome(std::move(*outcome), MonotonicMicros()));
     }
     Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMillis()));
   }

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/base/random.h"
 #include "common/net/combine.h"
@@ -20,6 +19,10 @@ std::vector<T> Collect(std::vector<std::optional<Body>>* replies) {
   std::vector<T> parts;
   for (auto& reply : *replies) parts.push_back(std::get<T>(std::move(*reply)));
   return parts;
+}
+
+ActiveReply CollectStatistics(std::vector<std::optional<Body>>* replies) {
+  return MergeActive(Collect<ActiveReply>(replies));
 }
 
 template <typename T>
@@ -47,6 +50,7 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
   done_.lease = lease.lease;
   done_.batch = {lease.epoch, lease.unit, batch.index};
   done_.samples = samples_;
+  done_.bytes_by_kind.assign(std::variant_size_v<Body>, 0);
   SplitOverServers(batch);
   if (config.train.exclude_own_features && kind_ == LeaseKind::kEvaluate) {
     all_features_ = std::move(batch.features);
@@ -89,13 +93,17 @@ Body BatchFlight::RequestFor(uint32_t server) const {
     case Stage::kQuery: {
       const uint32_t every = config_.train.probe_batches;
       const bool probe = every > 0 && step_ % every == 0;
-      return ActiveQuery{id(), hidden_, labels_[server], label_totals_,
-                         probe ? config_.train.probe_samples : 0};
+      return ActiveQuery{id(),
+                         hidden_,
+                         labels_[server],
+                         label_totals_,
+                         probe ? config_.train.probe_samples : 0,
+                         OnlyServer()};
     }
     case Stage::kPush:
-      return GradientPush{id(), log_normaliser_};
+      return push_;
     case Stage::kEmbedPush:
-      return EmbedPush{id(), gradient_};
+      return EmbedPush{id(), gradient_, {}};
     case Stage::kTopK:
       return TopKRequest{hidden_, top_k_, Search::kExact, all_features_};
     case Stage::kDone:
@@ -127,6 +135,12 @@ Status BatchFlight::CheckShape(const Body& reply) const {
     }
     case Stage::kQuery: {
       const auto* active = std::get_if<ActiveReply>(&reply);
+      if (OnlyServer()) {
+        const auto* gradient = std::get_if<GradientReply>(&reply);
+        const bool whole = gradient != nullptr && gradient->active &&
+                           HasShape(gradient->partial, samples_, hidden);
+        active = whole ? &*gradient->active : nullptr;
+      }
       good = active != nullptr && active->max.size() == samples_ &&
              active->loss.empty() == (config_.model.loss == Loss::kSoftmax);
       break;
@@ -159,11 +173,18 @@ void BatchFlight::Advance() {
       stage_ = kind_ == LeaseKind::kTrain ? Stage::kQuery : Stage::kTopK;
       break;
     case Stage::kQuery:
-      MergeStatistics();
-      stage_ = Stage::kPush;
+      if (OnlyServer()) {
+        auto reply = std::get<GradientReply>(std::move(*replies_[0]));
+        MergeStatistics(std::move(*reply.active));
+        MaskGradient(std::move(reply.partial));
+        stage_ = Stage::kEmbedPush;
+      } else {
+        MergeStatistics(CollectStatistics(&replies_));
+        stage_ = Stage::kPush;
+      }
       break;
     case Stage::kPush:
-      MaskGradient();
+      MaskGradient(SumMatrices(CollectPartials<GradientReply>(&replies_)));
       stage_ = Stage::kEmbedPush;
       break;
     case Stage::kTopK:
@@ -190,18 +211,15 @@ void BatchFlight::Activate() {
   }
 }
 
-void BatchFlight::MergeStatistics() {
-  const ActiveReply merged = MergeActive(Collect<ActiveReply>(&replies_));
-  log_normaliser_ = LogNormaliser(merged);
+void BatchFlight::MergeStatistics(ActiveReply merged) {
+  push_ = PushAfter(id(), merged);
   for (uint32_t i = 0; i < samples_; ++i) {
     done_.active_neurons_sum += merged.active[i];
     if (!merged.loss.empty()) {
       done_.loss_sum += merged.loss[i];
     } else if (label_totals_[i] > 0) {
-      done_.loss_sum += double{log_normaliser_[i]} - merged.target_logit[i];
+      done_.loss_sum += double{push_.log_normaliser[i]} - merged.target_logit[i];
     }
-    // A sample that was scored against nothing has no normaliser and no gradient.
-    if (!std::isfinite(log_normaliser_[i])) log_normaliser_[i] = 0.0f;
   }
   done_.active_rows = merged.active_rows;
   for (const Probe& probe : merged.probes) {
@@ -219,12 +237,22 @@ void BatchFlight::MergeStatistics() {
   }
 }
 
-void BatchFlight::MaskGradient() {
-  gradient_ = SumMatrices(CollectPartials<GradientReply>(&replies_));
+void BatchFlight::MaskGradient(Matrix gradient) {
+  gradient_ = std::move(gradient);
   const float scale = 1.0f / (1.0f - config_.train.dropout_hidden);
   for (size_t i = 0; i < gradient_.data.size(); ++i) {
     gradient_.data[i] = hidden_.data[i] > 0 ? gradient_.data[i] * scale : 0.0f;
   }
+}
+
+void BatchFlight::CountSent(size_t kind, size_t bytes) {
+  done_.bytes_sent += bytes;
+  done_.bytes_by_kind[kind] += static_cast<uint32_t>(bytes);
+}
+
+void BatchFlight::CountReceived(size_t kind, size_t bytes) {
+  done_.bytes_received += bytes;
+  done_.bytes_by_kind[kind] += static_cast<uint32_t>(bytes);
 }
 
 void BatchFlight::MergePredictions() {

@@ -9,6 +9,8 @@
 //   kPush    GradientPush -> dL/dh, summed; masked by relu and dropout
 //   kEmbedPush EmbedPush  -> acknowledgements; done
 //   kTopK    (evaluation, after kEmbed) TopKRequest -> best labels, merged; done
+//
+// With one server kQuery takes in kPush: the server has all that the normaliser needs.
 #pragma once
 
 #include <optional>
@@ -39,9 +41,9 @@ class BatchFlight {
   // good.
   Result<bool> Take(uint32_t server, Body reply);
 
-  // Bytes that went to and came from servers for this batch.
-  void CountSent(size_t bytes) { done_.bytes_sent += bytes; }
-  void CountReceived(size_t bytes) { done_.bytes_received += bytes; }
+  // Bytes that went to and came from servers for this batch, in messages of the kind Body::index().
+  void CountSent(size_t kind, size_t bytes);
+  void CountReceived(size_t kind, size_t bytes);
 
   // What the scheduler is told. REQUIRES done().
   const BatchDone& report() const { return done_; }
@@ -51,8 +53,9 @@ class BatchFlight {
   Status CheckShape(const Body& reply) const;
   void Advance();
   void Activate();
-  void MergeStatistics();
-  void MaskGradient();
+  bool OnlyServer() const { return plan_.servers.size() == 1; }
+  void MergeStatistics(ActiveReply merged);
+  void MaskGradient(Matrix gradient);
   void MergePredictions();
 
   const Config& config_;
@@ -68,8 +71,8 @@ class BatchFlight {
   std::vector<uint32_t> label_totals_;  // [B]
   std::vector<std::optional<Body>> replies_;  // [servers]
   Matrix hidden_;                             // [B x H]
-  std::vector<float> log_normaliser_;         // [B]
-  Matrix gradient_;                           // [B x H]
+  GradientPush push_;
+  Matrix gradient_;  // [B x H]
   BatchDone done_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "common/config/step.h"
 
 namespace dslide {
@@ -18,45 +20,59 @@ WorkerCore::Effects WorkerCore::Take() { return std::exchange(effects_, Effects(
 
 uint64_t WorkerCore::Send(uint32_t to, Body body) {
   const uint64_t sequence = next_sequence_++;
-  effects_.send.push_back(
-      {to, {{run_, incarnation_, sequence, 0, plan_.version}, std::move(body)}});
+  Message message{{run_, incarnation_, sequence, 0, plan_.version}, std::move(body)};
+  WirePrecision precision = WirePrecision::kBf16;
+  if (to != kScheduler) precision = message.envelope.reply_precision = PrecisionTo(to);
+  effects_.send.push_back({to, std::move(message), precision});
   return sequence;
 }
 
-WorkerCore::Effects WorkerCore::Start(int64_t now_ms) {
+WirePrecision WorkerCore::PrecisionTo(uint32_t) const { return config_->cluster.wire; }
+
+WorkerCore::Effects WorkerCore::Start(int64_t now_us) {
+  now_us_ = now_us;
   Join join;
   join.role = Role::kWorker;
   join.name = name_;
   join.cores = cores_;
   Send(kScheduler, std::move(join));
-  join_sent_ms_ = now_ms;
-  if (heard_ms_ == 0) heard_ms_ = now_ms;  // patience begins
+  join_sent_ms_ = NowMs();
+  if (heard_ms_ == 0) heard_ms_ = NowMs();  // patience begins
   return Take();
 }
 
 WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t bytes,
-                                       int64_t now_ms) {
+                                       int64_t now_us) {
+  now_us_ = now_us;
   if (from != kScheduler) {
-    OnServerReply(from, std::move(message), bytes, now_ms);
+    OnServerReply(from, std::move(message), bytes);
     return Take();
   }
-  heard_ms_ = now_ms;
+  heard_ms_ = NowMs();
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
-    OnPlan(*plan, now_ms);
+    OnPlan(*plan);
   } else if (auto* grant = std::get_if<LeaseGrant>(&message.body)) {
-    OnGrant(std::move(*grant), now_ms);
+    OnGrant(std::move(*grant));
   } else if (const auto* wait = std::get_if<LeaseWait>(&message.body)) {
     lease_asked_ms_.reset();
-    lease_retry_ms_ = now_ms + wait->retry_ms;
+    lease_retry_ms_ = NowMs() + wait->retry_ms;
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
     effects_.notices.push_back(fmt::format("the scheduler ends the run: {}", shutdown->reason));
     effects_.exit = Status();
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
-    OnError(*error, now_ms);
+    OnError(*error);
   }
   return Take();
+}
+
+void WorkerCore::ForgetWork() {
+  flights_.clear();
+  pending_.clear();
+  queue_.clear();
+  planned_ = false;
+  lease_asked_ms_.reset();
 }
 
 void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
@@ -66,109 +82,193 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
     return;
   }
   if (config_ != nullptr && message.envelope.run == run_) return;
+  ForgetWork();
   run_ = message.envelope.run;
-  flights_.clear();
-  pending_.clear();
-  queue_.clear();
-  planned_ = false;
   config_ = std::make_unique<Config>(std::move(*config));
   train_samples_ = reply.train_samples;
+  in_flight_ = InFlightControl(config_->train.batches_in_flight);
   name_ = reply.name;
   effects_.notices.push_back(fmt::format("joined as {}", name_));
 }
 
-void WorkerCore::OnPlan(const Plan& plan, int64_t now_ms) {
+void WorkerCore::OnPlan(const Plan& plan) {
   if (config_ == nullptr || plan.servers.empty() || plan.slot_owner.empty()) return;
   for (const uint16_t owner : plan.slot_owner) {
     if (owner >= plan.servers.size()) return;
   }
   plan_ = plan;
   planned_ = true;
+  links_.assign(plan.servers.size(), LinkMeter());
   effects_.connect = plan;
-  RequestLease(now_ms);
+  RequestLease();
 }
 
-void WorkerCore::RequestLease(int64_t now_ms) {
-  if (!planned_ || stopping_ || lease_asked_ms_ || now_ms < lease_retry_ms_) return;
-  // The next unit is asked for while the last batches of this one are on their way.
-  if (queue_.size() > config_->train.batches_in_flight) return;
-  Send(kScheduler, LeaseRequest{});
-  lease_asked_ms_ = now_ms;
-}
-
-void WorkerCore::OnGrant(LeaseGrant grant, int64_t now_ms) {
+void WorkerCore::OnGrant(LeaseGrant grant) {
   lease_asked_ms_.reset();
   if (!planned_) return;
   std::vector<LeaseBatch> batches = std::move(grant.batches);
   grant.batches.clear();
-  for (LeaseBatch& batch : batches) queue_.push_back({grant, std::move(batch)});
-  Fill(now_ms);
+  for (LeaseBatch& batch : batches) {
+    const BatchId id{grant.epoch, grant.unit, batch.index};
+    queue_.emplace(BatchNumber(id, config_->train, train_samples_),
+                   Queued{grant, std::move(batch)});
+  }
+  Fill();
+}
+
+// The next unit is asked for while the last batches of this one are on their way. A worker whose
+// batches all wait for an earlier step asks as well: somebody may have left a unit of that step.
+bool WorkerCore::WantsLease() const {
+  if (queue_.size() <= in_flight_.limit()) return true;
+  const auto waits = [](const auto& entry) { return !entry.second.answered; };
+  return IsSynchronous(config_->train) && std::all_of(flights_.begin(), flights_.end(), waits);
+}
+
+void WorkerCore::RequestLease() {
+  if (!planned_ || stopping_ || lease_asked_ms_ || NowMs() < lease_retry_ms_) return;
+  if (!WantsLease()) return;
+  Send(kScheduler, LeaseRequest{});
+  lease_asked_ms_ = NowMs();
+}
+
+// Batches of later steps may wait at the servers for this one's, so they do not count.
+bool WorkerCore::HasRoomFor(uint64_t step) const {
+  const auto counts = [&](const auto& entry) {
+    const Flight& flight = entry.second;
+    return !flight.pushed && (!IsSynchronous(config_->train) || flight.step <= step);
+  };
+  return std::count_if(flights_.begin(), flights_.end(), counts) < in_flight_.limit();
+}
+
+// Takes the next leased batch into flight, if there is room for it; nothing is sent yet. `with`:
+// only one whose first request may go with the last one of that flight. A batch of a later step
+// must not: it would wait for the step that the push belongs to.
+std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
+  if (!planned_ || stopping_ || queue_.empty()) return std::nullopt;
+  const auto next = queue_.begin();
+  const LeaseGrant& lease = next->second.lease;
+  const BatchId id{lease.epoch, lease.unit, next->second.batch.index};
+  const uint64_t step = StepOf(id, config_->train, train_samples_);
+  if (!HasRoomFor(step)) return std::nullopt;
+  if (with) {
+    const bool waits = IsSynchronous(config_->train) && step > flights_.at(*with).step;
+    if (lease.kind != LeaseKind::kTrain || waits) return std::nullopt;
+  }
+  Queued queued = std::move(next->second);
+  const uint64_t number = next->first;
+  queue_.erase(next);
+  const uint64_t flight = next_flight_++;
+  const LeaseKind kind = queued.lease.kind;
+  flights_.try_emplace(
+      flight, Flight{BatchFlight(*config_, plan_, queued.lease, std::move(queued.batch), number),
+                     kind, step, now_us_});
+  return flight;
 }
 
 // Starts leased batches up to the number that may be in flight.
-void WorkerCore::Fill(int64_t now_ms) {
-  if (!planned_) return;
-  while (!stopping_ && !queue_.empty() && flights_.size() < config_->train.batches_in_flight) {
-    Queued next = std::move(queue_.front());
-    queue_.pop_front();
-    const uint64_t step = StepOf({next.lease.epoch, next.lease.unit, next.batch.index},
-                                 config_->train, train_samples_);
-    const uint64_t flight = next_flight_++;
-    flights_.try_emplace(flight, *config_, plan_, next.lease, std::move(next.batch), step);
-    SendStage(flight, now_ms);
-  }
-  RequestLease(now_ms);
+void WorkerCore::Fill() {
+  while (const auto flight = StartNext(std::nullopt)) SendStage(*flight);
+  RequestLease();
 }
 
-void WorkerCore::SendStage(uint64_t flight, int64_t now_ms) {
-  const BatchFlight& batch = flights_.at(flight);
+void WorkerCore::SendStage(uint64_t flight, std::optional<uint64_t> next) {
   for (uint32_t server = 0; server < plan_.servers.size(); ++server) {
-    const uint64_t sequence = Send(server, batch.RequestFor(server));
-    pending_[sequence] = {flight, server, now_ms};
+    const Pending pending{flight, next, server, now_us_};
+    pending_[Send(server, RequestOf(pending))] = pending;
   }
 }
 
-void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes, int64_t now_ms) {
+Body WorkerCore::RequestOf(const Pending& pending) const {
+  Body request = flights_.at(pending.flight).batch.RequestFor(pending.server);
+  if (pending.next) {
+    std::get<EmbedPush>(request).next =
+        std::get<EmbedRequest>(flights_.at(*pending.next).batch.RequestFor(pending.server));
+  }
+  return request;
+}
+
+void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   const auto found = pending_.find(message.envelope.reply_to);
   if (found == pending_.end() || found->second.server != server) return;  // late or repeated
-  const uint64_t flight = found->second.flight;
+  const Pending pending = found->second;
   pending_.erase(found);
   if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
-    return FailFlight(flight, fmt::format("{}: {}", plan_.servers[server].name, error->text));
+    const std::string why = fmt::format("{}: {}", plan_.servers[server].name, error->text);
+    FailFlight(pending.flight, why);
+    if (pending.next) FailFlight(*pending.next, why);
+    return;
   }
-  BatchFlight& batch = flights_.at(flight);
-  batch.CountReceived(bytes);
-  const Result<bool> advanced = batch.Take(server, std::move(message.body));
-  if (!advanced.ok()) return FailFlight(flight, advanced.error().message);
-  if (!*advanced) return;
-  if (batch.done()) {
-    Send(kScheduler, batch.report());
-    flights_.erase(flight);
-    Fill(now_ms);
-  } else {
-    SendStage(flight, now_ms);
+  const int64_t service_us = message.envelope.service_us;
+  if (!pending.repeated) {
+    links_[server].Note(now_us_, static_cast<size_t>(flights_.at(pending.flight).batch.stage()),
+                        now_us_ - pending.sent_us, service_us, pending.bytes + bytes);
   }
+  flights_.at(pending.next.value_or(pending.flight))
+      .batch.CountReceived(message.body.index(), bytes);
+  // With a next batch, its EmbedReply acknowledges this one's push.
+  if (pending.next && !TakeReply(pending.flight, server, Ack{}, service_us)) {
+    return FailFlight(*pending.next, "it went with that one");
+  }
+  TakeReply(pending.next.value_or(pending.flight), server, std::move(message.body), service_us);
 }
 
-// Gives a batch up; its lease will expire and somebody trains it again.
-void WorkerCore::FailFlight(uint64_t flight, const std::string& why) {
+// False if the flight has failed.
+bool WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t service_us) {
+  const auto found = flights_.find(id);
+  if (found == flights_.end()) return true;  // failed by another server's reply
+  Flight& flight = found->second;
+  const Result<bool> advanced = flight.batch.Take(server, std::move(reply));
+  if (!advanced.ok()) {
+    FailFlight(id, advanced.error().message);
+    return false;
+  }
+  if (*advanced) {
+    flight.service_us += service_us;  // of the reply that the stage waited for
+    flight.answered = true;
+    Proceed(id);
+  }
+  return true;
+}
+
+// Goes on with a flight whose stage is complete.
+void WorkerCore::Proceed(uint64_t id) {
+  Flight& flight = flights_.at(id);
+  if (flight.batch.done()) {
+    Send(kScheduler, flight.batch.report());
+    flights_.erase(id);
+    return Fill();
+  }
+  if (flight.batch.stage() != BatchFlight::Stage::kEmbedPush) return SendStage(id);
+  flight.pushed = true;
+  in_flight_.Note(now_us_, now_us_ - flight.started_us, flight.service_us);
+  SendStage(id, StartNext(id));
+  Fill();
+}
+
+// Gives a batch up, and the one that goes with it; their leases will expire and somebody trains
+// them again.
+void WorkerCore::FailFlight(uint64_t id, const std::string& why) {
+  if (!flights_.contains(id)) return;
   effects_.notices.push_back("a batch is given up: " + why);
-  std::erase_if(pending_, [&](const auto& entry) { return entry.second.flight == flight; });
-  flights_.erase(flight);
+  flights_.erase(id);
+  std::vector<uint64_t> others;
+  std::erase_if(pending_, [&](const auto& entry) {
+    const Pending& pending = entry.second;
+    if (pending.flight != id && pending.next != id) return false;
+    if (pending.next) others.push_back(pending.flight == id ? *pending.next : pending.flight);
+    return true;
+  });
+  for (const uint64_t other : others) FailFlight(other, "it went with that one");
 }
 
-void WorkerCore::OnError(const ErrorReply& error, int64_t now_ms) {
+void WorkerCore::OnError(const ErrorReply& error) {
   effects_.notices.push_back("the scheduler refused: " + error.text);
   if (error.code == ErrorCode::kWrongRun) {
     // A new scheduler life does not know us: join again.
     run_ = {};
     config_.reset();
-    planned_ = false;
-    flights_.clear();
-    pending_.clear();
-    queue_.clear();
-    lease_asked_ms_.reset();
-    join_sent_ms_ = now_ms - kJoinRetryMs + 200;
+    ForgetWork();
+    join_sent_ms_ = NowMs() - kJoinRetryMs + 200;
   } else if (error.code == ErrorCode::kIncompatible) {
     effects_.exit = Failed(error.text);
   } else if (config_ == nullptr) {
@@ -176,9 +276,10 @@ void WorkerCore::OnError(const ErrorReply& error, int64_t now_ms) {
   }
 }
 
-WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
+WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
+  now_us_ = now_us;
   const int64_t patience_ms = config_ == nullptr ? kJoinPatienceMs : kSchedulerSilenceMs;
-  if (now_ms - heard_ms_ > patience_ms) {
+  if (NowMs() - heard_ms_ > patience_ms) {
     effects_.exit =
         TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));
     return Take();
@@ -188,30 +289,33 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
     return Take();
   }
   // Until it has a plan it asks again: an answer, or the plan, may have been lost.
-  if (!planned_ && now_ms - join_sent_ms_ >= kJoinRetryMs) {
-    Effects join = Start(now_ms);
+  if (!planned_ && NowMs() - join_sent_ms_ >= kJoinRetryMs) {
+    Effects join = Start(now_us);
     effects_ = std::move(join);
   }
   if (config_ == nullptr) return Take();
   const ClusterConfig& cluster = config_->cluster;
-  if (now_ms - heartbeat_ms_ >= cluster.heartbeat_ms) {
+  if (NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
     Heartbeat beat = usage;
     beat.batches_in_flight = static_cast<uint32_t>(flights_.size());
     Send(kScheduler, beat);
-    heartbeat_ms_ = now_ms;
+    heartbeat_ms_ = NowMs();
   }
   for (auto& [sequence, pending] : pending_) {
-    if (now_ms - pending.sent_ms < cluster.request_timeout_ms) continue;
+    if (now_us - pending.sent_us < int64_t{1000} * cluster.request_timeout_ms) continue;
     // The same sequence again: the server answers from its store if it did the work already.
-    pending.sent_ms = now_ms;
-    effects_.send.push_back({pending.server,
-                             {{run_, incarnation_, sequence, 0, plan_.version},
-                              flights_.at(pending.flight).RequestFor(pending.server)}});
+    pending.sent_us = now_us;
+    pending.repeated = true;
+    const WirePrecision precision = PrecisionTo(pending.server);
+    effects_.send.push_back(
+        {pending.server,
+         {{run_, incarnation_, sequence, 0, plan_.version, precision}, RequestOf(pending)},
+         precision});
   }
-  if (lease_asked_ms_ && now_ms - *lease_asked_ms_ >= cluster.request_timeout_ms) {
+  if (lease_asked_ms_ && NowMs() - *lease_asked_ms_ >= cluster.request_timeout_ms) {
     lease_asked_ms_.reset();
   }
-  Fill(now_ms);
+  Fill();
   return Take();
 }
 
@@ -222,9 +326,11 @@ WorkerCore::Effects WorkerCore::Goodbye(const Heartbeat& usage) {
   return Take();
 }
 
-void WorkerCore::NoteSent(uint64_t sequence, size_t bytes) {
-  const auto found = pending_.find(sequence);
-  if (found != pending_.end()) flights_.at(found->second.flight).CountSent(bytes);
+void WorkerCore::NoteSent(const Message& message, size_t bytes) {
+  const auto found = pending_.find(message.envelope.sequence);
+  if (found == pending_.end()) return;
+  found->second.bytes = bytes;
+  flights_.at(found->second.flight).batch.CountSent(message.body.index(), bytes);
 }
 
 }  // namespace dslide

@@ -1,10 +1,9 @@
 // A worker's decisions: leases asked for, batches in flight, requests sent again.
 //
-// A pure core: messages and time go in, messages come out. It holds no parameters, and nothing that
-// is lost when it dies: what it had leased returns to the scheduler.
+// A pure core: messages and time (microseconds) go in, messages come out. It holds no parameters,
+// and nothing that is lost when it dies: what it had leased returns to the scheduler.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +13,8 @@
 #include "common/config/config.h"
 #include "common/net/messages.h"
 #include "worker/batch_flight.h"
+#include "worker/in_flight_control.h"
+#include "worker/link_meter.h"
 
 namespace dslide {
 
@@ -24,6 +25,7 @@ class WorkerCore {
   struct Outgoing {
     uint32_t to;  // server index in the plan, or kScheduler
     Message message;
+    WirePrecision precision = WirePrecision::kBf16;
   };
   struct Effects {
     std::vector<Outgoing> send;
@@ -35,44 +37,70 @@ class WorkerCore {
   WorkerCore(Incarnation incarnation, std::string name, uint32_t cores);
 
   // The first message to the scheduler, and again after a silence or when it asks for it.
-  Effects Start(int64_t now_ms);
+  Effects Start(int64_t now_us);
   // `bytes`: size of the message on the wire, for the batch's account.
-  Effects Handle(uint32_t from, Message message, size_t bytes, int64_t now_ms);
+  Effects Handle(uint32_t from, Message message, size_t bytes, int64_t now_us);
   // Repeats requests without reply, asks for leases, sends heartbeats with the figures of `usage`.
-  Effects Tick(const Heartbeat& usage, int64_t now_ms);
+  Effects Tick(const Heartbeat& usage, int64_t now_us);
   // The last messages of a worker that leaves.
   Effects Goodbye(const Heartbeat& usage);
   // The shell reports what a message of this core took on the wire.
-  void NoteSent(uint64_t sequence, size_t bytes);
+  void NoteSent(const Message& message, size_t bytes);
   // SIGTERM: finish the batches in flight, start no new ones, leave.
   void RequestStop() { stopping_ = true; }
 
-  WirePrecision wire() const { return config_ ? config_->cluster.wire : WirePrecision::kFp32; }
   bool joined() const { return config_ != nullptr; }
 
  private:
+  // A batch in flight. It makes room for another one as soon as its gradients are pushed.
+  struct Flight {
+    BatchFlight batch;
+    LeaseKind kind;
+    uint64_t step;  // StepOf its batch
+    int64_t started_us;
+    int64_t service_us = 0;  // at servers, of the requests that its stages waited for
+    bool pushed = false;     // the last stage is under way
+    bool answered = false;   // its first stage is done
+  };
   struct Pending {  // a request without reply
     uint64_t flight;
+    std::optional<uint64_t> next;  // flight whose EmbedRequest goes with this one's EmbedPush
     uint32_t server;
-    int64_t sent_ms;
+    int64_t sent_us;
+    size_t bytes = 0;
+    bool repeated = false;
+  };
+  struct Queued {
+    LeaseGrant lease;  // without batches
+    LeaseBatch batch;
   };
 
+  int64_t NowMs() const { return now_us_ / 1000; }
   void OnJoinReply(const Message& message, const JoinReply& reply);
-  void OnPlan(const Plan& plan, int64_t now_ms);
-  void OnGrant(LeaseGrant grant, int64_t now_ms);
-  void OnServerReply(uint32_t server, Message message, size_t bytes, int64_t now_ms);
-  void OnError(const ErrorReply& error, int64_t now_ms);
+  void OnPlan(const Plan& plan);
+  void OnGrant(LeaseGrant grant);
+  void OnServerReply(uint32_t server, Message message, size_t bytes);
+  void OnError(const ErrorReply& error);
+  void ForgetWork();
+  bool TakeReply(uint64_t flight, uint32_t server, Body reply, int64_t service_us);
+  void Proceed(uint64_t flight);
   void FailFlight(uint64_t flight, const std::string& why);
   uint64_t Send(uint32_t to, Body body);
-  void SendStage(uint64_t flight, int64_t now_ms);
-  void Fill(int64_t now_ms);
-  void RequestLease(int64_t now_ms);
+  void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);
+  Body RequestOf(const Pending& pending) const;
+  WirePrecision PrecisionTo(uint32_t server) const;
+  std::optional<uint64_t> StartNext(std::optional<uint64_t> with);
+  bool HasRoomFor(uint64_t step) const;
+  bool WantsLease() const;
+  void Fill();
+  void RequestLease();
   Effects Take();
 
   Incarnation incarnation_;
   std::string name_;
   uint32_t cores_;
   RunId run_;
+  int64_t now_us_ = 0;  // of the call
   uint64_t next_sequence_ = 1;
   std::unique_ptr<Config> config_;  // stable address: flights refer to it
   uint64_t train_samples_ = 0;
@@ -83,15 +111,13 @@ class WorkerCore {
   int64_t heard_ms_ = 0;      // the scheduler, last
   int64_t heartbeat_ms_ = 0;  // sent last
   std::optional<int64_t> lease_asked_ms_;
-  int64_t lease_retry_ms_ = 0;  // not before
-  struct Queued {
-    LeaseGrant lease;  // without batches
-    LeaseBatch batch;
-  };
-  std::deque<Queued> queue_;  // leased, not started
+  int64_t lease_retry_ms_ = 0;             // not before
+  std::multimap<uint64_t, Queued> queue_;  // leased, not started, by the batch's number
   uint64_t next_flight_ = 1;
-  std::map<uint64_t, BatchFlight> flights_;
+  std::map<uint64_t, Flight> flights_;
   std::map<uint64_t, Pending> pending_;  // by sequence
+  InFlightControl in_flight_{0};
+  std::vector<LinkMeter> links_;  // [servers]
   Effects effects_;
 };
 

@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include "common/base/log.h"
-#include "common/net/usage.h"
 #include "common/math/kernels.h"
+#include "common/net/usage.h"
 
 namespace dslide {
 namespace {
@@ -32,7 +32,7 @@ Status WorkerShell::Loop(StopSignals* signals) {
   stop_fd_ = signals->fd();
   poller_.Add(scheduler_);
   poller_.AddFd(stop_fd_);
-  Apply(core_.Start(MonotonicMillis()));
+  Apply(core_.Start(MonotonicMicros()));
   while (!exit_) {
     poller_.Wait(kPollMs);
     if (signals->Take()) {
@@ -44,7 +44,7 @@ Status WorkerShell::Loop(StopSignals* signals) {
     }
     Receive(WorkerCore::kScheduler, &scheduler_);
     for (uint32_t s = 0; s < servers_.size(); ++s) Receive(s, &servers_[s]);
-    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMillis()));
+    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMicros()));
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;
@@ -58,7 +58,7 @@ void WorkerShell::Receive(uint32_t from, DealerSocket* socket) {
       LogWarning("a reply is dropped: " + message.error().message);
       continue;
     }
-    Apply(core_.Handle(from, std::move(*message), bytes->size(), MonotonicMillis()));
+    Apply(core_.Handle(from, std::move(*message), bytes->size(), MonotonicMicros()));
   }
 }
 
@@ -66,9 +66,9 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
   for (const std::string& line : effects.notices) LogInfo(line);
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {
-    Bytes bytes = Encode(out.message, core_.wire());
+    Bytes bytes = Encode(out.message, out.precision);
     bytes_sent_ += bytes.size();
-    core_.NoteSent(out.message.envelope.sequence, bytes.size());
+    core_.NoteSent(out.message, bytes.size());
     const bool to_scheduler = out.to == WorkerCore::kScheduler;
     if (!to_scheduler && out.to >= servers_.size()) continue;
     // A message that does not fit is sent again after cluster.request_timeout_ms.

@@ -45,11 +45,13 @@ Incarnation DrawIncarnation() {
   return {value};
 }
 
-int64_t MonotonicMillis() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
+int64_t MonotonicMicros() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+
+int64_t MonotonicMillis() { return MonotonicMicros() / 1000; }
 
 void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGTERM); }
 

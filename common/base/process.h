@@ -25,6 +25,7 @@ Incarnation DrawIncarnation();
 
 // Milliseconds on a clock that never goes back.
 int64_t MonotonicMillis();
+int64_t MonotonicMicros();
 
 // Dies with its parent: SIGTERM comes when the process that started this one is gone.
 // Launchers call it in the child between fork and exec.

@@ -116,8 +116,14 @@ Status Builder::CheckTogether() const {
       config_.train.moments == MomentPrecision::kBf16) {
     return Refuse("train.moments", "moments in bf16 need model.precision = bf16; auto follows it");
   }
-  if (config_.train.staleness != -1) {
-    return Refuse("train.staleness", "only -1 (asynchronous) is supported by this version");
+  const TrainConfig& train = config_.train;
+  if (train.target_batch != 0 && train.staleness < 0) {
+    return Refuse("train.target_batch",
+                  "needs train.staleness >= 0: asynchronous training has no steps");
+  }
+  if (train.target_batch % train.batch != 0) {
+    return Refuse("train.target_batch",
+                  fmt::format("must be a multiple of train.batch = {}", train.batch));
   }
   if (config_.cluster.lease_timeout_ms <= config_.cluster.heartbeat_ms) {
     return Refuse("cluster.lease_timeout_ms", fmt::format("must be above cluster.heartbeat_ms = {}",

@@ -81,8 +81,9 @@ struct TrainConfig {
   float label_smoothing = 0.0f;       // softmax: target mass spread over all neurons
   bool exclude_own_features = false;  // rank without labels i where feature i is in the sample
   uint32_t unit_batches = 8;          // batches a work unit
-  uint32_t batches_in_flight = 2;     // a worker
-  int32_t staleness = -1;             // -1: asynchronous; other values are not supported yet
+  uint32_t batches_in_flight = 0;     // a worker; 0: adapts to the round trip
+  int32_t staleness = -1;             // -1: asynchronous; else steps that a batch may be ahead
+  uint32_t target_batch = 0;          // samples a step if staleness >= 0; 0: train.batch
   uint32_t evaluate_samples = 4000;   // drawn at random at each epoch's end; the last is on all
   uint32_t probe_batches = 50;        // active-set recall is measured every so many batches
   uint32_t probe_samples = 16;        // on so many samples of the batch; 0: never
@@ -154,9 +155,10 @@ std::string FormatConfig(const Config& config);
 std::string ConfigHelp();
 
 // Sets model.features and model.labels, replaces the automatic values (model.active,
-// model.products, model.output_init, hash.k, train.learning_rate, train.moments) by those that D, N
-// and H call for, and lowers model.candidates, model.popular, model.uniform and cluster.slots to
-// what the data has. Idempotent. REQUIRES features > 0 and labels > 0.
+// model.products, model.output_init, hash.k, train.learning_rate, train.moments,
+// train.target_batch) by those that D, N and H call for, and lowers model.candidates,
+// model.popular, model.uniform and cluster.slots to what the data has, train.unit_batches to what
+// divides a step. Idempotent. REQUIRES features > 0 and labels > 0.
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config);
 
 // Total batches of one epoch over `samples` samples.

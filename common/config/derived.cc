@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/config/config.h"
 #include "common/config/limits.h"
+#include "common/config/step.h"
 
 namespace dslide {
 namespace {
@@ -40,6 +41,16 @@ float DerivedLearningRate(OptimizerKind optimizer, uint32_t hidden) {
   return 0.0f;
 }
 
+// The most batches a unit, up to what is configured, such that units fill a step and several
+// workers have their part of it.
+uint32_t DerivedUnit(const TrainConfig& train) {
+  constexpr uint32_t kUnitsPerStep = 8;
+  const uint32_t step = train.target_batch / train.batch;
+  uint32_t unit = std::clamp(step / kUnitsPerStep, 1u, train.unit_batches);
+  while (step % unit != 0) --unit;
+  return unit;
+}
+
 }  // namespace
 
 uint32_t BitsPerHash(const HashConfig& hash) {
@@ -68,6 +79,11 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
   }
   if (config->train.moments == MomentPrecision::kAuto) {
     config->train.moments = fp32 ? MomentPrecision::kFp32 : MomentPrecision::kBf16;
+  }
+  if (IsSynchronous(config->train)) {
+    TrainConfig& train = config->train;
+    if (train.target_batch == 0) train.target_batch = train.batch;
+    train.unit_batches = DerivedUnit(train);
   }
   model.candidates = std::min(model.candidates, labels);
   model.popular = std::min(model.popular, labels);

@@ -132,4 +132,12 @@ std::vector<float> LogNormaliser(const ActiveReply& merged) {
   return result;
 }
 
+GradientPush PushAfter(const BatchId& batch, const ActiveReply& merged) {
+  GradientPush push{batch, LogNormaliser(merged)};
+  for (float& log_normaliser : push.log_normaliser) {
+    if (log_normaliser == kMinusInfinity) log_normaliser = 0.0f;  // no score, no gradient
+  }
+  return push;
+}
+
 }  // namespace dslide

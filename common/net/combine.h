@@ -24,4 +24,7 @@ TopKReply MergeTopK(std::span<const TopKReply> parts, uint32_t k);
 // log of the softmax normaliser per row: max + log(sum_exp); -inf if nothing was scored.
 std::vector<float> LogNormaliser(const ActiveReply& merged);
 
+// What follows an ActiveQuery once all servers' statistics are merged.
+GradientPush PushAfter(const BatchId& batch, const ActiveReply& merged);
+
 }  // namespace dslide

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -172,6 +173,8 @@ struct BatchDone {
   double recall_hash = 0;
   double recall_uniform = 0;
   TopKReply predictions;
+  std::vector<uint32_t> bytes_by_kind =
+      {};  // of sent and received, by Body::index(); empty: unknown
   bool operator==(const BatchDone&) const = default;
 };
 
@@ -191,6 +194,7 @@ struct ActiveQuery {
   SparseRows labels;
   std::vector<uint32_t> label_totals;  // [B]
   uint32_t probe_samples = 0;
+  bool finish = false;  // the receiver is the only server and forms the normaliser itself
   bool operator==(const ActiveQuery&) const = default;
 };
 // The exact best neurons of one sample, best first, and whether the active set holds them.
@@ -218,11 +222,14 @@ struct GradientPush {
 };
 struct GradientReply {
   Matrix partial;
+  std::optional<ActiveReply> active = std::nullopt;  // where ActiveQuery said `finish`
   bool operator==(const GradientReply&) const = default;
 };
 struct EmbedPush {
   BatchId batch;
   Matrix gradient;
+  std::optional<EmbedRequest> next =
+      std::nullopt;  // another batch's first request; the reply is its EmbedReply
   bool operator==(const EmbedPush&) const = default;
 };
 struct Ack {
@@ -273,11 +280,21 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-using Body =
-    std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest, LeaseGrant,
-                 LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery, ActiveReply,
-                 GradientPush, GradientReply, EmbedPush, Ack, DropBatches, TopKRequest, TopKReply,
-                 CheckpointRequest, CheckpointDone, CheckpointNow, Shutdown, ErrorReply, Leave>;
+// Synchronous training: the first `committed` steps of the run count.
+struct CommitSteps {
+  uint64_t committed = 0;
+  bool operator==(const CommitSteps&) const = default;
+};
+struct StepsCommitted {
+  uint64_t committed = 0;
+  bool operator==(const StepsCommitted&) const = default;
+};
+
+using Body = std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest,
+                          LeaseGrant, LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery,
+                          ActiveReply, GradientPush, GradientReply, EmbedPush, Ack, DropBatches,
+                          TopKRequest, TopKReply, CheckpointRequest, CheckpointDone, CheckpointNow,
+                          Shutdown, ErrorReply, Leave, CommitSteps, StepsCommitted>;
 
 struct Envelope {
   RunId run;
@@ -285,6 +302,8 @@ struct Envelope {
   uint64_t sequence = 0;
   uint64_t reply_to = 0;
   uint32_t plan_version = 0;
+  WirePrecision reply_precision = WirePrecision::kBf16;  // requests to servers
+  uint32_t service_us = 0;                               // a server's replies: queues included
   bool operator==(const Envelope&) const = default;
 };
 

@@ -33,6 +33,11 @@ BatchId FromWire(const wire::BatchId& batch) {
   return {batch.epoch(), batch.unit(), batch.index()};
 }
 
+// REQUIRES a known value.
+WirePrecision FromWire(wire::Precision precision) {
+  return precision == wire::Precision::Fp32 ? WirePrecision::kFp32 : WirePrecision::kBf16;
+}
+
 // Reads one verified message. After a fault the rest is read as empty and the fault is kept.
 class Decoder {
  public:
@@ -60,7 +65,7 @@ class Decoder {
   ActiveReply Read(const wire::ActiveReply& m);
   Probe Read(const wire::Probe& m);
   GradientPush Read(const wire::GradientPush& m);
-  GradientReply Read(const wire::GradientReply& m) { return {ReadMatrix("partial", m.partial())}; }
+  GradientReply Read(const wire::GradientReply& m);
   EmbedPush Read(const wire::EmbedPush& m);
   Ack Read(const wire::Ack&) { return {}; }
   DropBatches Read(const wire::DropBatches& m) { return {Incarnation{m.incarnation()}}; }
@@ -70,6 +75,8 @@ class Decoder {
   CheckpointDone Read(const wire::CheckpointDone& m);
   CheckpointNow Read(const wire::CheckpointNow&) { return {}; }
   Leave Read(const wire::Leave&) { return {}; }
+  CommitSteps Read(const wire::CommitSteps& m) { return {m.committed()}; }
+  StepsCommitted Read(const wire::StepsCommitted& m) { return {m.committed()}; }
   Shutdown Read(const wire::Shutdown& m) { return {String("reason", m.reason()), m.exit_code()}; }
   ErrorReply Read(const wire::ErrorReply& m);
 
@@ -323,7 +330,11 @@ BatchDone Decoder::Read(const wire::BatchDone& m) {
                  Finite("recall_set", m.recall_set()),
                  Finite("recall_hash", m.recall_hash()),
                  Finite("recall_uniform", m.recall_uniform()),
-                 {}};
+                 {},
+                 Vector("bytes_by_kind", m.bytes_by_kind())};
+  if (!done.bytes_by_kind.empty()) {
+    RequireSize("bytes_by_kind", done.bytes_by_kind.size(), std::variant_size_v<Body>);
+  }
   RequireAtMost("samples", done.samples, kMaxBatchSamples);
   if (m.predictions() != nullptr) {
     done.predictions = Read(*m.predictions());
@@ -338,8 +349,9 @@ EmbedRequest Decoder::Read(const wire::EmbedRequest& m) {
 }
 
 ActiveQuery Decoder::Read(const wire::ActiveQuery& m) {
-  ActiveQuery query{Batch(m.batch()), ReadMatrix("hidden", m.hidden()), Rows("labels", m.labels()),
-                    Vector("label_totals", m.label_totals()), m.probe_samples()};
+  ActiveQuery query{Batch(m.batch()),           ReadMatrix("hidden", m.hidden()),
+                    Rows("labels", m.labels()), Vector("label_totals", m.label_totals()),
+                    m.probe_samples(),          m.finish()};
   RequireSize("labels", query.labels.rows(), query.hidden.rows);
   RequireSize("label_totals", query.label_totals.size(), query.hidden.rows);
   return query;
@@ -379,8 +391,19 @@ GradientPush Decoder::Read(const wire::GradientPush& m) {
   return push;
 }
 
+GradientReply Decoder::Read(const wire::GradientReply& m) {
+  GradientReply reply{ReadMatrix("partial", m.partial()), {}};
+  if (m.active() != nullptr) {
+    reply.active = Read(*m.active());
+    RequireSize("active.max", reply.active->max.size(), reply.partial.rows);
+  }
+  return reply;
+}
+
 EmbedPush Decoder::Read(const wire::EmbedPush& m) {
-  return {Batch(m.batch()), ReadMatrix("gradient", m.gradient())};
+  EmbedPush push{Batch(m.batch()), ReadMatrix("gradient", m.gradient()), {}};
+  if (m.next() != nullptr) push.next = Read(*m.next());
+  return push;
 }
 
 TopKRequest Decoder::Read(const wire::TopKRequest& m) {
@@ -449,6 +472,8 @@ Result<Body> Decoder::Decode(const wire::Message& message) {
     DSLIDE_READ_BODY(CheckpointDone)
     DSLIDE_READ_BODY(CheckpointNow)
     DSLIDE_READ_BODY(Leave)
+    DSLIDE_READ_BODY(CommitSteps)
+    DSLIDE_READ_BODY(StepsCommitted)
     DSLIDE_READ_BODY(Shutdown)
     DSLIDE_READ_BODY(ErrorReply)
 #undef DSLIDE_READ_BODY
@@ -474,8 +499,14 @@ Result<Message> DecodeAligned(std::span<const uint8_t> bytes) {
   Result<Body> body =
       Decoder(wire::EnumNameBody(message.body_type()), bytes.size()).Decode(message);
   if (!body.ok()) return body.error();
+  if (message.reply_precision() > wire::Precision::MAX) {
+    return Failed(fmt::format("malformed message: reply_precision has the unknown value {}",
+                              static_cast<int>(message.reply_precision())));
+  }
   const Envelope envelope{RunId{message.run_id()}, Incarnation{message.incarnation()},
-                          message.sequence(), message.reply_to(), message.plan_version()};
+                          message.sequence(),      message.reply_to(),
+                          message.plan_version(),  FromWire(message.reply_precision()),
+                          message.service_us()};
   return Message{envelope, *std::move(body)};
 }
 

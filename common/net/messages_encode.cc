@@ -85,18 +85,16 @@ class Encoder {
   Offset<void> operator()(const BatchDone& m) {
     const auto predictions =
         m.predictions.offsets.size() > 1 ? TopK(m.predictions) : Offset<wire::TopKReply>();
+    const auto bytes_by_kind = Vector(m.bytes_by_kind);
     const auto batch = ToWire(m.batch);
     return wire::CreateBatchDone(b_, m.lease, &batch, m.samples, m.loss_sum, m.active_neurons_sum,
                                  m.active_rows, m.bytes_sent, m.bytes_received, m.probed,
-                                 m.recall_set, m.recall_hash, m.recall_uniform, predictions)
+                                 m.recall_set, m.recall_hash, m.recall_uniform, predictions,
+                                 bytes_by_kind)
         .Union();
   }
 
-  Offset<void> operator()(const EmbedRequest& m) {
-    const auto features = Rows(m.features);
-    const auto batch = ToWire(m.batch);
-    return wire::CreateEmbedRequest(b_, &batch, m.training, features).Union();
-  }
+  Offset<void> operator()(const EmbedRequest& m) { return Embed(m).Union(); }
   Offset<void> operator()(const EmbedReply& m) {
     return wire::CreateEmbedReply(b_, MatrixOf(m.partial)).Union();
   }
@@ -105,33 +103,25 @@ class Encoder {
     const auto labels = Rows(m.labels);
     const auto totals = Vector(m.label_totals);
     const auto batch = ToWire(m.batch);
-    return wire::CreateActiveQuery(b_, &batch, hidden, labels, totals, m.probe_samples).Union();
-  }
-  Offset<void> operator()(const ActiveReply& m) {
-    std::vector<Offset<wire::Probe>> probes;
-    for (const Probe& probe : m.probes) probes.push_back(ProbeOf(probe));
-    const auto probes_offset = Vector(probes);
-    const auto max = Vector(m.max);
-    const auto sum_exp = Vector(m.sum_exp);
-    const auto target_logit = Vector(m.target_logit);
-    const auto active = Vector(m.active);
-    const auto loss = Vector(m.loss);
-    return wire::CreateActiveReply(b_, max, sum_exp, target_logit, active, loss, m.active_rows,
-                                   probes_offset)
+    return wire::CreateActiveQuery(b_, &batch, hidden, labels, totals, m.probe_samples, m.finish)
         .Union();
   }
+  Offset<void> operator()(const ActiveReply& m) { return Active(m).Union(); }
   Offset<void> operator()(const GradientPush& m) {
     const auto log_normaliser = Vector(m.log_normaliser);
     const auto batch = ToWire(m.batch);
     return wire::CreateGradientPush(b_, &batch, log_normaliser).Union();
   }
   Offset<void> operator()(const GradientReply& m) {
-    return wire::CreateGradientReply(b_, MatrixOf(m.partial)).Union();
+    const auto partial = MatrixOf(m.partial);
+    const auto active = m.active ? Active(*m.active) : Offset<wire::ActiveReply>();
+    return wire::CreateGradientReply(b_, partial, active).Union();
   }
   Offset<void> operator()(const EmbedPush& m) {
     const auto gradient = MatrixOf(m.gradient);
+    const auto next = m.next ? Embed(*m.next) : Offset<wire::EmbedRequest>();
     const auto batch = ToWire(m.batch);
-    return wire::CreateEmbedPush(b_, &batch, gradient).Union();
+    return wire::CreateEmbedPush(b_, &batch, gradient, next).Union();
   }
   Offset<void> operator()(const Ack&) { return wire::CreateAck(b_).Union(); }
   Offset<void> operator()(const DropBatches& m) {
@@ -157,6 +147,12 @@ class Encoder {
   }
   Offset<void> operator()(const CheckpointNow&) { return wire::CreateCheckpointNow(b_).Union(); }
   Offset<void> operator()(const Leave&) { return wire::CreateLeave(b_).Union(); }
+  Offset<void> operator()(const CommitSteps& m) {
+    return wire::CreateCommitSteps(b_, m.committed).Union();
+  }
+  Offset<void> operator()(const StepsCommitted& m) {
+    return wire::CreateStepsCommitted(b_, m.committed).Union();
+  }
   Offset<void> operator()(const Shutdown& m) {
     return wire::CreateShutdown(b_, String(m.reason), m.exit_code).Union();
   }
@@ -225,6 +221,25 @@ class Encoder {
     return wire::CreateSparseRows(b_, counts, ids, ToWire(precision_), values, gaps);
   }
 
+  Offset<wire::EmbedRequest> Embed(const EmbedRequest& m) {
+    const auto features = Rows(m.features);
+    const auto batch = ToWire(m.batch);
+    return wire::CreateEmbedRequest(b_, &batch, m.training, features);
+  }
+
+  Offset<wire::ActiveReply> Active(const ActiveReply& m) {
+    std::vector<Offset<wire::Probe>> probes;
+    for (const Probe& probe : m.probes) probes.push_back(ProbeOf(probe));
+    const auto probes_offset = Vector(probes);
+    const auto max = Vector(m.max);
+    const auto sum_exp = Vector(m.sum_exp);
+    const auto target_logit = Vector(m.target_logit);
+    const auto active = Vector(m.active);
+    const auto loss = Vector(m.loss);
+    return wire::CreateActiveReply(b_, max, sum_exp, target_logit, active, loss, m.active_rows,
+                                   probes_offset);
+  }
+
   Offset<wire::Probe> ProbeOf(const Probe& probe) {
     const auto ids = Vector(probe.ids);
     const auto logits = Vector(probe.logits);
@@ -259,8 +274,9 @@ Bytes Encode(const Message& message, WirePrecision precision) {
   const auto body = std::visit(Encoder(builder, precision), message.body);
   const Envelope& e = message.envelope;
   wire::FinishMessageBuffer(
-      builder, wire::CreateMessage(builder, e.run.value, e.incarnation.value, e.sequence,
-                                   e.reply_to, e.plan_version, type, body));
+      builder,
+      wire::CreateMessage(builder, e.run.value, e.incarnation.value, e.sequence, e.reply_to,
+                          e.plan_version, type, body, ToWire(e.reply_precision), e.service_us));
   Bytes bytes(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   if (builder.GetSize() > kKeptBuilderBytes) builder.Reset();
   return bytes;

@@ -61,6 +61,8 @@ Config UnusualConfig() {
   c.train.exclude_own_features = true;
   c.train.unit_batches = 9;
   c.train.batches_in_flight = 5;
+  c.train.staleness = 2;
+  c.train.target_batch = 7;
   c.train.evaluate_samples = 6;
   c.train.probe_batches = 7;
   c.train.probe_samples = 8;
@@ -227,13 +229,19 @@ TEST_CASE("config: numbers are read strictly") {
 }
 
 TEST_CASE("config: checks across keys") {
-  CHECK(ErrorOf("[train]\nstaleness = 0") ==
-        "cluster.ini: train.staleness = 0: only -1 (asynchronous) is supported by this version");
+  CHECK(ErrorOf("[train]\ntarget_batch = 512") ==
+        "cluster.ini: train.target_batch = 512: needs train.staleness >= 0: asynchronous training "
+        "has no steps");
+  CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 500") ==
+        "cluster.ini: train.target_batch = 500: must be a multiple of train.batch = 256");
+  CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 65536") == "");
+  CHECK(ErrorOf("[train]\nstaleness = 3") == "");
   CHECK(ErrorOf("[hash]\nk = 6") ==
         "cluster.ini: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
         "buckets");
   CHECK(ErrorOf("[train]\nmoments = bf16\n[model]\nprecision = fp32") ==
-        "cluster.ini: train.moments = bf16: moments in bf16 need model.precision = bf16; auto follows it");
+        "cluster.ini: train.moments = bf16: moments in bf16 need model.precision = bf16; auto "
+        "follows it");
   CHECK(ErrorOf("[train]\nmoments = bf16") == "");
   CHECK(ErrorOf("[hash]\nk = 5") == "");
   CHECK(ErrorOf("[hash]\nk = 3\nbin = 16") == "");
@@ -245,7 +253,7 @@ TEST_CASE("config: checks across keys") {
   CHECK(ErrorOf("", {"cluster.heartbeat_ms=20000"}) ==
         "default: cluster.lease_timeout_ms = 15000: must be above cluster.heartbeat_ms = 20000");
   CHECK(ErrorOf("[hash]\nbin = 16\n", {"hash.k=7"}).starts_with("command line: hash.k = 7: "));
-  CHECK(ErrorOf("[train]\nstaleness = 0", {"train.staleness=-1"}) == "");
+  CHECK(ErrorOf("[train]\ntarget_batch = 512", {"train.staleness=0"}) == "");
 }
 
 TEST_CASE("config: addresses") {
@@ -275,10 +283,9 @@ TEST_CASE("config: written and read again it is the same") {
 }
 
 TEST_CASE("config: the unusual config differs from the defaults in every key") {
-  // Only so does the test above show that every key is written. Staleness has one value so far.
+  // Only so does the test above show that every key is written.
   const Config unusual = UnusualConfig();
   for (const ConfigKey& key : ConfigKeys()) {
-    if (key.FullName() == "train.staleness") continue;
     CHECK_MESSAGE(LineOf(unusual, key) != LineOf(Config{}, key), key.FullName());
   }
 }

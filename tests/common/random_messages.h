@@ -80,16 +80,17 @@ class RandomMessages {
                    {}};
     done.samples = static_cast<uint32_t>(Size());
     if (random_.Below(2) == 1) done.predictions = TopK(done.samples);
+    if (random_.Below(2) == 1) done.bytes_by_kind = Numbers(kKinds);
     return done;
   }
   EmbedRequest Make(EmbedRequest) { return {Batch(), random_.Below(2) == 1, Rows(Size())}; }
   EmbedReply Make(EmbedReply) { return {MatrixOf(Size())}; }
   ActiveQuery Make(ActiveQuery) {
     const size_t rows = Size();
-    return {Batch(), MatrixOf(rows), Rows(rows), Numbers(rows), U32()};
+    return {Batch(), MatrixOf(rows), Rows(rows), Numbers(rows), U32(), random_.Below(2) == 1};
   }
-  ActiveReply Make(ActiveReply) {
-    const size_t rows = Size();
+  ActiveReply Make(ActiveReply) { return Active(Size()); }
+  ActiveReply Active(size_t rows) {
     ActiveReply reply{Floats(rows), Floats(rows), Floats(rows), Numbers(rows), {}, U32(), {}};
     if (rows != 0) reply.max[0] = -std::numeric_limits<float>::infinity();
     if (random_.Below(2) == 1) reply.loss = Floats(rows);
@@ -97,8 +98,16 @@ class RandomMessages {
     return reply;
   }
   GradientPush Make(GradientPush) { return {Batch(), Floats(Size())}; }
-  GradientReply Make(GradientReply) { return {MatrixOf(Size())}; }
-  EmbedPush Make(EmbedPush) { return {Batch(), MatrixOf(Size())}; }
+  GradientReply Make(GradientReply) {
+    GradientReply reply{MatrixOf(Size())};
+    if (random_.Below(2) == 1) reply.active = Active(reply.partial.rows);
+    return reply;
+  }
+  EmbedPush Make(EmbedPush) {
+    EmbedPush push{Batch(), MatrixOf(Size())};
+    if (random_.Below(2) == 1) push.next = Make(EmbedRequest());
+    return push;
+  }
   Ack Make(Ack) { return {}; }
   DropBatches Make(DropBatches) { return {Incarnation{random_.Next()}}; }
   TopKRequest Make(TopKRequest) {
@@ -113,11 +122,18 @@ class RandomMessages {
   }
   CheckpointNow Make(CheckpointNow) { return {}; }
   Leave Make(Leave) { return {}; }
+  CommitSteps Make(CommitSteps) { return {random_.Next()}; }
+  StepsCommitted Make(StepsCommitted) { return {random_.Next()}; }
   Shutdown Make(Shutdown) { return {Text(), U32()}; }
   ErrorReply Make(ErrorReply) { return {static_cast<ErrorCode>(random_.Below(6)), Text()}; }
 
   Envelope Header() {
-    return {RunId{random_.Next()}, Incarnation{random_.Next()}, random_.Next(), random_.Next(),
+    return {RunId{random_.Next()},
+            Incarnation{random_.Next()},
+            random_.Next(),
+            random_.Next(),
+            U32(),
+            random_.Below(2) == 1 ? WirePrecision::kFp32 : WirePrecision::kBf16,
             U32()};
   }
   size_t Size() { return random_.Below(7); }

@@ -141,11 +141,12 @@ TEST_CASE("dense scorer: buffers of a larger batch do not show in a smaller one 
     OutputBatch used_batch, fresh_batch;
     Random random(1);
     (void)used.Query(query(40), &random, &used_batch);
-    (void)used.Gradient(&used_batch, std::vector<float>(40, 6.0f), 0.0f);  // moves nothing
+    const auto ignore = [](uint32_t, const float*, float) {};
+    (void)used.Gradient(&used_batch, std::vector<float>(40, 6.0f), ignore);
     Random again(2), same(2);
     CHECK(used.Query(query(3), &again, &used_batch) == fresh.Query(query(3), &same, &fresh_batch));
-    CHECK(used.Gradient(&used_batch, {6.0f, 6.0f, 6.0f}, 1.0f) ==
-          fresh.Gradient(&fresh_batch, {6.0f, 6.0f, 6.0f}, 1.0f));
+    CHECK(used.Gradient(&used_batch, {6.0f, 6.0f, 6.0f}, ignore) ==
+          fresh.Gradient(&fresh_batch, {6.0f, 6.0f, 6.0f}, ignore));
   }
 }
 

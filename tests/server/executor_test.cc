@@ -209,9 +209,9 @@ TEST_CASE("the step of a batch is its place in the run") {
   TrainConfig train;
   train.batch = 10;
   train.unit_batches = 4;
-  CHECK(StepOf({0, 0, 0}, train, 95) == 0);
-  CHECK(StepOf({0, 2, 1}, train, 95) == 9);
-  CHECK(StepOf({3, 0, 2}, train, 95) == 32);
+  CHECK(BatchNumber({0, 0, 0}, train, 95) == 0);
+  CHECK(BatchNumber({0, 2, 1}, train, 95) == 9);
+  CHECK(BatchNumber({3, 0, 2}, train, 95) == 32);
 }
 
 }  // namespace

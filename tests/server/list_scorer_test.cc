@@ -178,7 +178,9 @@ TEST_CASE("list scorer with every neuron drawn equals the dense scorer with acti
       OutputBatch batch;
       *reply = layer.Query(query, &random, &batch);
       const std::vector<float> normaliser = {4.0f, 4.1f, 3.9f, 4.2f};
-      *partial = layer.Gradient(&batch, normaliser, 1.0f);
+      *partial = layer.Gradient(&batch, normaliser, [&](uint32_t row, const float* g, float bias) {
+        layer.Update(row, 1.0f, g, bias);
+      });
       std::vector<float> weights;
       for (uint32_t id = 0; id < kLabels; ++id) {
         const uint32_t row = layer.layer().map().Local(id);
@@ -226,7 +228,7 @@ Matrix GradientOfRepeatedLabel(ActiveSet active) {
   OutputBatch batch;
   Random random(1);
   (void)layer.Query(query, &random, &batch);
-  return layer.Gradient(&batch, {3.0f, 3.0f}, 1.0f);
+  return layer.Gradient(&batch, {3.0f, 3.0f}, [](uint32_t, const float*, float) {});
 }
 
 TEST_CASE("a label named twice is no other neuron's target") {

@@ -121,9 +121,19 @@ class LocalCluster {
 
   Body Ask(uint32_t server, Body body) {
     const Body request = OverTheWire(std::move(body), config_.cluster.wire);
+    Body reply = AskExecutors(server, request);
+    if (const auto push = SecondRound(request, reply)) {
+      Body second = AskExecutors(server, *push);
+      std::get<GradientReply>(second).active = std::get<ActiveReply>(std::move(reply));
+      reply = std::move(second);
+    }
+    return OverTheWire(std::move(reply), config_.cluster.wire);
+  }
+
+  Body AskExecutors(uint32_t server, const Body& request) {
     std::vector<Body> parts;
     for (auto& executor : servers_[server]) parts.push_back(executor->Handle({1}, request));
-    return OverTheWire(GatherReplies(request, std::move(parts)), config_.cluster.wire);
+    return GatherReplies(request, std::move(parts));
   }
 
   // The row of a feature (kInput; id D is the hidden bias) or a neuron, wherever it lives.

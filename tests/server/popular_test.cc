@@ -76,7 +76,7 @@ TEST_CASE("popular neurons: the first batch chooses the best for its mean activa
       CAPTURE(count);
       PopularNeurons popular(count, layer, BestKernels());
       CHECK(popular.rows().empty());
-      popular.Follow(hidden);
+      popular.Follow(ColumnMeans(hidden, BestKernels()));
       CHECK(RowsOf(popular) == BestForMean(layer, hidden, count));
     }
   }
@@ -86,11 +86,12 @@ TEST_CASE("popular neurons: changed weights count after two rounds of slices at 
   Layer layer = RandomLayer(Slots(kSlots));
   const Matrix hidden = Activations(4, 5);
   PopularNeurons popular(9, layer, BestKernels());
-  popular.Follow(hidden);
+  popular.Follow(ColumnMeans(hidden, BestKernels()));
   const std::vector<uint32_t> before = RowsOf(popular);
-  popular.Follow(hidden);
+  popular.Follow(ColumnMeans(hidden, BestKernels()));
   for (const uint32_t row : before) layer.row(row).scalars->bias = -100.0f;
-  for (uint32_t i = 0; i < 2 * PopularNeurons::kMinSlices; ++i) popular.Follow(hidden);
+  for (uint32_t i = 0; i < 2 * PopularNeurons::kMinSlices; ++i)
+    popular.Follow(ColumnMeans(hidden, BestKernels()));
   CHECK(RowsOf(popular) != before);
   CHECK(RowsOf(popular) == BestForMean(layer, hidden, 9));
 }
@@ -98,21 +99,18 @@ TEST_CASE("popular neurons: changed weights count after two rounds of slices at 
 TEST_CASE("popular neurons: the mean moves with the activations") {
   const Layer layer = RandomLayer(Slots(kSlots));
   PopularNeurons popular(9, layer, BestKernels());
-  popular.Follow(Activations(4, 6));
+  popular.Follow(ColumnMeans(Activations(4, 6), BestKernels()));
   const Matrix later = Activations(4, 7);
   CHECK(RowsOf(popular) != BestForMean(layer, later, 9));
-  for (uint32_t i = 0; i < 30 * PopularNeurons::kMinSlices; ++i) popular.Follow(later);
+  for (uint32_t i = 0; i < 30 * PopularNeurons::kMinSlices; ++i)
+    popular.Follow(ColumnMeans(later, BestKernels()));
   CHECK(RowsOf(popular) == BestForMean(layer, later, 9));
 }
 
-TEST_CASE("popular neurons: empty batches and empty layers change nothing") {
-  const Layer layer = RandomLayer(Slots(kSlots));
-  PopularNeurons popular(9, layer, BestKernels());
-  popular.Follow(Matrix(0, kDim));
-  CHECK(popular.rows().empty());
+TEST_CASE("popular neurons: an empty layer has none") {
   const Layer none = EmptyLayer({});
   PopularNeurons nothing(9, none, BestKernels());
-  nothing.Follow(Activations(2, 8));
+  nothing.Follow(ColumnMeans(Activations(2, 8), BestKernels()));
   CHECK(nothing.rows().empty());
 }
 

@@ -92,7 +92,10 @@ class ScorerModel {
     scorer->Score(&batch, &result.reply);
     result.log_normaliser.assign(log_normaliser.begin(), log_normaliser.end());
     result.hidden_gradient = Matrix(hidden_.rows, hidden_.cols);
-    scorer->Gradient(&batch, result.log_normaliser, kRate, &result.hidden_gradient);
+    scorer->Gradient(
+        &batch, result.log_normaliser,
+        [&](uint32_t row, const float* g, float bias) { rows.Update(row, kRate, g, bias); },
+        &result.hidden_gradient);
     result.after = Parameters(&rows.layer);
     return result;
   }

@@ -17,7 +17,7 @@ struct Fixture {
   Config config;
   WorkerCore core{{5}, "w", 2};
   Plan plan;
-  int64_t now = 0;
+  int64_t now = 0;  // ms
   WorkerCore::Effects last;
 
   Fixture() {
@@ -29,19 +29,19 @@ struct Fixture {
 
   WorkerCore::Effects Scheduler(Body body) {
     return last = core.Handle(WorkerCore::kScheduler, {{kRun, {9}, 1, 0, 1}, std::move(body)}, 10,
-                              now);
+                              1000 * now);
   }
   WorkerCore::Effects Server(const WorkerCore::Outgoing& request, Body body) {
     return last = core.Handle(
                request.to, {{kRun, {8}, 1, request.message.envelope.sequence, 1}, std::move(body)},
-               100, now);
+               100, 1000 * now);
   }
   WorkerCore::Effects Tick(int64_t at) {
     now = at;
-    return last = core.Tick({}, now);
+    return last = core.Tick({}, 1000 * now);
   }
   void JoinAndPlan() {
-    (void)core.Start(now);
+    (void)core.Start(1000 * now);
     (void)Scheduler(JoinReply{"worker", FormatConfig(config), 100, ""});
     (void)Scheduler(plan);
   }
@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(Fixture, "a worker joins, dials the servers and asks for work"
 }
 
 TEST_CASE_FIXTURE(Fixture, "a worker asks again until it has a plan, and leaves in the end") {
-  (void)core.Start(1000);
+  (void)core.Start(1000 * 1000);
   CHECK(Tick(2500).send.empty());  // not joined, nothing due
   REQUIRE(Tick(3100).send.size() == 1);
   CHECK(std::holds_alternative<Join>(last.send[0].message.body));
@@ -144,13 +144,13 @@ TEST_CASE_FIXTURE(Fixture, "a lease becomes requests, and replies in any order a
   for (int stage = 0; stage < 4; ++stage) {
     REQUIRE(requests.size() == kServers);
     for (const auto& request : requests) {
-      core.NoteSent(request.message.envelope.sequence, 1000);
+      core.NoteSent(request.message, 1000);
     }
     if (stage % 2 == 1) std::reverse(requests.begin(), requests.end());
     CHECK(Requests(Server(requests[0], Answer(requests[0].message.body))).empty());
     // A repeated reply, and one that names no request, change nothing.
     CHECK(Server(requests[0], Answer(requests[0].message.body)).send.empty());
-    CHECK(core.Handle(0, {{kRun, {8}, 1, 99999, 1}, Ack{}}, 1, now).send.empty());
+    CHECK(core.Handle(0, {{kRun, {8}, 1, 99999, 1}, Ack{}}, 1, 0).send.empty());
     requests = Requests(Server(requests[1], Answer(requests[1].message.body)));
   }
   CHECK(requests.empty());

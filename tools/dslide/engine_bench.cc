@@ -113,6 +113,7 @@ class Engine {
   struct Flight {
     std::unique_ptr<BatchFlight> batch;
     std::shared_ptr<const Body> request;
+    std::optional<ActiveReply> active;  // of the first round, in the second
     std::vector<Body> parts;
     size_t missing = 0;
   };
@@ -132,11 +133,11 @@ class Engine {
     Flight& flight = flights_[ticket];
     flight.batch =
         std::make_unique<BatchFlight>(config_, plan_, lease, std::move(batch), next_batch_);
-    Request(ticket, &flight);
+    Request(ticket, &flight, flight.batch->RequestFor(0));
   }
 
-  void Request(uint64_t ticket, Flight* flight) {
-    flight->request = std::make_shared<const Body>(flight->batch->RequestFor(0));
+  void Request(uint64_t ticket, Flight* flight, Body request) {
+    flight->request = std::make_shared<const Body>(std::move(request));
     flight->parts.resize(pool_->size());
     flight->missing = pool_->size();
     const auto job = [request = flight->request](Executor& executor) {
@@ -151,11 +152,18 @@ class Engine {
     ThrowIfError(outcome.part);
     flight.parts[outcome.executor] = std::move(outcome.part);
     if (--flight.missing > 0) return false;
-    const Result<bool> taken =
-        flight.batch->Take(0, GatherReplies(*flight.request, std::move(flight.parts)));
+    Body reply = GatherReplies(*flight.request, std::move(flight.parts));
+    if (auto push = SecondRound(*flight.request, reply)) {
+      flight.active = std::get<ActiveReply>(std::move(reply));
+      Request(outcome.ticket, &flight, std::move(*push));
+      return false;
+    }
+    auto* gradient = std::get_if<GradientReply>(&reply);
+    if (gradient != nullptr) gradient->active = std::exchange(flight.active, std::nullopt);
+    const Result<bool> taken = flight.batch->Take(0, std::move(reply));
     DSLIDE_CHECK(taken.ok());
     if (!flight.batch->done()) {
-      Request(outcome.ticket, &flight);
+      Request(outcome.ticket, &flight, flight.batch->RequestFor(0));
       return false;
     }
     flights_.erase(outcome.ticket);
