@@ -8,11 +8,13 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
+constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
 
 }  // namespace
 
-WorkerCore::WorkerCore(Incarnation incarnation, std::string name, uint32_t cores)
-    : incarnation_(incarnation), name_(std::move(name)), cores_(cores) {}
+WorkerCore::WorkerCore(Incarnation incarnation, std::string name, uint32_t cores,
+                       const TrainingFile* file)
+    : incarnation_(incarnation), name_(std::move(name)), cores_(cores), local_(file) {}
 
 WorkerCore::Effects WorkerCore::Take() { return std::exchange(effects_, Effects()); }
 
@@ -67,6 +69,11 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   }
   if (config_ != nullptr && message.envelope.run == run_) return;
   run_ = message.envelope.run;
+  if (const Status fits = local_.Join(*config, reply); !fits.ok()) {
+    Send(kScheduler, Leave{});  // here, because it has not joined and so says no goodbye
+    effects_.exit = fits;
+    return;
+  }
   flights_.clear();
   pending_.clear();
   queue_.clear();
@@ -74,7 +81,8 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   config_ = std::make_unique<Config>(std::move(*config));
   train_samples_ = reply.train_samples;
   name_ = reply.name;
-  effects_.notices.push_back(fmt::format("joined as {}", name_));
+  effects_.notices.push_back(
+      fmt::format("joined as {}{}", name_, local_.in_use() ? ", with the training data" : ""));
 }
 
 void WorkerCore::OnPlan(const Plan& plan, int64_t now_ms) {
@@ -92,13 +100,18 @@ void WorkerCore::RequestLease(int64_t now_ms) {
   if (!planned_ || stopping_ || lease_asked_ms_ || now_ms < lease_retry_ms_) return;
   // The next unit is asked for while the last batches of this one are on their way.
   if (queue_.size() > config_->train.batches_in_flight) return;
-  Send(kScheduler, LeaseRequest{});
+  Send(kScheduler, LeaseRequest{local_.in_use()});
   lease_asked_ms_ = now_ms;
 }
 
 void WorkerCore::OnGrant(LeaseGrant grant, int64_t now_ms) {
   lease_asked_ms_.reset();
   if (!planned_) return;
+  if (const Status usable = local_.Complete(*config_, &grant); !usable.ok()) {
+    effects_.notices.push_back("a lease is not taken: " + usable.error().message);
+    lease_retry_ms_ = now_ms + kSenselessGrantMs;
+    return;
+  }
   std::vector<LeaseBatch> batches = std::move(grant.batches);
   grant.batches.clear();
   for (LeaseBatch& batch : batches) queue_.push_back({grant, std::move(batch)});

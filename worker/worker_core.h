@@ -14,6 +14,7 @@
 #include "common/config/config.h"
 #include "common/net/messages.h"
 #include "worker/batch_flight.h"
+#include "worker/local_data.h"
 
 namespace dslide {
 
@@ -32,7 +33,9 @@ class WorkerCore {
     std::optional<Status> exit;  // leave with this outcome
   };
 
-  WorkerCore(Incarnation incarnation, std::string name, uint32_t cores);
+  // `file`: the training file, if the worker has it; must outlive the core.
+  WorkerCore(Incarnation incarnation, std::string name, uint32_t cores,
+             const TrainingFile* file = nullptr);
 
   // The first message to the scheduler, and again after a silence or when it asks for it.
   Effects Start(int64_t now_ms);
@@ -72,6 +75,7 @@ class WorkerCore {
   Incarnation incarnation_;
   std::string name_;
   uint32_t cores_;
+  LocalData local_;
   RunId run_;
   uint64_t next_sequence_ = 1;
   std::unique_ptr<Config> config_;  // stable address: flights refer to it
