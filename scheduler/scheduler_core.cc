@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "common/config/step.h"
+#include "common/data/checksum.h"
+#include "common/net/lease_batch.h"
 #include "common/net/slot_plan.h"
 
 namespace dslide {
@@ -25,7 +27,8 @@ int64_t WorkerSilenceMs(const ClusterConfig& cluster) {
 SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
     : inputs_(std::move(inputs)),
       started_ms_(now_ms),
-      inverse_propensities_(InversePropensities(*inputs_.train)) {
+      inverse_propensities_(InversePropensities(*inputs_.train)),
+      train_checksum_(Checksum(*inputs_.train)) {
   if (inputs_.resume) {
     epoch_ = inputs_.resume->epoch;
     stats_.batches = inputs_.resume->batches;
@@ -74,8 +77,8 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
     OnHeartbeat(*member, *heartbeat, message);
   } else if (std::holds_alternative<Leave>(message.body)) {
     OnLeave(*member, now_ms);
-  } else if (std::holds_alternative<LeaseRequest>(message.body)) {
-    OnLeaseRequest(*member, message, now_ms);
+  } else if (const auto* request = std::get_if<LeaseRequest>(&message.body)) {
+    OnLeaseRequest(*member, message, *request, now_ms);
   } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
     OnBatchDone(*member, *done, now_ms);
   } else if (const auto* answer = std::get_if<CheckpointDone>(&message.body)) {
@@ -117,7 +120,7 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
   const bool is_server = join.role == Role::kServer;
   Reply(member, message,
         JoinReply{member.name, FormatConfig(inputs_.config), inputs_.train->size(),
-                  is_server && inputs_.resume ? inputs_.resume_directory : ""});
+                  is_server && inputs_.resume ? inputs_.resume_directory : "", train_checksum_});
   if (join.role == Role::kWorker && phase_ >= Phase::kTraining) Send(member, plan_);
   if (known) return;
   if (join.role != Role::kObserver) {
@@ -206,7 +209,8 @@ void SchedulerCore::DropWorker(const Member& worker, const std::string& why) {
   roster_.Remove(worker.incarnation);
 }
 
-void SchedulerCore::OnLeaseRequest(Member& member, const Message& message, int64_t now_ms) {
+void SchedulerCore::OnLeaseRequest(Member& member, const Message& message,
+                                   const LeaseRequest& request, int64_t now_ms) {
   const auto lease = NextLease(member.name, now_ms);
   if (!lease) {
     Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
@@ -218,9 +222,11 @@ void SchedulerCore::OnLeaseRequest(Member& member, const Message& message, int64
   grant.epoch = epoch_;
   grant.unit = lease->unit;
   grant.top_k = kEvaluationTop;
+  const bool by_numbers = request.has_data && grant.kind == LeaseKind::kTrain;
   for (const uint32_t index : lease->batches) {
     const uint64_t number = uint64_t{lease->unit} * inputs_.config.train.unit_batches + index;
-    grant.batches.push_back(order_->Batch(number, index));
+    grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
+                                       : BatchWithSamples(*order_, number, index));
   }
   Reply(member, message, std::move(grant));
 }
@@ -408,6 +414,16 @@ void SchedulerCore::Finish(Status outcome, const std::string& reason, int64_t no
   const Shutdown shutdown{
       reason, outcome_.ok() ? 0u : static_cast<uint32_t>(ExitCode(outcome_.error().kind))};
   for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) Broadcast(role, shutdown);
+}
+
+void SchedulerCore::NoteSent(const Body& body, size_t bytes) {
+  const auto* grant = std::get_if<LeaseGrant>(&body);
+  if (grant != nullptr && grant->kind == LeaseKind::kTrain) lease_bytes_ += bytes;
+}
+
+double SchedulerCore::LeaseBytesPerSample() const {
+  const uint64_t samples = stats_here().samples;
+  return samples == 0 ? 0.0 : static_cast<double>(lease_bytes_) / static_cast<double>(samples);
 }
 
 bool SchedulerCore::AllLeft() const {

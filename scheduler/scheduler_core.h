@@ -18,11 +18,11 @@
 
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
+#include "common/data/data_order.h"
 #include "common/data/dataset.h"
 #include "common/data/metrics.h"
 #include "common/net/messages.h"
 #include "scheduler/checkpoint_round.h"
-#include "scheduler/data_order.h"
 #include "scheduler/lease_book.h"
 #include "scheduler/roster.h"
 #include "scheduler/step_book.h"
@@ -73,6 +73,8 @@ class SchedulerCore {
   Effects Tick(int64_t now_ms);
   // The outcome of Effects::manifest.
   Effects ManifestWritten(const Status& status, int64_t now_ms);
+  // The shell reports what a message of this core took on the wire.
+  void NoteSent(const Body& body, size_t bytes);
   // SIGTERM or SIGINT: checkpoint what there is, then stop with exit code 85.
   Effects RequestStop(int64_t now_ms);
 
@@ -87,6 +89,8 @@ class SchedulerCore {
   // Over the whole run, and since this scheduler started (or resumed).
   const TrainingStats& stats() const { return stats_; }
   TrainingStats stats_here() const { return stats_.Since(resumed_stats_); }
+  // Bytes of training leases over the samples trained, both since this scheduler started.
+  double LeaseBytesPerSample() const;
   size_t WorkerCount() const { return roster_.Count(Role::kWorker); }
   const Roster& roster() const { return roster_; }
   const std::optional<EvaluationResult>& last_evaluation() const { return last_evaluation_; }
@@ -107,7 +111,8 @@ class SchedulerCore {
   void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message);
   void OnLeave(const Member& member, int64_t now_ms);
   void DropWorker(const Member& worker, const std::string& why);
-  void OnLeaseRequest(Member& member, const Message& message, int64_t now_ms);
+  void OnLeaseRequest(Member& member, const Message& message, const LeaseRequest& request,
+                      int64_t now_ms);
   void OnBatchDone(Member& member, const BatchDone& done, int64_t now_ms);
   void OnCheckpointDone(Member& member, const CheckpointDone& done);
   void OnCheckpointNow(Member& member, const Message& message);
@@ -156,8 +161,10 @@ class SchedulerCore {
   std::optional<RankingEvaluator> evaluator_;
   bool final_evaluation_ = false;
   std::vector<float> inverse_propensities_;
+  uint64_t train_checksum_;
   TrainingStats stats_;
   TrainingStats resumed_stats_;
+  uint64_t lease_bytes_ = 0;  // of training leases
   std::optional<EvaluationResult> last_evaluation_;
   std::optional<CheckpointRound> round_;
   Manifest manifest_;                      // of round_

@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/config/executable.h"
 #include "common/config/step.h"
-#include "common/data/xc_reader.h"
+#include "common/data/load.h"
 #include "scheduler/status.h"
 #include "scheduler/summary.h"
 
@@ -27,13 +27,7 @@ constexpr size_t kKeptCheckpoints = 2;
 
 Result<Dataset> ReadData(const std::string& key, const std::string& path) {
   if (path.empty()) return BadInput(fmt::format("{} is not set; name the training file", key));
-  const int64_t start_ms = MonotonicMillis();
-  Result<Dataset> data = ReadXcFile(path);
-  if (!data.ok()) return data;
-  LogInfo(fmt::format("{}: {} samples, {} features, {} labels ({:.1f} s)", path, data->size(),
-                      data->num_features(), data->num_labels(),
-                      static_cast<double>(MonotonicMillis() - start_ms) / 1000.0));
-  return data;
+  return LoadData(path);
 }
 
 Status WriteWhole(const std::string& path, const std::string& text) {
@@ -236,7 +230,9 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   for (auto& out : effects.send) {
     const Message message{{run_, incarnation_, next_sequence_++, out.reply_to, 0},
                           std::move(out.body)};
-    socket_.Send(out.to, Encode(message, core_.config().cluster.wire));
+    Bytes bytes = Encode(message, core_.config().cluster.wire);
+    core_.NoteSent(message.body, bytes.size());
+    socket_.Send(out.to, std::move(bytes));
   }
   for (const std::string& notice : effects.notices) {
     LogInfo(notice);

@@ -107,6 +107,8 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
   gauge("dslide_bytes_sent_per_sample", "By workers to servers", here.BytesSentPerSample());
   gauge("dslide_bytes_received_per_sample", "By workers from servers",
         here.BytesReceivedPerSample());
+  gauge("dslide_lease_bytes_per_sample", "By the scheduler to workers, in training leases",
+        core.LeaseBytesPerSample());
   gauge("dslide_active_set_recall_at_10", "Share of the true top 10 in the active set",
         here.RecallSet());
   gauge("dslide_hash_recall_at_10", "Share of the true top 10 in the sample's hash candidates",

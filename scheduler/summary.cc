@@ -67,6 +67,7 @@ std::string SummaryJson(const SchedulerCore& core, double own_cpu_seconds, uint6
   json["train_cpu_seconds"] = core.training_cpu_seconds() + own_cpu_seconds;
   json["samples_per_second"] = seconds > 0 ? static_cast<double>(here.samples) / seconds : 0.0;
   AddStats(here, &json);
+  json["lease_bytes_per_sample"] = core.LeaseBytesPerSample();
   json["parameters"] = uint64_t{model.hidden} * (uint64_t{model.features} + 1) +
                        uint64_t{model.labels} * (uint64_t{model.hidden} + 1);
   json["peak_rss_mb"] =

@@ -10,7 +10,7 @@ Status Work(const ParsedArguments& arguments) {
   StopSignals signals;
   const std::string name = arguments.Get("name");
   StartLog(name.empty() ? "worker" : name, "info");
-  return WorkerShell::Run(arguments.Get("scheduler"), name, &signals);
+  return WorkerShell::Run({arguments.Get("scheduler"), name, arguments.Get("data")}, &signals);
 }
 
 }  // namespace
@@ -18,9 +18,12 @@ Status Work(const ParsedArguments& arguments) {
 
 int main(int argc, char** argv) {
   dslide::CommandLine line(
-      "dslide-worker --scheduler ADDRESS [--name NAME]",
+      "dslide-worker --scheduler ADDRESS [--name NAME] [--data FILE]",
       "Trains batches for a cluster. Everything else comes from the scheduler.");
   line.Required("scheduler", "ADDRESS", "address of the scheduler, e.g. tcp://10.0.0.1:7700");
   line.Option("name", "NAME", "name in the roster");
+  line.Option(
+      "data", "FILE",
+      "the training file, if it is on this machine too: the scheduler then sends no samples");
   return dslide::RunExecutable("dslide-worker", line, argc, argv, dslide::Work);
 }

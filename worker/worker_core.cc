@@ -10,11 +10,13 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
+constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
 
 }  // namespace
 
-WorkerCore::WorkerCore(Incarnation incarnation, std::string name, uint32_t cores)
-    : incarnation_(incarnation), name_(std::move(name)), cores_(cores) {}
+WorkerCore::WorkerCore(Incarnation incarnation, std::string name, uint32_t cores,
+                       const TrainingFile* file)
+    : incarnation_(incarnation), name_(std::move(name)), cores_(cores), local_(file) {}
 
 WorkerCore::Effects WorkerCore::Take() { return std::exchange(effects_, Effects()); }
 
@@ -84,11 +86,17 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   if (config_ != nullptr && message.envelope.run == run_) return;
   ForgetWork();
   run_ = message.envelope.run;
+  if (const Status fits = local_.Join(*config, reply); !fits.ok()) {
+    Send(kScheduler, Leave{});  // here, because it has not joined and so says no goodbye
+    effects_.exit = fits;
+    return;
+  }
   config_ = std::make_unique<Config>(std::move(*config));
   train_samples_ = reply.train_samples;
   in_flight_ = InFlightControl(config_->train.batches_in_flight);
   name_ = reply.name;
-  effects_.notices.push_back(fmt::format("joined as {}", name_));
+  effects_.notices.push_back(
+      fmt::format("joined as {}{}", name_, local_.in_use() ? ", with the training data" : ""));
 }
 
 void WorkerCore::OnPlan(const Plan& plan) {
@@ -106,6 +114,11 @@ void WorkerCore::OnPlan(const Plan& plan) {
 void WorkerCore::OnGrant(LeaseGrant grant) {
   lease_asked_ms_.reset();
   if (!planned_) return;
+  if (const Status usable = local_.Complete(*config_, &grant); !usable.ok()) {
+    effects_.notices.push_back("a lease is not taken: " + usable.error().message);
+    lease_retry_ms_ = NowMs() + kSenselessGrantMs;
+    return;
+  }
   std::vector<LeaseBatch> batches = std::move(grant.batches);
   grant.batches.clear();
   for (LeaseBatch& batch : batches) {
@@ -127,7 +140,7 @@ bool WorkerCore::WantsLease() const {
 void WorkerCore::RequestLease() {
   if (!planned_ || stopping_ || lease_asked_ms_ || NowMs() < lease_retry_ms_) return;
   if (!WantsLease()) return;
-  Send(kScheduler, LeaseRequest{});
+  Send(kScheduler, LeaseRequest{local_.in_use()});
   lease_asked_ms_ = NowMs();
 }
 

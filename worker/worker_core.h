@@ -15,6 +15,7 @@
 #include "worker/batch_flight.h"
 #include "worker/in_flight_control.h"
 #include "worker/link_meter.h"
+#include "worker/local_data.h"
 
 namespace dslide {
 
@@ -34,7 +35,9 @@ class WorkerCore {
     std::optional<Status> exit;  // leave with this outcome
   };
 
-  WorkerCore(Incarnation incarnation, std::string name, uint32_t cores);
+  // `file`: the training file, if the worker has it; must outlive the core.
+  WorkerCore(Incarnation incarnation, std::string name, uint32_t cores,
+             const TrainingFile* file = nullptr);
 
   // The first message to the scheduler, and again after a silence or when it asks for it.
   Effects Start(int64_t now_us);
@@ -99,6 +102,7 @@ class WorkerCore {
   Incarnation incarnation_;
   std::string name_;
   uint32_t cores_;
+  LocalData local_;
   RunId run_;
   int64_t now_us_ = 0;  // of the call
   uint64_t next_sequence_ = 1;

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "common/base/log.h"
+#include "common/data/checksum.h"
+#include "common/data/load.h"
 #include "common/math/kernels.h"
 #include "common/net/usage.h"
 
@@ -11,20 +13,34 @@ namespace {
 
 constexpr int kPollMs = 50;
 
+Result<TrainingFile> ReadTrainingFile(const std::string& path) {
+  Result<Dataset> data = LoadData(path);
+  DSLIDE_RETURN_IF_ERROR(data);
+  const uint64_t checksum = Checksum(*data);
+  return TrainingFile{path, std::move(*data), checksum};
+}
+
 }  // namespace
 
 WorkerShell::WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler)
     : context_(context), core_(std::move(core)), scheduler_(std::move(scheduler)) {}
 
-Status WorkerShell::Run(const std::string& scheduler, const std::string& name,
-                        StopSignals* signals) {
+Status WorkerShell::Run(const WorkerOptions& options, StopSignals* signals) {
   FlushDenormals();
+  std::optional<TrainingFile> file;
+  if (!options.data.empty()) {
+    Result<TrainingFile> read = ReadTrainingFile(options.data);
+    DSLIDE_RETURN_IF_ERROR(read);
+    file = std::move(*read);
+  }
   NetContext context;
-  Result<DealerSocket> socket = DealerSocket::Connect(context, scheduler);
+  Result<DealerSocket> socket = DealerSocket::Connect(context, options.scheduler);
   DSLIDE_RETURN_IF_ERROR(socket);
-  LogInfo(fmt::format("joining the scheduler at {}", scheduler));
-  WorkerShell shell(&context, WorkerCore(DrawIncarnation(), name, CoresOfThisMachine()),
-                    std::move(*socket));
+  LogInfo(fmt::format("joining the scheduler at {}", options.scheduler));
+  WorkerShell shell(
+      &context,
+      WorkerCore(DrawIncarnation(), options.name, CoresOfThisMachine(), file ? &*file : nullptr),
+      std::move(*socket));
   return shell.Loop(signals);
 }
 
@@ -44,6 +60,7 @@ Status WorkerShell::Loop(StopSignals* signals) {
     }
     Receive(WorkerCore::kScheduler, &scheduler_);
     for (uint32_t s = 0; s < servers_.size(); ++s) Receive(s, &servers_[s]);
+    if (exit_) break;  // an outcome is final
     Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMicros()));
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));

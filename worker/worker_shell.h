@@ -12,11 +12,17 @@
 
 namespace dslide {
 
+struct WorkerOptions {
+  std::string scheduler;  // its address
+  std::string name;
+  std::string data;  // the training file, if this machine has it; else empty
+};
+
 // Runs until the scheduler ends the run, or a signal comes: then the batches in flight are
 // finished.
 class WorkerShell {
  public:
-  static Status Run(const std::string& scheduler, const std::string& name, StopSignals* signals);
+  static Status Run(const WorkerOptions& options, StopSignals* signals);
 
  private:
   WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler);

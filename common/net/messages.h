@@ -89,6 +89,7 @@ struct JoinReply {
   std::string config;
   uint64_t train_samples = 0;
   std::string restore;
+  uint64_t train_checksum = 0;  // 0: not told
   bool operator==(const JoinReply&) const = default;
 };
 struct PlanServer {
@@ -127,13 +128,15 @@ struct HeartbeatReply {
 };
 
 struct LeaseRequest {
+  bool has_data = false;  // the worker has the training file
   bool operator==(const LeaseRequest&) const = default;
 };
 struct LeaseBatch {
   uint32_t index = 0;
-  uint64_t first_sample = 0;  // Evaluate: position of the first sample in the evaluation order
-  SparseRows features;
-  SparseRows labels;
+  uint64_t first_sample = 0;  // position in the order of the epoch or the evaluation
+  SparseRows features;        // [B], or no rows if the receiver has the file
+  SparseRows labels;          // the same
+  uint32_t samples = 0;       // B if there are no rows, else 0
   bool operator==(const LeaseBatch&) const = default;
 };
 struct LeaseGrant {

@@ -54,7 +54,7 @@ class Decoder {
   Ready Read(const wire::Ready& m);
   Heartbeat Read(const wire::Heartbeat& m);
   HeartbeatReply Read(const wire::HeartbeatReply&) { return {}; }
-  LeaseRequest Read(const wire::LeaseRequest&) { return {}; }
+  LeaseRequest Read(const wire::LeaseRequest& m) { return {m.has_data()}; }
   LeaseGrant Read(const wire::LeaseGrant& m);
   LeaseBatch Read(const wire::LeaseBatch& m);
   LeaseWait Read(const wire::LeaseWait& m) { return {m.retry_ms(), m.finished()}; }
@@ -286,7 +286,7 @@ Join Decoder::Read(const wire::Join& m) {
 
 JoinReply Decoder::Read(const wire::JoinReply& m) {
   return {String("name", m.name()), String("config", m.config()), m.train_samples(),
-          String("restore", m.restore())};
+          String("restore", m.restore()), m.train_checksum()};
 }
 
 Plan Decoder::Read(const wire::Plan& m) {
@@ -307,8 +307,10 @@ Heartbeat Decoder::Read(const wire::Heartbeat& m) {
 
 LeaseBatch Decoder::Read(const wire::LeaseBatch& m) {
   LeaseBatch batch{m.index(), m.first_sample(), Rows("batches.features", m.features()),
-                   Rows("batches.labels", m.labels())};
+                   Rows("batches.labels", m.labels()), m.samples()};
   RequireSize("batches.labels", batch.labels.rows(), batch.features.rows());
+  RequireAtMost("batches.samples", batch.samples, kMaxBatchSamples);
+  if (batch.samples != 0) RequireSize("batches.features", batch.features.rows(), 0);
   return batch;
 }
 

@@ -41,7 +41,8 @@ class Encoder {
     const auto name = String(m.name);
     const auto config = String(m.config);
     const auto restore = String(m.restore);
-    return wire::CreateJoinReply(b_, name, config, m.train_samples, restore).Union();
+    return wire::CreateJoinReply(b_, name, config, m.train_samples, restore, m.train_checksum)
+        .Union();
   }
   Offset<void> operator()(const Plan& m) {
     std::vector<Offset<wire::PlanServer>> servers;
@@ -65,14 +66,16 @@ class Encoder {
   }
   Offset<void> operator()(const HeartbeatReply&) { return wire::CreateHeartbeatReply(b_).Union(); }
 
-  Offset<void> operator()(const LeaseRequest&) { return wire::CreateLeaseRequest(b_).Union(); }
+  Offset<void> operator()(const LeaseRequest& m) {
+    return wire::CreateLeaseRequest(b_, m.has_data).Union();
+  }
   Offset<void> operator()(const LeaseGrant& m) {
     std::vector<Offset<wire::LeaseBatch>> batches;
     for (const LeaseBatch& batch : m.batches) {
       const auto features = Rows(batch.features);
       const auto labels = Rows(batch.labels);
-      batches.push_back(
-          wire::CreateLeaseBatch(b_, batch.index, features, labels, batch.first_sample));
+      batches.push_back(wire::CreateLeaseBatch(b_, batch.index, features, labels,
+                                               batch.first_sample, batch.samples));
     }
     const auto batches_offset = Vector(batches);
     return wire::CreateLeaseGrant(b_, m.lease, static_cast<wire::LeaseKind>(m.kind), m.epoch,

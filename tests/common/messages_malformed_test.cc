@@ -253,6 +253,23 @@ TEST_CASE("malformed: a small buffer that unpacks to gigabytes") {
   ExpectRefused(bytes, {"LeaseGrant", "unpack"});
 }
 
+TEST_CASE("malformed: batches of a lease with other labels, or with samples and their number") {
+  const auto grant = [](uint32_t features, uint32_t labels, uint32_t samples) {
+    Builder b;
+    const auto feature_rows = GoodRows(b, features);
+    const auto batch = wire::CreateLeaseBatch(b, 0, feature_rows, GoodRows(b, labels), 0, samples);
+    const std::vector<flatbuffers::Offset<wire::LeaseBatch>> batches = {batch};
+    return Finish(b, wire::CreateLeaseGrantDirect(b, 1, wire::LeaseKind::Train, 0, 0, 0, &batches));
+  };
+  CHECK(Decode(grant(2, 2, 0)).ok());
+  CHECK(Decode(grant(0, 0, 2)).ok());
+  CHECK(Decode(grant(0, 0, 65536)).ok());
+  ExpectRefused(grant(2, 1, 0), {"LeaseGrant", "labels", "1", "2"});
+  ExpectRefused(grant(0, 1, 2), {"LeaseGrant", "labels"});
+  ExpectRefused(grant(2, 2, 2), {"LeaseGrant", "features"});
+  ExpectRefused(grant(0, 0, 65537), {"LeaseGrant", "samples", "65537"});
+}
+
 TEST_CASE("malformed: GradientPush and EmbedPush") {
   const auto push = [](std::vector<float> normalisers) {
     Builder b;

@@ -39,7 +39,7 @@ class RandomMessages {
   Join Make(Join) {
     return {U32(), static_cast<Role>(random_.Below(3)), Text(), Text(), U32(), random_.Next()};
   }
-  JoinReply Make(JoinReply) { return {Text(), Text(), random_.Next(), Text()}; }
+  JoinReply Make(JoinReply) { return {Text(), Text(), random_.Next(), Text(), random_.Next()}; }
   Plan Make(Plan) {
     Plan plan{U32(), {}, {}};
     for (size_t i = Size(); i > 0; --i) plan.servers.push_back({Text(), Text()});
@@ -53,13 +53,15 @@ class RandomMessages {
             random_.Next()};
   }
   HeartbeatReply Make(HeartbeatReply) { return {}; }
-  LeaseRequest Make(LeaseRequest) { return {}; }
+  LeaseRequest Make(LeaseRequest) { return {random_.Below(2) == 1}; }
   LeaseGrant Make(LeaseGrant) {
     LeaseGrant grant{
         random_.Next(), static_cast<LeaseKind>(random_.Below(2)), U32(), U32(), U32(), {}};
     for (size_t i = Size(); i > 0; --i) {
       const size_t rows = Size();
-      grant.batches.push_back({U32(), random_.Next(), Rows(rows), Rows(rows)});
+      const uint32_t samples = static_cast<uint32_t>(Size());  // of a batch without rows
+      grant.batches.push_back(
+          {U32(), random_.Next(), Rows(rows), Rows(rows), rows == 0 ? samples : 0});
     }
     return grant;
   }

@@ -10,19 +10,9 @@
 #include <vector>
 
 #include "scheduler/scheduler_core.h"
+#include "tests/common/numbered_samples.h"
 
 namespace dslide {
-
-// Samples whose feature is their own number, so that a batch tells which samples it holds.
-inline Dataset NumberedSamples(uint32_t count, uint32_t labels) {
-  Dataset data(count, labels);
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t label = i % labels;
-    const float value = 1.0f;
-    data.Add({{&label, 1}, {&i, 1}, {&value, 1}});
-  }
-  return data;
-}
 
 // 50 samples in 13 batches in 5 units; two epochs; two servers.
 inline Config RunConfig() {

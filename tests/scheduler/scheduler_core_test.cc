@@ -1,5 +1,9 @@
 #include "scheduler/scheduler_core.h"
 
+#include "common/data/checksum.h"
+#include "common/net/lease_batch.h"
+#include "scheduler/status.h"
+#include "scheduler/summary.h"
 #include "tests/scheduler/fake_cluster.h"
 
 namespace dslide {
@@ -189,6 +193,56 @@ TEST_CASE("a run without test data or with evaluations switched off goes from ep
   last_only.WorkAll(11);
   REQUIRE(last_only.evaluations.size() == 1);
   CHECK(last_only.evaluations[0].final);
+}
+
+TEST_CASE("a worker that has the data gets numbers for training, and samples for an evaluation") {
+  FakeCluster run;
+  run.Start();
+  const Dataset data = NumberedSamples(FakeCluster::kSamples, 10);
+  CHECK(std::get<JoinReply>(run.received["peer-11"].at(0)).train_checksum == Checksum(data));
+  const DataOrder order = DataOrder::Epoch(data, run.core().config().common.seed, 0, 4);
+  uint64_t samples = 0;
+  for (uint64_t number = 0; number < FakeCluster::kBatches;) {
+    run.Send(11, LeaseRequest{true});
+    const auto grant = std::get<LeaseGrant>(run.LastTo(11));
+    CHECK(grant.kind == LeaseKind::kTrain);
+    for (const LeaseBatch& batch : grant.batches) {
+      CHECK(batch == BatchByNumbers(order, number++, batch.index));
+      BatchDone done;
+      done.lease = grant.lease;
+      done.batch = {grant.epoch, grant.unit, batch.index};
+      done.samples = batch.samples;
+      run.Send(11, done);
+      samples += batch.samples;
+    }
+  }
+  CHECK(samples == FakeCluster::kSamples);
+  CHECK(run.core().stats().samples == samples);
+  REQUIRE(run.core().phase() == Phase::kEvaluating);
+  run.Send(11, LeaseRequest{true});
+  const auto grant = std::get<LeaseGrant>(run.LastTo(11));
+  CHECK(grant.kind == LeaseKind::kEvaluate);
+  CHECK(grant.batches.at(0).features.rows() == 4);
+  CHECK(grant.batches.at(0).samples == 0);
+}
+
+TEST_CASE("what training leases take on the wire is counted, and shown a sample") {
+  FakeCluster run;
+  run.Start();
+  CHECK(run.core().LeaseBytesPerSample() == 0);
+  CHECK(run.Work(11));
+  const LeaseGrant train;
+  LeaseGrant evaluate;
+  evaluate.kind = LeaseKind::kEvaluate;
+  run.core().NoteSent(train, 100);
+  run.core().NoteSent(train, 300);
+  run.core().NoteSent(evaluate, 1000);
+  run.core().NoteSent(LeaseWait{}, 1000);
+  CHECK(run.core().LeaseBytesPerSample() == 400.0 / 4);
+  CHECK(PrometheusText(run.core(), {}).find("dslide_lease_bytes_per_sample 100") !=
+        std::string::npos);
+  CHECK(SummaryJson(run.core(), 0, 0, 0).find("\"lease_bytes_per_sample\": 100.0") !=
+        std::string::npos);
 }
 
 }  // namespace

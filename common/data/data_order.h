@@ -1,17 +1,23 @@
 // Which samples make up which batch.
 //
 // An epoch's samples are a seeded permutation of the file's, so batch (epoch, unit, index) holds
-// the same samples whoever trains it. An evaluation takes a seeded random subset (never a prefix:
-// files are often sorted), or all samples in file order.
+// the same samples whoever trains it, and whoever has the file knows them without being told. An
+// evaluation takes a seeded random subset (never a prefix: files are often sorted), or all samples
+// in file order.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "common/data/dataset.h"
-#include "common/net/messages.h"
 
 namespace dslide {
+
+// Positions [first, first + samples) of an order.
+struct BatchRange {
+  uint64_t first = 0;
+  uint32_t samples = 0;
+};
 
 class DataOrder {
  public:
@@ -23,8 +29,8 @@ class DataOrder {
   uint64_t samples() const { return order_.size(); }
   uint64_t batches() const { return (order_.size() + batch_ - 1) / batch_; }
 
-  // The samples of batch number `number`, numbered within its unit as `index`.
-  LeaseBatch Batch(uint64_t number, uint32_t index) const;
+  // Where batch number `number` lies. REQUIRES number < batches().
+  BatchRange Batch(uint64_t number) const;
 
   SampleView Sample(uint64_t position) const { return (*data_)[order_[position]]; }
 

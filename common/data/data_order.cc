@@ -1,8 +1,9 @@
-#include "scheduler/data_order.h"
+#include "common/data/data_order.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "common/base/check.h"
 #include "common/base/random.h"
 
 namespace dslide {
@@ -42,21 +43,10 @@ DataOrder DataOrder::Evaluation(const Dataset& data, uint64_t seed, uint64_t sam
   return order;
 }
 
-LeaseBatch DataOrder::Batch(uint64_t number, uint32_t index) const {
-  LeaseBatch batch;
-  batch.index = index;
-  batch.first_sample = number * batch_;
-  const uint64_t end = std::min<uint64_t>(order_.size(), batch.first_sample + batch_);
-  for (uint64_t at = batch.first_sample; at < end; ++at) {
-    const SampleView sample = Sample(at);
-    auto& f = batch.features;
-    f.ids.insert(f.ids.end(), sample.features.begin(), sample.features.end());
-    f.values.insert(f.values.end(), sample.values.begin(), sample.values.end());
-    f.EndRow();
-    batch.labels.ids.insert(batch.labels.ids.end(), sample.labels.begin(), sample.labels.end());
-    batch.labels.EndRow();
-  }
-  return batch;
+BatchRange DataOrder::Batch(uint64_t number) const {
+  DSLIDE_CHECK(number < batches());
+  const uint64_t first = number * batch_;
+  return {first, static_cast<uint32_t>(std::min<uint64_t>(batch_, order_.size() - first))};
 }
 
 }  // namespace dslide

@@ -1,0 +1,78 @@
+#include "worker/local_data.h"
+
+#include <fmt/core.h>
+
+#include "common/net/lease_batch.h"
+
+namespace dslide {
+
+Status LocalData::Join(const Config& config, const JoinReply& reply) {
+  in_use_ = false;
+  order_.reset();
+  if (file_ == nullptr) return {};
+  const auto differs = [&](const char* what, uint64_t here, uint64_t there) {
+    return BadInput(
+        fmt::format("{}: {} {}, but the run trains on {}; name the scheduler's "
+                    "train.data ({}), or leave --data out",
+                    file_->path, here, what, there, config.train.data));
+  };
+  const Dataset& data = file_->data;
+  if (data.size() != reply.train_samples) {
+    return differs("samples", data.size(), reply.train_samples);
+  }
+  if (data.num_features() != config.model.features) {
+    return differs("features", data.num_features(), config.model.features);
+  }
+  if (data.num_labels() != config.model.labels) {
+    return differs("labels", data.num_labels(), config.model.labels);
+  }
+  if (reply.train_checksum == 0) return {};
+  if (file_->checksum != reply.train_checksum) {
+    return BadInput(
+        fmt::format("{}: other samples than those that the run trains on (checksum "
+                    "{:016x} instead of {:016x}); name the scheduler's train.data "
+                    "({}), or leave --data out",
+                    file_->path, file_->checksum, reply.train_checksum, config.train.data));
+  }
+  in_use_ = true;
+  return {};
+}
+
+Status LocalData::Complete(const Config& config, LeaseGrant* grant) {
+  for (LeaseBatch& batch : grant->batches) {
+    if (batch.features.rows() == 0) {
+      DSLIDE_RETURN_IF_ERROR(FillIn(config, *grant, &batch));
+    } else if (batch.features.values.size() != batch.features.ids.size()) {
+      return Failed(
+          fmt::format("lease {}: batch {} has features without values", grant->lease, batch.index));
+    }
+  }
+  return {};
+}
+
+Status LocalData::FillIn(const Config& config, const LeaseGrant& grant, LeaseBatch* batch) {
+  const auto refused = [&](const char* why) {
+    return Failed(
+        fmt::format("lease {}: batch {} comes without samples {}", grant.lease, batch->index, why));
+  };
+  if (!in_use_) return refused("to a worker that has no training file");
+  if (grant.kind != LeaseKind::kTrain) return refused("of an evaluation");
+  const DataOrder& order = OrderOf(config, grant.epoch);
+  const uint64_t number = uint64_t{grant.unit} * config.train.unit_batches + batch->index;
+  if (batch->index >= config.train.unit_batches || number >= order.batches() ||
+      BatchByNumbers(order, number, batch->index) != *batch) {
+    return refused("and names others than the training file has there");
+  }
+  *batch = BatchWithSamples(order, number, batch->index);
+  return {};
+}
+
+const DataOrder& LocalData::OrderOf(const Config& config, uint32_t epoch) {
+  if (!order_ || order_epoch_ != epoch) {
+    order_ = DataOrder::Epoch(file_->data, config.common.seed, epoch, config.train.batch);
+    order_epoch_ = epoch;
+  }
+  return *order_;
+}
+
+}  // namespace dslide
