@@ -24,7 +24,7 @@ enum class Decay { kLinear, kCosine, kNone };
 enum class Precision { kFp32, kBf16 };
 enum class Products { kAuto, kFp32, kBf16 };
 enum class MomentPrecision { kAuto, kFp32, kBf16 };
-enum class WirePrecision { kBf16, kFp32 };
+enum class WirePrecision { kBf16, kFp32, kInt8 };
 
 struct CommonConfig {
   uint64_t seed = 1;               // initial weights, order of samples, hash functions, negatives

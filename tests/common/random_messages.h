@@ -92,6 +92,7 @@ class RandomMessages {
     const size_t rows = Size();
     ActiveReply reply{Floats(rows), Floats(rows), Floats(rows), Numbers(rows), {}, U32(), {}};
     if (rows != 0) reply.max[0] = -std::numeric_limits<float>::infinity();
+    if (random_.Below(2) == 1) reply.active.assign(rows, U32());
     if (random_.Below(2) == 1) reply.loss = Floats(rows);
     for (size_t i = random_.Below(rows + 1); i > 0; --i) reply.probes.push_back(ProbeOf(Size()));
     return reply;
