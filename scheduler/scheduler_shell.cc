@@ -230,7 +230,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   for (auto& out : effects.send) {
     const Message message{{run_, incarnation_, next_sequence_++, out.reply_to, 0},
                           std::move(out.body)};
-    Bytes bytes = Encode(message, core_.config().cluster.wire);
+    Bytes bytes = Encode(message, FixedPrecision(core_.config().cluster.wire));
     core_.NoteSent(message.body, bytes.size());
     socket_.Send(out.to, std::move(bytes));
   }

@@ -165,24 +165,45 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
   }
   batch->stage = Stage::kPushed;
   GradientReply reply;
-  if (!IsSynchronous(config_.train)) {
+  if (IsSynchronous(config_.train)) {
+    reply.partial = HoldOutput(request, &batch->output);
+  } else {
     const float rate = LearningRate(BatchNumber(request.batch, config_.train, train_samples_));
     reply.partial = output_.Gradient(
         &batch->output, request.log_normaliser,
         [&](uint32_t row, const float* g, float bias) { output_.Update(row, rate, g, bias); });
     output_.FollowUpdates();
-    return reply;
   }
+  // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
+  const std::vector<float>& hidden = batch->output.hidden.data;
+  for (size_t i = 0; i < hidden.size(); ++i) {
+    if (hidden[i] <= 0) reply.partial.data[i] = 0;
+  }
+  return reply;
+}
+
+Matrix Executor::HoldOutput(const GradientPush& request, OutputBatch* batch) {
   HeldStep& step = StepOfBatch(request.batch);
   HeldBatch& held = step.batches[request.batch];
-  const float share = ShareOfStep(request.batch, batch->samples);
-  reply.partial = output_.Gradient(&batch->output, request.log_normaliser,
-                                   [&](uint32_t row, const float* g, float bias) {
-                                     if (!held.output) step.output.Add(row, share, g, bias);
-                                   });
-  if (!held.output) held.mean_hidden = ColumnMeans(batch->output.hidden, kernels_);
+  const float share = ShareOfStep(request.batch, batch->hidden.rows);
+  Matrix partial = output_.Gradient(batch, request.log_normaliser,
+                                    [&](uint32_t row, const float* g, float bias) {
+                                      if (!held.output) step.output.Add(row, share, g, bias);
+                                    });
+  if (!held.output) held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
   held.output = true;
-  return reply;
+  return partial;
+}
+
+void Executor::HoldInput(const EmbedPush& request, const InputBatch& batch) {
+  HeldStep& step = StepOfBatch(request.batch);
+  HeldBatch& held = step.batches[request.batch];
+  if (held.input) return;
+  const float share = ShareOfStep(request.batch, request.gradient.rows);
+  input_.Gradient(batch, request.gradient, [&](uint32_t row, const float* g, float) {
+    step.input.Add(row, share, g, 0);
+  });
+  held.input = true;
 }
 
 Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
@@ -193,15 +214,7 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
     return Refuse("EmbedPush: the gradient has not the shape of the batch");
   }
   if (IsSynchronous(config_.train)) {
-    HeldStep& step = StepOfBatch(request.batch);
-    HeldBatch& held = step.batches[request.batch];
-    const float share = ShareOfStep(request.batch, batch->samples);
-    if (!held.input) {
-      input_.Gradient(batch->input, request.gradient, [&](uint32_t row, const float* g, float) {
-        step.input.Add(row, share, g, 0);
-      });
-    }
-    held.input = true;
+    HoldInput(request, batch->input);
   } else {
     const float rate = LearningRate(BatchNumber(request.batch, config_.train, train_samples_));
     input_.Gradient(batch->input, request.gradient,

@@ -92,6 +92,8 @@ class Executor {
     std::map<BatchId, HeldBatch> batches;
   };
   HeldStep& StepOfBatch(const BatchId& batch);
+  Matrix HoldOutput(const GradientPush& request, OutputBatch* batch);  // dL/dh
+  void HoldInput(const EmbedPush& request, const InputBatch& batch);
   std::string Missing(const HeldStep& held, const StepExtent& extent) const;
   void Apply(uint64_t step, const HeldStep& held);
   // What a batch's mean gradient counts in the mean over its step.

@@ -20,16 +20,41 @@ WorkerCore::WorkerCore(Incarnation incarnation, std::string name, uint32_t cores
 
 WorkerCore::Effects WorkerCore::Take() { return std::exchange(effects_, Effects()); }
 
-uint64_t WorkerCore::Send(uint32_t to, Body body) {
+uint64_t WorkerCore::Send(uint32_t to, Body body, WirePrecision precision) {
   const uint64_t sequence = next_sequence_++;
-  Message message{{run_, incarnation_, sequence, 0, plan_.version}, std::move(body)};
-  WirePrecision precision = WirePrecision::kBf16;
-  if (to != kScheduler) precision = message.envelope.reply_precision = PrecisionTo(to);
-  effects_.send.push_back({to, std::move(message), precision});
+  effects_.send.push_back(
+      {to,
+       {{run_, incarnation_, sequence, 0, plan_.version, precision}, std::move(body)},
+       precision});
   return sequence;
 }
 
-WirePrecision WorkerCore::PrecisionTo(uint32_t) const { return config_->cluster.wire; }
+// Int8 where the bytes of bf16 keep the link busy for half of the time and more. In synchronous
+// training all links are alike, or the result would depend on who trained a batch.
+void WorkerCore::ChoosePrecision(Link* link) const {
+  constexpr double kBusy = 0.5;
+  constexpr double kIdle = 0.2;  // of int8; bf16 has up to twice its bytes
+  if (config_->cluster.wire != Wire::kAuto || IsSynchronous(config_->train)) return;
+  if (link->windows == link->meter.windows()) return;
+  link->windows = link->meter.windows();
+  if (link->meter.busy() > kBusy) link->precision = WirePrecision::kInt8;
+  if (link->meter.busy() < kIdle) link->precision = WirePrecision::kBf16;
+}
+
+// The slowest of the links, and what was made of them.
+void WorkerCore::Describe(Heartbeat* beat) const {
+  beat->batches_in_flight = static_cast<uint32_t>(flights_.size());
+  beat->in_flight_limit = in_flight_.limit();
+  for (const Link& link : links_) {
+    const auto bits = static_cast<uint64_t>(link.meter.bits_per_second());
+    if (bits > 0 && (beat->bits_per_second == 0 || bits < beat->bits_per_second)) {
+      beat->bits_per_second = bits;
+    }
+    beat->round_trip_us =
+        std::max(beat->round_trip_us, static_cast<uint32_t>(link.meter.round_trip_us()));
+    beat->int8_links += link.precision == WirePrecision::kInt8;
+  }
+}
 
 WorkerCore::Effects WorkerCore::Start(int64_t now_us) {
   now_us_ = now_us;
@@ -106,7 +131,7 @@ void WorkerCore::OnPlan(const Plan& plan) {
   }
   plan_ = plan;
   planned_ = true;
-  links_.assign(plan.servers.size(), LinkMeter());
+  links_.assign(plan.servers.size(), {{}, FixedPrecision(config_->cluster.wire)});
   effects_.connect = plan;
   RequestLease();
 }
@@ -186,8 +211,8 @@ void WorkerCore::Fill() {
 
 void WorkerCore::SendStage(uint64_t flight, std::optional<uint64_t> next) {
   for (uint32_t server = 0; server < plan_.servers.size(); ++server) {
-    const Pending pending{flight, next, server, now_us_};
-    pending_[Send(server, RequestOf(pending))] = pending;
+    const Pending pending{flight, next, server, now_us_, links_[server].precision};
+    pending_[Send(server, RequestOf(pending), pending.precision)] = pending;
   }
 }
 
@@ -213,8 +238,10 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   }
   const int64_t service_us = message.envelope.service_us;
   if (!pending.repeated) {
-    links_[server].Note(now_us_, static_cast<size_t>(flights_.at(pending.flight).batch.stage()),
-                        now_us_ - pending.sent_us, service_us, pending.bytes + bytes);
+    const auto kind = static_cast<size_t>(flights_.at(pending.flight).batch.stage());
+    Link& link = links_[server];
+    link.meter.Note(now_us_, kind, now_us_ - pending.sent_us, service_us, pending.bytes + bytes);
+    ChoosePrecision(&link);
   }
   flights_.at(pending.next.value_or(pending.flight))
       .batch.CountReceived(message.body.index(), bytes);
@@ -310,7 +337,7 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   const ClusterConfig& cluster = config_->cluster;
   if (NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
     Heartbeat beat = usage;
-    beat.batches_in_flight = static_cast<uint32_t>(flights_.size());
+    Describe(&beat);
     Send(kScheduler, beat);
     heartbeat_ms_ = NowMs();
   }
@@ -319,11 +346,10 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
     // The same sequence again: the server answers from its store if it did the work already.
     pending.sent_us = now_us;
     pending.repeated = true;
-    const WirePrecision precision = PrecisionTo(pending.server);
     effects_.send.push_back(
         {pending.server,
-         {{run_, incarnation_, sequence, 0, plan_.version, precision}, RequestOf(pending)},
-         precision});
+         {{run_, incarnation_, sequence, 0, plan_.version, pending.precision}, RequestOf(pending)},
+         pending.precision});
   }
   if (lease_asked_ms_ && NowMs() - *lease_asked_ms_ >= cluster.request_timeout_ms) {
     lease_asked_ms_.reset();

@@ -70,8 +70,14 @@ class WorkerCore {
     std::optional<uint64_t> next;  // flight whose EmbedRequest goes with this one's EmbedPush
     uint32_t server;
     int64_t sent_us;
+    WirePrecision precision;  // of the request and its reply
     size_t bytes = 0;
     bool repeated = false;
+  };
+  struct Link {  // to a server
+    LinkMeter meter;
+    WirePrecision precision = WirePrecision::kBf16;
+    uint64_t windows = 0;  // of the meter that were acted on
   };
   struct Queued {
     LeaseGrant lease;  // without batches
@@ -88,10 +94,11 @@ class WorkerCore {
   bool TakeReply(uint64_t flight, uint32_t server, Body reply, int64_t service_us);
   void Proceed(uint64_t flight);
   void FailFlight(uint64_t flight, const std::string& why);
-  uint64_t Send(uint32_t to, Body body);
+  uint64_t Send(uint32_t to, Body body, WirePrecision precision = WirePrecision::kBf16);
   void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);
   Body RequestOf(const Pending& pending) const;
-  WirePrecision PrecisionTo(uint32_t server) const;
+  void ChoosePrecision(Link* link) const;
+  void Describe(Heartbeat* beat) const;
   std::optional<uint64_t> StartNext(std::optional<uint64_t> with);
   bool HasRoomFor(uint64_t step) const;
   bool WantsLease() const;
@@ -121,7 +128,7 @@ class WorkerCore {
   std::map<uint64_t, Flight> flights_;
   std::map<uint64_t, Pending> pending_;  // by sequence
   InFlightControl in_flight_{0};
-  std::vector<LinkMeter> links_;  // [servers]
+  std::vector<Link> links_;  // [servers]
   Effects effects_;
 };
 

@@ -24,7 +24,8 @@ enum class Decay { kLinear, kCosine, kNone };
 enum class Precision { kFp32, kBf16 };
 enum class Products { kAuto, kFp32, kBf16 };
 enum class MomentPrecision { kAuto, kFp32, kBf16 };
-enum class WirePrecision { kBf16, kFp32 };
+enum class WirePrecision { kBf16, kFp32, kInt8 };
+enum class Wire { kAuto, kBf16, kFp32, kInt8 };
 
 struct CommonConfig {
   uint64_t seed = 1;               // initial weights, order of samples, hash functions, negatives
@@ -101,7 +102,7 @@ struct ClusterConfig {
   std::string server_advertise;  // empty: the bind address with the real port
   uint32_t slots = 256;          // V
   uint32_t executors = 0;        // threads a server; 0: one per core
-  WirePrecision wire = WirePrecision::kBf16;
+  Wire wire = Wire::kAuto;       // auto: a link that bytes keep busy gets int8, else bf16
   uint32_t join_timeout_s = 300;
   uint32_t heartbeat_ms = 1000;
   uint32_t lease_timeout_ms = 15000;    // a unit returns after so long without progress
@@ -160,6 +161,12 @@ std::string ConfigHelp();
 // model.popular, model.uniform and cluster.slots to what the data has, train.unit_batches to what
 // divides a step. Idempotent. REQUIRES features > 0 and labels > 0.
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config);
+
+// What cluster.wire says where no link is measured; auto: bf16.
+inline WirePrecision FixedPrecision(Wire wire) {
+  if (wire == Wire::kFp32) return WirePrecision::kFp32;
+  return wire == Wire::kInt8 ? WirePrecision::kInt8 : WirePrecision::kBf16;
+}
 
 // Total batches of one epoch over `samples` samples.
 inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {

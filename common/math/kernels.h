@@ -89,6 +89,20 @@ struct Kernels {
   void (*to_bf16)(size_t n, const float* x, uint16_t* y);
   void (*from_bf16)(size_t n, const uint16_t* x, float* y);
 
+  // Largest |x[i]|; 0 for n = 0. A NaN counts as more than infinity.
+  float (*max_abs)(size_t n, const float* x);
+  // y[i] = x[i] / scale rounded to nearest (ties to even) and clamped to -127 .. 127, but 1 or -1
+  // where that is 0 and x[i] is not. `inverse` is 1 / scale. These four give the same bits in every
+  // variant.
+  void (*to_int8)(size_t n, const float* x, float inverse, int8_t* y);
+  // The same of x[i] + carry[i], and what is lost becomes carry[i]; 0 may come of anything. Where
+  // x[i] is 0, y[i] is 0 and carry[i] stays. REQUIRES a scale of at most 17 significant bits: its
+  // product with 7 bits is then exact, whether or not it is fused with the subtraction.
+  void (*to_int8_carry)(size_t n, const float* x, float scale, float inverse, float* carry,
+                        int8_t* y);
+  // y[i] = x[i] * scale.
+  void (*from_int8)(size_t n, const int8_t* x, float scale, float* y);
+
   // block[d*16 + i] = x[i*stride + d] for d < dim: up to 16 vectors side by side, zeros beyond
   // count.
   void (*transpose16)(size_t count, size_t dim, const float* x, size_t stride, float* block);

@@ -16,6 +16,7 @@ namespace {
 using UintVec = uint32_t __attribute__((vector_size(kLanes * 4)));
 using HalfVec = uint16_t __attribute__((vector_size(kLanes * 2)));
 using ByteVec = uint8_t __attribute__((vector_size(kLanes)));
+using Int8Vec = int8_t __attribute__((vector_size(kLanes)));
 
 constexpr float kInfinity = __builtin_inff();
 constexpr size_t kUnroll = 4;  // independent sums, which hide the latency of an FMA
@@ -311,6 +312,92 @@ void FromBf16(size_t n, const uint16_t* x, float* y) {
   }
 }
 
+float MaxAbs(size_t n, const float* x) {
+  IntVec best = {};
+  const auto take = [&best](Vec value) {
+    const IntVec magnitude = reinterpret_cast<IntVec>(value) & 0x7fffffff;
+    best = magnitude > best ? magnitude : best;
+  };
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) take(Load(x + i));
+  if (i < n) take(LoadFirst(n - i, x + i));
+  int32_t result = 0;
+  for (size_t lane = 0; lane < kLanes; ++lane) result = best[lane] > result ? best[lane] : result;
+  return __builtin_bit_cast(float, result);
+}
+
+// t rounded to nearest even, clamped to int8's symmetric range. The clamp also stands between the
+// caller's product and the sum, which must not be fused.
+IntVec ToQuanta(Vec t) {
+  constexpr float kLimit = 127.0f;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
+  constexpr int32_t kRoundBits = 0x4b400000;
+  t = t < kLimit ? t : Splat(kLimit);
+  t = t > -kLimit ? t : Splat(-kLimit);
+  return reinterpret_cast<IntVec>(t + kRound) - kRoundBits;
+}
+
+Int8Vec ToInt8(Vec x, float inverse) {
+  const IntVec q = ToQuanta(x * inverse);
+  const IntVec sign = (x < 0.0f) - (x > 0.0f);  // comparisons that hold are -1
+  return __builtin_convertvector(q == 0 ? sign : q, Int8Vec);
+}
+
+void ToInt8(size_t n, const float* x, float inverse, int8_t* y) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Int8Vec q = ToInt8(Load(x + i), inverse);
+    __builtin_memcpy(y + i, &q, sizeof(q));
+  }
+  if (i < n) {
+    const Int8Vec q = ToInt8(LoadFirst(n - i, x + i), inverse);
+    __builtin_memcpy(y + i, &q, n - i);
+  }
+}
+
+Int8Vec ToInt8Carry(Vec x, float scale, float inverse, Vec* carry) {
+  const Vec wanted = x + *carry;
+  const IntVec q = ToQuanta(wanted * inverse);
+  const Vec left = wanted - __builtin_convertvector(q, Vec) * scale;
+  const IntVec sent = x != 0.0f;
+  *carry = sent ? left : *carry;
+  return __builtin_convertvector(q & sent, Int8Vec);
+}
+
+void ToInt8Carry(size_t n, const float* x, float scale, float inverse, float* carry, int8_t* y) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    Vec left = Load(carry + i);
+    const Int8Vec q = ToInt8Carry(Load(x + i), scale, inverse, &left);
+    Store(left, carry + i);
+    __builtin_memcpy(y + i, &q, sizeof(q));
+  }
+  if (i < n) {
+    Vec left = LoadFirst(n - i, carry + i);
+    const Int8Vec q = ToInt8Carry(LoadFirst(n - i, x + i), scale, inverse, &left);
+    StoreFirst(n - i, left, carry + i);
+    __builtin_memcpy(y + i, &q, n - i);
+  }
+}
+
+Vec FromInt8(Int8Vec x, float scale) {
+  return __builtin_convertvector(__builtin_convertvector(x, IntVec), Vec) * scale;
+}
+
+void FromInt8(size_t n, const int8_t* x, float scale, float* y) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    Int8Vec q;
+    __builtin_memcpy(&q, x + i, sizeof(q));
+    Store(FromInt8(q, scale), y + i);
+  }
+  if (i < n) {
+    Int8Vec q = {};
+    __builtin_memcpy(&q, x + i, n - i);
+    StoreFirst(n - i, FromInt8(q, scale), y + i);
+  }
+}
+
 // The codes of kLanes of the 16 vectors: `block` and `codes` point at the first of them.
 void WtaOfLanes(size_t bin, const uint16_t* coordinates, const float* block, uint8_t* codes) {
   constexpr size_t kVectors = 16;
@@ -359,6 +446,10 @@ constexpr Kernels MakeKernels(const char* name) {
           .weighted_sum_bf16 = WeightedSum<uint16_t>,
           .to_bf16 = ToBf16,
           .from_bf16 = FromBf16,
+          .max_abs = MaxAbs,
+          .to_int8 = ToInt8,
+          .to_int8_carry = ToInt8Carry,
+          .from_int8 = FromInt8,
           .transpose16 = Transpose16,
           .wta16 = Wta16};
 }

@@ -180,6 +180,45 @@ void FromBf16(size_t n, const uint16_t* x, float* y) {
   for (size_t i = 0; i < n; ++i) y[i] = std::bit_cast<float>(uint32_t{x[i]} << 16);
 }
 
+float MaxAbs(size_t n, const float* x) {
+  constexpr uint32_t kMagnitude = 0x7fffffff;
+  uint32_t best = 0;
+  for (size_t i = 0; i < n; ++i) best = std::max(best, std::bit_cast<uint32_t>(x[i]) & kMagnitude);
+  return std::bit_cast<float>(best);
+}
+
+// t rounded to nearest even, clamped to int8's symmetric range.
+int32_t ToQuanta(float t) {
+  constexpr float kLimit = 127.0f;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
+  constexpr int32_t kRoundBits = 0x4b400000;
+  t = t < kLimit ? t : kLimit;
+  t = t > -kLimit ? t : -kLimit;
+  return std::bit_cast<int32_t>(t + kRound) - kRoundBits;
+}
+
+void ToInt8(size_t n, const float* x, float inverse, int8_t* y) {
+  for (size_t i = 0; i < n; ++i) {
+    const int32_t q = ToQuanta(x[i] * inverse);
+    y[i] = static_cast<int8_t>(q == 0 ? (x[i] > 0.0f) - (x[i] < 0.0f) : q);
+  }
+}
+
+void ToInt8Carry(size_t n, const float* x, float scale, float inverse, float* carry, int8_t* y) {
+  for (size_t i = 0; i < n; ++i) {
+    const float wanted = x[i] + carry[i];
+    const int32_t q = ToQuanta(wanted * inverse);
+    const float left = wanted - static_cast<float>(q) * scale;
+    const bool sent = x[i] != 0.0f;
+    y[i] = static_cast<int8_t>(sent ? q : 0);
+    carry[i] = sent ? left : carry[i];
+  }
+}
+
+void FromInt8(size_t n, const int8_t* x, float scale, float* y) {
+  for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]) * scale;
+}
+
 void Transpose16(size_t count, size_t dim, const float* x, size_t stride, float* block) {
   constexpr size_t kVectors = 16;
   for (size_t d = 0; d < dim; ++d) {
@@ -227,6 +266,10 @@ const Kernels kScalarKernels = {.name = "scalar",
                                 .weighted_sum_bf16 = WeightedSumBf16,
                                 .to_bf16 = ToBf16,
                                 .from_bf16 = FromBf16,
+                                .max_abs = MaxAbs,
+                                .to_int8 = ToInt8,
+                                .to_int8_carry = ToInt8Carry,
+                                .from_int8 = FromInt8,
                                 .transpose16 = Transpose16,
                                 .wta16 = Wta16};
 

@@ -21,7 +21,7 @@
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 2;
+constexpr uint32_t kProtocolVersion = 3;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
 // Servers and workers leave when the scheduler has not been heard of for so long: before the first
 // answer (it may be started last), and afterwards.
@@ -121,6 +121,10 @@ struct Heartbeat {
   uint32_t bucket_largest = 0;
   uint32_t batches_in_flight = 0;
   uint64_t malformed = 0;
+  uint32_t in_flight_limit = 0;  // workers, and the following
+  uint32_t round_trip_us = 0;
+  uint64_t bits_per_second = 0;
+  uint32_t int8_links = 0;
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {
@@ -317,7 +321,10 @@ struct Message {
 };
 
 // Floats of matrices and sparse values travel in `precision`. REQUIRES consistent shapes (checked)
-// and finite numbers: what the receiver's Decode() would refuse is the sender's mistake.
+// and finite numbers: what the receiver's Decode() would refuse is the sender's mistake. Equal
+// messages have equal bytes. In int8 gradients (GradientReply, EmbedPush) are rounded with error
+// feedback over their rows, everything else to nearest, where what is not 0 does not become 0:
+// the receiver of `hidden` sees the relu's mask that the sender has.
 Bytes Encode(const Message& message, WirePrecision precision);
 
 // Errors say what is wrong; the message's sender and sequence are then unknown.

@@ -20,10 +20,12 @@ constexpr flatbuffers::uoffset_t kMaxDepth = 8;
 constexpr flatbuffers::uoffset_t kMaxTables = 4 * kMaxBatchSamples;
 
 // A message may unpack to so many times its own bytes: a small buffer can name the same vector many
-// times. The largest honest factor is 32, of an all-zero matrix that takes a bit an element.
+// times. The largest honest factor is 40, of an all-zero matrix in int8: a bit an element becomes a
+// byte and then a float.
 constexpr size_t kMaxUnpackedFactor = 64;
 
-// And to no more than this, twice the largest message: fp32 from bf16.
+// And to no more than this, twice the largest message: fp32 from bf16. A message in int8 that would
+// need more is above 256 MiB.
 constexpr size_t kMaxUnpackedBytes = 2 * kMaxMessageBytes;
 
 // FlatBuffers reads scalars where they lie, so the buffer itself has to be aligned.
@@ -33,9 +35,16 @@ BatchId FromWire(const wire::BatchId& batch) {
   return {batch.epoch(), batch.unit(), batch.index()};
 }
 
-// REQUIRES a known value.
-WirePrecision FromWire(wire::Precision precision) {
-  return precision == wire::Precision::Fp32 ? WirePrecision::kFp32 : WirePrecision::kBf16;
+std::optional<WirePrecision> FromWire(wire::Precision precision) {
+  switch (precision) {
+    case wire::Precision::Fp32:
+      return WirePrecision::kFp32;
+    case wire::Precision::Bf16:
+      return WirePrecision::kBf16;
+    case wire::Precision::Int8:
+      return WirePrecision::kInt8;
+  }
+  return std::nullopt;
 }
 
 // Reads one verified message. After a fault the rest is read as empty and the fault is kept.
@@ -131,9 +140,24 @@ class Decoder {
     return To{};
   }
 
+  // Numbers in LEB128.
+  std::vector<uint32_t> Numbers(std::string_view field, const flatbuffers::Vector<uint8_t>* bytes);
+
   // Row starts from row lengths; a fault unless they add up to `total`.
-  std::vector<uint32_t> Offsets(std::string_view field, const flatbuffers::Vector<uint32_t>* counts,
+  std::vector<uint32_t> Offsets(std::string_view field, const flatbuffers::Vector<uint8_t>* lengths,
                                 size_t total);
+
+  // Scales of `rows` rows in int8; a fault unless there are none in another precision.
+  std::vector<float> Scales(std::string_view field, const flatbuffers::Vector<float>* scales,
+                            WirePrecision precision, size_t rows);
+
+  // The elements of one matrix: its bytes, or those whose bit of `bits` is set.
+  void ReadFloats(std::span<const uint8_t> data, bool packed, std::span<const uint8_t> bits,
+                  WirePrecision precision, Matrix* result);
+  void ReadValues(std::string_view field, const uint8_t* bytes, WirePrecision precision,
+                  std::span<const float> scales, SparseRows* rows);
+  void ReadInt8(std::span<const uint8_t> data, bool packed, std::span<const uint8_t> bits,
+                std::span<const float> scales, Matrix* result);
 
   void RequireSize(std::string_view field, size_t size, size_t wanted) {
     if (size != wanted) Fail(field, fmt::format("has {} entries instead of {}", size, wanted));
@@ -178,11 +202,37 @@ double Decoder::Finite(std::string_view field, double value) {
 }
 
 WirePrecision Decoder::Precision(std::string_view field, wire::Precision precision) {
-  if (precision == wire::Precision::Fp32) return WirePrecision::kFp32;
-  if (precision != wire::Precision::Bf16) {
-    Fail(field, fmt::format("has the unknown precision {}", static_cast<int>(precision)));
+  const auto known = FromWire(precision);
+  if (!known) Fail(field, fmt::format("has the unknown precision {}", static_cast<int>(precision)));
+  return known.value_or(WirePrecision::kBf16);
+}
+
+std::vector<float> Decoder::Scales(std::string_view field, const flatbuffers::Vector<float>* scales,
+                                   WirePrecision precision, size_t rows) {
+  std::vector<float> result = Vector(field, scales);
+  RequireSize(field, result.size(), precision == WirePrecision::kInt8 ? rows : 0);
+  if (!AreInt8Scales(result)) Fail(field, "holds a number that is no scale from 0 to 2^120");
+  return result;
+}
+
+void Decoder::ReadFloats(std::span<const uint8_t> data, bool packed, std::span<const uint8_t> bits,
+                         WirePrecision precision, Matrix* result) {
+  if (!packed) return UnpackFloats(data.data(), precision, result->data);
+  std::vector<float> elements(data.size() / WireFloatBytes(precision));
+  UnpackFloats(data.data(), precision, elements);
+  UnpackNonzero(bits, elements, result->data);
+}
+
+void Decoder::ReadInt8(std::span<const uint8_t> data, bool packed, std::span<const uint8_t> bits,
+                       std::span<const float> scales, Matrix* result) {
+  Bytes spread(packed ? result->data.size() : 0);
+  if (packed) {
+    UnpackNonzero(bits, data, spread);
+    data = spread;
   }
-  return WirePrecision::kBf16;
+  for (size_t i = 0; i < result->rows; ++i) {
+    UnpackInt8(data.data() + i * result->cols, scales[i], {result->row(i), result->cols});
+  }
 }
 
 Matrix Decoder::ReadMatrix(std::string_view field, const wire::Matrix* matrix) {
@@ -213,34 +263,63 @@ Matrix Decoder::ReadMatrix(std::string_view field, const wire::Matrix* matrix) {
                             matrix->cols(), bytes, stored * WireFloatBytes(precision)));
     return {};
   }
-  // Twice: the packed elements are unpacked before they are spread.
-  if (!Charge(field, (elements + (bitmap != nullptr ? stored : 0)) * sizeof(float))) return {};
+  const bool int8 = precision == WirePrecision::kInt8;
+  const std::vector<float> scales =
+      Scales(fmt::format("{}.scales", field), matrix->scales(), precision, matrix->rows());
+  // With a bitmap twice: packed floats are unpacked before they are spread, bytes after it.
+  const size_t spread = bitmap == nullptr ? 0 : int8 ? elements : stored * sizeof(float);
+  if (!fault_.empty() || !Charge(field, elements * sizeof(float) + spread)) return {};
 
-  const uint8_t* data = bytes != 0 ? matrix->data()->data() : nullptr;
+  std::span<const uint8_t> data;
+  if (bytes != 0) data = {matrix->data()->data(), bytes};
   Matrix result(matrix->rows(), matrix->cols());
-  if (bitmap != nullptr) {
-    std::vector<float> packed(stored);
-    UnpackFloats(data, precision, packed);
-    UnpackNonzero(bits, packed, result.data);
-  } else {
-    UnpackFloats(data, precision, result.data);
+  if (int8) {
+    ReadInt8(data, bitmap != nullptr, bits, scales, &result);
+    return result;
   }
+  ReadFloats(data, bitmap != nullptr, bits, precision, &result);
   if (!AllFinite(result.data)) Fail(field, "holds a number that is not finite");
   return result;
 }
 
-std::vector<uint32_t> Decoder::Offsets(std::string_view field,
-                                       const flatbuffers::Vector<uint32_t>* counts, size_t total) {
-  const size_t rows = counts != nullptr ? counts->size() : 0;
-  RequireAtMost(field, rows, kMaxBatchSamples);
-  uint64_t sum = 0;  // at most 2^16 counts below 2^32: no overflow
-  for (size_t i = 0; i < rows && rows <= kMaxBatchSamples; ++i) sum += counts->data()[i];
-  if (sum != total) Fail(field, fmt::format("add up to {} instead of {} ids", sum, total));
-  if (!fault_.empty() || !Charge(field, (rows + 1) * sizeof(uint32_t))) return {0};
+std::vector<uint32_t> Decoder::Numbers(std::string_view field,
+                                       const flatbuffers::Vector<uint8_t>* bytes) {
+  if (bytes == nullptr) return {};
+  const std::span<const uint8_t> packed(bytes->data(), bytes->size());
+  const size_t count = CountNumbers(packed);
+  RequireAtMost(field, count, kMaxBatchSamples);
+  if (!fault_.empty() || !Charge(field, count * sizeof(uint32_t))) return {};
+  std::vector<uint32_t> numbers(count);
+  if (!UnpackNumbers(packed, numbers)) Fail(field, "holds bytes that are no numbers");
+  return numbers;
+}
 
-  std::vector<uint32_t> offsets(rows + 1);
-  for (size_t i = 0; i < rows; ++i) offsets[i + 1] = offsets[i] + counts->data()[i];
+std::vector<uint32_t> Decoder::Offsets(std::string_view field,
+                                       const flatbuffers::Vector<uint8_t>* lengths, size_t total) {
+  std::vector<uint32_t> offsets = Numbers(field, lengths);
+  uint64_t sum = 0;  // at most 2^16 lengths below 2^32: no overflow
+  for (const uint32_t length : offsets) sum += length;
+  if (sum != total) Fail(field, fmt::format("add up to {} instead of {} ids", sum, total));
+  if (!fault_.empty()) return {0};
+
+  offsets.insert(offsets.begin(), 0);
+  for (size_t i = 1; i < offsets.size(); ++i) offsets[i] += offsets[i - 1];
   return offsets;
+}
+
+void Decoder::ReadValues(std::string_view field, const uint8_t* bytes, WirePrecision precision,
+                         std::span<const float> scales, SparseRows* rows) {
+  rows->values.resize(rows->ids.size());
+  if (precision == WirePrecision::kInt8) {
+    for (size_t i = 0; i < rows->rows(); ++i) {
+      const uint32_t begin = rows->offsets[i];
+      const uint32_t length = rows->offsets[i + 1] - begin;
+      UnpackInt8(bytes + begin, scales[i], {rows->values.data() + begin, length});
+    }
+    return;
+  }
+  UnpackFloats(bytes, precision, rows->values);
+  if (!AllFinite(rows->values)) Fail(field, "holds a number that is not finite");
 }
 
 SparseRows Decoder::Rows(std::string_view field, const wire::SparseRows* rows) {
@@ -253,24 +332,24 @@ SparseRows Decoder::Rows(std::string_view field, const wire::SparseRows* rows) {
     return result;
   }
   const size_t total =
-      !gaps.empty() ? CountGaps(gaps) : (rows->ids() != nullptr ? rows->ids()->size() : 0);
+      !gaps.empty() ? CountNumbers(gaps) : (rows->ids() != nullptr ? rows->ids()->size() : 0);
   const size_t bytes = rows->values() != nullptr ? rows->values()->size() : 0;
   const WirePrecision precision = Precision(field, rows->precision());
   if (bytes != 0 && bytes != total * WireFloatBytes(precision)) {
     Fail(field, fmt::format("has {} bytes of values for {} ids", bytes, total));
     return result;
   }
-  result.offsets = Offsets(fmt::format("{}.counts", field), rows->counts(), total);
+  result.offsets = Offsets(fmt::format("{}.lengths", field), rows->lengths(), total);
+  const std::vector<float> scales = Scales(fmt::format("{}.scales", field), rows->scales(),
+                                           precision, bytes != 0 ? result.rows() : 0);
   if (gaps.empty()) {
     result.ids = Vector(field, rows->ids());
   } else if (fault_.empty() && Charge(field, total * sizeof(uint32_t))) {
     result.ids.resize(total);
     if (!UnpackGaps(gaps, result.offsets, result.ids)) Fail(field, "has gaps that are no ids");
   }
-  if (bytes != 0 && Charge(field, total * sizeof(float))) {
-    result.values.resize(total);
-    UnpackFloats(rows->values()->data(), precision, result.values);
-    if (!AllFinite(result.values)) Fail(field, "holds a number that is not finite");
+  if (bytes != 0 && fault_.empty() && Charge(field, total * sizeof(float))) {
+    ReadValues(field, rows->values()->data(), precision, scales, &result);
   }
   return result;
 }
@@ -302,7 +381,7 @@ Heartbeat Decoder::Read(const wire::Heartbeat& m) {
   Finite("bucket_mean", m.bucket_mean());
   return {m.cpu_seconds(),        m.peak_rss_bytes(),     m.bytes_sent(),  m.bytes_received(),
           m.rehash_lag_batches(), m.bucket_empty_share(), m.bucket_mean(), m.bucket_p99(),
-          m.bucket_largest(),     m.batches_in_flight(),  m.malformed()};
+          m.bucket_largest(),     m.batches_in_flight(), m.malformed(), m.in_flight_limit(), m.round_trip_us(), m.bits_per_second(), m.int8_links()};
 }
 
 LeaseBatch Decoder::Read(const wire::LeaseBatch& m) {
@@ -352,10 +431,10 @@ EmbedRequest Decoder::Read(const wire::EmbedRequest& m) {
 
 ActiveQuery Decoder::Read(const wire::ActiveQuery& m) {
   ActiveQuery query{Batch(m.batch()),           ReadMatrix("hidden", m.hidden()),
-                    Rows("labels", m.labels()), Vector("label_totals", m.label_totals()),
+                    Rows("labels", m.labels()), Numbers("totals", m.totals()),
                     m.probe_samples(),          m.finish()};
   RequireSize("labels", query.labels.rows(), query.hidden.rows);
-  RequireSize("label_totals", query.label_totals.size(), query.hidden.rows);
+  RequireSize("totals", query.label_totals.size(), query.hidden.rows);
   return query;
 }
 
@@ -381,6 +460,9 @@ ActiveReply Decoder::Read(const wire::ActiveReply& m) {
   RequireAtMost("max", rows, kMaxBatchSamples);
   RequireSize("sum_exp", reply.sum_exp.size(), rows);
   RequireSize("target_logit", reply.target_logit.size(), rows);
+  if (reply.active.size() == 1 && rows > 1 && Charge("active", rows * sizeof(uint32_t))) {
+    reply.active.assign(rows, uint32_t{reply.active[0]});
+  }
   RequireSize("active", reply.active.size(), rows);
   if (!reply.loss.empty()) RequireSize("loss", reply.loss.size(), rows);
   RequireAtMost("probes", reply.probes.size(), rows);
@@ -420,7 +502,7 @@ TopKReply Decoder::Read(const wire::TopKReply& m) {
   TopKReply reply;
   reply.ids = Vector("ids", m.ids());
   reply.scores = Floats("scores", m.scores());
-  reply.offsets = Offsets("counts", m.counts(), reply.ids.size());
+  reply.offsets = Offsets("lengths", m.lengths(), reply.ids.size());
   RequireSize("scores", reply.scores.size(), reply.ids.size());
   return reply;
 }
@@ -501,13 +583,14 @@ Result<Message> DecodeAligned(std::span<const uint8_t> bytes) {
   Result<Body> body =
       Decoder(wire::EnumNameBody(message.body_type()), bytes.size()).Decode(message);
   if (!body.ok()) return body.error();
-  if (message.reply_precision() > wire::Precision::MAX) {
+  const auto reply_precision = FromWire(message.reply_precision());
+  if (!reply_precision) {
     return Failed(fmt::format("malformed message: reply_precision has the unknown value {}",
                               static_cast<int>(message.reply_precision())));
   }
   const Envelope envelope{RunId{message.run_id()}, Incarnation{message.incarnation()},
                           message.sequence(),      message.reply_to(),
-                          message.plan_version(),  FromWire(message.reply_precision()),
+                          message.plan_version(),  *reply_precision,
                           message.service_us()};
   return Message{envelope, *std::move(body)};
 }

@@ -1,4 +1,7 @@
 // Message -> FlatBuffer. Empty strings, vectors and row sets are left out of the buffer.
+#include <algorithm>
+#include <functional>
+
 #include "common/base/check.h"
 #include "common/net/messages.h"
 #include "common/net/wire_arrays.h"
@@ -22,8 +25,12 @@ static_assert(std::variant_size_v<Body> == static_cast<size_t>(wire::Body::MAX))
 wire::BatchId ToWire(const BatchId& batch) { return {batch.epoch, batch.unit, batch.index}; }
 
 wire::Precision ToWire(WirePrecision precision) {
+  if (precision == WirePrecision::kInt8) return wire::Precision::Int8;
   return precision == WirePrecision::kFp32 ? wire::Precision::Fp32 : wire::Precision::Bf16;
 }
+
+// How a matrix is rounded to int8 (wire_arrays.h). Gradients end up in sums over samples.
+enum class Rounding { kNearest, kErrorFeedback };
 
 // Builds one message. Each Encode...() returns the offset of a finished table.
 class Encoder {
@@ -60,8 +67,8 @@ class Encoder {
   Offset<void> operator()(const Heartbeat& m) {
     return wire::CreateHeartbeat(b_, m.cpu_seconds, m.peak_rss_bytes, m.bytes_sent,
                                  m.bytes_received, m.rehash_lag_batches, m.bucket_empty_share,
-                                 m.bucket_mean, m.bucket_p99, m.bucket_largest, m.batches_in_flight,
-                                 m.malformed)
+                                 m.bucket_mean, m.bucket_p99, m.bucket_largest, m.batches_in_flight, m.malformed, m.in_flight_limit,
+                                 m.round_trip_us, m.bits_per_second, m.int8_links)
         .Union();
   }
   Offset<void> operator()(const HeartbeatReply&) { return wire::CreateHeartbeatReply(b_).Union(); }
@@ -104,9 +111,9 @@ class Encoder {
   Offset<void> operator()(const ActiveQuery& m) {
     const auto hidden = MatrixOf(m.hidden);
     const auto labels = Rows(m.labels);
-    const auto totals = Vector(m.label_totals);
+    const auto totals = Numbers(m.label_totals);
     const auto batch = ToWire(m.batch);
-    return wire::CreateActiveQuery(b_, &batch, hidden, labels, totals, m.probe_samples, m.finish)
+    return wire::CreateActiveQuery(b_, &batch, hidden, labels, m.probe_samples, totals, m.finish)
         .Union();
   }
   Offset<void> operator()(const ActiveReply& m) { return Active(m).Union(); }
@@ -116,12 +123,12 @@ class Encoder {
     return wire::CreateGradientPush(b_, &batch, log_normaliser).Union();
   }
   Offset<void> operator()(const GradientReply& m) {
-    const auto partial = MatrixOf(m.partial);
+    const auto partial = MatrixOf(m.partial, Rounding::kErrorFeedback);
     const auto active = m.active ? Active(*m.active) : Offset<wire::ActiveReply>();
     return wire::CreateGradientReply(b_, partial, active).Union();
   }
   Offset<void> operator()(const EmbedPush& m) {
-    const auto gradient = MatrixOf(m.gradient);
+    const auto gradient = MatrixOf(m.gradient, Rounding::kErrorFeedback);
     const auto next = m.next ? Embed(*m.next) : Offset<wire::EmbedRequest>();
     const auto batch = ToWire(m.batch);
     return wire::CreateEmbedPush(b_, &batch, gradient, next).Union();
@@ -173,6 +180,18 @@ class Encoder {
     return v.empty() ? VectorOffset<T>() : b_.CreateVector(v);
   }
 
+  VectorOffset<uint8_t> Numbers(std::span<const uint32_t> numbers) {
+    return Vector(PackNumbers(numbers));
+  }
+
+  // One entry if all are the same.
+  VectorOffset<uint32_t> OnceIfEqual(const std::vector<uint32_t>& v) {
+    if (v.empty()) return {};
+    const bool equal = std::adjacent_find(v.begin(), v.end(), std::not_equal_to<>()) == v.end();
+    return b_.CreateVector(v.data(), equal ? 1 : v.size());
+  }
+
+  // Not for int8.
   VectorOffset<uint8_t> Floats(std::span<const float> x) {
     if (x.empty()) return {};
     uint8_t* bytes = nullptr;
@@ -182,46 +201,93 @@ class Encoder {
     return offset;
   }
 
-  // Lengths of the rows, without a temporary vector.
-  VectorOffset<uint32_t> Counts(const std::vector<uint32_t>& offsets) {
-    if (offsets.size() <= 1) return {};
-    uint32_t* counts = nullptr;
-    const auto result = b_.CreateUninitializedVector<uint32_t>(offsets.size() - 1, &counts);
-    for (size_t i = 0; i + 1 < offsets.size(); ++i) counts[i] = offsets[i + 1] - offsets[i];
-    return result;
+  // Lengths of the rows.
+  VectorOffset<uint8_t> Lengths(const std::vector<uint32_t>& offsets) {
+    std::vector<uint32_t> lengths(offsets.size() - 1);
+    for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = offsets[i + 1] - offsets[i];
+    return Numbers(lengths);
   }
 
-  Offset<wire::Matrix> MatrixOf(const Matrix& m) {
-    DSLIDE_CHECK(m.data.size() == size_t{m.rows} * m.cols);
-    const size_t dense_bytes = m.data.size() * WireFloatBytes(precision_);
-    const size_t nonzero = CountNonzero(m.data);
-    const size_t sparse_bytes =
-        BitmapBytes(m.data.size()) + nonzero * WireFloatBytes(precision_) + kVectorHeaderBytes;
+  struct Elements {
     VectorOffset<uint8_t> bitmap;
     VectorOffset<uint8_t> data;
-    if (sparse_bytes < dense_bytes) {
-      std::vector<float> packed(nonzero + 1);
-      uint8_t* bits = nullptr;
-      bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(m.data.size()), &bits);
-      PackNonzero(m.data, bits, packed.data());
-      data = Floats({packed.data(), nonzero});
-    } else {
-      data = Floats(m.data);
+  };
+
+  // Whether `nonzero` elements and a bitmap are smaller than all of them.
+  bool BitmapPays(size_t elements, size_t nonzero) const {
+    const size_t element_bytes = WireFloatBytes(precision_);
+    return BitmapBytes(elements) + nonzero * element_bytes + kVectorHeaderBytes <
+           elements * element_bytes;
+  }
+
+  Elements FloatElements(std::span<const float> x) {
+    const size_t nonzero = CountNonzero(x);
+    if (!BitmapPays(x.size(), nonzero)) return {{}, Floats(x)};
+    std::vector<float> packed(nonzero + 1);
+    uint8_t* bits = nullptr;
+    const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(x.size()), &bits);
+    PackNonzero(x, bits, packed.data());
+    return {bitmap, Floats({packed.data(), nonzero})};
+  }
+
+  // The bitmap is of the bytes: elements that were rounded to 0 are left out too.
+  Elements Int8Elements(const std::vector<uint8_t>& bytes) {
+    const size_t nonzero = CountNonzero(bytes);
+    if (!BitmapPays(bytes.size(), nonzero)) return {{}, Vector(bytes)};
+    std::vector<uint8_t> packed(nonzero + 1);
+    uint8_t* bits = nullptr;
+    const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(bytes.size()), &bits);
+    PackNonzero(bytes, bits, packed.data());
+    packed.pop_back();
+    return {bitmap, Vector(packed)};
+  }
+
+  Offset<wire::Matrix> Int8MatrixOf(const Matrix& m, Rounding rounding) {
+    std::vector<uint8_t> bytes(m.data.size());
+    std::vector<float> scales(m.rows);
+    std::vector<float> carry(rounding == Rounding::kErrorFeedback ? m.cols : 0);
+    for (size_t i = 0; i < m.rows; ++i) {
+      const std::span<const float> row(m.row(i), m.cols);
+      uint8_t* out = bytes.data() + i * m.cols;
+      scales[i] = carry.empty() ? PackInt8(row, out) : PackInt8(row, carry, out);
     }
-    return wire::CreateMatrix(b_, m.rows, m.cols, ToWire(precision_), bitmap, data);
+    const Elements elements = Int8Elements(bytes);
+    return wire::CreateMatrix(b_, m.rows, m.cols, wire::Precision::Int8, elements.bitmap,
+                              elements.data, Vector(scales));
+  }
+
+  Offset<wire::Matrix> MatrixOf(const Matrix& m, Rounding rounding = Rounding::kNearest) {
+    DSLIDE_CHECK(m.data.size() == size_t{m.rows} * m.cols);
+    if (precision_ == WirePrecision::kInt8) return Int8MatrixOf(m, rounding);
+    const Elements elements = FloatElements(m.data);
+    return wire::CreateMatrix(b_, m.rows, m.cols, ToWire(precision_), elements.bitmap,
+                              elements.data);
+  }
+
+  // Bytes of the values, whose rows' scales go into `scales`.
+  VectorOffset<uint8_t> Int8Values(const SparseRows& rows, VectorOffset<float>* scales) {
+    if (rows.values.empty()) return {};
+    std::vector<uint8_t> bytes(rows.values.size());
+    std::vector<float> of_row(rows.rows());
+    for (size_t i = 0; i < of_row.size(); ++i) {
+      of_row[i] = PackInt8(rows.Values(i), bytes.data() + rows.offsets[i]);
+    }
+    *scales = Vector(of_row);
+    return Vector(bytes);
   }
 
   Offset<wire::SparseRows> Rows(const SparseRows& rows) {
     DSLIDE_CHECK(!rows.offsets.empty() && rows.offsets.back() == rows.ids.size());
     DSLIDE_CHECK(rows.values.empty() || rows.values.size() == rows.ids.size());
     if (rows.rows() == 0) return {};
-    const auto counts = Counts(rows.offsets);
+    const auto lengths = Lengths(rows.offsets);
     const bool ascend = RowsAscend(rows.offsets, rows.ids);
-    const auto ids = ascend ? Offset<flatbuffers::Vector<uint32_t>>() : Vector(rows.ids);
-    const auto gaps =
-        ascend ? Vector(PackGaps(rows.offsets, rows.ids)) : Offset<flatbuffers::Vector<uint8_t>>();
-    const auto values = Floats(rows.values);
-    return wire::CreateSparseRows(b_, counts, ids, ToWire(precision_), values, gaps);
+    const auto ids = ascend ? VectorOffset<uint32_t>() : Vector(rows.ids);
+    const auto gaps = ascend ? Vector(PackGaps(rows.offsets, rows.ids)) : VectorOffset<uint8_t>();
+    VectorOffset<float> scales;
+    const auto values =
+        precision_ == WirePrecision::kInt8 ? Int8Values(rows, &scales) : Floats(rows.values);
+    return wire::CreateSparseRows(b_, ids, ToWire(precision_), values, gaps, lengths, scales);
   }
 
   Offset<wire::EmbedRequest> Embed(const EmbedRequest& m) {
@@ -237,7 +303,7 @@ class Encoder {
     const auto max = Vector(m.max);
     const auto sum_exp = Vector(m.sum_exp);
     const auto target_logit = Vector(m.target_logit);
-    const auto active = Vector(m.active);
+    const auto active = OnceIfEqual(m.active);
     const auto loss = Vector(m.loss);
     return wire::CreateActiveReply(b_, max, sum_exp, target_logit, active, loss, m.active_rows,
                                    probes_offset);
@@ -254,10 +320,9 @@ class Encoder {
   Offset<wire::TopKReply> TopK(const TopKReply& top) {
     DSLIDE_CHECK(!top.offsets.empty() && top.offsets.back() == top.ids.size());
     DSLIDE_CHECK(top.scores.size() == top.ids.size());
-    const auto counts = Counts(top.offsets);
     const auto ids = Vector(top.ids);
     const auto scores = Vector(top.scores);
-    return wire::CreateTopKReply(b_, counts, ids, scores);
+    return wire::CreateTopKReply(b_, ids, scores, Lengths(top.offsets));
   }
 
   // What a vector costs besides its elements: length, offset, and up to 4 bytes of padding.

@@ -75,7 +75,7 @@ Config UnusualConfig() {
                "tcp://10.0.0.1:1",
                12,
                13,
-               WirePrecision::kFp32,
+               Wire::kFp32,
                14,
                15,
                16,

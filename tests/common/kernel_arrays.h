@@ -55,7 +55,7 @@ class ArrayOf {
   }
 
  private:
-  static constexpr T kGuard = 12345;
+  static constexpr T kGuard = static_cast<T>(12345);
   static constexpr ptrdiff_t kGuards = 16;
 
   std::vector<T> memory_;

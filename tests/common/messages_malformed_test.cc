@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/net/messages.h"
+#include "common/net/wire_arrays.h"
 #include "protocol_generated.h"
 #include "tests/common/random_messages.h"
 
@@ -66,22 +67,34 @@ Bytes WithBitmap(uint32_t cols, std::vector<uint8_t> bitmap, std::vector<uint8_t
   });
 }
 
+// One in int8, of one row with a bitmap if there is one.
+Bytes WithInt8(uint32_t rows, uint32_t cols, std::vector<uint8_t> data, std::vector<float> scales,
+               std::vector<uint8_t> bitmap = {}) {
+  return WithMatrix([&](Builder& b) {
+    return wire::CreateMatrixDirect(b, rows, cols, wire::Precision::Int8,
+                                    bitmap.empty() ? nullptr : &bitmap, &data, &scales);
+  });
+}
+
 // An EmbedRequest with these features.
-Bytes WithRows(std::vector<uint32_t> counts, std::vector<uint32_t> ids, std::vector<uint8_t> values,
-               wire::Precision precision = wire::Precision::Fp32) {
+Bytes WithRows(std::vector<uint32_t> lengths, std::vector<uint32_t> ids,
+               std::vector<uint8_t> values, wire::Precision precision = wire::Precision::Fp32,
+               std::vector<float> scales = {}) {
   Builder b;
   const wire::BatchId batch;
-  const RowsOffset rows = wire::CreateSparseRowsDirect(b, &counts, &ids, precision, &values);
+  const std::vector<uint8_t> packed = PackNumbers(lengths);
+  const RowsOffset rows =
+      wire::CreateSparseRowsDirect(b, &ids, precision, &values, nullptr, &packed, &scales);
   return Finish(b, wire::CreateEmbedRequest(b, &batch, true, rows));
 }
 
-// The same with ids as gaps.
-Bytes WithGaps(std::vector<uint32_t> counts, std::vector<uint8_t> gaps,
+// The same with ids as gaps, and lengths as they are on the wire.
+Bytes WithGaps(std::vector<uint8_t> lengths, std::vector<uint8_t> gaps,
                std::vector<uint32_t> ids = {}) {
   Builder b;
   const wire::BatchId batch;
   const RowsOffset rows =
-      wire::CreateSparseRowsDirect(b, &counts, &ids, wire::Precision::Fp32, nullptr, &gaps);
+      wire::CreateSparseRowsDirect(b, &ids, wire::Precision::Fp32, nullptr, &gaps, &lengths);
   return Finish(b, wire::CreateEmbedRequest(b, &batch, true, rows));
 }
 
@@ -91,9 +104,9 @@ MatrixOffset GoodMatrix(Builder& b, uint32_t rows) {
 }
 
 RowsOffset GoodRows(Builder& b, uint32_t rows) {
-  const std::vector<uint32_t> counts(rows, 1);
+  const std::vector<uint8_t> lengths(rows, 1);
   const std::vector<uint32_t> ids(rows, 9);
-  return wire::CreateSparseRowsDirect(b, &counts, &ids);
+  return wire::CreateSparseRowsDirect(b, &ids, wire::Precision::Fp32, nullptr, nullptr, &lengths);
 }
 
 TEST_CASE("malformed: not one of our buffers") {
@@ -138,7 +151,7 @@ TEST_CASE("malformed: dense matrices") {
   // Products that are 0 modulo 2^32 and 2^64.
   ExpectRefused(WithMatrix(65536, 65536, {}), {"partial"});
   ExpectRefused(WithMatrix(0x80000000, 0x80000000, {}), {"partial", "2147483648"});
-  ExpectRefused(WithMatrix(1, 1, Bytes(1), static_cast<wire::Precision>(2)), {"precision 2"});
+  ExpectRefused(WithMatrix(1, 1, Bytes(1), static_cast<wire::Precision>(3)), {"precision 3"});
   ExpectRefused(WithMatrix(1, 2, RawFloats({1, kNan})), {"partial", "finite"});
   ExpectRefused(WithMatrix(1, 2, RawFloats({-kInfinity, 1})), {"partial", "finite"});
   ExpectRefused(WithMatrix(1, 1, {0x80, 0x7f}, wire::Precision::Bf16), {"partial", "finite"});
@@ -156,6 +169,55 @@ TEST_CASE("malformed: matrices with a bitmap") {
   ExpectRefused(WithBitmap(10, {0x80, 0x00}, RawFloats({kNan})), {"finite"});
 }
 
+TEST_CASE("malformed: matrices in int8") {
+  const Result<Message> good = Decode(WithInt8(2, 2, {1, 0xff, 0x80, 127}, {0.5f, 2.0f}));
+  REQUIRE(good.ok());
+  CHECK(std::get<EmbedReply>(good->body).partial.data == std::vector{0.5f, -0.5f, -256.0f, 254.0f});
+  CHECK(Decode(WithInt8(1, 10, {1, 2, 3}, {0.5f}, {0x81, 0x02})).ok());
+  CHECK(Decode(WithInt8(2, 0, {}, {0, 0})).ok());
+  CHECK(Decode(WithInt8(1, 1, {0x80}, {0x1p120f})).ok());
+  ExpectRefused(WithInt8(2, 2, Bytes(4), {1}), {"partial.scales", "1", "2"});
+  ExpectRefused(WithInt8(2, 2, Bytes(4), {1, 1, 1}), {"partial.scales", "3", "2"});
+  ExpectRefused(WithInt8(2, 2, Bytes(4), {}), {"partial.scales", "0", "2"});
+  ExpectRefused(WithInt8(2, 2, Bytes(4), {1, kNan}), {"partial.scales", "no scale"});
+  ExpectRefused(WithInt8(2, 2, Bytes(4), {kInfinity, 1}), {"partial.scales", "no scale"});
+  ExpectRefused(WithInt8(2, 2, Bytes(4), {1, -1}), {"partial.scales", "no scale"});
+  ExpectRefused(WithInt8(2, 2, Bytes(4), {1, 0x1.000002p120f}), {"partial.scales", "no scale"});
+  ExpectRefused(WithInt8(2, 2, Bytes(3), {1, 1}), {"partial", "3 bytes", "4"});
+  ExpectRefused(WithInt8(2, 2, Bytes(8), {1, 1}), {"partial", "8 bytes", "4"});
+  ExpectRefused(WithInt8(1, 10, {1, 2}, {1}, {0x81, 0x02}), {"2 bytes", "3"});
+  ExpectRefused(WithInt8(1, 10, {1, 2, 3}, {1}, {0x81, 0x04}), {"bitmap"});
+  ExpectRefused(WithInt8(1, 10, {1, 2, 3}, {}, {0x81, 0x02}), {"partial.scales", "0", "1"});
+  const std::vector<float> scales = {1, 1};
+  const std::vector<uint8_t> floats(16);
+  ExpectRefused(WithMatrix([&](Builder& b) {
+                  return wire::CreateMatrixDirect(b, 2, 2, wire::Precision::Fp32, nullptr, &floats,
+                                                  &scales);
+                }),
+                {"partial.scales", "2", "0"});
+}
+
+TEST_CASE("malformed: sparse rows in int8") {
+  const auto with = [](std::vector<uint32_t> lengths, std::vector<uint8_t> values,
+                       std::vector<float> scales) {
+    return WithRows(std::move(lengths), {5, 6, 7}, std::move(values), wire::Precision::Int8,
+                    std::move(scales));
+  };
+  const Result<Message> good = Decode(with({2, 0, 1}, {1, 0xfe, 3}, {0.5f, 0, 2.0f}));
+  REQUIRE(good.ok());
+  CHECK(std::get<EmbedRequest>(good->body).features.values == std::vector{0.5f, -1.0f, 6.0f});
+  CHECK(Decode(with({2, 0, 1}, {}, {})).ok());
+  ExpectRefused(with({2, 0, 1}, {1, 2, 3}, {1, 1}), {"features.scales", "2", "3"});
+  ExpectRefused(with({2, 0, 1}, {1, 2, 3}, {}), {"features.scales", "0", "3"});
+  ExpectRefused(with({2, 0, 1}, {}, {1, 1, 1}), {"features.scales", "3", "0"});
+  ExpectRefused(with({2, 0, 1}, {1, 2, 3}, {1, kNan, 1}), {"features.scales", "no scale"});
+  ExpectRefused(with({2, 0, 1}, {1, 2, 3}, {1, 1, -0.5f}), {"features.scales", "no scale"});
+  ExpectRefused(with({2, 0, 1}, {1, 2}, {1, 1, 1}), {"features", "2 bytes", "3 ids"});
+  ExpectRefused(with({2, 0}, {1, 2, 3}, {1, 1}), {"features.lengths", "2", "3"});
+  ExpectRefused(WithRows({1}, {5}, RawFloats({1}), wire::Precision::Fp32, {1}),
+                {"features.scales", "1", "0"});
+}
+
 TEST_CASE("malformed: sparse rows") {
   CHECK(Decode(WithRows({2, 0, 1}, {5, 6, 7}, RawFloats({1, 2, 3}))).ok());
   CHECK(Decode(WithRows({2, 0, 1}, {5, 6, 7}, {})).ok());
@@ -170,18 +232,20 @@ TEST_CASE("malformed: sparse rows") {
 }
 
 TEST_CASE("malformed: ActiveQuery") {
-  const auto build = [](uint32_t hidden, uint32_t labels, uint32_t totals, bool batch) {
+  const auto build = [](uint32_t hidden, uint32_t labels, uint32_t totals, bool batch,
+                        uint8_t last_total = 1) {
     Builder b;
     const wire::BatchId id;
     const auto hidden_offset = GoodMatrix(b, hidden);
     const auto labels_offset = GoodRows(b, labels);
-    const auto totals_offset = b.CreateVector(std::vector<uint32_t>(totals, 1));
+    const auto totals_offset = b.CreateVector(std::vector<uint8_t>(totals, last_total));
     return Finish(b, wire::CreateActiveQuery(b, batch ? &id : nullptr, hidden_offset, labels_offset,
-                                             totals_offset));
+                                             0, totals_offset));
   };
   CHECK(Decode(build(3, 3, 3, true)).ok());
   ExpectRefused(build(3, 2, 3, true), {"ActiveQuery", "labels", "2", "3"});
-  ExpectRefused(build(3, 3, 4, true), {"ActiveQuery", "label_totals", "4", "3"});
+  ExpectRefused(build(3, 3, 4, true), {"ActiveQuery", "totals", "4", "3"});
+  ExpectRefused(build(3, 3, 3, true, 0x80), {"ActiveQuery", "totals"});
   ExpectRefused(build(3, 3, 3, false), {"ActiveQuery", "batch", "missing"});
 }
 
@@ -218,6 +282,10 @@ TEST_CASE("malformed: ActiveReply") {
   ExpectRefused(build([](Parts& p) { p.sum_exp = {1}; }), {"sum_exp", "1", "2"});
   ExpectRefused(build([](Parts& p) { p.target_logit = {1}; }), {"target_logit"});
   ExpectRefused(build([](Parts& p) { p.active = {1, 2, 3}; }), {"active", "3"});
+  ExpectRefused(build([](Parts& p) { p.active = {}; }), {"active", "0", "2"});
+  const Result<Message> same = Decode(build([](Parts& p) { p.active = {9}; }));
+  REQUIRE(same.ok());
+  CHECK(std::get<ActiveReply>(same->body).active == std::vector<uint32_t>{9, 9});
   ExpectRefused(build([](Parts& p) { p.loss = {1}; }), {"loss"});
   ExpectRefused(build([](Parts& p) { p.probes = 3; }), {"probes", "3"});
   ExpectRefused(build([](Parts& p) { p.probe_logits = {}; }), {"probes.logits"});
@@ -235,15 +303,27 @@ TEST_CASE("malformed: gaps that are no ids") {
   ExpectRefused(WithGaps({2}, {0xff, 0xff, 0xff, 0xff, 0x0f, 0x01}), {"features", "gaps"});
   ExpectRefused(WithGaps({1}, {0x80, 0x80, 0x80, 0x80, 0x80, 0x00}), {"features", "gaps"});
   ExpectRefused(WithGaps({1}, {0x05, 0x80}), {"features", "gaps"});  // the second has no end
-  ExpectRefused(WithGaps({2}, {0x05}), {"counts", "2", "1"});
+  ExpectRefused(WithGaps({2}, {0x05}), {"lengths", "2", "1"});
   ExpectRefused(WithGaps({1}, {0x05}, {5}), {"features", "both"});
+}
+
+TEST_CASE("malformed: lengths that are no numbers") {
+  const Bytes gaps(200, 0x01);
+  CHECK(Decode(WithGaps({0xc8, 0x01}, gaps)).ok());
+  CHECK(Decode(WithGaps({0xc8, 0x81, 0x00}, gaps)).ok());  // a longer form of the same
+  ExpectRefused(WithGaps({0xc8}, gaps), {"lengths"});
+  ExpectRefused(WithGaps({0xc8, 0x01, 0x80}, gaps), {"lengths", "no numbers"});
+  ExpectRefused(WithGaps({0x80, 0x80, 0x80, 0x80, 0x10}, gaps), {"lengths", "no numbers"});
+  ExpectRefused(WithGaps({0xc8, 0x81, 0x80, 0x80, 0x80, 0x00}, gaps), {"lengths", "no numbers"});
+  ExpectRefused(WithGaps({0xff, 0xff, 0xff, 0xff, 0x0f}, gaps), {"lengths", "4294967295", "200"});
 }
 
 TEST_CASE("malformed: a small buffer that unpacks to gigabytes") {
   Builder b;
   const std::vector<uint32_t> ids(1 << 16);
-  const std::vector<uint32_t> counts = {1 << 16};
-  const auto rows = wire::CreateSparseRowsDirect(b, &counts, &ids);
+  const std::vector<uint8_t> lengths = {0x80, 0x80, 0x04};
+  const auto rows =
+      wire::CreateSparseRowsDirect(b, &ids, wire::Precision::Fp32, nullptr, nullptr, &lengths);
   const auto labels = GoodRows(b, 1);
   const auto batch = wire::CreateLeaseBatch(b, 0, rows, labels);
   const std::vector<flatbuffers::Offset<wire::LeaseBatch>> batches(60000, batch);
@@ -268,6 +348,14 @@ TEST_CASE("malformed: batches of a lease with other labels, or with samples and 
   ExpectRefused(grant(0, 1, 2), {"LeaseGrant", "labels"});
   ExpectRefused(grant(2, 2, 2), {"LeaseGrant", "features"});
   ExpectRefused(grant(0, 0, 65537), {"LeaseGrant", "samples", "65537"});
+}
+
+TEST_CASE("malformed: the largest factor that an honest message unpacks by is allowed") {
+  // Nothing but a bit for each of 2^24 elements.
+  Matrix zeros(256, 65536);
+  const Bytes bytes = Encode({{}, EmbedReply{std::move(zeros)}}, WirePrecision::kInt8);
+  CHECK(bytes.size() < (size_t{1} << 21) + 2000);
+  CHECK(Decode(bytes).ok());
 }
 
 TEST_CASE("malformed: GradientPush and EmbedPush") {
@@ -296,13 +384,14 @@ TEST_CASE("malformed: TopKRequest and TopKReply") {
   ExpectRefused(request(2, wire::Search::Lsh), {"TopKRequest", "excluded", "2", "3"});
   ExpectRefused(request(3, static_cast<wire::Search>(2)), {"search", "2"});
 
-  const auto reply = [](std::vector<uint32_t> counts, std::vector<uint32_t> ids,
+  const auto reply = [](std::vector<uint8_t> lengths, std::vector<uint32_t> ids,
                         std::vector<float> scores) {
     Builder b;
-    return Finish(b, wire::CreateTopKReplyDirect(b, &counts, &ids, &scores));
+    return Finish(b, wire::CreateTopKReplyDirect(b, &ids, &scores, &lengths));
   };
   CHECK(Decode(reply({1, 0}, {4}, {0.5f})).ok());
-  ExpectRefused(reply({1, 1}, {4}, {0.5f}), {"TopKReply", "counts", "2", "1"});
+  ExpectRefused(reply({1, 1}, {4}, {0.5f}), {"TopKReply", "lengths", "2", "1"});
+  ExpectRefused(reply({0x81}, {4}, {0.5f}), {"TopKReply", "lengths"});
   ExpectRefused(reply({1}, {4}, {}), {"TopKReply", "scores"});
   ExpectRefused(reply({1}, {4}, {kNan}), {"TopKReply", "scores", "finite"});
 }
@@ -322,8 +411,8 @@ TEST_CASE("malformed: leases and progress") {
   const auto done = [](uint32_t samples, double loss, double recall, uint32_t predicted) {
     Builder b;
     const wire::BatchId batch;
-    const std::vector<uint32_t> counts(predicted);
-    const auto predictions = wire::CreateTopKReplyDirect(b, &counts);
+    const std::vector<uint8_t> lengths(predicted);
+    const auto predictions = wire::CreateTopKReplyDirect(b, nullptr, nullptr, &lengths);
     return Finish(b, wire::CreateBatchDone(b, 1, &batch, samples, loss, 0, 0, 0, 0, 0, recall, 0, 0,
                                            predictions));
   };
@@ -364,13 +453,16 @@ TEST_CASE("malformed: truncation at every length") {
   for (size_t kind = 0; kind < testing::RandomMessages::kKinds; ++kind) {
     const Message message = messages.Next(kind);
     CAPTURE(BodyName(message.body));
-    const Bytes bytes = Encode(message, WirePrecision::kBf16);
+    const bool int8 = messages.random().Below(2) == 1;
+    const Bytes bytes = Encode(message, int8 ? WirePrecision::kInt8 : WirePrecision::kBf16);
+    const Result<Message> whole = Decode(bytes);
+    REQUIRE(whole.ok());
     for (size_t length = 0; length < bytes.size(); ++length) {
       const Bytes part(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(length));
       const Result<Message> decoded = Decode(part);
       // The last bytes may be padding; then nothing is lost.
       const bool harmless = bytes.size() - length < 8 && decoded.ok();
-      if (harmless) CHECK(decoded->body == message.body);
+      if (harmless) CHECK(decoded->body == whole->body);
       if (!harmless) CHECK_FALSE(decoded.ok());
     }
   }
@@ -435,8 +527,7 @@ TEST_CASE("malformed: 50,000 random mutations are refused or leave a consistent 
   int refused = 0;
   for (int i = 0; i < 50000; ++i) {
     const Message message = messages.Next(random.Below(testing::RandomMessages::kKinds));
-    Bytes bytes =
-        Encode(message, random.Below(2) == 0 ? WirePrecision::kFp32 : WirePrecision::kBf16);
+    Bytes bytes = Encode(message, static_cast<WirePrecision>(random.Below(3)));
     for (uint64_t n = 1 + random.Below(4); n > 0; --n) {
       uint8_t& byte = bytes[random.Below(bytes.size())];
       // Extreme bytes more often: they make sizes and offsets go wrong.

@@ -50,7 +50,7 @@ class RandomMessages {
   Heartbeat Make(Heartbeat) {
     return {random_.Normal(), random_.Next(), random_.Next(), random_.Next(), U32(),
             Float(),          Float(),        U32(),          U32(),          U32(),
-            random_.Next()};
+            random_.Next(),   U32(),          U32(),          random_.Next(), U32()};
   }
   HeartbeatReply Make(HeartbeatReply) { return {}; }
   LeaseRequest Make(LeaseRequest) { return {random_.Below(2) == 1}; }
@@ -95,6 +95,7 @@ class RandomMessages {
   ActiveReply Active(size_t rows) {
     ActiveReply reply{Floats(rows), Floats(rows), Floats(rows), Numbers(rows), {}, U32(), {}};
     if (rows != 0) reply.max[0] = -std::numeric_limits<float>::infinity();
+    if (random_.Below(2) == 1) reply.active.assign(rows, U32());
     if (random_.Below(2) == 1) reply.loss = Floats(rows);
     for (size_t i = random_.Below(rows + 1); i > 0; --i) reply.probes.push_back(ProbeOf(Size()));
     return reply;
@@ -135,7 +136,7 @@ class RandomMessages {
             random_.Next(),
             random_.Next(),
             U32(),
-            random_.Below(2) == 1 ? WirePrecision::kFp32 : WirePrecision::kBf16,
+            static_cast<WirePrecision>(random_.Below(3)),
             U32()};
   }
   size_t Size() { return random_.Below(7); }

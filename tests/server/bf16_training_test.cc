@@ -51,7 +51,7 @@ Config InBf16(Config config, MomentPrecision moments) {
   config.model.precision = Precision::kBf16;
   config.model.products = Products::kBf16;
   config.train.moments = moments;
-  config.cluster.wire = WirePrecision::kBf16;
+  config.cluster.wire = Wire::kBf16;
   return config;
 }
 

@@ -124,9 +124,9 @@ TEST_CASE("a cluster whose neurons are all popular trains like the dense referen
   CheckAllSplits(config);
 }
 
-TEST_CASE("bf16 on the wire stays near the dense reference") {
+void CheckNearReference(Wire wire) {
   Config config = ReferenceConfig(OptimizerKind::kSgd, 1.0f, Loss::kSoftmax);
-  config.cluster.wire = WirePrecision::kBf16;
+  config.cluster.wire = wire;
   LocalCluster cluster(config, kSamples, {2, 1});
   DenseNetwork reference = CopyOf(&cluster);
   Random random(11);
@@ -135,6 +135,11 @@ TEST_CASE("bf16 on the wire stays near the dense reference") {
     const double loss = reference.Train(config, batch, Rate(config.train, step));
     CHECK(cluster.Train(batch, step).loss_sum == doctest::Approx(loss).epsilon(0.02));
   }
+}
+
+TEST_CASE("bf16 and int8 on the wire stay near the dense reference") {
+  CheckNearReference(Wire::kBf16);
+  CheckNearReference(Wire::kInt8);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ inline Config SmallConfig(uint32_t features, uint32_t labels, uint32_t hidden) {
   config.train.learning_rate = 1.0f;
   config.train.dropout_hidden = 0.0f;
   config.train.probe_samples = 0;
-  config.cluster.wire = WirePrecision::kFp32;
+  config.cluster.wire = Wire::kFp32;
   config.cluster.slots = 8;
   ResolveConfig(features, labels, &config);
   return config;
@@ -120,14 +120,14 @@ class LocalCluster {
   }
 
   Body Ask(uint32_t server, Body body) {
-    const Body request = OverTheWire(std::move(body), config_.cluster.wire);
+    const Body request = OverTheWire(std::move(body), FixedPrecision(config_.cluster.wire));
     Body reply = AskExecutors(server, request);
     if (const auto push = SecondRound(request, reply)) {
       Body second = AskExecutors(server, *push);
       std::get<GradientReply>(second).active = std::get<ActiveReply>(std::move(reply));
       reply = std::move(second);
     }
-    return OverTheWire(std::move(reply), config_.cluster.wire);
+    return OverTheWire(std::move(reply), FixedPrecision(config_.cluster.wire));
   }
 
   Body AskExecutors(uint32_t server, const Body& request) {

@@ -56,16 +56,16 @@ std::vector<Body> Bodies() {
           EmbedPush{{}, HalfZeroMatrix()}};
 }
 
-void EncodeBody(benchmark::State& state, const Body& body) {
+void EncodeBody(benchmark::State& state, const Body& body, WirePrecision precision) {
   const Message message = {{}, body};
   size_t bytes = 0;
-  for (auto _ : state) bytes += Encode(message, WirePrecision::kBf16).size();
+  for (auto _ : state) bytes += Encode(message, precision).size();
   state.SetBytesProcessed(static_cast<int64_t>(bytes));
   state.SetItemsProcessed(state.iterations());
 }
 
-void DecodeBody(benchmark::State& state, const Body& body) {
-  const Bytes bytes = Encode({{}, body}, WirePrecision::kBf16);
+void DecodeBody(benchmark::State& state, const Body& body, WirePrecision precision) {
+  const Bytes bytes = Encode({{}, body}, precision);
   for (auto _ : state) {
     const Result<Message> message = Decode(bytes);
     DSLIDE_CHECK(message.ok());
@@ -77,10 +77,14 @@ void DecodeBody(benchmark::State& state, const Body& body) {
 }  // namespace
 
 void RegisterMessageBenches() {
+  constexpr std::pair<const char*, WirePrecision> kPrecisions[] = {{"bf16", WirePrecision::kBf16},
+                                                                   {"int8", WirePrecision::kInt8}};
   for (const Body& body : Bodies()) {
-    const std::string name(BodyName(body));
-    benchmark::RegisterBenchmark(fmt::format("Encode/{}", name).c_str(), EncodeBody, body);
-    benchmark::RegisterBenchmark(fmt::format("Decode/{}", name).c_str(), DecodeBody, body);
+    for (const auto& [precision_name, precision] : kPrecisions) {
+      const std::string name = fmt::format("{}/{}", BodyName(body), precision_name);
+      benchmark::RegisterBenchmark(("Encode/" + name).c_str(), EncodeBody, body, precision);
+      benchmark::RegisterBenchmark(("Decode/" + name).c_str(), DecodeBody, body, precision);
+    }
   }
 }
 
