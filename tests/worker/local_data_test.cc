@@ -205,7 +205,7 @@ TEST_CASE_FIXTURE(Fixture, "a lease by numbers is not taken by a worker without 
   REQUIRE(effects.notices.size() == 1);
   CHECK(effects.notices[0].find("without samples") != std::string::npos);
   // It goes on, but does not take one lease after the other.
-  CHECK(Sent<LeaseRequest>(worker.core.Tick({}, 1999)).empty());
+  CHECK(Sent<LeaseRequest>(worker.core.Tick({}, 1'999'000)).empty());
   CHECK(Sent<LeaseRequest>(worker.core.Tick({}, 2'000'000)).size() == 1);
 }
 
