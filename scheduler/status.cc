@@ -41,6 +41,12 @@ Json MemberJson(const Member& member, int64_t now_ms) {
   json["batches_in_flight"] = beat.batches_in_flight;
   json["malformed"] = beat.malformed;
   json["samples"] = member.samples;
+  if (member.role == Role::kWorker) {
+    json["in_flight_limit"] = beat.in_flight_limit;
+    json["round_trip_ms"] = beat.round_trip_us / 1000.0;
+    json["link_mbit_per_second"] = static_cast<double>(beat.bits_per_second) / 1e6;
+    json["int8_links"] = beat.int8_links;
+  }
   if (member.role == Role::kServer && beat.bucket_largest > 0) {
     json["bucket_mean"] = beat.bucket_mean;
     json["bucket_p99"] = beat.bucket_p99;
@@ -109,6 +115,14 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
         here.BytesReceivedPerSample());
   gauge("dslide_lease_bytes_per_sample", "By the scheduler to workers, in training leases",
         core.LeaseBytesPerSample());
+  auto& by_message = prometheus::BuildGauge()
+                         .Name("dslide_bytes_per_sample")
+                         .Help("Between workers and servers, by kind of message")
+                         .Register(registry);
+  for (size_t kind = 0; kind < here.bytes_by_kind.size(); ++kind) {
+    if (here.bytes_by_kind[kind] == 0) continue;
+    by_message.Add({{"message", std::string(BodyName(kind))}}).Set(here.BytesPerSample(kind));
+  }
   gauge("dslide_active_set_recall_at_10", "Share of the true top 10 in the active set",
         here.RecallSet());
   gauge("dslide_hash_recall_at_10", "Share of the true top 10 in the sample's hash candidates",

@@ -22,6 +22,12 @@ void AddStats(const TrainingStats& stats, Json* json) {
   (*json)["active_rows_per_batch"] = stats.ActiveRowsPerBatch();
   (*json)["bytes_sent_per_sample"] = stats.BytesSentPerSample();
   (*json)["bytes_received_per_sample"] = stats.BytesReceivedPerSample();
+  Json& by_message = (*json)["bytes_per_sample_by_message"];
+  by_message = Json::object();
+  for (size_t kind = 0; kind < stats.bytes_by_kind.size(); ++kind) {
+    if (stats.bytes_by_kind[kind] == 0) continue;
+    by_message[std::string(BodyName(kind))] = stats.BytesPerSample(kind);
+  }
   if (stats.probed == 0) return;
   (*json)["active_set_recall_at_10"] = stats.RecallSet();
   (*json)["hash_recall_at_10"] = stats.RecallHash();

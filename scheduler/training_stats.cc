@@ -10,6 +10,7 @@ void TrainingStats::Add(const BatchDone& done) {
   active_rows_sum += done.active_rows;
   bytes_sent += done.bytes_sent;
   bytes_received += done.bytes_received;
+  for (size_t k = 0; k < done.bytes_by_kind.size(); ++k) bytes_by_kind[k] += done.bytes_by_kind[k];
   probed += done.probed;
   recall_set += done.recall_set;
   recall_hash += done.recall_hash;
@@ -25,6 +26,7 @@ TrainingStats TrainingStats::Since(const TrainingStats& earlier) const {
   d.active_rows_sum -= earlier.active_rows_sum;
   d.bytes_sent -= earlier.bytes_sent;
   d.bytes_received -= earlier.bytes_received;
+  for (size_t k = 0; k < bytes_by_kind.size(); ++k) d.bytes_by_kind[k] -= earlier.bytes_by_kind[k];
   d.probed -= earlier.probed;
   d.recall_set -= earlier.recall_set;
   d.recall_hash -= earlier.recall_hash;

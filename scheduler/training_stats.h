@@ -1,6 +1,7 @@
 // Sums over the batches that counted, and the figures that users see made from them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "common/net/messages.h"
@@ -15,6 +16,7 @@ struct TrainingStats {
   uint64_t active_rows_sum = 0;
   uint64_t bytes_sent = 0;      // by workers to servers
   uint64_t bytes_received = 0;  // by workers from servers
+  std::array<uint64_t, std::variant_size_v<Body>> bytes_by_kind{};  // both, by Body::index()
   uint64_t probed = 0;
   double recall_set = 0;
   double recall_hash = 0;
@@ -30,6 +32,9 @@ struct TrainingStats {
   double ActiveRowsPerBatch() const;
   double BytesSentPerSample() const { return PerSample(static_cast<double>(bytes_sent)); }
   double BytesReceivedPerSample() const { return PerSample(static_cast<double>(bytes_received)); }
+  double BytesPerSample(size_t kind) const {
+    return PerSample(static_cast<double>(bytes_by_kind[kind]));
+  }
   double RecallSet() const { return PerProbe(recall_set); }
   double RecallHash() const { return PerProbe(recall_hash); }
   double RecallUniform() const { return PerProbe(recall_uniform); }

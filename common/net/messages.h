@@ -331,6 +331,7 @@ Bytes Encode(const Message& message, WirePrecision precision);
 Result<Message> Decode(std::span<const uint8_t> bytes);
 
 // "ActiveQuery" and so on, for logs and counters.
-std::string_view BodyName(const Body& body);
+std::string_view BodyName(size_t kind);  // kind: Body::index()
+inline std::string_view BodyName(const Body& body) { return BodyName(body.index()); }
 
 }  // namespace dslide

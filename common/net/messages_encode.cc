@@ -350,8 +350,8 @@ Bytes Encode(const Message& message, WirePrecision precision) {
   return bytes;
 }
 
-std::string_view BodyName(const Body& body) {
-  return wire::EnumNameBody(static_cast<wire::Body>(body.index() + 1));
+std::string_view BodyName(size_t kind) {
+  return wire::EnumNameBody(static_cast<wire::Body>(kind + 1));
 }
 
 }  // namespace dslide
