@@ -1,0 +1,77 @@
+"""What a link class of the emulated network does: TCP throughput and round-trip time."""
+
+import socket
+import statistics
+import threading
+import time
+
+from netlab import Host, Network, inside
+
+BULK_S = 4.0
+PINGS = 50
+PORT = 7000
+
+
+def measure_link(link, build, logs):
+    """Asked and measured figures of two hosts that both have this link."""
+    with Network([Host("a", link), Host("b", link)], build, logs) as network:
+        rtt_ms = ping(network)
+        rate = bulk(network)
+    return {"link": link.name, "asked_mbit": link.bits_per_s and link.bits_per_s / 1e6,
+            "measured_mbit": rate / 1e6, "asked_rtt_ms": 2 * link.delay_ms,
+            "measured_rtt_ms": rtt_ms, "switch": network.counters}
+
+
+def make_socket(network, host, kind):
+    with inside(network.namespace(host)):
+        made = socket.socket(socket.AF_INET, kind)
+    made.settimeout(10)
+    return made
+
+
+def ping(network):
+    """Median round-trip time of small datagrams, ms."""
+    def answer():
+        for _ in range(PINGS):
+            data, sender = there.recvfrom(64)
+            there.sendto(data, sender)
+
+    times = []
+    with make_socket(network, "a", socket.SOCK_DGRAM) as here, \
+            make_socket(network, "b", socket.SOCK_DGRAM) as there:
+        there.bind((network.address("b"), PORT))
+        answering = threading.Thread(target=answer)
+        answering.start()
+        for _ in range(PINGS):
+            start = time.perf_counter()
+            here.sendto(b"ping", (network.address("b"), PORT))
+            here.recv(64)
+            times.append(1000 * (time.perf_counter() - start))
+        answering.join()
+    return statistics.median(times)
+
+
+def bulk(network):
+    """Bits a second that one TCP connection delivers, after a quarter of the time for its start."""
+    def send():
+        block = bytes(1 << 18)
+        with make_socket(network, "a", socket.SOCK_STREAM) as sender:
+            sender.connect((network.address("b"), PORT))
+            end = time.monotonic() + BULK_S
+            while time.monotonic() < end:
+                sender.send(block)
+
+    with make_socket(network, "b", socket.SOCK_STREAM) as listener:
+        listener.bind((network.address("b"), PORT))
+        listener.listen()
+        sending = threading.Thread(target=send)
+        sending.start()
+        connection, _ = listener.accept()
+        with connection:
+            begin, count, last = time.monotonic(), 0, 0.0
+            while data := connection.recv(1 << 18):
+                last = time.monotonic() - begin
+                if BULK_S / 4 < last <= BULK_S:
+                    count += len(data)
+        sending.join()
+    return 8 * count / (0.75 * BULK_S)
