@@ -1,13 +1,19 @@
 // dslide-delay-switch: a network whose packets take their time, for tools/bench/network.
 //
-//   dslide-delay-switch NAMESPACE,ADDRESS,DELAY_US ...
+//   dslide-delay-switch NAMESPACE,ADDRESS,DELAY_US,BITS_PER_S ...
 //
 // Makes a TUN device eth0 in each named network namespace and hands IPv4 packets on by their
-// destination, after the larger of both ends' one-way delays. It sets no rate: tc does. Prints
-// "ready" when all devices exist, and at SIGINT or SIGTERM one line of counters.
+// destination: through the sender's uplink, the larger of both ends' one-way delays, the
+// receiver's downlink. Up- and downlink have the host's rate (0: unlimited) and a buffer of 50 ms
+// or 64 KB, whichever is more. Prints "ready" when all devices exist, and at SIGINT or SIGTERM one
+// line of counters.
 //
 // Packets are up to 64 KB (TCP segmentation offload) and cross with their virtio header, so that
-// a bulk transfer costs a system call pair per 64 KB.
+// a bulk transfer costs a system call pair per 64 KB. Such a packet stands for a train of small
+// ones: its first bytes are on the downlink while its last ones are on the uplink.
+//
+// Rates are here, not in tc: the kernel's queues would run in the time of whatever process their
+// timers interrupt, and count against the quotas of the hosts that are measured.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -23,7 +29,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <queue>
+#include <functional>
+#include <optional>
+#include <sstream>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -35,25 +43,46 @@ namespace dslide {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Duration = Clock::duration;
+using Time = Clock::time_point;
 
 constexpr size_t kHeader = 10;  // struct virtio_net_hdr, whose own header is C only
 constexpr size_t kMaxPacket = kHeader + 65536;
 constexpr size_t kIpv4Header = 20;
 constexpr size_t kIpv4Destination = 16;  // offset in the IPv4 header
 constexpr int kReadAtOnce = 32;          // packets of a host before the next one's turn
-// Of packets under way to a host: 10 Gbit/s for 50 ms. Only a safeguard; tc's queues drop first.
-constexpr size_t kMaxQueuedBytes = size_t{64} << 20;
+constexpr Duration kBuffer = std::chrono::milliseconds(50);
+constexpr double kMinBufferBytes = 65536;
+constexpr size_t kMaxUnderWayBytes = size_t{1} << 30;  // for absurd rates times delays
+
+// One direction of a host's link. It sends one packet after the other.
+struct Channel {
+  double bytes_per_s = 0;  // 0: unlimited
+  Time free;               // when it will have sent what it has taken
+
+  Duration TransferTime(size_t bytes) const { return Seconds(static_cast<double>(bytes)); }
+  // How long a packet may wait before it is dropped instead.
+  Duration Buffer() const { return std::max(kBuffer, Seconds(kMinBufferBytes)); }
+
+ private:
+  Duration Seconds(double bytes) const {
+    if (bytes_per_s == 0) return {};
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bytes / bytes_per_s));
+  }
+};
 
 struct Host {
   int fd = -1;  // its TUN device
-  Clock::duration delay{};
-  size_t queued_bytes = 0;
+  Duration delay{};
+  Channel up, down;
 };
 
 struct Packet {
-  Clock::time_point due;
-  uint64_t number = 0;  // keeps packets of equal due time in order
-  size_t to = 0;        // index of the host
+  Time due;                  // when its first byte reaches the downlink, or its last one the host
+  Time complete;             // when its last byte reaches the downlink
+  uint64_t number = 0;       // keeps packets of equal due time in order
+  size_t to = 0;             // index of the host
+  bool on_downlink = false;  // has its place there
   std::vector<char> bytes;
 
   bool operator>(const Packet& other) const {
@@ -87,6 +116,14 @@ Result<int> OpenDevice(const std::string& name_space) {
   return fd;
 }
 
+// A finite number that is not negative.
+std::optional<double> Number(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(number >= 0 && number <= 1e12)) return std::nullopt;
+  return number;
+}
+
 class Switch {
  public:
   Switch() : epoll_(epoll_create1(EPOLL_CLOEXEC)) { DSLIDE_CHECK(epoll_ >= 0); }
@@ -97,7 +134,7 @@ class Switch {
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
 
-  // `text` is NAMESPACE,ADDRESS,DELAY_US.
+  // `text` is NAMESPACE,ADDRESS,DELAY_US,BITS_PER_S.
   Status AddHost(const std::string& text);
   void Run(StopSignals* signals);
 
@@ -107,39 +144,44 @@ class Switch {
   void Watch(int fd, uint64_t data);
   void Receive(size_t from);
   void Accept(size_t from, size_t size);
-  void DeliverDue();
+  void MoveDue();
+  bool TakeDownlink(Packet* packet);
+  void Push(Packet packet);
+  Packet Pop();
   void WaitAndReceive(bool* stop);
 
   int epoll_;
   std::vector<Host> hosts_;
   std::unordered_map<uint32_t, size_t> by_address_;  // network byte order to index of the host
-  std::priority_queue<Packet, std::vector<Packet>, std::greater<>> under_way_;
+  std::vector<Packet> under_way_;                    // a heap, the next one due in front
+  size_t under_way_bytes_ = 0;
   std::vector<char> buffer_ = std::vector<char>(kMaxPacket);
   uint64_t packets_ = 0;
-  uint64_t overflows_ = 0;  // kMaxQueuedBytes
+  uint64_t overflows_ = 0;  // of a link's buffer
   uint64_t refused_ = 0;    // by the receiving device
   uint64_t unknown_ = 0;    // not IPv4, or to no host of this switch
 };
 
 Status Switch::AddHost(const std::string& text) {
-  const size_t first = text.find(',');
-  const size_t second = text.find(',', first + 1);
+  std::vector<std::string> fields;
+  std::istringstream stream(text);
+  for (std::string field; std::getline(stream, field, ',');) fields.push_back(field);
   in_addr address{};
-  char* end = nullptr;
-  if (second == std::string::npos ||
-      inet_pton(AF_INET, text.substr(first + 1, second - first - 1).c_str(), &address) != 1) {
-    return BadInput(fmt::format("{}: expected NAMESPACE,IPV4_ADDRESS,DELAY_US", text));
+  if (fields.size() != 4 || inet_pton(AF_INET, fields[1].c_str(), &address) != 1) {
+    return BadInput(fmt::format("{}: expected NAMESPACE,IPV4_ADDRESS,DELAY_US,BITS_PER_S", text));
   }
-  const double delay_us = std::strtod(text.c_str() + second + 1, &end);
-  if (*end != '\0' || end == text.c_str() + second + 1 || !(delay_us >= 0 && delay_us <= 1e7)) {
-    return BadInput(fmt::format("{}: the delay must be 0 to 10000000 microseconds", text));
+  const auto delay_us = Number(fields[2]);
+  const auto bits_per_s = Number(fields[3]);
+  if (!delay_us || !bits_per_s) {
+    return BadInput(fmt::format("{}: delay and rate must be numbers, not negative", text));
   }
-  const Result<int> fd = OpenDevice(text.substr(0, first));
+  const Result<int> fd = OpenDevice(fields[0]);
   DSLIDE_RETURN_IF_ERROR(fd);
   by_address_[address.s_addr] = hosts_.size();
   Watch(*fd, hosts_.size());
-  const auto delay = std::chrono::duration<double, std::micro>(delay_us);
-  hosts_.push_back({*fd, std::chrono::duration_cast<Clock::duration>(delay)});
+  const auto delay = std::chrono::duration<double, std::micro>(*delay_us);
+  const Channel channel{*bits_per_s / 8, {}};
+  hosts_.push_back({*fd, std::chrono::duration_cast<Duration>(delay), channel, channel});
   return {};
 }
 
@@ -156,7 +198,7 @@ void Switch::Run(StopSignals* signals) {
   std::fflush(stdout);
   for (bool stop = false; !stop;) {
     WaitAndReceive(&stop);
-    DeliverDue();
+    MoveDue();
   }
   fmt::print("{} packets; lost: {} by full queues, {} by receivers, {} to nobody\n", packets_,
              overflows_, refused_, unknown_);
@@ -165,7 +207,7 @@ void Switch::Run(StopSignals* signals) {
 void Switch::WaitAndReceive(bool* stop) {
   timespec wait{1, 0};
   if (!under_way_.empty()) {
-    const auto left = std::max(under_way_.top().due - Clock::now(), Clock::duration::zero());
+    const auto left = std::max(under_way_.front().due - Clock::now(), Clock::duration::zero());
     const auto left_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
     wait = {left_ns / 1'000'000'000, left_ns % 1'000'000'000};
   }
@@ -198,27 +240,60 @@ void Switch::Accept(size_t from, size_t size) {
     unknown_++;
     return;
   }
-  Host& to = hosts_[found->second];
-  if (to.queued_bytes + size > kMaxQueuedBytes) {
+  Channel& up = hosts_[from].up;
+  const Time now = Clock::now();
+  const Time start = std::max(now, up.free);
+  if (start - now > up.Buffer() || under_way_bytes_ + size > kMaxUnderWayBytes) {
     overflows_++;
     return;
   }
-  to.queued_bytes += size;
-  under_way_.push({Clock::now() + std::max(hosts_[from].delay, to.delay),
-                   packets_,
-                   found->second,
-                   {buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(size)}});
+  up.free = start + up.TransferTime(size - kHeader);
+  const Duration delay = std::max(hosts_[from].delay, hosts_[found->second].delay);
+  Push({start + delay,
+        up.free + delay,
+        packets_,
+        found->second,
+        false,
+        {buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(size)}});
 }
 
-void Switch::DeliverDue() {
-  const Clock::time_point now = Clock::now();
-  while (!under_way_.empty() && under_way_.top().due <= now) {
-    const Packet& packet = under_way_.top();
-    Host& to = hosts_[packet.to];
-    to.queued_bytes -= packet.bytes.size();
-    if (write(to.fd, packet.bytes.data(), packet.bytes.size()) < 0) refused_++;
-    under_way_.pop();
+// Whether its buffer had room; the packet is then due when its last byte has passed.
+bool Switch::TakeDownlink(Packet* packet) {
+  Channel& down = hosts_[packet->to].down;
+  const Time start = std::max(packet->due, down.free);
+  if (start - packet->due > down.Buffer()) return false;
+  down.free = start + down.TransferTime(packet->bytes.size() - kHeader);
+  packet->due = std::max(down.free, packet->complete);
+  packet->on_downlink = true;
+  return true;
+}
+
+void Switch::MoveDue() {
+  const Time now = Clock::now();
+  while (!under_way_.empty() && under_way_.front().due <= now) {
+    Packet packet = Pop();
+    if (!packet.on_downlink && !TakeDownlink(&packet)) {
+      overflows_++;
+    } else if (packet.due > now) {
+      Push(std::move(packet));
+    } else if (write(hosts_[packet.to].fd, packet.bytes.data(), packet.bytes.size()) < 0) {
+      refused_++;
+    }
   }
+}
+
+void Switch::Push(Packet packet) {
+  under_way_bytes_ += packet.bytes.size();
+  under_way_.push_back(std::move(packet));
+  std::push_heap(under_way_.begin(), under_way_.end(), std::greater<>());
+}
+
+Packet Switch::Pop() {
+  std::pop_heap(under_way_.begin(), under_way_.end(), std::greater<>());
+  Packet packet = std::move(under_way_.back());
+  under_way_.pop_back();
+  under_way_bytes_ -= packet.bytes.size();
+  return packet;
 }
 
 // A wire does not wait for a free core.
@@ -247,8 +322,8 @@ Status RunSwitch(const ParsedArguments& arguments) {
 }  // namespace dslide
 
 int main(int argc, char** argv) {
-  dslide::CommandLine line("dslide-delay-switch NAMESPACE,ADDRESS,DELAY_US ...",
-                           "Joins network namespaces by a switch that delays IPv4 packets.");
-  line.Positional("HOST", "a host: its namespace, its address, its one-way delay", 1, 1000);
+  dslide::CommandLine line("dslide-delay-switch NAMESPACE,ADDRESS,DELAY_US,BITS_PER_S ...",
+                           "Joins network namespaces by links of a given delay and rate.");
+  line.Positional("HOST", "a host: namespace, address, one-way delay, rate", 1, 1000);
   return dslide::RunExecutable("dslide-delay-switch", line, argc, argv, dslide::RunSwitch);
 }

@@ -5,14 +5,14 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from netlab import Host, Network, wait_for
 
-START_DEADLINE_S = 300  # reading the data and joining
-STALL_DEADLINE_S = 120  # between two progress records, which come every 5 s
-END_DEADLINE_S = 300  # after the summary is written
-SCHEDULER_PORT = 7700
+START_DEADLINE_S = 300  # reading the data, joining, the first batches
+STALL_DEADLINE_S = 120  # between progress records, which come every 5 s
+END_DEADLINE_S = 600  # the last checkpoint, under the quotas
+PORT = 7700
 
 
 @dataclass
@@ -21,11 +21,10 @@ class Plan:
 
     build: str
     data: str
-    test: str
+    test: str  # "": train for `seconds`; else to the end, and evaluate on this
     seconds: float
-    accuracy: bool  # train to the end and evaluate, instead of `seconds`
-    worker_data: bool
-    sets: list[str] = field(default_factory=list)
+    worker_data: bool  # workers read the data themselves
+    sets: list[str]
 
 
 def host_names(kind, count):
@@ -39,10 +38,9 @@ def make_hosts(servers, workers, quota, server_link, worker_link):
 
 
 def knows_worker_data(build):
-    """Whether this build's workers can read the training file themselves."""
-    help_text = subprocess.run([f"{build}/bin/dslide-worker", "--help"], capture_output=True,
-                               text=True, check=False).stdout
-    return "--data" in help_text
+    """Whether this build's workers can read the training data themselves."""
+    return "--data" in subprocess.run([f"{build}/bin/dslide-worker", "--help"], text=True,
+                                      capture_output=True, check=False).stdout
 
 
 class Cluster:
@@ -50,60 +48,51 @@ class Cluster:
 
     def __init__(self, network, plan, directory):
         self.network = network
-        self.plan = plan
-        self.run_dir = f"{directory}/run"
         self.servers = [name for name in network.hosts if name.startswith("server")]
         self.workers = [name for name in network.hosts if name.startswith("worker")]
         self.members = {}  # processes by host, without the scheduler
-        self._start()
+        self._build = plan.build
+        self._run_dir = f"{directory}/run"
+        self._start(plan)
 
-    def _start(self):
-        plan, network, sets = self.plan, self.network, self._sets()
-        self.scheduler = self._launch("scheduler", "--run-dir", self.run_dir, *sets)
-        address = f"{self.run_dir}/scheduler.address"
-        wait_for(lambda: os.path.exists(address), [self.scheduler], START_DEADLINE_S,
-                 "dslide-scheduler to read the data")
-        dial = ("--scheduler", f"tcp://{network.address('scheduler')}:{SCHEDULER_PORT}")
+    def _start(self, plan):
+        sets = [word for pair in self._settings(plan) for word in ("--set", pair)]
+        self.scheduler = self._launch("scheduler", "--run-dir", self._run_dir, *sets)
+        wait_for(lambda: os.path.exists(f"{self._run_dir}/scheduler.address"), [self.scheduler],
+                 START_DEADLINE_S, "dslide-scheduler to read the data")
+        dial = ("--scheduler", f"tcp://{self.network.address('scheduler')}:{PORT}")
         for name in self.servers:
-            self.members[name] = self._launch(
-                name, *dial, "--name", name, "--bind", f"tcp://{network.address(name)}:*", *sets)
+            bind = f"tcp://{self.network.address(name)}:*"
+            self.members[name] = self._launch(name, *dial, "--name", name, "--bind", bind, *sets)
         own_data = ("--data", plan.data) if plan.worker_data else ()
         for name in self.workers:
             self.members[name] = self._launch(name, *dial, "--name", name, *own_data)
 
     def _launch(self, name, *arguments):
         program = "dslide-" + name.rstrip("0123456789")
-        return self.network.start(name, [f"{self.plan.build}/bin/{program}", *arguments],
+        return self.network.start(name, [f"{self._build}/bin/{program}", *arguments],
                                   f"{program} on host {name}")
 
-    def _sets(self):
-        plan = self.plan
-        values = {"train.data": plan.data, "train.evaluate_samples": 1, "model.hidden": 128,
-                  "cluster.servers": len(self.servers), "cluster.executors": 1,
-                  "cluster.scheduler_bind":
-                      f"tcp://{self.network.address('scheduler')}:{SCHEDULER_PORT}",
-                  "cluster.status_bind": "", "checkpoint.interval_s": 0,
-                  "security.allow_plaintext": "true"}
-        if plan.accuracy:
-            values["train.test"] = plan.test
-        else:
-            values["train.epochs"] = 1000  # it is stopped before
-        pairs = [f"{key}={value}" for key, value in values.items()] + plan.sets
-        return [word for pair in pairs for word in ("--set", pair)]
+    def _settings(self, plan):
+        stop = (f"train.test={plan.test}",) if plan.test else ("train.epochs=1000",)
+        bind = f"tcp://{self.network.address('scheduler')}:{PORT}"
+        return [f"train.data={plan.data}", *stop, "train.evaluate_samples=1", "model.hidden=128",
+                f"cluster.servers={len(self.servers)}", "cluster.executors=1",
+                f"cluster.scheduler_bind={bind}", "cluster.status_bind=",
+                "checkpoint.interval_s=0", "security.allow_plaintext=true", *plan.sets]
 
     def usage(self):
-        """CPU seconds and traffic of every member until now."""
+        """CPU seconds and bytes received and sent, of every member until now."""
         return {name: (process.cpu_seconds(), *self.network.traffic(name))
-                for name, process in self.members.items() if process.running()}
+                for name, process in self.members.items()}
 
     def progress(self):
         """The progress records written until now, from the first trained sample on."""
         try:
-            with open(f"{self.run_dir}/metrics.jsonl") as metrics:
-                lines = metrics.read().split("\n")[:-1]
+            with open(f"{self._run_dir}/metrics.jsonl") as metrics:
+                records = [json.loads(line) for line in metrics.read().split("\n")[:-1]]
         except FileNotFoundError:
             return []
-        records = [json.loads(line) for line in lines]
         return [r for r in records if r["event"] == "progress" and r["samples"] > 0]
 
     def check_running(self):
@@ -112,83 +101,74 @@ class Cluster:
 
     def stop(self):
         """At once: a second signal spares the checkpoint that the first one asks for."""
-        for _ in range(2):
-            self.scheduler.signal(signal.SIGTERM)
-            time.sleep(0.3)
+        self.scheduler.signal(signal.SIGTERM)
+        time.sleep(0.3)
         self.scheduler.end(signal.SIGTERM)
 
-    def wait_for_end(self):
+    def precision(self):
+        """P@1 in percent, when the run has ended by itself."""
         self.scheduler.wait(END_DEADLINE_S)
-        with open(f"{self.run_dir}/summary.json") as summary:
-            return json.load(summary)
+        with open(f"{self._run_dir}/summary.json") as summary:
+            return 100 * json.load(summary)["p_at_1"]
 
 
 def watch(cluster, seconds):
-    """Progress records, each with the usage() when it came; until `seconds` of them or the end."""
-    seen = []
-    last = time.monotonic()
-    deadline_s = START_DEADLINE_S
+    """(progress record, usage() when it came), until `seconds` of them (None: all)."""
+    seen, heard = [], time.monotonic()
     while cluster.scheduler.running():
         for record in cluster.progress()[len(seen):]:
-            seen.append((record, cluster.usage()))
-            last, deadline_s = time.monotonic(), STALL_DEADLINE_S
-        if seconds is None:
-            if os.path.exists(f"{cluster.run_dir}/summary.json"):
-                break
-        else:
+            heard = time.monotonic()
+            if all(process.running() for process in cluster.members.values()):
+                seen.append((record, cluster.usage()))
+        if seconds is not None:
             cluster.check_running()
-            if len(seen) > 2 and elapsed(seen[0], seen[-1]) >= seconds:
+            if len(seen) > 2 and seen[-1][0]["elapsed_s"] - seen[0][0]["elapsed_s"] >= seconds:
                 break
-        if time.monotonic() - last > deadline_s:
-            cluster.scheduler.fail(f"trained nothing for {deadline_s} s")
+            silence_s = STALL_DEADLINE_S if seen else START_DEADLINE_S
+            if time.monotonic() - heard > silence_s:
+                cluster.scheduler.fail(f"made no progress for {silence_s} s")
         time.sleep(0.2)
     return seen
 
 
-def elapsed(first, last):
-    return last[0]["elapsed_s"] - first[0]["elapsed_s"]
-
-
 def figures(seen, cluster):
-    """Rates over the records after the first third of the time, which is warming up."""
-    steady = [entry for entry in seen if elapsed(seen[0], entry) >= elapsed(seen[0], seen[-1]) / 3]
+    """Of the records after the first third of the time, which is warming up."""
+    times = [record["elapsed_s"] for record, _ in seen]
+    steady = [entry for entry, at in zip(seen, times) if at - times[0] >= (times[-1] - times[0]) / 3]
     if len(steady) < 2:
-        cluster.scheduler.fail("finished before its speed could be measured; give it more epochs")
-    (first, usage_first), (last, usage_last) = steady[0], steady[-1]
-    seconds = last["elapsed_s"] - first["elapsed_s"]
-    samples = last["samples"] - first["samples"]
-
-    def grown(names, field_number):
-        return sum(usage_last[name][field_number] - usage_first[name][field_number]
-                   for name in names if name in usage_first and name in usage_last)
+        cluster.scheduler.fail("ended before its speed could be measured; give it more epochs")
+    records = [record for record, _ in steady]
+    first, last = steady[0][1], steady[-1][1]
+    seconds = records[-1]["elapsed_s"] - records[0]["elapsed_s"]
+    samples = records[-1]["samples"] - records[0]["samples"]
 
     def message_bytes(key):
-        before = [entry[0] for entry in steady]
-        return sum(r[key] * (r["samples"] - p["samples"]) for p, r in zip(before, before[1:]))
+        return sum(record[key] * (record["samples"] - before["samples"])
+                   for before, record in zip(records, records[1:])) / samples
+
+    def used(names, field):
+        return sum(last[name][field] - first[name][field] for name in names)
 
     def share_of_quota(names):
         quota = cluster.network.hosts[names[0]].quota
-        return grown(names, 0) / (seconds * len(names) * quota) if quota else None
+        return used(names, 0) / (seconds * len(names) * quota) if quota else None
 
-    sent, received = message_bytes("bytes_sent_per_sample"), message_bytes(
-        "bytes_received_per_sample")
-    wire = grown(cluster.workers, 1) + grown(cluster.workers, 2)
+    sent, received = message_bytes("bytes_sent_per_sample"), message_bytes("bytes_received_per_sample")
     return {"samples_per_second": samples / seconds, "measured_s": seconds,
-            "bytes_sent_per_sample": sent / samples, "bytes_received_per_sample": received / samples,
-            "bytes_per_sample_and_server": (sent + received) / samples / len(cluster.servers),
-            "wire_bytes_per_sample": wire / samples,
+            "bytes_sent_per_sample": sent, "bytes_received_per_sample": received,
+            "bytes_per_sample_and_server": (sent + received) / len(cluster.servers),
+            "wire_bytes_sent_per_sample": used(cluster.workers, 2) / samples,
+            "wire_bytes_received_per_sample": used(cluster.workers, 1) / samples,
             "server_cpu_share": share_of_quota(cluster.servers),
             "worker_cpu_share": share_of_quota(cluster.workers)}
 
 
 def train(hosts, plan, directory):
-    """Trains on these hosts and returns the figures; P@1 among them if the plan asks for it."""
-    os.makedirs(directory)
+    """Trains on these hosts and returns the figures; P@1 among them if the plan has a test."""
     with Network(hosts, plan.build, directory) as network:
         cluster = Cluster(network, plan, directory)
-        seen = watch(cluster, None if plan.accuracy else plan.seconds)
-        if not plan.accuracy:
-            cluster.stop()
-            return figures(seen, cluster)
-        summary = cluster.wait_for_end()
-        return figures(seen, cluster) | {"p_at_1": 100 * summary["p_at_1"]}
+        seen = watch(cluster, None if plan.test else plan.seconds)
+        if plan.test:
+            return figures(seen, cluster) | {"p_at_1": cluster.precision()}
+        cluster.stop()
+        return figures(seen, cluster)
