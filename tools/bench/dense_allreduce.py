@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--hidden", type=int, required=True)
     parser.add_argument("--batch", type=int, required=True)
-    parser.add_argument("--steps", type=int, required=True, help="measured, after one of warming up")
+    parser.add_argument("--steps", type=int, required=True, help="measured, after one more")
     options = parser.parse_args()
 
     os.environ["GLOO_SOCKET_IFNAME"] = DEVICE
@@ -107,8 +107,11 @@ def main():
         train_step(model, optimizer, samples[step * options.batch:(step + 1) * options.batch])
         seconds.append(time.perf_counter() - start)
     distributed.barrier()
+    samples = options.steps * options.batch  # of this rank
     if options.rank == 0:
-        print(json.dumps({"step_seconds": seconds[1:], "bytes_sent": bytes_sent() - sent,
+        print(json.dumps({"samples_per_second": options.world * samples / sum(seconds[1:]),
+                          "wire_bytes_sent_per_sample": (bytes_sent() - sent) / samples,
+                          "step_seconds": seconds[1:],
                           "parameters": sum(p.numel() for p in network.parameters())}))
 
 

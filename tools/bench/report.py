@@ -3,7 +3,7 @@
 TRAINING_COLUMNS = {
     "samples/s": "samples_per_second", "of the first": "share_of_first", "B sent":
     "bytes_sent_per_sample", "B received": "bytes_received_per_sample", "B a server":
-    "bytes_per_sample_and_server", "on the wire": "wire_bytes_sent_per_sample", "and":
+    "bytes_per_sample_and_server", "wire sent": "wire_bytes_sent_per_sample", "wire received":
     "wire_bytes_received_per_sample", "server CPU": "server_cpu_share", "worker CPU":
     "worker_cpu_share", "P@1": "p_at_1"}
 CHECK_COLUMNS = {"asked Mbit/s": "asked_mbit", "measured": "measured_mbit", "asked RTT ms":
@@ -41,7 +41,10 @@ def text_of(results):
     if "dense" in results:
         dense = results["dense"]
         rows = [{"way": "D-SLIDE"} | dense["dslide"],
-                {"way": "dense all-reduce"} | dense["all_reduce"]]
+                {"way": "dense all-reduce"} | dense["all_reduce"],
+                {"way": "the same, computing in no time"} | dense["all_reduce"] |
+                {"samples_per_second": dense["all_reduce_link_limit"]}]
         title = f"on {dense['link']}, {dense['labels']} labels"
-        parts.append(table({title: "way"} | DENSE_COLUMNS, rows) + f"ratio {dense['ratio']:.1f}\n")
-    return "\n".join(parts)
+        parts.append(table({title: "way"} | DENSE_COLUMNS, rows) + f"ratio {dense['ratio']:.1f}, "
+                     f"to no time {dense['ratio_to_link_limit']:.1f}\n")
+    return "\n".join(parts).rstrip()

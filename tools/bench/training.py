@@ -134,9 +134,10 @@ def watch(cluster, seconds):
 def figures(seen, cluster):
     """Of the records after the first third of the time, which is warming up."""
     times = [record["elapsed_s"] for record, _ in seen]
-    steady = [entry for entry, at in zip(seen, times) if at - times[0] >= (times[-1] - times[0]) / 3]
+    warm = times[0] + (times[-1] - times[0]) / 3
+    steady = [entry for entry, at in zip(seen, times) if at >= warm]
     if len(steady) < 2:
-        cluster.scheduler.fail("ended before its speed could be measured; give it more epochs")
+        cluster.scheduler.fail("ended before its speed could be measured; give it more train.epochs")
     records = [record for record, _ in steady]
     first, last = steady[0][1], steady[-1][1]
     seconds = records[-1]["elapsed_s"] - records[0]["elapsed_s"]
@@ -153,7 +154,8 @@ def figures(seen, cluster):
         quota = cluster.network.hosts[names[0]].quota
         return used(names, 0) / (seconds * len(names) * quota) if quota else None
 
-    sent, received = message_bytes("bytes_sent_per_sample"), message_bytes("bytes_received_per_sample")
+    sent = message_bytes("bytes_sent_per_sample")
+    received = message_bytes("bytes_received_per_sample")
     return {"samples_per_second": samples / seconds, "measured_s": seconds,
             "bytes_sent_per_sample": sent, "bytes_received_per_sample": received,
             "bytes_per_sample_and_server": (sent + received) / len(cluster.servers),
