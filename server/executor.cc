@@ -9,6 +9,8 @@
 namespace dslide {
 namespace {
 
+constexpr uint64_t kHiddenDropoutStream = 0xd1;
+
 ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(text)}; }
 
 ErrorReply UnknownBatch(const BatchId& b) {
@@ -125,8 +127,20 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
   batch->stage = Stage::kEmbedded;
   batch->samples = request.features.rows();
   EmbedReply reply{input_.Embed(request.features, &batch->input)};
+  DropUnits(BatchNumber(request.batch, config_.train, train_samples_), &reply.partial);
   batches_.emplace(key, std::move(batch));
   return reply;
+}
+
+// Dropout of hidden units, here and not where h is formed: zeros cost next to nothing on the wire.
+// All executors leave out the same units of a batch.
+void Executor::DropUnits(uint64_t batch_number, Matrix* partial) const {
+  const float drop = config_.train.dropout_hidden;
+  if (drop == 0) return;
+  Random random(SubSeed(SubSeed(config_.common.seed, kHiddenDropoutStream), batch_number));
+  for (float& x : partial->data) {
+    if (random.Uniform() < drop) x = 0.0f;
+  }
 }
 
 Body Executor::Query(Incarnation sender, const ActiveQuery& request) {
@@ -200,9 +214,8 @@ void Executor::HoldInput(const EmbedPush& request, const InputBatch& batch) {
   HeldBatch& held = step.batches[request.batch];
   if (held.input) return;
   const float share = ShareOfStep(request.batch, request.gradient.rows);
-  input_.Gradient(batch, request.gradient, [&](uint32_t row, const float* g, float) {
-    step.input.Add(row, share, g, 0);
-  });
+  input_.Gradient(batch, request.gradient,
+                  [&](uint32_t row, const float* g, float) { step.input.Add(row, share, g, 0); });
   held.input = true;
 }
 

@@ -72,6 +72,7 @@ class Executor {
   };
 
   Body Embed(Incarnation sender, const EmbedRequest& request);
+  void DropUnits(uint64_t batch_number, Matrix* partial) const;
   Body Query(Incarnation sender, const ActiveQuery& request);
   Body Push(Incarnation sender, const GradientPush& request);
   Body PushEmbedding(Incarnation sender, const EmbedPush& request);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/config/step.h"
+#include "common/net/combine.h"
 #include "server/gather.h"
 
 namespace dslide {
@@ -296,6 +297,8 @@ void ServerCore::CompleteRequest(Open open, std::vector<Body> parts, int64_t now
   }
   auto* gradient = std::get_if<GradientReply>(&reply);
   if (gradient != nullptr) gradient->active = std::move(open.active);
+  if (auto* statistics = std::get_if<ActiveReply>(&reply)) Condense(statistics);
+  if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
   ReplyTo(open.asker, std::move(reply), now_us);
 }
 

@@ -11,7 +11,6 @@ namespace dslide {
 namespace {
 
 constexpr uint64_t kInputDropoutStream = 0xd0;
-constexpr uint64_t kHiddenDropoutStream = 0xd1;
 
 // All replies, typed, in server order. REQUIRES that they hold a T each.
 template <typename T>
@@ -198,17 +197,14 @@ void BatchFlight::Advance() {
   }
 }
 
-// h = relu(pre-activation); in training a hidden unit is dropped with probability p, else scaled by
-// 1 / (1 - p). A dropped or inactive unit has h = 0, which is what masks its gradient later.
+// h = relu(pre-activation); in training the servers have left out the units that dropout drops with
+// probability p (their sum is 0), and the others are scaled by 1 / (1 - p). A dropped or inactive
+// unit has h = 0, which is what masks its gradient later.
 void BatchFlight::Activate() {
   hidden_ = SumMatrices(CollectPartials<EmbedReply>(&replies_));
   const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_hidden : 0.0f;
   const float scale = 1.0f / (1.0f - drop);
-  Random random(SubSeed(SubSeed(config_.common.seed, kHiddenDropoutStream), step_));
-  for (float& h : hidden_.data) {
-    const bool dropped = drop > 0 && random.Uniform() < drop;
-    h = h > 0 && !dropped ? h * scale : 0.0f;
-  }
+  for (float& h : hidden_.data) h = h > 0 ? h * scale : 0.0f;
 }
 
 void BatchFlight::MergeStatistics(ActiveReply merged) {

@@ -4,7 +4,7 @@
 // order; when the last one of a stage is there the next stage begins. The sums over servers are
 // formed in server order, so the result does not depend on who answers first.
 //
-//   kEmbed   EmbedRequest -> pre-activations, summed; h = dropout(relu(.))
+//   kEmbed   EmbedRequest -> pre-activations, summed; h = relu(.), scaled for dropout
 //   kQuery   ActiveQuery  -> softmax statistics, merged; loss, recall, log-normaliser
 //   kPush    GradientPush -> dL/dh, summed; masked by relu and dropout
 //   kEmbedPush EmbedPush  -> acknowledgements; done

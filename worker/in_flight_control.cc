@@ -30,7 +30,7 @@ void InFlightControl::Decide(double rate, double at_servers) {
   if (trial_) {
     trial_ = false;
     const double hoped = static_cast<double>(limit_) / limit_before_;  // of the rate
-    if (rate < rate_before_ * (1 + 0.5 * (hoped - 1))) {
+    if (rate < rate_before_ * (1 + kLeastGain * (hoped - 1))) {
       pause_ = next_pause_;
       next_pause_ = std::min(2 * next_pause_, kLongestPause);
       return Change(limit_before_);

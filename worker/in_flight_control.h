@@ -5,9 +5,10 @@
 // that requests spend at servers (queues included, as the servers tell) are at servers, the rest is
 // on the way. Where that is below 1 the servers run dry for want of this worker's requests (a long
 // round trip), and the number is raised; the raise is taken back unless the worker's own speed has
-// grown by at least half of what it would if latency were all that limits it (a link that is full
-// gains nothing). Where it is above kMostAtServers requests only queue, and the number is lowered.
-// (Little's law; compare the window of TCP Vegas: Brakmo, Peterson, IEEE JSAC 13(8), 1995.)
+// grown by at least a quarter of what it would if latency were all that limits it (a link that is
+// full gains nothing). Where it is above kMostAtServers requests only queue, and the number is
+// lowered. (Little's law; compare the window of TCP Vegas: Brakmo, Peterson, IEEE JSAC 13(8),
+// 1995.)
 //
 // Pure: times come in.
 #pragma once
@@ -32,6 +33,7 @@ class InFlightControl {
 
  private:
   static constexpr double kMostAtServers = 2.5;
+  static constexpr double kLeastGain = 0.25;    // of the hoped for
   static constexpr uint32_t kRoundBatches = 8;  // at least, between two decisions
   static constexpr uint32_t kLongestPause = 64;
 

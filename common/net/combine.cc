@@ -123,6 +123,11 @@ TopKReply MergeTopK(std::span<const TopKReply> parts, uint32_t k) {
   return merged;
 }
 
+void Condense(ActiveReply* reply) {
+  reply->max = LogNormaliser(*reply);
+  reply->sum_exp.assign(reply->max.size(), 1.0f);
+}
+
 std::vector<float> LogNormaliser(const ActiveReply& merged) {
   std::vector<float> result(merged.max.size(), kMinusInfinity);
   for (size_t i = 0; i < result.size(); ++i) {

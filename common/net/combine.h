@@ -21,6 +21,10 @@ ActiveReply MergeActive(std::vector<ActiveReply> parts);
 // The best k of all parts per row, best first; ties by lower id.
 TopKReply MergeTopK(std::span<const TopKReply> parts, uint32_t k);
 
+// The same statistics with sum_exp = 1 for each sample, so that the messages need not hold it: max
+// becomes log of the sum of exponentials.
+void Condense(ActiveReply* reply);
+
 // log of the softmax normaliser per row: max + log(sum_exp); -inf if nothing was scored.
 std::vector<float> LogNormaliser(const ActiveReply& merged);
 

@@ -381,7 +381,8 @@ Heartbeat Decoder::Read(const wire::Heartbeat& m) {
   Finite("bucket_mean", m.bucket_mean());
   return {m.cpu_seconds(),        m.peak_rss_bytes(),     m.bytes_sent(),  m.bytes_received(),
           m.rehash_lag_batches(), m.bucket_empty_share(), m.bucket_mean(), m.bucket_p99(),
-          m.bucket_largest(),     m.batches_in_flight(), m.malformed(), m.in_flight_limit(), m.round_trip_us(), m.bits_per_second(), m.int8_links()};
+          m.bucket_largest(),     m.batches_in_flight(),  m.malformed(),   m.in_flight_limit(),
+          m.round_trip_us(),      m.bits_per_second(),    m.int8_links()};
 }
 
 LeaseBatch Decoder::Read(const wire::LeaseBatch& m) {
@@ -456,6 +457,8 @@ ActiveReply Decoder::Read(const wire::ActiveReply& m) {
                     m.active_rows(),
                     Tables<Probe>("probes", m.probes())};
   const size_t rows = reply.max.size();
+  if (m.sum_exp() == nullptr && Charge("sum_exp", rows * sizeof(float)))
+    reply.sum_exp.assign(rows, 1.0f);
   if (!AllFiniteOrMinusInfinity(reply.max)) Fail("max", "holds NaN or +infinity");
   RequireAtMost("max", rows, kMaxBatchSamples);
   RequireSize("sum_exp", reply.sum_exp.size(), rows);

@@ -67,8 +67,9 @@ class Encoder {
   Offset<void> operator()(const Heartbeat& m) {
     return wire::CreateHeartbeat(b_, m.cpu_seconds, m.peak_rss_bytes, m.bytes_sent,
                                  m.bytes_received, m.rehash_lag_batches, m.bucket_empty_share,
-                                 m.bucket_mean, m.bucket_p99, m.bucket_largest, m.batches_in_flight, m.malformed, m.in_flight_limit,
-                                 m.round_trip_us, m.bits_per_second, m.int8_links)
+                                 m.bucket_mean, m.bucket_p99, m.bucket_largest, m.batches_in_flight,
+                                 m.malformed, m.in_flight_limit, m.round_trip_us, m.bits_per_second,
+                                 m.int8_links)
         .Union();
   }
   Offset<void> operator()(const HeartbeatReply&) { return wire::CreateHeartbeatReply(b_).Union(); }
@@ -301,7 +302,9 @@ class Encoder {
     for (const Probe& probe : m.probes) probes.push_back(ProbeOf(probe));
     const auto probes_offset = Vector(probes);
     const auto max = Vector(m.max);
-    const auto sum_exp = Vector(m.sum_exp);
+    const bool ones =
+        std::all_of(m.sum_exp.begin(), m.sum_exp.end(), [](float x) { return x == 1; });
+    const auto sum_exp = ones ? VectorOffset<float>() : Vector(m.sum_exp);
     const auto target_logit = Vector(m.target_logit);
     const auto active = OnceIfEqual(m.active);
     const auto loss = Vector(m.loss);

@@ -4,7 +4,7 @@
 //
 // Makes a TUN device eth0 in each named network namespace and hands IPv4 packets on by their
 // destination: through the sender's uplink, the larger of both ends' one-way delays, the
-// receiver's downlink. Up- and downlink have the host's rate (0: unlimited) and a buffer of 50 ms
+// receiver's downlink. Up- and downlink have the host's rate (0: unlimited) and a buffer of 100 ms
 // or 64 KB, whichever is more. Prints "ready" when all devices exist, and at SIGINT or SIGTERM one
 // line of counters.
 //
@@ -51,7 +51,7 @@ constexpr size_t kMaxPacket = kHeader + 65536;
 constexpr size_t kIpv4Header = 20;
 constexpr size_t kIpv4Destination = 16;  // offset in the IPv4 header
 constexpr int kReadAtOnce = 32;          // packets of a host before the next one's turn
-constexpr Duration kBuffer = std::chrono::milliseconds(50);
+constexpr Duration kBuffer = std::chrono::milliseconds(100);
 constexpr double kMinBufferBytes = 65536;
 constexpr size_t kMaxUnderWayBytes = size_t{1} << 30;  // for absurd rates times delays
 
