@@ -40,14 +40,17 @@ bool LeaseBook::Mark(uint32_t unit, uint32_t index) {
 }
 
 std::optional<Lease> LeaseBook::Grant(const std::string& holder, int64_t now_ms, uint64_t open,
-                                      uint64_t end) {
+                                      uint64_t end, uint64_t share) {
   if (open_.empty()) return std::nullopt;
   const uint64_t first = FirstBatch(*open_.begin());
   if (first >= end) return std::nullopt;
   const auto waits = [&](const auto& entry) {
     return entry.second.holder == holder && FirstBatch(entry.second.unit) >= open;
   };
-  if (first >= open && std::any_of(leases_.begin(), leases_.end(), waits)) return std::nullopt;
+  if (first >= open &&
+      static_cast<uint64_t>(std::count_if(leases_.begin(), leases_.end(), waits)) >= share) {
+    return std::nullopt;
+  }
   Lease lease;
   lease.id = next_lease_++;
   lease.unit = *open_.begin();

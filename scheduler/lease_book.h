@@ -37,11 +37,12 @@ class LeaseBook {
   void Restore(uint32_t unit, uint32_t index) { Mark(unit, index); }
 
   // Leases the next unit with work to `holder`; nullopt if all that is left is leased, or begins at
-  // or behind batch `end`. Of what begins at or behind batch `open` a holder gets one unit at most.
-  std::optional<Lease> Grant(const std::string& holder, int64_t now_ms, uint64_t open,
-                             uint64_t end);
+  // or behind batch `end`. Of what begins at or behind batch `open` a holder has at most `share`
+  // units.
+  std::optional<Lease> Grant(const std::string& holder, int64_t now_ms, uint64_t open, uint64_t end,
+                             uint64_t share);
   std::optional<Lease> Grant(const std::string& holder, int64_t now_ms) {
-    return Grant(holder, now_ms, batches_, batches_);
+    return Grant(holder, now_ms, batches_, batches_, 0);
   }
 
   // A batch was trained. True if it counts: it is the first report of it. Unknown batches never do.

@@ -53,6 +53,11 @@ Member* Roster::Heard(Incarnation incarnation, const PeerId& peer, int64_t now_m
   return &found->second;
 }
 
+const Member* Roster::Find(Incarnation incarnation) const {
+  const auto found = members_.find(incarnation);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
 void Roster::Remove(Incarnation incarnation) {
   const auto found = members_.find(incarnation);
   if (found == members_.end()) return;

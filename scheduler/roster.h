@@ -38,6 +38,8 @@ class Roster {
   // Notes life and the current peer id; nullptr for a stranger.
   Member* Heard(Incarnation incarnation, const PeerId& peer, int64_t now_ms);
 
+  const Member* Find(Incarnation incarnation) const;  // nullptr for a stranger
+
   // Removes a member and remembers what it used.
   void Remove(Incarnation incarnation);
 

@@ -12,7 +12,7 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kRetryMs = 100;  // a worker without work asks again after so long
+constexpr uint32_t kRetryMs = 1000;  // a worker that got no work asks again after so long
 constexpr int64_t kServerSilenceMs = 30000;
 constexpr int64_t kSendAgainMs = 10000;
 constexpr uint32_t kEvaluationTop = kMaxMetricK;
@@ -96,6 +96,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
     return refuse(ErrorCode::kRefused,
                   fmt::format("the scheduler does not answer {}", BodyName(message.body)));
   }
+  FeedHungry(now_ms);
   return Take();
 }
 
@@ -211,24 +212,39 @@ void SchedulerCore::DropWorker(const Member& worker, const std::string& why) {
 
 void SchedulerCore::OnLeaseRequest(Member& member, const Message& message,
                                    const LeaseRequest& request, int64_t now_ms) {
+  std::erase_if(hungry_, [&](const Hungry& h) { return h.worker == member.incarnation; });
+  const Hungry hungry{member.incarnation, message.envelope.sequence, request.has_data};
+  if (GiveLease(member, hungry, now_ms)) return;
+  Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
+  hungry_.push_back(hungry);
+}
+
+// Those who had to wait get work as soon as there is some: asking again costs a slow link's worker
+// a round trip that it has nothing to do in.
+void SchedulerCore::FeedHungry(int64_t now_ms) {
+  std::erase_if(hungry_, [&](const Hungry& hungry) {
+    const Member* worker = roster_.Find(hungry.worker);
+    return worker == nullptr || GiveLease(*worker, hungry, now_ms);
+  });
+}
+
+bool SchedulerCore::GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms) {
   const auto lease = NextLease(member.name, now_ms);
-  if (!lease) {
-    Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
-    return;
-  }
+  if (!lease) return false;
   LeaseGrant grant;
   grant.lease = lease->id;
   grant.kind = phase_ == Phase::kTraining ? LeaseKind::kTrain : LeaseKind::kEvaluate;
   grant.epoch = epoch_;
   grant.unit = lease->unit;
   grant.top_k = kEvaluationTop;
-  const bool by_numbers = request.has_data && grant.kind == LeaseKind::kTrain;
+  const bool by_numbers = hungry.has_data && grant.kind == LeaseKind::kTrain;
   for (const uint32_t index : lease->batches) {
     const uint64_t number = uint64_t{lease->unit} * inputs_.config.train.unit_batches + index;
     grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
                                        : BatchWithSamples(*order_, number, index));
   }
-  Reply(member, message, std::move(grant));
+  effects_.send.push_back({member.peer, std::move(grant), hungry.sequence});
+  return true;
 }
 
 // A checkpoint waits for the end of an evaluation, so it holds back no lease of one.
@@ -241,7 +257,11 @@ std::optional<Lease> SchedulerCore::NextLease(const std::string& holder, int64_t
   if (!steps_) return Paused() ? std::nullopt : book_->Grant(holder, now_ms);
   // Before a checkpoint the steps that have begun are brought to their end.
   const uint64_t end = Paused() ? steps_->StartedBatches() : steps_->LeasableBatches();
-  const auto lease = book_->Grant(holder, now_ms, steps_->OpenBatches(), end);
+  // Of a step that is not open yet nobody gets more than an equal share.
+  const TrainConfig& train = inputs_.config.train;
+  const uint64_t units = BatchesPerStep(train) / train.unit_batches;
+  const uint64_t share = std::max<uint64_t>(1, units / std::max<size_t>(1, WorkerCount()));
+  const auto lease = book_->Grant(holder, now_ms, steps_->OpenBatches(), end, share);
   if (lease) steps_->Leased(uint64_t{lease->unit} * inputs_.config.train.unit_batches);
   return lease;
 }
@@ -359,6 +379,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
     if (expired > 0) Notice(fmt::format("{} leases expired without progress", expired));
   }
   if (phase_ == Phase::kTraining) MaybeCheckpoint(now_ms);
+  FeedHungry(now_ms);
   return Take();
 }
 

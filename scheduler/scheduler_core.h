@@ -126,6 +126,13 @@ class SchedulerCore {
   void PublishPlan();
   void StartTraining(int64_t now_ms);
   void StartEpoch();
+  struct Hungry {  // a worker that asked for a lease when there was none
+    Incarnation worker;
+    uint64_t sequence;  // of its request
+    bool has_data;
+  };
+  bool GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms);
+  void FeedHungry(int64_t now_ms);
   bool Paused() const;
   std::optional<Lease> NextLease(const std::string& holder, int64_t now_ms);
   uint64_t CommittedSteps() const;
@@ -158,6 +165,7 @@ class SchedulerCore {
   std::optional<DataOrder> order_;
   std::optional<LeaseBook> book_;
   std::optional<StepBook> steps_;  // of book_, in synchronous training
+  std::vector<Hungry> hungry_;     // in the order in which they asked
   std::optional<RankingEvaluator> evaluator_;
   bool final_evaluation_ = false;
   std::vector<float> inverse_propensities_;

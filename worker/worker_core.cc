@@ -138,6 +138,7 @@ void WorkerCore::OnPlan(const Plan& plan) {
 
 void WorkerCore::OnGrant(LeaseGrant grant) {
   lease_asked_ms_.reset();
+  lease_retry_ms_ = 0;
   if (!planned_) return;
   if (const Status usable = local_.Complete(*config_, &grant); !usable.ok()) {
     effects_.notices.push_back("a lease is not taken: " + usable.error().message);

@@ -1,0 +1,92 @@
+// Synchronous training: the same weights whoever takes part (train.staleness = 0).
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "common/checkpoint/manifest.h"
+#include "tests/cluster/cluster.h"
+
+namespace dslide {
+namespace {
+
+// 20 steps of 15,360 samples, 240 batches each but for the last of an epoch.
+constexpr int kSamples20 = 150000;
+constexpr int kEpochs = 2;
+const Arguments kSteps = {"--servers", "2",
+                          "--set",     "train.batch=64",
+                          "--set",     "train.staleness=0",
+                          "--set",     "train.target_batch=15360",
+                          "--set",     "train.epochs=2",
+                          "--set",     "model.active=lsh",
+                          "--set",     "cluster.wire=auto"};
+
+Arguments With(Arguments arguments, const Arguments& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// Every stored bit of the last checkpoint: rows, optimiser state and hash codes of both servers.
+std::vector<uint64_t> Weights(const TestRun& run) {
+  const Result<std::string> checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
+  REQUIRE(checkpoint.ok());
+  const Result<Manifest> manifest = ReadManifest(*checkpoint);
+  REQUIRE(manifest.ok());
+  std::vector<uint64_t> checksums;
+  for (const ManifestShard& shard : manifest->shards) {
+    CHECK(shard.rows > 0);
+    checksums.push_back(shard.checksum);
+  }
+  std::sort(checksums.begin(), checksums.end());  // a server's number is by chance
+  return checksums;
+}
+
+// The weights after a run with so many workers; of four, the second may be killed on the way.
+std::vector<uint64_t> Train(int workers, bool kill_one) {
+  TestRun run;
+  WriteSamples(run.Path("many.txt"), kSamples20, 3);
+  const auto train = run.Train(With(kSteps, {"--workers", std::to_string(workers), "--set",
+                                             "train.data=" + run.Path("many.txt")}));
+  if (kill_one) {
+    REQUIRE(WaitFor([&] { return run.TrainedSamples("worker-2") > 0; }));
+    const auto children = Descendants(train->pid());
+    REQUIRE(children.size() == 7);
+    std::vector<pid_t> by_age(children.begin(), children.end());
+    std::sort(by_age.begin(), by_age.end());
+    kill(by_age[4], SIGKILL);  // scheduler, two servers, worker-1, worker-2
+  }
+  REQUIRE(train->Wait() == 0);
+  if (kill_one) CHECK(train->Output().find("worker-2 ended (signal 9)") != std::string::npos);
+  CHECK(run.Summary()["samples"] == kEpochs * kSamples20);
+  return Weights(run);
+}
+
+TEST_CASE(
+    "synchronous: one, two and four workers, and four of which one is killed, give the same") {
+  const std::vector<uint64_t> one = Train(1, false);
+  CHECK(Train(2, false) == one);
+  CHECK(Train(4, false) == one);
+  CHECK(Train(4, true) == one);
+}
+
+TEST_CASE("synchronous: a run that was stopped and resumed counts every sample") {
+  TestRun run;
+  const Arguments steps = {"--set", "train.staleness=0", "--set", "train.target_batch=128",
+                           "--set", "train.epochs=40"};
+  const auto train = run.Train(With(steps, {"--servers", "2", "--workers", "2"}));
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  train->Signal(SIGTERM);
+  REQUIRE(train->Wait() == 85);
+  const auto resumed = run.Train(With(steps, {"--resume", "--servers", "3", "--workers", "1"}));
+  REQUIRE(resumed->Wait() == 0);
+  CHECK(run.Summary()["samples"] == 40 * kSamples);
+  CHECK(run.Summary()["p_at_1"] > 0.9);
+  // Held gradients are not in a checkpoint, so steps cannot become something else.
+  const auto otherwise = run.Train({"--resume"});
+  CHECK(otherwise->Wait() == 2);
+  CHECK(otherwise->Errors().find("train.staleness is -1 but 0") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dslide
