@@ -154,6 +154,18 @@ TEST_CASE("synchronous: what a server has not committed it is told again") {
   CHECK(Commits(&run, 2) == std::vector<uint64_t>{0, 1, 1});
 }
 
+TEST_CASE("synchronous: where the run begins is told again to a server that did not hear it") {
+  FakeCluster run(StepConfig());
+  run.commits_lost = true;
+  run.Start();
+  CHECK(Commits(&run, 2) == std::vector<uint64_t>{0});
+  run.commits_lost = false;
+  Wait(&run, 11000, {1, 2, 11});
+  CHECK(Commits(&run, 2) == std::vector<uint64_t>{0, 0});
+  Wait(&run, 30000, {1, 2, 11});
+  CHECK(Commits(&run, 2) == std::vector<uint64_t>{0, 0});
+}
+
 TEST_CASE("synchronous: leases of a step that is not open do not expire") {
   Config config = StepConfig();
   FakeCluster run(config);
@@ -283,6 +295,19 @@ TEST_CASE(
   CHECK(Commits(&third, 1) == std::vector<uint64_t>{8});
   third.WorkAll(11);
   CHECK(third.core().outcome().ok());
+}
+
+TEST_CASE("synchronous: a stop that reaches the workers too saves the steps that are complete") {
+  FakeCluster run(StepConfig());
+  run.Start();
+  for (int n = 0; n < 5; ++n) CHECK(run.Work(11));
+  run.Stop();
+  run.Send(11, Leave{});  // nobody is left to bring the second step to its end
+  Wait(&run, 60000, {1, 2});
+  REQUIRE(run.core().phase() == Phase::kFinished);
+  REQUIRE(run.manifests.size() == 1);
+  CHECK(run.manifests[0].batches == 4);
+  CHECK(run.manifests[0].done.size() == 4);
 }
 
 TEST_CASE("synchronous: a server that cannot commit ends the run") {

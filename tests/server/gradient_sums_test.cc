@@ -189,6 +189,15 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a sum out of range is NaN, or right, though its addends are in range") {
+  const float gradient = 1500;
+  GradientSums sums(2, 1);
+  sums.Add(0, 1, &gradient, 0);
+  sums.Add(0, 1, &gradient, 0);
+  const float sum = Take(sums, 1).at(0)[0];
+  CHECK((std::isnan(sum) || sum == 3000));
+}
+
 TEST_CASE("the largest gradients in range are summed, the share counts before the range") {
   const float largest = std::nextafter(2048.0f, 0.0f);
   const float gradient[] = {largest, -largest, 8192.0f};

@@ -191,6 +191,15 @@ TEST_CASE_FIXTURE(Synchronous, "no more than a bounded number of requests waits"
   CHECK(Nothing(Worker(4, Embed(8))));
 }
 
+TEST_CASE_FIXTURE(Synchronous,
+                  "a waiting request is not refused when it is sent again to a full server") {
+  (void)Scheduler(CommitSteps{0});
+  for (uint64_t n = 0; n < ServerCore::kMaxWaiting; ++n) {
+    REQUIRE(Nothing(Worker(1, Embed(2), {1000 + n})));
+  }
+  CHECK(Nothing(Worker(1, Embed(2), {1000})));
+}
+
 TEST_CASE_FIXTURE(Synchronous, "waiting requests keep the order of their steps") {
   (void)Scheduler(CommitSteps{0});
   for (const uint64_t number : {7, 3, 5, 2, 6}) CHECK(Nothing(Worker(number, Embed(number))));

@@ -357,6 +357,18 @@ TEST_CASE_FIXTURE(StepFixture, "synchronous: only batches of open steps are take
   CHECK(InFlight() == 2);
 }
 
+TEST_CASE_FIXTURE(StepFixture, "synchronous: batches that the epoch has not are refused") {
+  cluster.Commit(2);  // batches 8 and 9 are open, the last of the epoch
+  for (const BatchId& id : {BatchId{0, 10, 0}, BatchId{0, 11, 0}, BatchId{0, 8, 1}}) {
+    CAPTURE(id.unit);
+    EmbedRequest request{id, true, {}};
+    request.features.ids = {1};
+    request.features.values = {1};
+    request.features.EndRow();
+    CHECK(std::holds_alternative<ErrorReply>(cluster.AskExecutors(0, request)));
+  }
+}
+
 TEST_CASE("synchronous: with staleness the steps ahead are taken, and commit in order") {
   const Config config = StepConfig(4, 1);
   LocalCluster cluster(config, kSamples, {2});

@@ -293,6 +293,19 @@ TEST_CASE_FIXTURE(Synchronous,
   CHECK(ToScheduler<LeaseRequest>(Tick(300)).empty());
 }
 
+TEST_CASE_FIXTURE(Synchronous, "synchronous: a stopped worker does not wait for steps to open") {
+  (void)Lease(4);
+  (void)Lease(5);
+  core.RequestStop();
+  // Nothing of these batches is done anywhere, and nobody else may be left to open their step.
+  for (int64_t at = 1000; at < 50000 && !last.exit; at += 1000) {
+    (void)Scheduler(HeartbeatReply{});
+    (void)Tick(at);
+  }
+  REQUIRE(last.exit);
+  CHECK(last.exit->ok());
+}
+
 TEST_CASE("synchronous: with staleness too, batches of later steps go alone") {
   Synchronous f(2);
   const Outbox first = f.Lease(3);
