@@ -144,6 +144,7 @@ class FakeCluster {
 
   int64_t now = 0;
   bool servers_answer = true;                         // to a plan and a checkpoint
+  bool commits_lost = false;                          // CommitSteps do not reach the servers
   std::string checkpoint_error;                       // of server 2
   Status manifest_status;                             // of the write of a manifest
   std::map<std::string, std::vector<Body>> received;  // by peer
@@ -181,6 +182,8 @@ class FakeCluster {
         if (server == 2) done.error = checkpoint_error;
         Send(server, done);
       }
+      const auto* commit = std::get_if<CommitSteps>(&body);
+      if (commit != nullptr && !commits_lost) Send(server, StepsCommitted{commit->committed});
     }
   }
 

@@ -101,38 +101,53 @@ class LocalCluster {
 
   // Trains batch number `step` of the run. The servers answer in an order that changes by the step.
   BatchDone Train(LeaseBatch batch, uint64_t step) {
-    const TrainConfig& train = config_.train;
-    const uint64_t in_epoch = step % BatchesPerEpoch(train, train_samples_);
-    LeaseGrant lease;
-    lease.epoch = static_cast<uint32_t>(step / BatchesPerEpoch(train, train_samples_));
-    lease.unit = static_cast<uint32_t>(in_epoch / train.unit_batches);
-    batch.index = static_cast<uint32_t>(in_epoch % train.unit_batches);
-    BatchFlight flight(config_, plan_, lease, std::move(batch), step);
-    while (!flight.done()) {
-      for (uint32_t n = 0; n < servers_.size(); ++n) {
-        const auto s = static_cast<uint32_t>((n + step) % servers_.size());
-        const Result<bool> taken = flight.Take(s, Ask(s, flight.RequestFor(s)));
-        REQUIRE(taken.ok());
-        REQUIRE(*taken == (n + 1 == servers_.size()));
-      }
-    }
+    BatchFlight flight = Flight(std::move(batch), step);
+    while (!flight.done()) TrainStage(&flight, step);
     return flight.report();
   }
 
-  Body Ask(uint32_t server, Body body) {
+  // Batch number `number` of the run at the beginning of its way.
+  BatchFlight Flight(LeaseBatch batch, uint64_t number) const {
+    const TrainConfig& train = config_.train;
+    const uint64_t in_epoch = number % BatchesPerEpoch(train, train_samples_);
+    LeaseGrant lease;
+    lease.epoch = static_cast<uint32_t>(number / BatchesPerEpoch(train, train_samples_));
+    lease.unit = static_cast<uint32_t>(in_epoch / train.unit_batches);
+    batch.index = static_cast<uint32_t>(in_epoch % train.unit_batches);
+    return BatchFlight(config_, plan_, lease, std::move(batch), number);
+  }
+
+  // Takes a flight of worker `sender` through one stage; server `first` is asked first.
+  void TrainStage(BatchFlight* flight, uint64_t first, Incarnation sender = {1}) {
+    for (uint32_t n = 0; n < servers_.size(); ++n) {
+      const auto s = static_cast<uint32_t>((n + first) % servers_.size());
+      const Result<bool> taken = flight->Take(s, Ask(s, flight->RequestFor(s), sender));
+      REQUIRE(taken.ok());
+      REQUIRE(*taken == (n + 1 == servers_.size()));
+    }
+  }
+
+  // Synchronous training: the first `committed` steps count from here on, on all servers.
+  void Commit(uint64_t committed) {
+    for (uint32_t s = 0; s < servers_.size(); ++s) {
+      REQUIRE(AskExecutors(s, CommitSteps{committed}) == Body{StepsCommitted{committed}});
+    }
+  }
+
+  Body Ask(uint32_t server, Body body, Incarnation sender = {1}) {
     const Body request = OverTheWire(std::move(body), FixedPrecision(config_.cluster.wire));
-    Body reply = AskExecutors(server, request);
+    Body reply = AskExecutors(server, request, sender);
     if (const auto push = SecondRound(request, reply)) {
-      Body second = AskExecutors(server, *push);
+      Body second = AskExecutors(server, *push, sender);
       std::get<GradientReply>(second).active = std::get<ActiveReply>(std::move(reply));
       reply = std::move(second);
     }
     return OverTheWire(std::move(reply), FixedPrecision(config_.cluster.wire));
   }
 
-  Body AskExecutors(uint32_t server, const Body& request) {
+  Body AskExecutors(uint32_t server, const Body& request, Incarnation sender = {1}) {
     std::vector<Body> parts;
-    for (auto& executor : servers_[server]) parts.push_back(executor->Handle({1}, request));
+    for (auto& executor : servers_[server]) parts.push_back(executor->Handle(sender, request));
     return GatherReplies(request, std::move(parts));
   }
 

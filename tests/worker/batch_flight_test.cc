@@ -223,5 +223,91 @@ TEST_CASE("replies that do not fit are errors") {
   CHECK_FALSE(flight.Take(0, EmbedReply{Filled({})}).ok());
 }
 
+const Plan kOnePlan = EqualPlan(1, 4, {{"a", "a"}});
+
+// What the only server answers to ActiveQuery: both rounds' results.
+GradientReply Finished(ActiveReply active, Matrix partial) {
+  return {std::move(partial), std::move(active)};
+}
+
+TEST_CASE("with one server the query takes in the push, and the gradient is masked the same") {
+  const Config config = FlightConfig();
+  BatchFlight flight(config, kOnePlan, Lease(), Batch(), 5);
+  CHECK(std::get<EmbedRequest>(flight.RequestFor(0)).features.offsets ==
+        std::vector<uint32_t>{0, 4, 5, 9});
+  CHECK(*flight.Take(0, EmbedReply{Filled({2, -1, 0, 0.75f})}));
+  const auto query = std::get<ActiveQuery>(flight.RequestFor(0));
+  CHECK(query.finish);
+  CHECK(query.hidden == Filled({2, 0, 0, 0.75f}));
+  CHECK(query.labels.ids == Batch().labels.ids);
+  CHECK(*flight.Take(0, Finished(Statistics(3, 1.5f, 0.75f), Filled({3, 3, 3, 3}))));
+  CHECK(flight.stage() == BatchFlight::Stage::kEmbedPush);
+  CHECK(std::get<EmbedPush>(flight.RequestFor(0)).gradient == Filled({3, 0, 0, 3}));
+  CHECK(*flight.Take(0, Ack{}));
+  REQUIRE(flight.done());
+  const double normaliser = 3 + std::log(1.5);
+  CHECK(flight.report().loss_sum == doctest::Approx(2 * (normaliser - 0.75)));
+  CHECK(flight.report().active_neurons_sum == 3 * 2);
+  CHECK(flight.report().active_rows == 4);
+}
+
+TEST_CASE(
+    "with one server, too, dropout scales gradients, sigmoid losses and probes are reported") {
+  Config config = FlightConfig();
+  config.model.loss = Loss::kSigmoid;
+  config.train.dropout_hidden = 0.5f;
+  BatchFlight flight(config, kOnePlan, Lease(), Batch(), 20);
+  Matrix ones(3, kHidden);
+  std::fill(ones.data.begin(), ones.data.end(), 1.0f);
+  CHECK(*flight.Take(0, EmbedReply{ones}));
+  const auto query = std::get<ActiveQuery>(flight.RequestFor(0));
+  CHECK(query.probe_samples == 3);
+  ActiveReply active = Statistics(0, 1, 0);
+  active.loss = {1, 2, 3};
+  active.probes = {{{0, 2}, {2.0f, 1.0f}, {1, 0}, {1, 0}}};
+  CHECK(*flight.Take(0, Finished(active, ones)));
+  const auto gradient = std::get<EmbedPush>(flight.RequestFor(0)).gradient;
+  for (size_t i = 0; i < gradient.data.size(); ++i) {
+    CHECK(gradient.data[i] == (query.hidden.data[i] > 0 ? 2.0f : 0.0f));
+  }
+  CHECK(*flight.Take(0, Ack{}));
+  CHECK(flight.report().loss_sum == 6);
+  CHECK(flight.report().probed == 1);
+  CHECK(flight.report().recall_set == doctest::Approx(0.5));
+}
+
+TEST_CASE("with one server half an answer is an error, and so is a whole one of several") {
+  const Config config = FlightConfig();
+  const auto at_query = [&](const Plan& plan) {
+    BatchFlight flight(config, plan, Lease(), Batch(), 5);
+    for (uint32_t s = 0; s < plan.servers.size(); ++s) {
+      REQUIRE(flight.Take(s, EmbedReply{Filled({})}).ok());
+    }
+    return flight;
+  };
+  const ActiveReply good = Statistics(0, 1, 0);
+  BatchFlight one = at_query(kOnePlan);
+  CHECK_FALSE(one.Take(0, good).ok());
+  CHECK_FALSE(one.Take(0, GradientReply{Filled({})}).ok());
+  CHECK_FALSE(one.Take(0, Finished(good, Matrix(3, kHidden + 1))).ok());
+  CHECK_FALSE(one.Take(0, Finished(ActiveReply{}, Filled({}))).ok());
+  ActiveReply with_loss = good;
+  with_loss.loss = {1, 2, 3};
+  CHECK_FALSE(one.Take(0, Finished(with_loss, Filled({}))).ok());
+  CHECK(one.Take(0, Finished(good, Filled({}))).ok());
+  BatchFlight two = at_query(kPlan);
+  CHECK_FALSE(std::get<ActiveQuery>(two.RequestFor(0)).finish);
+  CHECK_FALSE(two.Take(0, Finished(good, Filled({}))).ok());
+}
+
+TEST_CASE("with one server an evaluation is what it is with several") {
+  const Config config = FlightConfig();
+  BatchFlight flight(config, kOnePlan, Lease(LeaseKind::kEvaluate), Batch(), 0);
+  CHECK(*flight.Take(0, EmbedReply{Filled({})}));
+  CHECK(std::get<TopKRequest>(flight.RequestFor(0)).k == 5);
+  CHECK(*flight.Take(0, TopKReply{{0, 1, 1, 1}, {0}, {1.0f}}));
+  CHECK(flight.done());
+}
+
 }  // namespace
 }  // namespace dslide

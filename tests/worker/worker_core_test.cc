@@ -1,112 +1,17 @@
 #include "worker/worker_core.h"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "common/net/slot_plan.h"
+#include "tests/worker/worker_fixture.h"
 
 namespace dslide {
 namespace {
 
-constexpr RunId kRun{77};
-constexpr uint32_t kServers = 2, kHidden = 3;
+using Fixture = WorkerFixture;
 
-struct Fixture {
-  Config config;
-  WorkerCore core{{5}, "w", 2};
-  Plan plan;
-  int64_t now = 0;  // ms
-  WorkerCore::Effects last;
-
-  Fixture() {
-    config.model.hidden = kHidden;
-    config.train.batches_in_flight = 2;
-    ResolveConfig(20, 10, &config);
-    plan = EqualPlan(1, config.cluster.slots, {{"a", "tcp://a"}, {"b", "tcp://b"}});
-  }
-
-  WorkerCore::Effects Scheduler(Body body) {
-    return last = core.Handle(WorkerCore::kScheduler, {{kRun, {9}, 1, 0, 1}, std::move(body)}, 10,
-                              1000 * now);
-  }
-  WorkerCore::Effects Server(const WorkerCore::Outgoing& request, Body body) {
-    return last = core.Handle(
-               request.to, {{kRun, {8}, 1, request.message.envelope.sequence, 1}, std::move(body)},
-               100, 1000 * now);
-  }
-  WorkerCore::Effects Tick(int64_t at) {
-    now = at;
-    return last = core.Tick({}, 1000 * now);
-  }
-  void JoinAndPlan() {
-    (void)core.Start(1000 * now);
-    (void)Scheduler(JoinReply{"worker", FormatConfig(config), 100, ""});
-    (void)Scheduler(plan);
-  }
-  static LeaseGrant Grant(uint32_t batches, LeaseKind kind = LeaseKind::kTrain) {
-    LeaseGrant grant{3, kind, 1, 2, 5, {}};
-    for (uint32_t b = 0; b < batches; ++b) {
-      LeaseBatch batch;
-      batch.index = b;
-      batch.features.ids = {1, 19, 4};
-      batch.features.values = {1, 2, 1};
-      batch.features.offsets = {0, 2, 3};
-      batch.labels.ids = {0, 9};
-      batch.labels.offsets = {0, 1, 2};
-      grant.batches.push_back(batch);
-    }
-    return grant;
-  }
-  // The requests of effects to servers.
-  static std::vector<WorkerCore::Outgoing> Requests(const WorkerCore::Effects& effects) {
-    std::vector<WorkerCore::Outgoing> requests;
-    for (const auto& out : effects.send) {
-      if (out.to != WorkerCore::kScheduler) requests.push_back(out);
-    }
-    return requests;
-  }
-  template <typename T>
-  static std::vector<T> ToScheduler(const WorkerCore::Effects& effects) {
-    std::vector<T> bodies;
-    for (const auto& out : effects.send) {
-      const T* body = std::get_if<T>(&out.message.body);
-      if (out.to == WorkerCore::kScheduler && body != nullptr) bodies.push_back(*body);
-    }
-    return bodies;
-  }
-  static Body Answer(const Body& request) {
-    if (const auto* embed = std::get_if<EmbedRequest>(&request)) {
-      Matrix partial(embed->features.rows(), kHidden);
-      std::fill(partial.data.begin(), partial.data.end(), 0.5f);
-      return EmbedReply{partial};
-    }
-    if (const auto* query = std::get_if<ActiveQuery>(&request)) {
-      const uint32_t n = query->hidden.rows;
-      ActiveReply reply;
-      reply.max.assign(n, 1.0f);
-      reply.sum_exp.assign(n, 2.0f);
-      reply.target_logit.assign(n, 0.25f);
-      reply.active.assign(n, 4);
-      reply.active_rows = 5;
-      return reply;
-    }
-    if (const auto* push = std::get_if<GradientPush>(&request)) {
-      return GradientReply{Matrix(static_cast<uint32_t>(push->log_normaliser.size()), kHidden)};
-    }
-    if (const auto* top = std::get_if<TopKRequest>(&request)) {
-      TopKReply reply;
-      for (uint32_t i = 0; i < top->hidden.rows; ++i) {
-        reply.ids.push_back(i);
-        reply.scores.push_back(1.0f);
-        reply.offsets.push_back(i + 1);
-      }
-      return reply;
-    }
-    return Ack{};
-  }
-};
+constexpr RunId kRun = Fixture::kRun;
+constexpr uint32_t kServers = 2, kHidden = Fixture::kHidden;
 
 TEST_CASE_FIXTURE(Fixture, "a worker joins, dials the servers and asks for work") {
   const auto start = core.Start(0);
