@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,10 @@ struct Member {
   std::string address;  // servers
   uint32_t cores = 0;
   int64_t heard_ms = 0;
-  bool ready = false;      // servers: slots are loaded
-  uint64_t committed = 0;  // servers: steps, in synchronous training
-  Heartbeat heartbeat;     // the latest
-  uint64_t samples = 0;    // workers: trained
+  bool ready = false;                      // servers: slots are loaded
+  std::optional<uint64_t> committed = {};  // servers: steps, none before the first answer
+  Heartbeat heartbeat;                     // the latest
+  uint64_t samples = 0;                    // workers: trained
 };
 
 class Roster {

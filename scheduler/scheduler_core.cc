@@ -164,7 +164,7 @@ void SchedulerCore::StartTraining(int64_t now_ms) {
   phase_ = Phase::kTraining;
   if (epoch_ >= inputs_.config.train.epochs) {
     training_complete_ = true;
-    if (IsSynchronous(inputs_.config.train)) Commit();
+    Commit();
     AfterEpoch(now_ms);
     return;
   }
@@ -178,7 +178,7 @@ void SchedulerCore::StartTraining(int64_t now_ms) {
     Notice(fmt::format("resumed {} at epoch {}, {} of {} batches done", inputs_.resume->name,
                        epoch_ + 1, book_->done(), book_->batches()));
   }
-  if (steps_) Commit();  // tells the servers where the run begins
+  Commit();  // tells the servers where the run begins
   Proceed(now_ms);
 }
 
@@ -247,23 +247,19 @@ bool SchedulerCore::GiveLease(const Member& member, const Hungry& hungry, int64_
   return true;
 }
 
-// A checkpoint waits for the end of an evaluation, so it holds back no lease of one.
-bool SchedulerCore::Paused() const {
-  return phase_ == Phase::kTraining && (checkpoint_wanted_ || stop_wanted_ || round_);
-}
-
 std::optional<Lease> SchedulerCore::NextLease(const std::string& holder, int64_t now_ms) {
-  if (!book_) return std::nullopt;
-  if (!steps_) return Paused() ? std::nullopt : book_->Grant(holder, now_ms);
-  // Before a checkpoint the steps that have begun are brought to their end.
-  const uint64_t end = Paused() ? steps_->StartedBatches() : steps_->LeasableBatches();
+  if (!book_ || (phase_ == Phase::kTraining && stop_wanted_)) return std::nullopt;
+  if (!steps_) {
+    // Every batch is to be wholly in a checkpoint or not at all. One that waits for the end of an
+    // evaluation holds back no lease of that.
+    const bool paused = phase_ == Phase::kTraining && (checkpoint_wanted_ || round_);
+    return paused ? std::nullopt : book_->Grant(holder, now_ms);
+  }
   // Of a step that is not open yet nobody gets more than an equal share.
   const TrainConfig& train = inputs_.config.train;
   const uint64_t units = BatchesPerStep(train) / train.unit_batches;
   const uint64_t share = std::max<uint64_t>(1, units / std::max<size_t>(1, WorkerCount()));
-  const auto lease = book_->Grant(holder, now_ms, steps_->OpenBatches(), end, share);
-  if (lease) steps_->Leased(uint64_t{lease->unit} * inputs_.config.train.unit_batches);
-  return lease;
+  return book_->Grant(holder, now_ms, steps_->OpenBatches(), steps_->LeasableBatches(), share);
 }
 
 void SchedulerCore::OnBatchDone(Member& member, const BatchDone& done, int64_t now_ms) {
@@ -295,40 +291,46 @@ void SchedulerCore::OnBatchDone(Member& member, const BatchDone& done, int64_t n
     stats_.Add(done);
     member.samples += done.samples;
     if (steps_) {
-      const uint64_t before = steps_->committed();
       steps_->Done(number);
-      if (steps_->committed() > before) Commit();
+      Commit();
     }
   }
   Proceed(now_ms);
 }
 
-// Steps of the run that count.
-uint64_t SchedulerCore::CommittedSteps() const {
-  return steps_ ? steps_->committed()
-                : epoch_ * StepsPerEpoch(inputs_.config.train, inputs_.train->size());
+// Tells the servers which steps of the run count. While a checkpoint is due or being written none
+// more are told of, so that all servers stand at the same step, also one that is asked again.
+void SchedulerCore::Commit() {
+  const bool held_back = checkpoint_wanted_ || stop_wanted_ || round_;
+  if (!IsSynchronous(inputs_.config.train) || held_back) return;
+  const uint64_t complete =
+      steps_ ? steps_->committed()
+             : epoch_ * StepsPerEpoch(inputs_.config.train, inputs_.train->size());
+  if (told_ == complete) return;
+  told_ = complete;
+  if (steps_) counted_batches_ = steps_->CommittedBatches();
+  Broadcast(Role::kServer, CommitSteps{complete});
 }
 
+// Whether all servers have applied what they were told counts.
 bool SchedulerCore::AllCommitted() const {
   if (!IsSynchronous(inputs_.config.train)) return true;
   const auto servers = roster_.Of(Role::kServer);
   return std::all_of(servers.begin(), servers.end(),
-                     [&](const Member* s) { return s->committed == CommittedSteps(); });
+                     [&](const Member* s) { return s->committed == told_; });
 }
-
-// Tells the servers which steps count. What waited for them may begin.
-void SchedulerCore::Commit() { Broadcast(Role::kServer, CommitSteps{CommittedSteps()}); }
 
 void SchedulerCore::OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms) {
   if (member.role != Role::kServer || phase_ == Phase::kFinished) return;
-  member.committed = std::max(member.committed, done.committed);
+  member.committed = std::max(member.committed.value_or(0), done.committed);
   if (phase_ == Phase::kTraining) Proceed(now_ms);
 }
 
 // Ends the pass if all its batches count, on all servers; else looks whether a checkpoint may
 // begin.
 void SchedulerCore::Proceed(int64_t now_ms) {
-  if (book_ && book_->complete() && AllCommitted()) {
+  const bool told = !steps_ || told_ == steps_->committed();
+  if (book_ && book_->complete() && told && AllCommitted()) {
     FinishPass(now_ms);
   } else {
     MaybeCheckpoint(now_ms);
@@ -390,10 +392,7 @@ void SchedulerCore::SendAgain(int64_t now_ms) {
   for (const Member* server : roster_.Of(Role::kServer)) {
     if (phase_ == Phase::kLoading && !server->ready) Send(*server, plan_);
     if (round_ && !round_->Answered(server->incarnation)) Send(*server, CheckpointRequestOfRound());
-    if (IsSynchronous(inputs_.config.train) && phase_ >= Phase::kTraining &&
-        server->committed < CommittedSteps()) {
-      Send(*server, CommitSteps{CommittedSteps()});
-    }
+    if (told_ && server->committed != told_) Send(*server, CommitSteps{*told_});
   }
 }
 

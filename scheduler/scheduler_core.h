@@ -133,9 +133,8 @@ class SchedulerCore {
   };
   bool GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms);
   void FeedHungry(int64_t now_ms);
-  bool Paused() const;
   std::optional<Lease> NextLease(const std::string& holder, int64_t now_ms);
-  uint64_t CommittedSteps() const;
+  uint64_t CountedBatches() const;
   bool AllCommitted() const;
   void Commit();
   void Proceed(int64_t now_ms);
@@ -165,6 +164,8 @@ class SchedulerCore {
   std::optional<DataOrder> order_;
   std::optional<LeaseBook> book_;
   std::optional<StepBook> steps_;  // of book_, in synchronous training
+  std::optional<uint64_t> told_;   // steps of the run that the servers were told count
+  uint64_t counted_batches_ = 0;   // of this epoch, in those steps
   std::vector<Hungry> hungry_;     // in the order in which they asked
   std::optional<RankingEvaluator> evaluator_;
   bool final_evaluation_ = false;

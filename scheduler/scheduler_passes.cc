@@ -15,6 +15,7 @@ void SchedulerCore::StartEpoch() {
   order_ = DataOrder::Epoch(*inputs_.train, inputs_.config.common.seed, epoch_, train.batch);
   book_.emplace(order_->batches(), train.unit_batches);
   if (IsSynchronous(train)) {
+    counted_batches_ = 0;
     steps_.emplace(order_->batches(), BatchesPerStep(train),
                    epoch_ * StepsPerEpoch(train, inputs_.train->size()),
                    static_cast<uint64_t>(train.staleness));
@@ -84,17 +85,18 @@ void SchedulerCore::FinishEvaluation(int64_t now_ms) {
   MaybeCheckpoint(now_ms);
 }
 
-// Starts the checkpoint that is wanted once no lease is out, so that every batch is wholly in it or
-// not at all.
+// Starts the checkpoint that is wanted: in asynchronous training once no lease is out, so that
+// every batch is wholly in it or not at all; in synchronous training once all servers have applied
+// the same steps.
 void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   const uint32_t interval_s = inputs_.config.checkpoint.interval_s;
   if (interval_s > 0 && now_ms - last_checkpoint_ms_ > int64_t{1000} * interval_s) {
     checkpoint_wanted_ = true;
   }
   const bool due = checkpoint_wanted_ || stop_wanted_;
-  if (!due || round_ || phase_ != Phase::kTraining || (book_ && book_->leases() > 0)) return;
-  if (!AllCommitted() || (steps_ && !steps_->AtBoundary())) return;
-  if (saved_batches_ == stats_.batches) {
+  if (!due || round_ || phase_ != Phase::kTraining) return;
+  if (IsSynchronous(inputs_.config.train) ? !AllCommitted() : book_ && book_->leases() > 0) return;
+  if (saved_batches_ == CountedBatches()) {
     // Nothing counts that the last checkpoint lacks. Its name would be the same: never write over
     // it.
     AnswerCheckpointWaiters();
@@ -104,9 +106,15 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   for (const Member* server : roster_.Of(Role::kServer)) {
     servers.emplace_back(server->incarnation, server->name);
   }
-  round_.emplace(CheckpointName(stats_.batches), std::move(servers));
+  round_.emplace(CheckpointName(CountedBatches()), std::move(servers));
   manifest_ = MakeManifest();  // what counts now; a late report must not be claimed by it
   Broadcast(Role::kServer, CheckpointRequestOfRound());
+}
+
+// Batches of the run that a checkpoint of now would hold.
+uint64_t SchedulerCore::CountedBatches() const {
+  if (!steps_) return stats_.batches;
+  return epoch_ * book_->batches() + counted_batches_;
 }
 
 CheckpointRequest SchedulerCore::CheckpointRequestOfRound() const {
@@ -132,14 +140,21 @@ Manifest SchedulerCore::MakeManifest() const {
   manifest.name = round_->name();
   manifest.config = FormatConfig(inputs_.config);
   manifest.epoch = epoch_;
-  manifest.batches = stats_.batches;
+  manifest.batches = CountedBatches();
   manifest.samples = stats_.samples;
   manifest.train_samples = inputs_.train->size();
   const uint32_t unit_batches = inputs_.config.train.unit_batches;
   for (uint64_t n = 0; book_ && n < book_->batches(); ++n) {
     const DoneBatch batch{static_cast<uint32_t>(n / unit_batches),
                           static_cast<uint32_t>(n % unit_batches)};
-    if (book_->IsDone(batch.unit, batch.index)) manifest.done.push_back(batch);
+    if (steps_ ? n < counted_batches_ : book_->IsDone(batch.unit, batch.index)) {
+      manifest.done.push_back(batch);
+    }
+  }
+  if (steps_) {
+    const uint64_t in_epoch =
+        std::min(inputs_.train->size(), counted_batches_ * inputs_.config.train.batch);
+    manifest.samples = epoch_ * inputs_.train->size() + in_epoch;
   }
   return manifest;
 }
@@ -178,10 +193,13 @@ void SchedulerCore::ResumeAfterCheckpoint(int64_t now_ms) {
   if (stop_wanted_) {
     const Error stopped{ErrorKind::kPreempted,
                         fmt::format("stopped after {} batches; the checkpoint is {}",
-                                    stats_.batches, last_checkpoint_)};
+                                    saved_batches_.value_or(0), last_checkpoint_)};
     return Finish(stopped, "stopped on request", now_ms);
   }
-  if (!book_) NextPass(now_ms);  // else in the middle of an epoch: leases are given again
+  if (!book_) return NextPass(now_ms);
+  // In the middle of an epoch: leases are given again, and steps that were held back count.
+  Commit();
+  Proceed(now_ms);
 }
 
 void SchedulerCore::OnCheckpointNow(Member& member, const Message& message) {

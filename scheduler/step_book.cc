@@ -29,8 +29,4 @@ void StepBook::Done(uint64_t number) {
   while (complete_ < left_.size() && left_[complete_] == 0) ++complete_;
 }
 
-void StepBook::Leased(uint64_t number) {
-  started_ = std::max(started_, number / step_batches_ + 1);
-}
-
 }  // namespace dslide

@@ -18,20 +18,16 @@ class StepBook {
 
   // Batch `number` of the epoch is done, for the first time.
   void Done(uint64_t number);
-  // It is out on lease.
-  void Leased(uint64_t number);
-
   // Steps of the run that are complete, with all before them.
   uint64_t committed() const { return first_step_ + complete_; }
+
+  // Batches of the epoch that belong to these steps.
+  uint64_t CommittedBatches() const { return complete_ == 0 ? 0 : EndOf(complete_ - 1); }
 
   // Batches of the epoch below this may be worked on: the servers take them.
   uint64_t OpenBatches() const { return EndOf(complete_ + staleness_); }
   // Batches below this may be leased: one step more, so that workers have it when it opens.
   uint64_t LeasableBatches() const { return EndOf(complete_ + staleness_ + 1); }
-  // Whether no step is half done: where a checkpoint may be taken.
-  bool AtBoundary() const { return complete_ >= started_; }
-  // Batches below this are left to lease until that is so.
-  uint64_t StartedBatches() const { return started_ == 0 ? 0 : EndOf(started_ - 1); }
 
  private:
   uint64_t EndOf(uint64_t step) const;  // batches of the epoch's steps up to this one
@@ -41,7 +37,6 @@ class StepBook {
   uint64_t first_step_;
   uint64_t staleness_;
   uint64_t complete_ = 0;       // of the epoch's steps, from the first on
-  uint64_t started_ = 0;        // steps of which a batch was leased, and all before them
   std::vector<uint64_t> left_;  // [steps] batches to do
 };
 

@@ -104,6 +104,12 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
 
   if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
   if (IsSynchronous(config_.train)) {
+    const BatchId& id = request.batch;
+    const TrainConfig& train = config_.train;
+    if (id.index >= train.unit_batches || uint64_t{id.unit} * train.unit_batches + id.index >=
+                                              BatchesPerEpoch(train, train_samples_)) {
+      return Refuse(fmt::format("the epoch has no batch {}.{}", id.unit, id.index));
+    }
     const uint64_t step = StepOf(request.batch, config_.train, train_samples_);
     const uint64_t committed = committed_.value_or(0);
     const auto staleness = static_cast<uint64_t>(config_.train.staleness);
@@ -235,7 +241,10 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   }
   auto node = batches_.extract(key);
   spare_.push_back(std::move(node.mapped()));
-  return request.next ? Embed(sender, *request.next) : Ack{};
+  if (!request.next) return Ack{};
+  Body reply = Embed(sender, *request.next);
+  // The push has taken effect all the same.
+  return std::holds_alternative<ErrorReply>(reply) ? Body(Ack{}) : std::move(reply);
 }
 
 Executor::HeldStep& Executor::StepOfBatch(const BatchId& batch) {

@@ -30,9 +30,9 @@ struct BatchKey {
 // Memory guard: more batches in flight than this are refused, whoever sends them.
 constexpr size_t kMaxBatchesInFlight = 256;
 
-// A worker's oldest batch makes room when it has so many, the most that train.batches_in_flight
-// allows: it has given that one up.
-constexpr size_t kMaxBatchesOfWorker = 64;
+// A worker's oldest batch makes room when it has so many, twice the most that
+// train.batches_in_flight allows (pushed ones do not count there): it has given that one up.
+constexpr size_t kMaxBatchesOfWorker = 128;
 
 constexpr uint32_t kMaxInferenceBatch = 512;  // samples, where train.batch is smaller
 constexpr uint32_t kMaxTopK = 10000;

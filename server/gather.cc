@@ -26,6 +26,10 @@ Body GatherReplies(const Body& request, std::vector<Body> parts) {
   for (Body& part : parts) {
     if (std::holds_alternative<ErrorReply>(part)) return std::move(part);
   }
+  // An EmbedPush whose next batch some executor does not take is only acknowledged.
+  for (Body& part : parts) {
+    if (std::holds_alternative<Ack>(part)) return std::move(part);
+  }
   if (std::holds_alternative<EmbedReply>(parts[0])) {
     return EmbedReply{SumMatrices(Partials<EmbedReply>(std::move(parts)))};
   }

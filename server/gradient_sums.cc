@@ -8,7 +8,7 @@ namespace dslide {
 namespace {
 
 constexpr float kGrid = 0x1p52f;   // steps of the grid in 1
-constexpr float kLimit = 0x1p11f;  // 2^11 * 2^52 = 2^63
+constexpr float kLimit = 0x1p10f;  // of a gradient; 2^11 * 2^52 = 2^63
 
 }  // namespace
 
@@ -24,21 +24,18 @@ int64_t* GradientSums::SumOf(uint32_t row) {
   return sum;
 }
 
-// Rounds towards zero, which all machines do alike.
-int64_t GradientSums::Fixed(float x) {
-  if (std::abs(x) < kLimit) return static_cast<int64_t>(x * kGrid);
-  overflow_ = true;  // NaN too
-  return 0;
+// Adds share * gradient. Rounds towards zero, which all machines do alike.
+void GradientSums::AddTo(int64_t* sum, float share, float gradient) {
+  const bool fits = std::abs(gradient) < kLimit;  // NaN does not
+  const auto fixed = fits ? static_cast<int64_t>(share * gradient * kGrid) : 0;
+  overflow_ |= !fits || __builtin_add_overflow(*sum, fixed, sum);
 }
 
 void GradientSums::Add(uint32_t row, float share, const float* gradient, float bias_gradient) {
   int64_t* sum = SumOf(row);
   const size_t dim = width_ - 1;
-  const auto add = [](int64_t a, int64_t b) {  // of a diverged model they may wrap around
-    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  };
-  for (size_t d = 0; d < dim; ++d) sum[d] = add(sum[d], Fixed(share * gradient[d]));
-  sum[dim] = add(sum[dim], Fixed(share * bias_gradient));
+  for (size_t d = 0; d < dim; ++d) AddTo(&sum[d], share, gradient[d]);
+  AddTo(&sum[dim], share, bias_gradient);
 }
 
 void GradientSums::ForEach(const TakeRowGradient& take) const {

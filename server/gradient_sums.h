@@ -4,9 +4,9 @@
 // The sums are fixed-point numbers, and adding integers is associative: whatever order the batches
 // come in, the sums are the same bit for bit. A 64-bit number holds +-2^11 in steps of 2^-52; a
 // float of 2^-28 or more is converted without any error, what is below 2^-52 counts as 0. A
-// gradient of the mean loss beyond 2^11 is a diverged model's: the sums are then NaN. (Reproducible
-// summation by a common grid: Demmel, Nguyen, "Fast Reproducible Floating-Point Summation", ARITH
-// 2013, section 3, with a fixed grid.)
+// gradient of 2^10 or more, of a mean loss, is a diverged model's: the sums are then NaN.
+// (Reproducible summation by a common grid: Demmel, Nguyen, "Fast Reproducible Floating-Point
+// Summation", ARITH 2013, section 3, with a fixed grid.)
 //
 // Memory: 8 bytes a number of each row that the step touches, whatever the number of batches.
 // Owned by one executor thread.
@@ -30,7 +30,8 @@ class GradientSums {
   // For local rows [0, rows) of `dim` numbers.
   GradientSums(uint32_t rows, size_t dim);
 
-  // Adds `share` times a batch's gradient.
+  // Adds `share` times a batch's gradient. The shares of all batches of a step are 1 in all, which
+  // keeps the sums in range.
   void Add(uint32_t row, float share, const float* gradient, float bias_gradient);
 
   // Hands each row's sum out, in no particular order.
@@ -44,7 +45,7 @@ class GradientSums {
   static constexpr size_t kBlockRows = 256;
 
   int64_t* SumOf(uint32_t row);
-  int64_t Fixed(float x);
+  void AddTo(int64_t* sum, float share, float gradient);
 
   size_t width_;  // dim, and the bias
   RowNumbers numbers_;

@@ -14,7 +14,7 @@ namespace dslide {
 class ReplyCache {
  public:
   // Replies kept per sender; a sender has far fewer requests open.
-  static constexpr size_t kKept = 64;
+  static constexpr size_t kKept = 128;
 
   enum class Seen { kNew, kInProgress, kAnswered, kForgotten };
 

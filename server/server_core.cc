@@ -202,9 +202,6 @@ std::string ServerCore::WhyRefused(const Body& request) const {
   if (query != nullptr && query->finish && plan_->servers.size() != 1) {
     return "ActiveQuery: finish is for clusters of one server";
   }
-  if (MustWait(request) && waiting_.size() >= kMaxWaiting) {
-    return fmt::format("{} requests wait for their steps, no more are taken", waiting_.size());
-  }
   return "";
 }
 
@@ -236,7 +233,13 @@ ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message
   }
   Open open(Open::Kind::kRequest, std::move(message.body));
   open.asker = {peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us};
-  if (MustWait(*open.request)) {
+  if (MustWait(*open.request) && waiting_.size() >= kMaxWaiting) {
+    ReplyTo(open.asker,
+            ErrorReply{ErrorCode::kRefused,
+                       fmt::format("{} requests wait for their steps, no more are taken",
+                                   waiting_.size())},
+            now_us);
+  } else if (MustWait(*open.request)) {
     const BatchId& batch = std::get<EmbedRequest>(*open.request).batch;
     waiting_.emplace(StepOf(batch, config_->train, train_samples_), std::move(open));
   } else {

@@ -246,29 +246,35 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   }
   flights_.at(pending.next.value_or(pending.flight))
       .batch.CountReceived(message.body.index(), bytes);
-  // With a next batch, its EmbedReply acknowledges this one's push.
-  if (pending.next && !TakeReply(pending.flight, server, Ack{}, service_us)) {
-    return FailFlight(*pending.next, "it went with that one");
+  const bool pushed = flights_.at(pending.flight).pushed;
+  const bool embedded = std::holds_alternative<EmbedReply>(message.body);
+  if (!pushed || !(embedded || std::holds_alternative<Ack>(message.body))) {
+    TakeReply(pending.flight, server, std::move(message.body), service_us);
+    const bool failed = !flights_.contains(pending.flight);
+    if (pending.next && failed) FailFlight(*pending.next, "it went with that one");
+    return;
   }
-  TakeReply(pending.next.value_or(pending.flight), server, std::move(message.body), service_us);
+  // The next batch's EmbedReply acknowledges the push; a mere Ack refuses that batch.
+  TakeReply(pending.flight, server, Ack{}, service_us);
+  if (!pending.next) return;
+  if (embedded) {
+    TakeReply(*pending.next, server, std::move(message.body), service_us);
+  } else {
+    FailFlight(*pending.next, plan_.servers[server].name + " takes no more batches");
+  }
 }
 
-// False if the flight has failed.
-bool WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t service_us) {
+// Takes a reply into its flight, which fails if the reply does not fit.
+void WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t service_us) {
   const auto found = flights_.find(id);
-  if (found == flights_.end()) return true;  // failed by another server's reply
+  if (found == flights_.end()) return;  // given up
   Flight& flight = found->second;
   const Result<bool> advanced = flight.batch.Take(server, std::move(reply));
-  if (!advanced.ok()) {
-    FailFlight(id, advanced.error().message);
-    return false;
-  }
-  if (*advanced) {
-    flight.service_us += service_us;  // of the reply that the stage waited for
-    flight.answered = true;
-    Proceed(id);
-  }
-  return true;
+  if (!advanced.ok()) return FailFlight(id, advanced.error().message);
+  if (!*advanced) return;
+  flight.service_us += service_us;  // of the reply that the stage waited for
+  flight.answered = true;
+  Proceed(id);
 }
 
 // Goes on with a flight whose stage is complete.
@@ -286,20 +292,28 @@ void WorkerCore::Proceed(uint64_t id) {
   Fill();
 }
 
-// Gives a batch up, and the one that goes with it; their leases will expire and somebody trains
-// them again.
+// Gives a batch up, and the one whose first request went with its push; their leases will expire
+// and somebody trains them again.
 void WorkerCore::FailFlight(uint64_t id, const std::string& why) {
-  if (!flights_.contains(id)) return;
+  if (flights_.erase(id) == 0) return;
   effects_.notices.push_back("a batch is given up: " + why);
-  flights_.erase(id);
-  std::vector<uint64_t> others;
-  std::erase_if(pending_, [&](const auto& entry) {
-    const Pending& pending = entry.second;
-    if (pending.flight != id && pending.next != id) return false;
-    if (pending.next) others.push_back(pending.flight == id ? *pending.next : pending.flight);
-    return true;
-  });
-  for (const uint64_t other : others) FailFlight(other, "it went with that one");
+  std::optional<uint64_t> next;
+  for (auto& [sequence, pending] : pending_) {
+    if (pending.next == id) pending.next.reset();  // the push itself stands
+    if (pending.flight == id) next = pending.next;
+  }
+  std::erase_if(pending_, [&](const auto& entry) { return entry.second.flight == id; });
+  if (next) FailFlight(*next, "it went with that one");
+}
+
+// Batches that wait for their step may wait for ever once workers leave; nothing is lost with them.
+void WorkerCore::GiveWaitingBack() {
+  if (config_ == nullptr || !IsSynchronous(config_->train)) return;
+  std::vector<uint64_t> waiting;
+  for (const auto& [id, flight] : flights_) {
+    if (!flight.answered) waiting.push_back(id);
+  }
+  for (const uint64_t id : waiting) FailFlight(id, "this worker stops");
 }
 
 void WorkerCore::OnError(const ErrorReply& error) {
@@ -325,6 +339,7 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
         TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));
     return Take();
   }
+  if (stopping_) GiveWaitingBack();
   if (stopping_ && flights_.empty()) {
     effects_.exit = Status();
     return Take();

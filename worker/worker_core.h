@@ -91,9 +91,10 @@ class WorkerCore {
   void OnServerReply(uint32_t server, Message message, size_t bytes);
   void OnError(const ErrorReply& error);
   void ForgetWork();
-  bool TakeReply(uint64_t flight, uint32_t server, Body reply, int64_t service_us);
+  void TakeReply(uint64_t flight, uint32_t server, Body reply, int64_t service_us);
   void Proceed(uint64_t flight);
   void FailFlight(uint64_t flight, const std::string& why);
+  void GiveWaitingBack();
   uint64_t Send(uint32_t to, Body body, WirePrecision precision = WirePrecision::kBf16);
   void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);
   Body RequestOf(const Pending& pending) const;

@@ -85,6 +85,7 @@ TEST_CASE("synchronous: a run that was stopped and resumed counts every sample")
   // Held gradients are not in a checkpoint, so steps cannot become something else.
   const auto otherwise = run.Train({"--resume"});
   CHECK(otherwise->Wait() == 2);
+  INFO(otherwise->Errors());
   CHECK(otherwise->Errors().find("train.staleness is -1 but 0") != std::string::npos);
 }
 

@@ -33,7 +33,13 @@ TEST_CASE("a run goes from joining over both epochs to the end") {
   run.servers_answer = true;
   run.Send(2, Ready{1, 5, 100});
   CHECK(run.core().phase() == Phase::kTraining);
-  CHECK(std::get<Plan>(run.LastTo(11)).servers.size() == 2);
+  // The worker gets the plan and then, because it had to wait, its first lease without asking
+  // again.
+  const auto& inbox = run.received["peer-11"];
+  REQUIRE(inbox.size() >= 2);
+  CHECK(std::get<Plan>(inbox[inbox.size() - 2]).servers.size() == 2);
+  CHECK(std::get<LeaseGrant>(inbox.back()).unit == 0);
+  CHECK(run.work[11].size() == 3);
 
   run.WorkAll(11);
   CHECK(run.core().phase() == Phase::kFinished);
@@ -224,6 +230,72 @@ TEST_CASE("a worker that has the data gets numbers for training, and samples for
   CHECK(grant.kind == LeaseKind::kEvaluate);
   CHECK(grant.batches.at(0).features.rows() == 4);
   CHECK(grant.batches.at(0).samples == 0);
+}
+
+// What the core answers to a worker's message; it is not told to the fake cluster.
+SchedulerCore::Effects Ask(FakeCluster* run, uint64_t worker, uint64_t sequence, Body body) {
+  return run->core().Handle("peer-" + std::to_string(worker),
+                            {{{77}, {worker}, sequence, 0, 1}, std::move(body)}, run->now);
+}
+
+// The grants among effects: to whom, and in reply to which request.
+std::vector<std::pair<PeerId, uint64_t>> Grants(const SchedulerCore::Effects& effects) {
+  std::vector<std::pair<PeerId, uint64_t>> grants;
+  for (const auto& out : effects.send) {
+    if (std::holds_alternative<LeaseGrant>(out.body)) grants.emplace_back(out.to, out.reply_to);
+  }
+  return grants;
+}
+
+using ToWorkers = std::vector<std::pair<PeerId, uint64_t>>;
+
+TEST_CASE("workers that had to wait get a lease as soon as there is one, in the order of asking") {
+  FakeCluster run;
+  run.Start(4);
+  while (run.Lease(11)) {
+  }
+  for (const uint64_t worker : {12, 13, 14}) {
+    const auto effects = Ask(&run, worker, 500 + worker, LeaseRequest{worker == 13});
+    REQUIRE(effects.send.size() == 1);
+    const auto wait = std::get<LeaseWait>(effects.send[0].body);
+    CHECK(wait.retry_ms == 1000);
+    CHECK_FALSE(wait.finished);
+    CHECK(effects.send[0].reply_to == 500 + worker);
+  }
+  // Asking again is asking last, and one request gets one lease.
+  CHECK(std::holds_alternative<LeaseWait>(Ask(&run, 12, 600, LeaseRequest{}).send.at(0).body));
+  CHECK(Grants(Ask(&run, 14, 601, Heartbeat{})).empty());
+  CHECK(Grants(Ask(&run, 14, 602, Leave{})).empty());
+  const auto effects = Ask(&run, 11, 603, Leave{});  // five units come back
+  CHECK(Grants(effects) == ToWorkers{{"peer-13", 513}, {"peer-12", 600}});
+  for (const auto& out : effects.send) {
+    const auto* grant = std::get_if<LeaseGrant>(&out.body);
+    if (grant == nullptr) continue;
+    const bool by_numbers = out.to == "peer-13";  // it said that it has the data
+    CHECK(grant->batches.size() == 3);
+    CHECK(grant->batches[0].samples == (by_numbers ? 4 : 0));
+    CHECK(grant->batches[0].features.rows() == (by_numbers ? 0 : 4));
+  }
+  CHECK(Grants(Ask(&run, 12, 604, Heartbeat{})).empty());
+}
+
+TEST_CASE("a worker that waits is given the next pass's work, or what expires, by the clock") {
+  FakeCluster run;
+  run.Start(2);
+  while (run.Lease(11)) {
+  }
+  CHECK_FALSE(run.Lease(12));
+  run.now = run.core().config().cluster.lease_timeout_ms + 1;
+  for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
+  CHECK(run.work[12].empty());
+  const size_t before = run.work[11].size();
+  run.Tick();
+  CHECK(run.work[12].size() == 3);
+  CHECK(run.work[11].size() == before + 3);  // it had to wait as well, and gets what was its own
+  run.work[12].clear();
+  run.Send(12, Leave{});
+  while (run.core().phase() == Phase::kTraining) REQUIRE(run.Work(11));
+  run.CheckAllCountedOnce(1);
 }
 
 TEST_CASE("what training leases take on the wire is counted, and shown a sample") {

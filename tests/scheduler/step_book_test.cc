@@ -41,26 +41,6 @@ TEST_CASE("batches of the open steps may be worked on, those of one step more be
   CHECK(ahead.LeasableBatches() == 11);
 }
 
-TEST_CASE("a boundary is where no step that was leased from is incomplete") {
-  StepBook book(10, 4, 3, 0);
-  CHECK(book.AtBoundary());
-  CHECK(book.StartedBatches() == 0);
-  book.Leased(0);
-  CHECK_FALSE(book.AtBoundary());
-  CHECK(book.StartedBatches() == 4);
-  book.Leased(5);
-  CHECK(book.StartedBatches() == 8);
-  book.Leased(1);  // again, of an earlier step
-  CHECK(book.StartedBatches() == 8);
-  for (uint64_t n = 0; n < 4; ++n) book.Done(n);
-  CHECK_FALSE(book.AtBoundary());
-  for (uint64_t n = 4; n < 8; ++n) book.Done(n);
-  CHECK(book.AtBoundary());
-  book.Leased(8);
-  CHECK(book.StartedBatches() == 10);
-  CHECK_FALSE(book.AtBoundary());
-}
-
 TEST_CASE("whatever the order, as many steps are committed as are complete from the first on") {
   Random random(5);
   for (int trial = 0; trial < 200; ++trial) {
@@ -79,29 +59,55 @@ TEST_CASE("whatever the order, as many steps are committed as are complete from 
       const uint64_t steps = (batches + per_step - 1) / per_step;
       const uint64_t complete = first_missing == batches ? steps : first_missing / per_step;
       REQUIRE(book.committed() == 100 + complete);
+      REQUIRE(book.CommittedBatches() == std::min(batches, complete * per_step));
       REQUIRE(book.OpenBatches() == std::min(batches, (complete + staleness + 1) * per_step));
       REQUIRE(book.LeasableBatches() == std::min(batches, (complete + staleness + 2) * per_step));
     }
   }
 }
 
-TEST_CASE("units behind the end are not leased, of those behind the open ones each gets one") {
+TEST_CASE("units behind the end are not leased, of those behind the open ones each gets a share") {
   LeaseBook book(12, 2);
-  CHECK(book.Grant("a", 0, 4, 8)->unit == 0);
-  CHECK(book.Grant("a", 0, 4, 8)->unit == 1);
-  CHECK(book.Grant("a", 0, 4, 8)->unit == 2);
-  CHECK_FALSE(book.Grant("a", 0, 4, 8));  // it has one that waits
-  CHECK(book.Grant("b", 0, 4, 8)->unit == 3);
-  CHECK_FALSE(book.Grant("b", 0, 4, 8));
-  CHECK_FALSE(book.Grant("c", 0, 4, 8));  // the next begins at the end
+  CHECK(book.Grant("a", 0, 4, 8, 1)->unit == 0);
+  CHECK(book.Grant("a", 0, 4, 8, 1)->unit == 1);
+  CHECK(book.Grant("a", 0, 4, 8, 1)->unit == 2);
+  CHECK_FALSE(book.Grant("a", 0, 4, 8, 1));  // it has one that waits
+  CHECK(book.Grant("b", 0, 4, 8, 1)->unit == 3);
+  CHECK_FALSE(book.Grant("b", 0, 4, 8, 1));
+  CHECK_FALSE(book.Grant("c", 0, 4, 8, 1));  // the next begins at the end
   CHECK(book.Return("b") == 1);
-  CHECK(book.Grant("c", 0, 4, 8)->unit == 3);
+  CHECK(book.Grant("c", 0, 4, 8, 1)->unit == 3);
   // When the step opens there is more for those who waited.
-  CHECK(book.Grant("a", 0, 8, 12)->unit == 4);
-  CHECK_FALSE(book.Grant("a", 0, 8, 12));
+  CHECK(book.Grant("a", 0, 8, 12, 1)->unit == 4);
+  CHECK_FALSE(book.Grant("a", 0, 8, 12, 1));
   // What returns of an open step is leased at once, also to one who has a unit that waits.
   CHECK(book.Return("c") == 1);
-  CHECK(book.Grant("a", 0, 8, 12)->unit == 3);
+  CHECK(book.Grant("a", 0, 8, 12, 1)->unit == 3);
+}
+
+TEST_CASE("a share of several units, of which what is done or returned makes room for more") {
+  LeaseBook book(24, 2);  // units 0 and 1 are open, 2 to 9 may be leased
+  const auto grant = [&](const char* holder) { return book.Grant(holder, 0, 4, 20, 3); };
+  for (uint32_t unit = 0; unit < 5; ++unit) CHECK(grant("a")->unit == unit);
+  CHECK_FALSE(grant("a"));
+  for (uint32_t unit = 5; unit < 8; ++unit) CHECK(grant("b")->unit == unit);
+  CHECK_FALSE(grant("b"));
+  // Units of the open step do not count.
+  CHECK(book.Return("a") == 5);
+  CHECK(grant("b")->unit == 0);
+  CHECK(grant("b")->unit == 1);
+  CHECK_FALSE(grant("b"));
+  for (uint32_t unit = 2; unit < 5; ++unit) CHECK(grant("a")->unit == unit);
+  CHECK_FALSE(grant("a"));
+  // A share that grew, and one that shrank below what is held.
+  CHECK(book.Grant("a", 0, 4, 20, 4)->unit == 8);
+  CHECK_FALSE(book.Grant("a", 0, 4, 20, 1));
+  CHECK_FALSE(book.Grant("c", 0, 4, 20, 0));
+  CHECK(book.Grant("c", 0, 4, 20, 1)->unit == 9);
+  CHECK_FALSE(book.Grant("c", 0, 4, 20, 9));  // the next begins at the end
+  // Without steps nothing is counted.
+  CHECK(book.Grant("c", 0)->unit == 10);
+  CHECK(book.Grant("c", 0)->unit == 11);
 }
 
 TEST_CASE("leases from a batch on are renewed, the others are not") {

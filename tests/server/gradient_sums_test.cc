@@ -169,7 +169,7 @@ TEST_CASE("cleared gradient sums begin anew in the same memory") {
 TEST_CASE(
     "a gradient that is no number or out of range makes all sums NaN until they are cleared") {
   constexpr float kGood[] = {1, 2};
-  for (const float bad : {kNaN, kInfinity, -kInfinity, 2048.0f, -2048.0f, 1e30f}) {
+  for (const float bad : {kNaN, kInfinity, -kInfinity, 1024.0f, -1024.0f, 2048.0f, 1e30f}) {
     CAPTURE(bad);
     for (const bool in_bias : {false, true}) {
       GradientSums sums(10, 2);
@@ -189,25 +189,74 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a sum out of range is NaN, or right, though its addends are in range") {
-  const float gradient = 1500;
-  GradientSums sums(2, 1);
-  sums.Add(0, 1, &gradient, 0);
-  sums.Add(0, 1, &gradient, 0);
-  const float sum = Take(sums, 1).at(0)[0];
-  CHECK((std::isnan(sum) || sum == 3000));
+TEST_CASE("a share does not bring a gradient back into range") {
+  for (const float bad : {1024.0f, -1024.0f, 1e30f, kInfinity, kNaN}) {
+    CAPTURE(bad);
+    GradientSums sums(1, 1);
+    sums.Add(0, 0x1p-20f, &bad, 0);
+    CHECK(std::isnan(Take(sums, 1).at(0)[0]));
+  }
 }
 
-TEST_CASE("the largest gradients in range are summed, the share counts before the range") {
-  const float largest = std::nextafter(2048.0f, 0.0f);
-  const float gradient[] = {largest, -largest, 8192.0f};
+TEST_CASE("a sum out of range makes all sums NaN, whatever is added then") {
+  constexpr float kOne = 1, kLarge = 1000, kBack = -1000;
+  for (const float sign : {1.0f, -1.0f}) {
+    CAPTURE(sign);
+    const float large = sign * kLarge, back = sign * kBack;
+    for (const bool in_bias : {false, true}) {
+      CAPTURE(in_bias);
+      GradientSums sums(4, 1);
+      const auto add = [&](float x) { sums.Add(2, 1, in_bias ? &kOne : &x, in_bias ? x : 1); };
+      sums.Add(1, 1, &kOne, 0);
+      add(large);
+      add(large);
+      const size_t at = in_bias ? 1 : 0;
+      CHECK(Take(sums, 1).at(2)[at] == 2 * large);
+      add(large);  // 3000 is beyond 2^11
+      for (int n = 0; n < 3; ++n) {
+        for (const auto& [row, sum] : Take(sums, 1)) {
+          for (const float x : sum) CHECK(std::isnan(x));
+        }
+        add(back);
+      }
+      sums.Clear();
+      add(large);
+      CHECK(Take(sums, 1).at(2)[at] == large);
+    }
+  }
+}
+
+TEST_CASE("the largest gradients in range are summed without an error") {
+  const float largest = std::nextafter(1024.0f, 0.0f);
+  const float gradient[] = {largest, -largest, 0x1p-28f};
   GradientSums sums(1, 3);
   sums.Add(0, 0.125f, gradient, 0);
-  CHECK(Take(sums, 3).at(0) == std::vector<float>{largest / 8, -largest / 8, 1024, 0});
+  CHECK(Take(sums, 3).at(0) == std::vector<float>{largest / 8, -largest / 8, 0x1p-31f, 0});
   sums.Clear();
-  const float one[] = {largest, -largest, 0};
-  sums.Add(0, 1, one, 0);
-  CHECK(Take(sums, 3).at(0) == std::vector<float>{largest, -largest, 0, 0});
+  sums.Add(0, 1, gradient, largest);
+  CHECK(Take(sums, 3).at(0) == std::vector<float>{largest, -largest, 0x1p-28f, largest});
+}
+
+TEST_CASE("no order of a step's largest gradients leaves the range: their shares are 1 in all") {
+  const float largest = std::nextafter(1024.0f, 0.0f);
+  Random random(21);
+  for (int trial = 0; trial < 200; ++trial) {
+    // Batches of samples of one step: shares as the executors compute them.
+    const uint64_t batches = 1 + random.Below(50);
+    std::vector<uint64_t> samples;
+    uint64_t all = 0;
+    for (uint64_t n = 0; n < batches; ++n) all += samples.emplace_back(1 + random.Below(300));
+    const float gradient[] = {largest, -largest, random.Below(2) == 0 ? largest : -largest};
+    GradientSums sums(1, 3);
+    for (const uint64_t n : samples) {
+      sums.Add(0, static_cast<float>(n) / static_cast<float>(all), gradient, -largest);
+    }
+    const std::vector<float> sum = Take(sums, 3).at(0);
+    CHECK(sum[0] == doctest::Approx(largest).epsilon(1e-5));
+    CHECK(sum[1] == -sum[0]);
+    CHECK(std::abs(sum[2]) == sum[0]);
+    CHECK(sum[3] == -sum[0]);
+  }
 }
 
 TEST_CASE("gradients below 2^-52 count as 0, however many there are") {

@@ -183,7 +183,9 @@ TEST_CASE_FIXTURE(Synchronous, "no more than a bounded number of requests waits"
   for (uint64_t n = 0; n < ServerCore::kMaxWaiting; ++n) {
     REQUIRE(Nothing(Worker(1, Embed(2 + n % 8), {1000 + n})));
   }
-  CHECK(Refusal(Worker(1, Embed(2))) == "1024 requests wait for their steps, no more are taken");
+  const auto refused = Worker(1, Embed(2));
+  CHECK(Refusal(refused) == "512 requests wait for their steps, no more are taken");
+  CHECK(Worker(1, Embed(2)).to_workers == refused.to_workers);  // the same again
   CHECK(Worker(2, Embed(0)).work.size() == 1);  // of an open step, or no batch's first
   CHECK(Worker(3, Embed(9, false)).work.size() == 1);
   const auto effects = Scheduler(CommitSteps{1});

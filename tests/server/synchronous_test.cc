@@ -423,15 +423,16 @@ TEST_CASE_FIXTURE(StepFixture, "synchronous: batches in flight of a committed st
   CHECK(std::get<ErrorReply>(reply).code == ErrorCode::kUnknownBatch);
 }
 
-TEST_CASE_FIXTURE(StepFixture,
-                  "synchronous: a next batch goes with a push, a refused one is told") {
+// The last request of a batch, whose other stages are done.
+EmbedPush LastRequest(LocalCluster* cluster, uint64_t number, Incarnation sender = {1}) {
+  BatchFlight flight = cluster->Flight(BatchOf(cluster->config(), number), number);
+  while (flight.stage() != BatchFlight::Stage::kEmbedPush) cluster->TrainStage(&flight, 0, sender);
+  return std::get<EmbedPush>(flight.RequestFor(0));
+}
+
+TEST_CASE_FIXTURE(StepFixture, "synchronous: a next batch goes with a push") {
   cluster.Commit(0);
-  const auto last_request = [&](uint64_t number) {
-    BatchFlight flight = cluster.Flight(BatchOf(config, number), number);
-    while (flight.stage() != BatchFlight::Stage::kEmbedPush) cluster.TrainStage(&flight, 0);
-    return std::get<EmbedPush>(flight.RequestFor(0));
-  };
-  EmbedPush push = last_request(0);
+  EmbedPush push = LastRequest(&cluster, 0);
   BatchFlight next = cluster.Flight(BatchOf(config, 1), 1);
   push.next = std::get<EmbedRequest>(next.RequestFor(0));
   const Body reply = cluster.AskExecutors(0, push);
@@ -439,11 +440,70 @@ TEST_CASE_FIXTURE(StepFixture,
   CHECK(reply == cluster.AskExecutors(0, next.RequestFor(0), {9}));
   CHECK(*next.Take(0, reply));
   while (!next.done()) cluster.TrainStage(&next, 0);
-  push = last_request(2);
-  push.next = std::get<EmbedRequest>(cluster.Flight(BatchOf(config, 4), 4).RequestFor(0));
-  CHECK(Refusal(cluster.AskExecutors(0, push)) == "step 1 is not open, 0 are committed");
-  (void)cluster.Train(BatchOf(config, 3), 3);
-  cluster.Commit(1);  // the push itself counted
+  for (uint64_t n = 2; n < 4; ++n) (void)cluster.Train(BatchOf(config, n), n);
+  cluster.Commit(1);
+}
+
+TEST_CASE("a push whose next batch is refused is acknowledged, and has taken effect") {
+  for (const int32_t staleness : {0, -1}) {
+    CAPTURE(staleness);
+    Config config = StepConfig(4, 0);
+    if (staleness < 0) {
+      config.train.target_batch = 0;
+      config.train.staleness = -1;
+    }
+    for (const uint32_t executors : {1u, 3u}) {
+      CAPTURE(executors);
+      LocalCluster cluster(config, kSamples, {executors}), plain(config, kSamples, {executors});
+      if (staleness >= 0) {
+        cluster.Commit(0);
+        plain.Commit(0);
+      }
+      const auto request = [&](uint64_t number) {
+        return std::get<EmbedRequest>(
+            cluster.Flight(BatchOf(config, number), number).RequestFor(0));
+      };
+      std::vector<EmbedRequest> refused(3, request(1));
+      refused[0].features.ids[0] = config.model.features + 1;
+      refused[1].features.values.pop_back();
+      refused[2].features = {};
+      if (staleness >= 0) {
+        refused.push_back(request(4));  // its step is not open
+        refused.push_back(request(1));
+        refused.back().batch.unit = 10;  // the epoch has no such batch
+      }
+      for (const EmbedRequest& next : refused) {
+        EmbedPush push = LastRequest(&cluster, 0, {7});
+        push.next = next;
+        CHECK(cluster.AskExecutors(0, push, {7}) == Body{Ack{}});
+        for (const Executor* executor : cluster.executors()) {
+          CHECK(executor->batches_in_flight() == 0);
+        }
+        (void)plain.Train(BatchOf(config, 0), 0);
+        // Pushed again there is nothing to push.
+        CHECK(std::get<ErrorReply>(cluster.AskExecutors(0, push, {7})).code ==
+              ErrorCode::kUnknownBatch);
+      }
+      if (staleness >= 0) {
+        for (LocalCluster* each : {&cluster, &plain}) {
+          for (uint64_t n = 1; n < 4; ++n) (void)each->Train(BatchOf(config, n), n);
+          each->Commit(1);
+        }
+      }
+      CHECK(StoredRows(&cluster) == StoredRows(&plain));
+    }
+  }
+}
+
+TEST_CASE("one executor that takes no next batch makes the reply an Ack, an error stays one") {
+  EmbedPush push;
+  push.next = EmbedRequest();
+  const Body embedded = EmbedReply{Matrix(2, 3)}, error = ErrorReply{ErrorCode::kRefused, "no"};
+  CHECK(GatherReplies(push, {embedded, Ack{}, embedded}) == Body{Ack{}});
+  CHECK(GatherReplies(push, {Ack{}, embedded}) == Body{Ack{}});
+  CHECK(GatherReplies(push, {Ack{}, Ack{}}) == Body{Ack{}});
+  CHECK(GatherReplies(push, {embedded, embedded}) == embedded);
+  CHECK(GatherReplies(push, {embedded, Ack{}, error}) == error);
 }
 
 TEST_CASE("synchronous: batches in flight of a step that stays open go on after a commit") {

@@ -145,37 +145,128 @@ TEST_CASE("the bytes that batches report by kind are all that were sent and rece
   CheckBytes(3);
 }
 
-TEST_CASE_FIXTURE(TwoServers, "an error to a push with a next batch gives both up") {
-  for (const Body& bad : {Body{ErrorReply{ErrorCode::kRefused, "no"}}, Body{Ack{}},
-                          Body{EmbedReply{Matrix(7, kHidden)}}}) {
-    TwoServers f;
-    Outbox requests = Requests(f.Scheduler(Grant(3)));
-    requests.resize(2);
-    for (int stage = 0; stage < 3; ++stage) {
-      (void)f.Server(requests[0], Answer(requests[0].message.body));
-      requests = Requests(f.Server(requests[1], Answer(requests[1].message.body)));
+// Batch 0 is about to be pushed to both servers with batch 2, batch 1 waits for its first reply.
+struct Combined : WorkerFixture {
+  Outbox pushes;
+
+  Combined() : WorkerFixture(2) {
+    JoinAndPlan();
+    pushes = Requests(Scheduler(Grant(3)));
+    pushes.resize(2);
+    for (int stage = 0; stage < 2; ++stage) {
+      (void)Server(pushes[0], Answer(pushes[0].message.body));
+      pushes = Requests(Server(pushes[1], Answer(pushes[1].message.body)));
+    }
+    // Three stages with two servers.
+    (void)Server(pushes[0], Answer(pushes[0].message.body));
+    pushes = Requests(Server(pushes[1], Answer(pushes[1].message.body)));
+    REQUIRE(pushes.size() == 2);
+    for (const auto& push : pushes) {
+      REQUIRE(As<EmbedPush>(push).batch.index == 0);
+      REQUIRE(As<EmbedPush>(push).next);
+      REQUIRE(As<EmbedPush>(push).next->batch.index == 2);
+    }
+  }
+  WorkerCore::Effects Good(size_t server) {
+    return Server(pushes[server], Answer(pushes[server].message.body));
+  }
+  // Neither batch 0 nor batch 2 is asked for again: only batch 1.
+  void CheckOnlyBatchOneIsLeft() {
+    const Outbox again = Requests(Tick(config.cluster.request_timeout_ms));
+    CHECK(again.size() == 2);
+    for (const auto& request : again) CHECK(As<EmbedRequest>(request).batch.index == 1);
+  }
+};
+
+TEST_CASE("an error, or what is no reply to a push, gives it and its next batch up") {
+  for (const Body& bad : {Body{ErrorReply{ErrorCode::kRefused, "no"}}, Body{ActiveReply{}},
+                          Body{GradientReply{Matrix(2, WorkerFixture::kHidden)}}}) {
+    CAPTURE(BodyName(bad));
+    Combined first;
+    CHECK(first.Server(first.pushes[0], bad).notices.size() == 2);
+    // What the other server says of them is late, and neither is reported.
+    CHECK(first.Good(1).send.empty());
+    first.CheckOnlyBatchOneIsLeft();
+    Combined second;
+    CHECK(second.Good(0).send.empty());
+    const auto effects = second.Server(second.pushes[1], bad);
+    CHECK(effects.notices.size() == 2);
+    CHECK(WorkerFixture::ToScheduler<BatchDone>(effects).empty());
+    second.CheckOnlyBatchOneIsLeft();
+
+    OneServer alone;
+    Outbox requests = WorkerFixture::Requests(alone.Scheduler(WorkerFixture::Grant(3)));
+    for (int stage = 0; stage < 2; ++stage) {
+      requests = WorkerFixture::Requests(
+          alone.Server(requests[0], WorkerFixture::Answer(requests[0].message.body)));
     }
     REQUIRE(As<EmbedPush>(requests[0]).next);
-    CHECK(f.Server(requests[0], bad).notices.size() == 2);
-    // What the other server says of them is late, and neither is reported or asked for again.
-    CHECK(f.Server(requests[1], Answer(requests[1].message.body)).send.empty());
-    const Outbox again = Requests(f.Tick(f.config.cluster.request_timeout_ms));
-    CHECK(again.size() == 2);  // batch 1's
-    for (const auto& request : again) CHECK(As<EmbedRequest>(request).batch.index == 1);
+    const auto only = alone.Server(requests[0], bad);
+    CHECK(only.notices.size() == 2);
+    CHECK(WorkerFixture::ToScheduler<BatchDone>(only).empty());
+    CHECK(WorkerFixture::Requests(alone.Tick(alone.config.cluster.request_timeout_ms)).size() == 1);
   }
 }
 
-TEST_CASE_FIXTURE(TwoServers, "an error after the other server took the push gives both up too") {
-  Outbox requests = Requests(Scheduler(Grant(3)));
-  requests.resize(2);
-  for (int stage = 0; stage < 3; ++stage) {
-    (void)Server(requests[0], Answer(requests[0].message.body));
-    requests = Requests(Server(requests[1], Answer(requests[1].message.body)));
+TEST_CASE(
+    "a mere Ack to a push with a next batch, or a misshapen EmbedReply, fails only the next") {
+  const std::string refused = "a batch is given up: a takes no more batches";
+  for (const Body& reply : {Body{Ack{}}, Body{EmbedReply{Matrix(7, WorkerFixture::kHidden)}}}) {
+    CAPTURE(BodyName(reply));
+    const bool ack = std::holds_alternative<Ack>(reply);
+    Combined first;
+    auto effects = first.Server(first.pushes[0], reply);
+    REQUIRE(effects.notices.size() == 1);
+    if (ack) CHECK(effects.notices[0] == refused);
+    CHECK(WorkerFixture::ToScheduler<BatchDone>(effects).empty());
+    // The other server's reply completes the push, whatever it says of the next batch.
+    effects = first.Good(1);
+    CHECK(effects.notices.empty());
+    CHECK(WorkerFixture::Requests(effects).empty());
+    REQUIRE(WorkerFixture::ToScheduler<BatchDone>(effects).size() == 1);
+    CHECK(WorkerFixture::ToScheduler<BatchDone>(effects)[0].batch.index == 0);
+    first.CheckOnlyBatchOneIsLeft();
+
+    Combined second;
+    CHECK(second.Good(1).send.empty());
+    effects = second.Server(second.pushes[0], reply);
+    REQUIRE(effects.notices.size() == 1);
+    if (ack) CHECK(effects.notices[0] == refused);
+    CHECK(WorkerFixture::ToScheduler<BatchDone>(effects).size() == 1);
+    CHECK(WorkerFixture::Requests(effects).empty());
+    second.CheckOnlyBatchOneIsLeft();
+
+    Combined both;
+    CHECK(both.Server(both.pushes[0], reply).notices.size() == 1);
+    effects = both.Server(both.pushes[1], reply);
+    CHECK(effects.notices.empty());
+    CHECK(WorkerFixture::ToScheduler<BatchDone>(effects).size() == 1);
+    both.CheckOnlyBatchOneIsLeft();
   }
-  CHECK(Server(requests[1], Answer(requests[1].message.body)).send.empty());
-  const auto effects = Server(requests[0], ErrorReply{ErrorCode::kRefused, "no"});
-  CHECK(effects.notices.size() == 2);
+}
+
+TEST_CASE_FIXTURE(Combined, "a push whose next batch failed can still fail") {
+  CHECK(Server(pushes[0], Ack{}).notices.size() == 1);
+  const auto effects = Server(pushes[1], ErrorReply{ErrorCode::kUnknownBatch, "no"});
+  CHECK(effects.notices == std::vector<std::string>{"a batch is given up: b: no"});
   CHECK(ToScheduler<BatchDone>(effects).empty());
+  CheckOnlyBatchOneIsLeft();
+}
+
+TEST_CASE_FIXTURE(OneServer, "a next batch that is refused makes room for another") {
+  Outbox requests = Requests(Scheduler(Grant(5)));
+  for (int stage = 0; stage < 2; ++stage) {
+    requests = Requests(Server(requests[0], Answer(requests[0].message.body)));
+  }
+  REQUIRE(As<EmbedPush>(requests[0]).next);
+  const auto effects = Server(requests[0], Ack{});
+  CHECK(ToScheduler<BatchDone>(effects).size() == 1);
+  const Outbox next = Requests(Tick(1));
+  std::vector<uint32_t> started;
+  for (const auto* sent : {&next}) {
+    for (const auto& request : *sent) started.push_back(As<EmbedRequest>(request).batch.index);
+  }
+  CHECK(started == std::vector<uint32_t>{3});
 }
 
 TEST_CASE_FIXTURE(OneServer, "a push with a next batch is sent again as it was") {
@@ -298,12 +389,62 @@ TEST_CASE_FIXTURE(Synchronous, "synchronous: a stopped worker does not wait for 
   (void)Lease(5);
   core.RequestStop();
   // Nothing of these batches is done anywhere, and nobody else may be left to open their step.
-  for (int64_t at = 1000; at < 50000 && !last.exit; at += 1000) {
-    (void)Scheduler(HeartbeatReply{});
-    (void)Tick(at);
+  const auto effects = Tick(1000);
+  CHECK(effects.notices == std::vector<std::string>(2, "a batch is given up: this worker stops"));
+  REQUIRE(effects.exit);
+  CHECK(effects.exit->ok());
+}
+
+TEST_CASE_FIXTURE(Synchronous, "synchronous: a stopped worker finishes what is under way") {
+  const Outbox first = Lease(0), second = Lease(1);
+  CHECK(Lease(2).empty());
+  Outbox requests = Reply(first[0]);
+  core.RequestStop();
+  auto effects = Tick(1000);  // batch 1 was not answered
+  CHECK(effects.notices == std::vector<std::string>{"a batch is given up: this worker stops"});
+  CHECK_FALSE(effects.exit);
+  CHECK(Reply(second[0]).empty());  // late
+  requests = Reply(requests[0]);
+  REQUIRE(UnitsOf(requests) == std::vector<uint32_t>{0});
+  CHECK_FALSE(As<EmbedPush>(requests[0]).next);
+  (void)Reply(requests[0]);
+  CHECK(ToScheduler<BatchDone>(last).size() == 1);
+  CHECK(Tick(1001).exit);
+}
+
+TEST_CASE_FIXTURE(Synchronous,
+                  "synchronous: of a push and its next batch a stopped worker finishes the push") {
+  const Outbox first = Lease(0);
+  (void)Lease(1);
+  (void)Lease(2);
+  const Outbox push = Reply(Reply(first[0])[0]);
+  REQUIRE(As<EmbedPush>(push[0]).next);
+  core.RequestStop();
+  const auto effects = Tick(1000);
+  CHECK(effects.notices == std::vector<std::string>(2, "a batch is given up: this worker stops"));
+  CHECK_FALSE(effects.exit);
+  CHECK(Reply(push[0]).empty());
+  REQUIRE(ToScheduler<BatchDone>(last).size() == 1);
+  CHECK(ToScheduler<BatchDone>(last)[0].batch.unit == 0);
+  CHECK(Tick(1001).exit);
+}
+
+TEST_CASE_FIXTURE(OneServer, "a stopped worker in asynchronous training finishes all its batches") {
+  Outbox open = Requests(Scheduler(Grant(2)));
+  core.RequestStop();
+  CHECK(Tick(1000).notices.empty());
+  CHECK_FALSE(last.exit);
+  size_t reports = 0;
+  while (!open.empty()) {
+    const auto request = open.front();
+    open.erase(open.begin());
+    for (const auto& more : Requests(Server(request, Answer(request.message.body)))) {
+      open.push_back(more);
+    }
+    reports += ToScheduler<BatchDone>(last).size();
   }
-  REQUIRE(last.exit);
-  CHECK(last.exit->ok());
+  CHECK(reports == 2);
+  CHECK(Tick(1001).exit);
 }
 
 TEST_CASE("synchronous: with staleness too, batches of later steps go alone") {
