@@ -312,6 +312,12 @@ void SchedulerCore::Commit() {
   Broadcast(Role::kServer, CommitSteps{complete});
 }
 
+// Batches of the epoch below this may be worked on: the servers take them, by what they were told.
+uint64_t SchedulerCore::OpenBatches() const {
+  const TrainConfig& train = inputs_.config.train;
+  return counted_batches_ + (1 + static_cast<uint64_t>(train.staleness)) * BatchesPerStep(train);
+}
+
 // Whether all servers have applied what they were told counts.
 bool SchedulerCore::AllCommitted() const {
   if (!IsSynchronous(inputs_.config.train)) return true;
@@ -344,7 +350,9 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
            "stopped at once", now_ms);
   } else if (phase_ == Phase::kTraining) {
     stop_wanted_ = true;
-    Notice("stopping: waiting for the batches in flight, then writing a checkpoint");
+    Notice(IsSynchronous(inputs_.config.train)
+               ? "stopping: writing a checkpoint of the steps that count"
+               : "stopping: waiting for the batches in flight, then writing a checkpoint");
     MaybeCheckpoint(now_ms);
   } else if (!last_checkpoint_.empty() && training_complete_) {
     Finish(Error{ErrorKind::kPreempted,
@@ -376,7 +384,8 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   DropSilentMembers(now_ms);
   SendAgain(now_ms);
   if (book_) {
-    if (steps_) book_->RenewFrom(steps_->OpenBatches(), now_ms);  // their servers make them wait
+    // Servers make these wait: for their step, or all while a checkpoint is written.
+    if (steps_) book_->RenewFrom(round_ ? 0 : OpenBatches(), now_ms);
     const size_t expired = book_->Expire(now_ms, cluster.lease_timeout_ms);
     if (expired > 0) Notice(fmt::format("{} leases expired without progress", expired));
   }

@@ -134,6 +134,7 @@ class SchedulerCore {
   bool GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms);
   void FeedHungry(int64_t now_ms);
   std::optional<Lease> NextLease(const std::string& holder, int64_t now_ms);
+  uint64_t OpenBatches() const;
   uint64_t CountedBatches() const;
   bool AllCommitted() const;
   void Commit();

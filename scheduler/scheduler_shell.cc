@@ -71,6 +71,12 @@ Status LoadResume(const std::string& directory, RunInputs* inputs) {
   if (!same(config.train.batch, stored->train.batch)) {
     return differs("train.batch", config.train.batch, stored->train.batch);
   }
+  if (IsSynchronous(config.train) != IsSynchronous(stored->train)) {
+    return differs("train.staleness", config.train.staleness, stored->train.staleness);
+  }
+  if (!same(config.train.target_batch, stored->train.target_batch)) {
+    return differs("train.target_batch", config.train.target_batch, stored->train.target_batch);
+  }
   if (!same(config.train.unit_batches, stored->train.unit_batches)) {
     return differs("train.unit_batches", config.train.unit_batches, stored->train.unit_batches);
   }
@@ -79,12 +85,6 @@ Status LoadResume(const std::string& directory, RunInputs* inputs) {
   }
   if (!same(config.common.seed, stored->common.seed)) {
     return differs("common.seed", config.common.seed, stored->common.seed);
-  }
-  if (IsSynchronous(config.train) != IsSynchronous(stored->train)) {
-    return differs("train.staleness", config.train.staleness, stored->train.staleness);
-  }
-  if (!same(config.train.target_batch, stored->train.target_batch)) {
-    return differs("train.target_batch", config.train.target_batch, stored->train.target_batch);
   }
   const auto changed = [&](const char* what) {
     return BadInput(

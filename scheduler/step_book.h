@@ -24,7 +24,7 @@ class StepBook {
   // Batches of the epoch that belong to these steps.
   uint64_t CommittedBatches() const { return complete_ == 0 ? 0 : EndOf(complete_ - 1); }
 
-  // Batches of the epoch below this may be worked on: the servers take them.
+  // Batches of the epoch below this may be worked on.
   uint64_t OpenBatches() const { return EndOf(complete_ + staleness_); }
   // Batches below this may be leased: one step more, so that workers have it when it opens.
   uint64_t LeasableBatches() const { return EndOf(complete_ + staleness_ + 1); }

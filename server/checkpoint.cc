@@ -18,13 +18,14 @@ void SaveLayer(Layer& layer, const OutputLayer& output, CheckpointWriter* writer
   CheckpointWriter::Batch batch(writer);
   const size_t code_bytes = CodeBytes(layer.kind(), output);
   std::vector<uint8_t> value(layer.RowBytes() + code_bytes);
+  std::vector<BucketCode> codes(code_bytes / sizeof(BucketCode));
   for (const SlotId slot : layer.map().owned()) {
     for (uint32_t row = 0; row < layer.map().SlotSize(slot); ++row) {
       const uint32_t local = layer.map().LocalRow(slot, row);
       layer.StoreRow(local, value.data());
       if (code_bytes > 0) {
-        std::memcpy(value.data() + layer.RowBytes(), output.tables()->tables().Codes(local).data(),
-                    code_bytes);
+        output.tables()->CodesNow(local, codes);
+        std::memcpy(value.data() + layer.RowBytes(), codes.data(), code_bytes);
       }
       batch.Put({layer.kind(), slot, row}, value);
     }
@@ -34,8 +35,11 @@ void SaveLayer(Layer& layer, const OutputLayer& output, CheckpointWriter* writer
 }  // namespace
 
 void SaveExecutor(Executor& executor, CheckpointWriter* writer) {
-  // The stored codes are then those of the stored weights.
-  if (executor.output().tables() != nullptr) executor.output().tables()->CatchUp();
+  // So that a run that goes on from here and one that is restored have the same tables. In
+  // synchronous training that would make the result depend on when a checkpoint is written.
+  if (executor.output().tables() != nullptr && !executor.synchronous()) {
+    executor.output().tables()->CatchUp();
+  }
   SaveLayer(executor.input().layer(), executor.output(), writer);
   SaveLayer(executor.output().layer(), executor.output(), writer);
 }

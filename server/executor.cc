@@ -105,10 +105,12 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
   if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
   if (IsSynchronous(config_.train)) {
     const BatchId& id = request.batch;
-    const TrainConfig& train = config_.train;
-    if (id.index >= train.unit_batches || uint64_t{id.unit} * train.unit_batches + id.index >=
-                                              BatchesPerEpoch(train, train_samples_)) {
-      return Refuse(fmt::format("the epoch has no batch {}.{}", id.unit, id.index));
+    const uint64_t samples = SamplesOf(id, config_.train, train_samples_);
+    if (samples == 0)
+      return Refuse(fmt::format("the run has no batch {}.{}.{}", id.epoch, id.unit, id.index));
+    if (request.features.rows() != samples) {
+      return Refuse(fmt::format("batch {}.{}.{} has {} samples, not {}", id.epoch, id.unit,
+                                id.index, samples, request.features.rows()));
     }
     const uint64_t step = StepOf(request.batch, config_.train, train_samples_);
     const uint64_t committed = committed_.value_or(0);

@@ -28,7 +28,7 @@ struct BatchKey {
 };
 
 // Memory guard: more batches in flight than this are refused, whoever sends them.
-constexpr size_t kMaxBatchesInFlight = 256;
+constexpr size_t kMaxBatchesInFlight = 1024;
 
 // A worker's oldest batch makes room when it has so many, twice the most that
 // train.batches_in_flight allows (pushed ones do not count there): it has given that one up.
@@ -56,6 +56,7 @@ class Executor {
   // anything may come in.
   Body Handle(Incarnation sender, const Body& request);
 
+  bool synchronous() const { return IsSynchronous(config_.train); }
   size_t batches_in_flight() const { return batches_.size(); }
 
   // The state of its hash tables, in a heartbeat's fields.

@@ -198,6 +198,11 @@ std::string ServerCore::WhyRefused(const Body& request) const {
       std::holds_alternative<CommitSteps>(request)) {
     return fmt::format("only the scheduler sends {}", BodyName(request));
   }
+  const auto* embed = std::get_if<EmbedRequest>(&request);
+  if (embed != nullptr && MustWait(request) &&
+      SamplesOf(embed->batch, config_->train, train_samples_) != embed->features.rows()) {
+    return "EmbedRequest: the run has no such batch of so many samples";
+  }
   const auto* query = std::get_if<ActiveQuery>(&request);
   if (query != nullptr && query->finish && plan_->servers.size() != 1) {
     return "ActiveQuery: finish is for clusters of one server";

@@ -21,8 +21,8 @@ namespace dslide {
 
 class ServerCore {
  public:
-  static constexpr size_t kMaxOpen = 128;      // requests that the executors have before them
-  static constexpr size_t kMaxWaiting = 512;   // requests for a step that is not open yet
+  static constexpr size_t kMaxOpen = 128;     // requests that the executors have before them
+  static constexpr size_t kMaxWaiting = 512;  // requests for a step that is not open yet
 
   struct Identity {
     Incarnation incarnation;

@@ -33,7 +33,7 @@ uint64_t WorkerCore::Send(uint32_t to, Body body, WirePrecision precision) {
 // training all links are alike, or the result would depend on who trained a batch.
 void WorkerCore::ChoosePrecision(Link* link) const {
   constexpr double kBusy = 0.5;
-  constexpr double kIdle = 0.2;  // of int8; bf16 has up to twice its bytes
+  constexpr double kIdle = 0.08;  // of int8; bf16 has twice its bytes, and estimates vary
   if (config_->cluster.wire != Wire::kAuto || IsSynchronous(config_->train)) return;
   if (link->windows == link->meter.windows()) return;
   link->windows = link->meter.windows();

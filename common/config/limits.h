@@ -11,8 +11,8 @@ namespace dslide {
 // than an active set of the default size.
 inline constexpr uint32_t kMaxLabelsForAll = 2000;
 
-// hash.k = 0: a bucket shall hold at least so many neurons in the mean. gnd-tibkat lost nothing from
-// 80 to 10 a bucket, at 20 % less work; linux-calls 0.2 points of P@1 from 50 to 6.
+// hash.k = 0: a bucket shall hold at least so many neurons in the mean. gnd-tibkat lost nothing
+// from 80 to 10 a bucket, at 20 % less work; linux-calls 0.2 points of P@1 from 50 to 6.
 inline constexpr uint32_t kMinBucketNeurons = 8;
 
 // A table has 2^(K * bits a hash) buckets. Codes are stored in 16 bits, one of which is kept for

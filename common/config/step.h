@@ -20,6 +20,16 @@ inline uint64_t BatchNumber(const BatchId& batch, const TrainConfig& train,
          uint64_t{batch.unit} * train.unit_batches + batch.index;
 }
 
+// Samples of a batch; 0 if the run has no such batch.
+inline uint64_t SamplesOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples) {
+  const uint64_t number = uint64_t{batch.unit} * train.unit_batches + batch.index;
+  if (batch.epoch >= train.epochs || batch.index >= train.unit_batches ||
+      number >= BatchesPerEpoch(train, train_samples)) {
+    return 0;
+  }
+  return std::min<uint64_t>(train.batch, train_samples - number * train.batch);
+}
+
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
 
 // Of a whole step; 1 where training is asynchronous.

@@ -20,6 +20,17 @@ void LiveTables::CatchUp() {
   slice_ = 0;
 }
 
+void LiveTables::CodesNow(uint32_t row, std::span<BucketCode> codes) const {
+  if (changed_[row] == 0) {
+    const auto stored = tables_.Codes(row);
+    std::copy(stored.begin(), stored.end(), codes.begin());
+    return;
+  }
+  std::vector<float> weights(layer_.dim());
+  layer_.Gather({&row, 1}, weights.data());
+  functions_->Codes(1, weights.data(), layer_.dim(), codes.data());
+}
+
 void LiveTables::TouchAll() {
   for (uint32_t row = 0; row < changed_.size(); ++row) {
     changed_[row] = layer_.map().Global(row) != SlotMap::kNone;

@@ -45,6 +45,9 @@ class LiveTables {
   }
   void FinishRestore() { CatchUp(); }
 
+  // A row's codes by its present weights ([tables]); the tables stay as they are.
+  void CodesNow(uint32_t row, std::span<BucketCode> codes) const;
+
   // The row's weights changed.
   void Touch(uint32_t row) { changed_[row] = 1; }
   // All weights, or what they are hashed by.

@@ -19,7 +19,7 @@ bool AllGone(const std::vector<pid_t>& processes) {
 
 TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
   TestRun run;
-  const std::string epochs = "train.epochs=30";
+  const std::string epochs = "train.epochs=150";
   const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", epochs});
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   const auto children = Descendants(train->pid());
@@ -33,11 +33,11 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
   const auto manifest = ReadManifest(*checkpoint);
   REQUIRE(manifest.ok());
   CHECK(manifest->samples > 0);
-  CHECK(manifest->samples < 30 * kSamples);
+  CHECK(manifest->samples < 150 * kSamples);
 
   const auto resumed = run.Train({"--resume", "--servers", "2", "--workers", "2", "--set", epochs});
   REQUIRE(resumed->Wait() == 0);
-  CHECK(run.Summary()["samples"] == 30 * kSamples);
+  CHECK(run.Summary()["samples"] == 150 * kSamples);
 }
 
 TEST_CASE("no process outlives a launcher that is killed") {

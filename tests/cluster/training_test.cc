@@ -103,7 +103,7 @@ TEST_CASE("the others finish when a worker is killed, and no sample is lost or c
 
 TEST_CASE("a worker that is started later takes part") {
   TestRun run;
-  const auto train = run.Train({"--servers", "1", "--workers", "1", "--set", "train.epochs=60"});
+  const auto train = run.Train({"--servers", "1", "--workers", "1", "--set", "train.epochs=10000"});
   REQUIRE(WaitFor([&] { return run.TrainedSamples("worker-1") > 0; }));
   const auto late =
       run.Start("dslide-worker", {"--scheduler", run.SchedulerAddress(), "--name", "late"});

@@ -225,6 +225,25 @@ TEST_CASE("synchronous: leases of a step that is not open do not expire") {
   CHECK(Leased(&run, 12) == Units{6, 7, 8, 9, 4, 5, 6, 7});
 }
 
+TEST_CASE("synchronous: leases of a step that a checkpoint keeps closed do not expire") {
+  Config config = StepConfig();
+  FakeCluster run(config);
+  run.Start(2);
+  for (int n = 0; n < 4; ++n) CHECK(run.Work(11));
+  run.servers_answer = false;
+  run.Join(21, Role::kObserver);
+  run.Send(21, CheckpointNow{});
+  for (int n = 4; n < 8; ++n) CHECK(run.Work(11));
+  CHECK(Commits(&run, 1) == std::vector<uint64_t>{0, 1});  // units from 8 on wait at the servers
+  for (int n = 8; n < 12; ++n) CHECK(run.Lease(11));
+  Wait(&run, config.cluster.lease_timeout_ms - 2000, {1, 2, 11, 12, 21});
+  LeaseAll(&run, 12);
+  CHECK(Leased(&run, 12) == Units{12});
+  Wait(&run, 4000, {1, 2, 11, 12, 21});
+  LeaseAll(&run, 12);
+  CHECK(Leased(&run, 12) == Units{12});
+}
+
 TEST_CASE("synchronous: the batches of a worker that dies are leased again, and the step commits") {
   FakeCluster run(StepConfig());
   run.Start(2);

@@ -51,9 +51,11 @@ struct Fixture {
   EmbedRequest Embed(uint64_t number, bool training = true) const {
     const auto unit = static_cast<uint32_t>(number / config.train.unit_batches);
     EmbedRequest request{{0, unit, 0}, training, {}};
-    request.features.ids = {1};
-    request.features.values = {1};
-    request.features.EndRow();
+    for (uint32_t i = 0; i < config.train.batch; ++i) {
+      request.features.ids.push_back(1);
+      request.features.values.push_back(1);
+      request.features.EndRow();
+    }
     return request;
   }
   // Both executors answer with the same part.

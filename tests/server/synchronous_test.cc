@@ -3,6 +3,8 @@
 #include <cmath>
 #include <set>
 
+#include "server/checkpoint.h"
+#include "tests/common/temp_directory.h"
 #include "tests/server/dense_network.h"
 #include "tests/server/local_cluster.h"
 
@@ -152,6 +154,33 @@ TEST_CASE("synchronous: the order of a step's batches does not matter, with hash
   CheckBothPrecisions(config);
   config.model.sharing = Sharing::kSample;
   CheckOrderDoesNotMatter(config, {2, 1});
+}
+
+TEST_CASE("synchronous: when checkpoints are written does not matter, with hash tables") {
+  Config config = StepConfig(4);
+  config.model.active = ActiveSet::kLsh;
+  config.model.candidates = 4;
+  config.model.popular = 10;
+  config.model.uniform = 8;
+  config.hash.k = 1;
+  config.hash.tables = 6;
+  config.train.optimizer = OptimizerKind::kAdaGrad;
+  config.train.learning_rate = 0.3f;
+  TempDirectory directory;
+  const auto rows_after = [&](bool save) {
+    LocalCluster cluster(config, kSamples, {1});
+    cluster.Commit(0);
+    for (uint64_t step = 0; step < 8; ++step) {
+      TrainStep(&cluster, step, {0, 1, 2, 3});
+      if (!save) continue;
+      auto writer = CheckpointWriter::Create(directory.path() + "/" + std::to_string(step));
+      REQUIRE(writer.ok());
+      SaveExecutor(*cluster.executors()[0], writer->get());
+      REQUIRE((*writer)->Finish().ok());
+    }
+    return StoredRows(&cluster);
+  };
+  CHECK(rows_after(true) == rows_after(false));
 }
 
 TEST_CASE("synchronous: int8 on the wire does not make the order matter") {

@@ -580,7 +580,7 @@ TEST_CASE("wire = auto: a link that bytes keep busy gets int8, one that is idle 
   CHECK(link.Int8Links() == 1);
   CHECK(link.Train(20000, 0) == WirePrecision::kInt8);
   CHECK(link.Train(35000, 1000) == WirePrecision::kInt8);  // between the two bounds it stays
-  CHECK(link.Train(60000, 4000) == WirePrecision::kBf16);
+  CHECK(link.Train(120000, 9000) == WirePrecision::kBf16);
   CHECK(link.Int8Links() == 0);
 }
 

@@ -31,9 +31,9 @@ def host_names(kind, count):
     return [f"{kind}{number}" for number in range(1, count + 1)]
 
 
-def make_hosts(servers, workers, quota, server_link, worker_link):
+def make_hosts(servers, workers, quota, server_link, worker_link, server_quota):
     return [Host("scheduler", server_link),
-            *(Host(name, server_link, quota) for name in host_names("server", servers)),
+            *(Host(name, server_link, server_quota) for name in host_names("server", servers)),
             *(Host(name, worker_link, quota) for name in host_names("worker", workers))]
 
 
@@ -122,17 +122,20 @@ def watch(cluster, seconds):
                 seen.append((record, cluster.usage()))
         if seconds is not None:
             cluster.check_running()
+        silence_s = STALL_DEADLINE_S if seen else START_DEADLINE_S
+        if time.monotonic() - heard > silence_s + (END_DEADLINE_S if seconds is None else 0):
+            cluster.scheduler.fail(f"made no progress for {silence_s} s")
+        if seconds is not None:
             if len(seen) > 2 and seen[-1][0]["elapsed_s"] - seen[0][0]["elapsed_s"] >= seconds:
                 break
-            silence_s = STALL_DEADLINE_S if seen else START_DEADLINE_S
-            if time.monotonic() - heard > silence_s:
-                cluster.scheduler.fail(f"made no progress for {silence_s} s")
         time.sleep(0.2)
     return seen
 
 
 def figures(seen, cluster):
     """Of the records after the first third of the time, which is warming up."""
+    if len(seen) < 2:
+        cluster.scheduler.fail("ended before its speed could be measured; give it more train.epochs")
     times = [record["elapsed_s"] for record, _ in seen]
     warm = times[0] + (times[-1] - times[0]) / 3
     steady = [entry for entry, at in zip(seen, times) if at >= warm]
