@@ -5,9 +5,8 @@
 //
 //   kGathering   until cluster.servers servers have joined
 //   kLoading     the plan is out, servers initialise or restore their slots
-//   kTraining    units of the epoch are leased; may pause for a checkpoint (no lease is given, and
-//   the
-//                checkpoint starts when those out have ended, so that it is consistent)
+//   kTraining    units of the epoch are leased. For a checkpoint it pauses: no lease is given until
+//                those out have ended; in synchronous training, no step is committed
 //   kEvaluating  units of the evaluation are leased
 //   kFinished    Shutdown is out
 #pragma once

@@ -32,7 +32,7 @@ class ServerCore {
     uint64_t memory_bytes = 0;
   };
 
-  // Start executors for these slots; run `job` of Load as the first one under its ticket.
+  // Start executors for these slots and fill them, under this ticket.
   struct Load {
     Config config;
     uint64_t train_samples;

@@ -38,13 +38,13 @@ bool HasShape(const Matrix& m, uint32_t rows, uint32_t cols) {
 }  // namespace
 
 BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGrant& lease,
-                         LeaseBatch batch, uint64_t step)
+                         LeaseBatch batch, uint64_t number)
     : config_(config),
       plan_(plan),
       kind_(lease.kind),
       samples_(batch.features.rows()),
       top_k_(lease.top_k),
-      step_(step),
+      number_(number),
       replies_(plan.servers.size()) {
   done_.lease = lease.lease;
   done_.batch = {lease.epoch, lease.unit, batch.index};
@@ -60,7 +60,7 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
   const size_t servers = plan_.servers.size();
   const auto owner = [&](uint32_t id) { return plan_.slot_owner[id % plan_.slot_owner.size()]; };
   const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_input : 0.0f;
-  Random random(SubSeed(SubSeed(config_.common.seed, kInputDropoutStream), step_));
+  Random random(SubSeed(SubSeed(config_.common.seed, kInputDropoutStream), number_));
   features_.resize(servers);
   labels_.resize(servers);
   for (uint32_t i = 0; i < samples_; ++i) {
@@ -91,7 +91,7 @@ Body BatchFlight::RequestFor(uint32_t server) const {
       return EmbedRequest{id(), kind_ == LeaseKind::kTrain, features_[server]};
     case Stage::kQuery: {
       const uint32_t every = config_.train.probe_batches;
-      const bool probe = every > 0 && step_ % every == 0;
+      const bool probe = every > 0 && number_ % every == 0;
       return ActiveQuery{id(),
                          hidden_,
                          labels_[server],

@@ -1,6 +1,6 @@
-// One batch on its way through the four-message step (DESIGN section 5), or through evaluation.
+// One batch on its way through the four messages (PROTOCOL section 5), or through evaluation.
 //
-// A pure state machine: Requests() gives one message a server, Take() collects the replies in any
+// A pure state machine: RequestFor() gives one message a server, Take() collects the replies in any
 // order; when the last one of a stage is there the next stage begins. The sums over servers are
 // formed in server order, so the result does not depend on who answers first.
 //
@@ -27,7 +27,7 @@ class BatchFlight {
 
   // `config` and `plan` must outlive the flight. `lease` tells the kind and the batch's identity.
   BatchFlight(const Config& config, const Plan& plan, const LeaseGrant& lease, LeaseBatch batch,
-              uint64_t step);
+              uint64_t number);
 
   Stage stage() const { return stage_; }
   bool done() const { return stage_ == Stage::kDone; }
@@ -63,7 +63,7 @@ class BatchFlight {
   LeaseKind kind_;
   uint32_t samples_;
   uint32_t top_k_;
-  uint64_t step_;
+  uint64_t number_;  // BatchNumber
   Stage stage_ = Stage::kEmbed;
   std::vector<SparseRows> features_;    // [servers]
   std::vector<SparseRows> labels_;      // [servers]

@@ -23,7 +23,7 @@ uint64_t MemoryOfThisMachine();
 // A number that no other life of any process has.
 Incarnation DrawIncarnation();
 
-// Milliseconds on a clock that never goes back.
+// A clock that never goes back.
 int64_t MonotonicMillis();
 int64_t MonotonicMicros();
 
