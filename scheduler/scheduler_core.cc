@@ -178,6 +178,10 @@ void SchedulerCore::StartTraining(int64_t now_ms) {
     Notice(fmt::format("resumed {} at epoch {}, {} of {} batches done", inputs_.resume->name,
                        epoch_ + 1, book_->done(), book_->batches()));
   }
+  if (steps_) {
+    Notice(fmt::format("synchronous training: steps of {} samples, staleness {}",
+                       inputs_.config.train.target_batch, inputs_.config.train.staleness));
+  }
   Commit();  // tells the servers where the run begins
   Proceed(now_ms);
 }
