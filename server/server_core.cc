@@ -238,17 +238,17 @@ ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message
   }
   Open open(Open::Kind::kRequest, std::move(message.body));
   open.asker = {peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us};
-  if (MustWait(*open.request) && waiting_.size() >= kMaxWaiting) {
+  if (!MustWait(*open.request)) {
+    Submit(std::move(open));
+  } else if (waiting_.size() >= kMaxWaiting) {
     ReplyTo(open.asker,
             ErrorReply{ErrorCode::kRefused,
                        fmt::format("{} requests wait for their steps, no more are taken",
                                    waiting_.size())},
             now_us);
-  } else if (MustWait(*open.request)) {
+  } else {
     const BatchId& batch = std::get<EmbedRequest>(*open.request).batch;
     waiting_.emplace(StepOf(batch, config_->train, train_samples_), std::move(open));
-  } else {
-    Submit(std::move(open));
   }
   return Take();
 }

@@ -1,5 +1,5 @@
 // The whole training step (BatchFlight, wire, executors) against a dense reference network.
-#include "tests/server/dense_network.h"
+#include "tests/server/dense_copy.h"
 #include "tests/server/local_cluster.h"
 
 namespace dslide {
@@ -8,20 +8,6 @@ namespace {
 constexpr uint32_t kFeatures = 60, kLabels = 40, kHidden = 12;
 constexpr uint32_t kBatch = 16, kSteps = 50;
 constexpr uint64_t kSamples = 160;
-
-DenseNetwork CopyOf(LocalCluster* cluster) {
-  DenseNetwork network;
-  const auto copy = [&](LayerKind kind, uint32_t id) {
-    const RowView row = cluster->Row(kind, id);
-    DenseRow dense;
-    dense.w.assign(row.weights, row.weights + kHidden);
-    dense.w.push_back(row.scalars->bias);
-    return dense;
-  };
-  for (uint32_t f = 0; f <= kFeatures; ++f) network.input.push_back(copy(LayerKind::kInput, f));
-  for (uint32_t n = 0; n < kLabels; ++n) network.output.push_back(copy(LayerKind::kOutput, n));
-  return network;
-}
 
 // Largest |a - b| / (|b| + floor) over the weights; the floor is a hundredth of a typical weight.
 double WorstError(const RowView& row, const DenseRow& dense) {

@@ -5,7 +5,7 @@
 
 #include "server/checkpoint.h"
 #include "tests/common/temp_directory.h"
-#include "tests/server/dense_network.h"
+#include "tests/server/dense_copy.h"
 #include "tests/server/local_cluster.h"
 
 namespace dslide {
@@ -138,7 +138,7 @@ TEST_CASE("synchronous: the order of a step's batches does not matter, with all 
   CheckBothPrecisions(config);
 }
 
-TEST_CASE("synchronous: the order of a step's batches does not matter, with hash tables") {
+Config HashedConfig() {
   Config config = StepConfig(4);
   config.model.active = ActiveSet::kLsh;
   config.model.candidates = 4;
@@ -148,6 +148,11 @@ TEST_CASE("synchronous: the order of a step's batches does not matter, with hash
   config.hash.tables = 6;
   config.train.optimizer = OptimizerKind::kAdaGrad;
   config.train.learning_rate = 0.3f;
+  return config;
+}
+
+TEST_CASE("synchronous: the order of a step's batches does not matter, with hash tables") {
+  Config config = HashedConfig();
   CheckBothPrecisions(config);
   config.train.optimizer = OptimizerKind::kAdam;
   config.train.learning_rate = 0.02f;
@@ -157,15 +162,7 @@ TEST_CASE("synchronous: the order of a step's batches does not matter, with hash
 }
 
 TEST_CASE("synchronous: when checkpoints are written does not matter, with hash tables") {
-  Config config = StepConfig(4);
-  config.model.active = ActiveSet::kLsh;
-  config.model.candidates = 4;
-  config.model.popular = 10;
-  config.model.uniform = 8;
-  config.hash.k = 1;
-  config.hash.tables = 6;
-  config.train.optimizer = OptimizerKind::kAdaGrad;
-  config.train.learning_rate = 0.3f;
+  const Config config = HashedConfig();
   TempDirectory directory;
   const auto rows_after = [&](bool save) {
     LocalCluster cluster(config, kSamples, {1});
@@ -237,20 +234,6 @@ TEST_CASE("synchronous: a batch that one worker began and another trained counts
             (void)cluster->AskExecutors(0, DropBatches{{9}});
           }) == once);
   }
-}
-
-DenseNetwork CopyOf(LocalCluster* cluster) {
-  DenseNetwork network;
-  const auto copy = [&](LayerKind kind, uint32_t id) {
-    const RowView row = cluster->Row(kind, id);
-    DenseRow dense;
-    dense.w.assign(row.weights, row.weights + kHidden);
-    dense.w.push_back(row.scalars->bias);
-    return dense;
-  };
-  for (uint32_t f = 0; f <= kFeatures; ++f) network.input.push_back(copy(LayerKind::kInput, f));
-  for (uint32_t n = 0; n < kLabels; ++n) network.output.push_back(copy(LayerKind::kOutput, n));
-  return network;
 }
 
 // Largest |a - b| / (|b| + floor) over all weights; the floor is a hundredth of a typical one.
