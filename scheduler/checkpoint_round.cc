@@ -31,7 +31,7 @@ std::vector<ManifestShard> CheckpointRound::Shards() const {
   std::vector<ManifestShard> shards;
   for (const auto& [incarnation, name] : servers_) {
     const CheckpointDone& done = answers_.at(incarnation);
-    shards.push_back({done.shard, name, done.rows, done.bytes, done.checksum});
+    shards.push_back({done.shard, name, done.rows, done.bytes, done.files});
   }
   return shards;
 }

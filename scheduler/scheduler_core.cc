@@ -121,7 +121,7 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
   const bool is_server = join.role == Role::kServer;
   Reply(member, message,
         JoinReply{member.name, FormatConfig(inputs_.config), inputs_.train->size(),
-                  is_server && inputs_.resume ? inputs_.resume_directory : "", train_checksum_});
+                  train_checksum_});
   if (join.role == Role::kWorker && phase_ >= Phase::kTraining) Send(member, plan_);
   if (known) return;
   if (join.role != Role::kObserver) {
@@ -140,6 +140,7 @@ void SchedulerCore::PublishPlan() {
   std::sort(servers.begin(), servers.end(),
             [](const PlanServer& a, const PlanServer& b) { return a.name < b.name; });
   plan_ = EqualPlan(1, inputs_.config.cluster.slots, std::move(servers));
+  plan_.restore = inputs_.resume_directory;
   phase_ = Phase::kLoading;
   Broadcast(Role::kServer, plan_);
   Notice(fmt::format("slot plan 1: {} slots over {} servers", plan_.slot_owner.size(),

@@ -111,7 +111,6 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   config_ = std::move(*config);
   identity_.name = reply.name;
   train_samples_ = reply.train_samples;
-  restore_ = reply.restore;
   effects_.notices.push_back(fmt::format("joined as {}", identity_.name));
 }
 
@@ -135,7 +134,7 @@ void ServerCore::OnPlan(const Plan& plan) {
   Load load;
   load.config = *config_;
   load.train_samples = train_samples_;
-  load.restore = restore_;
+  load.restore = plan.restore;
   load.slots.resize(executors_);
   for (size_t i = 0; i < slots.size(); ++i)
     load.slots[i * executors_ / slots.size()].push_back(slots[i]);
@@ -392,7 +391,7 @@ void ServerCore::ReplyTo(const Asker& asker, Body body, int64_t now_us) {
 }
 
 ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
-  const int64_t patience_ms = config_ ? kSchedulerSilenceMs : kJoinPatienceMs;
+  const int64_t patience_ms = config_ ? int64_t{1000} * config_->cluster.scheduler_silence_s : kJoinPatienceMs;
   if (now_ms - heard_ms_ > patience_ms) {
     effects_.exit =
         TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));

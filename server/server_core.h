@@ -134,7 +134,6 @@ class ServerCore {
   uint64_t next_sequence_ = 1;
   std::optional<Config> config_;
   uint64_t train_samples_ = 0;
-  std::string restore_;
   std::optional<Plan> plan_;
   uint32_t index_ = 0;  // in the plan
   uint32_t executors_ = 1;

@@ -179,7 +179,6 @@ void ServerShell::StartSave(const ServerCore::Save& save) {
     CheckpointDone done;
     done.rows = totals->rows;
     done.bytes = totals->bytes;
-    done.checksum = totals->checksum;
     return done;
   });
   if (!submitted) return Apply(core_.Reject(save.ticket));

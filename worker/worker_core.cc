@@ -333,7 +333,7 @@ void WorkerCore::OnError(const ErrorReply& error) {
 
 WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   now_us_ = now_us;
-  const int64_t patience_ms = config_ == nullptr ? kJoinPatienceMs : kSchedulerSilenceMs;
+  const int64_t patience_ms = config_ == nullptr ? kJoinPatienceMs : int64_t{1000} * config_->cluster.scheduler_silence_s;
   if (NowMs() - heard_ms_ > patience_ms) {
     effects_.exit =
         TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));

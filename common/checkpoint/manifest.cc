@@ -77,14 +77,19 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<wire::Shard>> shards;
   for (const ManifestShard& s : manifest.shards) {
+    std::vector<flatbuffers::Offset<wire::File>> files;
+    for (const ShardFile& f : s.files) {
+      files.push_back(wire::CreateFileDirect(builder, f.name.c_str(), f.bytes, f.checksum));
+    }
     shards.push_back(wire::CreateShardDirect(builder, s.directory.c_str(), s.server.c_str(), s.rows,
-                                             s.bytes, s.checksum));
+                                             s.bytes, &files));
   }
   std::vector<wire::DoneBatch> done;
   for (const DoneBatch& b : manifest.done) done.emplace_back(b.unit, b.index);
   const auto root = wire::CreateManifestDirect(
       builder, kManifestFormat, manifest.run.value, manifest.name.c_str(), manifest.config.c_str(),
-      manifest.epoch, manifest.batches, manifest.samples, manifest.train_samples, &done, &shards);
+      manifest.epoch, manifest.batches, manifest.samples, manifest.train_samples, &done, &shards,
+      manifest.ledger_position);
   wire::FinishManifestBuffer(builder, root);
 
   const std::string path = fmt::format("{}/{}", directory, kFileName);
@@ -120,13 +125,19 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   manifest.batches = stored.batches();
   manifest.samples = stored.samples();
   manifest.train_samples = stored.train_samples();
+  manifest.ledger_position = stored.ledger_position();
   if (stored.done() != nullptr) {
     for (const wire::DoneBatch* b : *stored.done()) manifest.done.push_back({b->unit(), b->index()});
   }
   if (stored.shards() != nullptr) {
     for (const wire::Shard* s : *stored.shards()) {
-      manifest.shards.push_back(
-          {Text(s->directory()), Text(s->server()), s->rows(), s->bytes(), s->checksum()});
+      ManifestShard shard{Text(s->directory()), Text(s->server()), s->rows(), s->bytes(), {}};
+      if (s->files() != nullptr) {
+        for (const wire::File* f : *s->files()) {
+          shard.files.push_back({Text(f->name()), f->bytes(), f->checksum()});
+        }
+      }
+      manifest.shards.push_back(std::move(shard));
     }
   }
   return manifest;

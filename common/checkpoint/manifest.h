@@ -18,14 +18,22 @@
 
 namespace dslide {
 
-constexpr uint32_t kManifestFormat = 2;
+constexpr uint32_t kManifestFormat = 3;
+
+// A file of a shard. Checksum: XXH3, 64 bits.
+struct ShardFile {
+  std::string name;  // within the shard
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
+  bool operator==(const ShardFile&) const = default;
+};
 
 struct ManifestShard {
   std::string directory;  // within the checkpoint
   std::string server;
   uint64_t rows = 0;
-  uint64_t bytes = 0;
-  uint64_t checksum = 0;
+  uint64_t bytes = 0;  // of all files
+  std::vector<ShardFile> files;
 };
 
 struct DoneBatch {
@@ -43,6 +51,7 @@ struct Manifest {
   uint64_t train_samples = 0;
   std::vector<DoneBatch> done;  // of `epoch`
   std::vector<ManifestShard> shards;
+  uint64_t ledger_position = 0;  // entries of the ledger when the checkpoint was cut
 };
 
 // Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.

@@ -107,13 +107,16 @@ struct ClusterConfig {
   uint32_t heartbeat_ms = 1000;
   uint32_t lease_timeout_ms = 15000;    // a unit returns after so long without progress
   uint32_t request_timeout_ms = 10000;  // a request is sent again after so long
+  uint32_t takeover_s = 30;             // a dead server's slots go to the others after so long
+  uint32_t scheduler_silence_s = 60;    // servers and workers leave after so long without it
 
   bool operator==(const ClusterConfig&) const = default;
 };
 
 struct CheckpointConfig {
   std::string directory;      // empty: checkpoint/ in the run directory
-  uint32_t interval_s = 300;  // 0: only at the end and on demand
+  uint32_t interval_s = 60;  // 0: only at the end and on demand
+  uint32_t keep = 2;         // the newest so many stay
 
   bool operator==(const CheckpointConfig&) const = default;
 };

@@ -186,6 +186,10 @@ std::vector<ConfigKey> ClusterKeys() {
        Number(kIn, &C::lease_timeout_ms, 10, kDayMs)},
       {section, "request_timeout_ms", "a request is sent again after so long",
        Number(kIn, &C::request_timeout_ms, 10, kDayMs)},
+      {section, "takeover_s", "a dead server's slots go to the others after so long; 0: never",
+       Number(kIn, &C::takeover_s, 0, kDayS)},
+      {section, "scheduler_silence_s", "servers and workers leave after so long without it",
+       Number(kIn, &C::scheduler_silence_s, 1, kDayS)},
   };
 }
 
@@ -197,6 +201,7 @@ std::vector<ConfigKey> CheckpointKeys() {
       {section, "directory", "empty: checkpoint/ in the run directory", Text(kIn, &C::directory)},
       {section, "interval_s", "from one to the next; 0: only at the end and on demand",
        Number(kIn, &C::interval_s, 0, 30 * kDayS)},
+      {section, "keep", "the newest so many stay", Number(kIn, &C::keep, 1, 10'000)},
   };
 }
 

@@ -17,16 +17,16 @@
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 3;
+constexpr uint32_t kProtocolVersion = 4;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
-// Servers and workers leave when the scheduler has not been heard of for so long: before the first
-// answer (it may be started last), and afterwards.
+// Servers and workers leave when the scheduler has not been heard of for so long before its first
+// answer (it may be started last); afterwards cluster.scheduler_silence_s counts.
 constexpr int64_t kJoinPatienceMs = 600'000;
-constexpr int64_t kSchedulerSilenceMs = 60'000;
 
 constexpr uint32_t kMaxBatchSamples = 65536;
 constexpr uint32_t kProbeNeurons = 10;  // active-set recall is measured at so many neurons
@@ -72,7 +72,8 @@ enum class ErrorCode : uint8_t {
   kStalePlan,
   kUnknownBatch,
   kRefused,
-  kIncompatible
+  kIncompatible,
+  kFenced
 };
 
 struct Join {
@@ -82,25 +83,27 @@ struct Join {
   std::string address;
   uint32_t cores = 0;
   uint64_t memory_bytes = 0;
+  uint32_t plan_version = 0;  // servers: whose slots are loaded; 0: none
   bool operator==(const Join&) const = default;
 };
 struct JoinReply {
   std::string name;
   std::string config;
   uint64_t train_samples = 0;
-  std::string restore;
   uint64_t train_checksum = 0;  // 0: not told
   bool operator==(const JoinReply&) const = default;
 };
 struct PlanServer {
   std::string name;
   std::string address;
+  Incarnation incarnation = {};
   bool operator==(const PlanServer&) const = default;
 };
 struct Plan {
   uint32_t version = 0;
   std::vector<PlanServer> servers;
   std::vector<uint16_t> slot_owner;  // [V]
+  std::string restore = {};          // checkpoint directory; empty: fresh from the seed
   bool operator==(const Plan&) const = default;
 };
 struct Ready {
@@ -257,6 +260,8 @@ struct TopKRequest {
 struct CheckpointRequest {
   std::string name;
   std::string directory;
+  uint64_t committed = 0;             // synchronous training: the steps that it has to hold
+  std::vector<std::string> keep = {};  // earlier checkpoints that stay, by name
   bool operator==(const CheckpointRequest&) const = default;
 };
 struct CheckpointDone {
@@ -264,8 +269,11 @@ struct CheckpointDone {
   std::string error;
   std::string shard;
   uint64_t rows = 0;
-  uint64_t bytes = 0;
-  uint64_t checksum = 0;
+  uint64_t bytes = 0;  // of all files
+  std::vector<ShardFile> files = {};
+  uint64_t written_bytes = 0;  // of the files that earlier checkpoints do not have
+  uint32_t stall_us = 0;       // the longest that an executor stood still for it
+  bool retry = false;          // with `error`: nothing is wrong, another one may succeed
   bool operator==(const CheckpointDone&) const = default;
 };
 struct CheckpointNow {

@@ -129,7 +129,23 @@ class Decoder {
     return result;
   }
   PlanServer Read(const wire::PlanServer& m) {
-    return {String("servers.name", m.name()), String("servers.address", m.address())};
+    return {String("servers.name", m.name()),
+            String("servers.address", m.address()),
+            {m.incarnation()}};
+  }
+
+  ShardFile Read(const wire::ShardFile& m) {
+    return {String("files.name", m.name()), m.bytes(), m.checksum()};
+  }
+  std::vector<std::string> Strings(
+      std::string_view field,
+      const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* strings) {
+    std::vector<std::string> result;
+    if (strings == nullptr || !Charge(field, size_t{strings->size()} * sizeof(std::string))) {
+      return result;
+    }
+    for (const flatbuffers::String* s : *strings) result.push_back(String(field, s));
+    return result;
   }
 
   // An enumeration whose wire form has the same numbers, up to From::MAX.
@@ -360,17 +376,18 @@ Join Decoder::Read(const wire::Join& m) {
           String("name", m.name()),
           String("address", m.address()),
           m.cores(),
-          m.memory_bytes()};
+          m.memory_bytes(),
+          m.plan_version()};
 }
 
 JoinReply Decoder::Read(const wire::JoinReply& m) {
   return {String("name", m.name()), String("config", m.config()), m.train_samples(),
-          String("restore", m.restore()), m.train_checksum()};
+          m.train_checksum()};
 }
 
 Plan Decoder::Read(const wire::Plan& m) {
   return {m.version(), Tables<PlanServer>("servers", m.servers()),
-          Vector("slot_owner", m.slot_owner())};
+          Vector("slot_owner", m.slot_owner()), String("restore", m.restore())};
 }
 
 Ready Decoder::Read(const wire::Ready& m) { return {m.plan_version(), m.rows(), m.memory_bytes()}; }
@@ -511,7 +528,8 @@ TopKReply Decoder::Read(const wire::TopKReply& m) {
 }
 
 CheckpointRequest Decoder::Read(const wire::CheckpointRequest& m) {
-  return {String("name", m.name()), String("directory", m.directory())};
+  return {String("name", m.name()), String("directory", m.directory()), m.committed(),
+          Strings("keep", m.keep())};
 }
 
 CheckpointDone Decoder::Read(const wire::CheckpointDone& m) {
@@ -520,7 +538,10 @@ CheckpointDone Decoder::Read(const wire::CheckpointDone& m) {
           String("shard", m.shard()),
           m.rows(),
           m.bytes(),
-          m.checksum()};
+          Tables<ShardFile>("files", m.files()),
+          m.written_bytes(),
+          m.stall_us(),
+          m.retry()};
 }
 
 ErrorReply Decoder::Read(const wire::ErrorReply& m) {

@@ -41,25 +41,24 @@ class Encoder {
     const auto name = String(m.name);
     const auto address = String(m.address);
     return wire::CreateJoin(b_, m.protocol, static_cast<wire::Role>(m.role), name, address, m.cores,
-                            m.memory_bytes)
+                            m.memory_bytes, m.plan_version)
         .Union();
   }
   Offset<void> operator()(const JoinReply& m) {
     const auto name = String(m.name);
     const auto config = String(m.config);
-    const auto restore = String(m.restore);
-    return wire::CreateJoinReply(b_, name, config, m.train_samples, restore, m.train_checksum)
-        .Union();
+    return wire::CreateJoinReply(b_, name, config, m.train_samples, m.train_checksum).Union();
   }
   Offset<void> operator()(const Plan& m) {
     std::vector<Offset<wire::PlanServer>> servers;
     for (const PlanServer& server : m.servers) {
       const auto name = String(server.name);
-      servers.push_back(wire::CreatePlanServer(b_, name, String(server.address)));
+      servers.push_back(wire::CreatePlanServer(b_, name, String(server.address),
+                                               server.incarnation.value));
     }
     const auto servers_offset = Vector(servers);
     const auto owners = Vector(m.slot_owner);
-    return wire::CreatePlan(b_, m.version, servers_offset, owners).Union();
+    return wire::CreatePlan(b_, m.version, servers_offset, owners, String(m.restore)).Union();
   }
   Offset<void> operator()(const Ready& m) {
     return wire::CreateReady(b_, m.plan_version, m.rows, m.memory_bytes).Union();
@@ -148,13 +147,23 @@ class Encoder {
 
   Offset<void> operator()(const CheckpointRequest& m) {
     const auto name = String(m.name);
-    return wire::CreateCheckpointRequest(b_, name, String(m.directory)).Union();
+    const auto directory = String(m.directory);
+    std::vector<Offset<flatbuffers::String>> keep;
+    for (const std::string& kept : m.keep) keep.push_back(String(kept));
+    return wire::CreateCheckpointRequest(b_, name, directory, m.committed, Vector(keep)).Union();
   }
   Offset<void> operator()(const CheckpointDone& m) {
     const auto name = String(m.name);
     const auto error = String(m.error);
     const auto shard = String(m.shard);
-    return wire::CreateCheckpointDone(b_, name, error, shard, m.rows, m.bytes, m.checksum).Union();
+    std::vector<Offset<wire::ShardFile>> files;
+    for (const ShardFile& file : m.files) {
+      const auto file_name = String(file.name);
+      files.push_back(wire::CreateShardFile(b_, file_name, file.bytes, file.checksum));
+    }
+    return wire::CreateCheckpointDone(b_, name, error, shard, m.rows, m.bytes, Vector(files),
+                                      m.written_bytes, m.stall_us, m.retry)
+        .Union();
   }
   Offset<void> operator()(const CheckpointNow&) { return wire::CreateCheckpointNow(b_).Union(); }
   Offset<void> operator()(const Leave&) { return wire::CreateLeave(b_).Union(); }

@@ -37,12 +37,12 @@ class RandomMessages {
   }
 
   Join Make(Join) {
-    return {U32(), static_cast<Role>(random_.Below(3)), Text(), Text(), U32(), random_.Next()};
+    return {U32(), static_cast<Role>(random_.Below(3)), Text(), Text(), U32(), random_.Next(), U32()};
   }
-  JoinReply Make(JoinReply) { return {Text(), Text(), random_.Next(), Text(), random_.Next()}; }
+  JoinReply Make(JoinReply) { return {Text(), Text(), random_.Next(), random_.Next()}; }
   Plan Make(Plan) {
-    Plan plan{U32(), {}, {}};
-    for (size_t i = Size(); i > 0; --i) plan.servers.push_back({Text(), Text()});
+    Plan plan{U32(), {}, {}, Text()};
+    for (size_t i = Size(); i > 0; --i) plan.servers.push_back({Text(), Text(), {random_.Next()}});
     for (size_t i = Size(); i > 0; --i) plan.slot_owner.push_back(static_cast<uint16_t>(U32()));
     return plan;
   }
@@ -119,9 +119,18 @@ class RandomMessages {
             Rows(random_.Below(2) == 1 ? rows : 0)};
   }
   TopKReply Make(TopKReply) { return TopK(Size()); }
-  CheckpointRequest Make(CheckpointRequest) { return {Text(), Text()}; }
+  CheckpointRequest Make(CheckpointRequest) {
+    CheckpointRequest request{Text(), Text(), random_.Next(), {}};
+    for (size_t i = Size(); i > 0; --i) request.keep.push_back(Text());
+    return request;
+  }
   CheckpointDone Make(CheckpointDone) {
-    return {Text(), Text(), Text(), random_.Next(), random_.Next(), random_.Next()};
+    CheckpointDone done{Text(),         Text(), Text(), random_.Next(), random_.Next(), {},
+                        random_.Next(), U32(),  random_.Below(2) == 1};
+    for (size_t i = Size(); i > 0; --i) {
+      done.files.push_back({Text(), random_.Next(), random_.Next()});
+    }
+    return done;
   }
   CheckpointNow Make(CheckpointNow) { return {}; }
   Leave Make(Leave) { return {}; }

@@ -105,8 +105,7 @@ TEST_CASE("a resumed run trains what is left, and nothing twice") {
   second.counted = first.counted;
   second.samples = first.samples;
   second.Start();
-  CHECK(std::get<JoinReply>(second.received["peer-1"][0]).restore ==
-        "/checkpoints/step-000000000006");
+  CHECK(std::get<Plan>(second.received["peer-1"][1]).restore == "/checkpoints/step-000000000006");
   CHECK(second.core().stats_here().batches == 0);
   second.WorkAll(11);
   CHECK(second.core().outcome().ok());

@@ -23,7 +23,8 @@ Manifest SmallManifest() {
   manifest.samples = 48;
   manifest.train_samples = 1000;
   manifest.done = {{0, 1}, {2, 0}};
-  manifest.shards = {{"shard-0", "server", 10, 200, 0xabcdef}, {"shard-1", "server-2", 11, 201, 7}};
+  manifest.shards = {{"shard-0", "server", 10, 200, {{"000009.sst", 150, 0xabcdef}}},
+                     {"shard-1", "server-2", 11, 201, {{"CURRENT", 16, 7}, {"000010.sst", 185, 8}}}};
   return manifest;
 }
 
@@ -33,7 +34,7 @@ bool Same(const Manifest& a, const Manifest& b) {
   };
   const auto same_shard = [](const ManifestShard& x, const ManifestShard& y) {
     return x.directory == y.directory && x.server == y.server && x.rows == y.rows &&
-           x.bytes == y.bytes && x.checksum == y.checksum;
+           x.bytes == y.bytes && x.files == y.files;
   };
   return a.run == b.run && a.name == b.name && a.config == b.config && a.epoch == b.epoch &&
          a.batches == b.batches && a.samples == b.samples && a.train_samples == b.train_samples &&

@@ -21,7 +21,6 @@ TEST_CASE("a run goes from joining over both epochs to the end") {
   CHECK(joined.name == "server");
   CHECK(joined.config == FormatConfig(run.core().config()));
   CHECK(joined.train_samples == FakeCluster::kSamples);
-  CHECK(joined.restore.empty());
   run.Join(11, Role::kWorker);
   CHECK_FALSE(run.Lease(11));
   run.servers_answer = false;

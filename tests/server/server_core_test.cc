@@ -26,7 +26,7 @@ struct Fixture {
     return core.HandleScheduler(FromScheduler(std::move(body)), 0);
   }
   ServerCore::Effects JoinAs(const std::string& name) {
-    return Scheduler(JoinReply{name, FormatConfig(config), 100, "/restore"});
+    return Scheduler(JoinReply{name, FormatConfig(config), 100});
   }
   // Joined, planned and loaded.
   void Load() {
@@ -183,11 +183,11 @@ TEST_CASE_FIXTURE(Fixture, "a checkpoint is saved and reported with its totals o
   CheckpointDone totals;
   totals.rows = 10;
   totals.bytes = 100;
-  totals.checksum = 99;
+  totals.files = {{"000001.sst", 100, 99}};
   (void)core.HandleOutcome({save->ticket, 1, totals}, 0);
   auto sent = core.HandleOutcome({save->ticket, 0, CheckpointDone{}}, 0).to_scheduler;
   CHECK(std::get<CheckpointDone>(sent.at(0).body) ==
-        CheckpointDone{"step-1", "", "shard-1", 10, 100, 99});
+        CheckpointDone{"step-1", "", "shard-1", 10, 100, {{"000001.sst", 100, 99}}});
   const auto bad = Scheduler(CheckpointRequest{"step-2", "/c/step-2"}).save;
   (void)core.HandleOutcome({bad->ticket, 1, ErrorReply{ErrorCode::kRefused, "disk full"}}, 0);
   sent = core.HandleOutcome({bad->ticket, 0, CheckpointDone{}}, 0).to_scheduler;
@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(Fixture, "what ends a server") {
     CHECK_FALSE(Scheduler(plan).exit->ok());
   }
   SUBCASE("a configuration that it does not understand") {
-    CHECK_FALSE(Scheduler(JoinReply{"server", "[model]\nhiden = 3\n", 100, ""}).exit->ok());
+    CHECK_FALSE(Scheduler(JoinReply{"server", "[model]\nhiden = 3\n", 100}).exit->ok());
   }
 }
 

@@ -31,7 +31,7 @@ struct Fixture {
     std::vector<PlanServer> names = {{"server", "a"}, {"server-2", "b"}};
     names.resize(servers);
     plan = EqualPlan(1, config.cluster.slots, std::move(names));
-    (void)Scheduler(JoinReply{"server", FormatConfig(config), 100, ""});
+    (void)Scheduler(JoinReply{"server", FormatConfig(config), 100});
     const auto load = Scheduler(plan).load;
     REQUIRE(load);
     (void)core.HandleOutcome({load->ticket, 0, Ready{0, 3, 10}}, 0);

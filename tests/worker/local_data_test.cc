@@ -29,7 +29,7 @@ struct Fixture {
     config.train.unit_batches = kUnitBatches;
     ResolveConfig(kSamples, kLabels, &config);
   }
-  JoinReply Reply() const { return {"worker", FormatConfig(config), kSamples, "", file.checksum}; }
+  JoinReply Reply() const { return {"worker", FormatConfig(config), kSamples, file.checksum}; }
   DataOrder Order(uint32_t epoch) const {
     return DataOrder::Epoch(file.data, config.common.seed, epoch, kBatch);
   }

@@ -51,7 +51,7 @@ struct WorkerFixture {
   }
   void JoinAndPlan(uint64_t train_samples = 100) {
     (void)core.Start(1000 * now);
-    (void)Scheduler(JoinReply{"worker", FormatConfig(config), train_samples, ""});
+    (void)Scheduler(JoinReply{"worker", FormatConfig(config), train_samples});
     (void)Scheduler(plan);
   }
   // Batches of two samples, of unit `unit` of epoch 1.
