@@ -1,5 +1,5 @@
-// The disks of the cluster: checkpoints in memory, by their directory's path. Outlives all
-// processes.
+// The disks of the cluster, which outlive all processes: checkpoints in memory, by their directory's
+// path, and the scheduler's ledger.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/checkpoint/manifest.h"
+#include "scheduler/ledger.h"
 #include "server/stored_rows.h"
 #include "tests/simulation/applied_shadow.h"
 
@@ -28,7 +29,18 @@ struct SimCheckpoint {
 };
 
 struct SimDisk {
-  std::map<std::string, SimCheckpoint> checkpoints;
+  std::map<std::string, SimCheckpoint> checkpoints;  // names sort by age
+  std::vector<LedgerEntry> ledger;
+  size_t synced = 0;  // entries that outlive the machine
+
+  // The newest complete checkpoint, or null.
+  const SimCheckpoint* Newest() const;
+  std::vector<std::string> CompleteNames() const;  // oldest first
+  // As PruneCheckpoints() of common/checkpoint/manifest.h.
+  void Prune(size_t keep);
+  // The scheduler's machine lost its power: of the entries that only count batches, those that were
+  // not synced are gone.
+  void LosePower(size_t kept);
 };
 
 }  // namespace dslide::sim

@@ -5,6 +5,7 @@
 namespace dslide::sim {
 namespace {
 
+// FNV-1a.
 uint64_t Digest(std::span<const uint8_t> bytes, uint64_t digest) {
   for (const uint8_t byte : bytes) digest = (digest ^ byte) * 0x100000001b3u;
   return digest;
@@ -49,7 +50,7 @@ Body SimExecutor::Handle(Incarnation sender, const Body& request) {
 
 SimExecutor::Digests SimExecutor::DigestParts() {
   Digests digests;
-  for (Layer* layer : {&executor_.input().layer(), &executor_.output().layer()}) {
+  for (Layer* layer : layers()) {
     for (const SlotId slot : slots_) {
       uint64_t& digest = digests[{layer->kind(), slot}];
       ForEachRow(*layer, slot,
@@ -59,41 +60,86 @@ SimExecutor::Digests SimExecutor::DigestParts() {
   return digests;
 }
 
+bool SimExecutor::Recorded(const PartKey& part, uint64_t batch) const {
+  const Part which = part.first == LayerKind::kOutput ? Part::kOutput : Part::kInput;
+  return executor_.applied().Has(which, batch, part.second);
+}
+
+// A slot changes with the gradient of a batch that it has not taken, and has taken it then; it may
+// have nothing to change.
 void SimExecutor::Observe(const Body& request, const Digests& before) {
   const auto gradient = GradientIn(request);
   for (const auto& [part, digest] : digests_) {
-    if (before.at(part) == digest) continue;
+    const bool changed = before.at(part) != digest;
     if (!gradient || gradient->first != part.first) {
+      if (!changed) continue;
       world_.oracles.Violated(fmt::format("{}: {} changed weights", name_, BodyName(request)));
       continue;
     }
     const uint64_t number = BatchNumber(gradient->second, config_.train, train_samples_);
-    const uint32_t times = ++shadow_[part][number];
+    uint32_t& times = shadow_[part][number];
+    times += changed;
     if (times > 1) {
       world_.oracles.Violated(fmt::format("{}: batch {} is in slot {} of layer {} {} times", name_,
                                           number, part.second.value, static_cast<int>(part.first),
                                           times));
     }
+    if (changed && !Recorded(part, number)) {
+      world_.oracles.Violated(fmt::format("{}: batch {} changed slot {} of layer {}, which is not "
+                                          "recorded",
+                                          name_, number, part.second.value,
+                                          static_cast<int>(part.first)));
+    }
+    if (!Recorded(part, number)) shadow_[part].erase(number);
   }
 }
 
-Body SimExecutor::Load(const SimCheckpoint* checkpoint) {
-  if (checkpoint == nullptr) executor_.Initialise();
+Body SimExecutor::TellReady() {
   digests_ = DigestParts();
-  Layer& input = executor_.input().layer();
-  Layer& output = executor_.output().layer();
-  return Ready{0, uint64_t{input.map().size()} + output.map().size(), 0};
+  uint64_t rows = 0;
+  for (Layer* layer : layers()) rows += layer->map().size();
+  return Ready{0, rows, 0};
 }
 
-void SimExecutor::Save(SimShard* shard) {
-  for (Layer* layer : {&executor_.input().layer(), &executor_.output().layer()}) {
+Body SimExecutor::Initialise() {
+  executor_.Initialise();
+  return TellReady();
+}
+
+Body SimExecutor::Restore(const SimCheckpoint& checkpoint, SimStore* store, bool stored) {
+  std::vector<std::string> records;
+  for (const ManifestShard& shard : checkpoint.manifest->shards) {
+    const SimShard& from = checkpoint.shards.at(shard.directory);
+    for (const auto& [key, value] : from.rows) {
+      if (std::find(slots_.begin(), slots_.end(), key.slot) == slots_.end()) continue;
+      const Status loaded = executor_.LoadRow(key, value);
+      if (!loaded.ok()) return ErrorReply{ErrorCode::kRefused, loaded.error().message};
+      if (stored) store->Assume(key, value);
+    }
+    for (const auto& [part, counts] : from.shadow) {
+      if (std::find(slots_.begin(), slots_.end(), part.second) != slots_.end()) {
+        shadow_[part] = counts;
+      }
+    }
+    records.insert(records.end(), from.records.begin(), from.records.end());
+  }
+  const Status finished = executor_.FinishLoad(records);
+  if (!finished.ok()) return ErrorReply{ErrorCode::kRefused, finished.error().message};
+  if (stored) executor_.AssumeStored();
+  return TellReady();
+}
+
+void SimExecutor::BeginSnapshot(SimStore* store, uint32_t number) {
+  StoredRows rows;
+  for (Layer* layer : layers()) {
     for (const SlotId slot : slots_) {
       ForEachRow(*layer, slot, [&](uint32_t row, const auto& value) {
-        shard->rows[{layer->kind(), slot, row}] = value;
+        rows[{layer->kind(), slot, row}] = value;
       });
     }
   }
-  for (const auto& [part, counts] : shadow_) shard->shadow[part] = counts;
+  store->Mark(number, std::move(rows), shadow_);
+  executor_.BeginSnapshot(store, number);
 }
 
 }  // namespace dslide::sim

@@ -5,9 +5,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "server/executor.h"
 #include "tests/simulation/sim_disk.h"
+#include "tests/simulation/sim_store.h"
 #include "tests/simulation/sim_world.h"
 
 namespace dslide::sim {
@@ -17,19 +19,28 @@ class SimExecutor {
   SimExecutor(SimWorld* world, std::string name, const Config& config, uint64_t train_samples,
               std::span<const SlotId> slots, uint32_t index);
 
+  // Any request of a worker or the scheduler.
   Body Handle(Incarnation sender, const Body& request);
-
-  // The first job: from the seed, or from a checkpoint.
-  Body Load(const SimCheckpoint* checkpoint);
-  // All rows as they are now, and their shadow.
-  void Save(SimShard* shard);
+  // The first job: from the seed, or from a checkpoint. `*store` has the rows of the latter then,
+  // if `stored`.
+  Body Initialise();
+  Body Restore(const SimCheckpoint& checkpoint, SimStore* store, bool stored);
+  // The mark of a snapshot.
+  void BeginSnapshot(SimStore* store, uint32_t number);
 
   Executor& executor() { return executor_; }
 
  private:
   using Digests = std::map<PartKey, uint64_t>;
+
+  std::array<Layer*, 2> layers() {
+    return {&executor_.input().layer(), &executor_.output().layer()};
+  }
   Digests DigestParts();
+  // What a job did to the weights.
   void Observe(const Body& request, const Digests& before);
+  bool Recorded(const PartKey& part, uint64_t batch) const;
+  Body TellReady();
 
   SimWorld& world_;
   std::string name_;
