@@ -79,9 +79,9 @@ struct LedgerState {
   bool opened = false;
   LedgerOpened run;
   uint64_t entries = 0;
-  Plan plan;            // version 0: none yet
-  bool live = false;    // the plan's servers may still hold its state (no LedgerStopped since)
-  uint32_t epoch = 0;   // in progress
+  Plan plan;             // version 0: none yet
+  bool live = false;     // the plan's servers may still hold its state (no LedgerStopped since)
+  uint32_t epoch = 0;    // in progress
   uint64_t batches = 0;  // that count, over all epochs
   uint64_t samples = 0;
   std::vector<DoneBatch> done;  // of `epoch`, in the order in which they counted
