@@ -27,7 +27,7 @@
 #include "common/base/ids.h"
 #include "common/checkpoint/manifest.h"
 #include "common/net/messages.h"
-#include "scheduler/batch_set.h"
+#include "scheduler/done_set.h"
 
 namespace dslide {
 
@@ -112,7 +112,7 @@ struct LedgerState {
   void Add(const LedgerCheckpointed& entry);
   void Add(const LedgerStopped& entry);
 
-  BatchSet counted_;  // what `done` lists
+  DoneSet counted_;  // what `done` lists
 };
 
 class Ledger {

@@ -10,7 +10,7 @@ namespace dslide {
 namespace {
 
 constexpr uint32_t kUnits = 2;
-constexpr uint32_t kUnitBatches = 70;  // more than a word of BatchSet
+constexpr uint32_t kUnitBatches = 70;  // more than a word of DoneSet
 constexpr uint32_t kSamples = 10;
 
 // What a run is at one moment, kept as plainly as can be.

@@ -9,7 +9,7 @@
 
 namespace dslide {
 
-class BatchSet {
+class DoneSet {
  public:
   // False if it is in already.
   bool Insert(const DoneBatch& batch) {
@@ -24,7 +24,7 @@ class BatchSet {
     return found != masks_.end() && (found->second >> (batch.index % 64) & 1) != 0;
   }
   void Clear() { masks_.clear(); }
-  bool operator==(const BatchSet&) const = default;
+  bool operator==(const DoneSet&) const = default;
 
  private:
   static uint64_t Key(const DoneBatch& batch) {
