@@ -64,6 +64,9 @@ Result<Manifest> ReadManifest(const std::string& directory);
 // `path` if it is a checkpoint itself, otherwise the newest complete one in it.
 Result<std::string> FindCheckpoint(const std::string& path);
 
+// Names of the complete checkpoints in `directory`, oldest first.
+std::vector<std::string> CompleteCheckpoints(const std::string& directory);
+
 // Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older
 // than those. REQUIRES keep > 0.
 void PruneCheckpoints(const std::string& directory, size_t keep);
