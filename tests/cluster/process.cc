@@ -54,7 +54,7 @@ bool WaitFor(const std::function<bool()>& condition, int deadline_ms) {
 }
 
 Process::Process(const std::string& program, const std::vector<std::string>& arguments,
-                 const std::string& log)
+                 const std::string& log, const std::string& failpoints)
     : log_(log) {
   std::vector<std::string> words = {std::string(DSLIDE_BIN_DIR) + "/" + program};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -68,6 +68,7 @@ Process::Process(const std::string& program, const std::vector<std::string>& arg
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
+    if (!failpoints.empty()) setenv("DSLIDE_FAILPOINTS", failpoints.c_str(), 1);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
     execv(argv[0], argv.data());

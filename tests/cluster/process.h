@@ -19,9 +19,9 @@ bool WaitFor(const std::function<bool()>& condition, int deadline_ms = kDeadline
 class Process {
  public:
   // Starts one of the project's executables. Standard output goes to `log`.out, standard error to
-  // `log`.err.
+  // `log`.err. `failpoints`: its DSLIDE_FAILPOINTS.
   Process(const std::string& program, const std::vector<std::string>& arguments,
-          const std::string& log);
+          const std::string& log, const std::string& failpoints = "");
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   ~Process();  // by SIGKILL if it still runs
