@@ -61,6 +61,13 @@ Process::Process(const std::string& program, const std::vector<std::string>& arg
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::string setting = "DSLIDE_FAILPOINTS=" + failpoints;
+  std::vector<char*> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    environment.push_back(*variable);
+  }
+  if (!failpoints.empty()) environment.push_back(setting.data());
+  environment.push_back(nullptr);
   const int out = OpenLog(log + ".out");
   const int err = OpenLog(log + ".err");
   pid_ = fork();
@@ -68,10 +75,9 @@ Process::Process(const std::string& program, const std::vector<std::string>& arg
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
-    if (!failpoints.empty()) setenv("DSLIDE_FAILPOINTS", failpoints.c_str(), 1);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    execv(argv[0], argv.data());
+    execve(argv[0], argv.data(), environment.data());
     _exit(127);
   }
   close(out);
@@ -100,6 +106,8 @@ std::optional<int> Process::Wait(int deadline_ms) {
 }
 
 bool Process::Running() { return !Collect(); }
+
+bool Process::Stopped() { return Running() && StateOf(pid_).state == 'T'; }
 
 std::string Process::Output() const { return ReadFile(log_ + ".out"); }
 

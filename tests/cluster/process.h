@@ -31,6 +31,7 @@ class Process {
   // The exit code, or minus the signal that ended it; nullopt if it runs past the deadline.
   std::optional<int> Wait(int deadline_ms = kDeadlineMs);
   bool Running();
+  bool Stopped();  // by SIGSTOP
 
   std::string Output() const;  // standard output so far
   std::string Errors() const;  // standard error so far
