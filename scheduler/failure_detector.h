@@ -1,10 +1,10 @@
 // When a silent member is suspect, and when it is taken for dead.
 //
-// Every member sends a heartbeat each cluster.heartbeat_ms, and any message proves life. A node that
-// is slow to send, or behind a slow link, gets more time: the deadlines follow the gaps that were
-// seen between its messages, as TCP's retransmission timer follows round trips (mean and mean
-// deviation; Jacobson, SIGCOMM 1988). Compare the accrual detectors of Hayashibara et al., SRDS 2004.
-// Pure: times come in.
+// Every member sends a heartbeat each cluster.heartbeat_ms, and any message proves life. A node
+// that is slow to send, or behind a slow link, gets more time: the deadlines follow the gaps that
+// were seen between its messages, as TCP's retransmission timer follows round trips (mean and mean
+// deviation; Jacobson, SIGCOMM 1988). Compare the accrual detectors of Hayashibara et al., SRDS
+// 2004. Pure: times come in.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,9 @@ namespace dslide {
 class FailureDetector {
  public:
   FailureDetector(int64_t heartbeat_ms, int64_t now_ms)
-      : heartbeat_ms_(heartbeat_ms), heard_ms_(now_ms), mean_ms_(static_cast<double>(heartbeat_ms)) {}
+      : heartbeat_ms_(heartbeat_ms),
+        heard_ms_(now_ms),
+        mean_ms_(static_cast<double>(heartbeat_ms)) {}
 
   void Heard(int64_t now_ms) {
     const int64_t gap = now_ms - heard_ms_;

@@ -1,5 +1,5 @@
-// Checkpoints of a running cluster: the part of SchedulerCore that decides when there is one and what
-// counts in it. Training goes on meanwhile.
+// Checkpoints of a running cluster: the part of SchedulerCore that decides when there is one and
+// what counts in it. Training goes on meanwhile.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kAgainMs = 1000;          // after a round that was given up
+constexpr int64_t kAgainMs = 1000;           // after a round that was given up
 constexpr int64_t kAgainAfterError = 30000;  // after one that failed
 
 }  // namespace
@@ -24,8 +24,9 @@ bool SchedulerCore::CheckpointDue(int64_t now_ms) {
 }
 
 // Begins a checkpoint if one is due. Servers cut where they are. In asynchronous training they know
-// which batches their rows have taken, so what counts now is in every shard, and what is half done is
-// not done twice after a restore. In synchronous training the request says which steps they hold.
+// which batches their rows have taken, so what counts now is in every shard, and what is half done
+// is not done twice after a restore. In synchronous training the request says which steps they
+// hold.
 void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   if (!InPass() || !CheckpointDue(now_ms) || round_) return;
   if (saved_batches_ == BatchesToSave()) {
@@ -139,7 +140,8 @@ void SchedulerCore::AnswerCheckpointWaiters(const std::string& error) {
     CheckpointDone done;
     done.name = last_checkpoint_.substr(last_checkpoint_.rfind('/') + 1);
     done.shard = last_checkpoint_;
-    Body answer = error.empty() ? Body(std::move(done)) : Body(ErrorReply{ErrorCode::kRefused, error});
+    Body answer =
+        error.empty() ? Body(std::move(done)) : Body(ErrorReply{ErrorCode::kRefused, error});
     effects_.send.push_back({member->peer, std::move(answer), sequence});
   }
   checkpoint_waiters_.clear();

@@ -136,9 +136,9 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
     return refuse(ErrorCode::kFenced, "its slots have gone to others; begin a new life");
   }
   Member& member = roster_.Add(join, incarnation, from, now_ms);
-  Reply(member, message,
-        JoinReply{member.name, FormatConfig(inputs_.config), inputs_.train->size(),
-                  train_checksum_});
+  Reply(
+      member, message,
+      JoinReply{member.name, FormatConfig(inputs_.config), inputs_.train->size(), train_checksum_});
   if (is_server && has_seat) OnServerJoined(member, join, now_ms);
   if (join.role == Role::kWorker && InPass()) Send(member, plan_);
   if (known || join.role == Role::kObserver) return;
@@ -158,8 +158,7 @@ void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat,
   member.heartbeat = heartbeat;
   Reply(member, message, HeartbeatReply{});
   // It missed the plan.
-  if (member.role == Role::kWorker && InPass() &&
-      message.envelope.plan_version != plan_.version) {
+  if (member.role == Role::kWorker && InPass() && message.envelope.plan_version != plan_.version) {
     Send(member, plan_);
   }
 }
@@ -265,9 +264,8 @@ void SchedulerCore::CountEvaluated(const BatchDone& done, int64_t now_ms) {
   const uint64_t first = number * train.batch;
   const TopKReply& p = done.predictions;
   const uint64_t samples = p.offsets.size() - 1;
-  const bool labels_known = std::all_of(p.ids.begin(), p.ids.end(), [&](uint32_t id) {
-    return id < inputs_.config.model.labels;
-  });
+  const bool labels_known = std::all_of(
+      p.ids.begin(), p.ids.end(), [&](uint32_t id) { return id < inputs_.config.model.labels; });
   if (number >= book_->batches() || !labels_known ||
       samples != std::min<uint64_t>(train.batch, order_->samples() - first) ||
       !book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) {

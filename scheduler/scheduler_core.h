@@ -29,8 +29,8 @@
 #include "common/data/metrics.h"
 #include "common/net/messages.h"
 #include "scheduler/checkpoint_round.h"
-#include "scheduler/ledger.h"
 #include "scheduler/lease_book.h"
+#include "scheduler/ledger.h"
 #include "scheduler/roster.h"
 #include "scheduler/step_book.h"
 #include "scheduler/training_stats.h"
@@ -42,11 +42,11 @@ struct RunInputs {
   Config config;  // resolved
   RunId run;
   const Dataset* train = nullptr;
-  const Dataset* test = nullptr;          // null: no evaluation
-  std::string checkpoint_directory;       // where checkpoints are put
-  LedgerState ledger = {};                // of the run so far; not opened: a new one
-  std::optional<Manifest> checkpoint = {};  // the newest complete one, to go back to
-  std::string checkpoint_path = {};         // its own directory
+  const Dataset* test = nullptr;              // null: no evaluation
+  std::string checkpoint_directory;           // where checkpoints are put
+  LedgerState ledger = {};                    // of the run so far; not opened: a new one
+  std::optional<Manifest> checkpoint = {};    // the newest complete one, to go back to
+  std::string checkpoint_path = {};           // its own directory
   std::vector<std::string> checkpoints = {};  // names of all complete ones, oldest first
 };
 

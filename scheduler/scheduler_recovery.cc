@@ -81,8 +81,8 @@ bool SchedulerCore::SeatIsGone(size_t seat, int64_t now_ms) const {
   return awaited.Dead(now_ms) || (replaced && awaited.Suspect(now_ms));
 }
 
-// Who sits where in the next plan: those who have a seat keep it, spares take the vacant ones, first
-// those who ask for the name that is gone.
+// Who sits where in the next plan: those who have a seat keep it, spares take the vacant ones,
+// first those who ask for the name that is gone.
 std::vector<const Member*> SchedulerCore::ChooseServers() const {
   std::vector<const Member*> spares = roster_.Spares();
   const auto take = [&](const std::string& name) -> const Member* {
@@ -246,10 +246,9 @@ std::string SchedulerCore::WaitingLine() const {
     for (const size_t seat : VacantSeats()) missing = named(missing, plan_.servers[seat].name);
     if (!missing.empty()) {
       const uint32_t takeover_s = inputs_.config.cluster.takeover_s;
-      return fmt::format("waiting for {} or a replacement{}", missing,
-                         takeover_s > 0 ? fmt::format(" (after {} s the others take over)",
-                                                      takeover_s)
-                                        : "");
+      return fmt::format(
+          "waiting for {} or a replacement{}", missing,
+          takeover_s > 0 ? fmt::format(" (after {} s the others take over)", takeover_s) : "");
     }
   }
   const uint32_t wanted = inputs_.config.cluster.servers;

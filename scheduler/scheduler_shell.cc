@@ -40,14 +40,31 @@ Status WriteWhole(const std::string& path, const std::string& text) {
   return {};
 }
 
-// What --resume continues from: the newest checkpoint, checked against the configuration and the data,
-// and the ledger, which is enough where servers still hold what was trained.
+// Where `bind` says. With a free port, a run that comes back takes the one that it had, if that is
+// free: its members look for it there.
+Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
+                                   const std::string& address_file) {
+  std::ifstream file(address_file);
+  std::string before;
+  if (bind.ends_with(":*") && std::getline(file, before)) {
+    const std::string host = bind.substr(0, bind.size() - 1);
+    Result<RouterSocket> same =
+        RouterSocket::Bind(context, host + before.substr(before.rfind(':') + 1));
+    if (same.ok()) return same;
+    LogWarning(same.error().message + "; taking another port");
+  }
+  return RouterSocket::Bind(context, bind);
+}
+
+// What --resume continues from: the newest checkpoint, checked against the configuration and the
+// data, and the ledger, which is enough where servers still hold what was trained.
 Status LoadResume(const std::string& directory, RunInputs* inputs) {
   const LedgerState& ledger = inputs->ledger;
   if (ledger.opened && ledger.run.train_samples != inputs->train->size()) {
-    return BadInput(fmt::format("--resume: the run has {} training samples, not {}; name the same "
-                                "train.data",
-                                ledger.run.train_samples, inputs->train->size()));
+    return BadInput(
+        fmt::format("--resume: the run has {} training samples, not {}; name the same "
+                    "train.data",
+                    ledger.run.train_samples, inputs->train->size()));
   }
   if (ledger.opened) inputs->run = ledger.run.run;
   Result<std::string> found = FindCheckpoint(directory);
@@ -170,18 +187,20 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                     "another --run-dir",
                     inputs.checkpoint_directory));
   }
-  Result<std::unique_ptr<Ledger>> ledger =
-      Ledger::Open((root / "ledger").string(), &inputs.ledger);
+  Result<std::unique_ptr<Ledger>> ledger = Ledger::Open((root / "ledger").string(), &inputs.ledger);
   DSLIDE_RETURN_IF_ERROR(ledger);
   if (!options.resume && inputs.ledger.opened) {
-    return BadInput(fmt::format("{} holds the ledger of an earlier run; continue it with --resume, "
-                                "or name another --run-dir",
-                                root.string()));
+    return BadInput(
+        fmt::format("{} holds the ledger of an earlier run; continue it with --resume, "
+                    "or name another --run-dir",
+                    root.string()));
   }
   if (options.resume) DSLIDE_RETURN_IF_ERROR(LoadResume(inputs.checkpoint_directory, &inputs));
 
   NetContext context;
-  Result<RouterSocket> socket = RouterSocket::Bind(context, inputs.config.cluster.scheduler_bind);
+  const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
+  Result<RouterSocket> socket =
+      BindScheduler(context, inputs.config.cluster.scheduler_bind, address_file);
   DSLIDE_RETURN_IF_ERROR(socket);
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));
   const auto address = AdvertisedAddress("cluster.scheduler", socket->address(),
@@ -252,8 +271,9 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     if (!appended.ok()) return Apply(core_.LedgerFailed(appended, MonotonicMillis()));
   }
   for (auto& out : effects.send) {
-    const Message message{{run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
-                          std::move(out.body)};
+    const Message message{
+        {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
+        std::move(out.body)};
     Bytes bytes = Encode(message, FixedPrecision(core_.config().cluster.wire));
     core_.NoteSent(message.body, bytes.size());
     socket_.Send(out.to, std::move(bytes));
@@ -269,7 +289,8 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     std::error_code error;
     fs::create_directories(directory, error);
     const Status written = WriteManifest(directory.string(), *effects.manifest);
-    if (written.ok()) PruneCheckpoints(core_.checkpoint_directory(), core_.config().checkpoint.keep);
+    if (written.ok())
+      PruneCheckpoints(core_.checkpoint_directory(), core_.config().checkpoint.keep);
     Apply(core_.ManifestWritten(written, MonotonicMillis()));
   }
 }

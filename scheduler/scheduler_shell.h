@@ -1,6 +1,7 @@
 // The scheduler process: socket, run directory and terminal around a SchedulerCore.
 //
-// The run directory holds config.ini (effective), ledger/, metrics.jsonl, summary.json and checkpoint/.
+// The run directory holds config.ini (effective), ledger/, metrics.jsonl, summary.json and
+// checkpoint/.
 #pragma once
 
 #include <cstdio>

@@ -115,7 +115,8 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
   };
   const TrainingStats here = core.work();
   gauge("dslide_progress_ratio", "Share of all epochs that is trained", core.Progress());
-  gauge("dslide_samples", "Samples trained in this run", static_cast<double>(core.counted_samples()));
+  gauge("dslide_samples", "Samples trained in this run",
+        static_cast<double>(core.counted_samples()));
   gauge("dslide_samples_per_second", "Recent speed of training", reading.samples_per_second);
   gauge("dslide_loss", "Mean training loss of a sample, recent", reading.recent.Loss());
   gauge("dslide_active_rows_per_batch", "Distinct output neurons of a batch",
