@@ -126,6 +126,7 @@ std::string Fault::Describe() const {
   if (kind == FaultKind::kBreak || kind == FaultKind::kPartition) {
     line += fmt::format(" towards host {}{}", other, kept ? ", messages kept" : "");
   }
+  if (kind == FaultKind::kCrash && host == 0 && kept) line += " with its machine";
   line += fmt::format(" for {} ms, from {} ms on", duration_us / kMs, at_us / kMs);
   if (point) line += fmt::format(", {} {}, time {}", Name(*point), message, count);
   return line;

@@ -51,6 +51,7 @@ SimOutcome SimCluster::Run() {
   }
   Judge();
   SimOutcome outcome;
+  outcome.digest = DigestOfResult();
   outcome.violations = world_.oracles.violations();
   outcome.duration_us = duration_us;
   outcome.events = world_.clock.events();
@@ -81,7 +82,7 @@ void SimCluster::LaunchLater(SimHost* host, int64_t delay_us) {
 
 void SimCluster::ScheduleTick(SimHost* host) {
   world_.clock.After(kTickUs, [this, host, life = host->life()] {
-    if (host->life() != life) return;
+    if (host->life() != life || !host->alive()) return;
     if (!host->paused()) host->process()->Tick();
     ScheduleTick(host);
   });
@@ -159,6 +160,9 @@ void SimCluster::Happen(const Fault& fault) {
       break;
     case FaultKind::kCrash:
       Kill(victim);
+      if (fault.host == 0 && fault.kept) {
+        world_.disk.LosePower(static_cast<size_t>(world_.Draw(0, 4)));
+      }
       LaunchLater(victim, fault.duration_us);
       break;
     case FaultKind::kPause:
@@ -205,7 +209,28 @@ void SimCluster::EndFaults() {
   }
 }
 
+// Of the last checkpoint's rows, wherever they lie.
+uint64_t SimCluster::DigestOfResult() const {
+  const SimCheckpoint* result = world_.disk.Newest();
+  if (result == nullptr) return 0;
+  StoredRows rows;
+  for (const ManifestShard& shard : result->manifest->shards) {
+    const auto found = result->shards.find(shard.directory);
+    if (found != result->shards.end()) rows.insert(found->second.rows.begin(), found->second.rows.end());
+  }
+  uint64_t digest = 0;
+  for (const auto& [key, value] : rows) {
+    for (const uint8_t byte : value) digest = Mix64(digest ^ byte);
+  }
+  return digest;
+}
+
 void SimCluster::Judge() {
+  world_.oracles.Recount(world_.disk.ledger, finished_);
+  const SimCheckpoint* result = world_.disk.Newest();
+  if (finished_ && (result == nullptr || result->manifest->batches != world_.setup.batches())) {
+    world_.oracles.Violated("the last checkpoint has not all batches");
+  }
   if (!finished_) {
     world_.oracles.Violated(fmt::format("the run has not finished {} s after the last fault",
                                         kDeadlineUs / kSecond));

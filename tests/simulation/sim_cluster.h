@@ -49,6 +49,7 @@ class SimCluster {
   void Kill(SimHost* host);
   void EndFaults();
   void Judge();
+  uint64_t DigestOfResult() const;
 
   HostNumbers numbers_;
   FaultPlan plan_;

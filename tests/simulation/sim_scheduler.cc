@@ -22,6 +22,12 @@ RunInputs SimScheduler::Inputs(RunId run) const {
   inputs.train = &world_.setup.train.data;
   inputs.test = world_.setup.with_test ? &world_.setup.test : nullptr;
   inputs.checkpoint_directory = kCheckpoints;
+  for (const LedgerEntry& entry : world_.disk.ledger) inputs.ledger.Apply(entry);
+  if (const SimCheckpoint* newest = world_.disk.Newest()) {
+    inputs.checkpoint = newest->manifest;
+    inputs.checkpoint_path = std::string(kCheckpoints) + "/" + newest->manifest->name;
+    inputs.checkpoints = world_.disk.CompleteNames();
+  }
   return inputs;
 }
 
@@ -53,15 +59,40 @@ void SimScheduler::Receive(const PeerId& peer, const Bytes& bytes) {
                     message->envelope.incarnation.value, peer);
   if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
   SchedulerCore::Effects effects = core_.Handle(peer, *message, host_.now_ms());
+  const uint32_t plan_version = message->envelope.plan_version;
+  for (const LedgerEntry& entry : effects.ledger) {
+    const auto* counted = std::get_if<LedgerCounted>(&entry);
+    if (counted == nullptr) continue;
+    world_.oracles.Counted(counted->batch, message->envelope.incarnation, plan_version);
+  }
   if (world_.reached(&host_, Point::kBeforeEffects, kNoKind)) return;
   Apply(std::move(effects));
   if (host_.alive()) world_.reached(&host_, Point::kAfterMessage, kind);
 }
 
+// An entry that does more than count a batch takes all before it to the disk.
+bool SimScheduler::AppendToLedger(const std::vector<LedgerEntry>& entries) {
+  for (const LedgerEntry& entry : entries) {
+    world_.disk.ledger.push_back(entry);
+    if (!std::holds_alternative<LedgerCounted>(entry)) {
+      world_.disk.synced = world_.disk.ledger.size();
+    }
+    if (const auto* planned = std::get_if<LedgerPlanned>(&entry)) {
+      world_.oracles.Planned(planned->plan);
+    }
+  }
+  return !world_.reached(&host_, Point::kAfterLedger, kNoKind);
+}
+
 void SimScheduler::Apply(SchedulerCore::Effects effects) {
+  if (!effects.ledger.empty() && !AppendToLedger(effects.ledger)) return;
   for (auto& out : effects.send) {
-    const Message message{{run_, incarnation_, next_sequence_++, out.reply_to, 0},
-                          std::move(out.body)};
+    const Message message{
+        {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
+        std::move(out.body)};
+    if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
+      world_.oracles.Fenced(drop->incarnation);
+    }
     Bytes bytes = Encode(message, FixedPrecision(core_.config().cluster.wire));
     core_.NoteSent(message.body, bytes.size());
     world_.trace.Note(host_.name(), "sends {} to {}", BodyName(message.body), out.to);
@@ -75,7 +106,10 @@ void SimScheduler::StoreManifest(Manifest manifest) {
   if (world_.reached(&host_, Point::kBeforeManifest, kNoKind)) return;
   const std::string directory = std::string(kCheckpoints) + "/" + manifest.name;
   world_.trace.Note(host_.name(), "writes the manifest of {}", directory);
-  world_.disk.checkpoints[directory].manifest = std::move(manifest);
+  SimCheckpoint& checkpoint = world_.disk.checkpoints[directory];
+  checkpoint.manifest = std::move(manifest);
+  world_.oracles.ManifestWritten(directory, checkpoint);
+  world_.disk.Prune(world_.setup.config.checkpoint.keep);
   if (world_.reached(&host_, Point::kAfterManifest, kNoKind)) return;
   Apply(core_.ManifestWritten({}, host_.now_ms()));
 }

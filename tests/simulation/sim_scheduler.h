@@ -15,10 +15,12 @@ class SimScheduler : public SimProcess {
   void Tick() override;
   void Stop() override;
 
-  const SchedulerCore& core() const { return core_; }
+  // What it last told of; not ok before the end.
+  bool finished() const { return core_.phase() == SchedulerCore::Phase::kFinished; }
 
  private:
   RunInputs Inputs(RunId run) const;
+  bool AppendToLedger(const std::vector<LedgerEntry>& entries);
   void Receive(const PeerId& peer, const Bytes& bytes);
   void Apply(SchedulerCore::Effects effects);
   void StoreManifest(Manifest manifest);

@@ -15,18 +15,16 @@
 namespace dslide::sim {
 
 // The executors of one server. Each works its jobs off in the order of submission; how long a job
-// takes is drawn.
-class SimExecutors {
+// takes is drawn. Between them it works on its snapshot.
+class SimExecutors : public std::enable_shared_from_this<SimExecutors> {
  public:
-  using Job = std::function<Body(SimExecutor&)>;
+  using Job = std::function<Body(SimExecutor&, uint32_t index)>;
   using Done = std::function<void(ExecutorPool::Outcome)>;
 
   SimExecutors(SimWorld* world, SimHost* host, const ServerCore::Load& load, Done done);
 
-  uint32_t size() const { return static_cast<uint32_t>(lanes_.size()); }
-  SimExecutor& at(uint32_t i) { return *lanes_[i].executor; }
   void Submit(uint64_t ticket, const Job& job);
-  size_t queued() const;
+  size_t batches_in_flight() const;  // the most of any executor
 
  private:
   struct Task {
@@ -39,6 +37,8 @@ class SimExecutors {
     bool busy = false;
   };
   void Next(uint32_t index);
+  void Background(uint32_t index);
+  void After(int64_t delay_us, std::function<void(SimExecutors&)> event);
 
   SimWorld& world_;
   SimHost& host_;
@@ -60,6 +60,7 @@ class SimServer : public SimProcess {
   void Apply(ServerCore::Effects effects);
   void StartExecutors(const ServerCore::Load& load);
   void StartSave(const ServerCore::Save& save);
+  Body LoadExecutor(const ServerCore::Load& load, bool stored, SimExecutor* executor);
   void Leave(Status outcome);
 
   SimWorld& world_;
@@ -68,7 +69,9 @@ class SimServer : public SimProcess {
   ServerCore core_;
   SimNetwork::LinkId scheduler_ = 0;
   std::deque<std::pair<PeerId, Bytes>> inbox_;  // from workers, while no requests are taken
-  std::unique_ptr<SimExecutors> executors_;
+  uint32_t plan_version_ = 0;                // of the latest plan that it has loaded slots for
+  std::shared_ptr<SimExecutors> executors_;  // null: nothing is loaded
+  std::unique_ptr<SimStore> store_;          // theirs
 };
 
 }  // namespace dslide::sim

@@ -1,6 +1,7 @@
 // What the processes of a simulation share: time, network, disk, chance, and those who watch.
 #pragma once
 
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -23,6 +24,7 @@ struct SimWorld {
         trace(&clock, trace_out),
         network(&clock, SubSeed(seed, 1)),
         random(SubSeed(seed, 2)),
+        job_us(std::array{2 * kMs, 20 * kMs, 100 * kMs}[SubSeed(seed, 3) % 3]),
         oracles(&setup, &trace) {}
 
   const SimSetup& setup;
@@ -31,6 +33,7 @@ struct SimWorld {
   SimNetwork network;
   SimDisk disk;
   Random random;
+  const int64_t job_us;  // the longest job of an executor
   Oracles oracles;
 
   // A process tells that it reached a point of its work; `kind`: Body::index() of the message, if
