@@ -63,7 +63,7 @@ Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const C
 
 }  // namespace
 
-Status FindWhatToResume(RunInputs* inputs) {
+Status FindWhatToResume(bool began, RunInputs* inputs) {
   const LedgerState& ledger = inputs->ledger;
   if (ledger.opened && ledger.run.train_samples != inputs->train->size()) {
     return BadInput(
@@ -72,7 +72,7 @@ Status FindWhatToResume(RunInputs* inputs) {
   }
   if (ledger.opened) inputs->run = ledger.run.run;
   const Result<std::string> found = FindCheckpoint(inputs->checkpoint_directory);
-  if (!found.ok() && ledger.opened) return {};
+  if (!found.ok() && began) return {};
   DSLIDE_RETURN_IF_ERROR(found);
   Result<Manifest> manifest = ReadManifest(*found);
   DSLIDE_RETURN_IF_ERROR(manifest);

@@ -9,6 +9,7 @@ namespace dslide {
 // Fills in `inputs->run` and the newest complete checkpoint of inputs->checkpoint_directory, after
 // checking both against inputs->config (resolved) and inputs->train. A ledger alone is enough, where
 // servers still hold what was trained. Errors (kBadInput) name what cannot change.
-Status FindWhatToResume(RunInputs* inputs);
+// `began`: there was a ledger; one without entries is that of a run that died before it began.
+Status FindWhatToResume(bool began, RunInputs* inputs);
 
 }  // namespace dslide

@@ -113,6 +113,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                     "another --run-dir",
                     inputs.checkpoint_directory));
   }
+  const bool began = fs::exists(root / "ledger", error);
   Result<std::unique_ptr<Ledger>> ledger = Ledger::Open((root / "ledger").string(), &inputs.ledger);
   DSLIDE_RETURN_IF_ERROR(ledger);
   if (!options.resume && inputs.ledger.opened) {
@@ -121,7 +122,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                     "or name another --run-dir",
                     root.string()));
   }
-  if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(&inputs));
+  if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
   NetContext context;
   const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
