@@ -8,6 +8,7 @@ namespace dslide::sim {
 namespace {
 
 constexpr int64_t kFaultsFromUs = 100 * kMs;
+constexpr int64_t kFirstPlanUs = 2 * kSecond;
 constexpr int64_t kFaultsUntilUs = 15 * kSecond;
 constexpr int64_t kFaultsEndUs = 40 * kSecond;
 
@@ -39,6 +40,8 @@ class Draws {
     fault.weather.loss = 0.1 * random_.Uniform();
     fault.weather.duplicates = 0.1 * random_.Uniform();
     fault.weather.overtaking = 0.2 * random_.Uniform();
+    // Before there is a plan the run waits for all its servers.
+    if (fault.kind == FaultKind::kGone) fault.at_us += kFirstPlanUs;
     const bool of_process = fault.kind == FaultKind::kCrash || fault.kind == FaultKind::kPause ||
                             fault.kind == FaultKind::kGone;
     if (of_process && random_.Below(3) != 0) AtPoint(&fault);
@@ -100,7 +103,7 @@ class Draws {
     constexpr std::array kToWorker = {"Plan",          "LeaseGrant", "EmbedReply", "ActiveReply",
                                       "GradientReply", "Ack",        "JoinReply"};
     const auto pick = [&](const auto& from) { return from[random_.Below(from.size())]; };
-    fault->at_us = random_.Below(2) == 0 ? 0 : fault->at_us;
+    if (fault->kind != FaultKind::kGone && random_.Below(2) == 0) fault->at_us = 0;
     fault->count = 1 + static_cast<uint32_t>(random_.Below(random_.Below(2) == 0 ? 3 : 40));
     if (fault->host == 0) {
       fault->point = pick(kScheduler);
@@ -141,8 +144,10 @@ FaultPlan DrawFaults(const SimSetup& setup, uint64_t seed) {
   plan.end_us = kFaultsEndUs;
   const uint64_t count = draws.Below(7);
   uint32_t servers = setup.servers, workers = setup.workers;
+  bool stops = false;  // the run, which then begins again with as many servers as at first
   for (uint64_t i = 0; i < count; ++i) {
     Fault fault = draws.One();
+    stops |= fault.kind == FaultKind::kStop && fault.host == 0;
     if (fault.kind == FaultKind::kGone) {
       uint32_t& left = hosts.IsServer(fault.host) ? servers : workers;
       if (fault.host == 0 || left == 1) {
@@ -152,6 +157,9 @@ FaultPlan DrawFaults(const SimSetup& setup, uint64_t seed) {
       }
     }
     plan.faults.push_back(std::move(fault));
+  }
+  for (Fault& fault : plan.faults) {
+    if (stops && fault.kind == FaultKind::kGone) fault.kind = FaultKind::kCrash;
   }
   return plan;
 }

@@ -71,7 +71,7 @@ void SimScheduler::Receive(const PeerId& peer, const Bytes& bytes) {
 }
 
 // An entry that does more than count a batch takes all before it to the disk.
-bool SimScheduler::AppendToLedger(const std::vector<LedgerEntry>& entries) {
+bool SimScheduler::AppendToLedger(const std::vector<LedgerEntry>& entries, bool sync) {
   for (const LedgerEntry& entry : entries) {
     world_.disk.ledger.push_back(entry);
     if (!std::holds_alternative<LedgerCounted>(entry)) {
@@ -81,11 +81,13 @@ bool SimScheduler::AppendToLedger(const std::vector<LedgerEntry>& entries) {
       world_.oracles.Planned(planned->plan);
     }
   }
+  if (sync) world_.disk.synced = world_.disk.ledger.size();
   return !world_.reached(&host_, Point::kAfterLedger, kNoKind);
 }
 
 void SimScheduler::Apply(SchedulerCore::Effects effects) {
-  if (!effects.ledger.empty() && !AppendToLedger(effects.ledger)) return;
+  const bool to_ledger = !effects.ledger.empty() || effects.sync_ledger;
+  if (to_ledger && !AppendToLedger(effects.ledger, effects.sync_ledger)) return;
   for (auto& out : effects.send) {
     const Message message{
         {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},

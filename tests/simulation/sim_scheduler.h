@@ -20,7 +20,7 @@ class SimScheduler : public SimProcess {
 
  private:
   RunInputs Inputs(RunId run) const;
-  bool AppendToLedger(const std::vector<LedgerEntry>& entries);
+  bool AppendToLedger(const std::vector<LedgerEntry>& entries, bool sync);
   void Receive(const PeerId& peer, const Bytes& bytes);
   void Apply(SchedulerCore::Effects effects);
   void StoreManifest(Manifest manifest);
