@@ -121,6 +121,10 @@ TEST_CASE("snapshots: one that is given up leaves its rows to the next") {
     CAPTURE(stage);
     TrainRun(&cluster, 4 * static_cast<uint64_t>(stage), 4 * static_cast<uint64_t>(stage) + 2);
     MemoryStore lost;
+    if (stage == 1) {  // so that it takes several slices
+      executor->input().layer().changed().MarkAll();
+      executor->output().layer().changed().MarkAll();
+    }
     lost.Begin(executor);
     if (stage > 0) (void)executor->AdvanceSnapshot();
     while (stage == 2 && executor->snapshot_in_progress()) executor->AdvanceSnapshot();
@@ -134,7 +138,7 @@ TEST_CASE("snapshots: one that is given up leaves its rows to the next") {
       CHECK_FALSE(executor->AdvanceSnapshot());
       store.Save(executor);
     }
-    CHECK(store.written().size() < store.rows.size());
+    CHECK((store.written().size() < store.rows.size()) == (stage != 1));
     const auto expected = StateAfter(config, 4 * static_cast<uint64_t>(stage) + 4);
     CHECK(store.rows == expected.first);
     CHECK(store.records[0] == expected.second);
