@@ -40,6 +40,22 @@ Status WriteWhole(const std::string& path, const std::string& text) {
   return {};
 }
 
+// Where `bind` says. With a free port, a run that comes back takes the one that it had, if that is
+// free: its members look for it there.
+Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
+                                   const std::string& address_file) {
+  std::ifstream file(address_file);
+  std::string before;
+  if (bind.ends_with(":*") && std::getline(file, before)) {
+    const std::string host = bind.substr(0, bind.size() - 1);
+    Result<RouterSocket> same =
+        RouterSocket::Bind(context, host + before.substr(before.rfind(':') + 1));
+    if (same.ok()) return same;
+    LogWarning(same.error().message + "; taking another port");
+  }
+  return RouterSocket::Bind(context, bind);
+}
+
 // What --resume continues from: the newest checkpoint, checked against the configuration and the
 // data, and the ledger, which is enough where servers still hold what was trained.
 Status LoadResume(const std::string& directory, RunInputs* inputs) {
@@ -182,7 +198,9 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (options.resume) DSLIDE_RETURN_IF_ERROR(LoadResume(inputs.checkpoint_directory, &inputs));
 
   NetContext context;
-  Result<RouterSocket> socket = RouterSocket::Bind(context, inputs.config.cluster.scheduler_bind);
+  const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
+  Result<RouterSocket> socket =
+      BindScheduler(context, inputs.config.cluster.scheduler_bind, address_file);
   DSLIDE_RETURN_IF_ERROR(socket);
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));
   const auto address = AdvertisedAddress("cluster.scheduler", socket->address(),
