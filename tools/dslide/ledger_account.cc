@@ -50,8 +50,7 @@ Status LedgerAccount::Take(const LedgerPlanned&) {
 
 Status LedgerAccount::Take(const LedgerRestored& entry) {
   if (entry.epoch > counts_.size()) {
-    return BadInput(
-        fmt::format("entry {}: epoch {} of {}", entries_, entry.epoch, counts_.size()));
+    return BadInput(fmt::format("entry {}: epoch {} of {}", entries_, entry.epoch, counts_.size()));
   }
   if (ever_counted_ == 0 && inherited_ == 0) {
     Inherit(entry);
@@ -106,8 +105,7 @@ void LedgerAccount::GoBack(const LedgerRestored& entry) {
 }
 
 void LedgerAccount::ForgetRepeatsAfter(uint64_t number) {
-  std::erase_if(repeats_,
-                [&](const Repeat& r) { return r.number > number || !Counts(r.batch); });
+  std::erase_if(repeats_, [&](const Repeat& r) { return r.number > number || !Counts(r.batch); });
 }
 
 Status LedgerAccount::Take(const LedgerCounted& entry) {

@@ -39,7 +39,8 @@ class LedgerAccount {
   uint32_t generations() const { return generations_; }
   uint32_t recoveries() const { return recoveries_; }    // plans while one was in force
   uint32_t checkpoints() const { return checkpoints_; }  // complete ones
-  // Batches that counted when the ledger began: the run goes on from a checkpoint of an earlier one.
+  // Batches that counted when the ledger began: the run goes on from a checkpoint of an earlier
+  // one.
   uint64_t inherited() const { return inherited_; }
   // The last LedgerRestored: its number and its checkpoint.
   uint64_t restored_at() const { return restored_at_; }
