@@ -31,7 +31,7 @@
 
 namespace dslide {
 
-// The first entry.
+// The first entry; again where a run goes on with another configuration.
 struct LedgerOpened {
   RunId run;
   std::string config;  // effective configuration, INI text
@@ -132,8 +132,8 @@ class Ledger {
 
   ~Ledger();
 
-  // REQUIRES that the first entry of a ledger is LedgerOpened, and no other. After an error the
-  // disk's state is unknown: every later Append() returns the same error.
+  // REQUIRES that the first entry of a ledger is LedgerOpened. After an error the disk's state is
+  // unknown: every later Append() returns the same error.
   Status Append(const LedgerEntry& entry);
   uint64_t entries() const { return entries_; }
 
