@@ -23,7 +23,6 @@ constexpr int kPollMs = 100;
 constexpr int64_t kTerminalMs = 1000;  // between progress lines on a terminal
 constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
 constexpr int64_t kFarewellMs = 3000;  // waited for the members' goodbyes
-constexpr size_t kKeptCheckpoints = 2;
 
 Result<Dataset> ReadData(const std::string& key, const std::string& path) {
   if (path.empty()) return BadInput(fmt::format("{} is not set; name the training file", key));
@@ -57,12 +56,23 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
   return RouterSocket::Bind(context, bind);
 }
 
-// The checkpoint that --resume continues from, checked against the configuration and the data.
+// What --resume continues from: the newest checkpoint, checked against the configuration and the
+// data, and the ledger, which is enough where servers still hold what was trained.
 Status LoadResume(const std::string& directory, RunInputs* inputs) {
+  const LedgerState& ledger = inputs->ledger;
+  if (ledger.opened && ledger.run.train_samples != inputs->train->size()) {
+    return BadInput(
+        fmt::format("--resume: the run has {} training samples, not {}; name the same "
+                    "train.data",
+                    ledger.run.train_samples, inputs->train->size()));
+  }
+  if (ledger.opened) inputs->run = ledger.run.run;
   Result<std::string> found = FindCheckpoint(directory);
+  if (!found.ok() && ledger.opened) return {};
   DSLIDE_RETURN_IF_ERROR(found);
   Result<Manifest> manifest = ReadManifest(*found);
   DSLIDE_RETURN_IF_ERROR(manifest);
+  if (!ledger.opened) inputs->run = manifest->run;
   const Result<Config> stored = ParseConfig(manifest->config, *found + "/manifest");
   DSLIDE_RETURN_IF_ERROR(stored);
   const Config& config = inputs->config;
@@ -114,17 +124,20 @@ Status LoadResume(const std::string& directory, RunInputs* inputs) {
   }
   if (!same(config.model.active, stored->model.active)) return changed("model.active");
   if (!same(config.hash, stored->hash)) return changed("section hash");
-  inputs->resume = std::move(*manifest);
-  inputs->resume_directory = *found;
+  inputs->checkpoint = std::move(*manifest);
+  inputs->checkpoint_path = *found;
+  inputs->checkpoints = CompleteCheckpoints(directory);
   return {};
 }
 
 }  // namespace
 
-SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core, RouterSocket socket,
+SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
+                               std::unique_ptr<Ledger> ledger, RouterSocket socket,
                                std::unique_ptr<StatusPage> page, RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
+      ledger_(std::move(ledger)),
       socket_(std::move(socket)),
       page_(std::move(page)),
       run_(run),
@@ -174,6 +187,14 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                     "another --run-dir",
                     inputs.checkpoint_directory));
   }
+  Result<std::unique_ptr<Ledger>> ledger = Ledger::Open((root / "ledger").string(), &inputs.ledger);
+  DSLIDE_RETURN_IF_ERROR(ledger);
+  if (!options.resume && inputs.ledger.opened) {
+    return BadInput(
+        fmt::format("{} holds the ledger of an earlier run; continue it with --resume, "
+                    "or name another --run-dir",
+                    root.string()));
+  }
   if (options.resume) DSLIDE_RETURN_IF_ERROR(LoadResume(inputs.checkpoint_directory, &inputs));
 
   NetContext context;
@@ -200,7 +221,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   }
   const RunId run = inputs.run;
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(*socket), std::move(page), run);
+                       std::move(*ledger), std::move(*socket), std::move(page), run);
   return shell.Loop(signals);
 }
 
@@ -245,9 +266,14 @@ void SchedulerShell::ReceiveAll() {
 }
 
 void SchedulerShell::Apply(SchedulerCore::Effects effects) {
+  for (const LedgerEntry& entry : effects.ledger) {
+    const Status appended = ledger_->Append(entry);
+    if (!appended.ok()) return Apply(core_.LedgerFailed(appended, MonotonicMillis()));
+  }
   for (auto& out : effects.send) {
-    const Message message{{run_, incarnation_, next_sequence_++, out.reply_to, 0},
-                          std::move(out.body)};
+    const Message message{
+        {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
+        std::move(out.body)};
     Bytes bytes = Encode(message, FixedPrecision(core_.config().cluster.wire));
     core_.NoteSent(message.body, bytes.size());
     socket_.Send(out.to, std::move(bytes));
@@ -263,7 +289,8 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     std::error_code error;
     fs::create_directories(directory, error);
     const Status written = WriteManifest(directory.string(), *effects.manifest);
-    if (written.ok()) PruneCheckpoints(core_.checkpoint_directory(), kKeptCheckpoints);
+    if (written.ok())
+      PruneCheckpoints(core_.checkpoint_directory(), core_.config().checkpoint.keep);
     Apply(core_.ManifestWritten(written, MonotonicMillis()));
   }
 }
@@ -275,7 +302,7 @@ void SchedulerShell::ShowProgress() {
   if (now_ms - shown_ms_ < every_ms) return;
   shown_ms_ = now_ms;
   if (core_.phase() == SchedulerCore::Phase::kEvaluating) return;
-  if (!training || (core_.stats_here().batches == 0 && core_.WorkerCount() == 0)) {
+  if (!training || (core_.work().batches == 0 && core_.WorkerCount() == 0)) {
     Print(core_.WaitingLine(), terminal_);
     return;
   }

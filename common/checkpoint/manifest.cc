@@ -156,6 +156,12 @@ Result<std::string> FindCheckpoint(const std::string& path) {
   return BadInput(fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
 }
 
+std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const fs::path path : Complete(directory)) names.push_back(path.filename());
+  return names;
+}
+
 void PruneCheckpoints(const std::string& directory, size_t keep) {
   const std::vector<std::string> complete = Complete(directory);
   if (keep == 0 || complete.size() <= keep) return;

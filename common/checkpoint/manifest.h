@@ -39,6 +39,7 @@ struct ManifestShard {
 struct DoneBatch {
   uint32_t unit = 0;
   uint32_t index = 0;
+  bool operator==(const DoneBatch&) const = default;
 };
 
 struct Manifest {
@@ -62,6 +63,9 @@ Result<Manifest> ReadManifest(const std::string& directory);
 
 // `path` if it is a checkpoint itself, otherwise the newest complete one in it.
 Result<std::string> FindCheckpoint(const std::string& path);
+
+// Names of the complete checkpoints in `directory`, oldest first.
+std::vector<std::string> CompleteCheckpoints(const std::string& directory);
 
 // Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older
 // than those. REQUIRES keep > 0.
