@@ -249,7 +249,11 @@ void SchedulerShell::PublishStatus() {
   if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
   published_ms_ = now_ms;
   const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
-  const ProgressMeter::Reading reading = page_meter_.Sample(core_, now_ms);
+  if (now_ms - page_read_ms_ >= kTerminalMs) {
+    page_read_ms_ = now_ms;
+    page_reading_ = page_meter_.Sample(core_, now_ms);
+  }
+  const ProgressMeter::Reading& reading = page_reading_;
   page_->Publish(StatusJson(core_, reading, evaluations_,
                             waiting ? core_.WaitingLine() : ProgressLine(reading), now_ms),
                  PrometheusText(core_, reading));
