@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/failpoint.h"
 #include "server/executor.h"
 
 namespace dslide {
@@ -34,6 +35,7 @@ ExecutorRecord Executor::Record() {
 }
 
 Status Executor::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value) {
+  if (PassFailpoint(Failpoint::kServerMidRestore)) return Failed("failpoint server.mid-restore");
   const bool is_output = key.layer == LayerKind::kOutput;
   Layer& layer = is_output ? output_.layer() : input_.layer();
   const auto refuse = [&](const char* why) {
