@@ -33,7 +33,7 @@
 
 namespace dslide {
 
-// The first entry.
+// The first entry; again where a run goes on with another configuration.
 struct LedgerOpened {
   RunId run;
   std::string config;  // effective configuration, INI text
@@ -134,8 +134,8 @@ class Ledger {
 
   ~Ledger();
 
-  // REQUIRES that the first entry of a ledger is LedgerOpened, and no other. After an error the
-  // disk's state is unknown: every later Append() returns the same error.
+  // REQUIRES that the first entry of a ledger is LedgerOpened. After an error the disk's state is
+  // unknown: every later Append() returns the same error.
   Status Append(const LedgerEntry& entry);
   // All entries so far outlive the machine. Errors as Append().
   Status Sync();
