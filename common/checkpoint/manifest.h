@@ -39,6 +39,7 @@ struct ManifestShard {
 struct DoneBatch {
   uint32_t unit = 0;
   uint32_t index = 0;
+  bool operator==(const DoneBatch&) const = default;
 };
 
 struct Manifest {
