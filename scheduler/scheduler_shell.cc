@@ -9,8 +9,8 @@
 
 #include "common/base/log.h"
 #include "common/config/executable.h"
-#include "common/config/step.h"
 #include "common/data/load.h"
+#include "scheduler/resume.h"
 #include "scheduler/status.h"
 #include "scheduler/summary.h"
 
@@ -40,78 +40,20 @@ Status WriteWhole(const std::string& path, const std::string& text) {
   return {};
 }
 
-// What --resume continues from: the newest checkpoint, checked against the configuration and the
-// data, and the ledger, which is enough where servers still hold what was trained.
-Status LoadResume(const std::string& directory, RunInputs* inputs) {
-  const LedgerState& ledger = inputs->ledger;
-  if (ledger.opened && ledger.run.train_samples != inputs->train->size()) {
-    return BadInput(
-        fmt::format("--resume: the run has {} training samples, not {}; name the same "
-                    "train.data",
-                    ledger.run.train_samples, inputs->train->size()));
+// Where `bind` says. With a free port, a run that comes back takes the one that it had, if that is
+// free: its members look for it there.
+Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
+                                   const std::string& address_file) {
+  std::ifstream file(address_file);
+  std::string before;
+  if (bind.ends_with(":*") && std::getline(file, before)) {
+    const std::string host = bind.substr(0, bind.size() - 1);
+    Result<RouterSocket> same =
+        RouterSocket::Bind(context, host + before.substr(before.rfind(':') + 1));
+    if (same.ok()) return same;
+    LogWarning(same.error().message + "; taking another port");
   }
-  if (ledger.opened) inputs->run = ledger.run.run;
-  Result<std::string> found = FindCheckpoint(directory);
-  if (!found.ok() && ledger.opened) return {};
-  DSLIDE_RETURN_IF_ERROR(found);
-  Result<Manifest> manifest = ReadManifest(*found);
-  DSLIDE_RETURN_IF_ERROR(manifest);
-  if (!ledger.opened) inputs->run = manifest->run;
-  const Result<Config> stored = ParseConfig(manifest->config, *found + "/manifest");
-  DSLIDE_RETURN_IF_ERROR(stored);
-  const Config& config = inputs->config;
-  const auto differs = [&](const char* key, auto now, auto then) {
-    return BadInput(fmt::format("--resume: {} is {} but {} in checkpoint {}; it cannot change", key,
-                                now, then, *found));
-  };
-  if (manifest->train_samples != inputs->train->size()) {
-    return differs("the number of training samples", inputs->train->size(),
-                   manifest->train_samples);
-  }
-  const auto same = [](const auto& a, const auto& b) { return a == b; };
-  if (!same(config.model.features, stored->model.features)) {
-    return differs("the number of features", config.model.features, stored->model.features);
-  }
-  if (!same(config.model.labels, stored->model.labels)) {
-    return differs("the number of labels", config.model.labels, stored->model.labels);
-  }
-  if (!same(config.model.hidden, stored->model.hidden)) {
-    return differs("model.hidden", config.model.hidden, stored->model.hidden);
-  }
-  if (!same(config.train.batch, stored->train.batch)) {
-    return differs("train.batch", config.train.batch, stored->train.batch);
-  }
-  if (IsSynchronous(config.train) != IsSynchronous(stored->train)) {
-    return differs("train.staleness", config.train.staleness, stored->train.staleness);
-  }
-  if (!same(config.train.target_batch, stored->train.target_batch)) {
-    return differs("train.target_batch", config.train.target_batch, stored->train.target_batch);
-  }
-  if (!same(config.train.unit_batches, stored->train.unit_batches)) {
-    return differs("train.unit_batches", config.train.unit_batches, stored->train.unit_batches);
-  }
-  if (!same(config.cluster.slots, stored->cluster.slots)) {
-    return differs("cluster.slots", config.cluster.slots, stored->cluster.slots);
-  }
-  if (!same(config.common.seed, stored->common.seed)) {
-    return differs("common.seed", config.common.seed, stored->common.seed);
-  }
-  const auto changed = [&](const char* what) {
-    return BadInput(
-        fmt::format("--resume: {} differs from checkpoint {}; it cannot change", what, *found));
-  };
-  // These decide what a stored row holds.
-  if (!same(config.model.precision, stored->model.precision)) return changed("model.precision");
-  if (!same(config.train.moments, stored->train.moments) ||
-      !same(config.train.optimizer, stored->train.optimizer)) {
-    return changed("train.optimizer or train.moments");
-  }
-  if (!same(config.model.active, stored->model.active)) return changed("model.active");
-  if (!same(config.hash, stored->hash)) return changed("section hash");
-  inputs->checkpoint = std::move(*manifest);
-  inputs->checkpoint_path = *found;
-  inputs->checkpoints = CompleteCheckpoints(directory);
-  return {};
+  return RouterSocket::Bind(context, bind);
 }
 
 }  // namespace
@@ -171,6 +113,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                     "another --run-dir",
                     inputs.checkpoint_directory));
   }
+  const bool began = fs::exists(root / "ledger", error);
   Result<std::unique_ptr<Ledger>> ledger = Ledger::Open((root / "ledger").string(), &inputs.ledger);
   DSLIDE_RETURN_IF_ERROR(ledger);
   if (!options.resume && inputs.ledger.opened) {
@@ -179,10 +122,12 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                     "or name another --run-dir",
                     root.string()));
   }
-  if (options.resume) DSLIDE_RETURN_IF_ERROR(LoadResume(inputs.checkpoint_directory, &inputs));
+  if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
   NetContext context;
-  Result<RouterSocket> socket = RouterSocket::Bind(context, inputs.config.cluster.scheduler_bind);
+  const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
+  Result<RouterSocket> socket =
+      BindScheduler(context, inputs.config.cluster.scheduler_bind, address_file);
   DSLIDE_RETURN_IF_ERROR(socket);
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));
   const auto address = AdvertisedAddress("cluster.scheduler", socket->address(),

@@ -2,46 +2,44 @@
 
 #include <fmt/core.h>
 
-#include <cstring>
 #include <filesystem>
 
 namespace dslide {
 namespace {
 
-size_t CodeBytes(LayerKind kind, const OutputLayer& output) {
-  return kind == LayerKind::kOutput && output.tables() != nullptr
-             ? output.tables()->tables().tables() * sizeof(BucketCode)
-             : 0;
-}
+// Records are stored beside the rows, under their first slot.
+constexpr auto kRecords = static_cast<LayerKind>(2);
 
-void SaveLayer(Layer& layer, const OutputLayer& output, CheckpointWriter* writer) {
-  CheckpointWriter::Batch batch(writer);
-  const size_t code_bytes = CodeBytes(layer.kind(), output);
-  std::vector<uint8_t> value(layer.RowBytes() + code_bytes);
-  std::vector<BucketCode> codes(code_bytes / sizeof(BucketCode));
-  for (const SlotId slot : layer.map().owned()) {
-    for (uint32_t row = 0; row < layer.map().SlotSize(slot); ++row) {
-      const uint32_t local = layer.map().LocalRow(slot, row);
-      layer.StoreRow(local, value.data());
-      if (code_bytes > 0) {
-        output.tables()->CodesNow(local, codes);
-        std::memcpy(value.data() + layer.RowBytes(), codes.data(), code_bytes);
-      }
-      batch.Put({layer.kind(), slot, row}, value);
+class WriterSink : public SnapshotSink {
+ public:
+  WriterSink(CheckpointWriter* writer, SlotId first) : batch_(writer), first_(first) {}
+
+  bool HasRoom(uint32_t) override { return true; }
+  void Put(uint32_t, RowChunk chunk) override {
+    size_t begin = 0;
+    for (size_t i = 0; i < chunk.keys.size(); begin = chunk.ends[i++]) {
+      batch_.Put(chunk.keys[i], {chunk.bytes.data() + begin, chunk.ends[i] - begin});
     }
   }
-}
+  void Finish(uint32_t, std::string record) override {
+    batch_.Put({kRecords, first_, 0},
+               {reinterpret_cast<const uint8_t*>(record.data()), record.size()});
+  }
+
+ private:
+  CheckpointWriter::Batch batch_;
+  SlotId first_;
+};
 
 }  // namespace
 
 void SaveExecutor(Executor& executor, CheckpointWriter* writer) {
-  // So that a run that goes on from here and one that is restored have the same tables. In
-  // synchronous training that would make the result depend on when a checkpoint is written.
-  if (executor.output().tables() != nullptr && !executor.synchronous()) {
-    executor.output().tables()->CatchUp();
+  const auto slots = executor.output().layer().map().owned();
+  WriterSink sink(writer, slots.empty() ? SlotId{0} : slots[0]);
+  executor.BeginSnapshot(&sink, 0);
+  while (executor.AdvanceSnapshot()) {
   }
-  SaveLayer(executor.input().layer(), executor.output(), writer);
-  SaveLayer(executor.output().layer(), executor.output(), writer);
+  executor.AbortSnapshot();  // the next one writes all rows again
 }
 
 Result<CheckpointShards> CheckpointShards::Open(const std::string& directory) {
@@ -64,32 +62,10 @@ Result<CheckpointShards> CheckpointShards::Open(const std::string& directory) {
 }
 
 Status CheckpointShards::Restore(Executor* executor) const {
-  OutputLayer& output = executor->output();
-  std::vector<BucketCode> codes;
-  for (Layer* layer : {&executor->input().layer(), &output.layer()}) {
-    const size_t code_bytes = CodeBytes(layer->kind(), output);
-    codes.resize(code_bytes / sizeof(BucketCode));
+  for (Layer* layer : {&executor->input().layer(), &executor->output().layer()}) {
     for (const SlotId slot : layer->map().owned()) {
-      const uint32_t size = layer->map().SlotSize(slot);
-      const auto load = [&](uint32_t row, std::span<const uint8_t> value) -> Status {
-        if (row >= size || value.size() != layer->RowBytes() + code_bytes) {
-          return Failed(fmt::format(
-              "{}: row {} of slot {} does not fit the model ({} bytes, expected {})", directory_,
-              row, slot.value, value.size(), layer->RowBytes() + code_bytes));
-        }
-        const uint32_t local = layer->map().LocalRow(slot, row);
-        layer->LoadRow(local, value.data());
-        if (code_bytes > 0) {
-          std::memcpy(codes.data(), value.data() + layer->RowBytes(), code_bytes);
-          if (!output.tables()->tables().ValidCodes(codes)) {
-            return Failed(
-                fmt::format("{}: row {} of slot {} is in no bucket that there is; the "
-                            "checkpoint is damaged",
-                            directory_, row, slot.value));
-          }
-          output.tables()->RestoreCodes(local, codes);
-        }
-        return {};
+      const auto load = [&](uint32_t row, std::span<const uint8_t> value) {
+        return executor->LoadRow({layer->kind(), slot, row}, value);
       };
       uint64_t found = 0;
       for (const auto& reader : readers_) {
@@ -97,6 +73,7 @@ Status CheckpointShards::Restore(Executor* executor) const {
         DSLIDE_RETURN_IF_ERROR(rows);
         found += *rows;
       }
+      const uint32_t size = layer->map().SlotSize(slot);
       if (found != size) {
         return BadInput(
             fmt::format("{}: slot {} has {} of {} rows in the {} shards here; copy "
@@ -105,8 +82,17 @@ Status CheckpointShards::Restore(Executor* executor) const {
       }
     }
   }
-  if (output.tables() != nullptr) output.tables()->FinishRestore();
-  return {};
+  std::vector<std::string> records;
+  const auto add = [&](uint32_t, std::span<const uint8_t> value) -> Status {
+    records.emplace_back(value.begin(), value.end());
+    return {};
+  };
+  for (const auto& reader : readers_) {
+    for (uint32_t slot = 0; slot < executor->output().layer().map().slots(); ++slot) {
+      DSLIDE_RETURN_IF_ERROR(reader->ForEachRow(kRecords, {slot}, add));
+    }
+  }
+  return executor->FinishLoad(records);
 }
 
 }  // namespace dslide

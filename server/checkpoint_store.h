@@ -17,15 +17,9 @@
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
-#include "server/layer.h"
+#include "server/stored_rows.h"
 
 namespace dslide {
-
-struct StoredRowKey {
-  LayerKind layer;
-  SlotId slot;
-  uint32_t row;  // within the slot
-};
 
 // Writes a new database. Put() may be called by several threads at once.
 class CheckpointWriter {
