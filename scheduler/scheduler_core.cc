@@ -99,7 +99,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
     OnBatchDone(*member, message, *done, now_ms);
   } else if (const auto* answer = std::get_if<CheckpointDone>(&message.body)) {
-    OnCheckpointDone(*member, *answer, now_ms);
+    if (envelope.plan_version == plan_.version) OnCheckpointDone(*member, *answer, now_ms);
   } else if (std::holds_alternative<CheckpointNow>(message.body)) {
     OnCheckpointNow(*member, message, now_ms);
   } else if (const auto* committed = std::get_if<StepsCommitted>(&message.body)) {
@@ -291,6 +291,7 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
            "stopped", now_ms);
   } else {
     stop_wanted_ = true;
+    checkpoint_not_before_ms_ = now_ms;
     if (saved_batches_ != BatchesToSave()) Notice("stopping: writing a checkpoint");
     MaybeCheckpoint(now_ms);
   }
@@ -319,6 +320,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
 }
 
 SchedulerCore::Effects SchedulerCore::LedgerFailed(const Status& status, int64_t now_ms) {
+  if (phase_ == Phase::kFinished) phase_ = Phase::kGathering;  // nobody has been told
   Finish(status.error(), "the ledger could not be written", now_ms);
   effects_.ledger.clear();
   return Take();
