@@ -55,13 +55,17 @@ Status SyncDirectory(const std::string& path) {
 
 std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
 
-// Complete checkpoints in a directory, oldest first.
-std::vector<std::string> Complete(const std::string& directory) {
+}  // namespace
+
+std::string CheckpointName(uint64_t batches) { return fmt::format("{}{:012}", kPrefix, batches); }
+
+bool IsCheckpointName(const std::string& name) { return name.starts_with(kPrefix); }
+
+std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with(kPrefix) && fs::exists(entry.path() / kFileName, error)) {
+    if (IsCheckpointName(entry.path().filename()) && fs::exists(entry.path() / kFileName, error)) {
       found.push_back(entry.path());
     }
   }
@@ -69,9 +73,11 @@ std::vector<std::string> Complete(const std::string& directory) {
   return found;
 }
 
-}  // namespace
-
-std::string CheckpointName(uint64_t batches) { return fmt::format("{}{:012}", kPrefix, batches); }
+void RemoveCheckpoint(const std::string& directory) {
+  std::error_code ignored;
+  fs::remove(fs::path(directory) / kFileName, ignored);
+  fs::remove_all(directory, ignored);
+}
 
 Status WriteManifest(const std::string& directory, const Manifest& manifest) {
   flatbuffers::FlatBufferBuilder builder;
@@ -150,27 +156,23 @@ Result<std::string> FindCheckpoint(const std::string& path) {
   }
   if (fs::exists(fs::path(path) / kFileName, error)) return path;
   for (const std::string& in : {path, (fs::path(path) / "checkpoint").string()}) {
-    const std::vector<std::string> complete = Complete(in);
+    const std::vector<std::string> complete = CompleteCheckpoints(in);
     if (!complete.empty()) return complete.back();
   }
   return BadInput(fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
 }
 
 void PruneCheckpoints(const std::string& directory, size_t keep) {
-  const std::vector<std::string> complete = Complete(directory);
+  const std::vector<std::string> complete = CompleteCheckpoints(directory);
   if (keep == 0 || complete.size() <= keep) return;
   const std::string oldest_kept = complete[complete.size() - keep];
   std::error_code error;
   std::vector<fs::path> doomed;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with(kPrefix) && entry.path().string() < oldest_kept) doomed.push_back(entry.path());
+    if (IsCheckpointName(name) && entry.path().string() < oldest_kept) doomed.push_back(entry.path());
   }
-  for (const fs::path& path : doomed) {
-    // The manifest goes first: what is left of an interrupted removal is not a checkpoint.
-    fs::remove(path / kFileName, error);
-    fs::remove_all(path, error);
-  }
+  for (const fs::path& path : doomed) RemoveCheckpoint(path);
 }
 
 }  // namespace dslide

@@ -3,7 +3,7 @@
 //   DIRECTORY/                 checkpoint.directory of the run
 //     step-000000001412/       one checkpoint, named by the batches that count
 //       manifest               FlatBuffer (schema/manifest.fbs), written last and atomically
-//       shard-0/ shard-1/ ...  one RocksDB database a server
+//       shard-1-0/ ...         one RocksDB database a server (server/shard_directory.h)
 //
 // A checkpoint without a manifest does not exist. This is the only interface to the stored
 // manifest.
@@ -67,7 +67,15 @@ Result<std::string> FindCheckpoint(const std::string& path);
 // than those. REQUIRES keep > 0.
 void PruneCheckpoints(const std::string& directory, size_t keep);
 
+// Complete checkpoints in `directory`, oldest first.
+std::vector<std::string> CompleteCheckpoints(const std::string& directory);
+
+// Removes a checkpoint's directory, its manifest first: what is left of an interrupted removal is
+// no checkpoint.
+void RemoveCheckpoint(const std::string& directory);
+
 // "step-000000001412": sorts by age.
 std::string CheckpointName(uint64_t batches);
+bool IsCheckpointName(const std::string& name);
 
 }  // namespace dslide
