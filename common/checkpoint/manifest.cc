@@ -65,7 +65,7 @@ std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (IsCheckpointName(entry.path().filename()) && fs::exists(entry.path() / kFileName, error)) {
+    if (IsCheckpointName(entry.path().filename()) && HasManifest(entry.path())) {
       found.push_back(entry.path());
     }
   }
@@ -103,6 +103,11 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
   DSLIDE_RETURN_IF_ERROR(WriteSynced(temporary, builder.GetBufferPointer(), builder.GetSize()));
   if (rename(temporary.c_str(), path.c_str()) != 0) return SystemError(path, "cannot rename to");
   return SyncDirectory(directory);
+}
+
+bool HasManifest(const std::string& directory) {
+  std::error_code error;
+  return fs::exists(fs::path(directory) / kFileName, error);
 }
 
 Result<Manifest> ReadManifest(const std::string& directory) {
@@ -154,12 +159,25 @@ Result<std::string> FindCheckpoint(const std::string& path) {
   if (!fs::is_directory(path, error)) {
     return BadInput(fmt::format("{}: no such directory; give a checkpoint or a directory of them", path));
   }
-  if (fs::exists(fs::path(path) / kFileName, error)) return path;
+  if (HasManifest(path)) return path;
   for (const std::string& in : {path, (fs::path(path) / "checkpoint").string()}) {
     const std::vector<std::string> complete = CompleteCheckpoints(in);
     if (!complete.empty()) return complete.back();
   }
   return BadInput(fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
+}
+
+Result<std::string> CheckpointDirectory(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    return BadInput(fmt::format("{}: no such directory; give a run or its directory of checkpoints",
+                                path));
+  }
+  const std::string in_run = (fs::path(path) / "checkpoint").string();
+  for (const std::string& in : {path, in_run}) {
+    if (!CompleteCheckpoints(in).empty()) return in;
+  }
+  return fs::is_directory(in_run, error) ? in_run : path;
 }
 
 void PruneCheckpoints(const std::string& directory, size_t keep) {

@@ -57,11 +57,16 @@ struct Manifest {
 // Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.
 Status WriteManifest(const std::string& directory, const Manifest& manifest);
 
+bool HasManifest(const std::string& directory);
+
 // Errors (kBadInput) name the file and say whether it is missing, damaged or of another format.
 Result<Manifest> ReadManifest(const std::string& directory);
 
 // `path` if it is a checkpoint itself, otherwise the newest complete one in it.
 Result<std::string> FindCheckpoint(const std::string& path);
+
+// Where `path`, a run directory or a directory of checkpoints, has its checkpoints.
+Result<std::string> CheckpointDirectory(const std::string& path);
 
 // Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older
 // than those. REQUIRES keep > 0.
