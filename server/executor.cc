@@ -27,15 +27,21 @@ bool IdsBelow(const SparseRows& rows, uint32_t bound) {
 
 }  // namespace
 
+uint64_t NegativeSeed(uint64_t seed, uint32_t executor) {
+  return SubSeed(SubSeed(seed, 0x4e6), executor);
+}
+
 Executor::Executor(const Config& config, uint64_t train_samples, std::span<const SlotId> slots,
                    uint32_t index, Purpose purpose, const Kernels& kernels)
     : config_(config),
       train_samples_(train_samples),
-      negative_seed_(SubSeed(SubSeed(config.common.seed, 0x4e6), index)),
+      index_(index),
+      negative_seed_(NegativeSeed(config.common.seed, index)),
       purpose_(purpose),
       kernels_(kernels),
       input_(config, slots, purpose, kernels),
-      output_(config, slots, purpose, kernels) {}
+      output_(config, slots, purpose, kernels),
+      applied_(slots) {}
 
 void Executor::Initialise() {
   const uint64_t seed = config_.common.seed;
@@ -103,28 +109,10 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
   if (!request.training) return EmbedReply{input_.Embed(request.features, &scratch)};
 
   if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
-  if (IsSynchronous(config_.train)) {
-    const BatchId& id = request.batch;
-    const uint64_t samples = SamplesOf(id, config_.train, train_samples_);
-    if (samples == 0)
-      return Refuse(fmt::format("the run has no batch {}.{}.{}", id.epoch, id.unit, id.index));
-    if (request.features.rows() != samples) {
-      return Refuse(fmt::format("batch {}.{}.{} has {} samples, not {}", id.epoch, id.unit,
-                                id.index, samples, request.features.rows()));
-    }
-    const uint64_t step = StepOf(request.batch, config_.train, train_samples_);
-    const uint64_t committed = committed_.value_or(0);
-    const auto staleness = static_cast<uint64_t>(config_.train.staleness);
-    if (!committed_ || step < committed || step > committed + staleness) {
-      return Refuse(fmt::format("step {} is not open, {} are committed", step, committed));
-    }
-  }
+  if (std::string why = WhyNotOpen(request); !why.empty()) return Refuse(std::move(why));
   const BatchKey key{sender, request.batch};
-  if (OfWorker(sender) >= kMaxBatchesOfWorker) batches_.erase(batches_.lower_bound({sender, {}}));
   batches_.erase(key);  // a worker that gave the batch up starts it anew
-  if (batches_.size() >= kMaxBatchesInFlight) {
-    return Refuse(fmt::format("{} batches are in flight, no more are taken", batches_.size()));
-  }
+  MakeRoom(sender, request.batch);
   std::unique_ptr<Batch> batch;
   if (spare_.empty()) {
     batch = std::make_unique<Batch>();
@@ -133,11 +121,46 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
     spare_.pop_back();
   }
   batch->stage = Stage::kEmbedded;
+  batch->arrival = ++arrivals_;
   batch->samples = request.features.rows();
   EmbedReply reply{input_.Embed(request.features, &batch->input)};
-  DropUnits(BatchNumber(request.batch, config_.train, train_samples_), &reply.partial);
+  DropUnits(NumberOf(request.batch), &reply.partial);
   batches_.emplace(key, std::move(batch));
   return reply;
+}
+
+// Why a batch cannot be trained now; empty: it can. What is no batch of the run has no number that
+// could be kept.
+std::string Executor::WhyNotOpen(const EmbedRequest& request) const {
+  const BatchId& id = request.batch;
+  const uint64_t samples = SamplesOf(id, config_.train, train_samples_);
+  if (samples == 0)
+    return fmt::format("the run has no batch {}.{}.{}", id.epoch, id.unit, id.index);
+  if (!IsSynchronous(config_.train)) return "";
+  if (request.features.rows() != samples) {
+    return fmt::format("batch {}.{}.{} has {} samples, not {}", id.epoch, id.unit, id.index,
+                       samples, request.features.rows());
+  }
+  const uint64_t step = StepOf(request.batch, config_.train, train_samples_);
+  const uint64_t committed = committed_.value_or(0);
+  const auto staleness = static_cast<uint64_t>(config_.train.staleness);
+  if (committed_ && step >= committed && step <= committed + staleness) return "";
+  return fmt::format("step {} is not open, {} are committed", step, committed);
+}
+
+// Gives up batches that nobody will go on with: of an epoch that is over, a worker's lowest one,
+// the oldest of all.
+void Executor::MakeRoom(Incarnation sender, const BatchId& next) {
+  if (next.epoch > epoch_ && !IsSynchronous(config_.train)) {
+    std::erase_if(batches_,
+                  [&](const auto& entry) { return entry.first.batch.epoch < next.epoch; });
+  }
+  epoch_ = std::max(epoch_, next.epoch);
+  if (OfWorker(sender) >= kMaxBatchesOfWorker) batches_.erase(batches_.lower_bound({sender, {}}));
+  if (batches_.size() < kMaxBatchesInFlight) return;
+  batches_.erase(std::min_element(batches_.begin(), batches_.end(), [](auto& a, auto& b) {
+    return a.second->arrival < b.second->arrival;
+  }));
 }
 
 // Dropout of hidden units, here and not where h is formed: zeros cost next to nothing on the wire.
@@ -169,11 +192,10 @@ Body Executor::Query(Incarnation sender, const ActiveQuery& request) {
       return Refuse("ActiveQuery: more labels than label_totals says");
     }
   }
-  const BatchId& id = request.batch;
   if (!IsSynchronous(config_.train)) {
     output_.FollowActivations(ColumnMeans(request.hidden, kernels_));
   }
-  Random random(SubSeed(negative_seed_, BatchNumber(id, config_.train, train_samples_)));
+  Random random(SubSeed(negative_seed_, NumberOf(request.batch)));
   ActiveReply reply = output_.Query(request, &random, &batch->output);
   batch->stage = Stage::kQueried;
   return reply;
@@ -190,10 +212,14 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
   if (IsSynchronous(config_.train)) {
     reply.partial = HoldOutput(request, &batch->output);
   } else {
-    const float rate = LearningRate(BatchNumber(request.batch, config_.train, train_samples_));
-    reply.partial = output_.Gradient(
-        &batch->output, request.log_normaliser,
-        [&](uint32_t row, const float* g, float bias) { output_.Update(row, rate, g, bias); });
+    const uint64_t number = NumberOf(request.batch);
+    const float rate = LearningRate(number);
+    const Untaken untaken(applied_, Part::kOutput, number, output_.layer().map());
+    reply.partial = output_.Gradient(&batch->output, request.log_normaliser,
+                                     [&](uint32_t row, const float* g, float bias) {
+                                       if (untaken.Has(row)) output_.Update(row, rate, g, bias);
+                                     });
+    if (untaken.any()) applied_.Add(Part::kOutput, number);
     output_.FollowUpdates();
   }
   // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
@@ -237,9 +263,7 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   if (IsSynchronous(config_.train)) {
     HoldInput(request, batch->input);
   } else {
-    const float rate = LearningRate(BatchNumber(request.batch, config_.train, train_samples_));
-    input_.Gradient(batch->input, request.gradient,
-                    [&](uint32_t row, const float* g, float) { input_.Update(row, rate, g); });
+    ApplyInput(NumberOf(request.batch), batch->input, request.gradient);
   }
   auto node = batches_.extract(key);
   spare_.push_back(std::move(node.mapped()));
@@ -247,6 +271,16 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   Body reply = Embed(sender, *request.next);
   // The push has taken effect all the same.
   return std::holds_alternative<ErrorReply>(reply) ? Body(Ack{}) : std::move(reply);
+}
+
+void Executor::ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) {
+  const Untaken untaken(applied_, Part::kInput, number, input_.layer().map());
+  if (!untaken.any()) return;
+  const float rate = LearningRate(number);
+  input_.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
+    if (untaken.Has(row)) input_.Update(row, rate, g);
+  });
+  applied_.Add(Part::kInput, number);
 }
 
 Executor::HeldStep& Executor::StepOfBatch(const BatchId& batch) {
@@ -312,6 +346,11 @@ void Executor::Apply(uint64_t step, const HeldStep& held) {
   held.output.ForEach(
       [&](uint32_t row, const float* g, float bias) { output_.Update(row, rate, g, bias); });
   for (const auto& [id, batch] : held.batches) {
+    for (const Part part : {Part::kOutput, Part::kInput}) {
+      if (applied_.Has(part, NumberOf(id)) != AppliedBatches::Share::kAll) {
+        applied_.Add(part, NumberOf(id));
+      }
+    }
     output_.FollowActivations(batch.mean_hidden);
     output_.FollowUpdates();
   }

@@ -60,6 +60,7 @@ std::vector<Body> ExecutorPool::RunOnAll(const Job& job) {
 
 void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
   constexpr int kPollMs = 1000;
+  constexpr int kSinkPollMs = 5;  // until a snapshot's sink has room again
   FlushDenormals();
   std::unique_ptr<Executor> executor;
   std::string failure;
@@ -71,13 +72,16 @@ void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
         "model.hidden";
   }
   while (!lane->tasks.closed()) {
-    lane->tasks.Wait(kPollMs);
-    while (auto task = lane->tasks.Pop()) {
-      Body part =
-          executor ? RunJob(task->job, *executor) : ErrorReply{ErrorCode::kRefused, failure};
-      // Submit() keeps room for the results of all that it takes.
-      DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));
+    // A slice after every job, and one after the other while there are no jobs.
+    if (executor == nullptr || !executor->Background()) {
+      const bool waits = executor != nullptr && executor->snapshot_in_progress();
+      lane->tasks.Wait(waits ? kSinkPollMs : kPollMs);
     }
+    auto task = lane->tasks.Pop();
+    if (!task) continue;
+    Body part = executor ? RunJob(task->job, *executor) : ErrorReply{ErrorCode::kRefused, failure};
+    // Submit() keeps room for the results of all that it takes.
+    DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));
   }
 }
 

@@ -1,8 +1,8 @@
 // The executors of one server, a thread each. The network thread submits jobs and collects results.
 //
-// Every job goes to all executors; each runs its jobs in the order of submission. Results come
-// back over one bounded queue whose descriptor a poll can wait for.
-// Owned by the network thread.
+// Every job goes to all executors; each runs its jobs in the order of submission, and between jobs
+// a slice of its snapshot (Executor::Background). Results come back over one bounded queue whose
+// descriptor a poll can wait for. Owned by the network thread.
 #pragma once
 
 #include <functional>

@@ -33,7 +33,8 @@ Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
       weights_(size_t{map_.rows()} * dim_, bf16_),
       moment1_(training_ && moments_ > 0 ? size_t{map_.rows()} * dim_ : 0, narrow_moments_),
       moment2_(training_ && moments_ > 0 ? size_t{map_.rows()} * dim_ : 0, narrow_moments_),
-      scalars_(map_.rows()) {}
+      scalars_(map_.rows()),
+      changed_(training_ ? map_.rows() : 0) {}
 
 template <typename Weight, typename Moment>
 RowOf<Weight, Moment> Layer::ViewOf(uint32_t row) {
@@ -56,6 +57,7 @@ const float* Layer::weights(uint32_t row) const {
 
 void Layer::Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient,
                    bool decay) {
+  changed_.BeforeChange(row);
   const Optimizer::Step step{learning_rate, gradient, bias_gradient, decay};
   if (!bf16()) return optimizer_.Apply(step, dim_, ViewOf<float, float>(row), 0);
   // Rounding depends on the row's id and step alone, not on where the row lives.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/config/config.h"
+#include "server/changed_rows.h"
 #include "server/huge_buffer.h"
 #include "server/optimizer.h"
 #include "server/slot_map.h"
@@ -34,6 +35,9 @@ class Layer {
   const SlotMap& map() const { return map_; }
   uint32_t dim() const { return dim_; }
   bool bf16() const { return bf16_; }
+
+  // What a snapshot has to write, kept up by Update(). Empty for inference.
+  ChangedRows& changed() { return changed_; }
 
   float bias(uint32_t row) const { return scalars_[row].bias; }
 
@@ -60,7 +64,8 @@ class Layer {
   size_t WeightBytes() const { return dim_ * (bf16() ? sizeof(uint16_t) : sizeof(float)); }
   size_t StateBytes() const;
 
-  // The parameters in place. REQUIRES fp32.
+  // The parameters in place. REQUIRES fp32, and changed().BeforeChange(row) before they are
+  // changed.
   RowView row(uint32_t row);
   const float* weights(uint32_t row) const;
 
@@ -115,6 +120,7 @@ class Layer {
   Vectors moment1_;  // empty where they are not kept
   Vectors moment2_;
   HugeBuffer<RowScalars> scalars_;  // [rows]
+  ChangedRows changed_;
 };
 
 }  // namespace dslide

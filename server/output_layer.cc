@@ -21,6 +21,9 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
       popular_(builder_.popular(), rows_.layer, kernels) {
   if (model_.active == ActiveSet::kLsh) {
     rows_.tables.emplace(config.hash, SubSeed(config.common.seed, 0x4a5), rows_.layer, kernels);
+    if (purpose == Purpose::kTraining) {
+      rows_.tables->BeforeRehash([this](uint32_t row) { rows_.layer.changed().BeforeChange(row); });
+    }
   }
   if (OwnOnly()) {
     scorer_ = std::make_unique<ListScorer>(config, &rows_, kernels, &stats_);

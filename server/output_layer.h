@@ -24,6 +24,7 @@ class OutputLayer {
   // Null unless model.active = lsh.
   LiveTables* tables() { return rows_.tables ? &*rows_.tables : nullptr; }
   const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
+  PopularNeurons& popular() { return popular_; }
 
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // The model stays as it is.

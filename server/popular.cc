@@ -40,16 +40,38 @@ void PopularNeurons::Follow(std::span<const float> batch_mean) {
   if (next_ == 0) Choose();
 }
 
+PopularNeurons::State PopularNeurons::Save() const {
+  State state{mean_, rows_, next_, {}};
+  state.scores.assign(scores_.begin(), scores_.begin() + SliceBegin(next_));
+  return state;
+}
+
+bool PopularNeurons::Restore(const State& state) {
+  const bool followed = !state.mean.empty();
+  if (followed && (count_ == 0 || state.mean.size() != layer_.dim())) return false;
+  if (state.next_slice >= slices_ || (!followed && state.next_slice != 0)) return false;
+  if (state.scores.size() != SliceBegin(state.next_slice)) return false;
+  if (state.rows.size() != (followed ? count_ : 0)) return false;
+  for (size_t i = 0; i < state.rows.size(); ++i) {
+    const uint32_t row = state.rows[i];
+    if (row >= layer_.map().rows() || layer_.map().Global(row) == SlotMap::kNone) return false;
+    if (i > 0 && row <= state.rows[i - 1]) return false;
+  }
+  mean_ = state.mean;
+  rows_ = state.rows;
+  next_ = state.next_slice;
+  scores_ = state.scores;
+  if (followed) scores_.resize(layer_.map().rows());
+  return true;
+}
+
 void PopularNeurons::MoveMean(std::span<const float> batch_mean) {
   if (mean_.empty()) mean_.assign(batch_mean.begin(), batch_mean.end());
   for (size_t d = 0; d < mean_.size(); ++d) mean_[d] += kNewShare * (batch_mean[d] - mean_[d]);
 }
 
 void PopularNeurons::Score(uint32_t slice) {
-  const uint64_t rows = layer_.map().rows();
-  const auto begin = static_cast<uint32_t>(rows * slice / slices_);
-  const auto end = static_cast<uint32_t>(rows * (slice + 1) / slices_);
-  for (uint32_t row = begin; row < end; ++row) {
+  for (uint32_t row = SliceBegin(slice); row < SliceBegin(slice + 1); ++row) {
     scores_[row] = layer_.map().Global(row) == SlotMap::kNone
                        ? -std::numeric_limits<float>::infinity()
                        : layer_.Dot(row, mean_.data()) + layer_.bias(row);

@@ -11,8 +11,7 @@
 // Inner Product Search", NIPS 2014, shows why norms break plain LSH.)
 //
 // Scores are refreshed a slice of the rows a batch, of at most kSliceRows if that takes more than
-// kMinSlices; they lag by as many batches as there are slices. Nothing
-// is stored in a checkpoint: the first Follow() scores all rows.
+// kMinSlices; they lag by as many batches as there are slices.
 // Owned by one executor thread.
 #pragma once
 
@@ -40,6 +39,17 @@ class PopularNeurons {
   // against it and, after the last slice, chooses the rows anew.
   void Follow(std::span<const float> batch_mean);
 
+  // All that what follows depends on, beside the layer.
+  struct State {
+    std::vector<float> mean;     // [H], empty before the first Follow()
+    std::vector<uint32_t> rows;  // rows()
+    uint32_t next_slice = 0;
+    std::vector<float> scores;  // of the rows of the slices before next_slice
+  };
+  State Save() const;
+  // False, and nothing is changed, if the state is of another layer or count.
+  bool Restore(const State& state);
+
   // Local rows in ascending order, none before the first Follow().
   std::span<const uint32_t> rows() const { return rows_; }
 
@@ -47,6 +57,10 @@ class PopularNeurons {
   void MoveMean(std::span<const float> batch_mean);
   void Score(uint32_t slice);
   void Choose();
+  // The rows of a slice begin here.
+  uint32_t SliceBegin(uint32_t slice) const {
+    return static_cast<uint32_t>(uint64_t{layer_.map().rows()} * slice / slices_);
+  }
 
   const Layer& layer_;
   const Kernels& kernels_;

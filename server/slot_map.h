@@ -32,6 +32,7 @@ class SlotMap {
     }
   }
 
+  uint32_t slots() const { return slots_; }  // of the whole model
   uint32_t total() const { return total_; }
   uint32_t size() const { return size_; }  // ids that live here
   uint32_t rows() const { return static_cast<uint32_t>(owned_.size()) * rows_per_slot_; }
@@ -42,11 +43,18 @@ class SlotMap {
     return slot.value < total_ ? (total_ - slot.value - 1) / slots_ + 1 : 0;
   }
 
+  bool Owns(SlotId slot) const { return slot.value < slots_ && region_[slot.value] != kNone; }
+
   // The local index of a row of an owned slot. REQUIRES that the slot is owned, row <
   // SlotSize(slot).
   uint32_t LocalRow(SlotId slot, uint32_t row) const {
     return region_[slot.value] * rows_per_slot_ + row;
   }
+
+  // The slot of a local index. REQUIRES row < rows().
+  SlotId SlotOf(uint32_t row) const { return owned_[row / rows_per_slot_]; }
+  // The row within the slot of a local index.
+  uint32_t RowInSlot(uint32_t row) const { return row % rows_per_slot_; }
 
   // The local index of `id`, kNone if it lives elsewhere. REQUIRES id < total().
   uint32_t Local(uint32_t id) const {

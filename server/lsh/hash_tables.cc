@@ -8,6 +8,11 @@
 
 namespace dslide {
 
+BuiltCodes::BuiltCodes(uint32_t tables, uint32_t rows)
+    : codes(size_t{tables} * rows), counted(rows, kNoCode) {
+  std::fill_n(codes.data(), codes.size(), kNoCode);
+}
+
 HashTables::HashTables(uint32_t tables, uint32_t bits, uint32_t rows)
     : tables_(tables),
       rows_(rows),
@@ -24,9 +29,8 @@ HashTables::HashTables(uint32_t tables, uint32_t bits, uint32_t rows)
 }
 
 bool HashTables::ValidCodes(std::span<const BucketCode> codes) const {
-  return codes.size() == tables_ && std::all_of(codes.begin(), codes.end(), [&](BucketCode code) {
-           return code < buckets_ || code == kNoCode;
-         });
+  return codes.size() == tables_ &&
+         std::all_of(codes.begin(), codes.end(), [&](BucketCode code) { return ValidCode(code); });
 }
 
 void HashTables::SetCodes(uint32_t row, std::span<const BucketCode> codes) {
@@ -65,14 +69,17 @@ void HashTables::BuildAll() {
   Advance(StepsOfAllTables());
 }
 
-// offsets[code + 1] = rows with that code; at the end of the stage, where bucket `code` begins.
 void HashTables::Count(uint32_t begin, uint32_t end) {
+  std::copy(ColumnOf(next_) + begin, ColumnOf(next_) + end, counted_.begin() + begin);
+  Tally(begin, end);
+}
+
+// offsets[code + 1] = rows with that code; at the end of the stage, where bucket `code` begins.
+void HashTables::Tally(uint32_t begin, uint32_t end) {
   uint32_t* ends = OffsetsAt(free_place_) + 1;
-  const BucketCode* codes = ColumnOf(next_);
   if (begin == 0) std::fill_n(OffsetsAt(free_place_), buckets_ + size_t{1}, 0u);
   for (uint32_t row = begin; row < end; ++row) {
-    counted_[row] = codes[row];
-    if (codes[row] != kNoCode) ++ends[codes[row]];
+    if (counted_[row] != kNoCode) ++ends[counted_[row]];
   }
   if (end < rows_) return;
   uint32_t total = 0;
@@ -92,6 +99,42 @@ void HashTables::Place(uint32_t begin, uint32_t end) {
 void HashTables::Finish() {
   std::swap(free_place_, place_[next_]);
   next_ = (next_ + 1) % tables_;
+}
+
+BuiltCodes HashTables::Built() const {
+  BuiltCodes built;
+  built.codes = HugeBuffer<BucketCode>(codes_.size());
+  for (uint32_t t = 0; t < tables_; ++t) {
+    BucketCode* column = built.codes.data() + size_t{t} * rows_;
+    std::fill_n(column, rows_, kNoCode);
+    for (uint32_t code = 0; code < buckets_; ++code) {
+      for (const uint32_t row : Bucket(t, static_cast<BucketCode>(code))) {
+        column[row] = static_cast<BucketCode>(code);
+      }
+    }
+  }
+  built.counted = counted_;
+  built.position = position();
+  return built;
+}
+
+void HashTables::Restore(BuiltCodes built) {
+  DSLIDE_CHECK(built.codes.size() == codes_.size() && built.counted.size() == rows_);
+  const BuildPosition& at = built.position;
+  DSLIDE_CHECK(at.table < tables_ && at.row <= rows_);
+  std::swap(codes_, built.codes);
+  BuildAll();
+  std::swap(codes_, built.codes);
+  next_ = at.table;
+  row_ = at.row;
+  stage_ = at.placing ? Stage::kPlace : Stage::kCount;
+  counted_ = std::move(built.counted);
+  if (at.placing) {
+    Tally(0, rows_);
+    Place(0, row_);
+  } else if (row_ > 0) {
+    Tally(0, row_);
+  }
 }
 
 uint64_t HashTables::MemoryBytes() const {

@@ -20,15 +20,10 @@ void LiveTables::CatchUp() {
   slice_ = 0;
 }
 
-void LiveTables::CodesNow(uint32_t row, std::span<BucketCode> codes) const {
-  if (changed_[row] == 0) {
-    const auto stored = tables_.Codes(row);
-    std::copy(stored.begin(), stored.end(), codes.begin());
-    return;
-  }
-  std::vector<float> weights(layer_.dim());
-  layer_.Gather({&row, 1}, weights.data());
-  functions_->Codes(1, weights.data(), layer_.dim(), codes.data());
+bool LiveTables::Fits(const HashPosition& position) const {
+  const uint32_t rows = layer_.map().rows();
+  return position.slice < round_ && position.build.table < tables_.tables() &&
+         position.build.row < std::max(rows, 1u);
 }
 
 void LiveTables::TouchAll() {
@@ -53,7 +48,9 @@ void LiveTables::RehashChanged(uint32_t begin, uint32_t end) {
   for (uint32_t row = begin; row < end;) {
     rows_.clear();
     for (; row < end && rows_.size() < kChunk; ++row) {
-      if (changed_[row]) rows_.push_back(row);
+      if (changed_[row] == 0) continue;
+      if (before_rehash_) before_rehash_(row);
+      rows_.push_back(row);
       changed_[row] = 0;
     }
     layer_.Gather(rows_, weights_.data());

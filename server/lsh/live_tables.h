@@ -8,6 +8,7 @@
 // Owned by one executor thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,6 +18,13 @@
 #include "server/lsh/hash_tables.h"
 
 namespace dslide {
+
+// Where the tables' upkeep stands.
+struct HashPosition {
+  uint32_t slice = 0;  // of the rows, the next one to be looked through
+  BuildPosition build;
+  bool operator==(const HashPosition&) const = default;
+};
 
 class LiveTables {
  public:
@@ -37,16 +45,24 @@ class LiveTables {
   // alike from then on.
   void CatchUp();
 
-  // Puts stored codes back ([tables]), which are up to date; call FinishRestore() after the last
-  // row.
-  void RestoreCodes(uint32_t row, std::span<const BucketCode> codes) {
-    tables_.SetCodes(row, codes);
-    changed_[row] = 0;
-  }
-  void FinishRestore() { CatchUp(); }
+  // Whether the row's weights changed since they were hashed.
+  bool IsChanged(uint32_t row) const { return changed_[row] != 0; }
+  HashPosition Position() const { return {slice_, tables_.position()}; }
 
-  // A row's codes by its present weights ([tables]); the tables stay as they are.
-  void CodesNow(uint32_t row, std::span<BucketCode> codes) const;
+  // Puts a stored row back: its codes ([tables]), and whether its weights are newer. Restore()
+  // follows after the last row; it REQUIRES that Fits(slice, built.position).
+  void RestoreRow(uint32_t row, std::span<const BucketCode> codes, bool changed) {
+    tables_.SetCodes(row, codes);
+    changed_[row] = changed;
+  }
+  void Restore(uint32_t slice, BuiltCodes built) {
+    slice_ = slice;
+    tables_.Restore(std::move(built));
+  }
+  bool Fits(const HashPosition& position) const;
+
+  // Has `hook` called with each row that is about to be hashed again; null: no longer.
+  void BeforeRehash(std::function<void(uint32_t row)> hook) { before_rehash_ = std::move(hook); }
 
   // The row's weights changed.
   void Touch(uint32_t row) { changed_[row] = 1; }
@@ -68,6 +84,7 @@ class LiveTables {
   uint32_t round_;                // batches
   uint32_t slice_ = 0;            // of round_
   std::vector<uint8_t> changed_;  // [rows] since they were hashed; all of them at first
+  std::function<void(uint32_t row)> before_rehash_;
   // Scratch.
   std::vector<uint32_t> rows_;
   std::vector<float> weights_;  // [rows x H]

@@ -160,9 +160,9 @@ TEST_CASE("live tables: rows that did not change are not hashed again") {
   Layer layer = MakeLayer(kSmall);
   LiveTables tables = Tables(layer, Hashes(kTables));
   for (uint32_t row = 0; row < layer.map().rows(); ++row) {
-    if (IsNeuron(layer, row)) tables.RestoreCodes(row, CodesOfOwn(row, kTables));
+    if (IsNeuron(layer, row)) tables.RestoreRow(row, CodesOfOwn(row, kTables), false);
   }
-  tables.FinishRestore();
+  tables.CatchUp();
   const std::vector<uint32_t> touched = {0, 1, 125, 130, 500, 999};
   for (const uint32_t row : touched) tables.Touch(row);
   for (uint32_t batch = 0; batch < tables.lag_batches(); ++batch) tables.Advance();
@@ -186,8 +186,8 @@ void CheckWorkOfOneBatch(uint32_t ids, uint32_t table_count) {
   const uint32_t round = tables.round_batches();
   const uint32_t rows = layer.map().rows();
   const std::vector<BucketCode> none(table_count, kNoCode);
-  for (uint32_t row = 0; row < rows; ++row) tables.RestoreCodes(row, none);
-  tables.FinishRestore();
+  for (uint32_t row = 0; row < rows; ++row) tables.RestoreRow(row, none, false);
+  tables.CatchUp();
   tables.TouchAll();
   std::vector<uint32_t> hashed_in(rows);
   std::vector<uint32_t> built_in(table_count);
@@ -255,9 +255,9 @@ TEST_CASE("live tables: restored codes give the buckets that they came from") {
   const LiveTables saved = Fresh(layer, config);
   LiveTables restored = Tables(layer, config);
   for (uint32_t row = 0; row < layer.map().rows(); ++row) {
-    if (IsNeuron(layer, row)) restored.RestoreCodes(row, saved.tables().Codes(row));
+    if (IsNeuron(layer, row)) restored.RestoreRow(row, saved.tables().Codes(row), false);
   }
-  restored.FinishRestore();
+  restored.CatchUp();
   CHECK(SameBuckets(saved, restored));
   CHECK(SameCodes(saved, restored));
 }

@@ -1,0 +1,49 @@
+// An executor's snapshot in progress: its changed rows as they were at the mark, on their way to a
+// sink, slice by slice between the executor's other work.
+// Owned by one executor thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "server/input_layer.h"
+#include "server/output_layer.h"
+#include "server/stored_rows.h"
+
+namespace dslide {
+
+class Snapshot {
+ public:
+  // The mark. `number`: of the executor, for the sink; `record`: its own, as of now. The layers and
+  // the sink must outlive the snapshot.
+  Snapshot(SnapshotSink* sink, uint32_t number, std::string record, InputLayer* input,
+           OutputLayer* output);
+
+  // One slice of the work. False: the sink has no room.
+  bool Advance();
+  // Everything is with the sink.
+  bool finished() const { return finished_; }
+  // The rows count as changed again, also those of a finished snapshot. Nothing else may follow.
+  void Abort();
+
+ private:
+  static constexpr uint32_t kSliceRows = 1024;  // some 2 ms, by the misses of their codes
+  static constexpr size_t kChunkBytes = size_t{1} << 20;
+
+  bool WriteRow();
+  void PutChunk();
+
+  SnapshotSink& sink_;
+  uint32_t number_;
+  std::string record_;
+  Layer& input_;
+  Layer& output_;
+  const LiveTables* tables_;  // null: none
+  BuiltCodes built_;          // the tables at the mark
+  Layer* layer_;              // whose rows are being written
+  RowChunk chunk_;
+  bool finished_ = false;
+};
+
+}  // namespace dslide
