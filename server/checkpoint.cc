@@ -1,7 +1,6 @@
 #include "server/checkpoint.h"
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -53,11 +52,26 @@ std::vector<std::string> LatestShards(const std::string& directory) {
   return {names.begin(), names.end()};
 }
 
-size_t StoredRowBytes(const Config& config, LayerKind kind) {
-  const Layer layer(kind, config, SlotMap(0, config.cluster.slots, {}), Purpose::kInference,
-                    BestKernels());
-  const bool hashed = kind == LayerKind::kOutput && config.model.active == ActiveSet::kLsh;
-  return layer.RowBytes() + (hashed ? config.hash.tables * sizeof(BucketCode) : 0);
+// The sizes that a stored row may have. Of all of it that comes first counts: the rest says how far
+// the upkeep of the hash tables is.
+struct StoredSizes {
+  StoredSizes(const Config& config, LayerKind kind) {
+    const Layer layer(kind, config, SlotMap(0, config.cluster.slots, {}), Purpose::kInference,
+                      BestKernels());
+    const bool hashed = kind == LayerKind::kOutput && config.model.active == ActiveSet::kLsh;
+    const size_t codes = hashed ? config.hash.tables * sizeof(BucketCode) : 0;
+    content = layer.RowBytes() + codes;
+    unsettled = hashed ? content + codes + 2 * sizeof(BucketCode) : content;
+  }
+  bool Allow(size_t bytes) const { return bytes == content || bytes == unsettled; }
+
+  size_t content;
+  size_t unsettled;  // see hash_state.h
+};
+
+uint64_t RowChecksum(std::string_view key, std::span<const uint8_t> value) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(key.data());
+  return ChecksumOf(value, ChecksumOf({bytes, key.size()}));
 }
 
 // The key at a cursor. Errors: it is no row's, though it lies among them.
@@ -126,7 +140,8 @@ Result<std::shared_ptr<const CheckpointShards>> CheckpointShards::Open(
       if (fs::is_directory(directory + "/" + shard.directory, error)) {
         DSLIDE_RETURN_IF_ERROR(shards->Add(shard.directory, &shard));
       } else {
-        shards->absent_.push_back(fmt::format("{} of {}", shard.directory, shard.server));
+        if (!shards->absent_.empty()) shards->absent_ += ", ";
+        shards->absent_ += shard.directory + " of " + shard.server;
       }
     }
   } else {
@@ -211,7 +226,7 @@ Status CheckpointShards::CheckComplete(const SlotMap& map, LayerKind layer,
         "{}: slot {} has {} of {} rows in the {} shards here{}; copy all shard-* directories of "
         "that checkpoint here",
         directory_, slot.value, found, map.SlotSize(slot), shards_.size(),
-        absent_.empty() ? "" : fmt::format(", without {}", fmt::join(absent_, ", "))));
+        absent_.empty() ? "" : ", without " + absent_));
   }
   return {};
 }
@@ -244,8 +259,7 @@ Result<CheckpointShards::Content> CheckpointShards::CheckContent(const Config& c
   RowCounts counts(slots);
   const SlotMap maps[] = {SlotMap(config.model.features + 1, slots, all),
                           SlotMap(config.model.labels, slots, all)};
-  const size_t bytes[] = {StoredRowBytes(config, LayerKind::kInput),
-                          StoredRowBytes(config, LayerKind::kOutput)};
+  const StoredSizes sizes[] = {{config, LayerKind::kInput}, {config, LayerKind::kOutput}};
   Content content;
   for (const Shard& shard : shards_) {
     RowDatabase::Cursor at = shard.database->NewCursor();
@@ -253,19 +267,16 @@ Result<CheckpointShards::Content> CheckpointShards::CheckContent(const Config& c
     for (; AmongRows(at, LayerKind::kInput) || AmongRows(at, LayerKind::kOutput); at.Next()) {
       const auto key = RowAt(at, shard.directory);
       DSLIDE_RETURN_IF_ERROR(key);
-      const SlotMap& map = maps[static_cast<size_t>(key->layer)];
-      const size_t expected = bytes[static_cast<size_t>(key->layer)];
-      if (key->slot.value >= slots || key->row >= map.SlotSize(key->slot) ||
-          at.value().size() != expected) {
+      const auto layer = static_cast<size_t>(key->layer);
+      if (key->slot.value >= slots || key->row >= maps[layer].SlotSize(key->slot) ||
+          !sizes[layer].Allow(at.value().size())) {
         return BadInput(fmt::format(
             "{}: row {} of slot {} does not fit the model ({} bytes, expected {}); {}",
-            shard.directory, key->row, key->slot.value, at.value().size(), expected, kMend));
+            shard.directory, key->row, key->slot.value, at.value().size(), sizes[layer].content,
+            kMend));
       }
       counts.At(key->layer, key->slot)++;
-      const std::string_view encoded = at.key();
-      content.checksum += ChecksumOf(
-          at.value(),
-          ChecksumOf({reinterpret_cast<const uint8_t*>(encoded.data()), encoded.size()}));
+      content.checksum += RowChecksum(at.key(), at.value().first(sizes[layer].content));
       content.rows++;
     }
     if (const Status read = at.status(); !read.ok()) return BadInput(read.error().message);

@@ -32,8 +32,8 @@ class CheckpointShards {
 
   struct Content {
     uint64_t rows = 0;
-    // The sum over all rows of a 64-bit mix of key and stored bytes: equal for equal models,
-    // however many servers have written them.
+    // The sum over all rows of a 64-bit mix of key, weights, optimiser state and hash codes: equal
+    // for equal models, however many servers have written them.
     uint64_t checksum = 0;
   };
   // Reads all rows; each of the model's must be there once, of the right size.
@@ -54,7 +54,7 @@ class CheckpointShards {
 
   std::string directory_;
   std::vector<Shard> shards_;
-  std::vector<std::string> absent_;   // shards that the manifest names and that are not here
+  std::string absent_;                // shards that the manifest names and that are not here
   std::vector<std::string> records_;  // of all executors of all shards
 };
 
