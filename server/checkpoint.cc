@@ -248,7 +248,7 @@ Status CheckpointShards::Restore(Executor* executor, const CheckpointStore::Base
   if (const Status done = executor->FinishLoad(records_); !done.ok()) {
     return BadInput(directory_ + ": " + done.error().message);
   }
-  if (elsewhere == 0) executor->AssumeStored();
+  if (!base.directory.empty() && elsewhere == 0) executor->AssumeStored();
   return {};
 }
 
@@ -270,10 +270,10 @@ Result<CheckpointShards::Content> CheckpointShards::CheckContent(const Config& c
       const auto layer = static_cast<size_t>(key->layer);
       if (key->slot.value >= slots || key->row >= maps[layer].SlotSize(key->slot) ||
           !sizes[layer].Allow(at.value().size())) {
-        return BadInput(fmt::format(
-            "{}: row {} of slot {} does not fit the model ({} bytes, expected {}); {}",
-            shard.directory, key->row, key->slot.value, at.value().size(), sizes[layer].content,
-            kMend));
+        return BadInput(
+            fmt::format("{}: row {} of slot {} does not fit the model ({} bytes, expected {}); {}",
+                        shard.directory, key->row, key->slot.value, at.value().size(),
+                        sizes[layer].content, kMend));
       }
       counts.At(key->layer, key->slot)++;
       content.checksum += RowChecksum(at.key(), at.value().first(sizes[layer].content));

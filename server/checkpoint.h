@@ -18,8 +18,8 @@ namespace dslide {
 class CheckpointShards {
  public:
   // Those that the checkpoint's manifest names and that are here, whose files must be complete. A
-  // server on another machine than the scheduler has no manifest: then the shards of the latest plan
-  // that are here. Errors (kBadInput) name the file, what is wrong and the mend.
+  // server on another machine than the scheduler has no manifest: then the shards of the latest
+  // plan that are here. Errors (kBadInput) name the file, what is wrong and the mend.
   static Result<std::shared_ptr<const CheckpointShards>> Open(const std::string& directory);
 
   // The shard to go on from for a server with these slots (ascending): the one with the most of

@@ -131,7 +131,9 @@ void CheckpointStore::GiveUp(const std::string& error, bool retry) {
 }
 
 int CheckpointStore::fd() const { return writer_->outcomes().fd(); }
-std::optional<CheckpointStore::Saved> CheckpointStore::Collect() { return writer_->outcomes().Pop(); }
+std::optional<CheckpointStore::Saved> CheckpointStore::Collect() {
+  return writer_->outcomes().Pop();
+}
 
 bool CheckpointStore::HasRoom(uint32_t) { return writer_->HasRoom(); }
 

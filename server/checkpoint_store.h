@@ -40,10 +40,9 @@ class CheckpointStore final : public SnapshotSink {
   };
   struct Save {
     uint64_t ticket = 0;
-    std::string name;               // of the checkpoint
-    std::string directory;          // of the checkpoint; the store lies beside it
-    uint32_t plan_version = 0;
-    uint32_t server_index = 0;      // in the plan
+    std::string name;       // of the checkpoint
+    std::string directory;  // of the checkpoint; the store lies beside it
+    std::string shard;      // the directory within it that this server writes, see ShardName
     std::vector<std::string> keep;  // earlier checkpoints that stay
     uint32_t executors = 0;         // that will Finish()
     uint64_t rows = 0;              // of this server

@@ -13,7 +13,8 @@ struct CheckpointHealth {
   uint64_t files = 0;
   uint64_t bytes = 0;
   uint64_t rows = 0;
-  uint64_t checksum = 0;  // of the content, see CheckpointShards::CheckContent; 0 if it is not whole
+  uint64_t checksum =
+      0;  // of the content, see CheckpointShards::CheckContent; 0 if it is not whole
   std::vector<std::string> damage;  // one line each, beginning with the file; empty: it is whole
 };
 

@@ -133,9 +133,10 @@ Status LinkFiles(const std::string& from, const std::string& to) {
     if (error) break;
   }
   if (error) {
-    return Failed(fmt::format("{}: cannot link the files of {} here: {}; check that both can be "
-                              "read and written",
-                              to, from, error.message()));
+    return Failed(
+        fmt::format("{}: cannot link the files of {} here: {}; check that both can be "
+                    "read and written",
+                    to, from, error.message()));
   }
   return {};
 }
@@ -174,9 +175,10 @@ Result<std::unique_ptr<RowDatabase>> RowDatabase::Create(const std::string& dire
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) {
-    return Failed(fmt::format("{}: cannot create: {}; make that place writable or set "
-                              "checkpoint.directory to another one",
-                              directory, error.message()));
+    return Failed(
+        fmt::format("{}: cannot create: {}; make that place writable or set "
+                    "checkpoint.directory to another one",
+                    directory, error.message()));
   }
   if (!base.empty()) DSLIDE_RETURN_IF_ERROR(LinkFiles(base, directory));
   auto impl = std::make_unique<Impl>();
@@ -203,7 +205,9 @@ Result<std::unique_ptr<RowDatabase>> RowDatabase::OpenForReading(const std::stri
 }
 
 RowDatabase::SortedFile::SortedFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-RowDatabase::SortedFile::~SortedFile() { impl_->env->DeleteFile(impl_->path).PermitUncheckedError(); }
+RowDatabase::SortedFile::~SortedFile() {
+  impl_->env->DeleteFile(impl_->path).PermitUncheckedError();
+}
 uint64_t RowDatabase::SortedFile::bytes() const { return impl_->writer.FileSize(); }
 
 Result<std::unique_ptr<RowDatabase::SortedFile>> RowDatabase::NewFile() {
@@ -237,7 +241,7 @@ Status RowDatabase::Ingest(std::span<const std::unique_ptr<SortedFile>> files) {
   rocksdb::IngestExternalFileArg argument;
   argument.column_family = impl_->db->DefaultColumnFamily();
   argument.options.move_files = true;
-  argument.options.write_global_seqno = false;   // the files stay as they were written
+  argument.options.write_global_seqno = false;    // the files stay as they were written
   argument.options.verify_file_checksum = false;  // it was taken while they were written
   for (const auto& file : files) {
     argument.external_files.push_back(file->impl_->path);

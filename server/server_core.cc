@@ -8,6 +8,7 @@
 #include "common/config/step.h"
 #include "common/net/combine.h"
 #include "server/gather.h"
+#include "server/shard_directory.h"
 
 namespace dslide {
 namespace {
@@ -151,8 +152,8 @@ void ServerCore::OnCheckpoint(const CheckpointRequest& request) {
     return;
   }
   saving_ = request.name;
-  effects_.save = Save{request.name, request.directory, fmt::format("shard-{}", index_),
-                       OpenTicket(Open(Open::Kind::kSave, request))};
+  effects_.save = Save{request.name, request.directory, ShardName(plan_->version, index_),
+                       request.keep, request.committed, OpenTicket(Open(Open::Kind::kSave, request))};
 }
 
 void ServerCore::OnSchedulerError(const ErrorReply& error) {
@@ -320,7 +321,7 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     effects_.to_scheduler.push_back(Envelop(GatherReplies(*open.request, std::move(parts))));
     return;
   }
-  // Load and save: Ready or CheckpointDone from the first executor, or the first error of any.
+  // A load: Ready of all executors, or the first error of any.
   Body first = parts[0];
   for (const Body& part : parts) {
     if (std::holds_alternative<ErrorReply>(part)) {
@@ -329,33 +330,28 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     }
   }
   const auto* error = std::get_if<ErrorReply>(&first);
-  if (open.kind == Open::Kind::kLoad) {
-    if (error != nullptr) {
-      effects_.to_scheduler.push_back(Envelop(*error));
-      effects_.exit = Failed(error->text);
-      return;
-    }
-    loaded_ = true;
-    ready_ = Ready{plan_->version, 0, 0};
-    for (const Body& part : parts) {
-      ready_.rows += std::get<Ready>(part).rows;
-      ready_.memory_bytes += std::get<Ready>(part).memory_bytes;
-    }
-    effects_.to_scheduler.push_back(Envelop(ready_));
+  if (error != nullptr) {
+    effects_.to_scheduler.push_back(Envelop(*error));
+    effects_.exit = Failed(error->text);
     return;
   }
-  // The executor that finished last closed the database and has the totals.
-  CheckpointDone done;
+  loaded_ = true;
+  ready_ = Ready{plan_->version, 0, 0};
   for (const Body& part : parts) {
-    if (const auto* own = std::get_if<CheckpointDone>(&part); own != nullptr && own->rows > 0)
-      done = *own;
+    ready_.rows += std::get<Ready>(part).rows;
+    ready_.memory_bytes += std::get<Ready>(part).memory_bytes;
   }
-  done.name = std::get<CheckpointRequest>(*open.request).name;
-  done.shard = fmt::format("shard-{}", index_);
-  if (error != nullptr) done.error = error->text;
+  effects_.to_scheduler.push_back(Envelop(ready_));
+}
+
+ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done, int64_t) {
+  const auto found = open_.find(ticket);
+  if (found == open_.end()) return Take();
+  open_.erase(found);
   saving_.clear();
-  saved_ = done;
+  if (done.error.empty()) saved_ = done;
   effects_.to_scheduler.push_back(Envelop(std::move(done)));
+  return Take();
 }
 
 // Over executors: the means' mean, the largest of the rest.

@@ -44,7 +44,9 @@ class ServerCore {
   struct Save {
     std::string name;
     std::string directory;
-    std::string shard;  // sub-directory for this server
+    std::string shard;              // sub-directory for this server
+    std::vector<std::string> keep;  // earlier checkpoints that stay
+    uint64_t committed;             // synchronous training: the steps that it has to hold
     uint64_t ticket;
   };
   struct Work {
@@ -73,6 +75,8 @@ class ServerCore {
   Effects HandleMalformed(const PeerId& peer, const Error& error);
   // An executor finished its part of a ticket.
   Effects HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us);
+  // A save came to its end; `done.error` says why it failed.
+  Effects HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_us);
   // The work could not be submitted: the executors' queues are full.
   Effects Reject(uint64_t ticket);
   // Sends heartbeats with the figures of `usage`; joins again if the scheduler did not answer.
@@ -84,6 +88,8 @@ class ServerCore {
   // workers' own fill up: a server that is too slow slows those who ask.
   bool AcceptsRequests() const { return open_.size() < kMaxOpen; }
 
+  const std::string& name() const { return identity_.name; }
+  Incarnation incarnation() const { return identity_.incarnation; }
   const Config* config() const { return config_ ? &*config_ : nullptr; }
   uint64_t malformed() const { return malformed_; }
 

@@ -92,8 +92,7 @@ void PruneShards(const std::string& directory, const std::string& present,
     const std::string name = entry.path().filename();
     if (IsCheckpointName(name) && name < present &&
         std::find(keep.begin(), keep.end(), name) == keep.end() &&
-        OfPlansUpTo(entry.path(), plan_version) &&
-        fs::path(spare).parent_path() != entry.path()) {
+        OfPlansUpTo(entry.path(), plan_version) && fs::path(spare).parent_path() != entry.path()) {
       doomed.push_back(entry.path());
     }
   }
@@ -106,9 +105,10 @@ Status SyncPath(const std::string& path) {
   const int error = errno;
   if (fd >= 0) close(fd);
   if (synced) return {};
-  return Failed(fmt::format("{}: cannot sync: {}; check that disk; the last complete checkpoint "
-                            "stays",
-                            path, std::strerror(error)));
+  return Failed(
+      fmt::format("{}: cannot sync: {}; check that disk; the last complete checkpoint "
+                  "stays",
+                  path, std::strerror(error)));
 }
 
 }  // namespace dslide

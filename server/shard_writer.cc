@@ -52,7 +52,7 @@ ShardWriter::~ShardWriter() {
 }
 
 std::string ShardWriter::ShardPath() const {
-  return fmt::format("{}/{}", save_->directory, ShardName(save_->plan_version, save_->server_index));
+  return fmt::format("{}/{}", save_->directory, save_->shard);
 }
 
 Status ShardWriter::OpenDatabase() {
@@ -83,7 +83,7 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
   open_.resize(save_->executors);
   // First of all: what is not kept is the room for what is written.
   PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
-              save_->plan_version, base_.directory);
+              PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
   if (const Status opened = OpenDatabase(); !opened.ok()) error_ = opened.error();
 }
 
@@ -217,7 +217,7 @@ CheckpointDone ShardWriter::GiveUp(const std::string& error, bool retry) {
 CheckpointDone ShardWriter::Close(CheckpointDone done) {
   if (save_) {
     done.name = save_->name;
-    done.shard = ShardName(save_->plan_version, save_->server_index);
+    done.shard = save_->shard;
   }
   Discard();
   save_.reset();

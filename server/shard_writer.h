@@ -62,8 +62,8 @@ class ShardWriter {
   std::string store_;  // its directory
   uint64_t rows_ = 0;  // of the server
   std::optional<CheckpointStore::Save> save_;
-  std::optional<Error> error_;       // of the present save
-  std::vector<OpenFile> open_;       // [executors]
+  std::optional<Error> error_;                                   // of the present save
+  std::vector<OpenFile> open_;                                   // [executors]
   std::vector<std::unique_ptr<RowDatabase::SortedFile>> files_;  // finished
   std::map<uint32_t, std::string> records_;                      // by executor
   std::set<std::string> known_;  // data files that an earlier checkpoint has

@@ -44,9 +44,10 @@ inline RowKeyBytes EncodeRowKey(const StoredRowKey& key) {
 
 // Nullopt: it is no row's key.
 inline std::optional<StoredRowKey> DecodeRowKey(std::string_view key) {
-  if (key.size() != kRowKeyBytes || static_cast<uint8_t>(key[0]) >= kRecordKind) return std::nullopt;
-  return StoredRowKey{static_cast<LayerKind>(key[0]), {GetBigEndian(&key[1])},
-                      GetBigEndian(&key[5])};
+  if (key.size() != kRowKeyBytes || static_cast<uint8_t>(key[0]) >= kRecordKind)
+    return std::nullopt;
+  return StoredRowKey{
+      static_cast<LayerKind>(key[0]), {GetBigEndian(&key[1])}, GetBigEndian(&key[5])};
 }
 
 inline RecordKeyBytes EncodeRecordKey(uint32_t executor) {

@@ -121,7 +121,8 @@ Result<Manifest> ReadManifest(const std::string& directory) {
                                    std::istreambuf_iterator<char>());
   flatbuffers::Verifier verifier(bytes.data(), bytes.size());
   if (bytes.size() < 8 || !wire::VerifyManifestBuffer(verifier)) {
-    return BadInput(fmt::format("{}: damaged ({} bytes); use an older checkpoint", path, bytes.size()));
+    return BadInput(
+        fmt::format("{}: damaged ({} bytes); use an older checkpoint", path, bytes.size()));
   }
   const wire::Manifest& stored = *wire::GetManifest(bytes.data());
   if (stored.format() != kManifestFormat) {
@@ -138,7 +139,8 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   manifest.train_samples = stored.train_samples();
   manifest.ledger_position = stored.ledger_position();
   if (stored.done() != nullptr) {
-    for (const wire::DoneBatch* b : *stored.done()) manifest.done.push_back({b->unit(), b->index()});
+    for (const wire::DoneBatch* b : *stored.done())
+      manifest.done.push_back({b->unit(), b->index()});
   }
   if (stored.shards() != nullptr) {
     for (const wire::Shard* s : *stored.shards()) {
@@ -157,21 +159,23 @@ Result<Manifest> ReadManifest(const std::string& directory) {
 Result<std::string> FindCheckpoint(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    return BadInput(fmt::format("{}: no such directory; give a checkpoint or a directory of them", path));
+    return BadInput(
+        fmt::format("{}: no such directory; give a checkpoint or a directory of them", path));
   }
   if (HasManifest(path)) return path;
   for (const std::string& in : {path, (fs::path(path) / "checkpoint").string()}) {
     const std::vector<std::string> complete = CompleteCheckpoints(in);
     if (!complete.empty()) return complete.back();
   }
-  return BadInput(fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
+  return BadInput(
+      fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
 }
 
 Result<std::string> CheckpointDirectory(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    return BadInput(fmt::format("{}: no such directory; give a run or its directory of checkpoints",
-                                path));
+    return BadInput(
+        fmt::format("{}: no such directory; give a run or its directory of checkpoints", path));
   }
   const std::string in_run = (fs::path(path) / "checkpoint").string();
   for (const std::string& in : {path, in_run}) {
@@ -188,7 +192,8 @@ void PruneCheckpoints(const std::string& directory, size_t keep) {
   std::vector<fs::path> doomed;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename();
-    if (IsCheckpointName(name) && entry.path().string() < oldest_kept) doomed.push_back(entry.path());
+    if (IsCheckpointName(name) && entry.path().string() < oldest_kept)
+      doomed.push_back(entry.path());
   }
   for (const fs::path& path : doomed) RemoveCheckpoint(path);
 }

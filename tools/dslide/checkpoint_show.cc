@@ -36,11 +36,16 @@ uint64_t FilesOf(const Manifest& manifest) {
 double Megabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 Json JsonOf(const std::string& directory, const Manifest& m) {
-  return {{"checkpoint", directory}, {"run", fmt::format("{:016x}", m.run.value)},
-          {"name", m.name},          {"epoch", m.epoch},
-          {"batches", m.batches},    {"samples", m.samples},
-          {"shards", m.shards.size()}, {"files", FilesOf(m)},
-          {"bytes", BytesOf(m)},     {"rows", RowsOf(m)}};
+  return {{"checkpoint", directory},
+          {"run", fmt::format("{:016x}", m.run.value)},
+          {"name", m.name},
+          {"epoch", m.epoch},
+          {"batches", m.batches},
+          {"samples", m.samples},
+          {"shards", m.shards.size()},
+          {"files", FilesOf(m)},
+          {"bytes", BytesOf(m)},
+          {"rows", RowsOf(m)}};
 }
 
 Status List(const ParsedArguments& arguments) {

@@ -17,13 +17,11 @@ constexpr uint32_t kMostKept = 1000000;
 
 void PrintHealth(const std::string& directory, const CheckpointHealth& health, bool json) {
   if (json) {
-    Json out = {{"checkpoint", directory},
-                {"good", health.damage.empty()},
-                {"files", health.files},
-                {"bytes", health.bytes},
-                {"rows", health.rows},
-                {"content_checksum", fmt::format("{:016x}", health.checksum)},
-                {"damage", health.damage}};
+    Json out = {
+        {"checkpoint", directory}, {"good", health.damage.empty()},
+        {"files", health.files},   {"bytes", health.bytes},
+        {"rows", health.rows},     {"content_checksum", fmt::format("{:016x}", health.checksum)},
+        {"damage", health.damage}};
     fmt::print("{}\n", out.dump(2));
     return;
   }
@@ -61,8 +59,8 @@ Status Prune(const ParsedArguments& arguments) {
   const size_t after = CompleteCheckpoints(*in).size();
   fmt::print("{} of {} checkpoints removed from {}\n", before - after, before, *in);
   if (after > *keep) {
-    return Failed(fmt::format("{}: {} checkpoints are still there; make the directory writable",
-                              *in, after));
+    return Failed(
+        fmt::format("{}: {} checkpoints are still there; make the directory writable", *in, after));
   }
   return {};
 }
@@ -70,10 +68,11 @@ Status Prune(const ParsedArguments& arguments) {
 }  // namespace
 
 int CheckpointVerifyCommand(int argc, char** argv) {
-  CommandLine line("dslide checkpoint verify CHECKPOINT [--json]",
-                   "Reads every file and row of a checkpoint. Exit code 1 if anything is damaged or "
-                   "missing; all of it is named. The checksum of the content does not depend on how "
-                   "many servers have written it.");
+  CommandLine line(
+      "dslide checkpoint verify CHECKPOINT [--json]",
+      "Reads every file and row of a checkpoint. Exit code 1 if anything is damaged or "
+      "missing; all of it is named. The checksum of the content does not depend on how "
+      "many servers have written it.");
   line.Positional("CHECKPOINT", "a checkpoint, or a run directory: its newest one", 1, 1);
   line.Flag("json", "print JSON");
   return RunExecutable("dslide checkpoint verify", line, argc, argv, Verify);
