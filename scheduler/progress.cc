@@ -30,16 +30,16 @@ std::string FormatDuration(double seconds) {
 ProgressMeter::Reading ProgressMeter::Sample(const SchedulerCore& core, int64_t now_ms) {
   const int64_t training_ms = core.TrainingMillis(now_ms);
   Reading reading;
-  reading.recent = core.stats_here().Since(last_);
+  reading.recent = core.work().Since(last_);
   const auto elapsed_ms = static_cast<double>(training_ms - last_training_ms_);
   if (elapsed_ms > 0 && reading.recent.samples > 0) {
     const double rate = 1000.0 * static_cast<double>(reading.recent.samples) / elapsed_ms;
     rate_ = rate_ == 0 ? rate : 0.5 * rate_ + 0.5 * rate;
   }
-  last_ = core.stats_here();
+  last_ = core.work();
   last_training_ms_ = training_ms;
   const TrainConfig& train = core.config().train;
-  reading.samples = core.stats().samples;
+  reading.samples = core.counted_samples();
   reading.samples_per_second = rate_;
   reading.progress = core.Progress();
   reading.epochs = train.epochs;

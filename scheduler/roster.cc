@@ -3,9 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace dslide {
 namespace {
+
+constexpr int64_t kObserverSilenceMs = 30000;  // nothing depends on them
 
 // A name from outside made fit for terminals, logs, JSON and file names.
 std::string PlainName(std::string name) {
@@ -25,8 +28,10 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
   const auto [at, added] = members_.try_emplace(incarnation);
   Member& member = at->second;
   member.peer = peer;
-  member.heard_ms = now_ms;
-  if (!added) return member;
+  if (!added) {
+    member.life.Heard(now_ms);
+    return member;
+  }
   const auto taken = [&](const std::string& name) {
     return std::any_of(order_.begin(), order_.end(),
                        [&](Incarnation i) { return members_.at(i).name == name; });
@@ -39,23 +44,29 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
   member.incarnation = incarnation;
   member.role = join.role;
   member.name = name;
+  member.asked_name = asked;
   member.address = join.address;
   member.cores = join.cores;
+  member.life = FailureDetector(heartbeat_ms_, now_ms);
   order_.push_back(incarnation);
   return member;
 }
 
 Member* Roster::Heard(Incarnation incarnation, const PeerId& peer, int64_t now_ms) {
-  const auto found = members_.find(incarnation);
-  if (found == members_.end()) return nullptr;
-  found->second.peer = peer;
-  found->second.heard_ms = now_ms;
-  return &found->second;
+  Member* member = Find(incarnation);
+  if (member == nullptr) return nullptr;
+  member->peer = peer;
+  member->life.Heard(now_ms);
+  return member;
 }
 
 const Member* Roster::Find(Incarnation incarnation) const {
   const auto found = members_.find(incarnation);
   return found == members_.end() ? nullptr : &found->second;
+}
+
+Member* Roster::Find(Incarnation incarnation) {
+  return const_cast<Member*>(std::as_const(*this).Find(incarnation));
 }
 
 void Roster::Remove(Incarnation incarnation) {
@@ -67,8 +78,6 @@ void Roster::Remove(Incarnation incarnation) {
   members_.erase(found);
 }
 
-size_t Roster::Count(Role role) const { return Of(role).size(); }
-
 std::vector<const Member*> Roster::Of(Role role) const {
   std::vector<const Member*> found;
   for (const Incarnation incarnation : order_) {
@@ -78,10 +87,44 @@ std::vector<const Member*> Roster::Of(Role role) const {
   return found;
 }
 
-std::vector<const Member*> Roster::Silent(Role role, int64_t now_ms, int64_t silence_ms) const {
-  std::vector<const Member*> found = Of(role);
-  std::erase_if(found, [&](const Member* m) { return now_ms - m->heard_ms <= silence_ms; });
+std::vector<Member*> Roster::Of(Role role) {
+  std::vector<Member*> found;
+  for (const Member* member : std::as_const(*this).Of(role)) {
+    found.push_back(const_cast<Member*>(member));
+  }
   return found;
+}
+
+std::vector<const Member*> Roster::Seated() const {
+  std::vector<const Member*> found = Of(Role::kServer);
+  std::erase_if(found, [](const Member* m) { return !m->seated; });
+  return found;
+}
+
+std::vector<const Member*> Roster::Spares() const {
+  std::vector<const Member*> found = Of(Role::kServer);
+  std::erase_if(found, [](const Member* m) { return m->seated; });
+  return found;
+}
+
+std::vector<const Member*> Roster::Dead(int64_t now_ms) const {
+  std::vector<const Member*> dead;
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const Member& member = members_.at(order_[i]);
+    const auto replaces = [&](Incarnation later) {
+      const Member& other = members_.at(later);
+      return other.role == member.role && !other.asked_name.empty() &&
+             other.asked_name == member.asked_name;
+    };
+    const bool replaced =
+        member.life.Suspect(now_ms) &&
+        std::any_of(order_.begin() + static_cast<ptrdiff_t>(i) + 1, order_.end(), replaces);
+    const bool silent = member.role == Role::kObserver
+                            ? member.life.SilentMs(now_ms) > kObserverSilenceMs
+                            : member.life.Dead(now_ms);
+    if (replaced || silent) dead.push_back(&member);
+  }
+  return dead;
 }
 
 double Roster::cpu_seconds() const {

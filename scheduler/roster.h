@@ -13,6 +13,7 @@
 
 #include "common/net/messages.h"
 #include "common/net/socket.h"
+#include "scheduler/failure_detector.h"
 
 namespace dslide {
 
@@ -21,10 +22,12 @@ struct Member {
   PeerId peer;
   Role role = Role::kWorker;
   std::string name;
-  std::string address;  // servers
+  std::string asked_name;  // a replacement asks for the name of whom it replaces
+  std::string address;     // servers
   uint32_t cores = 0;
-  int64_t heard_ms = 0;
-  bool ready = false;                      // servers: slots are loaded
+  FailureDetector life{1000, 0};
+  bool seated = false;                     // servers: in the plan
+  bool ready = false;                      // servers: the plan's slots are loaded
   std::optional<uint64_t> committed = {};  // servers: steps, none before the first answer
   Heartbeat heartbeat;                     // the latest
   uint64_t samples = 0;                    // workers: trained
@@ -32,6 +35,8 @@ struct Member {
 
 class Roster {
  public:
+  explicit Roster(int64_t heartbeat_ms) : heartbeat_ms_(heartbeat_ms) {}
+
   // Adds a member, or finds it again by its incarnation. The name is made unique ("worker",
   // "worker-2").
   Member& Add(const Join& join, Incarnation incarnation, const PeerId& peer, int64_t now_ms);
@@ -40,20 +45,28 @@ class Roster {
   Member* Heard(Incarnation incarnation, const PeerId& peer, int64_t now_ms);
 
   const Member* Find(Incarnation incarnation) const;  // nullptr for a stranger
+  Member* Find(Incarnation incarnation);
 
   // Removes a member and remembers what it used.
   void Remove(Incarnation incarnation);
 
-  size_t Count(Role role) const;
+  size_t Count(Role role) const { return Of(role).size(); }
   std::vector<const Member*> Of(Role role) const;  // in order of joining
-  // Members of a role not heard of for longer than `silence_ms`.
-  std::vector<const Member*> Silent(Role role, int64_t now_ms, int64_t silence_ms) const;
+  std::vector<Member*> Of(Role role);
+  // Servers in the plan, and those that wait for a place in one.
+  std::vector<const Member*> Seated() const;
+  std::vector<const Member*> Spares() const;
+
+  // Members that are taken for dead: silent for too long, or suspect while a later member asked for
+  // their name (their replacement).
+  std::vector<const Member*> Dead(int64_t now_ms) const;
 
   // Over all members, those who left included.
   double cpu_seconds() const;
   uint64_t peak_rss_bytes() const;
 
  private:
+  int64_t heartbeat_ms_;
   std::map<Incarnation, Member> members_;
   std::vector<Incarnation> order_;
   double departed_cpu_seconds_ = 0;

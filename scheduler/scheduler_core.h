@@ -1,14 +1,21 @@
-// The scheduler's decisions: roster, slot plan, leases, evaluations, checkpoints.
+// The scheduler's decisions: roster, slot plan, leases, evaluations, checkpoints, recovery.
 //
 // A pure core: messages and time go in, messages and effects come out; it owns no socket, file or
 // thread. A run goes through phases:
 //
-//   kGathering   until cluster.servers servers have joined
-//   kLoading     the plan is out, servers initialise or restore their slots
-//   kTraining    units of the epoch are leased. For a checkpoint it pauses: no lease is given until
-//                those out have ended; in synchronous training, no step is committed
+//   kGathering   the plan's seats (or, before the first plan, cluster.servers of them) wait for
+//                servers
+//   kLoading     a plan is out, servers initialise or restore their slots
+//   kTraining    units of the epoch are leased; checkpoints are written meanwhile
 //   kEvaluating  units of the evaluation are leased
 //   kFinished    Shutdown is out
+//
+// A plan is a generation of the cluster. When one of its servers is lost the run goes back to
+// kGathering. If that server comes back as it was, the pass goes on. Otherwise a spare takes its
+// seat, or after cluster.takeover_s the others share its slots: a new plan, with which the servers
+// and what counts go back to the last complete checkpoint together. What counts is in the ledger
+// (scheduler/ledger.h) before anybody is told of it, so a new life of the scheduler goes on where
+// the last one died.
 #pragma once
 
 #include <optional>
@@ -23,6 +30,7 @@
 #include "common/net/messages.h"
 #include "scheduler/checkpoint_round.h"
 #include "scheduler/lease_book.h"
+#include "scheduler/ledger.h"
 #include "scheduler/roster.h"
 #include "scheduler/step_book.h"
 #include "scheduler/training_stats.h"
@@ -34,10 +42,12 @@ struct RunInputs {
   Config config;  // resolved
   RunId run;
   const Dataset* train = nullptr;
-  const Dataset* test = nullptr;     // null: no evaluation
-  std::string checkpoint_directory;  // where checkpoints are put
-  std::optional<Manifest> resume;    // continue from here
-  std::string resume_directory;      // the checkpoint's own directory
+  const Dataset* test = nullptr;              // null: no evaluation
+  std::string checkpoint_directory;           // where checkpoints are put
+  LedgerState ledger = {};                    // of the run so far; not opened: a new one
+  std::optional<Manifest> checkpoint = {};    // the newest complete one, to go back to
+  std::string checkpoint_path = {};           // its own directory
+  std::vector<std::string> checkpoints = {};  // names of all complete ones, oldest first
 };
 
 // A figure that was reached; the shell writes it to metrics.jsonl and shows it.
@@ -59,6 +69,7 @@ class SchedulerCore {
 
   // What the shell has to do, in this order.
   struct Effects {
+    std::vector<LedgerEntry> ledger;  // append; if that fails call LedgerFailed() and send nothing
     std::vector<Outgoing> send;
     std::vector<std::string> notices;  // one line each, for the log and the terminal
     std::vector<EvaluationResult> evaluations;
@@ -72,6 +83,7 @@ class SchedulerCore {
   Effects Tick(int64_t now_ms);
   // The outcome of Effects::manifest.
   Effects ManifestWritten(const Status& status, int64_t now_ms);
+  Effects LedgerFailed(const Status& status, int64_t now_ms);
   // The shell reports what a message of this core took on the wire.
   void NoteSent(const Body& body, size_t bytes);
   // SIGTERM or SIGINT: checkpoint what there is, then stop with exit code 85.
@@ -85,9 +97,13 @@ class SchedulerCore {
   const Config& config() const { return inputs_.config; }
   const std::string& checkpoint_directory() const { return inputs_.checkpoint_directory; }
   uint64_t train_samples() const { return inputs_.train->size(); }
-  // Over the whole run, and since this scheduler started (or resumed).
-  const TrainingStats& stats() const { return stats_; }
-  TrainingStats stats_here() const { return stats_.Since(resumed_stats_); }
+  // What counts, over the whole run; a recovery takes it back.
+  uint64_t counted_batches() const { return batches_; }
+  uint64_t counted_samples() const { return samples_; }
+  // All work of this life of the scheduler, also what a recovery took back.
+  const TrainingStats& work() const { return work_; }
+  uint32_t plan_version() const { return plan_.version; }
+  uint32_t recoveries() const { return recoveries_; }  // of this life
   // Bytes of training leases over the samples trained, both since this scheduler started.
   double LeaseBytesPerSample() const;
   size_t WorkerCount() const { return roster_.Count(Role::kWorker); }
@@ -105,52 +121,84 @@ class SchedulerCore {
   const std::string& last_checkpoint() const { return last_checkpoint_; }
 
  private:
-  void OnJoin(const PeerId& from, const Message& message, const Join& join, int64_t now_ms);
-  void OnReady(Member& member, const Ready& ready);
-  void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message);
-  void OnLeave(const Member& member, int64_t now_ms);
-  void DropWorker(const Member& worker, const std::string& why);
-  void OnLeaseRequest(Member& member, const Message& message, const LeaseRequest& request,
-                      int64_t now_ms);
-  void OnBatchDone(Member& member, const BatchDone& done, int64_t now_ms);
-  void OnCheckpointDone(Member& member, const CheckpointDone& done);
-  void OnCheckpointNow(Member& member, const Message& message);
-  void OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms);
-
-  void Reply(const Member& to, const Message& request, Body body);
-  void Send(const Member& to, Body body);
-  void Broadcast(Role role, const Body& body);
-  void Notice(std::string line);
-
-  void PublishPlan();
-  void StartTraining(int64_t now_ms);
-  void StartEpoch();
+  // A place in the plan, by its server's index.
+  struct Seat {
+    bool lost;         // its server is dead or has left
+    int64_t since_ms;  // when it was lost, or when this life began to wait for it
+  };
   struct Hungry {  // a worker that asked for a lease when there was none
     Incarnation worker;
     uint64_t sequence;  // of its request
     bool has_data;
   };
+
+  // Messages.
+  void OnJoin(const PeerId& from, const Message& message, const Join& join, int64_t now_ms);
+  void OnServerJoined(Member& member, const Join& join, int64_t now_ms);
+  void OnReady(Member& member, const Ready& ready);
+  void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message);
+  void OnLeave(const Member& member, int64_t now_ms);
+  void OnError(const Member& member, const ErrorReply& error, int64_t now_ms);
+  void OnLeaseRequest(Member& member, const Message& message, const LeaseRequest& request,
+                      int64_t now_ms);
+  void OnBatchDone(Member& member, const Message& message, const BatchDone& done, int64_t now_ms);
+  void CountTrained(Member& member, const BatchDone& done, int64_t now_ms);
+  void CountEvaluated(const BatchDone& done, int64_t now_ms);
+  void OnCheckpointDone(Member& member, const CheckpointDone& done, int64_t now_ms);
+  void OnCheckpointNow(Member& member, const Message& message, int64_t now_ms);
+  void OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms);
+
+  void Reply(const Member& to, const Message& request, Body body);
+  void Send(const Member& to, Body body);
+  void Broadcast(Role role, const Body& body);
+  void BroadcastToSeated(const Body& body);
+  void Notice(std::string line);
+  // Not inlined: GCC 12 warns of reading other kinds of entries where it knows the kind.
+  [[gnu::noinline]] void Record(LedgerEntry entry);
+
+  // Members and seats (scheduler_recovery.cc).
+  void DropDeadMembers(int64_t now_ms);
+  void DropWorker(const Member& worker, const std::string& why);
+  void LoseServer(const Member& server, const std::string& why, int64_t now_ms);
+  void TendSeats(int64_t now_ms);
+  std::vector<size_t> VacantSeats() const;
+  bool SeatIsGone(size_t seat, int64_t now_ms) const;
+  std::vector<const Member*> ChooseServers() const;
+  void PublishPlan(const std::vector<const Member*>& servers, int64_t now_ms);
+  void GoBackToCheckpoint();
+  void Interrupt(int64_t now_ms);
+  void Go(int64_t now_ms);
+  void BeginPass(int64_t now_ms);
+  Phase pass() const { return interrupted_.value_or(phase_); }
+  bool InPass() const { return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating; }
+
+  // Leases.
   bool GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms);
   void FeedHungry(int64_t now_ms);
   std::optional<Lease> NextLease(const std::string& holder, int64_t now_ms);
-  uint64_t OpenBatches() const;
-  uint64_t CountedBatches() const;
-  bool AllCommitted() const;
+
+  // Steps and passes (scheduler_passes.cc).
   void Commit();
+  bool AllCommitted() const;
+  uint64_t OpenBatches() const;
+  void StartEpoch();
   void Proceed(int64_t now_ms);
   void FinishPass(int64_t now_ms);
-  void FinishEvaluation(int64_t now_ms);
   void StartEvaluation(bool final);
-  void AfterEpoch(int64_t now_ms);
+  void FinishEvaluation(int64_t now_ms);
   void NextPass(int64_t now_ms);
   void Pause(int64_t now_ms);
-  void MaybeCheckpoint(int64_t now_ms);
-  void ResumeAfterCheckpoint(int64_t now_ms);
   void Finish(Status outcome, const std::string& reason, int64_t now_ms);
-  void DropSilentMembers(int64_t now_ms);
   void SendAgain(int64_t now_ms);
-  void AnswerCheckpointWaiters();
+
+  // Checkpoints (scheduler_checkpoints.cc).
+  bool CheckpointDue(int64_t now_ms);
+  void MaybeCheckpoint(int64_t now_ms);
+  void AfterCheckpoint(int64_t now_ms);
+  void GiveRoundUp(int64_t now_ms);
+  void AnswerCheckpointWaiters(const std::string& error);
   CheckpointRequest CheckpointRequestOfRound() const;
+  uint64_t BatchesToSave() const;
   Manifest MakeManifest() const;  // without shards
   Effects Take();
 
@@ -159,32 +207,47 @@ class SchedulerCore {
   Phase phase_ = Phase::kGathering;
   Status outcome_;
   Roster roster_;
-  Plan plan_;
+  Plan plan_;                         // version 0: none yet
+  bool live_ = false;                 // plan_'s servers may hold its state
+  std::vector<Seat> seats_;           // [plan_.servers]
+  std::optional<Phase> interrupted_;  // the pass that waits for a seat
+  uint32_t recoveries_ = 0;
+  uint64_t ledger_entries_;
+
+  // What counts.
   uint32_t epoch_ = 0;  // in progress, or epochs trained when evaluating
+  uint64_t batches_ = 0;
+  uint64_t samples_ = 0;
+  std::vector<DoneBatch> done_;  // of epoch_, before its book is made
+
   std::optional<DataOrder> order_;
   std::optional<LeaseBook> book_;
   std::optional<StepBook> steps_;  // of book_, in synchronous training
   std::optional<uint64_t> told_;   // steps of the run that the servers were told count
-  uint64_t counted_batches_ = 0;   // of this epoch, in those steps
+  uint64_t told_batches_ = 0;      // of this epoch, in those steps
   std::vector<Hungry> hungry_;     // in the order in which they asked
   std::optional<RankingEvaluator> evaluator_;
   bool final_evaluation_ = false;
   std::vector<float> inverse_propensities_;
   uint64_t train_checksum_;
-  TrainingStats stats_;
-  TrainingStats resumed_stats_;
+  TrainingStats work_;
   uint64_t lease_bytes_ = 0;  // of training leases
   std::optional<EvaluationResult> last_evaluation_;
+
   std::optional<CheckpointRound> round_;
   Manifest manifest_;                      // of round_
+  bool round_stops_ = false;               // the run ends when round_ is written
   std::optional<uint64_t> saved_batches_;  // what the last checkpoint holds
+  std::optional<Manifest> checkpoint_;     // the last complete one
+  std::string last_checkpoint_;            // its directory
+  std::vector<std::string> checkpoints_;   // complete ones, by name, oldest first
   int64_t sent_again_ms_ = 0;
   bool checkpoint_wanted_ = false;
+  int64_t checkpoint_not_before_ms_ = 0;
   bool stop_wanted_ = false;
   bool training_complete_ = false;  // the last epoch is done; its checkpoint may not be
   std::vector<std::pair<Incarnation, uint64_t>> checkpoint_waiters_;
   int64_t last_checkpoint_ms_ = 0;
-  std::string last_checkpoint_;
   int64_t training_since_ms_ = -1;
   int64_t training_ms_ = 0;
   double training_cpu_seconds_ = 0;

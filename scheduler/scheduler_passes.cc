@@ -1,5 +1,4 @@
-// The passes of a run and the checkpoints between and within them: the second half of
-// SchedulerCore.
+// Epochs, steps and evaluations: the part of SchedulerCore that takes a run from pass to pass.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,17 +8,90 @@
 
 namespace dslide {
 
+// Begins where epoch_ and done_ say: at the start, after a recovery, or in a new life.
+void SchedulerCore::BeginPass(int64_t now_ms) {
+  const TrainConfig& train = inputs_.config.train;
+  training_since_ms_ = now_ms;
+  phase_ = Phase::kTraining;
+  if (epoch_ >= train.epochs) {
+    training_complete_ = true;
+    Commit();
+    return Proceed(now_ms);
+  }
+  StartEpoch();
+  if (batches_ > 0) {
+    Notice(fmt::format("going on at epoch {}, {} of {} batches done", epoch_ + 1, book_->done(),
+                       book_->batches()));
+  }
+  if (steps_) {
+    Notice(fmt::format("synchronous training: steps of {} samples, staleness {}",
+                       train.target_batch, train.staleness));
+  }
+  Commit();  // tells the servers where the run begins
+  Proceed(now_ms);
+}
+
 void SchedulerCore::StartEpoch() {
   const TrainConfig& train = inputs_.config.train;
   phase_ = Phase::kTraining;
   order_ = DataOrder::Epoch(*inputs_.train, inputs_.config.common.seed, epoch_, train.batch);
   book_.emplace(order_->batches(), train.unit_batches);
   if (IsSynchronous(train)) {
-    counted_batches_ = 0;
+    told_batches_ = 0;
     steps_.emplace(order_->batches(), BatchesPerStep(train),
                    epoch_ * StepsPerEpoch(train, inputs_.train->size()),
                    static_cast<uint64_t>(train.staleness));
   }
+  for (const DoneBatch& done : done_) {
+    book_->Restore(done.unit, done.index);
+    if (steps_) steps_->Done(uint64_t{done.unit} * train.unit_batches + done.index);
+  }
+  done_.clear();
+}
+
+// Tells the servers which steps of the run count.
+void SchedulerCore::Commit() {
+  if (!IsSynchronous(inputs_.config.train)) return;
+  const uint64_t complete =
+      steps_ ? steps_->committed()
+             : epoch_ * StepsPerEpoch(inputs_.config.train, inputs_.train->size());
+  if (told_ == complete) return;
+  told_ = complete;
+  if (steps_) told_batches_ = steps_->CommittedBatches();
+  BroadcastToSeated(CommitSteps{complete});
+}
+
+// Batches of the epoch below this may be worked on: the servers take them, by what they were told.
+uint64_t SchedulerCore::OpenBatches() const {
+  const TrainConfig& train = inputs_.config.train;
+  return told_batches_ + (1 + static_cast<uint64_t>(train.staleness)) * BatchesPerStep(train);
+}
+
+// Whether all servers have applied what they were told counts.
+bool SchedulerCore::AllCommitted() const {
+  if (!IsSynchronous(inputs_.config.train)) return true;
+  const auto servers = roster_.Seated();
+  return std::all_of(servers.begin(), servers.end(),
+                     [&](const Member* s) { return s->committed == told_; });
+}
+
+void SchedulerCore::OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms) {
+  if (!member.seated || phase_ == Phase::kFinished) return;
+  member.committed = std::max(member.committed.value_or(0), done.committed);
+  Proceed(now_ms);
+}
+
+// Ends the pass if all its batches count, on all servers; goes on to the next one if nothing stands
+// against it; begins a checkpoint if one is due.
+void SchedulerCore::Proceed(int64_t now_ms) {
+  if (!InPass()) return;
+  if (book_ && book_->complete() && AllCommitted()) FinishPass(now_ms);
+  if (phase_ == Phase::kTraining && !book_ && !stop_wanted_) {
+    // The last epoch's end is in a checkpoint before anything else happens.
+    if (!training_complete_ || saved_batches_ == BatchesToSave()) return NextPass(now_ms);
+    checkpoint_wanted_ = true;
+  }
+  MaybeCheckpoint(now_ms);
 }
 
 void SchedulerCore::FinishPass(int64_t now_ms) {
@@ -27,20 +99,10 @@ void SchedulerCore::FinishPass(int64_t now_ms) {
   steps_.reset();
   if (phase_ == Phase::kEvaluating) return FinishEvaluation(now_ms);
   epoch_++;
+  told_batches_ = 0;
+  Record(LedgerEpochDone{epoch_});
   effects_.epoch_done = epoch_;
   training_complete_ = epoch_ >= inputs_.config.train.epochs;
-  AfterEpoch(now_ms);
-}
-
-// After an epoch: a checkpoint if one is due (always after the last epoch), then the next pass.
-void SchedulerCore::AfterEpoch(int64_t now_ms) {
-  const bool trained_here = !inputs_.resume || stats_.batches > inputs_.resume->batches;
-  if (training_complete_ && trained_here) checkpoint_wanted_ = true;
-  if (checkpoint_wanted_ || stop_wanted_) {
-    MaybeCheckpoint(now_ms);
-  } else {
-    NextPass(now_ms);
-  }
 }
 
 // Between two epochs: an evaluation, the next epoch, or the end.
@@ -58,7 +120,7 @@ void SchedulerCore::NextPass(int64_t now_ms) {
   }
 }
 
-// Training time stops while an evaluation runs.
+// Training time stops while an evaluation runs or servers are missing.
 void SchedulerCore::Pause(int64_t now_ms) {
   training_ms_ = TrainingMillis(now_ms);
   training_since_ms_ = -1;
@@ -82,134 +144,19 @@ void SchedulerCore::FinishEvaluation(int64_t now_ms) {
   if (final_evaluation_) return Finish({}, "training is finished", now_ms);
   training_since_ms_ = now_ms;
   StartEpoch();
-  MaybeCheckpoint(now_ms);
 }
 
-// Starts the checkpoint that is wanted: in asynchronous training once no lease is out, so that
-// every batch is wholly in it or not at all; in synchronous training once all servers have applied
-// the same steps.
-void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
-  const uint32_t interval_s = inputs_.config.checkpoint.interval_s;
-  if (interval_s > 0 && now_ms - last_checkpoint_ms_ > int64_t{1000} * interval_s) {
-    checkpoint_wanted_ = true;
-  }
-  const bool due = checkpoint_wanted_ || stop_wanted_;
-  if (!due || round_ || phase_ != Phase::kTraining) return;
-  if (IsSynchronous(inputs_.config.train) ? !AllCommitted() : book_ && book_->leases() > 0) return;
-  if (saved_batches_ == CountedBatches()) {
-    // Nothing counts that the last checkpoint lacks. Its name would be the same: never write over
-    // it.
-    AnswerCheckpointWaiters();
-    return ResumeAfterCheckpoint(now_ms);
-  }
-  std::vector<std::pair<Incarnation, std::string>> servers;
-  for (const Member* server : roster_.Of(Role::kServer)) {
-    servers.emplace_back(server->incarnation, server->name);
-  }
-  round_.emplace(CheckpointName(CountedBatches()), std::move(servers));
-  manifest_ = MakeManifest();  // what counts now; a late report must not be claimed by it
-  Broadcast(Role::kServer, CheckpointRequestOfRound());
-}
-
-// Batches of the run that a checkpoint of now would hold.
-uint64_t SchedulerCore::CountedBatches() const {
-  if (!steps_) return stats_.batches;
-  return epoch_ * book_->batches() + counted_batches_;
-}
-
-CheckpointRequest SchedulerCore::CheckpointRequestOfRound() const {
-  return {round_->name(), inputs_.checkpoint_directory + "/" + round_->name()};
-}
-
-void SchedulerCore::OnCheckpointDone(Member& member, const CheckpointDone& done) {
-  if (!round_ || phase_ == Phase::kFinished || round_->complete()) return;
-  round_->Take(member.incarnation, done);
-  if (round_->complete() && round_->Failure().empty()) {
-    manifest_.shards = round_->Shards();
-    effects_.manifest = manifest_;
-  }
-  if (!round_->Failure().empty()) {
-    const Error error = Failed(fmt::format("checkpoint {}: {}", round_->name(), round_->Failure()));
-    Finish(error, "a checkpoint failed", member.heard_ms);
-  }
-}
-
-Manifest SchedulerCore::MakeManifest() const {
-  Manifest manifest;
-  manifest.run = inputs_.run;
-  manifest.name = round_->name();
-  manifest.config = FormatConfig(inputs_.config);
-  manifest.epoch = epoch_;
-  manifest.batches = CountedBatches();
-  manifest.samples = stats_.samples;
-  manifest.train_samples = inputs_.train->size();
-  const uint32_t unit_batches = inputs_.config.train.unit_batches;
-  for (uint64_t n = 0; book_ && n < book_->batches(); ++n) {
-    const DoneBatch batch{static_cast<uint32_t>(n / unit_batches),
-                          static_cast<uint32_t>(n % unit_batches)};
-    if (steps_ ? n < counted_batches_ : book_->IsDone(batch.unit, batch.index)) {
-      manifest.done.push_back(batch);
-    }
-  }
-  if (steps_) {
-    const uint64_t in_epoch =
-        std::min(inputs_.train->size(), counted_batches_ * inputs_.config.train.batch);
-    manifest.samples = epoch_ * inputs_.train->size() + in_epoch;
-  }
-  return manifest;
-}
-
-SchedulerCore::Effects SchedulerCore::ManifestWritten(const Status& status, int64_t now_ms) {
-  if (!status.ok()) {
-    Finish(status.error(), "the manifest could not be written", now_ms);
-    return Take();
-  }
-  last_checkpoint_ = inputs_.checkpoint_directory + "/" + round_->name();
-  Notice(fmt::format("checkpoint {} written", last_checkpoint_));
-  saved_batches_ = manifest_.batches;
-  AnswerCheckpointWaiters();
-  ResumeAfterCheckpoint(now_ms);
-  return Take();
-}
-
-// Tells those who asked for a checkpoint where the last one lies.
-void SchedulerCore::AnswerCheckpointWaiters() {
-  for (const auto& [incarnation, sequence] : checkpoint_waiters_) {
-    for (const Member* observer : roster_.Of(Role::kObserver)) {
-      if (observer->incarnation != incarnation) continue;
-      CheckpointDone done;
-      done.name = last_checkpoint_.substr(last_checkpoint_.rfind('/') + 1);
-      done.shard = last_checkpoint_;
-      effects_.send.push_back({observer->peer, std::move(done), sequence});
-    }
-  }
-  checkpoint_waiters_.clear();
-}
-
-void SchedulerCore::ResumeAfterCheckpoint(int64_t now_ms) {
-  round_.reset();
-  checkpoint_wanted_ = false;
-  last_checkpoint_ms_ = now_ms;
-  if (stop_wanted_) {
-    const Error stopped{ErrorKind::kPreempted,
-                        fmt::format("stopped after {} batches; the checkpoint is {}",
-                                    saved_batches_.value_or(0), last_checkpoint_)};
-    return Finish(stopped, "stopped on request", now_ms);
-  }
-  if (!book_) return NextPass(now_ms);
-  // In the middle of an epoch: leases are given again, and steps that were held back count.
-  Commit();
-  Proceed(now_ms);
-}
-
-void SchedulerCore::OnCheckpointNow(Member& member, const Message& message) {
-  if (phase_ != Phase::kTraining && phase_ != Phase::kEvaluating) {
-    return Reply(member, message,
-                 ErrorReply{ErrorCode::kRefused, "training has not started; nothing to save"});
-  }
-  checkpoint_wanted_ = true;
-  checkpoint_waiters_.emplace_back(member.incarnation, message.envelope.sequence);
-  MaybeCheckpoint(member.heard_ms);
+void SchedulerCore::Finish(Status outcome, const std::string& reason, int64_t now_ms) {
+  if (phase_ == Phase::kFinished) return;
+  if (training_since_ms_ >= 0) Pause(now_ms);
+  outcome_ = std::move(outcome);
+  phase_ = Phase::kFinished;
+  book_.reset();
+  steps_.reset();
+  Record(LedgerStopped{outcome_.ok()});
+  const Shutdown shutdown{
+      reason, outcome_.ok() ? 0u : static_cast<uint32_t>(ExitCode(outcome_.error().kind))};
+  for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) Broadcast(role, shutdown);
 }
 
 }  // namespace dslide

@@ -7,10 +7,11 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/config/executable.h"
-#include "common/config/step.h"
 #include "common/data/load.h"
+#include "scheduler/resume.h"
 #include "scheduler/status.h"
 #include "scheduler/summary.h"
 
@@ -22,8 +23,8 @@ namespace fs = std::filesystem;
 constexpr int kPollMs = 100;
 constexpr int64_t kTerminalMs = 1000;  // between progress lines on a terminal
 constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
+constexpr int64_t kStatusMs = 250;     // between versions of the status page
 constexpr int64_t kFarewellMs = 3000;  // waited for the members' goodbyes
-constexpr size_t kKeptCheckpoints = 2;
 
 Result<Dataset> ReadData(const std::string& key, const std::string& path) {
   if (path.empty()) return BadInput(fmt::format("{} is not set; name the training file", key));
@@ -41,74 +42,30 @@ Status WriteWhole(const std::string& path, const std::string& text) {
   return {};
 }
 
-// The checkpoint that --resume continues from, checked against the configuration and the data.
-Status LoadResume(const std::string& directory, RunInputs* inputs) {
-  Result<std::string> found = FindCheckpoint(directory);
-  DSLIDE_RETURN_IF_ERROR(found);
-  Result<Manifest> manifest = ReadManifest(*found);
-  DSLIDE_RETURN_IF_ERROR(manifest);
-  const Result<Config> stored = ParseConfig(manifest->config, *found + "/manifest");
-  DSLIDE_RETURN_IF_ERROR(stored);
-  const Config& config = inputs->config;
-  const auto differs = [&](const char* key, auto now, auto then) {
-    return BadInput(fmt::format("--resume: {} is {} but {} in checkpoint {}; it cannot change", key,
-                                now, then, *found));
-  };
-  if (manifest->train_samples != inputs->train->size()) {
-    return differs("the number of training samples", inputs->train->size(),
-                   manifest->train_samples);
+// Where `bind` says. With a free port, a run that comes back takes the one that it had, if that is
+// free: its members look for it there.
+Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
+                                   const std::string& address_file) {
+  std::ifstream file(address_file);
+  std::string before;
+  if (bind.ends_with(":*") && std::getline(file, before)) {
+    const std::string host = bind.substr(0, bind.size() - 1);
+    Result<RouterSocket> same =
+        RouterSocket::Bind(context, host + before.substr(before.rfind(':') + 1));
+    if (same.ok()) return same;
+    LogWarning(same.error().message + "; taking another port");
   }
-  const auto same = [](const auto& a, const auto& b) { return a == b; };
-  if (!same(config.model.features, stored->model.features)) {
-    return differs("the number of features", config.model.features, stored->model.features);
-  }
-  if (!same(config.model.labels, stored->model.labels)) {
-    return differs("the number of labels", config.model.labels, stored->model.labels);
-  }
-  if (!same(config.model.hidden, stored->model.hidden)) {
-    return differs("model.hidden", config.model.hidden, stored->model.hidden);
-  }
-  if (!same(config.train.batch, stored->train.batch)) {
-    return differs("train.batch", config.train.batch, stored->train.batch);
-  }
-  if (IsSynchronous(config.train) != IsSynchronous(stored->train)) {
-    return differs("train.staleness", config.train.staleness, stored->train.staleness);
-  }
-  if (!same(config.train.target_batch, stored->train.target_batch)) {
-    return differs("train.target_batch", config.train.target_batch, stored->train.target_batch);
-  }
-  if (!same(config.train.unit_batches, stored->train.unit_batches)) {
-    return differs("train.unit_batches", config.train.unit_batches, stored->train.unit_batches);
-  }
-  if (!same(config.cluster.slots, stored->cluster.slots)) {
-    return differs("cluster.slots", config.cluster.slots, stored->cluster.slots);
-  }
-  if (!same(config.common.seed, stored->common.seed)) {
-    return differs("common.seed", config.common.seed, stored->common.seed);
-  }
-  const auto changed = [&](const char* what) {
-    return BadInput(
-        fmt::format("--resume: {} differs from checkpoint {}; it cannot change", what, *found));
-  };
-  // These decide what a stored row holds.
-  if (!same(config.model.precision, stored->model.precision)) return changed("model.precision");
-  if (!same(config.train.moments, stored->train.moments) ||
-      !same(config.train.optimizer, stored->train.optimizer)) {
-    return changed("train.optimizer or train.moments");
-  }
-  if (!same(config.model.active, stored->model.active)) return changed("model.active");
-  if (!same(config.hash, stored->hash)) return changed("section hash");
-  inputs->resume = std::move(*manifest);
-  inputs->resume_directory = *found;
-  return {};
+  return RouterSocket::Bind(context, bind);
 }
 
 }  // namespace
 
-SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core, RouterSocket socket,
+SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
+                               std::unique_ptr<Ledger> ledger, RouterSocket socket,
                                std::unique_ptr<StatusPage> page, RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
+      ledger_(std::move(ledger)),
       socket_(std::move(socket)),
       page_(std::move(page)),
       run_(run),
@@ -158,10 +115,21 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                     "another --run-dir",
                     inputs.checkpoint_directory));
   }
-  if (options.resume) DSLIDE_RETURN_IF_ERROR(LoadResume(inputs.checkpoint_directory, &inputs));
+  const bool began = fs::exists(root / "ledger", error);
+  Result<std::unique_ptr<Ledger>> ledger = Ledger::Open((root / "ledger").string(), &inputs.ledger);
+  DSLIDE_RETURN_IF_ERROR(ledger);
+  if (!options.resume && inputs.ledger.opened) {
+    return BadInput(
+        fmt::format("{} holds the ledger of an earlier run; continue it with --resume, "
+                    "or name another --run-dir",
+                    root.string()));
+  }
+  if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
   NetContext context;
-  Result<RouterSocket> socket = RouterSocket::Bind(context, inputs.config.cluster.scheduler_bind);
+  const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
+  Result<RouterSocket> socket =
+      BindScheduler(context, inputs.config.cluster.scheduler_bind, address_file);
   DSLIDE_RETURN_IF_ERROR(socket);
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));
   const auto address = AdvertisedAddress("cluster.scheduler", socket->address(),
@@ -182,7 +150,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   }
   const RunId run = inputs.run;
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(*socket), std::move(page), run);
+                       std::move(*ledger), std::move(*socket), std::move(page), run);
   return shell.Loop(signals);
 }
 
@@ -214,6 +182,7 @@ void SchedulerShell::ReceiveAll() {
   while (auto received = socket_.Receive()) {
     const Result<Message> message = Decode(received->second);
     if (message.ok()) {
+      if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
       Apply(core_.Handle(received->first, *message, MonotonicMillis()));
       continue;
     }
@@ -227,9 +196,14 @@ void SchedulerShell::ReceiveAll() {
 }
 
 void SchedulerShell::Apply(SchedulerCore::Effects effects) {
+  for (const LedgerEntry& entry : effects.ledger) {
+    const Status appended = ledger_->Append(entry);
+    if (!appended.ok()) return Apply(core_.LedgerFailed(appended, MonotonicMillis()));
+  }
   for (auto& out : effects.send) {
-    const Message message{{run_, incarnation_, next_sequence_++, out.reply_to, 0},
-                          std::move(out.body)};
+    const Message message{
+        {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
+        std::move(out.body)};
     Bytes bytes = Encode(message, FixedPrecision(core_.config().cluster.wire));
     core_.NoteSent(message.body, bytes.size());
     socket_.Send(out.to, std::move(bytes));
@@ -244,8 +218,12 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const fs::path directory = fs::path(core_.checkpoint_directory()) / effects.manifest->name;
     std::error_code error;
     fs::create_directories(directory, error);
-    const Status written = WriteManifest(directory.string(), *effects.manifest);
-    if (written.ok()) PruneCheckpoints(core_.checkpoint_directory(), kKeptCheckpoints);
+    const Status written = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
+                               ? Failed("failpoint scheduler.before-manifest")
+                               : WriteManifest(directory.string(), *effects.manifest);
+    PassFailpoint(Failpoint::kSchedulerAfterManifest);
+    if (written.ok())
+      PruneCheckpoints(core_.checkpoint_directory(), core_.config().checkpoint.keep);
     Apply(core_.ManifestWritten(written, MonotonicMillis()));
   }
 }
@@ -257,7 +235,7 @@ void SchedulerShell::ShowProgress() {
   if (now_ms - shown_ms_ < every_ms) return;
   shown_ms_ = now_ms;
   if (core_.phase() == SchedulerCore::Phase::kEvaluating) return;
-  if (!training || (core_.stats_here().batches == 0 && core_.WorkerCount() == 0)) {
+  if (!training || (core_.work().batches == 0 && core_.WorkerCount() == 0)) {
     Print(core_.WaitingLine(), terminal_);
     return;
   }
@@ -268,10 +246,14 @@ void SchedulerShell::ShowProgress() {
 
 void SchedulerShell::PublishStatus() {
   const int64_t now_ms = MonotonicMillis();
-  if (page_ == nullptr || now_ms - published_ms_ < kTerminalMs) return;
+  if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
   published_ms_ = now_ms;
   const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
-  const ProgressMeter::Reading reading = page_meter_.Sample(core_, now_ms);
+  if (now_ms - page_read_ms_ >= kTerminalMs) {
+    page_read_ms_ = now_ms;
+    page_reading_ = page_meter_.Sample(core_, now_ms);
+  }
+  const ProgressMeter::Reading& reading = page_reading_;
   page_->Publish(StatusJson(core_, reading, evaluations_,
                             waiting ? core_.WaitingLine() : ProgressLine(reading), now_ms),
                  PrometheusText(core_, reading));

@@ -1,6 +1,7 @@
 // The scheduler process: socket, run directory and terminal around a SchedulerCore.
 //
-// The run directory holds config.ini (effective), metrics.jsonl, summary.json and checkpoint/.
+// The run directory holds config.ini (effective), ledger/, metrics.jsonl, summary.json and
+// checkpoint/.
 #pragma once
 
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include "common/base/process.h"
 #include "common/config/config.h"
 #include "common/net/socket.h"
+#include "scheduler/ledger.h"
 #include "scheduler/progress.h"
 #include "scheduler/scheduler_core.h"
 #include "scheduler/status_page.h"
@@ -30,8 +32,8 @@ class SchedulerShell {
   static Status Run(const SchedulerOptions& options, StopSignals* signals);
 
  private:
-  SchedulerShell(std::string run_directory, SchedulerCore core, RouterSocket socket,
-                 std::unique_ptr<StatusPage> page, RunId run);
+  SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
+                 RouterSocket socket, std::unique_ptr<StatusPage> page, RunId run);
 
   Status Loop(StopSignals* signals);
   void Apply(SchedulerCore::Effects effects);
@@ -46,6 +48,7 @@ class SchedulerShell {
 
   std::string run_directory_;
   SchedulerCore core_;
+  std::unique_ptr<Ledger> ledger_;
   RouterSocket socket_;
   std::unique_ptr<StatusPage> page_;  // null: none
   RunId run_;
@@ -57,6 +60,8 @@ class SchedulerShell {
   uint64_t malformed_ = 0;
   ProgressMeter meter_;       // of the progress line
   ProgressMeter page_meter_;  // of the status page
+  ProgressMeter::Reading page_reading_;
+  int64_t page_read_ms_ = 0;
   std::vector<EvaluationResult> evaluations_;
   std::ofstream metrics_;
   bool terminal_;

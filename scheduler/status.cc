@@ -27,6 +27,13 @@ const char* PhaseName(SchedulerCore::Phase phase) {
   return "";
 }
 
+std::string StateOf(const Member& member, int64_t now_ms) {
+  if (member.life.Suspect(now_ms)) return "suspect";
+  if (member.role == Role::kWorker) return "working";
+  if (!member.seated) return "spare";
+  return member.ready ? "serving" : "loading";
+}
+
 Json MemberJson(const Member& member, int64_t now_ms) {
   const Heartbeat& beat = member.heartbeat;
   Json json;
@@ -37,7 +44,8 @@ Json MemberJson(const Member& member, int64_t now_ms) {
   json["peak_rss_mb"] = static_cast<double>(beat.peak_rss_bytes) / (1 << 20);
   json["bytes_sent"] = beat.bytes_sent;
   json["bytes_received"] = beat.bytes_received;
-  json["silent_s"] = static_cast<double>(now_ms - member.heard_ms) / 1000.0;
+  json["state"] = StateOf(member, now_ms);
+  json["silent_s"] = static_cast<double>(member.life.SilentMs(now_ms)) / 1000.0;
   json["batches_in_flight"] = beat.batches_in_flight;
   json["malformed"] = beat.malformed;
   json["samples"] = member.samples;
@@ -62,11 +70,13 @@ Json MemberJson(const Member& member, int64_t now_ms) {
 std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& reading,
                        const std::vector<EvaluationResult>& evaluations, const std::string& line,
                        int64_t now_ms) {
-  const TrainingStats here = core.stats_here();
+  const TrainingStats here = core.work();
   Json json;
   json["phase"] = PhaseName(core.phase());
   json["progress"] = core.Progress();
   json["line"] = line;
+  json["plan_version"] = core.plan_version();
+  json["recoveries"] = core.recoveries();
   json["evaluations"] = Json::array();
   for (const EvaluationResult& e : evaluations) {
     json["evaluations"].push_back({{"epochs_trained", e.epoch},
@@ -76,7 +86,7 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
                                    {"p_at_5", e.metrics.precision[4]}});
   }
   Json& figures = json["figures"];
-  figures["samples"] = core.stats().samples;
+  figures["samples"] = core.counted_samples();
   figures["samples per second"] = reading.samples_per_second;
   figures["loss"] = here.Loss();
   figures["neurons scored per sample"] = here.ActiveNeuronsPerSample();
@@ -103,9 +113,10 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
   const auto gauge = [&](const char* name, const char* help, double value) {
     prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({}).Set(value);
   };
-  const TrainingStats here = core.stats_here();
+  const TrainingStats here = core.work();
   gauge("dslide_progress_ratio", "Share of all epochs that is trained", core.Progress());
-  gauge("dslide_samples", "Samples trained in this run", static_cast<double>(core.stats().samples));
+  gauge("dslide_samples", "Samples trained in this run",
+        static_cast<double>(core.counted_samples()));
   gauge("dslide_samples_per_second", "Recent speed of training", reading.samples_per_second);
   gauge("dslide_loss", "Mean training loss of a sample, recent", reading.recent.Loss());
   gauge("dslide_active_rows_per_batch", "Distinct output neurons of a batch",

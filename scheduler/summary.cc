@@ -60,14 +60,14 @@ std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {
 
 std::string SummaryJson(const SchedulerCore& core, double own_cpu_seconds, uint64_t own_rss_bytes,
                         int64_t now_ms) {
-  const TrainingStats here = core.stats_here();
+  const TrainingStats here = core.work();
   const ModelConfig& model = core.config().model;
   const double seconds = static_cast<double>(core.TrainingMillis(now_ms)) / 1000.0;
   Json json;
   json["outcome"] = core.outcome().ok() ? "finished" : core.outcome().error().message;
   if (core.last_evaluation()) AddMetrics(core.last_evaluation()->metrics, &json);
   json["epochs"] = core.epoch();
-  json["samples"] = core.stats().samples;
+  json["samples"] = core.counted_samples();
   json["train_seconds"] = seconds;
   json["cpu_seconds"] = core.roster().cpu_seconds() + own_cpu_seconds;
   json["train_cpu_seconds"] = core.training_cpu_seconds() + own_cpu_seconds;

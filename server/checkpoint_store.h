@@ -28,8 +28,7 @@ namespace dslide {
 class CheckpointStore final : public SnapshotSink {
  public:
   struct Place {
-    std::string server;  // its name
-    Incarnation incarnation;
+    std::string life;  // the server's name and incarnation, see StoreName
     size_t memory_bytes = size_t{64} << 20;  // of chunks that wait to be written
     rocksdb::Env* env = nullptr;             // null: the system's
   };

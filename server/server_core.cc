@@ -5,15 +5,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/random.h"
 #include "common/config/step.h"
 #include "common/net/combine.h"
 #include "server/gather.h"
-#include "server/shard_directory.h"
 
 namespace dslide {
 namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
+constexpr int64_t kJoinAgainMs = 200;       // after a refusal
+constexpr int64_t kStopPatienceMs = 20000;  // for the checkpoint before leaving
 constexpr int64_t kOccupancyMs = 5000;
 
 bool AllFinite(const std::vector<float>& values) {
@@ -48,35 +50,75 @@ Message ServerCore::Envelop(Body body, uint64_t reply_to) {
 }
 
 ServerCore::Effects ServerCore::Start(int64_t now_ms) {
+  SendJoin(now_ms);
+  if (heard_ms_ == 0) heard_ms_ = now_ms;  // patience begins
+  return Take();
+}
+
+// Also to a new life of the scheduler: it is told which plan's slots are loaded here.
+void ServerCore::SendJoin(int64_t now_ms) {
   Join join;
   join.role = Role::kServer;
   join.name = identity_.name;
   join.address = identity_.address;
   join.cores = identity_.cores;
   join.memory_bytes = identity_.memory_bytes;
+  join.plan_version = loaded_ ? plan_->version : 0;
   effects_.to_scheduler.push_back(Envelop(std::move(join)));
   join_sent_ms_ = now_ms;
-  if (heard_ms_ == 0) heard_ms_ = now_ms;  // patience begins
-  return Take();
+}
+
+void ServerCore::BeginNewLife(int64_t now_ms) {
+  effects_.notices.push_back("its slots have gone to others; joining again with nothing loaded");
+  DropGeneration();
+  plan_.reset();
+  effects_.unload = true;
+  run_ = {};
+  config_.reset();
+  identity_.incarnation = {Mix64(identity_.incarnation.value)};
+  life_sequence_ = next_sequence_;
+  SendJoin(now_ms);
+}
+
+// Forgets all that belongs to the present plan.
+void ServerCore::DropGeneration() {
+  open_.clear();
+  waiting_.clear();
+  replies_ = ReplyCache();
+  fenced_.clear();
+  saving_.reset();
+  saved_ = CheckpointDone();
+  committed_.reset();
+  loaded_ = false;
+}
+
+bool ServerCore::IsOfThisPlan(const Envelope& envelope) const {
+  return plan_ && envelope.plan_version == plan_->version;
 }
 
 ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms) {
+  if (message.envelope.reply_to != 0 && message.envelope.reply_to < life_sequence_) return Take();
   heard_ms_ = now_ms;
+  const bool current = IsOfThisPlan(message.envelope);
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
     OnPlan(*plan);
   } else if (const auto* checkpoint = std::get_if<CheckpointRequest>(&message.body)) {
-    OnCheckpoint(*checkpoint);
+    if (current) OnCheckpoint(*checkpoint);
   } else if (const auto* commit = std::get_if<CommitSteps>(&message.body)) {
-    OnCommit(*commit);
+    if (current) OnCommit(*commit);
   } else if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
-    OnDrop(*drop);
+    if (current) OnDrop(*drop);
+  } else if (stop_sequence_ && message.envelope.reply_to == *stop_sequence_) {
+    const bool saved = std::holds_alternative<CheckpointDone>(message.body);
+    effects_.exit = saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
+                          : TryLater("stopped by a signal, without a checkpoint");
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
     effects_.notices.push_back(fmt::format("the scheduler ends the run: {}", shutdown->reason));
     effects_.exit = Status();
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
-    OnSchedulerError(*error);
+    OnSchedulerError(*error, now_ms);
   }
   return Take();
 }
@@ -84,6 +126,7 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
 void ServerCore::OnDrop(const DropBatches& drop) {
   if (!loaded_) return;
   replies_.Forget(drop.incarnation);
+  fenced_.insert(drop.incarnation);
   std::erase_if(waiting_, [&](const auto& entry) {
     return entry.second.asker.incarnation == drop.incarnation;
   });
@@ -102,7 +145,7 @@ void ServerCore::OnCommit(const CommitSteps& commit) {
 }
 
 void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
-  if (config_) return;
+  if (config_) return;  // a new life of the scheduler
   Result<Config> config = ParseConfig(reply.config, "configuration from the scheduler");
   if (!config.ok()) {
     effects_.exit = config.error();
@@ -116,23 +159,23 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
 }
 
 void ServerCore::OnPlan(const Plan& plan) {
-  if (!config_) return;
-  if (plan_) {  // sent again; moving slots between servers is not supported yet
-    if (loaded_) effects_.to_scheduler.push_back(Envelop(ready_));
+  if (!config_ || plan.slot_owner.size() != config_->cluster.slots) return;
+  if (plan_ && plan.version <= plan_->version) {
+    if (plan.version == plan_->version && loaded_) effects_.to_scheduler.push_back(Envelop(ready_));
     return;
   }
-  const auto self = std::find_if(plan.servers.begin(), plan.servers.end(),
-                                 [&](const auto& s) { return s.name == identity_.name; });
-  if (self == plan.servers.end() || plan.slot_owner.size() != config_->cluster.slots) {
-    effects_.exit = Failed("the slot plan does not fit this server");
-    return;
-  }
+  const auto self = std::find_if(plan.servers.begin(), plan.servers.end(), [&](const auto& s) {
+    return s.incarnation == identity_.incarnation;
+  });
+  if (self == plan.servers.end()) return;  // a spare
+  DropGeneration();
   plan_ = plan;
   index_ = static_cast<uint32_t>(self - plan.servers.begin());
   const std::vector<SlotId> slots = SlotsOf(plan, {index_});
   executors_ = config_->cluster.executors > 0 ? config_->cluster.executors : identity_.cores;
   executors_ = std::max(1u, std::min<uint32_t>(executors_, static_cast<uint32_t>(slots.size())));
   Load load;
+  load.server = fmt::format("{}-{:016x}", identity_.name, identity_.incarnation.value);
   load.config = *config_;
   load.train_samples = train_samples_;
   load.restore = plan.restore;
@@ -146,20 +189,89 @@ void ServerCore::OnPlan(const Plan& plan) {
 }
 
 void ServerCore::OnCheckpoint(const CheckpointRequest& request) {
-  if (!loaded_ || request.name == saving_) return;
+  if (!loaded_ || (saving_ && request.name == saving_->request.name)) return;
   if (request.name == saved_.name) {  // the answer was lost
     effects_.to_scheduler.push_back(Envelop(saved_));
     return;
   }
-  saving_ = request.name;
-  effects_.save = Save{request.name, request.directory, ShardName(plan_->version, index_),
-                       request.keep, request.committed, OpenTicket(Open(Open::Kind::kSave, request))};
+  std::string why;
+  if (saving_) why = fmt::format("{} is still being written", saving_->request.name);
+  if (IsSynchronous(config_->train) && committed_ != request.committed) {
+    why = fmt::format("{} steps are committed, not {}", committed_.value_or(0), request.committed);
+  }
+  if (why.empty()) return StartSave(request);
+  CheckpointDone refused;
+  refused.name = request.name;
+  refused.error = why;
+  refused.retry = true;
+  effects_.to_scheduler.push_back(Envelop(std::move(refused)));
 }
 
-void ServerCore::OnSchedulerError(const ErrorReply& error) {
-  if (error.code == ErrorCode::kWrongRun) {
+void ServerCore::StartSave(CheckpointRequest request) {
+  const uint64_t ticket = next_ticket_++;
+  checkpoints_ = request.directory.substr(0, request.directory.rfind('/'));
+  effects_.save = Save{request.name,
+                       request.directory,
+                       fmt::format("shard-{}-{}", plan_->version, index_),
+                       request.keep,
+                       IsSynchronous(config_->train) ? committed_ : std::nullopt,
+                       ticket};
+  saving_ = Saving{std::move(request), ticket};
+}
+
+ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done) {
+  if (!saving_ || saving_->ticket != ticket) return Take();  // of an earlier plan
+  done.name = saving_->request.name;
+  done.shard = fmt::format("shard-{}-{}", plan_->version, index_);
+  saving_.reset();
+  if (leaving_) {
     effects_.exit =
-        TryLater(fmt::format("the scheduler does not know this server: {}", error.text));
+        TryLater(done.error.empty()
+                     ? fmt::format("the scheduler is gone; its state is saved as {}/{}/{}",
+                                   checkpoints_, done.name, done.shard)
+                     : fmt::format("the scheduler is gone, and saving failed: {}", done.error));
+    return Take();
+  }
+  if (done.error.empty()) saved_ = done;
+  effects_.to_scheduler.push_back(Envelop(std::move(done)));
+  return Take();
+}
+
+ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {
+  if (stop_sequence_ || !loaded_) {
+    effects_.exit = TryLater("stopped by a signal");
+    return Take();
+  }
+  effects_.notices.push_back("stopping: asking for a checkpoint first");
+  effects_.to_scheduler.push_back(Envelop(CheckpointNow{}));
+  stop_sequence_ = next_sequence_ - 1;
+  stop_by_ms_ = now_ms + kStopPatienceMs;
+  return Take();
+}
+
+// Its part of the model is saved before it leaves; a scheduler that comes back finds it.
+void ServerCore::LeaveWithoutScheduler(int64_t silent_ms) {
+  if (leaving_) return;
+  const std::string why =
+      fmt::format("nothing heard from the scheduler for {} s", silent_ms / 1000);
+  if (!loaded_ || checkpoints_.empty() || saving_) {
+    effects_.exit = TryLater(why);
+    return;
+  }
+  leaving_ = true;
+  effects_.notices.push_back(why + "; saving what this server has");
+  CheckpointRequest request;
+  request.name = fmt::format("orphan-{}-{}", plan_->version, committed_.value_or(0));
+  request.directory = checkpoints_ + "/" + request.name;
+  StartSave(std::move(request));
+}
+
+void ServerCore::OnSchedulerError(const ErrorReply& error, int64_t now_ms) {
+  if (error.code == ErrorCode::kFenced) {
+    BeginNewLife(now_ms);
+  } else if (error.code == ErrorCode::kWrongRun) {
+    // A new life of the scheduler, or one that had given this server up.
+    if (now_ms - join_sent_ms_ >= kJoinAgainMs) SendJoin(now_ms);
   } else if (!config_) {
     effects_.exit =
         error.code == ErrorCode::kIncompatible ? Failed(error.text) : TryLater(error.text);
@@ -216,10 +328,14 @@ ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message
     Refuse(peer, envelope.sequence, {code, std::move(text)});
     return Take();
   };
-  if (envelope.run != run_ || !loaded_) return refuse(ErrorCode::kWrongRun, "not in that run");
+  if (envelope.run != run_ || !plan_) return refuse(ErrorCode::kWrongRun, "not in that run");
   if (envelope.plan_version != plan_->version) {
     effects_.to_workers.emplace_back(peer, Encode(Envelop(*plan_), WirePrecision::kFp32));
     return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version));
+  }
+  if (!loaded_) return refuse(ErrorCode::kRefused, "the slots are being loaded");
+  if (fenced_.contains(envelope.incarnation)) {
+    return refuse(ErrorCode::kFenced, "the scheduler took this worker for dead; join again");
   }
   if (std::string why = WhyRefused(message.body); !why.empty()) {
     return refuse(ErrorCode::kRefused, std::move(why));
@@ -266,7 +382,6 @@ ServerCore::Effects ServerCore::Reject(uint64_t ticket) {
   DSLIDE_CHECK(found != open_.end());
   const Open open = std::move(found->second);
   open_.erase(found);
-  if (open.kind == Open::Kind::kSave) saving_.clear();  // the scheduler asks again
   if (!open.asker.peer.empty()) {
     ReplyTo(open.asker, ErrorReply{ErrorCode::kRefused, "the server is overloaded"}, 0);
   }
@@ -321,7 +436,7 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     effects_.to_scheduler.push_back(Envelop(GatherReplies(*open.request, std::move(parts))));
     return;
   }
-  // A load: Ready of all executors, or the first error of any.
+  // Load: Ready from all, or the first error of any.
   Body first = parts[0];
   for (const Body& part : parts) {
     if (std::holds_alternative<ErrorReply>(part)) {
@@ -342,16 +457,6 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     ready_.memory_bytes += std::get<Ready>(part).memory_bytes;
   }
   effects_.to_scheduler.push_back(Envelop(ready_));
-}
-
-ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done, int64_t) {
-  const auto found = open_.find(ticket);
-  if (found == open_.end()) return Take();
-  open_.erase(found);
-  saving_.clear();
-  if (done.error.empty()) saved_ = done;
-  effects_.to_scheduler.push_back(Envelop(std::move(done)));
-  return Take();
 }
 
 // Over executors: the means' mean, the largest of the rest.
@@ -387,14 +492,15 @@ void ServerCore::ReplyTo(const Asker& asker, Body body, int64_t now_us) {
 }
 
 ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
-  const int64_t patience_ms = config_ ? int64_t{1000} * config_->cluster.scheduler_silence_s : kJoinPatienceMs;
+  const int64_t patience_ms =
+      config_ ? int64_t{1000} * config_->cluster.scheduler_silence_s : kJoinPatienceMs;
+  if (stop_sequence_ && now_ms >= stop_by_ms_) effects_.exit = TryLater("stopped by a signal");
   if (now_ms - heard_ms_ > patience_ms) {
-    effects_.exit =
-        TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));
+    LeaveWithoutScheduler(patience_ms);
     return Take();
   }
   if (!config_) {
-    if (now_ms - join_sent_ms_ >= kJoinRetryMs) return Start(now_ms);
+    if (now_ms - join_sent_ms_ >= kJoinRetryMs) SendJoin(now_ms);
     return Take();
   }
   if (loaded_ && now_ms - occupancy_ms_ >= kOccupancyMs) {

@@ -2,11 +2,16 @@
 //
 // A pure core: messages and results of executors go in; messages and jobs come out. Requests are
 // verified messages from anybody; each goes to all executors, and their parts make the reply.
+//
+// A plan is a generation: with a newer one the server drops all that it has and fills its slots
+// from the checkpoint that the plan names. A server that the scheduler has given up begins a new
+// life, with a new incarnation and nothing loaded.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,8 +37,9 @@ class ServerCore {
     uint64_t memory_bytes = 0;
   };
 
-  // Start executors for these slots and fill them, under this ticket.
+  // Start executors for these slots in place of those there are, and fill them, under this ticket.
   struct Load {
+    std::string server;  // its name and incarnation, for its own files
     Config config;
     uint64_t train_samples;
     std::vector<std::vector<SlotId>> slots;  // of each executor
@@ -41,12 +47,14 @@ class ServerCore {
     std::string restore;                     // checkpoint directory, empty: initialise
     uint64_t ticket;
   };
+  // Have the executors mark where they are, in the order of their work, and write that in the
+  // background; then call HandleSaved().
   struct Save {
     std::string name;
     std::string directory;
-    std::string shard;              // sub-directory for this server
-    std::vector<std::string> keep;  // earlier checkpoints that stay
-    uint64_t committed;             // synchronous training: the steps that it has to hold
+    std::string shard;                  // sub-directory for this server
+    std::vector<std::string> keep;      // earlier checkpoints that stay, by name
+    std::optional<uint64_t> committed;  // synchronous training: the steps that it has to hold
     uint64_t ticket;
   };
   struct Work {
@@ -57,6 +65,7 @@ class ServerCore {
   struct Effects {
     std::vector<Message> to_scheduler;
     std::vector<std::pair<PeerId, Bytes>> to_workers;
+    bool unload = false;  // stop the executors: the slots are others' now
     std::optional<Load> load;
     std::optional<Save> save;
     std::optional<uint64_t> occupancy;  // ticket: have the executors report their tables
@@ -73,10 +82,13 @@ class ServerCore {
   Effects HandleWorker(const PeerId& peer, Message message, int64_t now_us);
   // A worker's bytes that were no message.
   Effects HandleMalformed(const PeerId& peer, const Error& error);
+  // The outcome of Effects::save: all fields but the name and the shard, or an error.
+  Effects HandleSaved(uint64_t ticket, CheckpointDone done);
+  // SIGTERM: leave after a checkpoint of the cluster, or at once if there is nothing to save. A
+  // second call: at once.
+  Effects RequestStop(int64_t now_ms);
   // An executor finished its part of a ticket.
   Effects HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us);
-  // A save came to its end; `done.error` says why it failed.
-  Effects HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_us);
   // The work could not be submitted: the executors' queues are full.
   Effects Reject(uint64_t ticket);
   // Sends heartbeats with the figures of `usage`; joins again if the scheduler did not answer.
@@ -88,9 +100,8 @@ class ServerCore {
   // workers' own fill up: a server that is too slow slows those who ask.
   bool AcceptsRequests() const { return open_.size() < kMaxOpen; }
 
-  const std::string& name() const { return identity_.name; }
-  Incarnation incarnation() const { return identity_.incarnation; }
   const Config* config() const { return config_ ? &*config_ : nullptr; }
+  Incarnation incarnation() const { return identity_.incarnation; }
   uint64_t malformed() const { return malformed_; }
 
  private:
@@ -102,9 +113,9 @@ class ServerCore {
     WirePrecision precision = WirePrecision::kBf16;
     int64_t arrived_us = 0;
   };
-  // A request, load, commit or checkpoint that the executors are working on.
+  // A request, load or commit that the executors are working on.
   struct Open {
-    enum class Kind { kRequest, kLoad, kCommit, kSave, kOccupancy };
+    enum class Kind { kRequest, kLoad, kCommit, kOccupancy };
     explicit Open(Kind k) : kind(k) {}
     Open(Kind k, Body body) : kind(k), request(std::make_shared<const Body>(std::move(body))) {}
 
@@ -116,6 +127,15 @@ class ServerCore {
     size_t missing = 0;
   };
 
+  struct Saving {
+    CheckpointRequest request;
+    uint64_t ticket;
+  };
+
+  void SendJoin(int64_t now_ms);
+  void BeginNewLife(int64_t now_ms);
+  void DropGeneration();
+  bool IsOfThisPlan(const Envelope& envelope) const;
   void OnJoinReply(const Message& message, const JoinReply& reply);
   void OnPlan(const Plan& plan);
   void OnCheckpoint(const CheckpointRequest& request);
@@ -123,7 +143,9 @@ class ServerCore {
   void OnCommit(const CommitSteps& commit);
   bool MustWait(const Body& request) const;
   std::string WhyRefused(const Body& request) const;
-  void OnSchedulerError(const ErrorReply& error);
+  void OnSchedulerError(const ErrorReply& error, int64_t now_ms);
+  void StartSave(CheckpointRequest request);
+  void LeaveWithoutScheduler(int64_t silent_ms);
   uint64_t OpenTicket(Open open);
   void Submit(Open open);
   void Complete(Open open, int64_t now_us);
@@ -140,8 +162,9 @@ class ServerCore {
   uint64_t next_sequence_ = 1;
   std::optional<Config> config_;
   uint64_t train_samples_ = 0;
-  std::optional<Plan> plan_;
-  uint32_t index_ = 0;  // in the plan
+  std::optional<Plan> plan_;    // in which this server has a seat
+  uint64_t life_sequence_ = 1;  // first of this life: replies to earlier ones are not for it
+  uint32_t index_ = 0;          // in the plan
   uint32_t executors_ = 1;
   bool loaded_ = false;
   uint64_t next_ticket_ = 1;
@@ -150,9 +173,14 @@ class ServerCore {
   std::multimap<uint64_t, Open> waiting_;  // requests for a step that is not open yet, by step
   ReplyCache replies_;
   uint64_t malformed_ = 0;
-  Ready ready_;           // as it was sent
-  std::string saving_;    // the checkpoint being written; empty: none
-  CheckpointDone saved_;  // the last one
+  Ready ready_;                            // as it was sent
+  std::set<Incarnation> fenced_;           // workers that the scheduler dropped
+  std::optional<Saving> saving_;           // the checkpoint being written
+  CheckpointDone saved_;                   // the last one of this plan
+  std::string checkpoints_;                // the directory of the last one
+  std::optional<uint64_t> stop_sequence_;  // of the CheckpointNow before leaving
+  int64_t stop_by_ms_ = 0;
+  bool leaving_ = false;  // the scheduler is gone; the checkpoint being written is the last thing
   int64_t join_sent_ms_ = 0;
   int64_t heard_ms_ = 0;  // the scheduler, last
   int64_t heartbeat_ms_ = 0;

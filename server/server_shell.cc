@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/config/executable.h"
 #include "common/net/usage.h"
@@ -11,7 +12,17 @@ namespace dslide {
 namespace {
 
 constexpr int kPollMs = 100;
-constexpr int64_t kStopPatienceMs = 3000;
+
+// When a request has arrived.
+void PassPointOf(const Body& body) {
+  if (std::holds_alternative<EmbedRequest>(body)) PassFailpoint(Failpoint::kServerEmbed);
+  if (std::holds_alternative<ActiveQuery>(body)) PassFailpoint(Failpoint::kServerQuery);
+  if (std::holds_alternative<GradientPush>(body)) PassFailpoint(Failpoint::kServerPush);
+  if (const auto* push = std::get_if<EmbedPush>(&body)) {
+    PassFailpoint(Failpoint::kServerEmbedPush);
+    if (push->next) PassFailpoint(Failpoint::kServerEmbed);
+  }
+}
 
 }  // namespace
 
@@ -50,17 +61,10 @@ Status ServerShell::Loop(StopSignals* signals) {
     if (core_.AcceptsRequests()) poller.Add(workers_);
     poller.Wait(kPollMs);
   };
-  int64_t leave_ms = 0;  // 0: not asked to stop
   Apply(core_.Start(MonotonicMillis()));
   while (!exit_) {
     wait();
-    if (signals->Take()) {
-      // The scheduler may be stopping as well, and its checkpoint needs this server: it stays for a
-      // while, or until a second signal.
-      const int64_t now_ms = MonotonicMillis();
-      leave_ms = leave_ms == 0 && core_.config() != nullptr ? now_ms + kStopPatienceMs : now_ms;
-    }
-    if (leave_ms != 0 && MonotonicMillis() >= leave_ms) exit_ = TryLater("stopped by a signal");
+    if (signals->Take()) Apply(core_.RequestStop(MonotonicMillis()));
     Receive();
     CollectFromExecutors();
     Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMillis()));
@@ -84,6 +88,7 @@ void ServerShell::Receive() {
     if (!received) break;
     bytes_received_ += received->second.size();
     Result<Message> message = Decode(received->second);
+    if (message.ok()) PassPointOf(message->body);
     Apply(message.ok() ? core_.HandleWorker(received->first, std::move(*message), MonotonicMicros())
                        : core_.HandleMalformed(received->first, message.error()));
   }
@@ -98,7 +103,7 @@ void ServerShell::CollectFromExecutors() {
   }
   if (!pool_) return;
   if (auto saved = storage_->Advance(pool_.get())) {
-    Apply(core_.HandleSaved(saved->ticket, std::move(saved->done), MonotonicMicros()));
+    Apply(core_.HandleSaved(saved->ticket, std::move(saved->done)));
   }
 }
 
@@ -106,6 +111,7 @@ void ServerShell::Send(const Message& message) {
   Bytes bytes = Encode(message, WirePrecision::kFp32);
   bytes_sent_ += bytes.size();
   if (!scheduler_.Send(std::move(bytes))) LogWarning("the queue to the scheduler is full");
+  if (std::holds_alternative<Join>(message.body)) PassFailpoint(Failpoint::kServerJoin);
 }
 
 void ServerShell::Apply(ServerCore::Effects effects) {
@@ -113,9 +119,11 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   for (const Message& message : effects.to_scheduler) Send(message);
   for (auto& [peer, bytes] : effects.to_workers) {
     bytes_sent_ += bytes.size();
+    PassFailpoint(Failpoint::kServerBeforeReply);
     if (!workers_.Send(peer, std::move(bytes)))
       LogWarning("a worker is gone; its reply is dropped");
   }
+  if (effects.unload) StopExecutors();
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) storage_->StartSave(*effects.save, pool_.get());
   if (effects.occupancy && !pool_->Submit(*effects.occupancy, [](Executor& executor) -> Body {
@@ -134,12 +142,16 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (effects.exit) exit_ = effects.exit;
 }
 
+void ServerShell::StopExecutors() {
+  pool_.reset();  // first: the executors put rows to the store
+  storage_.reset();
+}
+
 void ServerShell::StartExecutors(const ServerCore::Load& load) {
   LogInfo(fmt::format("{} executors, {} kernels", load.slots.size(), BestKernels().name));
-  // The executors first: they put rows to the store.
-  pool_.reset();
+  StopExecutors();
   storage_ = std::make_unique<ServerStorage>(
-      load, CheckpointStore::Place{core_.name(), core_.incarnation()});
+      load, CheckpointStore::Place{load.server});
   const auto shared = std::make_shared<const ServerCore::Load>(load);
   pool_ = std::make_unique<ExecutorPool>(
       static_cast<uint32_t>(load.slots.size()), [shared](uint32_t i) {

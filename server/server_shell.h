@@ -32,6 +32,7 @@ class ServerShell {
   void Receive();
   void CollectFromExecutors();
   void Apply(ServerCore::Effects effects);
+  void StopExecutors();
   void StartExecutors(const ServerCore::Load& load);
   void Send(const Message& message);
 

@@ -27,11 +27,12 @@ std::string StepText(const std::optional<uint64_t>& step) {
 }
 
 // An executor's mark. A CheckpointDone says how long it took, or why there is none.
-Body Mark(Executor& executor, SnapshotSink* sink, uint32_t number, uint64_t committed) {
+Body Mark(Executor& executor, SnapshotSink* sink, uint32_t number,
+          const std::optional<uint64_t>& committed) {
   CheckpointDone part;
   if (executor.synchronous() && executor.committed() != committed) {
     part.error = fmt::format("an executor stands at step {}, the checkpoint is of step {}",
-                             StepText(executor.committed()), committed);
+                             StepText(executor.committed()), StepText(committed));
     part.retry = true;
     return part;
   }

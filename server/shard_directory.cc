@@ -21,18 +21,6 @@ namespace fs = std::filesystem;
 constexpr char kShardPrefix[] = "shard-";
 constexpr size_t kHexDigits = 16;
 
-std::string StorePrefix(const std::string& server) {
-  std::string name = "store-";
-  for (const char c : server) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-') {
-      name += c;
-    } else {
-      name += fmt::format("%{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  return name + "-";
-}
-
 // Whether all shards in a checkpoint's directory are of plans up to `plan_version`.
 bool OfPlansUpTo(const fs::path& checkpoint, uint32_t plan_version) {
   std::error_code error;
@@ -62,20 +50,28 @@ std::optional<uint32_t> PlanVersionOfShard(const std::string& name) {
   return version;
 }
 
-std::string StoreName(const std::string& server, Incarnation incarnation) {
-  return fmt::format("{}{:016x}", StorePrefix(server), incarnation.value);
+std::string StoreName(const std::string& life) {
+  std::string name = "store-";
+  for (const char c : life) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-') {
+      name += c;
+    } else {
+      name += fmt::format("%{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return name;
 }
 
-void RemoveOldStores(const std::string& directory, const std::string& server,
-                     Incarnation incarnation) {
-  const std::string prefix = StorePrefix(server);
-  const std::string own = StoreName(server, incarnation);
+void RemoveOldStores(const std::string& directory, const std::string& life) {
+  const std::string own = StoreName(life);
+  if (own.size() <= kHexDigits) return;
+  const std::string prefix = own.substr(0, own.size() - kHexDigits);
   std::error_code error;
   std::vector<fs::path> old;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename();
     // Another server's name may begin with this one's.
-    if (name.starts_with(prefix) && name.size() == prefix.size() + kHexDigits && name != own &&
+    if (name.starts_with(prefix) && name.size() == own.size() && name != own &&
         name.find_first_not_of("0123456789abcdef", prefix.size()) == std::string::npos) {
       old.push_back(entry.path());
     }

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/base/ids.h"
 
 namespace dslide {
 
@@ -20,12 +19,12 @@ std::string ShardName(uint32_t plan_version, uint32_t server_index);
 // Nullopt: that is no shard's name.
 std::optional<uint32_t> PlanVersionOfShard(const std::string& name);
 
-// A server's name may have any characters; what no file name should have is written as %XX.
-std::string StoreName(const std::string& server, Incarnation incarnation);
+// `life`: a server's name, '-' and its incarnation in 16 hexadecimal digits. A name may have any
+// characters; what no file name should have is written as %XX.
+std::string StoreName(const std::string& life);
 
-// Removes the stores of `server`'s other lives in `directory`.
-void RemoveOldStores(const std::string& directory, const std::string& server,
-                     Incarnation incarnation);
+// Removes the stores of the same server's other lives in `directory`.
+void RemoveOldStores(const std::string& directory, const std::string& life);
 
 // Removes what a server of plan `plan_version` may remove in `directory` when it is told to keep
 // `keep` and writes `present`: earlier checkpoints that are not kept and have no shards of a later

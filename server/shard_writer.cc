@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <new>
 
+#include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/checkpoint/file_checksum.h"
 #include "server/shard_directory.h"
@@ -58,8 +59,8 @@ std::string ShardWriter::ShardPath() const {
 Status ShardWriter::OpenDatabase() {
   if (database_) return {};
   const std::string directory = fs::path(save_->directory).parent_path();
-  RemoveOldStores(directory, place_.server, place_.incarnation);
-  store_ = fmt::format("{}/{}", directory, StoreName(place_.server, place_.incarnation));
+  RemoveOldStores(directory, place_.life);
+  store_ = fmt::format("{}/{}", directory, StoreName(place_.life));
   std::error_code ignored;
   fs::remove_all(store_, ignored);
   auto database = RowDatabase::Create(store_, base_.directory, place_.env);
@@ -92,8 +93,10 @@ void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
   DSLIDE_CHECK(executor < open_.size());
   if (const Status written = WriteRows(&open_[executor], chunk); !written.ok()) {
     error_ = written.error();
-    Discard();  // gives the disk back what it has
+  } else if (PassFailpoint(Failpoint::kServerMidCheckpoint)) {
+    error_ = Failed("failpoint server.mid-checkpoint");
   }
+  if (error_) Discard();  // gives the disk back what it has
 }
 
 Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {

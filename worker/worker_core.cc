@@ -4,19 +4,25 @@
 
 #include <algorithm>
 
+#include "common/base/random.h"
 #include "common/config/step.h"
 
 namespace dslide {
 namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
+constexpr int64_t kJoinAgainMs = 200;        // after a refusal
 constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
 
 }  // namespace
 
 WorkerCore::WorkerCore(Incarnation incarnation, std::string name, uint32_t cores,
                        const TrainingFile* file)
-    : incarnation_(incarnation), name_(std::move(name)), cores_(cores), local_(file) {}
+    : incarnation_(incarnation),
+      name_(name),
+      asked_name_(std::move(name)),
+      cores_(cores),
+      local_(file) {}
 
 WorkerCore::Effects WorkerCore::Take() { return std::exchange(effects_, Effects()); }
 
@@ -60,7 +66,7 @@ WorkerCore::Effects WorkerCore::Start(int64_t now_us) {
   now_us_ = now_us;
   Join join;
   join.role = Role::kWorker;
-  join.name = name_;
+  join.name = asked_name_;
   join.cores = cores_;
   Send(kScheduler, std::move(join));
   join_sent_ms_ = NowMs();
@@ -71,8 +77,14 @@ WorkerCore::Effects WorkerCore::Start(int64_t now_us) {
 WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t bytes,
                                        int64_t now_us) {
   now_us_ = now_us;
+  const Envelope envelope = message.envelope;
+  if (envelope.reply_to != 0 && envelope.reply_to < life_sequence_) return Take();
   if (from != kScheduler) {
-    OnServerReply(from, std::move(message), bytes);
+    if (const auto* plan = std::get_if<Plan>(&message.body)) {
+      OnPlan(*plan);  // a server that has a newer one
+    } else {
+      OnServerReply(from, std::move(message), bytes);
+    }
     return Take();
   }
   heard_ms_ = NowMs();
@@ -81,7 +93,9 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
     OnPlan(*plan);
   } else if (auto* grant = std::get_if<LeaseGrant>(&message.body)) {
-    OnGrant(std::move(*grant));
+    if (envelope.plan_version == plan_.version) OnGrant(std::move(*grant));
+  } else if (std::holds_alternative<Ack>(message.body)) {
+    reports_.erase(envelope.reply_to);
   } else if (const auto* wait = std::get_if<LeaseWait>(&message.body)) {
     lease_asked_ms_.reset();
     lease_retry_ms_ = NowMs() + wait->retry_ms;
@@ -98,8 +112,20 @@ void WorkerCore::ForgetWork() {
   flights_.clear();
   pending_.clear();
   queue_.clear();
+  reports_.clear();
   planned_ = false;
   lease_asked_ms_.reset();
+}
+
+// What others are told of it from now on is not mixed up with what they had of it.
+void WorkerCore::BeginNewLife() {
+  ForgetWork();
+  incarnation_ = {Mix64(incarnation_.value)};
+  life_sequence_ = next_sequence_;
+  run_ = {};
+  config_.reset();
+  plan_ = Plan();
+  join_sent_ms_ = NowMs() - kJoinRetryMs + kJoinAgainMs;
 }
 
 void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
@@ -129,6 +155,12 @@ void WorkerCore::OnPlan(const Plan& plan) {
   for (const uint16_t owner : plan.slot_owner) {
     if (owner >= plan.servers.size()) return;
   }
+  if (planned_ && plan.version <= plan_.version) return;
+  if (planned_) {
+    effects_.notices.push_back(
+        fmt::format("slot plan {}: the work in hand is given up", plan.version));
+  }
+  ForgetWork();
   plan_ = plan;
   planned_ = true;
   links_.assign(plan.servers.size(), {{}, FixedPrecision(config_->cluster.wire)});
@@ -232,10 +264,7 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   const Pending pending = found->second;
   pending_.erase(found);
   if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
-    const std::string why = fmt::format("{}: {}", plan_.servers[server].name, error->text);
-    FailFlight(pending.flight, why);
-    if (pending.next) FailFlight(*pending.next, why);
-    return;
+    return OnServerError(pending, server, *error);
   }
   const int64_t service_us = message.envelope.service_us;
   if (!pending.repeated) {
@@ -264,6 +293,16 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   }
 }
 
+void WorkerCore::OnServerError(const Pending& pending, uint32_t server, const ErrorReply& error) {
+  const std::string why = fmt::format("{}: {}", plan_.servers[server].name, error.text);
+  if (error.code == ErrorCode::kFenced) {
+    effects_.notices.push_back(why);
+    return BeginNewLife();
+  }
+  FailFlight(pending.flight, why);
+  if (pending.next) FailFlight(*pending.next, why);
+}
+
 // Takes a reply into its flight, which fails if the reply does not fit.
 void WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t service_us) {
   const auto found = flights_.find(id);
@@ -281,7 +320,7 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t ser
 void WorkerCore::Proceed(uint64_t id) {
   Flight& flight = flights_.at(id);
   if (flight.batch.done()) {
-    Send(kScheduler, flight.batch.report());
+    SendReport(flight.batch.report());
     flights_.erase(id);
     return Fill();
   }
@@ -290,6 +329,13 @@ void WorkerCore::Proceed(uint64_t id) {
   in_flight_.Note(now_us_, now_us_ - flight.started_us, flight.service_us);
   SendStage(id, StartNext(id));
   Fill();
+}
+
+// Until the scheduler has it: the servers have applied the batch, so nobody needs to train it
+// again.
+void WorkerCore::SendReport(BatchDone done) {
+  const uint64_t sequence = Send(kScheduler, done);
+  reports_.emplace(sequence, Report{std::move(done), NowMs()});
 }
 
 // Gives a batch up, and the one whose first request went with its push; their leases will expire
@@ -318,12 +364,8 @@ void WorkerCore::GiveWaitingBack() {
 
 void WorkerCore::OnError(const ErrorReply& error) {
   effects_.notices.push_back("the scheduler refused: " + error.text);
-  if (error.code == ErrorCode::kWrongRun) {
-    // A new scheduler life does not know us: join again.
-    run_ = {};
-    config_.reset();
-    ForgetWork();
-    join_sent_ms_ = NowMs() - kJoinRetryMs + 200;
+  if (error.code == ErrorCode::kWrongRun || error.code == ErrorCode::kFenced) {
+    BeginNewLife();  // it was taken for dead, or a new life of the scheduler does not know it
   } else if (error.code == ErrorCode::kIncompatible) {
     effects_.exit = Failed(error.text);
   } else if (config_ == nullptr) {
@@ -333,14 +375,15 @@ void WorkerCore::OnError(const ErrorReply& error) {
 
 WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   now_us_ = now_us;
-  const int64_t patience_ms = config_ == nullptr ? kJoinPatienceMs : int64_t{1000} * config_->cluster.scheduler_silence_s;
+  const int64_t patience_ms =
+      config_ == nullptr ? kJoinPatienceMs : int64_t{1000} * config_->cluster.scheduler_silence_s;
   if (NowMs() - heard_ms_ > patience_ms) {
     effects_.exit =
         TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));
     return Take();
   }
   if (stopping_) GiveWaitingBack();
-  if (stopping_ && flights_.empty()) {
+  if (stopping_ && flights_.empty() && reports_.empty()) {
     effects_.exit = Status();
     return Take();
   }
@@ -357,21 +400,32 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
     Send(kScheduler, beat);
     heartbeat_ms_ = NowMs();
   }
+  SendAgain();
+  if (lease_asked_ms_ && NowMs() - *lease_asked_ms_ >= cluster.request_timeout_ms) {
+    lease_asked_ms_.reset();
+  }
+  Fill();
+  return Take();
+}
+
+// What has no answer, with the same sequence: who did the work already answers from what it stored.
+void WorkerCore::SendAgain() {
+  const int64_t timeout_ms = config_->cluster.request_timeout_ms;
   for (auto& [sequence, pending] : pending_) {
-    if (now_us - pending.sent_us < int64_t{1000} * cluster.request_timeout_ms) continue;
-    // The same sequence again: the server answers from its store if it did the work already.
-    pending.sent_us = now_us;
+    if (now_us_ - pending.sent_us < 1000 * timeout_ms) continue;
+    pending.sent_us = now_us_;
     pending.repeated = true;
     effects_.send.push_back(
         {pending.server,
          {{run_, incarnation_, sequence, 0, plan_.version, pending.precision}, RequestOf(pending)},
          pending.precision});
   }
-  if (lease_asked_ms_ && NowMs() - *lease_asked_ms_ >= cluster.request_timeout_ms) {
-    lease_asked_ms_.reset();
+  for (auto& [sequence, report] : reports_) {
+    if (NowMs() - report.sent_ms < timeout_ms) continue;
+    report.sent_ms = NowMs();
+    effects_.send.push_back(
+        {kScheduler, {{run_, incarnation_, sequence, 0, plan_.version}, report.done}});
   }
-  Fill();
-  return Take();
 }
 
 WorkerCore::Effects WorkerCore::Goodbye(const Heartbeat& usage) {

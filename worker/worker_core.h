@@ -1,7 +1,9 @@
 // A worker's decisions: leases asked for, batches in flight, requests sent again.
 //
 // A pure core: messages and time (microseconds) go in, messages come out. It holds no parameters,
-// and nothing that is lost when it dies: what it had leased returns to the scheduler.
+// and nothing that is lost when it dies: what it had leased returns to the scheduler. A worker that
+// was taken for dead, or meets a new life of the scheduler, begins a new life itself: a new
+// incarnation, without the work of the old one. A newer plan takes its work from it as well.
 #pragma once
 
 #include <map>
@@ -79,6 +81,10 @@ class WorkerCore {
     WirePrecision precision = WirePrecision::kBf16;
     uint64_t windows = 0;  // of the meter that were acted on
   };
+  struct Report {  // of a batch that is done, until the scheduler has it
+    BatchDone done;
+    int64_t sent_ms;
+  };
   struct Queued {
     LeaseGrant lease;  // without batches
     LeaseBatch batch;
@@ -89,8 +95,12 @@ class WorkerCore {
   void OnPlan(const Plan& plan);
   void OnGrant(LeaseGrant grant);
   void OnServerReply(uint32_t server, Message message, size_t bytes);
+  void OnServerError(const Pending& pending, uint32_t server, const ErrorReply& error);
   void OnError(const ErrorReply& error);
   void ForgetWork();
+  void BeginNewLife();
+  void SendReport(BatchDone done);
+  void SendAgain();
   void TakeReply(uint64_t flight, uint32_t server, Body reply, int64_t service_us);
   void Proceed(uint64_t flight);
   void FailFlight(uint64_t flight, const std::string& why);
@@ -108,7 +118,9 @@ class WorkerCore {
   Effects Take();
 
   Incarnation incarnation_;
+  uint64_t life_sequence_ = 1;  // first of this incarnation: replies to earlier ones are not for it
   std::string name_;
+  std::string asked_name_;
   uint32_t cores_;
   LocalData local_;
   RunId run_;
@@ -128,6 +140,7 @@ class WorkerCore {
   uint64_t next_flight_ = 1;
   std::map<uint64_t, Flight> flights_;
   std::map<uint64_t, Pending> pending_;  // by sequence
+  std::map<uint64_t, Report> reports_;   // by sequence
   InFlightControl in_flight_{0};
   std::vector<Link> links_;  // [servers]
   Effects effects_;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/data/checksum.h"
 #include "common/data/load.h"
@@ -18,6 +19,18 @@ Result<TrainingFile> ReadTrainingFile(const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(data);
   const uint64_t checksum = Checksum(*data);
   return TrainingFile{path, std::move(*data), checksum};
+}
+
+// Before a message is sent.
+void PassPointOf(const Body& body) {
+  if (std::holds_alternative<EmbedRequest>(body)) PassFailpoint(Failpoint::kWorkerEmbed);
+  if (std::holds_alternative<ActiveQuery>(body)) PassFailpoint(Failpoint::kWorkerQuery);
+  if (std::holds_alternative<GradientPush>(body)) PassFailpoint(Failpoint::kWorkerPush);
+  if (std::holds_alternative<BatchDone>(body)) PassFailpoint(Failpoint::kWorkerBeforeReport);
+  if (const auto* push = std::get_if<EmbedPush>(&body)) {
+    PassFailpoint(Failpoint::kWorkerEmbedPush);
+    if (push->next) PassFailpoint(Failpoint::kWorkerEmbed);
+  }
 }
 
 }  // namespace
@@ -83,6 +96,7 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
   for (const std::string& line : effects.notices) LogInfo(line);
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {
+    PassPointOf(out.message.body);
     Bytes bytes = Encode(out.message, out.precision);
     bytes_sent_ += bytes.size();
     core_.NoteSent(out.message, bytes.size());
@@ -91,6 +105,9 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
     // A message that does not fit is sent again after cluster.request_timeout_ms.
     DealerSocket& socket = to_scheduler ? scheduler_ : servers_[out.to];
     if (!socket.Send(std::move(bytes))) LogWarning("a queue is full; sending again later");
+    if (std::holds_alternative<Join>(out.message.body)) {
+      PassFailpoint(Failpoint::kWorkerJoin);
+    }
   }
   if (effects.exit) exit_ = effects.exit;
 }

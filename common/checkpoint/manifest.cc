@@ -66,7 +66,7 @@ std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     if (IsCheckpointName(entry.path().filename()) && HasManifest(entry.path())) {
-      found.push_back(entry.path());
+      found.push_back(entry.path().filename());
     }
   }
   std::sort(found.begin(), found.end());
@@ -165,7 +165,7 @@ Result<std::string> FindCheckpoint(const std::string& path) {
   if (HasManifest(path)) return path;
   for (const std::string& in : {path, (fs::path(path) / "checkpoint").string()}) {
     const std::vector<std::string> complete = CompleteCheckpoints(in);
-    if (!complete.empty()) return complete.back();
+    if (!complete.empty()) return in + "/" + complete.back();
   }
   return BadInput(
       fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
@@ -192,8 +192,7 @@ void PruneCheckpoints(const std::string& directory, size_t keep) {
   std::vector<fs::path> doomed;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename();
-    if (IsCheckpointName(name) && entry.path().string() < oldest_kept)
-      doomed.push_back(entry.path());
+    if (IsCheckpointName(name) && name < oldest_kept) doomed.push_back(entry.path());
   }
   for (const fs::path& path : doomed) RemoveCheckpoint(path);
 }

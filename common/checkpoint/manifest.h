@@ -39,6 +39,7 @@ struct ManifestShard {
 struct DoneBatch {
   uint32_t unit = 0;
   uint32_t index = 0;
+  bool operator==(const DoneBatch&) const = default;
 };
 
 struct Manifest {
@@ -72,7 +73,7 @@ Result<std::string> CheckpointDirectory(const std::string& path);
 // than those. REQUIRES keep > 0.
 void PruneCheckpoints(const std::string& directory, size_t keep);
 
-// Complete checkpoints in `directory`, oldest first.
+// Names of the complete checkpoints in `directory`, oldest first.
 std::vector<std::string> CompleteCheckpoints(const std::string& directory);
 
 // Removes a checkpoint's directory, its manifest first: what is left of an interrupted removal is

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 
+#include "common/base/failpoint.h"
 #include "common/net/socket.h"
 
 namespace dslide {
@@ -37,6 +38,8 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
     fmt::print("{}", ConfigHelp());
     return 0;
   }
+  const Status armed = ArmFailpointsFromEnvironment();
+  if (!armed.ok()) return Report(program, armed.error());
   const Status outcome = work(*arguments);
   return outcome.ok() ? 0 : Report(program, outcome.error());
 } catch (const std::bad_alloc&) {

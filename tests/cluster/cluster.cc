@@ -30,15 +30,16 @@ TestRun::TestRun() : config_(Path("cluster.ini")), status_port_(FreePort()) {
   file.print("[cluster]\nexecutors = 1\nwire = fp32\nstatus_bind = {}\n", Loopback(status_port_));
 }
 
-std::unique_ptr<Process> TestRun::Start(const std::string& program, const Arguments& arguments) {
-  return std::make_unique<Process>(program, arguments,
-                                   Path(fmt::format("{}-{}", program, ++logs_)));
+std::unique_ptr<Process> TestRun::Start(const std::string& program, const Arguments& arguments,
+                                        const std::string& failpoints) {
+  return std::make_unique<Process>(program, arguments, Path(fmt::format("{}-{}", program, ++logs_)),
+                                   failpoints);
 }
 
-std::unique_ptr<Process> TestRun::Train(const Arguments& more) {
+std::unique_ptr<Process> TestRun::Train(const Arguments& more, const std::string& failpoints) {
   Arguments arguments = {"train", "--config", config_, "--run-dir", run_directory()};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  return Start("dslide", arguments);
+  return Start("dslide", arguments, failpoints);
 }
 
 int TestRun::Run(const std::string& program, const Arguments& arguments) {

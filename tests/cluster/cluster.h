@@ -30,9 +30,10 @@ class TestRun {
   std::string run_directory() const { return Path("run"); }
 
   // dslide train on this run's configuration.
-  std::unique_ptr<Process> Train(const Arguments& more = {});
+  std::unique_ptr<Process> Train(const Arguments& more = {}, const std::string& failpoints = "");
   // Any of the executables; its log is called by a number.
-  std::unique_ptr<Process> Start(const std::string& program, const Arguments& arguments);
+  std::unique_ptr<Process> Start(const std::string& program, const Arguments& arguments,
+                                 const std::string& failpoints = "");
   // Runs one to its end: its exit code.
   int Run(const std::string& program, const Arguments& arguments);
   const std::string& last_errors() const { return last_errors_; }

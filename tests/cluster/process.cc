@@ -54,13 +54,20 @@ bool WaitFor(const std::function<bool()>& condition, int deadline_ms) {
 }
 
 Process::Process(const std::string& program, const std::vector<std::string>& arguments,
-                 const std::string& log)
+                 const std::string& log, const std::string& failpoints)
     : log_(log) {
   std::vector<std::string> words = {std::string(DSLIDE_BIN_DIR) + "/" + program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::string setting = "DSLIDE_FAILPOINTS=" + failpoints;
+  std::vector<char*> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    environment.push_back(*variable);
+  }
+  if (!failpoints.empty()) environment.push_back(setting.data());
+  environment.push_back(nullptr);
   const int out = OpenLog(log + ".out");
   const int err = OpenLog(log + ".err");
   pid_ = fork();
@@ -70,7 +77,7 @@ Process::Process(const std::string& program, const std::vector<std::string>& arg
     setpgid(0, 0);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    execv(argv[0], argv.data());
+    execve(argv[0], argv.data(), environment.data());
     _exit(127);
   }
   close(out);
@@ -99,6 +106,8 @@ std::optional<int> Process::Wait(int deadline_ms) {
 }
 
 bool Process::Running() { return !Collect(); }
+
+bool Process::Stopped() { return Running() && StateOf(pid_).state == 'T'; }
 
 std::string Process::Output() const { return ReadFile(log_ + ".out"); }
 

@@ -19,9 +19,9 @@ bool WaitFor(const std::function<bool()>& condition, int deadline_ms = kDeadline
 class Process {
  public:
   // Starts one of the project's executables. Standard output goes to `log`.out, standard error to
-  // `log`.err.
+  // `log`.err. `failpoints`: its DSLIDE_FAILPOINTS.
   Process(const std::string& program, const std::vector<std::string>& arguments,
-          const std::string& log);
+          const std::string& log, const std::string& failpoints = "");
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   ~Process();  // by SIGKILL if it still runs
@@ -31,6 +31,7 @@ class Process {
   // The exit code, or minus the signal that ended it; nullopt if it runs past the deadline.
   std::optional<int> Wait(int deadline_ms = kDeadlineMs);
   bool Running();
+  bool Stopped();  // by SIGSTOP
 
   std::string Output() const;  // standard output so far
   std::string Errors() const;  // standard error so far

@@ -49,7 +49,7 @@ TEST_CASE("a report that comes after a checkpoint has begun is not claimed by it
   run.servers_answer = false;
   run.Stop();
   run.Send(11, FakeCluster::Report(grant, batch));
-  CHECK(run.core().stats().batches == 3);
+  CHECK(run.core().counted_batches() == 3);
   run.servers_answer = true;
   run.Tick();
   REQUIRE(run.manifests.size() == 1);
@@ -106,11 +106,11 @@ TEST_CASE("a resumed run trains what is left, and nothing twice") {
   second.samples = first.samples;
   second.Start();
   CHECK(std::get<Plan>(second.received["peer-1"][1]).restore == "/checkpoints/step-000000000006");
-  CHECK(second.core().stats_here().batches == 0);
+  CHECK(second.core().work().batches == 0);
   second.WorkAll(11);
   CHECK(second.core().outcome().ok());
-  CHECK(second.core().stats().batches == 26);
-  CHECK(second.core().stats_here().batches == 20);
+  CHECK(second.core().counted_batches() == 26);
+  CHECK(second.core().work().batches == 20);
   second.CheckAllCountedOnce();
 }
 

@@ -40,20 +40,22 @@ class FakeCluster {
                &train_,
                with_test ? &test_ : nullptr,
                "/checkpoints",
+               {},
                resume,
-               resume ? "/checkpoints/" + resume->name : ""},
+               resume ? "/checkpoints/" + resume->name : "",
+               {}},
               0) {}
 
   // Sends a message of a member to the core, and lets the fake servers answer what comes back.
   void Send(uint64_t member, Body body) {
-    Say({{77}, {member}, ++sequence_, 0, 1}, std::move(body));
+    Say({{77}, {member}, ++sequence_, 0, core_.plan_version()}, std::move(body));
   }
   void Say(const Envelope& envelope, Body body) {
-    const uint64_t before = core_.stats().batches;
+    const uint64_t before = core_.counted_batches();
     const BatchId batch = BatchOf(body);
     const std::string peer = "peer-" + std::to_string(envelope.incarnation.value);
     Apply(core_.Handle(peer, {envelope, body}, now));
-    if (core_.stats().batches > before) counted[batch]++;
+    if (core_.counted_batches() > before) counted[batch]++;
     AnswerServers();
   }
   void Tick() {
@@ -101,9 +103,9 @@ class FakeCluster {
     if (work[worker].empty() && !Lease(worker)) return false;
     const auto [grant, batch] = work[worker].front();
     work[worker].pop_front();
-    const uint64_t before = core_.stats().batches;
+    const uint64_t before = core_.counted_batches();
     Send(worker, Report(grant, batch));
-    if (core_.stats().batches == before) return true;
+    if (core_.counted_batches() == before) return true;
     for (const uint32_t id : batch.features.ids) samples[{grant.epoch, id}]++;
     return true;
   }

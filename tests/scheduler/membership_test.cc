@@ -122,7 +122,7 @@ TEST_CASE("reports about unknown batches and other epochs do not count") {
     done.batch = id;
     run.Send(11, done);
   }
-  CHECK(run.core().stats().batches == 0);
+  CHECK(run.core().counted_batches() == 0);
   CHECK(run.core().Progress() == 0.0);
 }
 

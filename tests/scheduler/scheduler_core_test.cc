@@ -129,15 +129,15 @@ TEST_CASE("late reports of an expired lease count if they are the first") {
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
   run.Tick();
   run.Send(11, FakeCluster::Report(late[0].first, late[0].second));
-  CHECK(run.core().stats().batches == 1);
+  CHECK(run.core().counted_batches() == 1);
   CHECK(run.Lease(12));  // the two others of that unit
   CHECK(run.work[12].size() == 2);
   CHECK(run.work[12].front().first.unit == late[0].first.unit);
   CHECK(run.Work(12));
   CHECK(run.Work(12));
-  CHECK(run.core().stats().batches == 3);
+  CHECK(run.core().counted_batches() == 3);
   for (const auto& [grant, batch] : late) run.Send(11, FakeCluster::Report(grant, batch));
-  CHECK(run.core().stats().batches == 3);
+  CHECK(run.core().counted_batches() == 3);
 }
 
 TEST_CASE("a late evaluation report does not count as a training batch of the next epoch") {
@@ -153,7 +153,7 @@ TEST_CASE("a late evaluation report does not count as a training batch of the ne
   while (run.core().phase() == Phase::kEvaluating) CHECK(run.Work(11));
   REQUIRE(run.core().phase() == Phase::kTraining);
   run.Send(12, FakeCluster::Report(late.first, late.second));
-  CHECK(run.core().stats().batches == FakeCluster::kBatches);
+  CHECK(run.core().counted_batches() == FakeCluster::kBatches);
   run.work[11].clear();
   run.work[12].clear();
   run.WorkAll(11);
@@ -222,7 +222,7 @@ TEST_CASE("a worker that has the data gets numbers for training, and samples for
     }
   }
   CHECK(samples == FakeCluster::kSamples);
-  CHECK(run.core().stats().samples == samples);
+  CHECK(run.core().counted_samples() == samples);
   REQUIRE(run.core().phase() == Phase::kEvaluating);
   run.Send(11, LeaseRequest{true});
   const auto grant = std::get<LeaseGrant>(run.LastTo(11));

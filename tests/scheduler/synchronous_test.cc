@@ -52,9 +52,9 @@ void Finish(FakeCluster* run, uint64_t worker, uint32_t unit) {
   REQUIRE(found != work.end());
   const auto [grant, batch] = *found;
   work.erase(found);
-  const uint64_t before = run->core().stats().batches;
+  const uint64_t before = run->core().counted_batches();
   run->Send(worker, FakeCluster::Report(grant, batch));
-  if (run->core().stats().batches == before) return;
+  if (run->core().counted_batches() == before) return;
   for (const uint32_t id : batch.features.ids) run->samples[{grant.epoch, id}]++;
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("synchronous: an epoch ends when every server has committed its last s
   for (uint32_t n = 0; n < 12; ++n) CHECK(run.Work(11));
   run.commits_lost = true;
   CHECK(run.Work(11));
-  CHECK(run.core().stats().batches == FakeCluster::kBatches);
+  CHECK(run.core().counted_batches() == FakeCluster::kBatches);
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK_FALSE(run.Lease(11));
   run.Send(1, StepsCommitted{4});
@@ -296,7 +296,7 @@ TEST_CASE("synchronous: a checkpoint holds the steps that count, and nothing wai
   for (uint32_t n = 0; n < 6; ++n) Finish(&run, 11, n);
   AskForCheckpoint(&run);  // two of four batches of the second step are done, leases are out
   REQUIRE(run.manifests.size() == 1);
-  CHECK(run.core().stats().batches == 6);
+  CHECK(run.core().counted_batches() == 6);
   const Manifest manifest = run.manifests[0];
   CheckHolds(&run, manifest, 1);
   CHECK(run.CountTo<CheckpointDone>(21) == 1);
@@ -314,8 +314,8 @@ TEST_CASE("synchronous: a checkpoint holds the steps that count, and nothing wai
   CHECK(Leased(&resumed, 11) == Units{4, 5, 6, 7, 8, 9, 10, 11});
   resumed.WorkAll(11);
   CHECK(resumed.core().outcome().ok());
-  CHECK(resumed.core().stats().batches == 26);
-  CHECK(resumed.core().stats().samples == 100);
+  CHECK(resumed.core().counted_batches() == 26);
+  CHECK(resumed.core().counted_samples() == 100);
   CHECK(resumed.counted.size() == 22);
   CHECK(Commits(&resumed, 2) == std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8});
 }
@@ -328,7 +328,7 @@ TEST_CASE("synchronous: while servers save, leases go on; commits and the epoch'
   AskForCheckpoint(&run);
   CHECK(run.CountTo<CheckpointRequest>(1) == 1);
   for (int n = 4; n < 13; ++n) CHECK(run.Work(11));
-  CHECK(run.core().stats().batches == FakeCluster::kBatches);
+  CHECK(run.core().counted_batches() == FakeCluster::kBatches);
   CHECK(Commits(&run, 1) == std::vector<uint64_t>{0, 1});
   CHECK_FALSE(run.Lease(11));
   CHECK(run.core().phase() == Phase::kTraining);
@@ -464,8 +464,8 @@ TEST_CASE(
   CHECK(Commits(&second, 1) == std::vector<uint64_t>{1});
   second.WorkAll(11);
   CHECK(second.core().outcome().ok());
-  CHECK(second.core().stats().batches == 26);
-  CHECK(second.core().stats().samples == 100);
+  CHECK(second.core().counted_batches() == 26);
+  CHECK(second.core().counted_samples() == 100);
   CHECK(second.counted.size() == 22);
   for (const auto& [id, times] : second.counted) {
     CHECK(times == 1);

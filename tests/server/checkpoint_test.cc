@@ -55,7 +55,7 @@ Manifest Save(LocalCluster* cluster, uint32_t servers, const std::string& direct
   manifest.config = FormatConfig(cluster->config());
   for (uint32_t s = 0; s < servers; ++s) {
     const std::string name = "server-" + std::to_string(s);
-    CheckpointStore store({name, {1}}, {});
+    CheckpointStore store({name + "-0000000000000001"}, {});
     std::vector<Executor*> executors;
     for (const auto& executor : cluster->server(s)) executors.push_back(executor.get());
     const CheckpointDone done =
@@ -129,7 +129,7 @@ TEST_CASE("a checkpoint of three executors in two shards fits any number of exec
     LocalCluster saved(config, 1000, {2, 1});
     TrainSome(&saved, 0, 6);
     const Manifest manifest = Save(&saved, 2, directory.path());
-    CHECK(manifest.shards[0].rows + manifest.shards[1].rows == 41 + 100);
+    CHECK(manifest.shards[0].rows + manifest.shards[1].rows == 41 + 100 + 3);  // 3 executors' records
     for (const std::vector<uint32_t>& executors :
          {std::vector<uint32_t>{1}, {5}, {2, 1}, {1, 1, 3}}) {
       LocalCluster restored(config, 1000, executors, false);

@@ -1,7 +1,5 @@
 #include "server/server_core.h"
 
-#include "server/shard_directory.h"
-
 #include "tests/server/local_cluster.h"
 
 namespace dslide {
@@ -181,14 +179,18 @@ TEST_CASE_FIXTURE(Fixture, "a checkpoint is saved and reported with its totals o
   const auto save = Scheduler(CheckpointRequest{"step-1", "/c/step-1"}).save;
   REQUIRE(save);
   CHECK(save->directory == "/c/step-1");
-  const std::string shard = ShardName(plan.version, 1);
-  CHECK(save->shard == shard);
-  const CheckpointDone totals = {"step-1", "", shard, 10, 100, {{"000001.sst", 100, 99}}};
-  auto sent = core.HandleSaved(save->ticket, totals, 0).to_scheduler;
-  CHECK(std::get<CheckpointDone>(sent.at(0).body) == totals);
+  CHECK(save->shard == "shard-1");
+  CheckpointDone totals;
+  totals.rows = 10;
+  totals.bytes = 100;
+  totals.files = {{"000001.sst", 100, 99}};
+  (void)core.HandleOutcome({save->ticket, 1, totals}, 0);
+  auto sent = core.HandleOutcome({save->ticket, 0, CheckpointDone{}}, 0).to_scheduler;
+  CHECK(std::get<CheckpointDone>(sent.at(0).body) ==
+        CheckpointDone{"step-1", "", "shard-1", 10, 100, {{"000001.sst", 100, 99}}});
   const auto bad = Scheduler(CheckpointRequest{"step-2", "/c/step-2"}).save;
-  CheckpointDone failed = {"step-2", "disk full", shard};
-  sent = core.HandleSaved(bad->ticket, failed, 0).to_scheduler;
+  (void)core.HandleOutcome({bad->ticket, 1, ErrorReply{ErrorCode::kRefused, "disk full"}}, 0);
+  sent = core.HandleOutcome({bad->ticket, 0, CheckpointDone{}}, 0).to_scheduler;
   CHECK(std::get<CheckpointDone>(sent.at(0).body).error == "disk full");
 }
 

@@ -166,7 +166,7 @@ TEST_CASE("synchronous: when checkpoints are written does not matter, with hash 
   const Config config = HashedConfig();
   TempDirectory directory;
   const auto rows_after = [&](bool save) {
-    CheckpointStore store({"server", {1}}, {});
+    CheckpointStore store({"server-0000000000000001"}, {});
     LocalCluster cluster(config, kSamples, {1});
     cluster.Commit(0);
     for (uint64_t step = 0; step < 8; ++step) {

@@ -1,7 +1,7 @@
 // dslide checkpoint list and inspect: what the manifests say.
 #include <fmt/core.h>
 
-#include <filesystem>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/checkpoint/manifest.h"
@@ -12,7 +12,6 @@
 namespace dslide {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 uint64_t RowsOf(const Manifest& manifest) {
@@ -59,7 +58,8 @@ Status List(const ParsedArguments& arguments) {
                "shards", "MB");
   }
   Status damaged;  // the first manifest that cannot be read; the others are listed all the same
-  for (const std::string& checkpoint : CompleteCheckpoints(*in)) {
+  for (const std::string& name : CompleteCheckpoints(*in)) {
+    const std::string checkpoint = *in + "/" + name;
     const Result<Manifest> m = ReadManifest(checkpoint);
     if (!m.ok()) {
       if (damaged.ok()) damaged = Failed(m.error().message);
@@ -67,7 +67,7 @@ Status List(const ParsedArguments& arguments) {
       all.push_back(JsonOf(checkpoint, *m));
     } else {
       fmt::print("{:<20}{:>7}{:>12}{:>14}{:>8}{:>12.1f}\n",
-                 fs::path(checkpoint).filename().string(), m->epoch, m->batches, m->samples,
+                 name, m->epoch, m->batches, m->samples,
                  m->shards.size(), Megabytes(BytesOf(*m)));
     }
   }

@@ -74,6 +74,10 @@ std::string ChildProcess::Ending() const {
   return signal_ != 0 ? fmt::format("signal {}", signal_) : fmt::format("exit code {}", exit_code_);
 }
 
+bool ChildProcess::WantsRestart() const {
+  return signal_ != 0 || exit_code_ == ExitCode(ErrorKind::kTryLater);
+}
+
 bool ChildProcess::Poll() {
   if (!running_) return false;
   int status = 0;
@@ -88,16 +92,16 @@ void ChildProcess::Signal(int signal) {
   if (running_) kill(pid_, signal);
 }
 
-void StopAll(std::vector<ChildProcess>* children, int grace_ms) {
+void StopAll(const std::vector<ChildProcess*>& children, int grace_ms) {
   const auto any_running = [&] {
-    for (ChildProcess& child : *children) child.Poll();
-    return std::any_of(children->begin(), children->end(),
-                       [](const auto& c) { return c.running(); });
+    for (ChildProcess* child : children) child->Poll();
+    return std::any_of(children.begin(), children.end(),
+                       [](const ChildProcess* child) { return child->running(); });
   };
-  for (ChildProcess& child : *children) child.Signal(SIGTERM);
+  for (ChildProcess* child : children) child->Signal(SIGTERM);
   const int64_t deadline_ms = MonotonicMillis() + grace_ms;
   while (any_running() && MonotonicMillis() < deadline_ms) poll(nullptr, 0, 20);
-  for (ChildProcess& child : *children) child.Signal(SIGKILL);
+  for (ChildProcess* child : children) child->Signal(SIGKILL);
   while (any_running()) poll(nullptr, 0, 5);
 }
 

@@ -25,6 +25,8 @@ class ChildProcess {
   // REQUIRES !running().
   int exit_code() const { return exit_code_; }  // 128 + signal if it was killed
   std::string Ending() const;                   // "exit code 1", "signal 9"
+  // Ended by a signal, or by exit code 75: nothing wrong with what it was told to do.
+  bool WantsRestart() const;
 
   // Collects the process if it has ended. True if it ended just now.
   bool Poll();
@@ -43,7 +45,7 @@ class ChildProcess {
 };
 
 // Asks all to stop by SIGTERM, and ends those by SIGKILL that are still there after `grace_ms`.
-void StopAll(std::vector<ChildProcess>* children, int grace_ms);
+void StopAll(const std::vector<ChildProcess*>& children, int grace_ms);
 
 // The directory of the running executable: its siblings are started from there.
 std::string ExecutableDirectory();

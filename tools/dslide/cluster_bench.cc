@@ -81,16 +81,14 @@ Result<ClusterRun> Train(const EngineBenchOptions& options, const Overrides& ove
   Result<ChildProcess> child =
       ChildProcess::Start("train", ExecutableDirectory() + "/dslide", arguments, log, false);
   DSLIDE_RETURN_IF_ERROR(child);
-  std::vector<ChildProcess> children;
-  children.push_back(std::move(*child));
-  ChildProcess& launcher = children[0];
+  ChildProcess& launcher = *child;
   while (launcher.running()) {
     pollfd ready{signals->fd(), POLLIN, 0};
     (void)poll(&ready, 1, 20);
     launcher.Poll();
     if (!signals->Take()) continue;
     constexpr int kGraceMs = 30000;
-    StopAll(&children, kGraceMs);
+    StopAll({&launcher}, kGraceMs);
     return Failed("stopped");
   }
   std::ifstream file(run + "/summary.json");

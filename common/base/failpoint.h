@@ -1,0 +1,101 @@
+// Named places in the executables where a test or a user makes a failure happen on purpose.
+//
+// They are always compiled in and cost one relaxed atomic load while none is set. Set by the
+// environment when an executable starts:
+//
+//   DSLIDE_FAILPOINTS="server.push=kill@3;worker.embed=pause:/tmp/here"
+//
+// that is NAME=ACTION[@N], separated by ';'. The action happens when the point is passed the N-th
+// time (default 1) in this process, by whichever thread, and once. Actions:
+//
+//   kill, term, stop  the process sends itself SIGKILL, SIGTERM, SIGSTOP
+//   pause:PATH        the thread creates PATH with the process id in it, and waits until PATH is
+//                     removed; after 10 minutes the process aborts
+//   fail              the point answers true, which its caller turns into an I/O error; only at the
+//                     points that say so below
+//
+// Thread-safe after ArmFailpoints().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/error.h"
+
+namespace dslide {
+
+enum class Failpoint : uint8_t {
+  kSchedulerJoin,            // a Join arrived
+  kSchedulerBeforeManifest,  // may fail: all shards are written, the manifest is not
+  kSchedulerAfterManifest,   // the manifest is written, nothing else knows it
+  kServerJoin,               // Join is sent
+  kServerEmbed,              // an EmbedRequest arrived
+  kServerQuery,              // an ActiveQuery arrived
+  kServerPush,               // a GradientPush arrived
+  kServerEmbedPush,          // an EmbedPush arrived
+  kServerBeforeApply,        // an executor is about to apply gradients
+  kServerAfterApply,         // it has
+  kServerBeforeReply,        // a reply to a worker is formed, not sent
+  kServerMidCheckpoint,      // may fail: the first chunk of a shard is written
+  kServerMidRestore,         // may fail: some rows are restored
+  kWorkerJoin,               // Join is sent
+  kWorkerEmbed,              // an EmbedRequest is about to be sent, and so on
+  kWorkerQuery,
+  kWorkerPush,
+  kWorkerEmbedPush,
+  kWorkerBeforeReport,  // a BatchDone is about to be sent
+};
+
+struct FailpointInfo {
+  std::string_view name;
+  bool may_fail = false;
+};
+
+// Indexed by Failpoint.
+inline constexpr std::array kFailpoints = {
+    FailpointInfo{"scheduler.join"},
+    FailpointInfo{"scheduler.before-manifest", true},
+    FailpointInfo{"scheduler.after-manifest"},
+    FailpointInfo{"server.join"},
+    FailpointInfo{"server.embed"},
+    FailpointInfo{"server.query"},
+    FailpointInfo{"server.push"},
+    FailpointInfo{"server.embed-push"},
+    FailpointInfo{"server.before-apply"},
+    FailpointInfo{"server.after-apply"},
+    FailpointInfo{"server.before-reply"},
+    FailpointInfo{"server.mid-checkpoint", true},
+    FailpointInfo{"server.mid-restore", true},
+    FailpointInfo{"worker.join"},
+    FailpointInfo{"worker.embed"},
+    FailpointInfo{"worker.query"},
+    FailpointInfo{"worker.push"},
+    FailpointInfo{"worker.embed-push"},
+    FailpointInfo{"worker.before-report"},
+};
+static_assert(kFailpoints.size() == static_cast<size_t>(Failpoint::kWorkerBeforeReport) + 1);
+
+// Reads a value of DSLIDE_FAILPOINTS. Errors (kBadInput) name the part that is wrong. REQUIRES that
+// there is no other thread yet.
+Status ArmFailpoints(std::string_view text);
+// The same from this process's environment; nothing if the variable is not set.
+Status ArmFailpointsFromEnvironment();
+
+namespace failpoint_internal {
+// Passes left until each point acts; 0: it is not set, or has acted.
+extern std::array<std::atomic<uint32_t>, kFailpoints.size()> left;
+bool Pass(Failpoint point);
+}  // namespace failpoint_internal
+
+// Marks that execution is here. True: the caller is to fail as if by an I/O error.
+inline bool PassFailpoint(Failpoint point) {
+  const auto& left = failpoint_internal::left[static_cast<size_t>(point)];
+  if (left.load(std::memory_order_relaxed) == 0) [[likely]]
+    return false;
+  return failpoint_internal::Pass(point);
+}
+
+}  // namespace dslide

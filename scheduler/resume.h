@@ -1,0 +1,15 @@
+// What a run that is started again continues from.
+#pragma once
+
+#include "common/base/error.h"
+#include "scheduler/scheduler_core.h"
+
+namespace dslide {
+
+// Fills in `inputs->run` and the newest complete checkpoint of inputs->checkpoint_directory, after
+// checking both against inputs->config (resolved) and inputs->train. A ledger alone is enough, where
+// servers still hold what was trained. Errors (kBadInput) name what cannot change.
+// `began`: there was a ledger; one without entries is that of a run that died before it began.
+Status FindWhatToResume(bool began, RunInputs* inputs);
+
+}  // namespace dslide

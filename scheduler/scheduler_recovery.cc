@@ -1,0 +1,269 @@
+// Members that go and come, and the plan's seats: the part of SchedulerCore that keeps a cluster
+// together.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/net/slot_plan.h"
+#include "scheduler/scheduler_core.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kSendAgainMs = 10000;
+
+double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000.0; }
+
+}  // namespace
+
+void SchedulerCore::DropDeadMembers(int64_t now_ms) {
+  std::vector<Member> dead;
+  for (const Member* member : roster_.Dead(now_ms)) dead.push_back(*member);
+  for (const Member& member : dead) {
+    const std::string why = fmt::format("has been silent for {:.1f} s, taken for dead",
+                                        Seconds(member.life.SilentMs(now_ms)));
+    if (member.role == Role::kWorker) {
+      DropWorker(member, why);
+    } else if (member.seated) {
+      LoseServer(member, why, now_ms);
+    } else {
+      if (member.role == Role::kServer) Notice(fmt::format("{} {}", member.name, why));
+      roster_.Remove(member.incarnation);
+    }
+  }
+}
+
+void SchedulerCore::DropWorker(const Member& worker, const std::string& why) {
+  const size_t leases = book_ ? book_->Return(worker.name) : 0;
+  Notice(fmt::format("{} {}: {} leases returned", worker.name, why, leases));
+  BroadcastToSeated(DropBatches{worker.incarnation});
+  roster_.Remove(worker.incarnation);
+}
+
+void SchedulerCore::LoseServer(const Member& server, const std::string& why, int64_t now_ms) {
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (plan_.servers[i].incarnation == server.incarnation) seats_[i] = {true, now_ms};
+  }
+  Notice(fmt::format("{} at {} {}; waiting for a replacement", server.name, server.address, why));
+  roster_.Remove(server.incarnation);
+}
+
+// A server of the plan that this life of the scheduler has not met, or had given up.
+void SchedulerCore::OnServerJoined(Member& member, const Join& join, int64_t now_ms) {
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (plan_.servers[i].incarnation == member.incarnation) seats_[i] = {false, now_ms};
+  }
+  member.seated = true;
+  member.ready = join.plan_version == plan_.version;
+  if (!member.ready) {
+    Send(member, plan_);
+  } else if (told_) {
+    Send(member, CommitSteps{*told_});
+  }
+}
+
+std::vector<size_t> SchedulerCore::VacantSeats() const {
+  std::vector<size_t> vacant;
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (roster_.Find(plan_.servers[i].incarnation) == nullptr) vacant.push_back(i);
+  }
+  return vacant;
+}
+
+// Whether nobody waits for the server of a vacant seat any more.
+bool SchedulerCore::SeatIsGone(size_t seat, int64_t now_ms) const {
+  if (seats_[seat].lost) return true;
+  const FailureDetector awaited(inputs_.config.cluster.heartbeat_ms, seats_[seat].since_ms);
+  const auto spares = roster_.Spares();
+  const bool replaced = std::any_of(spares.begin(), spares.end(), [&](const Member* spare) {
+    return spare->asked_name == plan_.servers[seat].name;
+  });
+  return awaited.Dead(now_ms) || (replaced && awaited.Suspect(now_ms));
+}
+
+// Who sits where in the next plan: those who have a seat keep it, spares take the vacant ones,
+// first those who ask for the name that is gone.
+std::vector<const Member*> SchedulerCore::ChooseServers() const {
+  std::vector<const Member*> spares = roster_.Spares();
+  const auto take = [&](const std::string& name) -> const Member* {
+    if (spares.empty()) return nullptr;
+    auto chosen = std::find_if(spares.begin(), spares.end(),
+                               [&](const Member* m) { return m->asked_name == name; });
+    if (chosen == spares.end()) chosen = spares.begin();
+    const Member* spare = *chosen;
+    spares.erase(chosen);
+    return spare;
+  };
+  std::vector<const Member*> servers;
+  for (const PlanServer& seat : plan_.servers) {
+    const Member* server = roster_.Find(seat.incarnation);
+    if (server == nullptr) server = take(seat.name);
+    if (server != nullptr) servers.push_back(server);
+  }
+  while (servers.size() < inputs_.config.cluster.servers && !spares.empty()) {
+    servers.push_back(take(""));
+  }
+  return servers;
+}
+
+// Fills vacant seats, and lets the pass go on once every seat has a server that is ready.
+void SchedulerCore::TendSeats(int64_t now_ms) {
+  if (phase_ == Phase::kFinished) return;
+  const ClusterConfig& cluster = inputs_.config.cluster;
+  const int64_t patience_ms = int64_t{1000} * cluster.join_timeout_s;
+  if (!live_) {
+    std::vector<const Member*> servers = roster_.Spares();
+    if (servers.size() >= cluster.servers) {
+      servers.resize(cluster.servers);
+      // By name, so that a cluster that starts again with the same names has the same slots.
+      std::sort(servers.begin(), servers.end(),
+                [](const Member* a, const Member* b) { return a->name < b->name; });
+      PublishPlan(servers, now_ms);
+    } else if (now_ms - started_ms_ > patience_ms) {
+      Finish(TryLater(fmt::format("{} after {} s (cluster.join_timeout_s)", WaitingLine(),
+                                  cluster.join_timeout_s)),
+             "not enough servers joined", now_ms);
+    }
+    return;
+  }
+  const std::vector<size_t> vacant = VacantSeats();
+  if (vacant.empty()) {
+    const auto seated = roster_.Seated();
+    const bool ready =
+        std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
+    if (!InPass() && ready) Go(now_ms);
+    return;
+  }
+  Interrupt(now_ms);
+  int64_t last_loss_ms = 0;
+  bool all_gone = true;
+  for (const size_t seat : vacant) {
+    last_loss_ms = std::max(last_loss_ms, seats_[seat].since_ms);
+    all_gone &= SeatIsGone(seat, now_ms);
+  }
+  if (!all_gone) return;
+  const int64_t waited_ms = now_ms - last_loss_ms;
+  const bool enough = roster_.Spares().size() >= vacant.size();
+  const bool takeover = cluster.takeover_s > 0 && waited_ms >= int64_t{1000} * cluster.takeover_s;
+  const std::vector<const Member*> servers = ChooseServers();
+  if (!servers.empty() && (enough || takeover)) {
+    PublishPlan(servers, now_ms);
+  } else if (waited_ms > patience_ms) {
+    Finish(TryLater(fmt::format("no server took the place of {} within {} s "
+                                "(cluster.join_timeout_s); start the cluster again with --resume",
+                                plan_.servers[vacant[0]].name, cluster.join_timeout_s)),
+           "servers are missing", now_ms);
+  }
+}
+
+// A new generation: servers and what counts go back to the last complete checkpoint together.
+void SchedulerCore::PublishPlan(const std::vector<const Member*>& servers, int64_t now_ms) {
+  GoBackToCheckpoint();
+  recoveries_ += live_;
+  std::vector<PlanServer> seats;
+  for (const Member* server : servers) {
+    seats.push_back({server->name, server->address, server->incarnation});
+  }
+  plan_ = EqualPlan(plan_.version + 1, inputs_.config.cluster.slots, std::move(seats));
+  plan_.restore = last_checkpoint_;
+  Record(LedgerRestored{checkpoint_ ? checkpoint_->name : "", epoch_, batches_, samples_, done_});
+  Record(LedgerPlanned{plan_});
+  for (Member* server : roster_.Of(Role::kServer)) {
+    server->seated = std::find(servers.begin(), servers.end(), server) != servers.end();
+    server->ready = false;
+    server->committed.reset();
+  }
+  seats_.assign(servers.size(), {false, now_ms});
+  live_ = true;
+  phase_ = Phase::kLoading;
+  hungry_.clear();
+  BroadcastToSeated(plan_);
+  Notice(fmt::format("slot plan {}: {} slots over {} servers{}", plan_.version,
+                     plan_.slot_owner.size(), plan_.servers.size(),
+                     checkpoint_ ? fmt::format(", from checkpoint {}", checkpoint_->name) : ""));
+}
+
+void SchedulerCore::GoBackToCheckpoint() {
+  const Manifest beginning;
+  const Manifest& to = checkpoint_ ? *checkpoint_ : beginning;
+  epoch_ = to.epoch;
+  batches_ = to.batches;
+  samples_ = to.samples;
+  done_ = to.done;
+  order_.reset();
+  book_.reset();
+  steps_.reset();
+  evaluator_.reset();
+  round_.reset();
+  told_.reset();
+  told_batches_ = 0;
+  interrupted_.reset();
+  training_complete_ = false;
+}
+
+// The pass waits; batches in flight may still be reported.
+void SchedulerCore::Interrupt(int64_t now_ms) {
+  if (InPass()) {
+    interrupted_ = phase_;
+    if (training_since_ms_ >= 0) Pause(now_ms);
+    if (round_) GiveRoundUp(now_ms);
+  }
+  phase_ = Phase::kGathering;
+}
+
+// All seats have servers that are ready.
+void SchedulerCore::Go(int64_t now_ms) {
+  if (interrupted_) {
+    phase_ = *interrupted_;
+    interrupted_.reset();
+    if (phase_ == Phase::kTraining) training_since_ms_ = now_ms;
+    Notice("all servers are back as they were; going on");
+    Proceed(now_ms);
+  } else {
+    last_checkpoint_ms_ = now_ms;
+    BeginPass(now_ms);
+  }
+  Broadcast(Role::kWorker, plan_);
+}
+
+// What servers have not answered is sent again: a broken connection may have swallowed it.
+void SchedulerCore::SendAgain(int64_t now_ms) {
+  if (now_ms - sent_again_ms_ < kSendAgainMs) return;
+  sent_again_ms_ = now_ms;
+  for (const Member* server : roster_.Seated()) {
+    if (!server->ready) Send(*server, plan_);
+    if (round_ && !round_->Answered(server->incarnation)) Send(*server, CheckpointRequestOfRound());
+    if (told_ && server->ready && server->committed != told_) Send(*server, CommitSteps{*told_});
+  }
+}
+
+std::string SchedulerCore::WaitingLine() const {
+  const auto named = [](std::string names, const std::string& name) {
+    return names.empty() ? name : names + ", " + name;
+  };
+  std::string missing;
+  if (live_) {
+    for (const size_t seat : VacantSeats()) missing = named(missing, plan_.servers[seat].name);
+    if (!missing.empty()) {
+      const uint32_t takeover_s = inputs_.config.cluster.takeover_s;
+      return fmt::format(
+          "waiting for {} or a replacement{}", missing,
+          takeover_s > 0 ? fmt::format(" (after {} s the others take over)", takeover_s) : "");
+    }
+  }
+  const uint32_t wanted = inputs_.config.cluster.servers;
+  const size_t servers = roster_.Count(Role::kServer);
+  if (phase_ == Phase::kLoading) {
+    for (const Member* server : roster_.Seated()) {
+      if (!server->ready) missing = named(missing, server->name);
+    }
+    return fmt::format("have {} of {} servers, loading slots: {}", servers, wanted, missing);
+  }
+  if (!live_ && servers < wanted) {
+    return fmt::format("have {} of {} servers and {} workers, waiting for {} more servers", servers,
+                       wanted, roster_.Count(Role::kWorker), wanted - servers);
+  }
+  return fmt::format("have {} of {} servers, waiting for workers", servers, wanted);
+}
+
+}  // namespace dslide

@@ -1,0 +1,100 @@
+// A small cluster whose processes are started one by one and replaced when they end, as a person or
+// a cloud's scheduler would.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cluster/process.h"
+
+namespace dslide {
+
+// One thread uses it. All its processes end with it.
+class KeptCluster {
+ public:
+  static constexpr int kServers = 2;
+  static constexpr int kWorkers = 2;
+  static constexpr int kLeaseMs = 600;  // cluster.lease_timeout_ms
+  static constexpr uint32_t kEpochs = 20;
+  static constexpr int kTrainSamples = 4000;
+
+  struct Options {
+    bool synchronous = false;
+    bool takeover = false;  // survivors take over a dead server's slots after a second
+  };
+
+  // Writes data and configuration into `directory`; starts nothing.
+  KeptCluster(std::string directory, const Options& options);
+
+  // Starts "scheduler", "server-N" or "worker-N"; `failpoints` are for this life only. Waits for
+  // the scheduler's address first.
+  void Start(const std::string& name, const std::string& failpoints = "");
+  // Failpoints of the replacement that follows the present life.
+  void SetNext(const std::string& name, const std::string& failpoints);
+  // Starts those of the scheduler, servers and workers that have not been started yet.
+  void StartRest();
+
+  // Waits for a condition and meanwhile replaces what ends. False if it does not hold by the
+  // deadline or cannot hold any more: the run is over, or failure() is set.
+  bool Await(const std::function<bool()>& condition, int deadline_ms = kDeadlineMs);
+  // Until the scheduler has ended with 0, and then everybody else. False: see failure().
+  bool AwaitEnd();
+  // Once: collects who has ended and starts replacements.
+  void Supervise();
+
+  bool finished() const { return finished_; }
+  const std::string& failure() const { return failure_; }
+  // SIGKILL, SIGTERM, SIGSTOP or SIGCONT to the present life of that name.
+  void Strike(const std::string& name, int signal);
+  // The life of that name that was started last. REQUIRES that there is one.
+  Process& Now(const std::string& name) { return *Find(name)->process; }
+  int Lives(const std::string& name);
+  // A second process of the same name beside the present one, which is stopped and is not replaced.
+  // The former: it is to be continued.
+  Process& StartBeside(const std::string& name);
+
+  // Starts a request for a checkpoint; it ends with 0 when the manifest is written.
+  std::unique_ptr<Process> RequestCheckpoint();
+  bool HasCheckpoint() const;
+
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+  std::string run_directory() const { return Path("run"); }
+  std::string AllErrors(const std::string& name) const;  // of all its lives
+  nlohmann::json Summary() const;
+  // The last lines of every process's last lives.
+  std::string LastLines() const;
+  // Runs `dslide ...` to its end: its standard output as JSON, discarded if it failed.
+  nlohmann::json Ask(const std::vector<std::string>& arguments);
+
+ private:
+  struct Member {
+    std::string name;
+    int lives = 0;
+    std::unique_ptr<Process> process;
+    std::string next;           // failpoints of the next life
+    bool struck = false;        // this life was told to end by a signal, not by the scheduler
+    int dismissed_by_life = 0;  // this life ended on the word of that life of the scheduler
+  };
+
+  Member* Find(const std::string& name);
+  void KillStrangers();
+  std::string LogOf(const std::string& name, int life) const;
+  std::string Address() const;
+  void Launch(Member* member);
+  std::vector<std::string> ArgumentsOf(const Member& member) const;
+  void WriteConfig(const Options& options) const;
+  void OnEnd(Member* member, int code);
+
+  std::string directory_;
+  std::list<Member> members_;
+  std::vector<std::unique_ptr<Process>> beside_;  // first lives of a name that has a second one
+  bool finished_ = false;
+  std::string failure_;
+  int asked_ = 0;
+};
+
+}  // namespace dslide

@@ -1,0 +1,42 @@
+// One cell of the kill matrix: a signal, whom it hits, and where.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "tests/cluster/kept_cluster.h"
+
+namespace dslide {
+
+enum class Victim { kScheduler, kServer, kWorker };
+
+struct Cell {
+  int signal = 0;  // SIGKILL, SIGTERM or SIGSTOP
+  Victim victim = Victim::kServer;
+  size_t point = 0;  // index of the row
+  bool synchronous = false;
+
+  std::string Name() const;  // e.g. "before-reply.kill.worker.sync"
+};
+
+// All of them: 3 signals x 3 victims x 11 points, every second one in synchronous training; the
+// other way round if `flip`.
+std::vector<Cell> AllCells(bool flip);
+
+// What an undisturbed run of the same settings comes to.
+struct Undisturbed {
+  double p_at_1 = 0;
+  std::string checksum;  // of the last checkpoint's content
+};
+// The error says why there is none.
+Result<Undisturbed> RunUndisturbed(const std::string& directory, bool synchronous);
+
+// Runs a cell in `directory`: that training ends, that every sample counts once, that the model is
+// as good as `expected` (in synchronous training: the same). The error says what was wrong, in
+// several lines: the last ones of all logs are among them.
+Status RunCell(const Cell& cell, uint64_t seed, const Undisturbed& expected,
+               const std::string& directory);
+
+}  // namespace dslide

@@ -1,0 +1,172 @@
+// The kill matrix: {SIGKILL, SIGTERM, SIGSTOP} x {scheduler, server, worker} x 11 places of a run.
+// Whatever is hit where, training ends, every sample counts once, and the model is as good.
+//
+//   tests_kill_matrix                                      all cells
+//   tests_kill_matrix before-reply.kill.worker.sync        one of them
+//   tests_kill_matrix --seed 7 --repeat 100 --jobs 4 ...
+//
+// Every cell runs in a process of its own, forked from this one when the undisturbed runs are done.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "common/base/process.h"
+#include "common/config/executable.h"
+#include "tests/cluster/kill_cell.h"
+#include "tests/common/temp_directory.h"
+
+namespace dslide {
+namespace {
+
+struct Job {
+  Cell cell;
+  uint64_t seed;
+  int64_t started_ms;
+  std::string directory;
+};
+
+class Matrix {
+ public:
+  // Files go into `directory`; those of failed cells stay there if `keep`.
+  Matrix(std::vector<Cell> cells, std::string directory, bool keep)
+      : cells_(std::move(cells)), root_(std::move(directory)), keep_(keep) {}
+
+  Status RunUndisturbedOnes() {
+    for (const bool synchronous : {false, true}) {
+      if (std::none_of(cells_.begin(), cells_.end(),
+                       [&](const Cell& cell) { return cell.synchronous == synchronous; })) {
+        continue;
+      }
+      Result<Undisturbed> result =
+          RunUndisturbed(NewDirectory(synchronous ? "sync" : "async"), synchronous);
+      DSLIDE_RETURN_IF_ERROR(result);
+      undisturbed_[synchronous] = std::move(*result);
+      fmt::print("undisturbed, {}: P@1 {:.4f} {}\n", synchronous ? "synchronous" : "asynchronous",
+                 undisturbed_[synchronous].p_at_1, undisturbed_[synchronous].checksum);
+    }
+    return {};
+  }
+
+  // Runs every cell, so many at once: how many failed.
+  size_t RunCells(uint64_t seed, size_t jobs) {
+    failed_ = 0;
+    for (const Cell& cell : cells_) {
+      while (running_.size() >= jobs) Collect();
+      Fork(cell, seed);
+    }
+    while (!running_.empty()) Collect();
+    return failed_;
+  }
+
+ private:
+  std::string NewDirectory(const std::string& name) {
+    const std::string directory = fmt::format("{}/{}.{}", root_, ++directories_, name);
+    std::filesystem::create_directory(directory);
+    return directory;
+  }
+
+  void Fork(const Cell& cell, uint64_t seed) {
+    Job job{cell, seed, MonotonicMillis(), NewDirectory(cell.Name())};
+    std::fflush(stdout);
+    const pid_t pid = fork();
+    DSLIDE_CHECK(pid >= 0);
+    if (pid == 0) {
+      DieWithParent();
+      DSLIDE_CHECK(std::freopen((job.directory + "/verdict").c_str(), "w", stdout) != nullptr);
+      const Status status = RunCell(cell, seed, undisturbed_[cell.synchronous], job.directory);
+      if (!status.ok()) fmt::print("{}\n", status.error().message);
+      std::fflush(stdout);
+      _exit(status.ok() ? 0 : 1);
+    }
+    running_.emplace(pid, std::move(job));
+  }
+
+  // Waits for the end of one of those that run.
+  void Collect() {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, 0);
+    DSLIDE_CHECK(pid > 0);
+    const auto found = running_.find(pid);
+    DSLIDE_CHECK(found != running_.end());
+    const Job job = std::move(found->second);
+    running_.erase(found);
+    const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    fmt::print("{} {} seed {}, {:.1f} s\n", good ? "ok    " : "FAILED", job.cell.Name(), job.seed,
+               static_cast<double>(MonotonicMillis() - job.started_ms) / 1000);
+    if (!good) {
+      failed_++;
+      fmt::print("{}alone: tests_kill_matrix --seed {} {}\n", ReadFile(job.directory + "/verdict"),
+                 job.seed, job.cell.Name());
+    }
+    std::fflush(stdout);
+    if (good || !keep_) std::filesystem::remove_all(job.directory);
+    if (!good && keep_) fmt::print("files: {}\n", job.directory);
+  }
+
+  std::vector<Cell> cells_;
+  std::string root_;
+  bool keep_;
+  int directories_ = 0;
+  std::map<bool, Undisturbed> undisturbed_;  // by synchronous
+  std::map<pid_t, Job> running_;
+  size_t failed_ = 0;
+};
+
+Result<std::vector<Cell>> ChooseCells(const ParsedArguments& arguments) {
+  const std::vector<std::string>& names = arguments.Positional();
+  std::vector<Cell> all = AllCells(arguments.Has("flip"));
+  if (names.empty() && !arguments.Has("both")) return all;
+  for (const Cell& cell : AllCells(!arguments.Has("flip"))) all.push_back(cell);
+  if (names.empty()) return all;
+  std::vector<Cell> cells;
+  for (const std::string& name : names) {
+    const size_t before = cells.size();
+    // A part of a name stands for all cells that begin with it.
+    std::copy_if(all.begin(), all.end(), std::back_inserter(cells),
+                 [&](const Cell& cell) { return cell.Name().starts_with(name); });
+    if (cells.size() == before) return BadInput(fmt::format("{}: no cell begins like that", name));
+  }
+  return cells;
+}
+
+Status Work(const ParsedArguments& arguments) {
+  const Result<uint32_t> seed = arguments.Number("seed", 0, 4'000'000'000);
+  DSLIDE_RETURN_IF_ERROR(seed);
+  const Result<uint32_t> jobs = arguments.Number("jobs", 1, 1000);
+  DSLIDE_RETURN_IF_ERROR(jobs);
+  const Result<uint32_t> repeat = arguments.Number("repeat", 1, 1'000'000);
+  DSLIDE_RETURN_IF_ERROR(repeat);
+  Result<std::vector<Cell>> cells = ChooseCells(arguments);
+  DSLIDE_RETURN_IF_ERROR(cells);
+  const size_t runs = cells->size() * *repeat;
+  std::optional<TempDirectory> temporary;
+  std::string directory = arguments.Get("keep");
+  if (directory.empty()) directory = temporary.emplace().path();
+  std::filesystem::create_directories(directory);
+  Matrix matrix(std::move(*cells), directory, !temporary.has_value());
+  DSLIDE_RETURN_IF_ERROR(matrix.RunUndisturbedOnes());
+  size_t failed = 0;
+  for (uint32_t i = 0; i < *repeat; ++i) failed += matrix.RunCells(*seed + i, *jobs);
+  fmt::print("{} of {} runs failed\n", failed, runs);
+  return failed == 0 ? Status() : Failed(fmt::format("{} of {} runs failed", failed, runs));
+}
+
+}  // namespace
+}  // namespace dslide
+
+int main(int argc, char** argv) {
+  dslide::CommandLine line("tests_kill_matrix [options] [CELL...]",
+                           "Kills and stops processes of clusters at named places.");
+  line.Positional("CELL", "a cell, or the beginning of several; all if none is given", 0, 10000);
+  line.Option("seed", "N", "when within a place, and which process", "1");
+  line.Option("repeat", "N", "so many times, with seeds from --seed on", "1");
+  line.Option("jobs", "N", "cells at once", "8");
+  line.Flag("flip", "synchronous training where it is asynchronous else");
+  line.Flag("both", "every cell in asynchronous and in synchronous training");
+  line.Option("keep", "DIRECTORY", "where the files of failed cells stay");
+  return dslide::RunExecutable("tests_kill_matrix", line, argc, argv, dslide::Work);
+}

@@ -1,0 +1,84 @@
+// dslide train keeps its processes running.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "tests/cluster/cluster.h"
+#include "tools/dslide/restart_limit.h"
+
+namespace dslide {
+namespace {
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("launcher: a process that dies at once may come back five times in ten seconds") {
+  RestartLimit limit;
+  for (int64_t ms : {0, 10, 20, 30, 40}) CHECK(limit.Allow(5, ms));
+  CHECK_FALSE(limit.Allow(5, 50));
+  CHECK_FALSE(limit.Allow(1999, 9'999));
+  CHECK(limit.Allow(5, 10'000));
+  CHECK_FALSE(limit.Allow(5, 10'005));
+}
+
+TEST_CASE("launcher: a process that lived for a while may come back without end") {
+  RestartLimit limit;
+  for (int64_t ms = 0; ms < 1'000'000; ms += 2000) CHECK(limit.Allow(2000, ms));
+  for (int64_t ms : {1'000'000, 1'000'010, 1'000'020, 1'000'030}) CHECK(limit.Allow(5, ms));
+  CHECK_FALSE(limit.Allow(5, 1'000'040));
+}
+
+TEST_CASE("launcher: a process that cannot be kept running ends the launch in one line") {
+  TestRun run;
+  const auto train = run.Train({"--servers", "2"}, "worker.join=kill");
+  REQUIRE(train->Wait() == 1);
+  CHECK(Count(train->Output(), "worker-1 ended (signal 9), started again\n") == 5);
+  const std::string errors = train->Errors();
+  CAPTURE(errors);
+  CHECK(Count(errors, "\n") == 1);
+  CHECK(Contains(errors, "worker-1 ended (signal 9, the last of many times), see " +
+                             run.run_directory() + "/logs/worker-1.log"));
+  CHECK(Count(run.WorkerLog(1), "failpoint worker.join") == 6);
+}
+
+TEST_CASE(
+    "launcher: a scheduler, a server and a worker that are killed come back, and training ends") {
+  TestRun run;
+  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=60"},
+                               "scheduler.before-manifest=kill;server.push=kill@500;"
+                               "worker.before-report=kill@400");
+  REQUIRE(train->Wait() == 0);
+  const std::string output = train->Output();
+  CAPTURE(output);
+  for (const char* name : {"scheduler", "server-1", "server-2", "worker-1", "worker-2"}) {
+    CHECK(Contains(output, std::string(name) + " ended (signal 9), started again\n"));
+  }
+  CHECK(run.Summary()["samples"] == 60 * kSamples);
+  CHECK(run.Summary()["p_at_1"] > 0.9);
+}
+
+TEST_CASE("a wrong failpoint is refused by every executable") {
+  TestRun run;
+  const Arguments scheduler = {"--scheduler", Loopback(FreePort())};
+  const Arguments directory = {"--run-dir", run.run_directory()};
+  for (const auto& [program, arguments] : {std::pair{"dslide-scheduler", directory},
+                                           {"dslide-server", scheduler},
+                                           {"dslide-worker", scheduler}}) {
+    const auto process = run.Start(program, arguments, "server.puhs=kill");
+    CHECK(process->Wait() == 2);
+    CHECK(process->Errors() ==
+          std::string(program) +
+              ": DSLIDE_FAILPOINTS: server.puhs=kill: no such point; did you mean server.push?\n");
+  }
+}
+
+}  // namespace
+}  // namespace dslide
