@@ -82,9 +82,7 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
   DSLIDE_RETURN_IF_ERROR(CheckUnchanged(*inputs, *manifest, *stored, *found));
   inputs->checkpoint = std::move(*manifest);
   inputs->checkpoint_path = *found;
-  for (const std::string& path : CompleteCheckpoints(inputs->checkpoint_directory)) {
-    inputs->checkpoints.push_back(path.substr(path.rfind('/') + 1));
-  }
+  inputs->checkpoints = CompleteCheckpoints(inputs->checkpoint_directory);
   return {};
 }
 

@@ -1,30 +1,26 @@
 #include <fmt/core.h>
 
-#include "server/checkpoint_store.h"
 #include "server/executor_record.h"
+#include "server/row_database.h"
+#include "server/stored_keys.h"
 #include "tools/dslide/ledger_audit.h"
 
 namespace dslide {
 namespace {
 
-constexpr auto kRecords = static_cast<LayerKind>(2);
-
 // Adds the groups of all records in a shard.
-Status AddGroups(const std::string& shard, uint32_t slots,
-                 std::vector<AppliedBatches::Group>* groups) {
-  const auto reader = CheckpointReader::Open(shard);
-  if (!reader.ok()) return BadInput(reader.error().message);
-  for (uint32_t slot = 0; slot < slots; ++slot) {
-    const auto read = (*reader)->ForEachRow(
-        kRecords, SlotId{slot}, [&](uint32_t, std::span<const uint8_t> value) -> Status {
-          Result<ExecutorRecord> record =
-              ExecutorRecord::Decode({reinterpret_cast<const char*>(value.data()), value.size()});
-          if (!record.ok()) return BadInput(fmt::format("{}: {}", shard, record.error().message));
-          for (AppliedBatches::Group& group : record->applied) groups->push_back(std::move(group));
-          return {};
-        });
-    if (!read.ok()) return BadInput(read.error().message);
+Status AddGroups(const std::string& shard, std::vector<AppliedBatches::Group>* groups) {
+  const auto database = RowDatabase::OpenForReading(shard);
+  if (!database.ok()) return BadInput(database.error().message);
+  RowDatabase::Cursor at = (*database)->NewCursor();
+  for (at.Seek(View(EncodeRecordKey(0))); at.Valid(); at.Next()) {
+    const std::span<const uint8_t> value = at.value();
+    Result<ExecutorRecord> record =
+        ExecutorRecord::Decode({reinterpret_cast<const char*>(value.data()), value.size()});
+    if (!record.ok()) return BadInput(fmt::format("{}: {}", shard, record.error().message));
+    for (AppliedBatches::Group& group : record->applied) groups->push_back(std::move(group));
   }
+  if (const Status read = at.status(); !read.ok()) return BadInput(read.error().message);
   return {};
 }
 
@@ -33,12 +29,9 @@ Status AddGroups(const std::string& shard, uint32_t slots,
 Result<CheckpointRecords> ReadCheckpointRecords(const std::string& directory) {
   Result<Manifest> manifest = ReadManifest(directory);
   DSLIDE_RETURN_IF_ERROR(manifest);
-  const Result<Config> config = ParseConfig(manifest->config, directory + "/manifest");
-  DSLIDE_RETURN_IF_ERROR(config);
   CheckpointRecords records{std::move(*manifest), {}};
   for (const ManifestShard& shard : records.manifest.shards) {
-    DSLIDE_RETURN_IF_ERROR(
-        AddGroups(directory + "/" + shard.directory, config->cluster.slots, &records.groups));
+    DSLIDE_RETURN_IF_ERROR(AddGroups(directory + "/" + shard.directory, &records.groups));
   }
   return records;
 }
