@@ -258,4 +258,11 @@ Status Ledger::Append(const LedgerEntry& entry) {
   return {};
 }
 
+Status Ledger::Sync() {
+  if (!impl_->failed.ok()) return impl_->failed;
+  const rocksdb::Status status = impl_->db->SyncWAL();
+  if (!status.ok()) impl_->failed = DatabaseError(impl_->directory, "cannot write", status);
+  return impl_->failed;
+}
+
 }  // namespace dslide

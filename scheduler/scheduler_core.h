@@ -70,6 +70,8 @@ class SchedulerCore {
   // What the shell has to do, in this order.
   struct Effects {
     std::vector<LedgerEntry> ledger;  // append; if that fails call LedgerFailed() and send nothing
+    // Servers are about to be told what counts: all entries have to be on the disk before.
+    bool sync_ledger = false;
     std::vector<Outgoing> send;
     std::vector<std::string> notices;  // one line each, for the log and the terminal
     std::vector<EvaluationResult> evaluations;
@@ -144,7 +146,7 @@ class SchedulerCore {
   void OnBatchDone(Member& member, const Message& message, const BatchDone& done, int64_t now_ms);
   void CountTrained(Member& member, const BatchDone& done, int64_t now_ms);
   void CountEvaluated(const BatchDone& done, int64_t now_ms);
-  void OnCheckpointDone(Member& member, const CheckpointDone& done, int64_t now_ms);
+  void OnCheckpointDone(const Member& member, const CheckpointDone& done, int64_t now_ms);
   void OnCheckpointNow(Member& member, const Message& message, int64_t now_ms);
   void OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms);
 
@@ -196,8 +198,9 @@ class SchedulerCore {
   void MaybeCheckpoint(int64_t now_ms);
   void AfterCheckpoint(int64_t now_ms);
   void GiveRoundUp(int64_t now_ms);
+  void FailRound(const Error& error, int64_t now_ms);
   void AnswerCheckpointWaiters(const std::string& error);
-  CheckpointRequest CheckpointRequestOfRound() const;
+  CheckpointRequest MakeCheckpointRequest() const;
   uint64_t BatchesToSave() const;
   Manifest MakeManifest() const;  // without shards
   Effects Take();
@@ -236,6 +239,7 @@ class SchedulerCore {
 
   std::optional<CheckpointRound> round_;
   Manifest manifest_;                      // of round_
+  CheckpointRequest checkpoint_request_;  // of round_
   bool round_stops_ = false;               // the run ends when round_ is written
   std::optional<uint64_t> saved_batches_;  // what the last checkpoint holds
   std::optional<Manifest> checkpoint_;     // the last complete one
