@@ -41,7 +41,9 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   round_.emplace(CheckpointName(BatchesToSave()), std::move(servers));
   round_stops_ = stop_wanted_;
   manifest_ = MakeManifest();  // what counts now; a late report must not be claimed by it
-  BroadcastToSeated(CheckpointRequestOfRound());
+  request_ = CheckpointRequestOfRound();  // a server that is asked again later is asked the same
+  effects_.sync_ledger = true;
+  BroadcastToSeated(request_);
 }
 
 // Batches of the run that a checkpoint of now would hold: in synchronous training those of whole

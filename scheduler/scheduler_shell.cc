@@ -200,6 +200,10 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const Status appended = ledger_->Append(entry);
     if (!appended.ok()) return Apply(core_.LedgerFailed(appended, MonotonicMillis()));
   }
+  if (effects.sync_ledger) {
+    const Status synced = ledger_->Sync();
+    if (!synced.ok()) return Apply(core_.LedgerFailed(synced, MonotonicMillis()));
+  }
   for (auto& out : effects.send) {
     const Message message{
         {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
