@@ -312,9 +312,9 @@ RowDatabase::Cursor::Cursor(std::unique_ptr<Impl> impl) : impl_(std::move(impl))
 RowDatabase::Cursor::~Cursor() = default;
 RowDatabase::Cursor::Cursor(Cursor&&) noexcept = default;
 
-RowDatabase::Cursor RowDatabase::NewCursor() const {
+RowDatabase::Cursor RowDatabase::NewCursor(Reading reading) const {
   rocksdb::ReadOptions options;
-  options.readahead_size = kReadAheadBytes;
+  options.readahead_size = reading == Reading::kAhead ? kReadAheadBytes : 0;
   options.fill_cache = false;
   return Cursor(std::make_unique<Cursor::Impl>(Cursor::Impl{
       impl_->directory, std::unique_ptr<rocksdb::Iterator>(impl_->db->NewIterator(options))}));

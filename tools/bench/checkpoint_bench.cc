@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <filesystem>
 
 #include "common/base/process.h"
@@ -139,7 +141,9 @@ double Restore(const Config& config, const std::string& checkpoint) {
   const auto pool = PoolFor(load);
   (void)pool->RunOnAll([](Executor&) -> Body { return Ack{}; });  // memory is there
   const int64_t begin_us = MonotonicMicros();
+  const std::clock_t cpu = std::clock();
   if (!storage.StartLoad(pool.get()) || !Await(pool.get())) return -1;
+  fmt::print("restore_cpu_s {:.2f} ", static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC);
   return SecondsSince(begin_us);
 }
 
