@@ -88,7 +88,7 @@ class RowDatabase {
     std::unique_ptr<Impl> impl_;
   };
   enum class Reading { kAhead, kPoints };  // large pieces of what follows, or a block a Seek()
-  Cursor NewCursor(Reading reading) const;
+  Cursor NewCursor(Reading reading = Reading::kAhead) const;
 
   const std::string& directory() const;
 
