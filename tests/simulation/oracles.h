@@ -32,6 +32,7 @@ class Oracles {
   // An entry of the ledger caused by a report of this worker's life under this plan.
   void Counted(const BatchId& batch, Incarnation worker, uint32_t plan_version);
   void Planned(const Plan& plan);
+  bool has_plan() const { return plan_version_ != 0; }
   void Fenced(Incarnation member) { fenced_.insert(member); }
 
  private:

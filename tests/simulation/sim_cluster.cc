@@ -52,6 +52,15 @@ SimOutcome SimCluster::Run() {
   Judge();
   SimOutcome outcome;
   outcome.digest = DigestOfResult();
+  for (const LedgerEntry& entry : world_.disk.ledger) {
+    outcome.checkpoints += std::holds_alternative<LedgerCheckpointed>(entry);
+    const auto* planned = std::get_if<LedgerPlanned>(&entry);
+    if (planned == nullptr) continue;
+    outcome.plans++;
+    outcome.restores += !planned->plan.restore.empty();
+    outcome.first_layout &=
+        planned->plan.servers.size() == world_.setup.config.cluster.servers;
+  }
   outcome.violations = world_.oracles.violations();
   outcome.duration_us = duration_us;
   outcome.events = world_.clock.events();
@@ -147,7 +156,9 @@ void SimCluster::Kill(SimHost* victim) {
   world_.network.HostEnded(victim, false);
 }
 
-void SimCluster::Happen(const Fault& fault) {
+void SimCluster::Happen(Fault fault) {
+  // Before there is a plan the run waits for all its servers.
+  if (fault.kind == FaultKind::kGone && !world_.oracles.has_plan()) fault.kind = FaultKind::kCrash;
   if (world_.clock.now_us() >= plan_.end_us || finished_) return;
   SimHost* victim = &host(fault.host);
   SimHost* other = &host(fault.other);

@@ -69,7 +69,7 @@ void SimExecutors::Next(uint32_t index) {
 void SimExecutors::Background(uint32_t index) {
   Executor& executor = lanes_[index].executor->executor();
   if (!executor.snapshot_in_progress()) return;
-  executor.Background();
+  executor.AdvanceSnapshot(static_cast<uint32_t>(world_.Draw(1, 6)));
   world_.reached(&host_, Point::kMidSnapshot, kNoKind);
 }
 
