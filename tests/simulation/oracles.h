@@ -34,6 +34,7 @@ class Oracles {
   void Planned(const Plan& plan);
   bool has_plan() const { return plan_version_ != 0; }
   void Fenced(Incarnation member) { fenced_.insert(member); }
+  void Joined(Incarnation member) { fenced_.erase(member); }
 
  private:
   using BatchNumbers = std::set<uint64_t>;  // within the run

@@ -45,7 +45,10 @@ void SimScheduler::Tick() {
   if (core_.AllLeft() || host_.now_us() - finished_us_ >= kFarewellUs) exit_ = core_.outcome();
 }
 
-void SimScheduler::Stop() { Apply(core_.RequestStop(host_.now_ms())); }
+// A second signal would end the run with an error, as its user wants it.
+void SimScheduler::Stop() {
+  if (!std::exchange(stopping_, true)) Apply(core_.RequestStop(host_.now_ms()));
+}
 
 void SimScheduler::Receive(const PeerId& peer, const Bytes& bytes) {
   if (exit_) return;
@@ -60,6 +63,9 @@ void SimScheduler::Receive(const PeerId& peer, const Bytes& bytes) {
   if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
   SchedulerCore::Effects effects = core_.Handle(peer, *message, host_.now_ms());
   const uint32_t plan_version = message->envelope.plan_version;
+  if (std::holds_alternative<Join>(message->body)) {
+    world_.oracles.Joined(message->envelope.incarnation);
+  }
   for (const LedgerEntry& entry : effects.ledger) {
     const auto* counted = std::get_if<LedgerCounted>(&entry);
     if (counted == nullptr) continue;
