@@ -20,7 +20,7 @@ bool SchedulerCore::CheckpointDue(int64_t now_ms) {
   if (interval_s > 0 && now_ms - last_checkpoint_ms_ >= int64_t{1000} * interval_s) {
     checkpoint_wanted_ = true;
   }
-  return (checkpoint_wanted_ && now_ms >= checkpoint_not_before_ms_) || stop_wanted_;
+  return (checkpoint_wanted_ || stop_wanted_) && now_ms >= checkpoint_not_before_ms_;
 }
 
 // Begins a checkpoint if one is due. Servers cut where they are. In asynchronous training they know
@@ -40,10 +40,12 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   }
   round_.emplace(CheckpointName(BatchesToSave()), std::move(servers));
   round_stops_ = stop_wanted_;
-  manifest_ = MakeManifest();  // what counts now; a late report must not be claimed by it
-  request_ = CheckpointRequestOfRound();  // a server that is asked again later is asked the same
+  // What counts now: a late report, or a step that is complete when a server is asked again, must
+  // not be claimed by it.
+  manifest_ = MakeManifest();
+  checkpoint_request_ = MakeCheckpointRequest();
   effects_.sync_ledger = true;
-  BroadcastToSeated(request_);
+  BroadcastToSeated(checkpoint_request_);
 }
 
 // Batches of the run that a checkpoint of now would hold: in synchronous training those of whole
@@ -52,7 +54,7 @@ uint64_t SchedulerCore::BatchesToSave() const {
   return steps_ ? epoch_ * book_->batches() + told_batches_ : batches_;
 }
 
-CheckpointRequest SchedulerCore::CheckpointRequestOfRound() const {
+CheckpointRequest SchedulerCore::MakeCheckpointRequest() const {
   CheckpointRequest request;
   request.name = round_->name();
   request.directory = inputs_.checkpoint_directory + "/" + round_->name();
@@ -88,21 +90,14 @@ Manifest SchedulerCore::MakeManifest() const {
   return manifest;
 }
 
-void SchedulerCore::OnCheckpointDone(Member& member, const CheckpointDone& done, int64_t now_ms) {
+void SchedulerCore::OnCheckpointDone(const Member& member, const CheckpointDone& done,
+                                     int64_t now_ms) {
   if (!round_ || phase_ == Phase::kFinished || round_->complete()) return;
-  if (done.name != round_->name()) return;
+  if (!member.seated || done.name != round_->name()) return;
   if (!done.error.empty() && done.retry) return GiveRoundUp(now_ms);
   round_->Take(member.incarnation, done);
   if (const std::string failure = round_->Failure(); !failure.empty()) {
-    const std::string line = fmt::format("checkpoint {}: {}", round_->name(), failure);
-    AnswerCheckpointWaiters(line);
-    if (round_stops_ || training_complete_) {
-      return Finish(Failed(line), "a checkpoint failed", now_ms);
-    }
-    Notice(fmt::format("{}; training goes on, the last good one is {}", line,
-                       last_checkpoint_.empty() ? "none" : last_checkpoint_));
-    round_.reset();
-    checkpoint_not_before_ms_ = now_ms + kAgainAfterError;
+    FailRound(Failed(failure), now_ms);
   } else if (round_->complete()) {
     manifest_.shards = round_->Shards();
     effects_.manifest = manifest_;
@@ -116,10 +111,23 @@ void SchedulerCore::GiveRoundUp(int64_t now_ms) {
   checkpoint_not_before_ms_ = now_ms + kAgainMs;
 }
 
+// Ends the run if there is nothing to do but this checkpoint.
+void SchedulerCore::FailRound(const Error& error, int64_t now_ms) {
+  const std::string line = fmt::format("checkpoint {}: {}", round_->name(), error.message);
+  round_.reset();
+  AnswerCheckpointWaiters(line);
+  if (round_stops_ || training_complete_) {
+    return Finish(Error{error.kind, line}, "a checkpoint failed", now_ms);
+  }
+  Notice(fmt::format("{}; training goes on, the last good one is {}", line,
+                     last_checkpoint_.empty() ? "none" : last_checkpoint_));
+  checkpoint_not_before_ms_ = now_ms + kAgainAfterError;
+}
+
 SchedulerCore::Effects SchedulerCore::ManifestWritten(const Status& status, int64_t now_ms) {
   if (!round_) return Take();  // a recovery came in between: it is complete all the same
   if (!status.ok()) {
-    Finish(status.error(), "the manifest could not be written", now_ms);
+    FailRound(status.error(), now_ms);
     return Take();
   }
   last_checkpoint_ = inputs_.checkpoint_directory + "/" + round_->name();
@@ -168,6 +176,7 @@ void SchedulerCore::OnCheckpointNow(Member& member, const Message& message, int6
                  ErrorReply{ErrorCode::kRefused, "not training now; nothing to save"});
   }
   checkpoint_wanted_ = true;
+  checkpoint_not_before_ms_ = now_ms;  // whoever asks may have mended what went wrong
   checkpoint_waiters_.emplace_back(member.incarnation, message.envelope.sequence);
   MaybeCheckpoint(now_ms);
 }

@@ -292,6 +292,7 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
            "stopped", now_ms);
   } else {
     stop_wanted_ = true;
+    checkpoint_not_before_ms_ = now_ms;
     if (saved_batches_ != BatchesToSave()) Notice("stopping: writing a checkpoint");
     MaybeCheckpoint(now_ms);
   }
@@ -320,6 +321,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
 }
 
 SchedulerCore::Effects SchedulerCore::LedgerFailed(const Status& status, int64_t now_ms) {
+  if (phase_ == Phase::kFinished) phase_ = Phase::kGathering;  // nobody has been told
   Finish(status.error(), "the ledger could not be written", now_ms);
   effects_.ledger.clear();
   return Take();

@@ -146,7 +146,7 @@ class SchedulerCore {
   void OnBatchDone(Member& member, const Message& message, const BatchDone& done, int64_t now_ms);
   void CountTrained(Member& member, const BatchDone& done, int64_t now_ms);
   void CountEvaluated(const BatchDone& done, int64_t now_ms);
-  void OnCheckpointDone(Member& member, const CheckpointDone& done, int64_t now_ms);
+  void OnCheckpointDone(const Member& member, const CheckpointDone& done, int64_t now_ms);
   void OnCheckpointNow(Member& member, const Message& message, int64_t now_ms);
   void OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms);
 
@@ -198,8 +198,9 @@ class SchedulerCore {
   void MaybeCheckpoint(int64_t now_ms);
   void AfterCheckpoint(int64_t now_ms);
   void GiveRoundUp(int64_t now_ms);
+  void FailRound(const Error& error, int64_t now_ms);
   void AnswerCheckpointWaiters(const std::string& error);
-  CheckpointRequest CheckpointRequestOfRound() const;
+  CheckpointRequest MakeCheckpointRequest() const;
   uint64_t BatchesToSave() const;
   Manifest MakeManifest() const;  // without shards
   Effects Take();
@@ -237,8 +238,8 @@ class SchedulerCore {
   std::optional<EvaluationResult> last_evaluation_;
 
   std::optional<CheckpointRound> round_;
-  CheckpointRequest request_;              // of round_
   Manifest manifest_;                      // of round_
+  CheckpointRequest checkpoint_request_;  // of round_
   bool round_stops_ = false;               // the run ends when round_ is written
   std::optional<uint64_t> saved_batches_;  // what the last checkpoint holds
   std::optional<Manifest> checkpoint_;     // the last complete one

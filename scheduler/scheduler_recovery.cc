@@ -232,7 +232,7 @@ void SchedulerCore::SendAgain(int64_t now_ms) {
   sent_again_ms_ = now_ms;
   for (const Member* server : roster_.Seated()) {
     if (!server->ready) Send(*server, plan_);
-    if (round_ && !round_->Answered(server->incarnation)) Send(*server, request_);
+    if (round_ && !round_->Answered(server->incarnation)) Send(*server, checkpoint_request_);
     if (told_ && server->ready && server->committed != told_) Send(*server, CommitSteps{*told_});
   }
 }

@@ -17,23 +17,25 @@ Manifest StopAfter(FakeCluster* run, int batches) {
   run->Start();
   for (int i = 0; i < batches; ++i) CHECK(run->Work(11));
   run->Stop();
-  while (!run->work[11].empty()) CHECK(run->Work(11));  // what is leased is finished
   CHECK(OutcomeKind(run) == ErrorKind::kPreempted);
   REQUIRE(run->manifests.size() == 1);
   return run->manifests[0];
 }
 
-TEST_CASE("a stop waits for the leases, writes a checkpoint and asks for a restart") {
+TEST_CASE("a stop writes a checkpoint of what counts at once, and asks for a restart") {
   FakeCluster run;
   const Manifest manifest = StopAfter(&run, 4);
+  CHECK(run.work[11].size() == 2);  // leased, but nobody waits for it
   CHECK(manifest.epoch == 0);
-  CHECK(manifest.batches == 6);
-  CHECK(manifest.done.size() == 6);
+  CHECK(manifest.batches == 4);
+  CHECK(manifest.done.size() == 4);
   CHECK(manifest.train_samples == FakeCluster::kSamples);
   CHECK(manifest.run == RunId{77});
   CHECK(std::get<Shutdown>(run.LastTo(11)).exit_code == 85);
   CHECK(run.core().outcome().error().message ==
-        "stopped after 6 batches; the checkpoint is /checkpoints/step-000000000006");
+        "stopped after 4 batches; the checkpoint is /checkpoints/step-000000000004");
+  CHECK_FALSE(run.ledger.live);
+  CHECK_FALSE(run.ledger.finished);
 }
 
 TEST_CASE("a report that comes after a checkpoint has begun is not claimed by it") {
@@ -41,20 +43,16 @@ TEST_CASE("a report that comes after a checkpoint has begun is not claimed by it
   run.Start();
   CHECK(run.Work(11));
   CHECK(run.Work(11));
-  const auto [grant, batch] = run.work[11].front();  // the unit's third batch takes long
-  for (run.now = 4000; run.now <= 16000; run.now += 4000) {
-    run.Send(11, Heartbeat{});
-    run.Tick();  // the lease expires
-  }
   run.servers_answer = false;
   run.Stop();
-  run.Send(11, FakeCluster::Report(grant, batch));
+  CHECK(run.Work(11));
   CHECK(run.core().counted_batches() == 3);
   run.servers_answer = true;
   run.Tick();
   REQUIRE(run.manifests.size() == 1);
   CHECK(run.manifests[0].batches == 2);
   CHECK(run.manifests[0].done.size() == 2);
+  CHECK(run.manifests[0].samples == 8);
 }
 
 TEST_CASE("a checkpoint that is wanted during an evaluation waits for its end") {
@@ -87,15 +85,15 @@ TEST_CASE("a checkpoint request without an answer is sent again") {
   FakeCluster run;
   run.Start();
   CHECK(run.Work(11));
-  while (!run.work[11].empty()) CHECK(run.Work(11));
   run.servers_answer = false;
   run.Stop();
   CHECK(run.CountTo<CheckpointRequest>(1) == 1);
-  for (run.now = 4000; run.now <= 12000; run.now += 4000) {
-    run.Send(11, Heartbeat{});
-    run.Tick();
-  }
+  run.Wait(12000);
   CHECK(run.CountTo<CheckpointRequest>(1) == 2);
+  run.servers_answer = true;
+  run.Tick();
+  CHECK(OutcomeKind(&run) == ErrorKind::kPreempted);
+  CHECK(run.manifests.size() == 1);
 }
 
 TEST_CASE("a resumed run trains what is left, and nothing twice") {
@@ -103,14 +101,14 @@ TEST_CASE("a resumed run trains what is left, and nothing twice") {
   const Manifest manifest = StopAfter(&first, 4);
   FakeCluster second(RunConfig(), manifest);
   second.counted = first.counted;
-  second.samples = first.samples;
+  second.content = first.content;
   second.Start();
-  CHECK(std::get<Plan>(second.received["peer-1"][1]).restore == "/checkpoints/step-000000000006");
+  CHECK(second.PlanOf(1).restore == "/checkpoints/step-000000000004");
   CHECK(second.core().work().batches == 0);
   second.WorkAll(11);
   CHECK(second.core().outcome().ok());
   CHECK(second.core().counted_batches() == 26);
-  CHECK(second.core().work().batches == 20);
+  CHECK(second.core().work().batches == 22);
   second.CheckAllCountedOnce();
 }
 
@@ -121,7 +119,7 @@ TEST_CASE("a resume with a whole epoch done, or with all of them, goes on from t
   CHECK(manifest.done.empty());
   FakeCluster second(RunConfig(), manifest);
   second.counted = first.counted;
-  second.samples = first.samples;
+  second.content = first.content;
   second.Start();
   second.WorkAll(11);
   second.CheckAllCountedOnce();
@@ -145,29 +143,25 @@ TEST_CASE("a resume with a whole epoch done, or with all of them, goes on from t
   CHECK(fourth.epochs_done == std::vector<uint32_t>{1});
 }
 
-TEST_CASE("a checkpoint by the clock pauses the leases until the servers have saved") {
+TEST_CASE("nothing waits while a checkpoint by the clock is being written") {
   Config config = RunConfig();
   config.checkpoint.interval_s = 10;
-  config.cluster.lease_timeout_ms = 60000;
   FakeCluster run(config);
   run.Start();
   CHECK(run.Work(11));
-  run.now = 10001;
   run.servers_answer = false;
-  for (const uint64_t member : {1, 2, 11}) run.Send(member, Heartbeat{});
-  run.Tick();
-  CHECK(run.CountTo<CheckpointRequest>(1) == 0);  // two batches are out
-  CHECK_FALSE(run.Lease(11));
-  CHECK(run.Work(11));
-  CHECK(run.Work(11));
+  run.Wait(9000);
+  CHECK(run.CountTo<CheckpointRequest>(1) == 0);
+  run.Wait(1000);
   CHECK(run.CountTo<CheckpointRequest>(1) == 1);
-  CHECK_FALSE(run.Lease(11));
+  for (int i = 0; i < 4; ++i) CHECK(run.Work(11));  // the rest of that unit, and of another
+  CHECK(run.core().counted_batches() == 5);
   CHECK(run.manifests.empty());
   run.servers_answer = true;
   run.Tick();
   REQUIRE(run.manifests.size() == 1);
-  CHECK(run.manifests[0].batches == 3);
-  CHECK(run.manifests[0].done.size() == 3);
+  CHECK(run.manifests[0].batches == 1);
+  CHECK(run.manifests[0].done.size() == 1);
   run.WorkAll(11);
   CHECK(run.core().outcome().ok());
   run.CheckAllCountedOnce();
@@ -182,14 +176,36 @@ TEST_CASE("an observer's checkpoint is answered when it is written") {
   run.Join(2, Role::kServer);
   run.Join(11, Role::kWorker);
   CHECK(run.Work(11));
+  run.servers_answer = false;
   run.Send(21, CheckpointNow{});
   CHECK(run.CountTo<CheckpointDone>(21) == 0);
-  CHECK(run.Work(11));
-  CHECK(run.Work(11));
+  run.servers_answer = true;
+  run.Tick();
   const auto done = std::get<CheckpointDone>(run.LastTo(21));
-  CHECK(done.name == "step-000000000003");
-  CHECK(done.shard == "/checkpoints/step-000000000003");
+  CHECK(done.name == "step-000000000001");
+  CHECK(done.shard == "/checkpoints/step-000000000001");
   CHECK(done.error.empty());
+}
+
+TEST_CASE("servers are told which earlier checkpoints stay") {
+  Config config = RunConfig();
+  config.checkpoint.keep = 2;
+  FakeCluster run(config);
+  run.Start();
+  run.Join(21, Role::kObserver);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(run.Work(11));
+    run.Send(21, CheckpointNow{});
+  }
+  std::vector<std::vector<std::string>> keep;
+  for (const Body& body : run.received["peer-1"]) {
+    const auto* request = std::get_if<CheckpointRequest>(&body);
+    if (request != nullptr) keep.push_back(request->keep);
+  }
+  REQUIRE(keep.size() == 4);
+  CHECK(keep[0].empty());
+  CHECK(keep[1] == std::vector<std::string>{"step-000000000001"});
+  CHECK(keep[3] == std::vector<std::string>{"step-000000000002", "step-000000000003"});
 }
 
 TEST_CASE("a stop during an evaluation saves the epoch; a second stop ends at once") {
@@ -203,6 +219,7 @@ TEST_CASE("a stop during an evaluation saves the epoch; a second stop ends at on
   FakeCluster hasty;
   hasty.Start();
   CHECK(hasty.Work(11));
+  hasty.servers_answer = false;
   hasty.Stop();
   CHECK(hasty.core().phase() == Phase::kTraining);
   hasty.Stop();
@@ -225,7 +242,7 @@ TEST_CASE("a stop before training has nothing to save") {
   CHECK(OutcomeKind(&run) == ErrorKind::kTryLater);
 }
 
-TEST_CASE("a failed checkpoint ends the run and names the server") {
+TEST_CASE("a failed checkpoint at the end ends the run and names the server") {
   FakeCluster run;
   run.checkpoint_error = "no space left on device";
   run.Start();
@@ -241,6 +258,102 @@ TEST_CASE("a failed checkpoint ends the run and names the server") {
   unwritten.WorkAll(11);
   CHECK(OutcomeKind(&unwritten) == ErrorKind::kFailed);
   CHECK(unwritten.core().last_checkpoint().empty());
+
+  FakeCluster stopped;
+  stopped.checkpoint_error = "no space left on device";
+  stopped.Start();
+  CHECK(stopped.Work(11));
+  stopped.Stop();
+  CHECK(OutcomeKind(&stopped) == ErrorKind::kFailed);
+}
+
+TEST_CASE("a failed checkpoint by the clock is a notice, and tried again after half a minute") {
+  Config config = RunConfig();
+  config.checkpoint.interval_s = 10;
+  FakeCluster run(config);
+  run.Start();
+  CHECK(run.Work(11));
+  SUBCASE("a server's part") { run.checkpoint_error = "no space left on device"; }
+  SUBCASE("the manifest") { run.manifest_status = Failed("no space left on device"); }
+  run.Wait(10000);
+  CHECK(run.core().phase() == Phase::kTraining);
+  CHECK(run.Noticed("no space left on device; training goes on, the last good one is none"));
+  CHECK(run.manifests.empty());
+  run.checkpoint_error.clear();
+  run.manifest_status = {};
+  CHECK(run.Work(11));
+  run.Wait(29000);
+  CHECK(run.CountTo<CheckpointRequest>(1) == 1);
+  run.Wait(1000);
+  CHECK(run.CountTo<CheckpointRequest>(1) == 2);
+  REQUIRE(run.manifests.size() == 1);
+  CHECK(run.manifests[0].batches == 2);
+  CHECK(run.core().last_checkpoint() == "/checkpoints/step-000000000002");
+}
+
+TEST_CASE("who asks for a checkpoint, or stops the run, does not wait for an earlier failure") {
+  Config config = RunConfig();
+  config.checkpoint.interval_s = 10;
+  FakeCluster run(config);
+  run.Start();
+  CHECK(run.Work(11));
+  run.checkpoint_error = "no space left on device";
+  run.Wait(10000);
+  run.checkpoint_error.clear();
+  SUBCASE("asks") {
+    run.Join(21, Role::kObserver);
+    run.Send(21, CheckpointNow{});
+    CHECK(run.CountTo<CheckpointDone>(21) == 1);
+  }
+  SUBCASE("stops") {
+    run.Stop();
+    CHECK(OutcomeKind(&run) == ErrorKind::kPreempted);
+  }
+  CHECK(run.manifests.size() == 1);
+}
+
+TEST_CASE("a checkpoint that a server asks to take again is taken again after a second") {
+  FakeCluster run;
+  run.Start();
+  CHECK(run.Work(11));
+  run.servers_answer = false;
+  run.Stop();
+  CheckpointDone retry;
+  retry.name = "step-000000000001";
+  retry.error = "an earlier one is still being written";
+  retry.retry = true;
+  run.Send(2, retry);
+  for (int i = 0; i < 5; ++i) run.Tick();
+  CHECK(run.core().phase() == Phase::kTraining);
+  CHECK(run.CountTo<CheckpointRequest>(2) == 1);
+  run.Wait(1000);
+  CHECK(run.CountTo<CheckpointRequest>(2) == 2);
+  run.servers_answer = true;
+  run.Tick();
+  CHECK(OutcomeKind(&run) == ErrorKind::kPreempted);
+  CHECK(run.manifests.size() == 1);
+}
+
+TEST_CASE("only the plan's servers say how a checkpoint goes") {
+  FakeCluster run;
+  run.Start();
+  run.Join(3, Role::kServer);
+  CHECK(run.Work(11));
+  run.servers_answer = false;
+  run.Stop();
+  CheckpointDone done;
+  done.name = "step-000000000001";
+  done.error = "who are you";
+  run.Send(3, done);
+  run.Send(11, done);
+  done.retry = true;
+  run.Send(3, done);
+  done.retry = false;
+  run.Say({{77}, {2}, 1, 0, 7}, done);  // of another plan
+  CHECK(run.core().phase() == Phase::kTraining);
+  run.servers_answer = true;
+  run.Tick();
+  CHECK(OutcomeKind(&run) == ErrorKind::kPreempted);
 }
 
 }  // namespace
