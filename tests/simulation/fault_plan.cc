@@ -12,14 +12,14 @@ constexpr int64_t kFaultsUntilUs = 15 * kSecond;
 constexpr int64_t kFaultsEndUs = 40 * kSecond;
 
 const char* Name(FaultKind kind) {
-  constexpr const char* kNames[] = {"crash",     "gone",      "pause",     "stop",
+  constexpr const char* kNames[] = {"crash",      "gone",  "pause",     "stop",
                                     "clock jump", "break", "partition", "weather"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 const char* Name(Point point) {
   constexpr const char* kNames[kPoints] = {
-      "before message",  "after message", "before effects", "after ledger", "before manifest",
+      "before message", "after message", "before effects", "after ledger", "before manifest",
       "after manifest", "before apply",  "after apply",    "mid-snapshot", "mid-restore"};
   return kNames[static_cast<size_t>(point)];
 }
@@ -30,12 +30,12 @@ class Draws {
 
   Fault One() {
     Fault fault;
-    // Most runs are over within some seconds, and a fault is worst amid the work of getting over the
-    // one before.
+    // Most runs are over within some seconds, and a fault is worst amid the work of getting over
+    // the one before.
     const double share = random_.Uniform();
     const auto spread = static_cast<int64_t>(share * share * (kFaultsUntilUs - kFaultsFromUs));
-    fault.at_us = random_.Below(2) == 0 ? kFaultsFromUs + spread
-                                        : last_us_ + Between(0, 3 * kSecond);
+    fault.at_us =
+        random_.Below(2) == 0 ? kFaultsFromUs + spread : last_us_ + Between(0, 3 * kSecond);
     last_us_ = fault.at_us;
     fault.kind = Kind();
     fault.host = Host();
@@ -60,8 +60,9 @@ class Draws {
 
   FaultKind Kind() {
     using enum FaultKind;
-    constexpr std::array kOften = {kCrash, kCrash, kCrash,     kCrash, kPause,     kPause, kStop,
-                                   kGone,  kBreak, kPartition, kPartition, kWeather, kClockJump};
+    constexpr std::array kOften = {kCrash,     kCrash,   kCrash,    kCrash, kPause,
+                                   kPause,     kStop,    kGone,     kBreak, kPartition,
+                                   kPartition, kWeather, kClockJump};
     return kOften[random_.Below(kOften.size())];
   }
 
@@ -88,7 +89,8 @@ class Draws {
     if (kind == FaultKind::kCrash || kind == FaultKind::kStop) {
       return random_.Below(2) == 0 ? Between(1 * kMs, 300 * kMs) : Between(1 * kMs, 8 * kSecond);
     }
-    return random_.Below(2) == 0 ? Between(10 * kMs, 2 * kSecond) : Between(1 * kSecond, 20 * kSecond);
+    return random_.Below(2) == 0 ? Between(10 * kMs, 2 * kSecond)
+                                 : Between(1 * kSecond, 20 * kSecond);
   }
 
   void AtPoint(Fault* fault) {
@@ -99,10 +101,11 @@ class Draws {
                                     Point::kBeforeApply,   Point::kAfterApply,
                                     Point::kMidSnapshot,   Point::kMidRestore};
     constexpr std::array kWorker = {Point::kBeforeMessage, Point::kAfterMessage};
-    constexpr std::array kToScheduler = {"Join", "Ready", "LeaseRequest", "BatchDone",
-                                         "CheckpointDone", "StepsCommitted"};
-    constexpr std::array kToServer = {"Plan",      "EmbedRequest",      "ActiveQuery", "GradientPush",
-                                      "EmbedPush", "CheckpointRequest", "CommitSteps", "DropBatches"};
+    constexpr std::array kToScheduler = {"Join",      "Ready",          "LeaseRequest",
+                                         "BatchDone", "CheckpointDone", "StepsCommitted"};
+    constexpr std::array kToServer = {"Plan",         "EmbedRequest", "ActiveQuery",
+                                      "GradientPush", "EmbedPush",    "CheckpointRequest",
+                                      "CommitSteps",  "DropBatches"};
     constexpr std::array kToWorker = {"Plan",          "LeaseGrant", "EmbedReply", "ActiveReply",
                                       "GradientReply", "Ack",        "JoinReply"};
     const auto pick = [&](const auto& from) { return from[random_.Below(from.size())]; };

@@ -15,10 +15,10 @@ struct SimOutcome {
   std::vector<std::string> violations;
   uint64_t digest = 0;  // of the last checkpoint's rows
   uint32_t plans = 0;
-  uint32_t restores = 0;      // of checkpoints, by these plans
+  uint32_t restores = 0;  // of checkpoints, by these plans
   uint32_t checkpoints = 0;
-  uint32_t lives = 0;         // of the scheduler
-  bool first_layout = true;   // no plan had fewer servers than the first
+  uint32_t lives = 0;        // of the scheduler
+  bool first_layout = true;  // no plan had fewer servers than the first
   int64_t duration_us = 0;
   uint64_t events = 0;
   uint64_t messages = 0;

@@ -32,9 +32,8 @@ RunInputs SimScheduler::Inputs(RunId run) const {
 }
 
 void SimScheduler::Start() {
-  world_.network.Bind(kSchedulerAddress, &host_, [this](const PeerId& peer, Bytes bytes) {
-    Receive(peer, bytes);
-  });
+  world_.network.Bind(kSchedulerAddress, &host_,
+                      [this](const PeerId& peer, Bytes bytes) { Receive(peer, bytes); });
 }
 
 void SimScheduler::Tick() {
@@ -54,8 +53,8 @@ void SimScheduler::Receive(const PeerId& peer, const Bytes& bytes) {
   if (exit_) return;
   const Result<Message> message = Decode(bytes);
   if (!message.ok()) {
-    return world_.oracles.Violated(host_.name() + " got a malformed message: " +
-                                   message.error().message);
+    return world_.oracles.Violated(host_.name() +
+                                   " got a malformed message: " + message.error().message);
   }
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} of {:x} at {}", BodyName(kind),

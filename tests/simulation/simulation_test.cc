@@ -37,8 +37,9 @@ uint64_t UndisturbedDigest(const SimSetup& setup) {
   return found->second;
 }
 
-// In synchronous training without staleness every batch of a step is computed from the weights after
-// all steps before it, whoever computes it, however often, and wherever from they were restored.
+// In synchronous training without staleness every batch of a step is computed from the weights
+// after all steps before it, whoever computes it, however often, and wherever from they were
+// restored.
 bool MustBeExact(const SimSetup& setup, const SimOutcome& outcome) {
   return setup.config.train.staleness == 0 && outcome.first_layout && outcome.violations.empty();
 }
@@ -89,13 +90,14 @@ TEST_CASE("nothing is lost and nothing counts twice") {
     fmt::print("{}", Violations(seed, outcome));
     std::fflush(stdout);
   }
-  fmt::print("{} seeds, {} failed; {} events, {} s of virtual time; {} plans, {} of them from a "
-             "checkpoint, {} checkpoints; {} runs compared with an undisturbed one\n",
-             end - begin, failed, events, virtual_us / kSecond, plans, restores, checkpoints, exact);
-  fmt::print("faults: {} crashes, {} gone, {} pauses, {} stops, {} clock jumps, {} breaks, {} "
-             "partitions, {} weathers\n",
-             faults[0], faults[1], faults[2], faults[3], faults[4], faults[5], faults[6],
-             faults[7]);
+  fmt::print(
+      "{} seeds, {} failed; {} events, {} s of virtual time; {} plans, {} of them from a "
+      "checkpoint, {} checkpoints; {} runs compared with an undisturbed one\n",
+      end - begin, failed, events, virtual_us / kSecond, plans, restores, checkpoints, exact);
+  fmt::print(
+      "faults: {} crashes, {} gone, {} pauses, {} stops, {} clock jumps, {} breaks, {} "
+      "partitions, {} weathers\n",
+      faults[0], faults[1], faults[2], faults[3], faults[4], faults[5], faults[6], faults[7]);
   CHECK(failed == 0);
 }
 
