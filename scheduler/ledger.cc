@@ -118,8 +118,8 @@ Result<LedgerEntry> EntryAt(const std::string& directory, const rocksdb::Iterato
   if (!entry.ok()) {
     return Damaged(directory, fmt::format("entry {}: {}", number, entry.error().message));
   }
-  if (std::holds_alternative<LedgerOpened>(*entry) != (number == 0)) {
-    return Damaged(directory, fmt::format("entry {} is out of order", number));
+  if (number == 0 && !std::holds_alternative<LedgerOpened>(*entry)) {
+    return Damaged(directory, "entry 0 does not open a run");
   }
   return entry;
 }
@@ -244,7 +244,7 @@ Result<std::vector<LedgerEntry>> Ledger::Read(const std::string& directory) {
 }
 
 Status Ledger::Append(const LedgerEntry& entry) {
-  DSLIDE_CHECK(std::holds_alternative<LedgerOpened>(entry) == (entries_ == 0));
+  DSLIDE_CHECK(entries_ > 0 || std::holds_alternative<LedgerOpened>(entry));
   if (!impl_->failed.ok()) return impl_->failed;
   const auto key = EncodeKey(entries_);
   rocksdb::WriteOptions options;
@@ -256,6 +256,13 @@ Status Ledger::Append(const LedgerEntry& entry) {
   }
   entries_++;
   return {};
+}
+
+Status Ledger::Sync() {
+  if (!impl_->failed.ok()) return impl_->failed;
+  const rocksdb::Status status = impl_->db->SyncWAL();
+  if (!status.ok()) impl_->failed = DatabaseError(impl_->directory, "cannot write", status);
+  return impl_->failed;
 }
 
 }  // namespace dslide

@@ -8,7 +8,9 @@
 // Durability: an entry outlives the death of the process as soon as Append() returns; those that
 // decide what a later life may do (all but LedgerCounted) outlive that of the machine as well. A
 // LedgerCounted that is lost with the machine does no harm: its batch is leased again, and servers
-// apply a batch once. What a power failure takes is the newest entries, never one in the middle.
+// apply a batch once. But what servers are told counts (steps to commit, a checkpoint) has to
+// outlive the machine before they are: Sync(). What a power failure takes is the newest entries,
+// never one in the middle.
 //
 // Size: nothing is ever removed, and nothing is rewritten, because keys only grow. A batch costs
 // about 120 bytes of write-ahead log, of which the last 8 MB stay, and about 30 bytes in a table
@@ -31,7 +33,7 @@
 
 namespace dslide {
 
-// The first entry.
+// The first entry; again where a run goes on with another configuration.
 struct LedgerOpened {
   RunId run;
   std::string config;  // effective configuration, INI text
@@ -132,9 +134,11 @@ class Ledger {
 
   ~Ledger();
 
-  // REQUIRES that the first entry of a ledger is LedgerOpened, and no other. After an error the
-  // disk's state is unknown: every later Append() returns the same error.
+  // REQUIRES that the first entry of a ledger is LedgerOpened. After an error the disk's state is
+  // unknown: every later Append() returns the same error.
   Status Append(const LedgerEntry& entry);
+  // All entries so far outlive the machine. Errors as Append().
+  Status Sync();
   uint64_t entries() const { return entries_; }
 
  private:

@@ -44,6 +44,7 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   // not be claimed by it.
   manifest_ = MakeManifest();
   checkpoint_request_ = MakeCheckpointRequest();
+  effects_.sync_ledger = true;
   BroadcastToSeated(checkpoint_request_);
 }
 

@@ -87,6 +87,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   if (envelope.run != inputs_.run) return refuse(ErrorCode::kWrongRun, "another run; join again");
   Member* member = roster_.Heard(envelope.incarnation, from, now_ms);
   if (member == nullptr) return refuse(ErrorCode::kWrongRun, "not in the roster; join again");
+  const bool of_this_plan = envelope.plan_version == plan_.version;
 
   if (const auto* ready = std::get_if<Ready>(&message.body)) {
     OnReady(*member, *ready);
@@ -99,13 +100,13 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
     OnBatchDone(*member, message, *done, now_ms);
   } else if (const auto* answer = std::get_if<CheckpointDone>(&message.body)) {
-    if (envelope.plan_version == plan_.version) OnCheckpointDone(*member, *answer, now_ms);
+    if (of_this_plan) OnCheckpointDone(*member, *answer, now_ms);
   } else if (std::holds_alternative<CheckpointNow>(message.body)) {
     OnCheckpointNow(*member, message, now_ms);
   } else if (const auto* committed = std::get_if<StepsCommitted>(&message.body)) {
-    if (envelope.plan_version == plan_.version) OnStepsCommitted(*member, *committed, now_ms);
+    if (of_this_plan) OnStepsCommitted(*member, *committed, now_ms);
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
-    OnError(*member, *error, now_ms);
+    if (of_this_plan) OnError(*member, *error, now_ms);
   } else {
     return refuse(ErrorCode::kRefused,
                   fmt::format("the scheduler does not answer {}", BodyName(message.body)));

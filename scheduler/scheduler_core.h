@@ -70,6 +70,8 @@ class SchedulerCore {
   // What the shell has to do, in this order.
   struct Effects {
     std::vector<LedgerEntry> ledger;  // append; if that fails call LedgerFailed() and send nothing
+    // Servers are about to be told what counts: all entries have to be on the disk before.
+    bool sync_ledger = false;
     std::vector<Outgoing> send;
     std::vector<std::string> notices;  // one line each, for the log and the terminal
     std::vector<EvaluationResult> evaluations;
@@ -237,7 +239,7 @@ class SchedulerCore {
 
   std::optional<CheckpointRound> round_;
   Manifest manifest_;                      // of round_
-  CheckpointRequest checkpoint_request_;   // the same
+  CheckpointRequest checkpoint_request_;  // of round_
   bool round_stops_ = false;               // the run ends when round_ is written
   std::optional<uint64_t> saved_batches_;  // what the last checkpoint holds
   std::optional<Manifest> checkpoint_;     // the last complete one

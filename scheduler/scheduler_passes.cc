@@ -58,6 +58,7 @@ void SchedulerCore::Commit() {
   if (told_ == complete) return;
   told_ = complete;
   if (steps_) told_batches_ = steps_->CommittedBatches();
+  effects_.sync_ledger = true;
   BroadcastToSeated(CommitSteps{complete});
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/config/executable.h"
 #include "common/data/load.h"
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr int kPollMs = 100;
 constexpr int64_t kTerminalMs = 1000;  // between progress lines on a terminal
 constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
+constexpr int64_t kStatusMs = 250;     // between versions of the status page
 constexpr int64_t kFarewellMs = 3000;  // waited for the members' goodbyes
 
 Result<Dataset> ReadData(const std::string& key, const std::string& path) {
@@ -180,6 +182,7 @@ void SchedulerShell::ReceiveAll() {
   while (auto received = socket_.Receive()) {
     const Result<Message> message = Decode(received->second);
     if (message.ok()) {
+      if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
       Apply(core_.Handle(received->first, *message, MonotonicMillis()));
       continue;
     }
@@ -196,6 +199,10 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   for (const LedgerEntry& entry : effects.ledger) {
     const Status appended = ledger_->Append(entry);
     if (!appended.ok()) return Apply(core_.LedgerFailed(appended, MonotonicMillis()));
+  }
+  if (effects.sync_ledger) {
+    const Status synced = ledger_->Sync();
+    if (!synced.ok()) return Apply(core_.LedgerFailed(synced, MonotonicMillis()));
   }
   for (auto& out : effects.send) {
     const Message message{
@@ -215,7 +222,10 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const fs::path directory = fs::path(core_.checkpoint_directory()) / effects.manifest->name;
     std::error_code error;
     fs::create_directories(directory, error);
-    const Status written = WriteManifest(directory.string(), *effects.manifest);
+    const Status written = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
+                               ? Failed("failpoint scheduler.before-manifest")
+                               : WriteManifest(directory.string(), *effects.manifest);
+    PassFailpoint(Failpoint::kSchedulerAfterManifest);
     if (written.ok())
       PruneCheckpoints(core_.checkpoint_directory(), core_.config().checkpoint.keep);
     Apply(core_.ManifestWritten(written, MonotonicMillis()));
@@ -240,10 +250,14 @@ void SchedulerShell::ShowProgress() {
 
 void SchedulerShell::PublishStatus() {
   const int64_t now_ms = MonotonicMillis();
-  if (page_ == nullptr || now_ms - published_ms_ < kTerminalMs) return;
+  if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
   published_ms_ = now_ms;
   const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
-  const ProgressMeter::Reading reading = page_meter_.Sample(core_, now_ms);
+  if (now_ms - page_read_ms_ >= kTerminalMs) {
+    page_read_ms_ = now_ms;
+    page_reading_ = page_meter_.Sample(core_, now_ms);
+  }
+  const ProgressMeter::Reading& reading = page_reading_;
   page_->Publish(StatusJson(core_, reading, evaluations_,
                             waiting ? core_.WaitingLine() : ProgressLine(reading), now_ms),
                  PrometheusText(core_, reading));

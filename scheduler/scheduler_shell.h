@@ -60,6 +60,8 @@ class SchedulerShell {
   uint64_t malformed_ = 0;
   ProgressMeter meter_;       // of the progress line
   ProgressMeter page_meter_;  // of the status page
+  ProgressMeter::Reading page_reading_;
+  int64_t page_read_ms_ = 0;
   std::vector<EvaluationResult> evaluations_;
   std::ofstream metrics_;
   bool terminal_;

@@ -8,6 +8,8 @@ namespace dslide {
 
 void RowSet::Clear() { std::fill(words_.begin(), words_.end(), 0); }
 
+void RowSet::Fill() { std::fill(words_.begin(), words_.end(), ~uint64_t{0}); }
+
 void RowSet::AddAll(const RowSet& other) {
   for (size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
 }

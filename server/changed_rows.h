@@ -25,6 +25,7 @@ class RowSet {
   void Add(uint32_t row) { words_[row / 64] |= uint64_t{1} << row % 64; }
   void Remove(uint32_t row) { words_[row / 64] &= ~(uint64_t{1} << row % 64); }
   void Clear();
+  void Fill();
   void AddAll(const RowSet& other);
   // The first row that is not below `begin`.
   std::optional<uint32_t> Next(uint32_t begin) const;
@@ -52,6 +53,8 @@ class ChangedRows {
   void MarkChanged(uint32_t row) { changed_.Add(row); }
   // No row is changed: the store has them all.
   void Forget() { changed_.Clear(); }
+  // All rows are: the store has none.
+  void MarkAll() { changed_.Fill(); }
 
   // Begins a snapshot of the rows that are changed now; none is changed afterwards. What the last
   // snapshot wrote is taken for stored.

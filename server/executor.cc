@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "common/base/failpoint.h"
+
 namespace dslide {
 namespace {
 
@@ -215,12 +217,14 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
     const uint64_t number = NumberOf(request.batch);
     const float rate = LearningRate(number);
     const Untaken untaken(applied_, Part::kOutput, number, output_.layer().map());
+    PassFailpoint(Failpoint::kServerBeforeApply);
     reply.partial = output_.Gradient(&batch->output, request.log_normaliser,
                                      [&](uint32_t row, const float* g, float bias) {
                                        if (untaken.Has(row)) output_.Update(row, rate, g, bias);
                                      });
     if (untaken.any()) applied_.Add(Part::kOutput, number);
     output_.FollowUpdates();
+    PassFailpoint(Failpoint::kServerAfterApply);
   }
   // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
   const std::vector<float>& hidden = batch->output.hidden.data;
@@ -276,11 +280,13 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
 void Executor::ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) {
   const Untaken untaken(applied_, Part::kInput, number, input_.layer().map());
   if (!untaken.any()) return;
+  PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(number);
   input_.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
     if (untaken.Has(row)) input_.Update(row, rate, g);
   });
   applied_.Add(Part::kInput, number);
+  PassFailpoint(Failpoint::kServerAfterApply);
 }
 
 Executor::HeldStep& Executor::StepOfBatch(const BatchId& batch) {
@@ -341,6 +347,7 @@ std::string Executor::Missing(const HeldStep& held, const StepExtent& extent) co
 }
 
 void Executor::Apply(uint64_t step, const HeldStep& held) {
+  PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(ExtentOfStep(step, config_.train, train_samples_).first_batch);
   held.input.ForEach([&](uint32_t row, const float* g, float) { input_.Update(row, rate, g); });
   held.output.ForEach(
@@ -354,6 +361,7 @@ void Executor::Apply(uint64_t step, const HeldStep& held) {
     output_.FollowActivations(batch.mean_hidden);
     output_.FollowUpdates();
   }
+  PassFailpoint(Failpoint::kServerAfterApply);
 }
 
 Body Executor::TopK(const TopKRequest& request) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/failpoint.h"
 #include "server/executor.h"
 
 namespace dslide {
@@ -34,6 +35,7 @@ ExecutorRecord Executor::Record() {
 }
 
 Status Executor::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value) {
+  if (PassFailpoint(Failpoint::kServerMidRestore)) return Failed("failpoint server.mid-restore");
   const bool is_output = key.layer == LayerKind::kOutput;
   Layer& layer = is_output ? output_.layer() : input_.layer();
   const auto refuse = [&](const char* why) {
@@ -41,20 +43,20 @@ Status Executor::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value
                                 key.slot.value, why));
   };
   if (!layer.map().Owns(key.slot) || key.row >= layer.map().SlotSize(key.slot)) {
-    return refuse("has no place here; the checkpoint is of another model");
+    return refuse("does not fit the model: it has no place here");
   }
   if (value.size() < layer.RowBytes()) {
-    return refuse("is too short; the checkpoint is damaged or of another model");
+    return refuse("does not fit the model: it is too short");
   }
   const uint32_t local = layer.map().LocalRow(key.slot, key.row);
   const std::span<const uint8_t> rest = value.subspan(layer.RowBytes());
   if (is_output && output_.tables() != nullptr) {
     if (loader_ == nullptr) loader_ = std::make_unique<HashStateLoader>(output_.tables());
     if (!loader_->Load(local, rest)) {
-      return refuse("has no valid hash codes; the checkpoint is damaged or of another model");
+      return refuse("does not fit the model: these are not its hash codes");
     }
   } else if (!rest.empty()) {
-    return refuse("is too long; the checkpoint is damaged or of another model");
+    return refuse("does not fit the model: it is too long");
   }
   layer.LoadRow(local, value.data());
   return {};

@@ -90,6 +90,7 @@ void ServerCore::DropGeneration() {
   saved_ = CheckpointDone();
   committed_.reset();
   loaded_ = false;
+  load_error_.reset();
 }
 
 bool ServerCore::IsOfThisPlan(const Envelope& envelope) const {
@@ -161,7 +162,9 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
 void ServerCore::OnPlan(const Plan& plan) {
   if (!config_ || plan.slot_owner.size() != config_->cluster.slots) return;
   if (plan_ && plan.version <= plan_->version) {
-    if (plan.version == plan_->version && loaded_) effects_.to_scheduler.push_back(Envelop(ready_));
+    if (plan.version < plan_->version) return;
+    if (loaded_) effects_.to_scheduler.push_back(Envelop(ready_));  // the answer was lost
+    if (load_error_) effects_.to_scheduler.push_back(Envelop(*load_error_));
     return;
   }
   const auto self = std::find_if(plan.servers.begin(), plan.servers.end(), [&](const auto& s) {
@@ -446,8 +449,10 @@ void ServerCore::Complete(Open open, int64_t now_us) {
   }
   const auto* error = std::get_if<ErrorReply>(&first);
   if (error != nullptr) {
+    // The scheduler decides: it may have gone on without this server, and the checkpoint be gone.
+    effects_.notices.push_back(error->text);
     effects_.to_scheduler.push_back(Envelop(*error));
-    effects_.exit = Failed(error->text);
+    load_error_ = *error;
     return;
   }
   loaded_ = true;

@@ -167,6 +167,7 @@ class ServerCore {
   uint32_t index_ = 0;          // in the plan
   uint32_t executors_ = 1;
   bool loaded_ = false;
+  std::optional<ErrorReply> load_error_;  // why the plan's slots could not be loaded
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Open> open_;
   std::optional<uint64_t> committed_;      // steps; none before the first CommitSteps

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/config/executable.h"
 #include "common/net/usage.h"
@@ -32,6 +33,17 @@ Body LoadExecutor(Executor& executor, const std::string& restore) {
   Layer& output = executor.output().layer();
   return Ready{0, uint64_t{input.map().size()} + output.map().size(),
                input.MemoryBytes() + output.MemoryBytes()};
+}
+
+// When a request has arrived.
+void PassPointOf(const Body& body) {
+  if (std::holds_alternative<EmbedRequest>(body)) PassFailpoint(Failpoint::kServerEmbed);
+  if (std::holds_alternative<ActiveQuery>(body)) PassFailpoint(Failpoint::kServerQuery);
+  if (std::holds_alternative<GradientPush>(body)) PassFailpoint(Failpoint::kServerPush);
+  if (const auto* push = std::get_if<EmbedPush>(&body)) {
+    PassFailpoint(Failpoint::kServerEmbedPush);
+    if (push->next) PassFailpoint(Failpoint::kServerEmbed);
+  }
 }
 
 }  // namespace
@@ -94,6 +106,7 @@ Status ServerShell::Loop(StopSignals* signals) {
       if (!received) break;
       bytes_received_ += received->second.size();
       Result<Message> message = Decode(received->second);
+      if (message.ok()) PassPointOf(message->body);
       Apply(message.ok()
                 ? core_.HandleWorker(received->first, std::move(*message), MonotonicMicros())
                 : core_.HandleMalformed(received->first, message.error()));
@@ -118,6 +131,7 @@ void ServerShell::Send(const Message& message) {
   Bytes bytes = Encode(message, WirePrecision::kFp32);
   bytes_sent_ += bytes.size();
   if (!scheduler_.Send(std::move(bytes))) LogWarning("the queue to the scheduler is full");
+  if (std::holds_alternative<Join>(message.body)) PassFailpoint(Failpoint::kServerJoin);
 }
 
 void ServerShell::Apply(ServerCore::Effects effects) {
@@ -125,6 +139,7 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   for (const Message& message : effects.to_scheduler) Send(message);
   for (auto& [peer, bytes] : effects.to_workers) {
     bytes_sent_ += bytes.size();
+    PassFailpoint(Failpoint::kServerBeforeReply);
     if (!workers_.Send(peer, std::move(bytes)))
       LogWarning("a worker is gone; its reply is dropped");
   }

@@ -161,7 +161,10 @@ bool KeptCluster::Await(const std::function<bool()>& condition, int deadline_ms)
   const bool in_time = WaitFor(
       [&] {
         holds = condition();
-        if (!holds) Supervise();
+        if (!holds) {
+          Supervise();
+          holds = condition();
+        }
         return holds || finished_ || !failure_.empty();
       },
       deadline_ms);

@@ -19,7 +19,7 @@ class KeptCluster {
   static constexpr int kServers = 2;
   static constexpr int kWorkers = 2;
   static constexpr int kLeaseMs = 600;  // cluster.lease_timeout_ms
-  static constexpr uint32_t kEpochs = 30;
+  static constexpr uint32_t kEpochs = 20;
   static constexpr int kTrainSamples = 4000;
 
   struct Options {

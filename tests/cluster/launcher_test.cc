@@ -49,6 +49,22 @@ TEST_CASE("launcher: a process that cannot be kept running ends the launch in on
   CHECK(Count(run.WorkerLog(1), "failpoint worker.join") == 6);
 }
 
+TEST_CASE(
+    "launcher: a scheduler, a server and a worker that are killed come back, and training ends") {
+  TestRun run;
+  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=60"},
+                               "scheduler.before-manifest=kill;server.push=kill@500;"
+                               "worker.before-report=kill@400");
+  REQUIRE(train->Wait() == 0);
+  const std::string output = train->Output();
+  CAPTURE(output);
+  for (const char* name : {"scheduler", "server-1", "server-2", "worker-1", "worker-2"}) {
+    CHECK(Contains(output, std::string(name) + " ended (signal 9), started again\n"));
+  }
+  CHECK(run.Summary()["samples"] == 60 * kSamples);
+  CHECK(run.Summary()["p_at_1"] > 0.9);
+}
+
 TEST_CASE("a wrong failpoint is refused by every executable") {
   TestRun run;
   const Arguments scheduler = {"--scheduler", Loopback(FreePort())};

@@ -118,7 +118,7 @@ TEST_CASE("a checkpoint of three executors in two shards fits any number of exec
     LocalCluster saved(config, 1000, {2, 1});
     TrainSome(&saved, 0, 6);
     const Manifest manifest = Save(&saved, 2, directory.path());
-    CHECK(manifest.shards[0].rows + manifest.shards[1].rows == 41 + 100);
+    CHECK(manifest.shards[0].rows + manifest.shards[1].rows == 41 + 100 + 3);  // 3 executors' records
     for (const std::vector<uint32_t>& executors :
          {std::vector<uint32_t>{1}, {5}, {2, 1}, {1, 1, 3}}) {
       LocalCluster restored(config, 1000, executors, false);

@@ -13,12 +13,13 @@ Config SampledConfig() {
   Config config = SmallConfig(kFeatures, kLabels, kHidden);
   config.model.active = ActiveSet::kSampled;
   config.model.uniform = 5;
+  config.train.unit_batches = 1024;
   return config;
 }
 
 struct Fixture {
   Config config = SampledConfig();
-  Executor executor{config, 100, AllSlots(config), 0, Purpose::kTraining, BestKernels()};
+  Executor executor{config, 10'000'000, AllSlots(config), 0, Purpose::kTraining, BestKernels()};
 
   Fixture() { executor.Initialise(); }
 
@@ -171,14 +172,32 @@ TEST_CASE_FIXTURE(Fixture, "no more than a bounded number of batches is kept") {
     CHECK(std::holds_alternative<EmbedReply>(Ask(Embed(i))));
   }
   CHECK(executor.batches_in_flight() == kMaxBatchesOfWorker);
-  // All workers together are refused more.
+  // Of all workers' batches the one that came first makes room.
   uint64_t worker = kWorker.value;
   for (size_t i = kMaxBatchesOfWorker; i < kMaxBatchesInFlight; ++i) {
-    CHECK(std::holds_alternative<EmbedReply>(executor.Handle({++worker}, Embed())));
+    CHECK(std::holds_alternative<EmbedReply>(Ask(Embed(), {++worker})));
   }
-  CHECK(std::holds_alternative<ErrorReply>(executor.Handle({++worker}, Embed())));
-  Ask(DropBatches{kWorker});
-  CHECK(std::holds_alternative<EmbedReply>(Ask(Embed())));
+  CHECK(executor.batches_in_flight() == kMaxBatchesInFlight);
+  CHECK(std::holds_alternative<EmbedReply>(Ask(Embed(), {1})));  // the lowest key
+  CHECK(executor.batches_in_flight() == kMaxBatchesInFlight);
+  CHECK(Refusal(Query(1)) == ErrorCode::kUnknownBatch);
+  CHECK(std::holds_alternative<ActiveReply>(Ask(Query(2))));
+  CHECK(std::holds_alternative<ActiveReply>(Ask(Query(), {1})));
+}
+
+TEST_CASE_FIXTURE(Fixture, "batches of an epoch that is over make room; the run has no others") {
+  Ask(Embed(0));
+  Ask(Embed(1), {6});
+  EmbedRequest later = Embed();
+  later.batch.epoch = config.train.epochs;
+  CHECK(Refusal(later) == ErrorCode::kRefused);
+  CHECK(executor.batches_in_flight() == 2);
+  later.batch.epoch = config.train.epochs - 1;
+  CHECK(std::holds_alternative<EmbedReply>(Ask(later)));
+  CHECK(executor.batches_in_flight() == 1);
+  CHECK(std::holds_alternative<EmbedReply>(Ask(Embed(0))));  // late, but it may come
+  CHECK(executor.batches_in_flight() == 2);
+  CHECK(Refusal(Embed(config.train.unit_batches)) == ErrorCode::kRefused);
 }
 
 TEST_CASE_FIXTURE(Fixture, "requests that ask for much memory are refused") {

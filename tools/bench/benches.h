@@ -10,11 +10,12 @@
 
 namespace dslide {
 
-void RegisterHashBenches();     // codes of vectors
-void RegisterTableBenches();    // queries, building
-void RegisterProductBenches();  // the B x U block
-void RegisterRowBenches();      // random rows of a layer: read and updated
-void RegisterMessageBenches();  // encoded and decoded
+void RegisterHashBenches();      // codes of vectors
+void RegisterTableBenches();     // queries, building
+void RegisterProductBenches();   // the B x U block
+void RegisterRowBenches();       // random rows of a layer: read and updated
+void RegisterMessageBenches();   // encoded and decoded
+void RegisterSnapshotBenches();  // the mark and the slices of a checkpoint
 
 // Uniform in [-0.5, 0.5). A winner-take-all hash only sees their order, so that they do for normal
 // ones.

@@ -27,5 +27,6 @@ int main(int argc, char** argv) {
   dslide::RegisterProductBenches();
   dslide::RegisterRowBenches();
   dslide::RegisterMessageBenches();
+  dslide::RegisterSnapshotBenches();
   return benchmark::RunSpecifiedBenchmarks() > 0 ? 0 : 1;
 }

@@ -111,6 +111,10 @@ class Process:
     def running(self):
         return self._popen.poll() is None
 
+    def exit_code(self):
+        """Minus the signal that ended it; None while it runs."""
+        return self._popen.poll()
+
     def fail(self, how):
         raise BenchError(f"{self.title} {how}; its last line: "
                          f"{(self.output() or 'none').splitlines()[-1]}")

@@ -20,6 +20,7 @@ constexpr Command kCommands[] = {
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},
     {"predict", dslide::PredictCommand, "write the best labels of each sample"},
     {"checkpoint", dslide::CheckpointCommand, "make a running cluster write a checkpoint now"},
+    {"ledger", dslide::LedgerCommand, "recount whether every sample counted exactly once"},
     {"bench", dslide::BenchCommand, "measure the engine's speed on this machine"},
 };
 

@@ -1,0 +1,44 @@
+#!/usr/bin/python3
+"""That tools/bench/chaos runs, tells its figures, finds a clean ledger and leaves nothing behind.
+
+    chaos_bench_test.py BENCH BUILD_DIRECTORY
+"""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+KEYS = ["goodput_share", "kills", "duplicated", "missing", "recovery_seconds_p50",
+        "recovery_seconds_max", "p_at_1", "p_at_1_undisturbed"]
+
+
+def run(bench, build, directory, *arguments):
+    process = subprocess.run(
+        [bench, "--build", build, "--json", "--servers", "2", "--workers", "2", *arguments],
+        stdout=subprocess.PIPE, text=True, check=False, env=os.environ | {"TMPDIR": directory})
+    assert process.returncode == 0, f"exit code {process.returncode}"
+    results = json.loads(process.stdout)
+    assert list(results)[:len(KEYS)] == KEYS, results
+    assert results["duplicated"] == results["missing"] == 0, results
+    assert results["goodput_share"] > 0, results
+    left = glob.glob(f"{directory}/*")
+    assert not left, left
+    return results
+
+
+def main():
+    bench, build = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as directory:
+        results = run(bench, build, directory, "--seconds", "12", "--interval", "3")
+        assert results["kills"] > 0, results
+        results = run(bench, build, directory, "--role", "server", "--replacements", "2",
+                      "--synchronous", "--set", "train.target_batch=1024")
+        assert results["kills"] == results["server_kills"] == 2, results
+        assert results["recovery_seconds_max"] > 0, results
+
+
+if __name__ == "__main__":
+    main()

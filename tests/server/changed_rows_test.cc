@@ -1,0 +1,113 @@
+// Changed rows and their snapshots, against a copy of all rows.
+#include "server/changed_rows.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "common/base/random.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kRows = 200;
+
+TEST_CASE("row sets: the next row, to the end") {
+  RowSet set(130, false);
+  CHECK_FALSE(set.Next(0));
+  set.Add(0);
+  set.Add(64);
+  set.Add(129);
+  CHECK(set.Next(0) == 0u);
+  CHECK(set.Next(1) == 64u);
+  CHECK(set.Next(65) == 129u);
+  CHECK_FALSE(set.Next(130));
+  set.Remove(129);
+  CHECK_FALSE(set.Next(65));
+  const RowSet full(65, true);
+  CHECK(full.Next(64) == 64u);
+  CHECK_FALSE(full.Next(65));  // the last word's other bits are no rows
+}
+
+// Rows of one byte that change at random.
+struct Rows {
+  std::vector<uint8_t> value = std::vector<uint8_t>(kRows);
+  std::set<uint32_t> changed;
+  ChangedRows rows{kRows};
+  Random random{9};
+
+  Rows() {
+    for (uint32_t row = 0; row < kRows; ++row) changed.insert(row);
+  }
+  void Change(uint64_t count) {
+    for (uint64_t n = 0; n < count; ++n) {
+      const auto row = static_cast<uint32_t>(random.Below(kRows));
+      rows.BeforeChange(row);
+      value[row]++;
+      changed.insert(row);
+    }
+  }
+  // What the snapshot that begins now has to have.
+  std::map<uint32_t, uint8_t> Mark() {
+    std::map<uint32_t, uint8_t> expected;
+    for (const uint32_t row : changed) expected[row] = value[row];
+    changed.clear();
+    rows.Mark([this](uint32_t row, std::vector<uint8_t>* out) { out->push_back(value[row]); });
+    return expected;
+  }
+};
+
+TEST_CASE_FIXTURE(Rows, "changed rows: a snapshot is the state at the mark, whatever changes") {
+  for (int round = 0; round < 30; ++round) {
+    CAPTURE(round);
+    const auto expected = Mark();
+    std::map<uint32_t, uint8_t> written;
+    std::vector<uint8_t> bytes;
+    Change(random.Below(100));
+    while (const auto row = rows.Write(&bytes)) {
+      CHECK((written.empty() || written.rbegin()->first < *row));
+      written[*row] = bytes.back();
+      Change(random.Below(3));
+    }
+    CHECK(bytes.size() == written.size());
+    CHECK(written == expected);
+  }
+}
+
+TEST_CASE_FIXTURE(Rows, "changed rows: what was given up is written by the next snapshot") {
+  (void)Mark();
+  std::vector<uint8_t> bytes;
+  while (rows.Write(&bytes)) {
+  }
+  for (const bool all : {false, true}) {  // given up half way, or when all was written
+    Change(50);
+    std::set<uint32_t> owed = changed;
+    (void)Mark();
+    Change(10);
+    for (size_t n = 0; all || n < owed.size() / 2; ++n) {
+      if (!rows.Write(&bytes)) break;
+    }
+    Change(10);
+    rows.Abort();
+    CHECK_FALSE(rows.Write(&bytes));
+    changed.insert(owed.begin(), owed.end());
+    const auto expected = Mark();
+    std::map<uint32_t, uint8_t> written;
+    while (const auto row = rows.Write(&bytes)) written[*row] = bytes.back();
+    CHECK(written == expected);
+  }
+}
+
+TEST_CASE_FIXTURE(Rows, "changed rows: what the store has is not written") {
+  rows.Forget();
+  rows.MarkChanged(77);
+  changed = {77};
+  const auto expected = Mark();
+  std::vector<uint8_t> bytes;
+  CHECK(rows.Write(&bytes) == 77u);
+  CHECK_FALSE(rows.Write(&bytes));
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,145 @@
+#include "tests/simulation/sim_executor.h"
+
+#include "common/math/kernels.h"
+
+namespace dslide::sim {
+namespace {
+
+// FNV-1a.
+uint64_t Digest(std::span<const uint8_t> bytes, uint64_t digest) {
+  for (const uint8_t byte : bytes) digest = (digest ^ byte) * 0x100000001b3u;
+  return digest;
+}
+
+// The batch whose gradient a request brings to a layer, if it does.
+std::optional<std::pair<LayerKind, BatchId>> GradientIn(const Body& request) {
+  if (const auto* push = std::get_if<GradientPush>(&request)) {
+    return std::pair(LayerKind::kOutput, push->batch);
+  }
+  if (const auto* push = std::get_if<EmbedPush>(&request)) {
+    return std::pair(LayerKind::kInput, push->batch);
+  }
+  return std::nullopt;
+}
+
+template <typename Visit>
+void ForEachRow(Layer& layer, SlotId slot, const Visit& visit) {
+  std::vector<uint8_t> value(layer.RowBytes());
+  for (uint32_t row = 0; row < layer.map().SlotSize(slot); ++row) {
+    layer.StoreRow(layer.map().LocalRow(slot, row), value.data());
+    visit(row, value);
+  }
+}
+
+}  // namespace
+
+SimExecutor::SimExecutor(SimWorld* world, std::string name, const Config& config,
+                         uint64_t train_samples, std::span<const SlotId> slots, uint32_t index)
+    : world_(*world),
+      name_(std::move(name)),
+      config_(config),
+      train_samples_(train_samples),
+      slots_(slots.begin(), slots.end()),
+      executor_(config, train_samples, slots, index, Purpose::kTraining, BestKernels()) {}
+
+Body SimExecutor::Handle(Incarnation sender, const Body& request) {
+  Body reply = executor_.Handle(sender, request);
+  if (!executor_.synchronous()) Observe(request, std::exchange(digests_, DigestParts()));
+  return reply;
+}
+
+SimExecutor::Digests SimExecutor::DigestParts() {
+  Digests digests;
+  for (Layer* layer : layers()) {
+    for (const SlotId slot : slots_) {
+      uint64_t& digest = digests[{layer->kind(), slot}];
+      ForEachRow(*layer, slot,
+                 [&](uint32_t, const auto& value) { digest = Digest(value, digest + 1); });
+    }
+  }
+  return digests;
+}
+
+bool SimExecutor::Recorded(const PartKey& part, uint64_t batch) const {
+  const Part which = part.first == LayerKind::kOutput ? Part::kOutput : Part::kInput;
+  return executor_.applied().Has(which, batch, part.second);
+}
+
+// A slot changes with the gradient of a batch that it has not taken, and has taken it then; it may
+// have nothing to change.
+void SimExecutor::Observe(const Body& request, const Digests& before) {
+  const auto gradient = GradientIn(request);
+  for (const auto& [part, digest] : digests_) {
+    const bool changed = before.at(part) != digest;
+    if (!gradient || gradient->first != part.first) {
+      if (!changed) continue;
+      world_.oracles.Violated(fmt::format("{}: {} changed weights", name_, BodyName(request)));
+      continue;
+    }
+    const uint64_t number = BatchNumber(gradient->second, config_.train, train_samples_);
+    uint32_t& times = shadow_[part][number];
+    times += changed;
+    if (times > 1) {
+      world_.oracles.Violated(fmt::format("{}: batch {} is in slot {} of layer {} {} times", name_,
+                                          number, part.second.value, static_cast<int>(part.first),
+                                          times));
+    }
+    if (changed && !Recorded(part, number)) {
+      world_.oracles.Violated(fmt::format("{}: batch {} changed slot {} of layer {}, which is not "
+                                          "recorded",
+                                          name_, number, part.second.value,
+                                          static_cast<int>(part.first)));
+    }
+    if (!Recorded(part, number)) shadow_[part].erase(number);
+  }
+}
+
+Body SimExecutor::TellReady() {
+  digests_ = DigestParts();
+  uint64_t rows = 0;
+  for (Layer* layer : layers()) rows += layer->map().size();
+  return Ready{0, rows, 0};
+}
+
+Body SimExecutor::Initialise() {
+  executor_.Initialise();
+  return TellReady();
+}
+
+Body SimExecutor::Restore(const SimCheckpoint& checkpoint, SimStore* store, bool stored) {
+  std::vector<std::string> records;
+  for (const ManifestShard& shard : checkpoint.manifest->shards) {
+    const SimShard& from = checkpoint.shards.at(shard.directory);
+    for (const auto& [key, value] : from.rows) {
+      if (std::find(slots_.begin(), slots_.end(), key.slot) == slots_.end()) continue;
+      const Status loaded = executor_.LoadRow(key, value);
+      if (!loaded.ok()) return ErrorReply{ErrorCode::kRefused, loaded.error().message};
+      if (stored) store->Assume(key, value);
+    }
+    for (const auto& [part, counts] : from.shadow) {
+      if (std::find(slots_.begin(), slots_.end(), part.second) != slots_.end()) {
+        shadow_[part] = counts;
+      }
+    }
+    records.insert(records.end(), from.records.begin(), from.records.end());
+  }
+  const Status finished = executor_.FinishLoad(records);
+  if (!finished.ok()) return ErrorReply{ErrorCode::kRefused, finished.error().message};
+  if (stored) executor_.AssumeStored();
+  return TellReady();
+}
+
+void SimExecutor::BeginSnapshot(SimStore* store, uint32_t number) {
+  StoredRows rows;
+  for (Layer* layer : layers()) {
+    for (const SlotId slot : slots_) {
+      ForEachRow(*layer, slot, [&](uint32_t row, const auto& value) {
+        rows[{layer->kind(), slot, row}] = value;
+      });
+    }
+  }
+  store->Mark(number, std::move(rows), shadow_);
+  executor_.BeginSnapshot(store, number);
+}
+
+}  // namespace dslide::sim

@@ -1,0 +1,55 @@
+// An executor under observation: after each job the simulation looks at the weights themselves, and
+// counts which batch has changed which slots.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/executor.h"
+#include "tests/simulation/sim_disk.h"
+#include "tests/simulation/sim_store.h"
+#include "tests/simulation/sim_world.h"
+
+namespace dslide::sim {
+
+class SimExecutor {
+ public:
+  SimExecutor(SimWorld* world, std::string name, const Config& config, uint64_t train_samples,
+              std::span<const SlotId> slots, uint32_t index);
+
+  // Any request of a worker or the scheduler.
+  Body Handle(Incarnation sender, const Body& request);
+  // The first job: from the seed, or from a checkpoint. `*store` has the rows of the latter then,
+  // if `stored`.
+  Body Initialise();
+  Body Restore(const SimCheckpoint& checkpoint, SimStore* store, bool stored);
+  // The mark of a snapshot.
+  void BeginSnapshot(SimStore* store, uint32_t number);
+
+  Executor& executor() { return executor_; }
+
+ private:
+  using Digests = std::map<PartKey, uint64_t>;
+
+  std::array<Layer*, 2> layers() {
+    return {&executor_.input().layer(), &executor_.output().layer()};
+  }
+  Digests DigestParts();
+  // What a job did to the weights.
+  void Observe(const Body& request, const Digests& before);
+  bool Recorded(const PartKey& part, uint64_t batch) const;
+  Body TellReady();
+
+  SimWorld& world_;
+  std::string name_;
+  Config config_;
+  uint64_t train_samples_;
+  std::vector<SlotId> slots_;
+  Executor executor_;
+  Digests digests_;  // of the weights after the latest job
+  AppliedShadow shadow_;
+};
+
+}  // namespace dslide::sim

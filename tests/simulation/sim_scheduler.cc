@@ -1,0 +1,119 @@
+#include "tests/simulation/sim_scheduler.h"
+
+namespace dslide::sim {
+namespace {
+
+constexpr int64_t kFarewellUs = 3 * kSecond;  // as the shell's
+constexpr const char* kCheckpoints = "/checkpoints";
+
+}  // namespace
+
+SimScheduler::SimScheduler(SimWorld* world, SimHost* host, RunId run)
+    : world_(*world),
+      host_(*host),
+      run_(run),
+      incarnation_(world->DrawIncarnation()),
+      core_(Inputs(run), host->now_ms()) {}
+
+RunInputs SimScheduler::Inputs(RunId run) const {
+  RunInputs inputs;
+  inputs.config = world_.setup.config;
+  inputs.run = run;
+  inputs.train = &world_.setup.train.data;
+  inputs.test = world_.setup.with_test ? &world_.setup.test : nullptr;
+  inputs.checkpoint_directory = kCheckpoints;
+  for (const LedgerEntry& entry : world_.disk.ledger) inputs.ledger.Apply(entry);
+  if (const SimCheckpoint* newest = world_.disk.Newest()) {
+    inputs.checkpoint = newest->manifest;
+    inputs.checkpoint_path = std::string(kCheckpoints) + "/" + newest->manifest->name;
+    inputs.checkpoints = world_.disk.CompleteNames();
+  }
+  return inputs;
+}
+
+void SimScheduler::Start() {
+  world_.network.Bind(kSchedulerAddress, &host_, [this](const PeerId& peer, Bytes bytes) {
+    Receive(peer, bytes);
+  });
+}
+
+void SimScheduler::Tick() {
+  if (exit_) return;
+  if (finished_us_ < 0) Apply(core_.Tick(host_.now_ms()));
+  if (!host_.alive() || core_.phase() != SchedulerCore::Phase::kFinished) return;
+  if (finished_us_ < 0) finished_us_ = host_.now_us();
+  if (core_.AllLeft() || host_.now_us() - finished_us_ >= kFarewellUs) exit_ = core_.outcome();
+}
+
+void SimScheduler::Stop() { Apply(core_.RequestStop(host_.now_ms())); }
+
+void SimScheduler::Receive(const PeerId& peer, const Bytes& bytes) {
+  if (exit_) return;
+  const Result<Message> message = Decode(bytes);
+  if (!message.ok()) {
+    return world_.oracles.Violated(host_.name() + " got a malformed message: " +
+                                   message.error().message);
+  }
+  const size_t kind = message->body.index();
+  world_.trace.Note(host_.name(), "takes {} of {:x} at {}", BodyName(kind),
+                    message->envelope.incarnation.value, peer);
+  if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
+  SchedulerCore::Effects effects = core_.Handle(peer, *message, host_.now_ms());
+  const uint32_t plan_version = message->envelope.plan_version;
+  for (const LedgerEntry& entry : effects.ledger) {
+    const auto* counted = std::get_if<LedgerCounted>(&entry);
+    if (counted == nullptr) continue;
+    world_.oracles.Counted(counted->batch, message->envelope.incarnation, plan_version);
+  }
+  if (world_.reached(&host_, Point::kBeforeEffects, kNoKind)) return;
+  Apply(std::move(effects));
+  if (host_.alive()) world_.reached(&host_, Point::kAfterMessage, kind);
+}
+
+// An entry that does more than count a batch takes all before it to the disk.
+bool SimScheduler::AppendToLedger(const std::vector<LedgerEntry>& entries, bool sync) {
+  for (const LedgerEntry& entry : entries) {
+    world_.disk.ledger.push_back(entry);
+    if (!std::holds_alternative<LedgerCounted>(entry)) {
+      world_.disk.synced = world_.disk.ledger.size();
+    }
+    if (const auto* planned = std::get_if<LedgerPlanned>(&entry)) {
+      world_.oracles.Planned(planned->plan);
+    }
+  }
+  if (sync) world_.disk.synced = world_.disk.ledger.size();
+  return !world_.reached(&host_, Point::kAfterLedger, kNoKind);
+}
+
+void SimScheduler::Apply(SchedulerCore::Effects effects) {
+  const bool to_ledger = !effects.ledger.empty() || effects.sync_ledger;
+  if (to_ledger && !AppendToLedger(effects.ledger, effects.sync_ledger)) return;
+  for (auto& out : effects.send) {
+    const Message message{
+        {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
+        std::move(out.body)};
+    if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
+      world_.oracles.Fenced(drop->incarnation);
+    }
+    Bytes bytes = Encode(message, FixedPrecision(core_.config().cluster.wire));
+    core_.NoteSent(message.body, bytes.size());
+    world_.trace.Note(host_.name(), "sends {} to {}", BodyName(message.body), out.to);
+    world_.network.Send(out.to, bytes);
+  }
+  for (const std::string& line : effects.notices) world_.trace.Note(host_.name(), "- {}", line);
+  if (effects.manifest) StoreManifest(std::move(*effects.manifest));
+}
+
+void SimScheduler::StoreManifest(Manifest manifest) {
+  if (world_.reached(&host_, Point::kBeforeManifest, kNoKind)) return;
+  const std::string directory = std::string(kCheckpoints) + "/" + manifest.name;
+  world_.trace.Note(host_.name(), "writes the manifest of {}", directory);
+  SimCheckpoint& checkpoint = world_.disk.checkpoints[directory];
+  checkpoint.manifest = std::move(manifest);
+  world_.oracles.ManifestWritten(directory, checkpoint);
+  world_.disk.Prune(world_.setup.config.checkpoint.keep);
+  if (world_.reached(&host_, Point::kAfterManifest, kNoKind)) return;
+  Apply(core_.ManifestWritten({}, host_.now_ms()));
+}
+
+}  // namespace dslide::sim

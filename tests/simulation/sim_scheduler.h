@@ -1,0 +1,37 @@
+// The scheduler process in the simulation: what scheduler/scheduler_shell.h does around a
+// SchedulerCore.
+#pragma once
+
+#include "scheduler/scheduler_core.h"
+#include "tests/simulation/sim_world.h"
+
+namespace dslide::sim {
+
+class SimScheduler : public SimProcess {
+ public:
+  SimScheduler(SimWorld* world, SimHost* host, RunId run);
+
+  void Start() override;
+  void Tick() override;
+  void Stop() override;
+
+  // What it last told of; not ok before the end.
+  bool finished() const { return core_.phase() == SchedulerCore::Phase::kFinished; }
+
+ private:
+  RunInputs Inputs(RunId run) const;
+  bool AppendToLedger(const std::vector<LedgerEntry>& entries, bool sync);
+  void Receive(const PeerId& peer, const Bytes& bytes);
+  void Apply(SchedulerCore::Effects effects);
+  void StoreManifest(Manifest manifest);
+
+  SimWorld& world_;
+  SimHost& host_;
+  RunId run_;
+  Incarnation incarnation_;
+  uint64_t next_sequence_ = 1;
+  SchedulerCore core_;
+  int64_t finished_us_ = -1;
+};
+
+}  // namespace dslide::sim

@@ -1,0 +1,223 @@
+#include "tests/simulation/sim_server.h"
+
+namespace dslide::sim {
+namespace {
+
+std::string AddressOf(const SimWorld& world, const SimHost& host) {
+  return world.setup.fixed_addresses
+             ? "sim://" + host.name()
+             : fmt::format("sim://{}/{}", host.name(), host.life() + 1);  // of the life to come
+}
+
+}  // namespace
+
+SimExecutors::SimExecutors(SimWorld* world, SimHost* host, const ServerCore::Load& load, Done done)
+    : world_(*world), host_(*host), done_(std::move(done)), lanes_(load.slots.size()) {
+  for (uint32_t i = 0; i < lanes_.size(); ++i) {
+    lanes_[i].executor = std::make_unique<SimExecutor>(
+        world, fmt::format("{} executor {}", host->name(), i), load.config, load.train_samples,
+        load.slots[i], load.first_executor + i);
+  }
+}
+
+void SimExecutors::Submit(uint64_t ticket, const Job& job) {
+  for (uint32_t i = 0; i < lanes_.size(); ++i) {
+    lanes_[i].tasks.push_back({ticket, job});
+    if (!lanes_[i].busy) Next(i);
+  }
+}
+
+size_t SimExecutors::batches_in_flight() const {
+  size_t most = 0;
+  for (const Lane& lane : lanes_) {
+    most = std::max(most, lane.executor->executor().batches_in_flight());
+  }
+  return most;
+}
+
+// Executors that were replaced meanwhile do nothing more.
+void SimExecutors::After(int64_t delay_us, std::function<void(SimExecutors&)> event) {
+  host_.Post(delay_us, [self = weak_from_this(), event = std::move(event)] {
+    if (const auto alive = self.lock()) event(*alive);
+  });
+}
+
+void SimExecutors::Next(uint32_t index) {
+  Lane& lane = lanes_[index];
+  lane.busy = !lane.tasks.empty() || lane.executor->executor().snapshot_in_progress();
+  if (!lane.busy) return;
+  if (lane.tasks.empty()) {
+    return After(world_.Draw(20, 2 * kMs), [index](SimExecutors& self) {
+      self.Background(index);
+      if (self.host_.alive()) self.Next(index);
+    });
+  }
+  After(world_.Draw(20, world_.job_us), [index](SimExecutors& self) {
+    Lane& own = self.lanes_[index];
+    const Task task = std::move(own.tasks.front());
+    own.tasks.pop_front();
+    Body part = task.job(*own.executor, index);
+    if (!self.host_.alive()) return;
+    self.After(10, [ticket = task.ticket, index, part = std::move(part)](SimExecutors& then) {
+      then.done_({ticket, index, part});
+    });
+    self.Background(index);
+    if (self.host_.alive()) self.Next(index);
+  });
+}
+
+void SimExecutors::Background(uint32_t index) {
+  Executor& executor = lanes_[index].executor->executor();
+  if (!executor.snapshot_in_progress()) return;
+  executor.Background();
+  world_.reached(&host_, Point::kMidSnapshot, kNoKind);
+}
+
+SimServer::SimServer(SimWorld* world, SimHost* host)
+    : world_(*world),
+      host_(*host),
+      address_(AddressOf(*world, *host)),
+      core_({world->DrawIncarnation(), host->name(), address_, 2, 1 << 30}) {}
+
+void SimServer::Start() {
+  world_.network.Bind(address_, &host_, [this](const PeerId& peer, Bytes bytes) {
+    inbox_.emplace_back(peer, std::move(bytes));
+    TakeFromWorkers();
+  });
+  scheduler_ = world_.network.Dial(&host_, kSchedulerAddress,
+                                   [this](Bytes bytes) { TakeFromScheduler(bytes); });
+  Apply(core_.Start(host_.now_ms()));
+}
+
+void SimServer::Tick() {
+  if (exit_) return;
+  TakeFromWorkers();
+  if (!exit_ && host_.alive()) Apply(core_.Tick({}, host_.now_ms()));
+}
+
+void SimServer::Stop() {
+  if (!exit_) Apply(core_.RequestStop(host_.now_ms()));
+}
+
+void SimServer::TakeFromScheduler(const Bytes& bytes) {
+  if (exit_) return;
+  Result<Message> message = Decode(bytes);
+  if (!message.ok()) {
+    return world_.oracles.Violated(host_.name() + " got a malformed message: " +
+                                   message.error().message);
+  }
+  const size_t kind = message->body.index();
+  world_.trace.Note(host_.name(), "takes {} from scheduler", BodyName(kind));
+  if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
+  const auto* plan = std::get_if<Plan>(&message->body);
+  const uint32_t version = plan == nullptr ? 0 : plan->version;
+  ServerCore::Effects effects = core_.HandleScheduler(std::move(*message), host_.now_ms());
+  if (effects.load) plan_version_ = version;
+  Apply(std::move(effects));
+  if (host_.alive()) world_.reached(&host_, Point::kAfterMessage, kind);
+}
+
+void SimServer::TakeFromWorkers() {
+  while (!exit_ && core_.AcceptsRequests() && !inbox_.empty()) {
+    const auto [peer, bytes] = std::move(inbox_.front());
+    inbox_.pop_front();
+    Result<Message> message = Decode(bytes);
+    if (!message.ok()) {
+      world_.oracles.Violated(host_.name() + " got a malformed message: " +
+                              message.error().message);
+      continue;
+    }
+    const size_t kind = message->body.index();
+    const Envelope envelope = message->envelope;
+    world_.trace.Note(host_.name(), "takes {} {} of {:x}", BodyName(kind), envelope.sequence,
+                      envelope.incarnation.value);
+    if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
+    ServerCore::Effects effects = core_.HandleWorker(peer, std::move(*message), host_.now_us());
+    if (!effects.work.empty() && envelope.plan_version != plan_version_) {
+      world_.oracles.Violated(fmt::format("{}: {} of plan {} taken under plan {}", host_.name(),
+                                          BodyName(kind), envelope.plan_version, plan_version_));
+    }
+    Apply(std::move(effects));
+    if (!host_.alive() || world_.reached(&host_, Point::kAfterMessage, kind)) return;
+  }
+}
+
+void SimServer::Apply(ServerCore::Effects effects) {
+  for (const std::string& line : effects.notices) world_.trace.Note(host_.name(), "- {}", line);
+  for (const Message& message : effects.to_scheduler) {
+    world_.network.Send(scheduler_, Encode(message, WirePrecision::kFp32));
+  }
+  for (auto& [peer, bytes] : effects.to_workers) world_.network.Send(peer, bytes);
+  if (effects.unload) executors_.reset();
+  if (effects.load) StartExecutors(*effects.load);
+  if (effects.save) StartSave(*effects.save);
+  if (effects.occupancy) {
+    executors_->Submit(*effects.occupancy, [](SimExecutor& executor, uint32_t) -> Body {
+      return executor.executor().Occupancy();
+    });
+  }
+  for (const ServerCore::Work& work : effects.work) {
+    executors_->Submit(work.ticket, [this, sender = work.sender, request = work.request](
+                                        SimExecutor& executor, uint32_t) -> Body {
+      if (world_.reached(&host_, Point::kBeforeApply, request->index())) return Ack{};
+      Body part = executor.Handle(sender, *request);
+      world_.reached(&host_, Point::kAfterApply, request->index());
+      return part;
+    });
+  }
+  if (effects.exit && !exit_) Leave(*effects.exit);
+}
+
+void SimServer::Leave(Status outcome) {
+  exit_ = std::move(outcome);
+  Apply(core_.Goodbye({}));
+}
+
+void SimServer::StartExecutors(const ServerCore::Load& load) {
+  executors_ = std::make_shared<SimExecutors>(
+      &world_, &host_, load, [this](ExecutorPool::Outcome outcome) {
+        if (exit_) return;
+        Apply(core_.HandleOutcome(std::move(outcome), host_.now_us()));
+        if (host_.alive()) TakeFromWorkers();
+      });
+  store_ = std::make_unique<SimStore>(
+      &world_, host_.name(), load.slots.size(), [this](uint64_t ticket, CheckpointDone done) {
+        host_.Post(world_.Draw(1, 50 * kMs), [this, ticket, done = std::move(done)] {
+          if (!exit_) Apply(core_.HandleSaved(ticket, done));
+        });
+      });
+  const bool stored = world_.random.Below(2) == 0;
+  executors_->Submit(load.ticket, [this, load, stored](SimExecutor& executor, uint32_t) {
+    return LoadExecutor(load, stored, &executor);
+  });
+}
+
+// `stored`: the store is made of the checkpoint's files, and so has the rows.
+Body SimServer::LoadExecutor(const ServerCore::Load& load, bool stored, SimExecutor* executor) {
+  if (world_.reached(&host_, Point::kMidRestore, kNoKind)) return Ack{};
+  if (load.restore.empty()) return executor->Initialise();
+  const auto found = world_.disk.checkpoints.find(load.restore);
+  if (found == world_.disk.checkpoints.end() || !found->second.manifest) {
+    return ErrorReply{ErrorCode::kRefused, load.restore + ": no complete checkpoint"};
+  }
+  return executor->Restore(found->second, store_.get(), stored);
+}
+
+// The executors mark where they are in the order of their work. One that does not stand at the steps
+// that are asked for says so.
+void SimServer::StartSave(const ServerCore::Save& save) {
+  store_->Begin(save);
+  executors_->Submit(save.ticket, [this, save](SimExecutor& executor, uint32_t index) -> Body {
+    if (!store_->IsSaving(save.ticket)) return Ack{};
+    const auto committed = executor.executor().committed();
+    if (save.committed && committed != save.committed) {
+      store_->Fail(fmt::format("{} steps are committed, not {}", committed.value_or(0),
+                               *save.committed));
+    } else {
+      executor.BeginSnapshot(store_.get(), index);
+    }
+    return Ack{};
+  });
+}
+
+}  // namespace dslide::sim

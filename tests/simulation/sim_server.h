@@ -1,0 +1,77 @@
+// A server process in the simulation: what server/server_shell.h does around a ServerCore, with
+// executors that take simulated time.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/server_core.h"
+#include "tests/simulation/sim_executor.h"
+#include "tests/simulation/sim_world.h"
+
+namespace dslide::sim {
+
+// The executors of one server. Each works its jobs off in the order of submission; how long a job
+// takes is drawn. Between them it works on its snapshot.
+class SimExecutors : public std::enable_shared_from_this<SimExecutors> {
+ public:
+  using Job = std::function<Body(SimExecutor&, uint32_t index)>;
+  using Done = std::function<void(ExecutorPool::Outcome)>;
+
+  SimExecutors(SimWorld* world, SimHost* host, const ServerCore::Load& load, Done done);
+
+  void Submit(uint64_t ticket, const Job& job);
+  size_t batches_in_flight() const;  // the most of any executor
+
+ private:
+  struct Task {
+    uint64_t ticket;
+    Job job;
+  };
+  struct Lane {
+    std::unique_ptr<SimExecutor> executor;
+    std::deque<Task> tasks;
+    bool busy = false;
+  };
+  void Next(uint32_t index);
+  void Background(uint32_t index);
+  void After(int64_t delay_us, std::function<void(SimExecutors&)> event);
+
+  SimWorld& world_;
+  SimHost& host_;
+  Done done_;
+  std::vector<Lane> lanes_;
+};
+
+class SimServer : public SimProcess {
+ public:
+  SimServer(SimWorld* world, SimHost* host);
+
+  void Start() override;
+  void Tick() override;
+  void Stop() override;
+
+ private:
+  void TakeFromScheduler(const Bytes& bytes);
+  void TakeFromWorkers();
+  void Apply(ServerCore::Effects effects);
+  void StartExecutors(const ServerCore::Load& load);
+  void StartSave(const ServerCore::Save& save);
+  Body LoadExecutor(const ServerCore::Load& load, bool stored, SimExecutor* executor);
+  void Leave(Status outcome);
+
+  SimWorld& world_;
+  SimHost& host_;
+  std::string address_;
+  ServerCore core_;
+  SimNetwork::LinkId scheduler_ = 0;
+  std::deque<std::pair<PeerId, Bytes>> inbox_;  // from workers, while no requests are taken
+  uint32_t plan_version_ = 0;                // of the latest plan that it has loaded slots for
+  std::shared_ptr<SimExecutors> executors_;  // null: nothing is loaded
+  std::unique_ptr<SimStore> store_;          // theirs
+};
+
+}  // namespace dslide::sim

@@ -1,0 +1,33 @@
+// What is trained by whom in a simulation: a tiny model, real in every mechanism.
+//
+// A setup follows from its variant alone, and many seeds share one, so that what an undisturbed run
+// of it gives is computed once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/config/config.h"
+#include "common/data/dataset.h"
+#include "worker/local_data.h"
+
+namespace dslide::sim {
+
+struct SimSetup {
+  uint64_t variant = 0;
+  Config config;  // resolved
+  uint32_t servers = 1;  // hosts; those behind config.cluster.servers are spares
+  uint32_t workers = 1;  // hosts
+  uint32_t workers_with_data = 0;  // the first so many have the training file
+  bool fixed_addresses = false;    // a server's next life listens where the last one did
+  bool with_test = false;
+  TrainingFile train;
+  Dataset test;
+
+  uint64_t batches() const;  // of the whole run
+  std::string Describe() const;
+};
+
+SimSetup DrawSetup(uint64_t variant);
+
+}  // namespace dslide::sim

@@ -1,0 +1,149 @@
+"""A D-SLIDE cluster on this machine: processes started one by one, and replaced when they die."""
+
+import json
+import os
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+
+from netlab import BenchError, Process, signals_ignored, wait_for
+
+START_DEADLINE_S = 120
+LEAVE_DEADLINE_S = 30  # for members to end after the scheduler
+TRY_LATER = 75
+MOST_DEATHS = 20  # of its own accord, that is: not by kill()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Cluster:
+    """A context manager: the end ends all its processes."""
+
+    def __init__(self, build, directory, servers, workers, settings):
+        self.run_dir = f"{directory}/run"
+        self.names = {"scheduler": ["scheduler"],
+                      "server": [f"server-{n}" for n in range(1, servers + 1)],
+                      "worker": [f"worker-{n}" for n in range(1, workers + 1)]}
+        self.finished_at = None  # monotonic
+        self._bin = f"{build}/bin"
+        self._directory = directory
+        self._port = free_port()
+        status = free_port()
+        self._status = f"http://127.0.0.1:{status}/api/status"
+        pairs = [*settings, f"cluster.servers={servers}", f"cluster.workers={workers}",
+                 f"cluster.scheduler_bind=tcp://127.0.0.1:{self._port}",
+                 f"cluster.status_bind=tcp://127.0.0.1:{status}"]
+        self._sets = [word for pair in pairs for word in ("--set", pair)]
+        self._lives = {}  # name: how many there were
+        self._processes = {}
+        self._killed = set()  # names of those that kill() ended
+        self._deaths = 0
+
+    def __enter__(self):
+        try:
+            self._start("scheduler")
+            wait_for(lambda: os.path.exists(f"{self.run_dir}/scheduler.address"),
+                     [self._processes["scheduler"]], START_DEADLINE_S,
+                     "dslide-scheduler to read the data")
+            for name in self.names["server"] + self.names["worker"]:
+                self._start(name)
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def end(self):
+        with signals_ignored():
+            for process in self._processes.values():
+                process.end(signal.SIGKILL)
+
+    def kill(self, name):
+        """At once, with a replacement as soon as supervise() is called."""
+        self._killed.add(name)
+        self._processes[name].end(signal.SIGKILL)
+
+    def supervise(self):
+        """Starts replacements of those that have ended. False: the run is complete."""
+        for name in list(self._processes):
+            process = self._processes[name]
+            code = process.exit_code()
+            if code is None:
+                continue
+            if name == "scheduler" and code == 0:
+                self.finished_at = self.finished_at or time.monotonic()
+                return False
+            if name in self._killed:
+                self._killed.remove(name)
+            elif code == 0:  # dismissed: the scheduler is about to end as well
+                continue
+            else:
+                self._count_death(process, code)
+            self._start(name)
+        return True
+
+    def leave(self):
+        """After the scheduler's end: the others, whom it has dismissed, end by themselves."""
+        for name, process in self._processes.items():
+            if self._lives[name] == 1 or "joined" in process.output():
+                process.wait(LEAVE_DEADLINE_S)
+
+    def status(self):
+        """The scheduler's status page; None while it is not there."""
+        try:
+            with urllib.request.urlopen(self._status, timeout=2) as page:
+                return json.load(page)
+        except (urllib.error.URLError, OSError, ValueError):
+            return None
+
+    def summary(self):
+        with open(f"{self.run_dir}/summary.json") as summary:
+            return json.load(summary)
+
+    def count_samples(self):
+        """What `dslide ledger verify` counts: seen, duplicated, missing."""
+        log = f"{self._directory}/verify.log"
+        process = Process("dslide ledger verify", [f"{self._bin}/dslide", "ledger", "verify",
+                                                   self.run_dir, "--json"], log)
+        while process.exit_code() is None:  # not 0 where there is something to count
+            time.sleep(0.05)
+        try:
+            return json.loads(process.output().splitlines()[0])
+        except (ValueError, IndexError):
+            process.fail("could not read the ledger")
+
+    def _count_death(self, process, code):
+        self._deaths += 1
+        if (code > 0 and code != TRY_LATER) or self._deaths > MOST_DEATHS:
+            process.fail(f"ended by itself (exit code {code})")
+
+    def _start(self, name):
+        life = self._lives[name] = self._lives.get(name, 0) + 1
+        role = name.rstrip("-0123456789")
+        command = [f"{self._bin}/dslide-{role}"]
+        if role == "scheduler":
+            command += ["--run-dir", self.run_dir, *self._sets]
+            if os.path.exists(f"{self.run_dir}/ledger"):
+                command.append("--resume")
+        else:
+            command += ["--scheduler", f"tcp://127.0.0.1:{self._port}", "--name", name]
+        if role == "server":
+            command += self._sets
+        self._processes[name] = Process(f"dslide-{role} ({name}, life {life})", command,
+                                        f"{self._directory}/{name}.{life}.log")
+        return self._processes[name]
+
+
+def check_build(build):
+    for program in ("dslide", "dslide-scheduler", "dslide-server", "dslide-worker"):
+        if not os.path.exists(f"{build}/bin/{program}"):
+            raise BenchError(f"{build}/bin/{program} is missing; build it with cmake --build, or "
+                             "name the build directory by --build", 2)
