@@ -67,6 +67,28 @@ TEST_CASE("messages: defaults survive the round trip") {
   CHECK(Sent(ActiveReply(), WirePrecision::kBf16) == ActiveReply());
 }
 
+TEST_CASE("messages: what recovery needs survives the round trip") {
+  const auto survives = [](const auto& body) {
+    for (const WirePrecision precision : {WirePrecision::kFp32, WirePrecision::kInt8}) {
+      CHECK(Sent(body, precision) == body);
+    }
+  };
+  Join join;
+  join.role = Role::kServer;
+  join.plan_version = 0xffffffff;
+  survives(join);
+  survives(Plan{7, {{"a", "tcp://a", {0xfedcba9876543210}}, {"b", "", {}}}, {0, 1}, "/c/step-4"});
+  survives(CheckpointRequest{"step-4", "/c/step-4", 1ull << 40, {"step-2", "", "step-3"}});
+  CheckpointDone done{"step-4", "", "shard-7-1", 10, 1ull << 40, {{"1.sst", 5, ~0ull}, {}}};
+  done.written_bytes = 1ull << 33;
+  done.stall_us = 20'000;
+  survives(done);
+  done.error = "3 steps are committed, not 4";
+  done.retry = true;
+  survives(done);
+  survives(ErrorReply{ErrorCode::kFenced, "begin a new life"});
+}
+
 TEST_CASE("messages: body names are the schema's") {
   CHECK(BodyName(Join()) == "Join");
   CHECK(BodyName(ActiveQuery()) == "ActiveQuery");
@@ -115,6 +137,11 @@ TEST_CASE("messages: golden bytes") {
   Envelope answer = envelope;
   answer.reply_precision = WirePrecision::kInt8;
   answer.service_us = 1234;
+  Join server;
+  server.role = Role::kServer;
+  server.name = "s";
+  server.plan_version = 2;
+  const CheckpointDone saved{"n", "e", "d", 1, 2, {{"f", 3, 4}}, 5, 6, true};
   const Golden goldens[] = {
       {{envelope, Ack{}},
        WirePrecision::kFp32,
@@ -257,6 +284,13 @@ TEST_CASE("messages: golden bytes") {
        "070010001600000000001d020300000034000000d20400008877665544332211"
        "00ffeeddccbbaa99070000000000000005000000000000000000000000000600"
        "0c000400060000000600000000000000"},
+      {{envelope, server}, WirePrecision::kFp32, ""},
+      {{envelope, Plan{2, {{"s", "a", {0x0102030405060708}}}, {0, 0}, "/c"}},
+       WirePrecision::kFp32,
+       ""},
+      {{envelope, CheckpointRequest{"n", "/c/n", 9, {"m"}}}, WirePrecision::kFp32, ""},
+      {{envelope, saved}, WirePrecision::kFp32, ""},
+      {{envelope, ErrorReply{ErrorCode::kFenced, "f"}}, WirePrecision::kFp32, ""},
   };
   for (const Golden& golden : goldens) {
     CAPTURE(BodyName(golden.message.body));
