@@ -1,76 +1,78 @@
-// Rows on disk: one RocksDB database a server. The only interface to RocksDB.
+// A server's live database of rows, and the thread that writes checkpoints from it.
 //
-//   key    = layer(1) slot(4) row(4)         big-endian, so a slot's rows are neighbours
-//   value  = RowScalars weights moments      Layer::StoreRow
-//            codes                           output rows of a hashed model: L x uint16
-//
-// Ids are spread by slot = id mod V, row = id div V, so the keys do not depend on the number of
-// servers.
+// The executors put what changed since the last checkpoint; one thread writes it into new files,
+// takes them into the database and links the whole into the checkpoint's directory, so a checkpoint
+// costs what changed. What fails leaves the last complete checkpoint as it was, and the database
+// begins again from this server's part of it. When more than half of the database is old, it is
+// rewritten after the checkpoint that made it so.
+// All disk work is the store's own thread's. Owned by the network thread; the executors call the
+// SnapshotSink.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/net/messages.h"
 #include "server/stored_rows.h"
+
+namespace rocksdb {
+class Env;
+}
 
 namespace dslide {
 
-// Writes a new database. Put() may be called by several threads at once.
-class CheckpointWriter {
+class CheckpointStore final : public SnapshotSink {
  public:
-  // Creates the directory; an unfinished one of the same name is replaced.
-  static Result<std::unique_ptr<CheckpointWriter>> Create(const std::string& directory);
-  ~CheckpointWriter();
-
-  // Buffers rows and writes them in batches; the first error is kept and returned by Finish().
-  class Batch {
-   public:
-    explicit Batch(CheckpointWriter* writer);
-    ~Batch();
-    void Put(const StoredRowKey& key, std::span<const uint8_t> value);
-    void Flush();
-
-   private:
-    struct Impl;
-    CheckpointWriter* writer_;
-    std::unique_ptr<Impl> impl_;
+  struct Place {
+    std::string life;  // the server's name and incarnation, see StoreName
+    size_t memory_bytes = size_t{64} << 20;  // of chunks that wait to be written
+    rocksdb::Env* env = nullptr;             // null: the system's
+  };
+  // An earlier shard that has rows of this server; with no directory there is none.
+  struct Base {
+    std::string directory;
+    std::vector<SlotId> foreign;  // slots that it has and this server does not
+  };
+  struct Save {
+    uint64_t ticket = 0;
+    std::string name;       // of the checkpoint
+    std::string directory;  // of the checkpoint; the store lies beside it
+    std::string shard;      // the directory within it that this server writes, see ShardName
+    std::vector<std::string> keep;  // earlier checkpoints that stay
+    uint32_t executors = 0;         // that will Finish()
+    uint64_t rows = 0;              // of this server
+  };
+  // What became of a save; `done.error` says why there is none.
+  struct Saved {
+    uint64_t ticket = 0;
+    CheckpointDone done;
   };
 
-  struct Totals {
-    uint64_t rows = 0;
-    uint64_t bytes = 0;
-    uint64_t checksum = 0;
-  };
-  // Flushes, syncs and closes. No Batch may be alive.
-  Result<Totals> Finish();
+  // Touches the disk with the first save.
+  CheckpointStore(Place place, Base base);
+  // Gives up what is being written, and removes the database: no executor may call any more.
+  ~CheckpointStore() override;
+
+  // Begins a checkpoint; the executors' snapshots follow. REQUIRES that none is under way.
+  void Begin(Save save);
+  // The checkpoint under way comes to nothing. REQUIRES that the executors put nothing more.
+  void GiveUp(const std::string& error, bool retry);
+
+  // Readable while a Saved is there to be collected.
+  int fd() const;
+  std::optional<Saved> Collect();
+
+  bool HasRoom(uint32_t executor) override;
+  void Put(uint32_t executor, RowChunk chunk) override;
+  void Finish(uint32_t executor, std::string record) override;
 
  private:
-  struct Impl;
-  explicit CheckpointWriter(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
-
-// Reads one database. Several processes may read the same one.
-class CheckpointReader {
- public:
-  static Result<std::unique_ptr<CheckpointReader>> Open(const std::string& directory);
-  ~CheckpointReader();
-
-  // Calls `row` for each stored row of a slot, ascending. Returns how many there were.
-  Result<uint64_t> ForEachRow(
-      LayerKind layer, SlotId slot,
-      const std::function<Status(uint32_t row, std::span<const uint8_t> value)>& row) const;
-
- private:
-  struct Impl;
-  explicit CheckpointReader(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  class Writer;
+  std::unique_ptr<Writer> writer_;
 };
 
 }  // namespace dslide

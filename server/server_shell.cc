@@ -2,38 +2,16 @@
 
 #include <fmt/core.h>
 
-#include <atomic>
-#include <filesystem>
-
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/config/executable.h"
 #include "common/net/usage.h"
-#include "server/checkpoint.h"
 
 namespace dslide {
 
 namespace {
 
 constexpr int kPollMs = 100;
-constexpr int64_t kStopPatienceMs = 3000;
-constexpr size_t kKeptShards = 3;  // one more than the scheduler keeps checkpoints
-
-// Restores or initialises an executor; the first job after its start.
-Body LoadExecutor(Executor& executor, const std::string& restore) {
-  if (restore.empty()) {
-    executor.Initialise();
-  } else {
-    const Result<CheckpointShards> shards = CheckpointShards::Open(restore);
-    if (!shards.ok()) return ErrorReply{ErrorCode::kRefused, shards.error().message};
-    const Status restored = shards->Restore(&executor);
-    if (!restored.ok()) return ErrorReply{ErrorCode::kRefused, restored.error().message};
-  }
-  Layer& input = executor.input().layer();
-  Layer& output = executor.output().layer();
-  return Ready{0, uint64_t{input.map().size()} + output.map().size(),
-               input.MemoryBytes() + output.MemoryBytes()};
-}
 
 // When a request has arrived.
 void PassPointOf(const Body& body) {
@@ -73,58 +51,60 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
 }
 
 Status ServerShell::Loop(StopSignals* signals) {
-  Poller all;   // everything that there may be to do
-  Poller busy;  // while no requests are taken
-  all.Add(workers_);
-  for (Poller* poller : {&all, &busy}) {
-    poller->Add(scheduler_);
-    poller->AddFd(signals->fd());
-  }
-  bool polls_pool = false;
-  int64_t leave_ms = 0;  // 0: not asked to stop
+  Poller poller;
+  const auto wait = [&] {  // the executors and the store come and go
+    poller.Clear();
+    poller.Add(scheduler_);
+    for (const int fd : {signals->fd(), pool_ ? pool_->fd() : -1, storage_ ? storage_->fd() : -1}) {
+      if (fd >= 0) poller.AddFd(fd);
+    }
+    if (core_.AcceptsRequests()) poller.Add(workers_);
+    poller.Wait(kPollMs);
+  };
   Apply(core_.Start(MonotonicMillis()));
   while (!exit_) {
-    (core_.AcceptsRequests() ? all : busy).Wait(kPollMs);
-    if (signals->Take()) {
-      // The scheduler may be stopping as well, and its checkpoint needs this server: it stays for a
-      // while, or until a second signal.
-      const int64_t now_ms = MonotonicMillis();
-      leave_ms = leave_ms == 0 && core_.config() != nullptr ? now_ms + kStopPatienceMs : now_ms;
-    }
-    if (leave_ms != 0 && MonotonicMillis() >= leave_ms) exit_ = TryLater("stopped by a signal");
-    while (auto bytes = scheduler_.Receive()) {
-      bytes_received_ += bytes->size();
-      Result<Message> message = Decode(*bytes);
-      if (!message.ok()) {
-        LogWarning("from the scheduler: " + message.error().message);
-        continue;
-      }
-      Apply(core_.HandleScheduler(std::move(*message), MonotonicMillis()));
-    }
-    while (core_.AcceptsRequests()) {
-      auto received = workers_.Receive();
-      if (!received) break;
-      bytes_received_ += received->second.size();
-      Result<Message> message = Decode(received->second);
-      if (message.ok()) PassPointOf(message->body);
-      Apply(message.ok()
-                ? core_.HandleWorker(received->first, std::move(*message), MonotonicMicros())
-                : core_.HandleMalformed(received->first, message.error()));
-    }
-    if (pool_ && !polls_pool) {
-      all.AddFd(pool_->fd());
-      busy.AddFd(pool_->fd());
-      polls_pool = true;
-    }
-    while (pool_) {
-      auto outcome = pool_->Collect();
-      if (!outcome) break;
-      Apply(core_.HandleOutcome(std::move(*outcome), MonotonicMicros()));
-    }
+    wait();
+    if (signals->Take()) Apply(core_.RequestStop(MonotonicMillis()));
+    Receive();
+    CollectFromExecutors();
     Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMillis()));
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;
+}
+
+void ServerShell::Receive() {
+  while (auto bytes = scheduler_.Receive()) {
+    bytes_received_ += bytes->size();
+    Result<Message> message = Decode(*bytes);
+    if (!message.ok()) {
+      LogWarning("from the scheduler: " + message.error().message);
+      continue;
+    }
+    Apply(core_.HandleScheduler(std::move(*message), MonotonicMillis()));
+  }
+  while (core_.AcceptsRequests()) {
+    auto received = workers_.Receive();
+    if (!received) break;
+    bytes_received_ += received->second.size();
+    Result<Message> message = Decode(received->second);
+    if (message.ok()) PassPointOf(message->body);
+    Apply(message.ok() ? core_.HandleWorker(received->first, std::move(*message), MonotonicMicros())
+                       : core_.HandleMalformed(received->first, message.error()));
+  }
+}
+
+void ServerShell::CollectFromExecutors() {
+  while (pool_) {
+    auto outcome = pool_->Collect();
+    if (!outcome) break;
+    if (storage_->Take(*outcome)) continue;
+    Apply(core_.HandleOutcome(std::move(*outcome), MonotonicMicros()));
+  }
+  if (!pool_) return;
+  if (auto saved = storage_->Advance(pool_.get())) {
+    Apply(core_.HandleSaved(saved->ticket, std::move(saved->done)));
+  }
 }
 
 void ServerShell::Send(const Message& message) {
@@ -143,8 +123,9 @@ void ServerShell::Apply(ServerCore::Effects effects) {
     if (!workers_.Send(peer, std::move(bytes)))
       LogWarning("a worker is gone; its reply is dropped");
   }
+  if (effects.unload) StopExecutors();
   if (effects.load) StartExecutors(*effects.load);
-  if (effects.save) StartSave(*effects.save);
+  if (effects.save) storage_->StartSave(*effects.save, pool_.get());
   if (effects.occupancy && !pool_->Submit(*effects.occupancy, [](Executor& executor) -> Body {
         return executor.Occupancy();
       })) {
@@ -161,8 +142,16 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (effects.exit) exit_ = effects.exit;
 }
 
+void ServerShell::StopExecutors() {
+  pool_.reset();  // first: the executors put rows to the store
+  storage_.reset();
+}
+
 void ServerShell::StartExecutors(const ServerCore::Load& load) {
   LogInfo(fmt::format("{} executors, {} kernels", load.slots.size(), BestKernels().name));
+  StopExecutors();
+  storage_ = std::make_unique<ServerStorage>(
+      load, CheckpointStore::Place{load.server});
   const auto shared = std::make_shared<const ServerCore::Load>(load);
   pool_ = std::make_unique<ExecutorPool>(
       static_cast<uint32_t>(load.slots.size()), [shared](uint32_t i) {
@@ -170,40 +159,7 @@ void ServerShell::StartExecutors(const ServerCore::Load& load) {
                                           shared->first_executor + i, Purpose::kTraining,
                                           BestKernels());
       });
-  pool_->Submit(load.ticket,
-                [shared](Executor& executor) { return LoadExecutor(executor, shared->restore); });
-}
-
-// All executors write into one database; the last one to finish closes it.
-void ServerShell::StartSave(const ServerCore::Save& save) {
-  struct Shared {
-    std::unique_ptr<CheckpointWriter> writer;
-    std::atomic<uint32_t> missing;
-  };
-  auto created = CheckpointWriter::Create(save.directory + "/" + save.shard);
-  std::string failure = created.ok() ? "" : created.error().message;
-  const auto shared = std::make_shared<Shared>();
-  shared->missing = pool_->size();
-  if (created.ok()) shared->writer = std::move(*created);
-  const bool submitted = pool_->Submit(save.ticket, [shared, failure](Executor& executor) -> Body {
-    if (!failure.empty()) return ErrorReply{ErrorCode::kRefused, failure};
-    SaveExecutor(executor, shared->writer.get());
-    if (--shared->missing > 0) return CheckpointDone{};
-    const auto totals = shared->writer->Finish();
-    if (!totals.ok()) return ErrorReply{ErrorCode::kRefused, totals.error().message};
-    CheckpointDone done;
-    done.rows = totals->rows;
-    done.bytes = totals->bytes;
-    return done;
-  });
-  if (!submitted) return Apply(core_.Reject(save.ticket));
-  // On a disk of its own nobody else removes this server's old shards.
-  saved_.push_back(save.directory + "/" + save.shard);
-  if (saved_.size() <= kKeptShards) return;
-  std::error_code error;
-  std::filesystem::remove_all(saved_.front(), error);
-  std::filesystem::remove(std::filesystem::path(saved_.front()).parent_path(), error);  // if empty
-  saved_.pop_front();
+  DSLIDE_CHECK(storage_->StartLoad(pool_.get()));  // their queues are empty
 }
 
 }  // namespace dslide

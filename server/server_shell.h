@@ -1,16 +1,15 @@
 // The server process: sockets, executors and files around a ServerCore.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <string>
 
 #include "common/base/error.h"
 #include "common/base/process.h"
 #include "common/net/socket.h"
-#include "server/checkpoint_store.h"
 #include "server/executor_pool.h"
 #include "server/server_core.h"
+#include "server/server_storage.h"
 
 namespace dslide {
 
@@ -30,16 +29,18 @@ class ServerShell {
   ServerShell(ServerCore core, RouterSocket workers, DealerSocket scheduler);
 
   Status Loop(StopSignals* signals);
+  void Receive();
+  void CollectFromExecutors();
   void Apply(ServerCore::Effects effects);
+  void StopExecutors();
   void StartExecutors(const ServerCore::Load& load);
-  void StartSave(const ServerCore::Save& save);
   void Send(const Message& message);
 
   ServerCore core_;
   RouterSocket workers_;
   DealerSocket scheduler_;
+  std::unique_ptr<ServerStorage> storage_;  // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
-  std::deque<std::string> saved_;  // shard directories of this life, oldest first
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;
   std::optional<Status> exit_;

@@ -55,23 +55,29 @@ Status SyncDirectory(const std::string& path) {
 
 std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
 
-// Complete checkpoints in a directory, oldest first.
-std::vector<std::string> Complete(const std::string& directory) {
+}  // namespace
+
+std::string CheckpointName(uint64_t batches) { return fmt::format("{}{:012}", kPrefix, batches); }
+
+bool IsCheckpointName(const std::string& name) { return name.starts_with(kPrefix); }
+
+std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with(kPrefix) && fs::exists(entry.path() / kFileName, error)) {
-      found.push_back(entry.path());
+    if (IsCheckpointName(entry.path().filename()) && HasManifest(entry.path())) {
+      found.push_back(entry.path().filename());
     }
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-}  // namespace
-
-std::string CheckpointName(uint64_t batches) { return fmt::format("{}{:012}", kPrefix, batches); }
+void RemoveCheckpoint(const std::string& directory) {
+  std::error_code ignored;
+  fs::remove(fs::path(directory) / kFileName, ignored);
+  fs::remove_all(directory, ignored);
+}
 
 Status WriteManifest(const std::string& directory, const Manifest& manifest) {
   flatbuffers::FlatBufferBuilder builder;
@@ -99,6 +105,11 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
   return SyncDirectory(directory);
 }
 
+bool HasManifest(const std::string& directory) {
+  std::error_code error;
+  return fs::exists(fs::path(directory) / kFileName, error);
+}
+
 Result<Manifest> ReadManifest(const std::string& directory) {
   const std::string path = fmt::format("{}/{}", directory, kFileName);
   std::ifstream file(path, std::ios::binary);
@@ -110,7 +121,8 @@ Result<Manifest> ReadManifest(const std::string& directory) {
                                    std::istreambuf_iterator<char>());
   flatbuffers::Verifier verifier(bytes.data(), bytes.size());
   if (bytes.size() < 8 || !wire::VerifyManifestBuffer(verifier)) {
-    return BadInput(fmt::format("{}: damaged ({} bytes); use an older checkpoint", path, bytes.size()));
+    return BadInput(
+        fmt::format("{}: damaged ({} bytes); use an older checkpoint", path, bytes.size()));
   }
   const wire::Manifest& stored = *wire::GetManifest(bytes.data());
   if (stored.format() != kManifestFormat) {
@@ -127,7 +139,8 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   manifest.train_samples = stored.train_samples();
   manifest.ledger_position = stored.ledger_position();
   if (stored.done() != nullptr) {
-    for (const wire::DoneBatch* b : *stored.done()) manifest.done.push_back({b->unit(), b->index()});
+    for (const wire::DoneBatch* b : *stored.done())
+      manifest.done.push_back({b->unit(), b->index()});
   }
   if (stored.shards() != nullptr) {
     for (const wire::Shard* s : *stored.shards()) {
@@ -146,37 +159,42 @@ Result<Manifest> ReadManifest(const std::string& directory) {
 Result<std::string> FindCheckpoint(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    return BadInput(fmt::format("{}: no such directory; give a checkpoint or a directory of them", path));
+    return BadInput(
+        fmt::format("{}: no such directory; give a checkpoint or a directory of them", path));
   }
-  if (fs::exists(fs::path(path) / kFileName, error)) return path;
+  if (HasManifest(path)) return path;
   for (const std::string& in : {path, (fs::path(path) / "checkpoint").string()}) {
-    const std::vector<std::string> complete = Complete(in);
-    if (!complete.empty()) return complete.back();
+    const std::vector<std::string> complete = CompleteCheckpoints(in);
+    if (!complete.empty()) return in + "/" + complete.back();
   }
-  return BadInput(fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
+  return BadInput(
+      fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
 }
 
-std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
-  std::vector<std::string> names;
-  for (const fs::path path : Complete(directory)) names.push_back(path.filename());
-  return names;
+Result<std::string> CheckpointDirectory(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    return BadInput(
+        fmt::format("{}: no such directory; give a run or its directory of checkpoints", path));
+  }
+  const std::string in_run = (fs::path(path) / "checkpoint").string();
+  for (const std::string& in : {path, in_run}) {
+    if (!CompleteCheckpoints(in).empty()) return in;
+  }
+  return fs::is_directory(in_run, error) ? in_run : path;
 }
 
 void PruneCheckpoints(const std::string& directory, size_t keep) {
-  const std::vector<std::string> complete = Complete(directory);
+  const std::vector<std::string> complete = CompleteCheckpoints(directory);
   if (keep == 0 || complete.size() <= keep) return;
   const std::string oldest_kept = complete[complete.size() - keep];
   std::error_code error;
   std::vector<fs::path> doomed;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with(kPrefix) && entry.path().string() < oldest_kept) doomed.push_back(entry.path());
+    if (IsCheckpointName(name) && name < oldest_kept) doomed.push_back(entry.path());
   }
-  for (const fs::path& path : doomed) {
-    // The manifest goes first: what is left of an interrupted removal is not a checkpoint.
-    fs::remove(path / kFileName, error);
-    fs::remove_all(path, error);
-  }
+  for (const fs::path& path : doomed) RemoveCheckpoint(path);
 }
 
 }  // namespace dslide

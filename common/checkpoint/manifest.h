@@ -3,7 +3,7 @@
 //   DIRECTORY/                 checkpoint.directory of the run
 //     step-000000001412/       one checkpoint, named by the batches that count
 //       manifest               FlatBuffer (schema/manifest.fbs), written last and atomically
-//       shard-0/ shard-1/ ...  one RocksDB database a server
+//       shard-1-0/ ...         one RocksDB database a server (server/shard_directory.h)
 //
 // A checkpoint without a manifest does not exist. This is the only interface to the stored
 // manifest.
@@ -58,20 +58,30 @@ struct Manifest {
 // Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.
 Status WriteManifest(const std::string& directory, const Manifest& manifest);
 
+bool HasManifest(const std::string& directory);
+
 // Errors (kBadInput) name the file and say whether it is missing, damaged or of another format.
 Result<Manifest> ReadManifest(const std::string& directory);
 
 // `path` if it is a checkpoint itself, otherwise the newest complete one in it.
 Result<std::string> FindCheckpoint(const std::string& path);
 
-// Names of the complete checkpoints in `directory`, oldest first.
-std::vector<std::string> CompleteCheckpoints(const std::string& directory);
+// Where `path`, a run directory or a directory of checkpoints, has its checkpoints.
+Result<std::string> CheckpointDirectory(const std::string& path);
 
 // Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older
 // than those. REQUIRES keep > 0.
 void PruneCheckpoints(const std::string& directory, size_t keep);
 
+// Names of the complete checkpoints in `directory`, oldest first.
+std::vector<std::string> CompleteCheckpoints(const std::string& directory);
+
+// Removes a checkpoint's directory, its manifest first: what is left of an interrupted removal is
+// no checkpoint.
+void RemoveCheckpoint(const std::string& directory);
+
 // "step-000000001412": sorts by age.
 std::string CheckpointName(uint64_t batches);
+bool IsCheckpointName(const std::string& name);
 
 }  // namespace dslide

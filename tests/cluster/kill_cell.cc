@@ -189,6 +189,7 @@ void CellRun::LetSleep() {
   const size_t plans = Plans();
   const std::string log = cluster_.AllErrors("scheduler");
   const size_t missed = Count(log, "taken for dead");
+  if (cluster_.finished()) return;
   Process* stopped = &cluster_.Now(victim_);
   const bool planned = plans > 0 || cell_.point != 0;
   if (cell_.victim == Victim::kServer && planned) {
@@ -225,7 +226,9 @@ Status CellRun::JudgeLedger() {
 
 Status CellRun::Judge(const Undisturbed& expected) {
   DSLIDE_RETURN_IF_ERROR(JudgeLedger());
-  const double p_at_1 = cluster_.Summary()["p_at_1"];
+  const nlohmann::json summary = cluster_.Summary();
+  if (!summary.contains("p_at_1")) return Wrong("summary.json has no p_at_1");
+  const double p_at_1 = summary["p_at_1"];
   if (std::abs(p_at_1 - expected.p_at_1) > kPrecisionTolerance) {
     return Wrong(fmt::format("P@1 is {}, but {} undisturbed", p_at_1, expected.p_at_1));
   }
@@ -266,7 +269,7 @@ Result<Undisturbed> RunUndisturbed(const std::string& directory, bool synchronou
     return Failed(fmt::format("undisturbed: {}\n{}", cluster.failure(), cluster.LastLines()));
   }
   Undisturbed result;
-  result.p_at_1 = cluster.Summary()["p_at_1"];
+  result.p_at_1 = cluster.Summary().value("p_at_1", 0.0);
   if (synchronous) result.checksum = ContentChecksum(&cluster);
   return result;
 }

@@ -134,6 +134,7 @@ Result<std::vector<Cell>> ChooseCells(const ParsedArguments& arguments) {
 }
 
 Status Work(const ParsedArguments& arguments) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const Result<uint32_t> seed = arguments.Number("seed", 0, 4'000'000'000);
   DSLIDE_RETURN_IF_ERROR(seed);
   const Result<uint32_t> jobs = arguments.Number("jobs", 1, 1000);

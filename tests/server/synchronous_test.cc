@@ -7,6 +7,7 @@
 #include "tests/common/temp_directory.h"
 #include "tests/server/dense_copy.h"
 #include "tests/server/local_cluster.h"
+#include "tests/server/saving.h"
 
 namespace dslide {
 namespace {
@@ -165,15 +166,16 @@ TEST_CASE("synchronous: when checkpoints are written does not matter, with hash 
   const Config config = HashedConfig();
   TempDirectory directory;
   const auto rows_after = [&](bool save) {
+    CheckpointStore store({"server-0000000000000001"}, {});
     LocalCluster cluster(config, kSamples, {1});
     cluster.Commit(0);
     for (uint64_t step = 0; step < 8; ++step) {
       TrainStep(&cluster, step, {0, 1, 2, 3});
       if (!save) continue;
-      auto writer = CheckpointWriter::Create(directory.path() + "/" + std::to_string(step));
-      REQUIRE(writer.ok());
-      SaveExecutor(*cluster.executors()[0], writer->get());
-      REQUIRE((*writer)->Finish().ok());
+      const std::string name = CheckpointName(step);
+      REQUIRE(SaveOnce(&store, cluster.executors(),
+                       {step, name, directory.path() + "/" + name, "shard-1-0", {}})
+                  .error == "");
     }
     return StoredRows(&cluster);
   };

@@ -1,65 +1,60 @@
-// dslide checkpoint: a running cluster writes a checkpoint now.
+// dslide checkpoint COMMAND: what there is of a run's checkpoints, and making one now.
 #include <fmt/core.h>
 
-#include "common/base/process.h"
-#include "common/config/executable.h"
-#include "common/net/socket.h"
+#include <string>
+#include <vector>
+
+#include "common/config/nearest.h"
+#include "tools/dslide/checkpoint_commands.h"
 #include "tools/dslide/commands.h"
 
 namespace dslide {
 namespace {
 
-constexpr int64_t kTimeoutMs = 600000;
+struct Command {
+  const char* name;
+  int (*run)(int argc, char** argv);
+  const char* help;
+};
 
-Status Checkpoint(const ParsedArguments& arguments) {
-  const std::string address = arguments.Get("scheduler");
-  NetContext context;
-  Result<DealerSocket> socket = DealerSocket::Connect(context, address);
-  DSLIDE_RETURN_IF_ERROR(socket);
-  Poller poller;
-  poller.Add(*socket);
-  const Incarnation incarnation = DrawIncarnation();
-  Join join;
-  join.role = Role::kObserver;
-  join.name = "dslide-checkpoint";
-  socket->Send(Encode({{{}, incarnation, 1, 0, 0}, join}, WirePrecision::kFp32));
-  std::optional<RunId> run;
-  uint64_t sequence = 3;
-  const int64_t deadline_ms = MonotonicMillis() + kTimeoutMs;
-  while (MonotonicMillis() < deadline_ms) {
-    poller.Wait(1000);
-    if (run) {  // any message keeps an observer in the roster
-      socket->Send(
-          Encode({{*run, incarnation, sequence++, 0, 0}, Heartbeat{}}, WirePrecision::kFp32));
-    }
-    while (auto bytes = socket->Receive()) {
-      const Result<Message> message = Decode(*bytes);
-      DSLIDE_RETURN_IF_ERROR(message);
-      if (std::holds_alternative<JoinReply>(message->body)) {
-        run = message->envelope.run;
-        socket->Send(Encode({{message->envelope.run, incarnation, 2, 0, 0}, CheckpointNow{}},
-                            WirePrecision::kFp32));
-      } else if (const auto* done = std::get_if<CheckpointDone>(&message->body)) {
-        fmt::print("{}\n", done->shard);
-        return {};
-      } else if (const auto* error = std::get_if<ErrorReply>(&message->body)) {
-        return Failed(error->text);
-      } else if (const auto* shutdown = std::get_if<Shutdown>(&message->body)) {
-        return Failed("the run ended: " + shutdown->reason);
-      }
-    }
-  }
-  return TryLater(fmt::format("no checkpoint from the scheduler at {} within {} s", address,
-                              kTimeoutMs / 1000));
+constexpr Command kCommands[] = {
+    {"now", CheckpointNowCommand, "a running cluster writes a checkpoint now"},
+    {"list", CheckpointListCommand, "the checkpoints of a run, oldest first"},
+    {"inspect", CheckpointInspectCommand, "what a checkpoint holds"},
+    {"verify", CheckpointVerifyCommand, "read a whole checkpoint and name all damage"},
+    {"prune", CheckpointPruneCommand, "remove all but the newest checkpoints of a run"},
+};
+
+void PrintUsage(std::FILE* to) {
+  fmt::print(to, "usage: dslide checkpoint COMMAND [options]\n\n");
+  for (const Command& command : kCommands)
+    fmt::print(to, "  {:<10}{}\n", command.name, command.help);
+  fmt::print(to, "\ndslide checkpoint COMMAND --help lists a command's options.\n");
 }
 
 }  // namespace
 
 int CheckpointCommand(int argc, char** argv) {
-  CommandLine line("dslide checkpoint --scheduler ADDRESS",
-                   "Makes a running cluster write a checkpoint now, and prints where it lies.");
-  line.Required("scheduler", "ADDRESS", "address of the scheduler");
-  return RunExecutable("dslide checkpoint", line, argc, argv, Checkpoint);
+  const std::string name = argc > 1 ? argv[1] : "";
+  if (name == "--help" || name == "-h" || name == "help") {
+    PrintUsage(stdout);
+    return 0;
+  }
+  if (name.starts_with("--")) return CheckpointNowCommand(argc, argv);  // --scheduler ADDRESS
+  std::vector<std::string> known;
+  for (const Command& command : kCommands) {
+    if (name == command.name) return command.run(argc - 1, argv + 1);
+    known.emplace_back(command.name);
+  }
+  if (name.empty()) {
+    PrintUsage(stderr);
+  } else {
+    const std::string* nearest = Nearest(name, known);
+    fmt::print(stderr, "dslide checkpoint: unknown command {}; {}\n", Printable(name),
+               nearest != nullptr ? "did you mean " + *nearest + "?"
+                                  : "dslide checkpoint --help lists them");
+  }
+  return 2;
 }
 
 }  // namespace dslide

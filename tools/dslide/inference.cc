@@ -28,11 +28,10 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
     return std::make_unique<Executor>(c, 1, SlotsOf(plan, {i}), i, Purpose::kInference,
                                       BestKernels());
   });
-  const std::string& from = model->directory_;
-  const std::vector<Body> loaded = model->pool_->RunOnAll([&from](Executor& executor) -> Body {
-    const Result<CheckpointShards> shards = CheckpointShards::Open(from);
-    if (!shards.ok()) return ErrorReply{ErrorCode::kRefused, shards.error().message};
-    const Status restored = shards->Restore(&executor);
+  const auto shards = CheckpointShards::Open(model->directory_);
+  DSLIDE_RETURN_IF_ERROR(shards);
+  const std::vector<Body> loaded = model->pool_->RunOnAll([&shards](Executor& executor) -> Body {
+    const Status restored = (*shards)->Restore(&executor);
     if (!restored.ok()) return ErrorReply{ErrorCode::kRefused, restored.error().message};
     return Ack{};
   });

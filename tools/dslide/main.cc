@@ -19,7 +19,7 @@ constexpr Command kCommands[] = {
     {"train", dslide::TrainCommand, "start a cluster on this machine, train, follow it"},
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},
     {"predict", dslide::PredictCommand, "write the best labels of each sample"},
-    {"checkpoint", dslide::CheckpointCommand, "make a running cluster write a checkpoint now"},
+    {"checkpoint", dslide::CheckpointCommand, "list, inspect, verify or prune checkpoints, or write one now"},
     {"ledger", dslide::LedgerCommand, "recount whether every sample counted exactly once"},
     {"bench", dslide::BenchCommand, "measure the engine's speed on this machine"},
 };
