@@ -201,7 +201,7 @@ void KeptCluster::KillStrangers() {
 
 std::unique_ptr<Process> KeptCluster::RequestCheckpoint() {
   return std::make_unique<Process>("dslide",
-                                   std::vector<std::string>{"checkpoint", "--scheduler", Address()},
+                                   std::vector<std::string>{"checkpoint", "now", "--scheduler", Address()},
                                    Path(fmt::format("ask.{}", ++asked_)));
 }
 
