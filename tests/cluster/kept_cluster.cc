@@ -102,7 +102,7 @@ void KeptCluster::Launch(Member* member) {
   const std::string failpoints = std::exchange(member->next, "");
   member->lives++;
   member->struck = failpoints.find("=term") != std::string::npos;
-  member->dismissed_by_life = 0;
+  member->dismissals = dismissals_;
   const std::string program = "dslide-" + member->name.substr(0, member->name.find('-'));
   member->process = std::make_unique<Process>(program, ArgumentsOf(*member),
                                               LogOf(member->name, member->lives), failpoints);
@@ -137,16 +137,13 @@ void KeptCluster::OnEnd(Member* member, int code) {
     return;
   }
   const bool on_purpose = code == 75 || code == 85 || (code == 0 && !is_scheduler);
-  if (code >= 0 && !on_purpose) {
+  if (code >= 0 && !on_purpose && !member->struck) {
     failure_ = fmt::format("{} (life {}) ended with {}", member->name, member->lives, code);
     return;
   }
-  if (code == 0 && !member->struck) {
-    // The scheduler has dismissed it, and will end. If it comes back, so does the member.
-    const int life = Lives("scheduler");
-    if (member->dismissed_by_life == 0) member->dismissed_by_life = life;
-    if (member->dismissed_by_life == life) return;
-  }
+  if (is_scheduler && code >= 0) dismissals_++;
+  // The scheduler has dismissed it, and is about to end. If it comes back, so does the member.
+  if (code == 0 && !member->struck && member->dismissals == dismissals_) return;
   Launch(member);
 }
 
@@ -200,9 +197,9 @@ void KeptCluster::KillStrangers() {
 }
 
 std::unique_ptr<Process> KeptCluster::RequestCheckpoint() {
-  return std::make_unique<Process>("dslide",
-                                   std::vector<std::string>{"checkpoint", "--scheduler", Address()},
-                                   Path(fmt::format("ask.{}", ++asked_)));
+  return std::make_unique<Process>(
+      "dslide", std::vector<std::string>{"checkpoint", "now", "--scheduler", Address()},
+      Path(fmt::format("ask.{}", ++asked_)));
 }
 
 bool KeptCluster::HasCheckpoint() const {

@@ -19,7 +19,7 @@ class KeptCluster {
   static constexpr int kServers = 2;
   static constexpr int kWorkers = 2;
   static constexpr int kLeaseMs = 600;  // cluster.lease_timeout_ms
-  static constexpr uint32_t kEpochs = 20;
+  static constexpr uint32_t kEpochs = 12;
   static constexpr int kTrainSamples = 4000;
 
   struct Options {
@@ -75,9 +75,9 @@ class KeptCluster {
     std::string name;
     int lives = 0;
     std::unique_ptr<Process> process;
-    std::string next;           // failpoints of the next life
-    bool struck = false;        // this life was told to end by a signal, not by the scheduler
-    int dismissed_by_life = 0;  // this life ended on the word of that life of the scheduler
+    std::string next;     // failpoints of the next life
+    bool struck = false;  // this life was told to end by a signal, not by the scheduler
+    int dismissals = 0;   // of the cluster, before this life
   };
 
   Member* Find(const std::string& name);
@@ -93,6 +93,7 @@ class KeptCluster {
   std::list<Member> members_;
   std::vector<std::unique_ptr<Process>> beside_;  // first lives of a name that has a second one
   bool finished_ = false;
+  int dismissals_ = 0;  // lives of the scheduler that ended of their own accord, to come back
   std::string failure_;
   int asked_ = 0;
 };

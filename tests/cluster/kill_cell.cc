@@ -70,7 +70,7 @@ const char* RoleName(Victim victim) {
 std::string ContentChecksum(KeptCluster* cluster) {
   const nlohmann::json verified =
       cluster->Ask({"checkpoint", "verify", cluster->run_directory(), "--json"});
-  return verified.is_discarded() ? "" : verified["content"].dump();
+  return verified.is_discarded() ? "" : verified.value("content_checksum", "");
 }
 
 size_t Count(const std::string& text, const std::string& part) {

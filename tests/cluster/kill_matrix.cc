@@ -31,7 +31,7 @@ struct Job {
 
 class Matrix {
  public:
-  // Files go into `directory`; those of failed cells stay there if `keep`.
+  // Files go into `directory`; they stay there if `keep`.
   Matrix(std::vector<Cell> cells, std::string directory, bool keep)
       : cells_(std::move(cells)), root_(std::move(directory)), keep_(keep) {}
 
@@ -103,7 +103,7 @@ class Matrix {
                  job.seed, job.cell.Name());
     }
     std::fflush(stdout);
-    if (good || !keep_) std::filesystem::remove_all(job.directory);
+    if (!keep_) std::filesystem::remove_all(job.directory);
     if (!good && keep_) fmt::print("files: {}\n", job.directory);
   }
 
@@ -168,6 +168,6 @@ int main(int argc, char** argv) {
   line.Option("jobs", "N", "cells at once", "8");
   line.Flag("flip", "synchronous training where it is asynchronous else");
   line.Flag("both", "every cell in asynchronous and in synchronous training");
-  line.Option("keep", "DIRECTORY", "where the files of failed cells stay");
+  line.Option("keep", "DIRECTORY", "where all files stay; default: they are removed");
   return dslide::RunExecutable("tests_kill_matrix", line, argc, argv, dslide::Work);
 }

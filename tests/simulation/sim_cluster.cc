@@ -24,7 +24,7 @@ SimCluster::SimCluster(const SimSetup& setup, FaultPlan plan, uint64_t seed, std
     return Reached(host, point, kind);
   };
   for (uint32_t i = 0; i < numbers_.count(); ++i) {
-    const std::string name = i == 0                  ? "scheduler"
+    const std::string name = i == 0                 ? "scheduler"
                              : numbers_.IsServer(i) ? fmt::format("server-{}", i)
                                                     : fmt::format("worker-{}", i - setup.servers);
     hosts_.push_back(std::make_unique<SimHost>(i, name, &world_.clock));
@@ -52,6 +52,14 @@ SimOutcome SimCluster::Run() {
   Judge();
   SimOutcome outcome;
   outcome.digest = DigestOfResult();
+  for (const LedgerEntry& entry : world_.disk.ledger) {
+    outcome.checkpoints += std::holds_alternative<LedgerCheckpointed>(entry);
+    const auto* planned = std::get_if<LedgerPlanned>(&entry);
+    if (planned == nullptr) continue;
+    outcome.plans++;
+    outcome.restores += !planned->plan.restore.empty();
+    outcome.first_layout &= planned->plan.servers.size() == world_.setup.config.cluster.servers;
+  }
   outcome.violations = world_.oracles.violations();
   outcome.duration_us = duration_us;
   outcome.events = world_.clock.events();
@@ -93,8 +101,7 @@ void SimCluster::LookAfterExits() {
   for (const auto& host : hosts_) {
     if (!host->alive() || !host->process()->exit()) continue;
     const Status status = *host->process()->exit();
-    world_.trace.Note(host->name(), "has ended: {}",
-                      status.ok() ? "well" : status.error().message);
+    world_.trace.Note(host->name(), "has ended: {}", status.ok() ? "well" : status.error().message);
     host->End();
     world_.network.HostEnded(host.get(), true);
     if (host->number() == 0) {
@@ -147,7 +154,9 @@ void SimCluster::Kill(SimHost* victim) {
   world_.network.HostEnded(victim, false);
 }
 
-void SimCluster::Happen(const Fault& fault) {
+void SimCluster::Happen(Fault fault) {
+  // Before there is a plan the run waits for all its servers.
+  if (fault.kind == FaultKind::kGone && !world_.oracles.has_plan()) fault.kind = FaultKind::kCrash;
   if (world_.clock.now_us() >= plan_.end_us || finished_) return;
   SimHost* victim = &host(fault.host);
   SimHost* other = &host(fault.other);
@@ -216,7 +225,8 @@ uint64_t SimCluster::DigestOfResult() const {
   StoredRows rows;
   for (const ManifestShard& shard : result->manifest->shards) {
     const auto found = result->shards.find(shard.directory);
-    if (found != result->shards.end()) rows.insert(found->second.rows.begin(), found->second.rows.end());
+    if (found != result->shards.end())
+      rows.insert(found->second.rows.begin(), found->second.rows.end());
   }
   uint64_t digest = 0;
   for (const auto& [key, value] : rows) {
@@ -232,8 +242,8 @@ void SimCluster::Judge() {
     world_.oracles.Violated("the last checkpoint has not all batches");
   }
   if (!finished_) {
-    world_.oracles.Violated(fmt::format("the run has not finished {} s after the last fault",
-                                        kDeadlineUs / kSecond));
+    world_.oracles.Violated(
+        fmt::format("the run has not finished {} s after the last fault", kDeadlineUs / kSecond));
   }
 }
 

@@ -85,10 +85,10 @@ void SimExecutor::Observe(const Body& request, const Digests& before) {
                                           times));
     }
     if (changed && !Recorded(part, number)) {
-      world_.oracles.Violated(fmt::format("{}: batch {} changed slot {} of layer {}, which is not "
-                                          "recorded",
-                                          name_, number, part.second.value,
-                                          static_cast<int>(part.first)));
+      world_.oracles.Violated(
+          fmt::format("{}: batch {} changed slot {} of layer {}, which is not "
+                      "recorded",
+                      name_, number, part.second.value, static_cast<int>(part.first)));
     }
     if (!Recorded(part, number)) shadow_[part].erase(number);
   }

@@ -1,8 +1,8 @@
 // A machine of the simulated cluster: its clock, and the process that runs on it, one life after
 // another.
 //
-// Everything that happens to a process passes Run() or Post() of its host, which drop what was meant
-// for an earlier life and keep back what comes while the process is stopped (SIGSTOP).
+// Everything that happens to a process passes Run() or Post() of its host, which drop what was
+// meant for an earlier life and keep back what comes while the process is stopped (SIGSTOP).
 #pragma once
 
 #include <deque>

@@ -69,7 +69,7 @@ void SimExecutors::Next(uint32_t index) {
 void SimExecutors::Background(uint32_t index) {
   Executor& executor = lanes_[index].executor->executor();
   if (!executor.snapshot_in_progress()) return;
-  executor.Background();
+  executor.AdvanceSnapshot(static_cast<uint32_t>(world_.Draw(1, 6)));
   world_.reached(&host_, Point::kMidSnapshot, kNoKind);
 }
 
@@ -103,8 +103,8 @@ void SimServer::TakeFromScheduler(const Bytes& bytes) {
   if (exit_) return;
   Result<Message> message = Decode(bytes);
   if (!message.ok()) {
-    return world_.oracles.Violated(host_.name() + " got a malformed message: " +
-                                   message.error().message);
+    return world_.oracles.Violated(host_.name() +
+                                   " got a malformed message: " + message.error().message);
   }
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} from scheduler", BodyName(kind));
@@ -123,8 +123,8 @@ void SimServer::TakeFromWorkers() {
     inbox_.pop_front();
     Result<Message> message = Decode(bytes);
     if (!message.ok()) {
-      world_.oracles.Violated(host_.name() + " got a malformed message: " +
-                              message.error().message);
+      world_.oracles.Violated(host_.name() +
+                              " got a malformed message: " + message.error().message);
       continue;
     }
     const size_t kind = message->body.index();
@@ -157,13 +157,15 @@ void SimServer::Apply(ServerCore::Effects effects) {
     });
   }
   for (const ServerCore::Work& work : effects.work) {
-    executors_->Submit(work.ticket, [this, sender = work.sender, request = work.request](
-                                        SimExecutor& executor, uint32_t) -> Body {
-      if (world_.reached(&host_, Point::kBeforeApply, request->index())) return Ack{};
-      Body part = executor.Handle(sender, *request);
-      world_.reached(&host_, Point::kAfterApply, request->index());
-      return part;
-    });
+    executors_->Submit(work.ticket,
+                       [this, sender = work.sender, request = work.request](SimExecutor& executor,
+                                                                            uint32_t) -> Body {
+                         if (world_.reached(&host_, Point::kBeforeApply, request->index()))
+                           return Ack{};
+                         Body part = executor.Handle(sender, *request);
+                         world_.reached(&host_, Point::kAfterApply, request->index());
+                         return part;
+                       });
   }
   if (effects.exit && !exit_) Leave(*effects.exit);
 }
@@ -174,8 +176,8 @@ void SimServer::Leave(Status outcome) {
 }
 
 void SimServer::StartExecutors(const ServerCore::Load& load) {
-  executors_ = std::make_shared<SimExecutors>(
-      &world_, &host_, load, [this](ExecutorPool::Outcome outcome) {
+  executors_ =
+      std::make_shared<SimExecutors>(&world_, &host_, load, [this](ExecutorPool::Outcome outcome) {
         if (exit_) return;
         Apply(core_.HandleOutcome(std::move(outcome), host_.now_us()));
         if (host_.alive()) TakeFromWorkers();
@@ -203,16 +205,16 @@ Body SimServer::LoadExecutor(const ServerCore::Load& load, bool stored, SimExecu
   return executor->Restore(found->second, store_.get(), stored);
 }
 
-// The executors mark where they are in the order of their work. One that does not stand at the steps
-// that are asked for says so.
+// The executors mark where they are in the order of their work. One that does not stand at the
+// steps that are asked for says so.
 void SimServer::StartSave(const ServerCore::Save& save) {
   store_->Begin(save);
   executors_->Submit(save.ticket, [this, save](SimExecutor& executor, uint32_t index) -> Body {
     if (!store_->IsSaving(save.ticket)) return Ack{};
     const auto committed = executor.executor().committed();
     if (save.committed && committed != save.committed) {
-      store_->Fail(fmt::format("{} steps are committed, not {}", committed.value_or(0),
-                               *save.committed));
+      store_->Fail(
+          fmt::format("{} steps are committed, not {}", committed.value_or(0), *save.committed));
     } else {
       executor.BeginSnapshot(store_.get(), index);
     }

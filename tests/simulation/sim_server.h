@@ -69,9 +69,9 @@ class SimServer : public SimProcess {
   ServerCore core_;
   SimNetwork::LinkId scheduler_ = 0;
   std::deque<std::pair<PeerId, Bytes>> inbox_;  // from workers, while no requests are taken
-  uint32_t plan_version_ = 0;                // of the latest plan that it has loaded slots for
-  std::shared_ptr<SimExecutors> executors_;  // null: nothing is loaded
-  std::unique_ptr<SimStore> store_;          // theirs
+  uint32_t plan_version_ = 0;                   // of the latest plan that it has loaded slots for
+  std::shared_ptr<SimExecutors> executors_;     // null: nothing is loaded
+  std::unique_ptr<SimStore> store_;             // theirs
 };
 
 }  // namespace dslide::sim

@@ -42,11 +42,10 @@ void SimStore::Check(uint32_t executor) const {
     const bool same = found != rows_.end() && found->second.size() >= expected.size() &&
                       std::equal(expected.begin(), expected.end(), found->second.begin());
     if (same) continue;
-    world_.oracles.Violated(fmt::format("{}: {} has row {} of slot {} of layer {} {}", name_,
-                                        save_->directory, key.row, key.slot.value,
-                                        static_cast<int>(key.layer),
-                                        found == rows_.end() ? "not at all"
-                                                             : "not as it was at the mark"));
+    world_.oracles.Violated(
+        fmt::format("{}: {} has row {} of slot {} of layer {} {}", name_, save_->directory, key.row,
+                    key.slot.value, static_cast<int>(key.layer),
+                    found == rows_.end() ? "not at all" : "not as it was at the mark"));
   }
 }
 

@@ -33,7 +33,9 @@ class SimStore : public SnapshotSink {
   void Fail(const std::string& why);
 
   // Rows that were loaded from a checkpoint lie here already.
-  void Assume(const StoredRowKey& key, std::vector<uint8_t> value) { rows_[key] = std::move(value); }
+  void Assume(const StoredRowKey& key, std::vector<uint8_t> value) {
+    rows_[key] = std::move(value);
+  }
 
  private:
   struct Part {  // of an executor
