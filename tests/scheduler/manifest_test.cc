@@ -22,9 +22,11 @@ Manifest SmallManifest() {
   manifest.batches = 3;
   manifest.samples = 48;
   manifest.train_samples = 1000;
+  manifest.ledger_position = 77;
   manifest.done = {{0, 1}, {2, 0}};
-  manifest.shards = {{"shard-0", "server", 10, 200, {{"000009.sst", 150, 0xabcdef}}},
-                     {"shard-1", "server-2", 11, 201, {{"CURRENT", 16, 7}, {"000010.sst", 185, 8}}}};
+  manifest.shards = {
+      {"shard-0", "server", 10, 200, {{"000009.sst", 150, 0xabcdef}}},
+      {"shard-1", "server-2", 11, 201, {{"CURRENT", 16, 7}, {"000010.sst", 185, 8}}}};
   return manifest;
 }
 
@@ -38,6 +40,7 @@ bool Same(const Manifest& a, const Manifest& b) {
   };
   return a.run == b.run && a.name == b.name && a.config == b.config && a.epoch == b.epoch &&
          a.batches == b.batches && a.samples == b.samples && a.train_samples == b.train_samples &&
+         a.ledger_position == b.ledger_position &&
          std::equal(a.done.begin(), a.done.end(), b.done.begin(), b.done.end(), same_done) &&
          std::equal(a.shards.begin(), a.shards.end(), b.shards.begin(), b.shards.end(), same_shard);
 }
@@ -88,7 +91,7 @@ TEST_CASE("the bytes of a manifest are fixed") {
   REQUIRE(WriteManifest(directory.path(), manifest).ok());
   CHECK(Hex(Contents(directory.path() + "/manifest")) ==
         "2000000044534c4d180028000400180008000c00000020000000000010001400"
-        "1800000002000000380000002c0000001c000000140000000700000000000000"
+        "1800000003000000380000002c0000001c000000140000000700000000000000"
         "0200000000000000000000000100000001000000020000000000000000000000"
         "010000006e000000");
 }
