@@ -111,8 +111,14 @@ void SimServer::TakeFromScheduler(const Bytes& bytes) {
   if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
   const auto* plan = std::get_if<Plan>(&message->body);
   const uint32_t version = plan == nullptr ? 0 : plan->version;
+  const auto* drop = std::get_if<DropBatches>(&message->body);
+  const auto dropped = drop == nullptr ? std::nullopt : std::optional(drop->incarnation);
   ServerCore::Effects effects = core_.HandleScheduler(std::move(*message), host_.now_ms());
-  if (effects.load) plan_version_ = version;
+  if (effects.load) {
+    plan_version_ = version;
+    dropped_.clear();
+  }
+  if (dropped && !effects.work.empty()) dropped_.insert(*dropped);
   Apply(std::move(effects));
   if (host_.alive()) world_.reached(&host_, Point::kAfterMessage, kind);
 }
@@ -133,12 +139,21 @@ void SimServer::TakeFromWorkers() {
                       envelope.incarnation.value);
     if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
     ServerCore::Effects effects = core_.HandleWorker(peer, std::move(*message), host_.now_us());
-    if (!effects.work.empty() && envelope.plan_version != plan_version_) {
-      world_.oracles.Violated(fmt::format("{}: {} of plan {} taken under plan {}", host_.name(),
-                                          BodyName(kind), envelope.plan_version, plan_version_));
-    }
+    if (!effects.work.empty()) CheckMayWork(envelope, kind);
     Apply(std::move(effects));
     if (!host_.alive() || world_.reached(&host_, Point::kAfterMessage, kind)) return;
+  }
+}
+
+// No request of another plan, or of a worker that the scheduler dropped, gets to the executors.
+void SimServer::CheckMayWork(const Envelope& envelope, size_t kind) {
+  if (envelope.plan_version != plan_version_) {
+    world_.oracles.Violated(fmt::format("{}: {} of plan {} taken under plan {}", host_.name(),
+                                        BodyName(kind), envelope.plan_version, plan_version_));
+  }
+  if (dropped_.contains(envelope.incarnation)) {
+    world_.oracles.Violated(
+        fmt::format("{}: {} taken of a worker that was dropped", host_.name(), BodyName(kind)));
   }
 }
 
