@@ -3,6 +3,8 @@
 namespace dslide::sim {
 namespace {
 
+constexpr uint64_t kNobodyWaits = 0;  // a ticket; the core's begin at 1
+
 std::string AddressOf(const SimWorld& world, const SimHost& host) {
   return world.setup.fixed_addresses
              ? "sim://" + host.name()
@@ -198,9 +200,11 @@ void SimServer::StartExecutors(const ServerCore::Load& load) {
         if (host_.alive()) TakeFromWorkers();
       });
   store_ = std::make_unique<SimStore>(
-      &world_, host_.name(), load.slots.size(), [this](uint64_t ticket, CheckpointDone done) {
+      &world_, &host_, load.slots.size(), [this](uint64_t ticket, CheckpointDone done) {
         host_.Post(world_.Draw(1, 50 * kMs), [this, ticket, done = std::move(done)] {
-          if (!exit_) Apply(core_.HandleSaved(ticket, done));
+          if (exit_) return;
+          if (!done.error.empty() && executors_ != nullptr) AbortSnapshots();
+          Apply(core_.HandleSaved(ticket, done));
         });
       });
   const bool stored = world_.random.Below(2) == 0;
@@ -220,6 +224,14 @@ Body SimServer::LoadExecutor(const ServerCore::Load& load, bool stored, SimExecu
   return executor->Restore(found->second, store_.get(), stored);
 }
 
+// Before the core may ask for the next ones.
+void SimServer::AbortSnapshots() {
+  executors_->Submit(kNobodyWaits, [](SimExecutor& executor, uint32_t) -> Body {
+    executor.executor().AbortSnapshot();
+    return Ack{};
+  });
+}
+
 // The executors mark where they are in the order of their work. One that does not stand at the
 // steps that are asked for says so.
 void SimServer::StartSave(const ServerCore::Save& save) {
@@ -228,8 +240,9 @@ void SimServer::StartSave(const ServerCore::Save& save) {
     if (!store_->IsSaving(save.ticket)) return Ack{};
     const auto committed = executor.executor().committed();
     if (save.committed && committed != save.committed) {
-      store_->Fail(
-          fmt::format("{} steps are committed, not {}", committed.value_or(0), *save.committed));
+      store_->GiveUp(
+          fmt::format("{} steps are committed, not {}", committed.value_or(0), *save.committed),
+          true);
     } else {
       executor.BeginSnapshot(store_.get(), index);
     }

@@ -61,6 +61,7 @@ class SimServer : public SimProcess {
   void CheckMayWork(const Envelope& envelope, size_t kind);
   void Apply(ServerCore::Effects effects);
   void StartExecutors(const ServerCore::Load& load);
+  void AbortSnapshots();
   void StartSave(const ServerCore::Save& save);
   Body LoadExecutor(const ServerCore::Load& load, bool stored, SimExecutor* executor);
   void Leave(Status outcome);
