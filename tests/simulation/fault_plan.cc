@@ -12,8 +12,8 @@ constexpr int64_t kFaultsUntilUs = 15 * kSecond;
 constexpr int64_t kFaultsEndUs = 40 * kSecond;
 
 const char* Name(FaultKind kind) {
-  constexpr const char* kNames[] = {"crash",      "gone",  "pause",     "stop",
-                                    "clock jump", "break", "partition", "weather"};
+  constexpr const char* kNames[] = {"crash", "gone",      "pause",        "stop",   "clock jump",
+                                    "break", "partition", "disk failure", "weather"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -39,6 +39,9 @@ class Draws {
     last_us_ = fault.at_us;
     fault.kind = Kind();
     fault.host = Host();
+    if (fault.kind == FaultKind::kDisk) {
+      fault.host = 1 + static_cast<uint32_t>(random_.Below(hosts_.servers));
+    }
     fault.other = Peer(fault.host);
     fault.duration_us = Duration(fault.kind);
     fault.kept = random_.Below(2) == 0;
@@ -60,9 +63,9 @@ class Draws {
 
   FaultKind Kind() {
     using enum FaultKind;
-    constexpr std::array kOften = {kCrash,     kCrash,   kCrash,    kCrash, kPause,
-                                   kPause,     kStop,    kGone,     kBreak, kPartition,
-                                   kPartition, kWeather, kClockJump};
+    constexpr std::array kOften = {kCrash,     kCrash,   kCrash,     kCrash, kPause,
+                                   kPause,     kStop,    kGone,      kBreak, kPartition,
+                                   kPartition, kWeather, kClockJump, kDisk,  kDisk};
     return kOften[random_.Below(kOften.size())];
   }
 

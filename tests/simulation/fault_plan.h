@@ -37,8 +37,11 @@ enum class FaultKind {
   kClockJump,  // the host's clock goes forward by `duration_us`
   kBreak,      // all connections between two hosts break
   kPartition,  // nothing passes from a host to another one for `duration_us`
+  kDisk,       // what a server writes to its disk fails for `duration_us`
   kWeather,    // loss, doubles and overtaking on all links for `duration_us`
 };
+
+constexpr size_t kFaultKinds = 9;
 
 struct Fault {
   FaultKind kind = FaultKind::kCrash;

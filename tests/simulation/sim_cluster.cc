@@ -18,7 +18,7 @@ SimCluster::SimCluster(const SimSetup& setup, FaultPlan plan, uint64_t seed, std
       plan_(std::move(plan)),
       world_(setup, seed, trace_out),
       gone_(numbers_.count()),
-      happened_(8),
+      happened_(kFaultKinds),
       run_{Mix64(seed)} {
   world_.reached = [this](SimHost* host, Point point, size_t kind) {
     return Reached(host, point, kind);
@@ -110,11 +110,19 @@ void SimCluster::LookAfterExits() {
     } else if (!finished_) {
       LaunchLater(host.get(), world_.Draw(10 * kMs, 1 * kSecond));
     }
-    if (!status.ok() && status.error().kind != ErrorKind::kTryLater &&
-        status.error().kind != ErrorKind::kPreempted) {
-      world_.oracles.Violated(host->name() + " failed: " + status.error().message);
-    }
+    if (!status.ok()) CheckMayEnd(*host, status.error());
   }
+}
+
+// With an error only the scheduler does, where the last checkpoint could not be written; its user
+// starts it again.
+void SimCluster::CheckMayEnd(const SimHost& host, const Error& error) {
+  const bool disk_failed =
+      host.number() == 0 && happened_[static_cast<size_t>(FaultKind::kDisk)] > 0;
+  if (error.kind == ErrorKind::kTryLater || error.kind == ErrorKind::kPreempted || disk_failed) {
+    return;
+  }
+  world_.oracles.Violated(host.name() + " failed: " + error.message);
 }
 
 bool SimCluster::Finished() const {
@@ -193,6 +201,9 @@ void SimCluster::Happen(Fault fault) {
     case FaultKind::kPartition:
       world_.network.Block(victim, other, world_.clock.now_us() + fault.duration_us, fault.kept);
       break;
+    case FaultKind::kDisk:
+      victim->FailDisk(world_.clock.now_us() + fault.duration_us);
+      break;
     case FaultKind::kWeather:
       for (const auto& from : hosts_) {
         for (const auto& to : hosts_) {
@@ -213,6 +224,7 @@ void SimCluster::EndFaults() {
   world_.network.EndWeather();
   world_.network.EndBlockades();
   for (const auto& host : hosts_) {
+    host->FailDisk(0);
     host->Resume();
     Launch(host.get());
   }

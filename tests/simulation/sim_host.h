@@ -58,6 +58,10 @@ class SimHost {
 
   void Pause();
   void Resume();
+  // What is written to this host's disk fails until then.
+  void FailDisk(int64_t until_us) { disk_fails_until_us_ = until_us; }
+  bool DiskFails() const { return clock_->now_us() < disk_fails_until_us_; }
+
   // Whether what this process sent at `time_us` was still in its own queues when it was stopped.
   bool KeepsBack(int64_t time_us) const { return paused_ && time_us >= paused_from_us_; }
 
@@ -75,6 +79,7 @@ class SimHost {
   std::unique_ptr<SimProcess> process_;
   bool paused_ = false;
   int64_t paused_from_us_ = 0;
+  int64_t disk_fails_until_us_ = 0;
   std::deque<std::function<void()>> kept_back_;
 };
 

@@ -73,7 +73,7 @@ TEST_CASE("nothing is lost and nothing counts twice") {
     begin = std::strtoull(range, &rest, 10);
     end = *rest == '-' ? std::strtoull(rest + 1, nullptr, 10) : begin + 1;
   }
-  std::vector<uint64_t> faults(8);
+  std::vector<uint64_t> faults(kFaultKinds);
   uint64_t failed = 0, events = 0, plans = 0, restores = 0, checkpoints = 0, exact = 0;
   int64_t virtual_us = 0;
   for (uint64_t seed = begin; seed < end; ++seed) {
@@ -96,8 +96,9 @@ TEST_CASE("nothing is lost and nothing counts twice") {
       end - begin, failed, events, virtual_us / kSecond, plans, restores, checkpoints, exact);
   fmt::print(
       "faults: {} crashes, {} gone, {} pauses, {} stops, {} clock jumps, {} breaks, {} "
-      "partitions, {} weathers\n",
-      faults[0], faults[1], faults[2], faults[3], faults[4], faults[5], faults[6], faults[7]);
+      "partitions, {} disk failures, {} weathers\n",
+      faults[0], faults[1], faults[2], faults[3], faults[4], faults[5], faults[6], faults[7],
+      faults[8]);
   CHECK(failed == 0);
 }
 
