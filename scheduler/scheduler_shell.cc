@@ -163,14 +163,14 @@ Status SchedulerShell::Loop(StopSignals* signals) {
   poller.AddFd(signals->fd());
   while (core_.phase() != SchedulerCore::Phase::kFinished) {
     poller.Wait(kPollMs);
-    if (signals->Take()) Apply(core_.RequestStop(MonotonicMillis()));
+    if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
     ReceiveAll();
-    Apply(core_.Tick(MonotonicMillis()));
+    Apply(core_.Tick(clock_.Millis()));
     ShowProgress();
     PublishStatus();
   }
-  const int64_t finished_ms = MonotonicMillis();
-  while (!core_.AllLeft() && MonotonicMillis() - finished_ms < kFarewellMs) {
+  const int64_t finished_ms = clock_.Millis();
+  while (!core_.AllLeft() && clock_.Millis() - finished_ms < kFarewellMs) {
     poller.Wait(kPollMs);
     ReceiveAll();
   }
@@ -183,7 +183,7 @@ void SchedulerShell::ReceiveAll() {
     const Result<Message> message = Decode(received->second);
     if (message.ok()) {
       if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
-      Apply(core_.Handle(received->first, *message, MonotonicMillis()));
+      Apply(core_.Handle(received->first, *message, clock_.Millis()));
       continue;
     }
     malformed_++;
@@ -198,11 +198,11 @@ void SchedulerShell::ReceiveAll() {
 void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   for (const LedgerEntry& entry : effects.ledger) {
     const Status appended = ledger_->Append(entry);
-    if (!appended.ok()) return Apply(core_.LedgerFailed(appended, MonotonicMillis()));
+    if (!appended.ok()) return Apply(core_.LedgerFailed(appended, clock_.Millis()));
   }
   if (effects.sync_ledger) {
     const Status synced = ledger_->Sync();
-    if (!synced.ok()) return Apply(core_.LedgerFailed(synced, MonotonicMillis()));
+    if (!synced.ok()) return Apply(core_.LedgerFailed(synced, clock_.Millis()));
   }
   for (auto& out : effects.send) {
     const Message message{
@@ -228,12 +228,12 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     PassFailpoint(Failpoint::kSchedulerAfterManifest);
     if (written.ok())
       PruneCheckpoints(core_.checkpoint_directory(), core_.config().checkpoint.keep);
-    Apply(core_.ManifestWritten(written, MonotonicMillis()));
+    Apply(core_.ManifestWritten(written, clock_.Millis()));
   }
 }
 
 void SchedulerShell::ShowProgress() {
-  const int64_t now_ms = MonotonicMillis();
+  const int64_t now_ms = clock_.Millis();
   const bool training = core_.phase() == SchedulerCore::Phase::kTraining;
   const int64_t every_ms = terminal_ && training ? kTerminalMs : kLogMs;
   if (now_ms - shown_ms_ < every_ms) return;
@@ -249,7 +249,7 @@ void SchedulerShell::ShowProgress() {
 }
 
 void SchedulerShell::PublishStatus() {
-  const int64_t now_ms = MonotonicMillis();
+  const int64_t now_ms = clock_.Millis();
   if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
   published_ms_ = now_ms;
   const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
@@ -293,11 +293,11 @@ Status SchedulerShell::WriteSummary() {
   const ProcessUsage own = UsageOfThisProcess();
   if (!metrics_) return Failed(fmt::format("{}/metrics.jsonl: writing failed", run_directory_));
   return WriteWhole(run_directory_ + "/summary.json",
-                    SummaryJson(core_, own.cpu_seconds, own.peak_rss_bytes, MonotonicMillis()));
+                    SummaryJson(core_, own.cpu_seconds, own.peak_rss_bytes, clock_.Millis()));
 }
 
-double SchedulerShell::ElapsedSeconds() const {
-  return static_cast<double>(MonotonicMillis() - started_ms_) / 1000.0;
+double SchedulerShell::ElapsedSeconds() {
+  return static_cast<double>(clock_.Millis() - started_ms_) / 1000.0;
 }
 
 }  // namespace dslide

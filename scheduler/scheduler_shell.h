@@ -44,9 +44,10 @@ class SchedulerShell {
   void Print(const std::string& line, bool transient);
   void Record(const std::string& line);
   Status WriteSummary();
-  double ElapsedSeconds() const;
+  double ElapsedSeconds();
 
   std::string run_directory_;
+  AwakeClock clock_;
   SchedulerCore core_;
   std::unique_ptr<Ledger> ledger_;
   RouterSocket socket_;

@@ -61,13 +61,13 @@ Status ServerShell::Loop(StopSignals* signals) {
     if (core_.AcceptsRequests()) poller.Add(workers_);
     poller.Wait(kPollMs);
   };
-  Apply(core_.Start(MonotonicMillis()));
+  Apply(core_.Start(clock_.Millis()));
   while (!exit_) {
     wait();
-    if (signals->Take()) Apply(core_.RequestStop(MonotonicMillis()));
+    if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
     Receive();
     CollectFromExecutors();
-    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMillis()));
+    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), clock_.Millis()));
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;
@@ -81,7 +81,7 @@ void ServerShell::Receive() {
       LogWarning("from the scheduler: " + message.error().message);
       continue;
     }
-    Apply(core_.HandleScheduler(std::move(*message), MonotonicMillis()));
+    Apply(core_.HandleScheduler(std::move(*message), clock_.Millis()));
   }
   while (core_.AcceptsRequests()) {
     auto received = workers_.Receive();
@@ -89,7 +89,7 @@ void ServerShell::Receive() {
     bytes_received_ += received->second.size();
     Result<Message> message = Decode(received->second);
     if (message.ok()) PassPointOf(message->body);
-    Apply(message.ok() ? core_.HandleWorker(received->first, std::move(*message), MonotonicMicros())
+    Apply(message.ok() ? core_.HandleWorker(received->first, std::move(*message), clock_.Micros())
                        : core_.HandleMalformed(received->first, message.error()));
   }
 }
@@ -99,7 +99,7 @@ void ServerShell::CollectFromExecutors() {
     auto outcome = pool_->Collect();
     if (!outcome) break;
     if (storage_->Take(*outcome)) continue;
-    Apply(core_.HandleOutcome(std::move(*outcome), MonotonicMicros()));
+    Apply(core_.HandleOutcome(std::move(*outcome), clock_.Micros()));
   }
   if (!pool_) return;
   if (auto saved = storage_->Advance(pool_.get())) {

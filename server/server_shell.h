@@ -36,6 +36,7 @@ class ServerShell {
   void StartExecutors(const ServerCore::Load& load);
   void Send(const Message& message);
 
+  AwakeClock clock_;
   ServerCore core_;
   RouterSocket workers_;
   DealerSocket scheduler_;

@@ -61,7 +61,7 @@ Status WorkerShell::Loop(StopSignals* signals) {
   stop_fd_ = signals->fd();
   poller_.Add(scheduler_);
   poller_.AddFd(stop_fd_);
-  Apply(core_.Start(MonotonicMicros()));
+  Apply(core_.Start(clock_.Micros()));
   while (!exit_) {
     poller_.Wait(kPollMs);
     if (signals->Take()) {
@@ -74,7 +74,7 @@ Status WorkerShell::Loop(StopSignals* signals) {
     Receive(WorkerCore::kScheduler, &scheduler_);
     for (uint32_t s = 0; s < servers_.size(); ++s) Receive(s, &servers_[s]);
     if (exit_) break;  // an outcome is final
-    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), MonotonicMicros()));
+    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), clock_.Micros()));
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;
@@ -88,7 +88,7 @@ void WorkerShell::Receive(uint32_t from, DealerSocket* socket) {
       LogWarning("a reply is dropped: " + message.error().message);
       continue;
     }
-    Apply(core_.Handle(from, std::move(*message), bytes->size(), MonotonicMicros()));
+    Apply(core_.Handle(from, std::move(*message), bytes->size(), clock_.Micros()));
   }
 }
 

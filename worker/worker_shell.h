@@ -33,6 +33,7 @@ class WorkerShell {
   void Receive(uint32_t from, DealerSocket* socket);
 
   NetContext* context_;
+  AwakeClock clock_;
   WorkerCore core_;
   DealerSocket scheduler_;
   std::vector<DealerSocket> servers_;  // in plan order

@@ -27,6 +27,21 @@ Incarnation DrawIncarnation();
 int64_t MonotonicMillis();
 int64_t MonotonicMicros();
 
+// A clock of the time in which this process could run. A loop that reads it at least every second
+// does not see a suspension (SIGSTOP, a machine that sleeps): it is as if nobody had been silent
+// meanwhile. Owned by the loop's thread.
+class AwakeClock {
+ public:
+  int64_t Micros() { return At(MonotonicMicros()); }
+  int64_t Millis() { return Micros() / 1000; }
+  // The same, given what the monotonic clock says.
+  int64_t At(int64_t monotonic_us);
+
+ private:
+  int64_t last_us_ = 0;    // of the monotonic clock
+  int64_t asleep_us_ = 0;  // in all
+};
+
 // Dies with its parent: SIGTERM comes when the process that started this one is gone.
 // Launchers call it in the child between fork and exec.
 void DieWithParent();
