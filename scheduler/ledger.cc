@@ -48,8 +48,8 @@ rocksdb::Options DatabaseOptions() {
 
 Error Damaged(const std::string& directory, const std::string& reason) {
   return BadInput(
-      fmt::format("{}: the ledger is damaged: {}; put a copy in its place, or move it away and "
-                  "start a new run",
+      fmt::format("{}: the ledger is damaged: {}; put a copy in its place, or move it away and go "
+                  "on from the newest checkpoint with --resume",
                   directory, reason));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/config/step.h"
+#include "scheduler/orphans.h"
 
 namespace dslide {
 namespace {
@@ -71,6 +72,9 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
                     ledger.run.train_samples, inputs->train->size()));
   }
   if (ledger.opened) inputs->run = ledger.run.run;
+  if (ledger.live) {
+    DSLIDE_RETURN_IF_ERROR(AdoptOrphans(ledger, inputs->checkpoint_directory));
+  }
   const Result<std::string> found = FindCheckpoint(inputs->checkpoint_directory);
   if (!found.ok() && began) return {};
   DSLIDE_RETURN_IF_ERROR(found);

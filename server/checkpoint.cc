@@ -88,7 +88,7 @@ bool AmongRows(const RowDatabase::Cursor& at, LayerKind layer) {
 
 // The slots of which a database has rows in a layer, by jumping from one to the next.
 Status FindSlots(const RowDatabase& database, LayerKind layer, std::set<SlotId>* slots) {
-  RowDatabase::Cursor at = database.NewCursor();
+  RowDatabase::Cursor at = database.NewCursor(RowDatabase::Reading::kPoints);
   at.Seek(View(EncodeRowKey({layer, {0}, 0})));
   while (AmongRows(at, layer)) {
     const auto key = RowAt(at, database.directory());
@@ -161,7 +161,7 @@ Result<std::shared_ptr<const CheckpointShards>> CheckpointShards::Open(
 
 Status CheckpointShards::ReadRecords() {
   for (const Shard& shard : shards_) {
-    RowDatabase::Cursor at = shard.database->NewCursor();
+    RowDatabase::Cursor at = shard.database->NewCursor(RowDatabase::Reading::kPoints);
     for (at.Seek(View(EncodeRecordKey(0))); at.Valid(); at.Next()) {
       const auto value = at.value();
       records_.emplace_back(value.begin(), value.end());
@@ -195,7 +195,7 @@ Result<CheckpointStore::Base> CheckpointShards::BaseFor(std::span<const SlotId> 
 Result<uint64_t> CheckpointShards::LoadLayer(const Shard& shard, const Layer& layer,
                                              Executor* executor, RowCounts* counts) const {
   const std::span<const SlotId> owned = layer.map().owned();
-  RowDatabase::Cursor at = shard.database->NewCursor();
+  RowDatabase::Cursor at = shard.database->NewCursor(RowDatabase::Reading::kAhead);
   uint64_t rows = 0;
   size_t next = 0;
   bool jump = true;
@@ -262,7 +262,7 @@ Result<CheckpointShards::Content> CheckpointShards::CheckContent(const Config& c
   const StoredSizes sizes[] = {{config, LayerKind::kInput}, {config, LayerKind::kOutput}};
   Content content;
   for (const Shard& shard : shards_) {
-    RowDatabase::Cursor at = shard.database->NewCursor();
+    RowDatabase::Cursor at = shard.database->NewCursor(RowDatabase::Reading::kAhead);
     at.Seek(View(EncodeRowKey({LayerKind::kInput, {0}, 0})));
     for (; AmongRows(at, LayerKind::kInput) || AmongRows(at, LayerKind::kOutput); at.Next()) {
       const auto key = RowAt(at, shard.directory);

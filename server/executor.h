@@ -79,7 +79,7 @@ class Executor {
   void BeginSnapshot(SnapshotSink* sink, uint32_t number);
   // Works on the snapshot for some 2 ms at most. False: there is nothing to do now, because none is
   // in progress or the sink has no room.
-  bool AdvanceSnapshot();
+  bool AdvanceSnapshot(uint32_t rows = Snapshot::kSliceRows);
   bool snapshot_in_progress() const { return snapshot_ && !snapshot_->finished(); }
   // Gives the snapshot up. Also for a finished one that could not be stored, before the next one
   // begins: its rows count as changed again. Nothing more goes to the sink.

@@ -15,7 +15,9 @@ void Executor::BeginSnapshot(SnapshotSink* sink, uint32_t number) {
   snapshot_.emplace(sink, number, Record().Encode(), &input_, &output_);
 }
 
-bool Executor::AdvanceSnapshot() { return snapshot_in_progress() && snapshot_->Advance(); }
+bool Executor::AdvanceSnapshot(uint32_t rows) {
+  return snapshot_in_progress() && snapshot_->Advance(rows);
+}
 
 void Executor::AbortSnapshot() {
   if (snapshot_) snapshot_->Abort();

@@ -69,7 +69,7 @@ class RowDatabase {
   // Entries in all files, replaced and removing ones among them.
   uint64_t entries() const;
 
-  // A reader's position in ascending order of keys. Reads large pieces ahead and keeps none.
+  // A reader's position in ascending order of keys. Keeps nothing that it has read.
   class Cursor {
    public:
     ~Cursor();
@@ -87,7 +87,8 @@ class RowDatabase {
     explicit Cursor(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
   };
-  Cursor NewCursor() const;
+  enum class Reading { kAhead, kPoints };  // large pieces of what follows, or a block a Seek()
+  Cursor NewCursor(Reading reading = Reading::kAhead) const;
 
   const std::string& directory() const;
 

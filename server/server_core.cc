@@ -69,6 +69,10 @@ void ServerCore::SendJoin(int64_t now_ms) {
 }
 
 void ServerCore::BeginNewLife(int64_t now_ms) {
+  if (stop_sequence_) {
+    effects_.exit = TryLater("stopped by a signal, without a checkpoint");
+    return;
+  }
   effects_.notices.push_back("its slots have gone to others; joining again with nothing loaded");
   DropGeneration();
   plan_.reset();
@@ -100,6 +104,7 @@ bool ServerCore::IsOfThisPlan(const Envelope& envelope) const {
 ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms) {
   if (message.envelope.reply_to != 0 && message.envelope.reply_to < life_sequence_) return Take();
   heard_ms_ = now_ms;
+  leaving_ = false;
   const bool current = IsOfThisPlan(message.envelope);
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
@@ -146,11 +151,16 @@ void ServerCore::OnCommit(const CommitSteps& commit) {
 }
 
 void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
-  if (config_) return;  // a new life of the scheduler
   Result<Config> config = ParseConfig(reply.config, "configuration from the scheduler");
   if (!config.ok()) {
     effects_.exit = config.error();
     return;
+  }
+  if (config_ && message.envelope.run == run_ && *config_ == *config) return;
+  if (config_) {  // another run, or one that goes on otherwise: nothing here is of use to it
+    DropGeneration();
+    plan_.reset();
+    effects_.unload = true;
   }
   run_ = message.envelope.run;
   config_ = std::move(*config);
@@ -257,12 +267,13 @@ void ServerCore::LeaveWithoutScheduler(int64_t silent_ms) {
   if (leaving_) return;
   const std::string why =
       fmt::format("nothing heard from the scheduler for {} s", silent_ms / 1000);
-  if (!loaded_ || checkpoints_.empty() || saving_) {
+  if (!loaded_ || checkpoints_.empty()) {
     effects_.exit = TryLater(why);
     return;
   }
   leaving_ = true;
   effects_.notices.push_back(why + "; saving what this server has");
+  if (saving_) return;  // it leaves with that one
   CheckpointRequest request;
   request.name = fmt::format("orphan-{}-{}", plan_->version, committed_.value_or(0));
   request.directory = checkpoints_ + "/" + request.name;

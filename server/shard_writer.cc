@@ -31,7 +31,7 @@ std::span<const uint8_t> BytesOf(const std::string& text) {
 // The records that a database has, by executor.
 Result<std::set<uint32_t>> RecordsIn(const RowDatabase& database) {
   std::set<uint32_t> records;
-  RowDatabase::Cursor at = database.NewCursor();
+  RowDatabase::Cursor at = database.NewCursor(RowDatabase::Reading::kPoints);
   for (at.Seek(View(EncodeRecordKey(0))); at.Valid(); at.Next()) {
     if (at.key().size() == kRecordKeyBytes) records.insert(GetBigEndian(&at.key()[1]));
   }

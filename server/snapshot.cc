@@ -54,11 +54,11 @@ bool Snapshot::WriteRow() {
   return true;
 }
 
-bool Snapshot::Advance() {
+bool Snapshot::Advance(uint32_t rows) {
   if (!sink_.HasRoom(number_)) return false;
   if (chunk_.bytes.capacity() == 0) chunk_.bytes.reserve(kChunkBytes + kChunkBytes / 16);
   bool more = true;
-  for (uint32_t n = 0; n < kSliceRows && more && chunk_.bytes.size() < kChunkBytes; ++n) {
+  for (uint32_t n = 0; n < rows && more && chunk_.bytes.size() < kChunkBytes; ++n) {
     more = WriteRow();
   }
   if (chunk_.bytes.size() >= kChunkBytes || (!more && !chunk_.keys.empty())) PutChunk();

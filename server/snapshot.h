@@ -20,15 +20,16 @@ class Snapshot {
   Snapshot(SnapshotSink* sink, uint32_t number, std::string record, InputLayer* input,
            OutputLayer* output);
 
-  // One slice of the work. False: the sink has no room.
-  bool Advance();
+  static constexpr uint32_t kSliceRows = 1024;  // some 2 ms, by the misses of their codes
+
+  // One slice of the work, of at most `rows` rows. False: the sink has no room.
+  bool Advance(uint32_t rows = kSliceRows);
   // Everything is with the sink.
   bool finished() const { return finished_; }
   // The rows count as changed again, also those of a finished snapshot. Nothing else may follow.
   void Abort();
 
  private:
-  static constexpr uint32_t kSliceRows = 1024;  // some 2 ms, by the misses of their codes
   static constexpr size_t kChunkBytes = size_t{1} << 20;
 
   bool WriteRow();

@@ -149,7 +149,7 @@ class Encoder {
     const auto name = String(m.name);
     const auto directory = String(m.directory);
     std::vector<Offset<flatbuffers::String>> keep;
-    for (const std::string& kept : m.keep) keep.push_back(String(kept));
+    for (const std::string& kept : m.keep) keep.push_back(b_.CreateString(kept));
     return wire::CreateCheckpointRequest(b_, name, directory, m.committed, Vector(keep)).Union();
   }
   Offset<void> operator()(const CheckpointDone& m) {

@@ -79,8 +79,10 @@ Config UnusualConfig() {
                14,
                15,
                16,
-               17};
-  c.checkpoint = {"elsewhere", 18};
+               17,
+               19,
+               20};
+  c.checkpoint = {"elsewhere", 18, 21};
   c.security = {true};
   return c;
 }

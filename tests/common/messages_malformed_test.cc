@@ -434,8 +434,8 @@ TEST_CASE("malformed: strings and enumerations") {
   ExpectRefused(join((1 << 20) + 1, wire::Role::Worker), {"Join", "name", "1048577"});
   ExpectRefused(join(1, static_cast<wire::Role>(3)), {"Join", "role", "3"});
   Builder error;
-  ExpectRefused(Finish(error, wire::CreateErrorReply(error, static_cast<wire::ErrorCode>(6))),
-                {"ErrorReply", "code", "6"});
+  ExpectRefused(Finish(error, wire::CreateErrorReply(error, static_cast<wire::ErrorCode>(7))),
+                {"ErrorReply", "code", "7"});
   Builder heartbeat;
   ExpectRefused(Finish(heartbeat, wire::CreateHeartbeat(heartbeat, 0, 0, 0, 0, 0, kNan)),
                 {"Heartbeat", "bucket_empty_share", "finite"});

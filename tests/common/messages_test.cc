@@ -67,6 +67,28 @@ TEST_CASE("messages: defaults survive the round trip") {
   CHECK(Sent(ActiveReply(), WirePrecision::kBf16) == ActiveReply());
 }
 
+TEST_CASE("messages: what recovery needs survives the round trip") {
+  const auto survives = [](const auto& body) {
+    for (const WirePrecision precision : {WirePrecision::kFp32, WirePrecision::kInt8}) {
+      CHECK(Sent(body, precision) == body);
+    }
+  };
+  Join join;
+  join.role = Role::kServer;
+  join.plan_version = 0xffffffff;
+  survives(join);
+  survives(Plan{7, {{"a", "tcp://a", {0xfedcba9876543210}}, {"b", "", {}}}, {0, 1}, "/c/step-4"});
+  survives(CheckpointRequest{"step-4", "/c/step-4", 1ull << 40, {"step-2", "", "step-3"}});
+  CheckpointDone done{"step-4", "", "shard-7-1", 10, 1ull << 40, {{"1.sst", 5, ~0ull}, {}}};
+  done.written_bytes = 1ull << 33;
+  done.stall_us = 20'000;
+  survives(done);
+  done.error = "3 steps are committed, not 4";
+  done.retry = true;
+  survives(done);
+  survives(ErrorReply{ErrorCode::kFenced, "begin a new life"});
+}
+
 TEST_CASE("messages: body names are the schema's") {
   CHECK(BodyName(Join()) == "Join");
   CHECK(BodyName(ActiveQuery()) == "ActiveQuery");
@@ -115,6 +137,11 @@ TEST_CASE("messages: golden bytes") {
   Envelope answer = envelope;
   answer.reply_precision = WirePrecision::kInt8;
   answer.service_us = 1234;
+  Join server;
+  server.role = Role::kServer;
+  server.name = "s";
+  server.plan_version = 2;
+  const CheckpointDone saved{"n", "e", "d", 1, 2, {{"f", 3, 4}}, 5, 6, true};
   const Golden goldens[] = {
       {{envelope, Ack{}},
        WirePrecision::kFp32,
@@ -257,6 +284,43 @@ TEST_CASE("messages: golden bytes") {
        "070010001600000000001d020300000034000000d20400008877665544332211"
        "00ffeeddccbbaa99070000000000000005000000000000000000000000000600"
        "0c000400060000000600000000000000"},
+      {{envelope, server},
+       WirePrecision::kFp32,
+       "2000000044534c44000000000000120036001000180020002800080007000c00"
+       "1200000000000001030000003c000000887766554433221100ffeeddccbbaa99"
+       "0700000000000000050000000000000000000000000012001000040000000800"
+       "0000000000000c00120000000400000008000000020000000100000073000000"},
+      {{envelope, Plan{2, {{"s", "a", {0x0102030405060708}}}, {0, 0}, "/c"}},
+       WirePrecision::kFp32,
+       "2000000044534c44000000000000120030001000180020002800080007000c00"
+       "12000000000000030300000030000000887766554433221100ffeeddccbbaa99"
+       "070000000000000005000000000000000c001400040008000c0010000c000000"
+       "020000001c0000001000000004000000020000002f6300000200000000000000"
+       "010000001000000000000a001400040008000c000a000000180000000c000000"
+       "080706050403020101000000610000000100000073000000"},
+      {{envelope, CheckpointRequest{"n", "/c/n", 9, {"m"}}},
+       WirePrecision::kFp32,
+       "2000000044534c44000000000000120034001000180020002800080007000c00"
+       "12000000000000160300000034000000887766554433221100ffeeddccbbaa99"
+       "07000000000000000500000000000000000000000c001c000400080010000c00"
+       "0c00000034000000240000001000000009000000000000000000000001000000"
+       "04000000010000006d000000040000002f632f6e00000000010000006e000000"},
+      {{envelope, saved},
+       WirePrecision::kFp32,
+       "2000000044534c44000000000000120034001000180020002800080007000c00"
+       "12000000000000170300000040000000887766554433221100ffeeddccbbaa99"
+       "07000000000000000500000000000000000000001800380008000c0010001c00"
+       "2400000014002c0018000700180000000000000174000000680000005c000000"
+       "2400000006000000010000000000000002000000000000000500000000000000"
+       "00000000010000001000000000000a0018000400080010000a00000014000000"
+       "0300000000000000040000000000000001000000660000000100000064000000"
+       "0100000065000000010000006e000000"},
+      {{envelope, ErrorReply{ErrorCode::kFenced, "f"}},
+       WirePrecision::kFp32,
+       "2000000044534c44000000000000120034001000180020002800080007000c00"
+       "120000000000001a0300000030000000887766554433221100ffeeddccbbaa99"
+       "070000000000000005000000000000000000000008000c000700080008000000"
+       "00000006040000000100000066000000"},
   };
   for (const Golden& golden : goldens) {
     CAPTURE(BodyName(golden.message.body));

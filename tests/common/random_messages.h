@@ -37,7 +37,8 @@ class RandomMessages {
   }
 
   Join Make(Join) {
-    return {U32(), static_cast<Role>(random_.Below(3)), Text(), Text(), U32(), random_.Next(), U32()};
+    return {U32(), static_cast<Role>(random_.Below(3)), Text(), Text(), U32(), random_.Next(),
+            U32()};
   }
   JoinReply Make(JoinReply) { return {Text(), Text(), random_.Next(), random_.Next()}; }
   Plan Make(Plan) {
@@ -125,8 +126,8 @@ class RandomMessages {
     return request;
   }
   CheckpointDone Make(CheckpointDone) {
-    CheckpointDone done{Text(),         Text(), Text(), random_.Next(), random_.Next(), {},
-                        random_.Next(), U32(),  random_.Below(2) == 1};
+    CheckpointDone done{Text(), Text(),         Text(), random_.Next(),       random_.Next(),
+                        {},     random_.Next(), U32(),  random_.Below(2) == 1};
     for (size_t i = Size(); i > 0; --i) {
       done.files.push_back({Text(), random_.Next(), random_.Next()});
     }
@@ -137,7 +138,7 @@ class RandomMessages {
   CommitSteps Make(CommitSteps) { return {random_.Next()}; }
   StepsCommitted Make(StepsCommitted) { return {random_.Next()}; }
   Shutdown Make(Shutdown) { return {Text(), U32()}; }
-  ErrorReply Make(ErrorReply) { return {static_cast<ErrorCode>(random_.Below(6)), Text()}; }
+  ErrorReply Make(ErrorReply) { return {static_cast<ErrorCode>(random_.Below(7)), Text()}; }
 
   Envelope Header() {
     return {RunId{random_.Next()},

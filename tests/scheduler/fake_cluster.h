@@ -1,8 +1,8 @@
 // A SchedulerCore with fake servers and workers that answer at once, under a clock of the test's.
 //
-// Members are numbers, which are their incarnations too: servers 1 to 9, workers and observers from
-// 10 on. Servers remember which batches their slots have taken, and checkpoints hold that, so that
-// the promise can be checked: what the ledger counts, every server's slots have.
+// Members are numbers, which are their incarnations too. Servers remember which batches their slots
+// have taken, and checkpoints hold that, so that the promise can be checked: what the ledger
+// counts, every server's slots have.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -53,7 +53,6 @@ struct FakeServer {
 class FakeCluster {
  public:
   static constexpr uint32_t kSamples = 50, kBatches = 13;
-  static constexpr uint64_t kFirstWorker = 10;
 
   explicit FakeCluster(Config config = RunConfig(), std::optional<Manifest> resume = {},
                        bool with_test = true)
@@ -130,7 +129,7 @@ class FakeCluster {
     dies_after.reset();
     work.clear();
     for (auto at = alive.begin(); at != alive.end();) {
-      at = *at >= kFirstWorker ? alive.erase(at) : std::next(at);
+      at = servers.contains(*at) ? std::next(at) : alive.erase(at);
     }
     MakeCore();
     const std::set<uint64_t> heard = alive;
@@ -220,6 +219,7 @@ class FakeCluster {
 
   int64_t now = 0;
   bool servers_answer = true;     // what they are sent is taken and answered
+  bool fenced_return = false;     // as spares, under numbers from 1001 on
   bool commits_lost = false;      // CommitSteps do not reach the servers
   uint64_t checkpoints_lost = 0;  // CheckpointRequests to this server neither
   std::string checkpoint_error;   // of server 2
@@ -322,11 +322,11 @@ class FakeCluster {
         content[{grant->epoch, grant->unit, batch.index}] = batch.features.ids;
       }
     }
-    if (const auto* plan = std::get_if<Plan>(&body); plan != nullptr && member >= kFirstWorker) {
+    if (const auto* plan = std::get_if<Plan>(&body); plan != nullptr) {
       if (plans_[member] != plan->version) work[member].clear();
       plans_[member] = plan->version;
     }
-    if (member < kFirstWorker) to_servers_.push_back({member, core_->plan_version(), body});
+    if (servers.contains(member)) to_servers_.push_back({member, core_->plan_version(), body});
   }
 
   struct ToServer {
@@ -338,7 +338,7 @@ class FakeCluster {
     while (servers_answer && !to_servers_.empty()) {
       const ToServer next = to_servers_.front();
       to_servers_.pop_front();
-      if (servers.contains(next.server) && servers.at(next.server).alive) Answer(next);
+      if (servers.at(next.server).alive) Answer(next);
     }
   }
   void Answer(const ToServer& message) {
@@ -358,8 +358,9 @@ class FakeCluster {
       if (error->code == ErrorCode::kWrongRun) {
         Join(message.server, Role::kServer, server.name, server.loaded);
       } else if (error->code == ErrorCode::kFenced) {
-        server = FakeServer{false, "", 0, 0, {}, {}, "", true};
+        server = FakeServer{false, server.name, 0, 0, {}, {}, "", true};
         alive.erase(message.server);
+        if (fenced_return) Join(next_life_++, Role::kServer, server.name);
       }
     }
   }
@@ -429,6 +430,7 @@ class FakeCluster {
   std::unique_ptr<SchedulerCore> core_;
   std::vector<Manifest> manifests_before_;
   uint64_t sequence_ = 0;
+  uint64_t next_life_ = 1001;
   std::deque<ToServer> to_servers_;
   std::map<uint64_t, uint32_t> plans_;  // versions that workers have
   // By checkpoint and shard: what its slots have taken.

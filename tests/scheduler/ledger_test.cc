@@ -129,7 +129,8 @@ TEST_CASE("a ledger that another process writes reads as a beginning of what it 
   while (entries < 4000) {
     const auto read = Ledger::Read(directory.path());
     if (!read.ok()) {
-      REQUIRE(entries == 0);  // not created yet
+      // Not created yet, or the writer was too quick for a reader that hardly gets a processor.
+      REQUIRE((entries == 0 || read.error().kind == ErrorKind::kTryLater));
       continue;
     }
     REQUIRE(read->size() >= entries);

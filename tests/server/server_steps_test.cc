@@ -28,7 +28,7 @@ struct Fixture {
   ServerCore core{{kSelf, "", "tcp://here:1", 4, 1000}};
 
   explicit Fixture(int32_t staleness = 0, uint32_t servers = 1) : config(ServerConfig(staleness)) {
-    std::vector<PlanServer> names = {{"server", "a"}, {"server-2", "b"}};
+    std::vector<PlanServer> names = {{"server", "a", kSelf}, {"server-2", "b", {8}}};
     names.resize(servers);
     plan = EqualPlan(1, config.cluster.slots, std::move(names));
     (void)Scheduler(JoinReply{"server", FormatConfig(config), 100});
@@ -39,7 +39,7 @@ struct Fixture {
   }
 
   ServerCore::Effects Scheduler(Body body) {
-    return core.HandleScheduler({{kRun, {9}, 1, 0, 0}, std::move(body)}, 0);
+    return core.HandleScheduler({{kRun, {9}, 1, 0, 1}, std::move(body)}, 0);
   }
   ServerCore::Effects Worker(uint64_t sequence, Body body, Incarnation worker = kWorker,
                              int64_t now_us = 0) {
@@ -177,7 +177,9 @@ TEST_CASE_FIXTURE(Synchronous, "dropping a worker's batches drops what waits of 
   const auto effects = Scheduler(CommitSteps{0});
   REQUIRE(effects.work.size() == 2);
   CHECK(effects.work[1].sender == kOther);
-  CHECK(Worker(1, Embed(0)).work.size() == 1);  // its sequences are forgotten too
+  // It is refused, until a new life of it comes.
+  const Message refused = Reply(Worker(1, Embed(0)));
+  CHECK(std::get<ErrorReply>(refused.body).code == ErrorCode::kFenced);
 }
 
 TEST_CASE_FIXTURE(Synchronous, "no more than a bounded number of requests waits") {

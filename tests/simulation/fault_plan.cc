@@ -8,19 +8,18 @@ namespace dslide::sim {
 namespace {
 
 constexpr int64_t kFaultsFromUs = 100 * kMs;
-constexpr int64_t kFirstPlanUs = 2 * kSecond;
 constexpr int64_t kFaultsUntilUs = 15 * kSecond;
 constexpr int64_t kFaultsEndUs = 40 * kSecond;
 
 const char* Name(FaultKind kind) {
-  constexpr const char* kNames[] = {"crash",     "gone",      "pause",     "stop",
-                                    "clock jump", "break", "partition", "weather"};
+  constexpr const char* kNames[] = {"crash", "gone",      "pause",        "stop",   "clock jump",
+                                    "break", "partition", "disk failure", "weather"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 const char* Name(Point point) {
   constexpr const char* kNames[kPoints] = {
-      "before message",  "after message", "before effects", "after ledger", "before manifest",
+      "before message", "after message", "before effects", "after ledger", "before manifest",
       "after manifest", "before apply",  "after apply",    "mid-snapshot", "mid-restore"};
   return kNames[static_cast<size_t>(point)];
 }
@@ -31,17 +30,24 @@ class Draws {
 
   Fault One() {
     Fault fault;
-    fault.at_us = Between(kFaultsFromUs, kFaultsUntilUs);
+    // Most runs are over within some seconds, and a fault is worst amid the work of getting over
+    // the one before.
+    const double share = random_.Uniform();
+    const auto spread = static_cast<int64_t>(share * share * (kFaultsUntilUs - kFaultsFromUs));
+    fault.at_us =
+        random_.Below(2) == 0 ? kFaultsFromUs + spread : last_us_ + Between(0, 3 * kSecond);
+    last_us_ = fault.at_us;
     fault.kind = Kind();
     fault.host = Host();
+    if (fault.kind == FaultKind::kDisk) {
+      fault.host = 1 + static_cast<uint32_t>(random_.Below(hosts_.servers));
+    }
     fault.other = Peer(fault.host);
     fault.duration_us = Duration(fault.kind);
     fault.kept = random_.Below(2) == 0;
     fault.weather.loss = 0.1 * random_.Uniform();
     fault.weather.duplicates = 0.1 * random_.Uniform();
     fault.weather.overtaking = 0.2 * random_.Uniform();
-    // Before there is a plan the run waits for all its servers.
-    if (fault.kind == FaultKind::kGone) fault.at_us += kFirstPlanUs;
     const bool of_process = fault.kind == FaultKind::kCrash || fault.kind == FaultKind::kPause ||
                             fault.kind == FaultKind::kGone;
     if (of_process && random_.Below(3) != 0) AtPoint(&fault);
@@ -57,8 +63,9 @@ class Draws {
 
   FaultKind Kind() {
     using enum FaultKind;
-    constexpr std::array kOften = {kCrash, kCrash, kCrash,     kCrash, kPause,     kPause, kStop,
-                                   kGone,  kBreak, kPartition, kPartition, kWeather, kClockJump};
+    constexpr std::array kOften = {kCrash,     kCrash,   kCrash,     kCrash, kPause,
+                                   kPause,     kStop,    kGone,      kBreak, kPartition,
+                                   kPartition, kWeather, kClockJump, kDisk,  kDisk};
     return kOften[random_.Below(kOften.size())];
   }
 
@@ -85,7 +92,8 @@ class Draws {
     if (kind == FaultKind::kCrash || kind == FaultKind::kStop) {
       return random_.Below(2) == 0 ? Between(1 * kMs, 300 * kMs) : Between(1 * kMs, 8 * kSecond);
     }
-    return random_.Below(2) == 0 ? Between(10 * kMs, 2 * kSecond) : Between(1 * kSecond, 20 * kSecond);
+    return random_.Below(2) == 0 ? Between(10 * kMs, 2 * kSecond)
+                                 : Between(1 * kSecond, 20 * kSecond);
   }
 
   void AtPoint(Fault* fault) {
@@ -96,14 +104,15 @@ class Draws {
                                     Point::kBeforeApply,   Point::kAfterApply,
                                     Point::kMidSnapshot,   Point::kMidRestore};
     constexpr std::array kWorker = {Point::kBeforeMessage, Point::kAfterMessage};
-    constexpr std::array kToScheduler = {"Join", "Ready", "LeaseRequest", "BatchDone",
-                                         "CheckpointDone", "StepsCommitted"};
-    constexpr std::array kToServer = {"Plan",      "EmbedRequest",      "ActiveQuery", "GradientPush",
-                                      "EmbedPush", "CheckpointRequest", "CommitSteps", "DropBatches"};
+    constexpr std::array kToScheduler = {"Join",      "Ready",          "LeaseRequest",
+                                         "BatchDone", "CheckpointDone", "StepsCommitted"};
+    constexpr std::array kToServer = {"Plan",         "EmbedRequest", "ActiveQuery",
+                                      "GradientPush", "EmbedPush",    "CheckpointRequest",
+                                      "CommitSteps",  "DropBatches"};
     constexpr std::array kToWorker = {"Plan",          "LeaseGrant", "EmbedReply", "ActiveReply",
                                       "GradientReply", "Ack",        "JoinReply"};
     const auto pick = [&](const auto& from) { return from[random_.Below(from.size())]; };
-    if (fault->kind != FaultKind::kGone && random_.Below(2) == 0) fault->at_us = 0;
+    if (random_.Below(2) == 0) fault->at_us = 0;
     fault->count = 1 + static_cast<uint32_t>(random_.Below(random_.Below(2) == 0 ? 3 : 40));
     if (fault->host == 0) {
       fault->point = pick(kScheduler);
@@ -120,6 +129,7 @@ class Draws {
 
   HostNumbers hosts_;
   Random random_;
+  int64_t last_us_ = kFaultsFromUs;
 };
 
 }  // namespace
@@ -142,7 +152,7 @@ FaultPlan DrawFaults(const SimSetup& setup, uint64_t seed) {
   Draws draws(setup, SubSeed(seed, 0xfa));
   FaultPlan plan;
   plan.end_us = kFaultsEndUs;
-  const uint64_t count = draws.Below(7);
+  const uint64_t count = draws.Below(draws.Below(2) == 0 ? 5 : 13);
   uint32_t servers = setup.servers, workers = setup.workers;
   bool stops = false;  // the run, which then begins again with as many servers as at first
   for (uint64_t i = 0; i < count; ++i) {

@@ -1,7 +1,7 @@
 // What goes wrong in a simulation, drawn from its seed.
 //
-// A fault happens at a time, or when its host reaches a point of its own work for the n-th time: the
-// instants that matter are short, and a time drawn at random seldom meets them.
+// A fault happens at a time, or when its host reaches a point of its own work for the n-th time:
+// the instants that matter are short, and a time drawn at random seldom meets them.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,11 @@ enum class FaultKind {
   kClockJump,  // the host's clock goes forward by `duration_us`
   kBreak,      // all connections between two hosts break
   kPartition,  // nothing passes from a host to another one for `duration_us`
+  kDisk,       // what a server writes to its disk fails for `duration_us`
   kWeather,    // loss, doubles and overtaking on all links for `duration_us`
 };
+
+constexpr size_t kFaultKinds = 9;
 
 struct Fault {
   FaultKind kind = FaultKind::kCrash;
@@ -46,9 +49,9 @@ struct Fault {
   uint32_t other = 0;  // kBreak, kPartition
   int64_t at_us = 0;   // not before
   int64_t duration_us = 0;
-  bool kept = false;   // kPartition: messages arrive after it; kCrash: the machine dies as well, and
-                       // what was not synced is lost
-  Weather weather;     // kWeather
+  bool kept = false;  // kPartition: messages arrive after it; kCrash: the machine dies as well, and
+                      // what was not synced is lost
+  Weather weather;    // kWeather
   // Happens when its host reaches this point `count` times from `at_us` on.
   std::optional<Point> point;
   std::string message;  // kBeforeMessage and kAfterMessage: of this kind; empty: of any

@@ -52,8 +52,8 @@ void Oracles::CheckRows(const std::string& directory, const SimCheckpoint& check
   for (const ManifestShard& shard : checkpoint.manifest->shards) {
     const auto found = checkpoint.shards.find(shard.directory);
     if (found == checkpoint.shards.end()) {
-      Violated(fmt::format("{}: the manifest names {}, which is not there", directory,
-                           shard.directory));
+      Violated(
+          fmt::format("{}: the manifest names {}, which is not there", directory, shard.directory));
       continue;
     }
     for (const auto& [key, value] : found->second.rows) keys.insert(key);
@@ -67,8 +67,8 @@ void Oracles::CheckRows(const std::string& directory, const SimCheckpoint& check
   }
 }
 
-// In asynchronous training each shard has both parts of all batches that the manifest claims, and its
-// record of what it has agrees with what was seen to change its rows.
+// In asynchronous training each shard has both parts of all batches that the manifest claims, and
+// its record of what it has agrees with what was seen to change its rows.
 void Oracles::CheckApplied(const std::string& directory, const SimShard& shard,
                            const BatchNumbers& claimed) {
   if (IsSynchronous(setup_.config.train)) return;
@@ -122,9 +122,9 @@ void Oracles::Recount(const std::vector<LedgerEntry>& ledger, bool finished) {
   BatchNumbers counted;
   const auto complete = [&](uint32_t epochs) {
     return counted.size() >= epochs * EpochBatches() &&
-           (epochs == 0 || std::distance(counted.begin(),
-                                         counted.lower_bound(epochs * EpochBatches())) ==
-                               static_cast<ptrdiff_t>(epochs * EpochBatches()));
+           (epochs == 0 ||
+            std::distance(counted.begin(), counted.lower_bound(epochs * EpochBatches())) ==
+                static_cast<ptrdiff_t>(epochs * EpochBatches()));
   };
   for (const LedgerEntry& entry : ledger) {
     if (const auto* restored = std::get_if<LedgerRestored>(&entry)) {
@@ -159,8 +159,8 @@ void Oracles::Recount(const std::vector<LedgerEntry>& ledger, bool finished) {
     }
   }
   if (finished && counted.size() != setup_.batches()) {
-    Violated(fmt::format("ledger: {} of {} batches count at the end", counted.size(),
-                         setup_.batches()));
+    Violated(
+        fmt::format("ledger: {} of {} batches count at the end", counted.size(), setup_.batches()));
   }
 }
 

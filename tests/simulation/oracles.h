@@ -32,7 +32,9 @@ class Oracles {
   // An entry of the ledger caused by a report of this worker's life under this plan.
   void Counted(const BatchId& batch, Incarnation worker, uint32_t plan_version);
   void Planned(const Plan& plan);
+  bool has_plan() const { return plan_version_ != 0; }
   void Fenced(Incarnation member) { fenced_.insert(member); }
+  void Joined(Incarnation member) { fenced_.erase(member); }
 
  private:
   using BatchNumbers = std::set<uint64_t>;  // within the run

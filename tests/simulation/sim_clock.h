@@ -4,16 +4,16 @@
 // nothing else advances the time. So a simulation is a function of its seed alone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <algorithm>
 #include <vector>
 
 #include "common/base/check.h"
 
 namespace dslide::sim {
 
-constexpr int64_t kMs = 1000;      // in microseconds, the unit of all simulated times
+constexpr int64_t kMs = 1000;  // in microseconds, the unit of all simulated times
 constexpr int64_t kSecond = 1000 * kMs;
 
 class SimClock {

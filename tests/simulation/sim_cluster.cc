@@ -18,13 +18,13 @@ SimCluster::SimCluster(const SimSetup& setup, FaultPlan plan, uint64_t seed, std
       plan_(std::move(plan)),
       world_(setup, seed, trace_out),
       gone_(numbers_.count()),
-      happened_(8),
+      happened_(kFaultKinds),
       run_{Mix64(seed)} {
   world_.reached = [this](SimHost* host, Point point, size_t kind) {
     return Reached(host, point, kind);
   };
   for (uint32_t i = 0; i < numbers_.count(); ++i) {
-    const std::string name = i == 0                  ? "scheduler"
+    const std::string name = i == 0                 ? "scheduler"
                              : numbers_.IsServer(i) ? fmt::format("server-{}", i)
                                                     : fmt::format("worker-{}", i - setup.servers);
     hosts_.push_back(std::make_unique<SimHost>(i, name, &world_.clock));
@@ -52,6 +52,14 @@ SimOutcome SimCluster::Run() {
   Judge();
   SimOutcome outcome;
   outcome.digest = DigestOfResult();
+  for (const LedgerEntry& entry : world_.disk.ledger) {
+    outcome.checkpoints += std::holds_alternative<LedgerCheckpointed>(entry);
+    const auto* planned = std::get_if<LedgerPlanned>(&entry);
+    if (planned == nullptr) continue;
+    outcome.plans++;
+    outcome.restores += !planned->plan.restore.empty();
+    outcome.first_layout &= planned->plan.servers.size() == world_.setup.config.cluster.servers;
+  }
   outcome.violations = world_.oracles.violations();
   outcome.duration_us = duration_us;
   outcome.events = world_.clock.events();
@@ -93,8 +101,7 @@ void SimCluster::LookAfterExits() {
   for (const auto& host : hosts_) {
     if (!host->alive() || !host->process()->exit()) continue;
     const Status status = *host->process()->exit();
-    world_.trace.Note(host->name(), "has ended: {}",
-                      status.ok() ? "well" : status.error().message);
+    world_.trace.Note(host->name(), "has ended: {}", status.ok() ? "well" : status.error().message);
     host->End();
     world_.network.HostEnded(host.get(), true);
     if (host->number() == 0) {
@@ -103,11 +110,19 @@ void SimCluster::LookAfterExits() {
     } else if (!finished_) {
       LaunchLater(host.get(), world_.Draw(10 * kMs, 1 * kSecond));
     }
-    if (!status.ok() && status.error().kind != ErrorKind::kTryLater &&
-        status.error().kind != ErrorKind::kPreempted) {
-      world_.oracles.Violated(host->name() + " failed: " + status.error().message);
-    }
+    if (!status.ok()) CheckMayEnd(*host, status.error());
   }
+}
+
+// With an error only the scheduler does, where the last checkpoint could not be written; its user
+// starts it again.
+void SimCluster::CheckMayEnd(const SimHost& host, const Error& error) {
+  const bool disk_failed =
+      host.number() == 0 && happened_[static_cast<size_t>(FaultKind::kDisk)] > 0;
+  if (error.kind == ErrorKind::kTryLater || error.kind == ErrorKind::kPreempted || disk_failed) {
+    return;
+  }
+  world_.oracles.Violated(host.name() + " failed: " + error.message);
 }
 
 bool SimCluster::Finished() const {
@@ -147,7 +162,9 @@ void SimCluster::Kill(SimHost* victim) {
   world_.network.HostEnded(victim, false);
 }
 
-void SimCluster::Happen(const Fault& fault) {
+void SimCluster::Happen(Fault fault) {
+  // Before there is a plan the run waits for all its servers.
+  if (fault.kind == FaultKind::kGone && !world_.oracles.has_plan()) fault.kind = FaultKind::kCrash;
   if (world_.clock.now_us() >= plan_.end_us || finished_) return;
   SimHost* victim = &host(fault.host);
   SimHost* other = &host(fault.other);
@@ -184,6 +201,9 @@ void SimCluster::Happen(const Fault& fault) {
     case FaultKind::kPartition:
       world_.network.Block(victim, other, world_.clock.now_us() + fault.duration_us, fault.kept);
       break;
+    case FaultKind::kDisk:
+      victim->FailDisk(world_.clock.now_us() + fault.duration_us);
+      break;
     case FaultKind::kWeather:
       for (const auto& from : hosts_) {
         for (const auto& to : hosts_) {
@@ -204,6 +224,7 @@ void SimCluster::EndFaults() {
   world_.network.EndWeather();
   world_.network.EndBlockades();
   for (const auto& host : hosts_) {
+    host->FailDisk(0);
     host->Resume();
     Launch(host.get());
   }
@@ -216,7 +237,8 @@ uint64_t SimCluster::DigestOfResult() const {
   StoredRows rows;
   for (const ManifestShard& shard : result->manifest->shards) {
     const auto found = result->shards.find(shard.directory);
-    if (found != result->shards.end()) rows.insert(found->second.rows.begin(), found->second.rows.end());
+    if (found != result->shards.end())
+      rows.insert(found->second.rows.begin(), found->second.rows.end());
   }
   uint64_t digest = 0;
   for (const auto& [key, value] : rows) {
@@ -232,8 +254,8 @@ void SimCluster::Judge() {
     world_.oracles.Violated("the last checkpoint has not all batches");
   }
   if (!finished_) {
-    world_.oracles.Violated(fmt::format("the run has not finished {} s after the last fault",
-                                        kDeadlineUs / kSecond));
+    world_.oracles.Violated(
+        fmt::format("the run has not finished {} s after the last fault", kDeadlineUs / kSecond));
   }
 }
 

@@ -13,7 +13,12 @@ namespace dslide::sim {
 
 struct SimOutcome {
   std::vector<std::string> violations;
-  uint64_t digest = 0;  // of the final checkpoint's rows
+  uint64_t digest = 0;  // of the last checkpoint's rows
+  uint32_t plans = 0;
+  uint32_t restores = 0;  // of checkpoints, by these plans
+  uint32_t checkpoints = 0;
+  uint32_t lives = 0;        // of the scheduler
+  bool first_layout = true;  // no plan had fewer servers than the first
   int64_t duration_us = 0;
   uint64_t events = 0;
   uint64_t messages = 0;
@@ -41,11 +46,12 @@ class SimCluster {
   std::unique_ptr<SimProcess> NewProcess(SimHost* host);
   void ScheduleTick(SimHost* host);
   void LookAfterExits();
+  void CheckMayEnd(const SimHost& host, const Error& error);
   bool Finished() const;
 
   void ScheduleFaults(const std::vector<Fault>& faults);
   bool Reached(SimHost* reaching, Point point, size_t kind);
-  void Happen(const Fault& fault);
+  void Happen(Fault fault);
   void Kill(SimHost* host);
   void EndFaults();
   void Judge();

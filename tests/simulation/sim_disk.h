@@ -1,5 +1,5 @@
-// The disks of the cluster, which outlive all processes: checkpoints in memory, by their directory's
-// path, and the scheduler's ledger.
+// The disks of the cluster, which outlive all processes: checkpoints in memory, by their
+// directory's path, and the scheduler's ledger.
 #pragma once
 
 #include <cstdint>

@@ -65,33 +65,53 @@ bool SimExecutor::Recorded(const PartKey& part, uint64_t batch) const {
   return executor_.applied().Has(which, batch, part.second);
 }
 
-// A slot changes with the gradient of a batch that it has not taken, and has taken it then; it may
-// have nothing to change.
+// Whether a gradient cannot leave the slot as it is: with all neurons active each one's bias has a
+// gradient, and so has the hidden bias, the row of feature D.
+bool SimExecutor::MustChange(const PartKey& part, const Body& request) const {
+  const ModelConfig& model = config_.model;
+  if (model.precision != Precision::kFp32) return false;
+  if (part.first == LayerKind::kOutput) {
+    return model.active == ActiveSet::kAll && part.second.value < model.labels;
+  }
+  if (part.second.value != model.features % config_.cluster.slots) return false;
+  constexpr float kCertain = 0.01f;
+  const Matrix& gradient = std::get<EmbedPush>(request).gradient;
+  for (uint32_t h = 0; h < gradient.cols; ++h) {
+    float sum = 0;
+    for (uint32_t i = 0; i < gradient.rows; ++i) sum += gradient.data[i * gradient.cols + h];
+    if (std::abs(sum) > kCertain) return true;
+  }
+  return false;
+}
+
 void SimExecutor::Observe(const Body& request, const Digests& before) {
   const auto gradient = GradientIn(request);
   for (const auto& [part, digest] : digests_) {
     const bool changed = before.at(part) != digest;
-    if (!gradient || gradient->first != part.first) {
-      if (!changed) continue;
+    if (gradient && gradient->first == part.first) {
+      ObserveGradient(part, gradient->second, request, changed);
+    } else if (changed) {
       world_.oracles.Violated(fmt::format("{}: {} changed weights", name_, BodyName(request)));
-      continue;
     }
-    const uint64_t number = BatchNumber(gradient->second, config_.train, train_samples_);
-    uint32_t& times = shadow_[part][number];
-    times += changed;
-    if (times > 1) {
-      world_.oracles.Violated(fmt::format("{}: batch {} is in slot {} of layer {} {} times", name_,
-                                          number, part.second.value, static_cast<int>(part.first),
-                                          times));
-    }
-    if (changed && !Recorded(part, number)) {
-      world_.oracles.Violated(fmt::format("{}: batch {} changed slot {} of layer {}, which is not "
-                                          "recorded",
-                                          name_, number, part.second.value,
-                                          static_cast<int>(part.first)));
-    }
-    if (!Recorded(part, number)) shadow_[part].erase(number);
   }
+}
+
+// A slot changes with the gradient of a batch that it has not taken, and has taken it then; it may
+// have nothing to change.
+void SimExecutor::ObserveGradient(const PartKey& part, const BatchId& batch, const Body& request,
+                                  bool changed) {
+  const uint64_t number = BatchNumber(batch, config_.train, train_samples_);
+  const auto violated = [&](const char* what) {
+    world_.oracles.Violated(fmt::format("{}: batch {} {} slot {} of layer {}", name_, number, what,
+                                        part.second.value, static_cast<int>(part.first)));
+  };
+  BatchCounts& counts = shadow_[part];
+  const bool recorded = Recorded(part, number);
+  const bool is_new = recorded && !counts.contains(number);
+  if (changed && !recorded) violated("is not recorded, but changed");
+  if (is_new && !changed && MustChange(part, request)) violated("is recorded, but did not change");
+  if (recorded) counts[number] += changed;
+  if (recorded && counts[number] > 1) violated("changed more than once");
 }
 
 Body SimExecutor::TellReady() {

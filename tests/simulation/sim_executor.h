@@ -39,6 +39,9 @@ class SimExecutor {
   Digests DigestParts();
   // What a job did to the weights.
   void Observe(const Body& request, const Digests& before);
+  void ObserveGradient(const PartKey& part, const BatchId& batch, const Body& request,
+                       bool changed);
+  bool MustChange(const PartKey& part, const Body& request) const;
   bool Recorded(const PartKey& part, uint64_t batch) const;
   Body TellReady();
 

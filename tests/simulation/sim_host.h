@@ -1,8 +1,8 @@
 // A machine of the simulated cluster: its clock, and the process that runs on it, one life after
 // another.
 //
-// Everything that happens to a process passes Run() or Post() of its host, which drop what was meant
-// for an earlier life and keep back what comes while the process is stopped (SIGSTOP).
+// Everything that happens to a process passes Run() or Post() of its host, which drop what was
+// meant for an earlier life and keep back what comes while the process is stopped (SIGSTOP).
 #pragma once
 
 #include <deque>
@@ -58,6 +58,10 @@ class SimHost {
 
   void Pause();
   void Resume();
+  // What is written to this host's disk fails until then.
+  void FailDisk(int64_t until_us) { disk_fails_until_us_ = until_us; }
+  bool DiskFails() const { return clock_->now_us() < disk_fails_until_us_; }
+
   // Whether what this process sent at `time_us` was still in its own queues when it was stopped.
   bool KeepsBack(int64_t time_us) const { return paused_ && time_us >= paused_from_us_; }
 
@@ -75,6 +79,7 @@ class SimHost {
   std::unique_ptr<SimProcess> process_;
   bool paused_ = false;
   int64_t paused_from_us_ = 0;
+  int64_t disk_fails_until_us_ = 0;
   std::deque<std::function<void()>> kept_back_;
 };
 

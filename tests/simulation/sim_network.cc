@@ -104,13 +104,12 @@ void SimNetwork::CarryDown(LinkId id, Link* link, Bytes bytes) {
           const auto found = links_.find(id);
           if (found == links_.end() || found->second.connection != connection) return;
           const Link& now = found->second;
-          now.dialler->Run(now.dialler_life,
-                           [this, id, connection, shared] {
-                             const auto still = links_.find(id);
-                             if (still == links_.end()) return;
-                             const Take take = still->second.take;
-                             take(*shared);
-                           });
+          now.dialler->Run(now.dialler_life, [this, id, connection, shared] {
+            const auto still = links_.find(id);
+            if (still == links_.end()) return;
+            const Take take = still->second.take;
+            take(*shared);
+          });
         });
 }
 

@@ -1,5 +1,5 @@
-// The sockets of the cluster under virtual time, as common/net/socket.h has them: a router that many
-// dial, dealers that redial by themselves.
+// The sockets of the cluster under virtual time, as common/net/socket.h has them: a router that
+// many dial, dealers that redial by themselves.
 //
 // A connection may break: what is under way is lost then, what the dealer sends meanwhile waits for
 // the next connection, and the router knows that one under another peer id. Messages of one
@@ -25,7 +25,7 @@ namespace dslide::sim {
 struct Weather {
   int64_t delay_us = 1 * kMs;
   int64_t jitter_us = 1 * kMs;
-  double loss = 0;        // share of the messages
+  double loss = 0;  // share of the messages
   double duplicates = 0;
   double overtaking = 0;  // of messages that may come before earlier ones
 };
@@ -44,7 +44,7 @@ class SimNetwork {
   LinkId Dial(SimHost* host, const std::string& address, Take take);
   void Close(LinkId link);
 
-  void Send(LinkId link, Bytes bytes);               // dealer to router
+  void Send(LinkId link, Bytes bytes);                // dealer to router
   void Send(const PeerId& peer, const Bytes& bytes);  // router to dealer; dropped if it is gone
 
   // The process on this host has ended. `lingers`: by itself, so that what it sent still arrives.
@@ -58,7 +58,7 @@ class SimNetwork {
   // Nothing passes from one host to the other until `until_us`. `kept`: it arrives then, as TCP
   // would have it; else it is lost.
   void Block(const SimHost* from, const SimHost* to, int64_t until_us, bool kept);
-  void EndWeather();    // no loss, doubles and overtaking any more
+  void EndWeather();  // no loss, doubles and overtaking any more
   void EndBlockades();
 
   uint64_t messages() const { return messages_; }
@@ -79,8 +79,8 @@ class SimNetwork {
     uint64_t acceptor_life = 0;
     uint64_t connection = 0;
     PeerId peer;
-    std::deque<Bytes> waiting;   // for a connection
-    int64_t last_up_us = 0;      // arrival of the latest message
+    std::deque<Bytes> waiting;  // for a connection
+    int64_t last_up_us = 0;     // arrival of the latest message
     int64_t last_down_us = 0;
   };
   struct Blockade {

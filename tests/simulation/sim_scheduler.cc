@@ -32,9 +32,8 @@ RunInputs SimScheduler::Inputs(RunId run) const {
 }
 
 void SimScheduler::Start() {
-  world_.network.Bind(kSchedulerAddress, &host_, [this](const PeerId& peer, Bytes bytes) {
-    Receive(peer, bytes);
-  });
+  world_.network.Bind(kSchedulerAddress, &host_,
+                      [this](const PeerId& peer, Bytes bytes) { Receive(peer, bytes); });
 }
 
 void SimScheduler::Tick() {
@@ -45,14 +44,17 @@ void SimScheduler::Tick() {
   if (core_.AllLeft() || host_.now_us() - finished_us_ >= kFarewellUs) exit_ = core_.outcome();
 }
 
-void SimScheduler::Stop() { Apply(core_.RequestStop(host_.now_ms())); }
+// A second signal would end the run with an error, as its user wants it.
+void SimScheduler::Stop() {
+  if (!std::exchange(stopping_, true)) Apply(core_.RequestStop(host_.now_ms()));
+}
 
 void SimScheduler::Receive(const PeerId& peer, const Bytes& bytes) {
   if (exit_) return;
   const Result<Message> message = Decode(bytes);
   if (!message.ok()) {
-    return world_.oracles.Violated(host_.name() + " got a malformed message: " +
-                                   message.error().message);
+    return world_.oracles.Violated(host_.name() +
+                                   " got a malformed message: " + message.error().message);
   }
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} of {:x} at {}", BodyName(kind),
@@ -60,6 +62,9 @@ void SimScheduler::Receive(const PeerId& peer, const Bytes& bytes) {
   if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
   SchedulerCore::Effects effects = core_.Handle(peer, *message, host_.now_ms());
   const uint32_t plan_version = message->envelope.plan_version;
+  if (std::holds_alternative<Join>(message->body)) {
+    world_.oracles.Joined(message->envelope.incarnation);
+  }
   for (const LedgerEntry& entry : effects.ledger) {
     const auto* counted = std::get_if<LedgerCounted>(&entry);
     if (counted == nullptr) continue;

@@ -32,6 +32,7 @@ class SimScheduler : public SimProcess {
   uint64_t next_sequence_ = 1;
   SchedulerCore core_;
   int64_t finished_us_ = -1;
+  bool stopping_ = false;
 };
 
 }  // namespace dslide::sim

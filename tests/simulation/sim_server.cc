@@ -3,6 +3,8 @@
 namespace dslide::sim {
 namespace {
 
+constexpr uint64_t kNobodyWaits = 0;  // a ticket; the core's begin at 1
+
 std::string AddressOf(const SimWorld& world, const SimHost& host) {
   return world.setup.fixed_addresses
              ? "sim://" + host.name()
@@ -69,7 +71,7 @@ void SimExecutors::Next(uint32_t index) {
 void SimExecutors::Background(uint32_t index) {
   Executor& executor = lanes_[index].executor->executor();
   if (!executor.snapshot_in_progress()) return;
-  executor.Background();
+  executor.AdvanceSnapshot(static_cast<uint32_t>(world_.Draw(1, 6)));
   world_.reached(&host_, Point::kMidSnapshot, kNoKind);
 }
 
@@ -103,16 +105,22 @@ void SimServer::TakeFromScheduler(const Bytes& bytes) {
   if (exit_) return;
   Result<Message> message = Decode(bytes);
   if (!message.ok()) {
-    return world_.oracles.Violated(host_.name() + " got a malformed message: " +
-                                   message.error().message);
+    return world_.oracles.Violated(host_.name() +
+                                   " got a malformed message: " + message.error().message);
   }
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} from scheduler", BodyName(kind));
   if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
   const auto* plan = std::get_if<Plan>(&message->body);
   const uint32_t version = plan == nullptr ? 0 : plan->version;
+  const auto* drop = std::get_if<DropBatches>(&message->body);
+  const auto dropped = drop == nullptr ? std::nullopt : std::optional(drop->incarnation);
   ServerCore::Effects effects = core_.HandleScheduler(std::move(*message), host_.now_ms());
-  if (effects.load) plan_version_ = version;
+  if (effects.load) {
+    plan_version_ = version;
+    dropped_.clear();
+  }
+  if (dropped && !effects.work.empty()) dropped_.insert(*dropped);
   Apply(std::move(effects));
   if (host_.alive()) world_.reached(&host_, Point::kAfterMessage, kind);
 }
@@ -123,8 +131,8 @@ void SimServer::TakeFromWorkers() {
     inbox_.pop_front();
     Result<Message> message = Decode(bytes);
     if (!message.ok()) {
-      world_.oracles.Violated(host_.name() + " got a malformed message: " +
-                              message.error().message);
+      world_.oracles.Violated(host_.name() +
+                              " got a malformed message: " + message.error().message);
       continue;
     }
     const size_t kind = message->body.index();
@@ -133,12 +141,21 @@ void SimServer::TakeFromWorkers() {
                       envelope.incarnation.value);
     if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
     ServerCore::Effects effects = core_.HandleWorker(peer, std::move(*message), host_.now_us());
-    if (!effects.work.empty() && envelope.plan_version != plan_version_) {
-      world_.oracles.Violated(fmt::format("{}: {} of plan {} taken under plan {}", host_.name(),
-                                          BodyName(kind), envelope.plan_version, plan_version_));
-    }
+    if (!effects.work.empty()) CheckMayWork(envelope, kind);
     Apply(std::move(effects));
     if (!host_.alive() || world_.reached(&host_, Point::kAfterMessage, kind)) return;
+  }
+}
+
+// No request of another plan, or of a worker that the scheduler dropped, gets to the executors.
+void SimServer::CheckMayWork(const Envelope& envelope, size_t kind) {
+  if (envelope.plan_version != plan_version_) {
+    world_.oracles.Violated(fmt::format("{}: {} of plan {} taken under plan {}", host_.name(),
+                                        BodyName(kind), envelope.plan_version, plan_version_));
+  }
+  if (dropped_.contains(envelope.incarnation)) {
+    world_.oracles.Violated(
+        fmt::format("{}: {} taken of a worker that was dropped", host_.name(), BodyName(kind)));
   }
 }
 
@@ -157,13 +174,15 @@ void SimServer::Apply(ServerCore::Effects effects) {
     });
   }
   for (const ServerCore::Work& work : effects.work) {
-    executors_->Submit(work.ticket, [this, sender = work.sender, request = work.request](
-                                        SimExecutor& executor, uint32_t) -> Body {
-      if (world_.reached(&host_, Point::kBeforeApply, request->index())) return Ack{};
-      Body part = executor.Handle(sender, *request);
-      world_.reached(&host_, Point::kAfterApply, request->index());
-      return part;
-    });
+    executors_->Submit(work.ticket,
+                       [this, sender = work.sender, request = work.request](SimExecutor& executor,
+                                                                            uint32_t) -> Body {
+                         if (world_.reached(&host_, Point::kBeforeApply, request->index()))
+                           return Ack{};
+                         Body part = executor.Handle(sender, *request);
+                         world_.reached(&host_, Point::kAfterApply, request->index());
+                         return part;
+                       });
   }
   if (effects.exit && !exit_) Leave(*effects.exit);
 }
@@ -174,16 +193,18 @@ void SimServer::Leave(Status outcome) {
 }
 
 void SimServer::StartExecutors(const ServerCore::Load& load) {
-  executors_ = std::make_shared<SimExecutors>(
-      &world_, &host_, load, [this](ExecutorPool::Outcome outcome) {
+  executors_ =
+      std::make_shared<SimExecutors>(&world_, &host_, load, [this](ExecutorPool::Outcome outcome) {
         if (exit_) return;
         Apply(core_.HandleOutcome(std::move(outcome), host_.now_us()));
         if (host_.alive()) TakeFromWorkers();
       });
   store_ = std::make_unique<SimStore>(
-      &world_, host_.name(), load.slots.size(), [this](uint64_t ticket, CheckpointDone done) {
+      &world_, &host_, load.slots.size(), [this](uint64_t ticket, CheckpointDone done) {
         host_.Post(world_.Draw(1, 50 * kMs), [this, ticket, done = std::move(done)] {
-          if (!exit_) Apply(core_.HandleSaved(ticket, done));
+          if (exit_) return;
+          if (!done.error.empty() && executors_ != nullptr) AbortSnapshots();
+          Apply(core_.HandleSaved(ticket, done));
         });
       });
   const bool stored = world_.random.Below(2) == 0;
@@ -203,16 +224,25 @@ Body SimServer::LoadExecutor(const ServerCore::Load& load, bool stored, SimExecu
   return executor->Restore(found->second, store_.get(), stored);
 }
 
-// The executors mark where they are in the order of their work. One that does not stand at the steps
-// that are asked for says so.
+// Before the core may ask for the next ones.
+void SimServer::AbortSnapshots() {
+  executors_->Submit(kNobodyWaits, [](SimExecutor& executor, uint32_t) -> Body {
+    executor.executor().AbortSnapshot();
+    return Ack{};
+  });
+}
+
+// The executors mark where they are in the order of their work. One that does not stand at the
+// steps that are asked for says so.
 void SimServer::StartSave(const ServerCore::Save& save) {
   store_->Begin(save);
   executors_->Submit(save.ticket, [this, save](SimExecutor& executor, uint32_t index) -> Body {
     if (!store_->IsSaving(save.ticket)) return Ack{};
     const auto committed = executor.executor().committed();
     if (save.committed && committed != save.committed) {
-      store_->Fail(fmt::format("{} steps are committed, not {}", committed.value_or(0),
-                               *save.committed));
+      store_->GiveUp(
+          fmt::format("{} steps are committed, not {}", committed.value_or(0), *save.committed),
+          true);
     } else {
       executor.BeginSnapshot(store_.get(), index);
     }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,8 +58,10 @@ class SimServer : public SimProcess {
  private:
   void TakeFromScheduler(const Bytes& bytes);
   void TakeFromWorkers();
+  void CheckMayWork(const Envelope& envelope, size_t kind);
   void Apply(ServerCore::Effects effects);
   void StartExecutors(const ServerCore::Load& load);
+  void AbortSnapshots();
   void StartSave(const ServerCore::Save& save);
   Body LoadExecutor(const ServerCore::Load& load, bool stored, SimExecutor* executor);
   void Leave(Status outcome);
@@ -69,9 +72,10 @@ class SimServer : public SimProcess {
   ServerCore core_;
   SimNetwork::LinkId scheduler_ = 0;
   std::deque<std::pair<PeerId, Bytes>> inbox_;  // from workers, while no requests are taken
-  uint32_t plan_version_ = 0;                // of the latest plan that it has loaded slots for
-  std::shared_ptr<SimExecutors> executors_;  // null: nothing is loaded
-  std::unique_ptr<SimStore> store_;          // theirs
+  uint32_t plan_version_ = 0;                   // of the latest plan that it has loaded slots for
+  std::set<Incarnation> dropped_;               // workers, since then
+  std::shared_ptr<SimExecutors> executors_;     // null: nothing is loaded
+  std::unique_ptr<SimStore> store_;             // theirs
 };
 
 }  // namespace dslide::sim

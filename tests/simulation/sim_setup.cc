@@ -47,7 +47,7 @@ void DrawModel(Random* random, Config* config) {
 
 void DrawTraining(Random* random, Config* config) {
   TrainConfig& train = config->train;
-  train.epochs = 2;
+  train.epochs = static_cast<uint32_t>(2 + random->Below(2));
   train.batch = 4;
   train.warmup_batches = 3;
   train.unit_batches = static_cast<uint32_t>(1 + random->Below(3));
@@ -98,7 +98,7 @@ SimSetup DrawSetup(uint64_t variant) {
   const auto labels = static_cast<uint32_t>(20 + random.Below(11));
   setup.train.path = "train.txt";
   setup.train.data =
-      DrawSamples(static_cast<uint32_t>(40 + random.Below(21)), features, labels, &random);
+      DrawSamples(static_cast<uint32_t>(40 + random.Below(61)), features, labels, &random);
   setup.train.checksum = Checksum(setup.train.data);
   setup.test = DrawSamples(10, features, labels, &random);
   ResolveConfig(features, labels, &setup.config);

@@ -15,9 +15,9 @@ namespace dslide::sim {
 
 struct SimSetup {
   uint64_t variant = 0;
-  Config config;  // resolved
-  uint32_t servers = 1;  // hosts; those behind config.cluster.servers are spares
-  uint32_t workers = 1;  // hosts
+  Config config;                   // resolved
+  uint32_t servers = 1;            // hosts; those behind config.cluster.servers are spares
+  uint32_t workers = 1;            // hosts
   uint32_t workers_with_data = 0;  // the first so many have the training file
   bool fixed_addresses = false;    // a server's next life listens where the last one did
   bool with_test = false;

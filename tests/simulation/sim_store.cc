@@ -26,12 +26,13 @@ void SimStore::Mark(uint32_t executor, StoredRows rows, AppliedShadow shadow) {
   parts_[executor].shadow = std::move(shadow);
 }
 
-void SimStore::Fail(const std::string& why) {
+void SimStore::GiveUp(const std::string& why, bool retry) {
   CheckpointDone done;
   done.error = why;
-  done.retry = true;
+  done.retry = retry;
   const uint64_t ticket = save_->ticket;
   save_.reset();
+  rows_ = complete_;
   saved_(ticket, std::move(done));
 }
 
@@ -42,11 +43,10 @@ void SimStore::Check(uint32_t executor) const {
     const bool same = found != rows_.end() && found->second.size() >= expected.size() &&
                       std::equal(expected.begin(), expected.end(), found->second.begin());
     if (same) continue;
-    world_.oracles.Violated(fmt::format("{}: {} has row {} of slot {} of layer {} {}", name_,
-                                        save_->directory, key.row, key.slot.value,
-                                        static_cast<int>(key.layer),
-                                        found == rows_.end() ? "not at all"
-                                                             : "not as it was at the mark"));
+    world_.oracles.Violated(
+        fmt::format("{}: {} has row {} of slot {} of layer {} {}", host_.name(), save_->directory,
+                    key.row, key.slot.value, static_cast<int>(key.layer),
+                    found == rows_.end() ? "not at all" : "not as it was at the mark"));
   }
 }
 
@@ -56,6 +56,8 @@ void SimStore::Finish(uint32_t executor, std::string record) {
   parts_[executor].record = std::move(record);
   parts_[executor].finished = true;
   if (!std::all_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.finished; })) return;
+  if (host_.DiskFails()) return GiveUp(save_->directory + ": no space left on device", false);
+  complete_ = rows_;
   SimShard shard;
   shard.rows = rows_;
   for (Part& part : parts_) {

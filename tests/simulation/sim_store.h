@@ -16,8 +16,8 @@ class SimStore : public SnapshotSink {
  public:
   using Saved = std::function<void(uint64_t ticket, CheckpointDone done)>;
 
-  SimStore(SimWorld* world, std::string name, size_t executors, Saved saved)
-      : world_(*world), name_(std::move(name)), saved_(std::move(saved)), parts_(executors) {}
+  SimStore(SimWorld* world, const SimHost* host, size_t executors, Saved saved)
+      : world_(*world), host_(*host), saved_(std::move(saved)), parts_(executors) {}
 
   bool HasRoom(uint32_t executor) override;
   void Put(uint32_t executor, RowChunk chunk) override;
@@ -29,11 +29,13 @@ class SimStore : public SnapshotSink {
   bool IsSaving(uint64_t ticket) const { return save_ && save_->ticket == ticket; }
   // An executor has marked where it is. What it then puts must be these rows.
   void Mark(uint32_t executor, StoredRows rows, AppliedShadow shadow);
-  // The checkpoint cannot be what was asked for.
-  void Fail(const std::string& why);
+  // The checkpoint comes to nothing. The executors' rows count as changed again then.
+  void GiveUp(const std::string& why, bool retry);
 
   // Rows that were loaded from a checkpoint lie here already.
-  void Assume(const StoredRowKey& key, std::vector<uint8_t> value) { rows_[key] = std::move(value); }
+  void Assume(const StoredRowKey& key, const std::vector<uint8_t>& value) {
+    rows_[key] = complete_[key] = value;
+  }
 
  private:
   struct Part {  // of an executor
@@ -45,9 +47,10 @@ class SimStore : public SnapshotSink {
   void Check(uint32_t executor) const;
 
   SimWorld& world_;
-  std::string name_;
+  const SimHost& host_;
   Saved saved_;
   StoredRows rows_;
+  StoredRows complete_;  // rows_ as of the last complete checkpoint
   std::optional<ServerCore::Save> save_;
   std::vector<Part> parts_;
 };

@@ -6,9 +6,8 @@ SimWorker::SimWorker(SimWorld* world, SimHost* host, const TrainingFile* file)
     : world_(*world), host_(*host), core_(world->DrawIncarnation(), host->name(), 2, file) {}
 
 void SimWorker::Start() {
-  scheduler_ = world_.network.Dial(&host_, kSchedulerAddress, [this](Bytes bytes) {
-    Receive(WorkerCore::kScheduler, bytes);
-  });
+  scheduler_ = world_.network.Dial(&host_, kSchedulerAddress,
+                                   [this](Bytes bytes) { Receive(WorkerCore::kScheduler, bytes); });
   Apply(core_.Start(host_.now_us()));
 }
 
@@ -28,8 +27,8 @@ void SimWorker::Receive(uint32_t from, const Bytes& bytes) {
   if (exit_) return;
   Result<Message> message = Decode(bytes);
   if (!message.ok()) {
-    return world_.oracles.Violated(host_.name() + " got a malformed message: " +
-                                   message.error().message);
+    return world_.oracles.Violated(host_.name() +
+                                   " got a malformed message: " + message.error().message);
   }
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} (reply to {}) from {}", BodyName(kind),

@@ -25,10 +25,32 @@ const SimSetup& SetupOf(uint64_t seed) {
   return found->second;
 }
 
+// The weights of an undisturbed run.
+uint64_t UndisturbedDigest(const SimSetup& setup) {
+  static std::map<uint64_t, uint64_t> digests;
+  auto found = digests.find(setup.variant);
+  if (found == digests.end()) {
+    const SimOutcome outcome = SimCluster(setup, FaultPlan(), setup.variant).Run();
+    REQUIRE(outcome.violations.empty());
+    found = digests.emplace(setup.variant, outcome.digest).first;
+  }
+  return found->second;
+}
+
+// In synchronous training without staleness every batch of a step is computed from the weights
+// after all steps before it, whoever computes it, however often, and wherever from they were
+// restored.
+bool MustBeExact(const SimSetup& setup, const SimOutcome& outcome) {
+  return setup.config.train.staleness == 0 && outcome.first_layout && outcome.violations.empty();
+}
+
 SimOutcome RunSeed(uint64_t seed, std::FILE* trace_out) {
   const SimSetup& setup = SetupOf(seed);
-  SimCluster cluster(setup, DrawFaults(setup, seed), seed, trace_out);
-  return cluster.Run();
+  SimOutcome outcome = SimCluster(setup, DrawFaults(setup, seed), seed, trace_out).Run();
+  if (MustBeExact(setup, outcome) && outcome.digest != UndisturbedDigest(setup)) {
+    outcome.violations.push_back("the weights are not those of an undisturbed run");
+  }
+  return outcome;
 }
 
 std::string Violations(uint64_t seed, const SimOutcome& outcome) {
@@ -51,24 +73,44 @@ TEST_CASE("nothing is lost and nothing counts twice") {
     begin = std::strtoull(range, &rest, 10);
     end = *rest == '-' ? std::strtoull(rest + 1, nullptr, 10) : begin + 1;
   }
-  std::vector<uint64_t> faults(8);
-  uint64_t failed = 0, events = 0;
+  std::vector<uint64_t> faults(kFaultKinds);
+  uint64_t failed = 0, events = 0, plans = 0, restores = 0, checkpoints = 0, exact = 0;
   int64_t virtual_us = 0;
   for (uint64_t seed = begin; seed < end; ++seed) {
     const SimOutcome outcome = RunSeed(seed, nullptr);
     for (size_t i = 0; i < faults.size(); ++i) faults[i] += outcome.faults[i];
     events += outcome.events;
+    plans += outcome.plans;
+    restores += outcome.restores;
+    checkpoints += outcome.checkpoints;
+    exact += MustBeExact(SetupOf(seed), outcome);
     virtual_us += outcome.duration_us;
     if (outcome.violations.empty()) continue;
     failed++;
     fmt::print("{}", Violations(seed, outcome));
     std::fflush(stdout);
   }
-  fmt::print("{} seeds, {} failed; {} events, {} s of virtual time; faults: {} crashes, {} gone, {} "
-             "pauses, {} stops, {} clock jumps, {} breaks, {} partitions, {} weathers\n",
-             end - begin, failed, events, virtual_us / kSecond, faults[0], faults[1], faults[2],
-             faults[3], faults[4], faults[5], faults[6], faults[7]);
+  fmt::print(
+      "{} seeds, {} failed; {} events, {} s of virtual time; {} plans, {} of them from a "
+      "checkpoint, {} checkpoints; {} runs compared with an undisturbed one\n",
+      end - begin, failed, events, virtual_us / kSecond, plans, restores, checkpoints, exact);
+  fmt::print(
+      "faults: {} crashes, {} gone, {} pauses, {} stops, {} clock jumps, {} breaks, {} "
+      "partitions, {} disk failures, {} weathers\n",
+      faults[0], faults[1], faults[2], faults[3], faults[4], faults[5], faults[6], faults[7],
+      faults[8]);
   CHECK(failed == 0);
+}
+
+TEST_CASE("a seed is one run") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const SimOutcome first = RunSeed(seed, nullptr), again = RunSeed(seed, nullptr);
+    CAPTURE(seed);
+    CHECK(first.digest == again.digest);
+    CHECK(first.duration_us == again.duration_us);
+    CHECK(first.events == again.events);
+    CHECK(first.messages == again.messages);
+  }
 }
 
 }  // namespace

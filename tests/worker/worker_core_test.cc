@@ -151,6 +151,7 @@ TEST_CASE_FIXTURE(Fixture, "a stopped worker finishes its flights, starts none, 
       for (const auto& out : Requests(Server(request, Answer(request.message.body)))) {
         next.push_back(out);
       }
+      Acknowledge(last);
     }
     requests = next;
   }

@@ -34,9 +34,18 @@ struct WorkerFixture {
     plan = EqualPlan(1, config.cluster.slots, std::move(names));
   }
 
-  WorkerCore::Effects Scheduler(Body body) {
-    return last = core.Handle(WorkerCore::kScheduler, {{kRun, {9}, 1, 0, 1}, std::move(body)}, 10,
+  WorkerCore::Effects Scheduler(Body body, uint64_t reply_to = 0, uint32_t plan_version = 1) {
+    return last = core.Handle(WorkerCore::kScheduler,
+                              {{kRun, {9}, 1, reply_to, plan_version}, std::move(body)}, 10,
                               1000 * now);
+  }
+  // The scheduler has the reports that `effects` sends.
+  void Acknowledge(const WorkerCore::Effects& effects) {
+    for (const auto& out : effects.send) {
+      if (!std::holds_alternative<BatchDone>(out.message.body)) continue;
+      (void)core.Handle(WorkerCore::kScheduler,
+                        {{kRun, {9}, 1, out.message.envelope.sequence, 1}, Ack{}}, 10, 1000 * now);
+    }
   }
   // A reply of `bytes`, of which the server had the request for `service_us`.
   WorkerCore::Effects Server(const WorkerCore::Outgoing& request, Body body, size_t bytes = 100,

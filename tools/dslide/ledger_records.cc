@@ -12,7 +12,7 @@ namespace {
 Status AddGroups(const std::string& shard, std::vector<AppliedBatches::Group>* groups) {
   const auto database = RowDatabase::OpenForReading(shard);
   if (!database.ok()) return BadInput(database.error().message);
-  RowDatabase::Cursor at = (*database)->NewCursor();
+  RowDatabase::Cursor at = (*database)->NewCursor(RowDatabase::Reading::kPoints);
   for (at.Seek(View(EncodeRecordKey(0))); at.Valid(); at.Next()) {
     const std::span<const uint8_t> value = at.value();
     Result<ExecutorRecord> record =
