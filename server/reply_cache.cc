@@ -26,6 +26,12 @@ void ReplyCache::Finish(Incarnation sender, uint64_t sequence, std::shared_ptr<c
   if (found != from->second.replies.end()) found->second = std::move(reply);
 }
 
+std::vector<Incarnation> ReplyCache::Senders() const {
+  std::vector<Incarnation> senders;
+  for (const auto& [incarnation, kept] : senders_) senders.push_back(incarnation);
+  return senders;
+}
+
 const Bytes& ReplyCache::Reply(Incarnation sender, uint64_t sequence) const {
   const std::shared_ptr<const Bytes>& reply = senders_.at(sender).replies.at(sequence);
   DSLIDE_CHECK(reply != nullptr);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "common/net/messages.h"
 
@@ -28,6 +29,7 @@ class ReplyCache {
   const Bytes& Reply(Incarnation sender, uint64_t sequence) const;
 
   void Forget(Incarnation sender) { senders_.erase(sender); }
+  std::vector<Incarnation> Senders() const;  // those with replies kept
 
  private:
   struct Sender {

@@ -105,6 +105,7 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
   if (message.envelope.reply_to != 0 && message.envelope.reply_to < life_sequence_) return Take();
   heard_ms_ = now_ms;
   leaving_ = false;
+  MeetScheduler(message.envelope.incarnation);
   const bool current = IsOfThisPlan(message.envelope);
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
@@ -127,6 +128,15 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
     OnSchedulerError(*error, now_ms);
   }
   return Take();
+}
+
+// A new life of the scheduler knows none of the workers' present lives, so it will never have them
+// dropped: they have to begin new ones.
+void ServerCore::MeetScheduler(Incarnation life) {
+  const bool is_new = scheduler_ != Incarnation() && scheduler_ != life;
+  scheduler_ = life;
+  if (!is_new) return;
+  for (const Incarnation worker : replies_.Senders()) OnDrop({worker});
 }
 
 void ServerCore::OnDrop(const DropBatches& drop) {

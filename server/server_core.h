@@ -103,6 +103,10 @@ class ServerCore {
   const Config* config() const { return config_ ? &*config_ : nullptr; }
   Incarnation incarnation() const { return identity_.incarnation; }
   uint64_t malformed() const { return malformed_; }
+  // What it holds: requests that the executors work on or that wait for their step, and senders
+  // whose replies are kept.
+  size_t requests() const { return open_.size() + waiting_.size(); }
+  size_t senders() const { return replies_.Senders().size(); }
 
  private:
   // Whom a request came from, and how it wants to be answered. No peer: from this core.
@@ -139,6 +143,7 @@ class ServerCore {
   void OnJoinReply(const Message& message, const JoinReply& reply);
   void OnPlan(const Plan& plan);
   void OnCheckpoint(const CheckpointRequest& request);
+  void MeetScheduler(Incarnation life);
   void OnDrop(const DropBatches& drop);
   void OnCommit(const CommitSteps& commit);
   bool MustWait(const Body& request) const;
@@ -175,6 +180,7 @@ class ServerCore {
   ReplyCache replies_;
   uint64_t malformed_ = 0;
   Ready ready_;                            // as it was sent
+  Incarnation scheduler_;                  // its life that was heard last
   std::set<Incarnation> fenced_;           // workers that the scheduler dropped
   std::optional<Saving> saving_;           // the checkpoint being written
   CheckpointDone saved_;                   // the last one of this plan

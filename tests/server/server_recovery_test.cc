@@ -202,6 +202,19 @@ TEST_CASE_FIXTURE(Fixture, "a server that is still loading says that it holds no
   CHECK(std::get<Join>(joins.at(0).body).plan_version == 0);
 }
 
+TEST_CASE_FIXTURE(Fixture, "with a new life of the scheduler the workers' old lives are dropped") {
+  Load();
+  (void)core.HandleWorker("peer", Request(7), 0);
+  CHECK(core.senders() == 1);
+  CHECK(Scheduler(HeartbeatReply{}).work.empty());
+  const Envelope of_new_life{kRun, {10}, 1, 0, 1};
+  const auto effects = core.HandleScheduler({of_new_life, HeartbeatReply{}}, 0);
+  REQUIRE(effects.work.size() == 1);
+  CHECK(*effects.work[0].request == Body{DropBatches{kWorker}});
+  CHECK(core.senders() == 0);
+  CHECK(Refusal(core.HandleWorker("peer", Request(8), 0)) == ErrorCode::kFenced);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a fenced server begins a new life as a spare") {
   Load();
   const auto fenced = Scheduler(ErrorReply{ErrorCode::kFenced, "begin a new life"});

@@ -154,10 +154,8 @@ FaultPlan DrawFaults(const SimSetup& setup, uint64_t seed) {
   plan.end_us = kFaultsEndUs;
   const uint64_t count = draws.Below(draws.Below(2) == 0 ? 5 : 13);
   uint32_t servers = setup.servers, workers = setup.workers;
-  bool stops = false;  // the run, which then begins again with as many servers as at first
   for (uint64_t i = 0; i < count; ++i) {
     Fault fault = draws.One();
-    stops |= fault.kind == FaultKind::kStop && fault.host == 0;
     if (fault.kind == FaultKind::kGone) {
       uint32_t& left = hosts.IsServer(fault.host) ? servers : workers;
       if (fault.host == 0 || left == 1) {
@@ -167,9 +165,6 @@ FaultPlan DrawFaults(const SimSetup& setup, uint64_t seed) {
       }
     }
     plan.faults.push_back(std::move(fault));
-  }
-  for (Fault& fault : plan.faults) {
-    if (stops && fault.kind == FaultKind::kGone) fault.kind = FaultKind::kCrash;
   }
   return plan;
 }

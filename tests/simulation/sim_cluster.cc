@@ -110,7 +110,18 @@ void SimCluster::LookAfterExits() {
     } else if (!finished_) {
       LaunchLater(host.get(), world_.Draw(10 * kMs, 1 * kSecond));
     }
-    if (!status.ok()) CheckMayEnd(*host, status.error());
+    if (status.ok()) continue;
+    CheckMayEnd(*host, status.error());
+    // Its user reads that servers are missing, and starts some.
+    if (host->number() == 0 && status.error().kind == ErrorKind::kTryLater) BringBackTheGone();
+  }
+}
+
+void SimCluster::BringBackTheGone() {
+  for (const auto& host : hosts_) {
+    if (!gone_[host->number()]) continue;
+    gone_[host->number()] = false;
+    LaunchLater(host.get(), world_.Draw(10 * kMs, 1 * kSecond));
   }
 }
 

@@ -46,6 +46,7 @@ class SimCluster {
   std::unique_ptr<SimProcess> NewProcess(SimHost* host);
   void ScheduleTick(SimHost* host);
   void LookAfterExits();
+  void BringBackTheGone();
   void CheckMayEnd(const SimHost& host, const Error& error);
   bool Finished() const;
 

@@ -3,6 +3,7 @@
 namespace dslide::sim {
 namespace {
 
+constexpr size_t kMostHeld = 16;      // of each worker when the run ends
 constexpr uint64_t kNobodyWaits = 0;  // a ticket; the core's begin at 1
 
 std::string AddressOf(const SimWorld& world, const SimHost& host) {
@@ -187,7 +188,22 @@ void SimServer::Apply(ServerCore::Effects effects) {
   if (effects.exit && !exit_) Leave(*effects.exit);
 }
 
+// Of lives of workers that are over the server holds nothing, but what arrived late.
+void SimServer::CheckMemory() const {
+  const size_t workers = world_.setup.workers;
+  if (core_.senders() > 2 * workers) {
+    world_.oracles.Violated(fmt::format("{} keeps replies of {} senders, there are {} workers",
+                                        host_.name(), core_.senders(), workers));
+  }
+  const size_t batches = executors_->batches_in_flight();
+  if (core_.requests() > kMostHeld * workers || batches > kMostHeld * workers) {
+    world_.oracles.Violated(fmt::format("{} holds {} requests and {} batches in flight at the end",
+                                        host_.name(), core_.requests(), batches));
+  }
+}
+
 void SimServer::Leave(Status outcome) {
+  if (outcome.ok() && executors_ != nullptr) CheckMemory();
   exit_ = std::move(outcome);
   Apply(core_.Goodbye({}));
 }

@@ -62,6 +62,7 @@ class SimServer : public SimProcess {
   void Apply(ServerCore::Effects effects);
   void StartExecutors(const ServerCore::Load& load);
   void AbortSnapshots();
+  void CheckMemory() const;
   void StartSave(const ServerCore::Save& save);
   Body LoadExecutor(const ServerCore::Load& load, bool stored, SimExecutor* executor);
   void Leave(Status outcome);

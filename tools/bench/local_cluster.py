@@ -100,7 +100,8 @@ class Cluster:
         """The scheduler's status page; None while it is not there."""
         try:
             with urllib.request.urlopen(self._status, timeout=2) as page:
-                return json.load(page)
+                status = json.load(page)
+                return status if "figures" in status else None  # at first it is empty
         except (urllib.error.URLError, OSError, ValueError):
             return None
 
