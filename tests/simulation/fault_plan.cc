@@ -69,15 +69,15 @@ class Draws {
     return kOften[random_.Below(kOften.size())];
   }
 
-  // The roles equally often.
+  // Servers most often: what they lose has to be restored.
   uint32_t Host() {
-    switch (random_.Below(3)) {
+    switch (random_.Below(4)) {
       case 0:
         return 0;
       case 1:
-        return 1 + static_cast<uint32_t>(random_.Below(hosts_.servers));
-      default:
         return 1 + hosts_.servers + static_cast<uint32_t>(random_.Below(hosts_.workers));
+      default:
+        return 1 + static_cast<uint32_t>(random_.Below(hosts_.servers));
     }
   }
 
