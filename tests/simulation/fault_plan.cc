@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kFaultsFromUs = 100 * kMs;
 constexpr int64_t kFaultsUntilUs = 15 * kSecond;
-constexpr int64_t kFaultsEndUs = 40 * kSecond;
+constexpr int64_t kFaultsEndUs = 90 * kSecond;
 
 const char* Name(FaultKind kind) {
   constexpr const char* kNames[] = {"crash", "gone",      "pause",        "stop",   "clock jump",
@@ -69,15 +69,15 @@ class Draws {
     return kOften[random_.Below(kOften.size())];
   }
 
-  // The roles equally often.
+  // Servers most often: what they lose has to be restored.
   uint32_t Host() {
-    switch (random_.Below(3)) {
+    switch (random_.Below(4)) {
       case 0:
         return 0;
       case 1:
-        return 1 + static_cast<uint32_t>(random_.Below(hosts_.servers));
-      default:
         return 1 + hosts_.servers + static_cast<uint32_t>(random_.Below(hosts_.workers));
+      default:
+        return 1 + static_cast<uint32_t>(random_.Below(hosts_.servers));
     }
   }
 
@@ -89,6 +89,9 @@ class Draws {
   // Up to twice the limits after which somebody is taken for dead.
   int64_t Duration(FaultKind kind) {
     if (kind == FaultKind::kClockJump) return Between(1 * kSecond, 90 * kSecond);
+    if (kind == FaultKind::kCrash && random_.Below(8) == 0) {
+      return Between(8 * kSecond, 70 * kSecond);  // longer than others wait for the scheduler
+    }
     if (kind == FaultKind::kCrash || kind == FaultKind::kStop) {
       return random_.Below(2) == 0 ? Between(1 * kMs, 300 * kMs) : Between(1 * kMs, 8 * kSecond);
     }

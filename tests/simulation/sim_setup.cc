@@ -75,7 +75,8 @@ void DrawClusterConfig(Random* random, Config* config) {
   cluster.request_timeout_ms = static_cast<uint32_t>(300 + random->Below(3000));
   cluster.takeover_s = random->Below(2) == 0 ? 3 : 30;
   cluster.scheduler_silence_s = random->Below(4) == 0 ? 20 : 60;
-  config->checkpoint.interval_s = static_cast<uint32_t>(random->Below(4));
+  config->checkpoint.interval_s =
+      random->Below(8) == 0 ? 0 : static_cast<uint32_t>(1 + random->Below(2));
   config->checkpoint.keep = static_cast<uint32_t>(1 + random->Below(2));
 }
 
