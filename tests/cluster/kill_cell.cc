@@ -34,8 +34,8 @@ constexpr std::array kRows = {
     Row{"before-apply",
         {"server.before-apply", "server.before-apply", "server.before-apply"},
         2,
-        200},
-    Row{"after-apply", {"server.after-apply", "server.after-apply", "server.after-apply"}, 2, 200},
+        150},
+    Row{"after-apply", {"server.after-apply", "server.after-apply", "server.after-apply"}, 2, 150},
     Row{"before-reply",
         {"server.before-reply", "server.before-reply", "server.before-reply"},
         2,
@@ -105,6 +105,7 @@ class CellRun {
   void BeginRestore(const std::string& failpoints);
   void Hit();
   void HitOther();
+  bool Missed(const std::string& name) const;
   void LetSleep();
   Status Judge(const Undisturbed& expected);
   Status JudgeLedger();
@@ -184,20 +185,24 @@ void CellRun::HitOther() {
   unlink(PausePath().c_str());
 }
 
+// Whether the scheduler has given this member up since it joined last.
+bool CellRun::Missed(const std::string& name) const {
+  const std::string log = cluster_.AllErrors("scheduler");
+  const size_t missed = log.rfind(name + " has been silent");
+  const size_t joined = log.rfind(name + " joined");
+  return missed != std::string::npos && (joined == std::string::npos || missed > joined);
+}
+
 // A stopped victim is continued when the others have given it up.
 void CellRun::LetSleep() {
-  const size_t plans = Plans();
-  const std::string log = cluster_.AllErrors("scheduler");
-  const size_t missed = Count(log, "taken for dead");
   if (cluster_.finished()) return;
+  const size_t plans = Plans();
   Process* stopped = &cluster_.Now(victim_);
-  const bool planned = plans > 0 || cell_.point != 0;
-  if (cell_.victim == Victim::kServer && planned) {
+  if (cell_.victim == Victim::kServer && plans > 0) {
     if (!takes_over_) stopped = &cluster_.StartBeside(victim_);
     cluster_.Await([&] { return Plans() > plans; });
   } else if (cell_.victim == Victim::kWorker) {
-    cluster_.Await(
-        [&] { return Count(cluster_.AllErrors("scheduler"), "taken for dead") > missed; });
+    cluster_.Await([&] { return Missed(victim_); });
   } else {
     const int64_t until_ms = MonotonicMillis() + kStoppedMs;
     cluster_.Await([&] { return MonotonicMillis() >= until_ms; });
