@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <rocksdb/db.h>
 #include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
 
 #include <algorithm>
 #include <array>
@@ -243,18 +244,22 @@ Result<std::vector<LedgerEntry>> Ledger::Read(const std::string& directory) {
   return entries;
 }
 
-Status Ledger::Append(const LedgerEntry& entry) {
-  DSLIDE_CHECK(entries_ > 0 || std::holds_alternative<LedgerOpened>(entry));
-  if (!impl_->failed.ok()) return impl_->failed;
-  const auto key = EncodeKey(entries_);
+Status Ledger::Append(std::span<const LedgerEntry> entries) {
+  if (!impl_->failed.ok() || entries.empty()) return impl_->failed;
+  DSLIDE_CHECK(entries_ > 0 || std::holds_alternative<LedgerOpened>(entries[0]));
+  rocksdb::WriteBatch batch;
   rocksdb::WriteOptions options;
-  options.sync = !std::holds_alternative<LedgerCounted>(entry);
-  const rocksdb::Status status =
-      impl_->db->Put(options, {key.data(), key.size()}, EncodeLedgerEntry(entries_, entry));
+  for (uint64_t n = entries_; const LedgerEntry& entry : entries) {
+    const auto key = EncodeKey(n);
+    batch.Put({key.data(), key.size()}, EncodeLedgerEntry(n, entry));
+    if (!std::holds_alternative<LedgerCounted>(entry)) options.sync = true;
+    ++n;
+  }
+  const rocksdb::Status status = impl_->db->Write(options, &batch);
   if (!status.ok()) {
     return impl_->failed = DatabaseError(impl_->directory, "cannot write", status);
   }
-  entries_++;
+  entries_ += entries.size();
   return {};
 }
 

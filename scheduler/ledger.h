@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -136,7 +137,9 @@ class Ledger {
 
   // REQUIRES that the first entry of a ledger is LedgerOpened. After an error the disk's state is
   // unknown: every later Append() returns the same error.
-  Status Append(const LedgerEntry& entry);
+  // Appends all of them or none.
+  Status Append(std::span<const LedgerEntry> entries);
+  Status Append(const LedgerEntry& entry) { return Append({&entry, 1}); }
   // All entries so far outlive the machine. Errors as Append().
   Status Sync();
   uint64_t entries() const { return entries_; }

@@ -74,8 +74,14 @@ void Roster::Remove(Incarnation incarnation) {
   if (found == members_.end()) return;
   departed_cpu_seconds_ += found->second.heartbeat.cpu_seconds;
   departed_rss_bytes_ += found->second.heartbeat.peak_rss_bytes;
+  const std::string name = found->second.name;
   std::erase(order_, incarnation);
   members_.erase(found);
+  for (const Incarnation other : order_) {
+    if (members_.at(other).asked_name != name) continue;
+    members_.at(other).name = name;
+    break;
+  }
 }
 
 std::vector<const Member*> Roster::Of(Role role) const {

@@ -31,6 +31,9 @@ struct Member {
   std::optional<uint64_t> committed = {};  // servers: steps, none before the first answer
   Heartbeat heartbeat;                     // the latest
   uint64_t samples = 0;                    // workers: trained
+
+  // Names change hands; this is whose leases they are.
+  std::string LeaseHolder() const { return std::to_string(incarnation.value); }
 };
 
 class Roster {
@@ -47,7 +50,7 @@ class Roster {
   const Member* Find(Incarnation incarnation) const;  // nullptr for a stranger
   Member* Find(Incarnation incarnation);
 
-  // Removes a member and remembers what it used.
+  // Removes a member and remembers what it used. Its name goes to the first that asked for it.
   void Remove(Incarnation incarnation);
 
   size_t Count(Role role) const { return Of(role).size(); }

@@ -204,7 +204,7 @@ void SchedulerCore::FeedHungry(int64_t now_ms) {
 }
 
 bool SchedulerCore::GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms) {
-  const auto lease = NextLease(member.name, now_ms);
+  const auto lease = NextLease(member.LeaseHolder(), now_ms);
   if (!lease) return false;
   LeaseGrant grant;
   grant.lease = lease->id;

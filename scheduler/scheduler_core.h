@@ -69,7 +69,8 @@ class SchedulerCore {
 
   // What the shell has to do, in this order.
   struct Effects {
-    std::vector<LedgerEntry> ledger;  // append; if that fails call LedgerFailed() and send nothing
+    // Append all or none; if that fails call LedgerFailed() and send nothing.
+    std::vector<LedgerEntry> ledger;
     // Servers are about to be told what counts: all entries have to be on the disk before.
     bool sync_ledger = false;
     std::vector<Outgoing> send;
@@ -239,7 +240,7 @@ class SchedulerCore {
 
   std::optional<CheckpointRound> round_;
   Manifest manifest_;                      // of round_
-  CheckpointRequest checkpoint_request_;  // of round_
+  CheckpointRequest checkpoint_request_;   // of round_
   bool round_stops_ = false;               // the run ends when round_ is written
   std::optional<uint64_t> saved_batches_;  // what the last checkpoint holds
   std::optional<Manifest> checkpoint_;     // the last complete one

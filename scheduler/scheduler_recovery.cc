@@ -34,7 +34,7 @@ void SchedulerCore::DropDeadMembers(int64_t now_ms) {
 }
 
 void SchedulerCore::DropWorker(const Member& worker, const std::string& why) {
-  const size_t leases = book_ ? book_->Return(worker.name) : 0;
+  const size_t leases = book_ ? book_->Return(worker.LeaseHolder()) : 0;
   Notice(fmt::format("{} {}: {} leases returned", worker.name, why, leases));
   BroadcastToSeated(DropBatches{worker.incarnation});
   roster_.Remove(worker.incarnation);

@@ -196,9 +196,8 @@ void SchedulerShell::ReceiveAll() {
 }
 
 void SchedulerShell::Apply(SchedulerCore::Effects effects) {
-  for (const LedgerEntry& entry : effects.ledger) {
-    const Status appended = ledger_->Append(entry);
-    if (!appended.ok()) return Apply(core_.LedgerFailed(appended, clock_.Millis()));
+  if (const Status appended = ledger_->Append(effects.ledger); !appended.ok()) {
+    return Apply(core_.LedgerFailed(appended, clock_.Millis()));
   }
   if (effects.sync_ledger) {
     const Status synced = ledger_->Sync();

@@ -174,9 +174,9 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   }
   run_ = message.envelope.run;
   config_ = std::move(*config);
-  identity_.name = reply.name;
   train_samples_ = reply.train_samples;
-  effects_.notices.push_back(fmt::format("joined as {}", identity_.name));
+  given_name_ = reply.name;
+  effects_.notices.push_back(fmt::format("joined as {}", reply.name));
 }
 
 void ServerCore::OnPlan(const Plan& plan) {
@@ -198,7 +198,8 @@ void ServerCore::OnPlan(const Plan& plan) {
   executors_ = config_->cluster.executors > 0 ? config_->cluster.executors : identity_.cores;
   executors_ = std::max(1u, std::min<uint32_t>(executors_, static_cast<uint32_t>(slots.size())));
   Load load;
-  load.server = fmt::format("{}-{:016x}", identity_.name, identity_.incarnation.value);
+  load.server = fmt::format("{}-{:016x}", identity_.name.empty() ? given_name_ : identity_.name,
+                            identity_.incarnation.value);
   load.config = *config_;
   load.train_samples = train_samples_;
   load.restore = plan.restore;

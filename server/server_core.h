@@ -164,6 +164,7 @@ class ServerCore {
 
   Identity identity_;
   RunId run_;
+  std::string given_name_;  // by the scheduler
   uint64_t next_sequence_ = 1;
   std::optional<Config> config_;
   uint64_t train_samples_ = 0;
