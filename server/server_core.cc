@@ -9,6 +9,7 @@
 #include "common/config/step.h"
 #include "common/net/combine.h"
 #include "server/gather.h"
+#include "server/shard_directory.h"
 
 namespace dslide {
 namespace {
@@ -37,6 +38,8 @@ bool IsFinite(const Body& reply) {
   if (const auto* top = std::get_if<TopKReply>(&reply)) return AllFinite(top->scores);
   return true;
 }
+
+std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 }  // namespace
 
@@ -76,6 +79,7 @@ void ServerCore::BeginNewLife(int64_t now_ms) {
   effects_.notices.push_back("its slots have gone to others; joining again with nothing loaded");
   DropGeneration();
   plan_.reset();
+  checkpoints_.clear();
   effects_.unload = true;
   run_ = {};
   config_.reset();
@@ -86,11 +90,14 @@ void ServerCore::BeginNewLife(int64_t now_ms) {
 
 // Forgets all that belongs to the present plan.
 void ServerCore::DropGeneration() {
+  effects_.work.clear();  // submitted in the same call
   open_.clear();
   waiting_.clear();
   replies_ = ReplyCache();
   fenced_.clear();
   saving_.reset();
+  leaving_ = false;
+  saves_orphan_ = false;
   saved_ = CheckpointDone();
   committed_.reset();
   loaded_ = false;
@@ -104,7 +111,7 @@ bool ServerCore::IsOfThisPlan(const Envelope& envelope) const {
 ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms) {
   if (message.envelope.reply_to != 0 && message.envelope.reply_to < life_sequence_) return Take();
   heard_ms_ = now_ms;
-  leaving_ = false;
+  if (!saves_orphan_) leaving_ = false;
   MeetScheduler(message.envelope.incarnation);
   const bool current = IsOfThisPlan(message.envelope);
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
@@ -170,6 +177,7 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   if (config_) {  // another run, or one that goes on otherwise: nothing here is of use to it
     DropGeneration();
     plan_.reset();
+    checkpoints_.clear();
     effects_.unload = true;
   }
   run_ = message.envelope.run;
@@ -193,6 +201,7 @@ void ServerCore::OnPlan(const Plan& plan) {
   if (self == plan.servers.end()) return;  // a spare
   DropGeneration();
   plan_ = plan;
+  if (!plan.restore.empty()) checkpoints_ = ParentOf(plan.restore);
   index_ = static_cast<uint32_t>(self - plan.servers.begin());
   const std::vector<SlotId> slots = SlotsOf(plan, {index_});
   executors_ = config_->cluster.executors > 0 ? config_->cluster.executors : identity_.cores;
@@ -233,10 +242,10 @@ void ServerCore::OnCheckpoint(const CheckpointRequest& request) {
 
 void ServerCore::StartSave(CheckpointRequest request) {
   const uint64_t ticket = next_ticket_++;
-  checkpoints_ = request.directory.substr(0, request.directory.rfind('/'));
+  checkpoints_ = ParentOf(request.directory);
   effects_.save = Save{request.name,
                        request.directory,
-                       fmt::format("shard-{}-{}", plan_->version, index_),
+                       ShardName(plan_->version, index_),
                        request.keep,
                        IsSynchronous(config_->train) ? committed_ : std::nullopt,
                        ticket};
@@ -246,7 +255,7 @@ void ServerCore::StartSave(CheckpointRequest request) {
 ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done) {
   if (!saving_ || saving_->ticket != ticket) return Take();  // of an earlier plan
   done.name = saving_->request.name;
-  done.shard = fmt::format("shard-{}-{}", plan_->version, index_);
+  done.shard = ShardName(plan_->version, index_);
   saving_.reset();
   if (leaving_) {
     effects_.exit =
@@ -273,7 +282,8 @@ ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {
   return Take();
 }
 
-// Its part of the model is saved before it leaves; a scheduler that comes back finds it.
+// Its part of the model is saved before it leaves; a scheduler that comes back finds it. From the
+// mark on it takes no requests: what counts has to be in what was saved.
 void ServerCore::LeaveWithoutScheduler(int64_t silent_ms) {
   if (leaving_) return;
   const std::string why =
@@ -288,6 +298,7 @@ void ServerCore::LeaveWithoutScheduler(int64_t silent_ms) {
   CheckpointRequest request;
   request.name = fmt::format("orphan-{}-{}", plan_->version, committed_.value_or(0));
   request.directory = checkpoints_ + "/" + request.name;
+  saves_orphan_ = true;
   StartSave(std::move(request));
 }
 

@@ -98,7 +98,9 @@ class ServerCore {
 
   // Whether it takes requests now. While it does not, they are left in the sockets' queues, and the
   // workers' own fill up: a server that is too slow slows those who ask.
-  bool AcceptsRequests() const { return open_.size() < kMaxOpen; }
+  // Nor does one that saves what it has to leave without the scheduler: no batch may count that it
+  // lacks.
+  bool AcceptsRequests() const { return open_.size() < kMaxOpen && !saves_orphan_; }
 
   const Config* config() const { return config_ ? &*config_ : nullptr; }
   Incarnation incarnation() const { return identity_.incarnation; }
@@ -185,10 +187,11 @@ class ServerCore {
   std::set<Incarnation> fenced_;           // workers that the scheduler dropped
   std::optional<Saving> saving_;           // the checkpoint being written
   CheckpointDone saved_;                   // the last one of this plan
-  std::string checkpoints_;                // the directory of the last one
+  std::string checkpoints_;                // where they lie, once that was told
   std::optional<uint64_t> stop_sequence_;  // of the CheckpointNow before leaving
   int64_t stop_by_ms_ = 0;
   bool leaving_ = false;  // the scheduler is gone; the checkpoint being written is the last thing
+  bool saves_orphan_ = false;  // and that is its own: it leaves even if the scheduler comes back
   int64_t join_sent_ms_ = 0;
   int64_t heard_ms_ = 0;  // the scheduler, last
   int64_t heartbeat_ms_ = 0;

@@ -150,8 +150,7 @@ void ServerShell::StopExecutors() {
 void ServerShell::StartExecutors(const ServerCore::Load& load) {
   LogInfo(fmt::format("{} executors, {} kernels", load.slots.size(), BestKernels().name));
   StopExecutors();
-  storage_ = std::make_unique<ServerStorage>(
-      load, CheckpointStore::Place{load.server});
+  storage_ = std::make_unique<ServerStorage>(load, CheckpointStore::Place{load.server});
   const auto shared = std::make_shared<const ServerCore::Load>(load);
   pool_ = std::make_unique<ExecutorPool>(
       static_cast<uint32_t>(load.slots.size()), [shared](uint32_t i) {

@@ -31,6 +31,18 @@ bool OfPlansUpTo(const fs::path& checkpoint, uint32_t plan_version) {
   return !error;
 }
 
+// Whether another process has the database open, by RocksDB's lock on it.
+bool IsOpenElsewhere(const fs::path& store) {
+  const int fd = open((store / "LOCK").c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool locked = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(fd);
+  return locked;
+}
+
 }  // namespace
 
 std::string ShardName(uint32_t plan_version, uint32_t server_index) {
@@ -76,7 +88,9 @@ void RemoveOldStores(const std::string& directory, const std::string& life) {
       old.push_back(entry.path());
     }
   }
-  for (const fs::path& path : old) fs::remove_all(path, error);
+  for (const fs::path& path : old) {
+    if (!IsOpenElsewhere(path)) fs::remove_all(path, error);
+  }
 }
 
 void PruneShards(const std::string& directory, const std::string& present,

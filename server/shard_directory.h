@@ -23,7 +23,8 @@ std::optional<uint32_t> PlanVersionOfShard(const std::string& name);
 // characters; what no file name should have is written as %XX.
 std::string StoreName(const std::string& life);
 
-// Removes the stores of the same server's other lives in `directory`.
+// Removes the stores of the same server's other lives in `directory`, but those that a process has
+// open: two servers may have been started under one name.
 void RemoveOldStores(const std::string& directory, const std::string& life);
 
 // Removes what a server of plan `plan_version` may remove in `directory` when it is told to keep

@@ -82,9 +82,12 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
   save_ = std::move(save);
   rows_ = save_->rows;
   open_.resize(save_->executors);
-  // First of all: what is not kept is the room for what is written.
-  PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
-              PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
+  // First of all: what is not kept is the room for what is written. What a server saves for itself
+  // takes nobody's place.
+  if (IsCheckpointName(save_->name)) {
+    PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
+                PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
+  }
   if (const Status opened = OpenDatabase(); !opened.ok()) error_ = opened.error();
 }
 
@@ -163,7 +166,8 @@ Status ShardWriter::Store() {
   return database_->LinkTo(shard);
 }
 
-// Lists and syncs the shard's files; those with rows were synced when they were written.
+// Lists and syncs the shard's files. Those with rows were synced when they were written, but not
+// where they had to be copied for want of hard links; what is clean costs nothing.
 Status ShardWriter::ListFiles(CheckpointDone* done) {
   const std::string shard = ShardPath();
   done->files = database_->Files();
@@ -172,8 +176,8 @@ Status ShardWriter::ListFiles(CheckpointDone* done) {
   }
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(shard, error)) {
-    if (entry.path().extension() == ".sst") continue;
     DSLIDE_RETURN_IF_ERROR(SyncPath(entry.path()));
+    if (entry.path().extension() == ".sst") continue;
     const Result<uint64_t> checksum = FileChecksum(entry.path());
     DSLIDE_RETURN_IF_ERROR(checksum);
     const uint64_t bytes = fs::file_size(entry.path(), error);

@@ -102,7 +102,9 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
   const std::string temporary = path + ".tmp";
   DSLIDE_RETURN_IF_ERROR(WriteSynced(temporary, builder.GetBufferPointer(), builder.GetSize()));
   if (rename(temporary.c_str(), path.c_str()) != 0) return SystemError(path, "cannot rename to");
-  return SyncDirectory(directory);
+  DSLIDE_RETURN_IF_ERROR(SyncDirectory(directory));
+  // The directory itself may be new: of servers with disks of their own, or renamed to this.
+  return SyncDirectory(fs::absolute(directory).parent_path());
 }
 
 bool HasManifest(const std::string& directory) {

@@ -1,9 +1,12 @@
 // A server's store: increments, what stays after failures, what is removed.
 #include "server/checkpoint_store.h"
 
+#include <fcntl.h>
 #include <rocksdb/env.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -294,6 +297,40 @@ TEST_CASE("stores of a server's earlier lives are removed, and no others") {
   CHECK(fs::exists(in + "/store-server-2-00000000000000aa"));
   CHECK(fs::exists(in + "/store-server-x"));
   CHECK(StoreName("a/b-1") == "store-a%2fb-1");
+}
+
+TEST_CASE("a store that another process has open stays") {
+  const TempDirectory directory;
+  const std::string store = directory.path() + "/store-server-00000000000000aa";
+  fs::create_directories(store);
+  int locked[2], done[2];
+  REQUIRE(pipe(locked) == 0);
+  REQUIRE(pipe(done) == 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    const int fd = open((store + "/LOCK").c_str(), O_RDWR | O_CREAT, 0644);
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    if (fd < 0 || fcntl(fd, F_SETLK, &lock) != 0) _exit(1);
+    char byte = 1;
+    close(done[1]);
+    (void)!write(locked[1], &byte, 1);
+    (void)!read(done[0], &byte, 1);  // until the parent closes it
+    _exit(0);
+  }
+  close(locked[1]);
+  char byte = 0;
+  CHECK(read(locked[0], &byte, 1) == 1);
+  RemoveOldStores(directory.path(), kLife);
+  CHECK(fs::exists(store));
+  close(done[1]);
+  int status = -1;
+  CHECK(waitpid(other, &status, 0) == other);
+  CHECK(status == 0);
+  RemoveOldStores(directory.path(), kLife);
+  CHECK_FALSE(fs::exists(store));
+  for (const int fd : {locked[0], done[0]}) close(fd);
 }
 
 TEST_CASE("a server removes only what it may") {

@@ -292,9 +292,29 @@ TEST_CASE_FIXTURE(Fixture, "a signal ends a server that has nothing to save at o
   CHECK(core.RequestStop(0).exit->error().kind == ErrorKind::kTryLater);
 }
 
-TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, and leaves") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a new life of the scheduler that fences a server ends its work at once") {
   Load();
+  (void)core.HandleWorker("peer", Request(7), 0);
+  const Envelope of_new_life{kRun, {10}, 1, 0, 1};
+  const auto effects =
+      core.HandleScheduler({of_new_life, ErrorReply{ErrorCode::kFenced, "begin a new life"}}, 0);
+  CHECK(effects.unload);
+  CHECK(effects.work.empty());  // there are no executors for it
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a server without a checkpoint saves beside the one it was filled from") {
+  Load();
+  const auto effects = Tick(60'001);
+  REQUIRE(effects.save);
+  CHECK(effects.save->directory == "/c/orphan-1-0");
+}
+
+TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, and leaves") {
   SUBCASE("it does not know where to") {
+    plan.restore.clear();
+    Load();
     CHECK_FALSE(Tick(60'000).exit);
     const auto exit = Tick(60'001).exit;
     REQUIRE(exit);
@@ -302,6 +322,7 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
     CHECK(exit->error().message == "nothing heard from the scheduler for 60 s");
   }
   SUBCASE("it knows from an earlier checkpoint") {
+    Load();
     const auto earlier = Scheduler(RequestFor("step-1")).save;
     (void)core.HandleSaved(earlier->ticket, {});
     CHECK_FALSE(Tick(60'000).save);
@@ -310,7 +331,8 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
     REQUIRE(effects.save);
     CHECK(effects.save->directory == "/c/orphan-1-0");
     CHECK(effects.save->shard == "shard-1-1");
-    CHECK_FALSE(Tick(60'101).save);  // once
+    CHECK_FALSE(Tick(60'101).save);       // once
+    CHECK_FALSE(core.AcceptsRequests());  // nothing may count that the mark lacks
     SUBCASE("saved") {
       const auto exit = core.HandleSaved(effects.save->ticket, {}).exit;
       REQUIRE(exit);
@@ -325,19 +347,32 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
       CHECK(exit->error().message ==
             "the scheduler is gone, and saving failed: no space left on device");
     }
-    SUBCASE("the scheduler comes back meanwhile") {
+    SUBCASE("the scheduler comes back meanwhile: batches would count that the mark lacks") {
       CHECK(Sent<Join>(Scheduler(ErrorReply{ErrorCode::kWrongRun, "who"})).size() == 1);
+      CHECK_FALSE(core.AcceptsRequests());
+      CHECK(core.HandleSaved(effects.save->ticket, {}).exit);
+    }
+    SUBCASE("a new plan comes meanwhile: it begins anew") {
+      version = 2;
+      const auto load = Scheduler(PlanOf(2, kSelf)).load;
+      REQUIRE(load);
       CHECK_FALSE(core.HandleSaved(effects.save->ticket, {}).exit);
-      CHECK_FALSE(Tick(61'000).exit);
-      CHECK(core.HandleWorker("peer", Request(1), 0).work.size() == 1);
+      (void)Loaded(*load);
+      CHECK(core.AcceptsRequests());
     }
   }
   SUBCASE("a checkpoint is being written: it is the last thing") {
+    Load();
     const auto save = Scheduler(RequestFor("step-1")).save;
     const auto effects = Tick(60'001);
     CHECK_FALSE(effects.exit);
     CHECK_FALSE(effects.save);
-    CHECK(core.HandleSaved(save->ticket, {}).exit);
+    SUBCASE("the scheduler stays away") { CHECK(core.HandleSaved(save->ticket, {}).exit); }
+    SUBCASE("it comes back") {
+      (void)Scheduler(HeartbeatReply{});
+      CHECK(core.AcceptsRequests());
+      CHECK_FALSE(core.HandleSaved(save->ticket, {}).exit);
+    }
   }
 }
 
