@@ -37,6 +37,7 @@ def main():
         results = run(bench, build, directory, "--role", "server", "--replacements", "2",
                       "--synchronous", "--set", "train.target_batch=1024")
         assert results["kills"] == results["server_kills"] == 2, results
+        assert results["same_model"], results
         assert results["recovery_seconds_max"] > 0, results
 
 

@@ -111,15 +111,22 @@ class Cluster:
 
     def count_samples(self):
         """What `dslide ledger verify` counts: seen, duplicated, missing."""
-        log = f"{self._directory}/verify.log"
-        process = Process("dslide ledger verify", [f"{self._bin}/dslide", "ledger", "verify",
-                                                   self.run_dir, "--json"], log)
-        while process.exit_code() is None:  # not 0 where there is something to count
+        return self._verify("ledger")
+
+    def model(self):
+        """A checksum of the last checkpoint's content."""
+        return self._verify("checkpoint")["content_checksum"]
+
+    def _verify(self, what):
+        process = Process(f"dslide {what} verify", [f"{self._bin}/dslide", what, "verify",
+                                                    self.run_dir, "--json"],
+                          f"{self._directory}/{what}.log")
+        while process.exit_code() is None:  # not 0 where something is wrong: see its output
             time.sleep(0.05)
         try:
-            return json.loads(process.output().splitlines()[0])
-        except (ValueError, IndexError):
-            process.fail("could not read the ledger")
+            return json.loads(process.output())
+        except ValueError:
+            process.fail("could not read the run")
 
     def _count_death(self, process, code):
         self._deaths += 1
