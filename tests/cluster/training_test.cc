@@ -75,7 +75,7 @@ TEST_CASE("a checkpoint of two servers continues on three") {
   const auto resumed =
       run.Train({"--resume", "--servers", "3", "--workers", "2", "--set", "train.epochs=5"});
   REQUIRE(resumed->Wait() == 0);
-  CHECK(Contains(resumed->Output(), "resumed"));
+  CHECK(Contains(resumed->Output(), "from checkpoint step-"));
   CHECK(Contains(resumed->Output(), "over 3 servers"));
   CHECK(run.Summary()["samples"] == 5 * kSamples);
   CHECK(run.Summary()["p_at_1"] >= before - 0.05);
