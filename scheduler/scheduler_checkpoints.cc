@@ -11,6 +11,8 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kAgainMs = 1000;           // after a round that was given up
+constexpr int64_t kLastAgainMs = 10000;      // after the last one of a run failed
+constexpr int64_t kLastPatienceMs = 600000;  // with it
 constexpr int64_t kAgainAfterError = 30000;  // after one that failed
 
 }  // namespace
@@ -111,17 +113,24 @@ void SchedulerCore::GiveRoundUp(int64_t now_ms) {
   checkpoint_not_before_ms_ = now_ms + kAgainMs;
 }
 
-// Ends the run if there is nothing to do but this checkpoint.
+// The servers hold what it lacks, so it is tried again. If there is nothing to do but this
+// checkpoint the run ends after a while.
 void SchedulerCore::FailRound(const Error& error, int64_t now_ms) {
   const std::string line = fmt::format("checkpoint {}: {}", round_->name(), error.message);
   round_.reset();
   AnswerCheckpointWaiters(line);
-  if (round_stops_ || training_complete_) {
-    return Finish(Error{error.kind, line}, "a checkpoint failed", now_ms);
+  const bool nothing_else = stop_wanted_ || training_complete_;
+  if (nothing_else) {
+    if (last_failing_since_ms_ == 0) last_failing_since_ms_ = now_ms;
+    if (now_ms - last_failing_since_ms_ > kLastPatienceMs) {
+      return Finish(Error{error.kind, line}, "a checkpoint failed", now_ms);
+    }
   }
-  Notice(fmt::format("{}; training goes on, the last good one is {}", line,
+  Notice(fmt::format("{}; {}, the last good one is {}", line,
+                     nothing_else ? "trying again" : "training goes on",
                      last_checkpoint_.empty() ? "none" : last_checkpoint_));
-  checkpoint_not_before_ms_ = now_ms + kAgainAfterError;
+  checkpoint_wanted_ = true;
+  checkpoint_not_before_ms_ = now_ms + (nothing_else ? kLastAgainMs : kAgainAfterError);
 }
 
 SchedulerCore::Effects SchedulerCore::ManifestWritten(const Status& status, int64_t now_ms) {

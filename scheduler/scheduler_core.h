@@ -249,6 +249,7 @@ class SchedulerCore {
   int64_t sent_again_ms_ = 0;
   bool checkpoint_wanted_ = false;
   int64_t checkpoint_not_before_ms_ = 0;
+  int64_t last_failing_since_ms_ = 0;  // the one that the run ends with; 0: it has not failed
   bool stop_wanted_ = false;
   bool training_complete_ = false;  // the last epoch is done; its checkpoint may not be
   std::vector<std::pair<Incarnation, uint64_t>> checkpoint_waiters_;

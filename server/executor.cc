@@ -218,11 +218,15 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
     const float rate = LearningRate(number);
     const Untaken untaken(applied_, Part::kOutput, number, output_.layer().map());
     PassFailpoint(Failpoint::kServerBeforeApply);
-    reply.partial = output_.Gradient(&batch->output, request.log_normaliser,
-                                     [&](uint32_t row, const float* g, float bias) {
-                                       if (untaken.Has(row)) output_.Update(row, rate, g, bias);
-                                     });
-    if (untaken.any()) applied_.Add(Part::kOutput, number);
+    // Half applied is worse than dead: out of memory in here ends the process, and a new one begins
+    // from a checkpoint.
+    [&]() noexcept {
+      reply.partial = output_.Gradient(&batch->output, request.log_normaliser,
+                                       [&](uint32_t row, const float* g, float bias) {
+                                         if (untaken.Has(row)) output_.Update(row, rate, g, bias);
+                                       });
+      if (untaken.any()) applied_.Add(Part::kOutput, number);
+    }();
     output_.FollowUpdates();
     PassFailpoint(Failpoint::kServerAfterApply);
   }
@@ -277,7 +281,8 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   return std::holds_alternative<ErrorReply>(reply) ? Body(Ack{}) : std::move(reply);
 }
 
-void Executor::ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) {
+void Executor::ApplyInput(uint64_t number, const InputBatch& batch,
+                          const Matrix& gradient) noexcept {
   const Untaken untaken(applied_, Part::kInput, number, input_.layer().map());
   if (!untaken.any()) return;
   PassFailpoint(Failpoint::kServerBeforeApply);

@@ -71,6 +71,8 @@ class Executor {
   // After FinishLoad(): the store of the snapshots to come has just what was loaded, so that the
   // next one writes changed rows only.
   void AssumeStored();
+  // The sink's store is lost: the next snapshot writes all rows. Ends one in progress.
+  void ForgetStored();
 
   // The mark of a snapshot: what the executor holds now goes to *sink, as executor `number`, while
   // work goes on. The first snapshot writes all rows, a later one those that changed since the one
@@ -123,7 +125,7 @@ class Executor {
   Body Query(Incarnation sender, const ActiveQuery& request);
   Body Push(Incarnation sender, const GradientPush& request);
   Body PushEmbedding(Incarnation sender, const EmbedPush& request);
-  void ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient);
+  void ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) noexcept;
   Body TopK(const TopKRequest& request);
   Body Drop(const DropBatches& request);
   Body Commit(const CommitSteps& request);

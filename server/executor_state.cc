@@ -146,6 +146,12 @@ Status Executor::GoOnFrom(const ExecutorRecord& record) {
   return {};
 }
 
+void Executor::ForgetStored() {
+  AbortSnapshot();
+  input_.layer().changed().MarkAll();
+  output_.layer().changed().MarkAll();
+}
+
 void Executor::AssumeStored() {
   input_.layer().changed().Forget();
   output_.layer().changed().Forget();

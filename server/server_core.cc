@@ -62,7 +62,7 @@ ServerCore::Effects ServerCore::Start(int64_t now_ms) {
 void ServerCore::SendJoin(int64_t now_ms) {
   Join join;
   join.role = Role::kServer;
-  join.name = identity_.name;
+  join.name = Name();
   join.address = identity_.address;
   join.cores = identity_.cores;
   join.memory_bytes = identity_.memory_bytes;
@@ -207,8 +207,7 @@ void ServerCore::OnPlan(const Plan& plan) {
   executors_ = config_->cluster.executors > 0 ? config_->cluster.executors : identity_.cores;
   executors_ = std::max(1u, std::min<uint32_t>(executors_, static_cast<uint32_t>(slots.size())));
   Load load;
-  load.server = fmt::format("{}-{:016x}", identity_.name.empty() ? given_name_ : identity_.name,
-                            identity_.incarnation.value);
+  load.server = fmt::format("{}-{:016x}", Name(), identity_.incarnation.value);
   load.config = *config_;
   load.train_samples = train_samples_;
   load.restore = plan.restore;

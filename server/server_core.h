@@ -138,6 +138,8 @@ class ServerCore {
     uint64_t ticket;
   };
 
+  // The one that it asked for, else the one that the scheduler gave it.
+  const std::string& Name() const { return identity_.name.empty() ? given_name_ : identity_.name; }
   void SendJoin(int64_t now_ms);
   void BeginNewLife(int64_t now_ms);
   void DropGeneration();

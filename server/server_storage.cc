@@ -22,6 +22,11 @@ Body AbortSnapshot(Executor& executor) {
   return Ack{};
 }
 
+Body ForgetStored(Executor& executor) {
+  executor.ForgetStored();
+  return Ack{};
+}
+
 std::string StepText(const std::optional<uint64_t>& step) {
   return step ? std::to_string(*step) : "none";
 }
@@ -164,7 +169,8 @@ std::optional<CheckpointStore::Saved> ServerStorage::Advance(ExecutorPool* pool)
   if (!saved_) return std::nullopt;
   const bool failed = !saved_->done.error.empty();
   // Before the core may ask for the next one.
-  if (failed && !pool->Submit(kNobodyWaits, AbortSnapshot)) return std::nullopt;
+  const auto& undo = saved_->done.retry ? AbortSnapshot : ForgetStored;
+  if (failed && !pool->Submit(kNobodyWaits, undo)) return std::nullopt;
   saved_->done.stall_us = stall_us_;
   ticket_ = 0;
   return std::exchange(saved_, std::nullopt);

@@ -204,7 +204,8 @@ CheckpointDone ShardWriter::End() {
     CheckpointDone failed;
     failed.error = status.error().message;
     Discard();
-    database_.reset();  // the next one begins from the last complete shard
+    database_.reset();  // the next one begins with nothing, the executors give all rows
+    base_ = {};
     return Close(std::move(failed));
   }
   done.rows = rows_;

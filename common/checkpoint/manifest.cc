@@ -124,7 +124,7 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   flatbuffers::Verifier verifier(bytes.data(), bytes.size());
   if (bytes.size() < 8 || !wire::VerifyManifestBuffer(verifier)) {
     return BadInput(
-        fmt::format("{}: damaged ({} bytes); use an older checkpoint", path, bytes.size()));
+        fmt::format("{}: damaged ({} bytes); move that directory away to go on from the checkpoint before it", path, bytes.size()));
   }
   const wire::Manifest& stored = *wire::GetManifest(bytes.data());
   if (stored.format() != kManifestFormat) {

@@ -242,11 +242,19 @@ TEST_CASE("a stop before training has nothing to save") {
   CHECK(OutcomeKind(&run) == ErrorKind::kTryLater);
 }
 
-TEST_CASE("a failed checkpoint at the end ends the run and names the server") {
+// Time passes while checkpoints fail, until the run ends.
+void FailFor(FakeCluster* run, int seconds) {
+  for (int s = 0; s <= seconds && run->core().phase() != Phase::kFinished; ++s) run->Wait(1000);
+}
+
+TEST_CASE("the last checkpoint of a run is tried again for ten minutes, then the run ends") {
   FakeCluster run;
   run.checkpoint_error = "no space left on device";
   run.Start();
   run.WorkAll(11);
+  CHECK(run.Noticed("server-2: no space left on device; trying again, the last good one is none"));
+  CHECK(run.core().phase() == Phase::kTraining);
+  FailFor(&run, 600);
   CHECK(OutcomeKind(&run) == ErrorKind::kFailed);
   CHECK(run.core().outcome().error().message ==
         "checkpoint step-000000000026: server-2: no space left on device");
@@ -256,6 +264,7 @@ TEST_CASE("a failed checkpoint at the end ends the run and names the server") {
   unwritten.manifest_status = Failed("manifest: cannot sync");
   unwritten.Start();
   unwritten.WorkAll(11);
+  FailFor(&unwritten, 600);
   CHECK(OutcomeKind(&unwritten) == ErrorKind::kFailed);
   CHECK(unwritten.core().last_checkpoint().empty());
 
@@ -264,7 +273,10 @@ TEST_CASE("a failed checkpoint at the end ends the run and names the server") {
   stopped.Start();
   CHECK(stopped.Work(11));
   stopped.Stop();
-  CHECK(OutcomeKind(&stopped) == ErrorKind::kFailed);
+  FailFor(&stopped, 300);
+  stopped.checkpoint_error.clear();
+  FailFor(&stopped, 10);
+  CHECK(OutcomeKind(&stopped) == ErrorKind::kPreempted);
 }
 
 TEST_CASE("a failed checkpoint by the clock is a notice, and tried again after half a minute") {

@@ -44,7 +44,7 @@ inline CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executo
   }
   CheckpointDone done = AwaitSaved(store);
   if (!done.error.empty()) {
-    for (Executor* e : executors) e->AbortSnapshot();
+    for (Executor* e : executors) e->ForgetStored();
   }
   return done;
 }

@@ -9,6 +9,7 @@
 namespace dslide {
 namespace {
 
+constexpr int64_t kAnswerMs = 10000;
 constexpr int64_t kTimeoutMs = 600000;
 
 Status Checkpoint(const ParsedArguments& arguments) {
@@ -26,8 +27,13 @@ Status Checkpoint(const ParsedArguments& arguments) {
   std::optional<RunId> run;
   uint64_t sequence = 3;
   const int64_t deadline_ms = MonotonicMillis() + kTimeoutMs;
+  const int64_t answer_by_ms = MonotonicMillis() + kAnswerMs;
   while (MonotonicMillis() < deadline_ms) {
     poller.Wait(1000);
+    if (!run && MonotonicMillis() > answer_by_ms) {
+      return TryLater(fmt::format("no answer from {} within {} s; is the scheduler running there?",
+                                  address, kAnswerMs / 1000));
+    }
     if (run) {  // any message keeps an observer in the roster
       socket->Send(
           Encode({{*run, incarnation, sequence++, 0, 0}, Heartbeat{}}, WirePrecision::kFp32));

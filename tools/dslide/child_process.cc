@@ -75,7 +75,8 @@ std::string ChildProcess::Ending() const {
 }
 
 bool ChildProcess::WantsRestart() const {
-  return signal_ != 0 || exit_code_ == ExitCode(ErrorKind::kTryLater);
+  return signal_ != 0 || exit_code_ == ExitCode(ErrorKind::kTryLater) ||
+         exit_code_ == ExitCode(ErrorKind::kPreempted);
 }
 
 bool ChildProcess::Poll() {

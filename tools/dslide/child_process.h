@@ -25,8 +25,9 @@ class ChildProcess {
   // REQUIRES !running().
   int exit_code() const { return exit_code_; }  // 128 + signal if it was killed
   std::string Ending() const;                   // "exit code 1", "signal 9"
-  // Ended by a signal, or by exit code 75: nothing wrong with what it was told to do.
+  // Ended by a signal, or with 75 or 85: nothing wrong with what it was told to do.
   bool WantsRestart() const;
+  bool killed() const { return !running_ && signal_ != 0; }  // by a signal
 
   // Collects the process if it has ended. True if it ended just now.
   bool Poll();

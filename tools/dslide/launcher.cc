@@ -111,7 +111,7 @@ Status Launcher::WaitForAddress() {
     poll(nullptr, 0, kPollMs);
     if (signals_->Take()) return Failed("stopped before training began");
     if (!scheduler().Poll()) continue;
-    if (!scheduler().WantsRestart()) return SchedulerFailure();
+    if (!scheduler().killed()) return SchedulerFailure();
     DSLIDE_RETURN_IF_ERROR(StartAgain(&children_.front()));
   }
   return {};
@@ -142,7 +142,7 @@ Status Launcher::Follow() {
     scheduler().Poll();
     if (!scheduler().running()) {
       // One that was asked to stop does not come back, whatever became of it.
-      if (stopping_ || !scheduler().WantsRestart()) return AfterScheduler();
+      if (stopping_ || !scheduler().killed()) return AfterScheduler();
       DSLIDE_RETURN_IF_ERROR(StartAgain(&children_.front()));
     }
     StopWithoutWorkers();
