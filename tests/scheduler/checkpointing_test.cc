@@ -254,7 +254,7 @@ TEST_CASE("the last checkpoint of a run is tried again for ten minutes, then the
   run.WorkAll(11);
   CHECK(run.Noticed("server-2: no space left on device; trying again, the last good one is none"));
   CHECK(run.core().phase() == Phase::kTraining);
-  FailFor(&run, 600);
+  FailFor(&run, 620);
   CHECK(OutcomeKind(&run) == ErrorKind::kFailed);
   CHECK(run.core().outcome().error().message ==
         "checkpoint step-000000000026: server-2: no space left on device");
@@ -264,7 +264,7 @@ TEST_CASE("the last checkpoint of a run is tried again for ten minutes, then the
   unwritten.manifest_status = Failed("manifest: cannot sync");
   unwritten.Start();
   unwritten.WorkAll(11);
-  FailFor(&unwritten, 600);
+  FailFor(&unwritten, 620);
   CHECK(OutcomeKind(&unwritten) == ErrorKind::kFailed);
   CHECK(unwritten.core().last_checkpoint().empty());
 
