@@ -2,22 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/scheduler/hex.h"
 #include "tests/scheduler/ledger_entries.h"
 
 namespace dslide {
 namespace {
 
 using testing::RandomEntries;
-
-std::string Hex(const std::string& bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : bytes) {
-    hex += kDigits[static_cast<uint8_t>(c) >> 4];
-    hex += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return hex;
-}
 
 TEST_CASE("every entry of the ledger comes back as it was encoded") {
   RandomEntries entries(1);

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "tests/common/temp_directory.h"
+#include "tests/scheduler/hex.h"
 
 namespace dslide {
 namespace {
@@ -52,16 +53,6 @@ std::string Contents(const std::string& path) {
 
 void Put(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
-
-std::string Hex(const std::string& bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : bytes) {
-    hex += kDigits[static_cast<uint8_t>(c) >> 4];
-    hex += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return hex;
 }
 
 // Makes a checkpoint directory, complete or not.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/config/executable.h"
-#include "common/config/nearest.h"
 #include "scheduler/ledger.h"
+#include "tools/dslide/command_table.h"
 #include "tools/dslide/commands.h"
 #include "tools/dslide/ledger_audit.h"
 
@@ -196,28 +196,15 @@ int ShowCommand(int argc, char** argv) {
   return RunExecutable("dslide ledger show", line, argc, argv, Show);
 }
 
+constexpr Command kCommands[] = {
+    {"verify", VerifyCommand, "recount whether every sample counted exactly once"},
+    {"show", ShowCommand, "print the entries"},
+};
+
 }  // namespace
 
 int LedgerCommand(int argc, char** argv) {
-  constexpr char kUsage[] =
-      "usage: dslide ledger verify|show RUN [options]\n\n"
-      "  verify  recount whether every sample counted exactly once\n"
-      "  show    print the entries\n\n"
-      "dslide ledger COMMAND --help lists a command's options.\n";
-  const std::vector<std::string> names = {"verify", "show"};
-  const std::string name = argc > 1 ? argv[1] : "";
-  if (name == "verify") return VerifyCommand(argc - 1, argv + 1);
-  if (name == "show") return ShowCommand(argc - 1, argv + 1);
-  const bool help = name == "--help" || name == "-h" || name == "help";
-  if (help || name.empty()) {
-    fmt::print(help ? stdout : stderr, "{}", kUsage);
-    return help ? 0 : 2;
-  }
-  const std::string* nearest = Nearest(name, names);
-  fmt::print(
-      stderr, "dslide ledger: unknown command {}; {}\n", Printable(name),
-      nearest != nullptr ? "did you mean " + *nearest + "?" : "dslide ledger --help lists them");
-  return 2;
+  return RunCommand("dslide ledger", kCommands, argc, argv);
 }
 
 }  // namespace dslide

@@ -1,0 +1,20 @@
+// Choosing one of several commands by the first argument, with help and a hint for a typo.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace dslide {
+
+struct Command {
+  const char* name;
+  int (*run)(int argc, char** argv);
+  const char* help;
+};
+
+// Runs the command that argv[1] names, with the arguments from there on. `program`: what it is a
+// command of, e.g. "dslide checkpoint". The exit code is the command's; 2 for an unknown one.
+int RunCommand(const std::string& program, std::span<const Command> commands, int argc,
+               char** argv);
+
+}  // namespace dslide
