@@ -3,8 +3,13 @@
 // Ids are spread over V slots: slot = id mod V, row within the slot = id div V. An owner of some
 // slots keeps them in regions of equal size, so that a slot can come or go without moving the
 // others: local index = region * rows_per_slot + row. A region's last row may have no id.
+//
+// A slot that comes has a region from Reserve() on, and is part of the model from Attach() on; one
+// that goes is no part of it from Detach() on, and has its region until Release(). A region that is
+// free is given to the next slot that comes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,55 +22,98 @@ namespace dslide {
 class SlotMap {
  public:
   static constexpr uint32_t kNone = 0xffffffffu;
+  static constexpr SlotId kNoSlot{kNone};
 
   // Ids [0, total) over `slots` slots, of which `owned` (ascending) live here, in this order.
   SlotMap(uint32_t total, uint32_t slots, std::span<const SlotId> owned)
       : total_(total),
         slots_(slots),
         rows_per_slot_((total + slots - 1) / slots),
-        owned_(owned.begin(), owned.end()),
-        region_(slots, kNone) {
-    for (size_t i = 0; i < owned_.size(); ++i) {
-      DSLIDE_CHECK(owned_[i].value < slots);
-      region_[owned_[i].value] = static_cast<uint32_t>(i);
-      size_ += SlotSize(owned_[i]);
+        region_(slots, kNone),
+        attached_(slots, 0) {
+    for (const SlotId slot : owned) {
+      Reserve(slot);
+      Attach(slot);
     }
   }
 
   uint32_t slots() const { return slots_; }  // of the whole model
   uint32_t total() const { return total_; }
+  uint32_t rows_per_slot() const { return rows_per_slot_; }
   uint32_t size() const { return size_; }  // ids that live here
-  uint32_t rows() const { return static_cast<uint32_t>(owned_.size()) * rows_per_slot_; }
+  // Local indices are below this; those of free regions and of slots that come or go have no id.
+  uint32_t rows() const { return static_cast<uint32_t>(layout_.size()) * rows_per_slot_; }
+  // Attached slots, ascending.
   std::span<const SlotId> owned() const { return owned_; }
+  // The attached slot of each region; kNoSlot where there is none.
+  std::vector<SlotId> Layout() const {
+    std::vector<SlotId> layout = layout_;
+    for (SlotId& slot : layout) {
+      if (slot != kNoSlot && !Owns(slot)) slot = kNoSlot;
+    }
+    return layout;
+  }
 
   // Ids of one slot: rows [0, SlotSize(slot)).
   uint32_t SlotSize(SlotId slot) const {
     return slot.value < total_ ? (total_ - slot.value - 1) / slots_ + 1 : 0;
   }
 
-  bool Owns(SlotId slot) const { return slot.value < slots_ && region_[slot.value] != kNone; }
+  bool Owns(SlotId slot) const { return slot.value < slots_ && attached_[slot.value] != 0; }
+  // Whether the slot has a region, part of the model or not.
+  bool HasRegion(SlotId slot) const { return slot.value < slots_ && region_[slot.value] != kNone; }
 
-  // The local index of a row of an owned slot. REQUIRES that the slot is owned, row <
-  // SlotSize(slot).
+  // The local index of a row of a slot. REQUIRES that the slot has a region, row < SlotSize(slot).
   uint32_t LocalRow(SlotId slot, uint32_t row) const {
     return region_[slot.value] * rows_per_slot_ + row;
   }
 
-  // The slot of a local index. REQUIRES row < rows().
-  SlotId SlotOf(uint32_t row) const { return owned_[row / rows_per_slot_]; }
+  // The slot of a local index. REQUIRES row < rows() in a region that is not free.
+  SlotId SlotOf(uint32_t row) const { return layout_[row / rows_per_slot_]; }
   // The row within the slot of a local index.
   uint32_t RowInSlot(uint32_t row) const { return row % rows_per_slot_; }
 
   // The local index of `id`, kNone if it lives elsewhere. REQUIRES id < total().
   uint32_t Local(uint32_t id) const {
-    const uint32_t region = region_[id % slots_];
-    return region == kNone ? kNone : region * rows_per_slot_ + id / slots_;
+    const uint32_t slot = id % slots_;
+    return attached_[slot] == 0 ? kNone : region_[slot] * rows_per_slot_ + id / slots_;
   }
 
-  // The id at local index `row`, kNone for a region's padding. REQUIRES row < rows().
+  // The id at local index `row`, kNone for a region's padding and where no slot is attached.
+  // REQUIRES row < rows().
   uint32_t Global(uint32_t row) const {
-    const uint32_t id = (row % rows_per_slot_) * slots_ + owned_[row / rows_per_slot_].value;
+    const SlotId slot = layout_[row / rows_per_slot_];
+    if (slot == kNoSlot || attached_[slot.value] == 0) return kNone;
+    const uint32_t id = (row % rows_per_slot_) * slots_ + slot.value;
     return id < total_ ? id : kNone;
+  }
+
+  // Gives a slot without one a region; rows() may grow.
+  void Reserve(SlotId slot) {
+    DSLIDE_CHECK(slot.value < slots_ && !HasRegion(slot));
+    auto region = std::find(layout_.begin(), layout_.end(), kNoSlot);
+    if (region == layout_.end()) region = layout_.insert(region, kNoSlot);
+    *region = slot;
+    region_[slot.value] = static_cast<uint32_t>(region - layout_.begin());
+  }
+  // REQUIRES a region, for the following.
+  void Attach(SlotId slot) {
+    DSLIDE_CHECK(HasRegion(slot) && !Owns(slot));
+    attached_[slot.value] = 1;
+    owned_.insert(std::lower_bound(owned_.begin(), owned_.end(), slot), slot);
+    size_ += SlotSize(slot);
+  }
+  void Detach(SlotId slot) {
+    DSLIDE_CHECK(Owns(slot));
+    attached_[slot.value] = 0;
+    owned_.erase(std::lower_bound(owned_.begin(), owned_.end(), slot));
+    size_ -= SlotSize(slot);
+  }
+  // REQUIRES that the slot is not attached.
+  void Release(SlotId slot) {
+    DSLIDE_CHECK(HasRegion(slot) && !Owns(slot));
+    layout_[region_[slot.value]] = kNoSlot;
+    region_[slot.value] = kNone;
   }
 
  private:
@@ -74,7 +122,9 @@ class SlotMap {
   uint32_t rows_per_slot_;
   uint32_t size_ = 0;
   std::vector<SlotId> owned_;
-  std::vector<uint32_t> region_;  // [slots], kNone if not owned
+  std::vector<SlotId> layout_;     // by region; kNoSlot: free
+  std::vector<uint32_t> region_;   // [slots], kNone without one
+  std::vector<uint8_t> attached_;  // [slots]
 };
 
 }  // namespace dslide

@@ -22,7 +22,7 @@
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 4;
+constexpr uint32_t kProtocolVersion = 5;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
 // Servers and workers leave when the scheduler has not been heard of for so long before its first
 // answer (it may be started last); afterwards cluster.scheduler_silence_s counts.
@@ -104,13 +104,31 @@ struct Plan {
   std::vector<PlanServer> servers;
   std::vector<uint16_t> slot_owner;  // [V]
   std::string restore = {};          // checkpoint directory; empty: fresh from the seed
+  uint32_t generation = 0;           // plans of one generation carry the same state on
   bool operator==(const Plan&) const = default;
 };
 struct Ready {
   uint32_t plan_version = 0;
   uint64_t rows = 0;
   uint64_t memory_bytes = 0;
+  uint64_t moved_bytes = 0;  // sent for the slots that came with this plan
+  uint32_t stall_us = 0;     // from the plan's arrival until they were there
   bool operator==(const Ready&) const = default;
+};
+// What the slots of a server cost since its last report.
+struct LoadReport {
+  uint32_t interval_ms = 0;
+  uint32_t batches = 0;             // whose gradients were taken
+  std::vector<uint32_t> slots;      // ascending; the following, but for `busy`, are one a slot
+  std::vector<uint16_t> executor;   // that has the slot
+  std::vector<uint32_t> retrieved;  // bucket entries read
+  std::vector<uint32_t> used;       // rows in active sets
+  std::vector<uint32_t> updated;    // rows, of both layers
+  std::vector<float> work;          // what that comes to, whatever the machine
+  std::vector<float> service_us;    // its part of its executor's time
+  std::vector<uint64_t> bytes;      // in memory
+  std::vector<float> busy;          // [executors] share of the interval that it worked
+  bool operator==(const LoadReport&) const = default;
 };
 struct Heartbeat {
   double cpu_seconds = 0;
@@ -128,9 +146,13 @@ struct Heartbeat {
   uint32_t round_trip_us = 0;
   uint64_t bits_per_second = 0;
   uint32_t int8_links = 0;
+  std::optional<LoadReport> load = {};  // servers, and the following
+  uint64_t memory_used_bytes = 0;       // by rows, optimiser and hash tables
+  uint32_t hash_round = 0;              // of the hash functions in use
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {
+  uint32_t in_flight_cap = 0;  // workers: 0: none
   bool operator==(const HeartbeatReply&) const = default;
 };
 
@@ -305,11 +327,71 @@ struct StepsCommitted {
   bool operator==(const StepsCommitted&) const = default;
 };
 
+// To a server: copy these slots in the background; the next plan gives them to it.
+struct MoveSlots {
+  uint64_t move = 0;
+  std::vector<uint32_t> slots;    // none: nothing is to come
+  std::vector<uint16_t> from;     // [slots] index into the plan's servers
+  uint64_t bytes_per_second = 0;  // at most; 0: no limit
+  bool operator==(const MoveSlots&) const = default;
+};
+// The copies lack only what changes all the time.
+struct MoveReady {
+  uint64_t move = 0;
+  uint64_t bytes = 0;
+  uint64_t left_bytes = 0;
+  bool operator==(const MoveReady&) const = default;
+};
+// Server to server: the rows of a slot that the sender's copy lacks.
+struct SlotPull {
+  uint32_t slot = 0;
+  uint32_t part = 0;     // 0 begins a copy; one that comes again is answered as before
+  bool resting = false;  // only rows that did not change of late
+  uint32_t max_bytes = 0;
+  bool release = false;  // the receiver may forget the slot
+  bool operator==(const SlotPull&) const = default;
+};
+struct SlotRows {
+  uint32_t slot = 0;
+  uint32_t part = 0;
+  uint32_t input_rows = 0;      // the first so many; the others are output rows
+  std::vector<uint32_t> rows;   // within the slot
+  std::vector<uint32_t> ends;   // [rows] of their bytes
+  std::vector<uint8_t> bytes;   // Layer::StoreRow, and of an output row AppendHashState
+  uint32_t left = 0;            // rows that the copy still lacks
+  uint64_t hash = 0;            // identity of the functions that the codes are of
+  bool last = false;            // nothing is left or will change; with it the following
+  std::vector<uint64_t> applied_output;  // BatchSet::words
+  std::vector<uint64_t> applied_input;
+  std::optional<uint64_t> committed = {};
+  bool operator==(const SlotRows&) const = default;
+};
+// The server's slots shall go to others, then it leaves.
+struct DrainServer {
+  std::string name;
+  bool operator==(const DrainServer&) const = default;
+};
+struct StatusRequest {
+  bool operator==(const StatusRequest&) const = default;
+};
+struct StatusReply {
+  std::string json;
+  bool operator==(const StatusReply&) const = default;
+};
+// The hash functions are drawn anew, in the background.
+struct RebuildTables {
+  uint32_t round = 0;  // of their seed
+  uint32_t k = 0;
+  bool operator==(const RebuildTables&) const = default;
+};
+
 using Body = std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest,
                           LeaseGrant, LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery,
                           ActiveReply, GradientPush, GradientReply, EmbedPush, Ack, DropBatches,
                           TopKRequest, TopKReply, CheckpointRequest, CheckpointDone, CheckpointNow,
-                          Shutdown, ErrorReply, Leave, CommitSteps, StepsCommitted>;
+                          Shutdown, ErrorReply, Leave, CommitSteps, StepsCommitted, MoveSlots,
+                          MoveReady, SlotPull, SlotRows, DrainServer, StatusRequest, StatusReply,
+                          RebuildTables>;
 
 struct Envelope {
   RunId run;

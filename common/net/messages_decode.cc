@@ -62,7 +62,8 @@ class Decoder {
   Plan Read(const wire::Plan& m);
   Ready Read(const wire::Ready& m);
   Heartbeat Read(const wire::Heartbeat& m);
-  HeartbeatReply Read(const wire::HeartbeatReply&) { return {}; }
+  LoadReport Read(const wire::LoadReport& m);
+  HeartbeatReply Read(const wire::HeartbeatReply& m) { return {m.in_flight_cap()}; }
   LeaseRequest Read(const wire::LeaseRequest& m) { return {m.has_data()}; }
   LeaseGrant Read(const wire::LeaseGrant& m);
   LeaseBatch Read(const wire::LeaseBatch& m);
@@ -88,6 +89,16 @@ class Decoder {
   StepsCommitted Read(const wire::StepsCommitted& m) { return {m.committed()}; }
   Shutdown Read(const wire::Shutdown& m) { return {String("reason", m.reason()), m.exit_code()}; }
   ErrorReply Read(const wire::ErrorReply& m);
+  MoveSlots Read(const wire::MoveSlots& m);
+  MoveReady Read(const wire::MoveReady& m) { return {m.move(), m.bytes(), m.left_bytes()}; }
+  SlotPull Read(const wire::SlotPull& m) {
+    return {m.slot(), m.part(), m.resting(), m.max_bytes(), m.release()};
+  }
+  SlotRows Read(const wire::SlotRows& m);
+  DrainServer Read(const wire::DrainServer& m) { return {String("name", m.name())}; }
+  StatusRequest Read(const wire::StatusRequest&) { return {}; }
+  StatusReply Read(const wire::StatusReply& m) { return {String("json", m.json())}; }
+  RebuildTables Read(const wire::RebuildTables& m) { return {m.round(), m.k()}; }
 
   // Keeps the first fault.
   void Fail(std::string_view field, std::string_view reason) {
@@ -387,19 +398,48 @@ JoinReply Decoder::Read(const wire::JoinReply& m) {
 
 Plan Decoder::Read(const wire::Plan& m) {
   return {m.version(), Tables<PlanServer>("servers", m.servers()),
-          Vector("slot_owner", m.slot_owner()), String("restore", m.restore())};
+          Vector("slot_owner", m.slot_owner()), String("restore", m.restore()), m.generation()};
 }
 
-Ready Decoder::Read(const wire::Ready& m) { return {m.plan_version(), m.rows(), m.memory_bytes()}; }
+Ready Decoder::Read(const wire::Ready& m) {
+  return {m.plan_version(), m.rows(), m.memory_bytes(), m.moved_bytes(), m.stall_us()};
+}
+
+LoadReport Decoder::Read(const wire::LoadReport& m) {
+  LoadReport load{m.interval_ms(),
+                  m.batches(),
+                  Vector("load.slots", m.slots()),
+                  Vector("load.executor", m.executor()),
+                  Vector("load.retrieved", m.retrieved()),
+                  Vector("load.used", m.used()),
+                  Vector("load.updated", m.updated()),
+                  Floats("load.work", m.work()),
+                  Floats("load.service_us", m.service_us()),
+                  Vector("load.bytes", m.bytes()),
+                  Floats("load.busy", m.busy())};
+  const size_t slots = load.slots.size();
+  RequireSize("load.executor", load.executor.size(), slots);
+  RequireSize("load.retrieved", load.retrieved.size(), slots);
+  RequireSize("load.used", load.used.size(), slots);
+  RequireSize("load.updated", load.updated.size(), slots);
+  RequireSize("load.work", load.work.size(), slots);
+  RequireSize("load.service_us", load.service_us.size(), slots);
+  RequireSize("load.bytes", load.bytes.size(), slots);
+  return load;
+}
 
 Heartbeat Decoder::Read(const wire::Heartbeat& m) {
   Finite("cpu_seconds", m.cpu_seconds());
   Finite("bucket_empty_share", m.bucket_empty_share());
   Finite("bucket_mean", m.bucket_mean());
-  return {m.cpu_seconds(),        m.peak_rss_bytes(),     m.bytes_sent(),  m.bytes_received(),
-          m.rehash_lag_batches(), m.bucket_empty_share(), m.bucket_mean(), m.bucket_p99(),
-          m.bucket_largest(),     m.batches_in_flight(),  m.malformed(),   m.in_flight_limit(),
-          m.round_trip_us(),      m.bits_per_second(),    m.int8_links()};
+  Heartbeat beat{m.cpu_seconds(),        m.peak_rss_bytes(),     m.bytes_sent(),
+                 m.bytes_received(),     m.rehash_lag_batches(), m.bucket_empty_share(),
+                 m.bucket_mean(),        m.bucket_p99(),         m.bucket_largest(),
+                 m.batches_in_flight(),  m.malformed(),          m.in_flight_limit(),
+                 m.round_trip_us(),      m.bits_per_second(),    m.int8_links(),
+                 {},                     m.memory_used_bytes(),  m.hash_round()};
+  if (m.load() != nullptr) beat.load = Read(*m.load());
+  return beat;
 }
 
 LeaseBatch Decoder::Read(const wire::LeaseBatch& m) {
@@ -548,6 +588,35 @@ ErrorReply Decoder::Read(const wire::ErrorReply& m) {
   return {Enum<ErrorCode>("code", m.code()), String("text", m.text())};
 }
 
+MoveSlots Decoder::Read(const wire::MoveSlots& m) {
+  MoveSlots move{m.move(), Vector("slots", m.slots()), Vector("from", m.from()),
+                 m.bytes_per_second()};
+  RequireSize("from", move.from.size(), move.slots.size());
+  return move;
+}
+
+SlotRows Decoder::Read(const wire::SlotRows& m) {
+  SlotRows part{m.slot(),
+                m.part(),
+                m.input_rows(),
+                Vector("rows", m.rows()),
+                Vector("ends", m.ends()),
+                Vector("bytes", m.bytes()),
+                m.left(),
+                m.hash(),
+                m.last(),
+                Vector("applied_output", m.applied_output()),
+                Vector("applied_input", m.applied_input()),
+                {}};
+  if (m.has_committed()) part.committed = m.committed();
+  RequireSize("ends", part.ends.size(), part.rows.size());
+  RequireAtMost("input_rows", part.input_rows, part.rows.size());
+  const uint32_t end = part.ends.empty() ? 0 : part.ends.back();
+  if (!std::is_sorted(part.ends.begin(), part.ends.end())) Fail("ends", "do not ascend");
+  RequireSize("bytes", part.bytes.size(), end);
+  return part;
+}
+
 Result<Body> Decoder::Decode(const wire::Message& message) {
   Body body;
   switch (message.body_type()) {
@@ -584,6 +653,14 @@ Result<Body> Decoder::Decode(const wire::Message& message) {
     DSLIDE_READ_BODY(StepsCommitted)
     DSLIDE_READ_BODY(Shutdown)
     DSLIDE_READ_BODY(ErrorReply)
+    DSLIDE_READ_BODY(MoveSlots)
+    DSLIDE_READ_BODY(MoveReady)
+    DSLIDE_READ_BODY(SlotPull)
+    DSLIDE_READ_BODY(SlotRows)
+    DSLIDE_READ_BODY(DrainServer)
+    DSLIDE_READ_BODY(StatusRequest)
+    DSLIDE_READ_BODY(StatusReply)
+    DSLIDE_READ_BODY(RebuildTables)
 #undef DSLIDE_READ_BODY
     case wire::Body::NONE:
       return Failed("malformed message: it has no body");

@@ -58,20 +58,25 @@ class Encoder {
     }
     const auto servers_offset = Vector(servers);
     const auto owners = Vector(m.slot_owner);
-    return wire::CreatePlan(b_, m.version, servers_offset, owners, String(m.restore)).Union();
+    return wire::CreatePlan(b_, m.version, servers_offset, owners, String(m.restore), m.generation)
+        .Union();
   }
   Offset<void> operator()(const Ready& m) {
-    return wire::CreateReady(b_, m.plan_version, m.rows, m.memory_bytes).Union();
+    return wire::CreateReady(b_, m.plan_version, m.rows, m.memory_bytes, m.moved_bytes, m.stall_us)
+        .Union();
   }
   Offset<void> operator()(const Heartbeat& m) {
+    const auto load = m.load ? Load(*m.load) : Offset<wire::LoadReport>();
     return wire::CreateHeartbeat(b_, m.cpu_seconds, m.peak_rss_bytes, m.bytes_sent,
                                  m.bytes_received, m.rehash_lag_batches, m.bucket_empty_share,
                                  m.bucket_mean, m.bucket_p99, m.bucket_largest, m.batches_in_flight,
                                  m.malformed, m.in_flight_limit, m.round_trip_us, m.bits_per_second,
-                                 m.int8_links)
+                                 m.int8_links, load, m.memory_used_bytes, m.hash_round)
         .Union();
   }
-  Offset<void> operator()(const HeartbeatReply&) { return wire::CreateHeartbeatReply(b_).Union(); }
+  Offset<void> operator()(const HeartbeatReply& m) {
+    return wire::CreateHeartbeatReply(b_, m.in_flight_cap).Union();
+  }
 
   Offset<void> operator()(const LeaseRequest& m) {
     return wire::CreateLeaseRequest(b_, m.has_data).Union();
@@ -180,7 +185,52 @@ class Encoder {
     return wire::CreateErrorReply(b_, static_cast<wire::ErrorCode>(m.code), String(m.text)).Union();
   }
 
+  Offset<void> operator()(const MoveSlots& m) {
+    const auto slots = Vector(m.slots);
+    return wire::CreateMoveSlots(b_, m.move, slots, Vector(m.from), m.bytes_per_second).Union();
+  }
+  Offset<void> operator()(const MoveReady& m) {
+    return wire::CreateMoveReady(b_, m.move, m.bytes, m.left_bytes).Union();
+  }
+  Offset<void> operator()(const SlotPull& m) {
+    return wire::CreateSlotPull(b_, m.slot, m.part, m.resting, m.max_bytes, m.release).Union();
+  }
+  Offset<void> operator()(const SlotRows& m) {
+    const auto rows = Vector(m.rows);
+    const auto ends = Vector(m.ends);
+    const auto bytes = Vector(m.bytes);
+    const auto output = Vector(m.applied_output);
+    const auto input = Vector(m.applied_input);
+    return wire::CreateSlotRows(b_, m.slot, m.part, m.input_rows, rows, ends, bytes, m.left, m.hash,
+                                m.last, output, input, m.committed.has_value(),
+                                m.committed.value_or(0))
+        .Union();
+  }
+  Offset<void> operator()(const DrainServer& m) {
+    return wire::CreateDrainServer(b_, String(m.name)).Union();
+  }
+  Offset<void> operator()(const StatusRequest&) { return wire::CreateStatusRequest(b_).Union(); }
+  Offset<void> operator()(const StatusReply& m) {
+    return wire::CreateStatusReply(b_, String(m.json)).Union();
+  }
+  Offset<void> operator()(const RebuildTables& m) {
+    return wire::CreateRebuildTables(b_, m.round, m.k).Union();
+  }
+
  private:
+  Offset<wire::LoadReport> Load(const LoadReport& m) {
+    const auto slots = Vector(m.slots);
+    const auto executor = Vector(m.executor);
+    const auto retrieved = Vector(m.retrieved);
+    const auto used = Vector(m.used);
+    const auto updated = Vector(m.updated);
+    const auto work = Vector(m.work);
+    const auto service_us = Vector(m.service_us);
+    const auto bytes = Vector(m.bytes);
+    return wire::CreateLoadReport(b_, m.interval_ms, m.batches, slots, executor, retrieved, used,
+                                  updated, work, service_us, bytes, Vector(m.busy));
+  }
+
   Offset<flatbuffers::String> String(const std::string& s) {
     return s.empty() ? Offset<flatbuffers::String>() : b_.CreateString(s);
   }

@@ -42,18 +42,31 @@ class RandomMessages {
   }
   JoinReply Make(JoinReply) { return {Text(), Text(), random_.Next(), random_.Next()}; }
   Plan Make(Plan) {
-    Plan plan{U32(), {}, {}, Text()};
+    Plan plan{U32(), {}, {}, Text(), U32()};
     for (size_t i = Size(); i > 0; --i) plan.servers.push_back({Text(), Text(), {random_.Next()}});
     for (size_t i = Size(); i > 0; --i) plan.slot_owner.push_back(static_cast<uint16_t>(U32()));
     return plan;
   }
-  Ready Make(Ready) { return {U32(), random_.Next(), random_.Next()}; }
+  Ready Make(Ready) { return {U32(), random_.Next(), random_.Next(), random_.Next(), U32()}; }
   Heartbeat Make(Heartbeat) {
-    return {random_.Normal(), random_.Next(), random_.Next(), random_.Next(), U32(),
-            Float(),          Float(),        U32(),          U32(),          U32(),
-            random_.Next(),   U32(),          U32(),          random_.Next(), U32()};
+    Heartbeat beat{random_.Normal(), random_.Next(), random_.Next(), random_.Next(), U32(),
+                   Float(),          Float(),        U32(),          U32(),          U32(),
+                   random_.Next(),   U32(),          U32(),          random_.Next(), U32(),
+                   {},               random_.Next(), U32()};
+    if (random_.Below(2) == 1) beat.load = Load(Size());
+    return beat;
   }
-  HeartbeatReply Make(HeartbeatReply) { return {}; }
+  LoadReport Load(size_t slots) {
+    LoadReport load{U32(),          U32(),          Numbers(slots), {}, Numbers(slots),
+                    Numbers(slots), Numbers(slots), Floats(slots),  Floats(slots),
+                    {},             Floats(Size())};
+    for (size_t i = 0; i < slots; ++i) {
+      load.executor.push_back(static_cast<uint16_t>(U32()));
+      load.bytes.push_back(random_.Next());
+    }
+    return load;
+  }
+  HeartbeatReply Make(HeartbeatReply) { return {U32()}; }
   LeaseRequest Make(LeaseRequest) { return {random_.Below(2) == 1}; }
   LeaseGrant Make(LeaseGrant) {
     LeaseGrant grant{
@@ -112,6 +125,39 @@ class RandomMessages {
     if (random_.Below(2) == 1) push.next = Make(EmbedRequest());
     return push;
   }
+  MoveSlots Make(MoveSlots) {
+    MoveSlots move{random_.Next(), Numbers(Size()), {}, random_.Next()};
+    for (size_t i = 0; i < move.slots.size(); ++i) {
+      move.from.push_back(static_cast<uint16_t>(U32()));
+    }
+    return move;
+  }
+  MoveReady Make(MoveReady) { return {random_.Next(), random_.Next(), random_.Next()}; }
+  SlotPull Make(SlotPull) {
+    return {U32(), U32(), random_.Below(2) == 1, U32(), random_.Below(2) == 1};
+  }
+  SlotRows Make(SlotRows) {
+    SlotRows part;
+    part.slot = U32();
+    part.part = U32();
+    part.rows = Numbers(Size());
+    part.input_rows = static_cast<uint32_t>(random_.Below(part.rows.size() + 1));
+    for (size_t i = 0; i < part.rows.size(); ++i) {
+      for (size_t n = Size(); n > 0; --n) part.bytes.push_back(static_cast<uint8_t>(U32()));
+      part.ends.push_back(static_cast<uint32_t>(part.bytes.size()));
+    }
+    part.left = U32();
+    part.hash = random_.Next();
+    part.last = random_.Below(2) == 1;
+    for (size_t n = Size(); n > 0; --n) part.applied_output.push_back(random_.Next());
+    for (size_t n = Size(); n > 0; --n) part.applied_input.push_back(random_.Next());
+    if (random_.Below(2) == 1) part.committed = random_.Next();
+    return part;
+  }
+  DrainServer Make(DrainServer) { return {Text()}; }
+  StatusRequest Make(StatusRequest) { return {}; }
+  StatusReply Make(StatusReply) { return {Text()}; }
+  RebuildTables Make(RebuildTables) { return {U32(), U32()}; }
   Ack Make(Ack) { return {}; }
   DropBatches Make(DropBatches) { return {Incarnation{random_.Next()}}; }
   TopKRequest Make(TopKRequest) {
