@@ -98,6 +98,10 @@ class Executor {
   // anything may come in.
   Body Handle(Incarnation sender, const Body& request);
 
+  // Which one it is within its server.
+  uint32_t number() const { return number_; }
+  void set_number(uint32_t number) { number_ = number; }
+
   bool synchronous() const { return IsSynchronous(config_.train); }
   size_t batches_in_flight() const { return batches_.size(); }
   const AppliedBatches& applied() const { return applied_; }
@@ -186,6 +190,7 @@ class Executor {
   Config config_;
   uint64_t train_samples_;
   uint32_t index_;
+  uint32_t number_ = 0;
   uint64_t negative_seed_;
   Purpose purpose_;
   const Kernels& kernels_;

@@ -55,8 +55,10 @@ class SlotMap {
   }
 
   // Ids of one slot: rows [0, SlotSize(slot)).
-  uint32_t SlotSize(SlotId slot) const {
-    return slot.value < total_ ? (total_ - slot.value - 1) / slots_ + 1 : 0;
+  uint32_t SlotSize(SlotId slot) const { return SlotSize(total_, slots_, slot); }
+  // Of ids [0, total) over `slots` slots.
+  static uint32_t SlotSize(uint32_t total, uint32_t slots, SlotId slot) {
+    return slot.value < total ? (total - slot.value - 1) / slots + 1 : 0;
   }
 
   bool Owns(SlotId slot) const { return slot.value < slots_ && attached_[slot.value] != 0; }
