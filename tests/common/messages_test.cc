@@ -5,31 +5,15 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
 
+#include "tests/common/hex.h"
 #include "tests/common/random_messages.h"
 
 namespace dslide {
 namespace {
 
-std::string Hex(const Bytes& bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const uint8_t byte : bytes) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
-}
-
-Bytes FromHex(std::string_view hex) {
-  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  Bytes bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes.push_back(static_cast<uint8_t>(digit(hex[i]) * 16 + digit(hex[i + 1])));
-  }
-  return bytes;
-}
+using testing::FromHex;
+using testing::Hex;
 
 // The body of `message` after a trip over the wire.
 template <typename T>
