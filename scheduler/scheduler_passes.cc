@@ -36,6 +36,8 @@ void SchedulerCore::StartEpoch() {
   phase_ = Phase::kTraining;
   order_ = DataOrder::Epoch(*inputs_.train, inputs_.config.common.seed, epoch_, train.batch);
   book_.emplace(order_->batches(), train.unit_batches);
+  leased_end_ = 0;
+  lease_end_.reset();
   if (IsSynchronous(train)) {
     told_batches_ = 0;
     steps_.emplace(order_->batches(), BatchesPerStep(train),

@@ -97,8 +97,8 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
     const bool of_this_generation =
         envelope.plan_version <= plan_.version && envelope.plan_version >= GenerationOf(plan_);
     if (of_this_generation) OnGrant(std::move(*grant));
-  } else if (const auto* reply = std::get_if<HeartbeatReply>(&message.body)) {
-    in_flight_cap_ = reply->in_flight_cap;
+  } else if (const auto* beat = std::get_if<HeartbeatReply>(&message.body)) {
+    in_flight_cap_ = beat->in_flight_cap;
   } else if (std::holds_alternative<Ack>(message.body)) {
     reports_.erase(envelope.reply_to);
   } else if (const auto* wait = std::get_if<LeaseWait>(&message.body)) {

@@ -113,6 +113,7 @@ struct Ready {
   uint64_t memory_bytes = 0;
   uint64_t moved_bytes = 0;  // sent for the slots that came with this plan
   uint32_t stall_us = 0;     // from the plan's arrival until they were there
+  uint64_t slot_bytes = 0;   // that these slots have
   bool operator==(const Ready&) const = default;
 };
 // What the slots of a server cost since its last report.

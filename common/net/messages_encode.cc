@@ -62,7 +62,8 @@ class Encoder {
         .Union();
   }
   Offset<void> operator()(const Ready& m) {
-    return wire::CreateReady(b_, m.plan_version, m.rows, m.memory_bytes, m.moved_bytes, m.stall_us)
+    return wire::CreateReady(b_, m.plan_version, m.rows, m.memory_bytes, m.moved_bytes, m.stall_us,
+                             m.slot_bytes)
         .Union();
   }
   Offset<void> operator()(const Heartbeat& m) {
