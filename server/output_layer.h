@@ -26,6 +26,9 @@ class OutputLayer {
   const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
   PopularNeurons& popular() { return popular_; }
 
+  // layer().map() has changed.
+  void FollowMap() {}
+
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // The model stays as it is.
   // REQUIRES query.hidden.cols == H, label ids < N.
