@@ -43,7 +43,8 @@ Executor::Executor(const Config& config, uint64_t train_samples, std::span<const
       kernels_(kernels),
       input_(config, slots, purpose, kernels),
       output_(config, slots, purpose, kernels),
-      applied_(slots) {}
+      applied_(slots),
+      source_(&input_, &output_) {}
 
 void Executor::Initialise() {
   const uint64_t seed = config_.common.seed;
@@ -60,6 +61,7 @@ Body Executor::Handle(Incarnation sender, const Body& request) {
   if (const auto* top = std::get_if<TopKRequest>(&request)) return TopK(*top);
   if (const auto* drop = std::get_if<DropBatches>(&request)) return Drop(*drop);
   if (const auto* commit = std::get_if<CommitSteps>(&request)) return Commit(*commit);
+  if (const auto* pull = std::get_if<SlotPull>(&request)) return Pull(*pull);
   return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
 }
 
@@ -228,6 +230,7 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
       if (untaken.any()) applied_.Add(Part::kOutput, number);
     }();
     output_.FollowUpdates();
+    source_.FollowBatch();
     PassFailpoint(Failpoint::kServerAfterApply);
   }
   // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
@@ -365,6 +368,7 @@ void Executor::Apply(uint64_t step, const HeldStep& held) {
     }
     output_.FollowActivations(batch.mean_hidden);
     output_.FollowUpdates();
+    source_.FollowBatch();
   }
   PassFailpoint(Failpoint::kServerAfterApply);
 }

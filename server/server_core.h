@@ -64,8 +64,8 @@ class ServerCore {
     std::string directory;
     std::string shard;                  // sub-directory for this server
     std::vector<std::string> keep;      // earlier checkpoints that stay, by name
+    std::vector<SlotId> slots;          // this server's, ascending
     std::optional<uint64_t> committed;  // synchronous training: the steps that it has to hold
-    std::vector<SlotId> slots;          // of this server, ascending
     uint64_t ticket;
   };
   // For the executors: a request, or what to do with slots.

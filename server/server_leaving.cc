@@ -43,8 +43,8 @@ void ServerCore::StartSave(CheckpointRequest request) {
                        request.directory,
                        ShardName(plan_->version, index_),
                        request.keep,
-                       IsSynchronous(config_->train) ? committed_ : std::nullopt,
                        SlotsOf(*plan_, {index_}),
+                       IsSynchronous(config_->train) ? committed_ : std::nullopt,
                        ticket};
   saving_ = Saving{std::move(request), ticket};
 }

@@ -205,7 +205,7 @@ void ServerCore::CompleteFlip(int64_t now_us) {
       ready_.rows += SlotMap::SlotSize(ids, config_->cluster.slots, slot);
     }
   }
-  ready_.moved_bytes = 0;
+  ready_.moved_bytes = ready_.slot_bytes = 0;
   ready_.stall_us = static_cast<uint32_t>(now_us - flip.began_us);
   for (const SlotId slot : flip.arriving) {
     const PlanServer from = *intake_.SourceOf(slot);
@@ -214,6 +214,7 @@ void ServerCore::CompleteFlip(int64_t now_us) {
     } else {
       release_[slot] = {from, 0, 0};
       ready_.moved_bytes += intake_.BytesOf(slot);
+      ready_.slot_bytes += intake_.ContentOf(slot);
     }
   }
   intake_.Clear();

@@ -89,7 +89,7 @@ struct Saver {
   CheckpointDone Save(uint64_t n, std::vector<std::string> keep = {}) {
     CheckpointDone done =
         SaveOnce(store.get(), cluster.executors(),
-                 {n, CheckpointName(n), Path(n), ShardName(1, 0), std::move(keep)});
+                 {n, CheckpointName(n), Path(n), ShardName(1, 0), std::move(keep), {}});
     if (!done.error.empty()) return done;
     Manifest manifest;
     manifest.name = done.name;
@@ -181,13 +181,13 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   const std::vector<SlotId> own(all.begin(), all.begin() + 4);
   const auto base = (*shards)->BaseFor(own);
   REQUIRE(base.ok());
-  CHECK(base->foreign == std::vector<SlotId>(all.begin() + 4, all.end()));
+  CHECK(base->slots == all);
   Executor executor(saver.config, 1000, own, 0, Purpose::kTraining, BestKernels());
   REQUIRE((*shards)->Restore(&executor, *base).ok());
   CheckpointStore store({"server-0000000000000002"}, *base);
   const CheckpointDone done =
       SaveOnce(&store, {&executor},
-               {1, CheckpointName(2), saver.Path(2), ShardName(2, 0), {CheckpointName(1)}});
+               {1, CheckpointName(2), saver.Path(2), ShardName(2, 0), {CheckpointName(1)}, {}});
   REQUIRE(done.error == "");
   CHECK(done.written_bytes * 50 <= full.bytes);
   // It has the rows of its slots and no others.
@@ -254,7 +254,7 @@ TEST_CASE("a place that is no directory is named") {
   std::ofstream(file) << "x";
   const CheckpointDone done =
       SaveOnce(saver.store.get(), saver.cluster.executors(),
-               {1, CheckpointName(1), file + "/" + CheckpointName(1), ShardName(1, 0), {}});
+               {1, CheckpointName(1), file + "/" + CheckpointName(1), ShardName(1, 0), {}, {}});
   CHECK(done.error.find(file + "/store-") == 0);
   CHECK(done.error.find("set checkpoint.directory") != std::string::npos);
 }
@@ -264,7 +264,7 @@ TEST_CASE("a store gives up at once, and leaves nothing behind") {
   REQUIRE(saver.Save(1).error == "");
   saver.Touch(1, 1.0f);
   SUBCASE("a save that an executor does not take part in") {
-    saver.store->Begin({2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {}, 2, 0});
+    saver.store->Begin({2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {}, {}, 2, 0});
     saver.store->GiveUp("an executor stands elsewhere", true);
     const CheckpointDone done = AwaitSaved(saver.store.get());
     CHECK(done.retry);
@@ -273,7 +273,7 @@ TEST_CASE("a store gives up at once, and leaves nothing behind") {
   }
   SUBCASE("a save in the middle of which the server ends") {
     saver.store->Begin(
-        {2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {CheckpointName(1)}, 2, 0});
+        {2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {CheckpointName(1)}, {}, 2, 0});
     Executor* first = saver.cluster.executors()[0];
     first->BeginSnapshot(saver.store.get(), 0);
     while (first->snapshot_in_progress()) {
