@@ -4,6 +4,20 @@
 
 namespace dslide {
 
+void SlotIntake::Copy::Count(const SlotRows& taken) {
+  rows += taken.rows.size();
+  bytes += taken.bytes.size();
+  for (size_t i = 0; i < taken.rows.size(); ++i) {
+    std::vector<bool>& layer = seen[i < taken.input_rows ? 0 : 1];
+    constexpr uint32_t kMostRows = 1 << 26;  // a slot's; the executors check the numbers
+    if (taken.rows[i] >= kMostRows) continue;
+    if (taken.rows[i] >= layer.size()) layer.resize(size_t{taken.rows[i]} + 1);
+    if (layer[taken.rows[i]]) continue;
+    layer[taken.rows[i]] = true;
+    content += taken.ends[i] - (i == 0 ? 0 : taken.ends[i - 1]);
+  }
+}
+
 bool SlotIntake::Begin(SlotId slot, const PlanServer& from) {
   const auto [copy, is_new] = copies_.try_emplace(slot);
   if (!is_new && copy->second.from.incarnation == from.incarnation) return false;
@@ -46,8 +60,7 @@ bool SlotIntake::Take(const SlotRows& rows, int64_t now_ms) {
   copy.asked = false;
   copy.next_ms = 0;
   copy.left = rows.left;
-  copy.rows += rows.rows.size();
-  copy.bytes += rows.bytes.size();
+  copy.Count(rows);
   bytes_ += rows.bytes.size();
   copy.there = rows.last;
   // A part that was asked for before the rest may be empty.

@@ -8,6 +8,7 @@
 // Pure: time comes in as milliseconds.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -55,11 +56,15 @@ class SlotIntake {
   bool AllRest() const;  // of all copies only what changes is missing, or nothing
   bool AllThere() const;  // nothing is missing
   uint64_t BytesOf(SlotId slot) const { return copies_.at(slot).bytes; }
+  // Of the slot's rows, each once.
+  uint64_t ContentOf(SlotId slot) const { return copies_.at(slot).content; }
   uint64_t bytes() const { return bytes_; }  // of rows taken since Clear()
   uint64_t left_bytes() const;               // that the sources have still, by the rows' mean
 
  private:
   struct Copy {
+    void Count(const SlotRows& taken);
+
     PlanServer from;
     uint32_t part = 0;  // the next one
     bool resting = true;
@@ -70,6 +75,8 @@ class SlotIntake {
     uint32_t left = 0;  // rows
     uint64_t rows = 0;
     uint64_t bytes = 0;
+    uint64_t content = 0;
+    std::array<std::vector<bool>, 2> seen = {};  // rows of the input and the output layer
   };
 
   std::map<SlotId, Copy> copies_;

@@ -258,6 +258,7 @@ std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
   const uint64_t number = next->first;
   queue_.erase(next);
   const uint64_t flight = next_flight_++;
+  if (queued.begun_us == 0) queued.begun_us = now_us_;
   BatchFlight batch(*config_, plan_, queued.lease, queued.batch, number);
   flights_.try_emplace(flight,
                        Flight{std::move(batch), std::move(queued), number, step, now_us_});
@@ -348,6 +349,7 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t ser
 void WorkerCore::Proceed(uint64_t id) {
   Flight& flight = flights_.at(id);
   if (flight.batch.done()) {
+    longest_batch_us_ = std::max(longest_batch_us_, now_us_ - flight.leased.begun_us);
     SendReport(flight.batch.report());
     flights_.erase(id);
     return Fill();
@@ -425,6 +427,7 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   if (NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
     Heartbeat beat = usage;
     Describe(&beat);
+    beat.longest_batch_us = static_cast<uint32_t>(std::exchange(longest_batch_us_, 0));
     Send(kScheduler, beat);
     heartbeat_ms_ = NowMs();
   }

@@ -62,6 +62,7 @@ class WorkerCore {
   struct Queued {
     LeaseGrant lease;  // without batches
     LeaseBatch batch;
+    int64_t begun_us = 0;  // when it was first taken into flight; 0: not yet
   };
   // A batch in flight. It makes room for another one as soon as its gradients are pushed.
   struct Flight {
@@ -147,7 +148,8 @@ class WorkerCore {
   std::map<uint64_t, Pending> pending_;  // by sequence
   std::map<uint64_t, Report> reports_;   // by sequence
   InFlightControl in_flight_{0};
-  uint32_t in_flight_cap_ = 0;  // by the scheduler; 0: none
+  int64_t longest_batch_us_ = 0;  // since the last heartbeat
+  uint32_t in_flight_cap_ = 0;    // by the scheduler; 0: none
   std::vector<Link> links_;  // [servers]
   Effects effects_;
 };

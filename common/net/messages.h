@@ -150,6 +150,7 @@ struct Heartbeat {
   std::optional<LoadReport> load = {};  // servers, and the following
   uint64_t memory_used_bytes = 0;       // by rows, optimiser and hash tables
   uint32_t hash_round = 0;              // of the hash functions in use
+  uint32_t longest_batch_us = 0;        // workers: that a batch took since the last heartbeat
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {

@@ -72,7 +72,8 @@ class Encoder {
                                  m.bytes_received, m.rehash_lag_batches, m.bucket_empty_share,
                                  m.bucket_mean, m.bucket_p99, m.bucket_largest, m.batches_in_flight,
                                  m.malformed, m.in_flight_limit, m.round_trip_us, m.bits_per_second,
-                                 m.int8_links, load, m.memory_used_bytes, m.hash_round)
+                                 m.int8_links, load, m.memory_used_bytes, m.hash_round,
+                                 m.longest_batch_us)
         .Union();
   }
   Offset<void> operator()(const HeartbeatReply& m) {

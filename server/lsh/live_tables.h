@@ -82,11 +82,6 @@ class LiveTables {
   // Has `hook` called with each row that is about to be hashed again; null: no longer.
   void BeforeRehash(std::function<void(uint32_t row)> hook) { before_rehash_ = std::move(hook); }
 
-  uint64_t identity() const { return 0; }
-  void TakeRow(uint32_t row, std::span<const BucketCode> codes, bool changed) {
-    RestoreRow(row, codes, changed);
-  }
-
   // The row's weights changed.
   void Touch(uint32_t row) { changed_[row] = 1; }
   // All weights, or what they are hashed by.

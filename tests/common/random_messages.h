@@ -52,7 +52,7 @@ class RandomMessages {
     Heartbeat beat{random_.Normal(), random_.Next(), random_.Next(), random_.Next(), U32(),
                    Float(),          Float(),        U32(),          U32(),          U32(),
                    random_.Next(),   U32(),          U32(),          random_.Next(), U32(),
-                   {},               random_.Next(), U32()};
+                   {},               random_.Next(), U32(),          U32()};
     if (random_.Below(2) == 1) beat.load = Load(Size());
     return beat;
   }
