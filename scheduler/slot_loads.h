@@ -40,10 +40,10 @@ class SlotLoads {
   // none was.
   double Load(uint32_t slot) const;
   uint64_t SlotBytes(uint32_t slot) const;  // the last report's; 0: none yet
-  bool measured() const { return measured_slots_ > 0; }
 
+  // The following REQUIRE that the server was added.
   // Work per second; > 0. Not measured yet: its cores times the median capacity of a core of those
-  // that are. REQUIRES that the server was added.
+  // that are, or its cores if none is.
   double Capacity(Incarnation server) const;
   bool CapacityMeasured(Incarnation server) const;
   double BusyShare(Incarnation server) const;  // of its executors, in the last report, [0, 1]
@@ -66,15 +66,15 @@ class SlotLoads {
   // The largest of them.
   double Imbalance(std::span<const Incarnation> servers,
                    std::span<const uint16_t> slot_owner) const;
-  // What the busiest server needs for a batch: the cluster does at most one in so long. 0: not
-  // known.
+  // What the busiest executor of the busiest server needs for a batch: the cluster does at most one
+  // in so long. 0: not known.
   double SecondsPerBatch(std::span<const Incarnation> servers,
                          std::span<const uint16_t> slot_owner) const;
 
  private:
   struct Slot {
     double load = 0;       // work per batch
-    uint32_t reports = 0;  // that count
+    uint32_t reports = 0;  // that it is made of
     uint64_t bytes = 0;
     Incarnation reporter{};
   };
@@ -82,19 +82,18 @@ class SlotLoads {
     uint32_t cores = 1;
     uint64_t memory_limit_bytes = 0;
     uint64_t memory_used_bytes = 0;
-    uint64_t slot_bytes = 0;  // of the last report
-    uint32_t executors = 1;
-    double work = 0;    // of late, of executors that were busy enough to tell
-    double busy_s = 0;  // of those
-    double busy_share = 0;
-    std::vector<double> executor_work;  // [executors] per batch, smoothed
+    uint64_t slot_bytes = 0;            // of the last report
+    double busy_share = 0;              // the same
+    double work = 0;                    // of late, by executors that were busy enough to tell
+    double busy_s = 0;                  // of those
     uint32_t reports = 0;               // with batches
+    std::vector<double> executor_work;  // [executors] per batch
   };
   const Server& Get(Incarnation server) const;
+  void MeasureExecutors(Server& server, const LoadReport& report);
+  double MeanLoad() const;
 
   std::vector<Slot> slots_;  // [V]
-  double load_sum_ = 0;      // over measured slots
-  uint32_t measured_slots_ = 0;
   std::map<Incarnation, Server> servers_;
 };
 

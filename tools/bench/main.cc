@@ -28,5 +28,6 @@ int main(int argc, char** argv) {
   dslide::RegisterRowBenches();
   dslide::RegisterMessageBenches();
   dslide::RegisterSnapshotBenches();
+  dslide::RegisterPlannerBenches();
   return benchmark::RunSpecifiedBenchmarks() > 0 ? 0 : 1;
 }
