@@ -8,10 +8,13 @@
 
 namespace dslide::testing {
 
-inline std::string Hex(const std::vector<uint8_t>& bytes) {
+// `bytes`: a string or a vector of bytes.
+template <typename Bytes>
+std::string Hex(const Bytes& bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;
-  for (const uint8_t byte : bytes) {
+  for (const auto element : bytes) {
+    const auto byte = static_cast<uint8_t>(element);
     hex += kDigits[byte >> 4];
     hex += kDigits[byte & 15];
   }
