@@ -334,6 +334,7 @@ class SchedulerCore {
   std::optional<uint64_t> lease_end_;  // synchronous training: none at or behind, for a flip
   uint64_t leased_end_ = 0;            // batches of the pass that were leased so far are below
   bool balancing_ = false;             // until the goal is reached
+  uint32_t unbalanced_looks_ = 0;
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
   uint64_t next_move_ = 1;
   double wave_bytes_ = 0;              // of the slots of a plan at most; 0: not known yet

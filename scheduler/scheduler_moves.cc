@@ -17,8 +17,7 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kBalanceMs = 1000;        // between two looks at the loads
-constexpr int64_t kFlipGapMs = 1000;        // between two plans
+constexpr uint32_t kLooks = 3;               // that find the load uneven, before slots move
 constexpr int64_t kOrderAgainMs = 2000;     // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave
 constexpr int64_t kFlipPatienceMs = 60000;  // for all to take a plan up
@@ -117,7 +116,8 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
     return;
   }
   if (moving_) return AdvanceMoves(now_ms);
-  if (now_ms - balanced_ms_ < kBalanceMs || now_ms - flipped_ms_ < kFlipGapMs || !Settled()) return;
+  const int64_t gap_ms = inputs_.config.cluster.heartbeat_ms;  // until the loads may be others
+  if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
   balanced_ms_ = now_ms;
   const bool on = inputs_.config.cluster.balance != Balance::kOff;
   if (const auto spares = roster_.Spares(); on && !spares.empty()) return AddServers(spares, now_ms);
@@ -125,12 +125,16 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
 
   const bool by_load = on && !IsSynchronous(inputs_.config.train);
   BalanceOptions options;
-  options.goal = std::min(kGoal, inputs_.config.cluster.balance_threshold);
+  const double threshold = inputs_.config.cluster.balance_threshold;
+  options.goal = std::min(kGoal, threshold);
   options.byte_budget = WaveBytes();
-  const bool measured = loads_.measured();
+  const std::vector<Incarnation> servers = PlanIncarnations();
+  const bool measured = std::all_of(servers.begin(), servers.end(), [&](Incarnation s) {
+    return loads_.CapacityMeasured(s);
+  });
   constexpr double kNever = 1e9;
   options.threshold = balancing_               ? options.goal
-                      : by_load && measured    ? inputs_.config.cluster.balance_threshold
+                      : by_load && measured    ? threshold
                                                : kNever;
   const BalancePlan plan = PlanMoves(options);
   const auto leaving = LeavingServers();
@@ -138,9 +142,11 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (plan.moves.empty()) {
     if (balancing_ || must) NoteBalanced(plan, now_ms);
     balancing_ = false;
+    unbalanced_looks_ = 0;
     return BalanceWithin(now_ms);
   }
   if (!on && !must) return;
+  if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
   if (!balancing_) {
     NoteDecision(fmt::format("slots move: the busiest server has {:.2f} times the mean load over "
                              "capacity, {:.2f} is the goal",
@@ -391,7 +397,7 @@ void SchedulerCore::Decide(int64_t now_ms) {
   const double batch = inputs_.config.train.batch;
   const double bytes = batch * (work_.BytesSentPerSample() + work_.BytesReceivedPerSample());
   std::vector<WorkerMeasure> workers;
-  const std::vector<const Member*> members = roster_.Of(Role::kWorker);
+  const std::vector<const Member*> members = std::as_const(roster_).Of(Role::kWorker);
   for (const Member* member : members) {
     WorkerMeasure worker;
     worker.name = member->name;

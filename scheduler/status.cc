@@ -100,7 +100,7 @@ Json MemberJson(const SchedulerCore& core, const Member& member, int64_t now_ms)
     json["bucket_mean"] = beat.bucket_mean;
     json["bucket_p99"] = beat.bucket_p99;
     json["bucket_largest"] = beat.bucket_largest;
-    json["bucket_skew"] = beat.bucket_largest / std::max(1.0f, beat.bucket_mean);
+    json["bucket_skew"] = static_cast<double>(beat.bucket_largest) / std::max(1.0f, beat.bucket_mean);
     json["hash_round"] = beat.hash_round;
     json["bucket_empty_share"] = beat.bucket_empty_share;
     json["rehash_lag_batches"] = beat.rehash_lag_batches;

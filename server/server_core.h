@@ -125,6 +125,7 @@ class ServerCore {
 
   const Config* config() const { return config_ ? &*config_ : nullptr; }
   Incarnation incarnation() const { return identity_.incarnation; }
+  uint32_t plan_version() const { return plan_ ? plan_->version : 0; }  // 0: none
   uint64_t malformed() const { return malformed_; }
   // What it holds: requests that the executors work on or that wait for their step, and senders
   // whose replies are kept.

@@ -74,7 +74,7 @@ TEST_CASE("nothing is lost and nothing counts twice") {
     end = *rest == '-' ? std::strtoull(rest + 1, nullptr, 10) : begin + 1;
   }
   std::vector<uint64_t> faults(kFaultKinds);
-  uint64_t failed = 0, events = 0, plans = 0, restores = 0, checkpoints = 0, exact = 0;
+  uint64_t failed = 0, events = 0, plans = 0, restores = 0, moves = 0, checkpoints = 0, exact = 0;
   int64_t virtual_us = 0;
   for (uint64_t seed = begin; seed < end; ++seed) {
     const SimOutcome outcome = RunSeed(seed, nullptr);
@@ -82,6 +82,7 @@ TEST_CASE("nothing is lost and nothing counts twice") {
     events += outcome.events;
     plans += outcome.plans;
     restores += outcome.restores;
+    moves += outcome.moves;
     checkpoints += outcome.checkpoints;
     exact += MustBeExact(SetupOf(seed), outcome);
     virtual_us += outcome.duration_us;
@@ -92,8 +93,8 @@ TEST_CASE("nothing is lost and nothing counts twice") {
   }
   fmt::print(
       "{} seeds, {} failed; {} events, {} s of virtual time; {} plans, {} of them from a "
-      "checkpoint, {} checkpoints; {} runs compared with an undisturbed one\n",
-      end - begin, failed, events, virtual_us / kSecond, plans, restores, checkpoints, exact);
+      "checkpoint, {} that moved slots, {} checkpoints; {} runs compared with an undisturbed one\n",
+      end - begin, failed, events, virtual_us / kSecond, plans, restores, moves, checkpoints, exact);
   fmt::print(
       "faults: {} crashes, {} gone, {} pauses, {} stops, {} clock jumps, {} breaks, {} "
       "partitions, {} disk failures, {} weathers\n",
