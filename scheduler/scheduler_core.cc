@@ -263,8 +263,8 @@ std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_
     // Of a step that is not open yet nobody gets more than an equal share.
     const TrainConfig& train = inputs_.config.train;
     limits.open = steps_->OpenBatches();
-    limits.share = std::max<uint64_t>(
-        1, BatchesPerStep(train) / std::max<size_t>(1, WorkerCount()));
+    limits.share =
+        std::max<uint64_t>(1, BatchesPerStep(train) / std::max<size_t>(1, WorkerCount()));
     limits.end = std::min(steps_->LeasableBatches(), lease_end_.value_or(book_->batches()));
   }
   auto lease = book_->Grant(worker.LeaseHolder(), now_ms, limits);

@@ -99,7 +99,7 @@ class SchedulerCore {
     bool sync_ledger = false;
     std::vector<Outgoing> send;
     std::vector<Outgoing> status_wanted;  // to be sent with the status as it is then
-    std::vector<std::string> notices;  // one line each, for the log and the terminal
+    std::vector<std::string> notices;     // one line each, for the log and the terminal
     std::vector<EvaluationResult> evaluations;
     std::optional<Manifest> manifest;    // write it; then call ManifestWritten()
     std::optional<uint32_t> epoch_done;  // epochs trained so far
@@ -337,9 +337,9 @@ class SchedulerCore {
   uint32_t unbalanced_looks_ = 0;
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
   uint64_t next_move_ = 1;
-  double wave_bytes_ = 0;              // of the slots of a plan at most; 0: not known yet
-  int64_t balanced_ms_ = 0;            // looked at last
-  int64_t flipped_ms_ = 0;             // last change of plan
+  double wave_bytes_ = 0;    // of the slots of a plan at most; 0: not known yet
+  int64_t balanced_ms_ = 0;  // looked at last
+  int64_t flipped_ms_ = 0;   // last change of plan
   int64_t decided_ms_ = 0;
   MoveTotals moves_;
   Strategy strategy_;

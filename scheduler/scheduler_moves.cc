@@ -18,10 +18,10 @@ namespace dslide {
 namespace {
 
 constexpr uint32_t kLooks = 3;               // that find the load uneven, before slots move
-constexpr int64_t kOrderAgainMs = 2000;     // a MoveSlots without its MoveReady
+constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave
-constexpr int64_t kFlipPatienceMs = 60000;  // for all to take a plan up
-constexpr int64_t kSourceGoneMs = 5000;     // with a server that others copy from
+constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
+constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
 constexpr int64_t kDecideMs = 5000;
 constexpr size_t kDecisionsKept = 50;
 constexpr double kFirstWaveBytes = 4 << 20;
@@ -43,19 +43,21 @@ bool SchedulerCore::OfThisGeneration(const Envelope& envelope) const {
 // All servers of the plan have its slots.
 bool SchedulerCore::Settled() const {
   const auto seated = roster_.Seated();
-  return !flip_ && std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
+  return !flip_ &&
+         std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
 }
 
 bool SchedulerCore::MayMove() const {
   return live_ && InPass() && !stop_wanted_ && VacantSeats().empty();
 }
 
-// Whether the plan may change now: servers hold nothing of uncommitted steps, and write no
-// checkpoint.
+// Whether the plan may change now: no checkpoint is being written, and in synchronous training
+// servers hold nothing of uncommitted steps, nor is there anything on its way to them.
 bool SchedulerCore::CanFlip() const {
   if (round_ || !Settled()) return false;
   if (!IsSynchronous(inputs_.config.train)) return true;
-  return AllCommitted() && (!steps_ || book_->done() == told_batches_);
+  return AllCommitted() &&
+         (!steps_ || (book_->done() == told_batches_ && leased_end_ <= told_batches_));
 }
 
 // Synchronous training: no step begins that is not in progress already, until the plan has changed.
@@ -120,7 +122,8 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
   balanced_ms_ = now_ms;
   const bool on = inputs_.config.cluster.balance != Balance::kOff;
-  if (const auto spares = roster_.Spares(); on && !spares.empty()) return AddServers(spares, now_ms);
+  if (const auto spares = roster_.Spares(); on && !spares.empty())
+    return AddServers(spares, now_ms);
   if (ReleaseEmptyServers(now_ms)) return;
 
   const bool by_load = on && !IsSynchronous(inputs_.config.train);
@@ -129,13 +132,10 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   options.goal = std::min(kGoal, threshold);
   options.byte_budget = WaveBytes();
   const std::vector<Incarnation> servers = PlanIncarnations();
-  const bool measured = std::all_of(servers.begin(), servers.end(), [&](Incarnation s) {
-    return loads_.CapacityMeasured(s);
-  });
+  const bool measured = std::all_of(servers.begin(), servers.end(),
+                                    [&](Incarnation s) { return loads_.CapacityMeasured(s); });
   constexpr double kNever = 1e9;
-  options.threshold = balancing_               ? options.goal
-                      : by_load && measured    ? threshold
-                                               : kNever;
+  options.threshold = balancing_ ? options.goal : by_load && measured ? threshold : kNever;
   const BalancePlan plan = PlanMoves(options);
   const auto leaving = LeavingServers();
   const bool must = std::find(leaving.begin(), leaving.end(), true) != leaving.end();
@@ -158,16 +158,15 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
 }
 
 void SchedulerCore::NoteBalanced(const BalancePlan& plan, int64_t now_ms) {
-  std::string line = fmt::format("slots rest: the busiest server has {:.2f} times the mean load",
-                                 plan.after);
+  std::string line =
+      fmt::format("slots rest: the busiest server has {:.2f} times the mean load", plan.after);
   if (const std::string why = ObstacleText(plan, "server"); !why.empty()) line += "; " + why;
   if (decisions_.empty() || decisions_.back().text != line) NoteDecision(std::move(line), now_ms);
 }
 
 // Executors of one server share its slots anew with every plan.
 void SchedulerCore::BalanceWithin(int64_t now_ms) {
-  if (inputs_.config.cluster.balance == Balance::kOff ||
-      IsSynchronous(inputs_.config.train)) {
+  if (inputs_.config.cluster.balance == Balance::kOff || IsSynchronous(inputs_.config.train)) {
     return;
   }
   constexpr double kWorse = 1.1;  // than what the last attempt began with
@@ -272,7 +271,8 @@ void SchedulerCore::CancelMoves() {
   lease_end_.reset();
   if (!moving_) return;
   for (const auto& [target, order] : moving_->orders) {
-    if (const Member* member = roster_.Find(target)) Send(*member, MoveSlots{next_move_, {}, {}, 0});
+    if (const Member* member = roster_.Find(target))
+      Send(*member, MoveSlots{next_move_, {}, {}, 0});
   }
   next_move_++;
   moving_.reset();
@@ -329,11 +329,12 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   moves_.slot_bytes += flip.slot_bytes;
   moves_.longest_stall_us = std::max(moves_.longest_stall_us, flip.stall_us);
   if (flip.slots > 0) {
-    const double change = std::clamp(kStallGoalUs / std::max(1.0, double{1.0} * flip.stall_us), 0.5, 2.0);
+    const double change =
+        std::clamp(kStallGoalUs / std::max(1.0, double{1.0} * flip.stall_us), 0.5, 2.0);
     wave_bytes_ = std::min(change * static_cast<double>(WaveBytes()), kLargestWaveBytes);
   }
-  Notice(fmt::format("slot plan {}: {} slots over {} servers, {} moved ({}), {} ms pause", plan_.version,
-                     plan_.slot_owner.size(), plan_.servers.size(), flip.slots,
+  Notice(fmt::format("slot plan {}: {} slots over {} servers, {} moved ({}), {} ms pause",
+                     plan_.version, plan_.slot_owner.size(), plan_.servers.size(), flip.slots,
                      Megabytes(flip.bytes), (flip.stall_us + 999) / 1000));
   if (told_) {
     for (const Member* server : seated) {
@@ -373,9 +374,9 @@ void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainS
     return refuse(fmt::format("{} cannot leave: {}", server->name, ObstacleText(plan, "server")));
   }
   CancelMoves();
-  NoteDecision(fmt::format("{} shall leave: its slots go to the other {} servers", server->name,
-                           staying),
-               now_ms);
+  NoteDecision(
+      fmt::format("{} shall leave: its slots go to the other {} servers", server->name, staying),
+      now_ms);
   Reply(asking, message, Ack{});
 }
 

@@ -100,7 +100,8 @@ Json MemberJson(const SchedulerCore& core, const Member& member, int64_t now_ms)
     json["bucket_mean"] = beat.bucket_mean;
     json["bucket_p99"] = beat.bucket_p99;
     json["bucket_largest"] = beat.bucket_largest;
-    json["bucket_skew"] = static_cast<double>(beat.bucket_largest) / std::max(1.0f, beat.bucket_mean);
+    json["bucket_skew"] =
+        static_cast<double>(beat.bucket_largest) / std::max(1.0f, beat.bucket_mean);
     json["hash_round"] = beat.hash_round;
     json["bucket_empty_share"] = beat.bucket_empty_share;
     json["rehash_lag_batches"] = beat.rehash_lag_batches;
@@ -176,13 +177,12 @@ std::string LoadsRecord(const SchedulerCore& core, double elapsed_s) {
   for (size_t i = 0; i < plan.servers.size(); ++i) {
     const Incarnation server = plan.servers[i].incarnation;
     if (core.roster().Find(server) == nullptr) continue;
-    json["servers"].push_back(
-        {{"name", plan.servers[i].name},
-         {"slots", SlotsOf(plan, {static_cast<uint32_t>(i)}).size()},
-         {"load", loads[i]},
-         {"capacity", core.loads().Capacity(server)},
-         {"busy", core.loads().BusyShare(server)},
-         {"memory_used_mb", Mb(core.loads().MemoryUsed(server))}});
+    json["servers"].push_back({{"name", plan.servers[i].name},
+                               {"slots", SlotsOf(plan, {static_cast<uint32_t>(i)}).size()},
+                               {"load", loads[i]},
+                               {"capacity", core.loads().Capacity(server)},
+                               {"busy", core.loads().BusyShare(server)},
+                               {"memory_used_mb", Mb(core.loads().MemoryUsed(server))}});
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -240,18 +240,18 @@ class ServerCore {
   uint64_t life_sequence_ = 1;  // first of this life: replies to earlier ones are not for it
   uint32_t index_ = 0;          // in the plan
   uint32_t executors_ = 1;
-  bool loaded_ = false;         // all slots of plan_, or of the one before while flip_
-  std::vector<uint32_t> executor_of_;   // [V] of this server's slots
+  bool loaded_ = false;                // all slots of plan_, or of the one before while flip_
+  std::vector<uint32_t> executor_of_;  // [V] of this server's slots
   std::optional<Flip> flip_;
   std::deque<Early> early_;
-  std::optional<Plan> next_plan_;       // that came while a checkpoint is being written
+  std::optional<Plan> next_plan_;  // that came while a checkpoint is being written
   SlotIntake intake_;
-  uint64_t move_ = 0;                   // of the last MoveSlots
+  uint64_t move_ = 0;  // of the last MoveSlots
   bool move_ready_ = false;
-  std::map<uint64_t, SlotId> pulls_;    // sent to other servers, by sequence
-  std::map<SlotId, Release> release_;   // slots that came, until their old owners know
-  std::set<SlotId> leaving_slots_;      // that have gone, until their new owners have them
-  bool departing_ = false;              // the plan is without this server
+  std::map<uint64_t, SlotId> pulls_;      // sent to other servers, by sequence
+  std::map<SlotId, Release> release_;     // slots that came, until their old owners know
+  std::set<SlotId> leaving_slots_;        // that have gone, until their new owners have them
+  bool departing_ = false;                // the plan is without this server
   std::optional<ErrorReply> load_error_;  // why the plan's slots could not be loaded
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Open> open_;
@@ -259,12 +259,12 @@ class ServerCore {
   std::multimap<uint64_t, Open> waiting_;  // requests for a step that is not open yet, by step
   ReplyCache replies_;
   uint64_t malformed_ = 0;
-  Ready ready_;                            // as it was sent
-  Incarnation scheduler_;                  // its life that was heard last
-  std::set<Incarnation> fenced_;           // workers that the scheduler dropped
-  std::optional<Saving> saving_;           // the checkpoint being written
-  CheckpointDone saved_;                   // the last one of this plan
-  std::string checkpoints_;                // where they lie, once that was told
+  Ready ready_;                             // as it was sent
+  Incarnation scheduler_;                   // its life that was heard last
+  std::set<Incarnation> fenced_;            // workers that the scheduler dropped
+  std::optional<Saving> saving_;            // the checkpoint being written
+  CheckpointDone saved_;                    // the last one of this plan
+  std::string checkpoints_;                 // where they lie, once that was told
   bool stopping_ = false;                   // SIGTERM
   std::optional<uint64_t> drain_sequence_;  // of the DrainServer before leaving
   std::optional<uint64_t> stop_sequence_;   // of the CheckpointNow before leaving
@@ -275,7 +275,7 @@ class ServerCore {
   int64_t join_sent_ms_ = 0;
   int64_t heard_ms_ = 0;  // the scheduler, last
   int64_t heartbeat_ms_ = 0;
-  int64_t tables_ms_ = 0;     // measured last
+  int64_t tables_ms_ = 0;  // measured last
   int64_t load_since_ms_ = 0;
   std::optional<Measurement> measuring_;
   Heartbeat measured_;  // what comes from the executors, as last measured

@@ -93,9 +93,9 @@ void ServerCore::TendStop(int64_t now_ms) {
     if (stop_sequence_ || departing_) {
       effects_.exit = TryLater("stopped by a signal");
     } else {
-      effects_.notices.push_back(fmt::format(
-          "its slots are not all with others after {} s (cluster.drain_s)",
-          config_->cluster.drain_s));
+      effects_.notices.push_back(
+          fmt::format("its slots are not all with others after {} s (cluster.drain_s)",
+                      config_->cluster.drain_s));
       AskForCheckpoint(now_ms);
     }
   } else if (!stop_sequence_ && now_ms - drain_sent_ms_ >= kDrainAgainMs) {

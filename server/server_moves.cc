@@ -113,9 +113,9 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
   for (const SlotId slot : arriving) intake_.Complete(slot);
   flip_->arriving = std::move(arriving);
   if (!leaving.empty() || !flip_->arriving.empty()) {
-    effects_.notices.push_back(fmt::format("slot plan {}: {} slots go, {} come, {} change executors",
-                                           plan.version, leaving.size() - inner.size(),
-                                           flip_->arriving.size() - inner.size(), inner.size()));
+    effects_.notices.push_back(fmt::format(
+        "slot plan {}: {} slots go, {} come, {} change executors", plan.version,
+        leaving.size() - inner.size(), flip_->arriving.size() - inner.size(), inner.size()));
   }
   AdvanceMoves(now_ms);
 }
@@ -236,8 +236,9 @@ void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const Sl
   const auto is_sender = [&](const PlanServer& s) { return s.incarnation == envelope.incarnation; };
   const bool known = std::any_of(plan_->servers.begin(), plan_->servers.end(), is_sender);
   if (slot.value >= plan_->slot_owner.size() || !known) {
-    return Refuse(peer, envelope.sequence,
-                  {ErrorCode::kRefused, "SlotPull: no such slot, or not from a server of the plan"});
+    return Refuse(
+        peer, envelope.sequence,
+        {ErrorCode::kRefused, "SlotPull: no such slot, or not from a server of the plan"});
   }
   Asker asker{peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us};
   if (!pull.release) {

@@ -45,7 +45,10 @@ ExecutorPool::Job MeasureJob(bool tables) {
 
 ServerShell::ServerShell(NetContext* context, ServerCore core, RouterSocket workers,
                          DealerSocket scheduler)
-    : context_(context), core_(std::move(core)), workers_(std::move(workers)), scheduler_(std::move(scheduler)) {}
+    : context_(context),
+      core_(std::move(core)),
+      workers_(std::move(workers)),
+      scheduler_(std::move(scheduler)) {}
 
 Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   NetContext context;
@@ -173,7 +176,8 @@ void ServerShell::Apply(ServerCore::Effects effects) {
     const bool submitted = pool_ && pool_->Submit(work.ticket, JobOf(work));
     if (!submitted) Apply(core_.Reject(work.ticket));
   }
-  if (effects.measure && !pool_->Submit(effects.measure->ticket, MeasureJob(effects.measure->tables))) {
+  if (effects.measure &&
+      !pool_->Submit(effects.measure->ticket, MeasureJob(effects.measure->tables))) {
     Apply(core_.Reject(effects.measure->ticket));
   }
   if (effects.exit) exit_ = effects.exit;
@@ -191,9 +195,9 @@ void ServerShell::StartExecutors(const ServerCore::Load& load) {
   const auto shared = std::make_shared<const ServerCore::Load>(load);
   pool_ = std::make_unique<ExecutorPool>(
       static_cast<uint32_t>(load.slots.size()), [shared](uint32_t i) {
-        auto executor = std::make_unique<Executor>(
-            shared->config, shared->train_samples, shared->slots[i], shared->first_executor + i,
-            Purpose::kTraining, BestKernels());
+        auto executor = std::make_unique<Executor>(shared->config, shared->train_samples,
+                                                   shared->slots[i], shared->first_executor + i,
+                                                   Purpose::kTraining, BestKernels());
         executor->set_number(i);
         return executor;
       });

@@ -44,7 +44,7 @@ class ServerShell {
   RouterSocket workers_;
   DealerSocket scheduler_;
   std::map<std::string, DealerSocket> servers_;  // whose slots it takes, by address
-  std::unique_ptr<ServerStorage> storage_;  // of the executors in pool_
+  std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;

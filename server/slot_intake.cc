@@ -93,9 +93,8 @@ std::optional<PlanServer> SlotIntake::SourceOf(SlotId slot) const {
 }
 
 bool SlotIntake::AllRest() const {
-  return std::all_of(copies_.begin(), copies_.end(), [](const auto& entry) {
-    return entry.second.rests || entry.second.there;
-  });
+  return std::all_of(copies_.begin(), copies_.end(),
+                     [](const auto& entry) { return entry.second.rests || entry.second.there; });
 }
 
 bool SlotIntake::AllThere() const {

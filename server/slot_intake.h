@@ -23,9 +23,9 @@ namespace dslide {
 class SlotIntake {
  public:
   static constexpr uint32_t kPartBytes = 256 << 10;
-  static constexpr size_t kPulling = 8;         // slots at a time
-  static constexpr int64_t kAgainMs = 1000;     // a part without an answer
-  static constexpr int64_t kRefusedMs = 100;    // one that was refused
+  static constexpr size_t kPulling = 8;       // slots at a time
+  static constexpr int64_t kAgainMs = 1000;   // a part without an answer
+  static constexpr int64_t kRefusedMs = 100;  // one that was refused
 
   struct Due {
     PlanServer from;
@@ -53,7 +53,7 @@ class SlotIntake {
   bool Has(SlotId slot) const { return copies_.contains(slot); }
   std::vector<SlotId> slots() const;
   std::optional<PlanServer> SourceOf(SlotId slot) const;
-  bool AllRest() const;  // of all copies only what changes is missing, or nothing
+  bool AllRest() const;   // of all copies only what changes is missing, or nothing
   bool AllThere() const;  // nothing is missing
   uint64_t BytesOf(SlotId slot) const { return copies_.at(slot).bytes; }
   // Of the slot's rows, each once.

@@ -260,8 +260,7 @@ std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
   const uint64_t flight = next_flight_++;
   if (queued.begun_us == 0) queued.begun_us = now_us_;
   BatchFlight batch(*config_, plan_, queued.lease, queued.batch, number);
-  flights_.try_emplace(flight,
-                       Flight{std::move(batch), std::move(queued), number, step, now_us_});
+  flights_.try_emplace(flight, Flight{std::move(batch), std::move(queued), number, step, now_us_});
   return flight;
 }
 

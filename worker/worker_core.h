@@ -69,7 +69,7 @@ class WorkerCore {
     BatchFlight batch;
     Queued leased;    // to begin anew
     uint64_t number;  // BatchNumber
-    uint64_t step;  // StepOf its batch
+    uint64_t step;    // StepOf its batch
     int64_t started_us;
     int64_t service_us = 0;  // at servers, of the requests that its stages waited for
     bool pushed = false;     // the last stage is under way
@@ -150,7 +150,7 @@ class WorkerCore {
   InFlightControl in_flight_{0};
   int64_t longest_batch_us_ = 0;  // since the last heartbeat
   uint32_t in_flight_cap_ = 0;    // by the scheduler; 0: none
-  std::vector<Link> links_;  // [servers]
+  std::vector<Link> links_;       // [servers]
   Effects effects_;
 };
 

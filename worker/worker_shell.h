@@ -37,7 +37,7 @@ class WorkerShell {
   AwakeClock clock_;
   WorkerCore core_;
   DealerSocket scheduler_;
-  std::vector<DealerSocket> servers_;  // in plan order
+  std::vector<DealerSocket> servers_;   // in plan order
   std::vector<std::string> addresses_;  // theirs
   Poller poller_;
   int stop_fd_ = -1;

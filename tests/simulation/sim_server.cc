@@ -183,8 +183,8 @@ void SimServer::Apply(ServerCore::Effects effects) {
   for (const auto& [address, message] : effects.to_servers) {
     auto link = servers_.find(address);
     if (link == servers_.end()) {
-      const auto dialled = world_.network.Dial(
-          &host_, address, [this](Bytes bytes) { TakeFromServer(bytes); });
+      const auto dialled =
+          world_.network.Dial(&host_, address, [this](Bytes bytes) { TakeFromServer(bytes); });
       link = servers_.emplace(address, dialled).first;
     }
     world_.network.Send(link->second, Encode(message, WirePrecision::kFp32));

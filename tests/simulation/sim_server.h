@@ -75,11 +75,11 @@ class SimServer : public SimProcess {
   std::string address_;
   ServerCore core_;
   SimNetwork::LinkId scheduler_ = 0;
-  std::deque<std::pair<PeerId, Bytes>> inbox_;  // from workers, while no requests are taken
+  std::deque<std::pair<PeerId, Bytes>> inbox_;         // from workers, while no requests are taken
   std::map<std::string, SimNetwork::LinkId> servers_;  // whose slots it takes, by address
-  std::set<Incarnation> dropped_;               // workers, since it has loaded its slots
-  std::shared_ptr<SimExecutors> executors_;     // null: nothing is loaded
-  std::unique_ptr<SimStore> store_;             // theirs
+  std::set<Incarnation> dropped_;                      // workers, since it has loaded its slots
+  std::shared_ptr<SimExecutors> executors_;            // null: nothing is loaded
+  std::unique_ptr<SimStore> store_;                    // theirs
 };
 
 }  // namespace dslide::sim

@@ -94,7 +94,8 @@ TEST_CASE("nothing is lost and nothing counts twice") {
   fmt::print(
       "{} seeds, {} failed; {} events, {} s of virtual time; {} plans, {} of them from a "
       "checkpoint, {} that moved slots, {} checkpoints; {} runs compared with an undisturbed one\n",
-      end - begin, failed, events, virtual_us / kSecond, plans, restores, moves, checkpoints, exact);
+      end - begin, failed, events, virtual_us / kSecond, plans, restores, moves, checkpoints,
+      exact);
   fmt::print(
       "faults: {} crashes, {} gone, {} pauses, {} stops, {} clock jumps, {} breaks, {} "
       "partitions, {} disk failures, {} weathers\n",
