@@ -32,6 +32,12 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
   }
 }
 
+void OutputLayer::FollowMap() {
+  if (rows_.tables) rows_.tables->FollowMap();
+  builder_.FollowMap();
+  popular_.FollowMap(builder_.popular());
+}
+
 ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* batch) {
   batch->hidden = std::move(query.hidden);
   batch->label_totals = std::move(query.label_totals);
@@ -106,7 +112,7 @@ TopKReply OutputLayer::TopK(const TopKRequest& request) {
   const auto offer = [&](size_t i, uint32_t row, float score) {
     if (!heaps[i].Accepts(score)) return;
     const uint32_t id = rows_.layer.map().Global(row);
-    if (allowed(i, id)) heaps[i].Offer(id, score);
+    if (id != SlotMap::kNone && allowed(i, id)) heaps[i].Offer(id, score);
   };
   if (request.search == Search::kLsh && rows_.tables) {
     CandidateRanker ranker(rows_.layer.map().rows());

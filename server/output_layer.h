@@ -26,8 +26,8 @@ class OutputLayer {
   const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
   PopularNeurons& popular() { return popular_; }
 
-  // layer().map() has changed.
-  void FollowMap() {}
+  // The slots of layer().map() are others.
+  void FollowMap();
 
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // The model stays as it is.

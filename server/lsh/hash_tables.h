@@ -62,6 +62,15 @@ class HashTables {
   std::vector<BucketCode> Codes(uint32_t row) const;
   BucketCode Code(uint32_t t, uint32_t row) const { return codes_[size_t{t} * rows_ + row]; }
 
+  // There are more rows, the new ones without codes. What is in a bucket and how far the building
+  // is stays. Copies all that there is (6 bytes a table and row). REQUIRES rows >= rows().
+  void Resize(uint32_t rows);
+
+  // Rows [begin, end) are in no bucket of the tables that are built from now on, but keep their
+  // codes; Show() takes that back. REQUIRES that a range is shown as it was hidden.
+  void Hide(uint32_t begin, uint32_t end) { hidden_.push_back({begin, end}); }
+  void Show(uint32_t begin, uint32_t end);
+
   // Goes on with building the next table, by up to `steps` of the 2 * rows() that a table takes
   // (each row is counted, then placed). A finished table takes its old one's place, with the codes
   // that the rows had when they were counted.
@@ -87,6 +96,11 @@ class HashTables {
 
  private:
   enum class Stage { kCount, kPlace };
+  struct Range {
+    uint32_t begin;
+    uint32_t end;
+    bool operator==(const Range&) const = default;
+  };
 
   const BucketCode* ColumnOf(uint32_t t) const { return codes_.data() + size_t{t} * rows_; }
   const uint32_t* OffsetsAt(uint32_t place) const {
@@ -106,6 +120,7 @@ class HashTables {
   uint32_t rows_;
   uint32_t buckets_;
   HugeBuffer<BucketCode> codes_;  // [tables x rows]
+  std::vector<Range> hidden_;     // disjoint
   // There is room for one table more than L; place_[t] is where table t is.
   std::vector<uint32_t> place_;   // [tables]
   HugeBuffer<uint32_t> offsets_;  // [(tables + 1) x (buckets + 1)]
