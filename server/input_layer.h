@@ -27,6 +27,7 @@ class InputLayer {
              const Kernels& kernels);
 
   Layer& layer() { return layer_; }
+  const Layer& layer() const { return layer_; }
   const EngineStats& stats() const { return stats_; }
 
   // partial[i] = sum over the features f of sample i that live here of x_if * E_f. Fills *batch
