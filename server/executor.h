@@ -4,6 +4,9 @@
 // A batch counts once: an executor knows which batches its rows have taken, and computes and
 // answers one that comes again without applying it.
 //
+// Its slots may come and go while it trains (Do): a slot is copied from another executor, and
+// leaves the one model and joins the other between two batches.
+//
 // An executor is driven by one thread, shares nothing with others, and answers each request with
 // the partial reply of its own rows; common/net/combine.h adds the parts up.
 #pragma once
@@ -27,6 +30,7 @@
 #include "server/output_layer.h"
 #include "server/slot_arrival.h"
 #include "server/slot_job.h"
+#include "server/slot_load.h"
 #include "server/slot_source.h"
 #include "server/snapshot.h"
 #include "server/stored_rows.h"
@@ -92,7 +96,7 @@ class Executor {
   void AbortSnapshot();
 
   // A slice of the work that is done when there is no request. False: there is none now.
-  bool Background() { return AdvanceSnapshot(); }
+  bool Background();
 
   InputLayer& input() { return input_; }
   OutputLayer& output() { return output_; }
@@ -119,8 +123,13 @@ class Executor {
   // Steps of synchronous training; none before the first CommitSteps or FinishLoad().
   std::optional<uint64_t> committed() const { return committed_; }
 
-  // The state of its hash tables, in a heartbeat's fields.
+  // The state of its hash tables and its memory, in a heartbeat's fields.
   Heartbeat Occupancy() const;
+  // Of its rows, their optimiser state and hash tables.
+  uint64_t MemoryBytes() const;
+  // What its slots cost since the last call (SlotLoad::Take); the bytes are those in memory now.
+  LoadReport TakeLoad();
+  const SlotLoad& load() const { return load_; }
 
  private:
   // A batch goes through these stages, one request each.
@@ -133,6 +142,14 @@ class Executor {
     OutputBatch output;
   };
 
+  Body Answer(Incarnation sender, const Body& request);
+  uint64_t SlotBytes() const;
+  void CountQuery(const OutputBatch& batch);
+  void CountScan(uint32_t samples);
+  void CountInput(uint32_t row) { ++load_.Of(input_.layer().map().SlotOf(row)).input_rows; }
+  void CountUpdate(const Layer& layer, uint32_t row) {
+    ++load_.Of(layer.map().SlotOf(row)).updated;
+  }
   Body Embed(Incarnation sender, const EmbedRequest& request);
   std::string WhyNotOpen(const EmbedRequest& request) const;
   void MakeRoom(Incarnation sender, const BatchId& next);
@@ -219,6 +236,7 @@ class Executor {
   InputLayer input_;
   OutputLayer output_;
   AppliedBatches applied_;
+  SlotLoad load_;
   std::map<BatchKey, std::unique_ptr<Batch>> batches_;
   uint64_t arrivals_ = 0;
   uint32_t epoch_ = 0;                         // the latest that a batch was of

@@ -27,6 +27,7 @@ class InputLayer {
              const Kernels& kernels);
 
   Layer& layer() { return layer_; }
+  const Layer& layer() const { return layer_; }
   // layer().map() has changed.
   void FollowMap() { numbers_.Grow(layer_.map().rows()); }
   const EngineStats& stats() const { return stats_; }

@@ -25,6 +25,7 @@ struct BucketOccupancy {
   double mean = 0;         // rows a non-empty bucket
   uint32_t p99 = 0;        // rows that 99 of 100 non-empty buckets do not exceed
   uint32_t largest = 0;    // rows
+  double skew() const { return mean > 0 ? largest / mean : 0; }
 };
 
 // How far the building of tables is: rows below `row` are through the present stage of `table`.
@@ -93,6 +94,11 @@ class HashTables {
 
   BucketOccupancy Occupancy() const;
   uint64_t MemoryBytes() const;
+  // What a row adds to that.
+  uint64_t RowBytes() const {
+    return sizeof(BucketCode) * (tables_ + uint64_t{1}) +
+           sizeof(uint32_t) * (tables_ + uint64_t{1});
+  }
 
  private:
   enum class Stage { kCount, kPlace };

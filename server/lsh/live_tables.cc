@@ -93,7 +93,7 @@ void LiveTables::Advance() {
   RehashChanged(static_cast<uint32_t>(rows * slice_ / round_),
                 static_cast<uint32_t>(rows * (slice_ + 1) / round_));
   slice_ = (slice_ + 1) % round_;
-  tables_.Advance((tables_.StepsOfAllTables() + round_ - 1) / round_);
+  tables_.Advance(build_steps());
 }
 
 void LiveTables::RehashChanged(uint32_t begin, uint32_t end) {

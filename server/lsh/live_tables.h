@@ -43,7 +43,11 @@ class LiveTables {
   uint32_t lag_batches() const {
     return 2 * round_ + (round_ + tables_.tables() - 1) / tables_.tables();
   }
+  // Of building tables, a batch (HashTables::Advance).
+  uint64_t build_steps() const { return (tables_.StepsOfAllTables() + round_ - 1) / round_; }
   uint64_t MemoryBytes() const { return tables_.MemoryBytes() + changed_.size(); }
+  // What a row adds to that.
+  uint64_t RowBytes() const { return tables_.RowBytes() + 1; }
 
   // Of what the codes depend on beside the weights: equal ones give equal codes to equal rows.
   uint64_t identity() const { return identity_; }

@@ -18,6 +18,7 @@
 #include "tests/common/temp_directory.h"
 #include "tests/server/local_cluster.h"
 #include "tests/server/saving.h"
+#include "tests/server/slot_move.h"
 
 namespace dslide {
 namespace {
@@ -198,6 +199,50 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   Executor other(saver.config, 1000, std::vector<SlotId>(all.begin() + 4, all.end()), 0,
                  Purpose::kTraining, BestKernels());
   CHECK_FALSE((*half)->Restore(&other).ok());
+}
+
+TEST_CASE("a shard has the slots that its server has at the mark, wherever they were before") {
+  Saver saver(StoreConfig());
+  const auto executors = saver.cluster.executors();
+  CheckpointStore stores[] = {CheckpointStore({"a-0000000000000001"}, {}),
+                              CheckpointStore({"b-0000000000000001"}, {})};
+  const auto save = [&](uint64_t n) {
+    Manifest manifest;
+    manifest.name = CheckpointName(n);
+    manifest.config = FormatConfig(saver.config);
+    for (uint32_t s = 0; s < 2; ++s) {
+      const CheckpointDone done =
+          SaveOnce(&stores[s], {executors[s]},
+                   {n, manifest.name, saver.Path(n), ShardName(1, s), {CheckpointName(n - 1)}, {}});
+      REQUIRE(done.error == "");
+      manifest.shards.push_back(ShardOf(done, "server"));
+    }
+    REQUIRE(WriteManifest(saver.Path(n), manifest).ok());
+    const CheckpointHealth health = saver.Health(n);  // each row once
+    CHECK(health.damage.empty());
+    CHECK(health.rows == 401 + 20000);
+    saver.CheckRestores(n);
+    return manifest.shards;
+  };
+  const auto rows_before = save(1)[0].rows;
+  SlotMove there(executors, 0, 1, {2});
+  there.CopyResting();
+  saver.Touch(50, 0.5f);
+  there.Finish();
+  const auto shards = save(2);
+  CHECK(shards[0].rows < rows_before);
+  CHECK(shards[0].rows + shards[1].rows == 401 + 20000);
+  saver.Touch(50, 0.5f);
+  save(3);
+  SlotMove back(executors, 1, 0, {2});
+  back.Finish();
+  saver.Touch(50, 0.5f);
+  CHECK(save(4)[0].rows == rows_before);
+  // There and back between two checkpoints.
+  SlotMove(executors, 0, 1, {1}).Finish();
+  saver.Touch(30, 0.5f);
+  SlotMove(executors, 1, 0, {1}).Finish();
+  save(5);
 }
 
 TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor the next") {

@@ -483,6 +483,8 @@ TEST_CASE("HashTables: occupancy by hand") {
   CHECK(occupancy.mean == doctest::Approx(8.0 / 3));
   CHECK(occupancy.p99 == 4);
   CHECK(occupancy.largest == 4);
+  CHECK(occupancy.skew() == doctest::Approx(1.5));
+  CHECK(none.skew() == 0);
 }
 
 TEST_CASE("HashTables: the 99th percentile leaves the largest of many buckets out") {

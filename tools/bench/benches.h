@@ -15,6 +15,7 @@ void RegisterTableBenches();     // queries, building
 void RegisterProductBenches();   // the B x U block
 void RegisterRowBenches();       // random rows of a layer: read and updated
 void RegisterMessageBenches();   // encoded and decoded
+void RegisterLoadBenches();      // an executor's work over mixes of batches
 void RegisterSnapshotBenches();  // the mark and the slices of a checkpoint
 void RegisterPlannerBenches();   // which slots should move
 
