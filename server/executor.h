@@ -115,8 +115,6 @@ class Executor {
   // one.
   Body Do(const SlotJob& job, uint32_t self);
 
-  LoadReport TakeLoad() { return {}; }  // STUB: helper B
-
   bool synchronous() const { return IsSynchronous(config_.train); }
   size_t batches_in_flight() const { return batches_.size(); }
   const AppliedBatches& applied() const { return applied_; }
