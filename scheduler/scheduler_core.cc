@@ -226,10 +226,11 @@ std::optional<Lease> SchedulerCore::NextLease(const std::string& holder, int64_t
   if (!book_ || !InPass() || stop_wanted_) return std::nullopt;
   if (!steps_) return book_->Grant(holder, now_ms);
   // Of a step that is not open yet nobody gets more than an equal share.
-  const TrainConfig& train = inputs_.config.train;
-  const uint64_t units = BatchesPerStep(train) / train.unit_batches;
-  const uint64_t share = std::max<uint64_t>(1, units / std::max<size_t>(1, WorkerCount()));
-  return book_->Grant(holder, now_ms, steps_->OpenBatches(), steps_->LeasableBatches(), share);
+  const uint64_t share = BatchesPerStep(inputs_.config.train) / std::max<size_t>(1, WorkerCount());
+  return book_->Grant(holder, now_ms,
+                      {.end = steps_->LeasableBatches(),
+                       .open = steps_->OpenBatches(),
+                       .share = std::max<uint64_t>(1, share)});
 }
 
 void SchedulerCore::OnBatchDone(Member& member, const Message& message, const BatchDone& done,
