@@ -106,7 +106,10 @@ std::vector<LeaseBook::Late> LeaseBook::Latest(const std::string& except, double
   for (const auto& [id, held] : leases_) {  // a holder does its leases in the order of their ids
     if (held.holder == except) continue;
     Expected& holder = holders[held.holder];
-    holder.batches += static_cast<double>(held.left.size());
+    for (const uint32_t index : held.left) {
+      // What others have copies of will be ready without it.
+      holder.batches += held.copy || holders_.at(Number(held.unit, index))[1] == 0;
+    }
     const double known = speeds(held.holder);
     const double its_speed = known > 0 ? known : speed;
     const double silent_s = static_cast<double>(now_ms - holder.progress_ms) / 1000;
