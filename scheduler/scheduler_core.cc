@@ -180,7 +180,7 @@ void SchedulerCore::OnReady(Member& member, const Ready& ready, int64_t now_ms) 
 
 void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat,
                                 const Message& message) {
-  if (heartbeat.load) {
+  if (heartbeat.load && phase_ == Phase::kTraining) {  // an evaluation costs otherwise
     loads_.Report(member.incarnation, *heartbeat.load, heartbeat.memory_used_bytes);
   }
   member.heartbeat = heartbeat;

@@ -83,10 +83,12 @@ std::vector<bool> SchedulerCore::LeavingServers() const {
 }
 
 double SchedulerCore::Imbalance() const {
+  if (plan_.servers.empty()) return 1;
   return loads_.Imbalance(PlanIncarnations(), plan_.slot_owner);
 }
 
 std::vector<double> SchedulerCore::RelativeLoads() const {
+  if (plan_.servers.empty()) return {};
   return loads_.RelativeLoads(PlanIncarnations(), plan_.slot_owner);
 }
 
@@ -132,7 +134,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   options.goal = std::min(kGoal, threshold);
   options.byte_budget = WaveBytes();
   const std::vector<Incarnation> servers = PlanIncarnations();
-  const bool measured = std::all_of(servers.begin(), servers.end(),
+  const bool measured = phase_ == Phase::kTraining && std::all_of(servers.begin(), servers.end(),
                                     [&](Incarnation s) { return loads_.CapacityMeasured(s); });
   constexpr double kNever = 1e9;
   options.threshold = balancing_ ? options.goal : by_load && measured ? threshold : kNever;

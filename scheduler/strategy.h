@@ -57,14 +57,15 @@ struct WorkerDecision {
   uint32_t lease_batches = 1;  // [1, unit_batches]
   uint32_t in_flight_cap = 0;  // 0: none, else >= 1
   bool straggler = false;
-  std::string reason;  // "worker-2: 3 batches a lease (1.1 batches/s), at most 4 in flight (...)"
-  bool log = false;  // first, changed by more than a quarter, or began or ceased to be a straggler
+  std::string reason =
+      {};            // "worker-2: 3 batches a lease (1.1 batches/s), at most 4 in flight (...)"
+  bool log = false;  // it is new: see Strategy
 };
 
 struct ServerDecision {
   std::string name;
   double share = 0;  // of all slots' load; [0, 1]
-  std::string reason;
+  std::string reason = {};
   bool log = false;
 };
 
@@ -75,24 +76,46 @@ struct Decisions {
 
 class Strategy {
  public:
-  static constexpr double kLeaseSeconds = 3;          // of the worker's work
-  static constexpr double kChange = 0.25;             // relative, that is worth a line in the log
-  static constexpr uint32_t kMostInFlight = 64;       // batches: no cap is higher
-  static constexpr double kStragglerSpeed = 1.0 / 3;  // of the median speed of a core
-  static constexpr double kStragglerLease = 3;        // times the expected duration of a lease
+  // A lease is so many seconds of its worker's work; shorter when few batches are left for all, so
+  // that they end together (guided self-scheduling: Polychronopoulos, Kuck, IEEE ToC C-36(12),
+  // 1987).
+  static constexpr double kLeaseSeconds = 3;
+  static constexpr uint32_t kFirstLease = 2;  // batches: of a worker whose speed is not known yet
+  // Requests of a batch to servers, one after the other.
+  static constexpr double kRoundTrips = 4;
+  // Batches at servers over those that they work on: some always wait there.
+  static constexpr double kQueue = 2;
+  static constexpr double kSlack = 1.5;  // of the batches in flight, for what was measured wrong
+  static constexpr uint32_t kMostInFlight = 64;
+  static constexpr double kSlowest = 1.0 / 3;   // of the median speed of a core: else a straggler
+  static constexpr double kLatest = 3;          // times the expected time of a lease: the same
+  static constexpr double kLeastExpectedS = 1;  // of it
+  // A decision is worth a line in the log if it is the node's first, if a number changed by more
+  // than this share (and by more than 1), or if a worker became or ceased to be a straggler.
+  static constexpr double kChange = 0.25;
 
-  // Call it every few seconds, and when somebody joins or leaves. Forgets who is not given.
+  // To be called every few seconds, and when somebody joins or leaves. Forgets who is not given.
   Decisions Decide(const std::vector<WorkerMeasure>& workers,
                    const std::vector<ServerMeasure>& servers, const RunMeasure& run);
 
  private:
+  // Of all workers.
+  struct Peers {
+    double median_speed;  // of a core; 0: not known
+    double all_speeds;    // their sum
+  };
+  std::vector<ServerDecision> DecideServers(const std::vector<ServerMeasure>& servers);
+  WorkerDecision DecideWorker(const WorkerMeasure& worker, const RunMeasure& run,
+                              const Peers& peers, uint32_t in_flight_cap);
+
+  // What was last worth a line.
   struct Logged {
     uint32_t lease_batches;
     uint32_t in_flight_cap;
     bool straggler;
   };
-  std::map<std::string, Logged> workers_;  // what was last worth a line
-  std::map<std::string, double> servers_;
+  std::map<std::string, Logged> workers_;
+  std::map<std::string, double> servers_;  // shares
 };
 
 }  // namespace dslide

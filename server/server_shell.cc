@@ -37,6 +37,7 @@ ExecutorPool::Job MeasureJob(bool tables) {
   return [tables](Executor& executor) -> Body {
     Heartbeat beat = tables ? executor.Occupancy() : Heartbeat();
     beat.load = executor.TakeLoad();
+    beat.memory_used_bytes = executor.MemoryBytes();
     return beat;
   };
 }
