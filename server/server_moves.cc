@@ -84,6 +84,7 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
   }
   const Plan before = std::exchange(*plan_, plan);
   flip_ = Flip{before.version, now_ms * 1000, {}};
+  saved_ = CheckpointDone();  // of other slots
   const std::vector<SlotId> had = departing_ ? std::vector<SlotId>() : SlotsOf(before, {index_});
   departing_ = !index;
   index_ = index.value_or(0);
