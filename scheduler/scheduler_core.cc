@@ -273,7 +273,7 @@ std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_
     const auto speed = [&](const std::string& holder) { return SpeedOfHolder(holder, now_ms); };
     lease = book_->Relend(worker.LeaseHolder(), now_ms, speed, limits);
   }
-  if (lease && steps_) {
+  if (lease) {
     const uint64_t first = uint64_t{lease->unit} * inputs_.config.train.unit_batches;
     leased_end_ = std::max(leased_end_, first + lease->batches.back() + 1);
   }

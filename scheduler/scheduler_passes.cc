@@ -46,7 +46,9 @@ void SchedulerCore::StartEpoch() {
   }
   for (const DoneBatch& done : done_) {
     book_->Restore(done.unit, done.index);
-    if (steps_) steps_->Done(uint64_t{done.unit} * train.unit_batches + done.index);
+    const uint64_t number = uint64_t{done.unit} * train.unit_batches + done.index;
+    leased_end_ = std::max(leased_end_, number + 1);
+    if (steps_) steps_->Done(number);
   }
   done_.clear();
 }
