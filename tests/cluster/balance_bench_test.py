@@ -14,7 +14,7 @@ import xml.dom.minidom
 
 KEYS = {"imbalance_begin", "imbalance_end", "cpu_imbalance_begin", "cpu_imbalance_end",
         "balanced_after_s", "samples_per_second", "samples_per_second_off", "gain", "plans",
-        "bytes_moved", "bytes_per_slot_byte", "longest_stall_ms", "targets"}
+        "slots_moved", "bytes_moved", "bytes_per_slot_byte", "longest_stall_ms", "targets"}
 
 
 def main():
