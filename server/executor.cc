@@ -44,7 +44,8 @@ Executor::Executor(const Config& config, uint64_t train_samples, std::span<const
       input_(config, slots, purpose, kernels),
       output_(config, slots, purpose, kernels),
       applied_(slots),
-      load_(config.cluster.slots) {}
+      load_(config.cluster.slots),
+      source_(&input_, &output_) {}
 
 void Executor::Initialise() {
   const uint64_t seed = config_.common.seed;
@@ -66,6 +67,7 @@ Body Executor::Answer(Incarnation sender, const Body& request) {
   if (const auto* top = std::get_if<TopKRequest>(&request)) return TopK(*top);
   if (const auto* drop = std::get_if<DropBatches>(&request)) return Drop(*drop);
   if (const auto* commit = std::get_if<CommitSteps>(&request)) return Commit(*commit);
+  if (const auto* pull = std::get_if<SlotPull>(&request)) return Pull(*pull);
   return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
 }
 
@@ -239,6 +241,7 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
       if (untaken.any()) applied_.Add(Part::kOutput, number);
     }();
     output_.FollowUpdates();
+    source_.FollowBatch();
     PassFailpoint(Failpoint::kServerAfterApply);
   }
   // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
@@ -386,6 +389,7 @@ void Executor::Apply(uint64_t step, const HeldStep& held) {
     }
     output_.FollowActivations(batch.mean_hidden);
     output_.FollowUpdates();
+    source_.FollowBatch();
   }
   PassFailpoint(Failpoint::kServerAfterApply);
 }

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/config/config.h"
@@ -24,7 +25,10 @@
 #include "server/hash_state.h"
 #include "server/input_layer.h"
 #include "server/output_layer.h"
+#include "server/slot_arrival.h"
+#include "server/slot_job.h"
 #include "server/slot_load.h"
+#include "server/slot_source.h"
 #include "server/snapshot.h"
 #include "server/stored_rows.h"
 
@@ -96,8 +100,14 @@ class Executor {
 
   // Answers EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest, DropBatches and
   // CommitSteps with the matching reply, or ErrorReply. Checks ids and shapes against the model;
-  // anything may come in.
+  // anything may come in. SlotPull, of a slot that is here or has left and is not released yet:
+  // with SlotRows; of others: with Ack.
   Body Handle(Incarnation sender, const Body& request);
+
+  // Slots come and go. `self`: its number within the server. Ack, also for what is of another
+  // executor, or ErrorReply, and nothing has changed: it names the slot, and the row if there is
+  // one.
+  Body Do(const SlotJob& job, uint32_t self);
 
   bool synchronous() const { return IsSynchronous(config_.train); }
   size_t batches_in_flight() const { return batches_.size(); }
@@ -143,6 +153,17 @@ class Executor {
   Body TopK(const TopKRequest& request);
   Body Drop(const DropBatches& request);
   Body Commit(const CommitSteps& request);
+
+  Body Pull(const SlotPull& pull);
+  Body Reserve(std::span<const SlotId> slots);
+  Body Put(const SlotRows& rows);
+  Body Discard(std::span<const SlotId> slots);
+  Body Flip(std::span<const SlotId> slots);
+  Body Attach(std::span<const SlotId> slots);
+  Body Release(std::span<const SlotId> slots);
+  void ReleaseRegion(SlotId slot);
+  void DropWork();
+  void FollowMap();
 
   // Synchronous training: what a step's batches contribute is held until the step is committed. A
   // batch counts once for each layer, whoever brings it: trained again it gives the same.
@@ -216,6 +237,8 @@ class Executor {
   std::vector<std::unique_ptr<HeldStep>> spare_steps_;
   std::unique_ptr<HashStateLoader> loader_;  // while rows are loaded, and until AssumeStored()
   std::optional<Snapshot> snapshot_;         // in progress, or the last one
+  SlotSource source_;
+  std::map<SlotId, SlotArrival> incoming_;  // reserved slots
 };
 
 }  // namespace dslide

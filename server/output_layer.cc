@@ -22,7 +22,7 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
   if (model_.active == ActiveSet::kLsh) {
     rows_.tables.emplace(config.hash, SubSeed(config.common.seed, 0x4a5), rows_.layer, kernels);
     if (purpose == Purpose::kTraining) {
-      rows_.tables->BeforeRehash([this](uint32_t row) { rows_.layer.changed().BeforeChange(row); });
+      rows_.tables->BeforeRehash([this](uint32_t row) { rows_.layer.changed().BeforeUpkeep(row); });
     }
   }
   if (OwnOnly()) {

@@ -246,6 +246,7 @@ void ServerCore::StartSave(CheckpointRequest request) {
                        request.directory,
                        ShardName(plan_->version, index_),
                        request.keep,
+                       SlotsOf(*plan_, {index_}),
                        IsSynchronous(config_->train) ? committed_ : std::nullopt,
                        ticket};
   saving_ = Saving{std::move(request), ticket};

@@ -54,6 +54,7 @@ class ServerCore {
     std::string directory;
     std::string shard;                  // sub-directory for this server
     std::vector<std::string> keep;      // earlier checkpoints that stay, by name
+    std::vector<SlotId> slots;          // this server's, ascending
     std::optional<uint64_t> committed;  // synchronous training: the steps that it has to hold
     uint64_t ticket;
   };

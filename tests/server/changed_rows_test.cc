@@ -36,6 +36,7 @@ struct Rows {
   std::set<uint32_t> changed;
   ChangedRows rows{kRows};
   Random random{9};
+  uint32_t next = 0;
 
   Rows() {
     for (uint32_t row = 0; row < kRows; ++row) changed.insert(row);
@@ -53,8 +54,15 @@ struct Rows {
     std::map<uint32_t, uint8_t> expected;
     for (const uint32_t row : changed) expected[row] = value[row];
     changed.clear();
+    next = 0;
     rows.Mark([this](uint32_t row, std::vector<uint8_t>* out) { out->push_back(value[row]); });
     return expected;
+  }
+  // The next row in ascending order.
+  std::optional<uint32_t> Write(std::vector<uint8_t>* out) {
+    const auto row = rows.Write(next, kRows, out);
+    if (row) next = *row + 1;
+    return row;
   }
 };
 
@@ -65,7 +73,7 @@ TEST_CASE_FIXTURE(Rows, "changed rows: a snapshot is the state at the mark, what
     std::map<uint32_t, uint8_t> written;
     std::vector<uint8_t> bytes;
     Change(random.Below(100));
-    while (const auto row = rows.Write(&bytes)) {
+    while (const auto row = Write(&bytes)) {
       CHECK((written.empty() || written.rbegin()->first < *row));
       written[*row] = bytes.back();
       Change(random.Below(3));
@@ -78,7 +86,7 @@ TEST_CASE_FIXTURE(Rows, "changed rows: a snapshot is the state at the mark, what
 TEST_CASE_FIXTURE(Rows, "changed rows: what was given up is written by the next snapshot") {
   (void)Mark();
   std::vector<uint8_t> bytes;
-  while (rows.Write(&bytes)) {
+  while (Write(&bytes)) {
   }
   for (const bool all : {false, true}) {  // given up half way, or when all was written
     Change(50);
@@ -86,15 +94,15 @@ TEST_CASE_FIXTURE(Rows, "changed rows: what was given up is written by the next 
     (void)Mark();
     Change(10);
     for (size_t n = 0; all || n < owed.size() / 2; ++n) {
-      if (!rows.Write(&bytes)) break;
+      if (!Write(&bytes)) break;
     }
     Change(10);
     rows.Abort();
-    CHECK_FALSE(rows.Write(&bytes));
+    CHECK_FALSE(Write(&bytes));
     changed.insert(owed.begin(), owed.end());
     const auto expected = Mark();
     std::map<uint32_t, uint8_t> written;
-    while (const auto row = rows.Write(&bytes)) written[*row] = bytes.back();
+    while (const auto row = Write(&bytes)) written[*row] = bytes.back();
     CHECK(written == expected);
   }
 }
@@ -105,8 +113,8 @@ TEST_CASE_FIXTURE(Rows, "changed rows: what the store has is not written") {
   changed = {77};
   const auto expected = Mark();
   std::vector<uint8_t> bytes;
-  CHECK(rows.Write(&bytes) == 77u);
-  CHECK_FALSE(rows.Write(&bytes));
+  CHECK(Write(&bytes) == 77u);
+  CHECK_FALSE(Write(&bytes));
 }
 
 }  // namespace
