@@ -4,6 +4,9 @@
 // A batch counts once: an executor knows which batches its rows have taken, and computes and
 // answers one that comes again without applying it.
 //
+// Its slots may come and go while it trains (Do): a slot is copied from another executor, and
+// leaves the one model and joins the other between two batches.
+//
 // An executor is driven by one thread, shares nothing with others, and answers each request with
 // the partial reply of its own rows; common/net/combine.h adds the parts up.
 #pragma once

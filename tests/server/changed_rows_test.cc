@@ -30,6 +30,28 @@ TEST_CASE("row sets: the next row, to the end") {
   CHECK_FALSE(full.Next(65));  // the last word's other bits are no rows
 }
 
+TEST_CASE("row sets: ranges, and rows that come") {
+  for (const auto& [begin, end] :
+       {std::pair{3u, 60u}, {0u, 64u}, {63u, 129u}, {10u, 200u}, {5u, 5u}}) {
+    for (const bool in : {true, false}) {
+      RowSet set(200, !in);
+      set.Set(begin, end, in);
+      for (uint32_t row = 0; row < 200; ++row) {
+        REQUIRE(set.Has(row) == (begin <= row && row < end ? in : !in));
+      }
+      CHECK(set.Count() == (in ? end - begin : 200 - (end - begin)));
+    }
+  }
+  RowSet set(70, true);
+  set.Grow(300);
+  CHECK(set.Count() == 70);
+  CHECK_FALSE(set.Next(70));
+  set.Add(250);
+  CHECK(set.Next(70) == 250u);
+  CHECK_FALSE(set.Next(70, 250));
+  CHECK(set.Next(70, 251) == 250u);
+}
+
 // Rows of one byte that change at random.
 struct Rows {
   std::vector<uint8_t> value = std::vector<uint8_t>(kRows);
@@ -105,6 +127,22 @@ TEST_CASE_FIXTURE(Rows, "changed rows: what was given up is written by the next 
     while (const auto row = Write(&bytes)) written[*row] = bytes.back();
     CHECK(written == expected);
   }
+}
+
+TEST_CASE_FIXTURE(Rows, "changed rows: rows that come are changed when they are there") {
+  (void)Mark();
+  std::vector<uint8_t> bytes;
+  while (Write(&bytes)) {
+  }
+  rows.Grow(kRows + 100);
+  value.resize(kRows + 100);
+  (void)Mark();
+  CHECK_FALSE(rows.Write(0, kRows + 100, &bytes));
+  rows.Renew(kRows + 10, kRows + 12);
+  (void)Mark();
+  CHECK(rows.Write(0, kRows + 100, &bytes) == kRows + 10);
+  CHECK(rows.Write(kRows + 11, kRows + 100, &bytes) == kRows + 11);
+  CHECK_FALSE(rows.Write(kRows + 12, kRows + 100, &bytes));
 }
 
 TEST_CASE_FIXTURE(Rows, "changed rows: what the store has is not written") {

@@ -204,8 +204,8 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
 TEST_CASE("a shard has the slots that its server has at the mark, wherever they were before") {
   Saver saver(StoreConfig());
   const auto executors = saver.cluster.executors();
-  CheckpointStore stores[] = {CheckpointStore({"server-0000000000000001"}, {}),
-                              CheckpointStore({"server-0000000000000002"}, {})};
+  CheckpointStore stores[] = {CheckpointStore({"a-0000000000000001"}, {}),
+                              CheckpointStore({"b-0000000000000001"}, {})};
   const auto save = [&](uint64_t n) {
     Manifest manifest;
     manifest.name = CheckpointName(n);

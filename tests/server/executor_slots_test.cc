@@ -416,5 +416,28 @@ TEST_CASE("snapshots follow slots that move, and what they write restores") {
   }
 }
 
+TEST_CASE("an executor goes on bit for bit only where the same slots lie in the same places") {
+  const Config config = RunConfig(kHashed);
+  LocalCluster cluster(config, kRunSamples, {2});
+  TrainRun(&cluster, 0, 6);
+  SlotMove(cluster.executors(), 0, 1, {1}).Finish();
+  TrainRun(&cluster, 6, 8);
+  MemoryStore store;
+  for (uint32_t i = 0; i < 2; ++i) store.Save(cluster.executors()[i], i);
+  const auto number_after = [&](const std::vector<SlotId>& slots) {
+    Executor executor(config, kRunSamples, slots, 55, Purpose::kTraining, BestKernels());
+    REQUIRE(store.Load(&executor).ok());
+    return ExecutorRecord::Decode(StateOf(&executor).second)->executor;
+  };
+  CHECK(ExecutorRecord::Decode(store.records[0])->slots ==
+        std::vector<SlotId>{{0}, SlotMap::kNoSlot, {2}, {3}});
+  CHECK(number_after({{0}, {2}, {3}}) == 55);            // a hole was there
+  CHECK(number_after({{1}, {4}, {5}, {6}, {7}}) == 55);  // another order
+  SlotMove(cluster.executors(), 1, 0, {1}).Finish();
+  store.Save(cluster.executors()[0], 0);
+  store.Save(cluster.executors()[1], 1);
+  CHECK(number_after({{0}, {1}, {2}, {3}}) == 0);
+}
+
 }  // namespace
 }  // namespace dslide
