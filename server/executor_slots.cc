@@ -14,6 +14,7 @@ ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(tex
 }  // namespace
 
 Body Executor::Do(const SlotJob& job, uint32_t self) {
+  const SlotLoad::Busy busy(&load_);
   if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
   switch (job.kind) {
     case SlotJob::Kind::kReserve:
