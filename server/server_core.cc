@@ -98,6 +98,8 @@ void ServerCore::MeetScheduler(Incarnation life) {
   const bool is_new = scheduler_ != Incarnation() && scheduler_ != life;
   scheduler_ = life;
   if (!is_new) return;
+  move_ = 0;  // it numbers its moves anew
+  move_ready_ = false;
   for (const Incarnation worker : replies_.Senders()) OnDrop({worker});
 }
 

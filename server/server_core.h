@@ -194,7 +194,7 @@ class ServerCore {
   void OnMoveSlots(const MoveSlots& move, int64_t now_ms);
   void BeginFlip(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms);
   InnerMoves PlanInnerMoves(const std::vector<SlotId>& staying) const;
-  void ReserveSlot(SlotId slot, const PlanServer& from, uint32_t executor);
+  void Reserve(const std::vector<SlotId>& slots, const Plan& from);
   uint32_t RoomiestExecutor() const;
   void DoSlotJob(SlotJob job);
   void Pull(int64_t now_ms);

@@ -41,11 +41,20 @@ uint32_t ServerCore::RoomiestExecutor() const {
   return static_cast<uint32_t>(std::min_element(slots.begin(), slots.end()) - slots.begin());
 }
 
-// Begins the copy of a slot; one from somebody else is forgotten.
-void ServerCore::ReserveSlot(SlotId slot, const PlanServer& from, uint32_t executor) {
-  if (!intake_.Begin(slot, from)) return;
-  executor_of_[slot.value] = executor;
-  DoSlotJob({SlotJob::Kind::kReserve, {slot}, executor});
+// Begins the copies of slots, each to the executor with the fewest; one from somebody else is
+// forgotten. An executor makes room for all that come to it at once.
+void ServerCore::Reserve(const std::vector<SlotId>& slots, const Plan& from) {
+  std::map<uint32_t, std::vector<SlotId>> rooms;
+  for (const SlotId slot : slots) {
+    const uint32_t executor = RoomiestExecutor();
+    if (!intake_.Begin(slot, from.servers[from.slot_owner[slot.value]])) continue;
+    if (leaving_slots_.contains(slot)) ReleaseSlot(slot);  // it comes back
+    executor_of_[slot.value] = executor;
+    rooms[executor].push_back(slot);
+  }
+  for (auto& [executor, coming] : rooms) {
+    DoSlotJob({SlotJob::Kind::kReserve, std::move(coming), executor});
+  }
 }
 
 void ServerCore::OnMoveSlots(const MoveSlots& move, int64_t now_ms) {
@@ -69,9 +78,7 @@ void ServerCore::OnMoveSlots(const MoveSlots& move, int64_t now_ms) {
   move_ = move.move;
   move_ready_ = wanted.empty();
   intake_.Limit(move.bytes_per_second);
-  for (const SlotId slot : wanted) {
-    ReserveSlot(slot, plan_->servers[plan_->slot_owner[slot.value]], RoomiestExecutor());
-  }
+  Reserve(wanted, *plan_);
   AdvanceMoves(now_ms);
 }
 
@@ -104,11 +111,11 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
   for (const auto& [slot, executor] : inner) leaving.push_back(slot);
   leaving_slots_.insert(leaving.begin(), leaving.end());
   DoSlotJob({SlotJob::Kind::kFlip, leaving});
-  for (const SlotId slot : arriving) {
-    ReserveSlot(slot, before.servers[before.slot_owner[slot.value]], RoomiestExecutor());
-  }
+  Reserve(arriving, before);
   for (const auto& [slot, executor] : inner) {
-    ReserveSlot(slot, {Name(), "", identity_.incarnation}, executor);
+    (void)intake_.Begin(slot, {Name(), "", identity_.incarnation});
+    executor_of_[slot.value] = executor;
+    DoSlotJob({SlotJob::Kind::kReserve, {slot}, executor});
     arriving.push_back(slot);
   }
   for (const SlotId slot : arriving) intake_.Complete(slot);

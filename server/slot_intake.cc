@@ -77,7 +77,12 @@ bool SlotIntake::Take(const SlotRows& rows, int64_t now_ms) {
 
 void SlotIntake::Refused(SlotId slot, int64_t now_ms) {
   const auto found = copies_.find(slot);
-  if (found != copies_.end() && found->second.asked) found->second.next_ms = now_ms + kRefusedMs;
+  if (found == copies_.end() || !found->second.asked) return;
+  Copy& copy = found->second;
+  copy.asked = false;
+  copy.rests = false;
+  copy.part = 0;
+  copy.next_ms = now_ms + kRefusedMs;
 }
 
 std::vector<SlotId> SlotIntake::slots() const {

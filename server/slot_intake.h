@@ -47,7 +47,7 @@ class SlotIntake {
 
   // An answer. True: it is the part that was waited for, and its rows are to be put.
   bool Take(const SlotRows& rows, int64_t now_ms);
-  // The source could not answer; it is asked again a little later.
+  // The source could not answer; the copy begins again a little later.
   void Refused(SlotId slot, int64_t now_ms);
 
   bool Has(SlotId slot) const { return copies_.contains(slot); }
