@@ -358,6 +358,12 @@ void ServerCore::NoteMeasured(const std::vector<Body>& parts, int64_t now_ms) {
     sum.hash_round = std::max(sum.hash_round, beat->hash_round);
   }
   sum.load = GatherLoads(parts, static_cast<uint32_t>(now_ms - load_since_ms_));
+  constexpr double kNewShare = 0.2;
+  for (size_t i = 0; i < sum.load->slots.size() && sum.load->batches > 0; ++i) {
+    const double work = double{1.0} * sum.load->work[i] / sum.load->batches;
+    const auto [known, is_new] = slot_work_.try_emplace({sum.load->slots[i]}, work);
+    if (!is_new) known->second += kNewShare * (work - known->second);
+  }
   load_since_ms_ = now_ms;
   measured_ = std::move(sum);
   measuring_.reset();

@@ -278,7 +278,8 @@ class ServerCore {
   int64_t tables_ms_ = 0;  // measured last
   int64_t load_since_ms_ = 0;
   std::optional<Measurement> measuring_;
-  Heartbeat measured_;  // what comes from the executors, as last measured
+  std::map<SlotId, double> slot_work_;  // a batch, smoothed
+  Heartbeat measured_;                  // what comes from the executors, as last measured
   Effects effects_;
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/balance/planner.h"
+#include "common/config/step.h"
 #include "common/net/slot_plan.h"
 #include "server/gather.h"
 #include "server/server_core.h"
@@ -129,7 +131,27 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
 }
 
 // Which slots go to another executor of this server, so that all have as much to do.
-ServerCore::InnerMoves ServerCore::PlanInnerMoves(const std::vector<SlotId>&) const { return {}; }
+ServerCore::InnerMoves ServerCore::PlanInnerMoves(const std::vector<SlotId>& staying) const {
+  if (executors_ == 1 || IsSynchronous(config_->train) ||
+      config_->cluster.balance == Balance::kOff) {
+    return {};
+  }
+  std::vector<BalanceSlot> slots;
+  for (const SlotId slot : staying) {
+    const auto work = slot_work_.find(slot);
+    if (work == slot_work_.end()) return {};  // not measured yet
+    slots.push_back({work->second, 1, executor_of_[slot.value]});
+  }
+  BalanceOptions options;
+  options.threshold = config_->cluster.balance_threshold;
+  options.goal = std::min(options.goal, options.threshold);
+  InnerMoves moves;
+  for (const SlotMove& move :
+       PlanBalance(std::vector<BalanceOwner>(executors_), slots, options).moves) {
+    moves.emplace_back(staying[move.slot], move.to);
+  }
+  return moves;
+}
 
 void ServerCore::Pull(int64_t now_ms) {
   for (const SlotIntake::Due& due : intake_.TakeDue(now_ms)) {

@@ -77,6 +77,7 @@ void ServerCore::DropGeneration() {
   leaving_slots_.clear();
   departing_ = false;
   measuring_.reset();
+  slot_work_.clear();
   measured_ = Heartbeat();
 }
 
