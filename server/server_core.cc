@@ -51,7 +51,7 @@ Message ServerCore::Envelop(Body body, uint64_t reply_to) {
 
 // Plans of one generation carry the same state on, so what was said under an earlier one holds.
 bool ServerCore::IsOfThisGeneration(const Envelope& envelope) const {
-  return plan_ && envelope.plan_version <= plan_->version &&
+  return plan_ && envelope.plan_version <= (next_plan_ ? *next_plan_ : *plan_).version &&
          envelope.plan_version >= GenerationOf(*plan_);
 }
 
@@ -193,12 +193,15 @@ void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) 
     Refuse(peer, envelope.sequence, {code, std::move(text)});
   };
   if (envelope.run != run_ || !plan_) return refuse(ErrorCode::kWrongRun, "not in that run");
+  const auto* pull = std::get_if<SlotPull>(&message.body);
+  if (pull != nullptr && pull->release && loaded_) {
+    return OnRelease(peer, envelope, {pull->slot}, now_us);
+  }
   if (envelope.plan_version < plan_->version) {
     effects_.to_workers.emplace_back(peer, Encode(Envelop(*plan_), WirePrecision::kFp32));
     return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version));
   }
   if (!loaded_) return refuse(ErrorCode::kRefused, "the slots are being loaded");
-  const auto* pull = std::get_if<SlotPull>(&message.body);
   if (envelope.plan_version > plan_->version || (flip_ && pull == nullptr)) {
     if (early_.size() >= kMaxEarly) return refuse(ErrorCode::kRefused, "too many requests wait");
     early_.push_back({peer, std::move(message), now_us});

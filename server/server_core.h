@@ -202,6 +202,7 @@ class ServerCore {
   void AdvanceMoves(int64_t now_ms);
   void CompleteFlip(int64_t now_us);
   void OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull, int64_t now_us);
+  void OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot, int64_t now_us);
   void ReleaseSlot(SlotId slot);
   void LeaveIfEmpty();
   void CompleteSlotJob(const SlotJob& job, const std::vector<Body>& parts, int64_t now_us);
@@ -244,13 +245,15 @@ class ServerCore {
   std::vector<uint32_t> executor_of_;  // [V] of this server's slots
   std::optional<Flip> flip_;
   std::deque<Early> early_;
-  std::optional<Plan> next_plan_;  // that came while a checkpoint is being written
+  std::optional<Plan>
+      next_plan_;  // that came during a flip, or while a checkpoint is being written
   SlotIntake intake_;
   uint64_t move_ = 0;  // of the last MoveSlots
   bool move_ready_ = false;
-  std::map<uint64_t, SlotId> pulls_;      // sent to other servers, by sequence
-  std::map<SlotId, Release> release_;     // slots that came, until their old owners know
-  std::set<SlotId> leaving_slots_;        // that have gone, until their new owners have them
+  std::map<uint64_t, SlotId> pulls_;   // sent to other servers, by sequence
+  std::map<SlotId, Release> release_;  // slots that came, until their old owners know
+  // Slots that have gone, until their new owners have them, and these.
+  std::map<SlotId, Incarnation> leaving_slots_;
   bool departing_ = false;                // the plan is without this server
   std::optional<ErrorReply> load_error_;  // why the plan's slots could not be loaded
   uint64_t next_ticket_ = 1;

@@ -74,14 +74,15 @@ ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {
     return Take();
   }
   stopping_ = true;
-  if (departing_) return Take();
   const uint32_t patience_s = config_->cluster.drain_s;
+  stop_by_ms_ = now_ms + int64_t{1000} * patience_s;
+  if (departing_) return Take();  // once others have copied what it had
   if (plan_->servers.size() == 1 || patience_s == 0) {
     AskForCheckpoint(now_ms);
     return Take();
   }
   effects_.notices.push_back("stopping: handing its slots to the other servers first");
-  stop_by_ms_ = now_ms + int64_t{1000} * patience_s;
+  drain_sent_ms_ = now_ms - kDrainAgainMs;
   TendStop(now_ms);
   return Take();
 }

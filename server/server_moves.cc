@@ -51,6 +51,7 @@ void ServerCore::Reserve(const std::vector<SlotId>& slots, const Plan& from) {
     const uint32_t executor = RoomiestExecutor();
     if (!intake_.Begin(slot, from.servers[from.slot_owner[slot.value]])) continue;
     if (leaving_slots_.contains(slot)) ReleaseSlot(slot);  // it comes back
+    release_.erase(slot);  // from an earlier move: its old owner may be the same one again
     executor_of_[slot.value] = executor;
     rooms[executor].push_back(slot);
   }
@@ -87,7 +88,7 @@ void ServerCore::OnMoveSlots(const MoveSlots& move, int64_t now_ms) {
 // The next plan of this generation. From here on no row of the slots that go changes here, and what
 // workers had under way is begun again.
 void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms) {
-  if (saving_) {
+  if (saving_ || flip_) {
     next_plan_ = plan;
     return;
   }
@@ -111,7 +112,9 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
   if (!dropped.empty()) DoSlotJob({SlotJob::Kind::kDiscard, dropped});
   const auto inner = departing_ ? InnerMoves() : PlanInnerMoves(Without(have, arriving));
   for (const auto& [slot, executor] : inner) leaving.push_back(slot);
-  leaving_slots_.insert(leaving.begin(), leaving.end());
+  for (const SlotId slot : leaving) {
+    leaving_slots_[slot] = plan.servers[plan.slot_owner[slot.value]].incarnation;
+  }
   DoSlotJob({SlotJob::Kind::kFlip, leaving});
   Reserve(arriving, before);
   for (const auto& [slot, executor] : inner) {
@@ -256,6 +259,7 @@ void ServerCore::CompleteFlip(int64_t now_us) {
   for (Early& early : std::exchange(early_, {})) {
     OnRequest(early.peer, std::move(early.message), early.arrived_us);
   }
+  if (const auto plan = std::exchange(next_plan_, std::nullopt)) OnPlan(*plan, now_us / 1000);
 }
 
 // From another server, which has the sender's incarnation in the plan.
@@ -270,16 +274,21 @@ void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const Sl
         peer, envelope.sequence,
         {ErrorCode::kRefused, "SlotPull: no such slot, or not from a server of the plan"});
   }
-  Asker asker{peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us};
-  if (!pull.release) {
-    Open open(Open::Kind::kRequest, pull);
-    open.asker = asker;
-    return Submit(std::move(open));
-  }
-  if (leaving_slots_.contains(slot) && is_sender(plan_->servers[plan_->slot_owner[slot.value]])) {
+  Open open(Open::Kind::kRequest, pull);
+  open.asker = {peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us};
+  Submit(std::move(open));
+}
+
+// By whatever plan of this generation: who has a slot has it, and may have given it on since.
+void ServerCore::OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot,
+                           int64_t now_us) {
+  const auto leaving = leaving_slots_.find(slot);
+  if (leaving != leaving_slots_.end() && leaving->second == envelope.incarnation &&
+      envelope.plan_version >= GenerationOf(*plan_)) {
     ReleaseSlot(slot);
   }
-  ReplyTo(asker, Ack{}, now_us);
+  ReplyTo({peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us}, Ack{},
+          now_us);
   LeaveIfEmpty();
 }
 

@@ -44,8 +44,10 @@ std::vector<SlotIntake::Due> SlotIntake::TakeDue(int64_t now_ms) {
                        (!copy.resting || now_ms >= not_before_ms_);
     if (!again && !first) continue;
     pulling += first;
+    if (again) copy.again_ms = std::min(2 * copy.again_ms, kMostAgainMs);
     copy.asked = true;
-    copy.next_ms = now_ms + kAgainMs;
+    copy.asked_resting = copy.resting;
+    copy.next_ms = now_ms + copy.again_ms;
     due.push_back({copy.from, {slot.value, copy.part, copy.resting, kPartBytes, false}});
   }
   return due;
@@ -66,7 +68,7 @@ bool SlotIntake::Take(const SlotRows& rows, int64_t now_ms) {
   // A part that was asked for before the rest may be empty.
   if (rows.rows.empty() && !rows.last) {
     copy.rests = true;
-    if (!copy.resting) copy.next_ms = now_ms + kRefusedMs;
+    if (!copy.asked_resting) copy.next_ms = now_ms + kRefusedMs;  // it has not flipped yet
   }
   if (bytes_per_second_ > 0) {
     not_before_ms_ = std::max(not_before_ms_, now_ms) +

@@ -23,8 +23,11 @@ namespace dslide {
 class SlotIntake {
  public:
   static constexpr uint32_t kPartBytes = 256 << 10;
-  static constexpr size_t kPulling = 8;       // slots at a time
-  static constexpr int64_t kAgainMs = 1000;   // a part without an answer
+  static constexpr size_t kPulling = 8;  // slots at a time
+  // A part without an answer: twice as long after each time, also for the next parts, because only
+  // the answer to the last request is taken.
+  static constexpr int64_t kAgainMs = 1000;
+  static constexpr int64_t kMostAgainMs = 64000;
   static constexpr int64_t kRefusedMs = 100;  // one that was refused
 
   struct Due {
@@ -71,6 +74,8 @@ class SlotIntake {
     bool rests = false;  // all that rests is here
     bool there = false;
     bool asked = false;  // for `part`
+    bool asked_resting = true;
+    int64_t again_ms = kAgainMs;
     int64_t next_ms = 0;
     uint32_t left = 0;  // rows
     uint64_t rows = 0;

@@ -83,7 +83,7 @@ TEST_CASE_FIXTURE(Fixture, "other runs and stale plans are refused, the latter w
   message.envelope.run = {78};
   CHECK(Refusal(core.HandleWorker("peer", message, 0)) == ErrorCode::kWrongRun);
   message = Request(2);
-  message.envelope.plan_version = 3;
+  message.envelope.plan_version = 0;
   const auto effects = core.HandleWorker("peer", message, 0);
   REQUIRE(effects.to_workers.size() == 2);
   CHECK(std::get<Plan>(Decode(effects.to_workers[0].second)->body) == plan);

@@ -256,6 +256,7 @@ TEST_CASE_FIXTURE(Fixture, "a run that goes on with another configuration is joi
 }
 
 TEST_CASE_FIXTURE(Fixture, "a signal asks for a checkpoint first, and the answer ends the server") {
+  config.cluster.drain_s = 0;  // its slots stay
   Load();
   const auto asked = core.RequestStop(1000);
   CHECK_FALSE(asked.exit);
