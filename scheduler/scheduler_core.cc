@@ -37,6 +37,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
   if (live_) {
     plan_ = ledger.plan;
     seats_.assign(plan_.servers.size(), {false, now_ms});
+    for (const PlanServer& server : plan_.servers) loads_.Add(server.incarnation, 1, 0);
     epoch_ = ledger.epoch;
     batches_ = ledger.batches;
     samples_ = ledger.samples;
@@ -144,7 +145,7 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
                            [&](const PlanServer& s) { return s.incarnation == incarnation; });
   // Others may still be copying from a server that the last plan is without.
   const bool departs = is_server && live_ && !has_seat && join.plan_version != 0 &&
-                       join.plan_version <= plan_.version &&
+                       plan_.version != GenerationOf(plan_) && join.plan_version <= plan_.version &&
                        join.plan_version >= GenerationOf(plan_);
   if (is_server && join.plan_version != 0 && !has_seat && !departs) {
     return refuse(ErrorCode::kFenced, "its slots have gone to others; begin a new life");
@@ -188,6 +189,12 @@ void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat,
   const auto decision = worker_decisions_.find(member.incarnation);
   Reply(member, message,
         HeartbeatReply{decision == worker_decisions_.end() ? 0 : decision->second.in_flight_cap});
+  // It missed the plan without it, or the others have gone back to a checkpoint since.
+  if (member.draining && !member.seated && message.envelope.plan_version != plan_.version) {
+    Send(member, OfThisGeneration(message.envelope)
+                     ? Body(plan_)
+                     : Body(Shutdown{"its slots have gone to others", 0}));
+  }
   // It missed the plan.
   if (member.role == Role::kWorker && InPass() && message.envelope.plan_version != plan_.version) {
     Send(member, plan_);

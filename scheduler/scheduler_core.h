@@ -186,7 +186,6 @@ class SchedulerCore {
   };
   // A plan of the same generation that not all servers have taken up yet.
   struct Flip {
-    int64_t began_ms = 0;
     std::set<Incarnation> sources;  // that others copy from
     size_t slots = 0;
     uint64_t bytes = 0;

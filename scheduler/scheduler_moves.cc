@@ -107,11 +107,14 @@ uint64_t SchedulerCore::WaveBytes() const {
 }
 
 void SchedulerCore::TendBalance(int64_t now_ms) {
-  if (!MayMove()) return;
-  if (flip_) {
-    const bool source_gone = std::any_of(flip_->sources.begin(), flip_->sources.end(),
-                                         [&](Incarnation s) { return roster_.Find(s) == nullptr; });
-    if (now_ms - flip_->began_ms > (source_gone ? kSourceGoneMs : kFlipPatienceMs)) {
+  if (live_ && VacantSeats().empty() && !Settled() && GenerationOf(plan_) != plan_.version) {
+    // Also a flip of an earlier life, and one that was interrupted.
+    const bool source_gone =
+        flip_ && std::any_of(flip_->sources.begin(), flip_->sources.end(),
+                             [&](Incarnation s) { return roster_.Find(s) == nullptr; });
+    int64_t since_ms = 0;
+    for (const Seat& seat : seats_) since_ms = std::max(since_ms, seat.since_ms);
+    if (now_ms - since_ms > (source_gone ? kSourceGoneMs : kFlipPatienceMs)) {
       Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
                          source_gone ? "a server was lost that others copied from"
                                      : "not all servers have their slots"));
@@ -119,10 +122,12 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
     }
     return;
   }
+  if (!MayMove()) return;
   if (moving_) return AdvanceMoves(now_ms);
   const int64_t gap_ms = inputs_.config.cluster.heartbeat_ms;  // until the loads may be others
   if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
   balanced_ms_ = now_ms;
+  lease_end_.reset();  // who wanted the plan to change may be gone
   const bool on = inputs_.config.cluster.balance != Balance::kOff;
   if (const auto spares = roster_.Spares(); on && !spares.empty())
     return AddServers(spares, now_ms);
@@ -134,7 +139,8 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   options.goal = std::min(kGoal, threshold);
   options.byte_budget = WaveBytes();
   const std::vector<Incarnation> servers = PlanIncarnations();
-  const bool measured = phase_ == Phase::kTraining && std::all_of(servers.begin(), servers.end(),
+  const bool measured = phase_ == Phase::kTraining &&
+                        std::all_of(servers.begin(), servers.end(),
                                     [&](Incarnation s) { return loads_.CapacityMeasured(s); });
   constexpr double kNever = 1e9;
   options.threshold = balancing_ ? options.goal : by_load && measured ? threshold : kNever;
@@ -168,7 +174,8 @@ void SchedulerCore::NoteBalanced(const BalancePlan& plan, int64_t now_ms) {
 
 // Executors of one server share its slots anew with every plan.
 void SchedulerCore::BalanceWithin(int64_t now_ms) {
-  if (inputs_.config.cluster.balance == Balance::kOff || IsSynchronous(inputs_.config.train)) {
+  if (inputs_.config.cluster.balance == Balance::kOff || IsSynchronous(inputs_.config.train) ||
+      !CanFlip()) {
     return;
   }
   constexpr double kWorse = 1.1;  // than what the last attempt began with
@@ -308,7 +315,6 @@ void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slot
   }
   seats_.assign(plan_.servers.size(), {false, now_ms});
   flip_.emplace();
-  flip_->began_ms = now_ms;
   flip_->sources = std::move(sources);
   flip_->slots = slots;
   lease_end_.reset();
