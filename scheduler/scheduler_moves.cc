@@ -134,7 +134,8 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   options.goal = std::min(kGoal, threshold);
   options.byte_budget = WaveBytes();
   const std::vector<Incarnation> servers = PlanIncarnations();
-  const bool measured = phase_ == Phase::kTraining && std::all_of(servers.begin(), servers.end(),
+  const bool measured = phase_ == Phase::kTraining &&
+                        std::all_of(servers.begin(), servers.end(),
                                     [&](Incarnation s) { return loads_.CapacityMeasured(s); });
   constexpr double kNever = 1e9;
   options.threshold = balancing_ ? options.goal : by_load && measured ? threshold : kNever;
@@ -149,7 +150,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   }
   if (!on && !must) return;
   if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
-  if (!balancing_) {
+  if (!balancing_ && !must) {
     NoteDecision(fmt::format("slots move: the busiest server has {:.2f} times the mean load over "
                              "capacity, {:.2f} is the goal",
                              plan.before, options.goal),
@@ -437,8 +438,11 @@ void SchedulerCore::Decide(int64_t now_ms) {
     worker_decisions_[members[i]->incarnation] = decision;
     if (decision.log) NoteDecision(decision.reason, now_ms);
   }
+  const std::vector<Incarnation> planned = PlanIncarnations();
+  const bool measured = std::all_of(planned.begin(), planned.end(),
+                                    [&](Incarnation s) { return loads_.CapacityMeasured(s); });
   for (const ServerDecision& decision : strategy_now_.servers) {
-    if (decision.log) NoteDecision(decision.reason, now_ms);
+    if (decision.log && measured) NoteDecision(decision.reason, now_ms);
   }
   std::erase_if(speeds_, [&](const auto& e) { return roster_.Find(e.first) == nullptr; });
 }

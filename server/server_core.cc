@@ -197,9 +197,10 @@ void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) 
     effects_.to_workers.emplace_back(peer, Encode(Envelop(*plan_), WirePrecision::kFp32));
     return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version));
   }
-  if (!loaded_) return refuse(ErrorCode::kRefused, "the slots are being loaded");
+  const bool joins = !loaded_ && plan_->version != GenerationOf(*plan_);
+  if (!loaded_ && !joins) return refuse(ErrorCode::kRefused, "the slots are being loaded");
   const auto* pull = std::get_if<SlotPull>(&message.body);
-  if (envelope.plan_version > plan_->version || (flip_ && pull == nullptr)) {
+  if (envelope.plan_version > plan_->version || joins || (flip_ && pull == nullptr)) {
     if (early_.size() >= kMaxEarly) return refuse(ErrorCode::kRefused, "too many requests wait");
     early_.push_back({peer, std::move(message), now_us});
     return;
@@ -335,6 +336,13 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     ready_.memory_bytes += std::get<Ready>(part).memory_bytes;
   }
   effects_.to_scheduler.push_back(Envelop(ready_));
+  TakeEarly();
+}
+
+void ServerCore::TakeEarly() {
+  for (Early& early : std::exchange(early_, {})) {
+    OnRequest(early.peer, std::move(early.message), early.arrived_us);
+  }
 }
 
 // Over executors: the means' mean, the sums and the largest of the rest.

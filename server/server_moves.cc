@@ -253,9 +253,7 @@ void ServerCore::CompleteFlip(int64_t now_us) {
   if (!departing_) effects_.to_scheduler.push_back(Envelop(ready_));
   LeaveIfEmpty();
   Pull(now_us / 1000);
-  for (Early& early : std::exchange(early_, {})) {
-    OnRequest(early.peer, std::move(early.message), early.arrived_us);
-  }
+  TakeEarly();
 }
 
 // From another server, which has the sender's incarnation in the plan.

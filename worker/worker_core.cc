@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
 constexpr int64_t kJoinAgainMs = 200;        // after a refusal
+constexpr int64_t kRefusedUs = 300'000;      // until a refused batch is begun again
 constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
 
 }  // namespace
@@ -117,6 +118,7 @@ void WorkerCore::ForgetWork() {
   flights_.clear();
   pending_.clear();
   queue_.clear();
+  refused_.clear();
   reports_.clear();
   planned_ = false;
   lease_asked_ms_.reset();
@@ -367,11 +369,15 @@ void WorkerCore::SendReport(BatchDone done) {
   reports_.emplace(sequence, Report{std::move(done), NowMs()});
 }
 
-// Gives a batch up, and the one whose first request went with its push; their leases will expire
-// and somebody trains them again.
+// Gives a batch up, and the one whose first request went with its push. They are begun again a
+// little later; if they are lost with this worker their leases will expire.
 void WorkerCore::FailFlight(uint64_t id, const std::string& why) {
-  if (flights_.erase(id) == 0) return;
-  effects_.notices.push_back("a batch is given up: " + why);
+  const auto found = flights_.find(id);
+  if (found == flights_.end()) return;
+  refused_.emplace(now_us_ + kRefusedUs,
+                   std::pair(found->second.number, std::move(found->second.leased)));
+  flights_.erase(found);
+  effects_.notices.push_back("a batch has to begin again: " + why);
   std::optional<uint64_t> next;
   for (auto& [sequence, pending] : pending_) {
     if (pending.next == id) pending.next.reset();  // the push itself stands
@@ -431,6 +437,9 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
     heartbeat_ms_ = NowMs();
   }
   SendAgain();
+  while (!refused_.empty() && refused_.begin()->first <= now_us_) {
+    queue_.insert(std::move(refused_.extract(refused_.begin()).mapped()));
+  }
   if (lease_asked_ms_ && NowMs() - *lease_asked_ms_ >= cluster.request_timeout_ms) {
     lease_asked_ms_.reset();
   }
