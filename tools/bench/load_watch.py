@@ -65,8 +65,9 @@ class LoadWatch:
 
     def imbalance(self, begin, end):
         """The busiest server over the mean, median of what the scheduler says; None: nothing."""
+        # All the same: the servers have not reported yet.
         ratios = [max(look["load"].values()) / statistics.fmean(look["load"].values())
-                  for look in self._between(begin, end) if any(look["load"].values())]
+                  for look in self._between(begin, end) if len(set(look["load"].values())) > 1]
         return statistics.median(ratios) if ratios else None
 
     def cpu_imbalance(self, begin, end):
