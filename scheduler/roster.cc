@@ -47,6 +47,7 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
   member.asked_name = asked;
   member.address = join.address;
   member.cores = join.cores;
+  member.memory_bytes = join.memory_bytes;
   member.life = FailureDetector(heartbeat_ms_, now_ms);
   order_.push_back(incarnation);
   return member;
@@ -109,7 +110,7 @@ std::vector<const Member*> Roster::Seated() const {
 
 std::vector<const Member*> Roster::Spares() const {
   std::vector<const Member*> found = Of(Role::kServer);
-  std::erase_if(found, [](const Member* m) { return m->seated; });
+  std::erase_if(found, [](const Member* m) { return m->seated || m->draining; });
   return found;
 }
 

@@ -72,6 +72,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       incarnation_(DrawIncarnation()),
       started_ms_(MonotonicMillis()),
       metrics_(run_directory_ + "/metrics.jsonl", std::ios::app),
+      loads_(run_directory_ + "/loads.jsonl", std::ios::app),
       terminal_(isatty(STDOUT_FILENO) == 1) {}
 
 Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals) {
@@ -203,6 +204,10 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const Status synced = ledger_->Sync();
     if (!synced.ok()) return Apply(core_.LedgerFailed(synced, clock_.Millis()));
   }
+  for (auto& out : effects.status_wanted) {
+    out.body = StatusReply{CurrentStatus(clock_.Millis())};
+    effects.send.push_back(std::move(out));
+  }
   for (auto& out : effects.send) {
     const Message message{
         {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
@@ -245,21 +250,25 @@ void SchedulerShell::ShowProgress() {
   const ProgressMeter::Reading reading = meter_.Sample(core_, now_ms);
   Print(ProgressLine(reading), terminal_);
   Record(ProgressRecord(reading, ElapsedSeconds()));
+  loads_ << LoadsRecord(core_, ElapsedSeconds()) << '\n' << std::flush;
+}
+
+std::string SchedulerShell::CurrentStatus(int64_t now_ms) {
+  const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
+  if (now_ms - page_read_ms_ >= kTerminalMs) {
+    page_read_ms_ = now_ms;
+    page_reading_ = page_meter_.Sample(core_, now_ms);
+  }
+  return StatusJson(core_, page_reading_, evaluations_,
+                    waiting ? core_.WaitingLine() : ProgressLine(page_reading_), now_ms);
 }
 
 void SchedulerShell::PublishStatus() {
   const int64_t now_ms = clock_.Millis();
   if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
   published_ms_ = now_ms;
-  const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
-  if (now_ms - page_read_ms_ >= kTerminalMs) {
-    page_read_ms_ = now_ms;
-    page_reading_ = page_meter_.Sample(core_, now_ms);
-  }
-  const ProgressMeter::Reading& reading = page_reading_;
-  page_->Publish(StatusJson(core_, reading, evaluations_,
-                            waiting ? core_.WaitingLine() : ProgressLine(reading), now_ms),
-                 PrometheusText(core_, reading));
+  const std::string status = CurrentStatus(now_ms);
+  page_->Publish(status, PrometheusText(core_, page_reading_));
 }
 
 void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {

@@ -43,7 +43,9 @@ Executor::Executor(const Config& config, uint64_t train_samples, std::span<const
       kernels_(kernels),
       input_(config, slots, purpose, kernels),
       output_(config, slots, purpose, kernels),
-      applied_(slots) {}
+      applied_(slots),
+      load_(config.cluster.slots),
+      source_(&input_, &output_) {}
 
 void Executor::Initialise() {
   const uint64_t seed = config_.common.seed;
@@ -53,6 +55,11 @@ void Executor::Initialise() {
 }
 
 Body Executor::Handle(Incarnation sender, const Body& request) {
+  const SlotLoad::Busy busy(&load_);
+  return Answer(sender, request);
+}
+
+Body Executor::Answer(Incarnation sender, const Body& request) {
   if (const auto* embed = std::get_if<EmbedRequest>(&request)) return Embed(sender, *embed);
   if (const auto* query = std::get_if<ActiveQuery>(&request)) return Query(sender, *query);
   if (const auto* push = std::get_if<GradientPush>(&request)) return Push(sender, *push);
@@ -60,6 +67,7 @@ Body Executor::Handle(Incarnation sender, const Body& request) {
   if (const auto* top = std::get_if<TopKRequest>(&request)) return TopK(*top);
   if (const auto* drop = std::get_if<DropBatches>(&request)) return Drop(*drop);
   if (const auto* commit = std::get_if<CommitSteps>(&request)) return Commit(*commit);
+  if (const auto* pull = std::get_if<SlotPull>(&request)) return Pull(*pull);
   return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
 }
 
@@ -87,6 +95,7 @@ bool Executor::BatchFits(uint32_t samples) const {
 Heartbeat Executor::Occupancy() const {
   Heartbeat beat;
   beat.batches_in_flight = static_cast<uint32_t>(batches_.size());
+  beat.memory_used_bytes = MemoryBytes();
   if (output_.tables() == nullptr) return beat;
   const BucketOccupancy occupancy = output_.tables()->tables().Occupancy();
   beat.bucket_mean = static_cast<float>(occupancy.mean);
@@ -199,6 +208,7 @@ Body Executor::Query(Incarnation sender, const ActiveQuery& request) {
   }
   Random random(SubSeed(negative_seed_, NumberOf(request.batch)));
   ActiveReply reply = output_.Query(request, &random, &batch->output);
+  CountQuery(batch->output);
   batch->stage = Stage::kQueried;
   return reply;
 }
@@ -210,6 +220,7 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
     return Refuse("GradientPush: log_normaliser is not one number a sample");
   }
   batch->stage = Stage::kPushed;
+  load_.CountTaken(output_.tables() == nullptr ? 0 : output_.tables()->build_steps());
   GradientReply reply;
   if (IsSynchronous(config_.train)) {
     reply.partial = HoldOutput(request, &batch->output);
@@ -223,11 +234,14 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
     [&]() noexcept {
       reply.partial = output_.Gradient(&batch->output, request.log_normaliser,
                                        [&](uint32_t row, const float* g, float bias) {
-                                         if (untaken.Has(row)) output_.Update(row, rate, g, bias);
+                                         if (!untaken.Has(row)) return;
+                                         output_.Update(row, rate, g, bias);
+                                         CountUpdate(output_.layer(), row);
                                        });
       if (untaken.any()) applied_.Add(Part::kOutput, number);
     }();
     output_.FollowUpdates();
+    source_.FollowBatch();
     PassFailpoint(Failpoint::kServerAfterApply);
   }
   // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
@@ -256,8 +270,10 @@ void Executor::HoldInput(const EmbedPush& request, const InputBatch& batch) {
   HeldBatch& held = step.batches[request.batch];
   if (held.input) return;
   const float share = ShareOfStep(request.batch, request.gradient.rows);
-  input_.Gradient(batch, request.gradient,
-                  [&](uint32_t row, const float* g, float) { step.input.Add(row, share, g, 0); });
+  input_.Gradient(batch, request.gradient, [&](uint32_t row, const float* g, float) {
+    step.input.Add(row, share, g, 0);
+    CountInput(row);
+  });
   held.input = true;
 }
 
@@ -288,7 +304,10 @@ void Executor::ApplyInput(uint64_t number, const InputBatch& batch,
   PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(number);
   input_.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
-    if (untaken.Has(row)) input_.Update(row, rate, g);
+    CountInput(row);
+    if (!untaken.Has(row)) return;
+    input_.Update(row, rate, g);
+    CountUpdate(input_.layer(), row);
   });
   applied_.Add(Part::kInput, number);
   PassFailpoint(Failpoint::kServerAfterApply);
@@ -354,9 +373,14 @@ std::string Executor::Missing(const HeldStep& held, const StepExtent& extent) co
 void Executor::Apply(uint64_t step, const HeldStep& held) {
   PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(ExtentOfStep(step, config_.train, train_samples_).first_batch);
-  held.input.ForEach([&](uint32_t row, const float* g, float) { input_.Update(row, rate, g); });
-  held.output.ForEach(
-      [&](uint32_t row, const float* g, float bias) { output_.Update(row, rate, g, bias); });
+  held.input.ForEach([&](uint32_t row, const float* g, float) {
+    input_.Update(row, rate, g);
+    CountUpdate(input_.layer(), row);
+  });
+  held.output.ForEach([&](uint32_t row, const float* g, float bias) {
+    output_.Update(row, rate, g, bias);
+    CountUpdate(output_.layer(), row);
+  });
   for (const auto& [id, batch] : held.batches) {
     for (const Part part : {Part::kOutput, Part::kInput}) {
       if (applied_.Has(part, NumberOf(id)) != AppliedBatches::Share::kAll) {
@@ -365,6 +389,7 @@ void Executor::Apply(uint64_t step, const HeldStep& held) {
     }
     output_.FollowActivations(batch.mean_hidden);
     output_.FollowUpdates();
+    source_.FollowBatch();
   }
   PassFailpoint(Failpoint::kServerAfterApply);
 }
@@ -380,6 +405,7 @@ Body Executor::TopK(const TopKRequest& request) {
   if (request.search == Search::kLsh && output_.tables() == nullptr) {
     return Refuse("TopKRequest: the model has no hash tables (model.active is not lsh)");
   }
+  if (request.search == Search::kExact) CountScan(request.hidden.rows);
   return output_.TopK(request);
 }
 

@@ -26,12 +26,13 @@ std::vector<SlotId> Slots(const flatbuffers::Vector<uint32_t>* stored) {
   return slots;
 }
 
-// Whether the groups have each of the slots once.
+// Whether the groups have each of the slots that regions have once.
 bool Covers(const std::vector<AppliedBatches::Group>& groups, std::vector<SlotId> slots) {
   std::vector<SlotId> grouped;
   for (const auto& group : groups) {
     grouped.insert(grouped.end(), group.slots.begin(), group.slots.end());
   }
+  std::erase(slots, SlotMap::kNoSlot);
   std::sort(grouped.begin(), grouped.end());
   std::sort(slots.begin(), slots.end());
   return grouped == slots && std::adjacent_find(slots.begin(), slots.end()) == slots.end();

@@ -27,8 +27,7 @@ void Executor::AbortSnapshot() {
 ExecutorRecord Executor::Record() {
   ExecutorRecord record;
   record.executor = index_;
-  const auto slots = output_.layer().map().owned();
-  record.slots.assign(slots.begin(), slots.end());
+  record.slots = output_.layer().map().Layout();
   record.committed = committed_;
   if (output_.tables() != nullptr) record.hash = output_.tables()->Position();
   record.popular = output_.popular().Save();
@@ -80,10 +79,10 @@ Status Executor::FinishLoad(std::span<const std::string> bytes) {
     records.push_back(std::move(*record));
   }
   DSLIDE_RETURN_IF_ERROR(TakeApplied(records));
-  const auto slots = output_.layer().map().owned();
-  for (const ExecutorRecord& record : records) {
-    if (std::equal(slots.begin(), slots.end(), record.slots.begin(), record.slots.end())) {
-      return GoOnFrom(record);
+  // Of no slots there is nothing to go on with.
+  if (const std::vector<SlotId> layout = output_.layer().map().Layout(); !layout.empty()) {
+    for (const ExecutorRecord& record : records) {
+      if (record.slots == layout) return GoOnFrom(record);
     }
   }
   if (loader_ != nullptr) loader_->Finish(nullptr);

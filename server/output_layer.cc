@@ -22,7 +22,7 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
   if (model_.active == ActiveSet::kLsh) {
     rows_.tables.emplace(config.hash, SubSeed(config.common.seed, 0x4a5), rows_.layer, kernels);
     if (purpose == Purpose::kTraining) {
-      rows_.tables->BeforeRehash([this](uint32_t row) { rows_.layer.changed().BeforeChange(row); });
+      rows_.tables->BeforeRehash([this](uint32_t row) { rows_.layer.changed().BeforeUpkeep(row); });
     }
   }
   if (OwnOnly()) {
@@ -30,6 +30,12 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
   } else {
     scorer_ = std::make_unique<DenseScorer>(config, &rows_, kernels, &stats_);
   }
+}
+
+void OutputLayer::FollowMap() {
+  if (rows_.tables) rows_.tables->FollowMap();
+  builder_.FollowMap();
+  popular_.FollowMap(builder_.popular());
 }
 
 ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* batch) {
@@ -106,7 +112,7 @@ TopKReply OutputLayer::TopK(const TopKRequest& request) {
   const auto offer = [&](size_t i, uint32_t row, float score) {
     if (!heaps[i].Accepts(score)) return;
     const uint32_t id = rows_.layer.map().Global(row);
-    if (allowed(i, id)) heaps[i].Offer(id, score);
+    if (id != SlotMap::kNone && allowed(i, id)) heaps[i].Offer(id, score);
   };
   if (request.search == Search::kLsh && rows_.tables) {
     CandidateRanker ranker(rows_.layer.map().rows());

@@ -20,16 +20,32 @@ class OutputLayer {
               const Kernels& kernels);
 
   Layer& layer() { return rows_.layer; }
+  const Layer& layer() const { return rows_.layer; }
   const EngineStats& stats() const { return stats_; }
   // Null unless model.active = lsh.
   LiveTables* tables() { return rows_.tables ? &*rows_.tables : nullptr; }
   const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
   PopularNeurons& popular() { return popular_; }
+  uint64_t MemoryBytes() const {
+    return rows_.layer.MemoryBytes() + (rows_.tables ? rows_.tables->MemoryBytes() : 0);
+  }
+
+  // The slots of layer().map() are others.
+  void FollowMap();
 
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // The model stays as it is.
   // REQUIRES query.hidden.cols == H, label ids < N.
   ActiveReply Query(ActiveQuery query, Random* random, OutputBatch* batch);
+
+  // take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash tables.
+  template <typename Take>
+  void ForEachRetrieved(uint32_t sample, const Take& take) const {
+    const HashTables& tables = rows_.tables->tables();
+    for (uint32_t t = 0; t < tables.tables(); ++t) {
+      for (const uint32_t row : tables.Bucket(t, codes_[sample * tables.tables() + t])) take(row);
+    }
+  }
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), returns the
   // partial dL/dh [B x H] with L the mean loss over the batch, and hands out the gradient of each

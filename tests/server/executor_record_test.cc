@@ -10,7 +10,7 @@ namespace {
 ExecutorRecord SomeRecord() {
   ExecutorRecord record;
   record.executor = 4097;
-  record.slots = {{4}, {2}, {9}};
+  record.slots = {{4}, SlotMap::kNoSlot, {2}, SlotMap::kNoSlot, {9}};
   record.committed = 0;
   record.hash = {3, {5, true, 77}};
   record.popular = {{1.5f, -2.0f}, {3, 8}, 4, {0.25f, 9.0f, -1.0f}};
