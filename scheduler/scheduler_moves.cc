@@ -139,7 +139,11 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
                                     [&](Incarnation s) { return loads_.CapacityMeasured(s); });
   constexpr double kNever = 1e9;
   options.threshold = balancing_ ? options.goal : by_load && measured ? threshold : kNever;
-  const BalancePlan plan = PlanMoves(options);
+  BalancePlan plan = PlanMoves(options);
+  if (plan.moves.empty() && plan.obstacle == BalanceObstacle::kBudget) {
+    options.byte_budget = plan.lacking_bytes;  // no smaller step helps
+    plan = PlanMoves(options);
+  }
   const auto leaving = LeavingServers();
   const bool must = std::find(leaving.begin(), leaving.end(), true) != leaving.end();
   if (plan.moves.empty()) {
