@@ -201,12 +201,12 @@ void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) 
   if (!loaded_ && !joins) return refuse(ErrorCode::kRefused, "the slots are being loaded");
   const auto* pull = std::get_if<SlotPull>(&message.body);
   if (envelope.plan_version > plan_->version || joins || (flip_ && pull == nullptr)) {
-    if (early_.size() >= kMaxEarly) return refuse(ErrorCode::kRefused, "too many requests wait");
+    if (early_.size() >= kMaxEarly) return refuse(ErrorCode::kStalePlan, "too many requests wait");
     early_.push_back({peer, std::move(message), now_us});
     return;
   }
   if (pull != nullptr) return OnSlotPull(peer, message, *pull, now_us);
-  if (departing_) return refuse(ErrorCode::kRefused, "this server has no slots any more");
+  if (departing_) return refuse(ErrorCode::kStalePlan, "this server has no slots any more");
   if (fenced_.contains(envelope.incarnation)) {
     return refuse(ErrorCode::kFenced, "the scheduler took this worker for dead; join again");
   }

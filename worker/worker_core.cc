@@ -329,6 +329,14 @@ void WorkerCore::OnServerError(const Pending& pending, uint32_t server, const Er
     effects_.notices.push_back(why);
     return BeginNewLife();
   }
+  if (error.code == ErrorCode::kStalePlan) {
+    // The server is not where this plan is; a little later it will be.
+    for (const auto id : {std::optional(pending.flight), pending.next}) {
+      if (!id || !flights_.contains(*id)) continue;
+      Flight& flight = flights_.at(*id);
+      refused_.emplace(now_us_ + kRefusedUs, std::pair(flight.number, flight.leased));
+    }
+  }
   FailFlight(pending.flight, why);
   if (pending.next) FailFlight(*pending.next, why);
 }
@@ -369,15 +377,11 @@ void WorkerCore::SendReport(BatchDone done) {
   reports_.emplace(sequence, Report{std::move(done), NowMs()});
 }
 
-// Gives a batch up, and the one whose first request went with its push. They are begun again a
-// little later; if they are lost with this worker their leases will expire.
+// Gives a batch up, and the one whose first request went with its push; their leases will expire
+// and somebody trains them again.
 void WorkerCore::FailFlight(uint64_t id, const std::string& why) {
-  const auto found = flights_.find(id);
-  if (found == flights_.end()) return;
-  refused_.emplace(now_us_ + kRefusedUs,
-                   std::pair(found->second.number, std::move(found->second.leased)));
-  flights_.erase(found);
-  effects_.notices.push_back("a batch has to begin again: " + why);
+  if (flights_.erase(id) == 0) return;
+  effects_.notices.push_back("a batch is given up: " + why);
   std::optional<uint64_t> next;
   for (auto& [sequence, pending] : pending_) {
     if (pending.next == id) pending.next.reset();  // the push itself stands
