@@ -67,6 +67,7 @@ Body Executor::Answer(Incarnation sender, const Body& request) {
   if (const auto* top = std::get_if<TopKRequest>(&request)) return TopK(*top);
   if (const auto* drop = std::get_if<DropBatches>(&request)) return Drop(*drop);
   if (const auto* commit = std::get_if<CommitSteps>(&request)) return Commit(*commit);
+  if (const auto* rebuild = std::get_if<RebuildTables>(&request)) return Rebuild(*rebuild);
   if (const auto* pull = std::get_if<SlotPull>(&request)) return Pull(*pull);
   return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
 }
@@ -97,6 +98,7 @@ Heartbeat Executor::Occupancy() const {
   beat.batches_in_flight = static_cast<uint32_t>(batches_.size());
   beat.memory_used_bytes = MemoryBytes();
   if (output_.tables() == nullptr) return beat;
+  beat.hash_round = output_.hashing().round;
   const BucketOccupancy occupancy = output_.tables()->tables().Occupancy();
   beat.bucket_mean = static_cast<float>(occupancy.mean);
   beat.bucket_empty_share = static_cast<float>(occupancy.empty_share);
@@ -240,8 +242,7 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
                                        });
       if (untaken.any()) applied_.Add(Part::kOutput, number);
     }();
-    output_.FollowUpdates();
-    source_.FollowBatch();
+    FollowUpdates();
     PassFailpoint(Failpoint::kServerAfterApply);
   }
   // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
@@ -250,6 +251,14 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
     if (hidden[i] <= 0) reply.partial.data[i] = 0;
   }
   return reply;
+}
+
+// What comes after a batch's updates.
+void Executor::FollowUpdates() {
+  output_.FollowUpdates();
+  // A snapshot has the codes of the tables that it began with.
+  if (!snapshot_in_progress()) output_.FinishRebuild();
+  source_.FollowBatch();
 }
 
 Matrix Executor::HoldOutput(const GradientPush& request, OutputBatch* batch) {
@@ -388,8 +397,7 @@ void Executor::Apply(uint64_t step, const HeldStep& held) {
       }
     }
     output_.FollowActivations(batch.mean_hidden);
-    output_.FollowUpdates();
-    source_.FollowBatch();
+    FollowUpdates();
   }
   PassFailpoint(Failpoint::kServerAfterApply);
 }
@@ -407,6 +415,16 @@ Body Executor::TopK(const TopKRequest& request) {
   }
   if (request.search == Search::kExact) CountScan(request.hidden.rows);
   return output_.TopK(request);
+}
+
+Body Executor::Rebuild(const RebuildTables& request) {
+  const HashChoice choice{request.round, request.k};
+  if (output_.tables() == nullptr || purpose_ == Purpose::kInference) {
+    return Refuse("RebuildTables: there are no hash tables that are kept up");
+  }
+  if (!output_.Allows(choice)) return Refuse("RebuildTables: too many hashes a table, or none");
+  output_.BeginRebuild(choice);
+  return Ack{};
 }
 
 Body Executor::Drop(const DropBatches& request) {
