@@ -124,6 +124,9 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
     if (current) OnCommit(*commit);
   } else if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
     if (current) OnDrop(*drop);
+  } else if (std::holds_alternative<RebuildTables>(message.body)) {
+    // The scheduler sees by the heartbeats' round whether it was done.
+    if (current && loaded_) Submit(Open(Open::Kind::kRequest, std::move(message.body)));
   } else if (stop_sequence_ && message.envelope.reply_to == *stop_sequence_) {
     const bool saved = std::holds_alternative<CheckpointDone>(message.body);
     effects_.exit = saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
@@ -343,7 +346,8 @@ bool ServerCore::MustWait(const Body& request) const {
 // What this server can tell without its executors; empty: nothing against it.
 std::string ServerCore::WhyRefused(const Body& request) const {
   if (std::holds_alternative<DropBatches>(request) ||
-      std::holds_alternative<CommitSteps>(request)) {
+      std::holds_alternative<CommitSteps>(request) ||
+      std::holds_alternative<RebuildTables>(request)) {
     return fmt::format("only the scheduler sends {}", BodyName(request));
   }
   const auto* embed = std::get_if<EmbedRequest>(&request);
@@ -497,15 +501,25 @@ void ServerCore::Complete(Open open, int64_t now_us) {
   effects_.to_scheduler.push_back(Envelop(ready_));
 }
 
-// Over executors: the means' mean, the largest of the rest.
+// Over executors that have rows in tables: the means' mean, the round that all have reached. Over
+// all: the sum of their memory, the largest of the rest.
 void ServerCore::NoteOccupancy(const std::vector<Body>& parts) {
   occupancy_ = Heartbeat();
+  const auto has_rows = [](const Body& part) {
+    const auto* beat = std::get_if<Heartbeat>(&part);
+    return beat != nullptr && beat->bucket_largest > 0;
+  };
+  const auto filled = static_cast<float>(std::ranges::count_if(parts, has_rows));
+  if (filled > 0) occupancy_.hash_round = ~0u;
   for (const Body& part : parts) {
     const auto* beat = std::get_if<Heartbeat>(&part);
     if (beat == nullptr) continue;
-    const auto share = 1.0f / static_cast<float>(parts.size());
-    occupancy_.bucket_mean += share * beat->bucket_mean;
-    occupancy_.bucket_empty_share += share * beat->bucket_empty_share;
+    if (has_rows(part)) {
+      occupancy_.bucket_mean += beat->bucket_mean / filled;
+      occupancy_.bucket_empty_share += beat->bucket_empty_share / filled;
+      occupancy_.hash_round = std::min(occupancy_.hash_round, beat->hash_round);
+    }
+    occupancy_.memory_used_bytes += beat->memory_used_bytes;
     occupancy_.bucket_p99 = std::max(occupancy_.bucket_p99, beat->bucket_p99);
     occupancy_.bucket_largest = std::max(occupancy_.bucket_largest, beat->bucket_largest);
     occupancy_.rehash_lag_batches =
