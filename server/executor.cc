@@ -281,7 +281,7 @@ void Executor::HoldInput(const EmbedPush& request, const InputBatch& batch) {
   const float share = ShareOfStep(request.batch, request.gradient.rows);
   input_.Gradient(batch, request.gradient, [&](uint32_t row, const float* g, float) {
     step.input.Add(row, share, g, 0);
-    CountInput(row);
+    CountInput(row, false);
   });
   held.input = true;
 }
@@ -313,10 +313,9 @@ void Executor::ApplyInput(uint64_t number, const InputBatch& batch,
   PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(number);
   input_.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
-    CountInput(row);
-    if (!untaken.Has(row)) return;
-    input_.Update(row, rate, g);
-    CountUpdate(input_.layer(), row);
+    const bool takes = untaken.Has(row);
+    if (takes) input_.Update(row, rate, g);
+    CountInput(row, takes);
   });
   applied_.Add(Part::kInput, number);
   PassFailpoint(Failpoint::kServerAfterApply);

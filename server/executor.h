@@ -143,7 +143,11 @@ class Executor {
   uint64_t SlotBytes() const;
   void CountQuery(const OutputBatch& batch);
   void CountScan(uint32_t samples);
-  void CountInput(uint32_t row) { ++load_.Of(input_.layer().map().SlotOf(row)).input_rows; }
+  void CountInput(uint32_t row, bool updated) {
+    SlotCounts& counts = load_.Of(input_.layer().map().SlotOf(row));
+    ++counts.input_rows;
+    counts.updated += updated;
+  }
   void CountUpdate(const Layer& layer, uint32_t row) {
     ++load_.Of(layer.map().SlotOf(row)).updated;
   }
