@@ -15,7 +15,7 @@ constexpr std::array kLayers = {LayerKind::kInput, LayerKind::kOutput};
 // Notes which rows of the copied slots of a layer change.
 class SlotSource::Follower final : public RowFollower {
  public:
-  Follower(const SlotMap& map) : map_(map) {}
+  explicit Follower(const SlotMap& map) : map_(map) {}
 
   void Clear() { regions_.clear(); }
   void Add(SlotId slot, RowsOfLayer* rows) {
