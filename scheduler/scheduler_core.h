@@ -198,7 +198,8 @@ class SchedulerCore {
   void OnJoin(const PeerId& from, const Message& message, const Join& join, int64_t now_ms);
   void OnServerJoined(Member& member, const Join& join, int64_t now_ms);
   void OnReady(Member& member, const Ready& ready, int64_t now_ms);
-  void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message);
+  void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message,
+                   int64_t now_ms);
   void OnLeave(const Member& member, int64_t now_ms);
   void OnError(const Member& member, const ErrorReply& error, int64_t now_ms);
   void OnLeaseRequest(Member& member, const Message& message, const LeaseRequest& request,
@@ -256,6 +257,7 @@ class SchedulerCore {
   void BeginMoves(std::vector<SlotMove> moves, int64_t now_ms);
   void AdvanceMoves(int64_t now_ms);
   void CancelMoves();
+  void RenewTables(const Member& server, int64_t now_ms);
   void FlipToMoves(int64_t now_ms);
   void FlipTo(Plan plan, std::set<Incarnation> sources, size_t slots, int64_t now_ms);
   void NoteFlipped(const Ready& ready, int64_t now_ms);
@@ -337,6 +339,7 @@ class SchedulerCore {
   uint64_t leased_end_ = 0;            // batches of the pass that were leased so far are below
   bool balancing_ = false;             // until the goal is reached
   uint32_t unbalanced_looks_ = 0;
+  uint32_t hash_round_ = 0;  // that servers were told to build
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
   uint64_t next_move_ = 1;
   double least_stall_us_ = 0;  // of late; 0: no plan has changed yet

@@ -12,6 +12,7 @@
 #include "common/config/model_size.h"
 #include "common/config/step.h"
 #include "common/net/slot_plan.h"
+#include "common/net/table_health.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -406,6 +407,27 @@ void SchedulerCore::NoteDecision(std::string line, int64_t now_ms) {
   Notice(line);
   decisions_.push_back({now_ms, std::move(line)});
   if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
+}
+
+// Where the buckets of a server's tables no longer tell neurons apart all servers draw new hash
+// functions: slots then keep their codes when they move. Not in synchronous training, whose result
+// would depend on when they do.
+void SchedulerCore::RenewTables(const Member& server, int64_t now_ms) {
+  if (phase_ != Phase::kTraining || IsSynchronous(inputs_.config.train)) return;
+  const auto better =
+      BetterTables(server.heartbeat, inputs_.config.hash, inputs_.config.model.hidden);
+  if (!better) return;
+  if (better->round > hash_round_) {
+    NoteDecision(fmt::format("hash tables are built anew with {} hashes each: at {} the largest "
+                             "bucket has {} neurons, the mean is {:.1f}",
+                             better->k, server.name, server.heartbeat.bucket_largest,
+                             server.heartbeat.bucket_mean),
+                 now_ms);
+    BroadcastToSeated(*better);
+  } else {
+    Send(server, *better);  // it came later, or the message was lost
+  }
+  hash_round_ = std::max(hash_round_, better->round);
 }
 
 double SchedulerCore::BatchesPerSecond(Incarnation worker, int64_t now_ms) const {
