@@ -254,7 +254,7 @@ class SchedulerCore {
   BalancePlan PlanMoves(const BalanceOptions& options) const;
   std::vector<Incarnation> PlanIncarnations() const;
   std::vector<bool> LeavingServers() const;
-  void BeginMoves(std::vector<SlotMove> moves, int64_t now_ms);
+  void BeginMoves(const BalancePlan& plan, int64_t now_ms);
   void AdvanceMoves(int64_t now_ms);
   void CancelMoves();
   void RenewTables(const Member& server, int64_t now_ms);
@@ -339,14 +339,14 @@ class SchedulerCore {
   uint64_t leased_end_ = 0;            // batches of the pass that were leased so far are below
   bool balancing_ = false;             // until the goal is reached
   uint32_t unbalanced_looks_ = 0;
-  uint32_t hash_round_ = 0;  // that servers were told to build
+  uint32_t hash_round_ = 0;                   // that servers were told to build
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
   uint64_t next_move_ = 1;
   double least_stall_us_ = 0;  // of late; 0: no plan has changed yet
   double last_stall_us_ = 0;
-  double wave_bytes_ = 0;    // of the slots of a plan at most; 0: not known yet
-  int64_t balanced_ms_ = 0;  // looked at last
-  int64_t flipped_ms_ = 0;   // last change of plan
+  double wave_bytes_ = 4 << 20;  // of the slots of a plan; follows the pauses
+  int64_t balanced_ms_ = 0;      // looked at last
+  int64_t flipped_ms_ = 0;       // last change of plan
   int64_t decided_ms_ = 0;
   MoveTotals moves_;
   Strategy strategy_;

@@ -1,10 +1,10 @@
 // Slots that move, servers that join and leave while training goes on: the part of SchedulerCore
 // that changes the plan within a generation.
 //
-// A change takes two steps. The servers that slots shall go to copy them in the background
-// (MoveSlots, MoveReady); then all are given the next plan, and what changed meanwhile follows
-// while requests wait (Ready). Many slots go in waves, each as large as a pause of kStallGoalUs
-// allows.
+// Slots go in waves, each as large as a pause of kStallGoalUs allows: all servers are given the
+// next plan, and the slots are copied while requests wait (Ready). A slot that would take longer
+// than that is copied in the background before (MoveSlots, MoveReady), and only what changed
+// meanwhile follows with the plan.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
 constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
 constexpr int64_t kDecideMs = 5000;
 constexpr size_t kDecisionsKept = 50;
-constexpr double kFirstWaveBytes = 4 << 20;
+constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
 constexpr double kGapStalls = 10;  // between two plans
@@ -100,13 +100,13 @@ BalancePlan SchedulerCore::PlanMoves(const BalanceOptions& options) const {
                      loads_.Slots(plan_.slot_owner, plan_.servers.size()), options);
 }
 
-// Of all slots that one plan moves at most.
+// Of all slots that one plan moves at most; one slot always may.
 uint64_t SchedulerCore::WaveBytes() const {
   uint64_t largest = 1;
   for (uint32_t slot = 0; slot < plan_.slot_owner.size(); ++slot) {
     largest = std::max(largest, loads_.SlotBytes(slot));
   }
-  return std::max(largest, static_cast<uint64_t>(wave_bytes_ > 0 ? wave_bytes_ : kFirstWaveBytes));
+  return std::max(largest, static_cast<uint64_t>(wave_bytes_));
 }
 
 // Until the loads may be others, and for pauses to be a small part of the time.
@@ -171,7 +171,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
                  now_ms);
   }
   balancing_ = true;
-  BeginMoves(plan.moves, now_ms);
+  BeginMoves(plan, now_ms);
 }
 
 void SchedulerCore::NoteBalanced(const BalancePlan& plan, int64_t now_ms) {
@@ -244,18 +244,21 @@ Plan SchedulerCore::WithoutEmptyServers(const Plan& plan) const {
   return next;
 }
 
-void SchedulerCore::BeginMoves(std::vector<SlotMove> moves, int64_t now_ms) {
+void SchedulerCore::BeginMoves(const BalancePlan& plan, int64_t now_ms) {
   moving_.emplace();
   moving_->id = next_move_++;
   moving_->began_ms = moving_->sent_ms = now_ms;
-  for (const SlotMove& move : moves) {
+  moving_->moves = plan.moves;
+  const bool at_once =
+      static_cast<double>(plan.bytes) <= wave_bytes_ && inputs_.config.cluster.move_mbit == 0;
+  if (at_once) return AdvanceMoves(now_ms);
+  for (const SlotMove& move : plan.moves) {
     MoveSlots& order = moving_->orders[plan_.servers[move.to].incarnation];
     order.move = moving_->id;
     order.bytes_per_second = uint64_t{inputs_.config.cluster.move_mbit} * 1'000'000 / 8;
     order.slots.push_back(move.slot);
     order.from.push_back(static_cast<uint16_t>(move.from));
   }
-  moving_->moves = std::move(moves);
   for (const auto& [target, order] : moving_->orders) {
     moving_->waiting.insert(target);
     if (const Member* member = roster_.Find(target)) Send(*member, order);
@@ -354,7 +357,7 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   if (flip.slots > 0) {
     const double goal_us = std::max(kStallGoalUs, 2 * least_stall_us_);
     const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
-    wave_bytes_ = std::min(change * static_cast<double>(WaveBytes()), kLargestWaveBytes);
+    wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }
   Notice(fmt::format("slot plan {}: {} slots over {} servers, {} moved ({}), {} ms pause",
                      plan_.version, plan_.slot_owner.size(), plan_.servers.size(), flip.slots,
