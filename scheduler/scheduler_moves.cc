@@ -12,6 +12,7 @@
 #include "common/config/model_size.h"
 #include "common/config/step.h"
 #include "common/net/slot_plan.h"
+#include "common/net/table_health.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -27,6 +28,7 @@ constexpr size_t kDecisionsKept = 50;
 constexpr double kFirstWaveBytes = 4 << 20;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
+constexpr double kGapStalls = 10;  // between two plans
 constexpr double kGoal = 1.05;
 
 std::string Megabytes(uint64_t bytes) {
@@ -61,7 +63,8 @@ bool SchedulerCore::CanFlip() const {
 }
 
 // Synchronous training: no step begins that is not in progress already, until the plan has changed.
-void SchedulerCore::WantFlip() {
+void SchedulerCore::WantFlip(int64_t now_ms) {
+  flip_wanted_ms_ = now_ms;
   if (!steps_ || lease_end_) return;
   const uint64_t step = BatchesPerStep(inputs_.config.train);
   lease_end_ = (std::max(leased_end_, told_batches_) + step - 1) / step * step;
@@ -106,7 +109,14 @@ uint64_t SchedulerCore::WaveBytes() const {
   return std::max(largest, static_cast<uint64_t>(wave_bytes_ > 0 ? wave_bytes_ : kFirstWaveBytes));
 }
 
+// Until the loads may be others, and for pauses to be a small part of the time.
+int64_t SchedulerCore::LookGapMs() const {
+  return std::max<int64_t>(inputs_.config.cluster.heartbeat_ms,
+                           static_cast<int64_t>(last_stall_us_ / 1000 * kGapStalls));
+}
+
 void SchedulerCore::TendBalance(int64_t now_ms) {
+  if (now_ms - flip_wanted_ms_ > 3 * LookGapMs()) lease_end_.reset();  // nobody wants it any more
   if (!MayMove()) return;
   if (flip_) {
     const bool source_gone = std::any_of(flip_->sources.begin(), flip_->sources.end(),
@@ -120,7 +130,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
     return;
   }
   if (moving_) return AdvanceMoves(now_ms);
-  const int64_t gap_ms = inputs_.config.cluster.heartbeat_ms;  // until the loads may be others
+  const int64_t gap_ms = LookGapMs();
   if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
   balanced_ms_ = now_ms;
   const bool on = inputs_.config.cluster.balance != Balance::kOff;
@@ -192,7 +202,7 @@ void SchedulerCore::BalanceWithin(int64_t now_ms) {
 
 // New servers have no slots at first; the balance gives them some.
 void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_t now_ms) {
-  if (!CanFlip()) return WantFlip();
+  if (!CanFlip()) return WantFlip(now_ms);
   Plan next = plan_;
   std::string names;
   for (const Member* server : servers) {
@@ -214,7 +224,7 @@ bool SchedulerCore::ReleaseEmptyServers(int64_t now_ms) {
     if (CanFlip()) {
       FlipTo(WithoutEmptyServers(plan_), {}, 0, now_ms);
     } else {
-      WantFlip();
+      WantFlip(now_ms);
     }
     return true;
   }
@@ -262,7 +272,7 @@ void SchedulerCore::AdvanceMoves(int64_t now_ms) {
     if (CanFlip()) {
       FlipToMoves(now_ms);
     } else {
-      WantFlip();
+      WantFlip(now_ms);
     }
     return;
   }
@@ -336,9 +346,15 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   moves_.bytes += flip.bytes;
   moves_.slot_bytes += flip.slot_bytes;
   moves_.longest_stall_us = std::max(moves_.longest_stall_us, flip.stall_us);
+  // A pause has a part that does not depend on what moves: what servers have before them when the
+  // plan comes. Smaller waves than that allows only make more pauses.
+  constexpr double kForget = 1.2;
+  const double stall_us = std::max(1.0, double{1.0} * flip.stall_us);
+  least_stall_us_ = least_stall_us_ == 0 ? stall_us : std::min(stall_us, kForget * least_stall_us_);
+  last_stall_us_ = stall_us;
   if (flip.slots > 0) {
-    const double change =
-        std::clamp(kStallGoalUs / std::max(1.0, double{1.0} * flip.stall_us), 0.5, 2.0);
+    const double goal_us = std::max(kStallGoalUs, 2 * least_stall_us_);
+    const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
     wave_bytes_ = std::min(change * static_cast<double>(WaveBytes()), kLargestWaveBytes);
   }
   Notice(fmt::format("slot plan {}: {} slots over {} servers, {} moved ({}), {} ms pause",
@@ -392,6 +408,27 @@ void SchedulerCore::NoteDecision(std::string line, int64_t now_ms) {
   Notice(line);
   decisions_.push_back({now_ms, std::move(line)});
   if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
+}
+
+// Where the buckets of a server's tables no longer tell neurons apart all servers draw new hash
+// functions: slots then keep their codes when they move. Not in synchronous training, whose result
+// would depend on when they do.
+void SchedulerCore::RenewTables(const Member& server, int64_t now_ms) {
+  if (phase_ != Phase::kTraining || IsSynchronous(inputs_.config.train)) return;
+  const auto better =
+      BetterTables(server.heartbeat, inputs_.config.hash, inputs_.config.model.hidden);
+  if (!better) return;
+  if (better->round > hash_round_) {
+    NoteDecision(fmt::format("hash tables are built anew with {} hashes each: at {} the largest "
+                             "bucket has {} neurons, the mean is {:.1f}",
+                             better->k, server.name, server.heartbeat.bucket_largest,
+                             server.heartbeat.bucket_mean),
+                 now_ms);
+    BroadcastToSeated(*better);
+  } else {
+    Send(server, *better);  // it came later, or the message was lost
+  }
+  hash_round_ = std::max(hash_round_, better->round);
 }
 
 double SchedulerCore::BatchesPerSecond(Incarnation worker, int64_t now_ms) const {

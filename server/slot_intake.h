@@ -24,6 +24,7 @@ class SlotIntake {
  public:
   static constexpr uint32_t kPartBytes = 256 << 10;
   static constexpr size_t kPulling = 8;       // slots at a time
+  static constexpr int64_t kWatchMs = 500;    // what changes, before the first rows are asked for
   static constexpr int64_t kAgainMs = 1000;   // a part without an answer
   static constexpr int64_t kRefusedMs = 100;  // one that was refused
 
