@@ -134,8 +134,9 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
   balanced_ms_ = now_ms;
   const bool on = inputs_.config.cluster.balance != Balance::kOff;
-  if (const auto spares = roster_.Spares(); on && !spares.empty())
-    return AddServers(spares, now_ms);
+  if (const auto newcomers = roster_.Newcomers(); on && !newcomers.empty()) {
+    return AddServers(newcomers, now_ms);
+  }
   if (ReleaseEmptyServers(now_ms)) return;
 
   const bool by_load = on && !IsSynchronous(inputs_.config.train);
