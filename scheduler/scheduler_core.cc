@@ -96,7 +96,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   if (const auto* ready = std::get_if<Ready>(&message.body)) {
     OnReady(*member, *ready, now_ms);
   } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body)) {
-    OnHeartbeat(*member, *heartbeat, message);
+    OnHeartbeat(*member, *heartbeat, message, now_ms);
   } else if (std::holds_alternative<Leave>(message.body)) {
     OnLeave(*member, now_ms);
   } else if (const auto* request = std::get_if<LeaseRequest>(&message.body)) {
@@ -180,12 +180,13 @@ void SchedulerCore::OnReady(Member& member, const Ready& ready, int64_t now_ms) 
 }
 
 void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat,
-                                const Message& message) {
+                                const Message& message, int64_t now_ms) {
   if (heartbeat.load && phase_ == Phase::kTraining) {  // an evaluation costs otherwise
     loads_.Report(member.incarnation, *heartbeat.load, heartbeat.memory_used_bytes);
   }
   member.heartbeat = heartbeat;
   member.heartbeat.load.reset();
+  if (member.seated) RenewTables(member, now_ms);
   const auto decision = worker_decisions_.find(member.incarnation);
   Reply(member, message,
         HeartbeatReply{decision == worker_decisions_.end() ? 0 : decision->second.in_flight_cap});

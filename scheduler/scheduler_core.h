@@ -197,7 +197,8 @@ class SchedulerCore {
   void OnJoin(const PeerId& from, const Message& message, const Join& join, int64_t now_ms);
   void OnServerJoined(Member& member, const Join& join, int64_t now_ms);
   void OnReady(Member& member, const Ready& ready, int64_t now_ms);
-  void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message);
+  void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message,
+                   int64_t now_ms);
   void OnLeave(const Member& member, int64_t now_ms);
   void OnError(const Member& member, const ErrorReply& error, int64_t now_ms);
   void OnLeaseRequest(Member& member, const Message& message, const LeaseRequest& request,
@@ -240,7 +241,8 @@ class SchedulerCore {
   bool Settled() const;
   bool MayMove() const;
   bool CanFlip() const;
-  void WantFlip();
+  void WantFlip(int64_t now_ms);
+  int64_t LookGapMs() const;
   void TendBalance(int64_t now_ms);
   void BalanceWithin(int64_t now_ms);
   void NoteBalanced(const BalancePlan& plan, int64_t now_ms);
@@ -251,9 +253,10 @@ class SchedulerCore {
   BalancePlan PlanMoves(const BalanceOptions& options) const;
   std::vector<Incarnation> PlanIncarnations() const;
   std::vector<bool> LeavingServers() const;
-  void BeginMoves(std::vector<SlotMove> moves, int64_t now_ms);
+  void BeginMoves(const BalancePlan& plan, int64_t now_ms);
   void AdvanceMoves(int64_t now_ms);
   void CancelMoves();
+  void RenewTables(const Member& server, int64_t now_ms);
   void FlipToMoves(int64_t now_ms);
   void FlipTo(Plan plan, std::set<Incarnation> sources, size_t slots, int64_t now_ms);
   void NoteFlipped(const Ready& ready, int64_t now_ms);
@@ -330,15 +333,19 @@ class SchedulerCore {
   SlotLoads loads_;
   std::optional<Moving> moving_;
   std::optional<Flip> flip_;
+  int64_t flip_wanted_ms_ = 0;
   std::optional<uint64_t> lease_end_;  // synchronous training: none at or behind, for a flip
   uint64_t leased_end_ = 0;            // batches of the pass that were leased so far are below
   bool balancing_ = false;             // until the goal is reached
   uint32_t unbalanced_looks_ = 0;
+  uint32_t hash_round_ = 0;                   // that servers were told to build
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
   uint64_t next_move_ = 1;
-  double wave_bytes_ = 0;    // of the slots of a plan at most; 0: not known yet
-  int64_t balanced_ms_ = 0;  // looked at last
-  int64_t flipped_ms_ = 0;   // last change of plan
+  double least_stall_us_ = 0;  // of late; 0: no plan has changed yet
+  double last_stall_us_ = 0;
+  double wave_bytes_ = 4 << 20;  // of the slots of a plan; follows the pauses
+  int64_t balanced_ms_ = 0;      // looked at last
+  int64_t flipped_ms_ = 0;       // last change of plan
   int64_t decided_ms_ = 0;
   MoveTotals moves_;
   Strategy strategy_;

@@ -1,10 +1,10 @@
 // Slots that move, servers that join and leave while training goes on: the part of SchedulerCore
 // that changes the plan within a generation.
 //
-// A change takes two steps. The servers that slots shall go to copy them in the background
-// (MoveSlots, MoveReady); then all are given the next plan, and what changed meanwhile follows
-// while requests wait (Ready). Many slots go in waves, each as large as a pause of kStallGoalUs
-// allows.
+// Slots go in waves, each as large as a pause of kStallGoalUs allows: all servers are given the
+// next plan, and the slots are copied while requests wait (Ready). A slot that would take longer
+// than that is copied in the background before (MoveSlots, MoveReady), and only what changed
+// meanwhile follows with the plan.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "common/config/model_size.h"
 #include "common/config/step.h"
 #include "common/net/slot_plan.h"
+#include "common/net/table_health.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -24,9 +25,10 @@ constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
 constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
 constexpr int64_t kDecideMs = 5000;
 constexpr size_t kDecisionsKept = 50;
-constexpr double kFirstWaveBytes = 4 << 20;
+constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
+constexpr double kGapStalls = 10;  // between two plans
 constexpr double kGoal = 1.05;
 
 std::string Megabytes(uint64_t bytes) {
@@ -61,7 +63,8 @@ bool SchedulerCore::CanFlip() const {
 }
 
 // Synchronous training: no step begins that is not in progress already, until the plan has changed.
-void SchedulerCore::WantFlip() {
+void SchedulerCore::WantFlip(int64_t now_ms) {
+  flip_wanted_ms_ = now_ms;
   if (!steps_ || lease_end_) return;
   const uint64_t step = BatchesPerStep(inputs_.config.train);
   lease_end_ = (std::max(leased_end_, told_batches_) + step - 1) / step * step;
@@ -97,16 +100,23 @@ BalancePlan SchedulerCore::PlanMoves(const BalanceOptions& options) const {
                      loads_.Slots(plan_.slot_owner, plan_.servers.size()), options);
 }
 
-// Of all slots that one plan moves at most.
+// Of all slots that one plan moves at most; one slot always may.
 uint64_t SchedulerCore::WaveBytes() const {
   uint64_t largest = 1;
   for (uint32_t slot = 0; slot < plan_.slot_owner.size(); ++slot) {
     largest = std::max(largest, loads_.SlotBytes(slot));
   }
-  return std::max(largest, static_cast<uint64_t>(wave_bytes_ > 0 ? wave_bytes_ : kFirstWaveBytes));
+  return std::max(largest, static_cast<uint64_t>(wave_bytes_));
+}
+
+// Until the loads may be others, and for pauses to be a small part of the time.
+int64_t SchedulerCore::LookGapMs() const {
+  return std::max<int64_t>(inputs_.config.cluster.heartbeat_ms,
+                           static_cast<int64_t>(last_stall_us_ / 1000 * kGapStalls));
 }
 
 void SchedulerCore::TendBalance(int64_t now_ms) {
+  if (now_ms - flip_wanted_ms_ > 3 * LookGapMs()) lease_end_.reset();  // nobody wants it any more
   if (live_ && VacantSeats().empty() && !Settled() && GenerationOf(plan_) != plan_.version) {
     // Also a flip of an earlier life, and one that was interrupted.
     const bool source_gone =
@@ -124,13 +134,13 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   }
   if (!MayMove()) return;
   if (moving_) return AdvanceMoves(now_ms);
-  const int64_t gap_ms = inputs_.config.cluster.heartbeat_ms;  // until the loads may be others
+  const int64_t gap_ms = LookGapMs();
   if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
   balanced_ms_ = now_ms;
-  lease_end_.reset();  // who wanted the plan to change may be gone
   const bool on = inputs_.config.cluster.balance != Balance::kOff;
-  if (const auto spares = roster_.Spares(); on && !spares.empty())
-    return AddServers(spares, now_ms);
+  if (const auto newcomers = roster_.Newcomers(); on && !newcomers.empty()) {
+    return AddServers(newcomers, now_ms);
+  }
   if (ReleaseEmptyServers(now_ms)) return;
 
   const bool by_load = on && !IsSynchronous(inputs_.config.train);
@@ -144,7 +154,11 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
                                     [&](Incarnation s) { return loads_.CapacityMeasured(s); });
   constexpr double kNever = 1e9;
   options.threshold = balancing_ ? options.goal : by_load && measured ? threshold : kNever;
-  const BalancePlan plan = PlanMoves(options);
+  BalancePlan plan = PlanMoves(options);
+  if (plan.moves.empty() && plan.obstacle == BalanceObstacle::kBudget) {
+    options.byte_budget = plan.lacking_bytes;  // no smaller step helps
+    plan = PlanMoves(options);
+  }
   const auto leaving = LeavingServers();
   const bool must = std::find(leaving.begin(), leaving.end(), true) != leaving.end();
   if (plan.moves.empty()) {
@@ -155,14 +169,14 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   }
   if (!on && !must) return;
   if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
-  if (!balancing_) {
+  if (!balancing_ && !must) {
     NoteDecision(fmt::format("slots move: the busiest server has {:.2f} times the mean load over "
                              "capacity, {:.2f} is the goal",
                              plan.before, options.goal),
                  now_ms);
   }
   balancing_ = true;
-  BeginMoves(plan.moves, now_ms);
+  BeginMoves(plan, now_ms);
 }
 
 void SchedulerCore::NoteBalanced(const BalancePlan& plan, int64_t now_ms) {
@@ -193,7 +207,7 @@ void SchedulerCore::BalanceWithin(int64_t now_ms) {
 
 // New servers have no slots at first; the balance gives them some.
 void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_t now_ms) {
-  if (!CanFlip()) return WantFlip();
+  if (!CanFlip()) return WantFlip(now_ms);
   Plan next = plan_;
   std::string names;
   for (const Member* server : servers) {
@@ -215,7 +229,7 @@ bool SchedulerCore::ReleaseEmptyServers(int64_t now_ms) {
     if (CanFlip()) {
       FlipTo(WithoutEmptyServers(plan_), {}, 0, now_ms);
     } else {
-      WantFlip();
+      WantFlip(now_ms);
     }
     return true;
   }
@@ -236,18 +250,21 @@ Plan SchedulerCore::WithoutEmptyServers(const Plan& plan) const {
   return next;
 }
 
-void SchedulerCore::BeginMoves(std::vector<SlotMove> moves, int64_t now_ms) {
+void SchedulerCore::BeginMoves(const BalancePlan& plan, int64_t now_ms) {
   moving_.emplace();
   moving_->id = next_move_++;
   moving_->began_ms = moving_->sent_ms = now_ms;
-  for (const SlotMove& move : moves) {
+  moving_->moves = plan.moves;
+  const bool at_once =
+      static_cast<double>(plan.bytes) <= wave_bytes_ && inputs_.config.cluster.move_mbit == 0;
+  if (at_once) return AdvanceMoves(now_ms);
+  for (const SlotMove& move : plan.moves) {
     MoveSlots& order = moving_->orders[plan_.servers[move.to].incarnation];
     order.move = moving_->id;
     order.bytes_per_second = uint64_t{inputs_.config.cluster.move_mbit} * 1'000'000 / 8;
     order.slots.push_back(move.slot);
     order.from.push_back(static_cast<uint16_t>(move.from));
   }
-  moving_->moves = std::move(moves);
   for (const auto& [target, order] : moving_->orders) {
     moving_->waiting.insert(target);
     if (const Member* member = roster_.Find(target)) Send(*member, order);
@@ -263,7 +280,7 @@ void SchedulerCore::AdvanceMoves(int64_t now_ms) {
     if (CanFlip()) {
       FlipToMoves(now_ms);
     } else {
-      WantFlip();
+      WantFlip(now_ms);
     }
     return;
   }
@@ -336,10 +353,16 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   moves_.bytes += flip.bytes;
   moves_.slot_bytes += flip.slot_bytes;
   moves_.longest_stall_us = std::max(moves_.longest_stall_us, flip.stall_us);
+  // A pause has a part that does not depend on what moves: what servers have before them when the
+  // plan comes. Smaller waves than that allows only make more pauses.
+  constexpr double kForget = 1.2;
+  const double stall_us = std::max(1.0, double{1.0} * flip.stall_us);
+  least_stall_us_ = least_stall_us_ == 0 ? stall_us : std::min(stall_us, kForget * least_stall_us_);
+  last_stall_us_ = stall_us;
   if (flip.slots > 0) {
-    const double change =
-        std::clamp(kStallGoalUs / std::max(1.0, double{1.0} * flip.stall_us), 0.5, 2.0);
-    wave_bytes_ = std::min(change * static_cast<double>(WaveBytes()), kLargestWaveBytes);
+    const double goal_us = std::max(kStallGoalUs, 2 * least_stall_us_);
+    const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
+    wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }
   Notice(fmt::format("slot plan {}: {} slots over {} servers, {} moved ({}), {} ms pause",
                      plan_.version, plan_.slot_owner.size(), plan_.servers.size(), flip.slots,
@@ -394,6 +417,27 @@ void SchedulerCore::NoteDecision(std::string line, int64_t now_ms) {
   if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
 }
 
+// Where the buckets of a server's tables no longer tell neurons apart all servers draw new hash
+// functions: slots then keep their codes when they move. Not in synchronous training, whose result
+// would depend on when they do.
+void SchedulerCore::RenewTables(const Member& server, int64_t now_ms) {
+  if (phase_ != Phase::kTraining || IsSynchronous(inputs_.config.train)) return;
+  const auto better =
+      BetterTables(server.heartbeat, inputs_.config.hash, inputs_.config.model.hidden);
+  if (!better) return;
+  if (better->round > hash_round_) {
+    NoteDecision(fmt::format("hash tables are built anew with {} hashes each: at {} the largest "
+                             "bucket has {} neurons, the mean is {:.1f}",
+                             better->k, server.name, server.heartbeat.bucket_largest,
+                             server.heartbeat.bucket_mean),
+                 now_ms);
+    BroadcastToSeated(*better);
+  } else {
+    Send(server, *better);  // it came later, or the message was lost
+  }
+  hash_round_ = std::max(hash_round_, better->round);
+}
+
 double SchedulerCore::BatchesPerSecond(Incarnation worker, int64_t now_ms) const {
   const auto found = speeds_.find(worker);
   return found == speeds_.end() ? 0.0 : found->second.Rate(now_ms);
@@ -443,8 +487,11 @@ void SchedulerCore::Decide(int64_t now_ms) {
     worker_decisions_[members[i]->incarnation] = decision;
     if (decision.log) NoteDecision(decision.reason, now_ms);
   }
+  const std::vector<Incarnation> planned = PlanIncarnations();
+  const bool measured = std::all_of(planned.begin(), planned.end(),
+                                    [&](Incarnation s) { return loads_.CapacityMeasured(s); });
   for (const ServerDecision& decision : strategy_now_.servers) {
-    if (decision.log) NoteDecision(decision.reason, now_ms);
+    if (decision.log && measured) NoteDecision(decision.reason, now_ms);
   }
   std::erase_if(speeds_, [&](const auto& e) { return roster_.Find(e.first) == nullptr; });
 }

@@ -182,9 +182,10 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   }
   if (!all_gone) return;
   const int64_t waited_ms = now_ms - last_loss_ms;
-  const bool enough = roster_.Spares().size() >= vacant.size();
-  const bool takeover = cluster.takeover_s > 0 && waited_ms >= int64_t{1000} * cluster.takeover_s;
   const std::vector<Seated> servers = ChooseServers();
+  // Of more servers than the run asks for, it can do without some; of fewer it needs all.
+  const bool enough = servers.size() >= std::min<size_t>(cluster.servers, plan_.servers.size());
+  const bool takeover = cluster.takeover_s > 0 && waited_ms >= int64_t{1000} * cluster.takeover_s;
   if (!servers.empty() && (enough || takeover)) {
     PublishPlan(servers, now_ms);
   } else if (waited_ms > patience_ms) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/config/executable.h"
 #include "common/data/load.h"
+#include "common/net/slot_plan.h"
 #include "scheduler/resume.h"
 #include "scheduler/status.h"
 #include "scheduler/summary.h"
@@ -40,6 +42,14 @@ Status WriteWhole(const std::string& path, const std::string& text) {
     return Failed(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
   }
   return {};
+}
+
+// Whether servers are about to be told of slots that move.
+bool Flips(const std::vector<LedgerEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [](const LedgerEntry& entry) {
+    const auto* planned = std::get_if<LedgerPlanned>(&entry);
+    return planned != nullptr && GenerationOf(planned->plan) != planned->plan.version;
+  });
 }
 
 // Where `bind` says. With a free port, a run that comes back takes the one that it had, if that is
@@ -204,6 +214,8 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const Status synced = ledger_->Sync();
     if (!synced.ok()) return Apply(core_.LedgerFailed(synced, clock_.Millis()));
   }
+  const bool flips = Flips(effects.ledger);
+  if (flips) PassFailpoint(Failpoint::kSchedulerBeforeFlip);
   for (auto& out : effects.status_wanted) {
     out.body = StatusReply{CurrentStatus(clock_.Millis())};
     effects.send.push_back(std::move(out));
@@ -216,6 +228,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     core_.NoteSent(message.body, bytes.size());
     socket_.Send(out.to, std::move(bytes));
   }
+  if (flips) PassFailpoint(Failpoint::kSchedulerAfterFlip);
   for (const std::string& notice : effects.notices) {
     LogInfo(notice);
     Print(notice, false);

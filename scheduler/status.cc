@@ -119,6 +119,7 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
   json["phase"] = PhaseName(core.phase());
   json["progress"] = core.Progress();
   json["line"] = line;
+  json["eta_s"] = reading.eta_seconds;
   json["plan_version"] = core.plan_version();
   json["recoveries"] = core.recoveries();
   json["evaluations"] = Json::array();

@@ -70,10 +70,12 @@ uint32_t LastLeases(uint32_t lease, const WorkerMeasure& w, double all_speeds, u
   return static_cast<uint32_t>(std::clamp<double>(std::ceil(part / 2), 1, lease));
 }
 
-// Little's law.
+// Little's law. A few more than it says for slow servers: the batches of a worker are at different
+// stages, and all servers should have one.
 uint32_t InFlightCap(double rate, double latency_s) {
   const double batches = std::ceil(Strategy::kSlack * rate * latency_s + 0.5);
-  return static_cast<uint32_t>(std::clamp<double>(batches, 1, Strategy::kMostInFlight));
+  return static_cast<uint32_t>(
+      std::clamp<double>(batches, Strategy::kFewestInFlight, Strategy::kMostInFlight));
 }
 
 // Why the worker is a straggler, empty if it is not.
@@ -128,8 +130,8 @@ std::vector<ServerDecision> Strategy::DecideServers(const std::vector<ServerMeas
       decision.reason = fmt::format("{}: leaving, its slots go to the others", s.name);
     } else {
       decision.share = s.capacity / capacity;
-      decision.reason = fmt::format("{}: {:.0f} % of the load (capacity {:.3g} of {:.3g} work/s)",
-                                    s.name, 100 * decision.share, s.capacity, capacity);
+      decision.reason =
+          fmt::format("{}: {:.0f} % of the load, as of the capacity", s.name, 100 * decision.share);
     }
     const auto [logged, first] = servers_.try_emplace(s.name, decision.share);
     decision.log = first || Changed(logged->second, decision.share, 0);

@@ -104,7 +104,9 @@ class Executor {
   // Answers EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest, DropBatches and
   // CommitSteps with the matching reply, or ErrorReply. Checks ids and shapes against the model;
   // anything may come in. SlotPull, of a slot that is here or has left and is not released yet:
-  // with SlotRows; of others: with Ack.
+  // with SlotRows; of others: with Ack. RebuildTables: with Ack; tables by other hash functions are
+  // built while training goes on and take the place of the present ones after a batch, when every
+  // row is in them and no snapshot is in progress.
   Body Handle(Incarnation sender, const Body& request);
 
   // Which one it is within its server.
@@ -144,7 +146,11 @@ class Executor {
   uint64_t SlotBytes() const;
   void CountQuery(const OutputBatch& batch);
   void CountScan(uint32_t samples);
-  void CountInput(uint32_t row) { ++load_.Of(input_.layer().map().SlotOf(row)).input_rows; }
+  void CountInput(uint32_t row, bool updated) {
+    SlotCounts& counts = load_.Of(input_.layer().map().SlotOf(row));
+    ++counts.input_rows;
+    counts.updated += updated;
+  }
   void CountUpdate(const Layer& layer, uint32_t row) {
     ++load_.Of(layer.map().SlotOf(row)).updated;
   }
@@ -158,6 +164,8 @@ class Executor {
   void ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) noexcept;
   Body TopK(const TopKRequest& request);
   Body Drop(const DropBatches& request);
+  Body Rebuild(const RebuildTables& request);
+  void FollowUpdates();
   Body Commit(const CommitSteps& request);
 
   Body Pull(const SlotPull& pull);
@@ -220,7 +228,9 @@ class Executor {
   }
   ExecutorRecord Record();
   Status TakeApplied(std::span<const ExecutorRecord> records);
-  Status GoOnFrom(const ExecutorRecord& record);
+  HashStateLoader& Loader();
+  Status FinishTables(std::span<const ExecutorRecord> records, const ExecutorRecord* own);
+  Status GoOnFrom(const ExecutorRecord& record, std::span<const ExecutorRecord> records);
   bool BatchFits(uint32_t samples) const;
   float LearningRate(uint64_t batch_number) const;
 

@@ -67,6 +67,8 @@ std::string ExecutorRecord::Encode() const {
   if (hash) record.add_hash(stored_hash);
   record.add_popular(stored_popular);
   record.add_applied(stored_groups);
+  record.add_hash_round(hashing.round);
+  record.add_hash_k(hashing.k);
   wire::FinishExecutorRecordBuffer(builder, record.Finish());
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
 }
@@ -89,6 +91,7 @@ Result<ExecutorRecord> ExecutorRecord::Decode(std::string_view bytes) {
   if (const wire::HashPosition* hash = stored.hash(); hash != nullptr) {
     record.hash = {hash->slice(), {hash->table(), hash->placing(), hash->row()}};
   }
+  record.hashing = {stored.hash_round(), stored.hash_k()};
   if (const wire::Popular* popular = stored.popular(); popular != nullptr) {
     record.popular = {Copy(popular->mean()), Copy(popular->rows()), popular->next_slice(),
                       Copy(popular->scores())};

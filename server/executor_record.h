@@ -23,6 +23,7 @@ struct ExecutorRecord {
   std::vector<SlotId> slots;          // SlotMap::Layout(): as they lie in memory
   std::optional<uint64_t> committed;  // steps; synchronous training
   std::optional<HashPosition> hash;   // none without hash tables
+  HashChoice hashing;                 // k = 0: that of the configuration
   PopularNeurons::State popular;
   std::vector<AppliedBatches::Group> applied;
 

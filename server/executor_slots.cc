@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "server/executor.h"
 
 namespace dslide {
@@ -70,6 +71,7 @@ Body Executor::Put(const SlotRows& rows) {
   const auto arrival = incoming_.find(SlotId{rows.slot});
   if (arrival == incoming_.end()) return Ack{};
   if (const Status put = arrival->second.Put(rows); !put.ok()) return Refuse(put.error().message);
+  PassFailpoint(Failpoint::kServerMovePut);
   return Ack{};
 }
 
@@ -85,15 +87,19 @@ Body Executor::Discard(std::span<const SlotId> slots) {
 }
 
 Body Executor::Flip(std::span<const SlotId> slots) {
+  PassFailpoint(Failpoint::kServerBeforeFlip);
   DropWork();
+  bool any = false;
   for (const SlotId slot : slots) {
     if (!output_.layer().map().Owns(slot)) continue;
     input_.layer().Detach(slot);
     output_.layer().Detach(slot);
     source_.Depart(slot, {applied_.Remove(slot), committed_});
+    any = true;
   }
   source_.ForgetAttached();
   FollowMap();
+  if (any) PassFailpoint(Failpoint::kServerFlipped);
   return Ack{};
 }
 
@@ -113,6 +119,7 @@ Body Executor::Attach(std::span<const SlotId> slots) {
     committed = theirs;
   }
   if (arrived.empty()) return Ack{};
+  PassFailpoint(Failpoint::kServerBeforeAttach);
   DropWork();
   committed_ = committed;
   for (const SlotId slot : arrived) {
@@ -122,6 +129,7 @@ Body Executor::Attach(std::span<const SlotId> slots) {
     incoming_.erase(slot);
   }
   FollowMap();
+  PassFailpoint(Failpoint::kServerAfterAttach);
   return Ack{};
 }
 

@@ -73,6 +73,9 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
     if (current) OnCommit(*commit);
   } else if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
     if (current) OnDrop(*drop);
+  } else if (std::holds_alternative<RebuildTables>(message.body)) {
+    // The scheduler sees by the heartbeats' round whether it was done.
+    if (current && loaded_) Submit(Open(Open::Kind::kRequest, std::move(message.body)));
   } else if (stop_sequence_ && message.envelope.reply_to == *stop_sequence_) {
     const bool saved = std::holds_alternative<CheckpointDone>(message.body);
     effects_.exit = saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
@@ -201,14 +204,15 @@ void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) 
     effects_.to_workers.emplace_back(peer, Encode(Envelop(*plan_), WirePrecision::kFp32));
     return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version));
   }
-  if (!loaded_) return refuse(ErrorCode::kRefused, "the slots are being loaded");
-  if (envelope.plan_version > plan_->version || (flip_ && pull == nullptr)) {
-    if (early_.size() >= kMaxEarly) return refuse(ErrorCode::kRefused, "too many requests wait");
+  const bool joins = !loaded_ && plan_->version != GenerationOf(*plan_);
+  if (!loaded_ && !joins) return refuse(ErrorCode::kRefused, "the slots are being loaded");
+  if (envelope.plan_version > plan_->version || joins || (flip_ && pull == nullptr)) {
+    if (early_.size() >= kMaxEarly) return refuse(ErrorCode::kStalePlan, "too many requests wait");
     early_.push_back({peer, std::move(message), now_us});
     return;
   }
   if (pull != nullptr) return OnSlotPull(peer, message, *pull, now_us);
-  if (departing_) return refuse(ErrorCode::kRefused, "this server has no slots any more");
+  if (departing_) return refuse(ErrorCode::kStalePlan, "this server has no slots any more");
   if (fenced_.contains(envelope.incarnation)) {
     return refuse(ErrorCode::kFenced, "the scheduler took this worker for dead; join again");
   }
@@ -338,27 +342,42 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     ready_.memory_bytes += std::get<Ready>(part).memory_bytes;
   }
   effects_.to_scheduler.push_back(Envelop(ready_));
+  TakeEarly();
 }
 
-// Over executors: the means' mean, the sums and the largest of the rest.
+void ServerCore::TakeEarly() {
+  for (Early& early : std::exchange(early_, {})) {
+    OnRequest(early.peer, std::move(early.message), early.arrived_us);
+  }
+}
+
+// Over executors that have rows in tables: the means' mean, the round that all have reached. Over
+// all: the sum of their memory and loads, the largest of the rest.
 void ServerCore::NoteMeasured(const std::vector<Body>& parts, int64_t now_ms) {
   Heartbeat sum;
   if (!measuring_->tables) sum = measured_;
   sum.batches_in_flight = 0;
   sum.memory_used_bytes = 0;
-  const auto share = 1.0f / static_cast<float>(parts.size());
+  const auto has_rows = [](const Body& part) {
+    const auto* beat = std::get_if<Heartbeat>(&part);
+    return beat != nullptr && beat->bucket_largest > 0;
+  };
+  const auto filled = static_cast<float>(std::ranges::count_if(parts, has_rows));
+  if (measuring_->tables && filled > 0) sum.hash_round = ~0u;
   for (const Body& part : parts) {
     const auto* beat = std::get_if<Heartbeat>(&part);
     if (beat == nullptr) continue;
     sum.batches_in_flight = std::max(sum.batches_in_flight, beat->batches_in_flight);
     sum.memory_used_bytes += beat->memory_used_bytes;
     if (!measuring_->tables) continue;
-    sum.bucket_mean += share * beat->bucket_mean;
-    sum.bucket_empty_share += share * beat->bucket_empty_share;
+    if (has_rows(part)) {
+      sum.bucket_mean += beat->bucket_mean / filled;
+      sum.bucket_empty_share += beat->bucket_empty_share / filled;
+      sum.hash_round = std::min(sum.hash_round, beat->hash_round);
+    }
     sum.bucket_p99 = std::max(sum.bucket_p99, beat->bucket_p99);
     sum.bucket_largest = std::max(sum.bucket_largest, beat->bucket_largest);
     sum.rehash_lag_batches = std::max(sum.rehash_lag_batches, beat->rehash_lag_batches);
-    sum.hash_round = std::max(sum.hash_round, beat->hash_round);
   }
   sum.load = GatherLoads(parts, static_cast<uint32_t>(now_ms - load_since_ms_));
   constexpr double kNewShare = 0.2;

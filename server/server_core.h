@@ -185,6 +185,7 @@ class ServerCore {
   void BeginNewLife(int64_t now_ms);
   void DropGeneration();
   bool IsOfThisGeneration(const Envelope& envelope) const;
+  void TakeEarly();
   void OnRequest(const PeerId& peer, Message message, int64_t now_us);
   void OnJoinReply(const Message& message, const JoinReply& reply);
   void OnPlan(const Plan& plan, int64_t now_ms);

@@ -256,9 +256,7 @@ void ServerCore::CompleteFlip(int64_t now_us) {
   if (!departing_) effects_.to_scheduler.push_back(Envelop(ready_));
   LeaveIfEmpty();
   Pull(now_us / 1000);
-  for (Early& early : std::exchange(early_, {})) {
-    OnRequest(early.peer, std::move(early.message), early.arrived_us);
-  }
+  TakeEarly();
   if (const auto plan = std::exchange(next_plan_, std::nullopt)) OnPlan(*plan, now_us / 1000);
 }
 

@@ -22,6 +22,9 @@ void PassPointOf(const Body& body) {
     PassFailpoint(Failpoint::kServerEmbedPush);
     if (push->next) PassFailpoint(Failpoint::kServerEmbed);
   }
+  if (const auto* pull = std::get_if<SlotPull>(&body)) {
+    PassFailpoint(pull->release ? Failpoint::kServerRelease : Failpoint::kServerMovePull);
+  }
 }
 
 ExecutorPool::Job JobOf(const ServerCore::Work& work) {

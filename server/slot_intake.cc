@@ -66,7 +66,9 @@ bool SlotIntake::Take(const SlotRows& rows, int64_t now_ms) {
   bytes_ += rows.bytes.size();
   copy.there = rows.last;
   // A part that was asked for before the rest may be empty.
-  if (rows.rows.empty() && !rows.last) {
+  if (rows.part == 0 && copy.resting) {
+    copy.next_ms = now_ms + kWatchMs;
+  } else if (rows.rows.empty() && !rows.last) {
     copy.rests = true;
     if (!copy.asked_resting) copy.next_ms = now_ms + kRefusedMs;  // it has not flipped yet
   }

@@ -23,7 +23,8 @@ namespace dslide {
 class SlotIntake {
  public:
   static constexpr uint32_t kPartBytes = 256 << 10;
-  static constexpr size_t kPulling = 8;  // slots at a time
+  static constexpr size_t kPulling = 8;     // slots at a time
+  static constexpr int64_t kWatchMs = 500;  // what changes, before the first rows are asked for
   // A part without an answer: twice as long after each time, also for the next parts, because only
   // the answer to the last request is taken.
   static constexpr int64_t kAgainMs = 1000;

@@ -1,5 +1,7 @@
 #include "server/slot_load.h"
 
+#include <algorithm>
+
 namespace dslide {
 
 double SlotLoad::WorkOf(const SlotCounts& counts) const {
@@ -28,7 +30,10 @@ LoadReport SlotLoad::Take(std::span<const SlotId> slots) {
     report.work.push_back(static_cast<float>(work));
     report.service_us.push_back(static_cast<float>(1e6 * busy_seconds_ * share));
   }
-  *this = SlotLoad(static_cast<uint32_t>(counts_.size()));
+  std::ranges::fill(counts_, SlotCounts());
+  build_steps_ = 0;
+  taken_ = 0;
+  busy_seconds_ = 0;
   return report;
 }
 

@@ -95,7 +95,8 @@ SlotRows SlotSource::NextPart(const SlotPull& pull, bool resting, Copy* copy) {
     again += copy->layers[static_cast<size_t>(kind)].again;
     rows += LayerOf(kind).map().SlotSize(slot);
   }
-  const bool copies_too_much = resting && uint64_t{again} * kAgainShare > rows;
+  // At first it is not known what changes all the time.
+  const bool copies_too_much = resting && (pull.part == 0 || uint64_t{again} * kAgainShare > rows);
   for (const LayerKind kind : kLayers) {
     RowsOfLayer* of = &copy->layers[static_cast<size_t>(kind)];
     if (!copies_too_much) AppendRows(kind, slot, resting, max_bytes, of, &part);

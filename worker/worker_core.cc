@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
 constexpr int64_t kJoinAgainMs = 200;        // after a refusal
+constexpr int64_t kRefusedUs = 300'000;      // until a refused batch is begun again
 constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
 
 }  // namespace
@@ -117,6 +118,7 @@ void WorkerCore::ForgetWork() {
   flights_.clear();
   pending_.clear();
   queue_.clear();
+  refused_.clear();
   reports_.clear();
   planned_ = false;
   lease_asked_ms_.reset();
@@ -327,6 +329,14 @@ void WorkerCore::OnServerError(const Pending& pending, uint32_t server, const Er
     effects_.notices.push_back(why);
     return BeginNewLife();
   }
+  if (error.code == ErrorCode::kStalePlan) {
+    // The server is not where this plan is; a little later it will be.
+    for (const auto id : {std::optional(pending.flight), pending.next}) {
+      if (!id || !flights_.contains(*id)) continue;
+      Flight& flight = flights_.at(*id);
+      refused_.emplace(now_us_ + kRefusedUs, std::pair(flight.number, flight.leased));
+    }
+  }
   FailFlight(pending.flight, why);
   if (pending.next) FailFlight(*pending.next, why);
 }
@@ -431,6 +441,9 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
     heartbeat_ms_ = NowMs();
   }
   SendAgain();
+  while (!refused_.empty() && refused_.begin()->first <= now_us_) {
+    queue_.insert(std::move(refused_.extract(refused_.begin()).mapped()));
+  }
   if (lease_asked_ms_ && NowMs() - *lease_asked_ms_ >= cluster.request_timeout_ms) {
     lease_asked_ms_.reset();
   }

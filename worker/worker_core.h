@@ -143,6 +143,7 @@ class WorkerCore {
   std::optional<int64_t> lease_asked_ms_;
   int64_t lease_retry_ms_ = 0;             // not before
   std::multimap<uint64_t, Queued> queue_;  // leased, not started, by the batch's number
+  std::multimap<int64_t, std::pair<uint64_t, Queued>> refused_;  // begun again from that time on
   uint64_t next_flight_ = 1;
   std::map<uint64_t, Flight> flights_;
   std::map<uint64_t, Pending> pending_;  // by sequence

@@ -347,7 +347,8 @@ struct MoveReady {
 // Server to server: the rows of a slot that the sender's copy lacks.
 struct SlotPull {
   uint32_t slot = 0;
-  uint32_t part = 0;     // 0 begins a copy; one that comes again is answered as before
+  uint32_t part = 0;     // 0 begins a copy, and has no rows while `resting`; one that comes again is
+                         // answered as before
   bool resting = false;  // only rows that did not change of late
   uint32_t max_bytes = 0;
   bool release = false;  // the receiver may forget the slot

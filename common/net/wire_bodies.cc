@@ -101,7 +101,8 @@ Plan BodyReader::Read(const wire::Plan& m) {
 }
 
 Ready BodyReader::Read(const wire::Ready& m) {
-  return {m.plan_version(), m.rows(), m.memory_bytes(), m.moved_bytes(), m.stall_us()};
+  return {m.plan_version(), m.rows(),     m.memory_bytes(),
+          m.moved_bytes(),  m.stall_us(), m.slot_bytes()};
 }
 
 LoadReport BodyReader::Read(const wire::LoadReport& m) {
@@ -132,11 +133,11 @@ Heartbeat BodyReader::Read(const wire::Heartbeat& m) {
   Finite("bucket_empty_share", m.bucket_empty_share());
   Finite("bucket_mean", m.bucket_mean());
   Heartbeat beat{
-      m.cpu_seconds(),        m.peak_rss_bytes(),     m.bytes_sent(),  m.bytes_received(),
-      m.rehash_lag_batches(), m.bucket_empty_share(), m.bucket_mean(), m.bucket_p99(),
-      m.bucket_largest(),     m.batches_in_flight(),  m.malformed(),   m.in_flight_limit(),
-      m.round_trip_us(),      m.bits_per_second(),    m.int8_links(),  {},
-      m.memory_used_bytes(),  m.hash_round()};
+      m.cpu_seconds(),        m.peak_rss_bytes(),     m.bytes_sent(),      m.bytes_received(),
+      m.rehash_lag_batches(), m.bucket_empty_share(), m.bucket_mean(),     m.bucket_p99(),
+      m.bucket_largest(),     m.batches_in_flight(),  m.malformed(),       m.in_flight_limit(),
+      m.round_trip_us(),      m.bits_per_second(),    m.int8_links(),      {},
+      m.memory_used_bytes(),  m.hash_round(),         m.longest_batch_us()};
   if (m.load() != nullptr) beat.load = Read(*m.load());
   return beat;
 }

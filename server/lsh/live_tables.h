@@ -30,6 +30,14 @@ struct HashPosition {
   bool operator==(const HashPosition&) const = default;
 };
 
+// Which functions hash: K of them a table, drawn by the run's seed and the number of times that
+// functions were drawn anew.
+struct HashChoice {
+  uint32_t round = 0;
+  uint32_t k = 0;
+  bool operator==(const HashChoice&) const = default;
+};
+
 class LiveTables {
  public:
   // `layer` and `kernels` must outlive the tables.

@@ -94,13 +94,14 @@ struct Moves : ServerFixture {
     (void)Do(effects);
     std::vector<Message> pulls = PullsOf(effects);
     REQUIRE(pulls.size() == 2);
-    for (size_t i = 0; i < pulls.size(); ++i) {
-      const bool first = std::get<SlotPull>(pulls[i].body).part == 0;
-      effects = Answer(pulls[i], Part(pulls[i], false, first ? 2 : 0));
-      (void)Do(effects);
-      for (const Message& pull : PullsOf(effects)) pulls.push_back(pull);
+    for (const Message& pull : pulls) (void)Do(Answer(pull, Part(pull, false, 2)));
+    pulls = PullsOf(Tick(SlotIntake::kWatchMs));
+    REQUIRE(pulls.size() == 2);
+    for (const Message& pull : pulls) {
+      effects = Answer(pull, Part(pull, false, 0));
       last_ready = Sent<MoveReady>(effects);
     }
+    now = 0;
     REQUIRE(last_ready.size() == 1);
   }
   // Flips to `next`, to which slots 2 and 3 come; they are copied.
@@ -150,14 +151,15 @@ TEST_CASE_FIXTURE(Moves,
   CHECK(put.work[0].job->kind == SlotJob::Kind::kPut);
   CHECK(put.work[0].job->rows->rows.size() == 3);
   CHECK(Sent<MoveReady>(put).empty());
-  const auto rest = PullsOf(put);
-  REQUIRE(rest.size() == 1);
+  CHECK(Answer(pulls[1], Part(pulls[1], false, 0)).work.empty());
+  const auto rest = PullsOf(Tick(SlotIntake::kWatchMs));
+  REQUIRE(rest.size() == 2);
   CHECK(std::get<SlotPull>(rest[0].body).part == 1);
   CHECK(Sent<MoveReady>(Answer(rest[0], Part(rest[0], false, 0))).empty());
-  const auto ready = Sent<MoveReady>(Answer(pulls[1], Part(pulls[1], false, 0)));
+  const auto ready = Sent<MoveReady>(Answer(rest[1], Part(rest[1], false, 0)));
   REQUIRE(ready.size() == 1);
   CHECK(ready[0].body == Body{MoveReady{1, 30, 10}});
-  CHECK(Sent<MoveReady>(Tick(500)).empty());
+  CHECK(Sent<MoveReady>(Tick(600)).empty());
   CHECK(Sent<MoveReady>(Scheduler(MoveSlots{1, {3, 2}, {0, 0}, 0})).size() == 1);  // lost
 }
 
@@ -315,7 +317,7 @@ TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is rea
     for (uint64_t n = 1; n <= ServerCore::kMaxEarly; ++n) {
       CHECK(core.HandleWorker("peer", Request(n, top, 2), 0).to_workers.empty());
     }
-    CHECK(Refusal(core.HandleWorker("peer", Request(9999, top, 2), 0)) == ErrorCode::kRefused);
+    CHECK(Refusal(core.HandleWorker("peer", Request(9999, top, 2), 0)) == ErrorCode::kStalePlan);
   }
 }
 
@@ -413,7 +415,8 @@ TEST_CASE_FIXTURE(Moves,
   auto effects = Do(Flip(Without(Next({}))));
   CHECK_FALSE(effects.exit);
   CHECK(Sent<Ready>(effects).empty());  // it is none of the plan
-  CHECK(Refusal(core.HandleWorker("peer", Request(1, TopKRequest{}, 2), 0)) == ErrorCode::kRefused);
+  CHECK(Refusal(core.HandleWorker("peer", Request(1, TopKRequest{}, 2), 0)) ==
+        ErrorCode::kStalePlan);
   CHECK(PullFrom({4, 0, false, 1000, false}, 2).work.size() == 1);
   for (const uint32_t slot : {4, 5, 6}) {
     effects = Release(slot, 2);

@@ -48,11 +48,13 @@ TEST_CASE("slot intake: parts are asked for one after the other, until only what
   CHECK(Pulls(&intake, 0).empty());  // an answer is awaited
   CHECK(intake.Take(Rows(3, 0, {0, 1}, 4), 5));
   CHECK_FALSE(intake.AllRest());
-  CHECK(Pulls(&intake, 5) == Asked{Pull(3, 1)});
-  CHECK(intake.Take(Rows(3, 1, {2}, 3), 6));
-  CHECK(Pulls(&intake, 6) == Asked{Pull(3, 2)});
+  // The source watches for a while what changes.
+  CHECK(Pulls(&intake, 4 + SlotIntake::kWatchMs).empty());
+  CHECK(Pulls(&intake, 5 + SlotIntake::kWatchMs) == Asked{Pull(3, 1)});
+  CHECK(intake.Take(Rows(3, 1, {2}, 3), 600));
+  CHECK(Pulls(&intake, 600) == Asked{Pull(3, 2)});
   CHECK(intake.left_bytes() == 300);
-  CHECK(intake.Take(Rows(3, 2, {}, 3), 7));
+  CHECK(intake.Take(Rows(3, 2, {}, 3), 700));
   CHECK(intake.AllRest());
   CHECK_FALSE(intake.AllThere());
   CHECK(Pulls(&intake, 60'000).empty());  // the plan has to come first
@@ -84,9 +86,10 @@ TEST_CASE("slot intake: a part without an answer is asked for again, less and le
   }
   CHECK(intake.Take(Rows(3, 0, {0}, 1), asked + wait - 1));
   // Where answers take so long the next part is given as much time.
-  CHECK(Pulls(&intake, asked + wait - 1) == Asked{Pull(3, 1)});
-  CHECK(Pulls(&intake, asked + 2 * wait - 2).empty());
-  CHECK(Pulls(&intake, asked + 2 * wait - 1) == Asked{Pull(3, 1)});
+  asked += wait - 1 + SlotIntake::kWatchMs;
+  CHECK(Pulls(&intake, asked) == Asked{Pull(3, 1)});
+  CHECK(Pulls(&intake, asked + wait - 1).empty());
+  CHECK(Pulls(&intake, asked + wait) == Asked{Pull(3, 1)});
   for (int again = 0; again < 20; ++again) {
     asked += SlotIntake::kMostAgainMs + 2 * wait;
     CHECK(Pulls(&intake, asked) == Asked{Pull(3, 1)});  // it is never given up
@@ -103,7 +106,7 @@ TEST_CASE("slot intake: doubles, parts out of order and slots that nobody wants 
   CHECK_FALSE(intake.Take(Rows(3, 1, {0}, 1), 0));
   CHECK(intake.Take(Rows(3, 0, {0}, 1), 0));
   CHECK_FALSE(intake.Take(Rows(3, 0, {0}, 1), 0));
-  (void)intake.TakeDue(0);
+  (void)intake.TakeDue(SlotIntake::kWatchMs);
   CHECK_FALSE(intake.Take(Rows(3, 0, {0}, 1), 0));
   CHECK(intake.Take(Rows(3, 1, {}, 0, true), 0));
   CHECK_FALSE(intake.Take(Rows(3, 2, {0}, 1), 0));
@@ -124,13 +127,13 @@ TEST_CASE("slot intake: with a refusal the copy begins again, a little later") {
     intake.Complete({3});
     resting = false;
   }
-  CHECK(Pulls(&intake, 1) == Asked{Pull(3, 1, resting)});
-  intake.Refused({3}, 10);
-  intake.Refused({3}, 10);  // of a repetition
-  intake.Refused({5}, 10);
-  CHECK(Pulls(&intake, 10 + SlotIntake::kRefusedMs - 1).empty());
-  CHECK(Pulls(&intake, 10 + SlotIntake::kRefusedMs) == Asked{Pull(3, 0, resting)});
-  CHECK(intake.Take(Rows(3, 0, {0, 1}, 0, true), 200));
+  CHECK(Pulls(&intake, SlotIntake::kWatchMs) == Asked{Pull(3, 1, resting)});
+  intake.Refused({3}, 600);
+  intake.Refused({3}, 600);  // of a repetition
+  intake.Refused({5}, 600);
+  CHECK(Pulls(&intake, 600 + SlotIntake::kRefusedMs - 1).empty());
+  CHECK(Pulls(&intake, 600 + SlotIntake::kRefusedMs) == Asked{Pull(3, 0, resting)});
+  CHECK(intake.Take(Rows(3, 0, {0, 1}, 0, true), 800));
   CHECK(intake.AllThere());
   CHECK(intake.BytesOf({3}) == 400);    // that went over the wire
   CHECK(intake.ContentOf({3}) == 200);  // each row once
@@ -142,7 +145,7 @@ TEST_CASE("slot intake: a copy goes on with its server, and begins anew with ano
   (void)intake.TakeDue(0);
   CHECK(intake.Take(Rows(3, 0, {0}, 4), 0));
   CHECK_FALSE(intake.Begin({3}, kFrom));
-  CHECK(Pulls(&intake, 0) == Asked{Pull(3, 1)});
+  CHECK(Pulls(&intake, SlotIntake::kWatchMs) == Asked{Pull(3, 1)});
   CHECK(intake.Begin({3}, kOther));
   CHECK_FALSE(intake.Take(Rows(3, 1, {1}, 3), 0));  // of the one before
   CHECK(intake.SourceOf({3}) == kOther);
@@ -211,7 +214,7 @@ TEST_CASE("slot intake: rows of the two layers are different rows, a row that co
   (void)intake.TakeDue(0);
   CHECK(intake.Take(Rows(3, 0, {0, 1, 0}, 1, false, 2), 0));  // two input rows, an output row
   CHECK(intake.ContentOf({3}) == 300);
-  (void)intake.TakeDue(0);
+  (void)intake.TakeDue(SlotIntake::kWatchMs);
   CHECK(intake.Take(Rows(3, 1, {1, 1}, 0, true, 1), 0));
   CHECK(intake.BytesOf({3}) == 500);
   CHECK(intake.ContentOf({3}) == 400);

@@ -96,6 +96,16 @@ TEST_CASE("time without work is all slots' alike, that of slots that left is nob
   CHECK(load.Take({}).slots.empty());
 }
 
+TEST_CASE("samples take turns across reports") {
+  SlotLoad load(4);
+  uint64_t counted = 0;
+  for (uint64_t sample = 0; sample < 10 * SlotLoad::kSampleEvery; ++sample) {
+    counted += load.TakeTurn();
+    if (sample % 7 == 0) (void)load.Take({});
+  }
+  CHECK(counted == 10);
+}
+
 TEST_CASE("executors count the rows of their slots, once however often a batch comes") {
   const Config config = RunConfig();
   LocalCluster cluster(config, 1000, {2, 1});

@@ -67,6 +67,7 @@ SimOutcome SimCluster::Run() {
     outcome.first_layout &=
         plan.slot_owner == first.slot_owner && plan.servers.size() == first.servers.size();
   }
+  outcome.first_layout &= !world_.slots_moved;
   outcome.violations = world_.oracles.violations();
   outcome.duration_us = duration_us;
   outcome.events = world_.clock.events();

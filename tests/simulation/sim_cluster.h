@@ -19,7 +19,7 @@ struct SimOutcome {
   uint32_t checkpoints = 0;
   uint32_t lives = 0;        // of the scheduler
   uint32_t moves = 0;        // plans that carried the state on
-  bool first_layout = true;  // all plans gave the slots as the first did
+  bool first_layout = true;  // no slot was on its way elsewhere, all plans were as the first
   int64_t duration_us = 0;
   uint64_t events = 0;
   uint64_t messages = 0;

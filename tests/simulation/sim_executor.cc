@@ -53,6 +53,7 @@ Body SimExecutor::Handle(Incarnation sender, const Body& request) {
 // What was seen of a slot goes along with it.
 Body SimExecutor::Do(const SlotJob& job, uint32_t plan_version) {
   Body reply = executor_.Do(job, number_);
+  world_.slots_moved |= job.kind == SlotJob::Kind::kReserve;
   if (std::holds_alternative<ErrorReply>(reply)) return reply;
   const auto owned = executor_.output().layer().map().owned();
   for (const LayerKind layer : {LayerKind::kInput, LayerKind::kOutput}) {

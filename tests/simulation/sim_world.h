@@ -38,6 +38,7 @@ struct SimWorld {
   Random random;
   const int64_t job_us;  // the longest job of an executor
   Oracles oracles;
+  bool slots_moved = false;  // or were on their way
   // What was seen of slots when they left a server with a plan of this version.
   std::map<std::tuple<uint32_t, LayerKind, SlotId>, BatchCounts> moved = {};
 

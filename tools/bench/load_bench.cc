@@ -62,7 +62,7 @@ SparseRows RandomIds(uint32_t samples, uint32_t ids, uint32_t of, bool values, R
 }
 
 void TrainMix(benchmark::State& state, const Mix& mix, bool bf16) {
-  constexpr uint32_t kFeatures = 136'000, kBatches = 32;
+  constexpr uint32_t kFeatures = 136'000, kBatches = 16;
   Config config;
   config.model.hidden = bf16 ? 256 : 128;
   config.model.active = mix.hashed ? ActiveSet::kLsh : ActiveSet::kSampled;
@@ -106,7 +106,7 @@ void TrainMix(benchmark::State& state, const Mix& mix, bool bf16) {
       DSLIDE_CHECK(flight.Take(0, std::move(reply)).ok());
     }
   };
-  for (uint32_t b = 0; b < 2 * kBatches; ++b) train();
+  for (uint32_t b = 0; b < kBatches; ++b) train();
   (void)executor.TakeLoad();
   for (auto _ : state) train();
   SlotCounts sum;

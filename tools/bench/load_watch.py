@@ -65,8 +65,9 @@ class LoadWatch:
 
     def imbalance(self, begin, end):
         """The busiest server over the mean, median of what the scheduler says; None: nothing."""
-        ratios = [max(look["load"].values()) / statistics.fmean(look["load"].values())
-                  for look in self._between(begin, end) if any(look["load"].values())]
+        # All the same: the servers have not reported yet. Each load is relative to the mean already.
+        ratios = [max(look["load"].values()) for look in self._between(begin, end)
+                  if len(set(look["load"].values())) > 1]
         return statistics.median(ratios) if ratios else None
 
     def cpu_imbalance(self, begin, end):
@@ -82,8 +83,7 @@ class LoadWatch:
         """When the imbalance was first at most `limit` for so long; None: never."""
         since = None
         for look in self.looks:
-            loads = look["load"].values()
-            good = any(loads) and max(loads) <= limit * statistics.fmean(loads)
+            good = 0 < max(look["load"].values(), default=0) <= limit
             since = (since if since is not None else look["t"]) if good else None
             if since is not None and look["t"] - since >= seconds:
                 return since

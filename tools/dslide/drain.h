@@ -10,7 +10,7 @@
 namespace dslide {
 
 struct DrainOptions {
-  int64_t poll_ms = 1000;         // from one look at the status to the next
+  int64_t poll_ms = 200;          // from one look at the status to the next
   int64_t patience_ms = 600'000;  // without progress
 };
 
