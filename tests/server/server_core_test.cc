@@ -145,8 +145,8 @@ TEST_CASE_FIXTURE(Fixture, "tables are built anew when the scheduler says so, no
 
 TEST_CASE_FIXTURE(Fixture, "executors without rows say nothing of the tables") {
   Load();
-  const auto ticket = Tick(6000).occupancy;
-  REQUIRE(ticket);
+  const auto measure = Tick(6000).measure;
+  REQUIRE(measure);
   Heartbeat filled;
   filled.bucket_mean = 5;
   filled.bucket_empty_share = 0.25f;
@@ -156,8 +156,8 @@ TEST_CASE_FIXTURE(Fixture, "executors without rows say nothing of the tables") {
   Heartbeat empty;
   empty.memory_used_bytes = 10;
   empty.bucket_empty_share = 1;
-  (void)core.HandleOutcome({*ticket, 0, empty}, 0);
-  (void)core.HandleOutcome({*ticket, 1, filled}, 0);
+  (void)core.HandleOutcome({measure->ticket, 0, empty}, 0);
+  (void)core.HandleOutcome({measure->ticket, 1, filled}, 0);
   const auto beats = Sent<Heartbeat>(Tick(9000));
   REQUIRE(beats.size() == 1);
   const auto& beat = std::get<Heartbeat>(beats[0].body);
