@@ -16,7 +16,8 @@ Config Moving(Config config) {
   config.cluster.slots = 16;
   config.cluster.balance = Balance::kAuto;
   config.cluster.takeover_s = 5;
-  ResolveConfig(50, 32, &config);  // no more slots than labels
+  config.cluster.move_mbit = 1000;  // copied in the background before
+  ResolveConfig(50, 32, &config);   // no more slots than labels
   return config;
 }
 Config MoveConfig() { return Moving(RunConfig()); }
@@ -133,6 +134,22 @@ TEST_CASE("moves: a server that joins gets slots, in waves, and training goes on
   CHECK(run.core().moves().plans == plans.size() - 1);
   CHECK(run.core().moves().longest_stall_us == 7000);
   CHECK(run.PlanOf(11) == after);  // workers are told, and lost nothing
+  FinishRun(&run);
+}
+
+TEST_CASE("moves: a few bytes are copied with the plan itself") {
+  Config config = MoveConfig();
+  config.cluster.move_mbit = 0;
+  FakeCluster run(config);
+  run.slot_work.assign(16, 10);
+  run.Start();
+  CHECK(run.Work(11));
+  run.Wait(3000);
+  run.Join(3, Role::kServer);
+  run.Wait(20'000);
+  CHECK(SlotsIn(run.core().plan(), 3) >= 4);
+  for (const uint64_t server : {1, 2, 3}) CHECK(run.CountTo<MoveSlots>(server) == 0);
+  CHECK(run.core().recoveries() == 0);
   FinishRun(&run);
 }
 
