@@ -42,8 +42,8 @@ struct LedgerOpened {
   uint64_t train_checksum = 0;
   bool operator==(const LedgerOpened&) const = default;
 };
-// A slot plan, with the servers' incarnations: a new generation. What counts is what the
-// LedgerRestored before it says.
+// A slot plan, with the servers' incarnations. Where it begins a generation, what counts is what the
+// LedgerRestored before it says; otherwise slots have moved, and what counts stays.
 struct LedgerPlanned {
   Plan plan;
   bool operator==(const LedgerPlanned&) const = default;

@@ -56,7 +56,8 @@ Event Build(FlatBufferBuilder& to, const LedgerPlanned& e) {
   const auto list = to.CreateVector(servers);
   const auto owners = to.CreateVector(e.plan.slot_owner);
   const auto restore = StringOrNone(to, e.plan.restore);
-  return ledger::CreatePlanned(to, e.plan.version, list, owners, restore).Union();
+  return ledger::CreatePlanned(to, e.plan.version, list, owners, restore, e.plan.generation)
+      .Union();
 }
 
 Event Build(FlatBufferBuilder& to, const LedgerRestored& e) {
@@ -97,6 +98,7 @@ LedgerEntry Read(const ledger::Planned& e) {
   Plan plan;
   plan.version = e.version();
   plan.restore = Text(e.restore());
+  plan.generation = e.generation();
   if (e.servers() != nullptr) {
     for (const ledger::Server* s : *e.servers()) {
       plan.servers.push_back({Text(s->name()), Text(s->address()), {s->incarnation()}});

@@ -47,7 +47,9 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
   member.asked_name = asked;
   member.address = join.address;
   member.cores = join.cores;
+  member.memory_bytes = join.memory_bytes;
   member.life = FailureDetector(heartbeat_ms_, now_ms);
+  member.joined_ms = now_ms;
   order_.push_back(incarnation);
   return member;
 }
@@ -109,7 +111,19 @@ std::vector<const Member*> Roster::Seated() const {
 
 std::vector<const Member*> Roster::Spares() const {
   std::vector<const Member*> found = Of(Role::kServer);
-  std::erase_if(found, [](const Member* m) { return m->seated; });
+  std::erase_if(found, [](const Member* m) { return m->seated || m->draining; });
+  return found;
+}
+
+std::vector<const Member*> Roster::Newcomers() const {
+  const std::vector<const Member*> seated = Seated();
+  std::vector<const Member*> found = Spares();
+  std::erase_if(found, [&](const Member* spare) {
+    return std::any_of(seated.begin(), seated.end(), [&](const Member* server) {
+      return !spare->asked_name.empty() && spare->asked_name == server->asked_name &&
+             server->life.heard_ms() <= spare->joined_ms;
+    });
+  });
   return found;
 }
 

@@ -26,7 +26,10 @@ struct Member {
   std::string address;     // servers
   uint32_t cores = 0;
   FailureDetector life{1000, 0};
+  int64_t joined_ms = 0;
+  uint64_t memory_bytes = 0;               // servers: that it may use; 0: not told
   bool seated = false;                     // servers: in the plan
+  bool draining = false;                   // servers: its slots shall go to others
   bool ready = false;                      // servers: the plan's slots are loaded
   std::optional<uint64_t> committed = {};  // servers: steps, none before the first answer
   Heartbeat heartbeat;                     // the latest
@@ -56,9 +59,12 @@ class Roster {
   size_t Count(Role role) const { return Of(role).size(); }
   std::vector<const Member*> Of(Role role) const;  // in order of joining
   std::vector<Member*> Of(Role role);
-  // Servers in the plan, and those that wait for a place in one.
+  // Servers in the plan, and those that wait for a place in one. Servers that shall leave do not.
   std::vector<const Member*> Seated() const;
   std::vector<const Member*> Spares() const;
+  // Spares without those that may replace a server of the plan: they asked for its name, and it has
+  // not been heard since.
+  std::vector<const Member*> Newcomers() const;
 
   // Members that are taken for dead: silent for too long, or suspect while a later member asked for
   // their name (their replacement).

@@ -7,6 +7,7 @@
 #include "common/config/step.h"
 #include "common/data/checksum.h"
 #include "common/net/lease_batch.h"
+#include "common/net/slot_plan.h"
 
 namespace dslide {
 namespace {
@@ -23,6 +24,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
       ledger_entries_(inputs_.ledger.entries),
       inverse_propensities_(InversePropensities(*inputs_.train)),
       train_checksum_(Checksum(*inputs_.train)),
+      loads_(inputs_.config.cluster.slots),
       checkpoint_(inputs_.checkpoint),
       last_checkpoint_(inputs_.checkpoint_path),
       checkpoints_(inputs_.checkpoints) {
@@ -35,6 +37,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
   if (live_) {
     plan_ = ledger.plan;
     seats_.assign(plan_.servers.size(), {false, now_ms});
+    for (const PlanServer& server : plan_.servers) loads_.Add(server.incarnation, 1, 0);
     epoch_ = ledger.epoch;
     batches_ = ledger.batches;
     samples_ = ledger.samples;
@@ -88,11 +91,12 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   Member* member = roster_.Heard(envelope.incarnation, from, now_ms);
   if (member == nullptr) return refuse(ErrorCode::kWrongRun, "not in the roster; join again");
   const bool of_this_plan = envelope.plan_version == plan_.version;
+  const bool current = OfThisGeneration(envelope);
 
   if (const auto* ready = std::get_if<Ready>(&message.body)) {
-    OnReady(*member, *ready);
+    OnReady(*member, *ready, now_ms);
   } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body)) {
-    OnHeartbeat(*member, *heartbeat, message);
+    OnHeartbeat(*member, *heartbeat, message, now_ms);
   } else if (std::holds_alternative<Leave>(message.body)) {
     OnLeave(*member, now_ms);
   } else if (const auto* request = std::get_if<LeaseRequest>(&message.body)) {
@@ -104,9 +108,15 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   } else if (std::holds_alternative<CheckpointNow>(message.body)) {
     OnCheckpointNow(*member, message, now_ms);
   } else if (const auto* committed = std::get_if<StepsCommitted>(&message.body)) {
-    if (of_this_plan) OnStepsCommitted(*member, *committed, now_ms);
+    if (current) OnStepsCommitted(*member, *committed, now_ms);
+  } else if (const auto* moved = std::get_if<MoveReady>(&message.body)) {
+    if (of_this_plan) OnMoveReady(*member, *moved);
+  } else if (const auto* drain = std::get_if<DrainServer>(&message.body)) {
+    OnDrain(*member, message, *drain, now_ms);
+  } else if (std::holds_alternative<StatusRequest>(message.body)) {
+    effects_.status_wanted.push_back({from, StatusReply(), envelope.sequence});
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
-    if (of_this_plan) OnError(*member, *error, now_ms);
+    if (current) OnError(*member, *error, now_ms);
   } else {
     return refuse(ErrorCode::kRefused,
                   fmt::format("the scheduler does not answer {}", BodyName(message.body)));
@@ -133,10 +143,24 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
   const bool has_seat =
       live_ && std::any_of(plan_.servers.begin(), plan_.servers.end(),
                            [&](const PlanServer& s) { return s.incarnation == incarnation; });
-  if (is_server && join.plan_version != 0 && !has_seat) {
+  // Others may still be copying from a server that the last plan is without.
+  const bool departs = is_server && live_ && !has_seat && join.plan_version != 0 &&
+                       plan_.version != GenerationOf(plan_) && join.plan_version <= plan_.version &&
+                       join.plan_version >= GenerationOf(plan_);
+  if (is_server && join.plan_version != 0 && !has_seat && !departs) {
     return refuse(ErrorCode::kFenced, "its slots have gone to others; begin a new life");
   }
+  if (is_server && !known) {
+    if (const std::string why = WhyTooSmall(join); !why.empty()) {
+      return refuse(ErrorCode::kIncompatible, why);
+    }
+  }
   Member& member = roster_.Add(join, incarnation, from, now_ms);
+  if (is_server && !known) loads_.Add(incarnation, join.cores, join.memory_bytes);
+  if (departs) {
+    member.draining = true;
+    if (join.plan_version < plan_.version) Send(member, plan_);
+  }
   Reply(
       member, message,
       JoinReply{member.name, FormatConfig(inputs_.config), inputs_.train->size(), train_checksum_});
@@ -147,17 +171,31 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
                    : fmt::format("{} joined", member.name));
 }
 
-void SchedulerCore::OnReady(Member& member, const Ready& ready) {
+void SchedulerCore::OnReady(Member& member, const Ready& ready, int64_t now_ms) {
   if (!member.seated || member.ready || ready.plan_version != plan_.version) return;
   member.ready = true;
+  if (flip_) return NoteFlipped(ready, now_ms);
   Notice(fmt::format("{} is ready: {} rows, {} MB", member.name, ready.rows,
                      ready.memory_bytes >> 20));
 }
 
 void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat,
-                                const Message& message) {
+                                const Message& message, int64_t now_ms) {
+  if (heartbeat.load && phase_ == Phase::kTraining) {  // an evaluation costs otherwise
+    loads_.Report(member.incarnation, *heartbeat.load, heartbeat.memory_used_bytes);
+  }
   member.heartbeat = heartbeat;
-  Reply(member, message, HeartbeatReply{});
+  member.heartbeat.load.reset();
+  if (member.seated) RenewTables(member, now_ms);
+  const auto decision = worker_decisions_.find(member.incarnation);
+  Reply(member, message,
+        HeartbeatReply{decision == worker_decisions_.end() ? 0 : decision->second.in_flight_cap});
+  // It missed the plan without it, or the others have gone back to a checkpoint since.
+  if (member.draining && !member.seated && message.envelope.plan_version != plan_.version) {
+    Send(member, OfThisGeneration(message.envelope)
+                     ? Body(plan_)
+                     : Body(Shutdown{"its slots have gone to others", 0}));
+  }
   // It missed the plan.
   if (member.role == Role::kWorker && InPass() && message.envelope.plan_version != plan_.version) {
     Send(member, plan_);
@@ -184,7 +222,7 @@ void SchedulerCore::OnLeaseRequest(Member& member, const Message& message,
                                    const LeaseRequest& request, int64_t now_ms) {
   std::erase_if(hungry_, [&](const Hungry& h) { return h.worker == member.incarnation; });
   const Hungry hungry{member.incarnation, message.envelope.sequence, request.has_data};
-  const bool up_to_date = message.envelope.plan_version == plan_.version;
+  const bool up_to_date = OfThisGeneration(message.envelope);
   if (up_to_date && GiveLease(member, hungry, now_ms)) return;
   Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
   if (up_to_date) {
@@ -204,7 +242,7 @@ void SchedulerCore::FeedHungry(int64_t now_ms) {
 }
 
 bool SchedulerCore::GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms) {
-  const auto lease = NextLease(member.LeaseHolder(), now_ms);
+  const auto lease = NextLease(member, now_ms);
   if (!lease) return false;
   LeaseGrant grant;
   grant.lease = lease->id;
@@ -222,22 +260,46 @@ bool SchedulerCore::GiveLease(const Member& member, const Hungry& hungry, int64_
   return true;
 }
 
-std::optional<Lease> SchedulerCore::NextLease(const std::string& holder, int64_t now_ms) {
+// As many batches as the worker's speed is worth; once all are leased, copies of what others are
+// slow with.
+std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_ms) {
   if (!book_ || !InPass() || stop_wanted_) return std::nullopt;
-  if (!steps_) return book_->Grant(holder, now_ms);
-  // Of a step that is not open yet nobody gets more than an equal share.
-  const TrainConfig& train = inputs_.config.train;
-  const uint64_t units = BatchesPerStep(train) / train.unit_batches;
-  const uint64_t share = std::max<uint64_t>(1, units / std::max<size_t>(1, WorkerCount()));
-  return book_->Grant(holder, now_ms, steps_->OpenBatches(), steps_->LeasableBatches(), share);
+  LeaseLimits limits;
+  const auto decided = worker_decisions_.find(worker.incarnation);
+  if (decided != worker_decisions_.end()) limits.batches = decided->second.lease_batches;
+  if (steps_) {
+    // Of a step that is not open yet nobody gets more than an equal share.
+    const TrainConfig& train = inputs_.config.train;
+    limits.open = steps_->OpenBatches();
+    limits.share =
+        std::max<uint64_t>(1, BatchesPerStep(train) / std::max<size_t>(1, WorkerCount()));
+    limits.end = std::min(steps_->LeasableBatches(), lease_end_.value_or(book_->batches()));
+  }
+  auto lease = book_->Grant(worker.LeaseHolder(), now_ms, limits);
+  if (!lease) {
+    if (steps_) limits.end = std::min(limits.end, steps_->OpenBatches());
+    const auto speed = [&](const std::string& holder) { return SpeedOfHolder(holder, now_ms); };
+    lease = book_->Relend(worker.LeaseHolder(), now_ms, speed, limits);
+  }
+  if (lease) {
+    const uint64_t first = uint64_t{lease->unit} * inputs_.config.train.unit_batches;
+    leased_end_ = std::max(leased_end_, first + lease->batches.back() + 1);
+  }
+  return lease;
+}
+
+double SchedulerCore::SpeedOfHolder(const std::string& holder, int64_t now_ms) const {
+  for (const Member* worker : roster_.Of(Role::kWorker)) {
+    if (worker->LeaseHolder() == holder) return BatchesPerSecond(worker->incarnation, now_ms);
+  }
+  return 0;
 }
 
 void SchedulerCore::OnBatchDone(Member& member, const Message& message, const BatchDone& done,
                                 int64_t now_ms) {
   Reply(member, message, Ack{});  // whatever becomes of it, it need not be sent again
-  if (message.envelope.plan_version != plan_.version || !book_ || done.batch.epoch != epoch_) {
-    return;
-  }
+  if (!OfThisGeneration(message.envelope) || !book_ || done.batch.epoch != epoch_) return;
+  speeds_.try_emplace(member.incarnation, now_ms).first->second.Add(1, now_ms);
   if (pass() == Phase::kEvaluating) {
     CountEvaluated(done, now_ms);
   } else if (pass() == Phase::kTraining && done.predictions.offsets.size() <= 1) {
@@ -305,6 +367,8 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   TendSeats(now_ms);
   if (phase_ == Phase::kFinished) return Take();
   SendAgain(now_ms);
+  TendBalance(now_ms);
+  Decide(now_ms);
   if (book_) {
     // Servers make these wait: for their step, or all while one of them is missing.
     if (!InPass()) {

@@ -10,18 +10,24 @@
 //   kEvaluating  units of the evaluation are leased
 //   kFinished    Shutdown is out
 //
-// A plan is a generation of the cluster. When one of its servers is lost the run goes back to
-// kGathering. If that server comes back as it was, the pass goes on. Otherwise a spare takes its
-// seat, or after cluster.takeover_s the others share its slots: a new plan, with which the servers
+// A plan says who has which slots. Those of one generation carry the same state on: slots move to
+// balance the load, to a server that joins, and from one that shall leave, without a pause
+// (scheduler_moves.cc). When one of its servers is lost the run goes back to kGathering. If that
+// server comes back as it was, the pass goes on. Otherwise a spare takes its seat, or after
+// cluster.takeover_s the others share its slots: a plan of a new generation, with which the servers
 // and what counts go back to the last complete checkpoint together. What counts is in the ledger
 // (scheduler/ledger.h) before anybody is told of it, so a new life of the scheduler goes on where
 // the last one died.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "common/balance/planner.h"
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "common/data/data_order.h"
@@ -32,7 +38,10 @@
 #include "scheduler/lease_book.h"
 #include "scheduler/ledger.h"
 #include "scheduler/roster.h"
+#include "scheduler/slot_loads.h"
+#include "scheduler/speed_meter.h"
 #include "scheduler/step_book.h"
+#include "scheduler/strategy.h"
 #include "scheduler/training_stats.h"
 
 namespace dslide {
@@ -57,6 +66,21 @@ struct EvaluationResult {
   RankingMetrics metrics;
 };
 
+// What was done to balance, since this scheduler started.
+struct MoveTotals {
+  uint32_t plans = 0;  // of a generation that went on
+  uint64_t slots = 0;
+  uint64_t bytes = 0;       // sent for them
+  uint64_t slot_bytes = 0;  // that they have
+  uint32_t longest_stall_us = 0;
+};
+
+// A line that says what was decided, and why.
+struct DecisionLine {
+  int64_t at_ms = 0;
+  std::string text;
+};
+
 class SchedulerCore {
  public:
   enum class Phase { kGathering, kLoading, kTraining, kEvaluating, kFinished };
@@ -74,7 +98,8 @@ class SchedulerCore {
     // Servers are about to be told what counts: all entries have to be on the disk before.
     bool sync_ledger = false;
     std::vector<Outgoing> send;
-    std::vector<std::string> notices;  // one line each, for the log and the terminal
+    std::vector<Outgoing> status_wanted;  // to be sent with the status as it is then
+    std::vector<std::string> notices;     // one line each, for the log and the terminal
     std::vector<EvaluationResult> evaluations;
     std::optional<Manifest> manifest;    // write it; then call ManifestWritten()
     std::optional<uint32_t> epoch_done;  // epochs trained so far
@@ -111,6 +136,17 @@ class SchedulerCore {
   double LeaseBytesPerSample() const;
   size_t WorkerCount() const { return roster_.Count(Role::kWorker); }
   const Roster& roster() const { return roster_; }
+  const Plan& plan() const { return plan_; }
+  const SlotLoads& loads() const { return loads_; }
+  // Largest relative load of a server (common/balance/planner.h).
+  double Imbalance() const;
+  std::vector<double> RelativeLoads() const;  // [plan's servers]
+  const MoveTotals& moves() const { return moves_; }
+  size_t MovingSlots() const { return moving_ ? moving_->moves.size() : 0; }
+  const std::deque<DecisionLine>& decisions() const { return decisions_; }
+  const Decisions& strategy() const { return strategy_now_; }
+  int64_t started_ms() const { return started_ms_; }
+  double BatchesPerSecond(Incarnation worker, int64_t now_ms) const;
   const std::optional<EvaluationResult>& last_evaluation() const { return last_evaluation_; }
   uint32_t epoch() const { return epoch_; }
   // Share of all epochs' batches that count, [0, 1].
@@ -129,17 +165,40 @@ class SchedulerCore {
     bool lost;         // its server is dead or has left
     int64_t since_ms;  // when it was lost, or when this life began to wait for it
   };
+  struct Seated {  // in the next plan
+    const Member* server;
+    std::optional<size_t> seat;  // that was its own, or of whom it replaces
+  };
   struct Hungry {  // a worker that asked for a lease when there was none
     Incarnation worker;
     uint64_t sequence;  // of its request
     bool has_data;
   };
 
+  // Copies of slots under way; the plan changes once they are ready.
+  struct Moving {
+    uint64_t id = 0;
+    std::vector<SlotMove> moves;  // owners: servers of the plan
+    std::map<Incarnation, MoveSlots> orders;
+    std::set<Incarnation> waiting;  // for their MoveReady
+    int64_t began_ms = 0;
+    int64_t sent_ms = 0;
+  };
+  // A plan of the same generation that not all servers have taken up yet.
+  struct Flip {
+    std::set<Incarnation> sources;  // that others copy from
+    size_t slots = 0;
+    uint64_t bytes = 0;
+    uint64_t slot_bytes = 0;
+    uint32_t stall_us = 0;
+  };
+
   // Messages.
   void OnJoin(const PeerId& from, const Message& message, const Join& join, int64_t now_ms);
   void OnServerJoined(Member& member, const Join& join, int64_t now_ms);
-  void OnReady(Member& member, const Ready& ready);
-  void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message);
+  void OnReady(Member& member, const Ready& ready, int64_t now_ms);
+  void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message,
+                   int64_t now_ms);
   void OnLeave(const Member& member, int64_t now_ms);
   void OnError(const Member& member, const ErrorReply& error, int64_t now_ms);
   void OnLeaseRequest(Member& member, const Message& message, const LeaseRequest& request,
@@ -166,8 +225,8 @@ class SchedulerCore {
   void TendSeats(int64_t now_ms);
   std::vector<size_t> VacantSeats() const;
   bool SeatIsGone(size_t seat, int64_t now_ms) const;
-  std::vector<const Member*> ChooseServers() const;
-  void PublishPlan(const std::vector<const Member*>& servers, int64_t now_ms);
+  std::vector<Seated> ChooseServers() const;
+  void PublishPlan(const std::vector<Seated>& servers, int64_t now_ms);
   void GoBackToCheckpoint();
   void Interrupt(int64_t now_ms);
   void Go(int64_t now_ms);
@@ -175,10 +234,43 @@ class SchedulerCore {
   Phase pass() const { return interrupted_.value_or(phase_); }
   bool InPass() const { return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating; }
 
+  // Moves (scheduler_moves.cc).
+  void OnMoveReady(const Member& member, const MoveReady& ready);
+  void OnDrain(Member& member, const Message& message, const DrainServer& drain, int64_t now_ms);
+  bool OfThisGeneration(const Envelope& envelope) const;
+  bool Settled() const;
+  bool MayMove() const;
+  bool CanFlip() const;
+  void WantFlip(int64_t now_ms);
+  int64_t LookGapMs() const;
+  void TendBalance(int64_t now_ms);
+  void BalanceWithin(int64_t now_ms);
+  void NoteBalanced(const BalancePlan& plan, int64_t now_ms);
+  bool ReleaseEmptyServers(int64_t now_ms);
+  Plan WithoutEmptyServers(const Plan& plan) const;
+  std::string WhyTooSmall(const Join& join) const;
+  void AddServers(const std::vector<const Member*>& servers, int64_t now_ms);
+  BalancePlan PlanMoves(const BalanceOptions& options) const;
+  std::vector<Incarnation> PlanIncarnations() const;
+  std::vector<bool> LeavingServers() const;
+  void BeginMoves(const BalancePlan& plan, int64_t now_ms);
+  void AdvanceMoves(int64_t now_ms);
+  void CancelMoves();
+  void RenewTables(const Member& server, int64_t now_ms);
+  void FlipToMoves(int64_t now_ms);
+  void FlipTo(Plan plan, std::set<Incarnation> sources, size_t slots, int64_t now_ms);
+  void NoteFlipped(const Ready& ready, int64_t now_ms);
+  uint64_t WaveBytes() const;
+  void Decide(int64_t now_ms);
+  void NoteDecision(std::string line, int64_t now_ms);
+  static std::vector<PlanServer> PlanServers(const std::vector<Seated>& servers);
+  std::vector<uint16_t> OwnersOf(const std::vector<Seated>& servers) const;
+
   // Leases.
   bool GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms);
   void FeedHungry(int64_t now_ms);
-  std::optional<Lease> NextLease(const std::string& holder, int64_t now_ms);
+  std::optional<Lease> NextLease(const Member& worker, int64_t now_ms);
+  double SpeedOfHolder(const std::string& holder, int64_t now_ms) const;
 
   // Steps and passes (scheduler_passes.cc).
   void Commit();
@@ -237,6 +329,30 @@ class SchedulerCore {
   TrainingStats work_;
   uint64_t lease_bytes_ = 0;  // of training leases
   std::optional<EvaluationResult> last_evaluation_;
+
+  SlotLoads loads_;
+  std::optional<Moving> moving_;
+  std::optional<Flip> flip_;
+  int64_t flip_wanted_ms_ = 0;
+  std::optional<uint64_t> lease_end_;  // synchronous training: none at or behind, for a flip
+  uint64_t leased_end_ = 0;            // batches of the pass that were leased so far are below
+  bool balancing_ = false;             // until the goal is reached
+  uint32_t unbalanced_looks_ = 0;
+  uint32_t hash_round_ = 0;                   // that servers were told to build
+  std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
+  uint64_t next_move_ = 1;
+  double least_stall_us_ = 0;  // of late; 0: no plan has changed yet
+  double last_stall_us_ = 0;
+  double wave_bytes_ = 4 << 20;  // of the slots of a plan; follows the pauses
+  int64_t balanced_ms_ = 0;      // looked at last
+  int64_t flipped_ms_ = 0;       // last change of plan
+  int64_t decided_ms_ = 0;
+  MoveTotals moves_;
+  Strategy strategy_;
+  Decisions strategy_now_;
+  std::map<Incarnation, WorkerDecision> worker_decisions_;
+  std::map<Incarnation, SpeedMeter> speeds_;
+  std::deque<DecisionLine> decisions_;
 
   std::optional<CheckpointRound> round_;
   Manifest manifest_;                      // of round_

@@ -36,6 +36,8 @@ void SchedulerCore::StartEpoch() {
   phase_ = Phase::kTraining;
   order_ = DataOrder::Epoch(*inputs_.train, inputs_.config.common.seed, epoch_, train.batch);
   book_.emplace(order_->batches(), train.unit_batches);
+  leased_end_ = 0;
+  lease_end_.reset();
   if (IsSynchronous(train)) {
     told_batches_ = 0;
     steps_.emplace(order_->batches(), BatchesPerStep(train),
@@ -44,7 +46,9 @@ void SchedulerCore::StartEpoch() {
   }
   for (const DoneBatch& done : done_) {
     book_->Restore(done.unit, done.index);
-    if (steps_) steps_->Done(uint64_t{done.unit} * train.unit_batches + done.index);
+    const uint64_t number = uint64_t{done.unit} * train.unit_batches + done.index;
+    leased_end_ = std::max(leased_end_, number + 1);
+    if (steps_) steps_->Done(number);
   }
   done_.clear();
 }

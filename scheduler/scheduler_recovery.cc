@@ -83,7 +83,7 @@ bool SchedulerCore::SeatIsGone(size_t seat, int64_t now_ms) const {
 
 // Who sits where in the next plan: those who have a seat keep it, spares take the vacant ones,
 // first those who ask for the name that is gone.
-std::vector<const Member*> SchedulerCore::ChooseServers() const {
+std::vector<SchedulerCore::Seated> SchedulerCore::ChooseServers() const {
   std::vector<const Member*> spares = roster_.Spares();
   const auto take = [&](const std::string& name) -> const Member* {
     if (spares.empty()) return nullptr;
@@ -94,16 +94,53 @@ std::vector<const Member*> SchedulerCore::ChooseServers() const {
     spares.erase(chosen);
     return spare;
   };
-  std::vector<const Member*> servers;
-  for (const PlanServer& seat : plan_.servers) {
-    const Member* server = roster_.Find(seat.incarnation);
-    if (server == nullptr) server = take(seat.name);
-    if (server != nullptr) servers.push_back(server);
+  std::vector<Seated> servers;
+  for (size_t seat = 0; seat < plan_.servers.size(); ++seat) {
+    const Member* server = roster_.Find(plan_.servers[seat].incarnation);
+    if (server == nullptr) server = take(plan_.servers[seat].name);
+    if (server != nullptr) servers.push_back({server, seat});
   }
   while (servers.size() < inputs_.config.cluster.servers && !spares.empty()) {
-    servers.push_back(take(""));
+    servers.push_back({take(""), std::nullopt});
   }
   return servers;
+}
+
+// Who gets which slots: what stays in its seat, or was taken over with it, keeps them; those that
+// are left are shared by capacity. Equal shares where there was no plan.
+std::vector<uint16_t> SchedulerCore::OwnersOf(const std::vector<Seated>& servers) const {
+  const uint32_t slots = inputs_.config.cluster.slots;
+  if (plan_.slot_owner.size() != slots) return EqualPlan(1, slots, PlanServers(servers)).slot_owner;
+  constexpr uint16_t kVacant = 0xffff;
+  std::vector<uint16_t> to(plan_.servers.size(), kVacant);
+  std::vector<Incarnation> incarnations;
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (servers[i].seat) to[*servers[i].seat] = static_cast<uint16_t>(i);
+    incarnations.push_back(servers[i].server->incarnation);
+  }
+  std::vector<uint16_t> owners;
+  for (const uint16_t owner : plan_.slot_owner) owners.push_back(to[owner]);
+  BalanceOptions options;
+  constexpr double kNever = 1e9;  // only what has to be placed
+  options.threshold = kNever;
+  const BalancePlan plan =
+      PlanBalance(loads_.Owners(incarnations, std::vector<bool>(servers.size())),
+                  loads_.Slots(owners, servers.size()), options);
+  for (const SlotMove& move : plan.moves) owners[move.slot] = static_cast<uint16_t>(move.to);
+  // Too little memory for all: nobody is left out.
+  for (size_t slot = 0; slot < owners.size(); ++slot) {
+    if (owners[slot] == kVacant) owners[slot] = static_cast<uint16_t>(slot % servers.size());
+  }
+  return owners;
+}
+
+std::vector<PlanServer> SchedulerCore::PlanServers(const std::vector<Seated>& servers) {
+  std::vector<PlanServer> seats;
+  for (const Seated& seated : servers) {
+    const Member& server = *seated.server;
+    seats.push_back({server.name, server.address, server.incarnation});
+  }
+  return seats;
 }
 
 // Fills vacant seats, and lets the pass go on once every seat has a server that is ready.
@@ -112,12 +149,14 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   const ClusterConfig& cluster = inputs_.config.cluster;
   const int64_t patience_ms = int64_t{1000} * cluster.join_timeout_s;
   if (!live_) {
-    std::vector<const Member*> servers = roster_.Spares();
-    if (servers.size() >= cluster.servers) {
-      servers.resize(cluster.servers);
+    std::vector<const Member*> spares = roster_.Spares();
+    if (spares.size() >= cluster.servers) {
+      spares.resize(cluster.servers);
       // By name, so that a cluster that starts again with the same names has the same slots.
-      std::sort(servers.begin(), servers.end(),
+      std::sort(spares.begin(), spares.end(),
                 [](const Member* a, const Member* b) { return a->name < b->name; });
+      std::vector<Seated> servers;
+      for (const Member* spare : spares) servers.push_back({spare, std::nullopt});
       PublishPlan(servers, now_ms);
     } else if (now_ms - started_ms_ > patience_ms) {
       Finish(TryLater(fmt::format("{} after {} s (cluster.join_timeout_s)", WaitingLine(),
@@ -143,9 +182,10 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   }
   if (!all_gone) return;
   const int64_t waited_ms = now_ms - last_loss_ms;
-  const bool enough = roster_.Spares().size() >= vacant.size();
+  const std::vector<Seated> servers = ChooseServers();
+  // Of more servers than the run asks for, it can do without some; of fewer it needs all.
+  const bool enough = servers.size() >= std::min<size_t>(cluster.servers, plan_.servers.size());
   const bool takeover = cluster.takeover_s > 0 && waited_ms >= int64_t{1000} * cluster.takeover_s;
-  const std::vector<const Member*> servers = ChooseServers();
   if (!servers.empty() && (enough || takeover)) {
     PublishPlan(servers, now_ms);
   } else if (waited_ms > patience_ms) {
@@ -157,19 +197,20 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
 }
 
 // A new generation: servers and what counts go back to the last complete checkpoint together.
-void SchedulerCore::PublishPlan(const std::vector<const Member*>& servers, int64_t now_ms) {
+void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, int64_t now_ms) {
   GoBackToCheckpoint();
   recoveries_ += live_;
-  std::vector<PlanServer> seats;
-  for (const Member* server : servers) {
-    seats.push_back({server->name, server->address, server->incarnation});
-  }
-  plan_ = EqualPlan(plan_.version + 1, inputs_.config.cluster.slots, std::move(seats));
+  Plan next;
+  next.version = next.generation = plan_.version + 1;
+  next.slot_owner = OwnersOf(servers);
+  next.servers = PlanServers(servers);
+  plan_ = std::move(next);
   plan_.restore = last_checkpoint_;
   Record(LedgerRestored{checkpoint_ ? checkpoint_->name : "", epoch_, batches_, samples_, done_});
   Record(LedgerPlanned{plan_});
   for (Member* server : roster_.Of(Role::kServer)) {
-    server->seated = std::find(servers.begin(), servers.end(), server) != servers.end();
+    server->seated = std::any_of(servers.begin(), servers.end(),
+                                 [&](const Seated& s) { return s.server == server; });
     server->ready = false;
     server->committed.reset();
   }
@@ -199,6 +240,10 @@ void SchedulerCore::GoBackToCheckpoint() {
   told_batches_ = 0;
   interrupted_.reset();
   training_complete_ = false;
+  moving_.reset();
+  flip_.reset();
+  lease_end_.reset();
+  balancing_ = false;
 }
 
 // The pass waits; batches in flight may still be reported.
@@ -207,6 +252,7 @@ void SchedulerCore::Interrupt(int64_t now_ms) {
     interrupted_ = phase_;
     if (training_since_ms_ >= 0) Pause(now_ms);
     if (round_) GiveRoundUp(now_ms);
+    CancelMoves();
   }
   phase_ = Phase::kGathering;
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/config/executable.h"
 #include "common/data/load.h"
+#include "common/net/slot_plan.h"
 #include "scheduler/resume.h"
 #include "scheduler/status.h"
 #include "scheduler/summary.h"
@@ -40,6 +42,14 @@ Status WriteWhole(const std::string& path, const std::string& text) {
     return Failed(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
   }
   return {};
+}
+
+// Whether servers are about to be told of slots that move.
+bool Flips(const std::vector<LedgerEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [](const LedgerEntry& entry) {
+    const auto* planned = std::get_if<LedgerPlanned>(&entry);
+    return planned != nullptr && GenerationOf(planned->plan) != planned->plan.version;
+  });
 }
 
 // Where `bind` says. With a free port, a run that comes back takes the one that it had, if that is
@@ -72,6 +82,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       incarnation_(DrawIncarnation()),
       started_ms_(MonotonicMillis()),
       metrics_(run_directory_ + "/metrics.jsonl", std::ios::app),
+      loads_(run_directory_ + "/loads.jsonl", std::ios::app),
       terminal_(isatty(STDOUT_FILENO) == 1) {}
 
 Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals) {
@@ -203,6 +214,12 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const Status synced = ledger_->Sync();
     if (!synced.ok()) return Apply(core_.LedgerFailed(synced, clock_.Millis()));
   }
+  const bool flips = Flips(effects.ledger);
+  if (flips) PassFailpoint(Failpoint::kSchedulerBeforeFlip);
+  for (auto& out : effects.status_wanted) {
+    out.body = StatusReply{CurrentStatus(clock_.Millis())};
+    effects.send.push_back(std::move(out));
+  }
   for (auto& out : effects.send) {
     const Message message{
         {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
@@ -211,6 +228,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     core_.NoteSent(message.body, bytes.size());
     socket_.Send(out.to, std::move(bytes));
   }
+  if (flips) PassFailpoint(Failpoint::kSchedulerAfterFlip);
   for (const std::string& notice : effects.notices) {
     LogInfo(notice);
     Print(notice, false);
@@ -245,21 +263,25 @@ void SchedulerShell::ShowProgress() {
   const ProgressMeter::Reading reading = meter_.Sample(core_, now_ms);
   Print(ProgressLine(reading), terminal_);
   Record(ProgressRecord(reading, ElapsedSeconds()));
+  loads_ << LoadsRecord(core_, ElapsedSeconds()) << '\n' << std::flush;
+}
+
+std::string SchedulerShell::CurrentStatus(int64_t now_ms) {
+  const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
+  if (now_ms - page_read_ms_ >= kTerminalMs) {
+    page_read_ms_ = now_ms;
+    page_reading_ = page_meter_.Sample(core_, now_ms);
+  }
+  return StatusJson(core_, page_reading_, evaluations_,
+                    waiting ? core_.WaitingLine() : ProgressLine(page_reading_), now_ms);
 }
 
 void SchedulerShell::PublishStatus() {
   const int64_t now_ms = clock_.Millis();
   if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
   published_ms_ = now_ms;
-  const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
-  if (now_ms - page_read_ms_ >= kTerminalMs) {
-    page_read_ms_ = now_ms;
-    page_reading_ = page_meter_.Sample(core_, now_ms);
-  }
-  const ProgressMeter::Reading& reading = page_reading_;
-  page_->Publish(StatusJson(core_, reading, evaluations_,
-                            waiting ? core_.WaitingLine() : ProgressLine(reading), now_ms),
-                 PrometheusText(core_, reading));
+  const std::string status = CurrentStatus(now_ms);
+  page_->Publish(status, PrometheusText(core_, page_reading_));
 }
 
 void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {

@@ -40,6 +40,7 @@ class SchedulerShell {
   void ReceiveAll();
   void ShowProgress();
   void PublishStatus();
+  std::string CurrentStatus(int64_t now_ms);  // JSON
   void ShowEvaluation(const EvaluationResult& result);
   void Print(const std::string& line, bool transient);
   void Record(const std::string& line);
@@ -65,6 +66,7 @@ class SchedulerShell {
   int64_t page_read_ms_ = 0;
   std::vector<EvaluationResult> evaluations_;
   std::ofstream metrics_;
+  std::ofstream loads_;
   bool terminal_;
   bool transient_shown_ = false;
 };

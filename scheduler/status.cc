@@ -4,7 +4,10 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "common/net/slot_plan.h"
 
 namespace dslide {
 namespace {
@@ -30,11 +33,46 @@ const char* PhaseName(SchedulerCore::Phase phase) {
 std::string StateOf(const Member& member, int64_t now_ms) {
   if (member.life.Suspect(now_ms)) return "suspect";
   if (member.role == Role::kWorker) return "working";
+  if (member.draining) return "leaving";
   if (!member.seated) return "spare";
   return member.ready ? "serving" : "loading";
 }
 
-Json MemberJson(const Member& member, int64_t now_ms) {
+double Mb(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+// What a server of the plan has to do.
+void AddLoad(const SchedulerCore& core, const Member& member, Json* json) {
+  const Plan& plan = core.plan();
+  const std::vector<double> loads = core.RelativeLoads();
+  const SlotLoads& measured = core.loads();
+  for (size_t i = 0; i < plan.servers.size(); ++i) {
+    if (plan.servers[i].incarnation != member.incarnation) continue;
+    (*json)["slots"] = SlotsOf(plan, {static_cast<uint32_t>(i)}).size();
+    (*json)["load"] = loads[i];
+    if (i < core.strategy().servers.size()) {
+      (*json)["share"] = core.strategy().servers[i].share;
+    }
+  }
+  (*json)["capacity"] = measured.Capacity(member.incarnation);
+  (*json)["busy"] = measured.BusyShare(member.incarnation);
+  (*json)["executor_skew"] = measured.ExecutorSkew(member.incarnation);
+  (*json)["memory_used_mb"] = Mb(measured.MemoryUsed(member.incarnation));
+  (*json)["memory_limit_mb"] = Mb(measured.MemoryLimit(member.incarnation));
+}
+
+void AddWork(const SchedulerCore& core, const Member& member, int64_t now_ms, Json* json) {
+  const double batch = core.config().train.batch;
+  (*json)["samples_per_second"] = batch * core.BatchesPerSecond(member.incarnation, now_ms);
+  (*json)["longest_batch_ms"] = member.heartbeat.longest_batch_us / 1000.0;
+  for (const WorkerDecision& decision : core.strategy().workers) {
+    if (decision.name != member.name) continue;
+    (*json)["lease_batches"] = decision.lease_batches;
+    (*json)["in_flight_cap"] = decision.in_flight_cap;
+    (*json)["straggler"] = decision.straggler;
+  }
+}
+
+Json MemberJson(const SchedulerCore& core, const Member& member, int64_t now_ms) {
   const Heartbeat& beat = member.heartbeat;
   Json json;
   json["name"] = member.name;
@@ -54,11 +92,17 @@ Json MemberJson(const Member& member, int64_t now_ms) {
     json["round_trip_ms"] = beat.round_trip_us / 1000.0;
     json["link_mbit_per_second"] = static_cast<double>(beat.bits_per_second) / 1e6;
     json["int8_links"] = beat.int8_links;
+    AddWork(core, member, now_ms, &json);
+  } else {
+    AddLoad(core, member, &json);
   }
   if (member.role == Role::kServer && beat.bucket_largest > 0) {
     json["bucket_mean"] = beat.bucket_mean;
     json["bucket_p99"] = beat.bucket_p99;
     json["bucket_largest"] = beat.bucket_largest;
+    json["bucket_skew"] =
+        static_cast<double>(beat.bucket_largest) / std::max(1.0f, beat.bucket_mean);
+    json["hash_round"] = beat.hash_round;
     json["bucket_empty_share"] = beat.bucket_empty_share;
     json["rehash_lag_batches"] = beat.rehash_lag_batches;
   }
@@ -75,6 +119,7 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
   json["phase"] = PhaseName(core.phase());
   json["progress"] = core.Progress();
   json["line"] = line;
+  json["eta_s"] = reading.eta_seconds;
   json["plan_version"] = core.plan_version();
   json["recoveries"] = core.recoveries();
   json["evaluations"] = Json::array();
@@ -98,13 +143,48 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
     figures["recall@10 of as many uniform draws"] = here.RecallUniform();
   }
   figures["checkpoint"] = core.last_checkpoint().empty() ? "none yet" : core.last_checkpoint();
+  json["imbalance"] = core.Imbalance();
+  const MoveTotals& moves = core.moves();
+  json["moves"] = {{"plans", moves.plans},
+                   {"slots_moved", moves.slots},
+                   {"bytes_moved", moves.bytes},
+                   {"slot_bytes_moved", moves.slot_bytes},
+                   {"in_progress", core.MovingSlots()},
+                   {"longest_stall_ms", moves.longest_stall_us / 1000.0}};
+  json["decisions"] = Json::array();
+  for (const DecisionLine& line_of : core.decisions()) {
+    json["decisions"].push_back(
+        {{"at_s", static_cast<double>(line_of.at_ms - core.started_ms()) / 1000.0},
+         {"text", line_of.text}});
+  }
   json["members"] = Json::array();
   for (const Role role : {Role::kServer, Role::kWorker}) {
     for (const Member* member : core.roster().Of(role)) {
-      json["members"].push_back(MemberJson(*member, now_ms));
+      json["members"].push_back(MemberJson(core, *member, now_ms));
     }
   }
   // An address or a path may not be UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string LoadsRecord(const SchedulerCore& core, double elapsed_s) {
+  const Plan& plan = core.plan();
+  const std::vector<double> loads = core.RelativeLoads();
+  Json json;
+  json["elapsed_s"] = elapsed_s;
+  json["plan_version"] = plan.version;
+  json["imbalance"] = core.Imbalance();
+  json["servers"] = Json::array();
+  for (size_t i = 0; i < plan.servers.size(); ++i) {
+    const Incarnation server = plan.servers[i].incarnation;
+    if (core.roster().Find(server) == nullptr) continue;
+    json["servers"].push_back({{"name", plan.servers[i].name},
+                               {"slots", SlotsOf(plan, {static_cast<uint32_t>(i)}).size()},
+                               {"load", loads[i]},
+                               {"capacity", core.loads().Capacity(server)},
+                               {"busy", core.loads().BusyShare(server)},
+                               {"memory_used_mb", Mb(core.loads().MemoryUsed(server))}});
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -138,6 +218,12 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
         here.RecallSet());
   gauge("dslide_hash_recall_at_10", "Share of the true top 10 in the sample's hash candidates",
         here.RecallHash());
+  gauge("dslide_imbalance", "Load over capacity of the busiest server over the mean",
+        core.Imbalance());
+  gauge("dslide_slots_moved", "Slots that went from server to server",
+        static_cast<double>(core.moves().slots));
+  gauge("dslide_moved_bytes", "Sent between servers for them",
+        static_cast<double>(core.moves().bytes));
   gauge("dslide_servers", "Servers in the roster",
         static_cast<double>(core.roster().Count(Role::kServer)));
   gauge("dslide_workers", "Workers in the roster", static_cast<double>(core.WorkerCount()));

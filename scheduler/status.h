@@ -14,6 +14,9 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
                        const std::vector<EvaluationResult>& evaluations, const std::string& line,
                        int64_t now_ms);
 
+// A line of loads.jsonl: what each server had to do.
+std::string LoadsRecord(const SchedulerCore& core, double elapsed_s);
+
 // The body of /metrics, in Prometheus' text format; names start with dslide_.
 std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Reading& reading);
 

@@ -21,13 +21,17 @@ bool UsesPopular(const ModelConfig& config) {
 }  // namespace
 
 ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map)
-    : map_(map),
-      active_(config.active),
-      candidates_(config.active == ActiveSet::kLsh ? Share(config.candidates, map) : 0),
-      popular_(UsesPopular(config) ? Share(config.popular, map) : 0),
-      uniform_(config.active == ActiveSet::kAll ? 0 : Share(config.uniform, map)),
-      ranker_(map.rows()),
-      columns_(map.rows()) {}
+    : config_(config), map_(map), ranker_(map.rows()), columns_(map.rows()) {
+  FollowMap();
+}
+
+void ActiveSetBuilder::FollowMap() {
+  candidates_ = config_.active == ActiveSet::kLsh ? Share(config_.candidates, map_) : 0;
+  popular_ = UsesPopular(config_) ? Share(config_.popular, map_) : 0;
+  uniform_ = config_.active == ActiveSet::kAll ? 0 : Share(config_.uniform, map_);
+  ranker_.Resize(map_.rows());
+  columns_.Grow(map_.rows());
+}
 
 void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t> popular,
                              const HashTables* tables, const BucketCode* codes, Random* random,
@@ -36,7 +40,7 @@ void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t>
   columns_.Clear();
   AddLabels(labels, out);
   out->labelled = columns_.size();
-  if (active_ == ActiveSet::kAll) {
+  if (config_.active == ActiveSet::kAll) {
     AddAll();
   } else if (codes != nullptr && candidates_ > 0) {
     AddCandidates(labels.rows(), *tables, codes, out);
@@ -66,19 +70,26 @@ void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables,
     if (i + 1 < batch) CandidateRanker::Prefetch(tables, codes_of(i + 1));
     picked_.clear();
     ranker_.Rank(tables, codes_of(i), candidates_, &picked_);
-    for (const uint32_t row : picked_) out->hit_columns.push_back(columns_.Of(row));
+    for (const uint32_t row : picked_) {
+      // A bucket may name rows that have left since it was built.
+      if (map_.Global(row) != SlotMap::kNone) out->hit_columns.push_back(columns_.Of(row));
+    }
     out->hit_offsets.push_back(static_cast<uint32_t>(out->hit_columns.size()));
   }
 }
 
 void ActiveSetBuilder::AddUniform(Random* random, ActiveColumns* out) {
   out->drawn.assign(columns_.size(), 0);
+  const std::span<const SlotId> slots = map_.owned();
+  const uint32_t slot_rows = map_.rows_per_slot();
   // Drawn without replacement among all neurons here, so that `draws` of size() is each one's
   // chance.
   while (out->draws < uniform_) {
-    const auto row = static_cast<uint32_t>(random->Below(map_.rows()));
-    if (map_.Global(row) == SlotMap::kNone) continue;
-    const uint32_t column = columns_.Of(row);
+    const uint64_t place = random->Below(uint64_t{slots.size()} * slot_rows);
+    const SlotId slot = slots[place / slot_rows];
+    const auto row = static_cast<uint32_t>(place % slot_rows);
+    if (row >= map_.SlotSize(slot)) continue;
+    const uint32_t column = columns_.Of(map_.LocalRow(slot, row));
     out->drawn.resize(columns_.size());
     if (out->drawn[column]) continue;
     out->drawn[column] = 1;

@@ -35,6 +35,9 @@ class ActiveSetBuilder {
  public:
   // `map` must outlive the builder.
   ActiveSetBuilder(const ModelConfig& config, const SlotMap& map);
+  // The slots of the map are others: so are this owner's shares of candidates, popular neurons and
+  // negatives.
+  void FollowMap();
 
   // Fills *out for a batch with the given labels and distinct `popular` local rows. `codes` ([B x
   // tables.tables()]) is null unless active = lsh. `random` draws the negatives. REQUIRES label ids
@@ -54,11 +57,11 @@ class ActiveSetBuilder {
   void AddUniform(Random* random, ActiveColumns* out);
   void AddAll();
 
+  const ModelConfig config_;
   const SlotMap& map_;
-  ActiveSet active_;
-  uint32_t candidates_;
-  uint32_t popular_;
-  uint32_t uniform_;
+  uint32_t candidates_ = 0;
+  uint32_t popular_ = 0;
+  uint32_t uniform_ = 0;
   CandidateRanker ranker_;
   RowNumbers columns_;
   std::vector<uint32_t> picked_;

@@ -30,6 +30,7 @@ AppliedBatches::AppliedBatches(std::vector<Group> groups) : groups_(std::move(gr
 void AppliedBatches::Merge() {
   std::vector<Group> merged;
   for (Group& group : groups_) {
+    if (group.slots.empty()) continue;
     const auto same = std::find_if(merged.begin(), merged.end(), [&](const Group& other) {
       return other.batches == group.batches;
     });
@@ -47,6 +48,19 @@ void AppliedBatches::Merge() {
       group_of_[slot.value] = static_cast<uint32_t>(g);
     }
   }
+}
+
+void AppliedBatches::AddGroup(Group group) {
+  groups_.push_back(std::move(group));
+  Merge();
+}
+
+std::array<BatchSet, kParts> AppliedBatches::Remove(SlotId slot) {
+  Group& group = groups_[group_of_[slot.value]];
+  DSLIDE_CHECK(std::erase(group.slots, slot) == 1);
+  std::array<BatchSet, kParts> taken = group.batches;
+  Merge();
+  return taken;
 }
 
 AppliedBatches::Share AppliedBatches::Has(Part part, uint64_t batch) const {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,13 @@ class BatchSet {
   std::vector<uint64_t> words_;
 };
 
+// What the rows of a slot have taken.
+struct SlotHistory {
+  std::array<BatchSet, kParts> batches;  // by Part
+  std::optional<uint64_t> committed;     // steps; synchronous training
+  bool operator==(const SlotHistory&) const = default;
+};
+
 class AppliedBatches {
  public:
   enum class Share { kNone, kSome, kAll };
@@ -67,6 +75,11 @@ class AppliedBatches {
   void Add(Part part, uint64_t batch);
   // How often a part was added since construction.
   uint64_t additions(Part part) const { return additions_[static_cast<size_t>(part)]; }
+
+  // Slots come with what they have taken, and go. Adding REQUIRES that none of them is there,
+  // removing that the slot is; it returns what that one has taken.
+  void AddGroup(Group group);
+  std::array<BatchSet, kParts> Remove(SlotId slot);
 
   // Makes one of groups that have taken the same by now.
   void Merge();

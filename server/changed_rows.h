@@ -26,13 +26,27 @@ class RowSet {
   void Remove(uint32_t row) { words_[row / 64] &= ~(uint64_t{1} << row % 64); }
   void Clear();
   void Fill();
+  uint32_t Count() const;
   void AddAll(const RowSet& other);
-  // The first row that is not below `begin`.
-  std::optional<uint32_t> Next(uint32_t begin) const;
+  // Rows [begin, end) are in the set, or are not.
+  void Set(uint32_t begin, uint32_t end, bool in);
+  // Rows [0, rows) from now on, the new ones not in the set. REQUIRES that they do not become
+  // fewer.
+  void Grow(uint32_t rows);
+  // The first row of [begin, end).
+  std::optional<uint32_t> Next(uint32_t begin, uint32_t end) const;
+  std::optional<uint32_t> Next(uint32_t begin) const { return Next(begin, rows_); }
 
  private:
   std::vector<uint64_t> words_;
   uint32_t rows_;
+};
+
+// Is told of each row that is about to change.
+class RowFollower {
+ public:
+  virtual ~RowFollower() = default;
+  virtual void BeforeChange(uint32_t row) noexcept = 0;
 };
 
 class ChangedRows {
@@ -46,9 +60,16 @@ class ChangedRows {
   // A row, or what `store` has of it, is about to change. Ends the process if there is no memory
   // for the copy: the row must not change without it, nor half of a batch be applied.
   void BeforeChange(uint32_t row) noexcept {
+    BeforeUpkeep(row);
+    if (follower_ != nullptr) follower_->BeforeChange(row);
+  }
+  // The same, but what changes follows from the row, and no follower wants to know.
+  void BeforeUpkeep(uint32_t row) noexcept {
     changed_.Add(row);
     if (unwritten_.Has(row)) SetAside(row);
   }
+  // Null: nobody is told. `follower` must outlive this, or be replaced before.
+  void Follow(RowFollower* follower) { follower_ = follower; }
   // The store has an older state of the row.
   void MarkChanged(uint32_t row) { changed_.Add(row); }
   // No row is changed: the store has them all.
@@ -56,11 +77,19 @@ class ChangedRows {
   // All rows are: the store has none.
   void MarkAll() { changed_.Fill(); }
 
+  // Rows [0, rows) from now on; the new ones are not changed. REQUIRES that they do not become
+  // fewer.
+  void Grow(uint32_t rows);
+  // Rows [begin, end) are others from now on, all of them changed. REQUIRES that no snapshot that
+  // is in progress has them.
+  void Renew(uint32_t begin, uint32_t end);
+
   // Begins a snapshot of the rows that are changed now; none is changed afterwards. What the last
   // snapshot wrote is taken for stored.
   void Mark(Store store);
-  // Appends the next of its rows, ascending, as it was at the mark. None: they are all written.
-  std::optional<uint32_t> Write(std::vector<uint8_t>* out);
+  // Appends the first of its rows in [begin, end) as it was at the mark; none: there is none.
+  // REQUIRES that none of them was written yet.
+  std::optional<uint32_t> Write(uint32_t begin, uint32_t end, std::vector<uint8_t>* out);
   // What the last snapshot wrote or was to write counts as changed again.
   void Abort();
 
@@ -71,7 +100,7 @@ class ChangedRows {
   RowSet snapshot_;   // rows of the last snapshot
   RowSet unwritten_;  // those of them that are still to be written from memory
   Store store_;
-  uint32_t next_ = 0;  // rows of the snapshot below are written
+  RowFollower* follower_ = nullptr;
   std::unordered_map<uint32_t, std::vector<uint8_t>> aside_;
 };
 

@@ -179,13 +179,11 @@ Result<CheckpointStore::Base> CheckpointShards::BaseFor(std::span<const SlotId> 
     for (const LayerKind layer : kLayers) {
       DSLIDE_RETURN_IF_ERROR(FindSlots(*shard.database, layer, &there));
     }
-    std::vector<SlotId> foreign;
-    std::set_difference(there.begin(), there.end(), slots.begin(), slots.end(),
-                        std::back_inserter(foreign));
-    const size_t common = there.size() - foreign.size();
+    const auto common = static_cast<size_t>(
+        std::ranges::count_if(slots, [&](SlotId slot) { return there.contains(slot); }));
     if (common > most) {
       most = common;
-      best = {shard.directory, std::move(foreign)};
+      best = {shard.directory, {there.begin(), there.end()}};
     }
   }
   return best;

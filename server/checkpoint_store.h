@@ -28,14 +28,14 @@ namespace dslide {
 class CheckpointStore final : public SnapshotSink {
  public:
   struct Place {
-    std::string life;  // the server's name and incarnation, see StoreName
+    std::string life;                        // the server's name and incarnation, see StoreName
     size_t memory_bytes = size_t{64} << 20;  // of chunks that wait to be written
     rocksdb::Env* env = nullptr;             // null: the system's
   };
   // An earlier shard that has rows of this server; with no directory there is none.
   struct Base {
     std::string directory;
-    std::vector<SlotId> foreign;  // slots that it has and this server does not
+    std::vector<SlotId> slots;  // that it has, ascending; this server's are among them or not
   };
   struct Save {
     uint64_t ticket = 0;
@@ -43,6 +43,7 @@ class CheckpointStore final : public SnapshotSink {
     std::string directory;  // of the checkpoint; the store lies beside it
     std::string shard;      // the directory within it that this server writes, see ShardName
     std::vector<std::string> keep;  // earlier checkpoints that stay
+    std::vector<SlotId> slots;      // of this server, ascending; what others had is left out
     uint32_t executors = 0;         // that will Finish()
     uint64_t rows = 0;              // of this server
   };

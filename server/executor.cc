@@ -43,7 +43,9 @@ Executor::Executor(const Config& config, uint64_t train_samples, std::span<const
       kernels_(kernels),
       input_(config, slots, purpose, kernels),
       output_(config, slots, purpose, kernels),
-      applied_(slots) {}
+      applied_(slots),
+      load_(config.cluster.slots),
+      source_(&input_, &output_) {}
 
 void Executor::Initialise() {
   const uint64_t seed = config_.common.seed;
@@ -53,6 +55,11 @@ void Executor::Initialise() {
 }
 
 Body Executor::Handle(Incarnation sender, const Body& request) {
+  const SlotLoad::Busy busy(&load_);
+  return Answer(sender, request);
+}
+
+Body Executor::Answer(Incarnation sender, const Body& request) {
   if (const auto* embed = std::get_if<EmbedRequest>(&request)) return Embed(sender, *embed);
   if (const auto* query = std::get_if<ActiveQuery>(&request)) return Query(sender, *query);
   if (const auto* push = std::get_if<GradientPush>(&request)) return Push(sender, *push);
@@ -60,6 +67,8 @@ Body Executor::Handle(Incarnation sender, const Body& request) {
   if (const auto* top = std::get_if<TopKRequest>(&request)) return TopK(*top);
   if (const auto* drop = std::get_if<DropBatches>(&request)) return Drop(*drop);
   if (const auto* commit = std::get_if<CommitSteps>(&request)) return Commit(*commit);
+  if (const auto* rebuild = std::get_if<RebuildTables>(&request)) return Rebuild(*rebuild);
+  if (const auto* pull = std::get_if<SlotPull>(&request)) return Pull(*pull);
   return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
 }
 
@@ -87,7 +96,9 @@ bool Executor::BatchFits(uint32_t samples) const {
 Heartbeat Executor::Occupancy() const {
   Heartbeat beat;
   beat.batches_in_flight = static_cast<uint32_t>(batches_.size());
+  beat.memory_used_bytes = MemoryBytes();
   if (output_.tables() == nullptr) return beat;
+  beat.hash_round = output_.hashing().round;
   const BucketOccupancy occupancy = output_.tables()->tables().Occupancy();
   beat.bucket_mean = static_cast<float>(occupancy.mean);
   beat.bucket_empty_share = static_cast<float>(occupancy.empty_share);
@@ -199,6 +210,7 @@ Body Executor::Query(Incarnation sender, const ActiveQuery& request) {
   }
   Random random(SubSeed(negative_seed_, NumberOf(request.batch)));
   ActiveReply reply = output_.Query(request, &random, &batch->output);
+  CountQuery(batch->output);
   batch->stage = Stage::kQueried;
   return reply;
 }
@@ -210,6 +222,7 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
     return Refuse("GradientPush: log_normaliser is not one number a sample");
   }
   batch->stage = Stage::kPushed;
+  load_.CountTaken(output_.tables() == nullptr ? 0 : output_.tables()->build_steps());
   GradientReply reply;
   if (IsSynchronous(config_.train)) {
     reply.partial = HoldOutput(request, &batch->output);
@@ -223,11 +236,13 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
     [&]() noexcept {
       reply.partial = output_.Gradient(&batch->output, request.log_normaliser,
                                        [&](uint32_t row, const float* g, float bias) {
-                                         if (untaken.Has(row)) output_.Update(row, rate, g, bias);
+                                         if (!untaken.Has(row)) return;
+                                         output_.Update(row, rate, g, bias);
+                                         CountUpdate(output_.layer(), row);
                                        });
       if (untaken.any()) applied_.Add(Part::kOutput, number);
     }();
-    output_.FollowUpdates();
+    FollowUpdates();
     PassFailpoint(Failpoint::kServerAfterApply);
   }
   // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
@@ -238,27 +253,12 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
   return reply;
 }
 
-Matrix Executor::HoldOutput(const GradientPush& request, OutputBatch* batch) {
-  HeldStep& step = StepOfBatch(request.batch);
-  HeldBatch& held = step.batches[request.batch];
-  const float share = ShareOfStep(request.batch, batch->hidden.rows);
-  Matrix partial = output_.Gradient(batch, request.log_normaliser,
-                                    [&](uint32_t row, const float* g, float bias) {
-                                      if (!held.output) step.output.Add(row, share, g, bias);
-                                    });
-  if (!held.output) held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
-  held.output = true;
-  return partial;
-}
-
-void Executor::HoldInput(const EmbedPush& request, const InputBatch& batch) {
-  HeldStep& step = StepOfBatch(request.batch);
-  HeldBatch& held = step.batches[request.batch];
-  if (held.input) return;
-  const float share = ShareOfStep(request.batch, request.gradient.rows);
-  input_.Gradient(batch, request.gradient,
-                  [&](uint32_t row, const float* g, float) { step.input.Add(row, share, g, 0); });
-  held.input = true;
+// What comes after a batch's updates.
+void Executor::FollowUpdates() {
+  output_.FollowUpdates();
+  // A snapshot has the codes of the tables that it began with.
+  if (!snapshot_in_progress()) output_.FinishRebuild();
+  source_.FollowBatch();
 }
 
 Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
@@ -288,84 +288,11 @@ void Executor::ApplyInput(uint64_t number, const InputBatch& batch,
   PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(number);
   input_.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
-    if (untaken.Has(row)) input_.Update(row, rate, g);
+    const bool takes = untaken.Has(row);
+    if (takes) input_.Update(row, rate, g);
+    CountInput(row, takes);
   });
   applied_.Add(Part::kInput, number);
-  PassFailpoint(Failpoint::kServerAfterApply);
-}
-
-Executor::HeldStep& Executor::StepOfBatch(const BatchId& batch) {
-  std::unique_ptr<HeldStep>& held = held_[StepOf(batch, config_.train, train_samples_)];
-  if (held == nullptr && !spare_steps_.empty()) {
-    held = std::move(spare_steps_.back());
-    spare_steps_.pop_back();
-  } else if (held == nullptr) {
-    const auto sums = [](const Layer& layer) {
-      return GradientSums(layer.map().rows(), layer.dim());
-    };
-    held.reset(new HeldStep{sums(output_.layer()), sums(input_.layer()), {}});
-  }
-  return *held;
-}
-
-float Executor::ShareOfStep(const BatchId& batch, uint32_t samples) const {
-  const uint64_t step = StepOf(batch, config_.train, train_samples_);
-  const StepExtent extent = ExtentOfStep(step, config_.train, train_samples_);
-  return static_cast<float>(static_cast<double>(samples) / static_cast<double>(extent.samples));
-}
-
-// Applies, in order, the steps up to request.committed. The first one tells where the run begins.
-Body Executor::Commit(const CommitSteps& request) {
-  if (!committed_) committed_ = request.committed;
-  while (*committed_ < request.committed) {
-    const uint64_t step = *committed_;
-    const auto found = held_.find(step);
-    const std::string missing =
-        found == held_.end()
-            ? "all batches"
-            : Missing(*found->second, ExtentOfStep(step, config_.train, train_samples_));
-    if (!missing.empty()) {
-      return Refuse(fmt::format("step {} cannot be committed: {} missing", step, missing));
-    }
-    Apply(step, *found->second);
-    found->second->output.Clear();
-    found->second->input.Clear();
-    found->second->batches.clear();
-    spare_steps_.push_back(std::move(found->second));
-    held_.erase(found);
-    ++*committed_;
-  }
-  // Others have done these meanwhile, or the steps could not be complete.
-  std::erase_if(batches_, [&](const auto& entry) {
-    return StepOf(entry.first.batch, config_.train, train_samples_) < *committed_;
-  });
-  return StepsCommitted{*committed_};
-}
-
-// Which of a step's batches are not wholly here; empty if none.
-std::string Executor::Missing(const HeldStep& held, const StepExtent& extent) const {
-  size_t whole = 0;
-  for (const auto& [id, batch] : held.batches) whole += batch.output && batch.input;
-  return whole == extent.batches
-             ? ""
-             : fmt::format("{} of {} batches", extent.batches - whole, extent.batches);
-}
-
-void Executor::Apply(uint64_t step, const HeldStep& held) {
-  PassFailpoint(Failpoint::kServerBeforeApply);
-  const float rate = LearningRate(ExtentOfStep(step, config_.train, train_samples_).first_batch);
-  held.input.ForEach([&](uint32_t row, const float* g, float) { input_.Update(row, rate, g); });
-  held.output.ForEach(
-      [&](uint32_t row, const float* g, float bias) { output_.Update(row, rate, g, bias); });
-  for (const auto& [id, batch] : held.batches) {
-    for (const Part part : {Part::kOutput, Part::kInput}) {
-      if (applied_.Has(part, NumberOf(id)) != AppliedBatches::Share::kAll) {
-        applied_.Add(part, NumberOf(id));
-      }
-    }
-    output_.FollowActivations(batch.mean_hidden);
-    output_.FollowUpdates();
-  }
   PassFailpoint(Failpoint::kServerAfterApply);
 }
 
@@ -380,7 +307,18 @@ Body Executor::TopK(const TopKRequest& request) {
   if (request.search == Search::kLsh && output_.tables() == nullptr) {
     return Refuse("TopKRequest: the model has no hash tables (model.active is not lsh)");
   }
+  if (request.search == Search::kExact) CountScan(request.hidden.rows);
   return output_.TopK(request);
+}
+
+Body Executor::Rebuild(const RebuildTables& request) {
+  const HashChoice choice{request.round, request.k};
+  if (output_.tables() == nullptr || purpose_ == Purpose::kInference) {
+    return Refuse("RebuildTables: there are no hash tables that are kept up");
+  }
+  if (!output_.Allows(choice)) return Refuse("RebuildTables: too many hashes a table, or none");
+  output_.BeginRebuild(choice);
+  return Ack{};
 }
 
 Body Executor::Drop(const DropBatches& request) {

@@ -4,6 +4,9 @@
 // A batch counts once: an executor knows which batches its rows have taken, and computes and
 // answers one that comes again without applying it.
 //
+// Its slots may come and go while it trains (Do): a slot is copied from another executor, and
+// leaves the one model and joins the other between two batches.
+//
 // An executor is driven by one thread, shares nothing with others, and answers each request with
 // the partial reply of its own rows; common/net/combine.h adds the parts up.
 #pragma once
@@ -14,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/config/config.h"
@@ -24,6 +28,10 @@
 #include "server/hash_state.h"
 #include "server/input_layer.h"
 #include "server/output_layer.h"
+#include "server/slot_arrival.h"
+#include "server/slot_job.h"
+#include "server/slot_load.h"
+#include "server/slot_source.h"
 #include "server/snapshot.h"
 #include "server/stored_rows.h"
 
@@ -88,15 +96,26 @@ class Executor {
   void AbortSnapshot();
 
   // A slice of the work that is done when there is no request. False: there is none now.
-  bool Background() { return AdvanceSnapshot(); }
+  bool Background();
 
   InputLayer& input() { return input_; }
   OutputLayer& output() { return output_; }
 
   // Answers EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest, DropBatches and
   // CommitSteps with the matching reply, or ErrorReply. Checks ids and shapes against the model;
-  // anything may come in.
+  // anything may come in. SlotPull, of a slot that is here or has left and is not released yet:
+  // with SlotRows; of others: with Ack. RebuildTables: with Ack; tables by other hash functions are
+  // built while training goes on and take the place of the present ones after a batch, when every
+  // row is in them and no snapshot is in progress.
   Body Handle(Incarnation sender, const Body& request);
+
+  // Which one it is within its server.
+  uint32_t number() const { return number_; }
+  void set_number(uint32_t number) { number_ = number; }
+  // Slots come and go. `self`: its number within the server. Ack, also for what is of another
+  // executor, or ErrorReply, and nothing has changed: it names the slot, and the row if there is
+  // one.
+  Body Do(const SlotJob& job, uint32_t self);
 
   bool synchronous() const { return IsSynchronous(config_.train); }
   size_t batches_in_flight() const { return batches_.size(); }
@@ -104,8 +123,13 @@ class Executor {
   // Steps of synchronous training; none before the first CommitSteps or FinishLoad().
   std::optional<uint64_t> committed() const { return committed_; }
 
-  // The state of its hash tables, in a heartbeat's fields.
+  // The state of its hash tables and its memory, in a heartbeat's fields.
   Heartbeat Occupancy() const;
+  // Of its rows, their optimiser state and hash tables.
+  uint64_t MemoryBytes() const;
+  // What its slots cost since the last call (SlotLoad::Take); the bytes are those in memory now.
+  LoadReport TakeLoad();
+  const SlotLoad& load() const { return load_; }
 
  private:
   // A batch goes through these stages, one request each.
@@ -118,6 +142,18 @@ class Executor {
     OutputBatch output;
   };
 
+  Body Answer(Incarnation sender, const Body& request);
+  uint64_t SlotBytes() const;
+  void CountQuery(const OutputBatch& batch);
+  void CountScan(uint32_t samples);
+  void CountInput(uint32_t row, bool updated) {
+    SlotCounts& counts = load_.Of(input_.layer().map().SlotOf(row));
+    ++counts.input_rows;
+    counts.updated += updated;
+  }
+  void CountUpdate(const Layer& layer, uint32_t row) {
+    ++load_.Of(layer.map().SlotOf(row)).updated;
+  }
   Body Embed(Incarnation sender, const EmbedRequest& request);
   std::string WhyNotOpen(const EmbedRequest& request) const;
   void MakeRoom(Incarnation sender, const BatchId& next);
@@ -128,7 +164,20 @@ class Executor {
   void ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) noexcept;
   Body TopK(const TopKRequest& request);
   Body Drop(const DropBatches& request);
+  Body Rebuild(const RebuildTables& request);
+  void FollowUpdates();
   Body Commit(const CommitSteps& request);
+
+  Body Pull(const SlotPull& pull);
+  Body Reserve(std::span<const SlotId> slots);
+  Body Put(const SlotRows& rows);
+  Body Discard(std::span<const SlotId> slots);
+  Body Flip(std::span<const SlotId> slots);
+  Body Attach(std::span<const SlotId> slots);
+  Body Release(std::span<const SlotId> slots);
+  void ReleaseRegion(SlotId slot);
+  void DropWork();
+  void FollowMap();
 
   // Synchronous training: what a step's batches contribute is held until the step is committed. A
   // batch counts once for each layer, whoever brings it: trained again it gives the same.
@@ -179,19 +228,23 @@ class Executor {
   }
   ExecutorRecord Record();
   Status TakeApplied(std::span<const ExecutorRecord> records);
-  Status GoOnFrom(const ExecutorRecord& record);
+  HashStateLoader& Loader();
+  Status FinishTables(std::span<const ExecutorRecord> records, const ExecutorRecord* own);
+  Status GoOnFrom(const ExecutorRecord& record, std::span<const ExecutorRecord> records);
   bool BatchFits(uint32_t samples) const;
   float LearningRate(uint64_t batch_number) const;
 
   Config config_;
   uint64_t train_samples_;
   uint32_t index_;
+  uint32_t number_ = 0;
   uint64_t negative_seed_;
   Purpose purpose_;
   const Kernels& kernels_;
   InputLayer input_;
   OutputLayer output_;
   AppliedBatches applied_;
+  SlotLoad load_;
   std::map<BatchKey, std::unique_ptr<Batch>> batches_;
   uint64_t arrivals_ = 0;
   uint32_t epoch_ = 0;                         // the latest that a batch was of
@@ -201,6 +254,8 @@ class Executor {
   std::vector<std::unique_ptr<HeldStep>> spare_steps_;
   std::unique_ptr<HashStateLoader> loader_;  // while rows are loaded, and until AssumeStored()
   std::optional<Snapshot> snapshot_;         // in progress, or the last one
+  SlotSource source_;
+  std::map<SlotId, SlotArrival> incoming_;  // reserved slots
 };
 
 }  // namespace dslide

@@ -26,12 +26,13 @@ std::vector<SlotId> Slots(const flatbuffers::Vector<uint32_t>* stored) {
   return slots;
 }
 
-// Whether the groups have each of the slots once.
+// Whether the groups have each of the slots that regions have once.
 bool Covers(const std::vector<AppliedBatches::Group>& groups, std::vector<SlotId> slots) {
   std::vector<SlotId> grouped;
   for (const auto& group : groups) {
     grouped.insert(grouped.end(), group.slots.begin(), group.slots.end());
   }
+  std::erase(slots, SlotMap::kNoSlot);
   std::sort(grouped.begin(), grouped.end());
   std::sort(slots.begin(), slots.end());
   return grouped == slots && std::adjacent_find(slots.begin(), slots.end()) == slots.end();
@@ -66,6 +67,8 @@ std::string ExecutorRecord::Encode() const {
   if (hash) record.add_hash(stored_hash);
   record.add_popular(stored_popular);
   record.add_applied(stored_groups);
+  record.add_hash_round(hashing.round);
+  record.add_hash_k(hashing.k);
   wire::FinishExecutorRecordBuffer(builder, record.Finish());
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
 }
@@ -88,6 +91,7 @@ Result<ExecutorRecord> ExecutorRecord::Decode(std::string_view bytes) {
   if (const wire::HashPosition* hash = stored.hash(); hash != nullptr) {
     record.hash = {hash->slice(), {hash->table(), hash->placing(), hash->row()}};
   }
+  record.hashing = {stored.hash_round(), stored.hash_k()};
   if (const wire::Popular* popular = stored.popular(); popular != nullptr) {
     record.popular = {Copy(popular->mean()), Copy(popular->rows()), popular->next_slice(),
                       Copy(popular->scores())};

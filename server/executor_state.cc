@@ -7,6 +7,16 @@
 #include "server/executor.h"
 
 namespace dslide {
+namespace {
+
+Error DoesNotFit(const ExecutorRecord& record) {
+  return BadInput(fmt::format(
+      "the record of executor {} does not fit the model; the checkpoint is damaged or of another "
+      "model",
+      record.executor));
+}
+
+}  // namespace
 
 void Executor::BeginSnapshot(SnapshotSink* sink, uint32_t number) {
   DSLIDE_CHECK(purpose_ == Purpose::kTraining);
@@ -27,10 +37,12 @@ void Executor::AbortSnapshot() {
 ExecutorRecord Executor::Record() {
   ExecutorRecord record;
   record.executor = index_;
-  const auto slots = output_.layer().map().owned();
-  record.slots.assign(slots.begin(), slots.end());
+  record.slots = output_.layer().map().Layout();
   record.committed = committed_;
-  if (output_.tables() != nullptr) record.hash = output_.tables()->Position();
+  if (output_.tables() != nullptr) {
+    record.hash = output_.tables()->Position();
+    record.hashing = output_.hashing();
+  }
   record.popular = output_.popular().Save();
   record.applied = applied_.groups();
   return record;
@@ -53,8 +65,7 @@ Status Executor::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value
   const uint32_t local = layer.map().LocalRow(key.slot, key.row);
   const std::span<const uint8_t> rest = value.subspan(layer.RowBytes());
   if (is_output && output_.tables() != nullptr) {
-    if (loader_ == nullptr) loader_ = std::make_unique<HashStateLoader>(output_.tables());
-    if (!loader_->Load(local, rest)) {
+    if (!Loader().Load(local, rest)) {
       return refuse("does not fit the model: these are not its hash codes");
     }
   } else if (!rest.empty()) {
@@ -64,30 +75,65 @@ Status Executor::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value
   return {};
 }
 
+HashStateLoader& Executor::Loader() {
+  const HashTables& tables = output_.tables()->tables();
+  if (loader_ == nullptr) {
+    loader_ = std::make_unique<HashStateLoader>(tables.tables(), tables.rows());
+  }
+  return *loader_;
+}
+
 Status Executor::FinishLoad(std::span<const std::string> bytes) {
-  if (output_.tables() != nullptr && loader_ == nullptr) {
-    loader_ = std::make_unique<HashStateLoader>(output_.tables());
-  }
-  if (purpose_ == Purpose::kInference) {
-    if (output_.tables() != nullptr) output_.tables()->CatchUp();
-    loader_.reset();
-    return {};
-  }
   std::vector<ExecutorRecord> records;
   for (const std::string& each : bytes) {
     Result<ExecutorRecord> record = ExecutorRecord::Decode(each);
     DSLIDE_RETURN_IF_ERROR(record);
     records.push_back(std::move(*record));
   }
+  if (purpose_ == Purpose::kInference) {
+    DSLIDE_RETURN_IF_ERROR(FinishTables(records, nullptr));
+    if (output_.tables() != nullptr) output_.tables()->CatchUp();
+    loader_.reset();
+    return {};
+  }
   DSLIDE_RETURN_IF_ERROR(TakeApplied(records));
-  const auto slots = output_.layer().map().owned();
-  for (const ExecutorRecord& record : records) {
-    if (std::equal(slots.begin(), slots.end(), record.slots.begin(), record.slots.end())) {
-      return GoOnFrom(record);
+  // Of no slots there is nothing to go on with.
+  if (const std::vector<SlotId> layout = output_.layer().map().Layout(); !layout.empty()) {
+    for (const ExecutorRecord& record : records) {
+      if (record.slots == layout) return GoOnFrom(record, records);
     }
   }
-  if (loader_ != nullptr) loader_->Finish(nullptr);
-  return {};
+  return FinishTables(records, nullptr);
+}
+
+// What was loaded goes into the hash tables. Their functions are those of `own`, the record that
+// this executor goes on from, or else of the latest round that hashed any of its slots.
+Status Executor::FinishTables(std::span<const ExecutorRecord> records, const ExecutorRecord* own) {
+  if (output_.tables() == nullptr) return {};
+  const SlotMap& map = output_.layer().map();
+  HashChoice chosen{0, config_.hash.k};
+  std::vector<HashChoice> of_slot(map.slots(), chosen);
+  for (const ExecutorRecord& record : records) {
+    const HashChoice theirs =
+        record.hashing.k == 0 ? HashChoice{0, config_.hash.k} : record.hashing;
+    if (!output_.Allows(theirs)) return DoesNotFit(record);
+    for (const SlotId slot : record.slots) {
+      if (!map.Owns(slot)) continue;
+      of_slot[slot.value] = theirs;
+      if (own == nullptr && theirs.round > chosen.round) chosen = theirs;
+    }
+    if (&record == own) chosen = theirs;
+  }
+  if (chosen != output_.hashing()) output_.UseHashing(chosen);
+  LiveTables& tables = *output_.tables();
+  if (own != nullptr && !tables.Fits(*own->hash)) return DoesNotFit(*own);
+  const auto wrong = Loader().Finish(
+      own != nullptr ? &*own->hash : nullptr,
+      [&](uint32_t row) { return of_slot[map.SlotOf(row).value] == chosen; }, &tables);
+  if (!wrong) return {};
+  return BadInput(
+      fmt::format("output row {} of slot {} does not fit the model: these are not its hash codes",
+                  map.RowInSlot(*wrong), map.SlotOf(*wrong).value));
 }
 
 // Which batches the slots have taken, and the steps that are committed.
@@ -129,21 +175,14 @@ Status Executor::TakeApplied(std::span<const ExecutorRecord> records) {
 }
 
 // From where an executor of the same slots was.
-Status Executor::GoOnFrom(const ExecutorRecord& record) {
-  LiveTables* tables = output_.tables();
-  const bool fits = record.hash.has_value() == (tables != nullptr) &&
-                    (tables == nullptr || tables->Fits(*record.hash)) &&
-                    output_.popular().Restore(record.popular);
-  if (!fits) {
-    return BadInput(
-        fmt::format("the record of executor {} does not fit the model; the checkpoint "
-                    "is damaged or of another model",
-                    record.executor));
+Status Executor::GoOnFrom(const ExecutorRecord& record, std::span<const ExecutorRecord> records) {
+  if (record.hash.has_value() != (output_.tables() != nullptr) ||
+      !output_.popular().Restore(record.popular)) {
+    return DoesNotFit(record);
   }
   index_ = record.executor;
   negative_seed_ = NegativeSeed(config_.common.seed, index_);
-  if (loader_ != nullptr) loader_->Finish(&*record.hash);
-  return {};
+  return FinishTables(records, &record);
 }
 
 void Executor::ForgetStored() {

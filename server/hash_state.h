@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,28 +28,41 @@ void AppendHashState(const LiveTables& tables, uint32_t row, std::vector<uint8_t
 bool CompleteHashState(const BuiltCodes& built, uint32_t tables, uint32_t row,
                        std::vector<uint8_t>* out);
 
-// Fills tables from stored rows.
+// Fills tables from stored rows. By which functions their codes are is known after the last row.
 class HashStateLoader {
  public:
-  // `tables` must outlive the loader.
-  explicit HashStateLoader(LiveTables* tables);
+  // For L tables over local rows [0, rows).
+  HashStateLoader(uint32_t tables, uint32_t rows);
 
   // False: no such state is ever stored.
   bool Load(uint32_t row, std::span<const uint8_t> state);
 
-  // After the last row. With a position (which REQUIRES LiveTables::Fits) the tables are exactly
-  // those that were stored; without one their upkeep begins anew.
-  void Finish(const HashPosition* position);
+  // After the last row. `by_these` tells of which rows the codes are by the functions of *tables,
+  // which are of the loader's size and new; other rows are hashed, and all tables are built. With a
+  // position (which REQUIRES LiveTables::Fits, and no other rows) the tables are exactly those that
+  // were stored; without one their upkeep begins anew. Returns a row whose codes these functions do
+  // not give, if there is one; the tables are then of no use.
+  std::optional<uint32_t> Finish(const HashPosition* position,
+                                 const std::function<bool(uint32_t row)>& by_these,
+                                 LiveTables* tables);
 
-  // Rows that were not settled.
+  // Rows of which something else than what was loaded is to be stored.
   const std::vector<uint32_t>& unsettled() const { return unsettled_; }
 
  private:
-  LiveTables& tables_;
+  // Of the rows that were not settled.
+  struct Upkeep {
+    BucketCode counted;
+    bool changed;
+  };
+
+  uint32_t tables_;
+  HugeBuffer<BucketCode> codes_;  // [rows x tables] current ones
+  std::vector<uint8_t> loaded_;   // [rows]
   BuiltCodes built_;
   std::vector<uint32_t> unsettled_;
-  std::vector<BucketCode> counted_;  // of those
-  std::vector<BucketCode> codes_;    // scratch
+  std::vector<Upkeep> upkeep_;      // of those, in their order
+  std::vector<BucketCode> stored_;  // scratch
 };
 
 }  // namespace dslide

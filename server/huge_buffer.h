@@ -5,8 +5,12 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <new>
 #include <utility>
+
+#include "common/base/check.h"
 
 namespace dslide {
 
@@ -16,17 +20,7 @@ template <typename T>
 class HugeBuffer {
  public:
   HugeBuffer() = default;
-  explicit HugeBuffer(size_t size) : size_(size) {
-    if (size == 0) return;
-    void* memory = mmap(nullptr, size * sizeof(T), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-    constexpr size_t kWorthIt = size_t{8} << 20;
-    if (size * sizeof(T) >= kWorthIt) madvise(memory, size * sizeof(T), MADV_HUGEPAGE);
-#endif
-    data_ = static_cast<T*>(memory);
-  }
+  explicit HugeBuffer(size_t size) { Grow(size); }
   HugeBuffer(HugeBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   HugeBuffer& operator=(HugeBuffer&& other) noexcept {
@@ -44,7 +38,45 @@ class HugeBuffer {
   const T& operator[](size_t i) const { return data_[i]; }
   size_t size() const { return size_; }
 
+  // Elements [size(), size) come, all zero; data() may change. Pages move, their content is not
+  // copied. REQUIRES size >= size().
+  void Grow(size_t size) {
+    DSLIDE_CHECK(size >= size_);
+    if (size == size_) return;
+    const size_t bytes = size * sizeof(T);
+    void* memory = data_ == nullptr ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                                    : mremap(data_, size_ * sizeof(T), bytes, MREMAP_MAYMOVE);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    constexpr size_t kWorthIt = size_t{8} << 20;
+    if (bytes >= kWorthIt) madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+    data_ = static_cast<T*>(memory);
+    size_ = size;
+  }
+
+  // Elements [begin, end) become zero, and their memory is given back to the system.
+  void GiveBack(size_t begin, size_t end) {
+    DSLIDE_CHECK(begin <= end && end <= size_);
+    if (begin == end) return;
+    const auto first = reinterpret_cast<uintptr_t>(data_ + begin);
+    const auto last = reinterpret_cast<uintptr_t>(data_ + end);
+    const uintptr_t first_page = (first + kPage - 1) / kPage * kPage;
+    const uintptr_t last_page = last / kPage * kPage;
+    if (first_page >= last_page ||
+        madvise(reinterpret_cast<void*>(first_page), last_page - first_page, MADV_DONTNEED) != 0) {
+      std::memset(static_cast<void*>(data_ + begin), 0, last - first);
+      return;
+    }
+    // Pages that others have a part of.
+    std::memset(static_cast<void*>(data_ + begin), 0, first_page - first);
+    std::memset(reinterpret_cast<void*>(last_page), 0, last - last_page);
+  }
+
  private:
+  static constexpr uintptr_t kPage = 4096;
+
   T* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -27,6 +27,9 @@ class InputLayer {
              const Kernels& kernels);
 
   Layer& layer() { return layer_; }
+  const Layer& layer() const { return layer_; }
+  // layer().map() has changed.
+  void FollowMap() { numbers_.Grow(layer_.map().rows()); }
   const EngineStats& stats() const { return stats_; }
 
   // partial[i] = sum over the features f of sample i that live here of x_if * E_f. Fills *batch

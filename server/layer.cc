@@ -14,9 +14,25 @@ static_assert(std::endian::native == std::endian::little, "stored rows are littl
 
 }  // namespace
 
+void Layer::Vectors::Grow(size_t elements) {
+  if (narrow) {
+    bf16.Grow(elements);
+  } else {
+    fp32.Grow(elements);
+  }
+}
+
+void Layer::Vectors::GiveBack(size_t begin, size_t end) {
+  if (narrow) {
+    bf16.GiveBack(begin, end);
+  } else {
+    fp32.GiveBack(begin, end);
+  }
+}
+
 const uint8_t* Layer::Vectors::At(size_t element) const {
-  return fp32.size() > 0 ? reinterpret_cast<const uint8_t*>(fp32.data() + element)
-                         : reinterpret_cast<const uint8_t*>(bf16.data() + element);
+  return narrow ? reinterpret_cast<const uint8_t*>(bf16.data() + element)
+                : reinterpret_cast<const uint8_t*>(fp32.data() + element);
 }
 
 Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
@@ -30,16 +46,51 @@ Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
       training_(purpose == Purpose::kTraining),
       kernels_(kernels),
       optimizer_(config.train, kernels),
-      weights_(size_t{map_.rows()} * dim_, bf16_),
-      moment1_(training_ && moments_ > 0 ? size_t{map_.rows()} * dim_ : 0, narrow_moments_),
-      moment2_(training_ && moments_ > 0 ? size_t{map_.rows()} * dim_ : 0, narrow_moments_),
-      scalars_(map_.rows()),
-      changed_(training_ ? map_.rows() : 0) {}
+      weights_(bf16_),
+      moment1_(narrow_moments_),
+      moment2_(narrow_moments_),
+      changed_(training_ ? map_.rows() : 0) {
+  Grow();
+}
+
+// To the map's rows.
+void Layer::Grow() {
+  const size_t elements = size_t{map_.rows()} * dim_;
+  weights_.Grow(elements);
+  if (KeepsMoments()) {
+    moment1_.Grow(elements);
+    moment2_.Grow(elements);
+  }
+  scalars_.Grow(map_.rows());
+  if (training_) changed_.Grow(map_.rows());
+}
+
+void Layer::Reserve(SlotId slot) {
+  map_.Reserve(slot);
+  Grow();
+}
+
+void Layer::Attach(SlotId slot) {
+  map_.Attach(slot);
+  const uint32_t begin = map_.RegionBegin(slot);
+  if (training_) changed_.Renew(begin, begin + map_.rows_per_slot());
+}
+
+void Layer::Release(SlotId slot) {
+  const size_t begin = map_.RegionBegin(slot), end = begin + map_.rows_per_slot();
+  map_.Release(slot);
+  weights_.GiveBack(begin * dim_, end * dim_);
+  if (KeepsMoments()) {
+    moment1_.GiveBack(begin * dim_, end * dim_);
+    moment2_.GiveBack(begin * dim_, end * dim_);
+  }
+  scalars_.GiveBack(begin, end);
+}
 
 template <typename Weight, typename Moment>
 RowOf<Weight, Moment> Layer::ViewOf(uint32_t row) {
   const size_t at = size_t{row} * dim_;
-  const bool moments = moment1_.bytes() > 0;
+  const bool moments = KeepsMoments();
   return {reinterpret_cast<Weight*>(weights_.At(at)),
           moments ? reinterpret_cast<Moment*>(moment1_.At(at)) : nullptr,
           moments ? reinterpret_cast<Moment*>(moment2_.At(at)) : nullptr, &scalars_[row]};
@@ -124,7 +175,7 @@ void Layer::PrefetchWeights(uint32_t row) const {
 void Layer::PrefetchAll(uint32_t row) const {
   const size_t at = size_t{row} * dim_;
   PrefetchWeights(row);
-  if (moment1_.bytes() > 0) {
+  if (KeepsMoments()) {
     Prefetch(moment1_.At(at), VectorBytes(narrow_moments_));
     Prefetch(moment2_.At(at), VectorBytes(narrow_moments_));
   }
@@ -161,8 +212,8 @@ size_t Layer::RowBytes() const {
 }
 
 uint64_t Layer::MemoryBytes() const {
-  return weights_.bytes() + moment1_.bytes() + moment2_.bytes() +
-         sizeof(RowScalars) * scalars_.size();
+  const uint64_t row = WeightBytes() + StateBytes() + sizeof(RowScalars);
+  return row * map_.rows_per_slot() * map_.regions();
 }
 
 template <typename Copy>

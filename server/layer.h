@@ -33,6 +33,15 @@ class Layer {
 
   LayerKind kind() const { return kind_; }
   const SlotMap& map() const { return map_; }
+
+  // Slots come and go as in SlotMap, with their rows. Reserve(): all of them zero; rows() may grow,
+  // and what a RowView points to may move. Attach(): a snapshot that begins later has all of them.
+  // Release(): their memory is given back to the system.
+  // A snapshot in progress has neither a slot that is attached nor one that is detached.
+  void Reserve(SlotId slot);
+  void Attach(SlotId slot);
+  void Detach(SlotId slot) { map_.Detach(slot); }
+  void Release(SlotId slot);
   uint32_t dim() const { return dim_; }
   bool bf16() const { return bf16_; }
 
@@ -81,6 +90,7 @@ class Layer {
   void StoreRow(uint32_t row, uint8_t* out);
   void LoadRow(uint32_t row, const uint8_t* in);
 
+  // Of the regions that are not free.
   uint64_t MemoryBytes() const;
 
  private:
@@ -89,10 +99,11 @@ class Layer {
     HugeBuffer<float> fp32;
     HugeBuffer<uint16_t> bf16;
 
-    Vectors() = default;
-    Vectors(size_t elements, bool narrow)
-        : fp32(narrow ? 0 : elements), bf16(narrow ? elements : 0) {}
-    size_t bytes() const { return fp32.size() * sizeof(float) + bf16.size() * sizeof(uint16_t); }
+    bool narrow;
+
+    explicit Vectors(bool in_bf16) : narrow(in_bf16) {}
+    void Grow(size_t elements);
+    void GiveBack(size_t begin, size_t end);
     const uint8_t* At(size_t element) const;
     uint8_t* At(size_t element) { return const_cast<uint8_t*>(std::as_const(*this).At(element)); }
   };
@@ -106,6 +117,8 @@ class Layer {
   // is null for moments that are not kept.
   template <typename Copy>
   void ForEachPart(uint32_t row, const Copy& copy);
+  void Grow();
+  bool KeepsMoments() const { return training_ && moments_ > 0; }
 
   LayerKind kind_;
   SlotMap map_;

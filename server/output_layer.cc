@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "common/base/process.h"
 #include "server/dense_scorer.h"
 #include "server/list_scorer.h"
 #include "server/top_k.h"
@@ -14,22 +13,26 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
                          const Kernels& kernels)
     : kernels_(kernels),
       model_(config.model),
+      hash_(config.hash),
+      hash_seed_(SubSeed(config.common.seed, 0x4a5)),
+      training_(purpose == Purpose::kTraining),
       rows_{Layer(LayerKind::kOutput, config,
-                  SlotMap(config.model.labels, config.cluster.slots, slots), purpose, kernels),
-            {}},
+                  SlotMap(config.model.labels, config.cluster.slots, slots), purpose, kernels)},
       builder_(config.model, rows_.layer.map()),
       popular_(builder_.popular(), rows_.layer, kernels) {
-  if (model_.active == ActiveSet::kLsh) {
-    rows_.tables.emplace(config.hash, SubSeed(config.common.seed, 0x4a5), rows_.layer, kernels);
-    if (purpose == Purpose::kTraining) {
-      rows_.tables->BeforeRehash([this](uint32_t row) { rows_.layer.changed().BeforeChange(row); });
-    }
-  }
+  if (model_.active == ActiveSet::kLsh) UseHashing({0, hash_.k});
   if (OwnOnly()) {
     scorer_ = std::make_unique<ListScorer>(config, &rows_, kernels, &stats_);
   } else {
     scorer_ = std::make_unique<DenseScorer>(config, &rows_, kernels, &stats_);
   }
+}
+
+void OutputLayer::FollowMap() {
+  if (rows_.tables) rows_.tables->FollowMap();
+  if (rows_.next) rows_.next->FollowMap();
+  builder_.FollowMap();
+  popular_.FollowMap(builder_.popular());
 }
 
 ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* batch) {
@@ -70,15 +73,6 @@ void OutputLayer::FollowActivations(std::span<const float> mean) {
   stats_.Leave();
 }
 
-void OutputLayer::FollowUpdates() {
-  if (!rows_.tables) return;
-  stats_.Enter(Phase::kRehash);
-  const double begin = ThreadCpuSeconds();
-  rows_.tables->Advance();
-  stats_.CountRehash(ThreadCpuSeconds() - begin);
-  stats_.Leave();
-}
-
 // Logits of all samples against local rows [begin, end), [B x (end - begin)]; padding rows get
 // -inf.
 void OutputLayer::ScoreRange(const Matrix& hidden, uint32_t begin, uint32_t end, float* logits) {
@@ -106,7 +100,7 @@ TopKReply OutputLayer::TopK(const TopKRequest& request) {
   const auto offer = [&](size_t i, uint32_t row, float score) {
     if (!heaps[i].Accepts(score)) return;
     const uint32_t id = rows_.layer.map().Global(row);
-    if (allowed(i, id)) heaps[i].Offer(id, score);
+    if (id != SlotMap::kNone && allowed(i, id)) heaps[i].Offer(id, score);
   };
   if (request.search == Search::kLsh && rows_.tables) {
     CandidateRanker ranker(rows_.layer.map().rows());

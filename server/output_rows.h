@@ -2,6 +2,7 @@
 // hash tables that follow the updates. Owned by one executor thread.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -12,12 +13,14 @@ namespace dslide {
 
 struct OutputRows {
   Layer layer;
-  std::optional<LiveTables> tables;
+  std::optional<LiveTables> tables = {};
+  std::unique_ptr<LiveTables> next = {};  // being built to take their place
 
   // One optimiser step on a row, from the gradients by its weights ([H]) and its bias.
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {
     layer.Update(row, learning_rate, gradient, bias_gradient, true);
     if (tables) tables->Touch(row);
+    if (next) next->Touch(row);
   }
 };
 

@@ -7,6 +7,7 @@
 namespace dslide {
 namespace {
 
+constexpr float kNoNeuron = -std::numeric_limits<float>::infinity();
 constexpr float kNewShare = 0.05f;  // of a batch in the running mean: it spans some 20 batches
 
 }  // namespace
@@ -23,7 +24,34 @@ PopularNeurons::PopularNeurons(uint32_t count, const Layer& layer, const Kernels
     : layer_(layer),
       kernels_(kernels),
       count_(std::min(count, layer.map().size())),
-      slices_(std::max(kMinSlices, (layer.map().rows() + kSliceRows - 1) / kSliceRows)) {}
+      slices_(SlicesOf(layer.map().rows())) {}
+
+void PopularNeurons::FollowMap(uint32_t count) {
+  const SlotMap& map = layer_.map();
+  count_ = std::min(count, map.size());
+  const uint32_t slices = SlicesOf(map.rows());
+  if (mean_.empty() || count_ == 0) {
+    mean_.clear();
+    scores_.clear();
+    rows_.clear();
+    next_ = 0;
+    slices_ = slices;
+    return;
+  }
+  // The round goes on where it was, or a little before.
+  const auto scored = uint64_t{scores_.size()} * next_ / slices_;
+  slices_ = slices;
+  next_ = static_cast<uint32_t>(scored * slices_ / map.rows());
+  scores_.resize(map.rows(), kNoNeuron);
+  for (uint32_t row = 0; row < map.rows(); ++row) {
+    if (map.Global(row) == SlotMap::kNone) {
+      scores_[row] = kNoNeuron;
+    } else if (scores_[row] == kNoNeuron) {
+      scores_[row] = ScoreOf(row);
+    }
+  }
+  Choose();
+}
 
 void PopularNeurons::Follow(std::span<const float> batch_mean) {
   if (count_ == 0) return;
@@ -61,7 +89,7 @@ bool PopularNeurons::Restore(const State& state) {
   rows_ = state.rows;
   next_ = state.next_slice;
   scores_ = state.scores;
-  if (followed) scores_.resize(layer_.map().rows());
+  if (followed) scores_.resize(layer_.map().rows(), kNoNeuron);
   return true;
 }
 
@@ -72,10 +100,12 @@ void PopularNeurons::MoveMean(std::span<const float> batch_mean) {
 
 void PopularNeurons::Score(uint32_t slice) {
   for (uint32_t row = SliceBegin(slice); row < SliceBegin(slice + 1); ++row) {
-    scores_[row] = layer_.map().Global(row) == SlotMap::kNone
-                       ? -std::numeric_limits<float>::infinity()
-                       : layer_.Dot(row, mean_.data()) + layer_.bias(row);
+    scores_[row] = layer_.map().Global(row) == SlotMap::kNone ? kNoNeuron : ScoreOf(row);
   }
+}
+
+float PopularNeurons::ScoreOf(uint32_t row) const {
+  return layer_.Dot(row, mean_.data()) + layer_.bias(row);
 }
 
 void PopularNeurons::Choose() {

@@ -15,6 +15,7 @@
 // Owned by one executor thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -34,6 +35,10 @@ class PopularNeurons {
 
   // Keeps the `count` best rows of `layer`, which with `kernels` must outlive this.
   PopularNeurons(uint32_t count, const Layer& layer, const Kernels& kernels);
+
+  // The slots of the layer's map are others, and so is the count: rows() are chosen anew among
+  // those that are here, by the scores that there are; those that came are scored.
+  void FollowMap(uint32_t count);
 
   // Moves the running mean towards that of a batch's activations ([H]), scores the next slice
   // against it and, after the last slice, chooses the rows anew.
@@ -56,7 +61,11 @@ class PopularNeurons {
  private:
   void MoveMean(std::span<const float> batch_mean);
   void Score(uint32_t slice);
+  float ScoreOf(uint32_t row) const;
   void Choose();
+  static uint32_t SlicesOf(uint32_t rows) {
+    return std::max(kMinSlices, (rows + kSliceRows - 1) / kSliceRows);
+  }
   // The rows of a slice begin here.
   uint32_t SliceBegin(uint32_t slice) const {
     return static_cast<uint32_t>(uint64_t{layer_.map().rows()} * slice / slices_);
@@ -68,7 +77,7 @@ class PopularNeurons {
   uint32_t slices_;  // of the rows, one is scored a batch
   uint32_t next_ = 0;
   std::vector<float> mean_;    // [H], empty before the first Follow()
-  std::vector<float> scores_;  // [rows]
+  std::vector<float> scores_;  // [rows] -infinity where there is no neuron
   std::vector<uint32_t> rows_;
 };
 

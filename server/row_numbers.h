@@ -13,6 +13,12 @@ class RowNumbers {
   // For local rows [0, rows).
   explicit RowNumbers(uint32_t rows) : number_(rows, kNone) {}
 
+  // Rows [0, rows) from now on; none is numbered. REQUIRES that they do not become fewer.
+  void Grow(uint32_t rows) {
+    Clear();
+    number_.resize(rows, kNone);
+  }
+
   // Forgets all rows. Each batch begins with it, so a batch that was broken off leaves no trace.
   void Clear() {
     for (const uint32_t row : rows_) number_[row] = kNone;

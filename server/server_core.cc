@@ -8,16 +8,15 @@
 #include "common/base/random.h"
 #include "common/config/step.h"
 #include "common/net/combine.h"
+#include "common/net/slot_plan.h"
 #include "server/gather.h"
-#include "server/shard_directory.h"
 
 namespace dslide {
 namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
-constexpr int64_t kJoinAgainMs = 200;       // after a refusal
-constexpr int64_t kStopPatienceMs = 20000;  // for the checkpoint before leaving
-constexpr int64_t kOccupancyMs = 5000;
+constexpr int64_t kJoinAgainMs = 200;  // after a refusal
+constexpr int64_t kTablesMs = 5000;
 
 bool AllFinite(const std::vector<float>& values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
@@ -39,8 +38,6 @@ bool IsFinite(const Body& reply) {
   return true;
 }
 
-std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
-
 }  // namespace
 
 ServerCore::ServerCore(Identity identity) : identity_(std::move(identity)) {}
@@ -52,60 +49,10 @@ Message ServerCore::Envelop(Body body, uint64_t reply_to) {
           std::move(body)};
 }
 
-ServerCore::Effects ServerCore::Start(int64_t now_ms) {
-  SendJoin(now_ms);
-  if (heard_ms_ == 0) heard_ms_ = now_ms;  // patience begins
-  return Take();
-}
-
-// Also to a new life of the scheduler: it is told which plan's slots are loaded here.
-void ServerCore::SendJoin(int64_t now_ms) {
-  Join join;
-  join.role = Role::kServer;
-  join.name = Name();
-  join.address = identity_.address;
-  join.cores = identity_.cores;
-  join.memory_bytes = identity_.memory_bytes;
-  join.plan_version = loaded_ ? plan_->version : 0;
-  effects_.to_scheduler.push_back(Envelop(std::move(join)));
-  join_sent_ms_ = now_ms;
-}
-
-void ServerCore::BeginNewLife(int64_t now_ms) {
-  if (stop_sequence_) {
-    effects_.exit = TryLater("stopped by a signal, without a checkpoint");
-    return;
-  }
-  effects_.notices.push_back("its slots have gone to others; joining again with nothing loaded");
-  DropGeneration();
-  plan_.reset();
-  checkpoints_.clear();
-  effects_.unload = true;
-  run_ = {};
-  config_.reset();
-  identity_.incarnation = {Mix64(identity_.incarnation.value)};
-  life_sequence_ = next_sequence_;
-  SendJoin(now_ms);
-}
-
-// Forgets all that belongs to the present plan.
-void ServerCore::DropGeneration() {
-  effects_.work.clear();  // submitted in the same call
-  open_.clear();
-  waiting_.clear();
-  replies_ = ReplyCache();
-  fenced_.clear();
-  saving_.reset();
-  leaving_ = false;
-  saves_orphan_ = false;
-  saved_ = CheckpointDone();
-  committed_.reset();
-  loaded_ = false;
-  load_error_.reset();
-}
-
-bool ServerCore::IsOfThisPlan(const Envelope& envelope) const {
-  return plan_ && envelope.plan_version == plan_->version;
+// Plans of one generation carry the same state on, so what was said under an earlier one holds.
+bool ServerCore::IsOfThisGeneration(const Envelope& envelope) const {
+  return plan_ && envelope.plan_version <= (next_plan_ ? *next_plan_ : *plan_).version &&
+         envelope.plan_version >= GenerationOf(*plan_);
 }
 
 ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms) {
@@ -113,21 +60,32 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
   heard_ms_ = now_ms;
   if (!saves_orphan_) leaving_ = false;
   MeetScheduler(message.envelope.incarnation);
-  const bool current = IsOfThisPlan(message.envelope);
+  const bool current = IsOfThisGeneration(message.envelope);
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
-    OnPlan(*plan);
+    OnPlan(*plan, now_ms);
+  } else if (const auto* move = std::get_if<MoveSlots>(&message.body)) {
+    if (current) OnMoveSlots(*move, now_ms);
   } else if (const auto* checkpoint = std::get_if<CheckpointRequest>(&message.body)) {
-    if (current) OnCheckpoint(*checkpoint);
+    if (current && message.envelope.plan_version == plan_->version) OnCheckpoint(*checkpoint);
   } else if (const auto* commit = std::get_if<CommitSteps>(&message.body)) {
     if (current) OnCommit(*commit);
   } else if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
     if (current) OnDrop(*drop);
+  } else if (std::holds_alternative<RebuildTables>(message.body)) {
+    // The scheduler sees by the heartbeats' round whether it was done.
+    if (current && loaded_) Submit(Open(Open::Kind::kRequest, std::move(message.body)));
   } else if (stop_sequence_ && message.envelope.reply_to == *stop_sequence_) {
     const bool saved = std::holds_alternative<CheckpointDone>(message.body);
     effects_.exit = saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
                           : TryLater("stopped by a signal, without a checkpoint");
+  } else if (drain_sequence_ && message.envelope.reply_to == *drain_sequence_) {
+    const auto* refused = std::get_if<ErrorReply>(&message.body);
+    if (refused != nullptr && loaded_) {
+      effects_.notices.push_back("its slots stay here: " + refused->text);
+      AskForCheckpoint(now_ms);
+    }
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
     effects_.notices.push_back(fmt::format("the scheduler ends the run: {}", shutdown->reason));
     effects_.exit = Status();
@@ -143,6 +101,8 @@ void ServerCore::MeetScheduler(Incarnation life) {
   const bool is_new = scheduler_ != Incarnation() && scheduler_ != life;
   scheduler_ = life;
   if (!is_new) return;
+  move_ = 0;  // it numbers its moves anew
+  move_ready_ = false;
   for (const Incarnation worker : replies_.Senders()) OnDrop({worker});
 }
 
@@ -165,140 +125,6 @@ void ServerCore::OnCommit(const CommitSteps& commit) {
        next = waiting_.erase(next)) {
     Submit(std::move(next->second));
   }
-}
-
-void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
-  Result<Config> config = ParseConfig(reply.config, "configuration from the scheduler");
-  if (!config.ok()) {
-    effects_.exit = config.error();
-    return;
-  }
-  if (config_ && message.envelope.run == run_ && *config_ == *config) return;
-  if (config_) {  // another run, or one that goes on otherwise: nothing here is of use to it
-    DropGeneration();
-    plan_.reset();
-    checkpoints_.clear();
-    effects_.unload = true;
-  }
-  run_ = message.envelope.run;
-  config_ = std::move(*config);
-  train_samples_ = reply.train_samples;
-  given_name_ = reply.name;
-  effects_.notices.push_back(fmt::format("joined as {}", reply.name));
-}
-
-void ServerCore::OnPlan(const Plan& plan) {
-  if (!config_ || plan.slot_owner.size() != config_->cluster.slots) return;
-  if (plan_ && plan.version <= plan_->version) {
-    if (plan.version < plan_->version) return;
-    if (loaded_) effects_.to_scheduler.push_back(Envelop(ready_));  // the answer was lost
-    if (load_error_) effects_.to_scheduler.push_back(Envelop(*load_error_));
-    return;
-  }
-  const auto self = std::find_if(plan.servers.begin(), plan.servers.end(), [&](const auto& s) {
-    return s.incarnation == identity_.incarnation;
-  });
-  if (self == plan.servers.end()) return;  // a spare
-  DropGeneration();
-  plan_ = plan;
-  if (!plan.restore.empty()) checkpoints_ = ParentOf(plan.restore);
-  index_ = static_cast<uint32_t>(self - plan.servers.begin());
-  const std::vector<SlotId> slots = SlotsOf(plan, {index_});
-  executors_ = config_->cluster.executors > 0 ? config_->cluster.executors : identity_.cores;
-  executors_ = std::max(1u, std::min<uint32_t>(executors_, static_cast<uint32_t>(slots.size())));
-  Load load;
-  load.server = fmt::format("{}-{:016x}", Name(), identity_.incarnation.value);
-  load.config = *config_;
-  load.train_samples = train_samples_;
-  load.restore = plan.restore;
-  load.slots.resize(executors_);
-  for (size_t i = 0; i < slots.size(); ++i)
-    load.slots[i * executors_ / slots.size()].push_back(slots[i]);
-  // Leaves room between servers, so that no two executors draw the same negatives.
-  load.first_executor = index_ * 4096;
-  load.ticket = OpenTicket(Open(Open::Kind::kLoad));
-  effects_.load = std::move(load);
-}
-
-void ServerCore::OnCheckpoint(const CheckpointRequest& request) {
-  if (!loaded_ || (saving_ && request.name == saving_->request.name)) return;
-  if (request.name == saved_.name) {  // the answer was lost
-    effects_.to_scheduler.push_back(Envelop(saved_));
-    return;
-  }
-  std::string why;
-  if (saving_) why = fmt::format("{} is still being written", saving_->request.name);
-  if (IsSynchronous(config_->train) && committed_ != request.committed) {
-    why = fmt::format("{} steps are committed, not {}", committed_.value_or(0), request.committed);
-  }
-  if (why.empty()) return StartSave(request);
-  CheckpointDone refused;
-  refused.name = request.name;
-  refused.error = why;
-  refused.retry = true;
-  effects_.to_scheduler.push_back(Envelop(std::move(refused)));
-}
-
-void ServerCore::StartSave(CheckpointRequest request) {
-  const uint64_t ticket = next_ticket_++;
-  checkpoints_ = ParentOf(request.directory);
-  effects_.save = Save{request.name,
-                       request.directory,
-                       ShardName(plan_->version, index_),
-                       request.keep,
-                       IsSynchronous(config_->train) ? committed_ : std::nullopt,
-                       ticket};
-  saving_ = Saving{std::move(request), ticket};
-}
-
-ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done) {
-  if (!saving_ || saving_->ticket != ticket) return Take();  // of an earlier plan
-  done.name = saving_->request.name;
-  done.shard = ShardName(plan_->version, index_);
-  saving_.reset();
-  if (leaving_) {
-    effects_.exit =
-        TryLater(done.error.empty()
-                     ? fmt::format("the scheduler is gone; its state is saved as {}/{}/{}",
-                                   checkpoints_, done.name, done.shard)
-                     : fmt::format("the scheduler is gone, and saving failed: {}", done.error));
-    return Take();
-  }
-  if (done.error.empty()) saved_ = done;
-  effects_.to_scheduler.push_back(Envelop(std::move(done)));
-  return Take();
-}
-
-ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {
-  if (stop_sequence_ || !loaded_) {
-    effects_.exit = TryLater("stopped by a signal");
-    return Take();
-  }
-  effects_.notices.push_back("stopping: asking for a checkpoint first");
-  effects_.to_scheduler.push_back(Envelop(CheckpointNow{}));
-  stop_sequence_ = next_sequence_ - 1;
-  stop_by_ms_ = now_ms + kStopPatienceMs;
-  return Take();
-}
-
-// Its part of the model is saved before it leaves; a scheduler that comes back finds it. From the
-// mark on it takes no requests: what counts has to be in what was saved.
-void ServerCore::LeaveWithoutScheduler(int64_t silent_ms) {
-  if (leaving_) return;
-  const std::string why =
-      fmt::format("nothing heard from the scheduler for {} s", silent_ms / 1000);
-  if (!loaded_ || checkpoints_.empty()) {
-    effects_.exit = TryLater(why);
-    return;
-  }
-  leaving_ = true;
-  effects_.notices.push_back(why + "; saving what this server has");
-  if (saving_) return;  // it leaves with that one
-  CheckpointRequest request;
-  request.name = fmt::format("orphan-{}-{}", plan_->version, committed_.value_or(0));
-  request.directory = checkpoints_ + "/" + request.name;
-  saves_orphan_ = true;
-  StartSave(std::move(request));
 }
 
 void ServerCore::OnSchedulerError(const ErrorReply& error, int64_t now_ms) {
@@ -326,7 +152,8 @@ uint64_t ServerCore::OpenTicket(Open open) {
 void ServerCore::Submit(Open open) {
   const Incarnation sender = open.asker.incarnation;
   const auto request = open.request;
-  effects_.work.push_back({OpenTicket(std::move(open)), sender, request});
+  const auto job = open.job;
+  effects_.work.push_back({OpenTicket(std::move(open)), sender, request, job});
 }
 
 // A batch's first request waits until its step is open: as many before it as train.staleness allows
@@ -342,7 +169,8 @@ bool ServerCore::MustWait(const Body& request) const {
 // What this server can tell without its executors; empty: nothing against it.
 std::string ServerCore::WhyRefused(const Body& request) const {
   if (std::holds_alternative<DropBatches>(request) ||
-      std::holds_alternative<CommitSteps>(request)) {
+      std::holds_alternative<CommitSteps>(request) ||
+      std::holds_alternative<RebuildTables>(request)) {
     return fmt::format("only the scheduler sends {}", BodyName(request));
   }
   const auto* embed = std::get_if<EmbedRequest>(&request);
@@ -358,17 +186,33 @@ std::string ServerCore::WhyRefused(const Body& request) const {
 }
 
 ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message, int64_t now_us) {
-  const Envelope& envelope = message.envelope;
+  OnRequest(peer, std::move(message), now_us);
+  return Take();
+}
+
+void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) {
+  const Envelope envelope = message.envelope;
   const auto refuse = [&](ErrorCode code, std::string text) {
     Refuse(peer, envelope.sequence, {code, std::move(text)});
-    return Take();
   };
   if (envelope.run != run_ || !plan_) return refuse(ErrorCode::kWrongRun, "not in that run");
-  if (envelope.plan_version != plan_->version) {
+  const auto* pull = std::get_if<SlotPull>(&message.body);
+  if (pull != nullptr && pull->release && loaded_) {
+    return OnRelease(peer, envelope, {pull->slot}, now_us);
+  }
+  if (envelope.plan_version < plan_->version) {
     effects_.to_workers.emplace_back(peer, Encode(Envelop(*plan_), WirePrecision::kFp32));
     return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version));
   }
-  if (!loaded_) return refuse(ErrorCode::kRefused, "the slots are being loaded");
+  const bool joins = !loaded_ && plan_->version != GenerationOf(*plan_);
+  if (!loaded_ && !joins) return refuse(ErrorCode::kRefused, "the slots are being loaded");
+  if (envelope.plan_version > plan_->version || joins || (flip_ && pull == nullptr)) {
+    if (early_.size() >= kMaxEarly) return refuse(ErrorCode::kStalePlan, "too many requests wait");
+    early_.push_back({peer, std::move(message), now_us});
+    return;
+  }
+  if (pull != nullptr) return OnSlotPull(peer, message, *pull, now_us);
+  if (departing_) return refuse(ErrorCode::kStalePlan, "this server has no slots any more");
   if (fenced_.contains(envelope.incarnation)) {
     return refuse(ErrorCode::kFenced, "the scheduler took this worker for dead; join again");
   }
@@ -377,11 +221,11 @@ ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message
   }
   switch (replies_.Begin(envelope.incarnation, envelope.sequence)) {
     case ReplyCache::Seen::kInProgress:
-      return Take();
+      return;
     case ReplyCache::Seen::kAnswered:
       effects_.to_workers.emplace_back(peer,
                                        replies_.Reply(envelope.incarnation, envelope.sequence));
-      return Take();
+      return;
     case ReplyCache::Seen::kForgotten:
       return refuse(ErrorCode::kRefused, "that request was answered long ago");
     case ReplyCache::Seen::kNew:
@@ -401,7 +245,6 @@ ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message
     const BatchId& batch = std::get<EmbedRequest>(*open.request).batch;
     waiting_.emplace(StepOf(batch, config_->train, train_samples_), std::move(open));
   }
-  return Take();
 }
 
 ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error& error) {
@@ -466,7 +309,12 @@ void ServerCore::Complete(Open open, int64_t now_us) {
   if (open.kind == Open::Kind::kRequest) {
     return CompleteRequest(std::move(open), std::move(parts), now_us);
   }
-  if (open.kind == Open::Kind::kOccupancy) return NoteOccupancy(parts);
+  if (open.kind == Open::Kind::kMeasure) return NoteMeasured(parts, now_us / 1000);
+  if (open.kind == Open::Kind::kSlotJob) return CompleteSlotJob(*open.job, parts, now_us);
+  if (open.kind == Open::Kind::kOwnPull) {
+    const Body rows = GatherReplies(*open.request, std::move(parts));
+    return TakeRows(std::get<SlotRows>(rows), now_us / 1000);
+  }
   if (open.kind == Open::Kind::kCommit) {
     effects_.to_scheduler.push_back(Envelop(GatherReplies(*open.request, std::move(parts))));
     return;
@@ -494,23 +342,53 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     ready_.memory_bytes += std::get<Ready>(part).memory_bytes;
   }
   effects_.to_scheduler.push_back(Envelop(ready_));
+  TakeEarly();
 }
 
-// Over executors: the means' mean, the largest of the rest.
-void ServerCore::NoteOccupancy(const std::vector<Body>& parts) {
-  occupancy_ = Heartbeat();
+void ServerCore::TakeEarly() {
+  for (Early& early : std::exchange(early_, {})) {
+    OnRequest(early.peer, std::move(early.message), early.arrived_us);
+  }
+}
+
+// Over executors that have rows in tables: the means' mean, the round that all have reached. Over
+// all: the sum of their memory and loads, the largest of the rest.
+void ServerCore::NoteMeasured(const std::vector<Body>& parts, int64_t now_ms) {
+  Heartbeat sum;
+  if (!measuring_->tables) sum = measured_;
+  sum.batches_in_flight = 0;
+  sum.memory_used_bytes = 0;
+  const auto has_rows = [](const Body& part) {
+    const auto* beat = std::get_if<Heartbeat>(&part);
+    return beat != nullptr && beat->bucket_largest > 0;
+  };
+  const auto filled = static_cast<float>(std::ranges::count_if(parts, has_rows));
+  if (measuring_->tables && filled > 0) sum.hash_round = ~0u;
   for (const Body& part : parts) {
     const auto* beat = std::get_if<Heartbeat>(&part);
     if (beat == nullptr) continue;
-    const auto share = 1.0f / static_cast<float>(parts.size());
-    occupancy_.bucket_mean += share * beat->bucket_mean;
-    occupancy_.bucket_empty_share += share * beat->bucket_empty_share;
-    occupancy_.bucket_p99 = std::max(occupancy_.bucket_p99, beat->bucket_p99);
-    occupancy_.bucket_largest = std::max(occupancy_.bucket_largest, beat->bucket_largest);
-    occupancy_.rehash_lag_batches =
-        std::max(occupancy_.rehash_lag_batches, beat->rehash_lag_batches);
-    occupancy_.batches_in_flight = std::max(occupancy_.batches_in_flight, beat->batches_in_flight);
+    sum.batches_in_flight = std::max(sum.batches_in_flight, beat->batches_in_flight);
+    sum.memory_used_bytes += beat->memory_used_bytes;
+    if (!measuring_->tables) continue;
+    if (has_rows(part)) {
+      sum.bucket_mean += beat->bucket_mean / filled;
+      sum.bucket_empty_share += beat->bucket_empty_share / filled;
+      sum.hash_round = std::min(sum.hash_round, beat->hash_round);
+    }
+    sum.bucket_p99 = std::max(sum.bucket_p99, beat->bucket_p99);
+    sum.bucket_largest = std::max(sum.bucket_largest, beat->bucket_largest);
+    sum.rehash_lag_batches = std::max(sum.rehash_lag_batches, beat->rehash_lag_batches);
   }
+  sum.load = GatherLoads(parts, static_cast<uint32_t>(now_ms - load_since_ms_));
+  constexpr double kNewShare = 0.2;
+  for (size_t i = 0; i < sum.load->slots.size() && sum.load->batches > 0; ++i) {
+    const double work = double{1.0} * sum.load->work[i] / sum.load->batches;
+    const auto [known, is_new] = slot_work_.try_emplace({sum.load->slots[i]}, work);
+    if (!is_new) known->second += kNewShare * (work - known->second);
+  }
+  load_since_ms_ = now_ms;
+  measured_ = std::move(sum);
+  measuring_.reset();
 }
 
 void ServerCore::Refuse(const PeerId& peer, uint64_t sequence, ErrorReply error) {
@@ -531,7 +409,7 @@ void ServerCore::ReplyTo(const Asker& asker, Body body, int64_t now_us) {
 ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
   const int64_t patience_ms =
       config_ ? int64_t{1000} * config_->cluster.scheduler_silence_s : kJoinPatienceMs;
-  if (stop_sequence_ && now_ms >= stop_by_ms_) effects_.exit = TryLater("stopped by a signal");
+  TendStop(now_ms);
   if (now_ms - heard_ms_ > patience_ms) {
     LeaveWithoutScheduler(patience_ms);
     return Take();
@@ -540,31 +418,31 @@ ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
     if (now_ms - join_sent_ms_ >= kJoinRetryMs) SendJoin(now_ms);
     return Take();
   }
-  if (loaded_ && now_ms - occupancy_ms_ >= kOccupancyMs) {
-    occupancy_ms_ = now_ms;
-    effects_.occupancy = OpenTicket(Open(Open::Kind::kOccupancy));
-  }
+  if (loaded_) AdvanceMoves(now_ms);
   if (now_ms - heartbeat_ms_ < config_->cluster.heartbeat_ms) return Take();
   heartbeat_ms_ = now_ms;
   SendHeartbeat(usage);
+  if (loaded_ && !measuring_) Measure(now_ms);
   return Take();
 }
 
+// For the next heartbeat; the state of the tables changes slowly, and reading it takes longer.
+void ServerCore::Measure(int64_t now_ms) {
+  const bool tables = now_ms - tables_ms_ >= kTablesMs;
+  if (tables) tables_ms_ = now_ms;
+  measuring_ = Measurement{OpenTicket(Open(Open::Kind::kMeasure)), tables};
+  effects_.measure = measuring_;
+}
+
 void ServerCore::SendHeartbeat(const Heartbeat& usage) {
-  Heartbeat beat = occupancy_;
+  Heartbeat beat = measured_;
+  measured_.load.reset();  // it is of its interval alone
   beat.cpu_seconds = usage.cpu_seconds;
   beat.peak_rss_bytes = usage.peak_rss_bytes;
   beat.bytes_sent = usage.bytes_sent;
   beat.bytes_received = usage.bytes_received;
   beat.malformed = malformed_;
-  effects_.to_scheduler.push_back(Envelop(beat));
-}
-
-ServerCore::Effects ServerCore::Goodbye(const Heartbeat& usage) {
-  if (!config_) return Take();
-  SendHeartbeat(usage);
-  effects_.to_scheduler.push_back(Envelop(Leave{}));
-  return Take();
+  effects_.to_scheduler.push_back(Envelop(std::move(beat)));
 }
 
 }  // namespace dslide

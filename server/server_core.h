@@ -3,11 +3,18 @@
 // A pure core: messages and results of executors go in; messages and jobs come out. Requests are
 // verified messages from anybody; each goes to all executors, and their parts make the reply.
 //
-// A plan is a generation: with a newer one the server drops all that it has and fills its slots
-// from the checkpoint that the plan names. A server that the scheduler has given up begins a new
-// life, with a new incarnation and nothing loaded.
+// Plans of one generation carry the same state on. With a plan of another generation the server
+// drops all that it has and fills its slots from the checkpoint that the plan names. With the next
+// plan of the same one it keeps its slots but for those that moved: the ones that come it has been
+// copying from their owners before (SlotIntake), the ones that go stay readable until their new
+// owners have them. Requests that come before it is ready for a plan wait. A server that the
+// scheduler has given up begins a new life, with a new incarnation and nothing loaded.
+//
+// In several files: server_core.cc (messages, requests), server_plans.cc (joining, plans),
+// server_moves.cc (slots that come and go), server_leaving.cc (checkpoints, the end).
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +28,8 @@
 #include "common/net/socket.h"
 #include "server/executor_pool.h"
 #include "server/reply_cache.h"
+#include "server/slot_intake.h"
+#include "server/slot_job.h"
 
 namespace dslide {
 
@@ -28,6 +37,7 @@ class ServerCore {
  public:
   static constexpr size_t kMaxOpen = 128;     // requests that the executors have before them
   static constexpr size_t kMaxWaiting = 512;  // requests for a step that is not open yet
+  static constexpr size_t kMaxEarly = 512;    // requests for a plan that is not in force yet
 
   struct Identity {
     Incarnation incarnation;
@@ -54,21 +64,30 @@ class ServerCore {
     std::string directory;
     std::string shard;                  // sub-directory for this server
     std::vector<std::string> keep;      // earlier checkpoints that stay, by name
+    std::vector<SlotId> slots;          // this server's, ascending
     std::optional<uint64_t> committed;  // synchronous training: the steps that it has to hold
     uint64_t ticket;
   };
+  // For the executors: a request, or what to do with slots.
   struct Work {
     uint64_t ticket;
     Incarnation sender;
     std::shared_ptr<const Body> request;
+    std::shared_ptr<const SlotJob> job = nullptr;  // then there is no request
+  };
+  // The parts are Heartbeats with Executor::TakeLoad(), and Executor::Occupancy() if `tables`.
+  struct Measurement {
+    uint64_t ticket;
+    bool tables;
   };
   struct Effects {
     std::vector<Message> to_scheduler;
     std::vector<std::pair<PeerId, Bytes>> to_workers;
+    std::vector<std::pair<std::string, Message>> to_servers;  // by address
     bool unload = false;  // stop the executors: the slots are others' now
     std::optional<Load> load;
     std::optional<Save> save;
-    std::optional<uint64_t> occupancy;  // ticket: have the executors report their tables
+    std::optional<Measurement> measure;  // have the executors report their loads
     std::vector<Work> work;
     std::vector<std::string> notices;
     std::optional<Status> exit;
@@ -78,14 +97,16 @@ class ServerCore {
 
   Effects Start(int64_t now_ms);
   Effects HandleScheduler(Message message, int64_t now_ms);
+  // What another server answers.
+  Effects HandleServer(Message message, int64_t now_us);
   // Times in microseconds, for the replies' service_us.
   Effects HandleWorker(const PeerId& peer, Message message, int64_t now_us);
   // A worker's bytes that were no message.
   Effects HandleMalformed(const PeerId& peer, const Error& error);
   // The outcome of Effects::save: all fields but the name and the shard, or an error.
-  Effects HandleSaved(uint64_t ticket, CheckpointDone done);
-  // SIGTERM: leave after a checkpoint of the cluster, or at once if there is nothing to save. A
-  // second call: at once.
+  Effects HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms);
+  // SIGTERM: leave once others have its slots, or, if nobody can take them, after a checkpoint of
+  // the cluster, or at once if there is nothing to save. A second call: at once.
   Effects RequestStop(int64_t now_ms);
   // An executor finished its part of a ticket.
   Effects HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us);
@@ -104,6 +125,7 @@ class ServerCore {
 
   const Config* config() const { return config_ ? &*config_ : nullptr; }
   Incarnation incarnation() const { return identity_.incarnation; }
+  uint32_t plan_version() const { return plan_ ? plan_->version : 0; }  // 0: none
   uint64_t malformed() const { return malformed_; }
   // What it holds: requests that the executors work on or that wait for their step, and senders
   // whose replies are kept.
@@ -119,15 +141,16 @@ class ServerCore {
     WirePrecision precision = WirePrecision::kBf16;
     int64_t arrived_us = 0;
   };
-  // A request, load or commit that the executors are working on.
+  // What the executors are working on.
   struct Open {
-    enum class Kind { kRequest, kLoad, kCommit, kOccupancy };
+    enum class Kind { kRequest, kLoad, kCommit, kMeasure, kSlotJob, kOwnPull };
     explicit Open(Kind k) : kind(k) {}
     Open(Kind k, Body body) : kind(k), request(std::make_shared<const Body>(std::move(body))) {}
 
     Kind kind;
     Asker asker;
     std::shared_ptr<const Body> request;
+    std::shared_ptr<const SlotJob> job;
     std::optional<ActiveReply> active;       // of an ActiveQuery with `finish`, in its second half
     std::vector<std::optional<Body>> parts;  // [executors]
     size_t missing = 0;
@@ -137,15 +160,55 @@ class ServerCore {
     CheckpointRequest request;
     uint64_t ticket;
   };
+  // From a plan of the same generation until its slots are here.
+  struct Flip {
+    uint32_t from_version;
+    int64_t began_us;
+    std::vector<SlotId> arriving;
+    bool attaching = false;  // they are all here
+  };
+  struct Release {
+    PlanServer to;
+    int64_t next_ms;
+    uint32_t tries;
+  };
+  using InnerMoves = std::vector<std::pair<SlotId, uint32_t>>;  // to executors
+  struct Early {  // a request for a plan that is not in force yet
+    PeerId peer;
+    Message message;
+    int64_t arrived_us;
+  };
 
   // The one that it asked for, else the one that the scheduler gave it.
   const std::string& Name() const { return identity_.name.empty() ? given_name_ : identity_.name; }
   void SendJoin(int64_t now_ms);
   void BeginNewLife(int64_t now_ms);
   void DropGeneration();
-  bool IsOfThisPlan(const Envelope& envelope) const;
+  bool IsOfThisGeneration(const Envelope& envelope) const;
+  void TakeEarly();
+  void OnRequest(const PeerId& peer, Message message, int64_t now_us);
   void OnJoinReply(const Message& message, const JoinReply& reply);
-  void OnPlan(const Plan& plan);
+  void OnPlan(const Plan& plan, int64_t now_ms);
+  void LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms);
+
+  // Slots that come and go (server_moves.cc).
+  void OnMoveSlots(const MoveSlots& move, int64_t now_ms);
+  void BeginFlip(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms);
+  InnerMoves PlanInnerMoves(const std::vector<SlotId>& staying) const;
+  void Reserve(const std::vector<SlotId>& slots, const Plan& from);
+  uint32_t RoomiestExecutor() const;
+  void DoSlotJob(SlotJob job);
+  void Pull(int64_t now_ms);
+  void TakeRows(SlotRows rows, int64_t now_ms);
+  void AdvanceMoves(int64_t now_ms);
+  void CompleteFlip(int64_t now_us);
+  void OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull, int64_t now_us);
+  void OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot, int64_t now_us);
+  void ReleaseSlot(SlotId slot);
+  void LeaveIfEmpty();
+  void CompleteSlotJob(const SlotJob& job, const std::vector<Body>& parts, int64_t now_us);
+  std::vector<SlotId> OwnSlots() const;
+
   void OnCheckpoint(const CheckpointRequest& request);
   void MeetScheduler(Incarnation life);
   void OnDrop(const DropBatches& drop);
@@ -153,13 +216,16 @@ class ServerCore {
   bool MustWait(const Body& request) const;
   std::string WhyRefused(const Body& request) const;
   void OnSchedulerError(const ErrorReply& error, int64_t now_ms);
+  void AskForCheckpoint(int64_t now_ms);
+  void TendStop(int64_t now_ms);
   void StartSave(CheckpointRequest request);
   void LeaveWithoutScheduler(int64_t silent_ms);
   uint64_t OpenTicket(Open open);
   void Submit(Open open);
   void Complete(Open open, int64_t now_us);
   void CompleteRequest(Open open, std::vector<Body> parts, int64_t now_us);
-  void NoteOccupancy(const std::vector<Body>& parts);
+  void NoteMeasured(const std::vector<Body>& parts, int64_t now_ms);
+  void Measure(int64_t now_ms);
   void Refuse(const PeerId& peer, uint64_t sequence, ErrorReply error);
   void ReplyTo(const Asker& asker, Body body, int64_t now_us);
   void SendHeartbeat(const Heartbeat& usage);
@@ -176,7 +242,20 @@ class ServerCore {
   uint64_t life_sequence_ = 1;  // first of this life: replies to earlier ones are not for it
   uint32_t index_ = 0;          // in the plan
   uint32_t executors_ = 1;
-  bool loaded_ = false;
+  bool loaded_ = false;                // all slots of plan_, or of the one before while flip_
+  std::vector<uint32_t> executor_of_;  // [V] of this server's slots
+  std::optional<Flip> flip_;
+  std::deque<Early> early_;
+  std::optional<Plan>
+      next_plan_;  // that came during a flip, or while a checkpoint is being written
+  SlotIntake intake_;
+  uint64_t move_ = 0;  // of the last MoveSlots
+  bool move_ready_ = false;
+  std::map<uint64_t, SlotId> pulls_;   // sent to other servers, by sequence
+  std::map<SlotId, Release> release_;  // slots that came, until their old owners know
+  // Slots that have gone, until their new owners have them, and these.
+  std::map<SlotId, Incarnation> leaving_slots_;
+  bool departing_ = false;                // the plan is without this server
   std::optional<ErrorReply> load_error_;  // why the plan's slots could not be loaded
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Open> open_;
@@ -184,21 +263,27 @@ class ServerCore {
   std::multimap<uint64_t, Open> waiting_;  // requests for a step that is not open yet, by step
   ReplyCache replies_;
   uint64_t malformed_ = 0;
-  Ready ready_;                            // as it was sent
-  Incarnation scheduler_;                  // its life that was heard last
-  std::set<Incarnation> fenced_;           // workers that the scheduler dropped
-  std::optional<Saving> saving_;           // the checkpoint being written
-  CheckpointDone saved_;                   // the last one of this plan
-  std::string checkpoints_;                // where they lie, once that was told
-  std::optional<uint64_t> stop_sequence_;  // of the CheckpointNow before leaving
+  Ready ready_;                             // as it was sent
+  Incarnation scheduler_;                   // its life that was heard last
+  std::set<Incarnation> fenced_;            // workers that the scheduler dropped
+  std::optional<Saving> saving_;            // the checkpoint being written
+  CheckpointDone saved_;                    // the last one of this plan
+  std::string checkpoints_;                 // where they lie, once that was told
+  bool stopping_ = false;                   // SIGTERM
+  std::optional<uint64_t> drain_sequence_;  // of the DrainServer before leaving
+  std::optional<uint64_t> stop_sequence_;   // of the CheckpointNow before leaving
   int64_t stop_by_ms_ = 0;
+  int64_t drain_sent_ms_ = 0;
   bool leaving_ = false;  // the scheduler is gone; the checkpoint being written is the last thing
   bool saves_orphan_ = false;  // and that is its own: it leaves even if the scheduler comes back
   int64_t join_sent_ms_ = 0;
   int64_t heard_ms_ = 0;  // the scheduler, last
   int64_t heartbeat_ms_ = 0;
-  int64_t occupancy_ms_ = 0;
-  Heartbeat occupancy_;  // the fields bucket_* and rehash_lag_batches, as last reported
+  int64_t tables_ms_ = 0;  // measured last
+  int64_t load_since_ms_ = 0;
+  std::optional<Measurement> measuring_;
+  std::map<SlotId, double> slot_work_;  // a batch, smoothed
+  Heartbeat measured_;                  // what comes from the executors, as last measured
   Effects effects_;
 };
 

@@ -22,12 +22,37 @@ void PassPointOf(const Body& body) {
     PassFailpoint(Failpoint::kServerEmbedPush);
     if (push->next) PassFailpoint(Failpoint::kServerEmbed);
   }
+  if (const auto* pull = std::get_if<SlotPull>(&body)) {
+    PassFailpoint(pull->release ? Failpoint::kServerRelease : Failpoint::kServerMovePull);
+  }
+}
+
+ExecutorPool::Job JobOf(const ServerCore::Work& work) {
+  if (work.job == nullptr) {
+    return [sender = work.sender, request = work.request](Executor& executor) {
+      return executor.Handle(sender, *request);
+    };
+  }
+  return [job = work.job](Executor& executor) { return executor.Do(*job, executor.number()); };
+}
+
+ExecutorPool::Job MeasureJob(bool tables) {
+  return [tables](Executor& executor) -> Body {
+    Heartbeat beat = tables ? executor.Occupancy() : Heartbeat();
+    beat.load = executor.TakeLoad();
+    beat.memory_used_bytes = executor.MemoryBytes();
+    return beat;
+  };
 }
 
 }  // namespace
 
-ServerShell::ServerShell(ServerCore core, RouterSocket workers, DealerSocket scheduler)
-    : core_(std::move(core)), workers_(std::move(workers)), scheduler_(std::move(scheduler)) {}
+ServerShell::ServerShell(NetContext* context, ServerCore core, RouterSocket workers,
+                         DealerSocket scheduler)
+    : context_(context),
+      core_(std::move(core)),
+      workers_(std::move(workers)),
+      scheduler_(std::move(scheduler)) {}
 
 Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   NetContext context;
@@ -46,7 +71,7 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   LogInfo(fmt::format("serving at {}, joining the scheduler at {}", *address, options.scheduler));
   ServerCore core(
       {DrawIncarnation(), options.name, *address, CoresOfThisMachine(), MemoryOfThisMachine()});
-  ServerShell shell(std::move(core), std::move(*workers), std::move(*scheduler));
+  ServerShell shell(&context, std::move(core), std::move(*workers), std::move(*scheduler));
   return shell.Loop(signals);
 }
 
@@ -55,6 +80,7 @@ Status ServerShell::Loop(StopSignals* signals) {
   const auto wait = [&] {  // the executors and the store come and go
     poller.Clear();
     poller.Add(scheduler_);
+    for (auto& [address, server] : servers_) poller.Add(server);
     for (const int fd : {signals->fd(), pool_ ? pool_->fd() : -1, storage_ ? storage_->fd() : -1}) {
       if (fd >= 0) poller.AddFd(fd);
     }
@@ -83,6 +109,17 @@ void ServerShell::Receive() {
     }
     Apply(core_.HandleScheduler(std::move(*message), clock_.Millis()));
   }
+  for (auto& [address, server] : servers_) {
+    while (auto bytes = server.Receive()) {
+      bytes_received_ += bytes->size();
+      Result<Message> message = Decode(*bytes);
+      if (message.ok()) {
+        Apply(core_.HandleServer(std::move(*message), clock_.Micros()));
+      } else {
+        LogWarning(fmt::format("from the server at {}: {}", address, message.error().message));
+      }
+    }
+  }
   while (core_.AcceptsRequests()) {
     auto received = workers_.Receive();
     if (!received) break;
@@ -103,7 +140,7 @@ void ServerShell::CollectFromExecutors() {
   }
   if (!pool_) return;
   if (auto saved = storage_->Advance(pool_.get())) {
-    Apply(core_.HandleSaved(saved->ticket, std::move(saved->done)));
+    Apply(core_.HandleSaved(saved->ticket, std::move(saved->done), clock_.Millis()));
   }
 }
 
@@ -112,6 +149,18 @@ void ServerShell::Send(const Message& message) {
   bytes_sent_ += bytes.size();
   if (!scheduler_.Send(std::move(bytes))) LogWarning("the queue to the scheduler is full");
   if (std::holds_alternative<Join>(message.body)) PassFailpoint(Failpoint::kServerJoin);
+}
+
+void ServerShell::SendToServer(const std::string& address, const Message& message) {
+  auto server = servers_.find(address);
+  if (server == servers_.end()) {
+    Result<DealerSocket> socket = DealerSocket::Connect(*context_, address);
+    if (!socket.ok()) return LogWarning(socket.error().message);
+    server = servers_.emplace(address, std::move(*socket)).first;
+  }
+  Bytes bytes = Encode(message, WirePrecision::kFp32);
+  bytes_sent_ += bytes.size();
+  (void)server->second.Send(std::move(bytes));  // what has no answer is sent again
 }
 
 void ServerShell::Apply(ServerCore::Effects effects) {
@@ -126,18 +175,14 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (effects.unload) StopExecutors();
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) storage_->StartSave(*effects.save, pool_.get());
-  if (effects.occupancy && !pool_->Submit(*effects.occupancy, [](Executor& executor) -> Body {
-        return executor.Occupancy();
-      })) {
-    Apply(core_.Reject(*effects.occupancy));
-  }
+  for (const auto& [address, message] : effects.to_servers) SendToServer(address, message);
   for (const ServerCore::Work& work : effects.work) {
-    const bool submitted =
-        pool_ &&
-        pool_->Submit(work.ticket, [sender = work.sender, request = work.request](Executor& e) {
-          return e.Handle(sender, *request);
-        });
+    const bool submitted = pool_ && pool_->Submit(work.ticket, JobOf(work));
     if (!submitted) Apply(core_.Reject(work.ticket));
+  }
+  if (effects.measure &&
+      !pool_->Submit(effects.measure->ticket, MeasureJob(effects.measure->tables))) {
+    Apply(core_.Reject(effects.measure->ticket));
   }
   if (effects.exit) exit_ = effects.exit;
 }
@@ -154,9 +199,11 @@ void ServerShell::StartExecutors(const ServerCore::Load& load) {
   const auto shared = std::make_shared<const ServerCore::Load>(load);
   pool_ = std::make_unique<ExecutorPool>(
       static_cast<uint32_t>(load.slots.size()), [shared](uint32_t i) {
-        return std::make_unique<Executor>(shared->config, shared->train_samples, shared->slots[i],
-                                          shared->first_executor + i, Purpose::kTraining,
-                                          BestKernels());
+        auto executor = std::make_unique<Executor>(shared->config, shared->train_samples,
+                                                   shared->slots[i], shared->first_executor + i,
+                                                   Purpose::kTraining, BestKernels());
+        executor->set_number(i);
+        return executor;
       });
   DSLIDE_CHECK(storage_->StartLoad(pool_.get()));  // their queues are empty
 }

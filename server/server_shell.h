@@ -1,6 +1,7 @@
 // The server process: sockets, executors and files around a ServerCore.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -26,21 +27,24 @@ class ServerShell {
   static Status Run(const ServerOptions& options, StopSignals* signals);
 
  private:
-  ServerShell(ServerCore core, RouterSocket workers, DealerSocket scheduler);
+  ServerShell(NetContext* context, ServerCore core, RouterSocket workers, DealerSocket scheduler);
 
   Status Loop(StopSignals* signals);
   void Receive();
+  void SendToServer(const std::string& address, const Message& message);
   void CollectFromExecutors();
   void Apply(ServerCore::Effects effects);
   void StopExecutors();
   void StartExecutors(const ServerCore::Load& load);
   void Send(const Message& message);
 
+  NetContext* context_;
   AwakeClock clock_;
   ServerCore core_;
   RouterSocket workers_;
   DealerSocket scheduler_;
-  std::unique_ptr<ServerStorage> storage_;  // of the executors in pool_
+  std::map<std::string, DealerSocket> servers_;  // whose slots it takes, by address
+  std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;

@@ -31,6 +31,13 @@ std::string StepText(const std::optional<uint64_t>& step) {
   return step ? std::to_string(*step) : "none";
 }
 
+// In both layers.
+uint64_t RowsOf(const Config& config, std::span<const SlotId> slots) {
+  const uint32_t of = config.cluster.slots;
+  return uint64_t{SlotMap(config.model.features + 1, of, slots).size()} +
+         SlotMap(config.model.labels, of, slots).size();
+}
+
 // An executor's mark. A CheckpointDone says how long it took, or why there is none.
 Body Mark(Executor& executor, SnapshotSink* sink, uint32_t number,
           const std::optional<uint64_t>& committed) {
@@ -101,13 +108,7 @@ struct ServerStorage::Loading {
 };
 
 ServerStorage::ServerStorage(const ServerCore::Load& load, CheckpointStore::Place place)
-    : loading_(std::make_shared<Loading>(load)), place_(std::move(place)) {
-  const Config& config = load.config;
-  for (const auto& slots : load.slots) {
-    rows_ += SlotMap(config.model.features + 1, config.cluster.slots, slots).size();
-    rows_ += SlotMap(config.model.labels, config.cluster.slots, slots).size();
-  }
-}
+    : loading_(std::make_shared<Loading>(load)), place_(std::move(place)) {}
 
 ServerStorage::~ServerStorage() = default;
 
@@ -126,8 +127,8 @@ void ServerStorage::StartSave(const ServerCore::Save& save, ExecutorPool* pool) 
   mark_error_.clear();
   mark_retry_ = false;
   // The store is told first, so that it has the save before the first row of it.
-  store_->Begin(
-      {save.ticket, save.name, save.directory, save.shard, save.keep, pool->size(), rows_});
+  store_->Begin({save.ticket, save.name, save.directory, save.shard, save.keep, save.slots,
+                 pool->size(), RowsOf(loading_->load.config, save.slots)});
   const auto next = std::make_shared<std::atomic<uint32_t>>(0);
   SnapshotSink* const sink = store_.get();
   if (pool->Submit(save.ticket, [next, sink, committed = save.committed](Executor& executor) {

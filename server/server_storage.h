@@ -39,7 +39,6 @@ class ServerStorage {
 
   std::shared_ptr<Loading> loading_;
   CheckpointStore::Place place_;
-  uint64_t rows_ = 0;  // of the server
   std::unique_ptr<CheckpointStore> store_;
   // The save under way.
   uint64_t ticket_ = 0;  // 0: none

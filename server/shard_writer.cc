@@ -67,13 +67,23 @@ Status ShardWriter::OpenDatabase() {
   DSLIDE_RETURN_IF_ERROR(database);
   known_.clear();
   for (const ShardFile& file : (*database)->Files()) known_.insert(file.name);
+  slots_ = base_.slots;
+  database_ = std::move(*database);
+  return {};
+}
+
+// The rows of slots that are not this server's: the base had them, or they have left. One that
+// comes back brings all its rows.
+Status ShardWriter::RemoveOthers() {
+  std::vector<SlotId> others;
+  std::ranges::set_difference(slots_, save_->slots, std::back_inserter(others));
   for (const LayerKind layer : {LayerKind::kInput, LayerKind::kOutput}) {
-    for (const SlotId slot : base_.foreign) {
+    for (const SlotId slot : others) {
       const RowKeyBytes begin = EncodeRowKey({layer, slot, 0});
-      DSLIDE_RETURN_IF_ERROR((*database)->Erase(View(begin), KeysEnd(layer, slot)));
+      DSLIDE_RETURN_IF_ERROR(database_->Erase(View(begin), KeysEnd(layer, slot)));
     }
   }
-  database_ = std::move(*database);
+  slots_ = save_->slots;
   return {};
 }
 
@@ -88,7 +98,9 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
     PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
                 PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
   }
-  if (const Status opened = OpenDatabase(); !opened.ok()) error_ = opened.error();
+  Status ready = OpenDatabase();
+  if (ready.ok()) ready = RemoveOthers();
+  if (!ready.ok()) error_ = ready.error();
 }
 
 void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
@@ -209,7 +221,7 @@ CheckpointDone ShardWriter::End() {
     return Close(std::move(failed));
   }
   done.rows = rows_;
-  base_ = {ShardPath(), {}};
+  base_ = {ShardPath(), slots_};
   for (const ShardFile& file : done.files) known_.insert(file.name);
   return Close(std::move(done));
 }

@@ -46,6 +46,7 @@ class ShardWriter {
   };
 
   Status OpenDatabase();
+  Status RemoveOthers();
   Status WriteRows(OpenFile* open, const RowChunk& chunk);
   Status CloseFile(OpenFile* open);
   Status WriteRecords();
@@ -59,8 +60,9 @@ class ShardWriter {
   CheckpointStore::Base base_;  // what the database begins from: the last shard written, if any
   std::atomic<bool>* stopping_;
   std::unique_ptr<RowDatabase> database_;
-  std::string store_;  // its directory
-  uint64_t rows_ = 0;  // of the server
+  std::string store_;          // its directory
+  std::vector<SlotId> slots_;  // of which it may have rows, ascending
+  uint64_t rows_ = 0;          // of the server
   std::optional<CheckpointStore::Save> save_;
   std::optional<Error> error_;                                   // of the present save
   std::vector<OpenFile> open_;                                   // [executors]

@@ -23,7 +23,7 @@ struct SlotJob {
   };
   Kind kind = Kind::kFlip;
   std::vector<SlotId> slots;
-  uint32_t executor = 0;                          // kReserve: number within the server
+  uint32_t executor = 0;                           // kReserve: number within the server
   std::shared_ptr<const SlotRows> rows = nullptr;  // kPut
 };
 

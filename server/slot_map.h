@@ -43,6 +43,11 @@ class SlotMap {
   uint32_t size() const { return size_; }  // ids that live here
   // Local indices are below this; those of free regions and of slots that come or go have no id.
   uint32_t rows() const { return static_cast<uint32_t>(layout_.size()) * rows_per_slot_; }
+  // Regions that are not free.
+  uint32_t regions() const {
+    return static_cast<uint32_t>(layout_.size() -
+                                 static_cast<size_t>(std::ranges::count(layout_, kNoSlot)));
+  }
   // Attached slots, ascending.
   std::span<const SlotId> owned() const { return owned_; }
   // The attached slot of each region; kNoSlot where there is none.
@@ -55,8 +60,10 @@ class SlotMap {
   }
 
   // Ids of one slot: rows [0, SlotSize(slot)).
-  uint32_t SlotSize(SlotId slot) const {
-    return slot.value < total_ ? (total_ - slot.value - 1) / slots_ + 1 : 0;
+  uint32_t SlotSize(SlotId slot) const { return SlotSize(total_, slots_, slot); }
+  // Of ids [0, total) over `slots` slots.
+  static uint32_t SlotSize(uint32_t total, uint32_t slots, SlotId slot) {
+    return slot.value < total ? (total - slot.value - 1) / slots + 1 : 0;
   }
 
   bool Owns(SlotId slot) const { return slot.value < slots_ && attached_[slot.value] != 0; }
@@ -67,6 +74,9 @@ class SlotMap {
   uint32_t LocalRow(SlotId slot, uint32_t row) const {
     return region_[slot.value] * rows_per_slot_ + row;
   }
+
+  // Where the slot's rows begin. REQUIRES that it has a region.
+  uint32_t RegionBegin(SlotId slot) const { return LocalRow(slot, 0); }
 
   // The slot of a local index. REQUIRES row < rows() in a region that is not free.
   SlotId SlotOf(uint32_t row) const { return layout_[row / rows_per_slot_]; }

@@ -27,6 +27,7 @@ Snapshot::Snapshot(SnapshotSink* sink, uint32_t number, std::string record, Inpu
       output_(output->layer()),
       tables_(output->tables()),
       built_(tables_ == nullptr ? BuiltCodes() : tables_->tables().Built()),
+      slots_(input_.map().owned().begin(), input_.map().owned().end()),
       layer_(&input_) {
   ChangedRows::Store store_input = StoreOf(&input_, nullptr);
   ChangedRows::Store store_output = StoreOf(&output_, tables_);
@@ -34,22 +35,30 @@ Snapshot::Snapshot(SnapshotSink* sink, uint32_t number, std::string record, Inpu
   output_.changed().Mark(std::move(store_output));
 }
 
-// Writes the next row; false after the last one.
+// Writes the next row; false after the last one. Slots lie in memory in any order, but are written
+// in ascending order.
 bool Snapshot::WriteRow() {
-  const size_t begin = chunk_.bytes.size();
-  const std::optional<uint32_t> row = layer_->changed().Write(&chunk_.bytes);
-  if (!row) return std::exchange(layer_, &output_) != &output_;
+  if (slot_ == slots_.size()) {
+    slot_ = 0;
+    return std::exchange(layer_, &output_) != &output_;
+  }
   const SlotMap& map = layer_->map();
-  if (map.Global(*row) == SlotMap::kNone) {
-    chunk_.bytes.resize(begin);
+  const SlotId slot = slots_[slot_];
+  const uint32_t begin = map.RegionBegin(slot);
+  const std::optional<uint32_t> row =
+      layer_->changed().Write(begin + next_, begin + map.SlotSize(slot), &chunk_.bytes);
+  if (!row) {
+    slot_++;
+    next_ = 0;
     return true;
   }
+  next_ = *row - begin + 1;
   // What is stored of a row that is not settled goes out of date by itself.
   if (layer_ == &output_ && tables_ != nullptr &&
       !CompleteHashState(built_, tables_->tables().tables(), *row, &chunk_.bytes)) {
     layer_->changed().MarkChanged(*row);
   }
-  chunk_.keys.push_back({layer_->kind(), map.SlotOf(*row), map.RowInSlot(*row)});
+  chunk_.keys.push_back({layer_->kind(), slot, map.RowInSlot(*row)});
   chunk_.ends.push_back(chunk_.bytes.size());
   return true;
 }

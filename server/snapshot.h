@@ -40,9 +40,13 @@ class Snapshot {
   std::string record_;
   Layer& input_;
   Layer& output_;
-  const LiveTables* tables_;  // null: none
-  BuiltCodes built_;          // the tables at the mark
-  Layer* layer_;              // whose rows are being written
+  const LiveTables* tables_;   // null: none
+  BuiltCodes built_;           // the tables at the mark
+  std::vector<SlotId> slots_;  // attached at the mark, ascending
+  // What is being written: rows at `next_` and behind of a slot in a layer.
+  Layer* layer_;
+  size_t slot_ = 0;
+  uint32_t next_ = 0;
   RowChunk chunk_;
   bool finished_ = false;
 };

@@ -6,12 +6,14 @@
 
 #include "common/base/random.h"
 #include "common/config/step.h"
+#include "common/net/slot_plan.h"
 
 namespace dslide {
 namespace {
 
 constexpr int64_t kJoinRetryMs = 2000;
 constexpr int64_t kJoinAgainMs = 200;        // after a refusal
+constexpr int64_t kRefusedUs = 300'000;      // until a refused batch is begun again
 constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
 
 }  // namespace
@@ -50,7 +52,7 @@ void WorkerCore::ChoosePrecision(Link* link) const {
 // The slowest of the links, and what was made of them.
 void WorkerCore::Describe(Heartbeat* beat) const {
   beat->batches_in_flight = static_cast<uint32_t>(flights_.size());
-  beat->in_flight_limit = in_flight_.limit();
+  beat->in_flight_limit = InFlightLimit();
   for (const Link& link : links_) {
     const auto bits = static_cast<uint64_t>(link.meter.bits_per_second());
     if (bits > 0 && (beat->bits_per_second == 0 || bits < beat->bits_per_second)) {
@@ -93,7 +95,11 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
     OnPlan(*plan);
   } else if (auto* grant = std::get_if<LeaseGrant>(&message.body)) {
-    if (envelope.plan_version == plan_.version) OnGrant(std::move(*grant));
+    const bool of_this_generation =
+        envelope.plan_version <= plan_.version && envelope.plan_version >= GenerationOf(plan_);
+    if (of_this_generation) OnGrant(std::move(*grant));
+  } else if (const auto* beat = std::get_if<HeartbeatReply>(&message.body)) {
+    in_flight_cap_ = beat->in_flight_cap;
   } else if (std::holds_alternative<Ack>(message.body)) {
     reports_.erase(envelope.reply_to);
   } else if (const auto* wait = std::get_if<LeaseWait>(&message.body)) {
@@ -112,6 +118,7 @@ void WorkerCore::ForgetWork() {
   flights_.clear();
   pending_.clear();
   queue_.clear();
+  refused_.clear();
   reports_.clear();
   planned_ = false;
   lease_asked_ms_.reset();
@@ -156,16 +163,40 @@ void WorkerCore::OnPlan(const Plan& plan) {
     if (owner >= plan.servers.size()) return;
   }
   if (planned_ && plan.version <= plan_.version) return;
-  if (planned_) {
-    effects_.notices.push_back(
-        fmt::format("slot plan {}: the work in hand is given up", plan.version));
+  const bool goes_on = planned_ && GenerationOf(plan) == GenerationOf(plan_);
+  if (goes_on) {
+    BeginAnew();
+  } else {
+    if (planned_) {
+      effects_.notices.push_back(
+          fmt::format("slot plan {}: the work in hand is given up", plan.version));
+    }
+    ForgetWork();
   }
-  ForgetWork();
+  std::vector<Link> links;
+  for (const PlanServer& server : plan.servers) {
+    const auto same = std::find_if(plan_.servers.begin(), plan_.servers.end(), [&](const auto& s) {
+      return goes_on && s.incarnation == server.incarnation;
+    });
+    const Link fresh{{}, FixedPrecision(config_->cluster.wire)};
+    links.push_back(same == plan_.servers.end() ? fresh : links_[same - plan_.servers.begin()]);
+  }
+  links_ = std::move(links);
   plan_ = plan;
   planned_ = true;
-  links_.assign(plan.servers.size(), {{}, FixedPrecision(config_->cluster.wire)});
   effects_.connect = plan;
-  RequestLease();
+  Fill();
+}
+
+// The batches in flight go back to those that are leased: their requests were for another plan.
+void WorkerCore::BeginAnew() {
+  for (auto& [id, flight] : flights_) queue_.emplace(flight.number, std::move(flight.leased));
+  flights_.clear();
+  pending_.clear();
+}
+
+uint32_t WorkerCore::InFlightLimit() const {
+  return in_flight_cap_ == 0 ? in_flight_.limit() : std::min(in_flight_.limit(), in_flight_cap_);
 }
 
 void WorkerCore::OnGrant(LeaseGrant grant) {
@@ -190,7 +221,7 @@ void WorkerCore::OnGrant(LeaseGrant grant) {
 // The next unit is asked for while the last batches of this one are on their way. A worker whose
 // batches all wait for an earlier step asks as well: somebody may have left a unit of that step.
 bool WorkerCore::WantsLease() const {
-  if (queue_.size() <= in_flight_.limit()) return true;
+  if (queue_.size() <= InFlightLimit()) return true;
   const auto waits = [](const auto& entry) { return !entry.second.answered; };
   return IsSynchronous(config_->train) && std::all_of(flights_.begin(), flights_.end(), waits);
 }
@@ -208,7 +239,7 @@ bool WorkerCore::HasRoomFor(uint64_t step) const {
     const Flight& flight = entry.second;
     return !flight.pushed && (!IsSynchronous(config_->train) || flight.step <= step);
   };
-  return std::count_if(flights_.begin(), flights_.end(), counts) < in_flight_.limit();
+  return std::count_if(flights_.begin(), flights_.end(), counts) < InFlightLimit();
 }
 
 // Takes the next leased batch into flight, if there is room for it; nothing is sent yet. `with`:
@@ -229,10 +260,9 @@ std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
   const uint64_t number = next->first;
   queue_.erase(next);
   const uint64_t flight = next_flight_++;
-  const LeaseKind kind = queued.lease.kind;
-  flights_.try_emplace(
-      flight, Flight{BatchFlight(*config_, plan_, queued.lease, std::move(queued.batch), number),
-                     kind, step, now_us_});
+  if (queued.begun_us == 0) queued.begun_us = now_us_;
+  BatchFlight batch(*config_, plan_, queued.lease, queued.batch, number);
+  flights_.try_emplace(flight, Flight{std::move(batch), std::move(queued), number, step, now_us_});
   return flight;
 }
 
@@ -299,6 +329,14 @@ void WorkerCore::OnServerError(const Pending& pending, uint32_t server, const Er
     effects_.notices.push_back(why);
     return BeginNewLife();
   }
+  if (error.code == ErrorCode::kStalePlan) {
+    // The server is not where this plan is; a little later it will be.
+    for (const auto id : {std::optional(pending.flight), pending.next}) {
+      if (!id || !flights_.contains(*id)) continue;
+      Flight& flight = flights_.at(*id);
+      refused_.emplace(now_us_ + kRefusedUs, std::pair(flight.number, flight.leased));
+    }
+  }
   FailFlight(pending.flight, why);
   if (pending.next) FailFlight(*pending.next, why);
 }
@@ -320,6 +358,7 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t ser
 void WorkerCore::Proceed(uint64_t id) {
   Flight& flight = flights_.at(id);
   if (flight.batch.done()) {
+    longest_batch_us_ = std::max(longest_batch_us_, now_us_ - flight.leased.begun_us);
     SendReport(flight.batch.report());
     flights_.erase(id);
     return Fill();
@@ -397,10 +436,14 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   if (NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
     Heartbeat beat = usage;
     Describe(&beat);
+    beat.longest_batch_us = static_cast<uint32_t>(std::exchange(longest_batch_us_, 0));
     Send(kScheduler, beat);
     heartbeat_ms_ = NowMs();
   }
   SendAgain();
+  while (!refused_.empty() && refused_.begin()->first <= now_us_) {
+    queue_.insert(std::move(refused_.extract(refused_.begin()).mapped()));
+  }
   if (lease_asked_ms_ && NowMs() - *lease_asked_ms_ >= cluster.request_timeout_ms) {
     lease_asked_ms_.reset();
   }

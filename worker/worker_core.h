@@ -3,7 +3,9 @@
 // A pure core: messages and time (microseconds) go in, messages come out. It holds no parameters,
 // and nothing that is lost when it dies: what it had leased returns to the scheduler. A worker that
 // was taken for dead, or meets a new life of the scheduler, begins a new life itself: a new
-// incarnation, without the work of the old one. A newer plan takes its work from it as well.
+// incarnation, without the work of the old one. A plan of another generation takes its work from it
+// as well; with the next plan of the same one it begins the batches in flight anew (servers apply
+// each batch once).
 #pragma once
 
 #include <map>
@@ -57,11 +59,17 @@ class WorkerCore {
   bool joined() const { return config_ != nullptr; }
 
  private:
+  struct Queued {
+    LeaseGrant lease;  // without batches
+    LeaseBatch batch;
+    int64_t begun_us = 0;  // when it was first taken into flight; 0: not yet
+  };
   // A batch in flight. It makes room for another one as soon as its gradients are pushed.
   struct Flight {
     BatchFlight batch;
-    LeaseKind kind;
-    uint64_t step;  // StepOf its batch
+    Queued leased;    // to begin anew
+    uint64_t number;  // BatchNumber
+    uint64_t step;    // StepOf its batch
     int64_t started_us;
     int64_t service_us = 0;  // at servers, of the requests that its stages waited for
     bool pushed = false;     // the last stage is under way
@@ -85,10 +93,6 @@ class WorkerCore {
     BatchDone done;
     int64_t sent_ms;
   };
-  struct Queued {
-    LeaseGrant lease;  // without batches
-    LeaseBatch batch;
-  };
 
   int64_t NowMs() const { return now_us_ / 1000; }
   void OnJoinReply(const Message& message, const JoinReply& reply);
@@ -98,6 +102,8 @@ class WorkerCore {
   void OnServerError(const Pending& pending, uint32_t server, const ErrorReply& error);
   void OnError(const ErrorReply& error);
   void ForgetWork();
+  void BeginAnew();
+  uint32_t InFlightLimit() const;
   void BeginNewLife();
   void SendReport(BatchDone done);
   void SendAgain();
@@ -137,12 +143,15 @@ class WorkerCore {
   std::optional<int64_t> lease_asked_ms_;
   int64_t lease_retry_ms_ = 0;             // not before
   std::multimap<uint64_t, Queued> queue_;  // leased, not started, by the batch's number
+  std::multimap<int64_t, std::pair<uint64_t, Queued>> refused_;  // begun again from that time on
   uint64_t next_flight_ = 1;
   std::map<uint64_t, Flight> flights_;
   std::map<uint64_t, Pending> pending_;  // by sequence
   std::map<uint64_t, Report> reports_;   // by sequence
   InFlightControl in_flight_{0};
-  std::vector<Link> links_;  // [servers]
+  int64_t longest_batch_us_ = 0;  // since the last heartbeat
+  uint32_t in_flight_cap_ = 0;    // by the scheduler; 0: none
+  std::vector<Link> links_;       // [servers]
   Effects effects_;
 };
 

@@ -71,8 +71,8 @@ Status WorkerShell::Loop(StopSignals* signals) {
       LogInfo("stopping: finishing the batches in flight");
       core_.RequestStop();
     }
-    Receive(WorkerCore::kScheduler, &scheduler_);
-    for (uint32_t s = 0; s < servers_.size(); ++s) Receive(s, &servers_[s]);
+    Receive(WorkerCore::kScheduler);
+    for (uint32_t s = 0; s < servers_.size(); ++s) Receive(s);
     if (exit_) break;  // an outcome is final
     Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), clock_.Micros()));
   }
@@ -80,8 +80,17 @@ Status WorkerShell::Loop(StopSignals* signals) {
   return *exit_;
 }
 
-void WorkerShell::Receive(uint32_t from, DealerSocket* socket) {
-  while (auto bytes = socket->Receive()) {
+// A message may bring a plan, and with it other sockets.
+DealerSocket* WorkerShell::SocketOf(uint32_t peer) {
+  if (peer == WorkerCore::kScheduler) return &scheduler_;
+  return peer < servers_.size() ? &servers_[peer] : nullptr;
+}
+
+void WorkerShell::Receive(uint32_t from) {
+  for (;;) {
+    DealerSocket* const socket = SocketOf(from);
+    auto bytes = socket == nullptr ? std::nullopt : socket->Receive();
+    if (!bytes) return;
     bytes_received_ += bytes->size();
     Result<Message> message = Decode(*bytes);
     if (!message.ok()) {
@@ -100,11 +109,10 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
     Bytes bytes = Encode(out.message, out.precision);
     bytes_sent_ += bytes.size();
     core_.NoteSent(out.message, bytes.size());
-    const bool to_scheduler = out.to == WorkerCore::kScheduler;
-    if (!to_scheduler && out.to >= servers_.size()) continue;
     // A message that does not fit is sent again after cluster.request_timeout_ms.
-    DealerSocket& socket = to_scheduler ? scheduler_ : servers_[out.to];
-    if (!socket.Send(std::move(bytes))) LogWarning("a queue is full; sending again later");
+    DealerSocket* const socket = SocketOf(out.to);
+    if (socket == nullptr) continue;
+    if (!socket->Send(std::move(bytes))) LogWarning("a queue is full; sending again later");
     if (std::holds_alternative<Join>(out.message.body)) {
       PassFailpoint(Failpoint::kWorkerJoin);
     }
@@ -112,16 +120,27 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
   if (effects.exit) exit_ = effects.exit;
 }
 
+// Connections to servers that stay are kept.
 void WorkerShell::Dial(const Plan& plan) {
   poller_.Clear();
+  std::map<std::string, DealerSocket> kept;
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    kept.emplace(addresses_[s], std::move(servers_[s]));
+  }
   servers_.clear();
+  addresses_.clear();
   for (const PlanServer& server : plan.servers) {
-    Result<DealerSocket> socket = DealerSocket::Connect(*context_, server.address);
-    if (!socket.ok()) {
-      exit_ = socket.error();
-      return;
+    if (auto found = kept.extract(server.address)) {
+      servers_.push_back(std::move(found.mapped()));
+    } else {
+      Result<DealerSocket> socket = DealerSocket::Connect(*context_, server.address);
+      if (!socket.ok()) {
+        exit_ = socket.error();
+        return;
+      }
+      servers_.push_back(std::move(*socket));
     }
-    servers_.push_back(std::move(*socket));
+    addresses_.push_back(server.address);
   }
   poller_.Add(scheduler_);
   poller_.AddFd(stop_fd_);

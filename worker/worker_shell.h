@@ -30,13 +30,15 @@ class WorkerShell {
   Status Loop(StopSignals* signals);
   void Apply(WorkerCore::Effects effects);
   void Dial(const Plan& plan);
-  void Receive(uint32_t from, DealerSocket* socket);
+  DealerSocket* SocketOf(uint32_t peer);  // null: of an earlier plan
+  void Receive(uint32_t from);
 
   NetContext* context_;
   AwakeClock clock_;
   WorkerCore core_;
   DealerSocket scheduler_;
-  std::vector<DealerSocket> servers_;  // in plan order
+  std::vector<DealerSocket> servers_;   // in plan order
+  std::vector<std::string> addresses_;  // theirs
   Poller poller_;
   int stop_fd_ = -1;
   bool stopping_ = false;

@@ -31,6 +31,8 @@ enum class Failpoint : uint8_t {
   kSchedulerJoin,            // a Join arrived
   kSchedulerBeforeManifest,  // may fail: all shards are written, the manifest is not
   kSchedulerAfterManifest,   // the manifest is written, nothing else knows it
+  kSchedulerBeforeFlip,      // a plan of the same generation is in the ledger, not sent
+  kSchedulerAfterFlip,       // it is sent
   kServerJoin,               // Join is sent
   kServerEmbed,              // an EmbedRequest arrived
   kServerQuery,              // an ActiveQuery arrived
@@ -41,6 +43,13 @@ enum class Failpoint : uint8_t {
   kServerBeforeReply,        // a reply to a worker is formed, not sent
   kServerMidCheckpoint,      // may fail: the first chunk of a shard is written
   kServerMidRestore,         // may fail: some rows are restored
+  kServerMovePull,           // a SlotPull for a part of a slot arrived
+  kServerMovePut,            // an executor has put a part of a slot that comes
+  kServerBeforeFlip,         // an executor is about to take up a plan of the same generation
+  kServerFlipped,            // slots have left an executor; whoever gets them lacks them yet
+  kServerBeforeAttach,       // all rows of slots that come are here, not in the model
+  kServerAfterAttach,        // they are in the model; nobody is told
+  kServerRelease,            // a SlotPull that lets go of a slot arrived
   kWorkerJoin,               // Join is sent
   kWorkerEmbed,              // an EmbedRequest is about to be sent, and so on
   kWorkerQuery,
@@ -59,6 +68,8 @@ inline constexpr std::array kFailpoints = {
     FailpointInfo{"scheduler.join"},
     FailpointInfo{"scheduler.before-manifest", true},
     FailpointInfo{"scheduler.after-manifest"},
+    FailpointInfo{"scheduler.before-flip"},
+    FailpointInfo{"scheduler.after-flip"},
     FailpointInfo{"server.join"},
     FailpointInfo{"server.embed"},
     FailpointInfo{"server.query"},
@@ -69,6 +80,13 @@ inline constexpr std::array kFailpoints = {
     FailpointInfo{"server.before-reply"},
     FailpointInfo{"server.mid-checkpoint", true},
     FailpointInfo{"server.mid-restore", true},
+    FailpointInfo{"server.move-pull"},
+    FailpointInfo{"server.move-put"},
+    FailpointInfo{"server.before-flip"},
+    FailpointInfo{"server.flipped"},
+    FailpointInfo{"server.before-attach"},
+    FailpointInfo{"server.after-attach"},
+    FailpointInfo{"server.release"},
     FailpointInfo{"worker.join"},
     FailpointInfo{"worker.embed"},
     FailpointInfo{"worker.query"},

@@ -26,6 +26,7 @@ enum class Products { kAuto, kFp32, kBf16 };
 enum class MomentPrecision { kAuto, kFp32, kBf16 };
 enum class WirePrecision { kBf16, kFp32, kInt8 };
 enum class Wire { kAuto, kBf16, kFp32, kInt8 };
+enum class Balance { kAuto, kOff };
 
 struct CommonConfig {
   uint64_t seed = 1;               // initial weights, order of samples, hash functions, negatives
@@ -109,12 +110,17 @@ struct ClusterConfig {
   uint32_t request_timeout_ms = 10000;  // a request is sent again after so long
   uint32_t takeover_s = 30;             // a dead server's slots go to the others after so long
   uint32_t scheduler_silence_s = 60;    // servers and workers leave after so long without it
+  Balance balance = Balance::kAuto;     // in synchronous training only when servers come and go
+  float balance_threshold = 1.15f;      // load of the busiest server over the mean that is left so
+  uint32_t move_mbit = 0;               // what a server receives of moving slots, a second; 0: any
+  uint32_t memory_mb = 0;  // for rows and tables; 0: 80 % of what the machine or cgroup has
+  uint32_t drain_s = 20;   // a server asked to stop hands its slots over for so long at most
 
   bool operator==(const ClusterConfig&) const = default;
 };
 
 struct CheckpointConfig {
-  std::string directory;      // empty: checkpoint/ in the run directory
+  std::string directory;     // empty: checkpoint/ in the run directory
   uint32_t interval_s = 60;  // 0: only at the end and on demand
   uint32_t keep = 2;         // the newest so many stay
 

@@ -190,6 +190,18 @@ std::vector<ConfigKey> ClusterKeys() {
        Number(kIn, &C::takeover_s, 0, kDayS)},
       {section, "scheduler_silence_s", "servers and workers leave after so long without it",
        Number(kIn, &C::scheduler_silence_s, 1, kDayS)},
+      {section, "balance",
+       "auto: slots go to less busy servers; synchronous: only on join and leave",
+       OneOf(kIn, &C::balance, {{"auto", Balance::kAuto}, {"off", Balance::kOff}})},
+      {section, "balance_threshold", "busiest server over the mean, from which slots move",
+       Number(kIn, &C::balance_threshold, 1.01f, 100.0f)},
+      {section, "move_mbit", "Mbit/s that moving slots may take of a server's link; 0: any",
+       Number(kIn, &C::move_mbit, 0, 1'000'000)},
+      {section, "memory_mb", "a server's rows and tables; 0: 80 % of its machine or cgroup",
+       Number(kIn, &C::memory_mb, 0, 1u << 24)},
+      {section, "drain_s",
+       "SIGTERM: a server hands its slots over, for so long at most; 0: it does not",
+       Number(kIn, &C::drain_s, 0, kDayS)},
   };
 }
 

@@ -113,6 +113,7 @@ struct Ready {
   uint64_t memory_bytes = 0;
   uint64_t moved_bytes = 0;  // sent for the slots that came with this plan
   uint32_t stall_us = 0;     // from the plan's arrival until they were there
+  uint64_t slot_bytes = 0;   // that these slots have
   bool operator==(const Ready&) const = default;
 };
 // What the slots of a server cost since its last report.
@@ -149,6 +150,7 @@ struct Heartbeat {
   std::optional<LoadReport> load = {};  // servers, and the following
   uint64_t memory_used_bytes = 0;       // by rows, optimiser and hash tables
   uint32_t hash_round = 0;              // of the hash functions in use
+  uint32_t longest_batch_us = 0;        // workers: that a batch took since the last heartbeat
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {
@@ -345,7 +347,8 @@ struct MoveReady {
 // Server to server: the rows of a slot that the sender's copy lacks.
 struct SlotPull {
   uint32_t slot = 0;
-  uint32_t part = 0;     // 0 begins a copy; one that comes again is answered as before
+  uint32_t part = 0;     // 0 begins a copy, and has no rows while `resting`; one that comes again is
+                         // answered as before
   bool resting = false;  // only rows that did not change of late
   uint32_t max_bytes = 0;
   bool release = false;  // the receiver may forget the slot

@@ -62,7 +62,8 @@ class Encoder {
         .Union();
   }
   Offset<void> operator()(const Ready& m) {
-    return wire::CreateReady(b_, m.plan_version, m.rows, m.memory_bytes, m.moved_bytes, m.stall_us)
+    return wire::CreateReady(b_, m.plan_version, m.rows, m.memory_bytes, m.moved_bytes, m.stall_us,
+                             m.slot_bytes)
         .Union();
   }
   Offset<void> operator()(const Heartbeat& m) {
@@ -71,7 +72,8 @@ class Encoder {
                                  m.bytes_received, m.rehash_lag_batches, m.bucket_empty_share,
                                  m.bucket_mean, m.bucket_p99, m.bucket_largest, m.batches_in_flight,
                                  m.malformed, m.in_flight_limit, m.round_trip_us, m.bits_per_second,
-                                 m.int8_links, load, m.memory_used_bytes, m.hash_round)
+                                 m.int8_links, load, m.memory_used_bytes, m.hash_round,
+                                 m.longest_batch_us)
         .Union();
   }
   Offset<void> operator()(const HeartbeatReply& m) {

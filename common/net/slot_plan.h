@@ -1,4 +1,4 @@
-// The first slot plan of a run.
+// Slot plans: who has which slots.
 #pragma once
 
 #include "common/net/messages.h"
@@ -11,5 +11,10 @@ Plan EqualPlan(uint32_t version, uint32_t slots, std::vector<PlanServer> servers
 
 // The slots of server `index`, ascending.
 std::vector<SlotId> SlotsOf(const Plan& plan, ServerIndex index);
+
+// The first version of the plan's generation.
+inline uint32_t GenerationOf(const Plan& plan) {
+  return plan.generation == 0 ? plan.version : plan.generation;
+}
 
 }  // namespace dslide

@@ -12,6 +12,11 @@ namespace dslide {
 // One place more than rows: Count() writes a row before it knows whether it is to be listed.
 CandidateRanker::CandidateRanker(uint32_t rows) : counts_(rows, 0), frequent_(size_t{rows} + 1) {}
 
+void CandidateRanker::Resize(uint32_t rows) {
+  counts_.resize(rows, 0);
+  frequent_.resize(size_t{rows} + 1);
+}
+
 uint64_t CandidateRanker::Rank(const HashTables& tables, std::span<const BucketCode> codes,
                                uint32_t limit, std::vector<uint32_t>* out) {
   DSLIDE_CHECK(codes.size() == tables.tables() && tables.rows() == counts_.size());

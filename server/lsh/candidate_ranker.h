@@ -13,6 +13,8 @@ namespace dslide {
 class CandidateRanker {
  public:
   explicit CandidateRanker(uint32_t rows);
+  // REQUIRES rows >= as many as before.
+  void Resize(uint32_t rows);
 
   // Has the buckets of a query to come brought near: they are far apart in memory.
   static void Prefetch(const HashTables& tables, std::span<const BucketCode> codes);
@@ -20,7 +22,7 @@ class CandidateRanker {
   // Appends to `out`, in the order of their first bucket entry (by table number, then within the
   // bucket), the at most `limit` rows that most of the L tables return for the query's `codes`
   // ([tables]); ties at the cut go to those that come first. Returns how many bucket entries were
-  // read. REQUIRES tables.rows() as given to the constructor and valid codes.
+  // read. REQUIRES tables.rows() as last given and valid codes.
   uint64_t Rank(const HashTables& tables, std::span<const BucketCode> codes, uint32_t limit,
                 std::vector<uint32_t>* out);
 

@@ -7,6 +7,21 @@
 #include "common/base/check.h"
 
 namespace dslide {
+namespace {
+
+// The same `columns` columns with room for more rows each; what is new is `fill`.
+template <typename T>
+HugeBuffer<T> WithRows(const HugeBuffer<T>& from, size_t columns, size_t rows, T fill) {
+  const size_t before = from.size() / columns;
+  HugeBuffer<T> to(columns * rows);
+  for (size_t c = 0; c < columns; ++c) {
+    std::copy_n(from.data() + c * before, before, to.data() + c * rows);
+    if (fill != T{}) std::fill(to.data() + c * rows + before, to.data() + (c + 1) * rows, fill);
+  }
+  return to;
+}
+
+}  // namespace
 
 BuiltCodes::BuiltCodes(uint32_t tables, uint32_t rows)
     : codes(size_t{tables} * rows), counted(rows, kNoCode) {
@@ -45,6 +60,22 @@ std::vector<BucketCode> HashTables::Codes(uint32_t row) const {
   return codes;
 }
 
+void HashTables::Resize(uint32_t rows) {
+  DSLIDE_CHECK(rows >= rows_);
+  if (rows == rows_) return;
+  codes_ = WithRows(codes_, tables_, rows, kNoCode);
+  entries_ = WithRows(entries_, tables_ + size_t{1}, rows, 0u);
+  // While rows are placed the new ones count as counted: without a code.
+  counted_.resize(rows, kNoCode);
+  rows_ = rows;
+}
+
+void HashTables::Show(uint32_t begin, uint32_t end) {
+  const auto range = std::find(hidden_.begin(), hidden_.end(), Range{begin, end});
+  DSLIDE_CHECK(range != hidden_.end());
+  hidden_.erase(range);
+}
+
 void HashTables::Advance(uint64_t steps) {
   while (steps > 0 && rows_ > 0) {
     const auto end = static_cast<uint32_t>(std::min<uint64_t>(rows_, row_ + steps));
@@ -71,6 +102,10 @@ void HashTables::BuildAll() {
 
 void HashTables::Count(uint32_t begin, uint32_t end) {
   std::copy(ColumnOf(next_) + begin, ColumnOf(next_) + end, counted_.begin() + begin);
+  for (const Range& range : hidden_) {
+    const uint32_t from = std::max(begin, range.begin), to = std::min(end, range.end);
+    if (from < to) std::fill(counted_.begin() + from, counted_.begin() + to, kNoCode);
+  }
   Tally(begin, end);
 }
 

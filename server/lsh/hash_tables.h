@@ -25,6 +25,7 @@ struct BucketOccupancy {
   double mean = 0;         // rows a non-empty bucket
   uint32_t p99 = 0;        // rows that 99 of 100 non-empty buckets do not exceed
   uint32_t largest = 0;    // rows
+  double skew() const { return mean > 0 ? largest / mean : 0; }
 };
 
 // How far the building of tables is: rows below `row` are through the present stage of `table`.
@@ -62,6 +63,15 @@ class HashTables {
   std::vector<BucketCode> Codes(uint32_t row) const;
   BucketCode Code(uint32_t t, uint32_t row) const { return codes_[size_t{t} * rows_ + row]; }
 
+  // There are more rows, the new ones without codes. What is in a bucket and how far the building
+  // is stays. Copies all that there is (6 bytes a table and row). REQUIRES rows >= rows().
+  void Resize(uint32_t rows);
+
+  // Rows [begin, end) are in no bucket of the tables that are built from now on, but keep their
+  // codes; Show() takes that back. REQUIRES that a range is shown as it was hidden.
+  void Hide(uint32_t begin, uint32_t end) { hidden_.push_back({begin, end}); }
+  void Show(uint32_t begin, uint32_t end);
+
   // Goes on with building the next table, by up to `steps` of the 2 * rows() that a table takes
   // (each row is counted, then placed). A finished table takes its old one's place, with the codes
   // that the rows had when they were counted.
@@ -84,9 +94,19 @@ class HashTables {
 
   BucketOccupancy Occupancy() const;
   uint64_t MemoryBytes() const;
+  // What a row adds to that.
+  uint64_t RowBytes() const {
+    return sizeof(BucketCode) * (tables_ + uint64_t{1}) +
+           sizeof(uint32_t) * (tables_ + uint64_t{1});
+  }
 
  private:
   enum class Stage { kCount, kPlace };
+  struct Range {
+    uint32_t begin;
+    uint32_t end;
+    bool operator==(const Range&) const = default;
+  };
 
   const BucketCode* ColumnOf(uint32_t t) const { return codes_.data() + size_t{t} * rows_; }
   const uint32_t* OffsetsAt(uint32_t place) const {
@@ -106,6 +126,7 @@ class HashTables {
   uint32_t rows_;
   uint32_t buckets_;
   HugeBuffer<BucketCode> codes_;  // [tables x rows]
+  std::vector<Range> hidden_;     // disjoint
   // There is room for one table more than L; place_[t] is where table t is.
   std::vector<uint32_t> place_;   // [tables]
   HugeBuffer<uint32_t> offsets_;  // [(tables + 1) x (buckets + 1)]

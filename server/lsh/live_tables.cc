@@ -2,16 +2,72 @@
 
 #include <algorithm>
 
+#include "common/base/random.h"
+
 namespace dslide {
+namespace {
+
+uint64_t IdentityOf(const HashConfig& config, uint64_t seed) {
+  uint64_t identity = seed;
+  for (const auto part : {static_cast<uint64_t>(config.family), uint64_t{config.k},
+                          uint64_t{config.tables}, uint64_t{config.bin}}) {
+    identity = SubSeed(identity, part);
+  }
+  return identity;
+}
+
+}  // namespace
 
 LiveTables::LiveTables(const HashConfig& config, uint64_t seed, const Layer& layer,
                        const Kernels& kernels)
     : layer_(layer),
       functions_(HashFunctions::Make(config, layer.dim(), seed, kernels)),
+      identity_(IdentityOf(config, seed)),
       tables_(functions_->tables(), functions_->bits(), layer.map().rows()),
-      round_(std::max(kMinRound, (layer.map().rows() + kSliceRows - 1) / kSliceRows)),
+      round_(RoundOf(layer.map().rows())),
       changed_(layer.map().rows()) {
-  TouchAll();
+  FollowMap();
+}
+
+void LiveTables::FollowMap() {
+  const SlotMap& map = layer_.map();
+  if (map.rows() > tables_.rows()) ResizeTo(map.rows());
+  regions_.resize(map.rows() / map.rows_per_slot());
+  for (uint32_t region = 0; region < regions_.size(); ++region) Follow(region);
+}
+
+// The rows that the present round has still to look through stay among those.
+void LiveTables::ResizeTo(uint32_t rows) {
+  const uint64_t looked_through = uint64_t{tables_.rows()} * slice_ / round_;
+  tables_.Resize(rows);
+  changed_.resize(rows);
+  round_ = RoundOf(rows);
+  slice_ = static_cast<uint32_t>(looked_through * round_ / rows);
+}
+
+void LiveTables::Follow(uint32_t region) {
+  const SlotMap& map = layer_.map();
+  const uint32_t begin = region * map.rows_per_slot(), end = begin + map.rows_per_slot();
+  Region& was = regions_[region];
+  Region now{map.SlotOf(begin), map.Owns(map.SlotOf(begin))};
+  now.hidden = now.slot == was.slot && !now.attached && (was.attached || was.hidden);
+  if (was.slot != SlotMap::kNoSlot && was.slot != now.slot) {
+    const std::vector<BucketCode> none(tables_.tables(), kNoCode);
+    for (uint32_t row = begin; row < end; ++row) RestoreRow(row, none, false);
+    was.attached = false;
+  }
+  if (now.hidden && !was.hidden) tables_.Hide(begin, end);
+  if (!now.hidden && was.hidden) tables_.Show(begin, end);
+  for (uint32_t row = begin; row < end && now.attached && !was.attached; ++row) {
+    const bool is_new = map.Global(row) != SlotMap::kNone && tables_.Code(0, row) == kNoCode;
+    if (is_new) changed_[row] = 1;
+  }
+  was = now;
+}
+
+void LiveTables::TakeRow(uint32_t row, std::span<const BucketCode> codes, bool changed) {
+  const std::vector<BucketCode> none(codes.empty() ? tables_.tables() : 0, kNoCode);
+  RestoreRow(row, codes.empty() ? none : codes, changed || codes.empty());
 }
 
 void LiveTables::CatchUp() {
@@ -37,7 +93,7 @@ void LiveTables::Advance() {
   RehashChanged(static_cast<uint32_t>(rows * slice_ / round_),
                 static_cast<uint32_t>(rows * (slice_ + 1) / round_));
   slice_ = (slice_ + 1) % round_;
-  tables_.Advance((tables_.StepsOfAllTables() + round_ - 1) / round_);
+  tables_.Advance(build_steps());
 }
 
 void LiveTables::RehashChanged(uint32_t begin, uint32_t end) {
@@ -48,7 +104,7 @@ void LiveTables::RehashChanged(uint32_t begin, uint32_t end) {
   for (uint32_t row = begin; row < end;) {
     rows_.clear();
     for (; row < end && rows_.size() < kChunk; ++row) {
-      if (changed_[row] == 0) continue;
+      if (changed_[row] == 0 || layer_.map().Global(row) == SlotMap::kNone) continue;
       if (before_rehash_) before_rehash_(row);
       rows_.push_back(row);
       changed_[row] = 0;

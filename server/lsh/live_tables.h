@@ -5,9 +5,13 @@
 // equal share. A bucket follows a change after at most lag_batches(): a round until the row is
 // hashed, another until each table has counted it, and the table's own building. The work a batch
 // costs is bounded by kSliceRows, not by N.
+//
+// The tables' rows follow the layer's slots (FollowMap). A row that leaves is in a bucket until its
+// table is built anew, so what the buckets name is for the reader to check: SlotMap::Global().
 // Owned by one executor thread.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -26,6 +30,14 @@ struct HashPosition {
   bool operator==(const HashPosition&) const = default;
 };
 
+// Which functions hash: K of them a table, drawn by the run's seed and the number of times that
+// functions were drawn anew.
+struct HashChoice {
+  uint32_t round = 0;
+  uint32_t k = 0;
+  bool operator==(const HashChoice&) const = default;
+};
+
 class LiveTables {
  public:
   // `layer` and `kernels` must outlive the tables.
@@ -39,7 +51,25 @@ class LiveTables {
   uint32_t lag_batches() const {
     return 2 * round_ + (round_ + tables_.tables() - 1) / tables_.tables();
   }
+  // Of building tables, a batch (HashTables::Advance).
+  uint64_t build_steps() const { return (tables_.StepsOfAllTables() + round_ - 1) / round_; }
   uint64_t MemoryBytes() const { return tables_.MemoryBytes() + changed_.size(); }
+  // What a row adds to that.
+  uint64_t RowBytes() const { return tables_.RowBytes() + 1; }
+
+  // Of what the codes depend on beside the weights: equal ones give equal codes to equal rows.
+  uint64_t identity() const { return identity_; }
+
+  // The slots of the layer's map are others. Those that left keep their codes, for whoever takes
+  // the rows over, until they are released; those that came without codes are hashed as if they had
+  // changed. Copies the tables if there are more rows now.
+  void FollowMap();
+
+  // A row of a reserved slot came from another executor, with its codes by functions of the same
+  // identity ([tables]), and whether its weights are newer; without codes it is hashed once its
+  // slot is attached. Buckets follow as they follow a change. REQUIRES FollowMap() since the slot
+  // was reserved, and valid codes.
+  void TakeRow(uint32_t row, std::span<const BucketCode> codes, bool changed);
 
   // Rehashes what changed and builds all tables, at once. Two LiveTables over equal weights behave
   // alike from then on.
@@ -73,17 +103,29 @@ class LiveTables {
   void Advance();
 
  private:
+  struct Region {
+    SlotId slot = SlotMap::kNoSlot;  // that it is reserved for
+    bool attached = false;
+    bool hidden = false;  // from the tables: it left
+  };
   static constexpr uint32_t kSliceRows = 2048;
   static constexpr uint32_t kMinRound = 8;
 
+  static uint32_t RoundOf(uint32_t rows) {
+    return std::max(kMinRound, (rows + kSliceRows - 1) / kSliceRows);
+  }
+  void ResizeTo(uint32_t rows);
+  void Follow(uint32_t region);
   void RehashChanged(uint32_t begin, uint32_t end);
 
   const Layer& layer_;
   std::unique_ptr<HashFunctions> functions_;
+  uint64_t identity_;
   HashTables tables_;
   uint32_t round_;                // batches
   uint32_t slice_ = 0;            // of round_
   std::vector<uint8_t> changed_;  // [rows] since they were hashed; all of them at first
+  std::vector<Region> regions_;   // of the layer's map, as last followed
   std::function<void(uint32_t row)> before_rehash_;
   // Scratch.
   std::vector<uint32_t> rows_;

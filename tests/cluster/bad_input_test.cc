@@ -69,6 +69,16 @@ TEST_CASE("a configuration that cannot be read is refused") {
   refused(run.Path("broken.ini"), run.Path("broken.ini"));
 }
 
+TEST_CASE("status and drain want an address, and drain a name") {
+  TestRun run;
+  CheckRefused(&run, {"status"}, "--scheduler");
+  CheckRefused(&run, {"status", "--scheduler", "here"}, "cannot connect to here");
+  CheckRefused(&run, {"status", "--scheduler", "tcp://127.0.0.1:70000"}, "127.0.0.1:70000");
+  CheckRefused(&run, {"drain", "--scheduler", "tcp://127.0.0.1:7700"}, "NAME");
+  CheckRefused(&run, {"drain", "a", "b", "--scheduler", "tcp://127.0.0.1:7700"}, "b");
+  CheckRefused(&run, {"drain", "a", "--scheduler", "here"}, "cannot connect to here");
+}
+
 TEST_CASE("evaluate and predict refuse what does not fit") {
   TestRun run;
   const std::string output = run.Path("predictions.txt");

@@ -19,12 +19,13 @@ class KeptCluster {
   static constexpr int kServers = 2;
   static constexpr int kWorkers = 2;
   static constexpr int kLeaseMs = 600;  // cluster.lease_timeout_ms
-  static constexpr uint32_t kEpochs = 12;
   static constexpr int kTrainSamples = 4000;
 
   struct Options {
     bool synchronous = false;
     bool takeover = false;  // survivors take over a dead server's slots after a second
+    bool elastic = true;    // slots move to servers that join and from those that leave
+    uint32_t epochs = 12;
   };
 
   // Writes data and configuration into `directory`; starts nothing.
@@ -50,6 +51,8 @@ class KeptCluster {
   const std::string& failure() const { return failure_; }
   // SIGKILL, SIGTERM, SIGSTOP or SIGCONT to the present life of that name.
   void Strike(const std::string& name, int signal);
+  // SIGTERM to it; if it then ends with 0 it is not replaced.
+  void Retire(const std::string& name);
   // The life of that name that was started last. REQUIRES that there is one.
   Process& Now(const std::string& name) { return *Find(name)->process; }
   int Lives(const std::string& name);
@@ -59,10 +62,13 @@ class KeptCluster {
 
   // Starts a request for a checkpoint; it ends with 0 when the manifest is written.
   std::unique_ptr<Process> RequestCheckpoint();
+  // Starts `dslide drain`; it ends with 0 when that server has left.
+  std::unique_ptr<Process> RequestDrain(const std::string& name);
   bool HasCheckpoint() const;
 
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
   std::string run_directory() const { return Path("run"); }
+  uint64_t samples() const { return uint64_t{options_.epochs} * kTrainSamples; }  // of all epochs
   std::string AllErrors(const std::string& name) const;  // of all its lives
   nlohmann::json Summary() const;
   // The last lines of every process's last lives.
@@ -86,10 +92,12 @@ class KeptCluster {
   std::string Address() const;
   void Launch(Member* member);
   std::vector<std::string> ArgumentsOf(const Member& member) const;
-  void WriteConfig(const Options& options) const;
+  std::unique_ptr<Process> Request(const std::vector<std::string>& arguments);
+  void WriteConfig() const;
   void OnEnd(Member* member, int code);
 
   std::string directory_;
+  Options options_;
   std::list<Member> members_;
   std::vector<std::unique_ptr<Process>> beside_;  // first lives of a name that has a second one
   bool finished_ = false;

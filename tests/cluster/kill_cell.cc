@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cmath>
 #include <filesystem>
 
 #include "common/base/process.h"
@@ -14,7 +13,6 @@
 namespace dslide {
 namespace {
 
-constexpr double kPrecisionTolerance = 0.005;
 // A stopped process sleeps longer than its lease, and than it takes to be missed.
 constexpr int64_t kStoppedMs = 3 * KeptCluster::kLeaseMs;
 
@@ -66,19 +64,6 @@ const char* RoleName(Victim victim) {
                                       : "worker";
 }
 
-// Of all rows and records in the newest checkpoint; "" if there is none.
-std::string ContentChecksum(KeptCluster* cluster) {
-  const nlohmann::json verified =
-      cluster->Ask({"checkpoint", "verify", cluster->run_directory(), "--json"});
-  return verified.is_discarded() ? "" : verified.value("content_checksum", "");
-}
-
-size_t Count(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 // One run of a cell.
 class CellRun {
  public:
@@ -88,7 +73,8 @@ class CellRun {
         random_(SubSeed(seed, cell.point * 100 + static_cast<size_t>(cell.victim) * 10 +
                                   static_cast<size_t>(cell.signal))),
         takes_over_(cell.signal == SIGSTOP && cell.victim == Victim::kServer && !cell.synchronous),
-        cluster_(directory, {cell.synchronous, takes_over_}) {}
+        // Where slots move other negatives are drawn, and the weights are not the same.
+        cluster_(directory, {cell.synchronous, takes_over_, !cell.synchronous}) {}
 
   Status Run(const Undisturbed& expected);
 
@@ -107,9 +93,6 @@ class CellRun {
   void HitOther();
   bool Missed(const std::string& name) const;
   void LetSleep();
-  Status Judge(const Undisturbed& expected);
-  Status JudgeLedger();
-  Error Wrong(const std::string& what) const;
 
   Cell cell_;
   Row row_;
@@ -213,39 +196,11 @@ void CellRun::LetSleep() {
 Status CellRun::Run(const Undisturbed& expected) {
   Begin();
   Hit();
-  if (cluster_.finished()) return Wrong("training ended before the point was reached");
+  if (cluster_.finished()) return Wrong(cluster_, "training ended before the point was reached");
   if (cell_.signal == SIGSTOP) LetSleep();
   cluster_.StartRest();
-  if (!cluster_.AwaitEnd()) return Wrong(cluster_.failure());
-  return Judge(expected);
-}
-
-Status CellRun::JudgeLedger() {
-  const nlohmann::json counts =
-      cluster_.Ask({"ledger", "verify", cluster_.run_directory(), "--json"});
-  const uint64_t all = uint64_t{KeptCluster::kEpochs} * KeptCluster::kTrainSamples;
-  if (counts.is_discarded()) return Wrong(cluster_.failure());
-  if (counts["duplicated"] == 0 && counts["missing"] == 0 && counts["seen"] == all) return {};
-  return Wrong("dslide ledger verify: " + counts.dump());
-}
-
-Status CellRun::Judge(const Undisturbed& expected) {
-  DSLIDE_RETURN_IF_ERROR(JudgeLedger());
-  const nlohmann::json summary = cluster_.Summary();
-  if (!summary.contains("p_at_1")) return Wrong("summary.json has no p_at_1");
-  const double p_at_1 = summary["p_at_1"];
-  if (std::abs(p_at_1 - expected.p_at_1) > kPrecisionTolerance) {
-    return Wrong(fmt::format("P@1 is {}, but {} undisturbed", p_at_1, expected.p_at_1));
-  }
-  if (!cell_.synchronous) return {};
-  const std::string checksum = ContentChecksum(&cluster_);
-  if (checksum == expected.checksum) return {};
-  return Wrong(fmt::format("the last checkpoint's content is {}, but {} undisturbed", checksum,
-                           expected.checksum));
-}
-
-Error CellRun::Wrong(const std::string& what) const {
-  return Failed(fmt::format("{}\n{}", what, cluster_.LastLines()));
+  DSLIDE_RETURN_IF_ERROR(CheckRun(&cluster_, expected));
+  return cell_.synchronous ? CheckWeights(&cluster_, expected) : Status();
 }
 
 }  // namespace
@@ -265,18 +220,6 @@ std::vector<Cell> AllCells(bool flip) {
     }
   }
   return cells;
-}
-
-Result<Undisturbed> RunUndisturbed(const std::string& directory, bool synchronous) {
-  KeptCluster cluster(directory, {synchronous, false});
-  cluster.StartRest();
-  if (!cluster.AwaitEnd()) {
-    return Failed(fmt::format("undisturbed: {}\n{}", cluster.failure(), cluster.LastLines()));
-  }
-  Undisturbed result;
-  result.p_at_1 = cluster.Summary().value("p_at_1", 0.0);
-  if (synchronous) result.checksum = ContentChecksum(&cluster);
-  return result;
 }
 
 Status RunCell(const Cell& cell, uint64_t seed, const Undisturbed& expected,

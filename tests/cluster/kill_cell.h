@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "tests/cluster/kept_cluster.h"
+#include "tests/cluster/verdict.h"
 
 namespace dslide {
 
@@ -25,17 +25,8 @@ struct Cell {
 // other way round if `flip`.
 std::vector<Cell> AllCells(bool flip);
 
-// What an undisturbed run of the same settings comes to.
-struct Undisturbed {
-  double p_at_1 = 0;
-  std::string checksum;  // of the last checkpoint's content
-};
-// The error says why there is none.
-Result<Undisturbed> RunUndisturbed(const std::string& directory, bool synchronous);
-
 // Runs a cell in `directory`: that training ends, that every sample counts once, that the model is
-// as good as `expected` (in synchronous training: the same). The error says what was wrong, in
-// several lines: the last ones of all logs are among them.
+// as good as `expected` (in synchronous training: the same). Errors as in verdict.h.
 Status RunCell(const Cell& cell, uint64_t seed, const Undisturbed& expected,
                const std::string& directory);
 

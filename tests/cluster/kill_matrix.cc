@@ -1,5 +1,6 @@
-// The kill matrix: {SIGKILL, SIGTERM, SIGSTOP} x {scheduler, server, worker} x 11 places of a run.
-// Whatever is hit where, training ends, every sample counts once, and the model is as good.
+// The kill matrix: {SIGKILL, SIGTERM, SIGSTOP} x {scheduler, server, worker} x 11 places of a run,
+// and SIGKILL to those that take part in moving slots, at 9 places of a move. Whatever is hit
+// where, training ends, every sample counts once, and the model is as good.
 //
 //   tests_kill_matrix                                      all cells
 //   tests_kill_matrix before-reply.kill.worker.sync        one of them
@@ -12,18 +13,28 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include "common/base/process.h"
 #include "common/config/executable.h"
 #include "tests/cluster/kill_cell.h"
+#include "tests/cluster/move_cell.h"
 #include "tests/common/temp_directory.h"
 
 namespace dslide {
 namespace {
 
+// A cell of whichever kind.
+struct Case {
+  std::string name;
+  bool synchronous = false;
+  std::function<Status(uint64_t seed, const Undisturbed& expected, const std::string& directory)>
+      run;
+};
+
 struct Job {
-  Cell cell;
+  Case cell;
   uint64_t seed;
   int64_t started_ms;
   std::string directory;
@@ -32,13 +43,13 @@ struct Job {
 class Matrix {
  public:
   // Files go into `directory`; they stay there if `keep`.
-  Matrix(std::vector<Cell> cells, std::string directory, bool keep)
+  Matrix(std::vector<Case> cells, std::string directory, bool keep)
       : cells_(std::move(cells)), root_(std::move(directory)), keep_(keep) {}
 
   Status RunUndisturbedOnes() {
     for (const bool synchronous : {false, true}) {
       if (std::none_of(cells_.begin(), cells_.end(),
-                       [&](const Cell& cell) { return cell.synchronous == synchronous; })) {
+                       [&](const Case& cell) { return cell.synchronous == synchronous; })) {
         continue;
       }
       Result<Undisturbed> result =
@@ -54,7 +65,7 @@ class Matrix {
   // Runs every cell, so many at once: how many failed.
   size_t RunCells(uint64_t seed, size_t jobs) {
     failed_ = 0;
-    for (const Cell& cell : cells_) {
+    for (const Case& cell : cells_) {
       while (running_.size() >= jobs) Collect();
       Fork(cell, seed);
     }
@@ -69,15 +80,15 @@ class Matrix {
     return directory;
   }
 
-  void Fork(const Cell& cell, uint64_t seed) {
-    Job job{cell, seed, MonotonicMillis(), NewDirectory(cell.Name())};
+  void Fork(const Case& cell, uint64_t seed) {
+    Job job{cell, seed, MonotonicMillis(), NewDirectory(cell.name)};
     std::fflush(stdout);
     const pid_t pid = fork();
     DSLIDE_CHECK(pid >= 0);
     if (pid == 0) {
       DieWithParent();
       DSLIDE_CHECK(std::freopen((job.directory + "/verdict").c_str(), "w", stdout) != nullptr);
-      const Status status = RunCell(cell, seed, undisturbed_[cell.synchronous], job.directory);
+      const Status status = cell.run(seed, undisturbed_[cell.synchronous], job.directory);
       if (!status.ok()) fmt::print("{}\n", status.error().message);
       std::fflush(stdout);
       _exit(status.ok() ? 0 : 1);
@@ -95,19 +106,19 @@ class Matrix {
     const Job job = std::move(found->second);
     running_.erase(found);
     const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    fmt::print("{} {} seed {}, {:.1f} s\n", good ? "ok    " : "FAILED", job.cell.Name(), job.seed,
+    fmt::print("{} {} seed {}, {:.1f} s\n", good ? "ok    " : "FAILED", job.cell.name, job.seed,
                static_cast<double>(MonotonicMillis() - job.started_ms) / 1000);
     if (!good) {
       failed_++;
       fmt::print("{}alone: tests_kill_matrix --seed {} {}\n", ReadFile(job.directory + "/verdict"),
-                 job.seed, job.cell.Name());
+                 job.seed, job.cell.name);
     }
     std::fflush(stdout);
     if (!keep_) std::filesystem::remove_all(job.directory);
     if (!good && keep_) fmt::print("files: {}\n", job.directory);
   }
 
-  std::vector<Cell> cells_;
+  std::vector<Case> cells_;
   std::string root_;
   bool keep_;
   int directories_ = 0;
@@ -116,18 +127,33 @@ class Matrix {
   size_t failed_ = 0;
 };
 
-Result<std::vector<Cell>> ChooseCells(const ParsedArguments& arguments) {
+std::vector<Case> AllCases(bool flip) {
+  std::vector<Case> all;
+  for (const Cell& cell : AllCells(flip)) {
+    all.push_back({cell.Name(), cell.synchronous, std::bind_front(RunCell, cell)});
+  }
+  for (const MoveCell& cell : AllMoveCells(flip)) {
+    all.push_back({cell.Name(), cell.synchronous, std::bind_front(RunMoveCell, cell)});
+  }
+  return all;
+}
+
+Result<std::vector<Case>> ChooseCells(const ParsedArguments& arguments) {
   const std::vector<std::string>& names = arguments.Positional();
-  std::vector<Cell> all = AllCells(arguments.Has("flip"));
+  std::vector<Case> all = AllCases(arguments.Has("flip"));
   if (names.empty() && !arguments.Has("both")) return all;
-  for (const Cell& cell : AllCells(!arguments.Has("flip"))) all.push_back(cell);
+  for (Case& cell : AllCases(!arguments.Has("flip"))) {
+    // Those without a kill come in both kinds of training at once.
+    const auto same = [&](const Case& other) { return other.name == cell.name; };
+    if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(cell));
+  }
   if (names.empty()) return all;
-  std::vector<Cell> cells;
+  std::vector<Case> cells;
   for (const std::string& name : names) {
     const size_t before = cells.size();
     // A part of a name stands for all cells that begin with it.
     std::copy_if(all.begin(), all.end(), std::back_inserter(cells),
-                 [&](const Cell& cell) { return cell.Name().starts_with(name); });
+                 [&](const Case& cell) { return cell.name.starts_with(name); });
     if (cells.size() == before) return BadInput(fmt::format("{}: no cell begins like that", name));
   }
   return cells;
@@ -141,7 +167,7 @@ Status Work(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(jobs);
   const Result<uint32_t> repeat = arguments.Number("repeat", 1, 1'000'000);
   DSLIDE_RETURN_IF_ERROR(repeat);
-  Result<std::vector<Cell>> cells = ChooseCells(arguments);
+  Result<std::vector<Case>> cells = ChooseCells(arguments);
   DSLIDE_RETURN_IF_ERROR(cells);
   const size_t runs = cells->size() * *repeat;
   std::optional<TempDirectory> temporary;

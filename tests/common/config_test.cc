@@ -81,7 +81,12 @@ Config UnusualConfig() {
                16,
                17,
                19,
-               20};
+               20,
+               Balance::kOff,
+               1.25f,
+               22,
+               23,
+               24};
   c.checkpoint = {"elsewhere", 18, 21};
   c.security = {true};
   return c;
@@ -158,6 +163,10 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
         "cluster.ini: train.dropout_input = 0.96: must be 0 to 0.95");
   CHECK(ErrorOf("[train]\nlabel_smoothing = 1") ==
         "cluster.ini: train.label_smoothing = 1: must be 0 to 0.9");
+  CHECK(ErrorOf("[cluster]\nbalance = on") ==
+        "cluster.ini: cluster.balance = on: must be auto or off");
+  CHECK(ErrorOf("[cluster]\nbalance_threshold = 1") ==
+        "cluster.ini: cluster.balance_threshold = 1: must be 1.01 to 100");
   CHECK(ErrorOf("[cluster]\nscheduler_bind = 127.0.0.1:7700") ==
         "cluster.ini: cluster.scheduler_bind = 127.0.0.1:7700: must be tcp://host:port or "
         "ipc://path");

@@ -5,31 +5,15 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
 
+#include "tests/common/hex.h"
 #include "tests/common/random_messages.h"
 
 namespace dslide {
 namespace {
 
-std::string Hex(const Bytes& bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const uint8_t byte : bytes) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
-}
-
-Bytes FromHex(std::string_view hex) {
-  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  Bytes bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes.push_back(static_cast<uint8_t>(digit(hex[i]) * 16 + digit(hex[i + 1])));
-  }
-  return bytes;
-}
+using testing::FromHex;
+using testing::Hex;
 
 // The body of `message` after a trip over the wire.
 template <typename T>
@@ -289,7 +273,7 @@ TEST_CASE("messages: golden bytes") {
        "2000000044534c44000000000000120036001000180020002800080007000c00"
        "1200000000000001030000003c000000887766554433221100ffeeddccbbaa99"
        "0700000000000000050000000000000000000000000012001000040000000800"
-       "0000000000000c00120000000400000008000000020000000100000073000000"},
+       "0000000000000c00120000000500000008000000020000000100000073000000"},
       {{envelope, Plan{2, {{"s", "a", {0x0102030405060708}}}, {0, 0}, "/c"}},
        WirePrecision::kFp32,
        "2000000044534c44000000000000120030001000180020002800080007000c00"

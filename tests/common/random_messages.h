@@ -47,19 +47,36 @@ class RandomMessages {
     for (size_t i = Size(); i > 0; --i) plan.slot_owner.push_back(static_cast<uint16_t>(U32()));
     return plan;
   }
-  Ready Make(Ready) { return {U32(), random_.Next(), random_.Next(), random_.Next(), U32()}; }
+  Ready Make(Ready) {
+    return {U32(), random_.Next(), random_.Next(), random_.Next(), U32(), random_.Next()};
+  }
   Heartbeat Make(Heartbeat) {
-    Heartbeat beat{random_.Normal(), random_.Next(), random_.Next(), random_.Next(), U32(),
-                   Float(),          Float(),        U32(),          U32(),          U32(),
-                   random_.Next(),   U32(),          U32(),          random_.Next(), U32(),
-                   {},               random_.Next(), U32()};
+    Heartbeat beat{random_.Normal(),
+                   random_.Next(),
+                   random_.Next(),
+                   random_.Next(),
+                   U32(),
+                   Float(),
+                   Float(),
+                   U32(),
+                   U32(),
+                   U32(),
+                   random_.Next(),
+                   U32(),
+                   U32(),
+                   random_.Next(),
+                   U32(),
+                   {},
+                   random_.Next(),
+                   U32(),
+                   U32()};
     if (random_.Below(2) == 1) beat.load = Load(Size());
     return beat;
   }
   LoadReport Load(size_t slots) {
-    LoadReport load{U32(),          U32(),          Numbers(slots), {}, Numbers(slots),
-                    Numbers(slots), Numbers(slots), Floats(slots),  Floats(slots),
-                    {},             Floats(Size())};
+    LoadReport load{
+        U32(),          U32(),         Numbers(slots), {}, Numbers(slots), Numbers(slots),
+        Numbers(slots), Floats(slots), Floats(slots),  {}, Floats(Size())};
     for (size_t i = 0; i < slots; ++i) {
       load.executor.push_back(static_cast<uint16_t>(U32()));
       load.bytes.push_back(random_.Next());

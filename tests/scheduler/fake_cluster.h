@@ -2,7 +2,7 @@
 //
 // Members are numbers, which are their incarnations too. Servers remember which batches their slots
 // have taken, and checkpoints hold that, so that the promise can be checked: what the ledger
-// counts, every server's slots have.
+// counts, every server's slots have. Slots that move take along what they have.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,13 +16,14 @@
 #include <vector>
 
 #include "common/config/step.h"
+#include "common/net/slot_plan.h"
 #include "scheduler/ledger.h"
 #include "scheduler/scheduler_core.h"
 #include "tests/common/numbered_samples.h"
 
 namespace dslide {
 
-// 50 samples in 13 batches in 5 units; two epochs; two servers.
+// 50 samples in 13 batches in 5 units; two epochs; two servers; slots stay where they are.
 inline Config RunConfig() {
   Config config;
   config.train.epochs = 2;
@@ -31,6 +32,7 @@ inline Config RunConfig() {
   config.train.evaluate_samples = 6;
   config.cluster.servers = 2;
   config.cluster.slots = 4;
+  config.cluster.balance = Balance::kOff;
   config.checkpoint.interval_s = 0;
   ResolveConfig(50, 10, &config);
   return config;
@@ -45,7 +47,8 @@ struct FakeServer {
   uint32_t loaded = 0;     // version of the plan whose slots are loaded, 0: none
   uint64_t committed = 0;  // steps
   SlotBatches slots;       // of that plan
-  Plan plan;               // the latest with a seat for it
+  SlotBatches left;        // slots that went to others with a plan of this generation
+  Plan plan;               // that is loaded
   std::string saved;       // its last checkpoint of this plan
   bool fenced = false;     // was told to begin a new life
 };
@@ -69,7 +72,7 @@ class FakeCluster {
     Say({{77}, {member}, ++sequence_, 0, core_->plan_version()}, std::move(body));
   }
   void Say(const Envelope& envelope, Body body) {
-    if (envelope.plan_version == core_->plan_version()) NoteTaken(body);
+    if (OfThisGeneration(envelope.plan_version)) NoteTaken(body);
     if (std::holds_alternative<Leave>(body)) alive.erase(envelope.incarnation.value);
     if (!died) Apply(core_->Handle(PeerOf(envelope.incarnation.value), {envelope, body}, now));
     AnswerServers();
@@ -88,6 +91,8 @@ class FakeCluster {
     dslide::Join join;
     join.role = role;
     join.name = name;
+    join.cores = 1;
+    if (role == Role::kServer) join.memory_bytes = memory_bytes;
     join.plan_version = plan_version;
     alive.insert(member);
     if (role == Role::kServer) servers.try_emplace(member);
@@ -116,7 +121,7 @@ class FakeCluster {
       now = std::min(end, now + 1000);
       const std::set<uint64_t> heard = alive;
       for (const uint64_t member : heard) {
-        if (core_->phase() != SchedulerCore::Phase::kFinished) Send(member, Heartbeat{});
+        if (core_->phase() != SchedulerCore::Phase::kFinished) Send(member, BeatOf(member));
       }
       Tick();
     }
@@ -218,8 +223,13 @@ class FakeCluster {
   SchedulerCore& core() { return *core_; }
 
   int64_t now = 0;
-  bool servers_answer = true;     // what they are sent is taken and answered
-  bool fenced_return = false;     // as spares, under numbers from 1001 on
+  bool servers_answer = true;           // what they are sent is taken and answered
+  bool fenced_return = false;           // as spares, under numbers from 1001 on
+  bool moves_answered = true;           // MoveSlots
+  std::vector<double> slot_work;        // [V] of a batch; not empty: servers report loads
+  std::map<uint64_t, double> capacity;  // of servers; 1000 if it is not said
+  uint64_t slot_bytes = 1000;
+  uint64_t memory_bytes = 0;      // of servers that join
   bool commits_lost = false;      // CommitSteps do not reach the servers
   uint64_t checkpoints_lost = 0;  // CheckpointRequests to this server neither
   std::string checkpoint_error;   // of server 2
@@ -241,6 +251,7 @@ class FakeCluster {
   std::vector<LedgerEntry> entries;
   std::map<BatchId, int> counted;                    // training batches that count
   std::map<BatchId, std::vector<uint32_t>> content;  // samples of training batches
+  std::set<std::pair<uint64_t, BatchId>> again;      // leased to a worker after somebody else
 
  private:
   static PeerId PeerOf(uint64_t member) { return "peer-" + std::to_string(member); }
@@ -262,13 +273,44 @@ class FakeCluster {
     if (dies_after && (*dies_after)-- == 0) died = true;
     return died;
   }
+  bool OfThisGeneration(uint32_t version) const {
+    return version <= core_->plan_version() && version >= GenerationOf(core_->plan());
+  }
+  Heartbeat BeatOf(uint64_t member) const {
+    Heartbeat beat;
+    const auto server = servers.find(member);
+    if (server == servers.end() || slot_work.empty()) return beat;
+    constexpr uint32_t kBeatBatches = 10;
+    const auto given = capacity.find(member);
+    LoadReport load;
+    load.interval_ms = 1000;
+    load.batches = kBeatBatches;
+    double all_work = 0;
+    for (const auto& [slot, taken] : server->second.slots) {
+      load.slots.push_back(static_cast<uint32_t>(slot));
+      load.work.push_back(static_cast<float>(kBeatBatches * slot_work[slot]));
+      all_work += kBeatBatches * slot_work[slot];
+    }
+    load.executor.resize(load.slots.size());
+    for (auto* figures : {&load.retrieved, &load.used, &load.updated}) {
+      figures->resize(load.slots.size());
+    }
+    load.service_us.resize(load.slots.size());
+    load.bytes.assign(load.slots.size(), slot_bytes);
+    load.busy = {static_cast<float>(all_work / (given == capacity.end() ? 1000 : given->second))};
+    beat.load = load;
+    beat.memory_used_bytes = load.slots.size() * slot_bytes;
+    return beat;
+  }
   // Servers have taken a batch before its worker reports it.
   [[gnu::noinline]] void NoteTaken(const Body& body) {
     const auto* done = std::get_if<BatchDone>(&body);
     if (done == nullptr || done->predictions.offsets.size() > 1) return;
     for (auto& [id, server] : servers) {
-      if (server.loaded == 0 || server.loaded != core_->plan_version()) continue;
-      for (auto& [slot, taken] : server.slots) taken.insert(done->batch);
+      if (server.loaded == 0 || GenerationOf(server.plan) != GenerationOf(core_->plan())) continue;
+      for (SlotBatches* slots : {&server.slots, &server.left}) {
+        for (auto& [slot, taken] : *slots) taken.insert(done->batch);
+      }
     }
   }
 
@@ -319,12 +361,14 @@ class FakeCluster {
         work[member].emplace_back(*grant, batch);
         work[member].back().first.batches.clear();
         if (grant->kind != LeaseKind::kTrain) continue;
-        content[{grant->epoch, grant->unit, batch.index}] = batch.features.ids;
+        const BatchId id{grant->epoch, grant->unit, batch.index};
+        if (content.contains(id)) again.insert({member, id});
+        content[id] = batch.features.ids;
       }
     }
     if (const auto* plan = std::get_if<Plan>(&body); plan != nullptr) {
-      if (plans_[member] != plan->version) work[member].clear();
-      plans_[member] = plan->version;
+      if (plans_[member] != GenerationOf(*plan)) work[member].clear();
+      plans_[member] = GenerationOf(*plan);
     }
     if (servers.contains(member)) to_servers_.push_back({member, core_->plan_version(), body});
   }
@@ -345,7 +389,12 @@ class FakeCluster {
     FakeServer& server = servers.at(message.server);
     const bool current = server.loaded != 0 && message.plan_version == server.loaded;
     if (const auto* reply = std::get_if<JoinReply>(&message.body)) server.name = reply->name;
-    if (const auto* plan = std::get_if<Plan>(&message.body)) Load(message.server, *plan);
+    if (const auto* plan = std::get_if<Plan>(&message.body)) TakePlan(message.server, *plan);
+    if (const auto* move = std::get_if<MoveSlots>(&message.body)) {
+      if (moves_answered && !move->slots.empty()) {
+        Send(message.server, MoveReady{move->move, 100, 0});
+      }
+    }
     if (const auto* commit = std::get_if<CommitSteps>(&message.body)) {
       if (!current || commits_lost) return;
       server.committed = std::max(server.committed, commit->committed);
@@ -358,26 +407,78 @@ class FakeCluster {
       if (error->code == ErrorCode::kWrongRun) {
         Join(message.server, Role::kServer, server.name, server.loaded);
       } else if (error->code == ErrorCode::kFenced) {
-        server = FakeServer{false, server.name, 0, 0, {}, {}, "", true};
+        const std::string name = server.name;
+        server = FakeServer();
+        server.alive = false;
+        server.name = name;
+        server.fenced = true;
         alive.erase(message.server);
         if (fenced_return) Join(next_life_++, Role::kServer, server.name);
       }
     }
   }
+  static std::set<size_t> SlotsFor(uint64_t id, const Plan& plan) {
+    std::set<size_t> slots;
+    for (size_t slot = 0; slot < plan.slot_owner.size(); ++slot) {
+      if (plan.servers[plan.slot_owner[slot]].incarnation.value == id) slots.insert(slot);
+    }
+    return slots;
+  }
+  void TakePlan(uint64_t id, const Plan& plan) {
+    FakeServer& server = servers.at(id);
+    const bool newer = plan.version > server.loaded;
+    if (newer && server.loaded != 0 && GenerationOf(plan) == GenerationOf(server.plan)) {
+      if (!Flip(id, plan)) return;
+    } else if (newer) {
+      Load(id, plan);
+    }
+    const bool seated = std::any_of(plan.servers.begin(), plan.servers.end(),
+                                    [&](const auto& s) { return s.incarnation.value == id; });
+    if (seated) Send(id, Ready{server.loaded, 5, 100, newer ? moved_bytes_ : 0, 7000});
+  }
   void Load(uint64_t id, const Plan& plan) {
     FakeServer& server = servers.at(id);
-    if (plan.version > server.loaded) {
-      server.plan = plan;
-      server.loaded = plan.version;
-      server.saved.clear();
-      server.slots.clear();
-      server.committed = 0;
-      for (size_t slot = 0; slot < plan.slot_owner.size(); ++slot) {
-        if (plan.servers[plan.slot_owner[slot]].incarnation.value == id) server.slots[slot];
+    server.plan = plan;
+    server.loaded = plan.version;
+    server.saved.clear();
+    server.slots.clear();
+    server.left.clear();
+    server.committed = 0;
+    for (const size_t slot : SlotsFor(id, plan)) server.slots[slot];
+    Restore(plan.restore.substr(plan.restore.rfind('/') + 1), &server.slots);
+  }
+  // What the server of this generation that lives and has the slot has taken; null: there is none.
+  const std::set<BatchId>* TakenOf(size_t slot, const Plan& plan) const {
+    for (const auto& [id, server] : servers) {
+      if (!server.alive || server.loaded == 0) continue;
+      if (GenerationOf(server.plan) != GenerationOf(plan)) continue;
+      for (const SlotBatches* slots : {&server.slots, &server.left}) {
+        if (slots->contains(slot)) return &slots->at(slot);
       }
-      Restore(plan.restore.substr(plan.restore.rfind('/') + 1), &server.slots);
     }
-    Send(id, Ready{server.loaded, 5, 100});
+    return nullptr;
+  }
+  // False: a slot cannot be had, its old owner is gone.
+  bool Flip(uint64_t id, const Plan& plan) {
+    FakeServer& server = servers.at(id);
+    SlotBatches slots;
+    uint64_t moved = 0;
+    for (const size_t slot : SlotsFor(id, plan)) {
+      const std::set<BatchId>* taken = TakenOf(slot, plan);
+      if (taken == nullptr) return false;
+      slots[slot] = *taken;
+      moved += !server.slots.contains(slot);
+    }
+    for (const auto& [slot, taken] : server.slots) {
+      if (!slots.contains(slot)) server.left[slot] = taken;
+    }
+    for (const auto& [slot, taken] : slots) server.left.erase(slot);
+    server.slots = std::move(slots);
+    server.plan = plan;
+    server.loaded = plan.version;
+    server.saved.clear();
+    moved_bytes_ = moved * slot_bytes;
+    return true;
   }
   void Restore(const std::string& checkpoint, SlotBatches* slots) {
     for (const auto& [shard, saved_slots] : shards_) {
@@ -431,8 +532,9 @@ class FakeCluster {
   std::vector<Manifest> manifests_before_;
   uint64_t sequence_ = 0;
   uint64_t next_life_ = 1001;
+  uint64_t moved_bytes_ = 0;  // of the last flip
   std::deque<ToServer> to_servers_;
-  std::map<uint64_t, uint32_t> plans_;  // versions that workers have
+  std::map<uint64_t, uint32_t> plans_;  // generations that workers have
   // By checkpoint and shard: what its slots have taken.
   std::map<std::pair<std::string, std::string>, SlotBatches> shards_;
 };

@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/scheduler/hex.h"
+#include "tests/common/hex.h"
 #include "tests/scheduler/ledger_entries.h"
 
 namespace dslide {
 namespace {
+
+using testing::Hex;
 
 using testing::RandomEntries;
 

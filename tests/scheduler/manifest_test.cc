@@ -6,11 +6,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/common/hex.h"
 #include "tests/common/temp_directory.h"
-#include "tests/scheduler/hex.h"
 
 namespace dslide {
 namespace {
+
+using testing::Hex;
 
 namespace fs = std::filesystem;
 

@@ -250,8 +250,8 @@ using ToWorkers = std::vector<std::pair<PeerId, uint64_t>>;
 TEST_CASE("workers that had to wait get a lease as soon as there is one, in the order of asking") {
   FakeCluster run;
   run.Start(4);
-  while (run.Lease(11)) {
-  }
+  run.Silence(2);
+  run.Wait(8000);  // until it is taken for dead
   for (const uint64_t worker : {12, 13, 14}) {
     const auto effects = Ask(&run, worker, 500 + worker, LeaseRequest{worker == 13});
     REQUIRE(effects.send.size() == 1);
@@ -264,13 +264,14 @@ TEST_CASE("workers that had to wait get a lease as soon as there is one, in the 
   CHECK(std::holds_alternative<LeaseWait>(Ask(&run, 12, 600, LeaseRequest{}).send.at(0).body));
   CHECK(Grants(Ask(&run, 14, 601, Heartbeat{})).empty());
   CHECK(Grants(Ask(&run, 14, 602, Leave{})).empty());
-  const auto effects = Ask(&run, 11, 603, Leave{});  // five units come back
+  run.Return(2);  // as it was
+  const auto effects = Ask(&run, 11, 603, Heartbeat{});
   CHECK(Grants(effects) == ToWorkers{{"peer-13", 513}, {"peer-12", 600}});
   for (const auto& out : effects.send) {
     const auto* grant = std::get_if<LeaseGrant>(&out.body);
     if (grant == nullptr) continue;
-    const bool by_numbers = out.to == "peer-13";  // it said that it has the data
-    CHECK(grant->batches.size() == 3);
+    const bool by_numbers = out.to == "peer-13";           // it said that it has the data
+    CHECK(grant->batches.size() == (by_numbers ? 2 : 1));  // of one unit of three
     CHECK(grant->batches[0].samples == (by_numbers ? 4 : 0));
     CHECK(grant->batches[0].features.rows() == (by_numbers ? 0 : 4));
   }
@@ -280,16 +281,17 @@ TEST_CASE("workers that had to wait get a lease as soon as there is one, in the 
 TEST_CASE("a worker that waits is given the next pass's work, or what expires, by the clock") {
   FakeCluster run;
   run.Start(2);
-  while (run.Lease(11)) {
+  for (const uint64_t worker : {11, 12}) {  // the second one gets copies
+    while (run.Lease(worker)) {
+    }
   }
-  CHECK_FALSE(run.Lease(12));
+  const size_t copies = run.work[12].size();
   run.now = run.core().config().cluster.lease_timeout_ms + 1;
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
-  CHECK(run.work[12].empty());
+  CHECK(run.work[12].size() > copies);  // of what makes no progress
   const size_t before = run.work[11].size();
   run.Tick();
-  CHECK(run.work[12].size() == 3);
-  CHECK(run.work[11].size() == before + 3);  // it had to wait as well, and gets what was its own
+  CHECK(run.work[11].size() > before);  // it had to wait as well, and gets what was its own
   run.work[12].clear();
   run.Send(12, Leave{});
   while (run.core().phase() == Phase::kTraining) REQUIRE(run.Work(11));

@@ -66,48 +66,56 @@ TEST_CASE("whatever the order, as many steps are committed as are complete from 
   }
 }
 
-TEST_CASE("units behind the end are not leased, of those behind the open ones each gets a share") {
+TEST_CASE(
+    "batches behind the end are not leased, of those behind the open ones each gets a share") {
   LeaseBook book(12, 2);
-  CHECK(book.Grant("a", 0, 4, 8, 1)->unit == 0);
-  CHECK(book.Grant("a", 0, 4, 8, 1)->unit == 1);
-  CHECK(book.Grant("a", 0, 4, 8, 1)->unit == 2);
-  CHECK_FALSE(book.Grant("a", 0, 4, 8, 1));  // it has one that waits
-  CHECK(book.Grant("b", 0, 4, 8, 1)->unit == 3);
-  CHECK_FALSE(book.Grant("b", 0, 4, 8, 1));
-  CHECK_FALSE(book.Grant("c", 0, 4, 8, 1));  // the next begins at the end
+  const LeaseLimits first{.end = 8, .open = 4, .share = 2},
+      second{.end = 12, .open = 8, .share = 2};
+  CHECK(book.Grant("a", 0, first)->unit == 0);
+  CHECK(book.Grant("a", 0, first)->unit == 1);
+  CHECK(book.Grant("a", 0, first)->unit == 2);
+  CHECK_FALSE(book.Grant("a", 0, first));  // it has two that wait
+  CHECK(book.Grant("b", 0, first)->unit == 3);
+  CHECK_FALSE(book.Grant("b", 0, first));
+  CHECK_FALSE(book.Grant("c", 0, first));  // the next begins at the end
   CHECK(book.Return("b") == 1);
-  CHECK(book.Grant("c", 0, 4, 8, 1)->unit == 3);
+  CHECK(book.Grant("c", 0, first)->unit == 3);
   // When the step opens there is more for those who waited.
-  CHECK(book.Grant("a", 0, 8, 12, 1)->unit == 4);
-  CHECK_FALSE(book.Grant("a", 0, 8, 12, 1));
-  // What returns of an open step is leased at once, also to one who has a unit that waits.
+  CHECK(book.Grant("a", 0, second)->unit == 4);
+  CHECK_FALSE(book.Grant("a", 0, second));
+  // What returns of an open step is leased at once, also to one who has its share that waits.
   CHECK(book.Return("c") == 1);
-  CHECK(book.Grant("a", 0, 8, 12, 1)->unit == 3);
+  CHECK(book.Grant("a", 0, second)->unit == 3);
 }
 
-TEST_CASE("a share of several units, of which what is done or returned makes room for more") {
-  LeaseBook book(24, 2);  // units 0 and 1 are open, 2 to 9 may be leased
-  const auto grant = [&](const char* holder) { return book.Grant(holder, 0, 4, 20, 3); };
-  for (uint32_t unit = 0; unit < 5; ++unit) CHECK(grant("a")->unit == unit);
-  CHECK_FALSE(grant("a"));
-  for (uint32_t unit = 5; unit < 8; ++unit) CHECK(grant("b")->unit == unit);
-  CHECK_FALSE(grant("b"));
-  // Units of the open step do not count.
-  CHECK(book.Return("a") == 5);
-  CHECK(grant("b")->unit == 0);
-  CHECK(grant("b")->unit == 1);
-  CHECK_FALSE(grant("b"));
-  for (uint32_t unit = 2; unit < 5; ++unit) CHECK(grant("a")->unit == unit);
-  CHECK_FALSE(grant("a"));
+TEST_CASE("a share cuts a unit, and what is returned makes room for more") {
+  LeaseBook book(24, 4);  // unit 0 is open, 1 to 4 may be leased
+  const auto grant = [&](const char* holder, uint64_t share) {
+    const auto lease = book.Grant(holder, 0, {.end = 18, .open = 4, .share = share});
+    return lease ? lease->batches : std::vector<uint32_t>();
+  };
+  using Batches = std::vector<uint32_t>;
+  CHECK(grant("a", 3) == Batches{0, 1, 2, 3});
+  CHECK(grant("a", 3) == Batches{0, 1, 2});
+  CHECK(grant("a", 3).empty());
+  CHECK(grant("b", 3) == Batches{3});
+  CHECK(grant("b", 3) == Batches{0, 1});
+  CHECK(grant("b", 3).empty());
+  // Batches of the open step do not count.
+  CHECK(book.Return("a") == 2);
+  CHECK(grant("b", 3) == Batches{0, 1, 2, 3});
+  CHECK(grant("b", 3).empty());
+  CHECK(grant("c", 3) == Batches{0, 1, 2});
   // A share that grew, and one that shrank below what is held.
-  CHECK(book.Grant("a", 0, 4, 20, 4)->unit == 8);
-  CHECK_FALSE(book.Grant("a", 0, 4, 20, 1));
-  CHECK_FALSE(book.Grant("c", 0, 4, 20, 0));
-  CHECK(book.Grant("c", 0, 4, 20, 1)->unit == 9);
-  CHECK_FALSE(book.Grant("c", 0, 4, 20, 9));  // the next begins at the end
+  CHECK(grant("c", 4) == Batches{2});
+  CHECK(grant("c", 2).empty());
+  CHECK(grant("d", 1) == Batches{3});
+  CHECK(grant("d", 9) == Batches{0, 1, 2, 3});
+  CHECK(grant("e", 9) == Batches{0, 1});  // up to the end
+  CHECK(grant("e", 9).empty());
   // Without steps nothing is counted.
-  CHECK(book.Grant("c", 0)->unit == 10);
-  CHECK(book.Grant("c", 0)->unit == 11);
+  CHECK(book.Grant("e", 0)->batches == Batches{2, 3});
+  CHECK(book.Grant("e", 0)->unit == 5);
 }
 
 TEST_CASE("leases from a batch on are renewed, the others are not") {
@@ -121,6 +129,17 @@ TEST_CASE("leases from a batch on are renewed, the others are not") {
   CHECK(book.Expire(195, 100) == 1);
   CHECK(book.Grant("d", 195)->unit == second->unit);
   CHECK(book.Expire(251, 100) == 2);
+}
+
+TEST_CASE("a lease is renewed only if none of its batches that are left could be done") {
+  LeaseBook book(4, 4);
+  const auto lease = book.Grant("a", 0);
+  book.RenewFrom(2, 90);
+  CHECK(book.Done(lease->id, 0, 0, 10));
+  CHECK(book.Done(lease->id, 0, 1, 10));
+  book.RenewFrom(2, 90);
+  CHECK(book.Expire(190, 100) == 0);
+  CHECK(book.Expire(191, 100) == 1);
 }
 
 }  // namespace

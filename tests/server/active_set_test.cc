@@ -131,6 +131,52 @@ TEST_CASE("an owner of nothing and one of less than it should draw are no specia
   CHECK(columns.draws == kNeurons);
 }
 
+TEST_CASE("rows without an id are never active, whatever the buckets name and slots do") {
+  constexpr uint32_t kTables = 4, kBits = 3, kSamples = 6;
+  Random random(17);
+  for (int run = 0; run < 30; ++run) {
+    SlotMap map(kNeurons, kSlots, Slots(0, static_cast<uint32_t>(random.Below(kSlots + 1))));
+    ModelConfig model = Model(ActiveSet::kLsh, 1 + static_cast<uint32_t>(random.Below(90)));
+    model.candidates = 40;
+    model.popular = 0;
+    ActiveSetBuilder builder(model, map);
+    HashTables tables(kTables, kBits, map.rows());
+    const auto draw = [&](BucketCode* codes, size_t count) {
+      for (size_t i = 0; i < count; ++i) codes[i] = static_cast<BucketCode>(random.Below(8));
+    };
+    for (int step = 0; step < 60; ++step) {
+      const SlotId slot{static_cast<uint32_t>(random.Below(kSlots))};
+      if (!map.HasRegion(slot)) {
+        map.Reserve(slot);
+      } else if (!map.Owns(slot)) {
+        random.Below(2) == 0 ? map.Attach(slot) : map.Release(slot);
+      } else {
+        map.Detach(slot);
+      }
+      // Tables that know nothing of slots: every row is in a bucket.
+      tables.Resize(map.rows());
+      std::vector<BucketCode> codes(kTables);
+      for (uint32_t row = 0; row < map.rows(); ++row) {
+        draw(codes.data(), kTables);
+        tables.SetCodes(row, codes);
+      }
+      if (random.Below(2) == 0) tables.BuildAll();
+      builder.FollowMap();
+      CHECK(builder.candidates() <= map.size());
+      codes.resize(kSamples * kTables);
+      draw(codes.data(), codes.size());
+      ActiveColumns columns;
+      builder.Build(Labels({{1, 9}, {2, 8}, {}, {3}, {4}, {96}}), {}, &tables, codes.data(),
+                    &random, &columns);
+      for (const uint32_t row : columns.rows) REQUIRE(map.Global(row) != SlotMap::kNone);
+      for (const uint32_t u : columns.hit_columns) REQUIRE(u < columns.hash_part);
+      CHECK(std::set(columns.rows.begin(), columns.rows.end()).size() == columns.rows.size());
+      if (map.size() == 0) CHECK(columns.rows.empty());
+      if (map.size() > 0) CHECK(columns.draws > 0);
+    }
+  }
+}
+
 // The mean over draws of a sample's weighted sum of exponentials, and the full sum.
 void CheckUnbiased(Sharing sharing) {
   Config config = SmallConfig(20, kNeurons, 6);

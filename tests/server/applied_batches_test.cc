@@ -29,6 +29,31 @@ TEST_CASE("applied batches: at first none, afterwards what was added, each part 
   CHECK(applied.groups().size() == 1);
 }
 
+TEST_CASE("applied batches: slots come with what they have taken, and go with it") {
+  AppliedBatches applied(std::vector<SlotId>{{3}, {7}});
+  applied.Add(Part::kOutput, 5);
+  applied.AddGroup({{{90}}, {}});
+  CHECK(applied.Has(Part::kOutput, 5) == Share::kSome);
+  CHECK(applied.Has(Part::kOutput, 5, {7}));
+  CHECK_FALSE(applied.Has(Part::kOutput, 5, {90}));
+  applied.Add(Part::kOutput, 5);
+  applied.Add(Part::kInput, 6);
+  const auto taken = applied.Remove({7});
+  CHECK(taken[0].Has(5));
+  CHECK(taken[1].Has(6));
+  CHECK_FALSE(taken[0].Has(6));
+  CHECK(applied.groups().size() == 1);
+  CHECK(applied.groups()[0].slots == std::vector<SlotId>{{3}, {90}});
+  (void)applied.Remove({90});
+  CHECK(applied.Remove({3}) == taken);
+  CHECK(applied.groups().empty());
+  CHECK(applied.Has(Part::kOutput, 5) == Share::kNone);
+  applied.Add(Part::kOutput, 5);  // by nobody
+  CHECK(applied.Has(Part::kOutput, 5) == Share::kNone);
+  applied.AddGroup({{{7}}, taken});
+  CHECK(applied.Has(Part::kOutput, 5) == Share::kAll);
+}
+
 // Random additions to random groups, by slots.
 struct Reference {
   std::map<uint32_t, std::set<uint64_t>> taken[kParts];  // by slot

@@ -30,12 +30,35 @@ TEST_CASE("row sets: the next row, to the end") {
   CHECK_FALSE(full.Next(65));  // the last word's other bits are no rows
 }
 
+TEST_CASE("row sets: ranges, and rows that come") {
+  for (const auto& [begin, end] :
+       {std::pair{3u, 60u}, {0u, 64u}, {63u, 129u}, {10u, 200u}, {5u, 5u}}) {
+    for (const bool in : {true, false}) {
+      RowSet set(200, !in);
+      set.Set(begin, end, in);
+      for (uint32_t row = 0; row < 200; ++row) {
+        REQUIRE(set.Has(row) == (begin <= row && row < end ? in : !in));
+      }
+      CHECK(set.Count() == (in ? end - begin : 200 - (end - begin)));
+    }
+  }
+  RowSet set(70, true);
+  set.Grow(300);
+  CHECK(set.Count() == 70);
+  CHECK_FALSE(set.Next(70));
+  set.Add(250);
+  CHECK(set.Next(70) == 250u);
+  CHECK_FALSE(set.Next(70, 250));
+  CHECK(set.Next(70, 251) == 250u);
+}
+
 // Rows of one byte that change at random.
 struct Rows {
   std::vector<uint8_t> value = std::vector<uint8_t>(kRows);
   std::set<uint32_t> changed;
   ChangedRows rows{kRows};
   Random random{9};
+  uint32_t next = 0;
 
   Rows() {
     for (uint32_t row = 0; row < kRows; ++row) changed.insert(row);
@@ -53,8 +76,15 @@ struct Rows {
     std::map<uint32_t, uint8_t> expected;
     for (const uint32_t row : changed) expected[row] = value[row];
     changed.clear();
+    next = 0;
     rows.Mark([this](uint32_t row, std::vector<uint8_t>* out) { out->push_back(value[row]); });
     return expected;
+  }
+  // The next row in ascending order.
+  std::optional<uint32_t> Write(std::vector<uint8_t>* out) {
+    const auto row = rows.Write(next, kRows, out);
+    if (row) next = *row + 1;
+    return row;
   }
 };
 
@@ -65,7 +95,7 @@ TEST_CASE_FIXTURE(Rows, "changed rows: a snapshot is the state at the mark, what
     std::map<uint32_t, uint8_t> written;
     std::vector<uint8_t> bytes;
     Change(random.Below(100));
-    while (const auto row = rows.Write(&bytes)) {
+    while (const auto row = Write(&bytes)) {
       CHECK((written.empty() || written.rbegin()->first < *row));
       written[*row] = bytes.back();
       Change(random.Below(3));
@@ -78,7 +108,7 @@ TEST_CASE_FIXTURE(Rows, "changed rows: a snapshot is the state at the mark, what
 TEST_CASE_FIXTURE(Rows, "changed rows: what was given up is written by the next snapshot") {
   (void)Mark();
   std::vector<uint8_t> bytes;
-  while (rows.Write(&bytes)) {
+  while (Write(&bytes)) {
   }
   for (const bool all : {false, true}) {  // given up half way, or when all was written
     Change(50);
@@ -86,17 +116,33 @@ TEST_CASE_FIXTURE(Rows, "changed rows: what was given up is written by the next 
     (void)Mark();
     Change(10);
     for (size_t n = 0; all || n < owed.size() / 2; ++n) {
-      if (!rows.Write(&bytes)) break;
+      if (!Write(&bytes)) break;
     }
     Change(10);
     rows.Abort();
-    CHECK_FALSE(rows.Write(&bytes));
+    CHECK_FALSE(Write(&bytes));
     changed.insert(owed.begin(), owed.end());
     const auto expected = Mark();
     std::map<uint32_t, uint8_t> written;
-    while (const auto row = rows.Write(&bytes)) written[*row] = bytes.back();
+    while (const auto row = Write(&bytes)) written[*row] = bytes.back();
     CHECK(written == expected);
   }
+}
+
+TEST_CASE_FIXTURE(Rows, "changed rows: rows that come are changed when they are there") {
+  (void)Mark();
+  std::vector<uint8_t> bytes;
+  while (Write(&bytes)) {
+  }
+  rows.Grow(kRows + 100);
+  value.resize(kRows + 100);
+  (void)Mark();
+  CHECK_FALSE(rows.Write(0, kRows + 100, &bytes));
+  rows.Renew(kRows + 10, kRows + 12);
+  (void)Mark();
+  CHECK(rows.Write(0, kRows + 100, &bytes) == kRows + 10);
+  CHECK(rows.Write(kRows + 11, kRows + 100, &bytes) == kRows + 11);
+  CHECK_FALSE(rows.Write(kRows + 12, kRows + 100, &bytes));
 }
 
 TEST_CASE_FIXTURE(Rows, "changed rows: what the store has is not written") {
@@ -105,8 +151,8 @@ TEST_CASE_FIXTURE(Rows, "changed rows: what the store has is not written") {
   changed = {77};
   const auto expected = Mark();
   std::vector<uint8_t> bytes;
-  CHECK(rows.Write(&bytes) == 77u);
-  CHECK_FALSE(rows.Write(&bytes));
+  CHECK(Write(&bytes) == 77u);
+  CHECK_FALSE(Write(&bytes));
 }
 
 }  // namespace

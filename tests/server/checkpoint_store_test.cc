@@ -18,6 +18,7 @@
 #include "tests/common/temp_directory.h"
 #include "tests/server/local_cluster.h"
 #include "tests/server/saving.h"
+#include "tests/server/slot_move.h"
 
 namespace dslide {
 namespace {
@@ -89,7 +90,7 @@ struct Saver {
   CheckpointDone Save(uint64_t n, std::vector<std::string> keep = {}) {
     CheckpointDone done =
         SaveOnce(store.get(), cluster.executors(),
-                 {n, CheckpointName(n), Path(n), ShardName(1, 0), std::move(keep)});
+                 {n, CheckpointName(n), Path(n), ShardName(1, 0), std::move(keep), {}});
     if (!done.error.empty()) return done;
     Manifest manifest;
     manifest.name = done.name;
@@ -181,13 +182,13 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   const std::vector<SlotId> own(all.begin(), all.begin() + 4);
   const auto base = (*shards)->BaseFor(own);
   REQUIRE(base.ok());
-  CHECK(base->foreign == std::vector<SlotId>(all.begin() + 4, all.end()));
+  CHECK(base->slots == all);
   Executor executor(saver.config, 1000, own, 0, Purpose::kTraining, BestKernels());
   REQUIRE((*shards)->Restore(&executor, *base).ok());
   CheckpointStore store({"server-0000000000000002"}, *base);
   const CheckpointDone done =
       SaveOnce(&store, {&executor},
-               {1, CheckpointName(2), saver.Path(2), ShardName(2, 0), {CheckpointName(1)}});
+               {1, CheckpointName(2), saver.Path(2), ShardName(2, 0), {CheckpointName(1)}, {}});
   REQUIRE(done.error == "");
   CHECK(done.written_bytes * 50 <= full.bytes);
   // It has the rows of its slots and no others.
@@ -198,6 +199,50 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   Executor other(saver.config, 1000, std::vector<SlotId>(all.begin() + 4, all.end()), 0,
                  Purpose::kTraining, BestKernels());
   CHECK_FALSE((*half)->Restore(&other).ok());
+}
+
+TEST_CASE("a shard has the slots that its server has at the mark, wherever they were before") {
+  Saver saver(StoreConfig());
+  const auto executors = saver.cluster.executors();
+  CheckpointStore stores[] = {CheckpointStore({"a-0000000000000001"}, {}),
+                              CheckpointStore({"b-0000000000000001"}, {})};
+  const auto save = [&](uint64_t n) {
+    Manifest manifest;
+    manifest.name = CheckpointName(n);
+    manifest.config = FormatConfig(saver.config);
+    for (uint32_t s = 0; s < 2; ++s) {
+      const CheckpointDone done =
+          SaveOnce(&stores[s], {executors[s]},
+                   {n, manifest.name, saver.Path(n), ShardName(1, s), {CheckpointName(n - 1)}, {}});
+      REQUIRE(done.error == "");
+      manifest.shards.push_back(ShardOf(done, "server"));
+    }
+    REQUIRE(WriteManifest(saver.Path(n), manifest).ok());
+    const CheckpointHealth health = saver.Health(n);  // each row once
+    CHECK(health.damage.empty());
+    CHECK(health.rows == 401 + 20000);
+    saver.CheckRestores(n);
+    return manifest.shards;
+  };
+  const auto rows_before = save(1)[0].rows;
+  SlotMove there(executors, 0, 1, {2});
+  there.CopyResting();
+  saver.Touch(50, 0.5f);
+  there.Finish();
+  const auto shards = save(2);
+  CHECK(shards[0].rows < rows_before);
+  CHECK(shards[0].rows + shards[1].rows == 401 + 20000);
+  saver.Touch(50, 0.5f);
+  save(3);
+  SlotMove back(executors, 1, 0, {2});
+  back.Finish();
+  saver.Touch(50, 0.5f);
+  CHECK(save(4)[0].rows == rows_before);
+  // There and back between two checkpoints.
+  SlotMove(executors, 0, 1, {1}).Finish();
+  saver.Touch(30, 0.5f);
+  SlotMove(executors, 1, 0, {1}).Finish();
+  save(5);
 }
 
 TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor the next") {
@@ -254,7 +299,7 @@ TEST_CASE("a place that is no directory is named") {
   std::ofstream(file) << "x";
   const CheckpointDone done =
       SaveOnce(saver.store.get(), saver.cluster.executors(),
-               {1, CheckpointName(1), file + "/" + CheckpointName(1), ShardName(1, 0), {}});
+               {1, CheckpointName(1), file + "/" + CheckpointName(1), ShardName(1, 0), {}, {}});
   CHECK(done.error.find(file + "/store-") == 0);
   CHECK(done.error.find("set checkpoint.directory") != std::string::npos);
 }
@@ -264,7 +309,7 @@ TEST_CASE("a store gives up at once, and leaves nothing behind") {
   REQUIRE(saver.Save(1).error == "");
   saver.Touch(1, 1.0f);
   SUBCASE("a save that an executor does not take part in") {
-    saver.store->Begin({2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {}, 2, 0});
+    saver.store->Begin({2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {}, {}, 2, 0});
     saver.store->GiveUp("an executor stands elsewhere", true);
     const CheckpointDone done = AwaitSaved(saver.store.get());
     CHECK(done.retry);
@@ -273,7 +318,7 @@ TEST_CASE("a store gives up at once, and leaves nothing behind") {
   }
   SUBCASE("a save in the middle of which the server ends") {
     saver.store->Begin(
-        {2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {CheckpointName(1)}, 2, 0});
+        {2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {CheckpointName(1)}, {}, 2, 0});
     Executor* first = saver.cluster.executors()[0];
     first->BeginSnapshot(saver.store.get(), 0);
     while (first->snapshot_in_progress()) {

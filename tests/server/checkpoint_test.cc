@@ -59,7 +59,7 @@ Manifest Save(LocalCluster* cluster, uint32_t servers, const std::string& direct
     std::vector<Executor*> executors;
     for (const auto& executor : cluster->server(s)) executors.push_back(executor.get());
     const CheckpointDone done =
-        SaveOnce(&store, executors, {1, manifest.name, directory, ShardName(1, s), {}});
+        SaveOnce(&store, executors, {1, manifest.name, directory, ShardName(1, s), {}, {}});
     REQUIRE(done.error == "");
     for (Executor* executor : executors) executor->AbortSnapshot();  // the next one is whole again
     manifest.shards.push_back(ShardOf(done, name));

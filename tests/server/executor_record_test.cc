@@ -10,9 +10,10 @@ namespace {
 ExecutorRecord SomeRecord() {
   ExecutorRecord record;
   record.executor = 4097;
-  record.slots = {{4}, {2}, {9}};
+  record.slots = {{4}, SlotMap::kNoSlot, {2}, SlotMap::kNoSlot, {9}};
   record.committed = 0;
   record.hash = {3, {5, true, 77}};
+  record.hashing = {2, 4};
   record.popular = {{1.5f, -2.0f}, {3, 8}, 4, {0.25f, 9.0f, -1.0f}};
   record.applied.resize(2);
   record.applied[0].slots = {{2}, {4}};
@@ -30,6 +31,7 @@ TEST_CASE("executor record: comes back as it was") {
   CHECK(back->slots == record.slots);
   CHECK(back->committed == record.committed);
   CHECK(back->hash == record.hash);
+  CHECK(back->hashing == record.hashing);
   CHECK(back->popular.mean == record.popular.mean);
   CHECK(back->popular.rows == record.popular.rows);
   CHECK(back->popular.next_slice == record.popular.next_slice);

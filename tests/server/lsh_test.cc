@@ -379,6 +379,83 @@ TEST_CASE("HashTables equal a map under random updates and rebuilds") {
   }
 }
 
+bool SameBuckets(const HashTables& a, const HashTables& b, uint32_t bits) {
+  for (uint32_t t = 0; t < a.tables(); ++t) {
+    for (uint32_t code = 0; code < 1u << bits; ++code) {
+      const auto x = a.Bucket(t, static_cast<BucketCode>(code));
+      const auto y = b.Bucket(t, static_cast<BucketCode>(code));
+      if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) return false;
+    }
+  }
+  return true;
+}
+
+TEST_CASE("HashTables: more rows change no bucket, wherever the building is") {
+  constexpr uint32_t kTables = 3, kBits = 3, kRows = 40, kMore = 23;
+  Random random(12);
+  const auto draw = [&] {
+    Codes codes(kTables);
+    for (BucketCode& code : codes) code = static_cast<BucketCode>(random.Below(1 << kBits));
+    return codes;
+  };
+  for (uint32_t at = 0; at < 2 * kRows * kTables; ++at) {
+    CAPTURE(at);
+    HashTables tables(kTables, kBits, kRows), same(kTables, kBits, kRows);
+    for (HashTables* each : {&tables, &same}) {
+      for (uint32_t row = 0; row < kRows; ++row) each->SetCodes(row, Codes(kTables, row % 8));
+      each->BuildAll();
+    }
+    for (uint32_t row = 0; row < kRows; ++row) {
+      const Codes codes = draw();
+      tables.SetCodes(row, codes);
+      same.SetCodes(row, codes);
+    }
+    tables.Advance(at);
+    same.Advance(at);
+    tables.Resize(kRows + kMore);
+    REQUIRE(tables.rows() == kRows + kMore);
+    CHECK(tables.position() == same.position());
+    CHECK(SameBuckets(tables, same, kBits));
+    for (uint32_t row = 0; row < kRows; ++row) REQUIRE(tables.Codes(row) == same.Codes(row));
+    // New rows are in the tables that are counted after they have codes.
+    HashTables fresh(kTables, kBits, kRows + kMore);
+    for (uint32_t row = 0; row < kRows + kMore; ++row) {
+      const Codes codes = row < kRows ? tables.Codes(row) : draw();
+      tables.SetCodes(row, codes);
+      fresh.SetCodes(row, codes);
+    }
+    fresh.BuildAll();
+    tables.Advance(2 * tables.StepsOfAllTables());
+    CHECK(SameBuckets(tables, fresh, kBits));
+  }
+}
+
+TEST_CASE("HashTables: tables that get their first rows") {
+  HashTables tables(2, 3, 0);
+  tables.Advance(100);
+  tables.Resize(5);
+  tables.SetCodes(3, Codes{1, 2});
+  tables.Advance(tables.StepsOfAllTables());
+  CHECK(tables.Bucket(0, 1).size() == 1);
+  CHECK(tables.Bucket(1, 2).size() == 1);
+}
+
+TEST_CASE("HashTables: hidden rows keep their codes and are in no bucket until they are shown") {
+  HashTables tables(2, 3, 9);
+  for (uint32_t row = 0; row < 9; ++row) tables.SetCodes(row, Codes{1, 2});
+  tables.BuildAll();
+  tables.Hide(3, 6);
+  CHECK(tables.Bucket(0, 1).size() == 9);
+  tables.Advance(7);  // what is counted piece by piece
+  tables.Advance(tables.StepsOfAllTables() - 7);
+  CHECK(tables.Codes(4) == Codes{1, 2});
+  const auto bucket = tables.Bucket(1, 2);
+  CHECK(std::vector(bucket.begin(), bucket.end()) == std::vector<uint32_t>{0, 1, 2, 6, 7, 8});
+  tables.Show(3, 6);
+  tables.BuildAll();
+  CHECK(tables.Bucket(0, 1).size() == 9);
+}
+
 TEST_CASE("HashTables: nothing is in a bucket before its table is built") {
   HashTables tables(2, 3, 4);
   tables.SetCodes(1, Codes{5, 5});
@@ -406,6 +483,8 @@ TEST_CASE("HashTables: occupancy by hand") {
   CHECK(occupancy.mean == doctest::Approx(8.0 / 3));
   CHECK(occupancy.p99 == 4);
   CHECK(occupancy.largest == 4);
+  CHECK(occupancy.skew() == doctest::Approx(1.5));
+  CHECK(none.skew() == 0);
 }
 
 TEST_CASE("HashTables: the 99th percentile leaves the largest of many buckets out") {
@@ -469,7 +548,8 @@ TEST_CASE("CandidateRanker equals a full sort") {
       tables.SetCodes(row, codes);
     }
     tables.BuildAll();
-    CandidateRanker ranker(rows);
+    CandidateRanker ranker(rows / 2);
+    ranker.Resize(rows);
     for (int query = 0; query < 50; ++query) {
       draw_codes();
       const uint32_t limit = static_cast<uint32_t>(random.Below(rows + 10));

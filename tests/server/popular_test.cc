@@ -107,6 +107,80 @@ TEST_CASE("popular neurons: the mean moves with the activations") {
   CHECK(RowsOf(popular) == BestForMean(layer, later, 9));
 }
 
+// The weights of the whole model for a slot.
+void FillSlot(Layer* layer, SlotId slot) {
+  Layer whole = RandomLayer(Slots(kSlots));
+  std::vector<uint8_t> bytes(layer->RowBytes());
+  for (uint32_t row = 0; row < layer->map().SlotSize(slot); ++row) {
+    whole.StoreRow(whole.map().LocalRow(slot, row), bytes.data());
+    layer->LoadRow(layer->map().LocalRow(slot, row), bytes.data());
+  }
+}
+
+TEST_CASE("popular neurons: rows that left are dropped at once, those that came are among them") {
+  Layer layer = RandomLayer(Slots(3));
+  const Matrix hidden = Activations(4, 5);
+  const std::vector<float> mean = ColumnMeans(hidden, BestKernels());
+  PopularNeurons popular(9, layer, BestKernels());
+  popular.Follow(mean);
+  for (int batch = 0; batch < 7; ++batch) popular.Follow(mean);
+  layer.Detach({1});
+  popular.FollowMap(6);
+  CHECK(RowsOf(popular) == BestForMean(layer, hidden, 6));
+  for (const SlotId slot : {SlotId{6}, SlotId{4}}) {
+    layer.Reserve(slot);
+    popular.FollowMap(6);
+    CHECK(RowsOf(popular) == BestForMean(layer, hidden, 6));
+    FillSlot(&layer, slot);
+    layer.Attach(slot);
+    popular.FollowMap(12);
+    CHECK(RowsOf(popular) == BestForMean(layer, hidden, 12));
+  }
+  layer.Release({1});
+  popular.FollowMap(12);
+  for (uint32_t i = 0; i < 2 * PopularNeurons::kMinSlices; ++i) popular.Follow(mean);
+  CHECK(RowsOf(popular) == BestForMean(layer, hidden, 12));
+}
+
+TEST_CASE("popular neurons: what is saved after slots moved is restored") {
+  Layer layer = RandomLayer(Slots(3));
+  const std::vector<float> mean = ColumnMeans(Activations(4, 5), BestKernels());
+  PopularNeurons popular(9, layer, BestKernels());
+  for (int batch = 0; batch < 8; ++batch) popular.Follow(mean);
+  layer.Detach({1});
+  layer.Reserve({6});
+  FillSlot(&layer, {6});
+  layer.Attach({6});
+  popular.FollowMap(7);
+  PopularNeurons restored(7, layer, BestKernels());
+  REQUIRE(restored.Restore(popular.Save()));
+  for (uint32_t i = 0; i < 2 * PopularNeurons::kMinSlices; ++i) {
+    CHECK(RowsOf(restored) == RowsOf(popular));
+    popular.Follow(mean);
+    restored.Follow(mean);
+  }
+}
+
+TEST_CASE("popular neurons: all slots may leave, and others come") {
+  Layer layer = RandomLayer(Slots(1));
+  const Matrix hidden = Activations(4, 5);
+  const std::vector<float> mean = ColumnMeans(hidden, BestKernels());
+  PopularNeurons popular(5, layer, BestKernels());
+  popular.Follow(mean);
+  layer.Detach({0});
+  popular.FollowMap(0);
+  CHECK(popular.rows().empty());
+  CHECK(PopularNeurons(0, layer, BestKernels()).Restore(popular.Save()));
+  popular.Follow(mean);
+  CHECK(popular.rows().empty());
+  layer.Reserve({3});
+  FillSlot(&layer, {3});
+  layer.Attach({3});
+  popular.FollowMap(5);
+  popular.Follow(mean);
+  CHECK(RowsOf(popular) == BestForMean(layer, hidden, 5));
+}
+
 TEST_CASE("popular neurons: an empty layer has none") {
   const Layer none = EmptyLayer({});
   PopularNeurons nothing(9, none, BestKernels());

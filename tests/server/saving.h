@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -32,9 +33,13 @@ inline CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executo
                                CheckpointStore::Save save) {
   save.executors = static_cast<uint32_t>(executors.size());
   save.rows = 0;
+  save.slots.clear();
   for (Executor* e : executors) {
     save.rows += e->input().layer().map().size() + e->output().layer().map().size();
+    const auto owned = e->input().layer().map().owned();
+    save.slots.insert(save.slots.end(), owned.begin(), owned.end());
   }
+  std::sort(save.slots.begin(), save.slots.end());
   store->Begin(save);
   for (uint32_t i = 0; i < executors.size(); ++i) executors[i]->BeginSnapshot(store, i);
   for (Executor* e : executors) {

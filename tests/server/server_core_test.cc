@@ -83,7 +83,7 @@ TEST_CASE_FIXTURE(Fixture, "other runs and stale plans are refused, the latter w
   message.envelope.run = {78};
   CHECK(Refusal(core.HandleWorker("peer", message, 0)) == ErrorCode::kWrongRun);
   message = Request(2);
-  message.envelope.plan_version = 3;
+  message.envelope.plan_version = 0;
   const auto effects = core.HandleWorker("peer", message, 0);
   REQUIRE(effects.to_workers.size() == 2);
   CHECK(std::get<Plan>(Decode(effects.to_workers[0].second)->body) == plan);
@@ -130,6 +130,41 @@ TEST_CASE_FIXTURE(Fixture, "the scheduler has a dead worker's batches and replie
   (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
   (void)core.HandleOutcome({ticket, 1, Part(8, 2.0f)}, 0);
   CHECK(Refusal(core.HandleWorker("peer", Request(7), 0)) == ErrorCode::kFenced);
+}
+
+TEST_CASE_FIXTURE(Fixture, "tables are built anew when the scheduler says so, nobody else") {
+  Load();
+  const auto asked = Scheduler(RebuildTables{1, 3});
+  REQUIRE(asked.work.size() == 1);
+  CHECK(*asked.work[0].request == Body{RebuildTables{1, 3}});
+  CHECK(Refusal(core.HandleWorker("peer", Request(1, RebuildTables{2, 3}), now)) ==
+        ErrorCode::kRefused);
+  version = 7;  // of another plan
+  CHECK(Scheduler(RebuildTables{2, 3}).work.empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "executors without rows say nothing of the tables") {
+  Load();
+  const auto measure = Tick(6000).measure;
+  REQUIRE(measure);
+  Heartbeat filled;
+  filled.bucket_mean = 5;
+  filled.bucket_empty_share = 0.25f;
+  filled.bucket_largest = 9;
+  filled.hash_round = 2;
+  filled.memory_used_bytes = 100;
+  Heartbeat empty;
+  empty.memory_used_bytes = 10;
+  empty.bucket_empty_share = 1;
+  (void)core.HandleOutcome({measure->ticket, 0, empty}, 0);
+  (void)core.HandleOutcome({measure->ticket, 1, filled}, 0);
+  const auto beats = Sent<Heartbeat>(Tick(9000));
+  REQUIRE(beats.size() == 1);
+  const auto& beat = std::get<Heartbeat>(beats[0].body);
+  CHECK(beat.bucket_mean == 5);
+  CHECK(beat.bucket_empty_share == 0.25f);
+  CHECK(beat.hash_round == 2);
+  CHECK(beat.memory_used_bytes == 110);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a failed load is reported, and again if the plan comes again") {

@@ -38,7 +38,7 @@ TEST_CASE_FIXTURE(Fixture, "a checkpoint is saved and reported, again if it is a
   done.rows = 10;
   done.bytes = 100;
   done.files = {{"000001.sst", 100, 99}};
-  const auto sent = Sent<CheckpointDone>(core.HandleSaved(save->ticket, done));
+  const auto sent = Sent<CheckpointDone>(core.HandleSaved(save->ticket, done, 0));
   done.name = "step-1";
   done.shard = "shard-1-1";
   REQUIRE(sent.size() == 1);
@@ -47,7 +47,7 @@ TEST_CASE_FIXTURE(Fixture, "a checkpoint is saved and reported, again if it is a
   const auto again = Scheduler(RequestFor("step-1"));
   CHECK_FALSE(again.save);
   CHECK(Sent<CheckpointDone>(again).at(0).body == Body{done});
-  CHECK(Sent<CheckpointDone>(core.HandleSaved(save->ticket, done)).empty());  // a closed ticket
+  CHECK(Sent<CheckpointDone>(core.HandleSaved(save->ticket, done, 0)).empty());  // a closed ticket
 }
 
 TEST_CASE_FIXTURE(Fixture, "a checkpoint that fails is reported, and may be tried again") {
@@ -55,7 +55,7 @@ TEST_CASE_FIXTURE(Fixture, "a checkpoint that fails is reported, and may be trie
   const auto save = Scheduler(RequestFor("step-1")).save;
   CheckpointDone failed;
   failed.error = "no space left on device";
-  const auto sent = Sent<CheckpointDone>(core.HandleSaved(save->ticket, failed));
+  const auto sent = Sent<CheckpointDone>(core.HandleSaved(save->ticket, failed, 0));
   CHECK(std::get<CheckpointDone>(sent.at(0).body).error == "no space left on device");
   CHECK_FALSE(std::get<CheckpointDone>(sent.at(0).body).retry);
   CHECK(Scheduler(RequestFor("step-1")).save);
@@ -70,7 +70,7 @@ TEST_CASE_FIXTURE(Fixture, "a checkpoint while another is being written is for l
   CHECK(answer.name == "step-2");
   CHECK(answer.error == "step-1 is still being written");
   CHECK(answer.retry);
-  (void)core.HandleSaved(save->ticket, {});
+  (void)core.HandleSaved(save->ticket, {}, 0);
   CHECK(Scheduler(RequestFor("step-2")).save);
 }
 
@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(Fixture, "with a newer plan a server drops all it has, and loa
   // What was under way is nobody's any more.
   CHECK(core.HandleOutcome({work.ticket, 0, Part(8, 2.0f)}, 0).to_workers.empty());
   CHECK(core.HandleOutcome({work.ticket, 1, Part(8, 2.0f)}, 0).to_workers.empty());
-  CHECK(core.HandleSaved(save->ticket, {}).to_scheduler.empty());
+  CHECK(core.HandleSaved(save->ticket, {}, 0).to_scheduler.empty());
   CHECK(Refusal(core.HandleWorker("peer", Request(8, TopKRequest{}, 2), 0)) == ErrorCode::kRefused);
   CHECK_FALSE(Scheduler(RequestFor("step-1")).save);
   const auto ready = Loaded(*effects.load);
@@ -256,6 +256,7 @@ TEST_CASE_FIXTURE(Fixture, "a run that goes on with another configuration is joi
 }
 
 TEST_CASE_FIXTURE(Fixture, "a signal asks for a checkpoint first, and the answer ends the server") {
+  config.cluster.drain_s = 0;  // its slots stay
   Load();
   const auto asked = core.RequestStop(1000);
   CHECK_FALSE(asked.exit);
@@ -324,7 +325,7 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
   SUBCASE("it knows from an earlier checkpoint") {
     Load();
     const auto earlier = Scheduler(RequestFor("step-1")).save;
-    (void)core.HandleSaved(earlier->ticket, {});
+    (void)core.HandleSaved(earlier->ticket, {}, 0);
     CHECK_FALSE(Tick(60'000).save);
     const auto effects = Tick(60'001);
     CHECK_FALSE(effects.exit);
@@ -334,7 +335,7 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
     CHECK_FALSE(Tick(60'101).save);       // once
     CHECK_FALSE(core.AcceptsRequests());  // nothing may count that the mark lacks
     SUBCASE("saved") {
-      const auto exit = core.HandleSaved(effects.save->ticket, {}).exit;
+      const auto exit = core.HandleSaved(effects.save->ticket, {}, 0).exit;
       REQUIRE(exit);
       CHECK(exit->error().kind == ErrorKind::kTryLater);
       CHECK(exit->error().message ==
@@ -343,20 +344,20 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
     SUBCASE("not saved") {
       CheckpointDone failed;
       failed.error = "no space left on device";
-      const auto exit = core.HandleSaved(effects.save->ticket, failed).exit;
+      const auto exit = core.HandleSaved(effects.save->ticket, failed, 0).exit;
       CHECK(exit->error().message ==
             "the scheduler is gone, and saving failed: no space left on device");
     }
     SUBCASE("the scheduler comes back meanwhile: batches would count that the mark lacks") {
       CHECK(Sent<Join>(Scheduler(ErrorReply{ErrorCode::kWrongRun, "who"})).size() == 1);
       CHECK_FALSE(core.AcceptsRequests());
-      CHECK(core.HandleSaved(effects.save->ticket, {}).exit);
+      CHECK(core.HandleSaved(effects.save->ticket, {}, 0).exit);
     }
     SUBCASE("a new plan comes meanwhile: it begins anew") {
       version = 2;
       const auto load = Scheduler(PlanOf(2, kSelf)).load;
       REQUIRE(load);
-      CHECK_FALSE(core.HandleSaved(effects.save->ticket, {}).exit);
+      CHECK_FALSE(core.HandleSaved(effects.save->ticket, {}, 0).exit);
       (void)Loaded(*load);
       CHECK(core.AcceptsRequests());
     }
@@ -367,11 +368,11 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
     const auto effects = Tick(60'001);
     CHECK_FALSE(effects.exit);
     CHECK_FALSE(effects.save);
-    SUBCASE("the scheduler stays away") { CHECK(core.HandleSaved(save->ticket, {}).exit); }
+    SUBCASE("the scheduler stays away") { CHECK(core.HandleSaved(save->ticket, {}, 0).exit); }
     SUBCASE("it comes back") {
       (void)Scheduler(HeartbeatReply{});
       CHECK(core.AcceptsRequests());
-      CHECK_FALSE(core.HandleSaved(save->ticket, {}).exit);
+      CHECK_FALSE(core.HandleSaved(save->ticket, {}, 0).exit);
     }
   }
 }

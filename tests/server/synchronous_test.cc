@@ -174,7 +174,7 @@ TEST_CASE("synchronous: when checkpoints are written does not matter, with hash 
       if (!save) continue;
       const std::string name = CheckpointName(step);
       REQUIRE(SaveOnce(&store, cluster.executors(),
-                       {step, name, directory.path() + "/" + name, "shard-1-0", {}})
+                       {step, name, directory.path() + "/" + name, "shard-1-0", {}, {}})
                   .error == "");
     }
     return StoredRows(&cluster);

@@ -19,8 +19,9 @@ const char* Name(FaultKind kind) {
 
 const char* Name(Point point) {
   constexpr const char* kNames[kPoints] = {
-      "before message", "after message", "before effects", "after ledger", "before manifest",
-      "after manifest", "before apply",  "after apply",    "mid-snapshot", "mid-restore"};
+      "before message",  "after message",  "before effects",      "after ledger",
+      "before manifest", "after manifest", "before apply",        "after apply",
+      "mid-snapshot",    "mid-restore",    "before a slot's job", "after a slot's job"};
   return kNames[static_cast<size_t>(point)];
 }
 
@@ -103,15 +104,17 @@ class Draws {
     constexpr std::array kScheduler = {Point::kBeforeMessage,  Point::kAfterMessage,
                                        Point::kBeforeEffects,  Point::kAfterLedger,
                                        Point::kBeforeManifest, Point::kAfterManifest};
-    constexpr std::array kServer = {Point::kBeforeMessage, Point::kAfterMessage,
-                                    Point::kBeforeApply,   Point::kAfterApply,
-                                    Point::kMidSnapshot,   Point::kMidRestore};
+    constexpr std::array kServer = {
+        Point::kBeforeMessage, Point::kAfterMessage, Point::kBeforeApply,   Point::kAfterApply,
+        Point::kMidSnapshot,   Point::kMidRestore,   Point::kBeforeSlotJob, Point::kAfterSlotJob};
     constexpr std::array kWorker = {Point::kBeforeMessage, Point::kAfterMessage};
     constexpr std::array kToScheduler = {"Join",      "Ready",          "LeaseRequest",
-                                         "BatchDone", "CheckpointDone", "StepsCommitted"};
+                                         "BatchDone", "CheckpointDone", "StepsCommitted",
+                                         "MoveReady", "DrainServer"};
     constexpr std::array kToServer = {"Plan",         "EmbedRequest", "ActiveQuery",
                                       "GradientPush", "EmbedPush",    "CheckpointRequest",
-                                      "CommitSteps",  "DropBatches"};
+                                      "CommitSteps",  "DropBatches",  "MoveSlots",
+                                      "SlotPull",     "SlotRows"};
     constexpr std::array kToWorker = {"Plan",          "LeaseGrant", "EmbedReply", "ActiveReply",
                                       "GradientReply", "Ack",        "JoinReply"};
     const auto pick = [&](const auto& from) { return from[random_.Below(from.size())]; };

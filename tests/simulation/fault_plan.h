@@ -26,8 +26,10 @@ enum class Point {
   kAfterApply,      // and was applied; nobody is told
   kMidSnapshot,     // part of a snapshot's rows are written
   kMidRestore,      // part of the rows are loaded
+  kBeforeSlotJob,   // executors: a slot comes or goes
+  kAfterSlotJob,    // it has; nobody is told
 };
-constexpr int kPoints = 10;
+constexpr int kPoints = 12;
 
 enum class FaultKind {
   kCrash,      // the process dies and is started again after `duration_us`

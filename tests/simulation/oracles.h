@@ -50,6 +50,7 @@ class Oracles {
   std::vector<std::string> violations_;
   std::map<std::string, Manifest> manifests_;  // ever written, by name
   uint32_t plan_version_ = 0;
+  uint32_t generation_ = 0;
   std::set<Incarnation> fenced_;  // taken for dead by the scheduler
 };
 

@@ -1,5 +1,7 @@
 #include "tests/simulation/sim_cluster.h"
 
+#include "common/net/slot_plan.h"
+
 #include "tests/simulation/sim_scheduler.h"
 #include "tests/simulation/sim_server.h"
 #include "tests/simulation/sim_worker.h"
@@ -52,14 +54,20 @@ SimOutcome SimCluster::Run() {
   Judge();
   SimOutcome outcome;
   outcome.digest = DigestOfResult();
+  Plan first;
   for (const LedgerEntry& entry : world_.disk.ledger) {
     outcome.checkpoints += std::holds_alternative<LedgerCheckpointed>(entry);
     const auto* planned = std::get_if<LedgerPlanned>(&entry);
     if (planned == nullptr) continue;
-    outcome.plans++;
-    outcome.restores += !planned->plan.restore.empty();
-    outcome.first_layout &= planned->plan.servers.size() == world_.setup.config.cluster.servers;
+    const Plan& plan = planned->plan;
+    if (outcome.plans++ == 0) first = plan;
+    const bool moves = GenerationOf(plan) != plan.version;
+    outcome.moves += moves;
+    outcome.restores += !moves && !plan.restore.empty();
+    outcome.first_layout &=
+        plan.slot_owner == first.slot_owner && plan.servers.size() == first.servers.size();
   }
+  outcome.first_layout &= !world_.slots_moved;
   outcome.violations = world_.oracles.violations();
   outcome.duration_us = duration_us;
   outcome.events = world_.clock.events();

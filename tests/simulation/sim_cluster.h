@@ -18,7 +18,8 @@ struct SimOutcome {
   uint32_t restores = 0;  // of checkpoints, by these plans
   uint32_t checkpoints = 0;
   uint32_t lives = 0;        // of the scheduler
-  bool first_layout = true;  // no plan had fewer servers than the first
+  uint32_t moves = 0;        // plans that carried the state on
+  bool first_layout = true;  // no slot was on its way elsewhere, all plans were as the first
   int64_t duration_us = 0;
   uint64_t events = 0;
   uint64_t messages = 0;

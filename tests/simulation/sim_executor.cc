@@ -34,18 +34,61 @@ void ForEachRow(Layer& layer, SlotId slot, const Visit& visit) {
 }  // namespace
 
 SimExecutor::SimExecutor(SimWorld* world, std::string name, const Config& config,
-                         uint64_t train_samples, std::span<const SlotId> slots, uint32_t index)
+                         uint64_t train_samples, std::span<const SlotId> slots, uint32_t index,
+                         uint32_t number)
     : world_(*world),
       name_(std::move(name)),
       config_(config),
       train_samples_(train_samples),
       slots_(slots.begin(), slots.end()),
+      number_(number),
       executor_(config, train_samples, slots, index, Purpose::kTraining, BestKernels()) {}
 
 Body SimExecutor::Handle(Incarnation sender, const Body& request) {
   Body reply = executor_.Handle(sender, request);
   if (!executor_.synchronous()) Observe(request, std::exchange(digests_, DigestParts()));
   return reply;
+}
+
+// What was seen of a slot goes along with it.
+Body SimExecutor::Do(const SlotJob& job, uint32_t plan_version) {
+  Body reply = executor_.Do(job, number_);
+  world_.slots_moved |= job.kind == SlotJob::Kind::kReserve;
+  if (std::holds_alternative<ErrorReply>(reply)) return reply;
+  const auto owned = executor_.output().layer().map().owned();
+  for (const LayerKind layer : {LayerKind::kInput, LayerKind::kOutput}) {
+    for (const SlotId slot : slots_) {
+      if (std::binary_search(owned.begin(), owned.end(), slot)) continue;
+      auto counts = shadow_.extract({layer, slot});
+      world_.moved[{plan_version, layer, slot}] = counts ? counts.mapped() : BatchCounts();
+    }
+    for (const SlotId slot : owned) {
+      if (std::find(slots_.begin(), slots_.end(), slot) != slots_.end()) continue;
+      shadow_[{layer, slot}] = world_.moved.at({plan_version, layer, slot});
+    }
+  }
+  slots_.assign(owned.begin(), owned.end());
+  digests_ = DigestParts();
+  return reply;
+}
+
+LoadReport SimExecutor::Load() const {
+  LoadReport load;
+  load.batches = 10;
+  constexpr uint32_t kSpread = 20;
+  for (const SlotId slot : slots_) {
+    const uint64_t draw = SubSeed(world_.setup.variant, slot.value) % kSpread;
+    load.slots.push_back(slot.value);
+    load.executor.push_back(0);
+    load.retrieved.push_back(1);
+    load.used.push_back(1);
+    load.updated.push_back(1);
+    load.work.push_back(static_cast<float>(1 + draw * draw));
+    load.service_us.push_back(1000);
+    load.bytes.push_back(1000);
+  }
+  load.busy = {0.5f};
+  return load;
 }
 
 SimExecutor::Digests SimExecutor::DigestParts() {

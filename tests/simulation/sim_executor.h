@@ -16,11 +16,16 @@ namespace dslide::sim {
 
 class SimExecutor {
  public:
+  // `number`: within its server.
   SimExecutor(SimWorld* world, std::string name, const Config& config, uint64_t train_samples,
-              std::span<const SlotId> slots, uint32_t index);
+              std::span<const SlotId> slots, uint32_t index, uint32_t number);
 
-  // Any request of a worker or the scheduler.
+  // Any request of a worker, the scheduler or another server.
   Body Handle(Incarnation sender, const Body& request);
+  // Slots come and go with a plan of this version.
+  Body Do(const SlotJob& job, uint32_t plan_version);
+  // Made up from the slot's number and the setup: real times would differ from run to run.
+  LoadReport Load() const;
   // The first job: from the seed, or from a checkpoint. `*store` has the rows of the latter then,
   // if `stored`.
   Body Initialise();
@@ -50,6 +55,7 @@ class SimExecutor {
   Config config_;
   uint64_t train_samples_;
   std::vector<SlotId> slots_;
+  uint32_t number_;
   Executor executor_;
   Digests digests_;  // of the weights after the latest job
   AppliedShadow shadow_;

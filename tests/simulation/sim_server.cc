@@ -20,7 +20,7 @@ SimExecutors::SimExecutors(SimWorld* world, SimHost* host, const ServerCore::Loa
   for (uint32_t i = 0; i < lanes_.size(); ++i) {
     lanes_[i].executor = std::make_unique<SimExecutor>(
         world, fmt::format("{} executor {}", host->name(), i), load.config, load.train_samples,
-        load.slots[i], load.first_executor + i);
+        load.slots[i], load.first_executor + i, i);
   }
 }
 
@@ -113,17 +113,26 @@ void SimServer::TakeFromScheduler(const Bytes& bytes) {
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} from scheduler", BodyName(kind));
   if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
-  const auto* plan = std::get_if<Plan>(&message->body);
-  const uint32_t version = plan == nullptr ? 0 : plan->version;
   const auto* drop = std::get_if<DropBatches>(&message->body);
   const auto dropped = drop == nullptr ? std::nullopt : std::optional(drop->incarnation);
   ServerCore::Effects effects = core_.HandleScheduler(std::move(*message), host_.now_ms());
-  if (effects.load) {
-    plan_version_ = version;
-    dropped_.clear();
-  }
+  if (effects.load) dropped_.clear();
   if (dropped && !effects.work.empty()) dropped_.insert(*dropped);
   Apply(std::move(effects));
+  if (host_.alive()) world_.reached(&host_, Point::kAfterMessage, kind);
+}
+
+void SimServer::TakeFromServer(const Bytes& bytes) {
+  if (exit_) return;
+  Result<Message> message = Decode(bytes);
+  if (!message.ok()) {
+    return world_.oracles.Violated(host_.name() +
+                                   " got a malformed message: " + message.error().message);
+  }
+  const size_t kind = message->body.index();
+  world_.trace.Note(host_.name(), "takes {} from a server", BodyName(kind));
+  if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
+  Apply(core_.HandleServer(std::move(*message), host_.now_us()));
   if (host_.alive()) world_.reached(&host_, Point::kAfterMessage, kind);
 }
 
@@ -151,9 +160,10 @@ void SimServer::TakeFromWorkers() {
 
 // No request of another plan, or of a worker that the scheduler dropped, gets to the executors.
 void SimServer::CheckMayWork(const Envelope& envelope, size_t kind) {
-  if (envelope.plan_version != plan_version_) {
+  if (envelope.plan_version != core_.plan_version()) {
     world_.oracles.Violated(fmt::format("{}: {} of plan {} taken under plan {}", host_.name(),
-                                        BodyName(kind), envelope.plan_version, plan_version_));
+                                        BodyName(kind), envelope.plan_version,
+                                        core_.plan_version()));
   }
   if (dropped_.contains(envelope.incarnation)) {
     world_.oracles.Violated(
@@ -170,23 +180,41 @@ void SimServer::Apply(ServerCore::Effects effects) {
   if (effects.unload) executors_.reset();
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) StartSave(*effects.save);
-  if (effects.occupancy) {
-    executors_->Submit(*effects.occupancy, [](SimExecutor& executor, uint32_t) -> Body {
-      return executor.executor().Occupancy();
-    });
+  for (const auto& [address, message] : effects.to_servers) {
+    auto link = servers_.find(address);
+    if (link == servers_.end()) {
+      const auto dialled =
+          world_.network.Dial(&host_, address, [this](Bytes bytes) { TakeFromServer(bytes); });
+      link = servers_.emplace(address, dialled).first;
+    }
+    world_.network.Send(link->second, Encode(message, WirePrecision::kFp32));
   }
   for (const ServerCore::Work& work : effects.work) {
-    executors_->Submit(work.ticket,
-                       [this, sender = work.sender, request = work.request](SimExecutor& executor,
-                                                                            uint32_t) -> Body {
-                         if (world_.reached(&host_, Point::kBeforeApply, request->index()))
-                           return Ack{};
-                         Body part = executor.Handle(sender, *request);
-                         world_.reached(&host_, Point::kAfterApply, request->index());
-                         return part;
-                       });
+    executors_->Submit(work.ticket, [this, work](SimExecutor& executor, uint32_t) {
+      return Work(work, &executor);
+    });
+  }
+  if (effects.measure) {
+    executors_->Submit(effects.measure->ticket, [](SimExecutor& executor, uint32_t) -> Body {
+      Heartbeat beat = executor.executor().Occupancy();
+      beat.load = executor.Load();
+      return beat;
+    });
   }
   if (effects.exit && !exit_) Leave(*effects.exit);
+}
+
+Body SimServer::Work(const ServerCore::Work& work, SimExecutor* executor) {
+  if (work.job != nullptr) {
+    if (world_.reached(&host_, Point::kBeforeSlotJob, kNoKind)) return Ack{};
+    Body part = executor->Do(*work.job, core_.plan_version());
+    world_.reached(&host_, Point::kAfterSlotJob, kNoKind);
+    return part;
+  }
+  if (world_.reached(&host_, Point::kBeforeApply, work.request->index())) return Ack{};
+  Body part = executor->Handle(work.sender, *work.request);
+  world_.reached(&host_, Point::kAfterApply, work.request->index());
+  return part;
 }
 
 // Of lives of workers that are over the server holds nothing, but for what arrived late and where a
@@ -222,7 +250,7 @@ void SimServer::StartExecutors(const ServerCore::Load& load) {
         host_.Post(world_.Draw(1, 50 * kMs), [this, ticket, done = std::move(done)] {
           if (exit_) return;
           if (!done.error.empty() && executors_ != nullptr) AbortSnapshots();
-          Apply(core_.HandleSaved(ticket, done));
+          Apply(core_.HandleSaved(ticket, done, host_.now_ms()));
         });
       });
   const bool stored = world_.random.Below(2) == 0;

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -59,6 +60,8 @@ class SimServer : public SimProcess {
   void TakeFromScheduler(const Bytes& bytes);
   void TakeFromWorkers();
   void CheckMayWork(const Envelope& envelope, size_t kind);
+  void TakeFromServer(const Bytes& bytes);
+  Body Work(const ServerCore::Work& work, SimExecutor* executor);
   void Apply(ServerCore::Effects effects);
   void StartExecutors(const ServerCore::Load& load);
   void AbortSnapshots();
@@ -72,11 +75,11 @@ class SimServer : public SimProcess {
   std::string address_;
   ServerCore core_;
   SimNetwork::LinkId scheduler_ = 0;
-  std::deque<std::pair<PeerId, Bytes>> inbox_;  // from workers, while no requests are taken
-  uint32_t plan_version_ = 0;                   // of the latest plan that it has loaded slots for
-  std::set<Incarnation> dropped_;               // workers, since then
-  std::shared_ptr<SimExecutors> executors_;     // null: nothing is loaded
-  std::unique_ptr<SimStore> store_;             // theirs
+  std::deque<std::pair<PeerId, Bytes>> inbox_;         // from workers, while no requests are taken
+  std::map<std::string, SimNetwork::LinkId> servers_;  // whose slots it takes, by address
+  std::set<Incarnation> dropped_;                      // workers, since it has loaded its slots
+  std::shared_ptr<SimExecutors> executors_;            // null: nothing is loaded
+  std::unique_ptr<SimStore> store_;                    // theirs
 };
 
 }  // namespace dslide::sim

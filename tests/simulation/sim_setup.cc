@@ -70,6 +70,8 @@ void DrawClusterConfig(Random* random, Config* config) {
   cluster.servers = static_cast<uint32_t>(1 + random->Below(3));
   cluster.executors = static_cast<uint32_t>(1 + random->Below(2));
   cluster.slots = 8;
+  cluster.heartbeat_ms = random->Below(2) == 0 ? 1000 : 300;
+  cluster.balance = random->Below(3) == 0 ? Balance::kOff : Balance::kAuto;
   cluster.wire = random->Below(2) == 0 ? Wire::kFp32 : Wire::kAuto;
   cluster.lease_timeout_ms = static_cast<uint32_t>(1000 + random->Below(4000));
   cluster.request_timeout_ms = static_cast<uint32_t>(300 + random->Below(3000));

@@ -18,6 +18,9 @@ void SimStore::Put(uint32_t, RowChunk chunk) {
 
 void SimStore::Begin(const ServerCore::Save& save) {
   save_ = save;
+  std::erase_if(rows_, [&](const auto& entry) {
+    return !std::binary_search(save.slots.begin(), save.slots.end(), entry.first.slot);
+  });
   for (Part& part : parts_) part = Part();
 }
 

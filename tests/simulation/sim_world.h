@@ -4,9 +4,12 @@
 #include <array>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <string>
+#include <tuple>
 
 #include "common/base/random.h"
+#include "tests/simulation/applied_shadow.h"
 #include "tests/simulation/fault_plan.h"
 #include "tests/simulation/oracles.h"
 #include "tests/simulation/sim_clock.h"
@@ -35,6 +38,9 @@ struct SimWorld {
   Random random;
   const int64_t job_us;  // the longest job of an executor
   Oracles oracles;
+  bool slots_moved = false;  // or were on their way
+  // What was seen of slots when they left a server with a plan of this version.
+  std::map<std::tuple<uint32_t, LayerKind, SlotId>, BatchCounts> moved = {};
 
   // A process tells that it reached a point of its work; `kind`: Body::index() of the message, if
   // that is what it is about. True: the process is no more, and its function must return.

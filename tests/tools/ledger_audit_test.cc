@@ -67,6 +67,7 @@ class RunMaker {
     if (draw < 3) return Restore();
     if (draw < 10 && under_way_) return Complete();
     if (draw < 10) return Cut();
+    if (draw < 13 && !under_way_) return Move();  // not while a checkpoint is written
     if (done_.size() == BatchesPerEpoch(Train(), kTrainSamples)) {
       Add(LedgerEpochDone{++epoch_});
       done_.clear();
@@ -83,6 +84,12 @@ class RunMaker {
     for (AppliedBatches::Group& group : groups_) {
       for (BatchSet& set : group.batches) set.Add(BatchNumber(batch, Train(), kTrainSamples));
     }
+  }
+
+  // The servers exchange their slots, with the records of what these have taken.
+  void Move() {
+    std::swap(groups_[0], groups_[1]);
+    Add(LedgerPlanned{{++plan_, {}, {}, "", generation_}});
   }
 
   // The scheduler's moment, and that of the first server.
@@ -117,13 +124,14 @@ class RunMaker {
     groups_ = run_.records.groups;
     if (groups_.empty()) groups_ = {{{{0}, {2}}, {}}, {{{1}, {3}}, {}}};
     Add(LedgerRestored{manifest.name, epoch_, batches_, samples_, done_});
-    Add(LedgerPlanned{{++plan_, {}, {}, manifest.name}});
+    generation_ = ++plan_;
+    Add(LedgerPlanned{{plan_, {}, {}, manifest.name, generation_}});
   }
 
   Random random_;
   Run run_;
   std::optional<CheckpointRecords> under_way_;
-  uint32_t epoch_ = 0, plan_ = 0;
+  uint32_t epoch_ = 0, plan_ = 0, generation_ = 0;
   uint64_t batches_ = 0, samples_ = 0;
   std::vector<DoneBatch> done_;
   std::vector<AppliedBatches::Group> groups_;
@@ -138,14 +146,14 @@ size_t LastCounted(const Run& run) {
   return 0;
 }
 
-// A finished run without recoveries, by which faults are planted.
+// A finished run without recoveries and moves, by which faults are planted.
 Run Undisturbed() {
   for (uint64_t seed = 1;; ++seed) {
     const Run run = RunMaker(seed).Make(SIZE_MAX);
-    const auto restored = [](const LedgerEntry& e) {
-      return std::holds_alternative<LedgerRestored>(e);
+    const auto planned = [](const LedgerEntry& e) {
+      return std::holds_alternative<LedgerPlanned>(e);
     };
-    if (std::count_if(run.entries.begin(), run.entries.end(), restored) == 1) return run;
+    if (std::count_if(run.entries.begin(), run.entries.end(), planned) == 1) return run;
   }
 }
 
@@ -196,6 +204,35 @@ TEST_CASE("what counted twice and was lost in a recovery is not duplicated") {
   CHECK(account.Epochs()[0].seen == 10);
   CHECK(account.recoveries() == 1);
   CHECK(account.generations() == 2);
+  CHECK(account.problems().empty());
+}
+
+TEST_CASE("a plan by which slots move is no recovery, and takes nothing back") {
+  LedgerAccount account;
+  const auto planned = [](uint32_t version, uint32_t generation) {
+    return LedgerPlanned{{version, {}, {}, "", generation}};
+  };
+  std::vector<LedgerEntry> entries = {
+      LedgerOpened{{7}, FormatConfig(SmallConfig()), kTrainSamples, 0},
+      LedgerRestored{},
+      planned(1, 1),
+      LedgerCounted{{0, 0, 0}, 10, "w"},
+      planned(2, 1),
+      LedgerCounted{{0, 0, 1}, 10, "w"},
+      planned(3, 1)};
+  for (size_t n = 0; n < entries.size(); ++n) REQUIRE(account.Add(n, entries[n]).ok());
+  CHECK(account.recoveries() == 0);
+  CHECK(account.generations() == 1);
+  CHECK(account.Epochs()[0].seen == 20);
+  // A batch counts once a generation, whatever plans it has.
+  REQUIRE(account.Add(7, LedgerCounted{{0, 0, 0}, 10, "w"}).ok());
+  CHECK(account.Epochs()[0].duplicated == 10);
+  REQUIRE(account.Add(8, LedgerRestored{}).ok());
+  REQUIRE(account.Add(9, planned(4, 4)).ok());
+  REQUIRE(account.Add(10, planned(5, 4)).ok());
+  CHECK(account.recoveries() == 1);
+  CHECK(account.generations() == 2);
+  CHECK(account.Epochs()[0].seen == 0);
   CHECK(account.problems().empty());
 }
 

@@ -27,6 +27,8 @@ int main(int argc, char** argv) {
   dslide::RegisterProductBenches();
   dslide::RegisterRowBenches();
   dslide::RegisterMessageBenches();
+  dslide::RegisterLoadBenches();
   dslide::RegisterSnapshotBenches();
+  dslide::RegisterPlannerBenches();
   return benchmark::RunSpecifiedBenchmarks() > 0 ? 0 : 1;
 }

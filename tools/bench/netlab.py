@@ -98,6 +98,7 @@ class Process:
                 write_setting(f"{cgroup}/cgroup.procs", 0)
 
         self.title = title
+        self.command = " ".join(command)
         self._log = log
         with open(log, "w") as output:
             self._popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
@@ -180,11 +181,12 @@ class Network:
         number = list(self.hosts).index(name) + 1
         return f"10.0.{number // 256}.{number % 256}"
 
-    def start(self, name, command, title=None):
-        """Starts a program on a host, under the host's quota."""
+    def start(self, name, command, title=None, log=None):
+        """Starts a program on a host, under the host's quota. `log`: the log's name, if not the
+        host's."""
         command = ["nsenter", f"--net=/var/run/netns/{self.namespace(name)}", *map(str, command)]
         cgroup = f"{self._cgroup}/{name}" if os.path.exists(self._cgroup) else None
-        process = Process(title or name, command, f"{self._logs}/{name}.log", cgroup)
+        process = Process(title or name, command, f"{self._logs}/{log or name}.log", cgroup)
         self._processes.append(process)
         return process
 

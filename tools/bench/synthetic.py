@@ -37,11 +37,11 @@ class Sizes:
 
 
 class Zipf:
-    """Ids of [0, n), rank r with probability proportional to 1 / (r + 1)."""
+    """The id at rank r with probability proportional to 1 / (r + 1)."""
 
-    def __init__(self, n, source):
-        self._ids = [rank * SPREAD % n for rank in range(n)]
-        self._cumulative = list(itertools.accumulate(1 / (rank + 1) for rank in range(n)))
+    def __init__(self, ids, source):
+        self._ids = ids
+        self._cumulative = list(itertools.accumulate(1 / (rank + 1) for rank in range(len(ids))))
         self._source = source
 
     def distinct(self, count):
@@ -53,13 +53,25 @@ class Zipf:
         return sorted(drawn)
 
 
-def write_samples(path, sizes):
+def spread_ids(n):
+    """[0, n), in an order that spreads the first ones over all slots."""
+    return [rank * SPREAD % n for rank in range(n)]
+
+
+def crowded_ids(n, slots=256, used=64):
+    """Those of [0, n) that are in the first `used` of so many slots, the first ones spread."""
+    ids = [i for i in range(n) if i % slots < used]
+    return [ids[rank] for rank in spread_ids(len(ids))]
+
+
+def write_samples(path, sizes, ids=spread_ids, labels_per_sample=LABELS_PER_SAMPLE):
+    """`ids`: those of [0, n) that occur, in the order of their frequency."""
     source = random.Random(SEED)
-    features, labels = Zipf(sizes.features, source), Zipf(sizes.labels, source)
+    features, labels = Zipf(ids(sizes.features), source), Zipf(ids(sizes.labels), source)
     with open(path, "w") as file:
         file.write(f"{sizes.samples} {sizes.features} {sizes.labels}\n")
         for _ in range(sizes.samples):
-            count = source.randint(1, 2 * LABELS_PER_SAMPLE - 1)
+            count = source.randint(1, 2 * labels_per_sample - 1)
             pairs = " ".join(f"{feature}:{source.uniform(0.01, 1):.4f}"
                              for feature in features.distinct(sizes.per_sample))
             file.write(",".join(map(str, labels.distinct(count))) + " " + pairs + "\n")

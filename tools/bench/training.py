@@ -44,29 +44,35 @@ def knows_worker_data(build):
 
 
 class Cluster:
-    """The processes of one training run."""
+    """The processes of one training run. Hosts in `later` are idle until start_server()."""
 
-    def __init__(self, network, plan, directory):
+    def __init__(self, network, plan, directory, later=()):
         self.network = network
-        self.servers = [name for name in network.hosts if name.startswith("server")]
+        self.servers = [name for name in network.hosts
+                        if name.startswith("server") and name not in later]
         self.workers = [name for name in network.hosts if name.startswith("worker")]
         self.members = {}  # processes by host, without the scheduler
+        self.run_dir = f"{directory}/run"
+        self.address = f"tcp://{network.address('scheduler')}:{PORT}"  # of the scheduler
         self._build = plan.build
-        self._run_dir = f"{directory}/run"
+        self._sets = [word for pair in self._settings(plan) for word in ("--set", pair)]
         self._start(plan)
 
     def _start(self, plan):
-        sets = [word for pair in self._settings(plan) for word in ("--set", pair)]
-        self.scheduler = self._launch("scheduler", "--run-dir", self._run_dir, *sets)
-        wait_for(lambda: os.path.exists(f"{self._run_dir}/scheduler.address"), [self.scheduler],
+        self.scheduler = self._launch("scheduler", "--run-dir", self.run_dir, *self._sets)
+        wait_for(lambda: os.path.exists(f"{self.run_dir}/scheduler.address"), [self.scheduler],
                  START_DEADLINE_S, "dslide-scheduler to read the data")
-        dial = ("--scheduler", f"tcp://{self.network.address('scheduler')}:{PORT}")
         for name in self.servers:
-            bind = f"tcp://{self.network.address(name)}:*"
-            self.members[name] = self._launch(name, *dial, "--name", name, "--bind", bind, *sets)
+            self.start_server(name)
         own_data = ("--data", plan.data) if plan.worker_data else ()
         for name in self.workers:
-            self.members[name] = self._launch(name, *dial, "--name", name, *own_data)
+            self.members[name] = self._launch(name, "--scheduler", self.address, "--name", name,
+                                              *own_data)
+
+    def start_server(self, name):
+        bind = f"tcp://{self.network.address(name)}:*"
+        self.members[name] = self._launch(name, "--scheduler", self.address, "--name", name,
+                                          "--bind", bind, *self._sets)
 
     def _launch(self, name, *arguments):
         program = "dslide-" + name.rstrip("0123456789")
@@ -75,10 +81,9 @@ class Cluster:
 
     def _settings(self, plan):
         stop = (f"train.test={plan.test}",) if plan.test else ("train.epochs=1000",)
-        bind = f"tcp://{self.network.address('scheduler')}:{PORT}"
         return [f"train.data={plan.data}", *stop, "train.evaluate_samples=1", "model.hidden=128",
                 f"cluster.servers={len(self.servers)}", "cluster.executors=1",
-                f"cluster.scheduler_bind={bind}", "cluster.status_bind=",
+                f"cluster.scheduler_bind={self.address}", "cluster.status_bind=",
                 "checkpoint.interval_s=0", "security.allow_plaintext=true", *plan.sets]
 
     def usage(self):
@@ -89,7 +94,7 @@ class Cluster:
     def progress(self):
         """The progress records written until now, from the first trained sample on."""
         try:
-            with open(f"{self._run_dir}/metrics.jsonl") as metrics:
+            with open(f"{self.run_dir}/metrics.jsonl") as metrics:
                 records = [json.loads(line) for line in metrics.read().split("\n")[:-1]]
         except FileNotFoundError:
             return []
@@ -108,7 +113,7 @@ class Cluster:
     def precision(self):
         """P@1 in percent, when the run has ended by itself."""
         self.scheduler.wait(END_DEADLINE_S)
-        with open(f"{self._run_dir}/summary.json") as summary:
+        with open(f"{self.run_dir}/summary.json") as summary:
             return 100 * json.load(summary)["p_at_1"]
 
 

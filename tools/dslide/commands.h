@@ -8,6 +8,8 @@ int EvaluateCommand(int argc, char** argv);
 int PredictCommand(int argc, char** argv);
 int BenchCommand(int argc, char** argv);
 int CheckpointCommand(int argc, char** argv);
+int StatusCommand(int argc, char** argv);
+int DrainCommand(int argc, char** argv);
 int LedgerCommand(int argc, char** argv);
 
 }  // namespace dslide

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/net/slot_plan.h"
 #include "common/config/step.h"
 
 namespace dslide {
@@ -40,7 +41,8 @@ Status LedgerAccount::Take(const LedgerOpened& entry) {
   return {};
 }
 
-Status LedgerAccount::Take(const LedgerPlanned&) {
+Status LedgerAccount::Take(const LedgerPlanned& entry) {
+  if (live_ && GenerationOf(entry.plan) != entry.plan.version) return {};  // slots have moved
   generations_++;
   recoveries_ += live_;
   live_ = true;

@@ -1,0 +1,516 @@
+// Slots that move, servers that join and leave while training goes on: the part of SchedulerCore
+// that changes the plan within a generation.
+//
+// Slots go in waves, each as large as a pause of kStallGoalUs allows: all servers are given the
+// next plan, and the slots are copied while requests wait (Ready). A slot that would take longer
+// than that is copied in the background before (MoveSlots, MoveReady), and only what changed
+// meanwhile follows with the plan.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/config/model_size.h"
+#include "common/config/step.h"
+#include "common/net/slot_plan.h"
+#include "common/net/table_health.h"
+#include "scheduler/scheduler_core.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kLooks = 3;               // that find the load uneven, before slots move
+constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
+constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave
+constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
+constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
+constexpr int64_t kDecideMs = 5000;
+constexpr size_t kDecisionsKept = 50;
+constexpr double kLeastWaveBytes = 64 << 10;
+constexpr double kLargestWaveBytes = 256 << 20;
+constexpr double kStallGoalUs = 50'000;
+constexpr double kGapStalls = 10;  // between two plans
+constexpr double kGoal = 1.05;
+
+std::string Megabytes(uint64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+}  // namespace
+
+bool SchedulerCore::OfThisGeneration(const Envelope& envelope) const {
+  return plan_.version != 0 && envelope.plan_version <= plan_.version &&
+         envelope.plan_version >= GenerationOf(plan_);
+}
+
+// All servers of the plan have its slots.
+bool SchedulerCore::Settled() const {
+  const auto seated = roster_.Seated();
+  return !flip_ &&
+         std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
+}
+
+bool SchedulerCore::MayMove() const {
+  return live_ && InPass() && !stop_wanted_ && VacantSeats().empty();
+}
+
+// Whether the plan may change now: no checkpoint is being written, and in synchronous training
+// servers hold nothing of uncommitted steps, nor is there anything on its way to them.
+bool SchedulerCore::CanFlip() const {
+  if (round_ || !Settled()) return false;
+  if (!IsSynchronous(inputs_.config.train)) return true;
+  return AllCommitted() &&
+         (!steps_ || (book_->done() == told_batches_ && leased_end_ <= told_batches_));
+}
+
+// Synchronous training: no step begins that is not in progress already, until the plan has changed.
+void SchedulerCore::WantFlip(int64_t now_ms) {
+  flip_wanted_ms_ = now_ms;
+  if (!steps_ || lease_end_) return;
+  const uint64_t step = BatchesPerStep(inputs_.config.train);
+  lease_end_ = (std::max(leased_end_, told_batches_) + step - 1) / step * step;
+}
+
+std::vector<Incarnation> SchedulerCore::PlanIncarnations() const {
+  std::vector<Incarnation> servers;
+  for (const PlanServer& server : plan_.servers) servers.push_back(server.incarnation);
+  return servers;
+}
+
+std::vector<bool> SchedulerCore::LeavingServers() const {
+  std::vector<bool> leaving;
+  for (const PlanServer& server : plan_.servers) {
+    const Member* member = roster_.Find(server.incarnation);
+    leaving.push_back(member != nullptr && member->draining);
+  }
+  return leaving;
+}
+
+double SchedulerCore::Imbalance() const {
+  if (plan_.servers.empty()) return 1;
+  return loads_.Imbalance(PlanIncarnations(), plan_.slot_owner);
+}
+
+std::vector<double> SchedulerCore::RelativeLoads() const {
+  if (plan_.servers.empty()) return {};
+  return loads_.RelativeLoads(PlanIncarnations(), plan_.slot_owner);
+}
+
+BalancePlan SchedulerCore::PlanMoves(const BalanceOptions& options) const {
+  return PlanBalance(loads_.Owners(PlanIncarnations(), LeavingServers()),
+                     loads_.Slots(plan_.slot_owner, plan_.servers.size()), options);
+}
+
+// Of all slots that one plan moves at most; one slot always may.
+uint64_t SchedulerCore::WaveBytes() const {
+  uint64_t largest = 1;
+  for (uint32_t slot = 0; slot < plan_.slot_owner.size(); ++slot) {
+    largest = std::max(largest, loads_.SlotBytes(slot));
+  }
+  return std::max(largest, static_cast<uint64_t>(wave_bytes_));
+}
+
+// Until the loads may be others, and for pauses to be a small part of the time.
+int64_t SchedulerCore::LookGapMs() const {
+  return std::max<int64_t>(inputs_.config.cluster.heartbeat_ms,
+                           static_cast<int64_t>(last_stall_us_ / 1000 * kGapStalls));
+}
+
+void SchedulerCore::TendBalance(int64_t now_ms) {
+  if (now_ms - flip_wanted_ms_ > 3 * LookGapMs()) lease_end_.reset();  // nobody wants it any more
+  if (live_ && VacantSeats().empty() && !Settled() && GenerationOf(plan_) != plan_.version) {
+    // Also a flip of an earlier life, and one that was interrupted.
+    const bool source_gone =
+        flip_ && std::any_of(flip_->sources.begin(), flip_->sources.end(),
+                             [&](Incarnation s) { return roster_.Find(s) == nullptr; });
+    int64_t since_ms = 0;
+    for (const Seat& seat : seats_) since_ms = std::max(since_ms, seat.since_ms);
+    if (now_ms - since_ms > (source_gone ? kSourceGoneMs : kFlipPatienceMs)) {
+      Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
+                         source_gone ? "a server was lost that others copied from"
+                                     : "not all servers have their slots"));
+      PublishPlan(ChooseServers(), now_ms);
+    }
+    return;
+  }
+  if (!MayMove()) return;
+  if (moving_) return AdvanceMoves(now_ms);
+  const int64_t gap_ms = LookGapMs();
+  if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
+  balanced_ms_ = now_ms;
+  const bool on = inputs_.config.cluster.balance != Balance::kOff;
+  if (const auto newcomers = roster_.Newcomers(); on && !newcomers.empty()) {
+    return AddServers(newcomers, now_ms);
+  }
+  if (ReleaseEmptyServers(now_ms)) return;
+
+  const bool by_load = on && !IsSynchronous(inputs_.config.train);
+  BalanceOptions options;
+  const double threshold = inputs_.config.cluster.balance_threshold;
+  options.goal = std::min(kGoal, threshold);
+  options.byte_budget = WaveBytes();
+  const std::vector<Incarnation> servers = PlanIncarnations();
+  const bool measured = phase_ == Phase::kTraining &&
+                        std::all_of(servers.begin(), servers.end(),
+                                    [&](Incarnation s) { return loads_.CapacityMeasured(s); });
+  constexpr double kNever = 1e9;
+  options.threshold = balancing_ ? options.goal : by_load && measured ? threshold : kNever;
+  BalancePlan plan = PlanMoves(options);
+  if (plan.moves.empty() && plan.obstacle == BalanceObstacle::kBudget) {
+    options.byte_budget = plan.lacking_bytes;  // no smaller step helps
+    plan = PlanMoves(options);
+  }
+  const auto leaving = LeavingServers();
+  const bool must = std::find(leaving.begin(), leaving.end(), true) != leaving.end();
+  if (plan.moves.empty()) {
+    if (balancing_ || must) NoteBalanced(plan, now_ms);
+    balancing_ = false;
+    unbalanced_looks_ = 0;
+    return BalanceWithin(now_ms);
+  }
+  if (!on && !must) return;
+  if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
+  if (!balancing_ && !must) {
+    NoteDecision(fmt::format("slots move: the busiest server has {:.2f} times the mean load over "
+                             "capacity, {:.2f} is the goal",
+                             plan.before, options.goal),
+                 now_ms);
+  }
+  balancing_ = true;
+  BeginMoves(plan, now_ms);
+}
+
+void SchedulerCore::NoteBalanced(const BalancePlan& plan, int64_t now_ms) {
+  std::string line =
+      fmt::format("slots rest: the busiest server has {:.2f} times the mean load", plan.after);
+  if (const std::string why = ObstacleText(plan, "server"); !why.empty()) line += "; " + why;
+  if (decisions_.empty() || decisions_.back().text != line) NoteDecision(std::move(line), now_ms);
+}
+
+// Executors of one server share its slots anew with every plan.
+void SchedulerCore::BalanceWithin(int64_t now_ms) {
+  if (inputs_.config.cluster.balance == Balance::kOff || IsSynchronous(inputs_.config.train) ||
+      !CanFlip()) {
+    return;
+  }
+  constexpr double kWorse = 1.1;  // than what the last attempt began with
+  for (const PlanServer& server : plan_.servers) {
+    const double skew = loads_.ExecutorSkew(server.incarnation);
+    double& tried = inner_skew_[server.incarnation];
+    if (skew < inputs_.config.cluster.balance_threshold || skew < kWorse * tried) continue;
+    tried = skew;
+    NoteDecision(fmt::format("{}: slots change executors, the busiest has {:.2f} times the mean",
+                             server.name, skew),
+                 now_ms);
+    return FlipTo(plan_, {}, 0, now_ms);
+  }
+}
+
+// New servers have no slots at first; the balance gives them some.
+void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_t now_ms) {
+  if (!CanFlip()) return WantFlip(now_ms);
+  Plan next = plan_;
+  std::string names;
+  for (const Member* server : servers) {
+    next.servers.push_back({server->name, server->address, server->incarnation});
+    names += (names.empty() ? "" : ", ") + server->name;
+  }
+  NoteDecision(fmt::format("{} join{} the plan of {} servers", names,
+                           servers.size() == 1 ? "s" : "", plan_.servers.size()),
+               now_ms);
+  balancing_ = true;
+  FlipTo(std::move(next), {}, 0, now_ms);
+}
+
+// A server that shall leave and has no slots. True: the plan is about to change, or has.
+bool SchedulerCore::ReleaseEmptyServers(int64_t now_ms) {
+  const std::vector<bool> leaving = LeavingServers();
+  for (size_t i = 0; i < leaving.size(); ++i) {
+    if (!leaving[i] || !SlotsOf(plan_, {static_cast<uint32_t>(i)}).empty()) continue;
+    if (CanFlip()) {
+      FlipTo(WithoutEmptyServers(plan_), {}, 0, now_ms);
+    } else {
+      WantFlip(now_ms);
+    }
+    return true;
+  }
+  return false;
+}
+
+// The plan without those that shall leave and have no slots.
+Plan SchedulerCore::WithoutEmptyServers(const Plan& plan) const {
+  const std::vector<bool> leaving = LeavingServers();
+  Plan next = plan;
+  next.servers.clear();
+  std::vector<uint16_t> index(plan.servers.size());
+  for (uint32_t i = 0; i < plan.servers.size(); ++i) {
+    index[i] = static_cast<uint16_t>(next.servers.size());
+    if (!leaving[i] || !SlotsOf(plan, {i}).empty()) next.servers.push_back(plan.servers[i]);
+  }
+  for (uint16_t& owner : next.slot_owner) owner = index[owner];
+  return next;
+}
+
+void SchedulerCore::BeginMoves(const BalancePlan& plan, int64_t now_ms) {
+  moving_.emplace();
+  moving_->id = next_move_++;
+  moving_->began_ms = moving_->sent_ms = now_ms;
+  moving_->moves = plan.moves;
+  const bool at_once =
+      static_cast<double>(plan.bytes) <= wave_bytes_ && inputs_.config.cluster.move_mbit == 0;
+  if (at_once) return AdvanceMoves(now_ms);
+  for (const SlotMove& move : plan.moves) {
+    MoveSlots& order = moving_->orders[plan_.servers[move.to].incarnation];
+    order.move = moving_->id;
+    order.bytes_per_second = uint64_t{inputs_.config.cluster.move_mbit} * 1'000'000 / 8;
+    order.slots.push_back(move.slot);
+    order.from.push_back(static_cast<uint16_t>(move.from));
+  }
+  for (const auto& [target, order] : moving_->orders) {
+    moving_->waiting.insert(target);
+    if (const Member* member = roster_.Find(target)) Send(*member, order);
+  }
+}
+
+void SchedulerCore::OnMoveReady(const Member& member, const MoveReady& ready) {
+  if (moving_ && ready.move == moving_->id) moving_->waiting.erase(member.incarnation);
+}
+
+void SchedulerCore::AdvanceMoves(int64_t now_ms) {
+  if (moving_->waiting.empty()) {
+    if (CanFlip()) {
+      FlipToMoves(now_ms);
+    } else {
+      WantFlip(now_ms);
+    }
+    return;
+  }
+  if (now_ms - moving_->began_ms > kMovePatienceMs) return CancelMoves();
+  if (now_ms - moving_->sent_ms < kOrderAgainMs) return;
+  moving_->sent_ms = now_ms;
+  for (const Incarnation target : moving_->waiting) {
+    if (const Member* member = roster_.Find(target)) Send(*member, moving_->orders.at(target));
+  }
+}
+
+// What was copied so far is forgotten.
+void SchedulerCore::CancelMoves() {
+  lease_end_.reset();
+  if (!moving_) return;
+  for (const auto& [target, order] : moving_->orders) {
+    if (const Member* member = roster_.Find(target))
+      Send(*member, MoveSlots{next_move_, {}, {}, 0});
+  }
+  next_move_++;
+  moving_.reset();
+}
+
+void SchedulerCore::FlipToMoves(int64_t now_ms) {
+  Plan next = plan_;
+  std::set<Incarnation> sources;
+  for (const SlotMove& move : moving_->moves) {
+    next.slot_owner[move.slot] = static_cast<uint16_t>(move.to);
+    sources.insert(plan_.servers[move.from].incarnation);
+  }
+  const size_t slots = moving_->moves.size();
+  moving_.reset();
+  FlipTo(WithoutEmptyServers(next), std::move(sources), slots, now_ms);
+}
+
+// The next plan of this generation.
+void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slots, int64_t now_ms) {
+  next.generation = GenerationOf(plan_);
+  next.version = plan_.version + 1;
+  plan_ = std::move(next);
+  Record(LedgerPlanned{plan_});
+  for (Member* server : roster_.Of(Role::kServer)) {
+    const bool in_plan =
+        std::any_of(plan_.servers.begin(), plan_.servers.end(),
+                    [&](const PlanServer& s) { return s.incarnation == server->incarnation; });
+    if (server->seated && !in_plan) Send(*server, plan_);
+    server->seated = in_plan;
+    server->ready = false;
+  }
+  seats_.assign(plan_.servers.size(), {false, now_ms});
+  flip_.emplace();
+  flip_->sources = std::move(sources);
+  flip_->slots = slots;
+  lease_end_.reset();
+  BroadcastToSeated(plan_);
+  Broadcast(Role::kWorker, plan_);
+}
+
+// One more server has the slots of the plan.
+void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
+  flip_->bytes += ready.moved_bytes;
+  flip_->slot_bytes += ready.slot_bytes;
+  flip_->stall_us = std::max(flip_->stall_us, ready.stall_us);
+  const auto seated = roster_.Seated();
+  if (!std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; })) return;
+  const Flip flip = *std::exchange(flip_, std::nullopt);
+  flipped_ms_ = now_ms;
+  moves_.plans++;
+  moves_.slots += flip.slots;
+  moves_.bytes += flip.bytes;
+  moves_.slot_bytes += flip.slot_bytes;
+  moves_.longest_stall_us = std::max(moves_.longest_stall_us, flip.stall_us);
+  // A pause has a part that does not depend on what moves: what servers have before them when the
+  // plan comes. Smaller waves than that allows only make more pauses.
+  constexpr double kForget = 1.2;
+  const double stall_us = std::max(1.0, double{1.0} * flip.stall_us);
+  least_stall_us_ = least_stall_us_ == 0 ? stall_us : std::min(stall_us, kForget * least_stall_us_);
+  last_stall_us_ = stall_us;
+  if (flip.slots > 0) {
+    const double goal_us = std::max(kStallGoalUs, 2 * least_stall_us_);
+    const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
+    wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
+  }
+  Notice(fmt::format("slot plan {}: {} slots over {} servers, {} moved ({}), {} ms pause",
+                     plan_.version, plan_.slot_owner.size(), plan_.servers.size(), flip.slots,
+                     Megabytes(flip.bytes), (flip.stall_us + 999) / 1000));
+  if (told_) {
+    for (const Member* server : seated) {
+      if (server->committed != told_) Send(*server, CommitSteps{*told_});
+    }
+  }
+}
+
+void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainServer& drain,
+                            int64_t now_ms) {
+  const auto refuse = [&](std::string text) {
+    Reply(asking, message, ErrorReply{ErrorCode::kRefused, std::move(text)});
+  };
+  std::string names;
+  Member* server = nullptr;
+  size_t staying = 0;
+  for (Member* member : roster_.Of(Role::kServer)) {
+    names += (names.empty() ? "" : ", ") + member->name;
+    if (member->name == drain.name) server = member;
+    staying += member->seated && !member->draining && member->name != drain.name;
+  }
+  if (server == nullptr) {
+    return refuse(fmt::format("there is no server {}; there are {}", drain.name, names));
+  }
+  if (!server->seated) {
+    server->draining = true;
+    Send(*server, Shutdown{"it has no slots", 0});
+    return Reply(asking, message, Ack{});
+  }
+  if (server->draining) return Reply(asking, message, Ack{});
+  if (!MayMove()) return refuse("slots cannot move now: the run is " + WaitingLine());
+  if (staying == 0) return refuse(fmt::format("{} is the last server", server->name));
+  server->draining = true;
+  const BalancePlan plan = PlanMoves({});
+  if (plan.obstacle == BalanceObstacle::kMemory) {
+    server->draining = false;
+    return refuse(fmt::format("{} cannot leave: {}", server->name, ObstacleText(plan, "server")));
+  }
+  CancelMoves();
+  NoteDecision(
+      fmt::format("{} shall leave: its slots go to the other {} servers", server->name, staying),
+      now_ms);
+  Reply(asking, message, Ack{});
+}
+
+void SchedulerCore::NoteDecision(std::string line, int64_t now_ms) {
+  Notice(line);
+  decisions_.push_back({now_ms, std::move(line)});
+  if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
+}
+
+// Where the buckets of a server's tables no longer tell neurons apart all servers draw new hash
+// functions: slots then keep their codes when they move. Not in synchronous training, whose result
+// would depend on when they do.
+void SchedulerCore::RenewTables(const Member& server, int64_t now_ms) {
+  if (phase_ != Phase::kTraining || IsSynchronous(inputs_.config.train)) return;
+  const auto better =
+      BetterTables(server.heartbeat, inputs_.config.hash, inputs_.config.model.hidden);
+  if (!better) return;
+  if (better->round > hash_round_) {
+    NoteDecision(fmt::format("hash tables are built anew with {} hashes each: at {} the largest "
+                             "bucket has {} neurons, the mean is {:.1f}",
+                             better->k, server.name, server.heartbeat.bucket_largest,
+                             server.heartbeat.bucket_mean),
+                 now_ms);
+    BroadcastToSeated(*better);
+  } else {
+    Send(server, *better);  // it came later, or the message was lost
+  }
+  hash_round_ = std::max(hash_round_, better->round);
+}
+
+double SchedulerCore::BatchesPerSecond(Incarnation worker, int64_t now_ms) const {
+  const auto found = speeds_.find(worker);
+  return found == speeds_.end() ? 0.0 : found->second.Rate(now_ms);
+}
+
+// What every node should do, from what was measured of it (strategy.h).
+void SchedulerCore::Decide(int64_t now_ms) {
+  if (!InPass() || !book_ || now_ms - decided_ms_ < kDecideMs) return;
+  decided_ms_ = now_ms;
+  const double batch = inputs_.config.train.batch;
+  const double bytes = batch * (work_.BytesSentPerSample() + work_.BytesReceivedPerSample());
+  std::vector<WorkerMeasure> workers;
+  const std::vector<const Member*> members = std::as_const(roster_).Of(Role::kWorker);
+  for (const Member* member : members) {
+    WorkerMeasure worker;
+    worker.name = member->name;
+    worker.cores = member->cores;
+    worker.batches_per_second = BatchesPerSecond(member->incarnation, now_ms);
+    worker.round_trip_us = member->heartbeat.round_trip_us;
+    worker.bits_per_second = member->heartbeat.bits_per_second;
+    worker.bytes_per_batch = bytes;
+    worker.in_flight_limit = member->heartbeat.in_flight_limit;
+    worker.batches_in_flight = member->heartbeat.batches_in_flight;
+    for (const OpenLease& lease : book_->OpenLeases()) {
+      const double age = static_cast<double>(now_ms - lease.granted_ms) / 1000;
+      if (lease.holder != member->LeaseHolder() || age <= worker.lease_age_s) continue;
+      worker.lease_age_s = age;
+      worker.lease_size = lease.granted;
+    }
+    workers.push_back(std::move(worker));
+  }
+  std::vector<ServerMeasure> servers;
+  const std::vector<bool> leaving = LeavingServers();
+  for (size_t i = 0; i < plan_.servers.size(); ++i) {
+    const PlanServer& server = plan_.servers[i];
+    if (roster_.Find(server.incarnation) == nullptr) return;
+    servers.push_back({server.name, loads_.Capacity(server.incarnation), leaving[i]});
+  }
+  RunMeasure run;
+  run.unit_batches = inputs_.config.train.unit_batches;
+  run.batches_left = book_->batches() - book_->done();
+  run.seconds_per_batch = loads_.SecondsPerBatch(PlanIncarnations(), plan_.slot_owner);
+  strategy_now_ = strategy_.Decide(workers, servers, run);
+  worker_decisions_.clear();
+  for (size_t i = 0; i < members.size(); ++i) {
+    const WorkerDecision& decision = strategy_now_.workers[i];
+    worker_decisions_[members[i]->incarnation] = decision;
+    if (decision.log) NoteDecision(decision.reason, now_ms);
+  }
+  const std::vector<Incarnation> planned = PlanIncarnations();
+  const bool measured = std::all_of(planned.begin(), planned.end(),
+                                    [&](Incarnation s) { return loads_.CapacityMeasured(s); });
+  for (const ServerDecision& decision : strategy_now_.servers) {
+    if (decision.log && measured) NoteDecision(decision.reason, now_ms);
+  }
+  std::erase_if(speeds_, [&](const auto& e) { return roster_.Find(e.first) == nullptr; });
+}
+
+// Why a server cannot take part; empty: it can.
+std::string SchedulerCore::WhyTooSmall(const Join& join) const {
+  if (join.memory_bytes == 0) return "";
+  const Config& config = inputs_.config;
+  const uint64_t slot_bytes = SlotMemoryBytes(config);
+  const uint32_t servers = config.cluster.servers;
+  const uint32_t slots =
+      live_ ? 1 : (config.cluster.slots + servers - 1) / servers;  // it must take at least
+  const uint64_t needed = slots * slot_bytes;
+  if (join.memory_bytes >= needed) return "";
+  return fmt::format(
+      "too little memory: {} of {} slots need {} MB (of {} MB for the model), this server may use "
+      "{} MB (cluster.memory_mb); give it more or start more servers",
+      slots, config.cluster.slots, (needed >> 20) + 1, config.cluster.slots * slot_bytes >> 20,
+      join.memory_bytes >> 20);
+}
+
+}  // namespace dslide

@@ -1,0 +1,304 @@
+// Slots that come and go while training goes on: the part of ServerCore that copies, flips from one
+// plan of a generation to the next, and lets go.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/balance/planner.h"
+#include "common/config/step.h"
+#include "common/net/slot_plan.h"
+#include "server/gather.h"
+#include "server/server_core.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kReleaseAgainMs = 1000;
+constexpr uint32_t kReleaseTries = 30;
+
+std::vector<SlotId> Without(const std::vector<SlotId>& slots, const std::vector<SlotId>& others) {
+  std::vector<SlotId> rest;
+  std::set_difference(slots.begin(), slots.end(), others.begin(), others.end(),
+                      std::back_inserter(rest));
+  return rest;
+}
+
+}  // namespace
+
+std::vector<SlotId> ServerCore::OwnSlots() const {
+  return departing_ ? std::vector<SlotId>() : SlotsOf(*plan_, {index_});
+}
+
+void ServerCore::DoSlotJob(SlotJob job) {
+  Open open(Open::Kind::kSlotJob);
+  open.job = std::make_shared<const SlotJob>(std::move(job));
+  Submit(std::move(open));
+}
+
+// The executor with the fewest slots.
+uint32_t ServerCore::RoomiestExecutor() const {
+  std::vector<size_t> slots(executors_);
+  for (const SlotId slot : OwnSlots()) slots[executor_of_[slot.value]]++;
+  for (const SlotId slot : intake_.slots()) slots[executor_of_[slot.value]]++;
+  return static_cast<uint32_t>(std::min_element(slots.begin(), slots.end()) - slots.begin());
+}
+
+// Begins the copies of slots, each to the executor with the fewest; one from somebody else is
+// forgotten. An executor makes room for all that come to it at once.
+void ServerCore::Reserve(const std::vector<SlotId>& slots, const Plan& from) {
+  std::map<uint32_t, std::vector<SlotId>> rooms;
+  for (const SlotId slot : slots) {
+    const uint32_t executor = RoomiestExecutor();
+    if (!intake_.Begin(slot, from.servers[from.slot_owner[slot.value]])) continue;
+    if (leaving_slots_.contains(slot)) ReleaseSlot(slot);  // it comes back
+    release_.erase(slot);  // from an earlier move: its old owner may be the same one again
+    executor_of_[slot.value] = executor;
+    rooms[executor].push_back(slot);
+  }
+  for (auto& [executor, coming] : rooms) {
+    DoSlotJob({SlotJob::Kind::kReserve, std::move(coming), executor});
+  }
+}
+
+void ServerCore::OnMoveSlots(const MoveSlots& move, int64_t now_ms) {
+  if (!loaded_ || flip_ || departing_ || next_plan_) return;  // the scheduler sends it again
+  if (move.move == move_) {
+    if (move_ready_) effects_.to_scheduler.push_back(Envelop(MoveReady{move_, intake_.bytes(), 0}));
+    return;
+  }
+  std::vector<SlotId> wanted;
+  for (size_t i = 0; i < move.slots.size(); ++i) {
+    const uint32_t slot = move.slots[i];
+    const bool sensible = slot < plan_->slot_owner.size() && plan_->slot_owner[slot] != index_ &&
+                          move.from[i] == plan_->slot_owner[slot];
+    if (!sensible) return;
+    wanted.push_back({slot});
+  }
+  std::sort(wanted.begin(), wanted.end());
+  const std::vector<SlotId> dropped = Without(intake_.slots(), wanted);
+  for (const SlotId slot : dropped) intake_.Give(slot);
+  if (!dropped.empty()) DoSlotJob({SlotJob::Kind::kDiscard, dropped});
+  move_ = move.move;
+  move_ready_ = wanted.empty();
+  intake_.Limit(move.bytes_per_second);
+  Reserve(wanted, *plan_);
+  AdvanceMoves(now_ms);
+}
+
+// The next plan of this generation. From here on no row of the slots that go changes here, and what
+// workers had under way is begun again.
+void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms) {
+  if (saving_ || flip_) {
+    next_plan_ = plan;
+    return;
+  }
+  const Plan before = std::exchange(*plan_, plan);
+  flip_ = Flip{before.version, now_ms * 1000, {}};
+  saved_ = CheckpointDone();  // of other slots
+  const std::vector<SlotId> had = departing_ ? std::vector<SlotId>() : SlotsOf(before, {index_});
+  departing_ = !index;
+  index_ = index.value_or(0);
+  for (auto& [step, open] : waiting_) {
+    ReplyTo(open.asker,
+            ErrorReply{ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan.version)},
+            now_ms * 1000);
+  }
+  waiting_.clear();
+
+  const std::vector<SlotId> have = OwnSlots();
+  std::vector<SlotId> leaving = Without(had, have), arriving = Without(have, had);
+  const std::vector<SlotId> dropped = Without(intake_.slots(), arriving);
+  for (const SlotId slot : dropped) intake_.Give(slot);
+  if (!dropped.empty()) DoSlotJob({SlotJob::Kind::kDiscard, dropped});
+  const auto inner = departing_ ? InnerMoves() : PlanInnerMoves(Without(have, arriving));
+  for (const auto& [slot, executor] : inner) leaving.push_back(slot);
+  for (const SlotId slot : leaving) {
+    leaving_slots_[slot] = plan.servers[plan.slot_owner[slot.value]].incarnation;
+  }
+  DoSlotJob({SlotJob::Kind::kFlip, leaving});
+  Reserve(arriving, before);
+  for (const auto& [slot, executor] : inner) {
+    (void)intake_.Begin(slot, {Name(), "", identity_.incarnation});
+    executor_of_[slot.value] = executor;
+    DoSlotJob({SlotJob::Kind::kReserve, {slot}, executor});
+    arriving.push_back(slot);
+  }
+  for (const SlotId slot : arriving) intake_.Complete(slot);
+  flip_->arriving = std::move(arriving);
+  if (!leaving.empty() || !flip_->arriving.empty()) {
+    effects_.notices.push_back(fmt::format(
+        "slot plan {}: {} slots go, {} come, {} change executors", plan.version,
+        leaving.size() - inner.size(), flip_->arriving.size() - inner.size(), inner.size()));
+  }
+  AdvanceMoves(now_ms);
+}
+
+// Which slots go to another executor of this server, so that all have as much to do.
+ServerCore::InnerMoves ServerCore::PlanInnerMoves(const std::vector<SlotId>& staying) const {
+  if (executors_ == 1 || IsSynchronous(config_->train) ||
+      config_->cluster.balance == Balance::kOff) {
+    return {};
+  }
+  std::vector<BalanceSlot> slots;
+  for (const SlotId slot : staying) {
+    const auto work = slot_work_.find(slot);
+    if (work == slot_work_.end()) return {};  // not measured yet
+    slots.push_back({work->second, 1, executor_of_[slot.value]});
+  }
+  BalanceOptions options;
+  options.threshold = config_->cluster.balance_threshold;
+  options.goal = std::min(options.goal, options.threshold);
+  InnerMoves moves;
+  for (const SlotMove& move :
+       PlanBalance(std::vector<BalanceOwner>(executors_), slots, options).moves) {
+    moves.emplace_back(staying[move.slot], move.to);
+  }
+  return moves;
+}
+
+void ServerCore::Pull(int64_t now_ms) {
+  for (const SlotIntake::Due& due : intake_.TakeDue(now_ms)) {
+    if (due.from.incarnation == identity_.incarnation) {
+      Submit(Open(Open::Kind::kOwnPull, due.pull));
+      continue;
+    }
+    const SlotId slot{due.pull.slot};
+    std::erase_if(pulls_, [&](const auto& entry) { return entry.second == slot; });
+    effects_.to_servers.emplace_back(due.from.address, Envelop(due.pull));
+    pulls_[next_sequence_ - 1] = slot;
+  }
+  for (auto& [slot, release] : release_) {
+    if (now_ms < release.next_ms) continue;
+    release.next_ms = now_ms + kReleaseAgainMs;
+    release.tries++;
+    effects_.to_servers.emplace_back(release.to.address,
+                                     Envelop(SlotPull{slot.value, 0, false, 0, true}));
+    pulls_[next_sequence_ - 1] = slot;
+  }
+  // It is gone, and what it had with it.
+  std::erase_if(release_, [](const auto& e) { return e.second.tries > kReleaseTries; });
+}
+
+ServerCore::Effects ServerCore::HandleServer(Message message, int64_t now_us) {
+  const auto found = pulls_.find(message.envelope.reply_to);
+  if (found == pulls_.end()) return Take();  // of an earlier life, or asked again since
+  const SlotId slot = found->second;
+  pulls_.erase(found);
+  if (auto* rows = std::get_if<SlotRows>(&message.body)) {
+    TakeRows(std::move(*rows), now_us / 1000);
+  } else if (std::holds_alternative<Ack>(message.body)) {
+    release_.erase(slot);
+  } else {
+    intake_.Refused(slot, now_us / 1000);
+  }
+  return Take();
+}
+
+void ServerCore::TakeRows(SlotRows rows, int64_t now_ms) {
+  if (!intake_.Take(rows, now_ms)) return;
+  if (!rows.rows.empty() || rows.last) {
+    SlotJob job{SlotJob::Kind::kPut, {{rows.slot}}};
+    job.rows = std::make_shared<const SlotRows>(std::move(rows));
+    DoSlotJob(std::move(job));
+  }
+  AdvanceMoves(now_ms);
+}
+
+void ServerCore::AdvanceMoves(int64_t now_ms) {
+  Pull(now_ms);
+  if (flip_) {
+    if (flip_->attaching || !intake_.AllThere()) return;
+    flip_->attaching = true;
+    DoSlotJob({SlotJob::Kind::kAttach, flip_->arriving});
+  } else if (!move_ready_ && move_ != 0 && intake_.AllRest()) {
+    move_ready_ = true;
+    effects_.to_scheduler.push_back(
+        Envelop(MoveReady{move_, intake_.bytes(), intake_.left_bytes()}));
+  }
+}
+
+void ServerCore::CompleteSlotJob(const SlotJob& job, const std::vector<Body>& parts,
+                                 int64_t now_us) {
+  for (const Body& part : parts) {
+    const auto* error = std::get_if<ErrorReply>(&part);
+    if (error == nullptr) continue;
+    // Without the slot the plan cannot be kept; the scheduler goes back to the last checkpoint.
+    effects_.notices.push_back("a slot could not be taken: " + error->text);
+    return BeginNewLife(now_us / 1000);
+  }
+  if (job.kind == SlotJob::Kind::kAttach) CompleteFlip(now_us);
+}
+
+void ServerCore::CompleteFlip(int64_t now_us) {
+  const Flip flip = *std::exchange(flip_, std::nullopt);
+  ready_.plan_version = plan_->version;
+  ready_.rows = 0;
+  for (const SlotId slot : OwnSlots()) {
+    for (const uint32_t ids : {config_->model.features + 1, config_->model.labels}) {
+      ready_.rows += SlotMap::SlotSize(ids, config_->cluster.slots, slot);
+    }
+  }
+  ready_.moved_bytes = ready_.slot_bytes = 0;
+  ready_.stall_us = static_cast<uint32_t>(now_us - flip.began_us);
+  for (const SlotId slot : flip.arriving) {
+    const PlanServer from = *intake_.SourceOf(slot);
+    if (from.incarnation == identity_.incarnation) {
+      ReleaseSlot(slot);
+    } else {
+      release_[slot] = {from, 0, 0};
+      ready_.moved_bytes += intake_.BytesOf(slot);
+      ready_.slot_bytes += intake_.ContentOf(slot);
+    }
+  }
+  intake_.Clear();
+  move_ = 0;
+  move_ready_ = false;
+  if (!departing_) effects_.to_scheduler.push_back(Envelop(ready_));
+  LeaveIfEmpty();
+  Pull(now_us / 1000);
+  TakeEarly();
+  if (const auto plan = std::exchange(next_plan_, std::nullopt)) OnPlan(*plan, now_us / 1000);
+}
+
+// From another server, which has the sender's incarnation in the plan.
+void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull,
+                            int64_t now_us) {
+  const Envelope& envelope = message.envelope;
+  const SlotId slot{pull.slot};
+  const auto is_sender = [&](const PlanServer& s) { return s.incarnation == envelope.incarnation; };
+  const bool known = std::any_of(plan_->servers.begin(), plan_->servers.end(), is_sender);
+  if (slot.value >= plan_->slot_owner.size() || !known) {
+    return Refuse(
+        peer, envelope.sequence,
+        {ErrorCode::kRefused, "SlotPull: no such slot, or not from a server of the plan"});
+  }
+  Open open(Open::Kind::kRequest, pull);
+  open.asker = {peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us};
+  Submit(std::move(open));
+}
+
+// By whatever plan of this generation: who has a slot has it, and may have given it on since.
+void ServerCore::OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot,
+                           int64_t now_us) {
+  const auto leaving = leaving_slots_.find(slot);
+  if (leaving != leaving_slots_.end() && leaving->second == envelope.incarnation &&
+      envelope.plan_version >= GenerationOf(*plan_)) {
+    ReleaseSlot(slot);
+  }
+  ReplyTo({peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us}, Ack{},
+          now_us);
+  LeaveIfEmpty();
+}
+
+void ServerCore::ReleaseSlot(SlotId slot) {
+  leaving_slots_.erase(slot);
+  DoSlotJob({SlotJob::Kind::kRelease, {slot}});
+}
+
+void ServerCore::LeaveIfEmpty() {
+  if (!departing_ || flip_ || !leaving_slots_.empty() || effects_.exit) return;
+  effects_.notices.push_back("all its slots are with others");
+  effects_.exit = Status();
+}
+
+}  // namespace dslide

@@ -1,0 +1,48 @@
+#!/usr/bin/python3
+"""That tools/bench/balance runs, tells its figures, and leaves nothing behind.
+
+    balance_bench_test.py BENCH BUILD_DIRECTORY
+"""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.dom.minidom
+
+KEYS = {"imbalance_begin", "imbalance_end", "cpu_imbalance_begin", "cpu_imbalance_end",
+        "balanced_after_s", "samples_per_second", "samples_per_second_off", "gain", "plans",
+        "slots_moved", "bytes_moved", "bytes_per_slot_byte", "longest_stall_ms", "targets"}
+
+
+def main():
+    bench, build = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.Popen(
+            [bench, "--build", build, "--situation", "skew", "--seconds", "16", "--workers", "1",
+             "--json", "--out", directory], stdout=subprocess.PIPE, text=True)
+        output, _ = process.communicate()
+        assert process.returncode == 0, f"exit code {process.returncode}"
+        results = json.loads(output)
+        skew = results["skew"]
+        assert set(skew) == KEYS, skew
+        assert skew["samples_per_second"] > 0 and skew["samples_per_second_off"] > 0, skew
+        # One server has the slots of all labels.
+        assert skew["cpu_imbalance_begin"] > 1.5, skew
+        assert {"figure", "value", "wanted", "met"} == set(skew["targets"][0]), skew
+        commands = results["commands"]["skew-auto"]
+        assert "dslide-server" in commands["server4"] and "cluster.balance=auto" in \
+            commands["scheduler"], commands
+        for run in ("skew-off", "skew-auto"):
+            drawing = xml.dom.minidom.parse(f"{directory}/{run}.svg")
+            assert len(drawing.getElementsByTagName("polyline")) > 4, run
+            assert os.path.exists(f"{directory}/{run}.json"), run
+    left = glob.glob(f"/var/run/netns/dslide-{process.pid}-*") + glob.glob(
+        f"/sys/fs/cgroup/cpu/dslide-bench-{process.pid}")
+    assert not left, left
+
+
+if __name__ == "__main__":
+    main()

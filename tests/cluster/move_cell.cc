@@ -1,0 +1,214 @@
+#include "tests/cluster/move_cell.h"
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+
+#include "common/base/random.h"
+
+namespace dslide {
+namespace {
+
+using Why = MoveCell::Why;
+using Victim = MoveCell::Victim;
+
+// Long enough for slots to move twice on a fast machine, with a pause of a heartbeat before each.
+uint32_t Epochs(bool synchronous) { return synchronous ? 12 : 24; }
+
+constexpr const char* kComes = "server-3";
+constexpr const char* kLeaves = "server-2";
+
+// Where somebody is killed, and who passes that point.
+struct Row {
+  const char* failpoint;
+  Victim host;
+  uint32_t max_pass;          // the pass that counts is drawn from 1 to this, ...
+  uint32_t max_pass_of_join;  // ... whose first plan adds a server without slots
+};
+
+constexpr std::array kRows = {
+    Row{"server.move-pull", Victim::kSource, 3, 3},
+    Row{"server.move-put", Victim::kTarget, 3, 3},
+    Row{"server.before-flip", Victim::kSource, 1, 2},
+    Row{"server.flipped", Victim::kSource, 1, 1},
+    Row{"server.before-attach", Victim::kTarget, 1, 1},
+    Row{"server.after-attach", Victim::kTarget, 1, 1},
+    Row{"server.release", Victim::kSource, 1, 1},
+    Row{"scheduler.before-flip", Victim::kScheduler, 1, 2},
+    Row{"scheduler.after-flip", Victim::kScheduler, 1, 2},
+};
+
+constexpr std::array kVictims = {Victim::kSource, Victim::kTarget, Victim::kScheduler};
+
+const char* WhyName(Why why) {
+  return why == Why::kJoin ? "move-join" : why == Why::kDrain ? "move-drain" : "move-term";
+}
+
+const char* VictimName(Victim victim) {
+  return victim == Victim::kSource ? "source" : victim == Victim::kTarget ? "target" : "scheduler";
+}
+
+// "before-flip" of "server.before-flip"; of two roles the scheduler's is called by its whole name.
+std::string PointName(const Row& row) {
+  const std::string name = row.failpoint;
+  return row.host == Victim::kScheduler ? name : name.substr(name.find('.') + 1);
+}
+
+// How many slots have moved, by the scheduler's log: "..., 5 moved (...".
+uint64_t MovedSlots(const std::string& log) {
+  uint64_t moved = 0;
+  for (size_t at = log.find(" moved ("); at != std::string::npos;
+       at = log.find(" moved (", at + 1)) {
+    moved += std::stoull(log.substr(log.rfind(' ', at - 1) + 1));
+  }
+  return moved;
+}
+
+// One run of a cell.
+class MoveRun {
+ public:
+  MoveRun(const MoveCell& cell, uint64_t seed, const std::string& directory)
+      : cell_(cell),
+        row_(kRows[cell.point]),
+        random_(SubSeed(seed, 10'000 + cell.point * 100 + static_cast<size_t>(cell.victim) * 10 +
+                                  static_cast<size_t>(cell.why))),
+        cluster_(directory, {.synchronous = cell.synchronous, .epochs = Epochs(cell.synchronous)}) {
+  }
+
+  Status Run(const Undisturbed& expected);
+
+ private:
+  bool kills() const { return cell_.victim != Victim::kNobody; }
+  bool HitsItself() const { return cell_.victim == row_.host; }
+  std::string Gate() const { return cluster_.Path("gate"); }
+  std::string PausePath() const { return cluster_.Path("pause"); }
+  std::string NameOf(Victim role) const;
+  void Arm();
+  void Begin();
+  void Change();
+  void Hit();
+  Status CheckUndisturbed();
+
+  MoveCell cell_;
+  Row row_;
+  Random random_;
+  KeptCluster cluster_;
+  std::string source_;             // one of those that slots leave
+  std::string host_, failpoints_;  // who passes the point; none without a kill
+  std::unique_ptr<Process> drain_;
+};
+
+std::string MoveRun::NameOf(Victim role) const {
+  if (role == Victim::kScheduler) return "scheduler";
+  if (role == Victim::kSource) return source_;
+  return cell_.why == Why::kJoin ? kComes : "server-1";
+}
+
+void MoveRun::Arm() {
+  source_ = cell_.why == Why::kJoin
+                ? fmt::format("server-{}", 1 + random_.Below(KeptCluster::kServers))
+                : kLeaves;
+  if (!kills()) return;
+  host_ = NameOf(row_.host);
+  const uint32_t passes = cell_.why == Why::kJoin ? row_.max_pass_of_join : row_.max_pass;
+  failpoints_ =
+      fmt::format("{}={}@{}", row_.failpoint, HitsItself() ? "kill" : "pause:" + PausePath(),
+                  1 + random_.Below(passes));
+}
+
+// Starts the cluster; a worker waits in the midst of training.
+void MoveRun::Begin() {
+  Arm();
+  cluster_.Start("scheduler", host_ == "scheduler" ? failpoints_ : "");
+  if (!host_.empty() && host_ != "scheduler" && host_ != kComes) cluster_.Start(host_, failpoints_);
+  cluster_.Start("worker-1", fmt::format("worker.push=pause:{}@{}", Gate(),
+                                         KeptCluster::kWorkers + random_.Below(150)));
+  cluster_.StartRest();
+  cluster_.Await([&] { return std::filesystem::exists(Gate()); });
+}
+
+void MoveRun::Change() {
+  if (cell_.why == Why::kJoin) {
+    cluster_.Start(kComes, host_ == kComes ? failpoints_ : "");
+  } else if (cell_.why == Why::kDrain) {
+    drain_ = cluster_.RequestDrain(kLeaves);
+  } else {
+    cluster_.Retire(kLeaves);
+  }
+  unlink(Gate().c_str());
+}
+
+void MoveRun::Hit() {
+  if (HitsItself()) {
+    const std::string line = std::string("failpoint ") + row_.failpoint;
+    cluster_.Await([&] { return Count(cluster_.AllErrors(host_), line) > 0; });
+    return;
+  }
+  if (!cluster_.Await([&] { return std::filesystem::exists(PausePath()); })) return;
+  const std::string victim = NameOf(cell_.victim);
+  const int lives = cluster_.Lives(victim);
+  cluster_.Strike(victim, SIGKILL);
+  cluster_.Await([&] { return cluster_.Lives(victim) > lives; });
+  unlink(PausePath().c_str());
+}
+
+// Nobody was killed: nobody went back to a checkpoint, and who was to leave has left.
+Status MoveRun::CheckUndisturbed() {
+  const std::string log = cluster_.AllErrors("scheduler");
+  if (MovedSlots(log) == 0) return Wrong(cluster_, "no slot has moved");
+  if (Count(log, "from checkpoint") > 0 || Count(log, "cannot be taken up") > 0) {
+    return Wrong(cluster_, "the cluster went back to a checkpoint");
+  }
+  if (cell_.why == Why::kJoin) return {};
+  if (drain_ != nullptr && drain_->Wait() != 0) {
+    return Wrong(cluster_, "dslide drain failed: " + drain_->Errors());
+  }
+  const bool left = Count(cluster_.AllErrors(kLeaves), "all its slots are with others") == 1;
+  if (left && cluster_.Lives(kLeaves) == 1 && cluster_.Now(kLeaves).Wait() == 0) return {};
+  return Wrong(cluster_, fmt::format("{} has not left with 0", kLeaves));
+}
+
+Status MoveRun::Run(const Undisturbed& expected) {
+  Begin();
+  Change();
+  if (kills()) Hit();
+  if (cluster_.finished()) return Wrong(cluster_, "training ended before the point was reached");
+  DSLIDE_RETURN_IF_ERROR(CheckRun(&cluster_, expected));
+  return kills() ? Status() : CheckUndisturbed();
+}
+
+}  // namespace
+
+std::string MoveCell::Name() const {
+  const char* mode = synchronous ? "sync" : "async";
+  if (victim == Victim::kNobody) return fmt::format("{}.{}", WhyName(why), mode);
+  return fmt::format("{}.{}.{}.{}", WhyName(why), PointName(kRows[point]), VictimName(victim),
+                     mode);
+}
+
+std::vector<MoveCell> AllMoveCells(bool flip) {
+  std::vector<MoveCell> cells;
+  const auto add = [&](Why why, Victim victim, size_t point) {
+    cells.push_back({why, victim, point, (cells.size() % 2 == 1) != flip});
+  };
+  for (const Why why : {Why::kJoin, Why::kDrain, Why::kTerm}) {
+    for (const bool synchronous : {false, true}) {
+      cells.push_back({why, Victim::kNobody, 0, synchronous});
+    }
+  }
+  for (size_t point = 0; point < kRows.size(); ++point) {
+    for (const Victim victim : kVictims) add(Why::kJoin, victim, point);
+    add(point % 2 == 0 ? Why::kDrain : Why::kTerm, kVictims[point % kVictims.size()], point);
+  }
+  return cells;
+}
+
+Status RunMoveCell(const MoveCell& cell, uint64_t seed, const Undisturbed& expected,
+                   const std::string& directory) {
+  return MoveRun(cell, seed, directory).Run(expected);
+}
+
+}  // namespace dslide

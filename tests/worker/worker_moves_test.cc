@@ -1,0 +1,176 @@
+// A worker when slots move: plans of the same generation.
+#include "tests/worker/worker_fixture.h"
+
+namespace dslide {
+namespace {
+
+struct Moves : WorkerFixture {
+  Moves() {
+    plan.servers[0].incarnation = {100};
+    plan.servers[1].incarnation = {101};
+    JoinAndPlan();
+  }
+  // The next plan of the generation.
+  Plan Next() const {
+    Plan next = plan;
+    next.version = plan.version + 1;
+    next.generation = 1;
+    next.slot_owner[0] = 1;
+    return next;
+  }
+  WorkerCore::Effects Flip(const Plan& next) {
+    plan = next;
+    return Scheduler(next, 0, next.version);
+  }
+  static std::vector<uint32_t> Batches(const WorkerCore::Effects& effects) {
+    std::vector<uint32_t> batches;
+    for (const auto& request : Requests(effects)) {
+      const auto* embed = std::get_if<EmbedRequest>(&request.message.body);
+      if (embed != nullptr && request.to == 0) batches.push_back(embed->batch.index);
+    }
+    return batches;
+  }
+  // Answers all requests, and what follows, until nothing is left; the batches that were reported.
+  std::vector<uint32_t> TrainAll(WorkerCore::Effects effects) {
+    std::vector<uint32_t> done;
+    std::vector<WorkerCore::Outgoing> requests = Requests(effects);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto more = Server(requests[i], Answer(requests[i].message.body));
+      for (const auto& report : ToScheduler<BatchDone>(more)) done.push_back(report.batch.index);
+      for (const auto& request : Requests(more)) requests.push_back(request);
+    }
+    return done;
+  }
+};
+
+using Indices = std::vector<uint32_t>;
+
+TEST_CASE_FIXTURE(Moves, "moves: with the next plan a worker keeps its leases, and begins anew") {
+  const auto begun = Scheduler(Grant(5));
+  CHECK(Batches(begun) == Indices{0, 1});
+  const auto first = Requests(begun);
+  (void)Server(first[0], Answer(first[0].message.body));
+  const auto flip = Flip(Next());
+  REQUIRE(flip.connect);
+  CHECK(flip.connect->version == 2);
+  CHECK(Batches(flip) == Indices{0, 1});
+  for (const auto& request : Requests(flip)) {
+    CHECK(request.message.envelope.plan_version == 2);
+    // Not a repetition: servers would answer it from what they have stored.
+    for (const auto& before : first) {
+      CHECK(request.message.envelope.sequence != before.message.envelope.sequence);
+    }
+  }
+  // Answers to the older requests are nobody's.
+  CHECK(Server(first[1], Answer(first[1].message.body)).send.empty());
+  CHECK(Server(first[2], ErrorReply{ErrorCode::kStalePlan, "2"}).notices.empty());
+  CHECK(TrainAll(flip) == Indices{0, 1, 2, 3, 4});
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a batch whose gradients were half pushed is pushed anew, whole") {
+  auto requests = Requests(Scheduler(Grant(1)));
+  while (!std::holds_alternative<EmbedPush>(requests[0].message.body)) {
+    (void)Server(requests[0], Answer(requests[0].message.body));
+    requests = Requests(Server(requests[1], Answer(requests[1].message.body)));
+    REQUIRE(requests.size() == 2);
+  }
+  CHECK(ToScheduler<BatchDone>(Server(requests[0], Ack{})).empty());
+  const auto flip = Flip(Next());
+  CHECK(ToScheduler<BatchDone>(Server(requests[1], Ack{})).empty());
+  CHECK(Batches(flip) == Indices{0});
+  CHECK(TrainAll(flip) == Indices{0});
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: reports that the scheduler has not seen are sent again") {
+  CHECK(TrainAll(Scheduler(Grant(1))) == Indices{0});
+  (void)Flip(Next());
+  const auto again = Tick(config.cluster.request_timeout_ms);
+  REQUIRE(ToScheduler<BatchDone>(again).size() == 1);
+  for (const auto& out : again.send) CHECK(out.message.envelope.plan_version == 2);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: leases by an earlier plan of the generation are taken") {
+  (void)Flip(Next());
+  (void)Flip(Next());
+  CHECK(Batches(Scheduler(Grant(1), 0, 2)) == Indices{0});
+  CHECK(Batches(Scheduler(Grant(1, LeaseKind::kTrain, 3), 0, 1)) == Indices{0});
+  CHECK(Batches(Scheduler(Grant(1, LeaseKind::kTrain, 4), 0, 4)).empty());
+  plan.version = plan.generation = 9;  // a recovery
+  (void)Scheduler(plan, 0, 9);
+  CHECK(Batches(Scheduler(Grant(1, LeaseKind::kTrain, 5), 0, 3)).empty());
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation takes the work, by whatever way") {
+  (void)Scheduler(Grant(3));
+  (void)Flip(Next());
+  Plan other = Next();
+  other.version = other.generation = 3;
+  last = core.Handle(1, {{kRun, {101}, 1, 0, 3}, other}, 100, 0);
+  CHECK(Requests(last).empty());
+  CHECK(last.notices.size() == 1);
+  CHECK(Requests(Tick(config.cluster.request_timeout_ms)).empty());
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a server that has the next plan already may tell it") {
+  const auto begun = Scheduler(Grant(1));
+  plan = Next();
+  last = core.Handle(1, {{kRun, {101}, 1, 0, 2}, plan}, 100, 0);
+  CHECK(last.connect);
+  CHECK(TrainAll(last) == Indices{0});
+  CHECK(Scheduler(plan, 0, 2).send.empty());  // it is no news
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: what is known of a link goes with its server") {
+  const auto link = [&](int64_t at) {
+    const auto beats = ToScheduler<Heartbeat>(Tick(at));
+    REQUIRE(beats.size() == 1);
+    return beats[0].round_trip_us;
+  };
+  std::vector<WorkerCore::Outgoing> requests = Requests(Scheduler(Grant(20)));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    now += 50;
+    const bool query = std::holds_alternative<ActiveQuery>(requests[i].message.body);
+    const size_t bytes = query ? 20'000 : 100;  // what tells latency from bandwidth
+    for (const auto& out : Requests(Server(requests[i], Answer(requests[i].message.body), bytes))) {
+      requests.push_back(out);
+    }
+  }
+  const uint32_t before = link(now + 2000);
+  REQUIRE(before > 0);
+  Plan next = Next();
+  std::swap(next.servers[0], next.servers[1]);
+  (void)Flip(next);
+  CHECK(link(now + 2000) == before);
+  next = Next();
+  next.servers.erase(next.servers.begin());
+  std::fill(next.slot_owner.begin(), next.slot_owner.end(), uint16_t{0});
+  next.servers[0].incarnation = {102};
+  (void)Flip(next);
+  CHECK(link(now + 2000) == 0);  // another server: nothing is known
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: the scheduler's cap on batches in flight is obeyed") {
+  (void)Scheduler(HeartbeatReply{1});
+  const auto begun = Scheduler(Grant(4));
+  CHECK(Batches(begun) == Indices{0});
+  CHECK(ToScheduler<Heartbeat>(Tick(1000)).at(0).in_flight_limit == 1);
+  SUBCASE("also after a plan") { CHECK(Batches(Flip(Next())) == Indices{0}); }
+  SUBCASE("lifted") {
+    (void)Scheduler(HeartbeatReply{0});
+    CHECK(Batches(Tick(1001)) == Indices{1});
+  }
+  SUBCASE("one above its own limit changes nothing") {
+    (void)Scheduler(HeartbeatReply{50});
+    CHECK(Batches(Tick(1001)) == Indices{1});
+  }
+  SUBCASE("batches in flight above a new cap are finished") {
+    (void)Scheduler(HeartbeatReply{0});
+    (void)Tick(1001);
+    (void)Scheduler(HeartbeatReply{1});
+    CHECK(Requests(Tick(1002)).empty());
+    CHECK(core.joined());
+  }
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,162 @@
+"""What the servers of a training cluster do, twice a second: by the scheduler, and CPU time."""
+
+import json
+import statistics
+import time
+import urllib.error
+import urllib.request
+
+from netlab import inside
+from training import END_DEADLINE_S, STALL_DEADLINE_S, START_DEADLINE_S
+
+LOOK_S = 0.5
+STATUS_PORT = 8080
+
+
+class LoadWatch:
+    """Follows a Cluster (training.py) whose scheduler has a status page on STATUS_PORT. Times are
+    seconds from the first trained sample on."""
+
+    def __init__(self, cluster):
+        self.looks = []   # one a time, see _look()
+        self.events = []  # (seconds, what the bench did)
+        self._cluster = cluster
+        self._zero = None
+        self._leavers = set()
+
+    def follow(self, seconds, actions=()):
+        """Until `seconds` after the first sample, or None: the end of training. `actions`: those
+        of (seconds, title, function of the cluster), in order, which are called at their times."""
+        actions = list(actions)
+        moved = time.monotonic()
+        samples = 0
+        while self._cluster.scheduler.running():
+            self._check_members(seconds)
+            status = self._status()
+            now = time.monotonic()
+            if status is not None and status["figures"]["samples"] > 0:
+                self._zero = self._zero or now
+                self._look(status, now - self._zero)
+            if status is not None and (status["figures"]["samples"] != samples or
+                                       status["phase"] == "evaluating"):
+                samples, moved = status["figures"]["samples"], now
+            deadline_s = STALL_DEADLINE_S if self.looks else START_DEADLINE_S
+            if now - moved > deadline_s + (END_DEADLINE_S if seconds is None else 0):
+                self._cluster.scheduler.fail(f"made no progress for {deadline_s} s")
+            elapsed = now - self._zero if self._zero else 0
+            if self._zero and actions and elapsed >= actions[0][0]:
+                _, title, act = actions.pop(0)
+                self.events.append((elapsed, title))
+                act(self._cluster)
+            if seconds is not None and elapsed >= seconds:
+                return
+            time.sleep(LOOK_S)
+
+    def leaves(self, name):
+        """A server may end from now on."""
+        self._leavers.add(name)
+
+    def rate(self, begin, end):
+        """Samples a second between two times; None if they have no two looks."""
+        looks = self._between(begin, end)
+        if len(looks) < 2 or looks[-1]["t"] == looks[0]["t"]:
+            return None
+        return (looks[-1]["samples"] - looks[0]["samples"]) / (looks[-1]["t"] - looks[0]["t"])
+
+    def imbalance(self, begin, end):
+        """The busiest server over the mean, median of what the scheduler says; None: nothing."""
+        # All the same: the servers have not reported yet. Each load is relative to the mean already.
+        ratios = [max(look["load"].values()) for look in self._between(begin, end)
+                  if len(set(look["load"].values())) > 1]
+        return statistics.median(ratios) if ratios else None
+
+    def cpu_imbalance(self, begin, end):
+        """The same of the CPU time that the servers took, measured from outside."""
+        looks = self._between(begin, end)
+        if len(looks) < 2:
+            return None
+        first, last = looks[0]["cpu_s"], looks[-1]["cpu_s"]
+        used = [last[name] - first[name] for name in last if name in first]
+        return max(used) / statistics.fmean(used) if used and sum(used) > 0 else None
+
+    def balanced_after(self, limit, seconds=5):
+        """When the imbalance was first at most `limit` for so long; None: never."""
+        since = None
+        for look in self.looks:
+            good = 0 < max(look["load"].values(), default=0) <= limit
+            since = (since if since is not None else look["t"]) if good else None
+            if since is not None and look["t"] - since >= seconds:
+                return since
+        return None
+
+    def plan_changes(self):
+        """(seconds, version) of each plan after the first."""
+        pairs = zip(self.looks, self.looks[1:])
+        return [(after["t"], after["plan_version"]) for before, after in pairs
+                if before["plan_version"] != after["plan_version"]]
+
+    def batch_delay(self, begin, end):
+        """Milliseconds that the longest batch took beyond the median of the longest before `begin`;
+        None if the workers do not tell."""
+        before = [look["longest_batch_ms"] for look in self._between(0, begin)]
+        during = [look["longest_batch_ms"] for look in self._between(begin, end)]
+        before, during = ([ms for ms in side if ms] for side in (before, during))
+        return max(during) - statistics.median(before) if before and during else None
+
+    def moves(self):
+        """The scheduler's account of moves, {} if it has none."""
+        return self.looks[-1]["moves"] if self.looks else {}
+
+    def decisions(self):
+        return self.looks[-1]["decisions"] if self.looks else []
+
+    def series(self):
+        """What is drawn: by server its (seconds, load), by the scheduler's figures or else by CPU
+        time over that of the mean server."""
+        told = any(any(look["load"].values()) for look in self.looks)
+        lines = {}
+        for before, look in zip(self.looks, self.looks[1:]):
+            used = {name: cpu - before["cpu_s"][name] for name, cpu in look["cpu_s"].items()
+                    if name in before["cpu_s"]}
+            mean = statistics.fmean(used.values()) if used else 0
+            loads = look["load"] if told else {n: u / mean for n, u in used.items() if mean > 0}
+            for name, load in loads.items():
+                lines.setdefault(name, []).append((look["t"], load))
+        return dict(sorted(lines.items())), "load" if told else "CPU time"
+
+    def _between(self, begin, end):
+        return [look for look in self.looks if begin <= look["t"] <= end]
+
+    def _look(self, status, t):
+        members = status.get("members", [])
+        servers = [m for m in members if m.get("role") == "server"]
+        workers = [m for m in members if m.get("role") == "worker"]
+        self.looks.append({
+            "t": t, "samples": status["figures"]["samples"], "plan_version": status["plan_version"],
+            "load": {m["name"]: m["load"] for m in servers if m.get("slots") and "load" in m},
+            "slots": {m["name"]: m["slots"] for m in servers if "slots" in m},
+            "cpu_s": {name: process.cpu_seconds() for name, process in self._servers()},
+            "longest_batch_ms": max((m.get("longest_batch_ms", 0) for m in workers), default=0),
+            "moves": status.get("moves", {}), "decisions": status.get("decisions", [])})
+
+    def _servers(self):
+        return [(name, process) for name, process in self._cluster.members.items()
+                if name.startswith("server") and process.running()]
+
+    def _status(self):
+        address = self._cluster.network.address("scheduler")
+        try:
+            with inside(self._cluster.network.namespace("scheduler")), urllib.request.urlopen(
+                    f"http://{address}:{STATUS_PORT}/api/status", timeout=2) as page:
+                status = json.load(page)
+        except (urllib.error.URLError, OSError, ValueError):
+            return None
+        return status if "figures" in status else None  # at first it is empty
+
+    def _check_members(self, seconds):
+        """They end before the scheduler only where training has an end, or they were told to."""
+        for name, process in self._cluster.members.items():
+            if seconds is not None and name not in self._leavers:
+                process.check_running()
+            elif process.exit_code():
+                process.check_running()
