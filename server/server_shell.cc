@@ -70,7 +70,7 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(scheduler);
   LogInfo(fmt::format("serving at {}, joining the scheduler at {}", *address, options.scheduler));
   ServerCore core(
-      {DrawIncarnation(), options.name, *address, CoresOfThisMachine(), MemoryOfThisMachine()});
+      {DrawIncarnation(), options.name, *address, CoresOfThisMachine(), options.memory_bytes});
   ServerShell shell(&context, std::move(core), std::move(*workers), std::move(*scheduler));
   return shell.Loop(signals);
 }

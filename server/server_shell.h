@@ -17,8 +17,9 @@ namespace dslide {
 struct ServerOptions {
   std::string scheduler;  // address to dial
   std::string bind;
-  std::string advertise;  // empty: the bound address
-  std::string name;       // empty: the scheduler gives one
+  std::string advertise;      // empty: the bound address
+  std::string name;           // empty: the scheduler gives one
+  uint64_t memory_bytes = 0;  // for rows and tables
 };
 
 // Runs until the scheduler ends the run or a signal comes. One thread owns all sockets.

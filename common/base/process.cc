@@ -7,7 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -34,8 +36,15 @@ double ThreadCpuSeconds() {
 uint32_t CoresOfThisMachine() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 uint64_t MemoryOfThisMachine() {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                   static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  // Within a container its cgroup is the root of what is mounted here.
+  for (const char* limit :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    uint64_t at_most = 0;
+    if (std::ifstream(limit) >> at_most) bytes = std::min(bytes, at_most);
+  }
+  return bytes;
 }
 
 Incarnation DrawIncarnation() {
