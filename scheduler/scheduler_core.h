@@ -238,6 +238,7 @@ class SchedulerCore {
   void OnMoveReady(const Member& member, const MoveReady& ready);
   void OnDrain(Member& member, const Message& message, const DrainServer& drain, int64_t now_ms);
   bool OfThisGeneration(const Envelope& envelope) const;
+  bool AllReady() const;
   bool Settled() const;
   bool MayMove() const;
   bool CanFlip() const;
@@ -253,6 +254,7 @@ class SchedulerCore {
   BalancePlan PlanMoves(const BalanceOptions& options) const;
   std::vector<Incarnation> PlanIncarnations() const;
   std::vector<bool> LeavingServers() const;
+  bool CapacitiesMeasured() const;
   void BeginMoves(const BalancePlan& plan, int64_t now_ms);
   void AdvanceMoves(int64_t now_ms);
   void CancelMoves();

@@ -12,7 +12,6 @@
 #include "common/config/model_size.h"
 #include "common/config/step.h"
 #include "common/net/slot_plan.h"
-#include "common/net/table_health.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -23,8 +22,6 @@ constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveRead
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave
 constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
 constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
-constexpr int64_t kDecideMs = 5000;
-constexpr size_t kDecisionsKept = 50;
 constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
@@ -43,11 +40,12 @@ bool SchedulerCore::OfThisGeneration(const Envelope& envelope) const {
 }
 
 // All servers of the plan have its slots.
-bool SchedulerCore::Settled() const {
+bool SchedulerCore::AllReady() const {
   const auto seated = roster_.Seated();
-  return !flip_ &&
-         std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
+  return std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
 }
+
+bool SchedulerCore::Settled() const { return !flip_ && AllReady(); }
 
 bool SchedulerCore::MayMove() const {
   return live_ && InPass() && !stop_wanted_ && VacantSeats().empty();
@@ -74,6 +72,12 @@ std::vector<Incarnation> SchedulerCore::PlanIncarnations() const {
   std::vector<Incarnation> servers;
   for (const PlanServer& server : plan_.servers) servers.push_back(server.incarnation);
   return servers;
+}
+
+bool SchedulerCore::CapacitiesMeasured() const {
+  const std::vector<Incarnation> servers = PlanIncarnations();
+  return std::all_of(servers.begin(), servers.end(),
+                     [&](Incarnation s) { return loads_.CapacityMeasured(s); });
 }
 
 std::vector<bool> SchedulerCore::LeavingServers() const {
@@ -148,10 +152,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   const double threshold = inputs_.config.cluster.balance_threshold;
   options.goal = std::min(kGoal, threshold);
   options.byte_budget = WaveBytes();
-  const std::vector<Incarnation> servers = PlanIncarnations();
-  const bool measured = phase_ == Phase::kTraining &&
-                        std::all_of(servers.begin(), servers.end(),
-                                    [&](Incarnation s) { return loads_.CapacityMeasured(s); });
+  const bool measured = phase_ == Phase::kTraining && CapacitiesMeasured();
   constexpr double kNever = 1e9;
   options.threshold = balancing_ ? options.goal : by_load && measured ? threshold : kNever;
   BalancePlan plan = PlanMoves(options);
@@ -344,8 +345,7 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   flip_->bytes += ready.moved_bytes;
   flip_->slot_bytes += ready.slot_bytes;
   flip_->stall_us = std::max(flip_->stall_us, ready.stall_us);
-  const auto seated = roster_.Seated();
-  if (!std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; })) return;
+  if (!AllReady()) return;
   const Flip flip = *std::exchange(flip_, std::nullopt);
   flipped_ms_ = now_ms;
   moves_.plans++;
@@ -368,7 +368,7 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
                      plan_.version, plan_.slot_owner.size(), plan_.servers.size(), flip.slots,
                      Megabytes(flip.bytes), (flip.stall_us + 999) / 1000));
   if (told_) {
-    for (const Member* server : seated) {
+    for (const Member* server : roster_.Seated()) {
       if (server->committed != told_) Send(*server, CommitSteps{*told_});
     }
   }
@@ -409,91 +409,6 @@ void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainS
       fmt::format("{} shall leave: its slots go to the other {} servers", server->name, staying),
       now_ms);
   Reply(asking, message, Ack{});
-}
-
-void SchedulerCore::NoteDecision(std::string line, int64_t now_ms) {
-  Notice(line);
-  decisions_.push_back({now_ms, std::move(line)});
-  if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
-}
-
-// Where the buckets of a server's tables no longer tell neurons apart all servers draw new hash
-// functions: slots then keep their codes when they move. Not in synchronous training, whose result
-// would depend on when they do.
-void SchedulerCore::RenewTables(const Member& server, int64_t now_ms) {
-  if (phase_ != Phase::kTraining || IsSynchronous(inputs_.config.train)) return;
-  const auto better =
-      BetterTables(server.heartbeat, inputs_.config.hash, inputs_.config.model.hidden);
-  if (!better) return;
-  if (better->round > hash_round_) {
-    NoteDecision(fmt::format("hash tables are built anew with {} hashes each: at {} the largest "
-                             "bucket has {} neurons, the mean is {:.1f}",
-                             better->k, server.name, server.heartbeat.bucket_largest,
-                             server.heartbeat.bucket_mean),
-                 now_ms);
-    BroadcastToSeated(*better);
-  } else {
-    Send(server, *better);  // it came later, or the message was lost
-  }
-  hash_round_ = std::max(hash_round_, better->round);
-}
-
-double SchedulerCore::BatchesPerSecond(Incarnation worker, int64_t now_ms) const {
-  const auto found = speeds_.find(worker);
-  return found == speeds_.end() ? 0.0 : found->second.Rate(now_ms);
-}
-
-// What every node should do, from what was measured of it (strategy.h).
-void SchedulerCore::Decide(int64_t now_ms) {
-  if (!InPass() || !book_ || now_ms - decided_ms_ < kDecideMs) return;
-  decided_ms_ = now_ms;
-  const double batch = inputs_.config.train.batch;
-  const double bytes = batch * (work_.BytesSentPerSample() + work_.BytesReceivedPerSample());
-  std::vector<WorkerMeasure> workers;
-  const std::vector<const Member*> members = std::as_const(roster_).Of(Role::kWorker);
-  for (const Member* member : members) {
-    WorkerMeasure worker;
-    worker.name = member->name;
-    worker.cores = member->cores;
-    worker.batches_per_second = BatchesPerSecond(member->incarnation, now_ms);
-    worker.round_trip_us = member->heartbeat.round_trip_us;
-    worker.bits_per_second = member->heartbeat.bits_per_second;
-    worker.bytes_per_batch = bytes;
-    worker.in_flight_limit = member->heartbeat.in_flight_limit;
-    worker.batches_in_flight = member->heartbeat.batches_in_flight;
-    for (const OpenLease& lease : book_->OpenLeases()) {
-      const double age = static_cast<double>(now_ms - lease.granted_ms) / 1000;
-      if (lease.holder != member->LeaseHolder() || age <= worker.lease_age_s) continue;
-      worker.lease_age_s = age;
-      worker.lease_size = lease.granted;
-    }
-    workers.push_back(std::move(worker));
-  }
-  std::vector<ServerMeasure> servers;
-  const std::vector<bool> leaving = LeavingServers();
-  for (size_t i = 0; i < plan_.servers.size(); ++i) {
-    const PlanServer& server = plan_.servers[i];
-    if (roster_.Find(server.incarnation) == nullptr) return;
-    servers.push_back({server.name, loads_.Capacity(server.incarnation), leaving[i]});
-  }
-  RunMeasure run;
-  run.unit_batches = inputs_.config.train.unit_batches;
-  run.batches_left = book_->batches() - book_->done();
-  run.seconds_per_batch = loads_.SecondsPerBatch(PlanIncarnations(), plan_.slot_owner);
-  strategy_now_ = strategy_.Decide(workers, servers, run);
-  worker_decisions_.clear();
-  for (size_t i = 0; i < members.size(); ++i) {
-    const WorkerDecision& decision = strategy_now_.workers[i];
-    worker_decisions_[members[i]->incarnation] = decision;
-    if (decision.log) NoteDecision(decision.reason, now_ms);
-  }
-  const std::vector<Incarnation> planned = PlanIncarnations();
-  const bool measured = std::all_of(planned.begin(), planned.end(),
-                                    [&](Incarnation s) { return loads_.CapacityMeasured(s); });
-  for (const ServerDecision& decision : strategy_now_.servers) {
-    if (decision.log && measured) NoteDecision(decision.reason, now_ms);
-  }
-  std::erase_if(speeds_, [&](const auto& e) { return roster_.Find(e.first) == nullptr; });
 }
 
 // Why a server cannot take part; empty: it can.

@@ -167,10 +167,7 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   }
   const std::vector<size_t> vacant = VacantSeats();
   if (vacant.empty()) {
-    const auto seated = roster_.Seated();
-    const bool ready =
-        std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
-    if (!InPass() && ready) Go(now_ms);
+    if (!InPass() && AllReady()) Go(now_ms);
     return;
   }
   Interrupt(now_ms);
