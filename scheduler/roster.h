@@ -35,6 +35,7 @@ struct Member {
   Heartbeat heartbeat;                     // the latest
   uint64_t samples = 0;                    // workers: trained
 
+  PlanServer Seat() const { return {name, address, incarnation}; }
   // Names change hands; this is whose leases they are.
   std::string LeaseHolder() const { return std::to_string(incarnation.value); }
 };

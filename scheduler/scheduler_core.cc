@@ -145,7 +145,8 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
                            [&](const PlanServer& s) { return s.incarnation == incarnation; });
   // Others may still be copying from a server that the last plan is without.
   const bool departs = is_server && live_ && !has_seat && join.plan_version != 0 &&
-                       plan_.version != GenerationOf(plan_) && join.plan_version <= plan_.version &&
+                       !gone_.contains(incarnation) && plan_.version != GenerationOf(plan_) &&
+                       join.plan_version <= plan_.version &&
                        join.plan_version >= GenerationOf(plan_);
   if (is_server && join.plan_version != 0 && !has_seat && !departs) {
     return refuse(ErrorCode::kFenced, "its slots have gone to others; begin a new life");
@@ -179,8 +180,8 @@ void SchedulerCore::OnReady(Member& member, const Ready& ready, int64_t now_ms) 
                      ready.memory_bytes >> 20));
 }
 
-void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat,
-                                const Message& message, int64_t now_ms) {
+void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message,
+                                int64_t now_ms) {
   if (heartbeat.load && phase_ == Phase::kTraining) {  // an evaluation costs otherwise
     loads_.Report(member.incarnation, *heartbeat.load, heartbeat.memory_used_bytes);
   }

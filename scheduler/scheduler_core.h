@@ -248,7 +248,8 @@ class SchedulerCore {
   void BalanceWithin(int64_t now_ms);
   void NoteBalanced(const BalancePlan& plan, int64_t now_ms);
   bool ReleaseEmptyServers(int64_t now_ms);
-  Plan WithoutEmptyServers(const Plan& plan) const;
+  static Plan WithoutEmpty(const Plan& plan, const std::vector<bool>& unwanted);
+  bool GoOnWithout(const std::vector<size_t>& vacant, int64_t now_ms);
   std::string WhyTooSmall(const Join& join) const;
   void AddServers(const std::vector<const Member*>& servers, int64_t now_ms);
   BalancePlan PlanMoves(const BalanceOptions& options) const;
@@ -264,8 +265,8 @@ class SchedulerCore {
   void NoteFlipped(const Ready& ready, int64_t now_ms);
   uint64_t WaveBytes() const;
   void Decide(int64_t now_ms);
+  void ForgetTheGone();
   void NoteDecision(std::string line, int64_t now_ms);
-  static std::vector<PlanServer> PlanServers(const std::vector<Seated>& servers);
   std::vector<uint16_t> OwnersOf(const std::vector<Seated>& servers) const;
 
   // Leases.
@@ -342,6 +343,7 @@ class SchedulerCore {
   uint32_t unbalanced_looks_ = 0;
   uint32_t hash_round_ = 0;                   // that servers were told to build
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
+  std::set<Incarnation> gone_;                // lost, and the generation went on without them
   uint64_t next_move_ = 1;
   double least_stall_us_ = 0;  // of late; 0: no plan has changed yet
   double last_stall_us_ = 0;

@@ -22,6 +22,7 @@ constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveRead
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave
 constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
 constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
+constexpr int64_t kReadyMs = 20000;          // for the others, where one without slots was lost
 constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
@@ -206,13 +207,34 @@ void SchedulerCore::BalanceWithin(int64_t now_ms) {
   }
 }
 
+// Lost servers that had no slots: the others go on without them, at once or as soon as they are
+// ready, and nothing is lost. False: they cannot. In synchronous training there may be a step that
+// waits for their part.
+bool SchedulerCore::GoOnWithout(const std::vector<size_t>& vacant, int64_t now_ms) {
+  if (IsSynchronous(inputs_.config.train)) return false;
+  std::vector<bool> lost(plan_.servers.size(), false);
+  int64_t last_loss_ms = 0;
+  for (const size_t seat : vacant) {
+    if (!SlotsOf(plan_, {static_cast<uint32_t>(seat)}).empty()) return false;
+    lost[seat] = true;
+    last_loss_ms = std::max(last_loss_ms, seats_[seat].since_ms);
+  }
+  if (!AllReady()) return now_ms - last_loss_ms < kReadyMs;  // soon
+  for (const size_t seat : vacant) {
+    gone_.insert(plan_.servers[seat].incarnation);
+    NoteDecision(fmt::format("{} is lost; it had no slots", plan_.servers[seat].name), now_ms);
+  }
+  FlipTo(WithoutEmpty(plan_, lost), {}, 0, now_ms);
+  return true;
+}
+
 // New servers have no slots at first; the balance gives them some.
 void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_t now_ms) {
   if (!CanFlip()) return WantFlip(now_ms);
   Plan next = plan_;
   std::string names;
   for (const Member* server : servers) {
-    next.servers.push_back({server->name, server->address, server->incarnation});
+    next.servers.push_back(server->Seat());
     names += (names.empty() ? "" : ", ") + server->name;
   }
   NoteDecision(fmt::format("{} join{} the plan of {} servers", names,
@@ -228,7 +250,7 @@ bool SchedulerCore::ReleaseEmptyServers(int64_t now_ms) {
   for (size_t i = 0; i < leaving.size(); ++i) {
     if (!leaving[i] || !SlotsOf(plan_, {static_cast<uint32_t>(i)}).empty()) continue;
     if (CanFlip()) {
-      FlipTo(WithoutEmptyServers(plan_), {}, 0, now_ms);
+      FlipTo(WithoutEmpty(plan_, leaving), {}, 0, now_ms);
     } else {
       WantFlip(now_ms);
     }
@@ -237,15 +259,14 @@ bool SchedulerCore::ReleaseEmptyServers(int64_t now_ms) {
   return false;
 }
 
-// The plan without those that shall leave and have no slots.
-Plan SchedulerCore::WithoutEmptyServers(const Plan& plan) const {
-  const std::vector<bool> leaving = LeavingServers();
+// The plan without those of `unwanted` that have no slots.
+Plan SchedulerCore::WithoutEmpty(const Plan& plan, const std::vector<bool>& unwanted) {
   Plan next = plan;
   next.servers.clear();
   std::vector<uint16_t> index(plan.servers.size());
   for (uint32_t i = 0; i < plan.servers.size(); ++i) {
     index[i] = static_cast<uint16_t>(next.servers.size());
-    if (!leaving[i] || !SlotsOf(plan, {i}).empty()) next.servers.push_back(plan.servers[i]);
+    if (!unwanted[i] || !SlotsOf(plan, {i}).empty()) next.servers.push_back(plan.servers[i]);
   }
   for (uint16_t& owner : next.slot_owner) owner = index[owner];
   return next;
@@ -314,7 +335,7 @@ void SchedulerCore::FlipToMoves(int64_t now_ms) {
   }
   const size_t slots = moving_->moves.size();
   moving_.reset();
-  FlipTo(WithoutEmptyServers(next), std::move(sources), slots, now_ms);
+  FlipTo(WithoutEmpty(next, LeavingServers()), std::move(sources), slots, now_ms);
 }
 
 // The next plan of this generation.

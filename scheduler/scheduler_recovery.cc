@@ -110,7 +110,9 @@ std::vector<SchedulerCore::Seated> SchedulerCore::ChooseServers() const {
 // are left are shared by capacity. Equal shares where there was no plan.
 std::vector<uint16_t> SchedulerCore::OwnersOf(const std::vector<Seated>& servers) const {
   const uint32_t slots = inputs_.config.cluster.slots;
-  if (plan_.slot_owner.size() != slots) return EqualPlan(1, slots, PlanServers(servers)).slot_owner;
+  if (plan_.slot_owner.size() != slots) {
+    return EqualPlan(1, slots, std::vector<PlanServer>(servers.size())).slot_owner;
+  }
   constexpr uint16_t kVacant = 0xffff;
   std::vector<uint16_t> to(plan_.servers.size(), kVacant);
   std::vector<Incarnation> incarnations;
@@ -132,15 +134,6 @@ std::vector<uint16_t> SchedulerCore::OwnersOf(const std::vector<Seated>& servers
     if (owners[slot] == kVacant) owners[slot] = static_cast<uint16_t>(slot % servers.size());
   }
   return owners;
-}
-
-std::vector<PlanServer> SchedulerCore::PlanServers(const std::vector<Seated>& servers) {
-  std::vector<PlanServer> seats;
-  for (const Seated& seated : servers) {
-    const Member& server = *seated.server;
-    seats.push_back({server.name, server.address, server.incarnation});
-  }
-  return seats;
 }
 
 // Fills vacant seats, and lets the pass go on once every seat has a server that is ready.
@@ -177,7 +170,7 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
     last_loss_ms = std::max(last_loss_ms, seats_[seat].since_ms);
     all_gone &= SeatIsGone(seat, now_ms);
   }
-  if (!all_gone) return;
+  if (!all_gone || GoOnWithout(vacant, now_ms)) return;
   const int64_t waited_ms = now_ms - last_loss_ms;
   const std::vector<Seated> servers = ChooseServers();
   // Of more servers than the run asks for, it can do without some; of fewer it needs all.
@@ -200,7 +193,7 @@ void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, int64_t now_
   Plan next;
   next.version = next.generation = plan_.version + 1;
   next.slot_owner = OwnersOf(servers);
-  next.servers = PlanServers(servers);
+  for (const Seated& seated : servers) next.servers.push_back(seated.server->Seat());
   plan_ = std::move(next);
   plan_.restore = last_checkpoint_;
   Record(LedgerRestored{checkpoint_ ? checkpoint_->name : "", epoch_, batches_, samples_, done_});
@@ -239,6 +232,7 @@ void SchedulerCore::GoBackToCheckpoint() {
   training_complete_ = false;
   moving_.reset();
   flip_.reset();
+  gone_.clear();
   lease_end_.reset();
   balancing_ = false;
 }

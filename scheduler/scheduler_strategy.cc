@@ -46,6 +46,15 @@ double SchedulerCore::BatchesPerSecond(Incarnation worker, int64_t now_ms) const
   return found == speeds_.end() ? 0.0 : found->second.Rate(now_ms);
 }
 
+void SchedulerCore::ForgetTheGone() {
+  std::erase_if(speeds_, [&](const auto& e) { return roster_.Find(e.first) == nullptr; });
+  std::set<Incarnation> servers;
+  for (const PlanServer& server : plan_.servers) servers.insert(server.incarnation);
+  for (const Member* server : roster_.Of(Role::kServer)) servers.insert(server->incarnation);
+  loads_.Keep(servers);
+  std::erase_if(inner_skew_, [&](const auto& e) { return !servers.contains(e.first); });
+}
+
 // What every node should do, from what was measured of it (strategy.h).
 void SchedulerCore::Decide(int64_t now_ms) {
   if (!InPass() || !book_ || now_ms - decided_ms_ < kDecideMs) return;
@@ -94,7 +103,7 @@ void SchedulerCore::Decide(int64_t now_ms) {
   for (const ServerDecision& decision : strategy_now_.servers) {
     if (decision.log && measured) NoteDecision(decision.reason, now_ms);
   }
-  std::erase_if(speeds_, [&](const auto& e) { return roster_.Find(e.first) == nullptr; });
+  ForgetTheGone();
 }
 
 }  // namespace dslide

@@ -28,7 +28,9 @@ void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_by
   added.memory_limit_bytes = memory_limit_bytes;
 }
 
-void SlotLoads::Forget(Incarnation server) { servers_.erase(server); }
+void SlotLoads::Keep(const std::set<Incarnation>& servers) {
+  std::erase_if(servers_, [&](const auto& known) { return !servers.contains(known.first); });
+}
 
 const SlotLoads::Server& SlotLoads::Get(Incarnation server) const {
   const auto found = servers_.find(server);

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -28,8 +29,9 @@ class SlotLoads {
 
   // A server joined. `memory_limit_bytes`: it may use for everything; 0: not known.
   void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes);
-  // What it reported of slots stays: others have them or will.
-  void Forget(Incarnation server);
+  // Forgets the servers that are not among these. What they reported of slots stays: others have
+  // them or will.
+  void Keep(const std::set<Incarnation>& servers);
 
   // A heartbeat's report. Slots outside [0, slots) are ignored, and so are reports of strangers.
   // The first report of a slot by another server than before covers a part of its interval only: of

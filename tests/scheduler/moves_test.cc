@@ -483,6 +483,50 @@ TEST_CASE("moves: deaths before the plan changes leave the owners as they are") 
   FinishRun(&run);
 }
 
+TEST_CASE("moves: a server without slots is lost, and the others go on") {
+  Config config = MoveConfig();
+  config.cluster.takeover_s = 0;  // and nobody waits for it
+  FakeCluster run(config);
+  run.moves_answered = false;
+  run.fenced_return = true;
+  run.Start();
+  for (int i = 0; i < 5; ++i) REQUIRE(run.Work(11));
+  bool had_a_plan = false;
+  SUBCASE("it has joined, and its first slots are being copied") {
+    run.Join(3, Role::kServer);
+    while (run.core().MovingSlots() == 0) run.Wait(1000);
+    run.Silence(3);
+    had_a_plan = true;
+  }
+  SUBCASE("it was lost before it had the plan that it joined with") {
+    run.Join(3, Role::kServer);
+    run.Silence(3);
+    while (run.core().plan().servers.size() == 2) run.Wait(1000);
+    CHECK_FALSE(run.core().roster().Find({3})->ready);
+  }
+  SUBCASE("the others take that plan up late") {
+    run.Join(3, Role::kServer);
+    run.Silence(3);
+    run.servers_answer = false;
+    while (run.core().plan().servers.size() == 2) run.Wait(1000);
+    run.Wait(kDeadMs + 3000);
+    CHECK(run.core().phase() == Phase::kGathering);
+    run.servers_answer = true;
+  }
+  run.Wait(kDeadMs);
+  CHECK(run.Noticed("server-3 is lost; it had no slots"));
+  CHECK(run.core().phase() == Phase::kTraining);
+  CHECK_FALSE(HasSeat(run.core().plan(), 3));
+  CHECK(run.PlanOf(11) == run.core().plan());
+  run.moves_answered = true;
+  run.Return(3);  // it was only silent: it joins again, and begins anew for that
+  CHECK(run.servers.at(3).fenced == had_a_plan);
+  run.Wait(30'000);
+  CHECK(HasSeat(run.core().plan(), had_a_plan ? 1001 : 3));
+  CHECK(run.core().recoveries() == 0);
+  FinishRun(&run);
+}
+
 TEST_CASE("moves: deaths while the plan changes") {
   FakeCluster run(MoveConfig());
   StopInFlip(&run);

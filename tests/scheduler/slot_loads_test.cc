@@ -73,7 +73,7 @@ TEST_CASE("capacity is work per busy second, summed over executors") {
   CHECK(loads.Capacity(kA) == doctest::Approx(1200));
   loads.Report(kB, MakeReport(4, {50}, 10, {0.5f, 0.0f, 0.0f, 0.0f}), 0);
   CHECK(loads.Capacity(kB) == doctest::Approx(4000));
-  loads.Forget(kA);
+  loads.Keep({kB});
   loads.Add(kC, 1, 0);
   CHECK(loads.Capacity(kC) == doctest::Approx(1000));
 }
@@ -90,7 +90,7 @@ TEST_CASE("a slot's load goes with it, and what covers a part of an interval doe
   const std::vector<uint16_t> before = {0, 0}, after = {0, 1};
   CHECK(loads.Imbalance(servers, before) == doctest::Approx(2));
   CHECK(loads.Imbalance(servers, after) == doctest::Approx(1));
-  loads.Forget(kA);
+  loads.Keep({kB});
   CHECK(loads.Load(0) == doctest::Approx(5));
 }
 
