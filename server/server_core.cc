@@ -255,17 +255,6 @@ ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error&
   return Take();
 }
 
-ServerCore::Effects ServerCore::Reject(uint64_t ticket) {
-  const auto found = open_.find(ticket);
-  DSLIDE_CHECK(found != open_.end());
-  const Open open = std::move(found->second);
-  open_.erase(found);
-  if (!open.asker.peer.empty()) {
-    ReplyTo(open.asker, ErrorReply{ErrorCode::kRefused, "the server is overloaded"}, 0);
-  }
-  return Take();
-}
-
 ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us) {
   const auto found = open_.find(outcome.ticket);
   if (found == open_.end()) return Take();
