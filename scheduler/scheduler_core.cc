@@ -106,6 +106,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
     OnBatchDone(*member, message, *done, now_ms);
   } else if (const auto* answer = std::get_if<CheckpointDone>(&message.body)) {
+    if (current) NoteSaved(*member, *answer);
     if (of_this_plan) OnCheckpointDone(*member, *answer, now_ms);
   } else if (std::holds_alternative<CheckpointNow>(message.body)) {
     OnCheckpointNow(*member, message, now_ms);

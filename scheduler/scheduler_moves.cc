@@ -52,10 +52,10 @@ bool SchedulerCore::MayMove() const {
   return live_ && InPass() && !stop_wanted_ && VacantSeats().empty();
 }
 
-// Whether the plan may change now: no checkpoint is being written, and in synchronous training
+// Whether the plan may change now: no server is writing a checkpoint, and in synchronous training
 // servers hold nothing of uncommitted steps, nor is there anything on its way to them.
 bool SchedulerCore::CanFlip() const {
-  if (round_ || !Settled()) return false;
+  if (round_ || !NobodySaves() || !Settled()) return false;
   if (!IsSynchronous(inputs_.config.train)) return true;
   return AllCommitted() &&
          (!steps_ || (book_->done() == told_batches_ && leased_end_ <= told_batches_));
@@ -220,7 +220,9 @@ bool SchedulerCore::GoOnWithout(const std::vector<size_t>& vacant, int64_t now_m
     lost[seat] = true;
     last_loss_ms = std::max(last_loss_ms, seats_[seat].since_ms);
   }
-  if (!AllReady()) return now_ms - last_loss_ms < kReadyMs;  // soon
+  const bool soon = now_ms - last_loss_ms < kReadyMs;
+  if (!AllReady()) return soon;
+  if (!NobodySaves() && soon) return true;
   for (const size_t seat : vacant) {
     gone_.insert(plan_.servers[seat].incarnation);
     NoteDecision(fmt::format("{} is lost; it had no slots", plan_.servers[seat].name), now_ms);

@@ -285,6 +285,7 @@ void SchedulerCore::GoBackToCheckpoint() {
   steps_.reset();
   evaluator_.reset();
   round_.reset();
+  saving_.clear();
   told_.reset();
   told_batches_ = 0;
   interrupted_.reset();

@@ -369,5 +369,21 @@ TEST_CASE("only the plan's servers say how a checkpoint goes") {
   CHECK(OutcomeKind(&run) == ErrorKind::kPreempted);
 }
 
+TEST_CASE("a checkpoint that is asked for while a server is away is written when it is back") {
+  FakeCluster run;
+  run.Start();
+  REQUIRE(run.Work(11));
+  run.Silence(2);
+  run.Wait(8000);
+  REQUIRE(run.core().phase() == Phase::kGathering);
+  run.Join(21, Role::kObserver);
+  run.Send(21, CheckpointNow{});
+  CHECK(run.CountTo<ErrorReply>(21) == 0);
+  run.Return(2);
+  run.Wait(1000);
+  CHECK(run.manifests.size() == 1);
+  CHECK(run.CountTo<CheckpointDone>(21) == 1);
+}
+
 }  // namespace
 }  // namespace dslide

@@ -139,6 +139,45 @@ TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is
   CHECK(core().recoveries() == 0);
 }
 
+TEST_CASE_FIXTURE(Joined, "moves: a checkpoint that failed may still be written by others") {
+  checkpoints_lost = 1;
+  checkpoint_error = "disk full";
+  AskForCheckpoint(this);
+  REQUIRE(CountTo<CheckpointRequest>(1) == 1);
+  CHECK(std::holds_alternative<ErrorReply>(LastTo(21)));
+  Join(3, Role::kServer);
+  Wait(5000);
+  CHECK(core().plan_version() == 1);
+  SUBCASE("until it has answered") {
+    CheckpointDone done;
+    done.name = LastOf<CheckpointRequest>(this, 1).name;
+    Send(1, done);
+    Wait(2000);
+    CHECK(core().plan_version() > 1);
+  }
+  SUBCASE("another one is refused as long as that is so") {
+    CheckpointDone done;
+    done.name = "step-000000000009";
+    done.error = "step-000000000001 is still being written";
+    done.retry = true;
+    Send(1, done);
+    Wait(2000);
+    CHECK(core().plan_version() == 1);
+  }
+  CHECK(core().recoveries() == 0);
+}
+
+TEST_CASE("moves: a checkpoint begins when the plan has been taken up") {
+  FakeCluster run(MoveConfig());
+  StopInFlip(&run);
+  AskForCheckpoint(&run);
+  CHECK(run.CountTo<CheckpointRequest>(1) == 0);
+  run.servers_answer = true;
+  run.Wait(2000);
+  CHECK(run.manifests.size() == 1);
+  CHECK(run.CountTo<CheckpointDone>(21) == 1);
+}
+
 TEST_CASE_FIXTURE(Joined,
                   "moves: executors are not balanced either while a checkpoint is written") {
   slot_work.assign(16, 10);
