@@ -199,6 +199,7 @@ class SchedulerCore {
     std::set<Incarnation> waiting;  // for their MoveReady
     int64_t began_ms = 0;
     int64_t sent_ms = 0;
+    int64_t patience_ms = 0;  // after began_ms they are given up
   };
   // A plan of the same generation that not all servers have taken up yet.
   struct Flip {
@@ -283,6 +284,7 @@ class SchedulerCore {
   void FlipTo(Plan plan, std::set<Incarnation> sources, size_t slots, int64_t now_ms);
   void NoteFlipped(const Ready& ready, int64_t now_ms);
   uint64_t WaveBytes() const;
+  double MoveBytesPerMs() const;
   void Decide(int64_t now_ms);
   void ForgetTheGone();
   void NoteDecision(std::string line, int64_t now_ms);

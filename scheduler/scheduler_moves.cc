@@ -12,6 +12,7 @@
 #include "common/config/model_size.h"
 #include "common/config/step.h"
 #include "common/net/slot_plan.h"
+#include "scheduler/counted.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -19,7 +20,7 @@ namespace {
 
 constexpr uint32_t kLooks = 3;               // that find the load uneven, before slots move
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
-constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave
+constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
 constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
 constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
 constexpr int64_t kReadyMs = 20000;          // for the others, where one without slots was lost
@@ -105,13 +106,21 @@ BalancePlan SchedulerCore::PlanMoves(const BalanceOptions& options) const {
                      loads_.Slots(plan_.slot_owner, plan_.servers.size()), options);
 }
 
-// Of all slots that one plan moves at most; one slot always may.
+// What cluster.move_mbit lets a server receive; 0: no limit.
+double SchedulerCore::MoveBytesPerMs() const {
+  return inputs_.config.cluster.move_mbit * 1e6 / 8 / 1000;
+}
+
+// Of all slots that one plan moves at most, all to one server in the worst case; one slot always
+// may.
 uint64_t SchedulerCore::WaveBytes() const {
+  const double in_time =
+      MoveBytesPerMs() > 0 ? MoveBytesPerMs() * kMovePatienceMs / 2 : kLargestWaveBytes;
   uint64_t largest = 1;
   for (uint32_t slot = 0; slot < plan_.slot_owner.size(); ++slot) {
     largest = std::max(largest, loads_.SlotBytes(slot));
   }
-  return std::max(largest, static_cast<uint64_t>(wave_bytes_));
+  return std::max(largest, static_cast<uint64_t>(std::min(wave_bytes_, in_time)));
 }
 
 // Until the loads may be others, and for pauses to be a small part of the time.
@@ -280,13 +289,18 @@ void SchedulerCore::BeginMoves(const BalancePlan& plan, int64_t now_ms) {
   moving_->id = next_move_++;
   moving_->began_ms = moving_->sent_ms = now_ms;
   moving_->moves = plan.moves;
+  moving_->patience_ms = kMovePatienceMs;
+  if (MoveBytesPerMs() > 0) {
+    const double least_ms = static_cast<double>(plan.bytes) / MoveBytesPerMs();
+    moving_->patience_ms = std::max(kMovePatienceMs, static_cast<int64_t>(2 * least_ms));
+  }
   const bool at_once =
       static_cast<double>(plan.bytes) <= wave_bytes_ && inputs_.config.cluster.move_mbit == 0;
   if (at_once) return AdvanceMoves(now_ms);
   for (const SlotMove& move : plan.moves) {
     MoveSlots& order = moving_->orders[plan_.servers[move.to].incarnation];
     order.move = moving_->id;
-    order.bytes_per_second = uint64_t{inputs_.config.cluster.move_mbit} * 1'000'000 / 8;
+    order.bytes_per_second = static_cast<uint64_t>(MoveBytesPerMs() * 1000);
     order.slots.push_back(move.slot);
     order.from.push_back(static_cast<uint16_t>(move.from));
   }
@@ -309,7 +323,12 @@ void SchedulerCore::AdvanceMoves(int64_t now_ms) {
     }
     return;
   }
-  if (now_ms - moving_->began_ms > kMovePatienceMs) return CancelMoves();
+  if (now_ms - moving_->began_ms > moving_->patience_ms) {
+    NoteDecision(fmt::format("{} not copied within {} s: given up, the owners stay",
+                             Counted(moving_->moves.size(), "slot"), moving_->patience_ms / 1000),
+                 now_ms);
+    return CancelMoves();
+  }
   if (now_ms - moving_->sent_ms < kOrderAgainMs) return;
   moving_->sent_ms = now_ms;
   for (const Incarnation target : moving_->waiting) {

@@ -1,4 +1,5 @@
 // Slots that move while training goes on: to servers that join, for balance.
+#include "common/config/model_size.h"
 #include "tests/scheduler/moving_cluster.h"
 
 namespace dslide {
@@ -115,6 +116,73 @@ TEST_CASE("moves: with cluster.balance = off nothing moves, and a spare stays on
   CHECK(SlotsIn(run.core().plan(), 1) == 16);
   CHECK_FALSE(HasSeat(run.core().plan(), 2));
   FinishRun(&run);
+}
+
+TEST_CASE("moves: before slots are measured a server gets no more than it has memory for") {
+  Config config = MoveConfig();
+  config.cluster.move_mbit = 0;
+  FakeCluster run(config);
+  run.Start();
+  run.memory_bytes = SlotMemoryBytes(config);
+  run.Join(3, Role::kServer);
+  run.Wait(5000);
+  CHECK(HasSeat(run.core().plan(), 3));
+  CHECK(SlotsIn(run.core().plan(), 3) <= 1);
+}
+
+TEST_CASE("moves: a wave is not larger than what is copied in good time") {
+  Config config = MoveConfig();
+  config.cluster.servers = 1;
+  config.cluster.move_mbit = 1;
+  FakeCluster run(config);
+  run.slot_work.assign(16, 10);
+  run.slot_bytes = 1 << 20;
+  run.Join(1, Role::kServer);
+  run.Join(11, Role::kWorker);
+  REQUIRE(run.Work(11));
+  run.Wait(3000);
+  // Short pauses make the waves larger.
+  for (const uint64_t next : {2, 3, 4}) {
+    run.Join(next, Role::kServer);
+    run.Wait(20'000);
+    Drain(&run, run.core().roster().Find({next - 1})->name);
+    run.Wait(20'000);
+    REQUIRE(SlotsIn(run.core().plan(), next) == 16);
+  }
+  const auto largest_wave = [&](size_t begin) {
+    const std::vector<Plan> plans = Planned(run);
+    size_t largest = 0;
+    for (size_t i = begin + 1; i < plans.size(); ++i) {
+      largest = std::max(largest, Changed(plans[i - 1], plans[i]).size());
+    }
+    return largest;
+  };
+  CHECK(largest_wave(0) == 8);
+  run.slot_bytes = 8 << 20;
+  run.Wait(3000);
+  const size_t plans = Planned(run).size();
+  run.Join(5, Role::kServer);
+  run.Wait(20'000);
+  REQUIRE(SlotsIn(run.core().plan(), 5) == 8);
+  CHECK(largest_wave(plans - 1) == 4);  // 1 Mbit/s carries 37.5 MB in half of the time for a wave
+}
+
+TEST_CASE("moves: a slot that takes longer than copies are waited for is waited for longer") {
+  Config config = MoveConfig();
+  config.cluster.move_mbit = 1;
+  FakeCluster run(config);
+  run.slot_work.assign(16, 10);
+  run.slot_bytes = 100'000'000;  // in 800 s
+  run.moves_answered = false;
+  run.Start();
+  run.Wait(3000);
+  run.Join(3, Role::kServer);
+  while (run.core().MovingSlots() == 0) run.Wait(1000);
+  run.Wait(1'590'000);
+  CHECK(run.core().MovingSlots() == 1);
+  CHECK_FALSE(run.Noticed("given up"));
+  run.Wait(15'000);
+  CHECK(run.Noticed("1 slot not copied within 1600 s: given up, the owners stay"));
 }
 
 TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is written") {
