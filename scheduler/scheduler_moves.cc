@@ -142,6 +142,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
       Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
                          source_gone ? "a server was lost that others copied from"
                                      : "not all servers have their slots"));
+      Interrupt(now_ms);
       const std::vector<Seated> servers = ChooseServers();
       PublishPlan(servers, Place(servers), now_ms);
     }
@@ -187,7 +188,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
                              plan.before, options.goal),
                  now_ms);
   }
-  balancing_ = true;
+  balancing_ = on;
   BeginMoves(plan, now_ms);
 }
 
@@ -249,8 +250,8 @@ void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_
     next.servers.push_back(server->Seat());
     names += (names.empty() ? "" : ", ") + server->name;
   }
-  NoteDecision(fmt::format("{} join{} the plan of {} servers", names,
-                           servers.size() == 1 ? "s" : "", plan_.servers.size()),
+  NoteDecision(fmt::format("{} join{} the plan of {}", names, servers.size() == 1 ? "s" : "",
+                           Counted(plan_.servers.size(), "server")),
                now_ms);
   balancing_ = true;
   FlipTo(std::move(next), {}, 0, now_ms);
@@ -407,9 +408,10 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
     const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
     wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }
-  Notice(fmt::format("slot plan {}: {} slots over {} servers, {} moved ({}), {} ms pause",
-                     plan_.version, plan_.slot_owner.size(), plan_.servers.size(), flip.slots,
-                     Megabytes(flip.bytes), (flip.stall_us + 999) / 1000));
+  Notice(fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms pause", plan_.version,
+                     Counted(plan_.slot_owner.size(), "slot"),
+                     Counted(plan_.servers.size(), "server"), flip.slots, Megabytes(flip.bytes),
+                     (flip.stall_us + 999) / 1000));
   if (told_) {
     for (const Member* server : roster_.Seated()) {
       if (server->committed != told_) Send(*server, CommitSteps{*told_});
@@ -419,8 +421,8 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
 
 void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainServer& drain,
                             int64_t now_ms) {
-  const auto refuse = [&](std::string text) {
-    Reply(asking, message, ErrorReply{ErrorCode::kRefused, std::move(text)});
+  const auto refuse = [&](std::string text, ErrorCode code = ErrorCode::kRefused) {
+    Reply(asking, message, ErrorReply{code, std::move(text)});
   };
   std::string names;
   Member* server = nullptr;
@@ -428,28 +430,34 @@ void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainS
   for (Member* member : roster_.Of(Role::kServer)) {
     names += (names.empty() ? "" : ", ") + member->name;
     if (member->name == drain.name) server = member;
-    staying += member->seated && !member->draining && member->name != drain.name;
   }
+  if (asking.role == Role::kServer) server = &asking;  // whatever name it knows itself by
+  for (const Member* member : roster_.Seated()) staying += !member->draining && member != server;
   if (server == nullptr) {
     return refuse(fmt::format("there is no server {}; there are {}", drain.name, names));
   }
+  // Others may be copying from it still. A spare is told again by its heartbeat.
+  if (server->draining) return Reply(asking, message, Ack{});
   if (!server->seated) {
     server->draining = true;
     Send(*server, Shutdown{"it has no slots", 0});
     return Reply(asking, message, Ack{});
   }
-  if (server->draining) return Reply(asking, message, Ack{});
-  if (!MayMove()) return refuse("slots cannot move now: the run is " + WaitingLine());
-  if (staying == 0) return refuse(fmt::format("{} is the last server", server->name));
+  if (staying == 0 && VacantSeats().empty()) {
+    return refuse(fmt::format("{} is the last server", server->name));
+  }
+  if (stop_wanted_) return refuse("slots cannot move now: the run is about to stop");
+  if (!MayMove()) return refuse("slots cannot move now: " + WaitingLine(), ErrorCode::kStalePlan);
   server->draining = true;
   const BalancePlan plan = PlanMoves({});
-  if (plan.obstacle == BalanceObstacle::kMemory) {
+  if (plan.unplaced > 0) {
     server->draining = false;
     return refuse(fmt::format("{} cannot leave: {}", server->name, ObstacleText(plan, "server")));
   }
   CancelMoves();
   NoteDecision(
-      fmt::format("{} shall leave: its slots go to the other {} servers", server->name, staying),
+      fmt::format("{} shall leave: its slots go to {}", server->name,
+                  staying == 1 ? "the other server" : fmt::format("the other {} servers", staying)),
       now_ms);
   Reply(asking, message, Ack{});
 }

@@ -1,4 +1,5 @@
 // Servers that shall leave: their slots go to the others first.
+#include "common/config/model_size.h"
 #include "tests/scheduler/moving_cluster.h"
 
 namespace dslide {
@@ -43,9 +44,9 @@ TEST_CASE("moves: a drain of a spare ends it at once") {
 
 TEST_CASE("moves: drains that cannot be are refused, and say why") {
   Config config = MoveConfig();
-  const auto refusal = [](FakeCluster* run) {
+  const auto refusal = [](FakeCluster* run, ErrorCode code = ErrorCode::kRefused) {
     const auto& error = std::get<ErrorReply>(run->LastTo(21));
-    CHECK(error.code == ErrorCode::kRefused);
+    CHECK(error.code == code);
     return error.text;
   };
   SUBCASE("no such server") {
@@ -90,7 +91,17 @@ TEST_CASE("moves: drains that cannot be are refused, and say why") {
     run.Silence(2);
     run.Wait(kDeadMs);
     Drain(&run, "server");
-    CHECK(refusal(&run).starts_with("slots cannot move now: the run is waiting for server-2"));
+    const std::string why = refusal(&run, ErrorCode::kStalePlan);  // it may be asked for again
+    CHECK(why.starts_with("slots cannot move now: waiting for server-2"));
+  }
+  SUBCASE("the run stops") {
+    FakeCluster run(config);
+    run.Start();
+    REQUIRE(run.Work(11));
+    run.checkpoints_lost = 2;
+    run.Stop();
+    Drain(&run, "server");
+    CHECK(refusal(&run) == "slots cannot move now: the run is about to stop");
   }
 }
 
@@ -170,6 +181,104 @@ TEST_CASE("moves: a server that left the plan is not kept for a state that is lo
   run.Say({{77}, {2}, 900, 0, 1}, Heartbeat{});
   CHECK(run.CountTo<Shutdown>(2) > 0);
   CHECK(run.CountTo<Shutdown>(3) == 0);
+}
+
+TEST_CASE("moves: a server that asks for itself is meant, whatever it thinks that it is called") {
+  FakeCluster run(MoveConfig());
+  run.Join(1, Role::kServer, "a");
+  run.Join(2, Role::kServer, "a");
+  run.Join(11, Role::kWorker);
+  REQUIRE(run.core().roster().Find({2})->name == "a-2");
+  run.Send(2, DrainServer{"a"});
+  CHECK(run.core().roster().Find({2})->draining);
+  CHECK_FALSE(run.core().roster().Find({1})->draining);
+}
+
+TEST_CASE_FIXTURE(Joined, "moves: a server that shall leave asks again once another one is back") {
+  Silence(2);
+  Wait(kDeadMs);
+  Send(1, DrainServer{"server"});
+  CHECK(std::get<ErrorReply>(LastTo(1)).code == ErrorCode::kStalePlan);
+  Return(2);
+  Send(1, DrainServer{"server"});
+  CHECK(std::holds_alternative<Ack>(LastTo(1)));
+  Wait(20'000);
+  CHECK(SlotsIn(core().plan(), 2) == 16);
+  CHECK(core().recoveries() == 0);
+  FinishRun(this);
+}
+
+TEST_CASE("moves: a server that has left the plan and asks once more still serves its slots") {
+  FakeCluster run(MoveConfig());
+  StopInDeparture(&run);
+  run.Say({{77}, {2}, 900, 0, 1}, DrainServer{"server-2"});  // crossed the plan on the way
+  CHECK(std::holds_alternative<Ack>(run.LastTo(2)));
+  CHECK(run.CountTo<Shutdown>(2) == 0);
+  run.servers_answer = true;
+  run.Wait(10'000);
+  CHECK(run.core().recoveries() == 0);
+  FinishRun(&run);
+}
+
+TEST_CASE("moves: a server may leave though the others will be uneven") {
+  Config config = MoveConfig();
+  config.cluster.servers = 3;
+  FakeCluster run(config);
+  run.slot_work.assign(16, 10);
+  run.slot_bytes = SlotMemoryBytes(config);
+  run.memory_bytes = 6 * run.slot_bytes;  // it has 5 or 6, and half of all would be 8
+  run.Join(1, Role::kServer);
+  run.memory_bytes = 0;
+  run.Join(2, Role::kServer);
+  run.Join(3, Role::kServer);
+  run.Join(11, Role::kWorker);
+  run.Wait(3000);
+  Drain(&run, "server-3");
+  CHECK(std::holds_alternative<Ack>(run.LastTo(21)));
+  run.Wait(30'000);
+  CHECK_FALSE(HasSeat(run.core().plan(), 3));
+  CHECK(SlotsIn(run.core().plan(), 1) <= 6);
+  FinishRun(&run);
+}
+
+TEST_CASE("moves: with cluster.balance = off a drain moves the slots that it must, and no others") {
+  Config config = MoveConfig();
+  config.cluster.servers = 3;
+  config.cluster.balance = Balance::kOff;
+  FakeCluster run(config);
+  run.slot_work.assign(16, 10);
+  run.slot_bytes = 1 << 20;  // four in the first wave, one and room for others in the second
+  run.capacity[2] = 300;
+  for (const uint64_t server : {1, 2, 3}) run.Join(server, Role::kServer);
+  run.Join(11, Role::kWorker);
+  REQUIRE(run.Work(11));
+  run.Wait(3000);
+  const Plan before = run.core().plan();
+  Drain(&run, "server-3");
+  run.Wait(60'000);
+  CHECK_FALSE(HasSeat(run.core().plan(), 3));
+  for (const size_t slot : Changed(before, run.core().plan())) {
+    CHECK(before.servers[before.slot_owner[slot]].incarnation == Incarnation{3});
+  }
+  FinishRun(&run);
+}
+
+TEST_CASE_FIXTURE(Joined, "moves: what servers could do that left is expected of none that joins") {
+  slot_work.assign(16, 10);
+  Wait(5000);
+  for (const uint64_t quick : {3, 4, 5}) {
+    capacity[quick] = 3000;
+    Join(quick, Role::kServer);
+    Wait(30'000);
+    REQUIRE(SlotsIn(core().plan(), quick) > 0);
+    Drain(this, core().roster().Find({quick})->name);
+    Wait(30'000);
+    Send(quick, Leave{});
+    Silence(quick);
+  }
+  Wait(6000);
+  Join(6, Role::kServer);
+  CHECK(core().loads().Capacity({6}) == doctest::Approx(1000));
 }
 
 }  // namespace

@@ -176,5 +176,46 @@ TEST_CASE("moves: the scheduler dies between its ledger and what it sends") {
   FinishRun(&run, 12);
 }
 
+TEST_CASE("moves: a server comes back with the plan that it had taken up before it was missed") {
+  FakeCluster run(MoveConfig());
+  run.slot_work.assign(16, 10);
+  run.capacity[2] = 300;
+  run.Start();
+  REQUIRE(run.Work(11));
+  while (run.core().MovingSlots() == 0) run.Wait(1000);
+  run.servers_answer = false;
+  while (run.core().MovingSlots() > 0) run.Wait(1000);
+  const Plan flip = run.core().plan();
+  REQUIRE(flip.version == 2);
+  run.ready_lost = 1;
+  run.servers_answer = true;
+  run.Tick();
+  REQUIRE(run.servers.at(1).loaded == flip.version);
+  REQUIRE_FALSE(run.core().roster().Find({1})->ready);
+  run.Silence(1);
+  run.Wait(kDeadMs);
+  REQUIRE(run.core().roster().Find({1}) == nullptr);
+  run.ready_lost = 0;
+  run.Return(1);
+  CHECK(run.core().phase() == Phase::kTraining);
+  CHECK(run.core().roster().Find({1})->ready);
+  run.Wait(70'000);  // as long as nobody waits for a plan to be taken up
+  CHECK(run.core().recoveries() == 0);
+  CHECK(GenerationOf(run.core().plan()) == 1);
+  FinishRun(&run);
+}
+
+TEST_CASE("moves: training time does not go back when a plan cannot be taken up") {
+  FakeCluster run(MoveConfig());
+  StopInFlip(&run);
+  run.Wait(50'000);
+  const int64_t before = run.core().TrainingMillis(run.now);
+  run.Wait(20'000);
+  run.servers_answer = true;
+  run.Wait(1000);
+  CHECK(run.core().recoveries() == 1);
+  CHECK(run.core().TrainingMillis(run.now) >= before);
+}
+
 }  // namespace
 }  // namespace dslide
