@@ -81,9 +81,11 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
     effects_.exit = saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
                           : TryLater("stopped by a signal, without a checkpoint");
   } else if (drain_sequence_ && message.envelope.reply_to == *drain_sequence_) {
-    const auto* refused = std::get_if<ErrorReply>(&message.body);
-    if (refused != nullptr && loaded_) {
-      effects_.notices.push_back("its slots stay here: " + refused->text);
+    const auto* error = std::get_if<ErrorReply>(&message.body);
+    if (error != nullptr && error->code != ErrorCode::kRefused) {
+      OnSchedulerError(*error, now_ms);  // it did not come to a decision
+    } else if (error != nullptr && loaded_) {
+      effects_.notices.push_back("its slots stay here: " + error->text);
       AskForCheckpoint(now_ms);
     }
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
@@ -232,7 +234,8 @@ void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) 
       break;
   }
   Open open(Open::Kind::kRequest, std::move(message.body));
-  open.asker = {peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us};
+  open.asker = {peer,   envelope.incarnation, envelope.sequence, envelope.reply_precision,
+                now_us, envelope.plan_version};
   if (!MustWait(*open.request)) {
     Submit(std::move(open));
   } else if (waiting_.size() >= kMaxWaiting) {
@@ -255,11 +258,18 @@ ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error&
   return Take();
 }
 
-ServerCore::Effects ServerCore::Reject(uint64_t ticket) {
+ServerCore::Effects ServerCore::Reject(uint64_t ticket, int64_t now_ms) {
   const auto found = open_.find(ticket);
-  DSLIDE_CHECK(found != open_.end());
+  if (found == open_.end()) return Take();  // of the life before
   const Open open = std::move(found->second);
   open_.erase(found);
+  if (open.kind == Open::Kind::kMeasure) measuring_.reset();
+  if (open.kind == Open::Kind::kSlotJob) {
+    // The executors would go on with other slots than the plan says.
+    effects_.notices.push_back("the executors' queues are full; slots cannot move");
+    BeginNewLife(now_ms);
+    return Take();
+  }
   if (!open.asker.peer.empty()) {
     ReplyTo(open.asker, ErrorReply{ErrorCode::kRefused, "the server is overloaded"}, 0);
   }
@@ -291,6 +301,12 @@ void ServerCore::CompleteRequest(Open open, std::vector<Body> parts, int64_t now
   }
   if (open.asker.peer.empty()) return;
   if (auto push = SecondRound(*open.request, reply)) {
+    if (open.asker.plan_version != plan_->version) {  // the executors have dropped the batch
+      return ReplyTo(
+          open.asker,
+          ErrorReply{ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version)},
+          now_us);
+    }
     open.request = std::make_shared<const Body>(std::move(*push));
     open.active = std::get<ActiveReply>(std::move(reply));
     open.parts.clear();
@@ -312,8 +328,11 @@ void ServerCore::Complete(Open open, int64_t now_us) {
   if (open.kind == Open::Kind::kMeasure) return NoteMeasured(parts, now_us / 1000);
   if (open.kind == Open::Kind::kSlotJob) return CompleteSlotJob(*open.job, parts, now_us);
   if (open.kind == Open::Kind::kOwnPull) {
-    const Body rows = GatherReplies(*open.request, std::move(parts));
-    return TakeRows(std::get<SlotRows>(rows), now_us / 1000);
+    Body rows = GatherReplies(*open.request, std::move(parts));
+    if (auto* part = std::get_if<SlotRows>(&rows)) {
+      return TakeRows(std::move(*part), now_us / 1000);
+    }
+    return intake_.Refused({std::get<SlotPull>(*open.request).slot}, now_us / 1000);
   }
   if (open.kind == Open::Kind::kCommit) {
     effects_.to_scheduler.push_back(Envelop(GatherReplies(*open.request, std::move(parts))));

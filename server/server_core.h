@@ -111,7 +111,7 @@ class ServerCore {
   // An executor finished its part of a ticket.
   Effects HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us);
   // The work could not be submitted: the executors' queues are full.
-  Effects Reject(uint64_t ticket);
+  Effects Reject(uint64_t ticket, int64_t now_ms);
   // Sends heartbeats with the figures of `usage`; joins again if the scheduler did not answer.
   Effects Tick(const Heartbeat& usage, int64_t now_ms);
   // The last messages of a server that leaves.
@@ -140,6 +140,7 @@ class ServerCore {
     uint64_t sequence = 0;
     WirePrecision precision = WirePrecision::kBf16;
     int64_t arrived_us = 0;
+    uint32_t plan_version = 0;  // of a worker's request
   };
   // What the executors are working on.
   struct Open {
@@ -166,6 +167,10 @@ class ServerCore {
     int64_t began_us;
     std::vector<SlotId> arriving;
     bool attaching = false;  // they are all here
+  };
+  struct Departure {
+    Incarnation to;
+    uint32_t plan_version;  // with which it left; a release by an earlier one is of an earlier move
   };
   struct Release {
     PlanServer to;
@@ -251,12 +256,11 @@ class ServerCore {
   SlotIntake intake_;
   uint64_t move_ = 0;  // of the last MoveSlots
   bool move_ready_ = false;
-  std::map<uint64_t, SlotId> pulls_;   // sent to other servers, by sequence
-  std::map<SlotId, Release> release_;  // slots that came, until their old owners know
-  // Slots that have gone, until their new owners have them, and these.
-  std::map<SlotId, Incarnation> leaving_slots_;
-  bool departing_ = false;                // the plan is without this server
-  std::optional<ErrorReply> load_error_;  // why the plan's slots could not be loaded
+  std::map<uint64_t, SlotId> pulls_;           // sent to other servers, by sequence
+  std::map<SlotId, Release> release_;          // slots that came, until their old owners know
+  std::map<SlotId, Departure> leaving_slots_;  // that have gone, until their new owners have them
+  bool departing_ = false;                     // the plan is without this server
+  std::optional<ErrorReply> load_error_;       // why the plan's slots could not be loaded
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Open> open_;
   std::optional<uint64_t> committed_;      // steps; none before the first CommitSteps

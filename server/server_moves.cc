@@ -113,15 +113,19 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
   const auto inner = departing_ ? InnerMoves() : PlanInnerMoves(Without(have, arriving));
   for (const auto& [slot, executor] : inner) leaving.push_back(slot);
   for (const SlotId slot : leaving) {
-    leaving_slots_[slot] = plan.servers[plan.slot_owner[slot.value]].incarnation;
+    leaving_slots_[slot] = {plan.servers[plan.slot_owner[slot.value]].incarnation, plan.version};
   }
   DoSlotJob({SlotJob::Kind::kFlip, leaving});
   Reserve(arriving, before);
+  std::map<uint32_t, std::vector<SlotId>> rooms;
   for (const auto& [slot, executor] : inner) {
     (void)intake_.Begin(slot, {Name(), "", identity_.incarnation});
     executor_of_[slot.value] = executor;
-    DoSlotJob({SlotJob::Kind::kReserve, {slot}, executor});
+    rooms[executor].push_back(slot);
     arriving.push_back(slot);
+  }
+  for (auto& [executor, coming] : rooms) {
+    DoSlotJob({SlotJob::Kind::kReserve, std::move(coming), executor});
   }
   for (const SlotId slot : arriving) intake_.Complete(slot);
   flip_->arriving = std::move(arriving);
@@ -130,6 +134,7 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
         "slot plan {}: {} slots go, {} come, {} change executors", plan.version,
         leaving.size() - inner.size(), flip_->arriving.size() - inner.size(), inner.size()));
   }
+  TakeEarly();  // pulls of those that have flipped already
   AdvanceMoves(now_ms);
 }
 
@@ -281,8 +286,8 @@ void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const Sl
 void ServerCore::OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot,
                            int64_t now_us) {
   const auto leaving = leaving_slots_.find(slot);
-  if (leaving != leaving_slots_.end() && leaving->second == envelope.incarnation &&
-      envelope.plan_version >= GenerationOf(*plan_)) {
+  if (leaving != leaving_slots_.end() && leaving->second.to == envelope.incarnation &&
+      envelope.plan_version >= leaving->second.plan_version) {
     ReleaseSlot(slot);
   }
   ReplyTo({peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us}, Ack{},

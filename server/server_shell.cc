@@ -178,11 +178,11 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   for (const auto& [address, message] : effects.to_servers) SendToServer(address, message);
   for (const ServerCore::Work& work : effects.work) {
     const bool submitted = pool_ && pool_->Submit(work.ticket, JobOf(work));
-    if (!submitted) Apply(core_.Reject(work.ticket));
+    if (!submitted) Apply(core_.Reject(work.ticket, clock_.Millis()));
   }
   if (effects.measure &&
       !pool_->Submit(effects.measure->ticket, MeasureJob(effects.measure->tables))) {
-    Apply(core_.Reject(effects.measure->ticket));
+    Apply(core_.Reject(effects.measure->ticket, clock_.Millis()));
   }
   if (effects.exit) exit_ = effects.exit;
 }

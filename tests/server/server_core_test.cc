@@ -105,7 +105,7 @@ TEST_CASE_FIXTURE(Fixture, "malformed messages are answered and counted") {
 TEST_CASE_FIXTURE(Fixture, "work that finds the queues full is refused for good") {
   Load();
   const auto work = core.HandleWorker("peer", Request(7), 0).work.at(0);
-  CHECK(Refusal(core.Reject(work.ticket)) == ErrorCode::kRefused);
+  CHECK(Refusal(core.Reject(work.ticket, 0)) == ErrorCode::kRefused);
   CHECK(Refusal(core.HandleWorker("peer", Request(7), 0)) == ErrorCode::kRefused);
 }
 
