@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <new>
 
 #include "common/math/kernels.h"
@@ -35,20 +36,36 @@ ExecutorPool::~ExecutorPool() {
   }
 }
 
-bool ExecutorPool::Submit(uint64_t ticket, const Job& job) {
-  if (uncollected_ + lanes_.size() > outcomes_.capacity()) return false;
-  for (const auto& lane : lanes_) {
-    if (lane->tasks.size() == kQueued) return false;
+void ExecutorPool::Submit(uint64_t ticket, Job job) {
+  waiting_.push_back({ticket, std::move(job)});
+  Advance();
+}
+
+std::optional<ExecutorPool::Outcome> ExecutorPool::Collect() {
+  auto outcome = outcomes_.Pop();
+  if (!outcome) return outcome;
+  uncollected_--;
+  Advance();
+  return outcome;
+}
+
+bool ExecutorPool::HasRoom() const {
+  return uncollected_ + lanes_.size() <= outcomes_.capacity() &&
+         std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane->tasks.size() < kQueued; });
+}
+
+void ExecutorPool::Advance() {
+  for (; !waiting_.empty() && HasRoom(); waiting_.pop_front()) {
+    uncollected_ += lanes_.size();
+    // Only this thread pushes, so the room seen above is still there.
+    for (const auto& lane : lanes_) DSLIDE_CHECK(lane->tasks.Push(Task(waiting_.front())));
   }
-  uncollected_ += lanes_.size();
-  // Only this thread pushes, so the room seen above is still there.
-  for (const auto& lane : lanes_) DSLIDE_CHECK(lane->tasks.Push({ticket, job}));
-  return true;
 }
 
 std::vector<Body> ExecutorPool::RunOnAll(const Job& job) {
-  DSLIDE_CHECK(uncollected_ == 0);
-  DSLIDE_CHECK(Submit(0, job));
+  DSLIDE_CHECK(uncollected_ == 0 && waiting_.empty());
+  Submit(0, job);
   std::vector<Body> parts(lanes_.size());
   while (uncollected_ > 0) {
     pollfd ready{fd(), POLLIN, 0};

@@ -2,9 +2,10 @@
 //
 // Every job goes to all executors; each runs its jobs in the order of submission, and between jobs
 // a slice of its snapshot (Executor::Background). Results come back over one bounded queue whose
-// descriptor a poll can wait for. Owned by the network thread.
+// descriptor a poll can wait for. Owned by the network thread, which bounds what it submits.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -28,7 +29,7 @@ class ExecutorPool {
     Body part;
   };
 
-  static constexpr size_t kQueued = 1024;  // jobs an executor may have waiting
+  static constexpr size_t kQueued = 1024;  // jobs before an executor; more wait with this thread
 
   ExecutorPool(uint32_t executors, const Factory& factory);
   ~ExecutorPool();  // lets the running jobs end, drops the others
@@ -36,17 +37,14 @@ class ExecutorPool {
   uint32_t size() const { return static_cast<uint32_t>(lanes_.size()); }
   int fd() const { return outcomes_.fd(); }
 
-  // False, and nothing is submitted, if a queue is full or too many results wait to be collected.
-  bool Submit(uint64_t ticket, const Job& job);
+  // To be run behind all that was submitted before. What finds the queues full, with jobs or with
+  // results, goes there as results are collected.
+  void Submit(uint64_t ticket, Job job);
   // Runs a job on all executors and waits; the parts in executor order. REQUIRES that no other
   // job's results are outstanding.
   std::vector<Body> RunOnAll(const Job& job);
 
-  std::optional<Outcome> Collect() {
-    auto outcome = outcomes_.Pop();
-    if (outcome) uncollected_--;
-    return outcome;
-  }
+  std::optional<Outcome> Collect();
 
  private:
   struct Task {
@@ -57,10 +55,13 @@ class ExecutorPool {
     BoundedQueue<Task> tasks{kQueued};
     std::jthread thread;
   };
+  bool HasRoom() const;
+  void Advance();
   void Run(uint32_t index, const Factory& factory, Lane* lane);
 
   BoundedQueue<Outcome> outcomes_;
-  size_t uncollected_ = 0;  // results of submitted jobs, at most outcomes_.capacity()
+  size_t uncollected_ = 0;    // results of the jobs in the lanes, at most outcomes_.capacity()
+  std::deque<Task> waiting_;  // for room
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 

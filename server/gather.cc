@@ -35,7 +35,8 @@ Body GatherRows(const SlotPull& pull, std::vector<Body> parts) {
 
 Body GatherReplies(const Body& request, std::vector<Body> parts) {
   DSLIDE_CHECK(!parts.empty());
-  if (const auto* pull = std::get_if<SlotPull>(&request)) return GatherRows(*pull, std::move(parts));
+  if (const auto* pull = std::get_if<SlotPull>(&request))
+    return GatherRows(*pull, std::move(parts));
   for (Body& part : parts) {
     if (std::holds_alternative<ErrorReply>(part)) return std::move(part);
   }

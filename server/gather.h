@@ -12,8 +12,8 @@ namespace dslide {
 // reply.
 Body GatherReplies(const Body& request, std::vector<Body> parts);
 
-// The loads in the executors' Heartbeats as the server's, ascending by slot; an executor has its busy
-// seconds in `busy`.
+// The loads in the executors' Heartbeats as the server's, ascending by slot; an executor has its
+// busy seconds in `busy`.
 LoadReport GatherLoads(const std::vector<Body>& parts, uint32_t interval_ms);
 
 // The push that an ActiveQuery with `finish` goes on with, given its gathered statistics: a second

@@ -21,8 +21,8 @@ Status Serve(const ParsedArguments& arguments) {
   options.advertise =
       arguments.Has("advertise") ? arguments.Get("advertise") : cluster.server_advertise;
   options.name = arguments.Get("name");
-  options.memory_bytes = cluster.memory_mb > 0 ? uint64_t{cluster.memory_mb} << 20
-                                               : MemoryOfThisMachine() / 10 * 8;
+  options.memory_bytes =
+      cluster.memory_mb > 0 ? uint64_t{cluster.memory_mb} << 20 : MemoryOfThisMachine() / 10 * 8;
   DSLIDE_RETURN_IF_ERROR(
       CheckBind("cluster.server_bind", options.bind, config->security.allow_plaintext));
   StopSignals signals;

@@ -258,24 +258,6 @@ ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error&
   return Take();
 }
 
-ServerCore::Effects ServerCore::Reject(uint64_t ticket, int64_t now_ms) {
-  const auto found = open_.find(ticket);
-  if (found == open_.end()) return Take();  // of the life before
-  const Open open = std::move(found->second);
-  open_.erase(found);
-  if (open.kind == Open::Kind::kMeasure) measuring_.reset();
-  if (open.kind == Open::Kind::kSlotJob) {
-    // The executors would go on with other slots than the plan says.
-    effects_.notices.push_back("the executors' queues are full; slots cannot move");
-    BeginNewLife(now_ms);
-    return Take();
-  }
-  if (!open.asker.peer.empty()) {
-    ReplyTo(open.asker, ErrorReply{ErrorCode::kRefused, "the server is overloaded"}, 0);
-  }
-  return Take();
-}
-
 ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us) {
   const auto found = open_.find(outcome.ticket);
   if (found == open_.end()) return Take();

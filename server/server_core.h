@@ -110,8 +110,6 @@ class ServerCore {
   Effects RequestStop(int64_t now_ms);
   // An executor finished its part of a ticket.
   Effects HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us);
-  // The work could not be submitted: the executors' queues are full.
-  Effects Reject(uint64_t ticket, int64_t now_ms);
   // Sends heartbeats with the figures of `usage`; joins again if the scheduler did not answer.
   Effects Tick(const Heartbeat& usage, int64_t now_ms);
   // The last messages of a server that leaves.
@@ -201,7 +199,7 @@ class ServerCore {
   void BeginFlip(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms);
   InnerMoves PlanInnerMoves(const std::vector<SlotId>& staying) const;
   void Reserve(const std::vector<SlotId>& slots, const Plan& from);
-  uint32_t RoomiestExecutor() const;
+  void MakeRoom(const InnerMoves& places);
   void DoSlotJob(SlotJob job);
   void Pull(int64_t now_ms);
   void TakeRows(SlotRows rows, int64_t now_ms);

@@ -35,28 +35,33 @@ void ServerCore::DoSlotJob(SlotJob job) {
   Submit(std::move(open));
 }
 
-// The executor with the fewest slots.
-uint32_t ServerCore::RoomiestExecutor() const {
-  std::vector<size_t> slots(executors_);
-  for (const SlotId slot : OwnSlots()) slots[executor_of_[slot.value]]++;
-  for (const SlotId slot : intake_.slots()) slots[executor_of_[slot.value]]++;
-  return static_cast<uint32_t>(std::min_element(slots.begin(), slots.end()) - slots.begin());
-}
-
 // Begins the copies of slots, each to the executor with the fewest; one from somebody else is
-// forgotten. An executor makes room for all that come to it at once.
+// forgotten.
 void ServerCore::Reserve(const std::vector<SlotId>& slots, const Plan& from) {
-  std::map<uint32_t, std::vector<SlotId>> rooms;
+  std::vector<size_t> held(executors_);
+  for (const SlotId slot : Without(OwnSlots(), slots)) held[executor_of_[slot.value]]++;
+  for (const SlotId slot : intake_.slots()) held[executor_of_[slot.value]]++;
+  InnerMoves places;
   for (const SlotId slot : slots) {
-    const uint32_t executor = RoomiestExecutor();
     if (!intake_.Begin(slot, from.servers[from.slot_owner[slot.value]])) continue;
     if (leaving_slots_.contains(slot)) ReleaseSlot(slot);  // it comes back
     release_.erase(slot);  // from an earlier move: its old owner may be the same one again
-    executor_of_[slot.value] = executor;
-    rooms[executor].push_back(slot);
+    const auto fewest = std::min_element(held.begin(), held.end());
+    ++*fewest;
+    places.emplace_back(slot, static_cast<uint32_t>(fewest - held.begin()));
   }
-  for (auto& [executor, coming] : rooms) {
-    DoSlotJob({SlotJob::Kind::kReserve, std::move(coming), executor});
+  MakeRoom(places);
+}
+
+// An executor makes room for all that come to it at once.
+void ServerCore::MakeRoom(const InnerMoves& places) {
+  std::map<uint32_t, std::vector<SlotId>> coming;
+  for (const auto& [slot, executor] : places) {
+    executor_of_[slot.value] = executor;
+    coming[executor].push_back(slot);
+  }
+  for (auto& [executor, slots] : coming) {
+    DoSlotJob({SlotJob::Kind::kReserve, std::move(slots), executor});
   }
 }
 
@@ -117,16 +122,11 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
   }
   DoSlotJob({SlotJob::Kind::kFlip, leaving});
   Reserve(arriving, before);
-  std::map<uint32_t, std::vector<SlotId>> rooms;
   for (const auto& [slot, executor] : inner) {
     (void)intake_.Begin(slot, {Name(), "", identity_.incarnation});
-    executor_of_[slot.value] = executor;
-    rooms[executor].push_back(slot);
     arriving.push_back(slot);
   }
-  for (auto& [executor, coming] : rooms) {
-    DoSlotJob({SlotJob::Kind::kReserve, std::move(coming), executor});
-  }
+  MakeRoom(inner);
   for (const SlotId slot : arriving) intake_.Complete(slot);
   flip_->arriving = std::move(arriving);
   if (!leaving.empty() || !flip_->arriving.empty()) {

@@ -177,13 +177,10 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (effects.save) storage_->StartSave(*effects.save, pool_.get());
   for (const auto& [address, message] : effects.to_servers) SendToServer(address, message);
   for (const ServerCore::Work& work : effects.work) {
-    const bool submitted = pool_ && pool_->Submit(work.ticket, JobOf(work));
-    if (!submitted) Apply(core_.Reject(work.ticket, clock_.Millis()));
+    DSLIDE_CHECK(pool_);
+    pool_->Submit(work.ticket, JobOf(work));
   }
-  if (effects.measure &&
-      !pool_->Submit(effects.measure->ticket, MeasureJob(effects.measure->tables))) {
-    Apply(core_.Reject(effects.measure->ticket, clock_.Millis()));
-  }
+  if (effects.measure) pool_->Submit(effects.measure->ticket, MeasureJob(effects.measure->tables));
   if (effects.exit) exit_ = effects.exit;
 }
 
@@ -205,7 +202,7 @@ void ServerShell::StartExecutors(const ServerCore::Load& load) {
         executor->set_number(i);
         return executor;
       });
-  DSLIDE_CHECK(storage_->StartLoad(pool_.get()));  // their queues are empty
+  storage_->StartLoad(pool_.get());
 }
 
 }  // namespace dslide

@@ -112,16 +112,16 @@ ServerStorage::ServerStorage(const ServerCore::Load& load, CheckpointStore::Plac
 
 ServerStorage::~ServerStorage() = default;
 
-bool ServerStorage::StartLoad(ExecutorPool* pool) {
-  return pool->Submit(loading_->load.ticket,
-                      [loading = loading_](Executor& executor) { return loading->Load(executor); });
+void ServerStorage::StartLoad(ExecutorPool* pool) {
+  pool->Submit(loading_->load.ticket,
+               [loading = loading_](Executor& executor) { return loading->Load(executor); });
 }
 
 void ServerStorage::StartSave(const ServerCore::Save& save, ExecutorPool* pool) {
   DSLIDE_CHECK(ticket_ == 0);
   if (store_ == nullptr) store_ = std::make_unique<CheckpointStore>(place_, loading_->base);
   ticket_ = save.ticket;
-  marks_missing_ = 0;
+  marks_missing_ = pool->size();
   aborts_missing_.reset();
   stall_us_ = 0;
   mark_error_.clear();
@@ -131,13 +131,9 @@ void ServerStorage::StartSave(const ServerCore::Save& save, ExecutorPool* pool) 
                  pool->size(), RowsOf(loading_->load.config, save.slots)});
   const auto next = std::make_shared<std::atomic<uint32_t>>(0);
   SnapshotSink* const sink = store_.get();
-  if (pool->Submit(save.ticket, [next, sink, committed = save.committed](Executor& executor) {
-        return Mark(executor, sink, next->fetch_add(1), committed);
-      })) {
-    marks_missing_ = pool->size();
-  } else {
-    store_->GiveUp("the server is overloaded", true);
-  }
+  pool->Submit(save.ticket, [next, sink, committed = save.committed](Executor& executor) {
+    return Mark(executor, sink, next->fetch_add(1), committed);
+  });
 }
 
 bool ServerStorage::Take(const ExecutorPool::Outcome& outcome) {
@@ -163,15 +159,16 @@ bool ServerStorage::Take(const ExecutorPool::Outcome& outcome) {
 
 std::optional<CheckpointStore::Saved> ServerStorage::Advance(ExecutorPool* pool) {
   if (ticket_ == 0 || marks_missing_ > 0) return std::nullopt;
-  if (!mark_error_.empty() && !aborts_missing_ && pool->Submit(kAbort, AbortSnapshot)) {
+  if (!mark_error_.empty() && !aborts_missing_) {
+    pool->Submit(kAbort, AbortSnapshot);
     aborts_missing_ = pool->size();
   }
   if (!saved_) saved_ = store_->Collect();
   if (!saved_) return std::nullopt;
-  const bool failed = !saved_->done.error.empty();
   // Before the core may ask for the next one.
-  const auto& undo = saved_->done.retry ? AbortSnapshot : ForgetStored;
-  if (failed && !pool->Submit(kNobodyWaits, undo)) return std::nullopt;
+  if (!saved_->done.error.empty()) {
+    pool->Submit(kNobodyWaits, saved_->done.retry ? AbortSnapshot : ForgetStored);
+  }
   saved_->done.stall_us = stall_us_;
   ticket_ = 0;
   return std::exchange(saved_, std::nullopt);

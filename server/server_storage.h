@@ -21,9 +21,9 @@ class ServerStorage {
   ServerStorage(const ServerCore::Load& load, CheckpointStore::Place place);
   ~ServerStorage();
 
-  // Fills the pool's executors from the load's checkpoint or seed; false if it takes no job. The
-  // parts are Ready or ErrorReply.
-  bool StartLoad(ExecutorPool* pool);
+  // Fills the pool's executors from the load's checkpoint or seed. The parts are Ready or
+  // ErrorReply.
+  void StartLoad(ExecutorPool* pool);
 
   // REQUIRES that every executor has loaded and no save is under way.
   void StartSave(const ServerCore::Save& save, ExecutorPool* pool);

@@ -1,7 +1,7 @@
 // What an executor gives to a checkpoint and takes from one, independent of where it is kept.
 //
-// A checkpoint's content is rows by key and one record an executor. Keys do not depend on the number
-// of servers: ids are spread by slot = id mod V, row = id div V.
+// A checkpoint's content is rows by key and one record an executor. Keys do not depend on the
+// number of servers: ids are spread by slot = id mod V, row = id div V.
 #pragma once
 
 #include <cstdint>

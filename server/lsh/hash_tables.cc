@@ -7,21 +7,6 @@
 #include "common/base/check.h"
 
 namespace dslide {
-namespace {
-
-// The same `columns` columns with room for more rows each; what is new is `fill`.
-template <typename T>
-HugeBuffer<T> WithRows(const HugeBuffer<T>& from, size_t columns, size_t rows, T fill) {
-  const size_t before = from.size() / columns;
-  HugeBuffer<T> to(columns * rows);
-  for (size_t c = 0; c < columns; ++c) {
-    std::copy_n(from.data() + c * before, before, to.data() + c * rows);
-    if (fill != T{}) std::fill(to.data() + c * rows + before, to.data() + (c + 1) * rows, fill);
-  }
-  return to;
-}
-
-}  // namespace
 
 BuiltCodes::BuiltCodes(uint32_t tables, uint32_t rows)
     : codes(size_t{tables} * rows), counted(rows, kNoCode) {
@@ -32,10 +17,11 @@ HashTables::HashTables(uint32_t tables, uint32_t bits, uint32_t rows)
     : tables_(tables),
       rows_(rows),
       buckets_(1u << bits),
-      codes_(size_t{tables} * rows),
+      codes_(CodesOf(rows)),
       place_(tables),
       offsets_((tables + size_t{1}) * (buckets_ + size_t{1})),
-      entries_((tables + size_t{1}) * rows),
+      entries_(tables + size_t{1}),
+      arena_(std::make_shared<HugeBuffer<uint32_t>>((tables + size_t{1}) * rows)),
       free_place_(tables),
       counted_(rows) {
   DSLIDE_CHECK(tables > 0 && bits <= kMaxCodeBits);
@@ -50,21 +36,23 @@ bool HashTables::ValidCodes(std::span<const BucketCode> codes) const {
 
 void HashTables::SetCodes(uint32_t row, std::span<const BucketCode> codes) {
   DSLIDE_CHECK(row < rows_ && ValidCodes(codes));
-  for (uint32_t t = 0; t < tables_; ++t) codes_[size_t{t} * rows_ + row] = codes[t];
+  for (uint32_t t = 0; t < tables_; ++t) codes_[At(t, row)] = codes[t];
 }
 
 std::vector<BucketCode> HashTables::Codes(uint32_t row) const {
   DSLIDE_CHECK(row < rows_);
   std::vector<BucketCode> codes(tables_);
-  for (uint32_t t = 0; t < tables_; ++t) codes[t] = ColumnOf(t)[row];
+  for (uint32_t t = 0; t < tables_; ++t) codes[t] = Code(t, row);
   return codes;
 }
 
 void HashTables::Resize(uint32_t rows) {
   DSLIDE_CHECK(rows >= rows_);
   if (rows == rows_) return;
-  codes_ = WithRows(codes_, tables_, rows, kNoCode);
-  entries_ = WithRows(entries_, tables_ + size_t{1}, rows, 0u);
+  const size_t before = codes_.size();
+  codes_.Grow(CodesOf(rows));
+  std::fill(codes_.data() + before, codes_.data() + codes_.size(), kNoCode);
+  arena_ = std::make_shared<HugeBuffer<uint32_t>>((tables_ + size_t{1}) * rows);
   // While rows are placed the new ones count as counted: without a code.
   counted_.resize(rows, kNoCode);
   rows_ = rows;
@@ -100,8 +88,16 @@ void HashTables::BuildAll() {
   Advance(StepsOfAllTables());
 }
 
+void HashTables::CopyCodes(uint32_t t, uint32_t begin, uint32_t end, BucketCode* to) const {
+  while (begin < end) {
+    const uint32_t next = std::min(end, (begin / kBlock + 1) * kBlock);
+    to = std::copy_n(codes_.data() + At(t, begin), next - begin, to);
+    begin = next;
+  }
+}
+
 void HashTables::Count(uint32_t begin, uint32_t end) {
-  std::copy(ColumnOf(next_) + begin, ColumnOf(next_) + end, counted_.begin() + begin);
+  CopyCodes(next_, begin, end, counted_.data() + begin);
   for (const Range& range : hidden_) {
     const uint32_t from = std::max(begin, range.begin), to = std::min(end, range.end);
     if (from < to) std::fill(counted_.begin() + from, counted_.begin() + to, kNoCode);
@@ -121,11 +117,24 @@ void HashTables::Tally(uint32_t begin, uint32_t end) {
   for (uint32_t code = 0; code < buckets_; ++code) total += std::exchange(ends[code], total);
 }
 
+// The table being built gets a place in the newest arena, which has room for all rows. The arenas
+// before are gone once all tables have been built anew.
+void HashTables::MakeRoom() {
+  Entries& entries = entries_[free_place_];
+  if (entries.arena == arena_) return;
+  if (entries.arena) {
+    const auto begin = static_cast<size_t>(entries.data - entries.arena->data());
+    entries.arena->GiveBack(begin, begin + entries.rows);
+  }
+  entries = {arena_, arena_->data() + size_t{free_place_} * rows_, rows_};
+}
+
 // Moves each bucket's mark, offsets[code + 1], from its begin to its end, which is the next one's
 // begin. The codes are those of the counting: rehashing goes on in between.
 void HashTables::Place(uint32_t begin, uint32_t end) {
+  if (begin == 0) MakeRoom();
   uint32_t* next = OffsetsAt(free_place_) + 1;
-  uint32_t* entries = EntriesAt(free_place_);
+  uint32_t* entries = entries_[free_place_].data;
   for (uint32_t row = begin; row < end; ++row) {
     if (counted_[row] != kNoCode) entries[next[counted_[row]]++] = row;
   }
@@ -138,7 +147,7 @@ void HashTables::Finish() {
 
 BuiltCodes HashTables::Built() const {
   BuiltCodes built;
-  built.codes = HugeBuffer<BucketCode>(codes_.size());
+  built.codes = HugeBuffer<BucketCode>(size_t{tables_} * rows_);
   for (uint32_t t = 0; t < tables_; ++t) {
     BucketCode* column = built.codes.data() + size_t{t} * rows_;
     std::fill_n(column, rows_, kNoCode);
@@ -154,12 +163,16 @@ BuiltCodes HashTables::Built() const {
 }
 
 void HashTables::Restore(BuiltCodes built) {
-  DSLIDE_CHECK(built.codes.size() == codes_.size() && built.counted.size() == rows_);
+  DSLIDE_CHECK(built.codes.size() == size_t{tables_} * rows_ && built.counted.size() == rows_);
   const BuildPosition& at = built.position;
   DSLIDE_CHECK(at.table < tables_ && at.row <= rows_);
-  std::swap(codes_, built.codes);
-  BuildAll();
-  std::swap(codes_, built.codes);
+  next_ = 0;
+  for (uint32_t t = 0; t < tables_; ++t) {
+    std::copy_n(built.codes.data() + size_t{t} * rows_, rows_, counted_.data());
+    Tally(0, rows_);
+    Place(0, rows_);
+    Finish();
+  }
   next_ = at.table;
   row_ = at.row;
   stage_ = at.placing ? Stage::kPlace : Stage::kCount;
@@ -173,8 +186,8 @@ void HashTables::Restore(BuiltCodes built) {
 }
 
 uint64_t HashTables::MemoryBytes() const {
-  return sizeof(BucketCode) * (codes_.size() + counted_.size()) +
-         sizeof(uint32_t) * (place_.size() + offsets_.size() + entries_.size());
+  return sizeof(BucketCode) * (size_t{tables_} + 1) * rows_ +
+         sizeof(uint32_t) * (place_.size() + offsets_.size() + arena_->size());
 }
 
 BucketOccupancy HashTables::Occupancy() const {

@@ -2,14 +2,16 @@
 //
 // A table is bucket offsets (2^bits + 1) and one array of row numbers sorted by bucket: 4 bytes an
 // entry, plus 2 for the row's current code, hence 6 bytes x L per neuron (and one table more, see
-// Advance). A row whose weights changed gets its new codes at once (SetCodes); a table follows when
-// it is built anew by a counting sort. Building advances by small steps, one table after the other,
-// so that it never stops the world.
+// Advance). Nothing is copied when rows come: codes lie in blocks of rows, and a table has room for
+// the new rows when it is built next. A row whose weights changed gets its new codes at once
+// (SetCodes); a table follows when it is built anew by a counting sort. Building advances by small
+// steps, one table after the other, so that it never stops the world.
 //
 // Owned by one executor thread.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -61,10 +63,10 @@ class HashTables {
   void SetCodes(uint32_t row, std::span<const BucketCode> codes);
   // The row's current codes, [tables()].
   std::vector<BucketCode> Codes(uint32_t row) const;
-  BucketCode Code(uint32_t t, uint32_t row) const { return codes_[size_t{t} * rows_ + row]; }
+  BucketCode Code(uint32_t t, uint32_t row) const { return codes_[At(t, row)]; }
 
   // There are more rows, the new ones without codes. What is in a bucket and how far the building
-  // is stays. Copies all that there is (6 bytes a table and row). REQUIRES rows >= rows().
+  // is stays. Takes time for the new rows only. REQUIRES rows >= rows().
   void Resize(uint32_t rows);
 
   // Rows [begin, end) are in no bucket of the tables that are built from now on, but keep their
@@ -89,7 +91,7 @@ class HashTables {
   // Rows in bucket `code` of table `t`, ascending, as of when the table was built; none before.
   std::span<const uint32_t> Bucket(uint32_t t, BucketCode code) const {
     const uint32_t* offsets = OffsetsAt(place_[t]) + code;
-    return {EntriesAt(place_[t]) + offsets[0], offsets[1] - offsets[0]};
+    return {entries_[place_[t]].data + offsets[0], offsets[1] - offsets[0]};
   }
 
   BucketOccupancy Occupancy() const;
@@ -108,15 +110,26 @@ class HashTables {
     bool operator==(const Range&) const = default;
   };
 
-  const BucketCode* ColumnOf(uint32_t t) const { return codes_.data() + size_t{t} * rows_; }
+  struct Entries {  // of a table, in the arena that was the newest when it was built
+    std::shared_ptr<HugeBuffer<uint32_t>> arena;
+    uint32_t* data = nullptr;  // [rows]
+    uint32_t rows = 0;
+  };
+  static constexpr uint32_t kBlock = 4096;  // rows
+
+  // Where a code is: blocks x tables x rows of the block.
+  size_t At(uint32_t t, uint32_t row) const {
+    return (size_t{row / kBlock} * tables_ + t) * kBlock + row % kBlock;
+  }
+  size_t CodesOf(uint32_t rows) const {
+    return (size_t{rows} + kBlock - 1) / kBlock * kBlock * tables_;
+  }
   const uint32_t* OffsetsAt(uint32_t place) const {
     return offsets_.data() + place * (size_t{buckets_} + 1);
   }
   uint32_t* OffsetsAt(uint32_t place) { return offsets_.data() + place * (size_t{buckets_} + 1); }
-  const uint32_t* EntriesAt(uint32_t place) const {
-    return entries_.data() + size_t{place} * rows_;
-  }
-  uint32_t* EntriesAt(uint32_t place) { return entries_.data() + size_t{place} * rows_; }
+  void CopyCodes(uint32_t t, uint32_t begin, uint32_t end, BucketCode* to) const;
+  void MakeRoom();
   void Count(uint32_t begin, uint32_t end);
   void Tally(uint32_t begin, uint32_t end);
   void Place(uint32_t begin, uint32_t end);
@@ -125,12 +138,13 @@ class HashTables {
   uint32_t tables_;
   uint32_t rows_;
   uint32_t buckets_;
-  HugeBuffer<BucketCode> codes_;  // [tables x rows]
-  std::vector<Range> hidden_;     // disjoint
+  HugeBuffer<BucketCode> codes_;
+  std::vector<Range> hidden_;  // disjoint
   // There is room for one table more than L; place_[t] is where table t is.
-  std::vector<uint32_t> place_;   // [tables]
-  HugeBuffer<uint32_t> offsets_;  // [(tables + 1) x (buckets + 1)]
-  HugeBuffer<uint32_t> entries_;  // [(tables + 1) x rows]
+  std::vector<uint32_t> place_;                  // [tables]
+  HugeBuffer<uint32_t> offsets_;                 // [(tables + 1) x (buckets + 1)]
+  std::vector<Entries> entries_;                 // [tables + 1]
+  std::shared_ptr<HugeBuffer<uint32_t>> arena_;  // [(tables + 1) x rows]
   // The table being built: `next_`, rows below `row_` are through the current stage.
   uint32_t free_place_;
   std::vector<BucketCode> counted_;  // [rows] the code that a row was counted with

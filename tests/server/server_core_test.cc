@@ -102,13 +102,6 @@ TEST_CASE_FIXTURE(Fixture, "malformed messages are answered and counted") {
   CHECK(std::get<Heartbeat>(beat[0].body).malformed == 3);
 }
 
-TEST_CASE_FIXTURE(Fixture, "work that finds the queues full is refused for good") {
-  Load();
-  const auto work = core.HandleWorker("peer", Request(7), 0).work.at(0);
-  CHECK(Refusal(core.Reject(work.ticket, 0)) == ErrorCode::kRefused);
-  CHECK(Refusal(core.HandleWorker("peer", Request(7), 0)) == ErrorCode::kRefused);
-}
-
 TEST_CASE_FIXTURE(Fixture, "a request older than the stored replies is not worked on again") {
   Load();
   for (uint64_t n = 1; n <= ReplyCache::kKept + 1; ++n) {

@@ -88,6 +88,13 @@ void BuildTable(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 
+// One more slot of 256 an iteration: what moving slots pause for.
+void GrowTables(benchmark::State& state) {
+  auto rows = static_cast<uint32_t>(state.range(0));
+  Index index(rows);
+  for (auto _ : state) index.tables.Resize(rows += static_cast<uint32_t>(state.range(0)) / 256);
+}
+
 }  // namespace
 
 void RegisterTableBenches() {
@@ -97,6 +104,11 @@ void RegisterTableBenches() {
         ->Args({rows, 10})
         ->Args({rows, 20});
     benchmark::RegisterBenchmark("BuildTable", BuildTable)->ArgName("rows")->Arg(rows);
+    benchmark::RegisterBenchmark("GrowTables", GrowTables)
+        ->ArgName("rows")
+        ->Arg(rows)
+        ->Iterations(10)
+        ->Unit(benchmark::kMillisecond);
   }
 }
 

@@ -143,7 +143,7 @@ class Engine {
     const auto job = [request = flight->request](Executor& executor) {
       return executor.Handle(kWorker, *request);
     };
-    DSLIDE_CHECK(pool_->Submit(ticket, job));
+    pool_->Submit(ticket, job);
   }
 
   // Whether that ended a batch.
