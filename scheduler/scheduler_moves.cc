@@ -403,10 +403,13 @@ void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainS
   std::string names;
   Member* server = nullptr;
   size_t staying = 0;
+  // A server asks for itself; it may have got another name since it was told one.
+  const bool for_itself = asking.role == Role::kServer;
   for (Member* member : roster_.Of(Role::kServer)) {
     names += (names.empty() ? "" : ", ") + member->name;
-    if (member->name == drain.name) server = member;
-    staying += member->seated && !member->draining && member->name != drain.name;
+    const bool meant = for_itself ? member == &asking : member->name == drain.name;
+    if (meant) server = member;
+    staying += member->seated && !member->draining && !meant;
   }
   if (server == nullptr) {
     return refuse(fmt::format("there is no server {}; there are {}", drain.name, names));

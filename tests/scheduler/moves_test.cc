@@ -245,6 +245,13 @@ TEST_CASE("moves: a drain of a spare ends it at once") {
   CHECK(run.core().roster().Spares().empty());
 }
 
+TEST_CASE_FIXTURE(Joined,
+                  "moves: a server that asks for itself is drained, whatever name it knows") {
+  Send(2, DrainServer{"server-1"});
+  CHECK(core().roster().Find({2})->draining);
+  CHECK_FALSE(core().roster().Find({1})->draining);
+}
+
 TEST_CASE("moves: drains that cannot be are refused, and say why") {
   Config config = MoveConfig();
   const auto refusal = [](FakeCluster* run) {
