@@ -76,18 +76,8 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
   } else if (std::holds_alternative<RebuildTables>(message.body)) {
     // The scheduler sees by the heartbeats' round whether it was done.
     if (current && loaded_) Submit(Open(Open::Kind::kRequest, std::move(message.body)));
-  } else if (stop_sequence_ && message.envelope.reply_to == *stop_sequence_) {
-    const bool saved = std::holds_alternative<CheckpointDone>(message.body);
-    effects_.exit = saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
-                          : TryLater("stopped by a signal, without a checkpoint");
-  } else if (drain_sequence_ && message.envelope.reply_to == *drain_sequence_) {
-    const auto* error = std::get_if<ErrorReply>(&message.body);
-    if (error != nullptr && error->code != ErrorCode::kRefused) {
-      OnSchedulerError(*error, now_ms);  // it did not come to a decision
-    } else if (error != nullptr && loaded_) {
-      effects_.notices.push_back("its slots stay here: " + error->text);
-      AskForCheckpoint(now_ms);
-    }
+  } else if (AnswersStop(message, now_ms)) {
+    return Take();
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
     effects_.notices.push_back(fmt::format("the scheduler ends the run: {}", shutdown->reason));
     effects_.exit = Status();
@@ -105,6 +95,7 @@ void ServerCore::MeetScheduler(Incarnation life) {
   if (!is_new) return;
   move_ = 0;  // it numbers its moves anew
   move_ready_ = false;
+  stop_unheard_ = stop_sequence_.has_value();
   for (const Incarnation worker : replies_.Senders()) OnDrop({worker});
 }
 
@@ -137,7 +128,7 @@ void ServerCore::OnSchedulerError(const ErrorReply& error, int64_t now_ms) {
     if (now_ms - join_sent_ms_ >= kJoinAgainMs) SendJoin(now_ms);
   } else if (!config_) {
     effects_.exit =
-        error.code == ErrorCode::kIncompatible ? Failed(error.text) : TryLater(error.text);
+        error.code == ErrorCode::kIncompatible ? BadInput(error.text) : TryLater(error.text);
   } else {
     effects_.notices.push_back("the scheduler refused: " + error.text);
   }
@@ -337,6 +328,7 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     return;
   }
   loaded_ = true;
+  load_since_ms_ = now_us / 1000;
   ready_ = Ready{plan_->version, 0, 0};
   for (const Body& part : parts) {
     ready_.rows += std::get<Ready>(part).rows;

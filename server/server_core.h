@@ -38,6 +38,7 @@ class ServerCore {
   static constexpr size_t kMaxOpen = 128;     // requests that the executors have before them
   static constexpr size_t kMaxWaiting = 512;  // requests for a step that is not open yet
   static constexpr size_t kMaxEarly = 512;    // requests for a plan that is not in force yet
+  static constexpr size_t kMaxPuts = 32;      // parts of slots before the executors; then no pull
 
   struct Identity {
     Incarnation incarnation;
@@ -84,12 +85,14 @@ class ServerCore {
     std::vector<Message> to_scheduler;
     std::vector<std::pair<PeerId, Bytes>> to_workers;
     std::vector<std::pair<std::string, Message>> to_servers;  // by address
+    std::string name;     // by which the scheduler knows it from now on; empty: as before
     bool unload = false;  // stop the executors: the slots are others' now
     std::optional<Load> load;
     std::optional<Save> save;
     std::optional<Measurement> measure;  // have the executors report their loads
     std::vector<Work> work;
     std::vector<std::string> notices;
+    std::vector<std::string> warnings;
     std::optional<Status> exit;
   };
 
@@ -122,6 +125,9 @@ class ServerCore {
   bool AcceptsRequests() const { return open_.size() < kMaxOpen && !saves_orphan_; }
 
   const Config* config() const { return config_ ? &*config_ : nullptr; }
+  int64_t heard_ms() const { return heard_ms_; }  // the scheduler, last; at first when it began
+  // Whether it may have a message for the server at an address.
+  bool MayAsk(const std::string& address) const;
   Incarnation incarnation() const { return identity_.incarnation; }
   uint32_t plan_version() const { return plan_ ? plan_->version : 0; }  // 0: none
   uint64_t malformed() const { return malformed_; }
@@ -182,8 +188,10 @@ class ServerCore {
     int64_t arrived_us;
   };
 
-  // The one that it asked for, else the one that the scheduler gave it.
-  const std::string& Name() const { return identity_.name.empty() ? given_name_ : identity_.name; }
+  // The one that it asked for, else the one that it was given.
+  const std::string& JoinName() const {
+    return identity_.name.empty() ? given_name_ : identity_.name;
+  }
   void SendJoin(int64_t now_ms);
   void BeginNewLife(int64_t now_ms);
   void DropGeneration();
@@ -199,6 +207,8 @@ class ServerCore {
   void BeginFlip(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms);
   InnerMoves PlanInnerMoves(const std::vector<SlotId>& staying) const;
   void Reserve(const std::vector<SlotId>& slots, const Plan& from);
+  void GiveUp(const std::vector<SlotId>& slots);
+  size_t OpenPuts() const;
   void MakeRoom(const InnerMoves& places);
   void DoSlotJob(SlotJob job);
   void Pull(int64_t now_ms);
@@ -206,9 +216,11 @@ class ServerCore {
   void AdvanceMoves(int64_t now_ms);
   void CompleteFlip(int64_t now_us);
   void OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull, int64_t now_us);
+  bool IsOfPlan(Incarnation server) const;
   void OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot, int64_t now_us);
   void ReleaseSlot(SlotId slot);
   void LeaveIfEmpty();
+  void OnFailedSlotJob(const SlotJob& job, const std::string& why, int64_t now_ms);
   void CompleteSlotJob(const SlotJob& job, const std::vector<Body>& parts, int64_t now_us);
   std::vector<SlotId> OwnSlots() const;
 
@@ -219,7 +231,9 @@ class ServerCore {
   bool MustWait(const Body& request) const;
   std::string WhyRefused(const Body& request) const;
   void OnSchedulerError(const ErrorReply& error, int64_t now_ms);
+  bool AnswersStop(const Message& message, int64_t now_ms);
   void AskForCheckpoint(int64_t now_ms);
+  void SendCheckpointNow(int64_t now_ms);
   void TendStop(int64_t now_ms);
   void StartSave(CheckpointRequest request);
   void LeaveWithoutScheduler(int64_t silent_ms);
@@ -237,7 +251,7 @@ class ServerCore {
 
   Identity identity_;
   RunId run_;
-  std::string given_name_;  // by the scheduler
+  std::string given_name_;  // by which the scheduler knows it
   uint64_t next_sequence_ = 1;
   std::optional<Config> config_;
   uint64_t train_samples_ = 0;
@@ -276,13 +290,15 @@ class ServerCore {
   std::optional<uint64_t> stop_sequence_;   // of the CheckpointNow before leaving
   int64_t stop_by_ms_ = 0;
   int64_t drain_sent_ms_ = 0;
+  int64_t stop_sent_ms_ = 0;
+  bool stop_unheard_ = false;  // the CheckpointNow may be lost, or found nobody to decide
   bool leaving_ = false;  // the scheduler is gone; the checkpoint being written is the last thing
   bool saves_orphan_ = false;  // and that is its own: it leaves even if the scheduler comes back
   int64_t join_sent_ms_ = 0;
   int64_t heard_ms_ = 0;  // the scheduler, last
   int64_t heartbeat_ms_ = 0;
-  int64_t tables_ms_ = 0;  // measured last
-  int64_t load_since_ms_ = 0;
+  int64_t tables_ms_ = 0;      // measured last
+  int64_t load_since_ms_ = 0;  // what the next measurement counts from
   std::optional<Measurement> measuring_;
   std::map<SlotId, double> slot_work_;  // a batch, smoothed
   Heartbeat measured_;                  // what comes from the executors, as last measured
