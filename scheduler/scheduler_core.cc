@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/config/model_size.h"
 #include "common/config/step.h"
 #include "common/data/checksum.h"
 #include "common/net/lease_batch.h"
@@ -24,7 +25,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
       ledger_entries_(inputs_.ledger.entries),
       inverse_propensities_(InversePropensities(*inputs_.train)),
       train_checksum_(Checksum(*inputs_.train)),
-      loads_(inputs_.config.cluster.slots),
+      loads_(inputs_.config.cluster.slots, SlotMemoryBytes(inputs_.config)),
       checkpoint_(inputs_.checkpoint),
       last_checkpoint_(inputs_.checkpoint_path),
       checkpoints_(inputs_.checkpoints) {
@@ -153,6 +154,7 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
   }
   if (is_server && !known) {
     if (const std::string why = WhyTooSmall(join); !why.empty()) {
+      NoteDecision(fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
       return refuse(ErrorCode::kIncompatible, why);
     }
   }

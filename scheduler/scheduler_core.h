@@ -169,6 +169,10 @@ class SchedulerCore {
     const Member* server;
     std::optional<size_t> seat;  // that was its own, or of whom it replaces
   };
+  struct Placement {
+    std::vector<uint16_t> slot_owner;  // [V] index into the servers
+    uint64_t lacking_bytes = 0;        // of memory: some servers have more than they may use
+  };
   struct Hungry {  // a worker that asked for a lease when there was none
     Incarnation worker;
     uint64_t sequence;  // of its request
@@ -226,7 +230,7 @@ class SchedulerCore {
   std::vector<size_t> VacantSeats() const;
   bool SeatIsGone(size_t seat, int64_t now_ms) const;
   std::vector<Seated> ChooseServers() const;
-  void PublishPlan(const std::vector<Seated>& servers, int64_t now_ms);
+  void PublishPlan(const std::vector<Seated>& servers, const Placement& placement, int64_t now_ms);
   void GoBackToCheckpoint();
   void Interrupt(int64_t now_ms);
   void Go(int64_t now_ms);
@@ -267,7 +271,8 @@ class SchedulerCore {
   void Decide(int64_t now_ms);
   void ForgetTheGone();
   void NoteDecision(std::string line, int64_t now_ms);
-  std::vector<uint16_t> OwnersOf(const std::vector<Seated>& servers) const;
+  Placement Place(const std::vector<Seated>& servers) const;
+  bool TryPlan(const std::vector<Seated>& servers, int64_t now_ms);
 
   // Leases.
   bool GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms);
@@ -307,6 +312,7 @@ class SchedulerCore {
   Status outcome_;
   Roster roster_;
   Plan plan_;                         // version 0: none yet
+  uint64_t lacking_bytes_ = 0;        // of memory, for the next plan
   bool live_ = false;                 // plan_'s servers may hold its state
   std::vector<Seat> seats_;           // [plan_.servers]
   std::optional<Phase> interrupted_;  // the pass that waits for a seat
