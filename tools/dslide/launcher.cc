@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/config/executable.h"
+
 namespace dslide {
 namespace {
 
@@ -242,4 +244,3 @@ Error Launcher::SchedulerFailure() {
 }
 
 }  // namespace dslide
-#include "common/config/executable.h"
