@@ -202,7 +202,7 @@ void ServerCore::Pull(int64_t now_ms) {
                                      Envelop(SlotPull{slot.value, 0, false, 0, true}));
     pulls_[next_sequence_ - 1] = slot;
   }
-  // It is gone, and what it had with it.
+  // An old owner that does not answer is gone, and what it kept with it.
   std::erase_if(release_, [](const auto& e) { return e.second.tries > kReleaseTries; });
 }
 
@@ -341,7 +341,8 @@ void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const Sl
   Submit(std::move(open));
 }
 
-// By whatever plan of this generation: who has a slot has it, and may have given it on since.
+// The new owner lets go by the plan that gave it the slot or a later one: it may have given the
+// slot on since. What says an older plan is of an earlier move of the slot.
 void ServerCore::OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot,
                            int64_t now_us) {
   const auto leaving = leaving_slots_.find(slot);
