@@ -209,8 +209,9 @@ void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat, cons
 void SchedulerCore::OnLeave(const Member& member, int64_t now_ms) {
   const Member gone = member;
   if (phase_ == Phase::kFinished) return roster_.Remove(gone.incarnation);
-  if (gone.role == Role::kWorker) return DropWorker(gone, "left");
+  if (gone.role == Role::kWorker) return DropWorker(gone, false, "left", now_ms);
   if (gone.seated) return LoseServer(gone, "left", now_ms);
+  if (gone.role == Role::kServer) NoteDeparture(gone, false, "left", now_ms);
   roster_.Remove(gone.incarnation);
 }
 

@@ -81,6 +81,16 @@ struct DecisionLine {
   std::string text;
 };
 
+// A member that is gone.
+struct Departure {
+  Incarnation incarnation;
+  Role role;
+  std::string name;
+  int64_t at_ms = 0;
+  bool lost = false;  // it died, or left without handing over what it had
+  std::string why;    // "left", "has been silent for 8.2 s, taken for dead"
+};
+
 class SchedulerCore {
  public:
   enum class Phase { kGathering, kLoading, kTraining, kEvaluating, kFinished };
@@ -144,6 +154,8 @@ class SchedulerCore {
   const MoveTotals& moves() const { return moves_; }
   size_t MovingSlots() const { return moving_ ? moving_->moves.size() : 0; }
   const std::deque<DecisionLine>& decisions() const { return decisions_; }
+  // The last ones, oldest first.
+  const std::deque<Departure>& departures() const { return departures_; }
   const Decisions& strategy() const { return strategy_now_; }
   int64_t started_ms() const { return started_ms_; }
   double BatchesPerSecond(Incarnation worker, int64_t now_ms) const;
@@ -224,7 +236,8 @@ class SchedulerCore {
 
   // Members and seats (scheduler_recovery.cc).
   void DropDeadMembers(int64_t now_ms);
-  void DropWorker(const Member& worker, const std::string& why);
+  void NoteDeparture(const Member& member, bool lost, const std::string& why, int64_t now_ms);
+  void DropWorker(const Member& worker, bool lost, const std::string& why, int64_t now_ms);
   void LoseServer(const Member& server, const std::string& why, int64_t now_ms);
   void TendSeats(int64_t now_ms);
   std::vector<size_t> VacantSeats() const;
@@ -363,6 +376,7 @@ class SchedulerCore {
   std::map<Incarnation, WorkerDecision> worker_decisions_;
   std::map<Incarnation, SpeedMeter> speeds_;
   std::deque<DecisionLine> decisions_;
+  std::deque<Departure> departures_;
 
   std::optional<CheckpointRound> round_;
   Manifest manifest_;                      // of round_

@@ -23,19 +23,31 @@ void SchedulerCore::DropDeadMembers(int64_t now_ms) {
     const std::string why = fmt::format("has been silent for {:.1f} s, taken for dead",
                                         Seconds(member.life.SilentMs(now_ms)));
     if (member.role == Role::kWorker) {
-      DropWorker(member, why);
+      DropWorker(member, true, why, now_ms);
     } else if (member.seated) {
       LoseServer(member, why, now_ms);
     } else {
-      if (member.role == Role::kServer) Notice(fmt::format("{} {}", member.name, why));
+      if (member.role == Role::kServer) {
+        Notice(fmt::format("{} {}", member.name, why));
+        NoteDeparture(member, true, why, now_ms);
+      }
       roster_.Remove(member.incarnation);
     }
   }
 }
 
-void SchedulerCore::DropWorker(const Member& worker, const std::string& why) {
+void SchedulerCore::NoteDeparture(const Member& member, bool lost, const std::string& why,
+                                  int64_t now_ms) {
+  constexpr size_t kKept = 50;
+  departures_.push_back({member.incarnation, member.role, member.name, now_ms, lost, why});
+  if (departures_.size() > kKept) departures_.pop_front();
+}
+
+void SchedulerCore::DropWorker(const Member& worker, bool lost, const std::string& why,
+                               int64_t now_ms) {
   const size_t leases = book_ ? book_->Return(worker.LeaseHolder()) : 0;
-  Notice(fmt::format("{} {}: {} leases returned", worker.name, why, leases));
+  NoteDecision(fmt::format("{} {}: {} leases returned", worker.name, why, leases), now_ms);
+  NoteDeparture(worker, lost, why, now_ms);
   BroadcastToSeated(DropBatches{worker.incarnation});
   roster_.Remove(worker.incarnation);
 }
@@ -47,6 +59,7 @@ void SchedulerCore::LoseServer(const Member& server, const std::string& why, int
   NoteDecision(
       fmt::format("{} at {} {}; waiting for a replacement", server.name, server.address, why),
       now_ms);
+  NoteDeparture(server, true, why, now_ms);
   roster_.Remove(server.incarnation);
 }
 

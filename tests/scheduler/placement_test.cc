@@ -1,5 +1,8 @@
 // Who gets which slots in a plan that begins at the checkpoint, and what memory has to do with it.
+#include <nlohmann/json.hpp>
+
 #include "common/config/model_size.h"
+#include "scheduler/status.h"
 #include "tests/scheduler/fake_cluster.h"
 #include "tests/scheduler/step_cluster.h"
 
@@ -129,6 +132,38 @@ TEST_CASE("placement: after a loss all have the slots again that they wrote to t
   for (size_t slot = 0; slot < after.slot_owner.size(); ++slot) {
     CHECK(after.servers[after.slot_owner[slot]].name == saved.servers[saved.slot_owner[slot]].name);
   }
+  FinishRun(&run);
+}
+
+TEST_CASE("placement: a lost server, and what its loss costs, can be seen") {
+  FakeCluster run(MoveConfig());
+  run.Start();
+  for (int i = 0; i < 5; ++i) REQUIRE(run.Work(11));
+  REQUIRE(run.Lease(11));
+  const auto status = [&] {
+    return nlohmann::json::parse(StatusJson(run.core(), {}, {}, "", run.now));
+  };
+  run.Silence(2);
+  run.Wait(kDeadMs);
+  REQUIRE(run.core().phase() == Phase::kGathering);
+  auto members = status()["members"];
+  REQUIRE(members.size() == 3);
+  CHECK(members[0]["name"] == "server-2");
+  CHECK(members[0]["state"] == "missing");
+  CHECK(members[0]["slots"] == 8);
+  const auto departures = status()["departures"];
+  REQUIRE(departures.size() == 1);
+  CHECK(departures[0]["name"] == "server-2");
+  CHECK(departures[0]["lost"] == true);
+  CHECK(departures[0]["incarnation"] == "0000000000000002");
+  // The worker with the lease is not to blame.
+  for (const DecisionLine& line : run.core().decisions()) {
+    CHECK(line.text.find("holds others up") == std::string::npos);
+  }
+  run.Wait(6000);
+  CHECK(status()["members"].size() == 2);
+  CHECK(run.core().decisions().size() >= 2);
+  CHECK(run.Noticed("all go back to the beginning: 5 batches are done again"));
   FinishRun(&run);
 }
 
