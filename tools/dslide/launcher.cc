@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/config/executable.h"
+
 namespace dslide {
 namespace {
 
@@ -87,7 +89,7 @@ Result<ChildProcess> Launcher::Start(Kind kind, const std::string& name) {
 
 std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& name) {
   if (kind == Kind::kWorker) return {"--scheduler", Address(), "--name", name};
-  std::vector<std::string> arguments = ConfigArguments();
+  std::vector<std::string> arguments = ConfigArguments(kind);
   if (kind == Kind::kServer) {
     arguments.insert(arguments.end(), {"--scheduler", Address(), "--name", name});
     return arguments;
@@ -99,10 +101,11 @@ std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& nam
   return arguments;
 }
 
-std::vector<std::string> Launcher::ConfigArguments() const {
+std::vector<std::string> Launcher::ConfigArguments(Kind kind) const {
   std::vector<std::string> arguments;
   if (!launch_.config_file.empty()) arguments = {"--config", launch_.config_file};
   for (const std::string& value : launch_.overrides) {
+    if (kind == Kind::kServer && !IsForServer(value)) continue;  // the scheduler tells it
     arguments.push_back("--set");
     arguments.push_back(value);
   }
