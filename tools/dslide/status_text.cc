@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "common/base/plural.h"
 #include "common/config/nearest.h"
 #include "scheduler/progress.h"
 
@@ -201,10 +202,14 @@ std::string RunLine(const Json& status) {
   return line + "\n";
 }
 
+std::string Counted(double count, const std::string& thing) {
+  return Plural(static_cast<uint64_t>(std::clamp(count, 0.0, 1e18)), thing);
+}
+
 std::string MoveLine(const Json& moves) {
   const auto count = [&](const char* key) { return NumberAt(moves, key).value_or(0); };
   std::string line =
-      fmt::format("{:.0f} slots moved by {:.0f} plans", count("slots_moved"), count("plans"));
+      Counted(count("slots_moved"), "slot") + " moved by " + Counted(count("plans"), "plan");
   if (count("slot_bytes_moved") > 0) {
     line += fmt::format(" ({}B sent for {}B)", Short(count("bytes_moved")),
                         Short(count("slot_bytes_moved")));
