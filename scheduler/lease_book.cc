@@ -179,7 +179,8 @@ size_t LeaseBook::Return(const std::string& holder) {
 
 void LeaseBook::RenewFrom(uint64_t begin, int64_t now_ms) {
   for (auto& [id, held] : leases_) {
-    if (Number(held.unit, held.left.front()) >= begin) held.renewed_ms = now_ms;
+    if (Number(held.unit, held.left.front()) < begin) continue;
+    held.renewed_ms = held.granted_ms = now_ms;
   }
 }
 

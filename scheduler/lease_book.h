@@ -47,7 +47,7 @@ struct OpenLease {
   uint32_t unit = 0;
   uint32_t granted = 0;  // batches when it was given
   uint32_t left = 0;     // not done yet
-  int64_t granted_ms = 0;
+  int64_t granted_ms = 0;  // or could make no progress until then
   int64_t renewed_ms = 0;
   bool copy = false;  // by Relend
 };
@@ -92,8 +92,8 @@ class LeaseBook {
   size_t Return(const std::string& holder);
   size_t Expire(int64_t now_ms, int64_t timeout_ms);
 
-  // Renews the leases whose batches all lie at or behind batch `begin`: they could make no
-  // progress.
+  // Renews the leases whose batches all lie at or behind batch `begin`, as if they were granted
+  // now: they could make no progress.
   void RenewFrom(uint64_t begin, int64_t now_ms);
 
  private:

@@ -37,8 +37,8 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
     return AfterCheckpoint(now_ms);
   }
   std::vector<std::pair<Incarnation, std::string>> servers;
-  for (const Member* server : roster_.Seated()) {
-    servers.emplace_back(server->incarnation, server->name);
+  for (const PlanServer& server : plan_.servers) {
+    servers.emplace_back(server.incarnation, roster_.Find(server.incarnation)->name);
   }
   round_.emplace(CheckpointName(BatchesToSave()), std::move(servers));
   round_stops_ = stop_wanted_;
@@ -76,6 +76,7 @@ Manifest SchedulerCore::MakeManifest() const {
   manifest.samples = samples_;
   manifest.train_samples = inputs_.train->size();
   manifest.ledger_position = ledger_entries_;
+  manifest.slot_shard = plan_.slot_owner;                     // shards are in the plan's order
   if (phase_ != Phase::kTraining || !book_) return manifest;  // between two epochs
   const uint32_t unit_batches = inputs_.config.train.unit_batches;
   for (uint64_t n = 0; n < book_->batches(); ++n) {

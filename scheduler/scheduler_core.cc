@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/config/model_size.h"
 #include "common/config/step.h"
 #include "common/data/checksum.h"
 #include "common/net/lease_batch.h"
@@ -24,7 +25,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
       ledger_entries_(inputs_.ledger.entries),
       inverse_propensities_(InversePropensities(*inputs_.train)),
       train_checksum_(Checksum(*inputs_.train)),
-      loads_(inputs_.config.cluster.slots),
+      loads_(inputs_.config.cluster.slots, SlotMemoryBytes(inputs_.config)),
       checkpoint_(inputs_.checkpoint),
       last_checkpoint_(inputs_.checkpoint_path),
       checkpoints_(inputs_.checkpoints) {
@@ -153,6 +154,7 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
   }
   if (is_server && !known) {
     if (const std::string why = WhyTooSmall(join); !why.empty()) {
+      NoteDecision(fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
       return refuse(ErrorCode::kIncompatible, why);
     }
   }
@@ -207,8 +209,9 @@ void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat, cons
 void SchedulerCore::OnLeave(const Member& member, int64_t now_ms) {
   const Member gone = member;
   if (phase_ == Phase::kFinished) return roster_.Remove(gone.incarnation);
-  if (gone.role == Role::kWorker) return DropWorker(gone, "left");
+  if (gone.role == Role::kWorker) return DropWorker(gone, false, "left", now_ms);
   if (gone.seated) return LoseServer(gone, "left", now_ms);
+  if (gone.role == Role::kServer) NoteDeparture(gone, false, "left", now_ms);
   roster_.Remove(gone.incarnation);
 }
 

@@ -81,6 +81,16 @@ struct DecisionLine {
   std::string text;
 };
 
+// A member that is gone.
+struct Departure {
+  Incarnation incarnation;
+  Role role;
+  std::string name;
+  int64_t at_ms = 0;
+  bool lost = false;  // it died, or left without handing over what it had
+  std::string why;    // "left", "has been silent for 8.2 s, taken for dead"
+};
+
 class SchedulerCore {
  public:
   enum class Phase { kGathering, kLoading, kTraining, kEvaluating, kFinished };
@@ -144,6 +154,8 @@ class SchedulerCore {
   const MoveTotals& moves() const { return moves_; }
   size_t MovingSlots() const { return moving_ ? moving_->moves.size() : 0; }
   const std::deque<DecisionLine>& decisions() const { return decisions_; }
+  // The last ones, oldest first.
+  const std::deque<Departure>& departures() const { return departures_; }
   const Decisions& strategy() const { return strategy_now_; }
   int64_t started_ms() const { return started_ms_; }
   double BatchesPerSecond(Incarnation worker, int64_t now_ms) const;
@@ -168,6 +180,10 @@ class SchedulerCore {
   struct Seated {  // in the next plan
     const Member* server;
     std::optional<size_t> seat;  // that was its own, or of whom it replaces
+  };
+  struct Placement {
+    std::vector<uint16_t> slot_owner;  // [V] index into the servers
+    uint64_t lacking_bytes = 0;        // of memory: some servers have more than they may use
   };
   struct Hungry {  // a worker that asked for a lease when there was none
     Incarnation worker;
@@ -220,13 +236,14 @@ class SchedulerCore {
 
   // Members and seats (scheduler_recovery.cc).
   void DropDeadMembers(int64_t now_ms);
-  void DropWorker(const Member& worker, const std::string& why);
+  void NoteDeparture(const Member& member, bool lost, const std::string& why, int64_t now_ms);
+  void DropWorker(const Member& worker, bool lost, const std::string& why, int64_t now_ms);
   void LoseServer(const Member& server, const std::string& why, int64_t now_ms);
   void TendSeats(int64_t now_ms);
   std::vector<size_t> VacantSeats() const;
   bool SeatIsGone(size_t seat, int64_t now_ms) const;
   std::vector<Seated> ChooseServers() const;
-  void PublishPlan(const std::vector<Seated>& servers, int64_t now_ms);
+  void PublishPlan(const std::vector<Seated>& servers, const Placement& placement, int64_t now_ms);
   void GoBackToCheckpoint();
   void Interrupt(int64_t now_ms);
   void Go(int64_t now_ms);
@@ -267,7 +284,8 @@ class SchedulerCore {
   void Decide(int64_t now_ms);
   void ForgetTheGone();
   void NoteDecision(std::string line, int64_t now_ms);
-  std::vector<uint16_t> OwnersOf(const std::vector<Seated>& servers) const;
+  Placement Place(const std::vector<Seated>& servers) const;
+  bool TryPlan(const std::vector<Seated>& servers, int64_t now_ms);
 
   // Leases.
   bool GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms);
@@ -307,6 +325,7 @@ class SchedulerCore {
   Status outcome_;
   Roster roster_;
   Plan plan_;                         // version 0: none yet
+  uint64_t lacking_bytes_ = 0;        // of memory, for the next plan
   bool live_ = false;                 // plan_'s servers may hold its state
   std::vector<Seat> seats_;           // [plan_.servers]
   std::optional<Phase> interrupted_;  // the pass that waits for a seat
@@ -357,6 +376,7 @@ class SchedulerCore {
   std::map<Incarnation, WorkerDecision> worker_decisions_;
   std::map<Incarnation, SpeedMeter> speeds_;
   std::deque<DecisionLine> decisions_;
+  std::deque<Departure> departures_;
 
   std::optional<CheckpointRound> round_;
   Manifest manifest_;                      // of round_

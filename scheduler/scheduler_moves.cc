@@ -133,7 +133,8 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
       Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
                          source_gone ? "a server was lost that others copied from"
                                      : "not all servers have their slots"));
-      PublishPlan(ChooseServers(), now_ms);
+      const std::vector<Seated> servers = ChooseServers();
+      PublishPlan(servers, Place(servers), now_ms);
     }
     return;
   }
@@ -432,21 +433,32 @@ void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainS
   Reply(asking, message, Ack{});
 }
 
-// Why a server cannot take part; empty: it can.
+// Why a server cannot take part: it has no room for a slot, or it is the last one that the run
+// waits for, and all together have too little. Empty: it can.
 std::string SchedulerCore::WhyTooSmall(const Join& join) const {
   if (join.memory_bytes == 0) return "";
-  const Config& config = inputs_.config;
-  const uint64_t slot_bytes = SlotMemoryBytes(config);
-  const uint32_t servers = config.cluster.servers;
-  const uint32_t slots =
-      live_ ? 1 : (config.cluster.slots + servers - 1) / servers;  // it must take at least
-  const uint64_t needed = slots * slot_bytes;
-  if (join.memory_bytes >= needed) return "";
+  const uint64_t slot_bytes = SlotMemoryBytes(inputs_.config);
+  const uint32_t slots = inputs_.config.cluster.slots;
+  const std::string told = fmt::format("this server may use {} MB", join.memory_bytes >> 20);
+  if (join.memory_bytes < slot_bytes) {
+    return fmt::format("too little memory: one of {} slots needs {} MB, {} (cluster.memory_mb)",
+                       slots, (slot_bytes >> 20) + 1, told);
+  }
+  uint64_t room = join.memory_bytes / slot_bytes;
+  const std::vector<const Member*> others = roster_.Of(Role::kServer);
+  for (const Member* other : others) {
+    room += other->memory_bytes == 0 ? slots : other->memory_bytes / slot_bytes;
+  }
+  if (live_ || others.size() + 1 < inputs_.config.cluster.servers || room >= slots) return "";
   return fmt::format(
-      "too little memory: {} of {} slots need {} MB (of {} MB for the model), this server may use "
-      "{} MB (cluster.memory_mb); give it more or start more servers",
-      slots, config.cluster.slots, (needed >> 20) + 1, config.cluster.slots * slot_bytes >> 20,
-      join.memory_bytes >> 20);
+      "too little memory: the model needs {} MB, {}{}, which is {} of {} slots "
+      "(cluster.memory_mb); give it more, or have the run wait for more servers "
+      "(cluster.servers)",
+      (slots * slot_bytes >> 20) + 1, told,
+      others.empty()
+          ? ""
+          : fmt::format(" beside {} other{}", others.size(), others.size() == 1 ? "" : "s"),
+      room, slots);
 }
 
 }  // namespace dslide

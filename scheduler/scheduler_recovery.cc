@@ -23,19 +23,31 @@ void SchedulerCore::DropDeadMembers(int64_t now_ms) {
     const std::string why = fmt::format("has been silent for {:.1f} s, taken for dead",
                                         Seconds(member.life.SilentMs(now_ms)));
     if (member.role == Role::kWorker) {
-      DropWorker(member, why);
+      DropWorker(member, true, why, now_ms);
     } else if (member.seated) {
       LoseServer(member, why, now_ms);
     } else {
-      if (member.role == Role::kServer) Notice(fmt::format("{} {}", member.name, why));
+      if (member.role == Role::kServer) {
+        Notice(fmt::format("{} {}", member.name, why));
+        NoteDeparture(member, true, why, now_ms);
+      }
       roster_.Remove(member.incarnation);
     }
   }
 }
 
-void SchedulerCore::DropWorker(const Member& worker, const std::string& why) {
+void SchedulerCore::NoteDeparture(const Member& member, bool lost, const std::string& why,
+                                  int64_t now_ms) {
+  constexpr size_t kKept = 50;
+  departures_.push_back({member.incarnation, member.role, member.name, now_ms, lost, why});
+  if (departures_.size() > kKept) departures_.pop_front();
+}
+
+void SchedulerCore::DropWorker(const Member& worker, bool lost, const std::string& why,
+                               int64_t now_ms) {
   const size_t leases = book_ ? book_->Return(worker.LeaseHolder()) : 0;
-  Notice(fmt::format("{} {}: {} leases returned", worker.name, why, leases));
+  NoteDecision(fmt::format("{} {}: {} leases returned", worker.name, why, leases), now_ms);
+  NoteDeparture(worker, lost, why, now_ms);
   BroadcastToSeated(DropBatches{worker.incarnation});
   roster_.Remove(worker.incarnation);
 }
@@ -44,7 +56,10 @@ void SchedulerCore::LoseServer(const Member& server, const std::string& why, int
   for (size_t i = 0; i < seats_.size(); ++i) {
     if (plan_.servers[i].incarnation == server.incarnation) seats_[i] = {true, now_ms};
   }
-  Notice(fmt::format("{} at {} {}; waiting for a replacement", server.name, server.address, why));
+  NoteDecision(
+      fmt::format("{} at {} {}; waiting for a replacement", server.name, server.address, why),
+      now_ms);
+  NoteDeparture(server, true, why, now_ms);
   roster_.Remove(server.incarnation);
 }
 
@@ -106,34 +121,56 @@ std::vector<SchedulerCore::Seated> SchedulerCore::ChooseServers() const {
   return servers;
 }
 
-// Who gets which slots: what stays in its seat, or was taken over with it, keeps them; those that
-// are left are shared by capacity. Equal shares where there was no plan.
-std::vector<uint16_t> SchedulerCore::OwnersOf(const std::vector<Seated>& servers) const {
+// Who gets which slots in a plan that begins at the checkpoint: who wrote a slot there, for the
+// shard may lie on that server's own disk; else who has its seat. What is left is shared by
+// capacity and memory, or equally where there was no plan.
+SchedulerCore::Placement SchedulerCore::Place(const std::vector<Seated>& servers) const {
   const uint32_t slots = inputs_.config.cluster.slots;
-  if (plan_.slot_owner.size() != slots) {
-    return EqualPlan(1, slots, std::vector<PlanServer>(servers.size())).slot_owner;
-  }
   constexpr uint16_t kVacant = 0xffff;
-  std::vector<uint16_t> to(plan_.servers.size(), kVacant);
+  std::vector<uint16_t> of_seat(plan_.servers.size(), kVacant);
+  std::map<std::string, uint16_t> by_name;
   std::vector<Incarnation> incarnations;
   for (size_t i = 0; i < servers.size(); ++i) {
-    if (servers[i].seat) to[*servers[i].seat] = static_cast<uint16_t>(i);
+    const auto index = static_cast<uint16_t>(i);
+    if (servers[i].seat) of_seat[*servers[i].seat] = index;
+    by_name[servers[i].server->name] = index;
     incarnations.push_back(servers[i].server->incarnation);
   }
-  std::vector<uint16_t> owners;
-  for (const uint16_t owner : plan_.slot_owner) owners.push_back(to[owner]);
+  std::vector<uint16_t> owners(slots, kVacant);
+  const bool had_plan = plan_.slot_owner.size() == slots;
+  const bool told = checkpoint_ && checkpoint_->slot_shard.size() == slots;
+  for (size_t slot = 0; slot < slots; ++slot) {
+    if (had_plan) owners[slot] = of_seat[plan_.slot_owner[slot]];
+    if (!told) continue;
+    const auto writer = by_name.find(checkpoint_->shards[checkpoint_->slot_shard[slot]].server);
+    if (writer != by_name.end()) owners[slot] = writer->second;
+  }
+  if (!had_plan && !told) {
+    owners = EqualPlan(1, slots, std::vector<PlanServer>(servers.size())).slot_owner;
+  }
+  const auto limits = loads_.Owners(incarnations, std::vector<bool>(servers.size()));
+  std::vector<uint64_t> used(servers.size());
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    uint16_t& owner = owners[slot];
+    if (owner == kVacant) continue;
+    used[owner] += loads_.SlotBytes(slot);
+    if (limits[owner].memory_bytes > 0 && used[owner] > limits[owner].memory_bytes) owner = kVacant;
+  }
   BalanceOptions options;
   constexpr double kNever = 1e9;  // only what has to be placed
   options.threshold = kNever;
-  const BalancePlan plan =
-      PlanBalance(loads_.Owners(incarnations, std::vector<bool>(servers.size())),
-                  loads_.Slots(owners, servers.size()), options);
-  for (const SlotMove& move : plan.moves) owners[move.slot] = static_cast<uint16_t>(move.to);
-  // Too little memory for all: nobody is left out.
-  for (size_t slot = 0; slot < owners.size(); ++slot) {
-    if (owners[slot] == kVacant) owners[slot] = static_cast<uint16_t>(slot % servers.size());
+  const BalancePlan plan = PlanBalance(limits, loads_.Slots(owners, servers.size()), options);
+  for (const SlotMove& move : plan.moves) {
+    if (move.from == kNoOwner) owners[move.slot] = static_cast<uint16_t>(move.to);
   }
-  return owners;
+  Placement placement;
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    if (owners[slot] != kVacant) continue;
+    owners[slot] = static_cast<uint16_t>(slot % servers.size());
+    placement.lacking_bytes += loads_.SlotBytes(slot);
+  }
+  placement.slot_owner = std::move(owners);
+  return placement;
 }
 
 // Fills vacant seats, and lets the pass go on once every seat has a server that is ready.
@@ -143,15 +180,15 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   const int64_t patience_ms = int64_t{1000} * cluster.join_timeout_s;
   if (!live_) {
     std::vector<const Member*> spares = roster_.Spares();
-    if (spares.size() >= cluster.servers) {
-      spares.resize(cluster.servers);
-      // By name, so that a cluster that starts again with the same names has the same slots.
-      std::sort(spares.begin(), spares.end(),
-                [](const Member* a, const Member* b) { return a->name < b->name; });
-      std::vector<Seated> servers;
-      for (const Member* spare : spares) servers.push_back({spare, std::nullopt});
-      PublishPlan(servers, now_ms);
-    } else if (now_ms - started_ms_ > patience_ms) {
+    const bool enough = spares.size() >= cluster.servers;
+    if (enough && lacking_bytes_ == 0) spares.resize(cluster.servers);
+    // By name, so that a cluster that starts again with the same names has the same slots.
+    std::sort(spares.begin(), spares.end(),
+              [](const Member* a, const Member* b) { return a->name < b->name; });
+    std::vector<Seated> servers;
+    for (const Member* spare : spares) servers.push_back({spare, std::nullopt});
+    if (enough && TryPlan(servers, now_ms)) return;
+    if (now_ms - started_ms_ > patience_ms) {
       Finish(TryLater(fmt::format("{} after {} s (cluster.join_timeout_s)", WaitingLine(),
                                   cluster.join_timeout_s)),
              "not enough servers joined", now_ms);
@@ -160,6 +197,7 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   }
   const std::vector<size_t> vacant = VacantSeats();
   if (vacant.empty()) {
+    lacking_bytes_ = 0;
     if (!InPass() && AllReady()) Go(now_ms);
     return;
   }
@@ -176,9 +214,8 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   // Of more servers than the run asks for, it can do without some; of fewer it needs all.
   const bool enough = servers.size() >= std::min<size_t>(cluster.servers, plan_.servers.size());
   const bool takeover = cluster.takeover_s > 0 && waited_ms >= int64_t{1000} * cluster.takeover_s;
-  if (!servers.empty() && (enough || takeover)) {
-    PublishPlan(servers, now_ms);
-  } else if (waited_ms > patience_ms) {
+  if (!servers.empty() && (enough || takeover) && TryPlan(servers, now_ms)) return;
+  if (waited_ms > patience_ms) {
     Finish(TryLater(fmt::format("no server took the place of {} within {} s "
                                 "(cluster.join_timeout_s); start the cluster again with --resume",
                                 plan_.servers[vacant[0]].name, cluster.join_timeout_s)),
@@ -186,13 +223,35 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   }
 }
 
+// False: they have too little memory for all slots, and more servers have to come.
+bool SchedulerCore::TryPlan(const std::vector<Seated>& servers, int64_t now_ms) {
+  const Placement placement = Place(servers);
+  const bool changed = placement.lacking_bytes != lacking_bytes_;
+  lacking_bytes_ = placement.lacking_bytes;
+  if (lacking_bytes_ == 0) {
+    PublishPlan(servers, placement, now_ms);
+  } else if (changed) {
+    NoteDecision(WaitingLine(), now_ms);
+  }
+  return lacking_bytes_ == 0;
+}
+
 // A new generation: servers and what counts go back to the last complete checkpoint together.
-void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, int64_t now_ms) {
+void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placement& placement,
+                                int64_t now_ms) {
+  if (live_) {
+    const uint64_t kept = checkpoint_ ? checkpoint_->batches : 0;
+    NoteDecision(fmt::format("all go back to {}: {} batches are done again",
+                             checkpoint_ ? "checkpoint " + checkpoint_->name : "the beginning",
+                             batches_ - std::min(batches_, kept)),
+                 now_ms);
+  }
   GoBackToCheckpoint();
+  lacking_bytes_ = 0;
   recoveries_ += live_;
   Plan next;
   next.version = next.generation = plan_.version + 1;
-  next.slot_owner = OwnersOf(servers);
+  next.slot_owner = placement.slot_owner;
   for (const Seated& seated : servers) next.servers.push_back(seated.server->Seat());
   plan_ = std::move(next);
   plan_.restore = last_checkpoint_;
@@ -279,6 +338,12 @@ std::string SchedulerCore::WaitingLine() const {
     return names.empty() ? name : names + ", " + name;
   };
   std::string missing;
+  if (lacking_bytes_ > 0) {
+    return fmt::format(
+        "the servers' memory is {} MB less than their slots need (cluster.memory_mb); waiting for "
+        "more servers",
+        (lacking_bytes_ >> 20) + 1);
+  }
   if (live_) {
     for (const size_t seat : VacantSeats()) missing = named(missing, plan_.servers[seat].name);
     if (!missing.empty()) {

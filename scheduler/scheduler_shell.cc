@@ -94,12 +94,52 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       terminal_(isatty(STDOUT_FILENO) == 1),
       log_is_output_(LogIsOutput()) {}
 
+// What can be refused at once comes first, then what takes time, and what leaves files last.
 Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals) {
   RunInputs inputs;
   inputs.config = options.config;
   inputs.run = {DrawIncarnation().value};
-  DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.scheduler_bind", options.config.cluster.scheduler_bind,
-                                   options.config.security.allow_plaintext));
+  const ClusterConfig& cluster = options.config.cluster;
+  const bool plaintext = options.config.security.allow_plaintext;
+  DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.scheduler_bind", cluster.scheduler_bind, plaintext));
+  const fs::path root = fs::absolute(options.run_directory);
+  NetContext context;
+  const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
+  Result<RouterSocket> socket = BindScheduler(context, cluster.scheduler_bind, address_file);
+  DSLIDE_RETURN_IF_ERROR(socket);
+  const auto address =
+      AdvertisedAddress("cluster.scheduler", socket->address(), cluster.scheduler_advertise);
+  DSLIDE_RETURN_IF_ERROR(address);
+  std::unique_ptr<StatusPage> page;
+  if (!cluster.status_bind.empty()) {
+    DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, plaintext));
+    Result<std::unique_ptr<StatusPage>> started = StatusPage::Start(cluster.status_bind);
+    DSLIDE_RETURN_IF_ERROR(started);
+    page = std::move(*started);
+  }
+  std::unique_ptr<Ledger> ledger;
+  std::error_code error;
+  const std::string ledger_path = (root / "ledger").string();
+  const bool began = fs::exists(ledger_path, error);
+  const auto open_ledger = [&]() -> Status {
+    Result<std::unique_ptr<Ledger>> opened = Ledger::Open(ledger_path, &inputs.ledger);
+    DSLIDE_RETURN_IF_ERROR(opened);
+    ledger = std::move(*opened);
+    return {};
+  };
+  if (began) DSLIDE_RETURN_IF_ERROR(open_ledger());
+  inputs.checkpoint_directory = fs::absolute(options.config.checkpoint.directory.empty()
+                                                 ? root / "checkpoint"
+                                                 : fs::path(options.config.checkpoint.directory))
+                                    .string();
+  if (!options.resume &&
+      (inputs.ledger.opened || FindCheckpoint(inputs.checkpoint_directory).ok())) {
+    return BadInput(fmt::format(
+        "{} holds {} of an earlier run; continue it with --resume, or name another --run-dir",
+        inputs.ledger.opened ? root.string() : inputs.checkpoint_directory,
+        inputs.ledger.opened ? "the ledger" : "checkpoints"));
+  }
+
   const Result<Dataset> train = ReadData("train.data", options.config.train.data);
   DSLIDE_RETURN_IF_ERROR(train);
   if (train->size() == 0) {
@@ -121,56 +161,21 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     inputs.test = &*test;
   }
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config);
-
-  std::error_code error;
-  const fs::path root = fs::absolute(options.run_directory);
-  fs::create_directories(root, error);
-  if (error) return BadInput(fmt::format("{}: cannot create: {}", root.string(), error.message()));
-  inputs.checkpoint_directory = inputs.config.checkpoint.directory.empty()
-                                    ? (root / "checkpoint").string()
-                                    : fs::absolute(inputs.config.checkpoint.directory).string();
-  if (!options.resume && FindCheckpoint(inputs.checkpoint_directory).ok()) {
-    return BadInput(
-        fmt::format("{} holds checkpoints of an earlier run; continue it with --resume, or name "
-                    "another --run-dir",
-                    inputs.checkpoint_directory));
-  }
-  const bool began = fs::exists(root / "ledger", error);
-  Result<std::unique_ptr<Ledger>> ledger = Ledger::Open((root / "ledger").string(), &inputs.ledger);
-  DSLIDE_RETURN_IF_ERROR(ledger);
-  if (!options.resume && inputs.ledger.opened) {
-    return BadInput(
-        fmt::format("{} holds the ledger of an earlier run; continue it with --resume, "
-                    "or name another --run-dir",
-                    root.string()));
-  }
   if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
-  NetContext context;
-  const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
-  Result<RouterSocket> socket =
-      BindScheduler(context, inputs.config.cluster.scheduler_bind, address_file);
-  DSLIDE_RETURN_IF_ERROR(socket);
+  fs::create_directories(root, error);
+  if (error) return BadInput(fmt::format("{}: cannot create: {}", root.string(), error.message()));
+  if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));
-  const auto address = AdvertisedAddress("cluster.scheduler", socket->address(),
-                                         inputs.config.cluster.scheduler_advertise);
-  DSLIDE_RETURN_IF_ERROR(address);
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}", *address));
-  std::unique_ptr<StatusPage> page;
-  const std::string& status_bind = inputs.config.cluster.status_bind;
-  if (!status_bind.empty()) {
-    DSLIDE_RETURN_IF_ERROR(
-        CheckBind("cluster.status_bind", status_bind, options.config.security.allow_plaintext));
-    Result<std::unique_ptr<StatusPage>> started = StatusPage::Start(status_bind);
-    DSLIDE_RETURN_IF_ERROR(started);
-    page = std::move(*started);
+  if (page != nullptr) {
     fmt::print("status page: {}\n", page->url());
     std::fflush(stdout);
   }
   const RunId run = inputs.run;
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(*ledger), std::move(*socket), std::move(page), run);
+                       std::move(ledger), std::move(*socket), std::move(page), run);
   return shell.Loop(signals);
 }
 

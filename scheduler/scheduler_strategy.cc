@@ -2,6 +2,8 @@
 // decides from what was measured, and says why.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "common/config/step.h"
 #include "common/net/table_health.h"
 #include "scheduler/scheduler_core.h"
@@ -61,6 +63,10 @@ void SchedulerCore::Decide(int64_t now_ms) {
   decided_ms_ = now_ms;
   const double batch = inputs_.config.train.batch;
   const double bytes = batch * (work_.BytesSentPerSample() + work_.BytesReceivedPerSample());
+  const auto seated = roster_.Seated();
+  const bool servers_pause =
+      !Settled() || std::any_of(seated.begin(), seated.end(),
+                                [&](const Member* server) { return server->life.Suspect(now_ms); });
   std::vector<WorkerMeasure> workers;
   const std::vector<const Member*> members = std::as_const(roster_).Of(Role::kWorker);
   for (const Member* member : members) {
@@ -79,6 +85,7 @@ void SchedulerCore::Decide(int64_t now_ms) {
       worker.lease_age_s = age;
       worker.lease_size = lease.granted;
     }
+    if (servers_pause) worker.lease_age_s = 0;  // not its fault
     workers.push_back(std::move(worker));
   }
   std::vector<ServerMeasure> servers;

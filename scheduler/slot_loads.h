@@ -25,7 +25,8 @@ namespace dslide {
 
 class SlotLoads {
  public:
-  explicit SlotLoads(uint32_t slots) : slots_(slots) {}
+  explicit SlotLoads(uint32_t slots, uint64_t slot_bytes = 0)
+      : slots_(slots, Slot{.bytes = slot_bytes}) {}
 
   // A server joined. `memory_limit_bytes`: it may use for everything; 0: not known.
   void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes);

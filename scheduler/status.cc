@@ -1,5 +1,6 @@
 #include "scheduler/status.h"
 
+#include <fmt/core.h>
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
@@ -37,6 +38,8 @@ std::string StateOf(const Member& member, int64_t now_ms) {
   if (!member.seated) return "spare";
   return member.ready ? "serving" : "loading";
 }
+
+std::string Text(Incarnation incarnation) { return fmt::format("{:016x}", incarnation.value); }
 
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -76,6 +79,7 @@ Json MemberJson(const SchedulerCore& core, const Member& member, int64_t now_ms)
   const Heartbeat& beat = member.heartbeat;
   Json json;
   json["name"] = member.name;
+  json["incarnation"] = Text(member.incarnation);
   json["role"] = member.role == Role::kServer ? "server" : "worker";
   json["address"] = member.address;
   json["cpu_seconds"] = beat.cpu_seconds;
@@ -107,6 +111,24 @@ Json MemberJson(const SchedulerCore& core, const Member& member, int64_t now_ms)
     json["rehash_lag_batches"] = beat.rehash_lag_batches;
   }
   return json;
+}
+
+double SinceStart(const SchedulerCore& core, int64_t at_ms) {
+  return static_cast<double>(at_ms - core.started_ms()) / 1000.0;
+}
+
+// Servers of the plan that are not there.
+void AddVacantSeats(const SchedulerCore& core, Json* members) {
+  const Plan& plan = core.plan();
+  for (size_t i = 0; i < plan.servers.size(); ++i) {
+    const PlanServer& server = plan.servers[i];
+    if (core.roster().Find(server.incarnation) != nullptr) continue;
+    members->push_back({{"name", server.name},
+                        {"role", "server"},
+                        {"address", server.address},
+                        {"state", "missing"},
+                        {"slots", SlotsOf(plan, {static_cast<uint32_t>(i)}).size()}});
+  }
 }
 
 }  // namespace
@@ -158,10 +180,19 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
   json["decisions"] = Json::array();
   for (const DecisionLine& line_of : core.decisions()) {
     json["decisions"].push_back(
-        {{"at_s", static_cast<double>(line_of.at_ms - core.started_ms()) / 1000.0},
-         {"text", line_of.text}});
+        {{"at_s", SinceStart(core, line_of.at_ms)}, {"text", line_of.text}});
+  }
+  json["departures"] = Json::array();
+  for (const Departure& gone : core.departures()) {
+    json["departures"].push_back({{"name", gone.name},
+                                  {"incarnation", Text(gone.incarnation)},
+                                  {"role", gone.role == Role::kServer ? "server" : "worker"},
+                                  {"at_s", SinceStart(core, gone.at_ms)},
+                                  {"lost", gone.lost},
+                                  {"why", gone.why}});
   }
   json["members"] = Json::array();
+  AddVacantSeats(core, &json["members"]);
   for (const Role role : {Role::kServer, Role::kWorker}) {
     for (const Member* member : core.roster().Of(role)) {
       json["members"].push_back(MemberJson(core, *member, now_ms));

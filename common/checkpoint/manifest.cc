@@ -95,7 +95,7 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
   const auto root = wire::CreateManifestDirect(
       builder, kManifestFormat, manifest.run.value, manifest.name.c_str(), manifest.config.c_str(),
       manifest.epoch, manifest.batches, manifest.samples, manifest.train_samples, &done, &shards,
-      manifest.ledger_position);
+      manifest.ledger_position, manifest.slot_shard.empty() ? nullptr : &manifest.slot_shard);
   wire::FinishManifestBuffer(builder, root);
 
   const std::string path = fmt::format("{}/{}", directory, kFileName);
@@ -123,8 +123,9 @@ Result<Manifest> ReadManifest(const std::string& directory) {
                                    std::istreambuf_iterator<char>());
   flatbuffers::Verifier verifier(bytes.data(), bytes.size());
   if (bytes.size() < 8 || !wire::VerifyManifestBuffer(verifier)) {
-    return BadInput(
-        fmt::format("{}: damaged ({} bytes); move that directory away to go on from the checkpoint before it", path, bytes.size()));
+    return BadInput(fmt::format(
+        "{}: damaged ({} bytes); move that directory away to go on from the checkpoint before it",
+        path, bytes.size()));
   }
   const wire::Manifest& stored = *wire::GetManifest(bytes.data());
   if (stored.format() != kManifestFormat) {
@@ -153,6 +154,14 @@ Result<Manifest> ReadManifest(const std::string& directory) {
         }
       }
       manifest.shards.push_back(std::move(shard));
+    }
+  }
+  if (stored.slot_shard() != nullptr) {
+    manifest.slot_shard.assign(stored.slot_shard()->begin(), stored.slot_shard()->end());
+    const bool known = std::ranges::all_of(
+        manifest.slot_shard, [&](uint16_t shard) { return shard < manifest.shards.size(); });
+    if (!known) {
+      return BadInput(fmt::format("{}: damaged: a slot is in a shard that there is not", path));
     }
   }
   return manifest;

@@ -52,7 +52,8 @@ struct Manifest {
   uint64_t train_samples = 0;
   std::vector<DoneBatch> done;  // of `epoch`
   std::vector<ManifestShard> shards;
-  uint64_t ledger_position = 0;  // entries of the ledger when the checkpoint was cut
+  uint64_t ledger_position = 0;      // entries of the ledger when the checkpoint was cut
+  std::vector<uint16_t> slot_shard;  // [slots] index into shards; empty: not told
 };
 
 // Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.

@@ -30,6 +30,7 @@ Manifest SmallManifest() {
   manifest.shards = {
       {"shard-0", "server", 10, 200, {{"000009.sst", 150, 0xabcdef}}},
       {"shard-1", "server-2", 11, 201, {{"CURRENT", 16, 7}, {"000010.sst", 185, 8}}}};
+  manifest.slot_shard = {0, 1, 1, 0};
   return manifest;
 }
 
@@ -43,7 +44,7 @@ bool Same(const Manifest& a, const Manifest& b) {
   };
   return a.run == b.run && a.name == b.name && a.config == b.config && a.epoch == b.epoch &&
          a.batches == b.batches && a.samples == b.samples && a.train_samples == b.train_samples &&
-         a.ledger_position == b.ledger_position &&
+         a.ledger_position == b.ledger_position && a.slot_shard == b.slot_shard &&
          std::equal(a.done.begin(), a.done.end(), b.done.begin(), b.done.end(), same_done) &&
          std::equal(a.shards.begin(), a.shards.end(), b.shards.begin(), b.shards.end(), same_shard);
 }
@@ -87,6 +88,27 @@ TEST_CASE("the bytes of a manifest are fixed") {
         "1800000003000000380000002c0000001c000000140000000700000000000000"
         "0200000000000000000000000100000001000000020000000000000000000000"
         "010000006e000000");
+  manifest.shards = {{"s", "a", 1, 2, {}}};
+  manifest.slot_shard = {0, 0, 0};
+  REQUIRE(WriteManifest(directory.path(), manifest).ok());
+  CHECK(Hex(Contents(directory.path() + "/manifest")) ==
+        "2400000044534c4d1c002c0004001c0008000c00000024000000000010001400"
+        "000018001c000000030000004c00000040000000300000002400000014000000"
+        "0700000000000000020000000000000003000000000000000000000001000000"
+        "300000000100000001000000020000000000000000000000010000006e000000"
+        "10002400040008001000180000000c00100000002c0000002000000018000000"
+        "0100000000000000020000000000000000000000000000000100000061000000"
+        "0100000073000000");
+}
+
+TEST_CASE("a manifest whose slots are in no shard is refused") {
+  const TempDirectory directory;
+  Manifest manifest = SmallManifest();
+  manifest.slot_shard = {0, 2};
+  REQUIRE(WriteManifest(directory.path(), manifest).ok());
+  const auto read = ReadManifest(directory.path());
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().message.find("a slot is in a shard that there is not") != std::string::npos);
 }
 
 TEST_CASE("any damage of a manifest is an error or another manifest, never a crash") {

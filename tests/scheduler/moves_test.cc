@@ -1,5 +1,4 @@
 // Slots that move while training goes on: to servers that join, from those that leave, for balance.
-#include "common/config/model_size.h"
 #include "scheduler/status.h"
 #include "tests/scheduler/fake_cluster.h"
 #include "tests/scheduler/step_cluster.h"
@@ -296,31 +295,6 @@ TEST_CASE("moves: drains that cannot be are refused, and say why") {
     Drain(&run, "server");
     CHECK(refusal(&run).starts_with("slots cannot move now: the run is waiting for server-2"));
   }
-}
-
-TEST_CASE("moves: a server with too little memory is refused with what it lacks") {
-  Config config = MoveConfig();
-  config.model.features = 2'000'000;
-  config.model.hidden = 1024;
-  FakeCluster run(config);
-  const uint64_t slot = SlotMemoryBytes(config);
-  REQUIRE(slot > (100 << 20));
-  run.memory_bytes = 8 * slot - 1;  // it would get 8 of 16 slots
-  run.Join(1, Role::kServer);
-  const auto& error = std::get<ErrorReply>(run.LastTo(1));
-  CHECK(error.code == ErrorCode::kIncompatible);
-  CHECK(error.text.starts_with("too little memory: 8 of 16 slots need " +
-                               std::to_string((8 * slot >> 20) + 1) + " MB"));
-  run.memory_bytes = 8 * slot;
-  run.Start();
-  CHECK(run.core().phase() == Phase::kTraining);
-  // One that joins later has to have room for a slot.
-  run.memory_bytes = slot - 1;
-  run.Join(3, Role::kServer);
-  CHECK(std::get<ErrorReply>(run.LastTo(3)).text.starts_with("too little memory: 1 of 16 slots"));
-  run.memory_bytes = slot;
-  run.Join(4, Role::kServer);
-  CHECK(std::holds_alternative<JoinReply>(run.received["peer-4"].at(0)));
 }
 
 TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is written") {

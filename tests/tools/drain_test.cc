@@ -64,6 +64,32 @@ TEST_CASE("drain: tells how many slots are left until the server is gone") {
                             "a: 1 slot to hand over", "a: 0 slots to hand over", "a has left"});
 }
 
+TEST_CASE("drain: a server that dies on the way has handed nothing over") {
+  const auto state = [](const std::string& a_life, const std::string& gone) {
+    return R"({"members":[{"name":"a","role":"server","slots":9,"incarnation":")" + a_life +
+           R"("}],"departures":[)" + gone + "]}";
+  };
+  const auto gone = [](const std::string& life, const std::string& lost) {
+    return R"({"name":"a","role":"server","incarnation":")" + life + R"(","lost":)" + lost +
+           R"(,"why":"has been silent for 8.0 s"})";
+  };
+  // It comes back under its name, in another life.
+  const Outcome lost =
+      DrainThrough("a", {state("1", gone("0", "true")), state("1", gone("0", "true")),
+                         state("2", gone("1", "true"))});
+  REQUIRE_FALSE(lost.status.ok());
+  CHECK(lost.status.error().kind == ErrorKind::kFailed);
+  CHECK(lost.status.error().message ==
+        "a was lost before it had handed its slots over: it has been silent for 8.0 s");
+  const Outcome left =
+      DrainThrough("a", {state("1", ""), state("1", ""), state("2", gone("1", "false"))});
+  CHECK(left.status.ok());
+  // Its seat is shown while it is missing.
+  const std::string missing =
+      R"({"members":[{"name":"a","role":"server","slots":9,"state":"missing"}],"departures":[)";
+  CHECK_FALSE(DrainThrough("a", {state("1", ""), missing + gone("1", "true") + "]}"}).status.ok());
+}
+
 TEST_CASE("drain: an unknown name is answered with the servers that there are") {
   const Outcome outcome = DrainThrough("w", {Members(Server("a", 1) + Server("b", 2))});
   REQUIRE_FALSE(outcome.status.ok());

@@ -18,28 +18,48 @@ using Json = nlohmann::json;
 
 constexpr int64_t kAcceptMs = 60'000;  // it may wait for a checkpoint that is being written
 
-// Servers by name, with the slots that each has; -1: not told.
-Result<std::map<std::string, int64_t>> Servers(Observer& observer) {
+struct ServerState {
+  std::string incarnation;  // empty: not told, or it is not there
+  int64_t slots = -1;       // -1: not told
+};
+using ServerStates = std::map<std::string, ServerState>;  // by name
+
+std::string TextAt(const Json& json, const char* key) {
+  const Json value = json.value(key, Json());
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+struct ClusterState {
+  ServerStates servers;
+  std::map<std::string, std::string> lost;  // why, by incarnation
+};
+
+Result<ClusterState> AskState(Observer& observer) {
   const Result<std::string> text = observer.StatusJson();
   DSLIDE_RETURN_IF_ERROR(text);
   const Json status = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!status.is_object() || !status.contains("members") || !status["members"].is_array()) {
     return Failed("the scheduler's status lists no members");
   }
-  std::map<std::string, int64_t> servers;
+  ClusterState state;
   for (const Json& member : status["members"]) {
-    if (!member.is_object() || member.value("role", Json()) != "server") continue;
-    const Json name = member.value("name", Json());
+    if (!member.is_object() || TextAt(member, "role") != "server") continue;
     const Json slots = member.value("slots", Json());
-    if (!name.is_string()) continue;
-    servers[name] = slots.is_number_integer() ? slots.get<int64_t>() : -1;
+    if (TextAt(member, "name").empty() || TextAt(member, "state") == "missing") continue;
+    state.servers[TextAt(member, "name")] = {TextAt(member, "incarnation"),
+                                             slots.is_number_integer() ? slots.get<int64_t>() : -1};
   }
-  return servers;
+  for (const Json& gone : status.value("departures", Json::array())) {
+    if (gone.is_object() && gone.value("lost", Json()) == true) {
+      state.lost[TextAt(gone, "incarnation")] = TextAt(gone, "why");
+    }
+  }
+  return state;
 }
 
-std::string Names(const std::map<std::string, int64_t>& servers) {
+std::string Names(const ServerStates& servers) {
   std::string names;
-  for (const auto& [name, slots] : servers) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [name, state] : servers) names += (names.empty() ? "" : ", ") + name;
   return names.empty() ? "there are none" : "there are " + names;
 }
 
@@ -47,21 +67,29 @@ std::string Names(const std::map<std::string, int64_t>& servers) {
 
 Status Drain(Observer& observer, const std::string& name,
              const std::function<void(const std::string& line)>& say, const DrainOptions& options) {
-  auto servers = Servers(observer);
-  DSLIDE_RETURN_IF_ERROR(servers);
-  if (!servers->contains(name)) {
-    return Failed(fmt::format("no server is called {}; {}", Printable(name), Names(*servers)));
+  auto state = AskState(observer);
+  DSLIDE_RETURN_IF_ERROR(state);
+  const auto known = state->servers.find(name);
+  if (known == state->servers.end()) {
+    return Failed(
+        fmt::format("no server is called {}; {}", Printable(name), Names(state->servers)));
   }
+  const std::string incarnation = known->second.incarnation;
   DSLIDE_RETURN_IF_ERROR(observer.Ask(DrainServer{name}, kAcceptMs));
   int64_t fewest = INT64_MAX;
   int64_t progress_ms = MonotonicMillis();
   while (true) {
-    servers = Servers(observer);
-    DSLIDE_RETURN_IF_ERROR(servers);
-    const auto server = servers->find(name);
-    if (server == servers->end()) break;
-    if (server->second >= 0 && server->second < fewest) {
-      fewest = server->second;
+    state = AskState(observer);
+    DSLIDE_RETURN_IF_ERROR(state);
+    if (const auto lost = state->lost.find(incarnation); lost != state->lost.end()) {
+      return Failed(fmt::format("{} was lost before it had handed its slots over: it {}", name,
+                                Printable(lost->second)));
+    }
+    const auto server = state->servers.find(name);
+    if (server == state->servers.end() || server->second.incarnation != incarnation) break;
+    const int64_t slots = server->second.slots;
+    if (slots >= 0 && slots < fewest) {
+      fewest = slots;
       progress_ms = MonotonicMillis();
       say(fmt::format("{}: {} to hand over", name, Plural(static_cast<uint64_t>(fewest), "slot")));
     }

@@ -26,6 +26,18 @@ void Say(const std::string& line) {
   std::fflush(stdout);
 }
 
+// What an executable ended with: the last line of its log, from `start` on, that begins with
+// `mark`.
+std::string LastWords(const std::string& path, std::streamoff start, std::string_view mark) {
+  std::ifstream log(path);
+  log.seekg(start);
+  std::string line, last;
+  while (std::getline(log, line)) {
+    if (line.starts_with(mark)) last = line.substr(mark.size());
+  }
+  return last;
+}
+
 }  // namespace
 
 Launcher::~Launcher() {
@@ -180,10 +192,15 @@ Status Launcher::StartAgain(Child* child) {
 }
 
 Error Launcher::CannotGoOn(const Child& child, const std::string& ending) const {
+  const std::string& name = child.process.name();
+  const std::string why = LastWords(child.process.log(), 0, "dslide-server: ");
+  if (child.process.exit_code() == ExitCode(ErrorKind::kBadInput) && !why.empty()) {
+    return BadInput(fmt::format("{}: {}", name, why));
+  }
   return Failed(
       fmt::format("{} ended ({}), see {}; continue from the last checkpoint with --resume "
                   "--run-dir {}",
-                  child.process.name(), ending, child.process.log(), launch_.run_directory));
+                  name, ending, child.process.log(), launch_.run_directory));
 }
 
 // Workers that end with 0 were told to; nobody else may ever come.
@@ -227,13 +244,8 @@ Status Launcher::AfterScheduler() {
 
 // The scheduler's own last line, with its exit code.
 Error Launcher::SchedulerFailure() {
-  std::ifstream log(scheduler().log());
-  log.seekg(log_start_);  // its earlier lives wrote into the same log
-  std::string line, last;
-  const std::string mark = "dslide-scheduler: ";
-  while (std::getline(log, line)) {
-    if (line.starts_with(mark)) last = line.substr(mark.size());
-  }
+  // Its earlier lives wrote into the same log.
+  std::string last = LastWords(scheduler().log(), log_start_, "dslide-scheduler: ");
   if (last.empty()) {
     last = fmt::format("the scheduler ended ({}), see {}", scheduler().Ending(), scheduler().log());
   }
