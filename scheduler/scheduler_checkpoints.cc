@@ -25,12 +25,12 @@ bool SchedulerCore::CheckpointDue(int64_t now_ms) {
   return (checkpoint_wanted_ || stop_wanted_) && now_ms >= checkpoint_not_before_ms_;
 }
 
-// Begins a checkpoint if one is due. Servers cut where they are. In asynchronous training they know
-// which batches their rows have taken, so what counts now is in every shard, and what is half done
-// is not done twice after a restore. In synchronous training the request says which steps they
-// hold.
+// Begins a checkpoint if one is due and no plan is being taken up. Servers cut where they are. In
+// asynchronous training they know which batches their rows have taken, so what counts now is in
+// every shard, and what is half done is not done twice after a restore. In synchronous training the
+// request says which steps they hold.
 void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
-  if (!InPass() || !CheckpointDue(now_ms) || round_) return;
+  if (!InPass() || !CheckpointDue(now_ms) || round_ || !Settled()) return;
   if (saved_batches_ == BatchesToSave()) {
     // Nothing counts that the last one lacks. Its name would be the same: never write over it.
     AnswerCheckpointWaiters("");
@@ -39,6 +39,7 @@ void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
   std::vector<std::pair<Incarnation, std::string>> servers;
   for (const PlanServer& server : plan_.servers) {
     servers.emplace_back(server.incarnation, roster_.Find(server.incarnation)->name);
+    saving_.emplace(server.incarnation, CheckpointName(BatchesToSave()));
   }
   round_.emplace(CheckpointName(BatchesToSave()), std::move(servers));
   round_stops_ = stop_wanted_;
@@ -105,6 +106,19 @@ void SchedulerCore::OnCheckpointDone(const Member& member, const CheckpointDone&
     manifest_.shards = round_->Shards();
     effects_.manifest = manifest_;
   }
+}
+
+// A server writes one checkpoint at a time: while it does it answers requests for others with
+// `retry`. Another answer says that it is done with all that came before.
+void SchedulerCore::NoteSaved(const Member& member, const CheckpointDone& done) {
+  std::erase_if(saving_, [&](const auto& asked) {
+    return asked.first == member.incarnation && (!done.retry || asked.second == done.name);
+  });
+}
+
+bool SchedulerCore::NobodySaves() const {
+  return std::none_of(saving_.begin(), saving_.end(),
+                      [&](const auto& asked) { return roster_.Find(asked.first) != nullptr; });
 }
 
 // Nothing is wrong; another one is taken soon.
@@ -181,7 +195,7 @@ void SchedulerCore::AfterCheckpoint(int64_t now_ms) {
 }
 
 void SchedulerCore::OnCheckpointNow(Member& member, const Message& message, int64_t now_ms) {
-  if (!InPass()) {
+  if (!InPass() && !interrupted_) {
     return Reply(member, message,
                  ErrorReply{ErrorCode::kRefused, "not training now; nothing to save"});
   }

@@ -86,6 +86,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   if (const auto* join = std::get_if<Join>(&message.body)) {
     OnJoin(from, message, *join, now_ms);
     TendSeats(now_ms);
+    FeedHungry(now_ms);
     return Take();
   }
   if (envelope.run != inputs_.run) return refuse(ErrorCode::kWrongRun, "another run; join again");
@@ -105,6 +106,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
     OnBatchDone(*member, message, *done, now_ms);
   } else if (const auto* answer = std::get_if<CheckpointDone>(&message.body)) {
+    if (current) NoteSaved(*member, *answer);
     if (of_this_plan) OnCheckpointDone(*member, *answer, now_ms);
   } else if (std::holds_alternative<CheckpointNow>(message.body)) {
     OnCheckpointNow(*member, message, now_ms);
@@ -123,7 +125,8 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
                   fmt::format("the scheduler does not answer {}", BodyName(message.body)));
   }
   TendSeats(now_ms);
-  FeedHungry(now_ms);
+  // No work comes of signs of life, which are most of the messages.
+  if (!std::holds_alternative<Heartbeat>(message.body)) FeedHungry(now_ms);
   return Take();
 }
 
@@ -270,7 +273,8 @@ std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_
   if (!book_ || !InPass() || stop_wanted_) return std::nullopt;
   LeaseLimits limits;
   const auto decided = worker_decisions_.find(worker.incarnation);
-  if (decided != worker_decisions_.end()) limits.batches = decided->second.lease_batches;
+  limits.batches =
+      decided == worker_decisions_.end() ? Strategy::kFirstLease : decided->second.lease_batches;
   if (steps_) {
     // Of a step that is not open yet nobody gets more than an equal share.
     const TrainConfig& train = inputs_.config.train;
@@ -293,17 +297,15 @@ std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_
 }
 
 double SchedulerCore::SpeedOfHolder(const std::string& holder, int64_t now_ms) const {
-  for (const Member* worker : roster_.Of(Role::kWorker)) {
-    if (worker->LeaseHolder() == holder) return BatchesPerSecond(worker->incarnation, now_ms);
-  }
-  return 0;
+  return BatchesPerSecond({std::stoull(holder)}, now_ms);
 }
 
 void SchedulerCore::OnBatchDone(Member& member, const Message& message, const BatchDone& done,
                                 int64_t now_ms) {
   Reply(member, message, Ack{});  // whatever becomes of it, it need not be sent again
   if (!OfThisGeneration(message.envelope) || !book_ || done.batch.epoch != epoch_) return;
-  speeds_.try_emplace(member.incarnation, now_ms).first->second.Add(1, now_ms);
+  const auto [speed, first] = speeds_.try_emplace(member.incarnation, now_ms);
+  if (!first) speed->second.Add(1, now_ms);  // the clock begins with the first one
   if (pass() == Phase::kEvaluating) {
     CountEvaluated(done, now_ms);
   } else if (pass() == Phase::kTraining && done.predictions.offsets.size() <= 1) {

@@ -199,6 +199,7 @@ class SchedulerCore {
     std::set<Incarnation> waiting;  // for their MoveReady
     int64_t began_ms = 0;
     int64_t sent_ms = 0;
+    int64_t patience_ms = 0;  // after began_ms they are given up
   };
   // A plan of the same generation that not all servers have taken up yet.
   struct Flip {
@@ -223,6 +224,8 @@ class SchedulerCore {
   void CountTrained(Member& member, const BatchDone& done, int64_t now_ms);
   void CountEvaluated(const BatchDone& done, int64_t now_ms);
   void OnCheckpointDone(const Member& member, const CheckpointDone& done, int64_t now_ms);
+  void NoteSaved(const Member& member, const CheckpointDone& done);
+  bool NobodySaves() const;
   void OnCheckpointNow(Member& member, const Message& message, int64_t now_ms);
   void OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms);
 
@@ -281,6 +284,7 @@ class SchedulerCore {
   void FlipTo(Plan plan, std::set<Incarnation> sources, size_t slots, int64_t now_ms);
   void NoteFlipped(const Ready& ready, int64_t now_ms);
   uint64_t WaveBytes() const;
+  double MoveBytesPerMs() const;
   void Decide(int64_t now_ms);
   void ForgetTheGone();
   void NoteDecision(std::string line, int64_t now_ms);
@@ -379,9 +383,12 @@ class SchedulerCore {
   std::deque<Departure> departures_;
 
   std::optional<CheckpointRound> round_;
-  Manifest manifest_;                      // of round_
-  CheckpointRequest checkpoint_request_;   // of round_
-  bool round_stops_ = false;               // the run ends when round_ is written
+  Manifest manifest_;                     // of round_
+  CheckpointRequest checkpoint_request_;  // of round_
+  bool round_stops_ = false;              // the run ends when round_ is written
+  // Servers of this generation that were asked for a checkpoint, and its name: they may be writing
+  // it, also when the round was given up.
+  std::set<std::pair<Incarnation, std::string>> saving_;
   std::optional<uint64_t> saved_batches_;  // what the last checkpoint holds
   std::optional<Manifest> checkpoint_;     // the last complete one
   std::string last_checkpoint_;            // its directory

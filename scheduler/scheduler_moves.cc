@@ -12,6 +12,7 @@
 #include "common/config/model_size.h"
 #include "common/config/step.h"
 #include "common/net/slot_plan.h"
+#include "scheduler/counted.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -19,7 +20,7 @@ namespace {
 
 constexpr uint32_t kLooks = 3;               // that find the load uneven, before slots move
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
-constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave
+constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
 constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
 constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
 constexpr int64_t kReadyMs = 20000;          // for the others, where one without slots was lost
@@ -52,10 +53,10 @@ bool SchedulerCore::MayMove() const {
   return live_ && InPass() && !stop_wanted_ && VacantSeats().empty();
 }
 
-// Whether the plan may change now: no checkpoint is being written, and in synchronous training
+// Whether the plan may change now: no server is writing a checkpoint, and in synchronous training
 // servers hold nothing of uncommitted steps, nor is there anything on its way to them.
 bool SchedulerCore::CanFlip() const {
-  if (round_ || !Settled()) return false;
+  if (round_ || !NobodySaves() || !Settled()) return false;
   if (!IsSynchronous(inputs_.config.train)) return true;
   return AllCommitted() &&
          (!steps_ || (book_->done() == told_batches_ && leased_end_ <= told_batches_));
@@ -105,13 +106,21 @@ BalancePlan SchedulerCore::PlanMoves(const BalanceOptions& options) const {
                      loads_.Slots(plan_.slot_owner, plan_.servers.size()), options);
 }
 
-// Of all slots that one plan moves at most; one slot always may.
+// What cluster.move_mbit lets a server receive; 0: no limit.
+double SchedulerCore::MoveBytesPerMs() const {
+  return inputs_.config.cluster.move_mbit * 1e6 / 8 / 1000;
+}
+
+// Of all slots that one plan moves at most, all to one server in the worst case; one slot always
+// may.
 uint64_t SchedulerCore::WaveBytes() const {
+  const double in_time =
+      MoveBytesPerMs() > 0 ? MoveBytesPerMs() * kMovePatienceMs / 2 : kLargestWaveBytes;
   uint64_t largest = 1;
   for (uint32_t slot = 0; slot < plan_.slot_owner.size(); ++slot) {
     largest = std::max(largest, loads_.SlotBytes(slot));
   }
-  return std::max(largest, static_cast<uint64_t>(wave_bytes_));
+  return std::max(largest, static_cast<uint64_t>(std::min(wave_bytes_, in_time)));
 }
 
 // Until the loads may be others, and for pauses to be a small part of the time.
@@ -133,6 +142,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
       Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
                          source_gone ? "a server was lost that others copied from"
                                      : "not all servers have their slots"));
+      Interrupt(now_ms);
       const std::vector<Seated> servers = ChooseServers();
       PublishPlan(servers, Place(servers), now_ms);
     }
@@ -178,7 +188,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
                              plan.before, options.goal),
                  now_ms);
   }
-  balancing_ = true;
+  balancing_ = on;
   BeginMoves(plan, now_ms);
 }
 
@@ -220,7 +230,9 @@ bool SchedulerCore::GoOnWithout(const std::vector<size_t>& vacant, int64_t now_m
     lost[seat] = true;
     last_loss_ms = std::max(last_loss_ms, seats_[seat].since_ms);
   }
-  if (!AllReady()) return now_ms - last_loss_ms < kReadyMs;  // soon
+  const bool soon = now_ms - last_loss_ms < kReadyMs;
+  if (!AllReady()) return soon;
+  if (!NobodySaves() && soon) return true;
   for (const size_t seat : vacant) {
     gone_.insert(plan_.servers[seat].incarnation);
     NoteDecision(fmt::format("{} is lost; it had no slots", plan_.servers[seat].name), now_ms);
@@ -238,8 +250,8 @@ void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_
     next.servers.push_back(server->Seat());
     names += (names.empty() ? "" : ", ") + server->name;
   }
-  NoteDecision(fmt::format("{} join{} the plan of {} servers", names,
-                           servers.size() == 1 ? "s" : "", plan_.servers.size()),
+  NoteDecision(fmt::format("{} join{} the plan of {}", names, servers.size() == 1 ? "s" : "",
+                           Counted(plan_.servers.size(), "server")),
                now_ms);
   balancing_ = true;
   FlipTo(std::move(next), {}, 0, now_ms);
@@ -278,13 +290,18 @@ void SchedulerCore::BeginMoves(const BalancePlan& plan, int64_t now_ms) {
   moving_->id = next_move_++;
   moving_->began_ms = moving_->sent_ms = now_ms;
   moving_->moves = plan.moves;
+  moving_->patience_ms = kMovePatienceMs;
+  if (MoveBytesPerMs() > 0) {
+    const double least_ms = static_cast<double>(plan.bytes) / MoveBytesPerMs();
+    moving_->patience_ms = std::max(kMovePatienceMs, static_cast<int64_t>(2 * least_ms));
+  }
   const bool at_once =
       static_cast<double>(plan.bytes) <= wave_bytes_ && inputs_.config.cluster.move_mbit == 0;
   if (at_once) return AdvanceMoves(now_ms);
   for (const SlotMove& move : plan.moves) {
     MoveSlots& order = moving_->orders[plan_.servers[move.to].incarnation];
     order.move = moving_->id;
-    order.bytes_per_second = uint64_t{inputs_.config.cluster.move_mbit} * 1'000'000 / 8;
+    order.bytes_per_second = static_cast<uint64_t>(MoveBytesPerMs() * 1000);
     order.slots.push_back(move.slot);
     order.from.push_back(static_cast<uint16_t>(move.from));
   }
@@ -307,7 +324,12 @@ void SchedulerCore::AdvanceMoves(int64_t now_ms) {
     }
     return;
   }
-  if (now_ms - moving_->began_ms > kMovePatienceMs) return CancelMoves();
+  if (now_ms - moving_->began_ms > moving_->patience_ms) {
+    NoteDecision(fmt::format("{} not copied within {} s: given up, the owners stay",
+                             Counted(moving_->moves.size(), "slot"), moving_->patience_ms / 1000),
+                 now_ms);
+    return CancelMoves();
+  }
   if (now_ms - moving_->sent_ms < kOrderAgainMs) return;
   moving_->sent_ms = now_ms;
   for (const Incarnation target : moving_->waiting) {
@@ -386,9 +408,10 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
     const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
     wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }
-  Notice(fmt::format("slot plan {}: {} slots over {} servers, {} moved ({}), {} ms pause",
-                     plan_.version, plan_.slot_owner.size(), plan_.servers.size(), flip.slots,
-                     Megabytes(flip.bytes), (flip.stall_us + 999) / 1000));
+  Notice(fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms pause", plan_.version,
+                     Counted(plan_.slot_owner.size(), "slot"),
+                     Counted(plan_.servers.size(), "server"), flip.slots, Megabytes(flip.bytes),
+                     (flip.stall_us + 999) / 1000));
   if (told_) {
     for (const Member* server : roster_.Seated()) {
       if (server->committed != told_) Send(*server, CommitSteps{*told_});
@@ -398,8 +421,8 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
 
 void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainServer& drain,
                             int64_t now_ms) {
-  const auto refuse = [&](std::string text) {
-    Reply(asking, message, ErrorReply{ErrorCode::kRefused, std::move(text)});
+  const auto refuse = [&](std::string text, ErrorCode code = ErrorCode::kRefused) {
+    Reply(asking, message, ErrorReply{code, std::move(text)});
   };
   std::string names;
   Member* server = nullptr;
@@ -407,28 +430,34 @@ void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainS
   for (Member* member : roster_.Of(Role::kServer)) {
     names += (names.empty() ? "" : ", ") + member->name;
     if (member->name == drain.name) server = member;
-    staying += member->seated && !member->draining && member->name != drain.name;
   }
+  if (asking.role == Role::kServer) server = &asking;  // whatever name it knows itself by
+  for (const Member* member : roster_.Seated()) staying += !member->draining && member != server;
   if (server == nullptr) {
     return refuse(fmt::format("there is no server {}; there are {}", drain.name, names));
   }
+  // Others may be copying from it still. A spare is told again by its heartbeat.
+  if (server->draining) return Reply(asking, message, Ack{});
   if (!server->seated) {
     server->draining = true;
     Send(*server, Shutdown{"it has no slots", 0});
     return Reply(asking, message, Ack{});
   }
-  if (server->draining) return Reply(asking, message, Ack{});
-  if (!MayMove()) return refuse("slots cannot move now: the run is " + WaitingLine());
-  if (staying == 0) return refuse(fmt::format("{} is the last server", server->name));
+  if (staying == 0 && VacantSeats().empty()) {
+    return refuse(fmt::format("{} is the last server", server->name));
+  }
+  if (stop_wanted_) return refuse("slots cannot move now: the run is about to stop");
+  if (!MayMove()) return refuse("slots cannot move now: " + WaitingLine(), ErrorCode::kStalePlan);
   server->draining = true;
   const BalancePlan plan = PlanMoves({});
-  if (plan.obstacle == BalanceObstacle::kMemory) {
+  if (plan.unplaced > 0) {
     server->draining = false;
     return refuse(fmt::format("{} cannot leave: {}", server->name, ObstacleText(plan, "server")));
   }
   CancelMoves();
   NoteDecision(
-      fmt::format("{} shall leave: its slots go to the other {} servers", server->name, staying),
+      fmt::format("{} shall leave: its slots go to {}", server->name,
+                  staying == 1 ? "the other server" : fmt::format("the other {} servers", staying)),
       now_ms);
   Reply(asking, message, Ack{});
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/net/slot_plan.h"
+#include "scheduler/counted.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -46,7 +47,8 @@ void SchedulerCore::NoteDeparture(const Member& member, bool lost, const std::st
 void SchedulerCore::DropWorker(const Member& worker, bool lost, const std::string& why,
                                int64_t now_ms) {
   const size_t leases = book_ ? book_->Return(worker.LeaseHolder()) : 0;
-  NoteDecision(fmt::format("{} {}: {} leases returned", worker.name, why, leases), now_ms);
+  NoteDecision(fmt::format("{} {}: {} returned", worker.name, why, Counted(leases, "lease")),
+               now_ms);
   NoteDeparture(worker, lost, why, now_ms);
   BroadcastToSeated(DropBatches{worker.incarnation});
   roster_.Remove(worker.incarnation);
@@ -70,11 +72,9 @@ void SchedulerCore::OnServerJoined(Member& member, const Join& join, int64_t now
   }
   member.seated = true;
   member.ready = join.plan_version == plan_.version;
-  if (!member.ready) {
-    Send(member, plan_);
-  } else if (told_) {
-    Send(member, CommitSteps{*told_});
-  }
+  if (!member.ready) return Send(member, plan_);
+  if (told_) Send(member, CommitSteps{*told_});
+  if (flip_) NoteFlipped({}, now_ms);  // its Ready was lost with its connection
 }
 
 std::vector<size_t> SchedulerCore::VacantSeats() const {
@@ -285,6 +285,7 @@ void SchedulerCore::GoBackToCheckpoint() {
   steps_.reset();
   evaluator_.reset();
   round_.reset();
+  saving_.clear();
   told_.reset();
   told_batches_ = 0;
   interrupted_.reset();

@@ -67,6 +67,8 @@ void SchedulerCore::Decide(int64_t now_ms) {
   const bool servers_pause =
       !Settled() || std::any_of(seated.begin(), seated.end(),
                                 [&](const Member* server) { return server->life.Suspect(now_ms); });
+  std::map<std::string, OpenLease> oldest;  // by holder; they come in the order of their ages
+  for (OpenLease& lease : book_->OpenLeases()) oldest.try_emplace(lease.holder, std::move(lease));
   std::vector<WorkerMeasure> workers;
   const std::vector<const Member*> members = std::as_const(roster_).Of(Role::kWorker);
   for (const Member* member : members) {
@@ -77,13 +79,9 @@ void SchedulerCore::Decide(int64_t now_ms) {
     worker.round_trip_us = member->heartbeat.round_trip_us;
     worker.bits_per_second = member->heartbeat.bits_per_second;
     worker.bytes_per_batch = bytes;
-    worker.in_flight_limit = member->heartbeat.in_flight_limit;
-    worker.batches_in_flight = member->heartbeat.batches_in_flight;
-    for (const OpenLease& lease : book_->OpenLeases()) {
-      const double age = static_cast<double>(now_ms - lease.granted_ms) / 1000;
-      if (lease.holder != member->LeaseHolder() || age <= worker.lease_age_s) continue;
-      worker.lease_age_s = age;
-      worker.lease_size = lease.granted;
+    if (const auto held = oldest.find(member->LeaseHolder()); held != oldest.end()) {
+      worker.lease_age_s = static_cast<double>(now_ms - held->second.granted_ms) / 1000;
+      worker.lease_size = held->second.granted;
     }
     if (servers_pause) worker.lease_age_s = 0;  // not its fault
     workers.push_back(std::move(worker));

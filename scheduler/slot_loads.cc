@@ -26,10 +26,12 @@ void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_by
   Server& added = servers_[server];
   added.cores = std::max(1u, cores);
   added.memory_limit_bytes = memory_limit_bytes;
+  core_capacity_.reset();
 }
 
 void SlotLoads::Keep(const std::set<Incarnation>& servers) {
   std::erase_if(servers_, [&](const auto& known) { return !servers.contains(known.first); });
+  core_capacity_.reset();
 }
 
 const SlotLoads::Server& SlotLoads::Get(Incarnation server) const {
@@ -70,20 +72,24 @@ void SlotLoads::MeasureExecutors(Server& server, const LoadReport& report) {
   for (const float busy : report.busy) busy_sum += busy;
   server.busy_share =
       executors == 0 ? 0 : std::clamp(busy_sum / static_cast<double>(executors), 0.0, 1.0);
-  if (report.batches == 0) return;
+  if (report.batches == 0 || executors == 0) return;
+  core_capacity_.reset();
   if (server.executor_work.size() != executors) {
     server.executor_work.assign(executors, 0.0);
     server.reports = 0;
   }
-  server.work *= Fade(report.interval_ms);
-  server.busy_s *= Fade(report.interval_ms);
   const double weight = Weight(report.interval_ms, server.reports++);
+  double told_work = 0, told_busy_s = 0;
   for (size_t e = 0; e < executors; ++e) {
     server.executor_work[e] += (work[e] / report.batches - server.executor_work[e]) * weight;
     if (!(report.busy[e] >= kLeastBusy) || work[e] == 0) continue;
-    server.work += work[e];
-    server.busy_s += double{report.busy[e]} * report.interval_ms / 1000;
+    told_work += work[e];
+    told_busy_s += double{report.busy[e]} * report.interval_ms / 1000;
   }
+  // What is known does not fade where nothing is learned: a server may idle for long.
+  if (told_busy_s == 0) return;
+  server.work = server.work * Fade(report.interval_ms) + told_work;
+  server.busy_s = server.busy_s * Fade(report.interval_ms) + told_busy_s;
 }
 
 double SlotLoads::MeanLoad() const {
@@ -109,19 +115,21 @@ bool SlotLoads::CapacityMeasured(Incarnation server) const {
 }
 
 double SlotLoads::Capacity(Incarnation server) const {
-  const Server& wanted = Get(server);
-  const auto measured = [](const Server& s) {
-    return static_cast<double>(s.executor_work.size()) * s.work / s.busy_s;
-  };
-  if (CapacityMeasured(server)) return measured(wanted);
+  const Server& s = Get(server);
+  if (!CapacityMeasured(server)) return s.cores * CoreCapacity();
+  return static_cast<double>(s.executor_work.size()) * s.work / s.busy_s;
+}
+
+double SlotLoads::CoreCapacity() const {
+  if (core_capacity_) return *core_capacity_;
   std::vector<double> per_core;
   for (const auto& [id, s] : servers_) {
-    if (CapacityMeasured(id)) per_core.push_back(measured(s) / s.cores);
+    if (CapacityMeasured(id)) per_core.push_back(Capacity(id) / s.cores);
   }
-  if (per_core.empty()) return wanted.cores;
   const auto middle = per_core.begin() + static_cast<std::ptrdiff_t>(per_core.size() / 2);
-  std::nth_element(per_core.begin(), middle, per_core.end());
-  return wanted.cores * *middle;
+  if (!per_core.empty()) std::nth_element(per_core.begin(), middle, per_core.end());
+  core_capacity_ = per_core.empty() ? 1 : *middle;
+  return *core_capacity_;
 }
 
 double SlotLoads::BusyShare(Incarnation server) const { return Get(server).busy_share; }

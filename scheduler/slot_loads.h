@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -25,6 +26,7 @@ namespace dslide {
 
 class SlotLoads {
  public:
+  // `slot_bytes`: what a slot is expected to have, until its server reports it.
   explicit SlotLoads(uint32_t slots, uint64_t slot_bytes = 0)
       : slots_(slots, Slot{.bytes = slot_bytes}) {}
 
@@ -42,7 +44,7 @@ class SlotLoads {
   // Work per batch; a slot that was not measured counts as the mean of those that were, and 0 if
   // none was.
   double Load(uint32_t slot) const;
-  uint64_t SlotBytes(uint32_t slot) const;  // the last report's; 0: none yet
+  uint64_t SlotBytes(uint32_t slot) const;  // the last report's; before: as expected
 
   // The following REQUIRE that the server was added.
   // Work per second; > 0. Not measured yet: its cores times the median capacity of a core of those
@@ -95,9 +97,11 @@ class SlotLoads {
   const Server& Get(Incarnation server) const;
   void MeasureExecutors(Server& server, const LoadReport& report);
   double MeanLoad() const;
+  double CoreCapacity() const;  // where a server's own is not measured
 
   std::vector<Slot> slots_;  // [V]
   std::map<Incarnation, Server> servers_;
+  mutable std::optional<double> core_capacity_;  // of what servers_ has; none: to be found
 };
 
 }  // namespace dslide

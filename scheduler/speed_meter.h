@@ -16,8 +16,6 @@ class SpeedMeter {
     Advance(now_ms);
     count_ += count;
   }
-  // Time that does not count: there was nothing to do.
-  void Skip(int64_t now_ms) { now_ms_ = now_ms; }
 
   // Per second; 0 before the first count.
   double Rate(int64_t now_ms) const {

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/net/slot_plan.h"
-
 namespace dslide {
 namespace {
 
@@ -43,15 +41,25 @@ std::string Text(Incarnation incarnation) { return fmt::format("{:016x}", incarn
 
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+// What the plan gives each of its servers to do: computed once for all of them.
+struct PlanLoads {
+  explicit PlanLoads(const SchedulerCore& core)
+      : slots(core.plan().servers.size()), loads(core.RelativeLoads()) {
+    for (const uint16_t owner : core.plan().slot_owner) slots[owner]++;
+  }
+  std::vector<size_t> slots;  // [plan's servers]
+  std::vector<double> loads;  // the same
+};
+
 // What a server of the plan has to do.
-void AddLoad(const SchedulerCore& core, const Member& member, Json* json) {
+void AddLoad(const SchedulerCore& core, const PlanLoads& planned, const Member& member,
+             Json* json) {
   const Plan& plan = core.plan();
-  const std::vector<double> loads = core.RelativeLoads();
   const SlotLoads& measured = core.loads();
   for (size_t i = 0; i < plan.servers.size(); ++i) {
     if (plan.servers[i].incarnation != member.incarnation) continue;
-    (*json)["slots"] = SlotsOf(plan, {static_cast<uint32_t>(i)}).size();
-    (*json)["load"] = loads[i];
+    (*json)["slots"] = planned.slots[i];
+    (*json)["load"] = planned.loads[i];
     if (i < core.strategy().servers.size()) {
       (*json)["share"] = core.strategy().servers[i].share;
     }
@@ -75,7 +83,8 @@ void AddWork(const SchedulerCore& core, const Member& member, int64_t now_ms, Js
   }
 }
 
-Json MemberJson(const SchedulerCore& core, const Member& member, int64_t now_ms) {
+Json MemberJson(const SchedulerCore& core, const PlanLoads& planned, const Member& member,
+                int64_t now_ms) {
   const Heartbeat& beat = member.heartbeat;
   Json json;
   json["name"] = member.name;
@@ -98,7 +107,7 @@ Json MemberJson(const SchedulerCore& core, const Member& member, int64_t now_ms)
     json["int8_links"] = beat.int8_links;
     AddWork(core, member, now_ms, &json);
   } else {
-    AddLoad(core, member, &json);
+    AddLoad(core, planned, member, &json);
   }
   if (member.role == Role::kServer && beat.bucket_largest > 0) {
     json["bucket_mean"] = beat.bucket_mean;
@@ -118,7 +127,7 @@ double SinceStart(const SchedulerCore& core, int64_t at_ms) {
 }
 
 // Servers of the plan that are not there.
-void AddVacantSeats(const SchedulerCore& core, Json* members) {
+void AddVacantSeats(const SchedulerCore& core, const PlanLoads& planned, Json* members) {
   const Plan& plan = core.plan();
   for (size_t i = 0; i < plan.servers.size(); ++i) {
     const PlanServer& server = plan.servers[i];
@@ -127,7 +136,7 @@ void AddVacantSeats(const SchedulerCore& core, Json* members) {
                         {"role", "server"},
                         {"address", server.address},
                         {"state", "missing"},
-                        {"slots", SlotsOf(plan, {static_cast<uint32_t>(i)}).size()}});
+                        {"slots", planned.slots[i]}});
   }
 }
 
@@ -192,10 +201,11 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
                                   {"why", gone.why}});
   }
   json["members"] = Json::array();
-  AddVacantSeats(core, &json["members"]);
+  const PlanLoads planned(core);
+  AddVacantSeats(core, planned, &json["members"]);
   for (const Role role : {Role::kServer, Role::kWorker}) {
     for (const Member* member : core.roster().Of(role)) {
-      json["members"].push_back(MemberJson(core, *member, now_ms));
+      json["members"].push_back(MemberJson(core, planned, *member, now_ms));
     }
   }
   // An address or a path may not be UTF-8.
@@ -204,7 +214,7 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
 
 std::string LoadsRecord(const SchedulerCore& core, double elapsed_s) {
   const Plan& plan = core.plan();
-  const std::vector<double> loads = core.RelativeLoads();
+  const PlanLoads planned(core);
   Json json;
   json["elapsed_s"] = elapsed_s;
   json["plan_version"] = plan.version;
@@ -214,8 +224,8 @@ std::string LoadsRecord(const SchedulerCore& core, double elapsed_s) {
     const Incarnation server = plan.servers[i].incarnation;
     if (core.roster().Find(server) == nullptr) continue;
     json["servers"].push_back({{"name", plan.servers[i].name},
-                               {"slots", SlotsOf(plan, {static_cast<uint32_t>(i)}).size()},
-                               {"load", loads[i]},
+                               {"slots", planned.slots[i]},
+                               {"load", planned.loads[i]},
                                {"capacity", core.loads().Capacity(server)},
                                {"busy", core.loads().BusyShare(server)},
                                {"memory_used_mb", Mb(core.loads().MemoryUsed(server))}});
@@ -236,16 +246,16 @@ void AddServerGauges(const SchedulerCore& core, prometheus::Registry* registry) 
   auto& used = family("dslide_server_memory_bytes", "Of its rows and hash tables");
   auto& limit = family("dslide_server_memory_limit_bytes", "That it may use for them");
   const Plan& plan = core.plan();
-  const std::vector<double> loads = core.RelativeLoads();
+  const PlanLoads planned(core);
   for (const Member* server : core.roster().Of(Role::kServer)) {
     const prometheus::Labels labels = {{"server", server->name}};
     const Incarnation id = server->incarnation;
     const auto seat = std::find_if(plan.servers.begin(), plan.servers.end(),
                                    [id](const PlanServer& s) { return s.incarnation == id; });
-    const auto index = static_cast<uint32_t>(seat - plan.servers.begin());
+    const auto index = static_cast<size_t>(seat - plan.servers.begin());
     const bool seated = seat != plan.servers.end();
-    slots.Add(labels).Set(seated ? static_cast<double>(SlotsOf(plan, {index}).size()) : 0);
-    load.Add(labels).Set(seated ? loads[index] : 0);
+    slots.Add(labels).Set(seated ? static_cast<double>(planned.slots[index]) : 0);
+    load.Add(labels).Set(seated ? planned.loads[index] : 0);
     busy.Add(labels).Set(core.loads().BusyShare(id));
     used.Add(labels).Set(static_cast<double>(core.loads().MemoryUsed(id)));
     limit.Add(labels).Set(static_cast<double>(core.loads().MemoryLimit(id)));

@@ -34,10 +34,8 @@ struct WorkerMeasure {
   uint32_t round_trip_us = 0;     // to the farthest server; 0: not known
   uint64_t bits_per_second = 0;   // of the slowest link to a server; 0: not known
   double bytes_per_batch = 0;     // sent and received, all servers together; 0: not known
-  uint32_t in_flight_limit = 0;   // its own (Heartbeat); 0: not told
-  uint32_t batches_in_flight = 0;
-  double lease_age_s = 0;   // of its oldest lease
-  uint32_t lease_size = 0;  // batches of that lease when it was given; 0: it has none
+  double lease_age_s = 0;         // of its oldest lease
+  uint32_t lease_size = 0;        // batches of that lease when it was given; 0: it has none
 };
 
 struct ServerMeasure {

@@ -317,7 +317,9 @@ Body Executor::Rebuild(const RebuildTables& request) {
     return Refuse("RebuildTables: there are no hash tables that are kept up");
   }
   if (!output_.Allows(choice)) return Refuse("RebuildTables: too many hashes a table, or none");
-  output_.BeginRebuild(choice);
+  if (choice == output_.hashing() || choice.round > output_.newest_round()) {
+    output_.BeginRebuild(choice);
+  }
   return Ack{};
 }
 

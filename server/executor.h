@@ -112,9 +112,9 @@ class Executor {
   // Which one it is within its server.
   uint32_t number() const { return number_; }
   void set_number(uint32_t number) { number_ = number; }
-  // Slots come and go. `self`: its number within the server. Ack, also for what is of another
-  // executor, or ErrorReply, and nothing has changed: it names the slot, and the row if there is
-  // one.
+  // Slots come and go. `self`: its number within the server. The answer that the job's kind names,
+  // else Ack, also for what is of another executor; or ErrorReply, and nothing has changed: it
+  // names the slot, and the row if there is one.
   Body Do(const SlotJob& job, uint32_t self);
 
   bool synchronous() const { return IsSynchronous(config_.train); }

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "common/base/failpoint.h"
@@ -31,6 +32,9 @@ Body Executor::Do(const SlotJob& job, uint32_t self) {
       return Attach(job.slots);
     case SlotJob::Kind::kRelease:
       return Release(job.slots);
+    case SlotJob::Kind::kForgetCopy:
+      for (const SlotId slot : job.slots) source_.ForgetAttached(slot);
+      return Ack{};
   }
   DSLIDE_CHECK(false);
   return Ack{};
@@ -38,7 +42,6 @@ Body Executor::Do(const SlotJob& job, uint32_t self) {
 
 Body Executor::Pull(const SlotPull& pull) {
   const SlotId slot{pull.slot};
-  if (pull.release) return Release(std::span(&slot, 1));
   if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
   if (!output_.layer().map().Owns(slot) && !source_.Departed(slot)) return Ack{};
   std::optional<SlotRows> part = source_.Pull(pull);
@@ -57,13 +60,17 @@ Body Executor::Reserve(std::span<const SlotId> slots) {
   }
   Release(slots);
   Discard(slots);
-  for (const SlotId slot : slots) {
-    if (incoming_.contains(slot)) continue;  // named twice
-    input_.layer().Reserve(slot);
-    output_.layer().Reserve(slot);
-    incoming_.emplace(slot, SlotArrival(slot, &input_, &output_));
+  try {
+    for (const SlotId slot : slots) {
+      if (!incoming_.try_emplace(slot, slot, &input_, &output_).second) continue;  // named twice
+      input_.layer().Reserve(slot);
+      output_.layer().Reserve(slot);
+    }
+    FollowMap();
+  } catch (const std::bad_alloc&) {
+    Discard(slots);
+    return Refuse(fmt::format("there is no memory for {} slots", slots.size()));
   }
-  FollowMap();
   return Ack{};
 }
 
@@ -122,7 +129,9 @@ Body Executor::Attach(std::span<const SlotId> slots) {
   PassFailpoint(Failpoint::kServerBeforeAttach);
   DropWork();
   committed_ = committed;
+  MoveSlots attached;
   for (const SlotId slot : arrived) {
+    attached.slots.push_back(slot.value);
     input_.layer().Attach(slot);
     output_.layer().Attach(slot);
     applied_.AddGroup({{slot}, incoming_.at(slot).history().batches});
@@ -130,7 +139,7 @@ Body Executor::Attach(std::span<const SlotId> slots) {
   }
   FollowMap();
   PassFailpoint(Failpoint::kServerAfterAttach);
-  return Ack{};
+  return attached;
 }
 
 Body Executor::Release(std::span<const SlotId> slots) {
@@ -146,8 +155,9 @@ Body Executor::Release(std::span<const SlotId> slots) {
 }
 
 void Executor::ReleaseRegion(SlotId slot) {
-  input_.layer().Release(slot);
-  output_.layer().Release(slot);
+  for (Layer* layer : {&input_.layer(), &output_.layer()}) {
+    if (layer->map().HasRegion(slot)) layer->Release(slot);
+  }
 }
 
 // What began with other slots here cannot go on: batches, which their workers begin again, steps

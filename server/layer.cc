@@ -67,7 +67,12 @@ void Layer::Grow() {
 
 void Layer::Reserve(SlotId slot) {
   map_.Reserve(slot);
-  Grow();
+  try {
+    Grow();
+  } catch (const std::bad_alloc&) {
+    map_.Release(slot);  // its region is there for the next one, with the memory that it lacks
+    throw;
+  }
 }
 
 void Layer::Attach(SlotId slot) {

@@ -32,6 +32,7 @@ Status Serve(const ParsedArguments& arguments) {
       CheckBind("cluster.server_bind", options.bind, config->security.allow_plaintext));
   StopSignals signals;
   StartLog(options.name.empty() ? "server" : options.name, config->common.log_level);
+  for (const std::string& line : IgnoredByServer(arguments.All("set"))) LogWarning(line);
   return ServerShell::Run(options, &signals);
 }
 

@@ -2,6 +2,7 @@
 // or hashed top-k. Owned by one executor thread.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -31,6 +32,10 @@ class OutputLayer {
   // The hash functions in use; which ones the model could use.
   HashChoice hashing() const { return hashing_; }
   bool Allows(const HashChoice& choice) const;
+  // Of the functions in use, or of those by which tables are being built.
+  uint32_t newest_round() const {
+    return rows_.next ? std::max(hashing_.round, next_hashing_.round) : hashing_.round;
+  }
   // Tables by these functions, in which no row has a code yet. Ends a rebuild. REQUIRES hash tables
   // and that it allows the choice, as the next.
   void UseHashing(const HashChoice& choice);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace dslide {
 namespace {
@@ -24,11 +25,14 @@ PopularNeurons::PopularNeurons(uint32_t count, const Layer& layer, const Kernels
     : layer_(layer),
       kernels_(kernels),
       count_(std::min(count, layer.map().size())),
-      slices_(SlicesOf(layer.map().rows())) {}
+      slices_(SlicesOf(layer.map().rows())),
+      slots_here_(layer.map().owned().begin(), layer.map().owned().end()) {}
 
 void PopularNeurons::FollowMap(uint32_t count) {
   const SlotMap& map = layer_.map();
-  count_ = std::min(count, map.size());
+  const uint32_t count_before = std::exchange(count_, std::min(count, map.size()));
+  const bool same_slots = std::ranges::equal(slots_here_, map.owned());
+  slots_here_.assign(map.owned().begin(), map.owned().end());
   const uint32_t slices = SlicesOf(map.rows());
   if (mean_.empty() || count_ == 0) {
     mean_.clear();
@@ -43,6 +47,7 @@ void PopularNeurons::FollowMap(uint32_t count) {
   slices_ = slices;
   next_ = static_cast<uint32_t>(scored * slices_ / map.rows());
   scores_.resize(map.rows(), kNoNeuron);
+  if (same_slots && count_ == count_before) return;
   for (uint32_t row = 0; row < map.rows(); ++row) {
     if (map.Global(row) == SlotMap::kNone) {
       scores_[row] = kNoNeuron;

@@ -36,8 +36,8 @@ class PopularNeurons {
   // Keeps the `count` best rows of `layer`, which with `kernels` must outlive this.
   PopularNeurons(uint32_t count, const Layer& layer, const Kernels& kernels);
 
-  // The slots of the layer's map are others, and so is the count: rows() are chosen anew among
-  // those that are here, by the scores that there are; those that came are scored.
+  // The layer's map is another, and so is the count. If other slots are attached rows() are chosen
+  // anew among those that are here, by the scores that there are; those that came are scored.
   void FollowMap(uint32_t count);
 
   // Moves the running mean towards that of a batch's activations ([H]), scores the next slice
@@ -76,8 +76,9 @@ class PopularNeurons {
   uint32_t count_;
   uint32_t slices_;  // of the rows, one is scored a batch
   uint32_t next_ = 0;
-  std::vector<float> mean_;    // [H], empty before the first Follow()
-  std::vector<float> scores_;  // [rows] -infinity where there is no neuron
+  std::vector<SlotId> slots_here_;  // that rows() were chosen of
+  std::vector<float> mean_;         // [H], empty before the first Follow()
+  std::vector<float> scores_;       // [rows] -infinity where there is no neuron
   std::vector<uint32_t> rows_;
 };
 

@@ -76,16 +76,8 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
   } else if (std::holds_alternative<RebuildTables>(message.body)) {
     // The scheduler sees by the heartbeats' round whether it was done.
     if (current && loaded_) Submit(Open(Open::Kind::kRequest, std::move(message.body)));
-  } else if (stop_sequence_ && message.envelope.reply_to == *stop_sequence_) {
-    const bool saved = std::holds_alternative<CheckpointDone>(message.body);
-    effects_.exit = saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
-                          : TryLater("stopped by a signal, without a checkpoint");
-  } else if (drain_sequence_ && message.envelope.reply_to == *drain_sequence_) {
-    const auto* refused = std::get_if<ErrorReply>(&message.body);
-    if (refused != nullptr && loaded_) {
-      effects_.notices.push_back("its slots stay here: " + refused->text);
-      AskForCheckpoint(now_ms);
-    }
+  } else if (AnswersStop(message, now_ms)) {
+    return Take();
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
     effects_.notices.push_back(fmt::format("the scheduler ends the run: {}", shutdown->reason));
     effects_.exit = Status();
@@ -103,6 +95,7 @@ void ServerCore::MeetScheduler(Incarnation life) {
   if (!is_new) return;
   move_ = 0;  // it numbers its moves anew
   move_ready_ = false;
+  stop_unheard_ = stop_sequence_.has_value();
   for (const Incarnation worker : replies_.Senders()) OnDrop({worker});
 }
 
@@ -135,7 +128,7 @@ void ServerCore::OnSchedulerError(const ErrorReply& error, int64_t now_ms) {
     if (now_ms - join_sent_ms_ >= kJoinAgainMs) SendJoin(now_ms);
   } else if (!config_) {
     effects_.exit =
-        error.code == ErrorCode::kIncompatible ? Failed(error.text) : TryLater(error.text);
+        error.code == ErrorCode::kIncompatible ? BadInput(error.text) : TryLater(error.text);
   } else {
     effects_.notices.push_back("the scheduler refused: " + error.text);
   }
@@ -232,7 +225,8 @@ void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) 
       break;
   }
   Open open(Open::Kind::kRequest, std::move(message.body));
-  open.asker = {peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us};
+  open.asker = {peer,   envelope.incarnation, envelope.sequence, envelope.reply_precision,
+                now_us, envelope.plan_version};
   if (!MustWait(*open.request)) {
     Submit(std::move(open));
   } else if (waiting_.size() >= kMaxWaiting) {
@@ -280,6 +274,12 @@ void ServerCore::CompleteRequest(Open open, std::vector<Body> parts, int64_t now
   }
   if (open.asker.peer.empty()) return;
   if (auto push = SecondRound(*open.request, reply)) {
+    if (open.asker.plan_version != plan_->version) {  // the executors have dropped the batch
+      return ReplyTo(
+          open.asker,
+          ErrorReply{ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_->version)},
+          now_us);
+    }
     open.request = std::make_shared<const Body>(std::move(*push));
     open.active = std::get<ActiveReply>(std::move(reply));
     open.parts.clear();
@@ -301,8 +301,11 @@ void ServerCore::Complete(Open open, int64_t now_us) {
   if (open.kind == Open::Kind::kMeasure) return NoteMeasured(parts, now_us / 1000);
   if (open.kind == Open::Kind::kSlotJob) return CompleteSlotJob(*open.job, parts, now_us);
   if (open.kind == Open::Kind::kOwnPull) {
-    const Body rows = GatherReplies(*open.request, std::move(parts));
-    return TakeRows(std::get<SlotRows>(rows), now_us / 1000);
+    Body rows = GatherReplies(*open.request, std::move(parts));
+    if (auto* part = std::get_if<SlotRows>(&rows)) {
+      return TakeRows(std::move(*part), now_us / 1000);
+    }
+    return intake_.Refused({std::get<SlotPull>(*open.request).slot}, now_us / 1000);
   }
   if (open.kind == Open::Kind::kCommit) {
     effects_.to_scheduler.push_back(Envelop(GatherReplies(*open.request, std::move(parts))));
@@ -325,6 +328,7 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     return;
   }
   loaded_ = true;
+  load_since_ms_ = now_us / 1000;
   ready_ = Ready{plan_->version, 0, 0};
   for (const Body& part : parts) {
     ready_.rows += std::get<Ready>(part).rows;

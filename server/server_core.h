@@ -38,6 +38,7 @@ class ServerCore {
   static constexpr size_t kMaxOpen = 128;     // requests that the executors have before them
   static constexpr size_t kMaxWaiting = 512;  // requests for a step that is not open yet
   static constexpr size_t kMaxEarly = 512;    // requests for a plan that is not in force yet
+  static constexpr size_t kMaxPuts = 32;      // parts of slots before the executors; then no pull
 
   struct Identity {
     Incarnation incarnation;
@@ -84,12 +85,14 @@ class ServerCore {
     std::vector<Message> to_scheduler;
     std::vector<std::pair<PeerId, Bytes>> to_workers;
     std::vector<std::pair<std::string, Message>> to_servers;  // by address
+    std::string name;     // by which the scheduler knows it from now on; empty: as before
     bool unload = false;  // stop the executors: the slots are others' now
     std::optional<Load> load;
     std::optional<Save> save;
     std::optional<Measurement> measure;  // have the executors report their loads
     std::vector<Work> work;
     std::vector<std::string> notices;
+    std::vector<std::string> warnings;
     std::optional<Status> exit;
   };
 
@@ -122,6 +125,9 @@ class ServerCore {
   bool AcceptsRequests() const { return open_.size() < kMaxOpen && !saves_orphan_; }
 
   const Config* config() const { return config_ ? &*config_ : nullptr; }
+  int64_t heard_ms() const { return heard_ms_; }  // the scheduler, last; at first when it began
+  // Whether it may have a message for the server at an address.
+  bool MayAsk(const std::string& address) const;
   Incarnation incarnation() const { return identity_.incarnation; }
   uint32_t plan_version() const { return plan_ ? plan_->version : 0; }  // 0: none
   uint64_t malformed() const { return malformed_; }
@@ -138,6 +144,7 @@ class ServerCore {
     uint64_t sequence = 0;
     WirePrecision precision = WirePrecision::kBf16;
     int64_t arrived_us = 0;
+    uint32_t plan_version = 0;  // of a worker's request
   };
   // What the executors are working on.
   struct Open {
@@ -165,6 +172,10 @@ class ServerCore {
     std::vector<SlotId> arriving;
     bool attaching = false;  // they are all here
   };
+  struct Departure {
+    Incarnation to;
+    uint32_t plan_version;  // with which it left; a release by an earlier one is of an earlier move
+  };
   struct Release {
     PlanServer to;
     int64_t next_ms;
@@ -177,8 +188,10 @@ class ServerCore {
     int64_t arrived_us;
   };
 
-  // The one that it asked for, else the one that the scheduler gave it.
-  const std::string& Name() const { return identity_.name.empty() ? given_name_ : identity_.name; }
+  // The one that it asked for, else the one that it was given.
+  const std::string& JoinName() const {
+    return identity_.name.empty() ? given_name_ : identity_.name;
+  }
   void SendJoin(int64_t now_ms);
   void BeginNewLife(int64_t now_ms);
   void DropGeneration();
@@ -194,6 +207,8 @@ class ServerCore {
   void BeginFlip(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms);
   InnerMoves PlanInnerMoves(const std::vector<SlotId>& staying) const;
   void Reserve(const std::vector<SlotId>& slots, const Plan& from);
+  void GiveUp(const std::vector<SlotId>& slots);
+  size_t OpenPuts() const;
   void MakeRoom(const InnerMoves& places);
   void DoSlotJob(SlotJob job);
   void Pull(int64_t now_ms);
@@ -201,9 +216,11 @@ class ServerCore {
   void AdvanceMoves(int64_t now_ms);
   void CompleteFlip(int64_t now_us);
   void OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull, int64_t now_us);
+  bool IsOfPlan(Incarnation server) const;
   void OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot, int64_t now_us);
   void ReleaseSlot(SlotId slot);
   void LeaveIfEmpty();
+  void OnFailedSlotJob(const SlotJob& job, const std::string& why, int64_t now_ms);
   void CompleteSlotJob(const SlotJob& job, const std::vector<Body>& parts, int64_t now_us);
   std::vector<SlotId> OwnSlots() const;
 
@@ -214,7 +231,9 @@ class ServerCore {
   bool MustWait(const Body& request) const;
   std::string WhyRefused(const Body& request) const;
   void OnSchedulerError(const ErrorReply& error, int64_t now_ms);
+  bool AnswersStop(const Message& message, int64_t now_ms);
   void AskForCheckpoint(int64_t now_ms);
+  void SendCheckpointNow(int64_t now_ms);
   void TendStop(int64_t now_ms);
   void StartSave(CheckpointRequest request);
   void LeaveWithoutScheduler(int64_t silent_ms);
@@ -232,7 +251,7 @@ class ServerCore {
 
   Identity identity_;
   RunId run_;
-  std::string given_name_;  // by the scheduler
+  std::string given_name_;  // by which the scheduler knows it
   uint64_t next_sequence_ = 1;
   std::optional<Config> config_;
   uint64_t train_samples_ = 0;
@@ -249,12 +268,11 @@ class ServerCore {
   SlotIntake intake_;
   uint64_t move_ = 0;  // of the last MoveSlots
   bool move_ready_ = false;
-  std::map<uint64_t, SlotId> pulls_;   // sent to other servers, by sequence
-  std::map<SlotId, Release> release_;  // slots that came, until their old owners know
-  // Slots that have gone, until their new owners have them, and these.
-  std::map<SlotId, Incarnation> leaving_slots_;
-  bool departing_ = false;                // the plan is without this server
-  std::optional<ErrorReply> load_error_;  // why the plan's slots could not be loaded
+  std::map<uint64_t, SlotId> pulls_;           // sent to other servers, by sequence
+  std::map<SlotId, Release> release_;          // slots that came, until their old owners know
+  std::map<SlotId, Departure> leaving_slots_;  // that have gone, until their new owners have them
+  bool departing_ = false;                     // the plan is without this server
+  std::optional<ErrorReply> load_error_;       // why the plan's slots could not be loaded
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Open> open_;
   std::optional<uint64_t> committed_;      // steps; none before the first CommitSteps
@@ -272,13 +290,15 @@ class ServerCore {
   std::optional<uint64_t> stop_sequence_;   // of the CheckpointNow before leaving
   int64_t stop_by_ms_ = 0;
   int64_t drain_sent_ms_ = 0;
+  int64_t stop_sent_ms_ = 0;
+  bool stop_unheard_ = false;  // the CheckpointNow may be lost, or found nobody to decide
   bool leaving_ = false;  // the scheduler is gone; the checkpoint being written is the last thing
   bool saves_orphan_ = false;  // and that is its own: it leaves even if the scheduler comes back
   int64_t join_sent_ms_ = 0;
   int64_t heard_ms_ = 0;  // the scheduler, last
   int64_t heartbeat_ms_ = 0;
-  int64_t tables_ms_ = 0;  // measured last
-  int64_t load_since_ms_ = 0;
+  int64_t tables_ms_ = 0;      // measured last
+  int64_t load_since_ms_ = 0;  // what the next measurement counts from
   std::optional<Measurement> measuring_;
   std::map<SlotId, double> slot_work_;  // a batch, smoothed
   Heartbeat measured_;                  // what comes from the executors, as last measured

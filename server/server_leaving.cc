@@ -10,9 +10,7 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kStopPatienceMs = 20000;  // for the checkpoint before leaving
-constexpr int64_t kDrainAgainMs = 2000;
-
-std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+constexpr int64_t kStopAgainMs = 2000;
 
 }  // namespace
 
@@ -69,6 +67,11 @@ ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done
 }
 
 ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {
+  if (stopping_ && loaded_) {
+    effects_.warnings.push_back(
+        "stopped again: what others have not taken over of its slots is lost, and the cluster goes "
+        "back to the last checkpoint");
+  }
   if (stopping_ || !loaded_) {
     effects_.exit = TryLater("stopped by a signal");
     return Take();
@@ -82,7 +85,7 @@ ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {
     return Take();
   }
   effects_.notices.push_back("stopping: handing its slots to the other servers first");
-  drain_sent_ms_ = now_ms - kDrainAgainMs;
+  drain_sent_ms_ = now_ms - kStopAgainMs;
   TendStop(now_ms);
   return Take();
 }
@@ -99,19 +102,48 @@ void ServerCore::TendStop(int64_t now_ms) {
                       config_->cluster.drain_s));
       AskForCheckpoint(now_ms);
     }
-  } else if (!stop_sequence_ && now_ms - drain_sent_ms_ >= kDrainAgainMs) {
+  } else if (stop_unheard_ && now_ms - stop_sent_ms_ >= kStopAgainMs) {
+    SendCheckpointNow(now_ms);
+  } else if (!stop_sequence_ && now_ms - drain_sent_ms_ >= kStopAgainMs) {
     drain_sent_ms_ = now_ms;
-    effects_.to_scheduler.push_back(Envelop(DrainServer{Name()}));
+    effects_.to_scheduler.push_back(Envelop(DrainServer{given_name_}));
     drain_sequence_ = next_sequence_ - 1;
   }
+}
+
+// The scheduler's answer to what a server that stops has asked for. Refused is its decision; with
+// anything else it has come to none (it may not know this server yet), and is asked again.
+bool ServerCore::AnswersStop(const Message& message, int64_t now_ms) {
+  const uint64_t to = message.envelope.reply_to;
+  const bool to_stop = stop_sequence_ && to == *stop_sequence_;
+  if (!to_stop && !(drain_sequence_ && to == *drain_sequence_)) return false;
+  const auto* error = std::get_if<ErrorReply>(&message.body);
+  if (error != nullptr && error->code != ErrorCode::kRefused) {
+    stop_unheard_ = to_stop;
+    OnSchedulerError(*error, now_ms);
+  } else if (to_stop) {
+    const bool saved = std::holds_alternative<CheckpointDone>(message.body);
+    effects_.exit = saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
+                          : TryLater("stopped by a signal, without a checkpoint");
+  } else if (error != nullptr && loaded_) {
+    effects_.notices.push_back("its slots stay here: " + error->text);
+    AskForCheckpoint(now_ms);
+  }
+  return true;
 }
 
 void ServerCore::AskForCheckpoint(int64_t now_ms) {
   if (stop_sequence_) return;
   effects_.notices.push_back("stopping: asking for a checkpoint first");
+  stop_by_ms_ = now_ms + kStopPatienceMs;
+  SendCheckpointNow(now_ms);
+}
+
+void ServerCore::SendCheckpointNow(int64_t now_ms) {
   effects_.to_scheduler.push_back(Envelop(CheckpointNow{}));
   stop_sequence_ = next_sequence_ - 1;
-  stop_by_ms_ = now_ms + kStopPatienceMs;
+  stop_sent_ms_ = now_ms;
+  stop_unheard_ = false;
 }
 
 // Its part of the model is saved before it leaves; a scheduler that comes back finds it. From the

@@ -65,6 +65,21 @@ void ServerCore::MakeRoom(const InnerMoves& places) {
   }
 }
 
+// Ends copies; who has the slots need not follow them any more. If it is not told it does so until
+// the next plan.
+void ServerCore::GiveUp(const std::vector<SlotId>& slots) {
+  if (slots.empty()) return;
+  for (const SlotId slot : slots) {
+    const std::optional<PlanServer> from = intake_.SourceOf(slot);
+    if (from && from->incarnation != identity_.incarnation) {
+      effects_.to_servers.emplace_back(from->address,
+                                       Envelop(SlotPull{slot.value, 0, false, 0, true}));
+    }
+    intake_.Give(slot);
+  }
+  DoSlotJob({SlotJob::Kind::kDiscard, slots});
+}
+
 void ServerCore::OnMoveSlots(const MoveSlots& move, int64_t now_ms) {
   if (!loaded_ || flip_ || departing_ || next_plan_) return;  // the scheduler sends it again
   if (move.move == move_) {
@@ -80,9 +95,7 @@ void ServerCore::OnMoveSlots(const MoveSlots& move, int64_t now_ms) {
     wanted.push_back({slot});
   }
   std::sort(wanted.begin(), wanted.end());
-  const std::vector<SlotId> dropped = Without(intake_.slots(), wanted);
-  for (const SlotId slot : dropped) intake_.Give(slot);
-  if (!dropped.empty()) DoSlotJob({SlotJob::Kind::kDiscard, dropped});
+  GiveUp(Without(intake_.slots(), wanted));
   move_ = move.move;
   move_ready_ = wanted.empty();
   intake_.Limit(move.bytes_per_second);
@@ -112,18 +125,16 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
 
   const std::vector<SlotId> have = OwnSlots();
   std::vector<SlotId> leaving = Without(had, have), arriving = Without(have, had);
-  const std::vector<SlotId> dropped = Without(intake_.slots(), arriving);
-  for (const SlotId slot : dropped) intake_.Give(slot);
-  if (!dropped.empty()) DoSlotJob({SlotJob::Kind::kDiscard, dropped});
+  GiveUp(Without(intake_.slots(), arriving));
   const auto inner = departing_ ? InnerMoves() : PlanInnerMoves(Without(have, arriving));
   for (const auto& [slot, executor] : inner) leaving.push_back(slot);
   for (const SlotId slot : leaving) {
-    leaving_slots_[slot] = plan.servers[plan.slot_owner[slot.value]].incarnation;
+    leaving_slots_[slot] = {plan.servers[plan.slot_owner[slot.value]].incarnation, plan.version};
   }
   DoSlotJob({SlotJob::Kind::kFlip, leaving});
   Reserve(arriving, before);
   for (const auto& [slot, executor] : inner) {
-    (void)intake_.Begin(slot, {Name(), "", identity_.incarnation});
+    (void)intake_.Begin(slot, {given_name_, "", identity_.incarnation});
     arriving.push_back(slot);
   }
   MakeRoom(inner);
@@ -134,6 +145,7 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
         "slot plan {}: {} slots go, {} come, {} change executors", plan.version,
         leaving.size() - inner.size(), flip_->arriving.size() - inner.size(), inner.size()));
   }
+  TakeEarly();  // pulls of those that have flipped already
   AdvanceMoves(now_ms);
 }
 
@@ -160,8 +172,19 @@ ServerCore::InnerMoves ServerCore::PlanInnerMoves(const std::vector<SlotId>& sta
   return moves;
 }
 
+// Parts of slots that the executors have before them.
+size_t ServerCore::OpenPuts() const {
+  return static_cast<size_t>(std::ranges::count_if(open_, [](const auto& entry) {
+    return entry.second.kind == Open::Kind::kSlotJob &&
+           entry.second.job->kind == SlotJob::Kind::kPut;
+  }));
+}
+
 void ServerCore::Pull(int64_t now_ms) {
-  for (const SlotIntake::Due& due : intake_.TakeDue(now_ms)) {
+  // Executors that are slower than the network slow down who sends.
+  std::vector<SlotIntake::Due> dues;
+  if (OpenPuts() < kMaxPuts) dues = intake_.TakeDue(now_ms);
+  for (const SlotIntake::Due& due : dues) {
     if (due.from.incarnation == identity_.incarnation) {
       Submit(Open(Open::Kind::kOwnPull, due.pull));
       continue;
@@ -179,7 +202,7 @@ void ServerCore::Pull(int64_t now_ms) {
                                      Envelop(SlotPull{slot.value, 0, false, 0, true}));
     pulls_[next_sequence_ - 1] = slot;
   }
-  // It is gone, and what it had with it.
+  // An old owner that does not answer is gone, and what it kept with it.
   std::erase_if(release_, [](const auto& e) { return e.second.tries > kReleaseTries; });
 }
 
@@ -223,14 +246,39 @@ void ServerCore::AdvanceMoves(int64_t now_ms) {
 
 void ServerCore::CompleteSlotJob(const SlotJob& job, const std::vector<Body>& parts,
                                  int64_t now_us) {
+  std::set<SlotId> attached;
   for (const Body& part : parts) {
-    const auto* error = std::get_if<ErrorReply>(&part);
-    if (error == nullptr) continue;
-    // Without the slot the plan cannot be kept; the scheduler goes back to the last checkpoint.
-    effects_.notices.push_back("a slot could not be taken: " + error->text);
-    return BeginNewLife(now_us / 1000);
+    if (const auto* error = std::get_if<ErrorReply>(&part)) {
+      return OnFailedSlotJob(job, error->text, now_us / 1000);
+    }
+    if (const auto* named = std::get_if<MoveSlots>(&part)) {
+      for (const uint32_t slot : named->slots) attached.insert({slot});
+    }
   }
-  if (job.kind == SlotJob::Kind::kAttach) CompleteFlip(now_us);
+  if (job.kind == SlotJob::Kind::kPut) AdvanceMoves(now_us / 1000);
+  if (job.kind != SlotJob::Kind::kAttach) return;
+  for (const SlotId slot : job.slots) {
+    if (!attached.contains(slot)) {
+      return OnFailedSlotJob(job, fmt::format("slot {} is with no executor", slot.value),
+                             now_us / 1000);
+    }
+  }
+  CompleteFlip(now_us);
+}
+
+// While it only copies the slot is safe with its owner: the copy begins again when the scheduler
+// repeats its order, which it gives up at last. Once the plan gives the slot to this server the
+// plan cannot be kept without it, and the scheduler goes back to the last checkpoint.
+void ServerCore::OnFailedSlotJob(const SlotJob& job, const std::string& why, int64_t now_ms) {
+  const bool copies = job.kind == SlotJob::Kind::kReserve || job.kind == SlotJob::Kind::kPut;
+  if (flip_ || !copies) {
+    effects_.warnings.push_back("a slot could not be taken: " + why);
+    return BeginNewLife(now_ms);
+  }
+  effects_.warnings.push_back("a slot is not copied: " + why);
+  GiveUp(job.slots);
+  move_ = 0;
+  move_ready_ = false;
 }
 
 void ServerCore::CompleteFlip(int64_t now_us) {
@@ -264,14 +312,26 @@ void ServerCore::CompleteFlip(int64_t now_us) {
   if (const auto plan = std::exchange(next_plan_, std::nullopt)) OnPlan(*plan, now_us / 1000);
 }
 
+bool ServerCore::IsOfPlan(Incarnation server) const {
+  return std::ranges::any_of(plan_->servers,
+                             [&](const PlanServer& s) { return s.incarnation == server; });
+}
+
+bool ServerCore::MayAsk(const std::string& address) const {
+  if (!plan_) return false;
+  const auto is_there = [&](const PlanServer& server) { return server.address == address; };
+  return std::ranges::any_of(plan_->servers, is_there) ||
+         std::ranges::any_of(intake_.slots(),
+                             [&](SlotId slot) { return is_there(*intake_.SourceOf(slot)); }) ||
+         std::ranges::any_of(release_, [&](const auto& e) { return is_there(e.second.to); });
+}
+
 // From another server, which has the sender's incarnation in the plan.
 void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull,
                             int64_t now_us) {
   const Envelope& envelope = message.envelope;
   const SlotId slot{pull.slot};
-  const auto is_sender = [&](const PlanServer& s) { return s.incarnation == envelope.incarnation; };
-  const bool known = std::any_of(plan_->servers.begin(), plan_->servers.end(), is_sender);
-  if (slot.value >= plan_->slot_owner.size() || !known) {
+  if (slot.value >= plan_->slot_owner.size() || !IsOfPlan(envelope.incarnation)) {
     return Refuse(
         peer, envelope.sequence,
         {ErrorCode::kRefused, "SlotPull: no such slot, or not from a server of the plan"});
@@ -281,13 +341,17 @@ void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const Sl
   Submit(std::move(open));
 }
 
-// By whatever plan of this generation: who has a slot has it, and may have given it on since.
+// The new owner lets go by the plan that gave it the slot or a later one: it may have given the
+// slot on since. What says an older plan is of an earlier move of the slot.
 void ServerCore::OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot,
                            int64_t now_us) {
   const auto leaving = leaving_slots_.find(slot);
-  if (leaving != leaving_slots_.end() && leaving->second == envelope.incarnation &&
-      envelope.plan_version >= GenerationOf(*plan_)) {
+  if (leaving != leaving_slots_.end() && leaving->second.to == envelope.incarnation &&
+      envelope.plan_version >= leaving->second.plan_version) {
     ReleaseSlot(slot);
+  } else if (leaving == leaving_slots_.end() && IsOfPlan(envelope.incarnation) &&
+             slot.value < plan_->slot_owner.size()) {
+    DoSlotJob({SlotJob::Kind::kForgetCopy, {slot}});  // the sender does not take it, after all
   }
   ReplyTo({peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us}, Ack{},
           now_us);

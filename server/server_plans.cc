@@ -7,13 +7,9 @@
 #include "common/base/random.h"
 #include "common/net/slot_plan.h"
 #include "server/server_core.h"
+#include "server/shard_directory.h"
 
 namespace dslide {
-namespace {
-
-std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
-
-}  // namespace
 
 ServerCore::Effects ServerCore::Start(int64_t now_ms) {
   SendJoin(now_ms);
@@ -25,7 +21,7 @@ ServerCore::Effects ServerCore::Start(int64_t now_ms) {
 void ServerCore::SendJoin(int64_t now_ms) {
   Join join;
   join.role = Role::kServer;
-  join.name = Name();
+  join.name = JoinName();
   join.address = identity_.address;
   join.cores = identity_.cores;
   join.memory_bytes = identity_.memory_bytes;
@@ -87,7 +83,15 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
     effects_.exit = config.error();
     return;
   }
-  if (config_ && message.envelope.run == run_ && *config_ == *config) return;
+  const bool goes_on = config_ && message.envelope.run == run_ && *config_ == *config;
+  if (goes_on && reply.name == given_name_) return;
+  given_name_ = effects_.name = reply.name;
+  effects_.notices.push_back(fmt::format("joined as {}", reply.name));
+  if (!identity_.name.empty() && reply.name.starts_with(identity_.name + "-")) {
+    effects_.warnings.push_back(
+        fmt::format("the name {} was taken; this server is {}", identity_.name, reply.name));
+  }
+  if (goes_on) return;
   if (config_) {  // another run, or one that goes on otherwise: nothing here is of use to it
     DropGeneration();
     plan_.reset();
@@ -97,12 +101,17 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   run_ = message.envelope.run;
   config_ = std::move(*config);
   train_samples_ = reply.train_samples;
-  given_name_ = reply.name;
-  effects_.notices.push_back(fmt::format("joined as {}", reply.name));
 }
 
 void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
-  if (!config_ || plan.slot_owner.size() != config_->cluster.slots) return;
+  if (!config_) return;
+  const auto has_server = [&](uint16_t owner) { return owner < plan.servers.size(); };
+  if (plan.slot_owner.size() != config_->cluster.slots ||
+      !std::ranges::all_of(plan.slot_owner, has_server)) {
+    effects_.warnings.push_back(
+        fmt::format("slot plan {} is refused: it does not fit the run", plan.version));
+    return;
+  }
   if (plan_ && plan.version <= plan_->version) {
     if (plan.version < plan_->version) return;
     // The answer was lost.
@@ -136,7 +145,7 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   executors_ = config_->cluster.executors > 0 ? config_->cluster.executors : identity_.cores;
   executors_ = std::clamp<uint32_t>(executors_, 1, config_->cluster.slots);
   Load load;
-  load.server = fmt::format("{}-{:016x}", Name(), identity_.incarnation.value);
+  load.server = fmt::format("{}-{:016x}", JoinName(), identity_.incarnation.value);
   load.config = *config_;
   load.train_samples = train_samples_;
   load.restore = late ? "" : plan.restore;

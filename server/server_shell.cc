@@ -49,11 +49,12 @@ ExecutorPool::Job MeasureJob(bool tables) {
 }  // namespace
 
 ServerShell::ServerShell(NetContext* context, ServerCore core, RouterSocket workers,
-                         DealerSocket scheduler)
+                         DealerSocket scheduler, std::string scheduler_address)
     : context_(context),
       core_(std::move(core)),
       workers_(std::move(workers)),
-      scheduler_(std::move(scheduler)) {}
+      scheduler_(std::move(scheduler)),
+      scheduler_address_(std::move(scheduler_address)) {}
 
 Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   NetContext context;
@@ -69,10 +70,12 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   }
   Result<DealerSocket> scheduler = DealerSocket::Connect(context, options.scheduler);
   DSLIDE_RETURN_IF_ERROR(scheduler);
-  LogInfo(fmt::format("serving at {}, joining the scheduler at {}", *address, options.scheduler));
+  LogInfo(fmt::format("serving at {}, joining the scheduler at {}; up to {} MB for rows and tables",
+                      *address, options.scheduler, options.memory_bytes >> 20));
   ServerCore core(
       {DrawIncarnation(), options.name, *address, CoresOfThisMachine(), options.memory_bytes});
-  ServerShell shell(&context, std::move(core), std::move(*workers), std::move(*scheduler));
+  ServerShell shell(&context, std::move(core), std::move(*workers), std::move(*scheduler),
+                    options.scheduler);
   return shell.Loop(signals);
 }
 
@@ -95,6 +98,10 @@ Status ServerShell::Loop(StopSignals* signals) {
     Receive();
     CollectFromExecutors();
     Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), clock_.Millis()));
+    if (silence_.Due(core_.heard_ms(), clock_.Millis())) {
+      LogWarning("still no answer from the scheduler at " + scheduler_address_);
+    }
+    ForgetServers();
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;
@@ -132,6 +139,13 @@ void ServerShell::Receive() {
   }
 }
 
+// Closes the sockets to servers that a new plan is without, unless it still has to ask them.
+void ServerShell::ForgetServers() {
+  if (servers_plan_ == core_.plan_version()) return;
+  servers_plan_ = core_.plan_version();
+  std::erase_if(servers_, [&](const auto& server) { return !core_.MayAsk(server.first); });
+}
+
 void ServerShell::CollectFromExecutors() {
   while (pool_) {
     auto outcome = pool_->Collect();
@@ -165,13 +179,15 @@ void ServerShell::SendToServer(const std::string& address, const Message& messag
 }
 
 void ServerShell::Apply(ServerCore::Effects effects) {
+  if (!effects.name.empty()) RenameLog(effects.name);
   for (const std::string& line : effects.notices) LogInfo(line);
+  for (const std::string& line : effects.warnings) LogWarning(line);
   for (const Message& message : effects.to_scheduler) Send(message);
   for (auto& [peer, bytes] : effects.to_workers) {
     bytes_sent_ += bytes.size();
     PassFailpoint(Failpoint::kServerBeforeReply);
-    if (!workers_.Send(peer, std::move(bytes)))
-      LogWarning("a worker is gone; its reply is dropped");
+    // A worker that died, or a server that has what it wanted: either is as it should be.
+    if (!workers_.Send(peer, std::move(bytes))) LogInfo("a peer is gone; its reply is dropped");
   }
   if (effects.unload) StopExecutors();
   if (effects.load) StartExecutors(*effects.load);

@@ -28,10 +28,12 @@ class ServerShell {
   static Status Run(const ServerOptions& options, StopSignals* signals);
 
  private:
-  ServerShell(NetContext* context, ServerCore core, RouterSocket workers, DealerSocket scheduler);
+  ServerShell(NetContext* context, ServerCore core, RouterSocket workers, DealerSocket scheduler,
+              std::string scheduler_address);
 
   Status Loop(StopSignals* signals);
   void Receive();
+  void ForgetServers();
   void SendToServer(const std::string& address, const Message& message);
   void CollectFromExecutors();
   void Apply(ServerCore::Effects effects);
@@ -44,7 +46,10 @@ class ServerShell {
   ServerCore core_;
   RouterSocket workers_;
   DealerSocket scheduler_;
+  std::string scheduler_address_;
+  SilenceReport silence_;
   std::map<std::string, DealerSocket> servers_;  // whose slots it takes, by address
+  uint32_t servers_plan_ = 0;                    // by which those there are were looked through
   std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
   uint64_t bytes_sent_ = 0;

@@ -45,6 +45,8 @@ bool IsOpenElsewhere(const fs::path& store) {
 
 }  // namespace
 
+std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
 std::string ShardName(uint32_t plan_version, uint32_t server_index) {
   return fmt::format("{}{}-{}", kShardPrefix, plan_version, server_index);
 }

@@ -15,6 +15,9 @@
 
 namespace dslide {
 
+// The directory that a path lies in.
+std::string ParentOf(const std::string& path);
+
 std::string ShardName(uint32_t plan_version, uint32_t server_index);
 // Nullopt: that is no shard's name.
 std::optional<uint32_t> PlanVersionOfShard(const std::string& name);

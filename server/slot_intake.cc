@@ -47,6 +47,7 @@ std::vector<SlotIntake::Due> SlotIntake::TakeDue(int64_t now_ms) {
     if (again) copy.again_ms = std::min(2 * copy.again_ms, kMostAgainMs);
     copy.asked = true;
     copy.asked_resting = copy.resting;
+    copy.asked_ms = now_ms;
     copy.next_ms = now_ms + copy.again_ms;
     due.push_back({copy.from, {slot.value, copy.part, copy.resting, kPartBytes, false}});
   }
@@ -61,6 +62,8 @@ bool SlotIntake::Take(const SlotRows& rows, int64_t now_ms) {
   copy.part++;
   copy.asked = false;
   copy.next_ms = 0;
+  copy.again_ms =
+      std::min(copy.again_ms, std::max(kAgainMs, kAgainTimes * (now_ms - copy.asked_ms)));
   copy.left = rows.left;
   copy.Count(rows);
   bytes_ += rows.bytes.size();

@@ -26,9 +26,10 @@ class SlotIntake {
   static constexpr size_t kPulling = 8;     // slots at a time
   static constexpr int64_t kWatchMs = 500;  // what changes, before the first rows are asked for
   // A part without an answer: twice as long after each time, also for the next parts, because only
-  // the answer to the last request is taken.
+  // the answer to the last request is taken. An answer takes it back, to kAgainTimes what it took.
   static constexpr int64_t kAgainMs = 1000;
   static constexpr int64_t kMostAgainMs = 64000;
+  static constexpr int64_t kAgainTimes = 4;
   static constexpr int64_t kRefusedMs = 100;  // one that was refused
 
   struct Due {
@@ -54,7 +55,6 @@ class SlotIntake {
   // The source could not answer; the copy begins again a little later.
   void Refused(SlotId slot, int64_t now_ms);
 
-  bool Has(SlotId slot) const { return copies_.contains(slot); }
   std::vector<SlotId> slots() const;
   std::optional<PlanServer> SourceOf(SlotId slot) const;
   bool AllRest() const;   // of all copies only what changes is missing, or nothing
@@ -78,6 +78,7 @@ class SlotIntake {
     bool asked_resting = true;
     int64_t again_ms = kAgainMs;
     int64_t next_ms = 0;
+    int64_t asked_ms = 0;
     uint32_t left = 0;  // rows
     uint64_t rows = 0;
     uint64_t bytes = 0;

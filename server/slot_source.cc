@@ -79,12 +79,13 @@ std::optional<SlotRows> SlotSource::Pull(const SlotPull& pull) {
   const uint32_t next = copy.part ? copy.part->part + 1 : 0;
   if (pull.part + 1 != next) {
     if (pull.part != next) return std::nullopt;
-    copy.part = NextPart(pull, pull.resting && !Departed(slot), &copy);
+    copy.part = NextPart(pull, pull.resting && !Departed(slot), copy);
+    NoteSent(*copy.part, &copy);  // only now: there may have been no memory for it
   }
   return copy.part;
 }
 
-SlotRows SlotSource::NextPart(const SlotPull& pull, bool resting, Copy* copy) {
+SlotRows SlotSource::NextPart(const SlotPull& pull, bool resting, const Copy& copy) {
   const SlotId slot{pull.slot};
   SlotRows part;
   part.slot = pull.slot;
@@ -92,17 +93,18 @@ SlotRows SlotSource::NextPart(const SlotPull& pull, bool resting, Copy* copy) {
   const uint32_t max_bytes = std::min(pull.max_bytes, kMaxPartBytes);
   uint32_t again = 0, rows = 0;
   for (const LayerKind kind : kLayers) {
-    again += copy->layers[static_cast<size_t>(kind)].again;
+    again += copy.layers[static_cast<size_t>(kind)].again;
     rows += LayerOf(kind).map().SlotSize(slot);
   }
   // At first it is not known what changes all the time.
   const bool copies_too_much = resting && (pull.part == 0 || uint64_t{again} * kAgainShare > rows);
   for (const LayerKind kind : kLayers) {
-    RowsOfLayer* of = &copy->layers[static_cast<size_t>(kind)];
+    const RowsOfLayer& of = copy.layers[static_cast<size_t>(kind)];
     if (!copies_too_much) AppendRows(kind, slot, resting, max_bytes, of, &part);
     if (kind == LayerKind::kInput) part.input_rows = static_cast<uint32_t>(part.rows.size());
-    part.left += of->lacking.Count();
+    part.left += of.lacking.Count();
   }
+  part.left -= static_cast<uint32_t>(part.rows.size());
   if (output_.tables() != nullptr) part.hash = output_.tables()->identity();
   if (const auto departed = departed_.find(slot); departed != departed_.end() && part.left == 0) {
     part.last = true;
@@ -115,14 +117,14 @@ SlotRows SlotSource::NextPart(const SlotPull& pull, bool resting, Copy* copy) {
 }
 
 void SlotSource::AppendRows(LayerKind kind, SlotId slot, bool resting, uint32_t max_bytes,
-                            RowsOfLayer* rows, SlotRows* part) {
+                            const RowsOfLayer& rows, SlotRows* part) {
   Layer& layer = LayerOf(kind);
   const LiveTables* tables = kind == LayerKind::kOutput ? output_.tables() : nullptr;
   const size_t row_bytes =
       layer.RowBytes() +
       (tables == nullptr ? 0 : (size_t{tables->tables().tables()} + 1) * sizeof(BucketCode));
-  for (auto row = rows->lacking.Next(0); row; row = rows->lacking.Next(*row + 1)) {
-    if (resting && !rows->Resting(*row)) continue;
+  for (auto row = rows.lacking.Next(0); row; row = rows.lacking.Next(*row + 1)) {
+    if (resting && !rows.Resting(*row)) continue;
     const size_t begin = part->bytes.size();
     if (begin > 0 && begin + row_bytes > max_bytes) return;
     const uint32_t local = layer.map().LocalRow(slot, *row);
@@ -131,8 +133,15 @@ void SlotSource::AppendRows(LayerKind kind, SlotId slot, bool resting, uint32_t 
     if (tables != nullptr) AppendHashState(*tables, local, &part->bytes);
     part->rows.push_back(*row);
     part->ends.push_back(static_cast<uint32_t>(part->bytes.size()));
-    rows->lacking.Remove(*row);
-    rows->sent.Add(*row);
+  }
+}
+
+void SlotSource::NoteSent(const SlotRows& part, Copy* copy) noexcept {
+  for (size_t i = 0; i < part.rows.size(); ++i) {
+    const LayerKind kind = i < part.input_rows ? LayerKind::kInput : LayerKind::kOutput;
+    RowsOfLayer& rows = copy->layers[static_cast<size_t>(kind)];
+    rows.lacking.Remove(part.rows[i]);
+    rows.sent.Add(part.rows[i]);
   }
 }
 
@@ -155,6 +164,11 @@ void SlotSource::Depart(SlotId slot, SlotHistory history) {
 void SlotSource::Forget(SlotId slot) {
   copies_.erase(slot);
   departed_.erase(slot);
+  Follow();
+}
+
+void SlotSource::ForgetAttached(SlotId slot) {
+  if (Departed(slot) || copies_.erase(slot) == 0) return;
   Follow();
 }
 

@@ -51,7 +51,8 @@ class SlotSource {
   bool Departed(SlotId slot) const { return departed_.contains(slot); }
   // Ends the copy of a slot. One that has departed is forgotten.
   void Forget(SlotId slot);
-  // Ends the copies of slots that are in the model.
+  // Ends the copy of a slot, or the copies of all, that are in the model.
+  void ForgetAttached(SlotId slot);
   void ForgetAttached();
 
   size_t copies() const { return copies_.size(); }
@@ -77,10 +78,11 @@ class SlotSource {
   };
   class Follower;
 
-  SlotRows NextPart(const SlotPull& pull, bool resting, Copy* copy);
+  SlotRows NextPart(const SlotPull& pull, bool resting, const Copy& copy);
+  static void NoteSent(const SlotRows& part, Copy* copy) noexcept;
   // Appends rows that are lacking to *part while there is room.
-  void AppendRows(LayerKind kind, SlotId slot, bool resting, uint32_t max_bytes, RowsOfLayer* rows,
-                  SlotRows* part);
+  void AppendRows(LayerKind kind, SlotId slot, bool resting, uint32_t max_bytes,
+                  const RowsOfLayer& rows, SlotRows* part);
   Layer& LayerOf(LayerKind kind) {
     return kind == LayerKind::kInput ? input_.layer() : output_.layer();
   }

@@ -406,7 +406,7 @@ void WorkerCore::OnError(const ErrorReply& error) {
   if (error.code == ErrorCode::kWrongRun || error.code == ErrorCode::kFenced) {
     BeginNewLife();  // it was taken for dead, or a new life of the scheduler does not know it
   } else if (error.code == ErrorCode::kIncompatible) {
-    effects_.exit = Failed(error.text);
+    effects_.exit = BadInput(error.text);
   } else if (config_ == nullptr) {
     effects_.exit = TryLater(error.text);
   }

@@ -57,6 +57,7 @@ class WorkerCore {
   void RequestStop() { stopping_ = true; }
 
   bool joined() const { return config_ != nullptr; }
+  int64_t heard_ms() const { return heard_ms_; }  // the scheduler, last; at first when it began
 
  private:
   struct Queued {

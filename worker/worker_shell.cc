@@ -35,8 +35,12 @@ void PassPointOf(const Body& body) {
 
 }  // namespace
 
-WorkerShell::WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler)
-    : context_(context), core_(std::move(core)), scheduler_(std::move(scheduler)) {}
+WorkerShell::WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler,
+                         std::string scheduler_address)
+    : context_(context),
+      core_(std::move(core)),
+      scheduler_(std::move(scheduler)),
+      scheduler_address_(std::move(scheduler_address)) {}
 
 Status WorkerShell::Run(const WorkerOptions& options, StopSignals* signals) {
   FlushDenormals();
@@ -53,7 +57,7 @@ Status WorkerShell::Run(const WorkerOptions& options, StopSignals* signals) {
   WorkerShell shell(
       &context,
       WorkerCore(DrawIncarnation(), options.name, CoresOfThisMachine(), file ? &*file : nullptr),
-      std::move(*socket));
+      std::move(*socket), options.scheduler);
   return shell.Loop(signals);
 }
 
@@ -75,6 +79,9 @@ Status WorkerShell::Loop(StopSignals* signals) {
     for (uint32_t s = 0; s < servers_.size(); ++s) Receive(s);
     if (exit_) break;  // an outcome is final
     Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), clock_.Micros()));
+    if (silence_.Due(core_.heard_ms(), clock_.Millis())) {
+      LogWarning("still no answer from the scheduler at " + scheduler_address_);
+    }
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;

@@ -25,7 +25,8 @@ class WorkerShell {
   static Status Run(const WorkerOptions& options, StopSignals* signals);
 
  private:
-  WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler);
+  WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler,
+              std::string scheduler_address);
 
   Status Loop(StopSignals* signals);
   void Apply(WorkerCore::Effects effects);
@@ -37,6 +38,8 @@ class WorkerShell {
   AwakeClock clock_;
   WorkerCore core_;
   DealerSocket scheduler_;
+  std::string scheduler_address_;
+  SilenceReport silence_;
   std::vector<DealerSocket> servers_;   // in plan order
   std::vector<std::string> addresses_;  // theirs
   Poller poller_;

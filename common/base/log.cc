@@ -14,6 +14,11 @@ void StartLog(const std::string& process, const std::string& level) {
   spdlog::set_default_logger(std::move(logger));
 }
 
+void RenameLog(const std::string& process) {
+  if (spdlog::default_logger()->name() == process) return;
+  spdlog::set_default_logger(spdlog::default_logger()->clone(process));
+}
+
 void LogInfo(const std::string& line) { spdlog::info("{}", line); }
 void LogWarning(const std::string& line) { spdlog::warn("{}", line); }
 

@@ -8,6 +8,9 @@ namespace dslide {
 // Sets level ("trace" ... "error") and the process's name in every line.
 void StartLog(const std::string& process, const std::string& level);
 
+// Another name for the process, in the lines to come.
+void RenameLog(const std::string& process);
+
 void LogInfo(const std::string& line);
 void LogWarning(const std::string& line);
 

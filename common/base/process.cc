@@ -85,11 +85,13 @@ StopSignals::StopSignals() {
 
 StopSignals::~StopSignals() { close(fd_); }
 
-bool StopSignals::Take() {
+bool StopSignals::TakeAt(int64_t now_ms) {
   signalfd_siginfo info;
   bool any = false;
   while (read(fd_, &info, sizeof info) == sizeof info) any = true;
-  return any;
+  if (!any || (counted_ms_ && now_ms - *counted_ms_ < kSameMs)) return false;
+  counted_ms_ = now_ms;
+  return true;
 }
 
 }  // namespace dslide

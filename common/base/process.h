@@ -1,7 +1,9 @@
 // This process: what it used, and the signals that ask it to stop.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/ids.h"
@@ -42,6 +44,21 @@ class AwakeClock {
   int64_t asleep_us_ = 0;  // in all
 };
 
+// Whether to say that a peer is silent. Pure: times in milliseconds, of one clock.
+class SilenceReport {
+ public:
+  static constexpr int64_t kEveryMs = 30'000;
+  // `heard_ms`: when the peer was heard last, or the wait for it began.
+  bool Due(int64_t heard_ms, int64_t now_ms) {
+    if (now_ms - std::max(heard_ms, said_ms_) < kEveryMs) return false;
+    said_ms_ = now_ms;
+    return true;
+  }
+
+ private:
+  int64_t said_ms_ = 0;
+};
+
 // Dies with its parent: SIGTERM comes when the process that started this one is gone.
 // Launchers call it in the child between fork and exec.
 void DieWithParent();
@@ -55,11 +72,18 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   int fd() const { return fd_; }  // readable when a signal is waiting
-  // Whether a signal came since the last call.
-  bool Take();
+  // Process managers signal a process and then its group: what comes within this time of a signal
+  // that counted is the same one.
+  static constexpr int64_t kSameMs = 1000;
+
+  // Whether a signal that counts came since the last call.
+  bool Take() { return TakeAt(MonotonicMillis()); }
+  // The same, given what the monotonic clock says.
+  bool TakeAt(int64_t now_ms);
 
  private:
   int fd_;
+  std::optional<int64_t> counted_ms_;
 };
 
 }  // namespace dslide

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -56,6 +57,26 @@ void DeclareConfigOptions(CommandLine* line) {
 
 Result<Config> ConfigFromArguments(const ParsedArguments& arguments) {
   return LoadConfig(arguments.Get("config"), arguments.All("set"));
+}
+
+bool IsForServer(const std::string& assignment) {
+  constexpr std::array kKeys = {"cluster.scheduler_bind", "cluster.scheduler_advertise",
+                                "cluster.server_bind",    "cluster.server_advertise",
+                                "cluster.memory_mb",      "security.allow_plaintext",
+                                "common.log_level"};
+  std::string key = assignment.substr(0, assignment.find('='));
+  std::erase(key, ' ');
+  return std::ranges::find(kKeys, key) != kKeys.end();
+}
+
+std::vector<std::string> IgnoredByServer(const Overrides& overrides) {
+  std::vector<std::string> lines;
+  for (const std::string& assignment : overrides) {
+    if (IsForServer(assignment)) continue;
+    lines.push_back(fmt::format("{} comes from the scheduler; --set {} is ignored",
+                                assignment.substr(0, assignment.find('=')), assignment));
+  }
+  return lines;
 }
 
 Status CheckBind(const std::string& key, const std::string& bind, bool allow_plaintext) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/config/command_line.h"
@@ -18,6 +20,11 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
 // --config, --set and --help-config, which all that read the configuration have.
 void DeclareConfigOptions(CommandLine* line);
 Result<Config> ConfigFromArguments(const ParsedArguments& arguments);
+// Whether a server uses the key of an override ("section.key=value") itself: what it does before it
+// has joined. All else comes from the scheduler.
+bool IsForServer(const std::string& assignment);
+// The lines that tell which overrides a server ignores. What a file says is for the whole cluster.
+std::vector<std::string> IgnoredByServer(const Overrides& overrides);
 
 // The address that others dial for a socket bound at `bound`: `advertise` if given, else `bound`.
 // Refuses a bind outside loopback unless `allow_plaintext`, and a wildcard bind without advertise.

@@ -56,7 +56,9 @@ class BodyReader : private WireReader {
   SlotRows Read(const wire::SlotRows& m);
   DrainServer Read(const wire::DrainServer& m) { return {String("name", m.name())}; }
   StatusRequest Read(const wire::StatusRequest&) { return {}; }
-  StatusReply Read(const wire::StatusReply& m) { return {String("json", m.json())}; }
+  StatusReply Read(const wire::StatusReply& m) {
+    return {String("json", m.json(), kMaxStatusBytes)};
+  }
   RebuildTables Read(const wire::RebuildTables& m) { return {m.round(), m.k()}; }
 
   PlanServer Read(const wire::PlanServer& m) {

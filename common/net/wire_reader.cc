@@ -8,7 +8,6 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kMaxStringBytes = size_t{1} << 20;
 constexpr uint32_t kMaxMatrixCols = 65536;
 
 // A message may unpack to so many times its own bytes: a small buffer can name the same vector many
@@ -68,10 +67,11 @@ bool WireReader::Charge(std::string_view field, size_t bytes) {
   return false;
 }
 
-std::string WireReader::String(std::string_view field, const flatbuffers::String* s) {
+std::string WireReader::String(std::string_view field, const flatbuffers::String* s,
+                               size_t max_bytes) {
   if (s == nullptr) return {};
-  if (s->size() > kMaxStringBytes) {
-    Fail(field, fmt::format("is {} bytes long, more than {}", s->size(), kMaxStringBytes));
+  if (s->size() > max_bytes) {
+    Fail(field, fmt::format("is {} bytes long, more than {}", s->size(), max_bytes));
     return {};
   }
   return Charge(field, s->size()) ? s->str() : std::string();

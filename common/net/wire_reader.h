@@ -49,7 +49,10 @@ class WireReader {
   // False, with a fault, if `bytes` more would be too much for one message.
   bool Charge(std::string_view field, size_t bytes);
 
-  std::string String(std::string_view field, const flatbuffers::String* s);
+  static constexpr size_t kMaxStringBytes = size_t{1} << 20;
+  static constexpr size_t kMaxStatusBytes = size_t{16} << 20;  // of thousands of members
+  std::string String(std::string_view field, const flatbuffers::String* s,
+                     size_t max_bytes = kMaxStringBytes);
   std::vector<std::string> Strings(
       std::string_view field,
       const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* strings);

@@ -84,6 +84,8 @@ class MoveRun {
   bool kills() const { return cell_.victim != Victim::kNobody; }
   bool HitsItself() const { return cell_.victim == row_.host; }
   std::string Gate() const { return cluster_.Path("gate"); }
+  bool AtGate() const { return std::filesystem::exists(Gate()); }
+  void OpenGate() const { unlink(Gate().c_str()); }
   std::string PausePath() const { return cluster_.Path("pause"); }
   std::string NameOf(Victim role) const;
   void Arm();
@@ -98,6 +100,7 @@ class MoveRun {
   KeptCluster cluster_;
   std::string source_;             // one of those that slots leave
   std::string host_, failpoints_;  // who passes the point; none without a kill
+  bool early_ = false;  // somebody waits at the point, and the worker is not at the gate yet
   std::unique_ptr<Process> drain_;
 };
 
@@ -119,7 +122,8 @@ void MoveRun::Arm() {
                   1 + random_.Below(passes));
 }
 
-// Starts the cluster; a worker waits in the midst of training.
+// Starts the cluster; a worker waits in the midst of training. Where servers differ enough in speed
+// slots move even before, and somebody may already wait at the point.
 void MoveRun::Begin() {
   Arm();
   cluster_.Start("scheduler", host_ == "scheduler" ? failpoints_ : "");
@@ -127,7 +131,8 @@ void MoveRun::Begin() {
   cluster_.Start("worker-1", fmt::format("worker.push=pause:{}@{}", Gate(),
                                          KeptCluster::kWorkers + random_.Below(150)));
   cluster_.StartRest();
-  cluster_.Await([&] { return std::filesystem::exists(Gate()); });
+  cluster_.Await([&] { return AtGate() || std::filesystem::exists(PausePath()); });
+  early_ = !AtGate();
 }
 
 void MoveRun::Change() {
@@ -138,7 +143,7 @@ void MoveRun::Change() {
   } else {
     cluster_.Retire(kLeaves);
   }
-  unlink(Gate().c_str());
+  if (!early_) OpenGate();
 }
 
 void MoveRun::Hit() {
@@ -175,6 +180,7 @@ Status MoveRun::Run(const Undisturbed& expected) {
   Begin();
   Change();
   if (kills()) Hit();
+  if (early_ && cluster_.Await([&] { return AtGate(); })) OpenGate();
   if (cluster_.finished()) return Wrong(cluster_, "training ended before the point was reached");
   DSLIDE_RETURN_IF_ERROR(CheckRun(&cluster_, expected));
   return kills() ? Status() : CheckUndisturbed();

@@ -13,6 +13,7 @@
 
 #include "common/base/random.h"
 #include "common/config/config_keys.h"
+#include "common/config/executable.h"
 #include "common/config/nearest.h"
 
 namespace dslide {
@@ -515,6 +516,12 @@ TEST_CASE("config: mutated files are read or refused, 20,000 times") {
   }
   CHECK(accepted > 500);
   CHECK(accepted < 19'000);
+}
+
+TEST_CASE("config: what --set gives to a server that the scheduler decides is told to be ignored") {
+  CHECK(IgnoredByServer({"model.hidden=64", "cluster.memory_mb=500", "common.log_level = debug"}) ==
+        std::vector<std::string>{
+            "model.hidden comes from the scheduler; --set model.hidden=64 is ignored"});
 }
 
 }  // namespace dslide

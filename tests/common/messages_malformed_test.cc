@@ -198,6 +198,13 @@ TEST_CASE("malformed: strings and enumerations") {
   CHECK(Decode(join(1 << 20, wire::Role::Worker)).ok());
   ExpectRefused(join((1 << 20) + 1, wire::Role::Worker), {"Join", "name", "1048577"});
   ExpectRefused(join(1, static_cast<wire::Role>(3)), {"Join", "role", "3"});
+  const auto status = [](size_t length) {
+    Builder b;
+    const auto json = b.CreateString(std::string(length, 'x'));
+    return Finish(b, wire::CreateStatusReply(b, json));
+  };
+  CHECK(Decode(status(16 << 20)).ok());
+  ExpectRefused(status((16 << 20) + 1), {"StatusReply", "json", "16777217"});
   Builder error;
   ExpectRefused(Finish(error, wire::CreateErrorReply(error, static_cast<wire::ErrorCode>(7))),
                 {"ErrorReply", "code", "7"});

@@ -25,7 +25,7 @@ Manifest StopAfter(FakeCluster* run, int batches) {
 TEST_CASE("a stop writes a checkpoint of what counts at once, and asks for a restart") {
   FakeCluster run;
   const Manifest manifest = StopAfter(&run, 4);
-  CHECK(run.work[11].size() == 2);  // leased, but nobody waits for it
+  CHECK(run.work[11].size() == 1);  // leased, but nobody waits for it
   CHECK(manifest.epoch == 0);
   CHECK(manifest.batches == 4);
   CHECK(manifest.done.size() == 4);
@@ -43,6 +43,7 @@ TEST_CASE("a report that comes after a checkpoint has begun is not claimed by it
   run.Start();
   CHECK(run.Work(11));
   CHECK(run.Work(11));
+  CHECK(run.Lease(11));
   run.servers_answer = false;
   run.Stop();
   CHECK(run.Work(11));
@@ -366,6 +367,22 @@ TEST_CASE("only the plan's servers say how a checkpoint goes") {
   run.servers_answer = true;
   run.Tick();
   CHECK(OutcomeKind(&run) == ErrorKind::kPreempted);
+}
+
+TEST_CASE("a checkpoint that is asked for while a server is away is written when it is back") {
+  FakeCluster run;
+  run.Start();
+  REQUIRE(run.Work(11));
+  run.Silence(2);
+  run.Wait(8000);
+  REQUIRE(run.core().phase() == Phase::kGathering);
+  run.Join(21, Role::kObserver);
+  run.Send(21, CheckpointNow{});
+  CHECK(run.CountTo<ErrorReply>(21) == 0);
+  run.Return(2);
+  run.Wait(1000);
+  CHECK(run.manifests.size() == 1);
+  CHECK(run.CountTo<CheckpointDone>(21) == 1);
 }
 
 }  // namespace

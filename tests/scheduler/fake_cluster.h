@@ -232,6 +232,7 @@ class FakeCluster {
   uint64_t memory_bytes = 0;      // of servers that join
   bool commits_lost = false;      // CommitSteps do not reach the servers
   uint64_t checkpoints_lost = 0;  // CheckpointRequests to this server neither
+  uint64_t ready_lost = 0;        // what this server says when it has taken a plan up
   std::string checkpoint_error;   // of server 2
   Status manifest_status;         // of the write of a manifest
   // The scheduler dies before it does one thing more: entry, message or manifest.
@@ -434,7 +435,8 @@ class FakeCluster {
     }
     const bool seated = std::any_of(plan.servers.begin(), plan.servers.end(),
                                     [&](const auto& s) { return s.incarnation.value == id; });
-    if (seated) Send(id, Ready{server.loaded, 5, 100, newer ? moved_bytes_ : 0, 7000});
+    if (seated && id != ready_lost)
+      Send(id, Ready{server.loaded, 5, 100, newer ? moved_bytes_ : 0, 7000});
   }
   void Load(uint64_t id, const Plan& plan) {
     FakeServer& server = servers.at(id);

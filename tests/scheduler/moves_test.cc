@@ -1,102 +1,11 @@
-// Slots that move while training goes on: to servers that join, from those that leave, for balance.
-#include "scheduler/status.h"
-#include "tests/scheduler/fake_cluster.h"
-#include "tests/scheduler/step_cluster.h"
+// Slots that move while training goes on: to servers that join, for balance.
+#include "common/config/model_size.h"
+#include "tests/scheduler/moving_cluster.h"
 
 namespace dslide {
 namespace {
 
 using Phase = SchedulerCore::Phase;
-
-constexpr int64_t kDeadMs = 8000;  // a silence that no member survives
-
-Config Moving(Config config) {
-  config.train.epochs = 4;
-  config.cluster.slots = 16;
-  config.cluster.balance = Balance::kAuto;
-  config.cluster.takeover_s = 5;
-  config.cluster.move_mbit = 1000;  // copied in the background before
-  ResolveConfig(50, 32, &config);   // no more slots than labels
-  return config;
-}
-Config MoveConfig() { return Moving(RunConfig()); }
-Config StepMoveConfig() { return Moving(StepConfig()); }
-
-size_t SlotsIn(const Plan& plan, uint64_t member) {
-  size_t slots = 0;
-  for (const uint16_t owner : plan.slot_owner) {
-    slots += plan.servers[owner].incarnation.value == member;
-  }
-  return slots;
-}
-
-bool HasSeat(const Plan& plan, uint64_t member) {
-  return std::any_of(plan.servers.begin(), plan.servers.end(),
-                     [&](const PlanServer& s) { return s.incarnation.value == member; });
-}
-
-// Slots that have other owners, by incarnation.
-std::vector<size_t> Changed(const Plan& before, const Plan& after) {
-  std::vector<size_t> changed;
-  for (size_t slot = 0; slot < before.slot_owner.size(); ++slot) {
-    if (before.servers[before.slot_owner[slot]].incarnation !=
-        after.servers[after.slot_owner[slot]].incarnation) {
-      changed.push_back(slot);
-    }
-  }
-  return changed;
-}
-
-std::vector<Plan> Planned(const FakeCluster& run) {
-  std::vector<Plan> plans;
-  for (const LedgerEntry& entry : run.entries) {
-    if (const auto* planned = std::get_if<LedgerPlanned>(&entry)) plans.push_back(planned->plan);
-  }
-  return plans;
-}
-
-template <typename T>
-const T& LastOf(FakeCluster* run, uint64_t member) {
-  const T* last = nullptr;
-  for (const Body& body : run->received["peer-" + std::to_string(member)]) {
-    if (const auto* found = std::get_if<T>(&body)) last = found;
-  }
-  REQUIRE(last != nullptr);
-  return *last;
-}
-
-void Drain(FakeCluster* run, const std::string& name) {
-  run->Join(21, Role::kObserver);
-  run->Send(21, DrainServer{name});
-}
-
-// Ends the run: every batch counts once, and all slots have what counts.
-void FinishRun(FakeCluster* run, uint64_t worker = 11) {
-  run->WorkAll(worker);
-  REQUIRE(run->core().phase() == Phase::kFinished);
-  CHECK(run->core().outcome().ok());
-  run->CheckPromise();
-  run->CheckAllCountedOnce(4);
-}
-
-// Server 3 has joined; the flip by which it gets its first slots is out, and nobody has taken it
-// up.
-void StopInFlip(FakeCluster* run) {
-  run->Start();
-  for (int i = 0; i < 5; ++i) REQUIRE(run->Work(11));
-  run->Join(3, Role::kServer);
-  while (run->core().plan().servers.size() == 2 || run->core().MovingSlots() == 0) run->Wait(1000);
-  run->servers_answer = false;
-  while (run->core().MovingSlots() > 0) run->Wait(1000);
-  REQUIRE(SlotsIn(run->core().plan(), 3) > 0);
-}
-
-struct Joined : FakeCluster {
-  Joined() : FakeCluster(MoveConfig()) {
-    Start();
-    REQUIRE(Work(11));
-  }
-};
 
 TEST_CASE("moves: a server that joins gets slots, in waves, and training goes on") {
   FakeCluster run(MoveConfig());
@@ -209,92 +118,71 @@ TEST_CASE("moves: with cluster.balance = off nothing moves, and a spare stays on
   FinishRun(&run);
 }
 
-TEST_CASE_FIXTURE(Joined, "moves: a drained server is emptied and leaves the plan, others go on") {
-  slot_work.assign(16, 10);
-  Wait(3000);
-  Drain(this, "server-2");
-  CHECK(std::holds_alternative<Ack>(LastTo(21)));
-  CHECK(core().roster().Find({2})->draining);
-  Drain(this, "server-2");  // again: it is under way
-  CHECK(std::holds_alternative<Ack>(LastTo(21)));
-  Wait(20'000);
-  const Plan& plan = core().plan();
-  CHECK(GenerationOf(plan) == 1);
-  REQUIRE(plan.servers.size() == 1);
-  CHECK(SlotsIn(plan, 1) == 16);
-  CHECK(PlanOf(2) == plan);  // it is told that it is out of it
-  CHECK(core().roster().Spares().empty());
-  CHECK(Noticed("server-2 shall leave"));
-  Send(2, Leave{});
-  servers.at(2).alive = false;
-  CHECK(core().phase() == Phase::kTraining);
-  CHECK(core().recoveries() == 0);
-  FinishRun(this);
-}
-
-TEST_CASE("moves: a drain of a spare ends it at once") {
+TEST_CASE("moves: before slots are measured a server gets no more than it has memory for") {
   Config config = MoveConfig();
-  config.cluster.balance = Balance::kOff;
+  config.cluster.move_mbit = 0;
   FakeCluster run(config);
   run.Start();
-  run.Join(3, Role::kServer, "extra");
-  Drain(&run, "extra");
-  CHECK(std::holds_alternative<Ack>(run.LastTo(21)));
-  CHECK(std::holds_alternative<Shutdown>(run.LastTo(3)));
-  CHECK(run.core().roster().Spares().empty());
+  run.memory_bytes = SlotMemoryBytes(config);
+  run.Join(3, Role::kServer);
+  run.Wait(5000);
+  CHECK(HasSeat(run.core().plan(), 3));
+  CHECK(SlotsIn(run.core().plan(), 3) <= 1);
 }
 
-TEST_CASE("moves: drains that cannot be are refused, and say why") {
+TEST_CASE("moves: a wave is not larger than what is copied in good time") {
   Config config = MoveConfig();
-  const auto refusal = [](FakeCluster* run) {
-    const auto& error = std::get<ErrorReply>(run->LastTo(21));
-    CHECK(error.code == ErrorCode::kRefused);
-    return error.text;
+  config.cluster.servers = 1;
+  config.cluster.move_mbit = 1;
+  FakeCluster run(config);
+  run.slot_work.assign(16, 10);
+  run.slot_bytes = 1 << 20;
+  run.Join(1, Role::kServer);
+  run.Join(11, Role::kWorker);
+  REQUIRE(run.Work(11));
+  run.Wait(3000);
+  // Short pauses make the waves larger.
+  for (const uint64_t next : {2, 3, 4}) {
+    run.Join(next, Role::kServer);
+    run.Wait(20'000);
+    Drain(&run, run.core().roster().Find({next - 1})->name);
+    run.Wait(20'000);
+    REQUIRE(SlotsIn(run.core().plan(), next) == 16);
+  }
+  const auto largest_wave = [&](size_t begin) {
+    const std::vector<Plan> plans = Planned(run);
+    size_t largest = 0;
+    for (size_t i = begin + 1; i < plans.size(); ++i) {
+      largest = std::max(largest, Changed(plans[i - 1], plans[i]).size());
+    }
+    return largest;
   };
-  SUBCASE("no such server") {
-    FakeCluster run(config);
-    run.Start();
-    Drain(&run, "sever-2");
-    CHECK(refusal(&run) == "there is no server sever-2; there are server, server-2");
-  }
-  SUBCASE("the last one") {
-    config.cluster.servers = 1;
-    FakeCluster run(config);
-    run.Join(1, Role::kServer);
-    run.Join(11, Role::kWorker);
-    Drain(&run, "server");
-    CHECK(refusal(&run) == "server is the last server");
-    CHECK_FALSE(run.core().roster().Find({1})->draining);
-  }
-  SUBCASE("the last one that stays") {
-    FakeCluster run(config);
-    run.Start();
-    Drain(&run, "server-2");
-    Drain(&run, "server");
-    CHECK(refusal(&run) == "server is the last server");
-  }
-  SUBCASE("nobody has the memory") {
-    FakeCluster run(config);
-    run.slot_work.assign(16, 10);
-    run.slot_bytes = 100 << 20;
-    run.memory_bytes = 1000 << 20;  // for 10 of 16 slots
-    run.Start();
-    run.Wait(3000);
-    Drain(&run, "server-2");
-    CHECK(refusal(&run).starts_with("server-2 cannot leave: no server has memory for "));
-    CHECK(refusal(&run).find(" MB are lacking") != std::string::npos);
-    CHECK_FALSE(run.core().roster().Find({2})->draining);
-    run.Wait(10'000);
-    CHECK(run.core().plan_version() == 1);
-  }
-  SUBCASE("not in training") {
-    FakeCluster run(config);
-    run.Start();
-    run.Silence(2);
-    run.Wait(kDeadMs);
-    Drain(&run, "server");
-    CHECK(refusal(&run).starts_with("slots cannot move now: the run is waiting for server-2"));
-  }
+  CHECK(largest_wave(0) == 8);
+  run.slot_bytes = 8 << 20;
+  run.Wait(3000);
+  const size_t plans = Planned(run).size();
+  run.Join(5, Role::kServer);
+  run.Wait(20'000);
+  REQUIRE(SlotsIn(run.core().plan(), 5) == 8);
+  CHECK(largest_wave(plans - 1) == 4);  // 1 Mbit/s carries 37.5 MB in half of the time for a wave
+}
+
+TEST_CASE("moves: a slot that takes longer than copies are waited for is waited for longer") {
+  Config config = MoveConfig();
+  config.cluster.move_mbit = 1;
+  FakeCluster run(config);
+  run.slot_work.assign(16, 10);
+  run.slot_bytes = 100'000'000;  // in 800 s
+  run.moves_answered = false;
+  run.Start();
+  run.Wait(3000);
+  run.Join(3, Role::kServer);
+  while (run.core().MovingSlots() == 0) run.Wait(1000);
+  run.Wait(1'590'000);
+  CHECK(run.core().MovingSlots() == 1);
+  CHECK_FALSE(run.Noticed("given up"));
+  run.Wait(15'000);
+  CHECK(run.Noticed("1 slot not copied within 1600 s: given up, the owners stay"));
 }
 
 TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is written") {
@@ -317,6 +205,45 @@ TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is
   CHECK(manifests.size() == 1);
   CHECK(core().plan_version() > 1);
   CHECK(core().recoveries() == 0);
+}
+
+TEST_CASE_FIXTURE(Joined, "moves: a checkpoint that failed may still be written by others") {
+  checkpoints_lost = 1;
+  checkpoint_error = "disk full";
+  AskForCheckpoint(this);
+  REQUIRE(CountTo<CheckpointRequest>(1) == 1);
+  CHECK(std::holds_alternative<ErrorReply>(LastTo(21)));
+  Join(3, Role::kServer);
+  Wait(5000);
+  CHECK(core().plan_version() == 1);
+  SUBCASE("until it has answered") {
+    CheckpointDone done;
+    done.name = LastOf<CheckpointRequest>(this, 1).name;
+    Send(1, done);
+    Wait(2000);
+    CHECK(core().plan_version() > 1);
+  }
+  SUBCASE("another one is refused as long as that is so") {
+    CheckpointDone done;
+    done.name = "step-000000000009";
+    done.error = "step-000000000001 is still being written";
+    done.retry = true;
+    Send(1, done);
+    Wait(2000);
+    CHECK(core().plan_version() == 1);
+  }
+  CHECK(core().recoveries() == 0);
+}
+
+TEST_CASE("moves: a checkpoint begins when the plan has been taken up") {
+  FakeCluster run(MoveConfig());
+  StopInFlip(&run);
+  AskForCheckpoint(&run);
+  CHECK(run.CountTo<CheckpointRequest>(1) == 0);
+  run.servers_answer = true;
+  run.Wait(2000);
+  CHECK(run.manifests.size() == 1);
+  CHECK(run.CountTo<CheckpointDone>(21) == 1);
 }
 
 TEST_CASE_FIXTURE(Joined,
@@ -409,253 +336,6 @@ TEST_CASE("moves: synchronous training does not wait for a server that joined an
     run.Wait(2000);
   }
   CHECK(run.core().phase() == Phase::kFinished);
-}
-
-TEST_CASE("moves: deaths before the plan changes leave the owners as they are") {
-  FakeCluster run(MoveConfig());
-  run.moves_answered = false;
-  run.Start();
-  for (int i = 0; i < 5; ++i) CHECK(run.Work(11));
-  Drain(&run, "server-2");
-  run.Wait(3000);
-  REQUIRE(run.core().MovingSlots() == 8);
-  const MoveSlots order = LastOf<MoveSlots>(&run, 1);
-  CHECK(order.slots.size() == 8);
-  CHECK(order.from == std::vector<uint16_t>(8, 1));
-  SUBCASE("a server that comes back as it was") {
-    const uint64_t lost = 1;
-    run.Silence(lost);
-    run.Wait(kDeadMs);
-    CHECK(run.core().phase() == Phase::kGathering);
-    CHECK(run.core().MovingSlots() == 0);
-    run.Return(lost);
-    CHECK(run.core().phase() == Phase::kTraining);
-    CHECK(run.core().plan_version() == 1);
-  }
-  SUBCASE("the target is lost for good: the one that shall leave takes its slots over") {
-    run.Silence(1);
-    run.Wait(kDeadMs + 6000);
-    CHECK(run.core().recoveries() == 1);
-    CHECK(SlotsIn(run.core().plan(), 2) == 16);
-  }
-  SUBCASE("the source is lost for good") {
-    run.Silence(2);
-    run.Wait(kDeadMs + 6000);
-    CHECK(run.core().recoveries() == 1);
-    CHECK(SlotsIn(run.core().plan(), 1) == 16);
-  }
-  SUBCASE("copies that nobody finishes are given up") {
-    run.Wait(2500);
-    CHECK(LastOf<MoveSlots>(&run, 1) == order);  // asked for again
-    CHECK(run.CountTo<MoveSlots>(1) > 1);
-    run.Wait(600'000);
-    CHECK(run.CountTo<MoveSlots>(1) > 200);
-    CHECK(LastOf<MoveSlots>(&run, 1).move > order.move);
-  }
-  run.moves_answered = true;
-  run.Wait(30'000);
-  FinishRun(&run);
-}
-
-TEST_CASE("moves: a server without slots is lost, and the others go on") {
-  Config config = MoveConfig();
-  config.cluster.takeover_s = 0;  // and nobody waits for it
-  FakeCluster run(config);
-  run.moves_answered = false;
-  run.fenced_return = true;
-  run.Start();
-  for (int i = 0; i < 5; ++i) REQUIRE(run.Work(11));
-  bool had_a_plan = false;
-  SUBCASE("it has joined, and its first slots are being copied") {
-    run.Join(3, Role::kServer);
-    while (run.core().MovingSlots() == 0) run.Wait(1000);
-    run.Silence(3);
-    had_a_plan = true;
-  }
-  SUBCASE("it was lost before it had the plan that it joined with") {
-    run.Join(3, Role::kServer);
-    run.Silence(3);
-    while (run.core().plan().servers.size() == 2) run.Wait(1000);
-    CHECK_FALSE(run.core().roster().Find({3})->ready);
-  }
-  SUBCASE("the others take that plan up late") {
-    run.Join(3, Role::kServer);
-    run.Silence(3);
-    run.servers_answer = false;
-    while (run.core().plan().servers.size() == 2) run.Wait(1000);
-    run.Wait(kDeadMs + 3000);
-    CHECK(run.core().phase() == Phase::kGathering);
-    run.servers_answer = true;
-  }
-  run.Wait(kDeadMs);
-  CHECK(run.Noticed("server-3 is lost; it had no slots"));
-  CHECK(run.core().phase() == Phase::kTraining);
-  CHECK_FALSE(HasSeat(run.core().plan(), 3));
-  CHECK(run.PlanOf(11) == run.core().plan());
-  run.moves_answered = true;
-  run.Return(3);  // it was only silent: it joins again, and begins anew for that
-  CHECK(run.servers.at(3).fenced == had_a_plan);
-  run.Wait(30'000);
-  CHECK(HasSeat(run.core().plan(), had_a_plan ? 1001 : 3));
-  CHECK(run.core().recoveries() == 0);
-  FinishRun(&run);
-}
-
-TEST_CASE("moves: deaths while the plan changes") {
-  FakeCluster run(MoveConfig());
-  StopInFlip(&run);
-  const Plan flip = run.core().plan();
-  CHECK(GenerationOf(flip) == 1);
-  CHECK_FALSE(run.core().roster().Find({3})->ready);
-  SUBCASE("all take it up late") {
-    run.Wait(5000);
-    run.servers_answer = true;
-    run.Wait(12'000);
-    CHECK(GenerationOf(run.core().plan()) == 1);
-    CHECK(run.core().recoveries() == 0);
-  }
-  SUBCASE("a source dies: its slots are lost, and all goes back to the last checkpoint") {
-    run.Silence(1);
-    run.servers_answer = true;
-    run.Wait(kDeadMs + 6000);
-    CHECK(run.core().recoveries() == 1);
-    CHECK(GenerationOf(run.core().plan()) > 1);
-    CHECK(run.core().counted_batches() == 0);
-    CHECK_FALSE(HasSeat(run.core().plan(), 1));
-  }
-  SUBCASE("the target dies") {
-    run.Silence(3);
-    run.servers_answer = true;
-    run.Wait(kDeadMs + 6000);
-    CHECK(run.core().recoveries() == 1);
-    CHECK(run.core().counted_batches() == 0);
-    CHECK_FALSE(HasSeat(run.core().plan(), 3));
-  }
-  SUBCASE("nobody dies, but the plan is never taken up") {
-    run.Wait(62'000);
-    CHECK(run.core().recoveries() >= 1);
-    CHECK(GenerationOf(run.core().plan()) == run.core().plan_version());
-    CHECK(run.Noticed("cannot be taken up: not all servers have their slots"));
-    run.servers_answer = true;
-    run.Wait(1000);
-  }
-  run.Wait(30'000);
-  CHECK(run.core().phase() == Phase::kTraining);
-  FinishRun(&run);
-}
-
-// Server 2 has been drained; the plan without it is out, and nobody has taken it up.
-void StopInDeparture(FakeCluster* run) {
-  run->Start();
-  for (int i = 0; i < 5; ++i) REQUIRE(run->Work(11));
-  Drain(run, "server-2");
-  run->Wait(1000);
-  run->servers_answer = false;
-  run->Wait(1000);
-  REQUIRE_FALSE(HasSeat(run->core().plan(), 2));
-}
-
-TEST_CASE("moves: a server that leaves dies before others have its slots") {
-  FakeCluster run(MoveConfig());
-  StopInDeparture(&run);
-  SUBCASE("and the scheduler lives") {}
-  SUBCASE("while a checkpoint before the end is wanted") { run.Stop(); }
-  run.Silence(2);
-  run.servers_answer = true;
-  run.Wait(kDeadMs + 6000);
-  CHECK(run.core().recoveries() == 1);
-  CHECK(run.Noticed("a server was lost that others copied from"));
-  CHECK(SlotsIn(run.core().plan(), 1) == 16);
-  run.Wait(10'000);
-  CHECK((run.core().phase() == Phase::kTraining || run.core().phase() == Phase::kFinished));
-}
-
-TEST_CASE("moves: a server that leaves and the scheduler die together") {
-  FakeCluster run(MoveConfig());
-  StopInDeparture(&run);
-  run.Silence(2);
-  run.servers_answer = true;
-  run.Restart();
-  run.Join(12, Role::kWorker);
-  run.Wait(120'000);
-  CHECK(run.core().phase() == Phase::kTraining);
-  CHECK(GenerationOf(run.core().plan()) > 1);
-  FinishRun(&run, 12);
-}
-
-TEST_CASE("moves: a target is lost and comes back, but what it copied from has died meanwhile") {
-  FakeCluster run(MoveConfig());
-  StopInDeparture(&run);
-  run.Silence(1);
-  run.Wait(kDeadMs);
-  run.Silence(2);
-  run.Wait(1000);
-  run.servers_answer = true;
-  run.Return(1);
-  run.Wait(120'000);
-  CHECK(run.core().phase() == Phase::kTraining);
-  CHECK(run.core().recoveries() == 1);
-  FinishRun(&run);
-}
-
-TEST_CASE("moves: a server that left the plan and missed that is told again") {
-  FakeCluster run(MoveConfig());
-  StopInDeparture(&run);
-  const size_t plans = run.CountTo<Plan>(2);
-  run.Say({{77}, {2}, 900, 0, 1}, Heartbeat{});
-  CHECK(run.CountTo<Plan>(2) == plans + 1);
-  CHECK(run.PlanOf(2) == run.core().plan());
-  run.Say({{77}, {2}, 901, 0, run.core().plan_version()}, Heartbeat{});
-  CHECK(run.CountTo<Plan>(2) == plans + 1);
-}
-
-TEST_CASE("moves: a server that left the plan is not kept for a state that is lost") {
-  FakeCluster run(MoveConfig());
-  StopInDeparture(&run);
-  run.Silence(1);
-  run.Join(3, Role::kServer);
-  run.servers_answer = true;
-  run.Wait(kDeadMs + 6000);
-  CHECK(run.core().recoveries() == 1);
-  run.Say({{77}, {2}, 900, 0, 1}, Heartbeat{});
-  CHECK(run.CountTo<Shutdown>(2) > 0);
-  CHECK(run.CountTo<Shutdown>(3) == 0);
-}
-
-TEST_CASE("moves: the scheduler dies between its ledger and what it sends") {
-  FakeCluster run(MoveConfig());
-  run.Start();
-  for (int i = 0; i < 5; ++i) CHECK(run.Work(11));
-  run.Join(3, Role::kServer);
-  while (SlotsIn(run.core().plan(), 3) == 0 && run.core().MovingSlots() == 0) run.Wait(1000);
-  uint64_t told = 0;  // of the plan's recipients
-  SUBCASE("nobody was told") {}
-  SUBCASE("one server has taken it up") { told = 1; }
-  SUBCASE("two servers have") { told = 2; }
-  SUBCASE("all have, no worker knows") { told = 3; }
-  run.dies_after = 1 + told;
-  const size_t plans = Planned(run).size();
-  while (!run.died) {
-    run.now += 1000;
-    run.Tick();
-  }
-  REQUIRE(Planned(run).size() == plans + 1);
-  const Plan flip = Planned(run).back();
-  CHECK(GenerationOf(flip) == 1);
-  // Its status is asked for before anybody has come back.
-  run.servers_answer = false;
-  run.Restart();
-  CHECK_FALSE(StatusJson(run.core(), {}, run.evaluations, "", run.now).empty());
-  CHECK(run.core().Imbalance() >= 1);
-  run.servers_answer = true;
-  run.Join(12, Role::kWorker);
-  run.Wait(3000);
-  CHECK(run.core().phase() == Phase::kTraining);
-  CHECK(run.core().recoveries() == 0);
-  CHECK(GenerationOf(run.core().plan()) == 1);
-  CHECK(run.core().plan_version() >= flip.version);
-  CHECK(run.core().counted_batches() == 5);
-  FinishRun(&run, 12);
 }
 
 TEST_CASE("moves: metrics tell each server's part") {

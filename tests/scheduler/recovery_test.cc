@@ -89,6 +89,7 @@ TEST_CASE("recovery: a spare takes the seat, and all go back to the last checkpo
   FakeCluster run;
   run.Start();
   TrainSaveTrain(&run, 2, 3);
+  REQUIRE(run.Lease(11));
   run.Join(3, Role::kServer);
   run.Silence(2);
   run.servers_answer = false;

@@ -38,7 +38,7 @@ TEST_CASE("a run goes from joining over both epochs to the end") {
   REQUIRE(inbox.size() >= 2);
   CHECK(std::get<Plan>(inbox[inbox.size() - 2]).servers.size() == 2);
   CHECK(std::get<LeaseGrant>(inbox.back()).unit == 0);
-  CHECK(run.work[11].size() == 3);
+  CHECK(run.work[11].size() == 2);
 
   run.WorkAll(11);
   CHECK(run.core().phase() == Phase::kFinished);
@@ -98,10 +98,10 @@ TEST_CASE("several workers share an epoch, and one that joins late gets the plan
 TEST_CASE("a worker that falls silent loses its leases, and every batch still counts once") {
   FakeCluster run;
   run.Start(2);
-  CHECK(run.Work(11));  // one of three; then it is not heard of any more
+  CHECK(run.Work(11));  // one of two; then it is not heard of any more
   CHECK(run.Lease(11));
   const auto lost = run.work[11];
-  CHECK(lost.size() == 5);
+  CHECK(lost.size() == 2);
   run.Silence(11);
   run.Wait(7000);
   CHECK(run.core().WorkerCount() == 2);  // it may only be slow
@@ -123,7 +123,7 @@ TEST_CASE("late reports of an expired lease count if they are the first") {
   run.Start(2);
   CHECK(run.Lease(11));
   const auto late = run.work[11];
-  REQUIRE(late.size() == 3);
+  REQUIRE(late.size() == 2);
   run.now = run.core().config().cluster.lease_timeout_ms + 1;
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
   run.Tick();
@@ -264,8 +264,11 @@ TEST_CASE("workers that had to wait get a lease as soon as there is one, in the 
   CHECK(std::holds_alternative<LeaseWait>(Ask(&run, 12, 600, LeaseRequest{}).send.at(0).body));
   CHECK(Grants(Ask(&run, 14, 601, Heartbeat{})).empty());
   CHECK(Grants(Ask(&run, 14, 602, Leave{})).empty());
-  run.Return(2);  // as it was
-  const auto effects = Ask(&run, 11, 603, Heartbeat{});
+  run.servers.at(2).alive = true;
+  Join back;
+  back.role = Role::kServer;
+  back.plan_version = 1;  // as it was
+  const auto effects = Ask(&run, 2, 603, back);
   CHECK(Grants(effects) == ToWorkers{{"peer-13", 513}, {"peer-12", 600}});
   for (const auto& out : effects.send) {
     const auto* grant = std::get_if<LeaseGrant>(&out.body);
@@ -288,9 +291,10 @@ TEST_CASE("a worker that waits is given the next pass's work, or what expires, b
   const size_t copies = run.work[12].size();
   run.now = run.core().config().cluster.lease_timeout_ms + 1;
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
-  CHECK(run.work[12].size() > copies);  // of what makes no progress
+  CHECK(run.work[12].size() == copies);  // nothing comes of signs of life
   const size_t before = run.work[11].size();
   run.Tick();
+  CHECK(run.work[12].size() > copies);  // of what makes no progress
   CHECK(run.work[11].size() > before);  // it had to wait as well, and gets what was its own
   run.work[12].clear();
   run.Send(12, Leave{});
@@ -315,6 +319,27 @@ TEST_CASE("what training leases take on the wire is counted, and shown a sample"
         std::string::npos);
   CHECK(SummaryJson(run.core(), 0, 0, 0).find("\"lease_bytes_per_sample\": 100.0") !=
         std::string::npos);
+}
+
+TEST_CASE("the speed of a worker is known from its second report on") {
+  FakeCluster run;
+  run.Start();
+  REQUIRE(run.Lease(11));
+  run.now += 10'000;
+  REQUIRE(run.Work(11));
+  CHECK(run.core().BatchesPerSecond({11}, run.now + 100) == 0);
+  run.now += 10'000;
+  REQUIRE(run.Work(11));
+  CHECK(run.core().BatchesPerSecond({11}, run.now) < 0.2);
+}
+
+TEST_CASE("a worker that nothing is known of gets short leases") {
+  Config config = RunConfig();
+  config.train.unit_batches = 10;
+  FakeCluster run(config);
+  run.Start();
+  REQUIRE(run.Lease(11));
+  CHECK(run.work[11].size() == Strategy::kFirstLease);
 }
 
 }  // namespace

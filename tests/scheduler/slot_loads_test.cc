@@ -134,5 +134,28 @@ TEST_CASE("nonsense and strangers are ignored") {
   CHECK(loads.Imbalance(std::vector<Incarnation>{kA}, std::vector<uint16_t>{0, 0}) == 1);
 }
 
+TEST_CASE("what a server can do is not forgotten while it has too little to do to tell") {
+  SlotLoads loads(2);
+  loads.Add(kA, 2, 0);
+  loads.Add(kB, 2, 0);
+  loads.Report(kA, MakeReport(0, {400}, 10, {0.5f}), 0);
+  loads.Report(kB, MakeReport(1, {100}, 10, {0.5f}), 0);
+  for (int i = 0; i < 9000; ++i) {
+    loads.Report(kA, MakeReport(0, {400}, 1, {0.04f}), 0);
+    loads.Report(kB, MakeReport(1, {100}, 1, {0.04f}), 0);
+  }
+  CHECK(loads.Capacity(kA) == doctest::Approx(8000));
+  CHECK(loads.Capacity(kB) == doctest::Approx(2000));
+}
+
+TEST_CASE("a slot has the bytes that are expected of it until they are reported") {
+  SlotLoads loads(2, 700);
+  loads.Add(kA, 1, 0);
+  CHECK(loads.SlotBytes(0) == 700);
+  loads.Report(kA, MakeReport(0, {1}, 10, {0.5f}), 0);
+  CHECK(loads.SlotBytes(0) == 100);
+  CHECK(loads.SlotBytes(1) == 700);
+}
+
 }  // namespace
 }  // namespace dslide

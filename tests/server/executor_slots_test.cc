@@ -368,15 +368,6 @@ TEST_CASE("slots are reserved and given up again") {
   CHECK(std::holds_alternative<ErrorReply>(reader.Do({Kind::kReserve, {{1}}, 0}, 0)));
 }
 
-TEST_CASE("a SlotPull that releases is enough to forget a slot") {
-  Moving m{kPlain};
-  m.move.Do(Kind::kFlip);
-  m.move.CopyRest();
-  Executor* a = m.cluster.executors()[0];
-  CHECK(a->Handle({9}, SlotPull{3, 0, false, 0, true}) == Body{Ack{}});
-  CHECK_FALSE(a->output().layer().map().HasRegion({3}));
-}
-
 TEST_CASE("snapshots follow slots that move, and what they write restores") {
   for (const RunKind& kind : {kPlain, kHashed}) {
     const Config config = RunConfig(kind);

@@ -188,5 +188,22 @@ TEST_CASE("popular neurons: an empty layer has none") {
   CHECK(nothing.rows().empty());
 }
 
+TEST_CASE("popular neurons: a slot that is only copied changes nothing") {
+  Layer layer = RandomLayer(Slots(3));
+  PopularNeurons popular(9, layer, BestKernels());
+  popular.Follow(ColumnMeans(Activations(4, 5), BestKernels()));
+  // Some scores are newer than the choice.
+  for (int batch = 0; batch < 7; ++batch) {
+    popular.Follow(ColumnMeans(Activations(4, 6), BestKernels()));
+  }
+  const std::vector<uint32_t> before(popular.rows().begin(), popular.rows().end());
+  layer.Reserve({6});
+  popular.FollowMap(9);
+  CHECK(std::ranges::equal(popular.rows(), before));
+  layer.Release({6});
+  popular.FollowMap(9);
+  CHECK(std::ranges::equal(popular.rows(), before));
+}
+
 }  // namespace
 }  // namespace dslide

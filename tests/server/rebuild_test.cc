@@ -229,5 +229,24 @@ TEST_CASE("records with functions that the model cannot have are refused") {
   CHECK_FALSE(load({1, 1}));  // codes that these functions do not give
 }
 
+TEST_CASE("a round of hash functions that is not newer is ignored") {
+  const Config config = RunConfig(kHashed);
+  LocalCluster cluster(config, kRunSamples, {1});
+  Executor* executor = cluster.executors()[0];
+  Ask(executor, {2, 2});
+  SUBCASE("than the one that is being built") {}
+  SUBCASE("than the one in use") {
+    TrainRun(&cluster, 0, kEnough);
+    REQUIRE(executor->output().hashing() == HashChoice{2, 2});
+  }
+  Ask(executor, {1, 1});
+  Ask(executor, {2, 1});
+  TrainRun(&cluster, kEnough, 2 * kEnough);
+  CHECK(executor->output().hashing() == HashChoice{2, 2});
+  Ask(executor, {3, 1});
+  TrainRun(&cluster, 2 * kEnough, 3 * kEnough);
+  CHECK(executor->output().hashing() == HashChoice{3, 1});
+}
+
 }  // namespace
 }  // namespace dslide

@@ -184,11 +184,44 @@ TEST_CASE_FIXTURE(Fixture, "what ends a server") {
   }
   SUBCASE("another version") {
     CHECK(Scheduler(ErrorReply{ErrorCode::kIncompatible, "old"}).exit->error().kind ==
-          ErrorKind::kFailed);
+          ErrorKind::kBadInput);
   }
   SUBCASE("a configuration that it does not understand") {
     CHECK_FALSE(Scheduler(JoinReply{"server", "[model]\nhiden = 3\n", 100}).exit->ok());
   }
+}
+
+struct Named : ServerFixture {
+  Named() : core({kSelf, "server-3", "tcp://here:1", 4, 1000}) {
+    (void)core.Start(0);
+    config.cluster.drain_s = 20;
+  }
+  ServerCore::Effects JoinReplied(const std::string& name) {
+    return core.HandleScheduler(
+        {{kRun, {9}, ++sequence, 0, 0}, JoinReply{name, FormatConfig(config), 100}}, 0);
+  }
+  ServerCore core;
+};
+
+TEST_CASE_FIXTURE(Named, "a server whose name was taken goes by the one that it is given") {
+  SUBCASE("taken") {
+    const auto joined = JoinReplied("server-3-2");
+    CHECK(joined.name == "server-3-2");
+    CHECK(joined.notices == std::vector<std::string>{"joined as server-3-2"});
+    REQUIRE(joined.warnings.size() == 1);
+    CHECK(joined.warnings[0].find("the name server-3 was taken") != std::string::npos);
+    CHECK(JoinReplied("server-3-2").notices.empty());
+    CHECK(JoinReplied("server-3").name == "server-3");  // it is free by now
+    // Whoever stops it does not mean the server that has the name it asked for.
+    (void)JoinReplied("server-3-2");
+    const auto load = core.HandleScheduler({{kRun, {9}, ++sequence, 0, 1}, Body{plan}}, 0).load;
+    REQUIRE(load);
+    for (uint32_t e = 0; e < 2; ++e) (void)core.HandleOutcome({load->ticket, e, Ready{}}, 0);
+    const auto drains = Sent<DrainServer>(core.RequestStop(0));
+    REQUIRE(drains.size() == 1);
+    CHECK(std::get<DrainServer>(drains[0].body).name == "server-3-2");
+  }
+  SUBCASE("not taken") { CHECK(JoinReplied("server-3").warnings.empty()); }
 }
 
 }  // namespace

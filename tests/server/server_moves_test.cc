@@ -1,137 +1,13 @@
-// A server whose slots come and go: copies, flips from plan to plan, how it lets go and leaves.
-#include <algorithm>
-
-#include "tests/server/server_fixture.h"
+// What a server copies before a plan gives it slots.
+#include "tests/server/moves_fixture.h"
 
 namespace dslide {
 namespace {
 
-constexpr Incarnation kSelf = ServerFixture::kSelf, kOther{8}, kWorker = ServerFixture::kWorker;
+using Moves = MovesFixture;
+constexpr Incarnation kWorker = ServerFixture::kWorker;
+constexpr Incarnation kSelf = ServerFixture::kSelf;
 constexpr RunId kRun = ServerFixture::kRun;
-
-// Server "server" (8) has slots 0 to 3, this one, "server-2", 4 to 7; two executors with two each.
-struct Moves : ServerFixture {
-  Moves() {
-    config.cluster.balance = Balance::kOff;  // within the server
-    config.cluster.drain_s = 20;
-    Load();
-  }
-
-  // The next plan of the generation, with these slots of this server.
-  Plan Next(const std::vector<uint32_t>& own) {
-    Plan next = plan;
-    next.version = plan.version + 1;
-    next.generation = 1;
-    std::fill(next.slot_owner.begin(), next.slot_owner.end(), uint16_t{0});
-    for (const uint32_t slot : own) next.slot_owner[slot] = 1;
-    return next;
-  }
-  ServerCore::Effects Flip(const Plan& next) {
-    plan = next;
-    version = next.version;
-    return Scheduler(next);
-  }
-  // The executors do what they are told; what the server does then, and so on.
-  ServerCore::Effects Do(const ServerCore::Effects& effects) {
-    ServerCore::Effects all;
-    std::vector<ServerCore::Work> work = effects.work;
-    for (size_t i = 0; i < work.size(); ++i) {
-      if (!work[i].job) continue;
-      jobs.push_back(*work[i].job);
-      (void)core.HandleOutcome({work[i].ticket, 0, Ack{}}, 1000 * now);
-      auto more = core.HandleOutcome({work[i].ticket, 1, Ack{}}, 1000 * now);
-      work.insert(work.end(), more.work.begin(), more.work.end());
-      Append(std::move(more), &all);
-    }
-    return all;
-  }
-  static void Append(ServerCore::Effects more, ServerCore::Effects* all) {
-    const auto add = [](auto& from, auto* to) { to->insert(to->end(), from.begin(), from.end()); };
-    add(more.to_scheduler, &all->to_scheduler);
-    add(more.to_workers, &all->to_workers);
-    add(more.to_servers, &all->to_servers);
-    add(more.work, &all->work);
-    if (more.exit) all->exit = more.exit;
-    if (more.unload) all->unload = true;
-    if (more.load) all->load = more.load;
-  }
-  // The other server's answer to a pull.
-  ServerCore::Effects Answer(const Message& pull, Body body) {
-    return core.HandleServer({{kRun, kOther, ++sequence, pull.envelope.sequence, version}, body},
-                             1000 * now);
-  }
-  static SlotRows Part(const Message& pull, bool last, size_t rows = 1) {
-    const auto& asked = std::get<SlotPull>(pull.body);
-    SlotRows part;
-    part.slot = asked.slot;
-    part.part = asked.part;
-    for (uint32_t i = 0; i < rows; ++i) {
-      part.rows.push_back(i);
-      part.ends.push_back(10 * (i + 1));
-    }
-    part.bytes.resize(10 * rows);
-    part.left = last ? 0 : 1;
-    part.last = last;
-    return part;
-  }
-  // Another server's pull of a slot of this one.
-  ServerCore::Effects PullFrom(SlotPull pull, uint32_t plan_version, Incarnation who = kOther) {
-    return core.HandleWorker("peer", {{kRun, who, ++sequence, 0, plan_version}, pull}, 1000 * now);
-  }
-  ServerCore::Effects Release(uint32_t slot, uint32_t plan_version, Incarnation who = kOther) {
-    return PullFrom({slot, 0, false, 0, true}, plan_version, who);
-  }
-  std::vector<SlotJob> JobsOf(SlotJob::Kind kind) const {
-    std::vector<SlotJob> found;
-    for (const SlotJob& job : jobs) {
-      if (job.kind == kind) found.push_back(job);
-    }
-    return found;
-  }
-  // Slots 2 and 3 are to come; all that rests of them is here.
-  void CopyResting() {
-    auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
-    (void)Do(effects);
-    std::vector<Message> pulls = PullsOf(effects);
-    REQUIRE(pulls.size() == 2);
-    for (const Message& pull : pulls) (void)Do(Answer(pull, Part(pull, false, 2)));
-    pulls = PullsOf(Tick(SlotIntake::kWatchMs));
-    REQUIRE(pulls.size() == 2);
-    for (const Message& pull : pulls) {
-      effects = Answer(pull, Part(pull, false, 0));
-      last_ready = Sent<MoveReady>(effects);
-    }
-    now = 0;
-    REQUIRE(last_ready.size() == 1);
-  }
-  // Flips to `next`, to which slots 2 and 3 come; they are copied.
-  ServerCore::Effects TakeOver(const Plan& next) {
-    auto effects = Flip(next);
-    (void)Do(effects);
-    const std::vector<Message> pulls = PullsOf(effects);
-    REQUIRE(pulls.size() == 2);
-    CHECK(Sent<Ready>(Do(Answer(pulls[0], Part(pulls[0], true)))).empty());
-    return Do(Answer(pulls[1], Part(pulls[1], true)));
-  }
-  static std::vector<Message> PullsOf(const ServerCore::Effects& effects) {
-    std::vector<Message> pulls;
-    for (const auto& [address, message] : effects.to_servers) {
-      CHECK(address == "a");
-      pulls.push_back(message);
-    }
-    return pulls;
-  }
-  std::vector<Message> Answers(const ServerCore::Effects& effects) const {
-    std::vector<Message> answers;
-    for (const auto& [peer, bytes] : effects.to_workers) answers.push_back(*Decode(bytes));
-    return answers;
-  }
-
-  std::vector<SlotJob> jobs;
-  std::vector<Message> last_ready;
-};
-
-const std::vector<uint32_t> kSix = {2, 3, 4, 5, 6, 7};
 
 TEST_CASE_FIXTURE(Moves,
                   "moves: slots are copied from the server that has them, then it is ready") {
@@ -181,8 +57,10 @@ TEST_CASE_FIXTURE(Moves, "moves: a later order drops copies that it does not nam
   (void)Do(effects);
   REQUIRE(JobsOf(SlotJob::Kind::kDiscard).size() == 1);
   CHECK(JobsOf(SlotJob::Kind::kDiscard)[0].slots == std::vector<SlotId>{{2}});
-  const auto pulls = PullsOf(effects);
-  REQUIRE(pulls.size() == 1);
+  auto pulls = PullsOf(effects);
+  REQUIRE(pulls.size() == 2);
+  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{2, 0, false, 0, true});  // not taken
+  pulls.erase(pulls.begin());
   CHECK(std::get<SlotPull>(pulls[0].body).slot == 1);
   const auto none = Scheduler(MoveSlots{3, {}, {}, 0});
   (void)Do(none);
@@ -191,206 +69,15 @@ TEST_CASE_FIXTURE(Moves, "moves: a later order drops copies that it does not nam
   CHECK(Answer(pulls[0], Part(pulls[0], false)).work.empty());
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: the next plan flips, without a load; it is ready with its slots") {
-  CopyResting();
-  now = 5000;
-  const auto flip = Flip(Next(kSix));
-  CHECK_FALSE(flip.load);
-  CHECK_FALSE(flip.unload);
-  CHECK(Sent<Ready>(flip).empty());
-  jobs.clear();
-  (void)Do(flip);
-  REQUIRE(jobs.size() == 1);  // the slots have their places already
-  CHECK(jobs[0].kind == SlotJob::Kind::kFlip);
-  CHECK(jobs[0].slots.empty());
-  const auto pulls = PullsOf(flip);
-  REQUIRE(pulls.size() == 2);
-  for (const Message& pull : pulls) {
-    CHECK_FALSE(std::get<SlotPull>(pull.body).resting);
-    CHECK(std::get<SlotPull>(pull.body).part == 2);
-    CHECK(pull.envelope.plan_version == 2);
-  }
-  CHECK(Sent<Ready>(Do(Answer(pulls[0], Part(pulls[0], true)))).empty());
-  now = 5007;
-  const auto there = Answer(pulls[1], Part(pulls[1], true));
-  REQUIRE(there.work.size() == 2);  // the rows, then the slots
-  CHECK(there.work[0].job->kind == SlotJob::Kind::kPut);
-  CHECK(there.work[1].job->kind == SlotJob::Kind::kAttach);
-  CHECK(there.work[1].job->slots == std::vector<SlotId>{{2}, {3}});
-  CHECK(Sent<Ready>(there).empty());  // only when they are part of the model
-  const auto attached = Do(there);
-  const auto ready = Sent<Ready>(attached);
-  REQUIRE(ready.size() == 1);
-  const auto& figures = std::get<Ready>(ready[0].body);
-  CHECK(figures.plan_version == 2);
-  CHECK(figures.moved_bytes == 60);  // of each slot 20 while it rested, 10 behind
-  CHECK(figures.slot_bytes == 40);   // a row came twice
-  CHECK(figures.stall_us == 7000);
-  CHECK(ready[0].envelope.plan_version == 2);
-  CHECK(PullsOf(attached).size() == 2);
-  CHECK(Sent<Ready>(Scheduler(plan)).size() == 1);  // if that was lost
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: releases are repeated until they are acknowledged") {
-  CopyResting();
-  auto releases = PullsOf(TakeOver(Next(kSix)));
-  REQUIRE(releases.size() == 2);
-  for (const Message& release : releases) CHECK(std::get<SlotPull>(release.body).release);
-  (void)Answer(releases[0], Ack{});
-  CHECK(Tick(999).to_servers.empty());
-  const auto again = PullsOf(Tick(1000));
-  REQUIRE(again.size() == 1);
-  CHECK(std::get<SlotPull>(again[0].body).slot == std::get<SlotPull>(releases[1].body).slot);
-  SUBCASE("the answer comes") {
-    (void)Answer(again[0], Ack{});
-    CHECK(Tick(60'000).to_servers.empty());
-  }
-  SUBCASE("a refusal is no answer") {
-    (void)Answer(again[0], ErrorReply{ErrorCode::kStalePlan, "3"});
-    CHECK(Tick(2000).to_servers.size() == 1);
-  }
-  SUBCASE("its old owner is gone") {
-    size_t sent = 0;
-    for (int64_t at = 2000; at < 100'000; at += 500) {
-      (void)Scheduler(HeartbeatReply{});
-      sent += Tick(at).to_servers.size();
-    }
-    CHECK(sent < 40);
-  }
-  SUBCASE("the slot has gone back, and comes again: it must not be released before") {
-    (void)Do(Flip(Next({4, 5, 6, 7})));
-    (void)Do(Scheduler(MoveSlots{9, {2, 3}, {0, 0}, 0}));
-    for (int64_t at = 2000; at < 6000; at += 500) {
-      for (const Message& pull : PullsOf(Tick(at))) {
-        CHECK_FALSE(std::get<SlotPull>(pull.body).release);
-      }
-    }
-  }
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a plan without an order before copies everything then") {
-  const auto flip = Flip(Next(kSix));
-  (void)Do(flip);
-  CHECK(JobsOf(SlotJob::Kind::kReserve).size() == 2);
-  CHECK(JobsOf(SlotJob::Kind::kFlip).size() == 1);
-  const auto pulls = PullsOf(flip);
-  REQUIRE(pulls.size() == 2);
-  for (const Message& pull : pulls) {
-    CHECK(std::get<SlotPull>(pull.body).part == 0);
-    CHECK_FALSE(std::get<SlotPull>(pull.body).resting);
-  }
-}
-
 TEST_CASE_FIXTURE(Moves, "moves: a plan that gives what was copied to somebody else drops it") {
   CopyResting();
   const auto flip = Flip(Next({3, 4, 5, 6, 7}));
   (void)Do(flip);
   CHECK(JobsOf(SlotJob::Kind::kDiscard).at(0).slots == std::vector<SlotId>{{2}});
-  CHECK(PullsOf(flip).size() == 1);
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is ready for it") {
-  CopyResting();
-  const TopKRequest top{Matrix(1, 4), 3, {}, {}};
-  SUBCASE("they come before the plan") {
-    const auto early = core.HandleWorker("peer", Request(7, top, 2), 0);
-    CHECK(early.work.empty());
-    CHECK(early.to_workers.empty());
-    const auto ready = TakeOver(Next(kSix));
-    const auto asked = std::count_if(ready.work.begin(), ready.work.end(),
-                                     [](const auto& work) { return work.request != nullptr; });
-    CHECK(asked == 1);
-  }
-  SUBCASE("they come before its slots") {
-    const auto flip = Flip(Next(kSix));
-    CHECK(core.HandleWorker("peer", Request(7, top, 2), 0).work.empty());
-    CHECK(core.HandleWorker("peer", Request(7, top, 2), 0).work.empty());  // repeated
-    (void)Do(flip);
-    const auto pulls = PullsOf(flip);
-    (void)Do(Answer(pulls[0], Part(pulls[0], true)));
-    const auto ready = Do(Answer(pulls[1], Part(pulls[1], true)));
-    const auto asked = std::count_if(ready.work.begin(), ready.work.end(),
-                                     [](const auto& work) { return work.request != nullptr; });
-    CHECK(asked == 1);
-  }
-  SUBCASE("too many of them") {
-    for (uint64_t n = 1; n <= ServerCore::kMaxEarly; ++n) {
-      CHECK(core.HandleWorker("peer", Request(n, top, 2), 0).to_workers.empty());
-    }
-    CHECK(Refusal(core.HandleWorker("peer", Request(9999, top, 2), 0)) == ErrorCode::kStalePlan);
-  }
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: requests by the older plan get the new one") {
-  CopyResting();
-  const auto flip = Flip(Next(kSix));
-  (void)Do(flip);
-  for (int ready = 0; ready < 2; ++ready) {
-    const auto answers = Answers(core.HandleWorker("peer", Request(7), 0));
-    REQUIRE(answers.size() == 2);
-    CHECK(answers[0].body == Body{plan});
-    CHECK(std::get<ErrorReply>(answers[1].body).code == ErrorCode::kStalePlan);
-    CHECK(answers[1].envelope.reply_to == 7);
-    for (const Message& pull : PullsOf(flip)) (void)Do(Answer(pull, Part(pull, true)));
-  }
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: slots that go are readable until their new owner lets go") {
-  const auto flip = Flip(Next({6, 7}));
-  const auto ready = Do(flip);
-  REQUIRE(JobsOf(SlotJob::Kind::kFlip).size() == 1);
-  CHECK(JobsOf(SlotJob::Kind::kFlip)[0].slots == std::vector<SlotId>{{4}, {5}});
-  CHECK(Sent<Ready>(ready).size() == 1);  // nothing comes
-  const auto pulled = PullFrom({4, 0, false, 1000, false}, 2);
-  REQUIRE(pulled.work.size() == 1);
-  CHECK(std::holds_alternative<SlotPull>(*pulled.work[0].request));
-  (void)core.HandleOutcome({pulled.work[0].ticket, 0, Ack{}}, 0);
-  SlotRows rows;
-  rows.slot = 4;
-  rows.last = true;
-  const auto answer = Reply(core.HandleOutcome({pulled.work[0].ticket, 1, rows}, 0));
-  CHECK(answer.body == Body{rows});
-  // It lets go for nobody but its new owner, and of no slot that it has.
-  jobs.clear();
-  (void)Do(Release(6, 2));
-  (void)Do(Release(4, 2, kWorker));
-  (void)Do(Release(99, 2));
-  CHECK(jobs.empty());
-  CHECK(std::holds_alternative<Ack>(Answers(Release(4, 2)).at(0).body));
-  CHECK(std::holds_alternative<Ack>(Answers(Release(4, 2)).at(0).body));  // again
-  (void)Do(Release(5, 2));
-  REQUIRE(jobs.size() == 1);
-  CHECK(jobs[0].kind == SlotJob::Kind::kRelease);
-  CHECK(jobs[0].slots == std::vector<SlotId>{{5}});
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a pull that finds no executor with the slot is refused") {
-  const auto pulled = PullFrom({1, 0, true, 1000, false}, 1);
-  REQUIRE(pulled.work.size() == 1);
-  (void)core.HandleOutcome({pulled.work[0].ticket, 0, Ack{}}, 0);
-  CHECK(Refusal(core.HandleOutcome({pulled.work[0].ticket, 1, Ack{}}, 0)) == ErrorCode::kRefused);
-  CHECK(Refusal(PullFrom({4, 0, true, 1000, false}, 1, {99})) == ErrorCode::kRefused);  // who?
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a pull while it flips is answered, so two may exchange slots") {
-  const auto flip = Flip(Next({2, 3, 6, 7}));
-  (void)Do(flip);
-  CHECK(PullsOf(flip).size() == 2);
-  CHECK(PullFrom({4, 0, false, 1000, false}, 2).work.size() == 1);
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a slot's new owner may let go after it was given on") {
-  (void)Do(Flip(Next({6, 7})));
-  Plan next = Next({6, 7});
-  next.servers.push_back({"server-3", "c", {30}});
-  next.slot_owner[4] = 2;  // server had slot 4 by now
-  (void)Do(Flip(next));
-  jobs.clear();
-  SUBCASE("by its plan then") { (void)Do(Release(4, 2)); }
-  SUBCASE("by the plan now") { (void)Do(Release(4, 3)); }
-  SUBCASE("by one that has not come here yet") { (void)Do(Release(4, 4)); }
-  REQUIRE(jobs.size() == 1);
-  CHECK(jobs[0].slots == std::vector<SlotId>{{4}});
+  const auto pulls = PullsOf(flip);
+  REQUIRE(pulls.size() == 2);
+  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{2, 0, false, 0, true});
+  CHECK(std::get<SlotPull>(pulls[1].body).slot == 3);
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a slot that comes back is let go of first") {
@@ -403,135 +90,107 @@ TEST_CASE_FIXTURE(Moves, "moves: a slot that comes back is let go of first") {
   CHECK(jobs[1].slots == std::vector<SlotId>{{4}});
 }
 
-Plan Without(const Plan& plan) {
-  Plan next = plan;
-  next.servers.pop_back();
-  std::fill(next.slot_owner.begin(), next.slot_owner.end(), uint16_t{0});
-  return next;
-}
+const ErrorReply kBadPart{ErrorCode::kRefused, "part 0 of slot 2 has a row of another model"};
 
-TEST_CASE_FIXTURE(Moves,
-                  "moves: a server without a seat ends well once all its slots are others'") {
-  auto effects = Do(Flip(Without(Next({}))));
-  CHECK_FALSE(effects.exit);
-  CHECK(Sent<Ready>(effects).empty());  // it is none of the plan
-  CHECK(Refusal(core.HandleWorker("peer", Request(1, TopKRequest{}, 2), 0)) ==
-        ErrorCode::kStalePlan);
-  CHECK(PullFrom({4, 0, false, 1000, false}, 2).work.size() == 1);
-  for (const uint32_t slot : {4, 5, 6}) {
-    effects = Release(slot, 2);
-    CHECK_FALSE(effects.exit);
-  }
-  SUBCASE("the last one is let go of") { effects = Release(7, 2); }
-  SUBCASE("the others have gone back to a checkpoint") {
-    version = 3;
-    effects = Scheduler(Without(PlanOf(3, {30})));
-  }
-  SUBCASE("the scheduler fences it") {
-    effects = Scheduler(ErrorReply{ErrorCode::kFenced, "begin a new life"});
-  }
-  REQUIRE(effects.exit);
-  CHECK(effects.exit->ok());
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a signal does not end a server that others still copy from") {
-  (void)Do(Flip(Without(Next({}))));
-  CHECK_FALSE(core.RequestStop(1000).exit);
-  CHECK_FALSE(Tick(1100).exit);
-  CHECK_FALSE(Tick(20'999).exit);
-  SUBCASE("until they have its slots") {
-    for (const uint32_t slot : {4, 5, 6}) (void)Release(slot, 2);
-    const auto exit = Release(7, 2).exit;
-    REQUIRE(exit);
-    CHECK(exit->ok());
-  }
-  SUBCASE("or for cluster.drain_s") { CHECK_FALSE(Tick(21'000).exit->ok()); }
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a plan that comes in the middle of a flip waits for its end") {
-  CopyResting();
-  const auto flip = Flip(Next(kSix));
-  (void)Do(flip);
-  const auto second = Flip(Next({2, 3, 4, 5}));
-  CHECK(second.work.empty());
-  CHECK(core.plan_version() == 2);
-  const auto pulls = PullsOf(flip);
-  // What the scheduler says by that plan holds.
-  CHECK(Scheduler(DropBatches{kWorker}).work.size() == 1);
-  (void)Do(Answer(pulls[0], Part(pulls[0], true)));
-  jobs.clear();
-  const auto done = Do(Answer(pulls[1], Part(pulls[1], true)));
-  CHECK(core.plan_version() == 3);
-  const auto ready = Sent<Ready>(done);
-  REQUIRE(ready.size() == 2);
-  CHECK(std::get<Ready>(ready[0].body).plan_version == 2);
-  CHECK(std::get<Ready>(ready[1].body).plan_version == 3);
-  CHECK(JobsOf(SlotJob::Kind::kFlip).at(0).slots == std::vector<SlotId>{{6}, {7}});
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a plan that comes while a checkpoint is written waits for it") {
-  const auto save = Scheduler(CheckpointRequest{"step-1", "/c/step-1", 0, {}}).save;
-  REQUIRE(save);
-  CHECK(save->slots == std::vector<SlotId>{{4}, {5}, {6}, {7}});
-  const auto flip = Flip(Next({6, 7}));
-  CHECK(flip.work.empty());
-  CHECK(core.plan_version() == 1);
-  CHECK(core.HandleWorker("peer", Request(7, TopKRequest{}, 2), 0).to_workers.empty());  // waits
-  CHECK(Scheduler(MoveSlots{4, {2}, {0}, 0}).to_servers.empty());
-  const auto saved = core.HandleSaved(save->ticket, {}, 0);
-  CHECK(Sent<CheckpointDone>(saved).at(0).envelope.plan_version == 1);
-  CHECK(core.plan_version() == 2);
-  CHECK(Sent<Ready>(Do(saved)).size() == 1);
-  // The next one is without the slots that went.
-  const auto next = Scheduler(CheckpointRequest{"step-2", "/c/step-2", 0, {}}).save;
-  REQUIRE(next);
-  CHECK(next->shard == "shard-2-1");
-  CHECK(next->slots == std::vector<SlotId>{{6}, {7}});
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: no checkpoint begins in the middle of a flip") {
-  CopyResting();
-  (void)Do(Flip(Next(kSix)));
-  const auto asked = Scheduler(CheckpointRequest{"step-1", "/c/step-1", 0, {}});
-  CHECK_FALSE(asked.save);
-  CHECK(asked.to_scheduler.empty());  // the scheduler asks again
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation drops copies and flips") {
-  CopyResting();
-  SUBCASE("while it copies") {}
-  SUBCASE("while it flips") {
-    (void)Do(Flip(Next(kSix)));
-    (void)core.HandleWorker("peer", Request(7, TopKRequest{}, 2), 0);
-  }
-  SUBCASE("while its slots are let go of") { (void)Do(Flip(Next({6}))); }
-  version = 5;
-  const auto effects = Scheduler(PlanOf(5, kSelf));
-  REQUIRE(effects.load);
-  CHECK(effects.load->slots[0] == std::vector<SlotId>{{4}, {5}});
-  CHECK(effects.to_servers.empty());
-  CHECK(Tick(500).to_servers.empty());
-  const auto ready = Loaded(*effects.load);
-  CHECK(Sent<Ready>(ready).size() == 1);
-  CHECK(ready.work.empty());  // what waited was for another generation
-  jobs.clear();
-  (void)Do(Release(4, 5));
-  CHECK(jobs.empty());
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a slot that cannot be taken begins a new life") {
-  const auto effects = Scheduler(MoveSlots{1, {2}, {0}, 0});
+TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and nothing else") {
+  const auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
   (void)Do(effects);
-  const auto pull = PullsOf(effects).at(0);
-  const auto put = Answer(pull, Part(pull, false));
+  const auto pulls = PullsOf(effects);
+  REQUIRE(pulls.size() == 2);
+  const auto put = Answer(pulls[0], Part(pulls[0], false));
   REQUIRE(put.work.size() == 1);
   (void)core.HandleOutcome({put.work[0].ticket, 0, Ack{}}, 0);
-  const ErrorReply error{ErrorCode::kRefused, "part 0 of slot 2 has a row of another model"};
-  const auto failed = core.HandleOutcome({put.work[0].ticket, 1, error}, 0);
-  CHECK(failed.unload);
+  const auto failed = core.HandleOutcome({put.work[0].ticket, 1, kBadPart}, 0);
+  CHECK_FALSE(failed.unload);
   CHECK_FALSE(failed.exit);
-  CHECK(core.incarnation() != kSelf);
-  CHECK(std::get<Join>(Sent<Join>(failed).at(0).body).plan_version == 0);
+  CHECK(core.incarnation() == kSelf);
+  CHECK(failed.warnings.size() == 1);
+  jobs.clear();
+  (void)Do(failed);
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0].kind == SlotJob::Kind::kDiscard);
+  CHECK(jobs[0].slots == std::vector<SlotId>{{2}});
+  const auto told = PullsOf(failed);
+  REQUIRE(told.size() == 1);
+  CHECK(std::get<SlotPull>(told[0].body) == SlotPull{2, 0, false, 0, true});
+  // Without that copy it is not ready; the order that is repeated begins it again.
+  now = SlotIntake::kWatchMs;
+  (void)Do(Answer(pulls[1], Part(pulls[1], false, 0)));
+  const auto rest = PullsOf(Tick(2 * SlotIntake::kWatchMs));
+  REQUIRE(rest.size() == 1);
+  CHECK(Sent<MoveReady>(Answer(rest[0], Part(rest[0], false, 0))).empty());
+  const auto again = PullsOf(Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0}));
+  REQUIRE(again.size() == 1);
+  CHECK(std::get<SlotPull>(again[0].body).slot == 2);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: no room for a slot ends its copy, and nothing else") {
+  const auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
+  REQUIRE(effects.work.size() == 2);
+  const ErrorReply full{ErrorCode::kRefused, "there is no memory for 1 slots"};
+  const SlotId slot = effects.work[0].job->slots.at(0);
+  (void)core.HandleOutcome({effects.work[0].ticket, 0, full}, 0);
+  const auto failed = core.HandleOutcome({effects.work[0].ticket, 1, Ack{}}, 0);
+  CHECK_FALSE(failed.unload);
+  REQUIRE(failed.work.size() == 1);
+  CHECK(failed.work[0].job->kind == SlotJob::Kind::kDiscard);
+  CHECK(failed.work[0].job->slots == std::vector<SlotId>{slot});
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: executors that are behind with putting hold back the pulls") {
+  const auto effects = Scheduler(MoveSlots{1, {2}, {0}, 0});
+  (void)Do(effects);
+  std::vector<Message> pulls = PullsOf(effects);
+  REQUIRE(pulls.size() == 1);
+  (void)Do(Answer(pulls[0], Part(pulls[0], false, 0)));
+  pulls = PullsOf(Tick(SlotIntake::kWatchMs));
+  std::vector<ServerCore::Work> puts;
+  while (!pulls.empty()) {
+    REQUIRE(puts.size() < ServerCore::kMaxPuts);
+    const auto taken = Answer(pulls[0], Part(pulls[0], false));
+    puts.insert(puts.end(), taken.work.begin(), taken.work.end());
+    pulls = PullsOf(taken);
+  }
+  CHECK(puts.size() == ServerCore::kMaxPuts);
+  CHECK(core.AcceptsRequests());
+  CHECK(Tick(2000).to_servers.empty());
+  (void)core.HandleOutcome({puts[0].ticket, 0, Ack{}}, 0);
+  CHECK(PullsOf(core.HandleOutcome({puts[0].ticket, 1, Ack{}}, 0)).size() == 1);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a copy that its server does not take after all is forgotten") {
+  const auto job_of = [&](const ServerCore::Effects& effects) {
+    CHECK(std::holds_alternative<Ack>(Answers(effects).at(0).body));
+    return effects.work.empty() ? std::nullopt : std::optional(*effects.work.at(0).job);
+  };
+  const auto forgotten = job_of(Release(4, 1));
+  REQUIRE(forgotten);
+  CHECK(forgotten->kind == SlotJob::Kind::kForgetCopy);
+  CHECK(forgotten->slots == std::vector<SlotId>{{4}});
+  CHECK_FALSE(job_of(Release(4, 1, kWorker)));
+  CHECK_FALSE(job_of(Release(99, 1)));
+  // Not one that the plan has given to somebody: its rest has still to be copied.
+  (void)Do(Flip(Next({5, 6, 7})));
+  CHECK_FALSE(job_of(Release(4, 1)));
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: it may ask the servers of its plan, and who has what it copies") {
+  CHECK(core.MayAsk("a"));
+  CHECK_FALSE(core.MayAsk("c"));
+  Plan next = plan;
+  next.servers[0] = {"server", "c", {30}};
+  next.version = 2;
+  next.generation = 1;
+  next.slot_owner = Next({2, 4, 5, 6, 7}).slot_owner;
+  const auto flip = Flip(next);
+  (void)Do(flip);
+  CHECK(core.MayAsk("a"));
+  CHECK(core.MayAsk("c"));
+  const auto pull = PullsOf(flip).at(0);
+  const auto releases = PullsOf(Do(Answer(pull, Part(pull, true))));
+  CHECK(core.MayAsk("a"));
+  (void)Answer(releases.at(0), Ack{});
+  CHECK_FALSE(core.MayAsk("a"));
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: with a refusal the copy begins again") {
@@ -554,29 +213,8 @@ TEST_CASE_FIXTURE(Moves, "moves: a new life of the scheduler numbers its moves a
   const auto effects = of_new_life(MoveSlots{1, {1}, {0}, 0});
   (void)Do(effects);
   CHECK(JobsOf(SlotJob::Kind::kDiscard).at(0).slots == std::vector<SlotId>{{2}, {3}});
-  REQUIRE(PullsOf(effects).size() == 1);
-  CHECK(std::get<SlotPull>(PullsOf(effects)[0].body).slot == 1);
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a scheduler that does not know it is told what it holds") {
-  const auto told = [&] {
-    now += 300;
-    const auto joins = Sent<Join>(Scheduler(ErrorReply{ErrorCode::kWrongRun, "who"}));
-    REQUIRE(joins.size() == 1);
-    return std::get<Join>(joins[0].body).plan_version;
-  };
-  CopyResting();
-  CHECK(told() == 1);
-  const auto flip = Flip(Next(kSix));
-  (void)Do(flip);
-  CHECK(told() == 1);  // its slots are still on their way
-  CHECK(Scheduler(plan).to_scheduler.empty());
-  const auto pulls = PullsOf(flip);
-  (void)Do(Answer(pulls[0], Part(pulls[0], true)));
-  CHECK(Sent<Ready>(Do(Answer(pulls[1], Part(pulls[1], true)))).size() == 1);
-  CHECK(told() == 2);
-  (void)Do(Flip(Without(Next({}))));
-  CHECK(told() == 3);  // others may copy from it
+  REQUIRE(PullsOf(effects).size() == 3);
+  CHECK(std::get<SlotPull>(PullsOf(effects)[2].body).slot == 1);
 }
 
 TEST_CASE_FIXTURE(ServerFixture, "moves: a server that joins a generation has no slots at first") {
@@ -602,58 +240,6 @@ TEST_CASE_FIXTURE(ServerFixture, "moves: a server that joins a generation has no
     CHECK(core.incarnation() != kSelf);
     CHECK(Sent<Join>(effects).size() == 1);
   }
-}
-
-struct Stopping : Moves {
-  Stopping() {
-    now = 1000;
-    const auto asked = core.RequestStop(now);
-    CHECK_FALSE(asked.exit);
-    const auto drains = Sent<DrainServer>(asked);
-    REQUIRE(drains.size() == 1);
-    CHECK(std::get<DrainServer>(drains[0].body).name == "server-2");
-    drain = drains[0].envelope.sequence;
-    CHECK(Sent<CheckpointNow>(asked).empty());
-  }
-  uint64_t drain = 0;
-};
-
-TEST_CASE_FIXTURE(Stopping, "moves: a signal hands the slots over first") {
-  (void)Scheduler(Ack{}, drain);
-  CHECK(Sent<DrainServer>(Tick(2999)).empty());
-  CHECK(Sent<DrainServer>(Tick(3000)).size() == 1);  // to a new life of the scheduler, it may be
-  CHECK(Sent<DrainServer>(Tick(4999)).empty());
-  (void)Do(Flip(Without(Next({}))));
-  CHECK(Sent<DrainServer>(Tick(10'000)).empty());
-  for (const uint32_t slot : {4, 5, 6}) CHECK_FALSE(Release(slot, 2).exit);
-  const auto exit = Release(7, 2).exit;
-  REQUIRE(exit);
-  CHECK(exit->ok());
-}
-
-TEST_CASE_FIXTURE(Stopping, "moves: if nobody can take them a checkpoint is asked for") {
-  const auto refused =
-      Scheduler(ErrorReply{ErrorCode::kRefused, "server-2 is the last server"}, drain);
-  CHECK_FALSE(refused.exit);
-  const auto asked = Sent<CheckpointNow>(refused);
-  REQUIRE(asked.size() == 1);
-  CHECK(Sent<DrainServer>(Tick(5000)).empty());
-  const auto exit = Scheduler(CheckpointDone{}, asked[0].envelope.sequence).exit;
-  REQUIRE(exit);
-  CHECK(exit->error().kind == ErrorKind::kPreempted);
-}
-
-TEST_CASE_FIXTURE(Stopping,
-                  "moves: it hands over for cluster.drain_s, then asks for a checkpoint") {
-  CHECK(Sent<CheckpointNow>(Tick(20'999)).empty());
-  CHECK(Sent<CheckpointNow>(Tick(21'000)).size() == 1);
-  CHECK(Sent<CheckpointNow>(Tick(30'000)).empty());
-  CHECK_FALSE(Tick(40'999).exit);
-  CHECK(Tick(41'000).exit->error().kind == ErrorKind::kTryLater);
-}
-
-TEST_CASE_FIXTURE(Stopping, "moves: a second signal ends it at once") {
-  CHECK(core.RequestStop(2000).exit->error().kind == ErrorKind::kTryLater);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST_CASE("slot intake: doubles, parts out of order and slots that nobody wants 
   CHECK_FALSE(intake.Take(Rows(3, 2, {0}, 1), 0));
   CHECK(intake.bytes() == 100);
   intake.Give({3});
-  CHECK_FALSE(intake.Has({3}));
+  CHECK_FALSE(intake.SourceOf({3}));
   CHECK(intake.AllThere());
 }
 
@@ -221,6 +221,26 @@ TEST_CASE("slot intake: rows of the two layers are different rows, a row that co
   intake.Clear();
   CHECK(intake.bytes() == 0);
   CHECK(intake.slots().empty());
+}
+
+TEST_CASE("slot intake: answers that come soon shorten the time until a part is asked for again") {
+  SlotIntake intake;
+  intake.Begin({3}, kFrom);
+  intake.Complete({3});
+  int64_t now = 0, wait = SlotIntake::kAgainMs;
+  for (; now < 60'000; now += wait, wait *= 2) CHECK(Pulls(&intake, now).size() == 1);
+  CHECK(Pulls(&intake, now) == Asked{Pull(3, 0, false)});
+  now += 900;
+  CHECK(intake.Take(Rows(3, 0, {0}, 5), now));
+  // A part that took so long may take somewhat longer.
+  wait = SlotIntake::kAgainTimes * 900;
+  CHECK(Pulls(&intake, now) == Asked{Pull(3, 1, false)});
+  CHECK(Pulls(&intake, now + wait - 1).empty());
+  now += 10;
+  CHECK(intake.Take(Rows(3, 1, {1}, 4), now));
+  CHECK(Pulls(&intake, now) == Asked{Pull(3, 2, false)});
+  CHECK(Pulls(&intake, now + SlotIntake::kAgainMs - 1).empty());
+  CHECK(Pulls(&intake, now + SlotIntake::kAgainMs) == Asked{Pull(3, 2, false)});
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ inline std::string DoAll(const std::vector<Executor*>& executors, const SlotJob&
       CHECK(error->code == ErrorCode::kRefused);
       errors += error->text;
     } else {
-      CHECK(std::holds_alternative<Ack>(reply));
+      CHECK((std::holds_alternative<Ack>(reply) || std::holds_alternative<MoveSlots>(reply)));
     }
   }
   return errors;

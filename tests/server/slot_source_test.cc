@@ -131,5 +131,21 @@ TEST_CASE_FIXTURE(Source, "nothing is followed when nothing is copied") {
   CHECK_FALSE(source.Departed(kSlot));
 }
 
+TEST_CASE_FIXTURE(Source, "the copy of a slot in the model ends when it is forgotten") {
+  Copy(true);
+  Copy(false);
+  source.ForgetAttached({2});  // of which there is no copy
+  CHECK(source.copies() == 1);
+  source.ForgetAttached(kSlot);
+  CHECK(source.copies() == 0);
+  Change(3);
+  CHECK_FALSE(source.Pull({kSlot.value, next, false, 1000, false}));
+  // A slot that has left stays readable.
+  next = 0;
+  source.Depart(kSlot, {});
+  source.ForgetAttached(kSlot);
+  Depart();
+}
+
 }  // namespace
 }  // namespace dslide

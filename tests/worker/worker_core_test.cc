@@ -171,7 +171,7 @@ TEST_CASE_FIXTURE(Fixture, "what the scheduler's refusals do") {
   SUBCASE("another version is for good") {
     (void)core.Start(0);
     CHECK(Scheduler(ErrorReply{ErrorCode::kIncompatible, "old"}).exit->error().kind ==
-          ErrorKind::kFailed);
+          ErrorKind::kBadInput);
   }
   SUBCASE("a scheduler that does not know the worker is joined again, without its batches") {
     JoinAndPlan();

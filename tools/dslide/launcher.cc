@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "common/base/plural.h"
+#include "common/config/executable.h"
 
 namespace dslide {
 namespace {
@@ -90,7 +91,7 @@ Result<ChildProcess> Launcher::Start(Kind kind, const std::string& name) {
 
 std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& name) {
   if (kind == Kind::kWorker) return {"--scheduler", Address(), "--name", name};
-  std::vector<std::string> arguments = ConfigArguments();
+  std::vector<std::string> arguments = ConfigArguments(kind);
   if (kind == Kind::kServer) {
     arguments.insert(arguments.end(), {"--scheduler", Address(), "--name", name});
     return arguments;
@@ -102,10 +103,11 @@ std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& nam
   return arguments;
 }
 
-std::vector<std::string> Launcher::ConfigArguments() const {
+std::vector<std::string> Launcher::ConfigArguments(Kind kind) const {
   std::vector<std::string> arguments;
   if (!launch_.config_file.empty()) arguments = {"--config", launch_.config_file};
   for (const std::string& value : launch_.overrides) {
+    if (kind == Kind::kServer && !IsForServer(value)) continue;  // the scheduler tells it
     arguments.push_back("--set");
     arguments.push_back(value);
   }

@@ -48,7 +48,7 @@ class Launcher {
   Status Add(Kind kind, const std::string& name);
   Result<ChildProcess> Start(Kind kind, const std::string& name);
   std::vector<std::string> ArgumentsOf(Kind kind, const std::string& name);
-  std::vector<std::string> ConfigArguments() const;
+  std::vector<std::string> ConfigArguments(Kind kind) const;
   std::string Address() const;
   Status WaitForAddress();
   Status StartMembers();
