@@ -1,5 +1,6 @@
 // Slots that move while training goes on: to servers that join, for balance.
 #include "common/config/model_size.h"
+#include "scheduler/status.h"
 #include "tests/scheduler/moving_cluster.h"
 
 namespace dslide {
