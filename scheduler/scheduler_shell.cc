@@ -1,6 +1,7 @@
 #include "scheduler/scheduler_shell.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,6 +53,13 @@ bool Flips(const std::vector<LedgerEntry>& entries) {
   });
 }
 
+// Whether the log and what is shown go to one place, as on a terminal.
+bool LogIsOutput() {
+  struct stat log, output;
+  return fstat(STDERR_FILENO, &log) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
+         log.st_dev == output.st_dev && log.st_ino == output.st_ino;
+}
+
 // Where `bind` says. With a free port, a run that comes back takes the one that it had, if that is
 // free: its members look for it there.
 Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
@@ -83,7 +91,8 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       started_ms_(MonotonicMillis()),
       metrics_(run_directory_ + "/metrics.jsonl", std::ios::app),
       loads_(run_directory_ + "/loads.jsonl", std::ios::app),
-      terminal_(isatty(STDOUT_FILENO) == 1) {}
+      terminal_(isatty(STDOUT_FILENO) == 1),
+      log_is_output_(LogIsOutput()) {}
 
 // What can be refused at once comes first, then what takes time, and what leaves files last.
 Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals) {
@@ -203,6 +212,7 @@ void SchedulerShell::ReceiveAll() {
       continue;
     }
     malformed_++;
+    if (log_is_output_) ClearTransient();
     LogWarning(fmt::format("malformed message number {}: {}", malformed_, message.error().message));
     SchedulerCore::Effects answer;
     answer.send.push_back(
@@ -235,10 +245,10 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   }
   if (flips) PassFailpoint(Failpoint::kSchedulerAfterFlip);
   for (const std::string& notice : effects.notices) {
-    LogInfo(notice);
-    Print(notice, false);
+    Log(notice);
+    if (!log_is_output_) Print(notice, false);
   }
-  if (effects.epoch_done) LogInfo(fmt::format("epoch {} done", *effects.epoch_done));
+  if (effects.epoch_done) Log(fmt::format("epoch {} done", *effects.epoch_done));
   for (const EvaluationResult& result : effects.evaluations) ShowEvaluation(result);
   if (effects.manifest) {
     const fs::path directory = fs::path(core_.checkpoint_directory()) / effects.manifest->name;
@@ -301,11 +311,23 @@ void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
   Record(EvaluationRecord(result, ElapsedSeconds()));
 }
 
+void SchedulerShell::Log(const std::string& line) {
+  if (log_is_output_) ClearTransient();
+  LogInfo(line);
+}
+
+void SchedulerShell::ClearTransient() {
+  if (!transient_shown_) return;
+  std::fputs("\r\x1b[K", stdout);
+  std::fflush(stdout);
+  transient_shown_ = false;
+}
+
 // On a terminal a transient line is overwritten by the next one; without wrapping, so that it is
 // one line on a narrow terminal too.
 void SchedulerShell::Print(const std::string& line, bool transient) {
   // By fputs: a full disk behind standard output must not end the run.
-  if (terminal_ && transient_shown_) std::fputs("\r\x1b[K", stdout);
+  ClearTransient();
   const std::string text = terminal_ && transient ? "\x1b[?7l" + line + "\x1b[?7h" : line + "\n";
   std::fputs(text.c_str(), stdout);
   transient_shown_ = terminal_ && transient;

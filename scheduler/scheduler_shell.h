@@ -43,6 +43,8 @@ class SchedulerShell {
   std::string CurrentStatus(int64_t now_ms);  // JSON
   void ShowEvaluation(const EvaluationResult& result);
   void Print(const std::string& line, bool transient);
+  void Log(const std::string& line);
+  void ClearTransient();
   void Record(const std::string& line);
   Status WriteSummary();
   double ElapsedSeconds();
@@ -68,6 +70,7 @@ class SchedulerShell {
   std::ofstream metrics_;
   std::ofstream loads_;
   bool terminal_;
+  bool log_is_output_;  // what the log says need not be printed as well
   bool transient_shown_ = false;
 };
 

@@ -151,6 +151,10 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
   json["progress"] = core.Progress();
   json["line"] = line;
   json["eta_s"] = reading.eta_seconds;
+  json["epoch"] = reading.epoch;
+  json["epochs"] = reading.epochs;
+  if (reading.recent.samples > 0) json["loss"] = reading.recent.Loss();
+  if (reading.p_at_1) json["p_at_1"] = *reading.p_at_1;
   json["plan_version"] = core.plan_version();
   json["recoveries"] = core.recoveries();
   json["evaluations"] = Json::array();
@@ -229,6 +233,37 @@ std::string LoadsRecord(const SchedulerCore& core, double elapsed_s) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+namespace {
+
+// One gauge for each server, by its name.
+void AddServerGauges(const SchedulerCore& core, prometheus::Registry* registry) {
+  auto family = [registry](const char* name, const char* help) -> auto& {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(*registry);
+  };
+  auto& slots = family("dslide_server_slots", "Slots that a server has");
+  auto& load = family("dslide_server_load", "Its load over capacity over the mean");
+  auto& busy = family("dslide_server_busy_ratio", "Share of time that its executors work");
+  auto& used = family("dslide_server_memory_bytes", "Of its rows and hash tables");
+  auto& limit = family("dslide_server_memory_limit_bytes", "That it may use for them");
+  const Plan& plan = core.plan();
+  const PlanLoads planned(core);
+  for (const Member* server : core.roster().Of(Role::kServer)) {
+    const prometheus::Labels labels = {{"server", server->name}};
+    const Incarnation id = server->incarnation;
+    const auto seat = std::find_if(plan.servers.begin(), plan.servers.end(),
+                                   [id](const PlanServer& s) { return s.incarnation == id; });
+    const auto index = static_cast<size_t>(seat - plan.servers.begin());
+    const bool seated = seat != plan.servers.end();
+    slots.Add(labels).Set(seated ? static_cast<double>(planned.slots[index]) : 0);
+    load.Add(labels).Set(seated ? planned.loads[index] : 0);
+    busy.Add(labels).Set(core.loads().BusyShare(id));
+    used.Add(labels).Set(static_cast<double>(core.loads().MemoryUsed(id)));
+    limit.Add(labels).Set(static_cast<double>(core.loads().MemoryLimit(id)));
+  }
+}
+
+}  // namespace
+
 std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Reading& reading) {
   prometheus::Registry registry;
   const auto gauge = [&](const char* name, const char* help, double value) {
@@ -265,6 +300,10 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
         static_cast<double>(core.moves().slots));
   gauge("dslide_moved_bytes", "Sent between servers for them",
         static_cast<double>(core.moves().bytes));
+  gauge("dslide_plan_version", "Of the slot plan in force", core.plan_version());
+  gauge("dslide_recoveries", "Returns to a checkpoint since the scheduler started",
+        core.recoveries());
+  AddServerGauges(core, &registry);
   gauge("dslide_servers", "Servers in the roster",
         static_cast<double>(core.roster().Count(Role::kServer)));
   gauge("dslide_workers", "Workers in the roster", static_cast<double>(core.WorkerCount()));

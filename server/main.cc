@@ -14,6 +14,11 @@ Status Serve(const ParsedArguments& arguments) {
   ServerOptions options;
   options.scheduler = arguments.Get("scheduler");
   if (options.scheduler.empty()) {
+    const ClusterConfig defaults;
+    if (!arguments.Has("config") && cluster.scheduler_advertise == defaults.scheduler_advertise &&
+        cluster.scheduler_bind == defaults.scheduler_bind) {
+      return BadInput("option --scheduler ADDRESS is required, or --config FILE, which has it");
+    }
     options.scheduler =
         cluster.scheduler_advertise.empty() ? cluster.scheduler_bind : cluster.scheduler_advertise;
   }
@@ -36,9 +41,10 @@ Status Serve(const ParsedArguments& arguments) {
 
 int main(int argc, char** argv) {
   dslide::CommandLine line(
-      "dslide-server --scheduler ADDRESS [options]",
+      "dslide-server (--scheduler ADDRESS | --config FILE) [options]",
       "Owns a share of the parameters and of the hash tables, and serves workers.");
-  line.Option("scheduler", "ADDRESS", "address of the scheduler, e.g. tcp://10.0.0.1:7700");
+  line.Option("scheduler", "ADDRESS",
+              "address of the scheduler, e.g. tcp://10.0.0.1:7700; else that of --config");
   line.Option("bind", "ADDRESS", "where to listen for workers (cluster.server_bind)");
   line.Option("advertise", "ADDRESS", "what workers dial, if not the bind address");
   line.Option("name", "NAME", "name in the roster");

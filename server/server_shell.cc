@@ -4,6 +4,7 @@
 
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
+#include "common/base/plural.h"
 #include "common/config/executable.h"
 #include "common/net/usage.h"
 
@@ -206,7 +207,7 @@ void ServerShell::StopExecutors() {
 }
 
 void ServerShell::StartExecutors(const ServerCore::Load& load) {
-  LogInfo(fmt::format("{} executors, {} kernels", load.slots.size(), BestKernels().name));
+  LogInfo(fmt::format("{}, {} kernels", Plural(load.slots.size(), "executor"), BestKernels().name));
   StopExecutors();
   storage_ = std::make_unique<ServerStorage>(load, CheckpointStore::Place{load.server});
   const auto shared = std::make_shared<const ServerCore::Load>(load);

@@ -304,15 +304,15 @@ std::string ObstacleText(const BalancePlan& plan, const std::string& owner_kind)
     case BalanceObstacle::kTooCoarse:
       if (plan.unplaced > 0)
         return fmt::format("no {} is left for {} slots", owner_kind, plan.unplaced);
-      return fmt::format("imbalance {:.2f}: no move helps, single slots are too hot", plan.after);
+      return "no move helps, single slots are too hot";
     case BalanceObstacle::kMemory:
       return plan.unplaced > 0
                  ? fmt::format("no {} has memory for {} slots: {} MB are lacking", owner_kind,
                                plan.unplaced, megabytes(plan.lacking_bytes))
-                 : fmt::format("imbalance {:.2f}: the moves that help need {} MB more memory",
-                               plan.after, megabytes(plan.lacking_bytes));
+                 : fmt::format("the moves that help need {} MB more memory",
+                               megabytes(plan.lacking_bytes));
     case BalanceObstacle::kBudget:
-      return fmt::format("imbalance {:.2f}: the rest has to wait for bandwidth", plan.after);
+      return "the rest has to wait for bandwidth";
   }
   return "";
 }

@@ -90,8 +90,8 @@ BalancePlan PlanBalance(const std::vector<BalanceOwner>& owners,
 // vacant slots do not either.
 double Imbalance(const std::vector<BalanceOwner>& owners, const std::vector<BalanceSlot>& slots);
 
-// "3 slots need 1200 MB more memory than the servers have" and the like, for people; `owner_kind`
-// is "server" or "executor". Empty: no obstacle.
+// "no server has memory for 3 slots: 1200 MB are lacking" and the like, for people; `owner_kind` is
+// "server" or "executor". Empty: no obstacle.
 std::string ObstacleText(const BalancePlan& plan, const std::string& owner_kind);
 
 }  // namespace dslide

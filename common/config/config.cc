@@ -29,12 +29,14 @@ constexpr std::string_view kCommandLine = "command line";
 struct Assignment {
   std::string name;
   std::string value;
+  size_t line = 0;  // from 1; 0: of no file
 };
 
 std::string Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
+  constexpr std::string_view kBlank = " \t\r";
+  const size_t begin = text.find_first_not_of(kBlank);
   if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
+  return std::string(text.substr(begin, text.find_last_not_of(kBlank) - begin + 1));
 }
 
 // The known key that an unknown one most likely stands for: the right name in the wrong section,
@@ -141,15 +143,32 @@ size_t LinesRead(std::istringstream* input, std::string_view text) {
   return before.ends_with('\n') ? ends : ends + 1;
 }
 
+// The numbers of the lines that Boost takes for assignments: neither blank, nor a comment, nor
+// "[section]".
+std::vector<size_t> AssignmentLines(std::string_view text) {
+  std::vector<size_t> numbers;
+  for (size_t number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string line = Trimmed(text.substr(0, std::min(end, text.find('#'))));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const bool section = line.starts_with('[') && line.ends_with(']');
+    if (!line.empty() && !section) numbers.push_back(number);
+  }
+  return numbers;
+}
+
 // The assignments of INI text in their order, known keys or not.
 Result<std::vector<Assignment>> ReadIni(std::string_view text, std::string_view origin) {
   std::istringstream input{std::string(text)};
   try {
     const bool allow_unregistered = true;  // unknown keys get our own message
     const auto parsed = po::parse_config_file(input, po::options_description(), allow_unregistered);
+    const std::vector<size_t> lines = AssignmentLines(text);
     std::vector<Assignment> assignments;
     for (const po::option& option : parsed.options) {
-      assignments.push_back({option.string_key, option.value.empty() ? "" : option.value.front()});
+      const size_t number = assignments.size();
+      assignments.push_back({option.string_key, option.value.empty() ? "" : option.value.front(),
+                             number < lines.size() ? lines[number] : 0});
     }
     return assignments;
   } catch (const po::invalid_config_file_syntax& error) {
@@ -164,10 +183,11 @@ Status SetFromIni(std::string_view text, std::string_view origin, Builder* build
   Result<std::vector<Assignment>> assignments = ReadIni(text, origin);
   if (!assignments.ok()) return assignments.error();
   for (const Assignment& assignment : *assignments) {
+    const std::string place = fmt::format("{}:{}", origin, assignment.line);
     if (builder->Has(assignment.name)) {
-      return BadInput(fmt::format("{}: {} is given twice", origin, assignment.name));
+      return BadInput(fmt::format("{}: {} is given twice", place, assignment.name));
     }
-    DSLIDE_RETURN_IF_ERROR(builder->Set(assignment, origin));
+    DSLIDE_RETURN_IF_ERROR(builder->Set(assignment, place));
   }
   return {};
 }

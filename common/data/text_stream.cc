@@ -239,12 +239,15 @@ TextStream& TextStream::operator=(TextStream&&) noexcept = default;
 TextStream::~TextStream() = default;
 
 Result<TextStream> TextStream::Open(const std::string& path) {
-  TextStream stream(path, nullptr);
-  stream.line_ = 1;
+  // No line is at fault yet.
+  const auto named = [&path](Error error) {
+    error.message = fmt::format("{}: {}", path, error.message);
+    return error;
+  };
   auto input = OpenFile(path);
-  if (!input.ok()) return stream.Located(input.error());
+  if (!input.ok()) return named(input.error());
   auto decoder = MakeDecoder(*std::move(input));
-  if (!decoder.ok()) return stream.Located(decoder.error());
+  if (!decoder.ok()) return named(decoder.error());
   return TextStream(path, *std::move(decoder));
 }
 

@@ -24,7 +24,7 @@ constexpr size_t kMaxLineBytes = size_t{64} << 20;
 std::string Quoted(std::string_view text);
 
 // Movable, not thread-safe. Errors are kBadInput (kFailed if the machine is at fault) and start
-// with "name:line: ". After an error Next returns that error again.
+// with "name:line: ", of Open with "name: ". After an error Next returns that error again.
 class TextStream {
  public:
   static Result<TextStream> Open(const std::string& path);

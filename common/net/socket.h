@@ -109,6 +109,11 @@ class Poller {
   std::unique_ptr<Impl> impl_;
 };
 
+// Whether the host of a tcp:// address has a name that this machine can look up now: a socket that
+// cannot tries again for ever without a word. kBadInput: it has not; kTryLater: nobody was there to
+// ask. Other addresses are not looked at. Takes as long as the resolver does.
+Status CheckResolves(const std::string& address);
+
 // True for ipc://, inproc:// and tcp:// to 127.0.0.0/8, localhost or [::1].
 bool IsLoopback(const std::string& address);
 

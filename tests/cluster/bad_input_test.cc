@@ -64,7 +64,7 @@ TEST_CASE("a configuration that cannot be read is refused") {
   fs::create_directory(run.Path("directory.ini"));
   refused(run.Path("directory.ini"), run.Path("directory.ini"));
   Write(run.Path("typo.ini"), "[train]\nbatchs = 3\n");
-  refused(run.Path("typo.ini"), "did you mean");
+  refused(run.Path("typo.ini"), run.Path("typo.ini") + ":2: unknown key train.batchs; did you");
   Write(run.Path("broken.ini"), "[train\nbatch = 3\n");
   refused(run.Path("broken.ini"), run.Path("broken.ini"));
 }
@@ -77,6 +77,13 @@ TEST_CASE("status and drain want an address, and drain a name") {
   CheckRefused(&run, {"drain", "--scheduler", "tcp://127.0.0.1:7700"}, "NAME");
   CheckRefused(&run, {"drain", "a", "b", "--scheduler", "tcp://127.0.0.1:7700"}, "b");
   CheckRefused(&run, {"drain", "a", "--scheduler", "here"}, "cannot connect to here");
+}
+
+TEST_CASE("a server wants to know where the scheduler is") {
+  TestRun run;
+  CHECK(run.Run("dslide-server", {"--set", "cluster.executors=1"}) == 2);
+  CHECK(run.last_errors() ==
+        "dslide-server: option --scheduler ADDRESS is required, or --config FILE, which has it\n");
 }
 
 TEST_CASE("evaluate and predict refuse what does not fit") {

@@ -24,9 +24,12 @@ def main():
             [bench, "--build", build, "--situation", "skew", "--seconds", "16", "--workers", "1",
              "--json", "--out", directory], stdout=subprocess.PIPE, text=True)
         output, _ = process.communicate()
-        assert process.returncode == 0, f"exit code {process.returncode}"
+        assert process.returncode in (0, 1), f"exit code {process.returncode}"
         results = json.loads(output)
         skew = results["skew"]
+        # So short a run need not be as wanted; the exit code tells.
+        met = all(target["met"] for target in skew["targets"])
+        assert process.returncode == (0 if met else 1), (process.returncode, skew["targets"])
         assert set(skew) == KEYS, skew
         assert skew["samples_per_second"] > 0 and skew["samples_per_second_off"] > 0, skew
         # One server has the slots of all labels.

@@ -149,30 +149,30 @@ TEST_CASE("config: overrides replace the file's values, the last one wins") {
 }
 
 TEST_CASE("config: errors name the file, the key, the value and what is allowed") {
-  CHECK(ErrorOf("[train]\nbatch = 0") == "cluster.ini: train.batch = 0: must be 1 to 65536");
+  CHECK(ErrorOf("[train]\nbatch = 0") == "cluster.ini:2: train.batch = 0: must be 1 to 65536");
   CHECK(ErrorOf("[train]\nbatch = 65537") ==
-        "cluster.ini: train.batch = 65537: must be 1 to 65536");
-  CHECK(ErrorOf("[train]\nbatch =") == "cluster.ini: train.batch = (empty): must be 1 to 65536");
+        "cluster.ini:2: train.batch = 65537: must be 1 to 65536");
+  CHECK(ErrorOf("[train]\nbatch =") == "cluster.ini:2: train.batch = (empty): must be 1 to 65536");
   CHECK(ErrorOf("[model]\nloss = Softmax") ==
-        "cluster.ini: model.loss = Softmax: must be softmax or sigmoid");
+        "cluster.ini:2: model.loss = Softmax: must be softmax or sigmoid");
   CHECK(ErrorOf("[model]\nactive = lhs") ==
-        "cluster.ini: model.active = lhs: must be auto, lsh, sampled or all");
-  CHECK(ErrorOf("[hash]\nbin = 6") == "cluster.ini: hash.bin = 6: must be 2, 4, 8 or 16");
+        "cluster.ini:2: model.active = lhs: must be auto, lsh, sampled or all");
+  CHECK(ErrorOf("[hash]\nbin = 6") == "cluster.ini:2: hash.bin = 6: must be 2, 4, 8 or 16");
   CHECK(ErrorOf("[security]\nallow_plaintext = yes") ==
-        "cluster.ini: security.allow_plaintext = yes: must be true or false");
+        "cluster.ini:2: security.allow_plaintext = yes: must be true or false");
   CHECK(ErrorOf("[train]\ndropout_input = 0.96") ==
-        "cluster.ini: train.dropout_input = 0.96: must be 0 to 0.95");
+        "cluster.ini:2: train.dropout_input = 0.96: must be 0 to 0.95");
   CHECK(ErrorOf("[train]\nlabel_smoothing = 1") ==
-        "cluster.ini: train.label_smoothing = 1: must be 0 to 0.9");
+        "cluster.ini:2: train.label_smoothing = 1: must be 0 to 0.9");
   CHECK(ErrorOf("[cluster]\nbalance = on") ==
-        "cluster.ini: cluster.balance = on: must be auto or off");
+        "cluster.ini:2: cluster.balance = on: must be auto or off");
   CHECK(ErrorOf("[cluster]\nbalance_threshold = 1") ==
-        "cluster.ini: cluster.balance_threshold = 1: must be 1.01 to 100");
+        "cluster.ini:2: cluster.balance_threshold = 1: must be 1.01 to 100");
   CHECK(ErrorOf("[cluster]\nscheduler_bind = 127.0.0.1:7700") ==
-        "cluster.ini: cluster.scheduler_bind = 127.0.0.1:7700: must be tcp://host:port or "
+        "cluster.ini:2: cluster.scheduler_bind = 127.0.0.1:7700: must be tcp://host:port or "
         "ipc://path");
   CHECK(ErrorOf("[cluster]\nserver_advertise = tcp://a") ==
-        "cluster.ini: cluster.server_advertise = tcp://a: must be empty, tcp://host:port or "
+        "cluster.ini:2: cluster.server_advertise = tcp://a: must be empty, tcp://host:port or "
         "ipc://path");
 }
 
@@ -190,7 +190,9 @@ TEST_CASE("config: errors of overrides name the command line") {
 TEST_CASE("config: an unknown key is refused with the nearest known one") {
   const auto suggests = [](const std::string& text, const std::string& unknown,
                            const std::string& known) {
-    CHECK(ErrorOf(text) == "cluster.ini: unknown key " + unknown + "; did you mean " + known + "?");
+    const std::string line = text.find('\n') == std::string::npos ? "1" : "2";
+    CHECK(ErrorOf(text) ==
+          "cluster.ini:" + line + ": unknown key " + unknown + "; did you mean " + known + "?");
   };
   suggests("[model]\nhiden = 4", "model.hiden", "model.hidden");
   suggests("[modle]\nhidden = 4", "modle.hidden", "model.hidden");
@@ -201,7 +203,7 @@ TEST_CASE("config: an unknown key is refused with the nearest known one") {
   suggests("[everything]\nlease_timeout = 4", "everything.lease_timeout",
            "cluster.lease_timeout_ms");
   CHECK(ErrorOf("[x]\nfrobnicate = 1") ==
-        "cluster.ini: unknown key x.frobnicate; --help-config lists the known ones");
+        "cluster.ini:2: unknown key x.frobnicate; --help-config lists the known ones");
 }
 
 TEST_CASE("config: a malformed line is named with its number") {
@@ -210,9 +212,16 @@ TEST_CASE("config: a malformed line is named with its number") {
   CHECK(ErrorOf("\n[model") == "cluster.ini:2: must be \"key = value\" or \"[section]\": [model");
 }
 
+TEST_CASE("config: a refused line is named, whatever stands before it") {
+  CHECK(ErrorOf("# [x]\r\n\n  [train] # a section\r\n \t\nepochs = 3 # = 4\n#\nbatch = none\n") ==
+        "cluster.ini:7: train.batch = none: must be 1 to 65536");
+  // Boost takes this for a key.
+  CHECK(ErrorOf("\n[train = 3\n").starts_with("cluster.ini:2: unknown key [train; "));
+}
+
 TEST_CASE("config: a key given twice in the file") {
   CHECK(ErrorOf("[model]\nhidden = 4\n[hash]\nk = 1\n[model]\nhidden = 4\n") ==
-        "cluster.ini: model.hidden is given twice");
+        "cluster.ini:6: model.hidden is given twice");
 }
 
 TEST_CASE("config: a file that cannot be read") {
@@ -229,7 +238,7 @@ TEST_CASE("config: numbers are read strictly") {
   for (const char* bad : {"12abc", "-1", "+1", "0x10", "1e2", "1.0", "1 2", "4294967297",
                           "99999999999999999999999", "one", "1,000"}) {
     CHECK_MESSAGE(ErrorOf(std::string("[train]\nbatch = ") + bad) ==
-                      std::string("cluster.ini: train.batch = ") + bad + ": must be 1 to 65536",
+                      std::string("cluster.ini:2: train.batch = ") + bad + ": must be 1 to 65536",
                   bad);
   }
   for (const char* bad : {"nan", "inf", "-inf", "-0.1", "0.1x", "0,1", "1e-50", "1e50", ""}) {
@@ -241,26 +250,29 @@ TEST_CASE("config: numbers are read strictly") {
 }
 
 TEST_CASE("config: checks across keys") {
-  CHECK(ErrorOf("[train]\ntarget_batch = 512") ==
-        "cluster.ini: train.target_batch = 512: needs train.staleness >= 0: asynchronous training "
-        "has no steps");
+  CHECK(
+      ErrorOf("[train]\ntarget_batch = 512") ==
+      "cluster.ini:2: train.target_batch = 512: needs train.staleness >= 0: asynchronous training "
+      "has no steps");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 500") ==
-        "cluster.ini: train.target_batch = 500: must be a multiple of train.batch = 256");
+        "cluster.ini:3: train.target_batch = 500: must be a multiple of train.batch = 256");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 65536") == "");
   CHECK(ErrorOf("[train]\nstaleness = 3") == "");
   CHECK(ErrorOf("[hash]\nk = 6") ==
-        "cluster.ini: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
+        "cluster.ini:2: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
         "buckets");
   CHECK(ErrorOf("[train]\nmoments = bf16\n[model]\nprecision = fp32") ==
-        "cluster.ini: train.moments = bf16: moments in bf16 need model.precision = bf16; auto "
+        "cluster.ini:2: train.moments = bf16: moments in bf16 need model.precision = bf16; auto "
         "follows it");
   CHECK(ErrorOf("[train]\nmoments = bf16") == "");
   CHECK(ErrorOf("[hash]\nk = 5") == "");
   CHECK(ErrorOf("[hash]\nk = 3\nbin = 16") == "");
   CHECK(ErrorOf("[hash]\nk = 15\nfamily = simhash") == "");
-  CHECK(ErrorOf("[hash]\nk = 16\nfamily = simhash") == "cluster.ini: hash.k = 16: must be 0 to 15");
-  CHECK(ErrorOf("[cluster]\nlease_timeout_ms = 1000") ==
-        "cluster.ini: cluster.lease_timeout_ms = 1000: must be above cluster.heartbeat_ms = 1000");
+  CHECK(ErrorOf("[hash]\nk = 16\nfamily = simhash") ==
+        "cluster.ini:2: hash.k = 16: must be 0 to 15");
+  CHECK(
+      ErrorOf("[cluster]\nlease_timeout_ms = 1000") ==
+      "cluster.ini:2: cluster.lease_timeout_ms = 1000: must be above cluster.heartbeat_ms = 1000");
   // The origin is that of the key that is named, and an override may mend the file.
   CHECK(ErrorOf("", {"cluster.heartbeat_ms=20000"}) ==
         "default: cluster.lease_timeout_ms = 15000: must be above cluster.heartbeat_ms = 20000");

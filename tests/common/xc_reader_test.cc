@@ -213,9 +213,9 @@ TEST_CASE("short decimals round as from_chars does") {
 TEST_CASE("files that cannot be read") {
   const DataDirectory directory;
   const std::string missing = directory.path() + "/missing.txt";
-  CheckMessage(ReadXcFile(missing).error(), missing + ":1: ", "cannot open: No such file");
-  CheckMessage(ReadXcFile(directory.path()).error(),
-               directory.path() + ":1: ", "is a directory (expected a file)");
+  CheckMessage(ReadXcFile(missing).error(), missing + ": ", "cannot open: No such file");
+  CheckMessage(ReadXcFile(directory.path()).error(), directory.path() + ": ",
+               "is a directory (expected a file)");
   const std::string empty = directory.Write("empty.txt", "");
   CheckMessage(ReadXcFile(empty).error(),
                empty + ":1: ", "the file is empty (expected a header 'samples features labels')");
@@ -407,7 +407,7 @@ TEST_CASE("damaged label names") {
     CheckMessage(names.error(), fmt::format("{}:{}: ", path, damage.line), damage.part);
   }
   const std::string missing = directory.path() + "/missing.tsv";
-  CheckMessage(ReadLabelNames(missing, 4).error(), missing + ":1: ", "cannot open");
+  CheckMessage(ReadLabelNames(missing, 4).error(), missing + ": ", "cannot open");
 }
 
 }  // namespace dslide

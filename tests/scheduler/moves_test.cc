@@ -1,5 +1,6 @@
 // Slots that move while training goes on: to servers that join, for balance.
 #include "common/config/model_size.h"
+#include "scheduler/status.h"
 #include "tests/scheduler/moving_cluster.h"
 
 namespace dslide {
@@ -336,6 +337,31 @@ TEST_CASE("moves: synchronous training does not wait for a server that joined an
     run.Wait(2000);
   }
   CHECK(run.core().phase() == Phase::kFinished);
+}
+
+TEST_CASE("moves: metrics tell each server's part") {
+  FakeCluster run(MoveConfig());
+  run.slot_bytes = 1 << 20;
+  run.memory_bytes = 1 << 30;
+  run.Start();
+  run.slot_work.assign(run.core().plan().slot_owner.size(), 1);
+  run.Join(3, Role::kServer, "spare");
+  run.Wait(1000);
+  const std::string text = PrometheusText(run.core(), {});
+  const auto has = [&](const std::string& line) {
+    CHECK_MESSAGE(text.find("\n" + line + "\n") != std::string::npos, text);
+  };
+  has("dslide_recoveries 0");
+  has("dslide_plan_version " + std::to_string(run.core().plan_version()));
+  for (const Member* server : run.core().roster().Of(Role::kServer)) {
+    const std::string label = "{server=\"" + server->name + "\"} ";
+    const size_t slots = run.servers.at(server->incarnation.value).slots.size();
+    has("dslide_server_slots" + label + std::to_string(slots));
+    has("dslide_server_memory_bytes" + label + std::to_string(slots << 20));
+    has("dslide_server_memory_limit_bytes" + label + "1073741824");
+    CHECK(text.find("dslide_server_load" + label) != std::string::npos);
+  }
+  CHECK(text.find("server=\"spare\"") != std::string::npos);
 }
 
 TEST_CASE("moves: reports under an earlier plan of the generation count, of another one do not") {

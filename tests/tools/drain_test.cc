@@ -55,13 +55,13 @@ TEST_CASE("drain: tells how many slots are left until the server is gone") {
   const std::string rest = Server("b", 64);
   const Outcome outcome =
       DrainThrough("a", {Members(Server("a", 64) + rest), Members(Server("a", 64) + rest),
-                         Members(Server("a", 20) + rest), Members(Server("a", 20) + rest),
+                         Members(Server("a", 20) + rest), Members(Server("a", 1) + rest),
                          Members(Server("a", 0) + rest), Members(rest)});
   REQUIRE_MESSAGE(outcome.status.ok(), outcome.status.error().message);
   CHECK(outcome.asked);
-  CHECK(outcome.said == std::vector<std::string>{"a: 64 slots to hand over",
-                                                 "a: 20 slots to hand over",
-                                                 "a: 0 slots to hand over", "a has left"});
+  CHECK(outcome.said == std::vector<std::string>{
+                            "a: 64 slots to hand over", "a: 20 slots to hand over",
+                            "a: 1 slot to hand over", "a: 0 slots to hand over", "a has left"});
 }
 
 TEST_CASE("drain: a server that dies on the way has handed nothing over") {

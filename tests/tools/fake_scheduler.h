@@ -23,8 +23,12 @@ class FakeScheduler {
 
   static constexpr RunId kRun{77};
 
-  // `answer` is called in the scheduler's thread. Joins are answered before it is asked.
-  explicit FakeScheduler(Answer answer) : answer_(std::move(answer)), thread_([this] { Serve(); }) {
+  // `answer` is called in the scheduler's thread. Joins are answered by `join_answer` before it is
+  // asked.
+  explicit FakeScheduler(Answer answer, Body join_answer = JoinReply{"observer", "", 0, 0})
+      : answer_(std::move(answer)),
+        join_answer_(std::move(join_answer)),
+        thread_([this] { Serve(); }) {
     address_ready_.wait(false);
   }
   ~FakeScheduler() { Stop(); }
@@ -54,9 +58,8 @@ class FakeScheduler {
         const Result<Message> message = Decode(received->second);
         if (!message.ok()) continue;
         received_.push_back(*message);
-        std::optional<Body> reply = std::holds_alternative<Join>(message->body)
-                                        ? Body(JoinReply{"observer", "", 0, 0})
-                                        : answer_(message->body);
+        std::optional<Body> reply =
+            std::holds_alternative<Join>(message->body) ? join_answer_ : answer_(message->body);
         if (!reply) continue;
         const bool pushed = std::holds_alternative<Shutdown>(*reply);
         Envelope envelope{kRun, {1}, ++sequence_, pushed ? 0 : message->envelope.sequence, 0};
@@ -67,6 +70,7 @@ class FakeScheduler {
   }
 
   const Answer answer_;
+  const Body join_answer_;
   std::string address_;
   std::atomic<bool> address_ready_ = false;
   std::atomic<bool> stop_ = false;

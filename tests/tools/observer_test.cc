@@ -56,6 +56,25 @@ TEST_CASE("observer: what is no address is refused at once") {
   }
 }
 
+TEST_CASE("observer: a host without an address is told at once") {
+  const Result<Observer> unknown = Observer::Join("tcp://no-such-host.invalid:7700", "test");
+  REQUIRE_FALSE(unknown.ok());
+  CHECK_MESSAGE(unknown.error().message.starts_with(
+                    "cannot look up the host no-such-host.invalid of tcp://no-such-host"),
+                unknown.error().message);
+}
+
+TEST_CASE("observer: a server is no scheduler") {
+  FakeScheduler server(Silence, ErrorReply{ErrorCode::kWrongRun, "not in that run"});
+  const Result<Observer> observer = Observer::Join(server.address(), "test");
+  REQUIRE_FALSE(observer.ok());
+  CHECK(observer.error().kind == ErrorKind::kBadInput);
+  CHECK(observer.error().message ==
+        "a server answers at " + server.address() + ", no scheduler; give the scheduler's address");
+  FakeScheduler over(Silence, ErrorReply{ErrorCode::kRefused, "the run is finished"});
+  CHECK(Observer::Join(over.address(), "test").error().message == "the run is finished");
+}
+
 TEST_CASE("observer: nobody there, or nobody who answers") {
   const Result<Observer> nobody = Observer::Join("tcp://127.0.0.1:1", "test", 20);
   REQUIRE_FALSE(nobody.ok());

@@ -11,9 +11,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kWhole[] = R"({
-  "phase": "training", "progress": 0.4321, "eta_s": 725, "plan_version": 4, "imbalance": 1.083,
+  "phase": "training", "progress": 0.4321, "eta_s": 725, "plan_version": 4, "epoch": 4,
+  "epochs": 8, "loss": 3.21456, "p_at_1": 0.5209, "imbalance": 1.083,
   "figures": {"samples per second": 5120.4},
-  "moves": {"plans": 3, "slots_moved": 41, "bytes_moved": 12345678, "slot_bytes_moved": 11900000,
+  "moves": {"plans": 1, "slots_moved": 41, "bytes_moved": 12345678, "slot_bytes_moved": 11900000,
             "in_progress": 2, "longest_stall_ms": 40.2},
   "decisions": [{"at_s": 62, "text": "server-2 has 2.02 times the mean: 41 slots to server-1"}],
   "members": [
@@ -30,10 +31,11 @@ constexpr char kWhole[] = R"({
   ]})";
 
 TEST_CASE("status: the tables of a cluster") {
-  CHECK(StatusText(Json::parse(kWhole)) ==
-        R"(training, 43.2 % done, 5120 samples/s, ETA 12:05, plan 4
+  CHECK(
+      StatusText(Json::parse(kWhole)) ==
+      R"(training, epoch 4/8, 43.2 % done, 5120 samples/s, ETA 12:05, loss 3.215, P@1 52.09, plan 4
 busiest server 1.08 times the mean
-41 slots moved by 3 plans (12.3MB sent for 11.9MB), 2 moving, longest stall 40 ms
+41 slots moved by 1 plan (12.3MB sent for 11.9MB), 2 moving, longest stall 40 ms
 
 server    state    slots  load  work/s  busy   memory MB  empty  mean  p99  largest  skew
 server-1  serving    105  1.02    1.2M  93 %  1234/19284   12 %  10.2   48     1.9k   4.7
@@ -65,6 +67,30 @@ TEST_CASE("status: values of another kind are as if they were missing") {
                                  "decisions": [3, {"text": "a\nb"}]})"));
   CHECK(odd.find("many") == std::string::npos);
   CHECK(odd.find("a?b") != std::string::npos);
+}
+
+TEST_CASE("status: decisions are whole, and wrapped where there is a width") {
+  const std::string text(150, 'a');
+  const auto decided = [](const std::string& what) {
+    Json status;
+    status["decisions"].push_back({{"at_s", 62}, {"text", what}});
+    return status;
+  };
+  CHECK(StatusText(decided(text)).ends_with("last decisions\n    1:02  " + text + "\n"));
+  const Json line = decided("slots rest: the busiest server has 1.52 times the mean load");
+  CHECK(StatusText(line, 40).ends_with(R"(
+    1:02  slots rest: the busiest server
+          has 1.52 times the mean load
+)"));
+  CHECK(StatusText(line, 30).ends_with(R"(
+    1:02  slots rest: the
+          busiest server has
+          1.52 times the mean
+          load
+)"));
+  // Narrower than a word, or than the times.
+  CHECK(StatusText(decided("ab cd"), 1).ends_with("    1:02  ab\n          cd\n"));
+  CHECK(StatusText(decided(text + " b"), 60).ends_with(text + "\n          b\n"));
 }
 
 TEST_CASE("status: tables fit 100 columns, with names of 12") {

@@ -6,6 +6,7 @@ WIDTH, HEIGHT = 860, 400
 LEFT, RIGHT, TOP, BOTTOM = 62, 130, 46, 50  # around the axes
 COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#666666")
 DASHES = ("", "7 3", "2 3", "9 3 2 3")  # so that lines differ without colours, too
+PLAN_COLOUR, PLAN_DASH = "#999", "4 3"  # of the vertical lines
 SMOOTH_S = 1.5
 
 
@@ -32,6 +33,7 @@ class Chart:
     def __init__(self, seconds, top):
         self._seconds, self._top = seconds, top
         self._parts = []
+        self._rows = 0  # of the legend
 
     def x(self, seconds):
         return LEFT + seconds / self._seconds * (WIDTH - LEFT - RIGHT)
@@ -63,8 +65,16 @@ class Chart:
 
     def mark(self, seconds, words, colour):
         """A vertical line, named above the axes."""
-        self.line([(self.x(seconds), TOP), (self.x(seconds), HEIGHT - BOTTOM)], colour, dash="4 3")
+        self.line([(self.x(seconds), TOP), (self.x(seconds), HEIGHT - BOTTOM)], colour,
+                  dash=PLAN_DASH)
         self.text(self.x(seconds), TOP - 4, words, "middle", 10, colour=colour)
+
+    def legend(self, words, colour, width=1.0, dash=""):
+        """One more line beside the axes."""
+        row = TOP + 10 + 20 * self._rows
+        self._rows += 1
+        self.line([(WIDTH - RIGHT + 14, row), (WIDTH - RIGHT + 40, row)], colour, width, dash)
+        self.text(WIDTH - RIGHT + 46, row + 4, words)
 
     def svg(self, title):
         self.text(LEFT, 18, title, size=14)
@@ -85,7 +95,7 @@ def write_chart(path, title, watch):
     told = -1e9
     for seconds, version in watch.plan_changes():
         # Names of plans that follow each other closely would lie on top of each other.
-        chart.mark(seconds, f"plan {version}" if chart.x(seconds) - told > 45 else "", "#999")
+        chart.mark(seconds, f"plan {version}" if chart.x(seconds) - told > 45 else "", PLAN_COLOUR)
         told = chart.x(seconds) if chart.x(seconds) - told > 45 else told
     for seconds, event in watch.events:
         chart.mark(seconds, "", "#b00")
@@ -94,8 +104,8 @@ def write_chart(path, title, watch):
         colour = COLOURS[number % len(COLOURS)]
         dash = DASHES[number % len(DASHES)]
         chart.line([(chart.x(t), chart.y(y)) for t, y in smoothed(line)], colour, 1.8, dash)
-        row = TOP + 10 + 20 * number
-        chart.line([(WIDTH - RIGHT + 14, row), (WIDTH - RIGHT + 40, row)], colour, 1.8, dash)
-        chart.text(WIDTH - RIGHT + 46, row + 4, name)
+        chart.legend(name, colour, 1.8, dash)
+    if watch.plan_changes():
+        chart.legend("new slot plan", PLAN_COLOUR, dash=PLAN_DASH)
     with open(path, "w") as file:
         file.write(chart.svg(title))

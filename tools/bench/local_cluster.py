@@ -150,8 +150,10 @@ class Cluster:
         return self._processes[name]
 
 
-def check_build(build):
-    for program in ("dslide", "dslide-scheduler", "dslide-server", "dslide-worker"):
+def check_build(build, programs=()):
+    """The programs of a cluster are there, and these."""
+    for program in ("dslide", "dslide-scheduler", "dslide-server", "dslide-worker", *programs):
         if not os.path.exists(f"{build}/bin/{program}"):
-            raise BenchError(f"{build}/bin/{program} is missing; build it with cmake --build, or "
-                             "name the build directory by --build", 2)
+            raise BenchError(f"{build}/bin/{program} is missing; build it by 'cmake --preset release "
+                             "&& cmake --build --preset release', or name another build directory "
+                             "by --build", 2)

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/config/nearest.h"
 
@@ -90,7 +91,7 @@ Status Drain(Observer& observer, const std::string& name,
     if (slots >= 0 && slots < fewest) {
       fewest = slots;
       progress_ms = MonotonicMillis();
-      say(fmt::format("{}: {} slots to hand over", name, fewest));
+      say(fmt::format("{}: {} to hand over", name, Plural(static_cast<uint64_t>(fewest), "slot")));
     }
     if (MonotonicMillis() - progress_ms > options.patience_ms) {
       return TryLater(

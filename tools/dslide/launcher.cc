@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/plural.h"
 #include "common/config/executable.h"
 
 namespace dslide {
@@ -52,9 +53,10 @@ Status Launcher::Run() {
   DSLIDE_RETURN_IF_ERROR(WaitForAddress());
   DSLIDE_RETURN_IF_ERROR(StartMembers());
   Say(
-      fmt::format("cluster: 1 scheduler, {} servers, {} workers; more workers may join by\n"
-                  "  dslide-worker --scheduler {}",
-                  launch_.config.cluster.servers, launch_.config.cluster.workers, Address()));
+      fmt::format("cluster: 1 scheduler, {}, {}; more may join by\n"
+                  "  dslide-worker --scheduler {}\n  dslide-server --scheduler {}",
+                  Plural(launch_.config.cluster.servers, "server"),
+                  Plural(launch_.config.cluster.workers, "worker"), Address(), Address()));
   return Follow();
 }
 

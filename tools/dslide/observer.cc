@@ -45,7 +45,6 @@ Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t
         return Failed("the run ended: " + shutdown->reason);
       }
       if (request == 0 || message->envelope.reply_to != request) continue;
-      if (const auto* error = std::get_if<ErrorReply>(&message->body)) return Failed(error->text);
       return std::optional<Message>(*std::move(message));
     }
     const int64_t now_ms = MonotonicMillis();
@@ -71,6 +70,7 @@ Result<Observer> Observer::Join(const std::string& address, const std::string& n
   observer.impl_->address = address;
   Result<DealerSocket> socket = DealerSocket::Connect(observer.impl_->context, address);
   DSLIDE_RETURN_IF_ERROR(socket);
+  DSLIDE_RETURN_IF_ERROR(CheckResolves(address));
   observer.impl_->socket = *std::move(socket);
   dslide::Join join;
   join.role = Role::kObserver;
@@ -81,6 +81,12 @@ Result<Observer> Observer::Join(const std::string& address, const std::string& n
   if (!reply->has_value()) {
     return TryLater(fmt::format("no answer from {} within {} s; is the scheduler running there?",
                                 address, (answer_ms + 999) / 1000));
+  }
+  if (const auto* error = std::get_if<ErrorReply>(&(*reply)->body)) {
+    // A scheduler takes a Join of any run.
+    if (error->code != ErrorCode::kWrongRun) return Failed(error->text);
+    return BadInput(
+        fmt::format("a server answers at {}, no scheduler; give the scheduler's address", address));
   }
   observer.impl_->run = (*reply)->envelope.run;
   return observer;
@@ -94,6 +100,7 @@ Result<Body> Observer::Ask(const Body& request, int64_t timeout_ms) {
     return TryLater(fmt::format("the scheduler at {} did not answer {} within {} s", impl_->address,
                                 BodyName(request), (timeout_ms + 999) / 1000));
   }
+  if (const auto* error = std::get_if<ErrorReply>(&(*reply)->body)) return Failed(error->text);
   return (*reply)->body;
 }
 

@@ -15,9 +15,9 @@ class Observer {
  public:
   static constexpr int64_t kAnswerMs = 10'000;
 
-  // Joins the run of the scheduler at `address`. Errors: kBadInput for what is no address,
-  // kTryLater if nobody answers within `answer_ms`, kFailed with the scheduler's words if it
-  // refuses.
+  // Joins the run of the scheduler at `address`. Errors: kBadInput for what is no address, a host
+  // that nobody knows, or a server's address; kTryLater if nobody answers within `answer_ms`;
+  // kFailed with the scheduler's words if it refuses.
   static Result<Observer> Join(const std::string& address, const std::string& name,
                                int64_t answer_ms = kAnswerMs);
   Observer(Observer&&) noexcept;

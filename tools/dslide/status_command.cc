@@ -1,5 +1,7 @@
 // dslide status: how a running cluster is doing.
 #include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +12,12 @@
 
 namespace dslide {
 namespace {
+
+// Of the terminal that is written to; 0: it is none.
+size_t TerminalColumns() {
+  winsize size = {};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
 
 Status Show(const ParsedArguments& arguments) {
   Result<Observer> observer = Observer::Join(arguments.Get("scheduler"), "dslide-status");
@@ -22,7 +30,7 @@ Status Show(const ParsedArguments& arguments) {
   }
   const auto status = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (status.is_discarded()) return Failed("the scheduler's status is no JSON");
-  fmt::print("{}", StatusText(status));
+  fmt::print("{}", StatusText(status, TerminalColumns()));
   return {};
 }
 

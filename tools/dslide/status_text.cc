@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "common/base/plural.h"
 #include "common/config/nearest.h"
 #include "scheduler/progress.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr size_t kIndent = 10;    // of decisions, after their times
 constexpr size_t kDecisions = 8;  // the last so many are shown
 
 // nullopt where the value is missing or none of its kind: the scheduler may be of another version.
@@ -36,6 +38,15 @@ std::string TextAt(const Json& json, const char* key, std::string missing = "-")
   return Printable(at->get_ref<const std::string&>());
 }
 
+// The whole of a text, as one line.
+std::string LineAt(const Json& json, const char* key) {
+  if (TextAt(json, key) == "-") return "-";
+  std::string line = json[key].get<std::string>();
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  std::replace_if(line.begin(), line.end(), is_control, '?');
+  return line;
+}
+
 const Json& PartAt(const Json& json, const char* key) {
   static const Json kNone;
   if (!json.is_object()) return kNone;
@@ -45,6 +56,27 @@ const Json& PartAt(const Json& json, const char* key) {
 
 std::string Fixed(std::optional<double> value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "-";
+}
+
+// `text` broken between words so that its lines have at most `columns`, the further ones after an
+// indent. A longer word stays whole. 0: not broken.
+std::string Wrapped(const std::string& text, size_t columns, size_t indent) {
+  std::string wrapped;
+  size_t column = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin + 1;  // of a word and the blanks before it
+    while (end < text.size() && (text[end] != ' ' || text[end - 1] == ' ')) ++end;
+    const bool breaks = columns > 0 && wrapped.size() > indent && column + end - begin > columns;
+    if (breaks) {
+      begin = std::min(text.find_first_not_of(' ', begin), end);
+      wrapped += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    wrapped += text.substr(begin, end - begin);
+    column += end - begin;
+    begin = end;
+  }
+  return wrapped;
 }
 
 std::string Percent(std::optional<double> share) {
@@ -152,6 +184,9 @@ const std::vector<Column>& WorkerColumns() {
 
 std::string RunLine(const Json& status) {
   std::string line = TextAt(status, "phase");
+  const auto epoch = NumberAt(status, "epoch");
+  const auto epochs = NumberAt(status, "epochs");
+  if (epoch && epochs) line += fmt::format(", epoch {:.0f}/{:.0f}", *epoch, *epochs);
   if (const auto progress = NumberAt(status, "progress")) {
     line += fmt::format(", {:.1f} % done", 100 * *progress);
   }
@@ -160,15 +195,21 @@ std::string RunLine(const Json& status) {
   }
   const auto eta_s = NumberAt(status, "eta_s");
   if (eta_s && *eta_s >= 0) line += fmt::format(", ETA {}", FormatDuration(*eta_s));
+  if (const auto loss = NumberAt(status, "loss")) line += fmt::format(", loss {:.3f}", *loss);
+  if (const auto p = NumberAt(status, "p_at_1")) line += fmt::format(", P@1 {:.2f}", 100 * *p);
   if (const auto plan = NumberAt(status, "plan_version"))
     line += fmt::format(", plan {:.0f}", *plan);
   return line + "\n";
 }
 
+std::string Counted(double count, const std::string& thing) {
+  return Plural(static_cast<uint64_t>(std::clamp(count, 0.0, 1e18)), thing);
+}
+
 std::string MoveLine(const Json& moves) {
   const auto count = [&](const char* key) { return NumberAt(moves, key).value_or(0); };
   std::string line =
-      fmt::format("{:.0f} slots moved by {:.0f} plans", count("slots_moved"), count("plans"));
+      Counted(count("slots_moved"), "slot") + " moved by " + Counted(count("plans"), "plan");
   if (count("slot_bytes_moved") > 0) {
     line += fmt::format(" ({}B sent for {}B)", Short(count("bytes_moved")),
                         Short(count("slot_bytes_moved")));
@@ -189,22 +230,23 @@ std::string BalanceLines(const Json& status) {
   return moves.is_object() ? lines + MoveLine(moves) : lines;
 }
 
-std::string DecisionLines(const Json& status) {
+std::string DecisionLines(const Json& status, size_t columns) {
   const Json& decisions = PartAt(status, "decisions");
   if (!decisions.is_array() || decisions.empty()) return {};
   std::string lines = "\nlast decisions\n";
   const size_t first = decisions.size() - std::min(decisions.size(), kDecisions);
   for (size_t i = first; i < decisions.size(); ++i) {
     const auto at_s = NumberAt(decisions[i], "at_s");
-    lines += fmt::format("{:>8}  {}\n", at_s ? FormatDuration(*at_s) : "-",
-                         TextAt(decisions[i], "text"));
+    const std::string line =
+        fmt::format("{:>8}  {}", at_s ? FormatDuration(*at_s) : "-", LineAt(decisions[i], "text"));
+    lines += Wrapped(line, columns, kIndent) + "\n";
   }
   return lines;
 }
 
 }  // namespace
 
-std::string StatusText(const Json& status) {
+std::string StatusText(const Json& status, size_t columns) {
   std::vector<const Json*> servers;
   std::vector<const Json*> workers;
   const Json& members = PartAt(status, "members");
@@ -214,7 +256,7 @@ std::string StatusText(const Json& status) {
   std::string text = RunLine(status) + BalanceLines(status);
   text += servers.empty() ? "\nno servers\n" : "\n" + Table(ServerColumns(), servers);
   text += workers.empty() ? "\nno workers\n" : "\n" + Table(WorkerColumns(), workers);
-  return text + DecisionLines(status);
+  return text + DecisionLines(status, columns);
 }
 
 }  // namespace dslide
