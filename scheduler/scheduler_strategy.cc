@@ -12,6 +12,7 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kDecideMs = 5000;
+constexpr int64_t kDecideFirstMs = 500;  // where a worker's speed has come to be known
 constexpr size_t kDecisionsKept = 50;
 
 }  // namespace
@@ -59,7 +60,12 @@ void SchedulerCore::ForgetTheGone() {
 
 // What every node should do, from what was measured of it (strategy.h).
 void SchedulerCore::Decide(int64_t now_ms) {
-  if (!InPass() || !book_ || now_ms - decided_ms_ < kDecideMs) return;
+  const bool is_new = std::any_of(speeds_.begin(), speeds_.end(), [&](const auto& speed) {
+    return !worker_decisions_.contains(speed.first) && roster_.Find(speed.first) != nullptr &&
+           speed.second.Rate(now_ms) > 0;
+  });
+  const int64_t gap_ms = is_new ? kDecideFirstMs : kDecideMs;
+  if (!InPass() || !book_ || now_ms - decided_ms_ < gap_ms) return;
   decided_ms_ = now_ms;
   const double batch = inputs_.config.train.batch;
   const double bytes = batch * (work_.BytesSentPerSample() + work_.BytesReceivedPerSample());
@@ -101,7 +107,9 @@ void SchedulerCore::Decide(int64_t now_ms) {
   worker_decisions_.clear();
   for (size_t i = 0; i < members.size(); ++i) {
     const WorkerDecision& decision = strategy_now_.workers[i];
-    worker_decisions_[members[i]->incarnation] = decision;
+    if (workers[i].batches_per_second > 0) {
+      worker_decisions_[members[i]->incarnation] = decision;
+    }
     if (decision.log) NoteDecision(decision.reason, now_ms);
   }
   const bool measured = CapacitiesMeasured();
