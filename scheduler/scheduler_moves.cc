@@ -9,10 +9,10 @@
 
 #include <algorithm>
 
+#include "common/base/plural.h"
 #include "common/config/model_size.h"
 #include "common/config/step.h"
 #include "common/net/slot_plan.h"
-#include "scheduler/counted.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -251,7 +251,7 @@ void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_
     names += (names.empty() ? "" : ", ") + server->name;
   }
   NoteDecision(fmt::format("{} join{} the plan of {}", names, servers.size() == 1 ? "s" : "",
-                           Counted(plan_.servers.size(), "server")),
+                           Plural(plan_.servers.size(), "server")),
                now_ms);
   balancing_ = true;
   FlipTo(std::move(next), {}, 0, now_ms);
@@ -326,7 +326,7 @@ void SchedulerCore::AdvanceMoves(int64_t now_ms) {
   }
   if (now_ms - moving_->began_ms > moving_->patience_ms) {
     NoteDecision(fmt::format("{} not copied within {} s: given up, the owners stay",
-                             Counted(moving_->moves.size(), "slot"), moving_->patience_ms / 1000),
+                             Plural(moving_->moves.size(), "slot"), moving_->patience_ms / 1000),
                  now_ms);
     return CancelMoves();
   }
@@ -409,8 +409,8 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
     wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }
   Notice(fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms pause", plan_.version,
-                     Counted(plan_.slot_owner.size(), "slot"),
-                     Counted(plan_.servers.size(), "server"), flip.slots, Megabytes(flip.bytes),
+                     Plural(plan_.slot_owner.size(), "slot"),
+                     Plural(plan_.servers.size(), "server"), flip.slots, Megabytes(flip.bytes),
                      (flip.stall_us + 999) / 1000));
   if (told_) {
     for (const Member* server : roster_.Seated()) {

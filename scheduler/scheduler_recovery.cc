@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "common/base/plural.h"
 #include "common/net/slot_plan.h"
-#include "scheduler/counted.h"
 #include "scheduler/scheduler_core.h"
 
 namespace dslide {
@@ -47,7 +47,7 @@ void SchedulerCore::NoteDeparture(const Member& member, bool lost, const std::st
 void SchedulerCore::DropWorker(const Member& worker, bool lost, const std::string& why,
                                int64_t now_ms) {
   const size_t leases = book_ ? book_->Return(worker.LeaseHolder()) : 0;
-  NoteDecision(fmt::format("{} {}: {} returned", worker.name, why, Counted(leases, "lease")),
+  NoteDecision(fmt::format("{} {}: {} returned", worker.name, why, Plural(leases, "lease")),
                now_ms);
   NoteDeparture(worker, lost, why, now_ms);
   BroadcastToSeated(DropBatches{worker.incarnation});
@@ -241,9 +241,9 @@ void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placem
                                 int64_t now_ms) {
   if (live_) {
     const uint64_t kept = checkpoint_ ? checkpoint_->batches : 0;
-    NoteDecision(fmt::format("all go back to {}: {} batches are done again",
+    NoteDecision(fmt::format("all go back to {}, {} to be done again",
                              checkpoint_ ? "checkpoint " + checkpoint_->name : "the beginning",
-                             batches_ - std::min(batches_, kept)),
+                             Plural(batches_ - std::min(batches_, kept), "batch", "batches")),
                  now_ms);
   }
   GoBackToCheckpoint();
@@ -268,8 +268,9 @@ void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placem
   phase_ = Phase::kLoading;
   hungry_.clear();
   BroadcastToSeated(plan_);
-  Notice(fmt::format("slot plan {}: {} slots over {} servers{}", plan_.version,
-                     plan_.slot_owner.size(), plan_.servers.size(),
+  Notice(fmt::format("slot plan {}: {} over {}{}", plan_.version,
+                     Plural(plan_.slot_owner.size(), "slot"),
+                     Plural(plan_.servers.size(), "server"),
                      checkpoint_ ? fmt::format(", from checkpoint {}", checkpoint_->name) : ""));
 }
 
@@ -360,13 +361,14 @@ std::string SchedulerCore::WaitingLine() const {
     for (const Member* server : roster_.Seated()) {
       if (!server->ready) missing = named(missing, server->name);
     }
-    return fmt::format("have {} of {} servers, loading slots: {}", servers, wanted, missing);
+    return fmt::format("have {}, loading slots: {}", Plural(servers, "server"), missing);
   }
   if (!live_ && servers < wanted) {
-    return fmt::format("have {} of {} servers and {} workers, waiting for {} more servers", servers,
-                       wanted, roster_.Count(Role::kWorker), wanted - servers);
+    return fmt::format("have {} of {} servers and {}, waiting for {}", servers, wanted,
+                       Plural(roster_.Count(Role::kWorker), "worker"),
+                       Plural(wanted - servers, "more server"));
   }
-  return fmt::format("have {} of {} servers, waiting for workers", servers, wanted);
+  return fmt::format("have {}, waiting for workers", Plural(servers, "server"));
 }
 
 }  // namespace dslide

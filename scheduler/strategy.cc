@@ -7,6 +7,8 @@
 #include <limits>
 #include <set>
 
+#include "common/base/plural.h"
+
 namespace dslide {
 namespace {
 
@@ -95,7 +97,7 @@ std::string WhyStraggler(const WorkerMeasure& w, double median) {
 
 std::string Reason(const WorkerMeasure& w, uint32_t lease, uint32_t in_flight_cap,
                    const std::string& straggler) {
-  std::string text = fmt::format("{}: {} batches a lease", w.name, lease);
+  std::string text = fmt::format("{}: {} a lease", w.name, Plural(lease, "batch", "batches"));
   text += w.batches_per_second > 0 ? fmt::format(" ({} batches/s)", Figure(w.batches_per_second))
                                    : " (speed not known yet)";
   if (in_flight_cap > 0) {

@@ -350,7 +350,7 @@ void ServerCore::OnRelease(const PeerId& peer, const Envelope& envelope, SlotId 
       envelope.plan_version >= leaving->second.plan_version) {
     ReleaseSlot(slot);
   } else if (leaving == leaving_slots_.end() && IsOfPlan(envelope.incarnation) &&
-             slot.value < plan_->slot_owner.size()) {
+             envelope.plan_version == plan_->version && slot.value < plan_->slot_owner.size()) {
     DoSlotJob({SlotJob::Kind::kForgetCopy, {slot}});  // the sender does not take it, after all
   }
   ReplyTo({peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us}, Ack{},

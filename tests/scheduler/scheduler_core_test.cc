@@ -16,7 +16,7 @@ TEST_CASE("a run goes from joining over both epochs to the end") {
   run.Join(1, Role::kServer);
   CHECK(run.core().phase() == Phase::kGathering);
   CHECK(run.core().WaitingLine() ==
-        "have 1 of 2 servers and 0 workers, waiting for 1 more servers");
+        "have 1 of 2 servers and 0 workers, waiting for 1 more server");
   const auto joined = std::get<JoinReply>(run.LastTo(1));
   CHECK(joined.name == "server");
   CHECK(joined.config == FormatConfig(run.core().config()));

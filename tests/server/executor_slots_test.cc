@@ -57,10 +57,7 @@ std::array<std::vector<uint64_t>, kParts> TakenBy(const Executor& executor, Slot
 
 TEST_CASE("a slot that moves while it is trained is the same where it comes to") {
   for (const RunKind& kind : AllRunKinds()) {
-    CAPTURE(static_cast<int>(kind.optimizer));
-    CAPTURE(kind.bf16);
-    CAPTURE(kind.hashed);
-    CAPTURE(kind.synchronous);
+    CAPTURE(kind);
     const Config config = RunConfig(kind);
     LocalCluster cluster(config, kRunSamples, {2});
     Executor* a = cluster.executors()[0];

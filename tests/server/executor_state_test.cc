@@ -45,10 +45,7 @@ void CheckSameState(LocalCluster* a, LocalCluster* b) {
 
 TEST_CASE("restored executors go on bit for bit, and their next snapshots have what changed") {
   for (const RunKind& kind : AllRunKinds()) {
-    CAPTURE(static_cast<int>(kind.optimizer));
-    CAPTURE(kind.bf16);
-    CAPTURE(kind.hashed);
-    CAPTURE(kind.synchronous);
+    CAPTURE(kind);
     const Config config = RunConfig(kind);
     LocalCluster undisturbed(config, kRunSamples, {2});
     TrainRun(&undisturbed, 0, 32);

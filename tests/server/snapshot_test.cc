@@ -15,10 +15,7 @@ std::pair<StoredRows, std::string> StateAfter(const Config& config, uint64_t bat
 
 TEST_CASE("snapshots: each is the state at its mark, and the run does not notice them") {
   for (const RunKind& kind : AllRunKinds()) {
-    CAPTURE(static_cast<int>(kind.optimizer));
-    CAPTURE(kind.bf16);
-    CAPTURE(kind.hashed);
-    CAPTURE(kind.synchronous);
+    CAPTURE(kind);
     const Config config = RunConfig(kind);
     LocalCluster cluster(config, kRunSamples, {1});
     Executor* executor = cluster.executors()[0];

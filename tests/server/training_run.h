@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <vector>
 
 #include "tests/server/local_cluster.h"
@@ -15,6 +16,12 @@ struct RunKind {
   bool hashed;
   bool synchronous;
 };
+
+// For CAPTURE.
+inline std::ostream& operator<<(std::ostream& out, const RunKind& kind) {
+  return out << "optimizer " << static_cast<int>(kind.optimizer) << (kind.bf16 ? ", bf16" : "")
+             << (kind.hashed ? ", hashed" : "") << (kind.synchronous ? ", synchronous" : "");
+}
 
 inline std::vector<RunKind> AllRunKinds() {
   std::vector<RunKind> kinds;

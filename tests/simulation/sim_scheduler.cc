@@ -51,11 +51,8 @@ void SimScheduler::Stop() {
 
 void SimScheduler::Receive(const PeerId& peer, const Bytes& bytes) {
   if (exit_) return;
-  const Result<Message> message = Decode(bytes);
-  if (!message.ok()) {
-    return world_.oracles.Violated(host_.name() +
-                                   " got a malformed message: " + message.error().message);
-  }
+  const std::optional<Message> message = world_.Read(host_, bytes);
+  if (!message) return;
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} of {:x} at {}", BodyName(kind),
                     message->envelope.incarnation.value, peer);

@@ -105,11 +105,8 @@ void SimServer::Stop() {
 
 void SimServer::TakeFromScheduler(const Bytes& bytes) {
   if (exit_) return;
-  Result<Message> message = Decode(bytes);
-  if (!message.ok()) {
-    return world_.oracles.Violated(host_.name() +
-                                   " got a malformed message: " + message.error().message);
-  }
+  std::optional<Message> message = world_.Read(host_, bytes);
+  if (!message) return;
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} from scheduler", BodyName(kind));
   if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
@@ -124,11 +121,8 @@ void SimServer::TakeFromScheduler(const Bytes& bytes) {
 
 void SimServer::TakeFromServer(const Bytes& bytes) {
   if (exit_) return;
-  Result<Message> message = Decode(bytes);
-  if (!message.ok()) {
-    return world_.oracles.Violated(host_.name() +
-                                   " got a malformed message: " + message.error().message);
-  }
+  std::optional<Message> message = world_.Read(host_, bytes);
+  if (!message) return;
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} from a server", BodyName(kind));
   if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
@@ -140,19 +134,17 @@ void SimServer::TakeFromWorkers() {
   while (!exit_ && core_.AcceptsRequests() && !inbox_.empty()) {
     const auto [peer, bytes] = std::move(inbox_.front());
     inbox_.pop_front();
-    Result<Message> message = Decode(bytes);
-    if (!message.ok()) {
-      world_.oracles.Violated(host_.name() +
-                              " got a malformed message: " + message.error().message);
-      continue;
-    }
+    std::optional<Message> message = world_.Read(host_, bytes);
+    if (!message) continue;
     const size_t kind = message->body.index();
     const Envelope envelope = message->envelope;
+    const auto* pull = std::get_if<SlotPull>(&message->body);
+    const bool release = pull != nullptr && pull->release;  // by whatever plan of the generation
     world_.trace.Note(host_.name(), "takes {} {} of {:x}", BodyName(kind), envelope.sequence,
                       envelope.incarnation.value);
     if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
     ServerCore::Effects effects = core_.HandleWorker(peer, std::move(*message), host_.now_us());
-    if (!effects.work.empty()) CheckMayWork(envelope, kind);
+    if (!effects.work.empty() && !release) CheckMayWork(envelope, kind);
     Apply(std::move(effects));
     if (!host_.alive() || world_.reached(&host_, Point::kAfterMessage, kind)) return;
   }

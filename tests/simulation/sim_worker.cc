@@ -25,11 +25,8 @@ void SimWorker::Stop() {
 
 void SimWorker::Receive(uint32_t from, const Bytes& bytes) {
   if (exit_) return;
-  Result<Message> message = Decode(bytes);
-  if (!message.ok()) {
-    return world_.oracles.Violated(host_.name() +
-                                   " got a malformed message: " + message.error().message);
-  }
+  std::optional<Message> message = world_.Read(host_, bytes);
+  if (!message) return;
   const size_t kind = message->body.index();
   world_.trace.Note(host_.name(), "takes {} (reply to {}) from {}", BodyName(kind),
                     message->envelope.reply_to,

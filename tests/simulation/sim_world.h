@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -45,6 +46,14 @@ struct SimWorld {
   // A process tells that it reached a point of its work; `kind`: Body::index() of the message, if
   // that is what it is about. True: the process is no more, and its function must return.
   std::function<bool(SimHost* host, Point point, size_t kind)> reached;
+
+  // What `host` was sent; one that is malformed is a violation, and none.
+  std::optional<Message> Read(const SimHost& host, const Bytes& bytes) {
+    Result<Message> message = Decode(bytes);
+    if (message.ok()) return std::move(*message);
+    oracles.Violated(host.name() + " got a malformed message: " + message.error().message);
+    return std::nullopt;
+  }
 
   // Uniform in [low, high).
   int64_t Draw(int64_t low, int64_t high) {
