@@ -30,7 +30,7 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{"server.move-pull", Victim::kSource, 3, 3},
+    Row{"server.move-pull", Victim::kSource, 3, 2},
     Row{"server.move-put", Victim::kTarget, 3, 3},
     Row{"server.before-flip", Victim::kSource, 1, 2},
     Row{"server.flipped", Victim::kSource, 1, 1},
