@@ -248,6 +248,7 @@ void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_
   std::string names;
   for (const Member* server : servers) {
     next.servers.push_back(server->Seat());
+    loads_.WarmUp(server->incarnation);
     names += (names.empty() ? "" : ", ") + server->name;
   }
   NoteDecision(fmt::format("{} join{} the plan of {}", names, servers.size() == 1 ? "s" : "",

@@ -8,7 +8,8 @@
 namespace dslide {
 namespace {
 
-constexpr double kSeconds = 10;      // of training, that a report counts for
+constexpr double kSeconds = 10;  // of training, that a report counts for
+constexpr uint32_t kWarmUpReports = 5;
 constexpr double kLeastBusy = 0.05;  // share of an interval: less does not tell how fast one is
 
 double Fade(uint32_t interval_ms) { return std::exp(interval_ms / (-1000 * kSeconds)); }
@@ -33,6 +34,8 @@ void SlotLoads::Keep(const std::set<Incarnation>& servers) {
   std::erase_if(servers_, [&](const auto& known) { return !servers.contains(known.first); });
   core_capacity_.reset();
 }
+
+void SlotLoads::WarmUp(Incarnation server) { servers_.at(server).warm_up = kWarmUpReports; }
 
 const SlotLoads::Server& SlotLoads::Get(Incarnation server) const {
   const auto found = servers_.find(server);
@@ -88,6 +91,10 @@ void SlotLoads::MeasureExecutors(Server& server, const LoadReport& report) {
   }
   // What is known does not fade where nothing is learned: a server may idle for long.
   if (told_busy_s == 0) return;
+  if (server.warm_up > 0) {
+    --server.warm_up;
+    return;
+  }
   server.work = server.work * Fade(report.interval_ms) + told_work;
   server.busy_s = server.busy_s * Fade(report.interval_ms) + told_busy_s;
 }

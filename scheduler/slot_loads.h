@@ -32,6 +32,9 @@ class SlotLoads {
 
   // A server joined. `memory_limit_bytes`: it may use for everything; 0: not known.
   void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes);
+  // It gets its first slots: what it reports in the first seconds with them is not what it can do,
+  // for it hashes what comes and touches its memory for the first time. REQUIRES that it was added.
+  void WarmUp(Incarnation server);
   // Forgets the servers that are not among these. What they reported of slots stays: others have
   // them or will.
   void Keep(const std::set<Incarnation>& servers);
@@ -92,6 +95,7 @@ class SlotLoads {
     double work = 0;                    // of late, by executors that were busy enough to tell
     double busy_s = 0;                  // of those
     uint32_t reports = 0;               // with batches
+    uint32_t warm_up = 0;               // reports with slots that do not tell its capacity yet
     std::vector<double> executor_work;  // [executors] per batch
   };
   const Server& Get(Incarnation server) const;

@@ -84,7 +84,7 @@ class Strategy {
   // Batches at servers over those that they work on: some always wait there.
   static constexpr double kQueue = 2;
   static constexpr double kSlack = 1.5;  // of the batches in flight, for what was measured wrong
-  static constexpr uint32_t kFewestInFlight = 4;
+  static constexpr uint32_t kFewestInFlight = 2;
   static constexpr uint32_t kMostInFlight = 64;
   static constexpr double kSlowest = 1.0 / 3;   // of the median speed of a core: else a straggler
   static constexpr double kLatest = 3;          // times the expected time of a lease: the same

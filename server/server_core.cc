@@ -329,6 +329,7 @@ void ServerCore::Complete(Open open, int64_t now_us) {
   }
   loaded_ = true;
   load_since_ms_ = now_us / 1000;
+  load_since_cpu_s_ = cpu_s_;
   ready_ = Ready{plan_->version, 0, 0};
   for (const Body& part : parts) {
     ready_.rows += std::get<Ready>(part).rows;
@@ -342,6 +343,19 @@ void ServerCore::TakeEarly() {
   for (Early& early : std::exchange(early_, {})) {
     OnRequest(early.peer, std::move(early.message), early.arrived_us);
   }
+}
+
+// Under a CPU quota a server that has little to do works in bursts as fast as any, and one that has
+// used its quota up stands still: the share of the quota that is used tells how busy it is. Without
+// that, slots that a server gives away would seem to make it faster, and come back.
+void ServerCore::ApplyQuota(LoadReport* load) const {
+  double busy = 0;
+  for (const float share : load->busy) busy += double{share};
+  const double used = (cpu_s_ - load_since_cpu_s_) / std::max(1u, load->interval_ms) * 1000;
+  if (identity_.cpu_quota <= 0 || busy <= 0 || used <= 0) return;
+  const double of_quota = std::min(1.0, used / identity_.cpu_quota);
+  const double factor = std::max(1.0, of_quota * static_cast<double>(load->busy.size()) / busy);
+  for (float& share : load->busy) share = static_cast<float>(std::min(1.0, factor * double{share}));
 }
 
 // Over executors that have rows in tables: the means' mean, the round that all have reached. Over
@@ -373,6 +387,7 @@ void ServerCore::NoteMeasured(const std::vector<Body>& parts, int64_t now_ms) {
     sum.rehash_lag_batches = std::max(sum.rehash_lag_batches, beat->rehash_lag_batches);
   }
   sum.load = GatherLoads(parts, static_cast<uint32_t>(now_ms - load_since_ms_));
+  ApplyQuota(&*sum.load);
   constexpr double kNewShare = 0.2;
   for (size_t i = 0; i < sum.load->slots.size() && sum.load->batches > 0; ++i) {
     const double work = double{1.0} * sum.load->work[i] / sum.load->batches;
@@ -380,6 +395,7 @@ void ServerCore::NoteMeasured(const std::vector<Body>& parts, int64_t now_ms) {
     if (!is_new) known->second += kNewShare * (work - known->second);
   }
   load_since_ms_ = now_ms;
+  load_since_cpu_s_ = cpu_s_;
   measured_ = std::move(sum);
   measuring_.reset();
 }
@@ -400,6 +416,7 @@ void ServerCore::ReplyTo(const Asker& asker, Body body, int64_t now_us) {
 }
 
 ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
+  cpu_s_ = usage.cpu_seconds;
   const int64_t patience_ms =
       config_ ? int64_t{1000} * config_->cluster.scheduler_silence_s : kJoinPatienceMs;
   TendStop(now_ms);

@@ -46,6 +46,7 @@ class ServerCore {
     std::string address;  // what workers dial
     uint32_t cores = 0;
     uint64_t memory_bytes = 0;
+    double cpu_quota = 0;  // CPU seconds a second that its cgroup lets it use; 0: no limit
   };
 
   // Start executors for these slots in place of those there are, and fill them, under this ticket.
@@ -241,6 +242,7 @@ class ServerCore {
   void Submit(Open open);
   void Complete(Open open, int64_t now_us);
   void CompleteRequest(Open open, std::vector<Body> parts, int64_t now_us);
+  void ApplyQuota(LoadReport* load) const;
   void NoteMeasured(const std::vector<Body>& parts, int64_t now_ms);
   void Measure(int64_t now_ms);
   void Refuse(const PeerId& peer, uint64_t sequence, ErrorReply error);
@@ -299,6 +301,8 @@ class ServerCore {
   int64_t heartbeat_ms_ = 0;
   int64_t tables_ms_ = 0;      // measured last
   int64_t load_since_ms_ = 0;  // what the next measurement counts from
+  double load_since_cpu_s_ = 0;
+  double cpu_s_ = 0;  // that this process has used, at the last tick
   std::optional<Measurement> measuring_;
   std::map<SlotId, double> slot_work_;  // a batch, smoothed
   Heartbeat measured_;                  // what comes from the executors, as last measured

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/cgroup.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/plural.h"
@@ -72,8 +73,8 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(scheduler);
   LogInfo(fmt::format("serving at {}, joining the scheduler at {}; up to {} MB for rows and tables",
                       *address, options.scheduler, options.memory_bytes >> 20));
-  ServerCore core(
-      {DrawIncarnation(), options.name, *address, CoresOfThisMachine(), options.memory_bytes});
+  ServerCore core({DrawIncarnation(), options.name, *address, CoresOfThisMachine(),
+                   options.memory_bytes, CgroupLimitsOfThisProcess().cores});
   ServerShell shell(&context, std::move(core), std::move(*workers), std::move(*scheduler),
                     options.scheduler);
   return shell.Loop(signals);

@@ -9,10 +9,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
+#include <cmath>
 #include <random>
 #include <thread>
 
+#include "common/base/cgroup.h"
 #include "common/base/check.h"
 
 namespace dslide {
@@ -33,18 +34,17 @@ double ThreadCpuSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-uint32_t CoresOfThisMachine() { return std::max(1u, std::thread::hardware_concurrency()); }
+uint32_t CoresOfThisMachine() {
+  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const double quota = CgroupLimitsOfThisProcess().cores;
+  return quota > 0 ? std::min(cores, static_cast<uint32_t>(std::ceil(quota))) : cores;
+}
 
 uint64_t MemoryOfThisMachine() {
-  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                   static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
-  // Within a container its cgroup is the root of what is mounted here.
-  for (const char* limit :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    uint64_t at_most = 0;
-    if (std::ifstream(limit) >> at_most) bytes = std::min(bytes, at_most);
-  }
-  return bytes;
+  const uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                         static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  const uint64_t limit = CgroupLimitsOfThisProcess().memory_bytes;
+  return limit > 0 ? std::min(bytes, limit) : bytes;
 }
 
 Incarnation DrawIncarnation() {

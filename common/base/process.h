@@ -19,7 +19,8 @@ ProcessUsage UsageOfThisProcess();
 // CPU time of the calling thread.
 double ThreadCpuSeconds();
 
-uint32_t CoresOfThisMachine();
+// Of the machine, or what the cgroup lets this process use of it.
+uint32_t CoresOfThisMachine();  // rounded up
 uint64_t MemoryOfThisMachine();
 
 // A number that no other life of any process has.

@@ -78,6 +78,22 @@ TEST_CASE("capacity is work per busy second, summed over executors") {
   CHECK(loads.Capacity(kC) == doctest::Approx(1000));
 }
 
+TEST_CASE("what a server does with its first slots does not tell its capacity") {
+  SlotLoads loads(4);
+  for (const Incarnation server : {kA, kB}) loads.Add(server, 1, 0);
+  loads.WarmUp(kB);
+  loads.Report(kA, MakeReport(0, {30}, 10, {0.5f}), 0);
+  loads.Report(kB, MakeReport(1, {}, 10, {0.0f}), 0);  // it has none yet
+  for (int report = 0; report < 5; ++report) {
+    loads.Report(kB, MakeReport(1, {30}, 10, {1.0f}), 0);
+    CHECK_FALSE(loads.CapacityMeasured(kB));
+    CHECK(loads.Capacity(kB) == doctest::Approx(600));  // as the other
+    CHECK(loads.Load(1) == doctest::Approx(30));
+  }
+  loads.Report(kB, MakeReport(1, {30}, 10, {0.25f}), 0);
+  CHECK(loads.Capacity(kB) == doctest::Approx(1200));
+}
+
 TEST_CASE("a slot's load goes with it, and what covers a part of an interval does not count") {
   SlotLoads loads(2);
   for (const Incarnation server : {kA, kB}) loads.Add(server, 1, 0);

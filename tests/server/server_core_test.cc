@@ -8,7 +8,7 @@ namespace {
 using Fixture = ServerFixture;
 
 constexpr RunId kRun = Fixture::kRun;
-constexpr Incarnation kWorker = Fixture::kWorker;
+constexpr Incarnation kSelf = Fixture::kSelf, kWorker = Fixture::kWorker;
 
 TEST_CASE_FIXTURE(Fixture, "a server joins, gets its slots, loads them and is ready") {
   const auto start = core.Start(0);
@@ -158,6 +158,36 @@ TEST_CASE_FIXTURE(Fixture, "executors without rows say nothing of the tables") {
   CHECK(beat.bucket_empty_share == 0.25f);
   CHECK(beat.hash_round == 2);
   CHECK(beat.memory_used_bytes == 110);
+}
+
+TEST_CASE_FIXTURE(Fixture, "under a CPU quota a server is as busy as what it uses of that") {
+  // Its executors worked for 0.1 and 0.2 s of a second in which the process used so much.
+  const auto busy = [&](double quota, double cpu_s) {
+    Fixture fresh;
+    fresh.core = ServerCore({kSelf, "", "tcp://here:1", 4, 1000, quota});
+    fresh.Load();
+    Heartbeat usage;
+    usage.cpu_seconds = cpu_s;
+    const auto measure = fresh.core.Tick(usage, 6000).measure;
+    REQUIRE(measure);
+    for (uint32_t executor = 0; executor < 2; ++executor) {
+      Heartbeat part;
+      part.load.emplace();
+      part.load->busy = {executor == 0 ? 0.1f : 0.2f};
+      (void)fresh.core.HandleOutcome({measure->ticket, executor, part}, 1'000'000);
+    }
+    const auto beats = Sent<Heartbeat>(fresh.core.Tick(usage, 9000));
+    REQUIRE(beats.size() == 1);
+    return std::get<Heartbeat>(beats[0].body).load->busy;
+  };
+  const auto is = [](const std::vector<float>& shares, double first, double second) {
+    CHECK(shares.at(0) == doctest::Approx(first));
+    CHECK(shares.at(1) == doctest::Approx(second));
+  };
+  is(busy(0, 0.3), 0.1, 0.2);
+  is(busy(1, 0.3), 0.2, 0.4);  // 30 % of the quota
+  is(busy(1, 0.9), 0.6, 1);    // more than all nobody works
+  is(busy(4, 0.3), 0.1, 0.2);  // the quota is not what holds it up
 }
 
 TEST_CASE_FIXTURE(Fixture, "a failed load is reported, and again if the plan comes again") {

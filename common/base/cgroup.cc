@@ -1,0 +1,71 @@
+#include "common/base/cgroup.h"
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace dslide {
+namespace {
+
+// The number in a file; 0: there is none, or no limit ("max", -1).
+double NumberIn(const std::string& path) {
+  double number = 0;
+  return std::ifstream(path) >> number && number > 0 ? number : 0;
+}
+
+void Least(double value, double* least) {
+  if (value > 0 && (*least == 0 || value < *least)) *least = value;
+}
+
+// Calls `read` with the directory of `group` and with those of all groups around it.
+template <typename Read>
+void ForEachAround(const std::string& mount, std::string group, Read read) {
+  while (!group.empty() && group != "/") {
+    read(mount + group);
+    group.resize(group.rfind('/'));
+  }
+  read(mount);
+}
+
+}  // namespace
+
+CgroupLimits ReadCgroupLimits(const std::string& groups, const std::string& root) {
+  double memory = 0, cores = 0;
+  std::istringstream lines(groups);
+  for (std::string line; std::getline(lines, line);) {  // "4:cpu,cpuacct:/group", "0::/group"
+    const size_t begin = line.find(':'), end = line.find(':', begin + 1);
+    if (begin == std::string::npos || end == std::string::npos || line[end + 1] != '/') continue;
+    const std::string controllers = line.substr(begin + 1, end - begin - 1);
+    const std::string group = line.substr(end + 1);
+    if (controllers.empty()) {
+      ForEachAround(root, group, [&](const std::string& directory) {
+        Least(NumberIn(directory + "/memory.max"), &memory);
+        std::ifstream file(directory + "/cpu.max");  // "50000 100000"
+        double quota = 0, period = 0;
+        if (file >> quota >> period && period > 0) Least(quota / period, &cores);
+      });
+    }
+    if (controllers == "memory") {
+      ForEachAround(root + "/memory", group, [&](const std::string& directory) {
+        Least(NumberIn(directory + "/memory.limit_in_bytes"), &memory);
+      });
+    }
+    if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
+      ForEachAround(root + "/cpu", group, [&](const std::string& directory) {
+        const double period = NumberIn(directory + "/cpu.cfs_period_us");
+        if (period > 0) Least(NumberIn(directory + "/cpu.cfs_quota_us") / period, &cores);
+      });
+    }
+  }
+  constexpr double kNoLimit = 0x1p60;  // what version 1 says where there is none
+  return {memory < kNoLimit ? static_cast<uint64_t>(memory) : 0, cores};
+}
+
+CgroupLimits CgroupLimitsOfThisProcess() {
+  std::ifstream file("/proc/self/cgroup");
+  const std::string groups((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+  return ReadCgroupLimits(groups, "/sys/fs/cgroup");
+}
+
+}  // namespace dslide
