@@ -362,7 +362,8 @@ class SchedulerCore {
   int64_t flip_wanted_ms_ = 0;
   std::optional<uint64_t> lease_end_;  // synchronous training: none at or behind, for a flip
   uint64_t leased_end_ = 0;            // batches of the pass that were leased so far are below
-  bool balancing_ = false;             // until the goal is reached
+  bool balancing_ = false;             // until the goal was kept for some time
+  int64_t moved_ms_ = 0;               // slots last began to move
   uint32_t unbalanced_looks_ = 0;
   uint32_t hash_round_ = 0;                   // that servers were told to build
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced

@@ -19,6 +19,7 @@ namespace dslide {
 namespace {
 
 constexpr uint32_t kLooks = 3;               // that find the load uneven, before slots move
+constexpr int64_t kSettleMs = 20000;         // after moves, while loads and capacities are learned
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
 constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
@@ -175,8 +176,9 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   const auto leaving = LeavingServers();
   const bool must = std::find(leaving.begin(), leaving.end(), true) != leaving.end();
   if (plan.moves.empty()) {
-    if (balancing_ || must) NoteBalanced(plan, now_ms);
-    balancing_ = false;
+    const bool settled = now_ms - moved_ms_ >= kSettleMs;
+    if (must || (balancing_ && settled)) NoteBalanced(plan, now_ms);
+    if (settled) balancing_ = false;
     unbalanced_looks_ = 0;
     return BalanceWithin(now_ms);
   }
@@ -287,6 +289,7 @@ Plan SchedulerCore::WithoutEmpty(const Plan& plan, const std::vector<bool>& unwa
 }
 
 void SchedulerCore::BeginMoves(const BalancePlan& plan, int64_t now_ms) {
+  moved_ms_ = now_ms;
   moving_.emplace();
   moving_->id = next_move_++;
   moving_->began_ms = moving_->sent_ms = now_ms;
