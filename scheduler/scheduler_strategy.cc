@@ -51,8 +51,8 @@ double SchedulerCore::BatchesPerSecond(Incarnation worker, int64_t now_ms) const
 
 void SchedulerCore::ForgetTheGone() {
   std::erase_if(speeds_, [&](const auto& e) { return roster_.Find(e.first) == nullptr; });
-  std::set<Incarnation> servers;
-  for (const PlanServer& server : plan_.servers) servers.insert(server.incarnation);
+  const std::vector<Incarnation> planned = PlanIncarnations();
+  std::set<Incarnation> servers(planned.begin(), planned.end());
   for (const Member* server : roster_.Of(Role::kServer)) servers.insert(server->incarnation);
   loads_.Keep(servers);
   std::erase_if(inner_skew_, [&](const auto& e) { return !servers.contains(e.first); });
@@ -60,12 +60,13 @@ void SchedulerCore::ForgetTheGone() {
 
 // What every node should do, from what was measured of it (strategy.h).
 void SchedulerCore::Decide(int64_t now_ms) {
+  if (!InPass() || !book_) return;
   const bool is_new = std::any_of(speeds_.begin(), speeds_.end(), [&](const auto& speed) {
     return !worker_decisions_.contains(speed.first) && roster_.Find(speed.first) != nullptr &&
            speed.second.Rate(now_ms) > 0;
   });
   const int64_t gap_ms = is_new ? kDecideFirstMs : kDecideMs;
-  if (!InPass() || !book_ || now_ms - decided_ms_ < gap_ms) return;
+  if (now_ms - decided_ms_ < gap_ms) return;
   decided_ms_ = now_ms;
   const double batch = inputs_.config.train.batch;
   const double bytes = batch * (work_.BytesSentPerSample() + work_.BytesReceivedPerSample());
