@@ -18,7 +18,8 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kLooks = 3;               // that find the load uneven, before slots move
+constexpr uint32_t kLooks = 3;               // that find the load over the threshold: slots move
+constexpr uint32_t kLastingLooks = 30;       // over half of the threshold: that is no noise either
 constexpr int64_t kSettleMs = 20000;         // after moves, while loads and capacities are learned
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
@@ -29,7 +30,8 @@ constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
 constexpr double kGapStalls = 10;  // between two plans
-constexpr double kGoal = 1.05;
+constexpr double kGoal = 1.03;
+constexpr double kGoOn = 1.05;  // from here on, while slots are moving anyway
 
 std::string Megabytes(uint64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
@@ -167,7 +169,13 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   options.byte_budget = WaveBytes();
   const bool measured = phase_ == Phase::kTraining && CapacitiesMeasured();
   constexpr double kNever = 1e9;
-  options.threshold = balancing_ ? options.goal : by_load && measured ? threshold : kNever;
+  const double go_on = std::min(kGoOn, threshold);
+  uneven_looks_ = measured && Imbalance() > (1 + threshold) / 2 ? uneven_looks_ + 1 : 0;
+  const bool lasting = uneven_looks_ >= kLastingLooks;
+  options.threshold = balancing_              ? go_on
+                      : !by_load || !measured ? kNever
+                      : lasting               ? go_on
+                                              : threshold;
   BalancePlan plan = PlanMoves(options);
   if (plan.moves.empty() && plan.obstacle == BalanceObstacle::kBudget) {
     options.byte_budget = plan.lacking_bytes;  // no smaller step helps
@@ -180,6 +188,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
     if (must || (balancing_ && settled)) NoteBalanced(plan, now_ms);
     if (settled) balancing_ = false;
     unbalanced_looks_ = 0;
+    if (lasting) uneven_looks_ = 0;
     return BalanceWithin(now_ms);
   }
   if (!on && !must) return;

@@ -99,6 +99,31 @@ TEST_CASE("moves: uneven load, or servers of other speeds, move slots until the 
   FinishRun(&run);
 }
 
+TEST_CASE(
+    "moves: what is below the threshold moves slots when it lasts, not when it comes and goes") {
+  FakeCluster run(MoveConfig());
+  run.slot_work.assign(16, 10);
+  run.slot_work[0] = 29;  // 1.11 times the mean
+  run.Start();
+  CHECK(run.Work(11));
+  SUBCASE("lasts") {
+    run.Wait(20'000);
+    CHECK(run.core().plan_version() == 1);
+    CHECK(run.core().Imbalance() > 1.1);
+    run.Wait(40'000);
+    CHECK(run.core().plan_version() > 1);
+    CHECK(run.core().Imbalance() <= 1.05);
+  }
+  SUBCASE("comes and goes") {
+    for (int i = 0; i < 8; ++i) {
+      run.Wait(15'000);
+      run.slot_work[0] = i % 2 == 0 ? 10 : 29;
+    }
+    CHECK(run.core().plan_version() == 1);
+  }
+  FinishRun(&run);
+}
+
 TEST_CASE("moves: with cluster.balance = off nothing moves, and a spare stays one") {
   Config config = MoveConfig();
   config.cluster.balance = Balance::kOff;

@@ -13,6 +13,12 @@ LOOK_S = 0.5
 STATUS_PORT = 8080
 
 
+def follow_together(watches, seconds):
+    """All of them until the last one's `seconds` after its first sample."""
+    while not all([watch.look_on(seconds) for watch in watches]):
+        time.sleep(LOOK_S)
+
+
 class LoadWatch:
     """Follows a Cluster (training.py) whose scheduler has a status page on STATUS_PORT. Times are
     seconds from the first trained sample on."""
@@ -22,46 +28,56 @@ class LoadWatch:
         self.events = []  # (seconds, what the bench did)
         self._cluster = cluster
         self._zero = None
+        self._samples, self._moved = 0, None  # the last that came, and when
         self._leavers = set()
 
     def follow(self, seconds, actions=()):
         """Until `seconds` after the first sample, or None: the end of training. `actions`: those
         of (seconds, title, function of the cluster), in order, which are called at their times."""
         actions = list(actions)
-        moved = time.monotonic()
-        samples = 0
-        while self._cluster.scheduler.running():
-            self._check_members(seconds)
-            status = self._status()
-            now = time.monotonic()
-            if status is not None and status["figures"]["samples"] > 0:
-                self._zero = self._zero or now
-                self._look(status, now - self._zero)
-            if status is not None and (status["figures"]["samples"] != samples or
-                                       status["phase"] == "evaluating"):
-                samples, moved = status["figures"]["samples"], now
-            deadline_s = STALL_DEADLINE_S if self.looks else START_DEADLINE_S
-            if now - moved > deadline_s + (END_DEADLINE_S if seconds is None else 0):
-                self._cluster.scheduler.fail(f"made no progress for {deadline_s} s")
-            elapsed = now - self._zero if self._zero else 0
-            if self._zero and actions and elapsed >= actions[0][0]:
+        while not self.look_on(seconds):
+            if actions and self.seconds() >= actions[0][0]:
                 _, title, act = actions.pop(0)
-                self.events.append((elapsed, title))
+                self.events.append((self.seconds(), title))
                 act(self._cluster)
-            if seconds is not None and elapsed >= seconds:
-                return
             time.sleep(LOOK_S)
+
+    def seconds(self):
+        """Since the first sample."""
+        return time.monotonic() - self._zero if self._zero else 0
+
+    def look_on(self, seconds):
+        """Looks once; whether that was the last one."""
+        if not self._cluster.scheduler.running():
+            return True
+        self._check_members(seconds)
+        status = self._status()
+        now = time.monotonic()
+        self._moved = self._moved or now
+        if status is not None and status["figures"]["samples"] > 0:
+            self._zero = self._zero or now
+            self._look(status, now - self._zero)
+        if status is not None and (status["figures"]["samples"] != self._samples or
+                                   status["phase"] == "evaluating"):
+            self._samples, self._moved = status["figures"]["samples"], now
+        deadline_s = STALL_DEADLINE_S if self.looks else START_DEADLINE_S
+        if now - self._moved > deadline_s + (END_DEADLINE_S if seconds is None else 0):
+            self._cluster.scheduler.fail(f"made no progress for {deadline_s} s")
+        return seconds is not None and self.seconds() >= seconds
 
     def leaves(self, name):
         """A server may end from now on."""
         self._leavers.add(name)
 
     def rate(self, begin, end):
-        """Samples a second between two times; None if they have no two looks."""
+        """Samples a second between two times, from the first that came then to the last; None if
+        they did not come twice. (They are counted by leases: a slow server alone has few.)"""
         looks = self._between(begin, end)
-        if len(looks) < 2 or looks[-1]["t"] == looks[0]["t"]:
+        came = [look for before, look in zip(looks, looks[1:])
+                if look["samples"] != before["samples"]]
+        if len(came) < 2:
             return None
-        return (looks[-1]["samples"] - looks[0]["samples"]) / (looks[-1]["t"] - looks[0]["t"])
+        return (came[-1]["samples"] - came[0]["samples"]) / (came[-1]["t"] - came[0]["t"])
 
     def imbalance(self, begin, end):
         """The busiest server over the mean, median of what the scheduler says; None: nothing."""

@@ -151,14 +151,16 @@ class Process:
 
 
 class Network:
-    """Hosts joined by dslide-delay-switch. A context manager: the end removes everything."""
+    """Hosts joined by dslide-delay-switch. A context manager: the end removes everything.
+    `tag`: tells networks apart that are there at the same time."""
 
-    def __init__(self, hosts, build, logs):
+    def __init__(self, hosts, build, logs, tag=""):
         self.hosts = {host.name: host for host in hosts}
+        self._id = f"{os.getpid()}{tag}"
         self.counters = ""  # of the switch, after the end
         self._build = build
         self._logs = logs
-        self._cgroup = f"{CPU_CGROUP}/dslide-bench-{os.getpid()}"
+        self._cgroup = f"{CPU_CGROUP}/dslide-bench-{self._id}"
         self._processes = []
         self._switch = None
 
@@ -175,7 +177,7 @@ class Network:
         self._remove()
 
     def namespace(self, name):
-        return f"dslide-{os.getpid()}-{name}"
+        return f"dslide-{self._id}-{name}"
 
     def address(self, name):
         number = list(self.hosts).index(name) + 1
