@@ -56,16 +56,26 @@ void LeaseBook::Drop(uint64_t lease, uint64_t batch) {
   if (left.empty()) leases_.erase(held);
 }
 
+double LeaseBook::BatchesOf(const std::string& holder) const {
+  double batches = 0;
+  for (const auto& [id, held] : leases_) {
+    if (held.holder == holder) batches += static_cast<double>(held.left.size());
+  }
+  return batches;
+}
+
 Lease LeaseBook::Open(const std::string& holder, uint32_t unit, std::vector<uint32_t> batches,
-                      bool copy, int64_t now_ms) {
+                      bool copy, int64_t now_ms, double speed) {
   const uint64_t id = next_lease_++;
+  const double expected = BatchesOf(holder) + static_cast<double>(batches.size());
+  const double patience_ms = speed > 0 ? 1000 * kPatience * expected / speed : 0.0;
   for (const uint32_t index : batches) {
     Holders& holders = holders_[Number(unit, index)];
     DSLIDE_CHECK(holders[0] == 0 || holders[1] == 0);
     holders[holders[0] == 0 ? 0 : 1] = id;
     free_.Erase(Number(unit, index));
   }
-  leases_[id] = {holder, unit,   static_cast<uint32_t>(batches.size()), now_ms, now_ms,
+  leases_[id] = {holder, unit,   static_cast<uint32_t>(batches.size()), now_ms, now_ms, patience_ms,
                  copy,   batches};
   return {id, unit, std::move(batches)};
 }
@@ -87,7 +97,7 @@ std::optional<Lease> LeaseBook::Grant(const std::string& holder, int64_t now_ms,
     batches.push_back(static_cast<uint32_t>(n % unit_batches_));
   }
   if (batches.empty()) return std::nullopt;
-  return Open(holder, unit, std::move(batches), false, now_ms);
+  return Open(holder, unit, std::move(batches), false, now_ms, limits.speed);
 }
 
 // The open leases of others, the one that is expected to end last first.
@@ -122,10 +132,7 @@ std::vector<LeaseBook::Late> LeaseBook::Latest(const std::string& except, double
 
 std::optional<Lease> LeaseBook::Relend(const std::string& holder, int64_t now_ms,
                                        const Speed& speeds, const LeaseLimits& limits) {
-  double own = 0;
-  for (const auto& [id, held] : leases_) {
-    if (held.holder == holder) own += static_cast<double>(held.left.size());
-  }
+  const double own = BatchesOf(holder);
   const double known = speeds(holder);
   for (const Late& late : Latest(holder, known > 0 ? known : 1.0, speeds, now_ms)) {
     const double speed = known > 0 ? known : late.speed;
@@ -143,7 +150,7 @@ std::optional<Lease> LeaseBook::Relend(const std::string& holder, int64_t now_ms
     }
     if (batches.empty()) continue;
     std::reverse(batches.begin(), batches.end());
-    return Open(holder, held.unit, std::move(batches), true, now_ms);
+    return Open(holder, held.unit, std::move(batches), true, now_ms, limits.speed);
   }
   return std::nullopt;
 }
@@ -185,7 +192,10 @@ void LeaseBook::RenewFrom(uint64_t begin, int64_t now_ms) {
 }
 
 size_t LeaseBook::Expire(int64_t now_ms, int64_t timeout_ms) {
-  return EndWhere([&](const Held& held) { return now_ms - held.renewed_ms > timeout_ms; });
+  return EndWhere([&](const Held& held) {
+    const double silent_ms = static_cast<double>(now_ms - held.renewed_ms);
+    return silent_ms > std::max(static_cast<double>(timeout_ms), held.patience_ms);
+  });
 }
 
 }  // namespace dslide

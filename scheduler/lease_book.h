@@ -38,6 +38,7 @@ struct LeaseLimits {
   // holder has at most `share` (>= 1) at a time.
   uint64_t open = std::numeric_limits<uint64_t>::max();
   uint64_t share = std::numeric_limits<uint64_t>::max();
+  double speed = 0;  // of the holder, batches a second; 0: not known
 };
 
 // A lease that has not ended.
@@ -45,8 +46,8 @@ struct OpenLease {
   uint64_t id = 0;
   std::string holder;
   uint32_t unit = 0;
-  uint32_t granted = 0;  // batches when it was given
-  uint32_t left = 0;     // not done yet
+  uint32_t granted = 0;    // batches when it was given
+  uint32_t left = 0;       // not done yet
   int64_t granted_ms = 0;  // or could make no progress until then
   int64_t renewed_ms = 0;
   bool copy = false;  // by Relend
@@ -89,6 +90,9 @@ class LeaseBook {
   bool Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms);
 
   // Ends all leases of a holder, or all that had no progress for `timeout_ms`; returns how many.
+  // A slow holder is waited for longer: kPatience times what it was expected to need, as it was
+  // given the lease, for all that it had then.
+  static constexpr double kPatience = 3;
   size_t Return(const std::string& holder);
   size_t Expire(int64_t now_ms, int64_t timeout_ms);
 
@@ -103,6 +107,7 @@ class LeaseBook {
     uint32_t granted;
     int64_t granted_ms;
     int64_t renewed_ms;
+    double patience_ms;  // without progress, whatever the timeout
     bool copy;
     std::vector<uint32_t> left;  // batches that are not done, ascending; never empty
   };
@@ -121,7 +126,8 @@ class LeaseBook {
   uint32_t UnitSize(uint32_t unit) const;
   bool Mark(uint32_t unit, uint32_t index);
   Lease Open(const std::string& holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
-             int64_t now_ms);
+             int64_t now_ms, double speed);
+  double BatchesOf(const std::string& holder) const;  // that it has and that are not done
   void Drop(uint64_t lease, uint64_t batch);
   std::vector<Late> Latest(const std::string& except, double speed, const Speed& speeds,
                            int64_t now_ms) const;

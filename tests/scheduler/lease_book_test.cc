@@ -41,6 +41,20 @@ TEST_CASE("progress renews a lease, silence ends it, and only what is left is le
   CHECK(book.Done(b->id, 1, 2, 192));  // late, but the first
 }
 
+TEST_CASE("a slow holder is waited for as long as its batches take, three times over") {
+  LeaseBook book(40, 4);
+  const LeaseLimits slow{.batches = 2, .speed = 0.5};
+  REQUIRE(book.Grant("slow", 0, slow));  // 4 s of work
+  REQUIRE(book.Grant("slow", 0, slow));  // behind those: 8 s
+  REQUIRE(book.Grant("quick", 0, {.batches = 2, .speed = 100}));
+  REQUIRE(book.Grant("new", 0, {.batches = 2}));
+  CHECK(book.Expire(1001, 1000) == 2);  // quick's and new's
+  CHECK(book.Expire(12'000, 1000) == 0);
+  CHECK(book.Expire(12'001, 1000) == 1);
+  CHECK(book.Expire(24'000, 1000) == 0);
+  CHECK(book.Expire(24'001, 1000) == 1);
+}
+
 TEST_CASE("an empty book is complete, a restored one knows what is done") {
   CHECK(LeaseBook(0, 3).complete());
   LeaseBook book(4, 2);
@@ -160,6 +174,7 @@ void RunProperty(uint64_t seed) {
     Lease lease;
     std::string holder;
     int64_t renewed_ms;
+    int64_t patience_ms;
     std::vector<uint64_t> left;
     bool over() const { return left.empty(); }
   };
@@ -179,10 +194,13 @@ void RunProperty(uint64_t seed) {
     }
     return holders;
   };
-  const auto note = [&](const Lease& lease, const std::string& holder) {
+  const auto note = [&](const Lease& lease, const std::string& holder, const LeaseLimits& limits) {
     REQUIRE_FALSE(lease.batches.empty());
     REQUIRE(std::is_sorted(lease.batches.begin(), lease.batches.end()));
-    Held held{lease, holder, now, {}};
+    size_t expected = lease.batches.size();
+    for (const Held& h : all) expected += h.holder == holder ? h.left.size() : 0;
+    const auto per_batch_ms = static_cast<int64_t>(limits.speed > 0 ? 3000 / limits.speed : 0);
+    Held held{lease, holder, now, per_batch_ms * static_cast<int64_t>(expected), {}};
     for (const uint32_t i : lease.batches) {
       held.left.push_back(uint64_t{lease.unit} * unit_batches + i);
       REQUIRE(counted[held.left.back()] == 0);
@@ -193,7 +211,8 @@ void RunProperty(uint64_t seed) {
     now += static_cast<int64_t>(random.Below(10));
     const std::string holder = "w" + std::to_string(random.Below(4));
     const LeaseLimits limits{.batches = static_cast<uint32_t>(1 + random.Below(4)),
-                             .end = random.Below(2) == 0 ? batches : random.Below(batches + 1)};
+                             .end = random.Below(2) == 0 ? batches : random.Below(batches + 1),
+                             .speed = random.Below(2) == 0 ? 0.0 : 200.0};
     REQUIRE(book.leases() == static_cast<size_t>(std::count_if(
                                  all.begin(), all.end(), [](const Held& h) { return !h.over(); })));
     uint64_t free = 0;  // the first that can be leased
@@ -211,7 +230,7 @@ void RunProperty(uint64_t seed) {
           REQUIRE(uint64_t{lease->unit} * unit_batches + i < limits.end);
           REQUIRE(holders_of(uint64_t{lease->unit} * unit_batches + i).empty());
         }
-        note(*lease, holder);
+        note(*lease, holder, limits);
         break;
       }
       case 2: {
@@ -226,7 +245,7 @@ void RunProperty(uint64_t seed) {
           REQUIRE(holders.size() == 1);
           REQUIRE(holders[0] != holder);
         }
-        note(*lease, holder);
+        note(*lease, holder, limits);
         break;
       }
       case 3: {
@@ -240,7 +259,8 @@ void RunProperty(uint64_t seed) {
       case 4: {
         size_t expired = 0;
         for (Held& h : all) {
-          if (!h.over() && now - h.renewed_ms > 50) h.left.clear(), ++expired;
+          const int64_t limit_ms = std::max<int64_t>(50, h.patience_ms);
+          if (!h.over() && now - h.renewed_ms > limit_ms) h.left.clear(), ++expired;
         }
         REQUIRE(book.Expire(now, 50) == expired);
         break;
