@@ -156,10 +156,13 @@ std::optional<Lease> LeaseBook::Relend(const std::string& holder, int64_t now_ms
 }
 
 bool LeaseBook::Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms) {
-  const bool counts = Mark(unit, index);
-  const auto held = leases_.find(lease);
-  if (held != leases_.end() && held->second.unit == unit) held->second.renewed_ms = now_ms;
-  return counts;
+  const auto reported = leases_.find(lease);
+  if (reported != leases_.end() && reported->second.unit == unit) {
+    for (auto later = reported; later != leases_.end(); ++later) {
+      if (later->second.holder == reported->second.holder) later->second.renewed_ms = now_ms;
+    }
+  }
+  return Mark(unit, index);
 }
 
 template <typename Predicate>

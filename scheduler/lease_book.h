@@ -3,7 +3,8 @@
 // A pass is one epoch of training or one evaluation. Its batches are numbered (unit, index). A
 // lease is of batches of one unit, as many as its holder is given; what of them is not done when
 // the lease ends goes back to be leased again. Every batch counts once, whoever reports it.
-// Progress renews a lease; silence ends it.
+// A holder does its leases in the order in which it got them, so progress renews a lease and those
+// behind it; silence ends it.
 //
 // At the end of a pass, when everything is leased, those who have nothing to do get second copies
 // of batches that others hold (Relend). The first report counts. Pure: time comes in as
@@ -86,7 +87,7 @@ class LeaseBook {
                               const LeaseLimits& limits = {});
 
   // A batch was trained. True if it counts: it is the first report of it. Unknown batches never do.
-  // Renews the reporter's lease; a lease ends with its last batch, whoever did it.
+  // Renews the lease and its holder's later ones; a lease ends with its last batch, whoever did it.
   bool Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms);
 
   // Ends all leases of a holder, or all that had no progress for `timeout_ms`; returns how many.

@@ -251,6 +251,7 @@ void SchedulerCore::FeedHungry(int64_t now_ms) {
 bool SchedulerCore::GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms) {
   const auto lease = NextLease(member, now_ms);
   if (!lease) return false;
+  speeds_.try_emplace(member.incarnation, now_ms);  // batches that it has at once come at once
   LeaseGrant grant;
   grant.lease = lease->id;
   grant.kind = phase_ == Phase::kTraining ? LeaseKind::kTrain : LeaseKind::kEvaluate;
@@ -305,8 +306,9 @@ void SchedulerCore::OnBatchDone(Member& member, const Message& message, const Ba
                                 int64_t now_ms) {
   Reply(member, message, Ack{});  // whatever becomes of it, it need not be sent again
   if (!OfThisGeneration(message.envelope) || !book_ || done.batch.epoch != epoch_) return;
-  const auto [speed, first] = speeds_.try_emplace(member.incarnation, now_ms);
-  if (!first) speed->second.Add(1, now_ms);  // the clock begins with the first one
+  // The clock began with its first lease, or begins now if that was an earlier life's.
+  const auto [speed, is_new] = speeds_.try_emplace(member.incarnation, now_ms);
+  if (!is_new) speed->second.Add(1, now_ms);
   if (pass() == Phase::kEvaluating) {
     CountEvaluated(done, now_ms);
   } else if (pass() == Phase::kTraining && done.predictions.offsets.size() <= 1) {

@@ -41,6 +41,16 @@ TEST_CASE("progress renews a lease, silence ends it, and only what is left is le
   CHECK(book.Done(b->id, 1, 2, 192));  // late, but the first
 }
 
+TEST_CASE("progress renews the leases behind it, for they are done in their order") {
+  LeaseBook book(40, 4);
+  const auto first = book.Grant("a", 0), second = book.Grant("a", 0), third = book.Grant("a", 0);
+  REQUIRE(book.Grant("b", 0));
+  CHECK(book.Done(second->id, second->unit, 0, 900));
+  CHECK(book.Expire(1001, 1000) == 2);                // a's first and b's
+  CHECK(book.Done(first->id, first->unit, 0, 1500));  // it is over, and renews nothing
+  CHECK(book.Expire(1901, 1000) == 2);
+}
+
 TEST_CASE("a slow holder is waited for as long as its batches take, three times over") {
   LeaseBook book(40, 4);
   const LeaseLimits slow{.batches = 2, .speed = 0.5};
@@ -270,10 +280,14 @@ void RunProperty(uint64_t seed) {
         Held& h = all[all.size() - 1 - random.Below(std::min<uint64_t>(all.size(), 6))];
         const uint32_t index = h.lease.batches[random.Below(h.lease.batches.size())];
         const uint64_t batch = uint64_t{h.lease.unit} * unit_batches + index;
+        const bool open = !h.over();
         const bool counts = book.Done(h.lease.id, h.lease.unit, index, now);
         REQUIRE(counts == (counted[batch] == 0));
         counted[batch] += counts;
-        h.renewed_ms = now;
+        for (Held& later : all) {
+          const bool behind = later.holder == h.holder && later.lease.id >= h.lease.id;
+          if (open && behind) later.renewed_ms = now;
+        }
         for (Held& other : all) std::erase(other.left, batch);
         break;
       }
