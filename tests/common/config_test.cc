@@ -274,8 +274,8 @@ TEST_CASE("config: checks across keys") {
       ErrorOf("[cluster]\nlease_timeout_ms = 1000") ==
       "cluster.ini:2: cluster.lease_timeout_ms = 1000: must be above cluster.heartbeat_ms = 1000");
   // The origin is that of the key that is named, and an override may mend the file.
-  CHECK(ErrorOf("", {"cluster.heartbeat_ms=20000"}) ==
-        "default: cluster.lease_timeout_ms = 15000: must be above cluster.heartbeat_ms = 20000");
+  CHECK(ErrorOf("", {"cluster.heartbeat_ms=60000"}) ==
+        "default: cluster.lease_timeout_ms = 60000: must be above cluster.heartbeat_ms = 60000");
   CHECK(ErrorOf("[hash]\nbin = 16\n", {"hash.k=7"}).starts_with("command line: hash.k = 7: "));
   CHECK(ErrorOf("[train]\ntarget_batch = 512", {"train.staleness=0"}) == "");
 }

@@ -13,7 +13,9 @@ void RunProperty(uint64_t seed, int32_t staleness) {
   CAPTURE(seed);
   CAPTURE(staleness);
   Random random(seed);
-  FakeCluster run(StepConfig(staleness), {}, false);
+  Config config = StepConfig(staleness);
+  config.cluster.lease_timeout_ms = 15'000;
+  FakeCluster run(config, {}, false);
   run.Start();
   std::vector<uint64_t> workers = {11};
   uint64_t next_worker = 12;
