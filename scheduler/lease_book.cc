@@ -65,17 +65,15 @@ double LeaseBook::BatchesOf(const std::string& holder) const {
 }
 
 Lease LeaseBook::Open(const std::string& holder, uint32_t unit, std::vector<uint32_t> batches,
-                      bool copy, int64_t now_ms, double speed) {
+                      bool copy, int64_t now_ms) {
   const uint64_t id = next_lease_++;
-  const double expected = BatchesOf(holder) + static_cast<double>(batches.size());
-  const double patience_ms = speed > 0 ? 1000 * kPatience * expected / speed : 0.0;
   for (const uint32_t index : batches) {
     Holders& holders = holders_[Number(unit, index)];
     DSLIDE_CHECK(holders[0] == 0 || holders[1] == 0);
     holders[holders[0] == 0 ? 0 : 1] = id;
     free_.Erase(Number(unit, index));
   }
-  leases_[id] = {holder, unit,   static_cast<uint32_t>(batches.size()), now_ms, now_ms, patience_ms,
+  leases_[id] = {holder, unit,   static_cast<uint32_t>(batches.size()), now_ms, now_ms,
                  copy,   batches};
   return {id, unit, std::move(batches)};
 }
@@ -97,7 +95,7 @@ std::optional<Lease> LeaseBook::Grant(const std::string& holder, int64_t now_ms,
     batches.push_back(static_cast<uint32_t>(n % unit_batches_));
   }
   if (batches.empty()) return std::nullopt;
-  return Open(holder, unit, std::move(batches), false, now_ms, limits.speed);
+  return Open(holder, unit, std::move(batches), false, now_ms);
 }
 
 // The open leases of others, the one that is expected to end last first.
@@ -150,7 +148,7 @@ std::optional<Lease> LeaseBook::Relend(const std::string& holder, int64_t now_ms
     }
     if (batches.empty()) continue;
     std::reverse(batches.begin(), batches.end());
-    return Open(holder, held.unit, std::move(batches), true, now_ms, limits.speed);
+    return Open(holder, held.unit, std::move(batches), true, now_ms);
   }
   return std::nullopt;
 }
@@ -158,8 +156,10 @@ std::optional<Lease> LeaseBook::Relend(const std::string& holder, int64_t now_ms
 bool LeaseBook::Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms) {
   const auto reported = leases_.find(lease);
   if (reported != leases_.end() && reported->second.unit == unit) {
-    for (auto later = reported; later != leases_.end(); ++later) {
-      if (later->second.holder == reported->second.holder) later->second.renewed_ms = now_ms;
+    reported->second.renewed_ms = now_ms;
+    for (auto& [id, held] : leases_) {
+      if (held.holder != reported->second.holder) continue;
+      if (Number(held.unit, held.left.front()) > Number(unit, index)) held.renewed_ms = now_ms;
     }
   }
   return Mark(unit, index);
@@ -195,10 +195,7 @@ void LeaseBook::RenewFrom(uint64_t begin, int64_t now_ms) {
 }
 
 size_t LeaseBook::Expire(int64_t now_ms, int64_t timeout_ms) {
-  return EndWhere([&](const Held& held) {
-    const double silent_ms = static_cast<double>(now_ms - held.renewed_ms);
-    return silent_ms > std::max(static_cast<double>(timeout_ms), held.patience_ms);
-  });
+  return EndWhere([&](const Held& held) { return now_ms - held.renewed_ms > timeout_ms; });
 }
 
 }  // namespace dslide

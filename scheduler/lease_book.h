@@ -3,8 +3,8 @@
 // A pass is one epoch of training or one evaluation. Its batches are numbered (unit, index). A
 // lease is of batches of one unit, as many as its holder is given; what of them is not done when
 // the lease ends goes back to be leased again. Every batch counts once, whoever reports it.
-// A holder does its leases in the order in which it got them, so progress renews a lease and those
-// behind it; silence ends it.
+// Progress renews a lease, and those of the same holder that lie behind the batch that was done: a
+// holder does its batches in the order of their numbers. Silence ends it.
 //
 // At the end of a pass, when everything is leased, those who have nothing to do get second copies
 // of batches that others hold (Relend). The first report counts. Pure: time comes in as
@@ -39,7 +39,6 @@ struct LeaseLimits {
   // holder has at most `share` (>= 1) at a time.
   uint64_t open = std::numeric_limits<uint64_t>::max();
   uint64_t share = std::numeric_limits<uint64_t>::max();
-  double speed = 0;  // of the holder, batches a second; 0: not known
 };
 
 // A lease that has not ended.
@@ -87,13 +86,11 @@ class LeaseBook {
                               const LeaseLimits& limits = {});
 
   // A batch was trained. True if it counts: it is the first report of it. Unknown batches never do.
-  // Renews the lease and its holder's later ones; a lease ends with its last batch, whoever did it.
+  // Renews the lease, and its holder's others of later batches only; a lease ends with its last
+  // batch, whoever did it.
   bool Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms);
 
   // Ends all leases of a holder, or all that had no progress for `timeout_ms`; returns how many.
-  // A slow holder is waited for longer: kPatience times what it was expected to need, as it was
-  // given the lease, for all that it had then.
-  static constexpr double kPatience = 3;
   size_t Return(const std::string& holder);
   size_t Expire(int64_t now_ms, int64_t timeout_ms);
 
@@ -108,7 +105,6 @@ class LeaseBook {
     uint32_t granted;
     int64_t granted_ms;
     int64_t renewed_ms;
-    double patience_ms;  // without progress, whatever the timeout
     bool copy;
     std::vector<uint32_t> left;  // batches that are not done, ascending; never empty
   };
@@ -127,7 +123,7 @@ class LeaseBook {
   uint32_t UnitSize(uint32_t unit) const;
   bool Mark(uint32_t unit, uint32_t index);
   Lease Open(const std::string& holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
-             int64_t now_ms, double speed);
+             int64_t now_ms);
   double BatchesOf(const std::string& holder) const;  // that it has and that are not done
   void Drop(uint64_t lease, uint64_t batch);
   std::vector<Late> Latest(const std::string& except, double speed, const Speed& speeds,

@@ -276,7 +276,6 @@ std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_
   const auto decided = worker_decisions_.find(worker.incarnation);
   limits.batches =
       decided == worker_decisions_.end() ? Strategy::kFirstLease : decided->second.lease_batches;
-  limits.speed = BatchesPerSecond(worker.incarnation, now_ms);
   if (steps_) {
     // Of a step that is not open yet nobody gets more than an equal share.
     const TrainConfig& train = inputs_.config.train;

@@ -362,11 +362,11 @@ class SchedulerCore {
   int64_t flip_wanted_ms_ = 0;
   std::optional<uint64_t> lease_end_;  // synchronous training: none at or behind, for a flip
   uint64_t leased_end_ = 0;            // batches of the pass that were leased so far are below
-  bool balancing_ = false;             // until the goal was kept for some time
+  bool balancing_ = false;             // until the load was even for some time
   int64_t moved_ms_ = 0;               // slots last began to move
-  uint32_t unbalanced_looks_ = 0;      // found it over the threshold, one after the other
-  uint32_t uneven_looks_ = 0;          // over half of it
-  uint32_t hash_round_ = 0;            // that servers were told to build
+  uint32_t unbalanced_looks_ = 0;
+  int64_t even_ms_ = 0;      // the load was within half of what the threshold allows
+  uint32_t hash_round_ = 0;  // that servers were told to build
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
   std::set<Incarnation> gone_;                // lost, and the generation went on without them
   uint64_t next_move_ = 1;

@@ -18,8 +18,8 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kLooks = 3;               // that find the load over the threshold: slots move
-constexpr uint32_t kLastingLooks = 30;       // over half of the threshold: that is no noise either
+constexpr uint32_t kLooks = 3;               // that find the load uneven, before slots move
+constexpr int64_t kLastingMs = 30000;        // that load uneven by half as much is no noise either
 constexpr int64_t kSettleMs = 20000;         // after moves, while loads and capacities are learned
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
@@ -31,7 +31,7 @@ constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
 constexpr double kGapStalls = 10;  // between two plans
 constexpr double kGoal = 1.03;
-constexpr double kGoOn = 1.05;  // from here on, while slots are moving anyway
+constexpr double kRest = 1.05;  // once slots move they go on moving above this
 
 std::string Megabytes(uint64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
@@ -169,12 +169,12 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   options.byte_budget = WaveBytes();
   const bool measured = phase_ == Phase::kTraining && CapacitiesMeasured();
   constexpr double kNever = 1e9;
-  const double go_on = std::min(kGoOn, threshold);
-  uneven_looks_ = measured && Imbalance() > (1 + threshold) / 2 ? uneven_looks_ + 1 : 0;
-  const bool lasting = uneven_looks_ >= kLastingLooks;
-  options.threshold = balancing_              ? go_on
+  const double rest = std::min(kRest, threshold);
+  if (!measured || Imbalance() <= (1 + threshold) / 2) even_ms_ = now_ms;
+  const bool lasting = now_ms - std::max(even_ms_, flipped_ms_) >= kLastingMs;
+  options.threshold = balancing_              ? rest
                       : !by_load || !measured ? kNever
-                      : lasting               ? go_on
+                      : lasting               ? rest
                                               : threshold;
   BalancePlan plan = PlanMoves(options);
   if (plan.moves.empty() && plan.obstacle == BalanceObstacle::kBudget) {
@@ -188,7 +188,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
     if (must || (balancing_ && settled)) NoteBalanced(plan, now_ms);
     if (settled) balancing_ = false;
     unbalanced_looks_ = 0;
-    if (lasting) uneven_looks_ = 0;
+    if (lasting) even_ms_ = now_ms;  // nothing helps
     return BalanceWithin(now_ms);
   }
   if (!on && !must) return;

@@ -106,7 +106,7 @@ struct ClusterConfig {
   Wire wire = Wire::kAuto;       // auto: a link that bytes keep busy gets int8, else bf16
   uint32_t join_timeout_s = 300;
   uint32_t heartbeat_ms = 1000;
-  uint32_t lease_timeout_ms = 60000;    // a unit returns after so long without progress
+  uint32_t lease_timeout_ms = 60000;    // a lease ends after so long without progress
   uint32_t request_timeout_ms = 10000;  // a request is sent again after so long
   uint32_t takeover_s = 30;             // a dead server's slots go to the others after so long
   uint32_t scheduler_silence_s = 60;    // servers and workers leave after so long without it

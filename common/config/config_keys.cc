@@ -182,7 +182,7 @@ std::vector<ConfigKey> ClusterKeys() {
        Number(kIn, &C::join_timeout_s, 1, kDayS)},
       {section, "heartbeat_ms", "from one sign of life to the next",
        Number(kIn, &C::heartbeat_ms, 10, 60'000)},
-      {section, "lease_timeout_ms", "a work unit returns after so long without progress",
+      {section, "lease_timeout_ms", "a lease ends after so long without progress",
        Number(kIn, &C::lease_timeout_ms, 10, kDayMs)},
       {section, "request_timeout_ms", "a request is sent again after so long",
        Number(kIn, &C::request_timeout_ms, 10, kDayMs)},

@@ -48,7 +48,9 @@ class LoadWatch:
 
     def look_on(self, seconds):
         """Looks once; whether that was the last one."""
-        if not self._cluster.scheduler.running():
+        if seconds is not None:
+            self._cluster.scheduler.check_running()
+        elif not self._cluster.scheduler.running():
             return True
         self._check_members(seconds)
         status = self._status()
@@ -71,7 +73,7 @@ class LoadWatch:
 
     def rate(self, begin, end):
         """Samples a second between two times, from the first that came then to the last; None if
-        they did not come twice. (They are counted by leases: a slow server alone has few.)"""
+        they did not come twice. (A slow server alone does few batches in the time.)"""
         looks = self._between(begin, end)
         came = [look for before, look in zip(looks, looks[1:])
                 if look["samples"] != before["samples"]]
