@@ -252,7 +252,10 @@ void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placem
   Plan next;
   next.version = next.generation = plan_.version + 1;
   next.slot_owner = placement.slot_owner;
-  for (const Seated& seated : servers) next.servers.push_back(seated.server->Seat());
+  for (const Seated& seated : servers) {
+    next.servers.push_back(seated.server->Seat());
+    loads_.WarmUp(seated.server->incarnation);
+  }
   plan_ = std::move(next);
   plan_.restore = last_checkpoint_;
   Record(LedgerRestored{checkpoint_ ? checkpoint_->name : "", epoch_, batches_, samples_, done_});
