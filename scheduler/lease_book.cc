@@ -56,14 +56,6 @@ void LeaseBook::Drop(uint64_t lease, uint64_t batch) {
   if (left.empty()) leases_.erase(held);
 }
 
-double LeaseBook::BatchesOf(const std::string& holder) const {
-  double batches = 0;
-  for (const auto& [id, held] : leases_) {
-    if (held.holder == holder) batches += static_cast<double>(held.left.size());
-  }
-  return batches;
-}
-
 Lease LeaseBook::Open(const std::string& holder, uint32_t unit, std::vector<uint32_t> batches,
                       bool copy, int64_t now_ms) {
   const uint64_t id = next_lease_++;
@@ -130,7 +122,10 @@ std::vector<LeaseBook::Late> LeaseBook::Latest(const std::string& except, double
 
 std::optional<Lease> LeaseBook::Relend(const std::string& holder, int64_t now_ms,
                                        const Speed& speeds, const LeaseLimits& limits) {
-  const double own = BatchesOf(holder);
+  double own = 0;
+  for (const auto& [id, held] : leases_) {
+    if (held.holder == holder) own += static_cast<double>(held.left.size());
+  }
   const double known = speeds(holder);
   for (const Late& late : Latest(holder, known > 0 ? known : 1.0, speeds, now_ms)) {
     const double speed = known > 0 ? known : late.speed;

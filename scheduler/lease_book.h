@@ -46,8 +46,8 @@ struct OpenLease {
   uint64_t id = 0;
   std::string holder;
   uint32_t unit = 0;
-  uint32_t granted = 0;    // batches when it was given
-  uint32_t left = 0;       // not done yet
+  uint32_t granted = 0;  // batches when it was given
+  uint32_t left = 0;     // not done yet
   int64_t granted_ms = 0;  // or could make no progress until then
   int64_t renewed_ms = 0;
   bool copy = false;  // by Relend
@@ -124,7 +124,6 @@ class LeaseBook {
   bool Mark(uint32_t unit, uint32_t index);
   Lease Open(const std::string& holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
              int64_t now_ms);
-  double BatchesOf(const std::string& holder) const;  // that it has and that are not done
   void Drop(uint64_t lease, uint64_t batch);
   std::vector<Late> Latest(const std::string& except, double speed, const Speed& speeds,
                            int64_t now_ms) const;

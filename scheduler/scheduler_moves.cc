@@ -172,10 +172,8 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   const double rest = std::min(kRest, threshold);
   if (!measured || Imbalance() <= (1 + threshold) / 2) even_ms_ = now_ms;
   const bool lasting = now_ms - std::max(even_ms_, flipped_ms_) >= kLastingMs;
-  options.threshold = balancing_              ? rest
-                      : !by_load || !measured ? kNever
-                      : lasting               ? rest
-                                              : threshold;
+  const bool go_on = balancing_ || (by_load && lasting);
+  options.threshold = go_on ? rest : by_load && measured ? threshold : kNever;
   BalancePlan plan = PlanMoves(options);
   if (plan.moves.empty() && plan.obstacle == BalanceObstacle::kBudget) {
     options.byte_budget = plan.lacking_bytes;  // no smaller step helps
