@@ -25,7 +25,7 @@ PopularNeurons::PopularNeurons(uint32_t count, const Layer& layer, const Kernels
     : layer_(layer),
       kernels_(kernels),
       count_(std::min(count, layer.map().size())),
-      slices_(SlicesOf(layer.map().rows())),
+      slices_(std::max(kMinSlices, (layer.map().all_rows() + kSliceRows - 1) / kSliceRows)),
       slots_here_(layer.map().owned().begin(), layer.map().owned().end()) {}
 
 void PopularNeurons::FollowMap(uint32_t count) {
@@ -33,19 +33,15 @@ void PopularNeurons::FollowMap(uint32_t count) {
   const uint32_t count_before = std::exchange(count_, std::min(count, map.size()));
   const bool same_slots = std::ranges::equal(slots_here_, map.owned());
   slots_here_.assign(map.owned().begin(), map.owned().end());
-  const uint32_t slices = SlicesOf(map.rows());
   if (mean_.empty() || count_ == 0) {
     mean_.clear();
     scores_.clear();
     rows_.clear();
     next_ = 0;
-    slices_ = slices;
     return;
   }
   // The round goes on where it was, or a little before.
-  const auto scored = uint64_t{scores_.size()} * next_ / slices_;
-  slices_ = slices;
-  next_ = static_cast<uint32_t>(scored * slices_ / map.rows());
+  next_ = static_cast<uint32_t>(uint64_t{scores_.size()} * next_ / map.rows());
   scores_.resize(map.rows(), kNoNeuron);
   if (same_slots && count_ == count_before) return;
   for (uint32_t row = 0; row < map.rows(); ++row) {

@@ -10,8 +10,8 @@
 // maximum-inner-product search: Shrivastava, Li: "Asymmetric LSH (ALSH) for Sublinear Time Maximum
 // Inner Product Search", NIPS 2014, shows why norms break plain LSH.)
 //
-// Scores are refreshed a slice of the rows a batch, of at most kSliceRows if that takes more than
-// kMinSlices; they lag by as many batches as there are slices.
+// Scores are refreshed a slice of the rows a batch: by all owners of the model together at most
+// kSliceRows if that takes more than kMinSlices. They lag by as many batches as there are slices.
 // Owned by one executor thread.
 #pragma once
 
@@ -31,7 +31,7 @@ std::vector<float> ColumnMeans(const Matrix& x, const Kernels& kernels);
 class PopularNeurons {
  public:
   static constexpr uint32_t kMinSlices = 16;
-  static constexpr uint32_t kSliceRows = 4096;
+  static constexpr uint32_t kSliceRows = 8192;  // of the whole model
 
   // Keeps the `count` best rows of `layer`, which with `kernels` must outlive this.
   PopularNeurons(uint32_t count, const Layer& layer, const Kernels& kernels);
@@ -63,9 +63,6 @@ class PopularNeurons {
   void Score(uint32_t slice);
   float ScoreOf(uint32_t row) const;
   void Choose();
-  static uint32_t SlicesOf(uint32_t rows) {
-    return std::max(kMinSlices, (rows + kSliceRows - 1) / kSliceRows);
-  }
   // The rows of a slice begin here.
   uint32_t SliceBegin(uint32_t slice) const {
     return static_cast<uint32_t>(uint64_t{layer_.map().rows()} * slice / slices_);
@@ -74,7 +71,7 @@ class PopularNeurons {
   const Layer& layer_;
   const Kernels& kernels_;
   uint32_t count_;
-  uint32_t slices_;  // of the rows, one is scored a batch
+  const uint32_t slices_;  // of the rows, one is scored a batch
   uint32_t next_ = 0;
   std::vector<SlotId> slots_here_;  // that rows() were chosen of
   std::vector<float> mean_;         // [H], empty before the first Follow()

@@ -48,6 +48,8 @@ class SlotMap {
     return static_cast<uint32_t>(layout_.size() -
                                  static_cast<size_t>(std::ranges::count(layout_, kNoSlot)));
   }
+  // What rows() would be with all slots.
+  uint32_t all_rows() const { return slots_ * rows_per_slot_; }
   // Attached slots, ascending.
   std::span<const SlotId> owned() const { return owned_; }
   // The attached slot of each region; kNoSlot where there is none.

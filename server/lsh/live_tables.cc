@@ -24,25 +24,21 @@ LiveTables::LiveTables(const HashConfig& config, uint64_t seed, const Layer& lay
       functions_(HashFunctions::Make(config, layer.dim(), seed, kernels)),
       identity_(IdentityOf(config, seed)),
       tables_(functions_->tables(), functions_->bits(), layer.map().rows()),
-      round_(RoundOf(layer.map().rows())),
+      round_(std::max(kMinRound, (layer.map().all_rows() + kSliceRows - 1) / kSliceRows)),
       changed_(layer.map().rows()) {
   FollowMap();
 }
 
 void LiveTables::FollowMap() {
   const SlotMap& map = layer_.map();
-  if (map.rows() > tables_.rows()) ResizeTo(map.rows());
+  if (map.rows() > tables_.rows()) {
+    // The rows that the present round has still to look through stay among those.
+    slice_ = static_cast<uint32_t>(uint64_t{tables_.rows()} * slice_ / map.rows());
+    tables_.Resize(map.rows());
+    changed_.resize(map.rows());
+  }
   regions_.resize(map.rows() / map.rows_per_slot());
   for (uint32_t region = 0; region < regions_.size(); ++region) Follow(region);
-}
-
-// The rows that the present round has still to look through stay among those.
-void LiveTables::ResizeTo(uint32_t rows) {
-  const uint64_t looked_through = uint64_t{tables_.rows()} * slice_ / round_;
-  tables_.Resize(rows);
-  changed_.resize(rows);
-  round_ = RoundOf(rows);
-  slice_ = static_cast<uint32_t>(looked_through * round_ / rows);
 }
 
 void LiveTables::Follow(uint32_t region) {

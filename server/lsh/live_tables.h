@@ -3,8 +3,9 @@
 // Nothing stops the world: after each batch a slice of the rows is looked through, those that
 // changed since they were hashed last get new codes, and the building of tables advances by an
 // equal share. A bucket follows a change after at most lag_batches(): a round until the row is
-// hashed, another until each table has counted it, and the table's own building. The work a batch
-// costs is bounded by kSliceRows, not by N.
+// hashed, another until each table has counted it, and the table's own building. All owners of a
+// model together look through kSliceRows a batch, whatever N is; each looks through its share, so
+// a round is as long wherever a row lives, and a slow server with few rows has little to do.
 //
 // The tables' rows follow the layer's slots (FollowMap). A row that leaves is in a bucket until its
 // table is built anew, so what the buckets name is for the reader to check: SlotMap::Global().
@@ -108,13 +109,9 @@ class LiveTables {
     bool attached = false;
     bool hidden = false;  // from the tables: it left
   };
-  static constexpr uint32_t kSliceRows = 2048;
+  static constexpr uint32_t kSliceRows = 4096;  // of the whole model
   static constexpr uint32_t kMinRound = 8;
 
-  static uint32_t RoundOf(uint32_t rows) {
-    return std::max(kMinRound, (rows + kSliceRows - 1) / kSliceRows);
-  }
-  void ResizeTo(uint32_t rows);
   void Follow(uint32_t region);
   void RehashChanged(uint32_t begin, uint32_t end);
 
@@ -122,7 +119,7 @@ class LiveTables {
   std::unique_ptr<HashFunctions> functions_;
   uint64_t identity_;
   HashTables tables_;
-  uint32_t round_;                // batches
+  const uint32_t round_;          // batches
   uint32_t slice_ = 0;            // of round_
   std::vector<uint8_t> changed_;  // [rows] since they were hashed; all of them at first
   std::vector<Region> regions_;   // of the layer's map, as last followed
