@@ -205,6 +205,7 @@ class SchedulerCore {
   struct Flip {
     std::set<Incarnation> sources;  // that others copy from
     size_t slots = 0;
+    double in_flight_ms = 0;  // what the batches that began anew take
     uint64_t bytes = 0;
     uint64_t slot_bytes = 0;
     uint32_t stall_us = 0;
@@ -264,6 +265,7 @@ class SchedulerCore {
   bool CanFlip() const;
   void WantFlip(int64_t now_ms);
   int64_t LookGapMs() const;
+  double InFlightMs() const;
   void TendBalance(int64_t now_ms);
   void BalanceWithin(int64_t now_ms);
   void NoteBalanced(const BalancePlan& plan, int64_t now_ms);
@@ -375,6 +377,7 @@ class SchedulerCore {
   double wave_bytes_ = 4 << 20;  // of the slots of a plan; follows the pauses
   int64_t balanced_ms_ = 0;      // looked at last
   int64_t flipped_ms_ = 0;       // last change of plan
+  double lost_ms_ = 0;           // of training since then, by uneven load
   int64_t decided_ms_ = 0;
   MoveTotals moves_;
   Strategy strategy_;

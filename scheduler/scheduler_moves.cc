@@ -29,9 +29,9 @@ constexpr int64_t kReadyMs = 20000;          // for the others, where one withou
 constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
-constexpr double kGapStalls = 10;  // between two plans
-constexpr double kGoal = 1.03;
-constexpr double kRest = 1.05;  // once slots move they go on moving above this
+constexpr double kGapStalls = 3;  // between two plans
+constexpr double kGoal = 1.02;
+constexpr double kRest = 1.04;  // once slots move they go on moving above this
 
 std::string Megabytes(uint64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
@@ -126,10 +126,19 @@ uint64_t SchedulerCore::WaveBytes() const {
   return std::max(largest, static_cast<uint64_t>(std::min(wave_bytes_, in_time)));
 }
 
-// Until the loads may be others, and for pauses to be a small part of the time.
+// Until the loads may be others, and for pauses not to be most of the time.
 int64_t SchedulerCore::LookGapMs() const {
   return std::max<int64_t>(inputs_.config.cluster.heartbeat_ms,
                            static_cast<int64_t>(last_stall_us_ / 1000 * kGapStalls));
+}
+
+// What the cluster needs for the batches in flight, which begin anew with another plan.
+double SchedulerCore::InFlightMs() const {
+  uint32_t open = 0;
+  for (const Member* server : roster_.Seated()) {
+    open = std::max(open, server->heartbeat.batches_in_flight);
+  }
+  return 1000 * open * loads_.SecondsPerBatch(PlanIncarnations(), plan_.slot_owner);
 }
 
 void SchedulerCore::TendBalance(int64_t now_ms) {
@@ -155,6 +164,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (moving_) return AdvanceMoves(now_ms);
   const int64_t gap_ms = LookGapMs();
   if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
+  const int64_t since_ms = now_ms - std::max(balanced_ms_, flipped_ms_);
   balanced_ms_ = now_ms;
   const bool on = inputs_.config.cluster.balance != Balance::kOff;
   if (const auto newcomers = roster_.Newcomers(); on && !newcomers.empty()) {
@@ -184,12 +194,21 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (plan.moves.empty()) {
     const bool settled = now_ms - moved_ms_ >= kSettleMs;
     if (must || (balancing_ && settled)) NoteBalanced(plan, now_ms);
-    if (settled) balancing_ = false;
+    if (settled) {
+      balancing_ = false;
+      lost_ms_ = 0;
+    }
     unbalanced_looks_ = 0;
     if (lasting) even_ms_ = now_ms;  // nothing helps
     return BalanceWithin(now_ms);
   }
   if (!on && !must) return;
+  // A plan comes when staying with the old one has cost as much as the change: in all, at most
+  // twice what the best moments would cost (the ski rental; Karlin et al.: "Competitive Snoopy
+  // Caching", Algorithmica 3, 1988). Where plans are dear, noise moves nothing.
+  const auto looked_ms = static_cast<double>(std::min(since_ms, 2 * gap_ms));
+  lost_ms_ += std::max(0.0, 1 - options.goal / plan.before) * looked_ms;
+  if (!must && lost_ms_ < last_stall_us_ / 1000 + InFlightMs()) return;
   if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
   if (!balancing_ && !must) {
     NoteDecision(fmt::format("slots move: the busiest server has {:.2f} times the mean load over "
@@ -374,6 +393,7 @@ void SchedulerCore::FlipToMoves(int64_t now_ms) {
 
 // The next plan of this generation.
 void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slots, int64_t now_ms) {
+  const double in_flight_ms = InFlightMs();
   next.generation = GenerationOf(plan_);
   next.version = plan_.version + 1;
   plan_ = std::move(next);
@@ -390,6 +410,7 @@ void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slot
   flip_.emplace();
   flip_->sources = std::move(sources);
   flip_->slots = slots;
+  flip_->in_flight_ms = in_flight_ms;
   lease_end_.reset();
   BroadcastToSeated(plan_);
   Broadcast(Role::kWorker, plan_);
@@ -403,19 +424,24 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   if (!AllReady()) return;
   const Flip flip = *std::exchange(flip_, std::nullopt);
   flipped_ms_ = now_ms;
+  lost_ms_ = 0;
+  if (flip.slots > 0) {
+    for (const Incarnation server : PlanIncarnations()) loads_.WarmUp(server);
+  }
   moves_.plans++;
   moves_.slots += flip.slots;
   moves_.bytes += flip.bytes;
   moves_.slot_bytes += flip.slot_bytes;
   moves_.longest_stall_us = std::max(moves_.longest_stall_us, flip.stall_us);
   // A pause has a part that does not depend on what moves: what servers have before them when the
-  // plan comes. Smaller waves than that allows only make more pauses.
+  // plan comes. Smaller waves than that allows only make more pauses, and each costs the batches in
+  // flight.
   constexpr double kForget = 1.2;
   const double stall_us = std::max(1.0, double{1.0} * flip.stall_us);
   least_stall_us_ = least_stall_us_ == 0 ? stall_us : std::min(stall_us, kForget * least_stall_us_);
   last_stall_us_ = stall_us;
   if (flip.slots > 0) {
-    const double goal_us = std::max(kStallGoalUs, 2 * least_stall_us_);
+    const double goal_us = std::max({kStallGoalUs, 2 * least_stall_us_, 500 * flip.in_flight_ms});
     const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
     wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }

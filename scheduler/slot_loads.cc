@@ -55,7 +55,8 @@ void SlotLoads::Report(Incarnation server, const LoadReport& report, uint64_t me
     found->second.slot_bytes += report.bytes[i];
     const bool came = slot.reports > 0 && slot.reporter != server;
     slot.reporter = server;
-    if (came || report.batches == 0) continue;
+    const bool disturbed = slot.reports > 0 && found->second.warm_up > 0;
+    if (came || disturbed || report.batches == 0) continue;
     const double load = double{report.work[i]} / report.batches;
     slot.load += (load - slot.load) * Weight(report.interval_ms, slot.reports);
     slot.reports++;

@@ -32,8 +32,10 @@ class SlotLoads {
 
   // A server joined. `memory_limit_bytes`: it may use for everything; 0: not known.
   void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes);
-  // It gets its first slots: what it reports in the first seconds with them is not what it can do,
-  // for it hashes what comes and touches its memory for the first time. REQUIRES that it was added.
+  // Its slots are others, or its first: what it reports in the first seconds with them is not what
+  // it can do, for it copies and hashes rows and touches memory for the first time, nor what its
+  // slots cost, for it has worked on batches that begin anew. What was known of both stays.
+  // REQUIRES that it was added.
   void WarmUp(Incarnation server);
   // Forgets the servers that are not among these. What they reported of slots stays: others have
   // them or will.

@@ -229,6 +229,7 @@ class FakeCluster {
   std::vector<double> slot_work;        // [V] of a batch; not empty: servers report loads
   std::map<uint64_t, double> capacity;  // of servers; 1000 if it is not said
   uint64_t slot_bytes = 1000;
+  uint32_t open_batches = 0;      // in flight, as servers that report loads say
   uint64_t memory_bytes = 0;      // of servers that join
   bool commits_lost = false;      // CommitSteps do not reach the servers
   uint64_t checkpoints_lost = 0;  // CheckpointRequests to this server neither
@@ -281,6 +282,7 @@ class FakeCluster {
     Heartbeat beat;
     const auto server = servers.find(member);
     if (server == servers.end() || slot_work.empty()) return beat;
+    beat.batches_in_flight = open_batches;
     constexpr uint32_t kBeatBatches = 10;
     const auto given = capacity.find(member);
     LoadReport load;

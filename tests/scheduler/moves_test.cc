@@ -126,6 +126,22 @@ TEST_CASE(
   FinishRun(&run);
 }
 
+TEST_CASE("moves: uneven load is borne until it has cost as much as a change of plan") {
+  FakeCluster run(MoveConfig());
+  run.slot_work.assign(16, 10);
+  run.capacity[2] = 700;  // a batch takes it 114 ms; 1.2 times the mean
+  run.open_batches = 100;
+  run.Start();
+  CHECK(run.Work(11));
+  run.Wait(60'000);
+  CHECK(run.core().Imbalance() > 1.15);
+  CHECK(run.core().plan_version() == 1);
+  run.Wait(60'000);
+  CHECK(run.core().plan_version() > 1);
+  CHECK(run.core().Imbalance() < 1.1);
+  FinishRun(&run);
+}
+
 TEST_CASE("moves: with cluster.balance = off nothing moves, and a spare stays one") {
   Config config = MoveConfig();
   config.cluster.balance = Balance::kOff;

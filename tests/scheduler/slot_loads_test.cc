@@ -94,6 +94,22 @@ TEST_CASE("what a server does with its first slots does not tell its capacity") 
   CHECK(loads.Capacity(kB) == doctest::Approx(1200));
 }
 
+TEST_CASE("while a server warms up to other slots its reports change nothing that is known") {
+  SlotLoads loads(4);
+  loads.Add(kA, 1, 0);
+  loads.Report(kA, MakeReport(0, {30}, 10, {0.5f}), 0);
+  loads.WarmUp(kA);
+  for (int report = 0; report < 5; ++report) {
+    loads.Report(kA, MakeReport(0, {90, 20}, 10, {1.0f}), 0);  // of batches that began anew, too
+    CHECK(loads.Capacity(kA) == doctest::Approx(600));
+    CHECK(loads.Load(0) == doctest::Approx(30));
+    CHECK(loads.Load(1) == doctest::Approx(20));
+  }
+  loads.Report(kA, MakeReport(0, {60, 20}, 10, {1.0f}), 0);
+  CHECK(loads.Load(0) == doctest::Approx(45));
+  CHECK(loads.Capacity(kA) > 600);
+}
+
 TEST_CASE("a slot's load goes with it, and what covers a part of an interval does not count") {
   SlotLoads loads(2);
   for (const Incarnation server : {kA, kB}) loads.Add(server, 1, 0);
