@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/plural.h"
 #include "common/config/model_size.h"
@@ -425,9 +426,6 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   const Flip flip = *std::exchange(flip_, std::nullopt);
   flipped_ms_ = now_ms;
   lost_ms_ = 0;
-  if (flip.slots > 0) {
-    for (const Incarnation server : PlanIncarnations()) loads_.WarmUp(server);
-  }
   moves_.plans++;
   moves_.slots += flip.slots;
   moves_.bytes += flip.bytes;
@@ -441,6 +439,13 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   least_stall_us_ = least_stall_us_ == 0 ? stall_us : std::min(stall_us, kForget * least_stall_us_);
   last_stall_us_ = stall_us;
   if (flip.slots > 0) {
+    // What it disturbs: see SlotLoads::WarmUp().
+    const double disturbed_ms = 2 * (flip.in_flight_ms + stall_us / 1000);
+    const double reports = std::ceil(disturbed_ms / inputs_.config.cluster.heartbeat_ms);
+    for (const Incarnation server : PlanIncarnations()) {
+      loads_.WarmUp(server,
+                    static_cast<uint32_t>(std::min(reports, double{SlotLoads::kWarmUpReports})));
+    }
     const double goal_us = std::max({kStallGoalUs, 2 * least_stall_us_, 500 * flip.in_flight_ms});
     const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
     wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);

@@ -8,8 +8,7 @@
 namespace dslide {
 namespace {
 
-constexpr double kSeconds = 10;  // of training, that a report counts for
-constexpr uint32_t kWarmUpReports = 5;
+constexpr double kSeconds = 10;      // of training, that a report counts for
 constexpr double kLeastBusy = 0.05;  // share of an interval: less does not tell how fast one is
 
 double Fade(uint32_t interval_ms) { return std::exp(interval_ms / (-1000 * kSeconds)); }
@@ -35,7 +34,10 @@ void SlotLoads::Keep(const std::set<Incarnation>& servers) {
   core_capacity_.reset();
 }
 
-void SlotLoads::WarmUp(Incarnation server) { servers_.at(server).warm_up = kWarmUpReports; }
+void SlotLoads::WarmUp(Incarnation server, uint32_t reports) {
+  uint32_t& left = servers_.at(server).warm_up;
+  left = std::max(left, reports);
+}
 
 const SlotLoads::Server& SlotLoads::Get(Incarnation server) const {
   const auto found = servers_.find(server);

@@ -32,11 +32,11 @@ class SlotLoads {
 
   // A server joined. `memory_limit_bytes`: it may use for everything; 0: not known.
   void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes);
-  // Its slots are others, or its first: what it reports in the first seconds with them is not what
-  // it can do, for it copies and hashes rows and touches memory for the first time, nor what its
-  // slots cost, for it has worked on batches that begin anew. What was known of both stays.
-  // REQUIRES that it was added.
-  void WarmUp(Incarnation server);
+  // Its slots are others, or its first: what its next reports say is not what it can do, for it
+  // copies and hashes rows and touches memory for the first time, nor what its slots cost, for it
+  // has worked on batches that begin anew. What was known of both stays. REQUIRES that it was added.
+  static constexpr uint32_t kWarmUpReports = 5;
+  void WarmUp(Incarnation server, uint32_t reports = kWarmUpReports);
   // Forgets the servers that are not among these. What they reported of slots stays: others have
   // them or will.
   void Keep(const std::set<Incarnation>& servers);
