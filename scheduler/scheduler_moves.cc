@@ -446,7 +446,7 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
       loads_.WarmUp(server,
                     static_cast<uint32_t>(std::min(reports, double{SlotLoads::kWarmUpReports})));
     }
-    const double goal_us = std::max({kStallGoalUs, 2 * least_stall_us_, 500 * flip.in_flight_ms});
+    const double goal_us = std::max({kStallGoalUs, 2 * least_stall_us_, 250 * flip.in_flight_ms});
     const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
     wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }
