@@ -1,10 +1,10 @@
 // Slots that move, servers that join and leave while training goes on: the part of SchedulerCore
 // that changes the plan within a generation.
 //
-// Slots go in waves, each as large as a pause of kStallGoalUs allows: all servers are given the
-// next plan, and the slots are copied while requests wait (Ready). A slot that would take longer
-// than that is copied in the background before (MoveSlots, MoveReady), and only what changed
-// meanwhile follows with the plan.
+// Slots go in waves, each as large as the pause that is aimed at allows (NoteFlipped): all servers
+// are given the next plan, and the slots are copied while requests wait (Ready). A slot that would
+// take longer than that is copied in the background before (MoveSlots, MoveReady), and only what
+// changed meanwhile follows with the plan.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -30,7 +30,8 @@ constexpr int64_t kReadyMs = 20000;          // for the others, where one withou
 constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
-constexpr double kGapStalls = 3;  // between two plans
+constexpr double kStallShare = 0.25;  // of what the batches in flight take, if that is more
+constexpr double kGapStalls = 3;      // between two plans
 constexpr double kGoal = 1.02;
 constexpr double kRest = 1.04;  // once slots move they go on moving above this
 
@@ -441,12 +442,12 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   if (flip.slots > 0) {
     // What it disturbs: see SlotLoads::WarmUp().
     const double disturbed_ms = 2 * (flip.in_flight_ms + stall_us / 1000);
-    const double reports = std::ceil(disturbed_ms / inputs_.config.cluster.heartbeat_ms);
-    for (const Incarnation server : PlanIncarnations()) {
-      loads_.WarmUp(server,
-                    static_cast<uint32_t>(std::min(reports, double{SlotLoads::kWarmUpReports})));
-    }
-    const double goal_us = std::max({kStallGoalUs, 2 * least_stall_us_, 250 * flip.in_flight_ms});
+    const auto reports = static_cast<uint32_t>(
+        std::min(std::ceil(disturbed_ms / inputs_.config.cluster.heartbeat_ms),
+                 double{SlotLoads::kWarmUpReports}));
+    for (const Incarnation server : PlanIncarnations()) loads_.WarmUp(server, reports);
+    const double goal_us =
+        std::max({kStallGoalUs, 2 * least_stall_us_, kStallShare * 1000 * flip.in_flight_ms});
     const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
     wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }
