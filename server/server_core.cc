@@ -143,10 +143,9 @@ uint64_t ServerCore::OpenTicket(Open open) {
 }
 
 void ServerCore::Submit(Open open) {
-  const Incarnation sender = open.asker.incarnation;
-  const auto request = open.request;
-  const auto job = open.job;
-  effects_.work.push_back({OpenTicket(std::move(open)), sender, request, job});
+  Work work{0, open.asker.incarnation, open.request, open.job, open.asker.plan_version};
+  work.ticket = OpenTicket(std::move(open));
+  effects_.work.push_back(std::move(work));
 }
 
 // A batch's first request waits until its step is open: as many before it as train.staleness allows

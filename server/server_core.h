@@ -70,12 +70,16 @@ class ServerCore {
     std::optional<uint64_t> committed;  // synchronous training: the steps that it has to hold
     uint64_t ticket;
   };
-  // For the executors: a request, or what to do with slots.
+  // For the executors: a request, or what to do with slots. Once the plan is newer than that of a
+  // worker's request, the work is for nothing: the executors SHOULD answer kStalePlan instead.
   struct Work {
     uint64_t ticket;
     Incarnation sender;
     std::shared_ptr<const Body> request;
     std::shared_ptr<const SlotJob> job = nullptr;  // then there is no request
+    uint32_t plan_version = 0;                     // of a worker's request
+
+    bool StaleUnder(uint32_t plan) const { return plan_version != 0 && plan_version < plan; }
   };
   // The parts are Heartbeats with Executor::TakeLoad(), and Executor::Occupancy() if `tables`.
   struct Measurement {

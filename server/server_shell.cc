@@ -29,13 +29,13 @@ void PassPointOf(const Body& body) {
   }
 }
 
-ExecutorPool::Job JobOf(const ServerCore::Work& work) {
-  if (work.job == nullptr) {
-    return [sender = work.sender, request = work.request](Executor& executor) {
-      return executor.Handle(sender, *request);
-    };
-  }
-  return [job = work.job](Executor& executor) { return executor.Do(*job, executor.number()); };
+// `plan`: the version of the newest one, when the job's turn comes.
+ExecutorPool::Job JobOf(const ServerCore::Work& work, const std::atomic<uint32_t>* plan) {
+  return [work, plan](Executor& executor) -> Body {
+    if (work.job != nullptr) return executor.Do(*work.job, executor.number());
+    if (work.StaleUnder(*plan)) return ErrorReply{ErrorCode::kStalePlan, "slots have moved"};
+    return executor.Handle(work.sender, *work.request);
+  };
 }
 
 ExecutorPool::Job MeasureJob(bool tables) {
@@ -194,9 +194,10 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) storage_->StartSave(*effects.save, pool_.get());
   for (const auto& [address, message] : effects.to_servers) SendToServer(address, message);
+  plan_version_ = core_.plan_version();
   for (const ServerCore::Work& work : effects.work) {
     DSLIDE_CHECK(pool_);
-    pool_->Submit(work.ticket, JobOf(work));
+    pool_->Submit(work.ticket, JobOf(work, &plan_version_));
   }
   if (effects.measure) pool_->Submit(effects.measure->ticket, MeasureJob(effects.measure->tables));
   if (effects.exit) exit_ = effects.exit;

@@ -119,6 +119,7 @@ void WorkerCore::ForgetWork() {
   pending_.clear();
   queue_.clear();
   refused_.clear();
+  slow_start_.reset();
   reports_.clear();
   planned_ = false;
   lease_asked_ms_.reset();
@@ -189,10 +190,17 @@ void WorkerCore::OnPlan(const Plan& plan) {
 }
 
 // The batches in flight go back to those that are leased: their requests were for another plan.
+// They do not all begin again at once, or they would share the servers and end together, late, also
+// those that were nearly done: the oldest go first, and each answer lets one more begin (compare
+// TCP's slow start: RFC 5681, section 3.1).
 void WorkerCore::BeginAnew() {
+  constexpr uint32_t kShare = 3;
+  if (!flights_.empty()) slow_start_ = std::max(1u, InFlightLimit() / kShare);
   for (auto& [id, flight] : flights_) queue_.emplace(flight.number, std::move(flight.leased));
   flights_.clear();
   pending_.clear();
+  for (auto& [until, refused] : refused_) queue_.insert(std::move(refused));  // for that plan
+  refused_.clear();
 }
 
 uint32_t WorkerCore::InFlightLimit() const {
@@ -239,7 +247,8 @@ bool WorkerCore::HasRoomFor(uint64_t step) const {
     const Flight& flight = entry.second;
     return !flight.pushed && (!IsSynchronous(config_->train) || flight.step <= step);
   };
-  return std::count_if(flights_.begin(), flights_.end(), counts) < InFlightLimit();
+  const uint32_t limit = std::min(InFlightLimit(), slow_start_.value_or(UINT32_MAX));
+  return std::count_if(flights_.begin(), flights_.end(), counts) < limit;
 }
 
 // Takes the next leased batch into flight, if there is room for it; nothing is sent yet. `with`:
@@ -357,13 +366,17 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t ser
 // Goes on with a flight whose stage is complete.
 void WorkerCore::Proceed(uint64_t id) {
   Flight& flight = flights_.at(id);
+  if (slow_start_ && ++*slow_start_ >= InFlightLimit()) slow_start_.reset();
   if (flight.batch.done()) {
     longest_batch_us_ = std::max(longest_batch_us_, now_us_ - flight.leased.begun_us);
     SendReport(flight.batch.report());
     flights_.erase(id);
     return Fill();
   }
-  if (flight.batch.stage() != BatchFlight::Stage::kEmbedPush) return SendStage(id);
+  if (flight.batch.stage() != BatchFlight::Stage::kEmbedPush) {
+    SendStage(id);
+    return Fill();
+  }
   flight.pushed = true;
   in_flight_.Note(now_us_, now_us_ - flight.started_us, flight.service_us);
   SendStage(id, StartNext(id));

@@ -150,9 +150,10 @@ class WorkerCore {
   std::map<uint64_t, Pending> pending_;  // by sequence
   std::map<uint64_t, Report> reports_;   // by sequence
   InFlightControl in_flight_{0};
-  int64_t longest_batch_us_ = 0;  // since the last heartbeat
-  uint32_t in_flight_cap_ = 0;    // by the scheduler; 0: none
-  std::vector<Link> links_;       // [servers]
+  int64_t longest_batch_us_ = 0;        // since the last heartbeat
+  uint32_t in_flight_cap_ = 0;          // by the scheduler; 0: none
+  std::optional<uint32_t> slow_start_;  // fewer in flight, since batches began anew
+  std::vector<Link> links_;             // [servers]
   Effects effects_;
 };
 

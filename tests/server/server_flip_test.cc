@@ -49,6 +49,25 @@ TEST_CASE_FIXTURE(Moves, "moves: the next plan flips, without a load; it is read
   CHECK(Sent<Ready>(Scheduler(plan)).size() == 1);  // if that was lost
 }
 
+TEST_CASE_FIXTURE(Moves,
+                  "moves: what workers asked for under the plan before need not be computed") {
+  const auto asked = core.HandleWorker("peer", Request(1), 0).work;
+  REQUIRE(asked.size() == 1);
+  CHECK_FALSE(asked[0].StaleUnder(core.plan_version()));
+  const auto flip = Flip(Next({6, 7}));
+  CHECK(asked[0].StaleUnder(core.plan_version()));
+  for (const ServerCore::Work& work : flip.work) CHECK_FALSE(work.StaleUnder(100));
+  (void)core.HandleOutcome({asked[0].ticket, 0, ServerFixture::Part(1, 2)}, 0);  // it was under way
+  const ErrorReply late{ErrorCode::kStalePlan, "slots have moved"};
+  const auto refused = core.HandleOutcome({asked[0].ticket, 1, late}, 0);
+  CHECK(Refusal(refused) == ErrorCode::kStalePlan);
+  (void)Do(flip);
+  const auto next =
+      core.HandleWorker("peer", Request(2, TopKRequest{Matrix(1, 4), 3, {}, {}}, 2), 0);
+  REQUIRE(next.work.size() == 1);
+  CHECK_FALSE(next.work[0].StaleUnder(core.plan_version()));
+}
+
 TEST_CASE_FIXTURE(Moves, "moves: a plan without an order before copies everything then") {
   const auto flip = Flip(Next(kSix));
   (void)Do(flip);

@@ -204,6 +204,7 @@ Body SimServer::Work(const ServerCore::Work& work, SimExecutor* executor) {
     return part;
   }
   if (world_.reached(&host_, Point::kBeforeApply, work.request->index())) return Ack{};
+  if (work.StaleUnder(core_.plan_version())) return ErrorReply{ErrorCode::kStalePlan, "late"};
   Body part = executor->Handle(work.sender, *work.request);
   world_.reached(&host_, Point::kAfterApply, work.request->index());
   return part;

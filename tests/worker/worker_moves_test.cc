@@ -5,7 +5,7 @@ namespace dslide {
 namespace {
 
 struct Moves : WorkerFixture {
-  Moves() {
+  explicit Moves(Config settings = {}) : WorkerFixture(2, std::move(settings)) {
     plan.servers[0].incarnation = {100};
     plan.servers[1].incarnation = {101};
     JoinAndPlan();
@@ -53,7 +53,7 @@ TEST_CASE_FIXTURE(Moves, "moves: with the next plan a worker keeps its leases, a
   const auto flip = Flip(Next());
   REQUIRE(flip.connect);
   CHECK(flip.connect->version == 2);
-  CHECK(Batches(flip) == Indices{0, 1});
+  CHECK(Batches(flip) == Indices{0});
   for (const auto& request : Requests(flip)) {
     CHECK(request.message.envelope.plan_version == 2);
     // Not a repetition: servers would answer it from what they have stored.
@@ -65,6 +65,41 @@ TEST_CASE_FIXTURE(Moves, "moves: with the next plan a worker keeps its leases, a
   CHECK(Server(first[1], Answer(first[1].message.body)).send.empty());
   CHECK(Server(first[2], ErrorReply{ErrorCode::kStalePlan, "2"}).notices.empty());
   CHECK(TrainAll(flip) == Indices{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("moves: of the batches that begin anew the oldest go first, then the others join them") {
+  Config config;
+  config.train.batches_in_flight = 4;
+  Moves moves(config);
+  CHECK(Moves::Batches(moves.Scheduler(Moves::Grant(8))) == Indices{0, 1, 2, 3});
+  const auto flip = moves.Flip(moves.Next());
+  CHECK(Moves::Batches(flip) == Indices{0});
+  // Each stage that is answered lets one more begin.
+  const auto both = [&](const WorkerCore::Effects& requests) {
+    const auto sent = Moves::Requests(requests);
+    REQUIRE(sent.size() >= 2);
+    (void)moves.Server(sent[0], Moves::Answer(sent[0].message.body));
+    return moves.Server(sent[1], Moves::Answer(sent[1].message.body));
+  };
+  const auto second = both(flip);
+  CHECK(Moves::Batches(second) == Indices{1});
+  const auto third = both(second);  // the first one's query
+  CHECK(Moves::Batches(third) == Indices{2});
+  const auto fourth = both(third);  // and its gradients: it makes room for one besides
+  CHECK(Moves::Batches(fourth) == Indices{4});
+  SUBCASE("once all are there nothing holds others back") {
+    CHECK(moves.TrainAll(fourth).size() >= 1);
+  }
+  SUBCASE("another plan begins with the oldest again") {
+    Plan next = moves.Next();
+    CHECK(Moves::Batches(moves.Flip(next)) == Indices{0});
+  }
+}
+
+TEST_CASE("moves: without batches in flight a plan holds nothing back") {
+  Moves moves;
+  (void)moves.Flip(moves.Next());
+  CHECK(Moves::Batches(moves.Scheduler(Moves::Grant(8), 0, 2)) == Indices{0, 1});
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a batch whose gradients were half pushed is pushed anew, whole") {
@@ -118,6 +153,13 @@ TEST_CASE_FIXTURE(Moves, "moves: a server that has the next plan already may tel
   CHECK(last.connect);
   CHECK(TrainAll(last) == Indices{0});
   CHECK(Scheduler(plan, 0, 2).send.empty());  // it is no news
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a batch that was refused for the plan waits for no other") {
+  const auto requests = Requests(Scheduler(Grant(1)));
+  CHECK(Requests(Server(requests[1], ErrorReply{ErrorCode::kStalePlan, "2"})).empty());
+  CHECK(Batches(Flip(Next())) == Indices{0});
+  CHECK(Requests(Tick(1000)).empty());  // once
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: what is known of a link goes with its server") {
