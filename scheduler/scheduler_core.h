@@ -255,6 +255,15 @@ class SchedulerCore {
   Phase pass() const { return interrupted_.value_or(phase_); }
   bool InPass() const { return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating; }
 
+  // Balance (scheduler_balance.cc).
+  bool CapacitiesMeasured() const;
+  BalancePlan PlanMoves(const BalanceOptions& options) const;
+  int64_t LookGapMs() const;
+  double InFlightMs() const;
+  void TendBalance(int64_t now_ms);
+  void BalanceWithin(int64_t now_ms);
+  void NoteBalanced(const BalancePlan& plan, int64_t now_ms);
+
   // Moves (scheduler_moves.cc).
   void OnMoveReady(const Member& member, const MoveReady& ready);
   void OnDrain(Member& member, const Message& message, const DrainServer& drain, int64_t now_ms);
@@ -264,20 +273,14 @@ class SchedulerCore {
   bool MayMove() const;
   bool CanFlip() const;
   void WantFlip(int64_t now_ms);
-  int64_t LookGapMs() const;
-  double InFlightMs() const;
-  void TendBalance(int64_t now_ms);
-  void BalanceWithin(int64_t now_ms);
-  void NoteBalanced(const BalancePlan& plan, int64_t now_ms);
+  bool AwaitFlip(int64_t now_ms);
   bool ReleaseEmptyServers(int64_t now_ms);
   static Plan WithoutEmpty(const Plan& plan, const std::vector<bool>& unwanted);
   bool GoOnWithout(const std::vector<size_t>& vacant, int64_t now_ms);
   std::string WhyTooSmall(const Join& join) const;
   void AddServers(const std::vector<const Member*>& servers, int64_t now_ms);
-  BalancePlan PlanMoves(const BalanceOptions& options) const;
   std::vector<Incarnation> PlanIncarnations() const;
   std::vector<bool> LeavingServers() const;
-  bool CapacitiesMeasured() const;
   void BeginMoves(const BalancePlan& plan, int64_t now_ms);
   void AdvanceMoves(int64_t now_ms);
   void CancelMoves();

@@ -19,9 +19,6 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kLooks = 3;               // that find the load uneven, before slots move
-constexpr int64_t kLastingMs = 30000;        // that load uneven by half as much is no noise either
-constexpr int64_t kSettleMs = 20000;         // after moves, while loads and capacities are learned
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
 constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
@@ -31,9 +28,6 @@ constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
 constexpr double kStallShare = 0.25;  // of what the batches in flight take, if that is more
-constexpr double kGapStalls = 3;      // between two plans
-constexpr double kGoal = 1.02;
-constexpr double kRest = 1.04;  // once slots move they go on moving above this
 
 std::string Megabytes(uint64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
@@ -81,12 +75,6 @@ std::vector<Incarnation> SchedulerCore::PlanIncarnations() const {
   return servers;
 }
 
-bool SchedulerCore::CapacitiesMeasured() const {
-  const std::vector<Incarnation> servers = PlanIncarnations();
-  return std::all_of(servers.begin(), servers.end(),
-                     [&](Incarnation s) { return loads_.CapacityMeasured(s); });
-}
-
 std::vector<bool> SchedulerCore::LeavingServers() const {
   std::vector<bool> leaving;
   for (const PlanServer& server : plan_.servers) {
@@ -94,21 +82,6 @@ std::vector<bool> SchedulerCore::LeavingServers() const {
     leaving.push_back(member != nullptr && member->draining);
   }
   return leaving;
-}
-
-double SchedulerCore::Imbalance() const {
-  if (plan_.servers.empty()) return 1;
-  return loads_.Imbalance(PlanIncarnations(), plan_.slot_owner);
-}
-
-std::vector<double> SchedulerCore::RelativeLoads() const {
-  if (plan_.servers.empty()) return {};
-  return loads_.RelativeLoads(PlanIncarnations(), plan_.slot_owner);
-}
-
-BalancePlan SchedulerCore::PlanMoves(const BalanceOptions& options) const {
-  return PlanBalance(loads_.Owners(PlanIncarnations(), LeavingServers()),
-                     loads_.Slots(plan_.slot_owner, plan_.servers.size()), options);
 }
 
 // What cluster.move_mbit lets a server receive; 0: no limit.
@@ -128,124 +101,25 @@ uint64_t SchedulerCore::WaveBytes() const {
   return std::max(largest, static_cast<uint64_t>(std::min(wave_bytes_, in_time)));
 }
 
-// Until the loads may be others, and for pauses not to be most of the time.
-int64_t SchedulerCore::LookGapMs() const {
-  return std::max<int64_t>(inputs_.config.cluster.heartbeat_ms,
-                           static_cast<int64_t>(last_stall_us_ / 1000 * kGapStalls));
-}
-
-// What the cluster needs for the batches in flight, which begin anew with another plan.
-double SchedulerCore::InFlightMs() const {
-  uint32_t open = 0;
-  for (const Member* server : roster_.Seated()) {
-    open = std::max(open, server->heartbeat.batches_in_flight);
+// True: not all servers have taken up the plan, of this life or an earlier one, yet. If they cannot
+// a new generation begins.
+bool SchedulerCore::AwaitFlip(int64_t now_ms) {
+  if (!live_ || !VacantSeats().empty() || Settled() || GenerationOf(plan_) == plan_.version) {
+    return false;
   }
-  return 1000 * open * loads_.SecondsPerBatch(PlanIncarnations(), plan_.slot_owner);
-}
-
-void SchedulerCore::TendBalance(int64_t now_ms) {
-  if (now_ms - flip_wanted_ms_ > 3 * LookGapMs()) lease_end_.reset();  // nobody wants it any more
-  if (live_ && VacantSeats().empty() && !Settled() && GenerationOf(plan_) != plan_.version) {
-    // Also a flip of an earlier life, and one that was interrupted.
-    const bool source_gone =
-        flip_ && std::any_of(flip_->sources.begin(), flip_->sources.end(),
-                             [&](Incarnation s) { return roster_.Find(s) == nullptr; });
-    int64_t since_ms = 0;
-    for (const Seat& seat : seats_) since_ms = std::max(since_ms, seat.since_ms);
-    if (now_ms - since_ms > (source_gone ? kSourceGoneMs : kFlipPatienceMs)) {
-      Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
-                         source_gone ? "a server was lost that others copied from"
-                                     : "not all servers have their slots"));
-      Interrupt(now_ms);
-      const std::vector<Seated> servers = ChooseServers();
-      PublishPlan(servers, Place(servers), now_ms);
-    }
-    return;
-  }
-  if (!MayMove()) return;
-  if (moving_) return AdvanceMoves(now_ms);
-  const int64_t gap_ms = LookGapMs();
-  if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
-  const int64_t since_ms = now_ms - std::max(balanced_ms_, flipped_ms_);
-  balanced_ms_ = now_ms;
-  const bool on = inputs_.config.cluster.balance != Balance::kOff;
-  if (const auto newcomers = roster_.Newcomers(); on && !newcomers.empty()) {
-    return AddServers(newcomers, now_ms);
-  }
-  if (ReleaseEmptyServers(now_ms)) return;
-
-  const bool by_load = on && !IsSynchronous(inputs_.config.train);
-  BalanceOptions options;
-  const double threshold = inputs_.config.cluster.balance_threshold;
-  options.goal = std::min(kGoal, threshold);
-  options.byte_budget = WaveBytes();
-  const bool measured = phase_ == Phase::kTraining && CapacitiesMeasured();
-  constexpr double kNever = 1e9;
-  const double rest = std::min(kRest, threshold);
-  if (!measured || Imbalance() <= (1 + threshold) / 2) even_ms_ = now_ms;
-  const bool lasting = now_ms - std::max(even_ms_, flipped_ms_) >= kLastingMs;
-  const bool go_on = balancing_ || (by_load && lasting);
-  options.threshold = go_on ? rest : by_load && measured ? threshold : kNever;
-  BalancePlan plan = PlanMoves(options);
-  if (plan.moves.empty() && plan.obstacle == BalanceObstacle::kBudget) {
-    options.byte_budget = plan.lacking_bytes;  // no smaller step helps
-    plan = PlanMoves(options);
-  }
-  const auto leaving = LeavingServers();
-  const bool must = std::find(leaving.begin(), leaving.end(), true) != leaving.end();
-  if (plan.moves.empty()) {
-    const bool settled = now_ms - moved_ms_ >= kSettleMs;
-    if (must || (balancing_ && settled)) NoteBalanced(plan, now_ms);
-    if (settled) {
-      balancing_ = false;
-      lost_ms_ = 0;
-    }
-    unbalanced_looks_ = 0;
-    if (lasting) even_ms_ = now_ms;  // nothing helps
-    return BalanceWithin(now_ms);
-  }
-  if (!on && !must) return;
-  // A plan comes when staying with the old one has cost as much as the change: in all, at most
-  // twice what the best moments would cost (the ski rental; Karlin et al.: "Competitive Snoopy
-  // Caching", Algorithmica 3, 1988). Where plans are dear, noise moves nothing.
-  const auto looked_ms = static_cast<double>(std::min(since_ms, 2 * gap_ms));
-  lost_ms_ += std::max(0.0, 1 - options.goal / plan.before) * looked_ms;
-  if (!must && lost_ms_ < last_stall_us_ / 1000 + InFlightMs()) return;
-  if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
-  if (!balancing_ && !must) {
-    NoteDecision(fmt::format("slots move: the busiest server has {:.2f} times the mean load over "
-                             "capacity, {:.2f} is the goal",
-                             plan.before, options.goal),
-                 now_ms);
-  }
-  balancing_ = on;
-  BeginMoves(plan, now_ms);
-}
-
-void SchedulerCore::NoteBalanced(const BalancePlan& plan, int64_t now_ms) {
-  std::string line =
-      fmt::format("slots rest: the busiest server has {:.2f} times the mean load", plan.after);
-  if (const std::string why = ObstacleText(plan, "server"); !why.empty()) line += "; " + why;
-  if (decisions_.empty() || decisions_.back().text != line) NoteDecision(std::move(line), now_ms);
-}
-
-// Executors of one server share its slots anew with every plan.
-void SchedulerCore::BalanceWithin(int64_t now_ms) {
-  if (inputs_.config.cluster.balance == Balance::kOff || IsSynchronous(inputs_.config.train) ||
-      !CanFlip()) {
-    return;
-  }
-  constexpr double kWorse = 1.1;  // than what the last attempt began with
-  for (const PlanServer& server : plan_.servers) {
-    const double skew = loads_.ExecutorSkew(server.incarnation);
-    double& tried = inner_skew_[server.incarnation];
-    if (skew < inputs_.config.cluster.balance_threshold || skew < kWorse * tried) continue;
-    tried = skew;
-    NoteDecision(fmt::format("{}: slots change executors, the busiest has {:.2f} times the mean",
-                             server.name, skew),
-                 now_ms);
-    return FlipTo(plan_, {}, 0, now_ms);
-  }
+  const bool source_gone =
+      flip_ && std::any_of(flip_->sources.begin(), flip_->sources.end(),
+                           [&](Incarnation s) { return roster_.Find(s) == nullptr; });
+  int64_t since_ms = 0;
+  for (const Seat& seat : seats_) since_ms = std::max(since_ms, seat.since_ms);
+  if (now_ms - since_ms <= (source_gone ? kSourceGoneMs : kFlipPatienceMs)) return true;
+  Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
+                     source_gone ? "a server was lost that others copied from"
+                                 : "not all servers have their slots"));
+  Interrupt(now_ms);
+  const std::vector<Seated> servers = ChooseServers();
+  PublishPlan(servers, Place(servers), now_ms);
+  return true;
 }
 
 // Lost servers that had no slots: the others go on without them, at once or as soon as they are
