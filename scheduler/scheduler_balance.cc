@@ -18,6 +18,7 @@ namespace {
 constexpr uint32_t kLooks = 3;         // that find the load uneven, before slots move
 constexpr int64_t kLastingMs = 30000;  // that load uneven by half as much is no noise either
 constexpr int64_t kSettleMs = 20000;   // after moves, while loads and capacities are learned
+constexpr double kIdleShare = 0.5;     // of the time in which the batches in flight end
 constexpr double kGapStalls = 3;       // between two plans
 constexpr double kGoal = 1.02;
 constexpr double kRest = 1.04;  // once slots move they go on moving above this
@@ -51,7 +52,7 @@ int64_t SchedulerCore::LookGapMs() const {
                            static_cast<int64_t>(last_stall_us_ / 1000 * kGapStalls));
 }
 
-// What the cluster needs for the batches in flight, which begin anew with another plan.
+// What the cluster needs for the batches in flight, which end before the plan changes.
 double SchedulerCore::InFlightMs() const {
   uint32_t open = 0;
   for (const Member* server : roster_.Seated()) {
@@ -62,10 +63,12 @@ double SchedulerCore::InFlightMs() const {
 
 void SchedulerCore::TendBalance(int64_t now_ms) {
   if (now_ms - flip_wanted_ms_ > 3 * LookGapMs()) lease_end_.reset();  // nobody wants it any more
+  if (hold_ && !std::exchange(hold_->wanted, false)) EndHold(now_ms);  // by the look before
   if (AwaitFlip(now_ms) || !MayMove()) return;
   if (moving_) return AdvanceMoves(now_ms);
   const int64_t gap_ms = LookGapMs();
-  if (now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms || !Settled()) return;
+  const bool looked = now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms;
+  if (!Settled() || (looked && !hold_)) return;
   const int64_t since_ms = now_ms - std::max(balanced_ms_, flipped_ms_);
   balanced_ms_ = now_ms;
   const bool on = inputs_.config.cluster.balance != Balance::kOff;
@@ -107,7 +110,8 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (!on && !must) return;
   const auto looked_ms = static_cast<double>(std::min(since_ms, 2 * gap_ms));
   lost_ms_ += std::max(0.0, 1 - options.goal / plan.before) * looked_ms;
-  if (!must && lost_ms_ < last_stall_us_ / 1000 + InFlightMs()) return;
+  const double change_ms = last_stall_us_ / 1000 + kIdleShare * InFlightMs();
+  if (!must && lost_ms_ < change_ms) return;
   if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
   if (!balancing_ && !must) {
     NoteDecision(fmt::format("slots move: the busiest server has {:.2f} times the mean load over "
@@ -137,6 +141,7 @@ void SchedulerCore::BalanceWithin(int64_t now_ms) {
     const double skew = loads_.ExecutorSkew(server.incarnation);
     double& tried = inner_skew_[server.incarnation];
     if (skew < inputs_.config.cluster.balance_threshold || skew < kWorse * tried) continue;
+    if (!MayFlip(now_ms)) return;
     tried = skew;
     NoteDecision(fmt::format("{}: slots change executors, the busiest has {:.2f} times the mean",
                              server.name, skew),

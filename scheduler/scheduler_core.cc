@@ -193,9 +193,8 @@ void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat, cons
   member.heartbeat = heartbeat;
   member.heartbeat.load.reset();
   if (member.seated) RenewTables(member, now_ms);
-  const auto decision = worker_decisions_.find(member.incarnation);
-  Reply(member, message,
-        HeartbeatReply{decision == worker_decisions_.end() ? 0 : decision->second.in_flight_cap});
+  if (hold_ && heartbeat.batches_in_flight == 0) hold_->waiting.erase(member.incarnation);
+  Reply(member, message, OrdersFor(member, now_ms));
   // It missed the plan without it, or the others have gone back to a checkpoint since.
   if (member.draining && !member.seated && message.envelope.plan_version != plan_.version) {
     Send(member, OfThisGeneration(message.envelope)

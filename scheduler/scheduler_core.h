@@ -201,11 +201,19 @@ class SchedulerCore {
     int64_t sent_ms = 0;
     int64_t patience_ms = 0;  // after began_ms they are given up
   };
+  // Workers begin no batches: the plan is about to change.
+  struct Hold {
+    std::set<Incarnation> waiting;  // workers that may have batches in flight
+    int64_t until_ms = 0;
+    double in_flight_ms = 0;  // InFlightMs() when it began
+    bool wanted = true;  // since the last look
+  };
   // A plan of the same generation that not all servers have taken up yet.
   struct Flip {
     std::set<Incarnation> sources;  // that others copy from
     size_t slots = 0;
-    double in_flight_ms = 0;  // what the batches that began anew take
+    double in_flight_ms = 0;  // what the batches took that were in flight before
+    double again_ms = 0;      // of it, what began anew
     uint64_t bytes = 0;
     uint64_t slot_bytes = 0;
     uint32_t stall_us = 0;
@@ -272,7 +280,11 @@ class SchedulerCore {
   bool Settled() const;
   bool MayMove() const;
   bool CanFlip() const;
-  void WantFlip(int64_t now_ms);
+  bool MayFlip(int64_t now_ms);
+  bool NothingInFlight(int64_t now_ms);
+  int64_t HoldMs(int64_t now_ms) const;
+  void EndHold(int64_t now_ms);
+  HeartbeatReply OrdersFor(const Member& member, int64_t now_ms) const;
   bool AwaitFlip(int64_t now_ms);
   bool ReleaseEmptyServers(int64_t now_ms);
   static Plan WithoutEmpty(const Plan& plan, const std::vector<bool>& unwanted);
@@ -363,6 +375,7 @@ class SchedulerCore {
 
   SlotLoads loads_;
   std::optional<Moving> moving_;
+  std::optional<Hold> hold_;
   std::optional<Flip> flip_;
   int64_t flip_wanted_ms_ = 0;
   std::optional<uint64_t> lease_end_;  // synchronous training: none at or behind, for a flip

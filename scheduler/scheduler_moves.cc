@@ -21,6 +21,9 @@ namespace {
 
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
+constexpr int64_t kLongestHoldMs = 5000;     // of workers, before the plan changes
+constexpr int64_t kShortBatchMs = 1000;      // that is worth waiting for, whatever servers need
+constexpr int64_t kHoldSlackMs = 1000;       // for the plan to come to the workers
 constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
 constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
 constexpr int64_t kReadyMs = 20000;          // for the others, where one without slots was lost
@@ -61,12 +64,65 @@ bool SchedulerCore::CanFlip() const {
          (!steps_ || (book_->done() == told_batches_ && leased_end_ <= told_batches_));
 }
 
-// Synchronous training: no step begins that is not in progress already, until the plan has changed.
-void SchedulerCore::WantFlip(int64_t now_ms) {
+// To be asked again and again while the plan shall change: until it may, no step begins that is not
+// in progress already (synchronous training), then no batch.
+bool SchedulerCore::MayFlip(int64_t now_ms) {
+  if (CanFlip()) return NothingInFlight(now_ms);
   flip_wanted_ms_ = now_ms;
-  if (!steps_ || lease_end_) return;
+  if (!steps_ || lease_end_) return false;
   const uint64_t step = BatchesPerStep(inputs_.config.train);
   lease_end_ = (std::max(leased_end_, told_batches_) + step - 1) / step * step;
+  return false;
+}
+
+// The batches in flight would begin anew with another plan, so workers are told to begin no others
+// for a while. True: they have ended, or would take longer than to do them again.
+bool SchedulerCore::NothingInFlight(int64_t now_ms) {
+  const std::vector<const Member*> workers = std::as_const(roster_).Of(Role::kWorker);
+  if (!hold_) {
+    const int64_t hold_ms = HoldMs(now_ms);
+    if (hold_ms == 0) return true;
+    hold_.emplace();
+    hold_->until_ms = now_ms + hold_ms;
+    hold_->in_flight_ms = InFlightMs();
+    for (const Member* worker : workers) {
+      hold_->waiting.insert(worker->incarnation);
+      Send(*worker, OrdersFor(*worker, now_ms));
+    }
+  }
+  hold_->wanted = true;
+  std::erase_if(hold_->waiting, [&](Incarnation incarnation) {
+    const Member* worker = roster_.Find(incarnation);
+    return worker == nullptr || worker->life.Suspect(now_ms);
+  });
+  return hold_->waiting.empty() || now_ms >= hold_->until_ms;
+}
+
+int64_t SchedulerCore::HoldMs(int64_t now_ms) const {
+  int64_t longest_ms = 0;  // batch of a worker
+  for (const Member* worker : roster_.Of(Role::kWorker)) {
+    if (worker->life.Suspect(now_ms)) continue;
+    longest_ms = std::max(longest_ms, int64_t{worker->heartbeat.longest_batch_us} / 1000);
+  }
+  const auto again_ms = static_cast<int64_t>(2 * InFlightMs());
+  return std::min(kLongestHoldMs, std::max(again_ms, std::min(longest_ms, kShortBatchMs)));
+}
+
+void SchedulerCore::EndHold(int64_t now_ms) {
+  hold_.reset();
+  for (const Member* worker : roster_.Of(Role::kWorker)) Send(*worker, OrdersFor(*worker, now_ms));
+}
+
+// What a worker is told with every reply.
+HeartbeatReply SchedulerCore::OrdersFor(const Member& member, int64_t now_ms) const {
+  HeartbeatReply orders;
+  const auto decision = worker_decisions_.find(member.incarnation);
+  if (decision != worker_decisions_.end()) orders.in_flight_cap = decision->second.in_flight_cap;
+  if (hold_) {
+    orders.hold_ms =
+        static_cast<uint32_t>(std::max(int64_t{0}, hold_->until_ms - now_ms) + kHoldSlackMs);
+  }
+  return orders;
 }
 
 std::vector<Incarnation> SchedulerCore::PlanIncarnations() const {
@@ -147,7 +203,7 @@ bool SchedulerCore::GoOnWithout(const std::vector<size_t>& vacant, int64_t now_m
 
 // New servers have no slots at first; the balance gives them some.
 void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_t now_ms) {
-  if (!CanFlip()) return WantFlip(now_ms);
+  if (!MayFlip(now_ms)) return;
   Plan next = plan_;
   std::string names;
   for (const Member* server : servers) {
@@ -167,11 +223,7 @@ bool SchedulerCore::ReleaseEmptyServers(int64_t now_ms) {
   const std::vector<bool> leaving = LeavingServers();
   for (size_t i = 0; i < leaving.size(); ++i) {
     if (!leaving[i] || !SlotsOf(plan_, {static_cast<uint32_t>(i)}).empty()) continue;
-    if (CanFlip()) {
-      FlipTo(WithoutEmpty(plan_, leaving), {}, 0, now_ms);
-    } else {
-      WantFlip(now_ms);
-    }
+    if (MayFlip(now_ms)) FlipTo(WithoutEmpty(plan_, leaving), {}, 0, now_ms);
     return true;
   }
   return false;
@@ -223,11 +275,7 @@ void SchedulerCore::OnMoveReady(const Member& member, const MoveReady& ready) {
 
 void SchedulerCore::AdvanceMoves(int64_t now_ms) {
   if (moving_->waiting.empty()) {
-    if (CanFlip()) {
-      FlipToMoves(now_ms);
-    } else {
-      WantFlip(now_ms);
-    }
+    if (MayFlip(now_ms)) FlipToMoves(now_ms);
     return;
   }
   if (now_ms - moving_->began_ms > moving_->patience_ms) {
@@ -269,7 +317,6 @@ void SchedulerCore::FlipToMoves(int64_t now_ms) {
 
 // The next plan of this generation.
 void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slots, int64_t now_ms) {
-  const double in_flight_ms = InFlightMs();
   next.generation = GenerationOf(plan_);
   next.version = plan_.version + 1;
   plan_ = std::move(next);
@@ -286,7 +333,11 @@ void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slot
   flip_.emplace();
   flip_->sources = std::move(sources);
   flip_->slots = slots;
-  flip_->in_flight_ms = in_flight_ms;
+  if (hold_) {
+    flip_->in_flight_ms = hold_->in_flight_ms;
+    flip_->again_ms = hold_->waiting.empty() ? 0 : hold_->in_flight_ms;
+  }
+  hold_.reset();
   lease_end_.reset();
   BroadcastToSeated(plan_);
   Broadcast(Role::kWorker, plan_);
@@ -315,7 +366,7 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   last_stall_us_ = stall_us;
   if (flip.slots > 0) {
     // What it disturbs: see SlotLoads::WarmUp().
-    const double disturbed_ms = 2 * (flip.in_flight_ms + stall_us / 1000);
+    const double disturbed_ms = 2 * (flip.again_ms + stall_us / 1000);
     const auto reports = static_cast<uint32_t>(
         std::min(std::ceil(disturbed_ms / inputs_.config.cluster.heartbeat_ms),
                  double{SlotLoads::kWarmUpReports}));

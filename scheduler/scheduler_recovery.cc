@@ -257,6 +257,7 @@ void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placem
     loads_.WarmUp(seated.server->incarnation);
   }
   plan_ = std::move(next);
+  hold_.reset();
   plan_.restore = last_checkpoint_;
   Record(LedgerRestored{checkpoint_ ? checkpoint_->name : "", epoch_, batches_, samples_, done_});
   Record(LedgerPlanned{plan_});

@@ -93,6 +93,7 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
+    held_until_us_ = 0;  // also if a server had told it before
     OnPlan(*plan);
   } else if (auto* grant = std::get_if<LeaseGrant>(&message.body)) {
     const bool of_this_generation =
@@ -100,6 +101,7 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
     if (of_this_generation) OnGrant(std::move(*grant));
   } else if (const auto* beat = std::get_if<HeartbeatReply>(&message.body)) {
     in_flight_cap_ = beat->in_flight_cap;
+    Hold(beat->hold_ms);
   } else if (std::holds_alternative<Ack>(message.body)) {
     reports_.erase(envelope.reply_to);
   } else if (const auto* wait = std::get_if<LeaseWait>(&message.body)) {
@@ -119,8 +121,8 @@ void WorkerCore::ForgetWork() {
   pending_.clear();
   queue_.clear();
   refused_.clear();
-  slow_start_.reset();
   reports_.clear();
+  held_until_us_ = 0;
   planned_ = false;
   lease_asked_ms_.reset();
 }
@@ -184,18 +186,14 @@ void WorkerCore::OnPlan(const Plan& plan) {
   }
   links_ = std::move(links);
   plan_ = plan;
+  held_until_us_ = 0;
   planned_ = true;
   effects_.connect = plan;
   Fill();
 }
 
 // The batches in flight go back to those that are leased: their requests were for another plan.
-// They do not all begin again at once, or they would share the servers and end together, late, also
-// those that were nearly done: the oldest go first, and each answer lets one more begin (compare
-// TCP's slow start: RFC 5681, section 3.1).
 void WorkerCore::BeginAnew() {
-  constexpr uint32_t kShare = 3;
-  if (!flights_.empty()) slow_start_ = std::max(1u, InFlightLimit() / kShare);
   for (auto& [id, flight] : flights_) queue_.emplace(flight.number, std::move(flight.leased));
   flights_.clear();
   pending_.clear();
@@ -205,6 +203,13 @@ void WorkerCore::BeginAnew() {
 
 uint32_t WorkerCore::InFlightLimit() const {
   return in_flight_cap_ == 0 ? in_flight_.limit() : std::min(in_flight_.limit(), in_flight_cap_);
+}
+
+// The plan is about to change: what is in flight shall end before, for it would begin anew. The
+// scheduler is told as soon as nothing is (Tick).
+void WorkerCore::Hold(uint32_t hold_ms) {
+  if (!Held()) told_idle_ = false;
+  held_until_us_ = hold_ms == 0 ? 0 : now_us_ + int64_t{1000} * hold_ms;
 }
 
 void WorkerCore::OnGrant(LeaseGrant grant) {
@@ -247,15 +252,14 @@ bool WorkerCore::HasRoomFor(uint64_t step) const {
     const Flight& flight = entry.second;
     return !flight.pushed && (!IsSynchronous(config_->train) || flight.step <= step);
   };
-  const uint32_t limit = std::min(InFlightLimit(), slow_start_.value_or(UINT32_MAX));
-  return std::count_if(flights_.begin(), flights_.end(), counts) < limit;
+  return std::count_if(flights_.begin(), flights_.end(), counts) < InFlightLimit();
 }
 
 // Takes the next leased batch into flight, if there is room for it; nothing is sent yet. `with`:
 // only one whose first request may go with the last one of that flight. A batch of a later step
 // must not: it would wait for the step that the push belongs to.
 std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
-  if (!planned_ || stopping_ || queue_.empty()) return std::nullopt;
+  if (!planned_ || stopping_ || Held() || queue_.empty()) return std::nullopt;
   const auto next = queue_.begin();
   const LeaseGrant& lease = next->second.lease;
   const BatchId id{lease.epoch, lease.unit, next->second.batch.index};
@@ -366,17 +370,13 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t ser
 // Goes on with a flight whose stage is complete.
 void WorkerCore::Proceed(uint64_t id) {
   Flight& flight = flights_.at(id);
-  if (slow_start_ && ++*slow_start_ >= InFlightLimit()) slow_start_.reset();
   if (flight.batch.done()) {
     longest_batch_us_ = std::max(longest_batch_us_, now_us_ - flight.leased.begun_us);
     SendReport(flight.batch.report());
     flights_.erase(id);
     return Fill();
   }
-  if (flight.batch.stage() != BatchFlight::Stage::kEmbedPush) {
-    SendStage(id);
-    return Fill();
-  }
+  if (flight.batch.stage() != BatchFlight::Stage::kEmbedPush) return SendStage(id);
   flight.pushed = true;
   in_flight_.Note(now_us_, now_us_ - flight.started_us, flight.service_us);
   SendStage(id, StartNext(id));
@@ -446,7 +446,9 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   }
   if (config_ == nullptr) return Take();
   const ClusterConfig& cluster = config_->cluster;
-  if (NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
+  const bool idle_news = Held() && flights_.empty() && !told_idle_;
+  if (idle_news || NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
+    told_idle_ = Held() && flights_.empty();
     Heartbeat beat = usage;
     Describe(&beat);
     beat.longest_batch_us = static_cast<uint32_t>(std::exchange(longest_batch_us_, 0));

@@ -105,6 +105,8 @@ class WorkerCore {
   void ForgetWork();
   void BeginAnew();
   uint32_t InFlightLimit() const;
+  void Hold(uint32_t hold_ms);
+  bool Held() const { return now_us_ < held_until_us_; }
   void BeginNewLife();
   void SendReport(BatchDone done);
   void SendAgain();
@@ -152,7 +154,8 @@ class WorkerCore {
   InFlightControl in_flight_{0};
   int64_t longest_batch_us_ = 0;        // since the last heartbeat
   uint32_t in_flight_cap_ = 0;          // by the scheduler; 0: none
-  std::optional<uint32_t> slow_start_;  // fewer in flight, since batches began anew
+  int64_t held_until_us_ = 0;           // by the scheduler: no batch begins before
+  bool told_idle_ = false;              // since it is held
   std::vector<Link> links_;             // [servers]
   Effects effects_;
 };

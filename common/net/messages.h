@@ -155,6 +155,7 @@ struct Heartbeat {
 };
 struct HeartbeatReply {
   uint32_t in_flight_cap = 0;  // workers: 0: none
+  uint32_t hold_ms = 0;        // workers: begin no batch for so long, unless a plan comes
   bool operator==(const HeartbeatReply&) const = default;
 };
 
@@ -284,7 +285,7 @@ struct TopKRequest {
 struct CheckpointRequest {
   std::string name;
   std::string directory;
-  uint64_t committed = 0;             // synchronous training: the steps that it has to hold
+  uint64_t committed = 0;              // synchronous training: the steps that it has to hold
   std::vector<std::string> keep = {};  // earlier checkpoints that stay, by name
   bool operator==(const CheckpointRequest&) const = default;
 };
@@ -347,8 +348,8 @@ struct MoveReady {
 // Server to server: the rows of a slot that the sender's copy lacks.
 struct SlotPull {
   uint32_t slot = 0;
-  uint32_t part = 0;     // 0 begins a copy, and has no rows while `resting`; one that comes again is
-                         // answered as before
+  uint32_t part = 0;  // 0 begins a copy, and has no rows while `resting`; one that comes again is
+                      // answered as before
   bool resting = false;  // only rows that did not change of late
   uint32_t max_bytes = 0;
   bool release = false;  // the receiver may forget the slot
@@ -357,13 +358,13 @@ struct SlotPull {
 struct SlotRows {
   uint32_t slot = 0;
   uint32_t part = 0;
-  uint32_t input_rows = 0;      // the first so many; the others are output rows
-  std::vector<uint32_t> rows;   // within the slot
-  std::vector<uint32_t> ends;   // [rows] of their bytes
-  std::vector<uint8_t> bytes;   // Layer::StoreRow, and of an output row AppendHashState
-  uint32_t left = 0;            // rows that the copy still lacks
-  uint64_t hash = 0;            // identity of the functions that the codes are of
-  bool last = false;            // nothing is left or will change; with it the following
+  uint32_t input_rows = 0;               // the first so many; the others are output rows
+  std::vector<uint32_t> rows;            // within the slot
+  std::vector<uint32_t> ends;            // [rows] of their bytes
+  std::vector<uint8_t> bytes;            // Layer::StoreRow, and of an output row AppendHashState
+  uint32_t left = 0;                     // rows that the copy still lacks
+  uint64_t hash = 0;                     // identity of the functions that the codes are of
+  bool last = false;                     // nothing is left or will change; with it the following
   std::vector<uint64_t> applied_output;  // BatchSet::words
   std::vector<uint64_t> applied_input;
   std::optional<uint64_t> committed = {};
@@ -388,13 +389,13 @@ struct RebuildTables {
   bool operator==(const RebuildTables&) const = default;
 };
 
-using Body = std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest,
-                          LeaseGrant, LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery,
-                          ActiveReply, GradientPush, GradientReply, EmbedPush, Ack, DropBatches,
-                          TopKRequest, TopKReply, CheckpointRequest, CheckpointDone, CheckpointNow,
-                          Shutdown, ErrorReply, Leave, CommitSteps, StepsCommitted, MoveSlots,
-                          MoveReady, SlotPull, SlotRows, DrainServer, StatusRequest, StatusReply,
-                          RebuildTables>;
+using Body =
+    std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest, LeaseGrant,
+                 LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery, ActiveReply,
+                 GradientPush, GradientReply, EmbedPush, Ack, DropBatches, TopKRequest, TopKReply,
+                 CheckpointRequest, CheckpointDone, CheckpointNow, Shutdown, ErrorReply, Leave,
+                 CommitSteps, StepsCommitted, MoveSlots, MoveReady, SlotPull, SlotRows, DrainServer,
+                 StatusRequest, StatusReply, RebuildTables>;
 
 struct Envelope {
   RunId run;

@@ -53,8 +53,8 @@ class Encoder {
     std::vector<Offset<wire::PlanServer>> servers;
     for (const PlanServer& server : m.servers) {
       const auto name = String(server.name);
-      servers.push_back(wire::CreatePlanServer(b_, name, String(server.address),
-                                               server.incarnation.value));
+      servers.push_back(
+          wire::CreatePlanServer(b_, name, String(server.address), server.incarnation.value));
     }
     const auto servers_offset = Vector(servers);
     const auto owners = Vector(m.slot_owner);
@@ -77,7 +77,7 @@ class Encoder {
         .Union();
   }
   Offset<void> operator()(const HeartbeatReply& m) {
-    return wire::CreateHeartbeatReply(b_, m.in_flight_cap).Union();
+    return wire::CreateHeartbeatReply(b_, m.in_flight_cap, m.hold_ms).Union();
   }
 
   Offset<void> operator()(const LeaseRequest& m) {

@@ -22,7 +22,7 @@ class BodyReader : private WireReader {
   Ready Read(const wire::Ready& m);
   Heartbeat Read(const wire::Heartbeat& m);
   LoadReport Read(const wire::LoadReport& m);
-  HeartbeatReply Read(const wire::HeartbeatReply& m) { return {m.in_flight_cap()}; }
+  HeartbeatReply Read(const wire::HeartbeatReply& m) { return {m.in_flight_cap(), m.hold_ms()}; }
   LeaseRequest Read(const wire::LeaseRequest& m) { return {m.has_data()}; }
   LeaseGrant Read(const wire::LeaseGrant& m);
   LeaseBatch Read(const wire::LeaseBatch& m);

@@ -83,7 +83,7 @@ class RandomMessages {
     }
     return load;
   }
-  HeartbeatReply Make(HeartbeatReply) { return {U32()}; }
+  HeartbeatReply Make(HeartbeatReply) { return {U32(), U32()}; }
   LeaseRequest Make(LeaseRequest) { return {random_.Below(2) == 1}; }
   LeaseGrant Make(LeaseGrant) {
     LeaseGrant grant{

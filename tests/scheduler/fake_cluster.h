@@ -229,13 +229,15 @@ class FakeCluster {
   std::vector<double> slot_work;        // [V] of a batch; not empty: servers report loads
   std::map<uint64_t, double> capacity;  // of servers; 1000 if it is not said
   uint64_t slot_bytes = 1000;
-  uint32_t open_batches = 0;      // in flight, as servers that report loads say
-  uint64_t memory_bytes = 0;      // of servers that join
-  bool commits_lost = false;      // CommitSteps do not reach the servers
-  uint64_t checkpoints_lost = 0;  // CheckpointRequests to this server neither
-  uint64_t ready_lost = 0;        // what this server says when it has taken a plan up
-  std::string checkpoint_error;   // of server 2
-  Status manifest_status;         // of the write of a manifest
+  uint32_t open_batches = 0;               // in flight, as servers that report loads say
+  std::map<uint64_t, uint32_t> in_flight;  // as workers say
+  uint32_t longest_batch_us = 0;           // as workers say
+  uint64_t memory_bytes = 0;               // of servers that join
+  bool commits_lost = false;               // CommitSteps do not reach the servers
+  uint64_t checkpoints_lost = 0;           // CheckpointRequests to this server neither
+  uint64_t ready_lost = 0;                 // what this server says when it has taken a plan up
+  std::string checkpoint_error;            // of server 2
+  Status manifest_status;                  // of the write of a manifest
   // The scheduler dies before it does one thing more: entry, message or manifest.
   std::optional<uint64_t> dies_after;
   bool died = false;
@@ -281,6 +283,11 @@ class FakeCluster {
   Heartbeat BeatOf(uint64_t member) const {
     Heartbeat beat;
     const auto server = servers.find(member);
+    if (server == servers.end()) {
+      const auto has = in_flight.find(member);
+      beat.batches_in_flight = has == in_flight.end() ? 0 : has->second;
+      beat.longest_batch_us = longest_batch_us;
+    }
     if (server == servers.end() || slot_work.empty()) return beat;
     beat.batches_in_flight = open_batches;
     constexpr uint32_t kBeatBatches = 10;

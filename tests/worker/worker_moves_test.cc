@@ -5,7 +5,7 @@ namespace dslide {
 namespace {
 
 struct Moves : WorkerFixture {
-  explicit Moves(Config settings = {}) : WorkerFixture(2, std::move(settings)) {
+  Moves() {
     plan.servers[0].incarnation = {100};
     plan.servers[1].incarnation = {101};
     JoinAndPlan();
@@ -53,7 +53,7 @@ TEST_CASE_FIXTURE(Moves, "moves: with the next plan a worker keeps its leases, a
   const auto flip = Flip(Next());
   REQUIRE(flip.connect);
   CHECK(flip.connect->version == 2);
-  CHECK(Batches(flip) == Indices{0});
+  CHECK(Batches(flip) == Indices{0, 1});
   for (const auto& request : Requests(flip)) {
     CHECK(request.message.envelope.plan_version == 2);
     // Not a repetition: servers would answer it from what they have stored.
@@ -65,41 +65,6 @@ TEST_CASE_FIXTURE(Moves, "moves: with the next plan a worker keeps its leases, a
   CHECK(Server(first[1], Answer(first[1].message.body)).send.empty());
   CHECK(Server(first[2], ErrorReply{ErrorCode::kStalePlan, "2"}).notices.empty());
   CHECK(TrainAll(flip) == Indices{0, 1, 2, 3, 4});
-}
-
-TEST_CASE("moves: of the batches that begin anew the oldest go first, then the others join them") {
-  Config config;
-  config.train.batches_in_flight = 4;
-  Moves moves(config);
-  CHECK(Moves::Batches(moves.Scheduler(Moves::Grant(8))) == Indices{0, 1, 2, 3});
-  const auto flip = moves.Flip(moves.Next());
-  CHECK(Moves::Batches(flip) == Indices{0});
-  // Each stage that is answered lets one more begin.
-  const auto both = [&](const WorkerCore::Effects& requests) {
-    const auto sent = Moves::Requests(requests);
-    REQUIRE(sent.size() >= 2);
-    (void)moves.Server(sent[0], Moves::Answer(sent[0].message.body));
-    return moves.Server(sent[1], Moves::Answer(sent[1].message.body));
-  };
-  const auto second = both(flip);
-  CHECK(Moves::Batches(second) == Indices{1});
-  const auto third = both(second);  // the first one's query
-  CHECK(Moves::Batches(third) == Indices{2});
-  const auto fourth = both(third);  // and its gradients: it makes room for one besides
-  CHECK(Moves::Batches(fourth) == Indices{4});
-  SUBCASE("once all are there nothing holds others back") {
-    CHECK(moves.TrainAll(fourth).size() >= 1);
-  }
-  SUBCASE("another plan begins with the oldest again") {
-    Plan next = moves.Next();
-    CHECK(Moves::Batches(moves.Flip(next)) == Indices{0});
-  }
-}
-
-TEST_CASE("moves: without batches in flight a plan holds nothing back") {
-  Moves moves;
-  (void)moves.Flip(moves.Next());
-  CHECK(Moves::Batches(moves.Scheduler(Moves::Grant(8), 0, 2)) == Indices{0, 1});
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a batch whose gradients were half pushed is pushed anew, whole") {
@@ -189,6 +154,57 @@ TEST_CASE_FIXTURE(Moves, "moves: what is known of a link goes with its server") 
   next.servers[0].incarnation = {102};
   (void)Flip(next);
   CHECK(link(now + 2000) == 0);  // another server: nothing is known
+}
+
+TEST_CASE_FIXTURE(Moves,
+                  "moves: a worker that is held ends what is in flight, and says so at once") {
+  auto requests = Requests(Scheduler(Grant(5)));
+  (void)Tick(1000);  // with a heartbeat
+  CHECK(Scheduler(HeartbeatReply{0, 800}).send.empty());
+  CHECK(TrainAll(Tick(1010)).empty());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    CHECK(ToScheduler<Heartbeat>(Tick(1020)).empty());
+    const auto more = Requests(Server(requests[i], Answer(requests[i].message.body)));
+    for (const auto& request : more) {
+      requests.push_back(request);
+      const auto* push = std::get_if<EmbedPush>(&request.message.body);
+      if (push != nullptr) CHECK_FALSE(push->next);
+    }
+    CHECK(Batches(last).empty());  // none begins
+  }
+  const auto idle = ToScheduler<Heartbeat>(Tick(1020));
+  REQUIRE(idle.size() == 1);
+  CHECK(idle[0].batches_in_flight == 0);
+  CHECK(Tick(1030).send.empty());  // once
+  SUBCASE("the plan ends it") { CHECK(Batches(Flip(Next())) == Indices{2, 3}); }
+  SUBCASE("a plan that a server tells ends it") {
+    const Plan next = Next();
+    last = core.Handle(1, {{kRun, {101}, 1, 0, 2}, next}, 100, 1000 * now);
+    CHECK(Batches(last) == Indices{2, 3});
+  }
+  SUBCASE("the scheduler ends it, with another reply") {
+    (void)Scheduler(HeartbeatReply{});
+    CHECK(Batches(Tick(1031)) == Indices{2, 3});
+  }
+  SUBCASE("time ends it") {
+    CHECK(Requests(Tick(1799)).empty());
+    CHECK(Batches(Tick(1800)) == Indices{2, 3});
+  }
+  SUBCASE("it is said again when it is held again") {
+    (void)Scheduler(HeartbeatReply{});
+    (void)Scheduler(HeartbeatReply{0, 800});
+    CHECK(ToScheduler<Heartbeat>(Tick(1040)).size() == 1);
+  }
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a plan that a server had told before ends a hold as well") {
+  (void)Scheduler(Grant(2));
+  plan = Next();
+  last = core.Handle(1, {{kRun, {101}, 1, 0, 2}, plan}, 100, 0);
+  CHECK(TrainAll(last) == Indices{0, 1});
+  (void)Scheduler(HeartbeatReply{0, 5000});  // said before the scheduler's own plan
+  (void)Scheduler(plan, 0, 2);
+  CHECK(Batches(Scheduler(Grant(1, LeaseKind::kTrain, 3), 0, 2)) == Indices{0});
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: the scheduler's cap on batches in flight is obeyed") {

@@ -1,0 +1,124 @@
+// Workers are held before the plan changes, so that no batch begins anew with it.
+#include "tests/scheduler/moving_cluster.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kTickMs = 100;
+
+// Two servers that need 80 ms for a batch, and as many batches of workers 11 and 12 in flight as
+// `in_flight` and `open_batches` say.
+struct Held : FakeCluster {
+  Held() : FakeCluster(MoveConfig()) {
+    slot_work.assign(16, 10);
+    open_batches = 10;
+    Start(2);
+    CHECK(Work(11));
+    Wait(20'000);  // what servers can do is measured
+    in_flight[11] = in_flight[12] = 3;
+    Wait(1000);
+  }
+  void TickFor(int64_t ms) {
+    for (const int64_t end = now + ms; now < end;) {
+      now += kTickMs;
+      Tick();
+    }
+  }
+  void Idle(uint64_t worker) {
+    in_flight[worker] = 0;
+    Send(worker, Heartbeat{});
+  }
+  uint32_t HoldOf(uint64_t worker) {
+    uint32_t hold_ms = 0;
+    for (const Body& body : received["peer-" + std::to_string(worker)]) {
+      if (const auto* orders = std::get_if<HeartbeatReply>(&body)) hold_ms = orders->hold_ms;
+      if (std::holds_alternative<Plan>(body)) hold_ms = 0;
+    }
+    return hold_ms;
+  }
+  // A server joins, for whose sake the plan is to change.
+  void Newcomer() {
+    Join(3, Role::kServer);
+    for (int i = 0; i < 20 && HoldOf(11) == 0; ++i) TickFor(kTickMs);
+  }
+};
+
+TEST_CASE_FIXTURE(Held, "hold: the plan changes when all workers have ended what was in flight") {
+  Newcomer();
+  CHECK(HoldOf(11) > 1600);  // twice what the servers need for it, and time for the plan to come
+  CHECK(HoldOf(12) > 1600);
+  Idle(11);
+  TickFor(300);
+  CHECK(core().plan_version() == 1);
+  CHECK(HoldOf(11) > 1000);  // what its heartbeat is answered with
+  Idle(12);
+  TickFor(kTickMs);
+  CHECK(core().plan_version() == 2);
+  CHECK(HasSeat(core().plan(), 3));
+  CHECK(HoldOf(11) == 0);  // the plan came
+  Send(11, Heartbeat{});
+  CHECK(HoldOf(11) == 0);
+}
+
+TEST_CASE_FIXTURE(Held, "hold: not for longer than to do again what is in flight takes") {
+  Newcomer();
+  TickFor(1500);
+  CHECK(core().plan_version() == 1);
+  TickFor(300);
+  CHECK(core().plan_version() == 2);
+}
+
+TEST_CASE_FIXTURE(Held, "hold: nobody waits for a worker that is silent, or has left") {
+  SUBCASE("silent") {
+    Silence(12);
+    Wait(4000);
+    REQUIRE(core().WorkerCount() == 2);  // not given up yet
+    Newcomer();
+  }
+  SUBCASE("left") {
+    Newcomer();
+    Send(12, Leave{});
+  }
+  Idle(11);
+  TickFor(kTickMs);
+  CHECK(core().plan_version() == 2);
+}
+
+TEST_CASE_FIXTURE(Held, "hold: it ends when the plan is not to change, after all") {
+  Newcomer();
+  REQUIRE(HoldOf(11) > 0);
+  Send(3, Leave{});
+  TickFor(2 * kTickMs);
+  CHECK(HoldOf(11) == 0);
+  CHECK(HoldOf(12) == 0);
+  CHECK(core().plan_version() == 1);
+}
+
+TEST_CASE_FIXTURE(Held, "hold: where nothing is in flight the plan changes at once") {
+  open_batches = 0;
+  Wait(1000);
+  Join(3, Role::kServer);
+  TickFor(1000 + kTickMs);  // until the loads are looked at
+  CHECK(core().plan_version() == 2);
+  CHECK(CountTo<HeartbeatReply>(11) > 0);
+  for (const Body& body : received["peer-11"]) {
+    if (const auto* orders = std::get_if<HeartbeatReply>(&body)) CHECK(orders->hold_ms == 0);
+  }
+}
+
+TEST_CASE_FIXTURE(Held, "hold: a batch that takes long on its way is waited for") {
+  open_batches = 0;
+  longest_batch_us = 700'000;
+  Wait(1000);
+  Newcomer();
+  CHECK(HoldOf(11) == 700 + 1000);
+  TickFor(600);
+  CHECK(core().plan_version() == 1);
+  Idle(11);
+  Idle(12);
+  TickFor(kTickMs);
+  CHECK(core().plan_version() == 2);
+}
+
+}  // namespace
+}  // namespace dslide
