@@ -34,6 +34,7 @@ struct Member {
   std::optional<uint64_t> committed = {};  // servers: steps, none before the first answer
   Heartbeat heartbeat;                     // the latest
   uint64_t samples = 0;                    // workers: trained
+  uint32_t batch_us = 0;                   // workers: the longest one they told last, 0: none yet
 
   PlanServer Seat() const { return {name, address, incarnation}; }
   // Names change hands; this is whose leases they are.

@@ -52,13 +52,17 @@ int64_t SchedulerCore::LookGapMs() const {
                            static_cast<int64_t>(last_stall_us_ / 1000 * kGapStalls));
 }
 
-// What the cluster needs for the batches in flight, which end before the plan changes.
-double SchedulerCore::InFlightMs() const {
-  uint32_t open = 0;
-  for (const Member* server : roster_.Seated()) {
-    open = std::max(open, server->heartbeat.batches_in_flight);
+// From the first request of a batch to its last answer: the median of what workers say was the
+// longest, 0 if nobody has. The cluster needs as long for all that is in flight (Little's law).
+double SchedulerCore::BatchMs() const {
+  std::vector<uint32_t> longest_us;
+  for (const Member* worker : roster_.Of(Role::kWorker)) {
+    if (worker->batch_us > 0) longest_us.push_back(worker->batch_us);
   }
-  return 1000 * open * loads_.SecondsPerBatch(PlanIncarnations(), plan_.slot_owner);
+  if (longest_us.empty()) return 0;
+  const auto middle = longest_us.begin() + static_cast<std::ptrdiff_t>((longest_us.size() - 1) / 2);
+  std::nth_element(longest_us.begin(), middle, longest_us.end());
+  return *middle / 1000.0;
 }
 
 void SchedulerCore::TendBalance(int64_t now_ms) {
@@ -110,7 +114,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (!on && !must) return;
   const auto looked_ms = static_cast<double>(std::min(since_ms, 2 * gap_ms));
   lost_ms_ += std::max(0.0, 1 - options.goal / plan.before) * looked_ms;
-  const double change_ms = last_stall_us_ / 1000 + kIdleShare * InFlightMs();
+  const double change_ms = last_stall_us_ / 1000 + kIdleShare * BatchMs();
   if (!must && lost_ms_ < change_ms) return;
   if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
   if (!balancing_ && !must) {

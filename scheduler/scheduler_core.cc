@@ -192,6 +192,7 @@ void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat, cons
   }
   member.heartbeat = heartbeat;
   member.heartbeat.load.reset();
+  if (heartbeat.longest_batch_us > 0) member.batch_us = heartbeat.longest_batch_us;
   if (member.seated) RenewTables(member, now_ms);
   if (hold_ && heartbeat.batches_in_flight == 0) hold_->waiting.erase(member.incarnation);
   Reply(member, message, OrdersFor(member, now_ms));

@@ -204,16 +204,19 @@ class SchedulerCore {
   // Workers begin no batches: the plan is about to change.
   struct Hold {
     std::set<Incarnation> waiting;  // workers that may have batches in flight
+    int64_t since_ms = 0;
     int64_t until_ms = 0;
-    double in_flight_ms = 0;  // InFlightMs() when it began
-    bool wanted = true;  // since the last look
+    double batch_ms = 0;  // BatchMs() when it began
+    bool wanted = true;   // since the last look
   };
   // A plan of the same generation that not all servers have taken up yet.
   struct Flip {
     std::set<Incarnation> sources;  // that others copy from
     size_t slots = 0;
-    double in_flight_ms = 0;  // what the batches took that were in flight before
-    double again_ms = 0;      // of it, what began anew
+    double batch_ms = 0;  // what those took that were in flight before; 0: workers were not held
+    double again_ms = 0;  // of it, what began anew
+    int64_t held_ms = 0;  // workers, before
+    size_t unheld = 0;    // workers that had batches in flight when the plan came
     uint64_t bytes = 0;
     uint64_t slot_bytes = 0;
     uint32_t stall_us = 0;
@@ -267,7 +270,7 @@ class SchedulerCore {
   bool CapacitiesMeasured() const;
   BalancePlan PlanMoves(const BalanceOptions& options) const;
   int64_t LookGapMs() const;
-  double InFlightMs() const;
+  double BatchMs() const;
   void TendBalance(int64_t now_ms);
   void BalanceWithin(int64_t now_ms);
   void NoteBalanced(const BalancePlan& plan, int64_t now_ms);
@@ -282,7 +285,6 @@ class SchedulerCore {
   bool CanFlip() const;
   bool MayFlip(int64_t now_ms);
   bool NothingInFlight(int64_t now_ms);
-  int64_t HoldMs(int64_t now_ms) const;
   void EndHold(int64_t now_ms);
   HeartbeatReply OrdersFor(const Member& member, int64_t now_ms) const;
   bool AwaitFlip(int64_t now_ms);

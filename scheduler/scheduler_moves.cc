@@ -21,8 +21,7 @@ namespace {
 
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
-constexpr int64_t kLongestHoldMs = 5000;     // of workers, before the plan changes
-constexpr int64_t kShortBatchMs = 1000;      // that is worth waiting for, whatever servers need
+constexpr int64_t kLongestHoldMs = 30000;    // of workers, before the plan changes
 constexpr int64_t kHoldSlackMs = 1000;       // for the plan to come to the workers
 constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
 constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
@@ -80,11 +79,12 @@ bool SchedulerCore::MayFlip(int64_t now_ms) {
 bool SchedulerCore::NothingInFlight(int64_t now_ms) {
   const std::vector<const Member*> workers = std::as_const(roster_).Of(Role::kWorker);
   if (!hold_) {
-    const int64_t hold_ms = HoldMs(now_ms);
-    if (hold_ms == 0) return true;
+    const double batch_ms = BatchMs();
+    if (batch_ms == 0) return true;
     hold_.emplace();
-    hold_->until_ms = now_ms + hold_ms;
-    hold_->in_flight_ms = InFlightMs();
+    hold_->since_ms = now_ms;
+    hold_->until_ms = now_ms + std::min(kLongestHoldMs, static_cast<int64_t>(2 * batch_ms));
+    hold_->batch_ms = batch_ms;
     for (const Member* worker : workers) {
       hold_->waiting.insert(worker->incarnation);
       Send(*worker, OrdersFor(*worker, now_ms));
@@ -96,16 +96,6 @@ bool SchedulerCore::NothingInFlight(int64_t now_ms) {
     return worker == nullptr || worker->life.Suspect(now_ms);
   });
   return hold_->waiting.empty() || now_ms >= hold_->until_ms;
-}
-
-int64_t SchedulerCore::HoldMs(int64_t now_ms) const {
-  int64_t longest_ms = 0;  // batch of a worker
-  for (const Member* worker : roster_.Of(Role::kWorker)) {
-    if (worker->life.Suspect(now_ms)) continue;
-    longest_ms = std::max(longest_ms, int64_t{worker->heartbeat.longest_batch_us} / 1000);
-  }
-  const auto again_ms = static_cast<int64_t>(2 * InFlightMs());
-  return std::min(kLongestHoldMs, std::max(again_ms, std::min(longest_ms, kShortBatchMs)));
 }
 
 void SchedulerCore::EndHold(int64_t now_ms) {
@@ -334,8 +324,10 @@ void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slot
   flip_->sources = std::move(sources);
   flip_->slots = slots;
   if (hold_) {
-    flip_->in_flight_ms = hold_->in_flight_ms;
-    flip_->again_ms = hold_->waiting.empty() ? 0 : hold_->in_flight_ms;
+    flip_->batch_ms = hold_->batch_ms;
+    flip_->held_ms = now_ms - hold_->since_ms;
+    flip_->unheld = hold_->waiting.size();
+    flip_->again_ms = hold_->waiting.empty() ? 0 : hold_->batch_ms;
   }
   hold_.reset();
   lease_end_.reset();
@@ -372,14 +364,19 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
                  double{SlotLoads::kWarmUpReports}));
     for (const Incarnation server : PlanIncarnations()) loads_.WarmUp(server, reports);
     const double goal_us =
-        std::max({kStallGoalUs, 2 * least_stall_us_, kStallShare * 1000 * flip.in_flight_ms});
-    const double change = std::clamp(goal_us / stall_us, 0.5, 2.0);
+        std::max({kStallGoalUs, 2 * least_stall_us_, kStallShare * 1000 * flip.batch_ms});
+    const double change = std::clamp(goal_us / stall_us, 0.5, 4.0);
     wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }
-  Notice(fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms pause", plan_.version,
-                     Plural(plan_.slot_owner.size(), "slot"),
-                     Plural(plan_.servers.size(), "server"), flip.slots, Megabytes(flip.bytes),
-                     (flip.stall_us + 999) / 1000));
+  std::string line =
+      fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms pause", plan_.version,
+                  Plural(plan_.slot_owner.size(), "slot"), Plural(plan_.servers.size(), "server"),
+                  flip.slots, Megabytes(flip.bytes), (flip.stall_us + 999) / 1000);
+  if (flip.held_ms > 0) line += fmt::format(" after {} ms without new batches", flip.held_ms);
+  if (flip.unheld > 0) {
+    line += fmt::format("; those of {} begin anew", Plural(flip.unheld, "worker"));
+  }
+  Notice(line);
   if (told_) {
     for (const Member* server : roster_.Seated()) {
       if (server->committed != told_) Send(*server, CommitSteps{*told_});

@@ -229,7 +229,6 @@ class FakeCluster {
   std::vector<double> slot_work;        // [V] of a batch; not empty: servers report loads
   std::map<uint64_t, double> capacity;  // of servers; 1000 if it is not said
   uint64_t slot_bytes = 1000;
-  uint32_t open_batches = 0;               // in flight, as servers that report loads say
   std::map<uint64_t, uint32_t> in_flight;  // as workers say
   uint32_t longest_batch_us = 0;           // as workers say
   uint64_t memory_bytes = 0;               // of servers that join
@@ -289,7 +288,6 @@ class FakeCluster {
       beat.longest_batch_us = longest_batch_us;
     }
     if (server == servers.end() || slot_work.empty()) return beat;
-    beat.batches_in_flight = open_batches;
     constexpr uint32_t kBeatBatches = 10;
     const auto given = capacity.find(member);
     LoadReport load;
