@@ -18,7 +18,6 @@ namespace {
 constexpr uint32_t kLooks = 3;         // that find the load uneven, before slots move
 constexpr int64_t kLastingMs = 30000;  // that load uneven by half as much is no noise either
 constexpr int64_t kSettleMs = 20000;   // after moves, while loads and capacities are learned
-constexpr double kIdleShare = 0.5;     // of the time in which the batches in flight end
 constexpr double kGapStalls = 3;       // between two plans
 constexpr double kGoal = 1.02;
 constexpr double kRest = 1.04;  // once slots move they go on moving above this
@@ -114,8 +113,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (!on && !must) return;
   const auto looked_ms = static_cast<double>(std::min(since_ms, 2 * gap_ms));
   lost_ms_ += std::max(0.0, 1 - options.goal / plan.before) * looked_ms;
-  const double change_ms = last_stall_us_ / 1000 + kIdleShare * BatchMs();
-  if (!must && lost_ms_ < change_ms) return;
+  if (!must && lost_ms_ < last_stall_us_ / 1000 + BatchMs()) return;
   if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
   if (!balancing_ && !must) {
     NoteDecision(fmt::format("slots move: the busiest server has {:.2f} times the mean load over "

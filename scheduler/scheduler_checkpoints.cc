@@ -25,12 +25,12 @@ bool SchedulerCore::CheckpointDue(int64_t now_ms) {
   return (checkpoint_wanted_ || stop_wanted_) && now_ms >= checkpoint_not_before_ms_;
 }
 
-// Begins a checkpoint if one is due and no plan is being taken up. Servers cut where they are. In
+// Begins a checkpoint if one is due and the plan is not about to change. Servers cut where they are. In
 // asynchronous training they know which batches their rows have taken, so what counts now is in
 // every shard, and what is half done is not done twice after a restore. In synchronous training the
 // request says which steps they hold.
 void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
-  if (!InPass() || !CheckpointDue(now_ms) || round_ || !Settled()) return;
+  if (!InPass() || !CheckpointDue(now_ms) || round_ || hold_ || !Settled()) return;
   if (saved_batches_ == BatchesToSave()) {
     // Nothing counts that the last one lacks. Its name would be the same: never write over it.
     AnswerCheckpointWaiters("");

@@ -378,8 +378,8 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   TendBalance(now_ms);
   Decide(now_ms);
   if (book_) {
-    // Servers make these wait: for their step, or all while one of them is missing.
-    if (!InPass()) {
+    // Servers make these wait: for their step, or all while one of them is missing. So does a hold.
+    if (!InPass() || hold_) {
       book_->RenewFrom(0, now_ms);
     } else if (steps_) {
       book_->RenewFrom(OpenBatches(), now_ms);

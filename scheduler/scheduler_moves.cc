@@ -21,11 +21,11 @@ namespace {
 
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
-constexpr int64_t kLongestHoldMs = 30000;    // of workers, before the plan changes
-constexpr int64_t kHoldSlackMs = 1000;       // for the plan to come to the workers
-constexpr int64_t kFlipPatienceMs = 60000;   // for all to take a plan up
-constexpr int64_t kSourceGoneMs = 5000;      // with a server that others copy from
-constexpr int64_t kReadyMs = 20000;          // for the others, where one without slots was lost
+constexpr int64_t kHoldsInDrain = 4;        // a server that leaves has this many in cluster.drain_s
+constexpr int64_t kHoldSlackMs = 1000;      // for the plan to come to the workers
+constexpr int64_t kFlipPatienceMs = 60000;  // for all to take a plan up
+constexpr int64_t kSourceGoneMs = 5000;     // with a server that others copy from
+constexpr int64_t kReadyMs = 20000;         // for the others, where one without slots was lost
 constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
@@ -66,7 +66,7 @@ bool SchedulerCore::CanFlip() const {
 // To be asked again and again while the plan shall change: until it may, no step begins that is not
 // in progress already (synchronous training), then no batch.
 bool SchedulerCore::MayFlip(int64_t now_ms) {
-  if (CanFlip()) return NothingInFlight(now_ms);
+  if (CanFlip()) return steps_ || NothingInFlight(now_ms);
   flip_wanted_ms_ = now_ms;
   if (!steps_ || lease_end_) return false;
   const uint64_t step = BatchesPerStep(inputs_.config.train);
@@ -75,7 +75,7 @@ bool SchedulerCore::MayFlip(int64_t now_ms) {
 }
 
 // The batches in flight would begin anew with another plan, so workers are told to begin no others
-// for a while. True: they have ended, or would take longer than to do them again.
+// for a while. True: they have ended, or take twice as long as they should.
 bool SchedulerCore::NothingInFlight(int64_t now_ms) {
   const std::vector<const Member*> workers = std::as_const(roster_).Of(Role::kWorker);
   if (!hold_) {
@@ -83,7 +83,8 @@ bool SchedulerCore::NothingInFlight(int64_t now_ms) {
     if (batch_ms == 0) return true;
     hold_.emplace();
     hold_->since_ms = now_ms;
-    hold_->until_ms = now_ms + std::min(kLongestHoldMs, static_cast<int64_t>(2 * batch_ms));
+    const int64_t longest_ms = inputs_.config.cluster.drain_s * 1000 / kHoldsInDrain;
+    hold_->until_ms = now_ms + std::min(longest_ms, static_cast<int64_t>(2 * batch_ms));
     hold_->batch_ms = batch_ms;
     for (const Member* worker : workers) {
       hold_->waiting.insert(worker->incarnation);
@@ -103,12 +104,12 @@ void SchedulerCore::EndHold(int64_t now_ms) {
   for (const Member* worker : roster_.Of(Role::kWorker)) Send(*worker, OrdersFor(*worker, now_ms));
 }
 
-// What a worker is told with every reply.
+// What a member is told with every reply.
 HeartbeatReply SchedulerCore::OrdersFor(const Member& member, int64_t now_ms) const {
   HeartbeatReply orders;
   const auto decision = worker_decisions_.find(member.incarnation);
   if (decision != worker_decisions_.end()) orders.in_flight_cap = decision->second.in_flight_cap;
-  if (hold_) {
+  if (hold_ && member.role == Role::kWorker) {
     orders.hold_ms =
         static_cast<uint32_t>(std::max(int64_t{0}, hold_->until_ms - now_ms) + kHoldSlackMs);
   }

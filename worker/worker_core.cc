@@ -236,7 +236,8 @@ void WorkerCore::OnGrant(LeaseGrant grant) {
 bool WorkerCore::WantsLease() const {
   if (queue_.size() <= InFlightLimit()) return true;
   const auto waits = [](const auto& entry) { return !entry.second.answered; };
-  return IsSynchronous(config_->train) && std::all_of(flights_.begin(), flights_.end(), waits);
+  return IsSynchronous(config_->train) && !flights_.empty() &&
+         std::all_of(flights_.begin(), flights_.end(), waits);
 }
 
 void WorkerCore::RequestLease() {

@@ -155,7 +155,7 @@ struct Heartbeat {
 };
 struct HeartbeatReply {
   uint32_t in_flight_cap = 0;  // workers: 0: none
-  uint32_t hold_ms = 0;        // workers: begin no batch for so long, unless a plan comes
+  uint32_t hold_ms = 0;        // workers: begin no batch for so long, PROTOCOL section 4
   bool operator==(const HeartbeatReply&) const = default;
 };
 

@@ -20,6 +20,11 @@ struct Held : FakeCluster {
   void TickFor(int64_t ms) {
     for (const int64_t end = now + ms; now < end;) {
       now += kTickMs;
+      for (const auto& [worker, batches] : in_flight) {
+        Heartbeat busy;
+        busy.batches_in_flight = batches;
+        if (batches > 0 && alive.contains(worker)) Send(worker, busy);
+      }
       Tick();
     }
   }
@@ -91,6 +96,53 @@ TEST_CASE_FIXTURE(Held, "hold: it ends when the plan is not to change, after all
   CHECK(HoldOf(11) == 0);
   CHECK(HoldOf(12) == 0);
   CHECK(core().plan_version() == 1);
+}
+
+TEST_CASE_FIXTURE(Held, "hold: a checkpoint that is due waits for the plan") {
+  Newcomer();
+  Send(11, CheckpointNow{});
+  TickFor(300);
+  CHECK(manifests.empty());
+  CHECK(HoldOf(11) > 0);
+  Idle(11);
+  Idle(12);
+  TickFor(3 * kTickMs);
+  CHECK(core().plan_version() == 2);
+  CHECK(manifests.size() == 1);
+}
+
+TEST_CASE("hold: leases do not expire meanwhile") {
+  Config config = MoveConfig();
+  config.cluster.drain_s = 400;
+  FakeCluster run(config);
+  run.longest_batch_us = 40'000'000;
+  run.Start(2);
+  CHECK(run.Work(11));
+  REQUIRE(run.Lease(12));
+  run.in_flight[11] = run.in_flight[12] = 3;
+  run.Wait(1000);
+  run.Join(3, Role::kServer);
+  run.Wait(70'000);
+  CHECK(run.core().plan_version() == 1);
+  CHECK_FALSE(run.Noticed("expired"));
+}
+
+TEST_CASE(
+    "hold: not in synchronous training, where nothing is in flight when the plan may change") {
+  FakeCluster run(StepMoveConfig());
+  run.longest_batch_us = 800'000;
+  run.Start(2);
+  CHECK(run.Work(11));
+  run.Wait(2000);
+  run.Join(3, Role::kServer);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(run.Work(11));
+    run.Wait(1000);
+  }
+  CHECK(run.core().plan_version() > 1);
+  for (const Body& body : run.received["peer-11"]) {
+    if (const auto* orders = std::get_if<HeartbeatReply>(&body)) CHECK(orders->hold_ms == 0);
+  }
 }
 
 TEST_CASE("hold: before any batch was done the plan changes at once") {
