@@ -18,6 +18,7 @@ namespace {
 constexpr uint32_t kLooks = 3;         // that find the load uneven, before slots move
 constexpr int64_t kLastingMs = 30000;  // that load uneven by half as much is no noise either
 constexpr int64_t kSettleMs = 20000;   // after moves, while loads and capacities are learned
+constexpr double kIdleShare = 0.5;     // of BatchMs(): what the cluster idles in a hold, about
 constexpr double kGapStalls = 3;       // between two plans
 constexpr double kGoal = 1.02;
 constexpr double kRest = 1.04;  // once slots move they go on moving above this
@@ -88,8 +89,9 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   const bool measured = phase_ == Phase::kTraining && CapacitiesMeasured();
   constexpr double kNever = 1e9;
   const double rest = std::min(kRest, threshold);
-  if (!measured || Imbalance() <= (1 + threshold) / 2) even_ms_ = now_ms;
-  const bool lasting = now_ms - std::max(even_ms_, flipped_ms_) >= kLastingMs;
+  if (!measured || Imbalance() <= rest) even_ms_ = now_ms;
+  const bool lasting =
+      Imbalance() > (1 + threshold) / 2 && now_ms - std::max(even_ms_, flipped_ms_) >= kLastingMs;
   const bool go_on = balancing_ || (by_load && lasting);
   options.threshold = go_on ? rest : by_load && measured ? threshold : kNever;
   BalancePlan plan = PlanMoves(options);
@@ -113,7 +115,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (!on && !must) return;
   const auto looked_ms = static_cast<double>(std::min(since_ms, 2 * gap_ms));
   lost_ms_ += std::max(0.0, 1 - options.goal / plan.before) * looked_ms;
-  if (!must && lost_ms_ < last_stall_us_ / 1000 + BatchMs()) return;
+  if (!must && lost_ms_ < last_stall_us_ / 1000 + kIdleShare * BatchMs()) return;
   if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return;
   if (!balancing_ && !must) {
     NoteDecision(fmt::format("slots move: the busiest server has {:.2f} times the mean load over "

@@ -385,7 +385,7 @@ class SchedulerCore {
   bool balancing_ = false;             // until the load was even for some time
   int64_t moved_ms_ = 0;               // slots last began to move
   uint32_t unbalanced_looks_ = 0;
-  int64_t even_ms_ = 0;      // the load was within half of what the threshold allows
+  int64_t even_ms_ = 0;      // the load was so even that nothing would move
   uint32_t hash_round_ = 0;  // that servers were told to build
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
   std::set<Incarnation> gone_;                // lost, and the generation went on without them
