@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/config/step.h"
 #include "common/net/slot_plan.h"

@@ -214,7 +214,6 @@ class SchedulerCore {
     std::set<Incarnation> sources;  // that others copy from
     size_t slots = 0;
     double batch_ms = 0;  // what those took that were in flight before; 0: workers were not held
-    double again_ms = 0;  // of it, what began anew
     int64_t held_ms = 0;  // workers, before
     size_t unheld = 0;    // workers that had batches in flight when the plan came
     uint64_t bytes = 0;
@@ -385,8 +384,8 @@ class SchedulerCore {
   bool balancing_ = false;             // until the load was even for some time
   int64_t moved_ms_ = 0;               // slots last began to move
   uint32_t unbalanced_looks_ = 0;
-  int64_t even_ms_ = 0;      // the load was so even that nothing would move
-  uint32_t hash_round_ = 0;  // that servers were told to build
+  int64_t even_ms_ = 0;                       // the load was so even that nothing would move
+  uint32_t hash_round_ = 0;                   // that servers were told to build
   std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
   std::set<Incarnation> gone_;                // lost, and the generation went on without them
   uint64_t next_move_ = 1;

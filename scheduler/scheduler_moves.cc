@@ -77,7 +77,6 @@ bool SchedulerCore::MayFlip(int64_t now_ms) {
 // The batches in flight would begin anew with another plan, so workers are told to begin no others
 // for a while. True: they have ended, or take twice as long as they should.
 bool SchedulerCore::NothingInFlight(int64_t now_ms) {
-  const std::vector<const Member*> workers = std::as_const(roster_).Of(Role::kWorker);
   if (!hold_) {
     const double batch_ms = BatchMs();
     if (batch_ms == 0) return true;
@@ -86,7 +85,7 @@ bool SchedulerCore::NothingInFlight(int64_t now_ms) {
     const int64_t longest_ms = inputs_.config.cluster.drain_s * 1000 / kHoldsInDrain;
     hold_->until_ms = now_ms + std::min(longest_ms, static_cast<int64_t>(2 * batch_ms));
     hold_->batch_ms = batch_ms;
-    for (const Member* worker : workers) {
+    for (const Member* worker : roster_.Of(Role::kWorker)) {
       hold_->waiting.insert(worker->incarnation);
       Send(*worker, OrdersFor(*worker, now_ms));
     }
@@ -328,7 +327,6 @@ void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slot
     flip_->batch_ms = hold_->batch_ms;
     flip_->held_ms = now_ms - hold_->since_ms;
     flip_->unheld = hold_->waiting.size();
-    flip_->again_ms = hold_->waiting.empty() ? 0 : hold_->batch_ms;
   }
   hold_.reset();
   lease_end_.reset();
@@ -359,7 +357,8 @@ void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
   last_stall_us_ = stall_us;
   if (flip.slots > 0) {
     // What it disturbs: see SlotLoads::WarmUp().
-    const double disturbed_ms = 2 * (flip.again_ms + stall_us / 1000);
+    const double again_ms = flip.unheld > 0 ? flip.batch_ms : 0;
+    const double disturbed_ms = 2 * (again_ms + stall_us / 1000);
     const auto reports = static_cast<uint32_t>(
         std::min(std::ceil(disturbed_ms / inputs_.config.cluster.heartbeat_ms),
                  double{SlotLoads::kWarmUpReports}));

@@ -447,9 +447,9 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   }
   if (config_ == nullptr) return Take();
   const ClusterConfig& cluster = config_->cluster;
-  const bool idle_news = Held() && flights_.empty() && !told_idle_;
-  if (idle_news || NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
-    told_idle_ = Held() && flights_.empty();
+  const bool idle = Held() && flights_.empty();
+  if ((idle && !told_idle_) || NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
+    told_idle_ = idle;
     Heartbeat beat = usage;
     Describe(&beat);
     beat.longest_batch_us = static_cast<uint32_t>(std::exchange(longest_batch_us_, 0));
