@@ -1,6 +1,6 @@
 // dslide-scheduler: leases work, keeps the roster, coordinates checkpoints, reports progress.
+#include "common/app/executable.h"
 #include "common/base/log.h"
-#include "common/config/executable.h"
 #include "scheduler/scheduler_shell.h"
 
 namespace dslide {

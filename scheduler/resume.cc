@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "common/config/step.h"
-#include "scheduler/orphans.h"
+#include "common/run/step.h"
+#include "scheduler/ledger/orphans.h"
 
 namespace dslide {
 namespace {

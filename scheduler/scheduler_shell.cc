@@ -9,14 +9,14 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/app/executable.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
-#include "common/config/executable.h"
 #include "common/data/load.h"
-#include "common/net/slot_plan.h"
+#include "common/run/slot_plan.h"
 #include "scheduler/resume.h"
-#include "scheduler/status.h"
-#include "scheduler/summary.h"
+#include "scheduler/status/status.h"
+#include "scheduler/status/summary.h"
 
 namespace dslide {
 namespace {

@@ -13,10 +13,10 @@
 #include "common/base/process.h"
 #include "common/config/config.h"
 #include "common/net/socket.h"
-#include "scheduler/ledger.h"
-#include "scheduler/progress.h"
-#include "scheduler/scheduler_core.h"
-#include "scheduler/status_page.h"
+#include "scheduler/core/scheduler_core.h"
+#include "scheduler/ledger/ledger.h"
+#include "scheduler/status/progress.h"
+#include "scheduler/status/status_page.h"
 
 namespace dslide {
 

@@ -1,7 +1,7 @@
 // dslide-server: owns a share of the parameters and of the hash tables.
+#include "common/app/executable.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
-#include "common/config/executable.h"
 #include "server/server_shell.h"
 
 namespace dslide {

@@ -2,11 +2,11 @@
 
 #include <fmt/core.h>
 
+#include "common/app/executable.h"
 #include "common/base/cgroup.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/plural.h"
-#include "common/config/executable.h"
 #include "common/net/usage.h"
 
 namespace dslide {

@@ -9,8 +9,8 @@
 #include "common/base/error.h"
 #include "common/base/process.h"
 #include "common/net/socket.h"
-#include "server/executor_pool.h"
-#include "server/server_core.h"
+#include "server/core/server_core.h"
+#include "server/executor/executor_pool.h"
 #include "server/server_storage.h"
 
 namespace dslide {

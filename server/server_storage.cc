@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/process.h"
-#include "server/checkpoint.h"
+#include "server/storage/checkpoint.h"
 
 namespace dslide {
 namespace {

@@ -10,9 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "server/checkpoint_store.h"
-#include "server/executor_pool.h"
-#include "server/server_core.h"
+#include "server/core/server_core.h"
+#include "server/executor/executor_pool.h"
+#include "server/storage/checkpoint_store.h"
 
 namespace dslide {
 

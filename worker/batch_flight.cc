@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/base/random.h"
-#include "common/net/combine.h"
+#include "common/run/combine.h"
 
 namespace dslide {
 namespace {

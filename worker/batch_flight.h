@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "common/config/config.h"
-#include "common/net/messages.h"
+#include "common/wire/messages.h"
 
 namespace dslide {
 

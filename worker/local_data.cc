@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "common/net/lease_batch.h"
+#include "common/run/lease_batch.h"
 
 namespace dslide {
 

@@ -13,7 +13,7 @@
 #include "common/config/config.h"
 #include "common/data/data_order.h"
 #include "common/data/dataset.h"
-#include "common/net/messages.h"
+#include "common/wire/messages.h"
 
 namespace dslide {
 

@@ -1,6 +1,6 @@
 // dslide-worker: trains leased batches against the servers; holds no parameters.
+#include "common/app/executable.h"
 #include "common/base/log.h"
-#include "common/config/executable.h"
 #include "worker/worker_shell.h"
 
 namespace dslide {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/base/random.h"
-#include "common/config/step.h"
-#include "common/net/slot_plan.h"
+#include "common/run/slot_plan.h"
+#include "common/run/step.h"
 
 namespace dslide {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/config/config.h"
-#include "common/net/messages.h"
+#include "common/wire/messages.h"
 #include "worker/batch_flight.h"
 #include "worker/in_flight_control.h"
 #include "worker/link_meter.h"
@@ -152,11 +152,11 @@ class WorkerCore {
   std::map<uint64_t, Pending> pending_;  // by sequence
   std::map<uint64_t, Report> reports_;   // by sequence
   InFlightControl in_flight_{0};
-  int64_t longest_batch_us_ = 0;        // since the last heartbeat
-  uint32_t in_flight_cap_ = 0;          // by the scheduler; 0: none
-  int64_t held_until_us_ = 0;           // by the scheduler: no batch begins before
-  bool told_idle_ = false;              // since it is held
-  std::vector<Link> links_;             // [servers]
+  int64_t longest_batch_us_ = 0;  // since the last heartbeat
+  uint32_t in_flight_cap_ = 0;    // by the scheduler; 0: none
+  int64_t held_until_us_ = 0;     // by the scheduler: no batch begins before
+  bool told_idle_ = false;        // since it is held
+  std::vector<Link> links_;       // [servers]
   Effects effects_;
 };
 

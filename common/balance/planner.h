@@ -10,8 +10,8 @@
 // The problem (least bytes for a balance) contains bin packing, so it is solved by a greedy search
 // (most load relieved per byte first, from the most loaded owner to the least loaded one, swaps
 // where no single move helps) and improved by taking back and exchanging moves. Against all
-// assignments of small cases (tests/common/planner_test.cc) it always reaches a goal that can be
-// reached, for 1.02 times the fewest bytes on average.
+// assignments of small cases (tests/common/balance/planner_test.cc) it always reaches a goal that
+// can be reached, for 1.02 times the fewest bytes on average.
 #pragma once
 
 #include <cstdint>

@@ -8,5 +8,6 @@ namespace dslide {
 
 }  // namespace dslide
 
-#define DSLIDE_CHECK(condition) \
-  (__builtin_expect(!(condition), 0) ? ::dslide::CheckFailed(#condition, __FILE__, __LINE__) : (void)0)
+#define DSLIDE_CHECK(condition)                                                              \
+  (__builtin_expect(!(condition), 0) ? ::dslide::CheckFailed(#condition, __FILE__, __LINE__) \
+                                     : (void)0)

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/nearest.h"
 #include "common/base/process.h"
-#include "common/config/nearest.h"
 
 namespace dslide {
 

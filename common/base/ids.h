@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace dslide {
 
@@ -14,10 +15,13 @@ struct Id {
   auto operator<=>(const Id&) const = default;
 };
 
-using SlotId = Id<struct SlotTag, uint32_t>;          // [0, V)
-using ServerIndex = Id<struct ServerTag, uint32_t>;   // position in the slot plan's server list
-using RunId = Id<struct RunTag, uint64_t>;            // one training run, drawn at its start
+using SlotId = Id<struct SlotTag, uint32_t>;              // [0, V)
+using ServerIndex = Id<struct ServerTag, uint32_t>;       // position in the slot plan's server list
+using RunId = Id<struct RunTag, uint64_t>;                // one training run, drawn at its start
 using Incarnation = Id<struct IncarnationTag, uint64_t>;  // one life of one process
+
+// Who a RouterSocket's message came from; only good for answering on that socket.
+using PeerId = std::string;
 
 // Which batch of the run: fixed by the data order, whoever trains it.
 struct BatchId {

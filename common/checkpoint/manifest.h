@@ -3,7 +3,7 @@
 //   DIRECTORY/                 checkpoint.directory of the run
 //     step-000000001412/       one checkpoint, named by the batches that count
 //       manifest               FlatBuffer (schema/manifest.fbs), written last and atomically
-//       shard-1-0/ ...         one RocksDB database a server (server/shard_directory.h)
+//       shard-1-0/ ...         one RocksDB database a server (server/storage/shard_directory.h)
 //
 // A checkpoint without a manifest does not exist. This is the only interface to the stored
 // manifest.

@@ -15,9 +15,9 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 
+#include "common/base/nearest.h"
 #include "common/config/config_keys.h"
 #include "common/config/limits.h"
-#include "common/config/nearest.h"
 
 namespace dslide {
 namespace {

@@ -182,6 +182,8 @@ inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
   return (samples + train.batch - 1) / train.batch;
 }
 
+inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
+
 // Learning rate of batch `step` of `total` (both counted over the whole run): up from
 // learning_rate / warmup_batches to learning_rate, then as train.decay says. Defined for every
 // step: from `total` on it is 0, or stays as it is without decay.

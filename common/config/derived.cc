@@ -7,7 +7,6 @@
 #include "common/base/check.h"
 #include "common/config/config.h"
 #include "common/config/limits.h"
-#include "common/config/step.h"
 
 namespace dslide {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/net/messages.h"
+#include "common/wire/messages.h"
 
 namespace dslide {
 
@@ -37,9 +37,6 @@ class NetContext {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// Who a RouterSocket's message came from; only good for answering on that socket.
-using PeerId = std::string;
 
 // A socket that many peers dial.
 class RouterSocket {

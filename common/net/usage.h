@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/process.h"
-#include "common/net/messages.h"
+#include "common/wire/messages.h"
 
 namespace dslide {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/cluster/process.h"
-#include "tests/common/temp_directory.h"
+#include "tests/support/temp_directory.h"
 
 namespace dslide {
 

@@ -16,11 +16,11 @@
 #include <functional>
 #include <map>
 
+#include "common/app/executable.h"
 #include "common/base/process.h"
-#include "common/config/executable.h"
 #include "tests/cluster/kill_cell.h"
 #include "tests/cluster/move_cell.h"
-#include "tests/common/temp_directory.h"
+#include "tests/support/temp_directory.h"
 
 namespace dslide {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tests/cluster/cluster.h"
-#include "tools/dslide/restart_limit.h"
+#include "tools/dslide/cluster/restart_limit.h"
 
 namespace dslide {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "common/checkpoint/manifest.h"
-#include "server/checkpoint_verify.h"
+#include "server/storage/checkpoint_verify.h"
 #include "tests/cluster/cluster.h"
 
 namespace dslide {

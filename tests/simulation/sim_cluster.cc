@@ -1,6 +1,6 @@
 #include "tests/simulation/sim_cluster.h"
 
-#include "common/net/slot_plan.h"
+#include "common/run/slot_plan.h"
 
 #include "tests/simulation/sim_scheduler.h"
 #include "tests/simulation/sim_server.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/simulation/sim_world.h"
+#include "tests/simulation/world/sim_world.h"
 
 namespace dslide::sim {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "server/executor.h"
-#include "tests/simulation/sim_disk.h"
+#include "server/executor/executor.h"
 #include "tests/simulation/sim_store.h"
-#include "tests/simulation/sim_world.h"
+#include "tests/simulation/world/sim_disk.h"
+#include "tests/simulation/world/sim_world.h"
 
 namespace dslide::sim {
 

@@ -2,8 +2,8 @@
 // SchedulerCore.
 #pragma once
 
-#include "scheduler/scheduler_core.h"
-#include "tests/simulation/sim_world.h"
+#include "scheduler/core/scheduler_core.h"
+#include "tests/simulation/world/sim_world.h"
 
 namespace dslide::sim {
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "server/server_core.h"
+#include "server/core/server_core.h"
 #include "tests/simulation/sim_executor.h"
-#include "tests/simulation/sim_world.h"
+#include "tests/simulation/world/sim_world.h"
 
 namespace dslide::sim {
 

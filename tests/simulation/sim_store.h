@@ -1,14 +1,14 @@
-// A server's store in memory, as server/checkpoint_store.h has it in RocksDB: snapshots of its
-// executors add changed rows to it, and when all have finished it is linked into a checkpoint.
+// A server's store in memory, as server/storage/checkpoint_store.h has it in RocksDB: snapshots of
+// its executors add changed rows to it, and when all have finished it is linked into a checkpoint.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "server/server_core.h"
-#include "tests/simulation/sim_disk.h"
-#include "tests/simulation/sim_world.h"
+#include "server/core/server_core.h"
+#include "tests/simulation/world/sim_disk.h"
+#include "tests/simulation/world/sim_world.h"
 
 namespace dslide::sim {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/simulation/sim_world.h"
+#include "tests/simulation/world/sim_world.h"
 #include "worker/worker_core.h"
 
 namespace dslide::sim {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/net/slot_plan.h"
+#include "common/run/slot_plan.h"
 
 namespace dslide {
 namespace {

@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include "common/data/checksum.h"
-#include "common/net/lease_batch.h"
-#include "common/net/slot_plan.h"
-#include "tests/common/numbered_samples.h"
+#include "common/run/lease_batch.h"
+#include "common/run/slot_plan.h"
+#include "tests/support/numbered_samples.h"
 #include "worker/worker_core.h"
 
 namespace dslide {

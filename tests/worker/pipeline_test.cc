@@ -4,7 +4,7 @@
 #include <set>
 
 #include "common/base/random.h"
-#include "common/config/step.h"
+#include "common/run/step.h"
 #include "tests/worker/worker_fixture.h"
 
 namespace dslide {

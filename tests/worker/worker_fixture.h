@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/net/slot_plan.h"
+#include "common/run/slot_plan.h"
 #include "worker/worker_core.h"
 
 namespace dslide {

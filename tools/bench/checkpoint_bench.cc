@@ -17,11 +17,11 @@
 
 #include "common/base/process.h"
 #include "common/base/random.h"
-#include "common/net/slot_plan.h"
-#include "server/checkpoint.h"
-#include "server/executor_pool.h"
+#include "common/run/slot_plan.h"
+#include "server/executor/executor_pool.h"
 #include "server/server_storage.h"
-#include "server/shard_directory.h"
+#include "server/storage/checkpoint.h"
+#include "server/storage/shard_directory.h"
 
 namespace dslide {
 namespace {

@@ -36,8 +36,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/app/executable.h"
 #include "common/base/process.h"
-#include "common/config/executable.h"
 
 namespace dslide {
 namespace {

@@ -2,7 +2,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "server/lsh/hash_family.h"
+#include "server/model/lsh/hash_family.h"
 #include "tools/bench/benches.h"
 
 namespace dslide {

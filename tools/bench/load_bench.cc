@@ -1,5 +1,5 @@
-// The work that an executor counts for its slots (server/slot_load.h) against the time it takes,
-// over mixes of what a batch has: `ns_per_work` should not depend on the mix.
+// The work that an executor counts for its slots (server/executor/slot_load.h) against the time it
+// takes, over mixes of what a batch has: `ns_per_work` should not depend on the mix.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -7,9 +7,9 @@
 #include <string>
 
 #include "common/base/random.h"
-#include "common/net/combine.h"
-#include "common/net/slot_plan.h"
-#include "server/executor.h"
+#include "common/run/combine.h"
+#include "common/run/slot_plan.h"
+#include "server/executor/executor.h"
 #include "tools/bench/benches.h"
 #include "worker/batch_flight.h"
 

@@ -8,7 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/random.h"
-#include "common/net/messages.h"
+#include "common/wire/messages.h"
 #include "tools/bench/benches.h"
 
 namespace dslide {

@@ -1,5 +1,5 @@
-// The products and exponentials of one chunk of the dense block (server/dense_scorer.h): B samples
-// against kChunk gathered rows, in every variant that this CPU has.
+// The products and exponentials of one chunk of the dense block (server/model/dense_scorer.h): B
+// samples against kChunk gathered rows, in every variant that this CPU has.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 

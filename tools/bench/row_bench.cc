@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/base/random.h"
-#include "server/layer.h"
+#include "server/rows/layer.h"
 #include "tools/bench/benches.h"
 
 namespace dslide {

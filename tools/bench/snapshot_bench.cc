@@ -5,7 +5,7 @@
 #include <chrono>
 #include <memory>
 
-#include "server/executor.h"
+#include "server/executor/executor.h"
 #include "tools/bench/benches.h"
 
 namespace dslide {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <span>
 
-#include "server/lsh/candidate_ranker.h"
-#include "server/lsh/hash_family.h"
-#include "server/lsh/hash_tables.h"
+#include "server/model/lsh/candidate_ranker.h"
+#include "server/model/lsh/hash_family.h"
+#include "server/model/lsh/hash_tables.h"
 #include "tools/bench/benches.h"
 
 namespace dslide {

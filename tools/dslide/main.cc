@@ -1,6 +1,6 @@
 // dslide: the user's command. `dslide COMMAND --help` tells the rest.
-#include "tools/dslide/command_table.h"
-#include "tools/dslide/commands.h"
+#include "tools/dslide/commands/command_table.h"
+#include "tools/dslide/commands/commands.h"
 
 namespace {
 

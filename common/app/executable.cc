@@ -1,0 +1,108 @@
+#include "common/app/executable.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "common/base/failpoint.h"
+#include "common/net/socket.h"
+
+namespace dslide {
+namespace {
+
+constexpr char kVersion[] = "0.1.0";
+
+int Report(const std::string& program, const Error& error) {
+  fmt::print(stderr, "{}: {}\n", program, error.message);
+  return ExitCode(error.kind);
+}
+
+}  // namespace
+
+int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
+                  const std::function<Status(const ParsedArguments&)>& work) try {
+  const Result<ParsedArguments> arguments = line.Parse(argc, argv);
+  if (!arguments.ok()) return Report(program, arguments.error());
+  if (arguments->Has("help")) {
+    fmt::print("{}", line.Help());
+    return 0;
+  }
+  if (arguments->Has("version")) {
+    fmt::print("{} {}\n", program, kVersion);
+    return 0;
+  }
+  if (arguments->Declares("help-config") && arguments->Has("help-config")) {
+    fmt::print("{}", ConfigHelp());
+    return 0;
+  }
+  const Status armed = ArmFailpointsFromEnvironment();
+  if (!armed.ok()) return Report(program, armed.error());
+  const Status outcome = work(*arguments);
+  return outcome.ok() ? 0 : Report(program, outcome.error());
+} catch (const std::bad_alloc&) {
+  return Report(program, Failed("out of memory"));
+} catch (const std::exception& error) {
+  return Report(program, Failed(fmt::format("unexpected: {}", error.what())));
+}
+
+void DeclareConfigOptions(CommandLine* line) {
+  line->Option("config", "FILE", "configuration of the cluster (INI)");
+  line->Repeated("set", "SECTION.KEY=VALUE", "override a value of the configuration");
+  line->Flag("help-config", "list all configuration keys and exit");
+}
+
+Result<Config> ConfigFromArguments(const ParsedArguments& arguments) {
+  return LoadConfig(arguments.Get("config"), arguments.All("set"));
+}
+
+bool IsForServer(const std::string& assignment) {
+  constexpr std::array kKeys = {"cluster.scheduler_bind", "cluster.scheduler_advertise",
+                                "cluster.server_bind",    "cluster.server_advertise",
+                                "cluster.memory_mb",      "security.allow_plaintext",
+                                "common.log_level"};
+  std::string key = assignment.substr(0, assignment.find('='));
+  std::erase(key, ' ');
+  return std::ranges::find(kKeys, key) != kKeys.end();
+}
+
+std::vector<std::string> IgnoredByServer(const Overrides& overrides) {
+  std::vector<std::string> lines;
+  for (const std::string& assignment : overrides) {
+    if (IsForServer(assignment)) continue;
+    lines.push_back(fmt::format("{} comes from the scheduler; --set {} is ignored",
+                                assignment.substr(0, assignment.find('=')), assignment));
+  }
+  return lines;
+}
+
+Status CheckBind(const std::string& key, const std::string& bind, bool allow_plaintext) {
+  if (allow_plaintext || IsLoopback(bind)) return {};
+  return BadInput(
+      fmt::format("{} = {} can be reached from other machines, and traffic is not encrypted; if "
+                  "that network is "
+                  "trusted, set security.allow_plaintext = true",
+                  key, bind));
+}
+
+Result<std::string> AdvertisedAddress(const std::string& key, const std::string& bound,
+                                      const std::string& advertise) {
+  if (!advertise.empty()) {
+    // "tcp://host:*" stands for the port that was bound.
+    if (!advertise.ends_with(":*")) return advertise;
+    return advertise.substr(0, advertise.size() - 1) + bound.substr(bound.rfind(':') + 1);
+  }
+  const bool wildcard = bound.find("://0.0.0.0") != std::string::npos ||
+                        bound.find("://[::]") != std::string::npos ||
+                        bound.find("://*") != std::string::npos;
+  if (!wildcard) return bound;
+  return BadInput(
+      fmt::format("{}_bind = {} is every address of this machine; say which one others dial: "
+                  "set {}_advertise = tcp://HOST:PORT",
+                  key, bound, key));
+}
+
+}  // namespace dslide

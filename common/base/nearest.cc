@@ -1,0 +1,58 @@
+#include "common/base/nearest.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace dslide {
+namespace {
+
+constexpr size_t kPrintableBytes = 100;
+
+bool IsContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xc0u) == 0x80u; }
+
+bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20u || c == 0x7f; }
+
+}  // namespace
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  // One row of the dynamic programme: row[j] is the distance of a's prefix to b's first j bytes.
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+const std::string* Nearest(std::string_view word, std::span<const std::string> known) {
+  const std::string* nearest = nullptr;
+  size_t limit = word.size() / 3 + 2;  // exclusive
+  for (const std::string& candidate : known) {
+    const size_t distance = EditDistance(word, candidate);
+    if (distance >= limit) continue;
+    nearest = &candidate;
+    limit = distance;
+  }
+  return nearest;
+}
+
+std::string Printable(std::string_view text) {
+  if (text.empty()) return "(empty)";
+  size_t length = text.size();
+  if (length > kPrintableBytes) {
+    length = kPrintableBytes;
+    while (length > 0 && IsContinuationByte(text[length])) --length;
+  }
+  std::string printable(text.substr(0, length));
+  std::replace_if(printable.begin(), printable.end(), IsControl, '?');
+  return length < text.size() ? printable + "..." : printable;
+}
+
+}  // namespace dslide

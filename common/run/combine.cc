@@ -1,0 +1,148 @@
+#include "common/run/combine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace dslide {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+template <typename T>
+void AddTo(const std::vector<T>& part, std::vector<T>* sum) {
+  DSLIDE_CHECK(part.size() == sum->size());
+  for (size_t i = 0; i < part.size(); ++i) (*sum)[i] += part[i];
+}
+
+// Better neurons first; a total order, so that the result does not depend on the parts' order.
+bool Better(float score_a, uint32_t id_a, float score_b, uint32_t id_b) {
+  return score_a != score_b ? score_a > score_b : id_a < id_b;
+}
+
+// log(sum_j exp(z_j)) over parts from each part's max and sum_exp (shifted by its own max): with
+// M the largest max, the sum over parts of sum_exp * exp(max - M). No exponent is above 0.
+void MergeNormalisers(const std::vector<ActiveReply>& parts, ActiveReply* merged) {
+  for (size_t i = 0; i < merged->max.size(); ++i) {
+    float max = kMinusInfinity;
+    for (const ActiveReply& part : parts) max = std::max(max, part.max[i]);
+    double sum = 0;
+    for (const ActiveReply& part : parts) {
+      if (part.max[i] == kMinusInfinity) continue;  // scored nothing; -inf minus -inf is NaN
+      sum += part.sum_exp[i] * std::exp(double{part.max[i]} - max);
+    }
+    merged->max[i] = max;
+    merged->sum_exp[i] = static_cast<float>(sum);
+  }
+}
+
+// The best kProbeNeurons of sample i's probes.
+Probe MergeProbes(const std::vector<ActiveReply>& parts, size_t i) {
+  std::vector<std::pair<const Probe*, size_t>> neurons;
+  for (const ActiveReply& part : parts) {
+    if (i >= part.probes.size()) continue;
+    const Probe& probe = part.probes[i];
+    for (size_t e = 0; e < probe.ids.size(); ++e) neurons.emplace_back(&probe, e);
+  }
+  const size_t kept = std::min<size_t>(neurons.size(), kProbeNeurons);
+  std::partial_sort(neurons.begin(), neurons.begin() + static_cast<ptrdiff_t>(kept), neurons.end(),
+                    [](const auto& a, const auto& b) {
+                      return Better(a.first->logits[a.second], a.first->ids[a.second],
+                                    b.first->logits[b.second], b.first->ids[b.second]);
+                    });
+  Probe merged;
+  for (const auto& [probe, e] : std::span(neurons).first(kept)) {
+    merged.ids.push_back(probe->ids[e]);
+    merged.logits.push_back(probe->logits[e]);
+    merged.in_set.push_back(probe->in_set[e]);
+    merged.in_hash.push_back(probe->in_hash[e]);
+  }
+  return merged;
+}
+
+}  // namespace
+
+Matrix SumMatrices(std::vector<Matrix> parts) {
+  DSLIDE_CHECK(!parts.empty());
+  Matrix sum = std::move(parts.front());
+  for (size_t p = 1; p < parts.size(); ++p) {
+    DSLIDE_CHECK(parts[p].rows == sum.rows && parts[p].cols == sum.cols);
+    AddTo(parts[p].data, &sum.data);
+  }
+  return sum;
+}
+
+ActiveReply MergeActive(std::vector<ActiveReply> parts) {
+  DSLIDE_CHECK(!parts.empty());
+  if (parts.size() == 1) return std::move(parts.front());
+  ActiveReply merged = parts.front();
+  size_t probes = merged.probes.size();
+  for (size_t p = 1; p < parts.size(); ++p) {
+    const ActiveReply& part = parts[p];
+    DSLIDE_CHECK(part.max.size() == merged.max.size());
+    DSLIDE_CHECK(part.sum_exp.size() == merged.sum_exp.size());
+    AddTo(part.target_logit, &merged.target_logit);
+    AddTo(part.active, &merged.active);
+    AddTo(part.loss, &merged.loss);
+    merged.active_rows += part.active_rows;
+    probes = std::max(probes, part.probes.size());
+  }
+  MergeNormalisers(parts, &merged);
+  merged.probes.clear();
+  for (size_t i = 0; i < probes; ++i) merged.probes.push_back(MergeProbes(parts, i));
+  return merged;
+}
+
+TopKReply MergeTopK(std::span<const TopKReply> parts, uint32_t k) {
+  DSLIDE_CHECK(!parts.empty());
+  for (const TopKReply& part : parts) {
+    DSLIDE_CHECK(part.offsets.size() == parts.front().offsets.size());
+  }
+  TopKReply merged;
+  std::vector<std::pair<float, uint32_t>> row;  // (score, id)
+  for (size_t i = 0; i + 1 < parts.front().offsets.size(); ++i) {
+    row.clear();
+    for (const TopKReply& part : parts) {
+      for (size_t e = part.offsets[i]; e < part.offsets[i + 1]; ++e) {
+        row.emplace_back(part.scores[e], part.ids[e]);
+      }
+    }
+    const size_t kept = std::min<size_t>(row.size(), k);
+    std::partial_sort(
+        row.begin(), row.begin() + static_cast<ptrdiff_t>(kept), row.end(),
+        [](const auto& a, const auto& b) { return Better(a.first, a.second, b.first, b.second); });
+    for (const auto& [score, id] : std::span(row).first(kept)) {
+      merged.ids.push_back(id);
+      merged.scores.push_back(score);
+    }
+    merged.offsets.push_back(static_cast<uint32_t>(merged.ids.size()));
+  }
+  return merged;
+}
+
+void Condense(ActiveReply* reply) {
+  reply->max = LogNormaliser(*reply);
+  reply->sum_exp.assign(reply->max.size(), 1.0f);
+}
+
+std::vector<float> LogNormaliser(const ActiveReply& merged) {
+  std::vector<float> result(merged.max.size(), kMinusInfinity);
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (merged.max[i] == kMinusInfinity) continue;
+    result[i] = static_cast<float>(merged.max[i] + std::log(double{merged.sum_exp[i]}));
+  }
+  return result;
+}
+
+GradientPush PushAfter(const BatchId& batch, const ActiveReply& merged) {
+  GradientPush push{batch, LogNormaliser(merged)};
+  for (float& log_normaliser : push.log_normaliser) {
+    if (log_normaliser == kMinusInfinity) log_normaliser = 0.0f;  // no score, no gradient
+  }
+  return push;
+}
+
+}  // namespace dslide

@@ -1,0 +1,27 @@
+#include "common/run/slot_plan.h"
+
+#include "common/base/check.h"
+
+namespace dslide {
+
+Plan EqualPlan(uint32_t version, uint32_t slots, std::vector<PlanServer> servers) {
+  DSLIDE_CHECK(!servers.empty() && servers.size() <= 65535);
+  Plan plan;
+  plan.version = version;
+  plan.slot_owner.resize(slots);
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    plan.slot_owner[slot] = static_cast<uint16_t>(uint64_t{slot} * servers.size() / slots);
+  }
+  plan.servers = std::move(servers);
+  return plan;
+}
+
+std::vector<SlotId> SlotsOf(const Plan& plan, ServerIndex index) {
+  std::vector<SlotId> slots;
+  for (uint32_t slot = 0; slot < plan.slot_owner.size(); ++slot) {
+    if (plan.slot_owner[slot] == index.value) slots.push_back({slot});
+  }
+  return slots;
+}
+
+}  // namespace dslide

@@ -1,0 +1,64 @@
+// Batches and steps by their numbers in the run's data order, on which scheduler, servers and
+// workers must agree.
+//
+// A batch's number is the argument of the learning-rate schedule and the seed of negatives and
+// dropout. In synchronous training (train.staleness >= 0) the batches of a step are applied
+// together; a step does not cross epochs, so an epoch's last one may have fewer batches.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/base/ids.h"
+#include "common/config/config.h"
+
+namespace dslide {
+
+inline uint64_t BatchNumber(const BatchId& batch, const TrainConfig& train,
+                            uint64_t train_samples) {
+  return batch.epoch * BatchesPerEpoch(train, train_samples) +
+         uint64_t{batch.unit} * train.unit_batches + batch.index;
+}
+
+// Samples of a batch; 0 if the run has no such batch.
+inline uint64_t SamplesOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples) {
+  const uint64_t number = uint64_t{batch.unit} * train.unit_batches + batch.index;
+  if (batch.epoch >= train.epochs || batch.index >= train.unit_batches ||
+      number >= BatchesPerEpoch(train, train_samples)) {
+    return 0;
+  }
+  return std::min<uint64_t>(train.batch, train_samples - number * train.batch);
+}
+
+// Of a whole step; 1 where training is asynchronous.
+inline uint64_t BatchesPerStep(const TrainConfig& train) {
+  return std::max(1u, train.target_batch / train.batch);
+}
+
+inline uint64_t StepsPerEpoch(const TrainConfig& train, uint64_t train_samples) {
+  const uint64_t batches = BatchesPerEpoch(train, train_samples);
+  return (batches + BatchesPerStep(train) - 1) / BatchesPerStep(train);
+}
+
+// The number within the run of the step that a batch belongs to.
+inline uint64_t StepOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples) {
+  const uint64_t in_epoch = uint64_t{batch.unit} * train.unit_batches + batch.index;
+  return batch.epoch * StepsPerEpoch(train, train_samples) + in_epoch / BatchesPerStep(train);
+}
+
+// What a step is made of.
+struct StepExtent {
+  uint64_t first_batch;  // number within the run
+  uint64_t batches;
+  uint64_t samples;
+};
+inline StepExtent ExtentOfStep(uint64_t step, const TrainConfig& train, uint64_t train_samples) {
+  const uint64_t steps = StepsPerEpoch(train, train_samples);
+  const uint64_t batches = BatchesPerEpoch(train, train_samples);
+  const uint64_t begin = step % steps * BatchesPerStep(train);
+  const uint64_t end = std::min(batches, begin + BatchesPerStep(train));
+  return {step / steps * batches + begin, end - begin,
+          std::min(train_samples, end * train.batch) - begin * train.batch};
+}
+
+}  // namespace dslide

@@ -1,0 +1,223 @@
+#include "scheduler/balance/slot_loads.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/check.h"
+
+namespace dslide {
+namespace {
+
+constexpr double kSeconds = 10;      // of training, that a report counts for
+constexpr double kLeastBusy = 0.05;  // share of an interval: less does not tell how fast one is
+
+double Fade(uint32_t interval_ms) { return std::exp(interval_ms / (-1000 * kSeconds)); }
+
+// The weight of a new value beside `reports` earlier ones.
+double Weight(uint32_t interval_ms, uint32_t reports) {
+  return std::max(1 - Fade(interval_ms), 1.0 / (1.0 + reports));
+}
+
+bool IsWork(float value) { return std::isfinite(value) && value >= 0; }
+
+}  // namespace
+
+void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes) {
+  Server& added = servers_[server];
+  added.cores = std::max(1u, cores);
+  added.memory_limit_bytes = memory_limit_bytes;
+  core_capacity_.reset();
+}
+
+void SlotLoads::Keep(const std::set<Incarnation>& servers) {
+  std::erase_if(servers_, [&](const auto& known) { return !servers.contains(known.first); });
+  core_capacity_.reset();
+}
+
+void SlotLoads::WarmUp(Incarnation server, uint32_t reports) {
+  uint32_t& left = servers_.at(server).warm_up;
+  left = std::max(left, reports);
+}
+
+const SlotLoads::Server& SlotLoads::Get(Incarnation server) const {
+  const auto found = servers_.find(server);
+  DSLIDE_CHECK(found != servers_.end());
+  return found->second;
+}
+
+void SlotLoads::Report(Incarnation server, const LoadReport& report, uint64_t memory_used_bytes) {
+  const auto found = servers_.find(server);
+  if (found == servers_.end()) return;
+  found->second.memory_used_bytes = memory_used_bytes;
+  found->second.slot_bytes = 0;
+  for (size_t i = 0; i < report.slots.size(); ++i) {
+    if (report.slots[i] >= slots_.size() || !IsWork(report.work[i])) continue;
+    Slot& slot = slots_[report.slots[i]];
+    slot.bytes = report.bytes[i];
+    found->second.slot_bytes += report.bytes[i];
+    const bool came = slot.reports > 0 && slot.reporter != server;
+    slot.reporter = server;
+    const bool disturbed = slot.reports > 0 && found->second.warm_up > 0;
+    if (came || disturbed || report.batches == 0) continue;
+    const double load = double{report.work[i]} / report.batches;
+    slot.load += (load - slot.load) * Weight(report.interval_ms, slot.reports);
+    slot.reports++;
+  }
+  MeasureExecutors(found->second, report);
+}
+
+void SlotLoads::MeasureExecutors(Server& server, const LoadReport& report) {
+  const size_t executors = report.busy.size();
+  std::vector<double> work(executors, 0.0);
+  for (size_t i = 0; i < report.slots.size(); ++i) {
+    if (report.executor[i] < executors && IsWork(report.work[i])) {
+      work[report.executor[i]] += report.work[i];
+    }
+  }
+  double busy_sum = 0;
+  for (const float busy : report.busy) busy_sum += busy;
+  server.busy_share =
+      executors == 0 ? 0 : std::clamp(busy_sum / static_cast<double>(executors), 0.0, 1.0);
+  if (report.batches == 0 || executors == 0) return;
+  core_capacity_.reset();
+  if (server.executor_work.size() != executors) {
+    server.executor_work.assign(executors, 0.0);
+    server.reports = 0;
+  }
+  const double weight = Weight(report.interval_ms, server.reports++);
+  double told_work = 0, told_busy_s = 0;
+  for (size_t e = 0; e < executors; ++e) {
+    server.executor_work[e] += (work[e] / report.batches - server.executor_work[e]) * weight;
+    if (!(report.busy[e] >= kLeastBusy) || work[e] == 0) continue;
+    told_work += work[e];
+    told_busy_s += double{report.busy[e]} * report.interval_ms / 1000;
+  }
+  // What is known does not fade where nothing is learned: a server may idle for long.
+  if (told_busy_s == 0) return;
+  if (server.warm_up > 0) {
+    --server.warm_up;
+    return;
+  }
+  server.work = server.work * Fade(report.interval_ms) + told_work;
+  server.busy_s = server.busy_s * Fade(report.interval_ms) + told_busy_s;
+}
+
+double SlotLoads::MeanLoad() const {
+  double sum = 0;
+  size_t measured = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.reports == 0) continue;
+    sum += slot.load;
+    ++measured;
+  }
+  return measured == 0 ? 0 : sum / static_cast<double>(measured);
+}
+
+double SlotLoads::Load(uint32_t slot) const {
+  return slots_[slot].reports > 0 ? slots_[slot].load : MeanLoad();
+}
+
+uint64_t SlotLoads::SlotBytes(uint32_t slot) const { return slots_[slot].bytes; }
+
+bool SlotLoads::CapacityMeasured(Incarnation server) const {
+  const Server& s = Get(server);
+  return s.busy_s > 0 && s.work > 0;
+}
+
+double SlotLoads::Capacity(Incarnation server) const {
+  const Server& s = Get(server);
+  if (!CapacityMeasured(server)) return s.cores * CoreCapacity();
+  return static_cast<double>(s.executor_work.size()) * s.work / s.busy_s;
+}
+
+double SlotLoads::CoreCapacity() const {
+  if (core_capacity_) return *core_capacity_;
+  std::vector<double> per_core;
+  for (const auto& [id, s] : servers_) {
+    if (CapacityMeasured(id)) per_core.push_back(Capacity(id) / s.cores);
+  }
+  const auto middle = per_core.begin() + static_cast<std::ptrdiff_t>(per_core.size() / 2);
+  if (!per_core.empty()) std::nth_element(per_core.begin(), middle, per_core.end());
+  core_capacity_ = per_core.empty() ? 1 : *middle;
+  return *core_capacity_;
+}
+
+double SlotLoads::BusyShare(Incarnation server) const { return Get(server).busy_share; }
+
+double SlotLoads::ExecutorSkew(Incarnation server) const {
+  const std::vector<double>& work = Get(server).executor_work;
+  double sum = 0, most = 0;
+  for (const double w : work) sum += w, most = std::max(most, w);
+  return sum > 0 ? most * static_cast<double>(work.size()) / sum : 1.0;
+}
+
+uint64_t SlotLoads::MemoryUsed(Incarnation server) const { return Get(server).memory_used_bytes; }
+uint64_t SlotLoads::MemoryLimit(Incarnation server) const { return Get(server).memory_limit_bytes; }
+
+std::vector<BalanceOwner> SlotLoads::Owners(std::span<const Incarnation> servers,
+                                            const std::vector<bool>& leaving) const {
+  DSLIDE_CHECK(leaving.size() == servers.size());
+  std::vector<BalanceOwner> owners;
+  for (size_t i = 0; i < servers.size(); ++i) {
+    const Server& s = Get(servers[i]);
+    BalanceOwner owner{Capacity(servers[i]), s.memory_limit_bytes, leaving[i]};
+    if (owner.memory_bytes > 0) {
+      const uint64_t beside = s.memory_used_bytes - std::min(s.memory_used_bytes, s.slot_bytes);
+      owner.memory_bytes =
+          std::max<uint64_t>(1, owner.memory_bytes - std::min(owner.memory_bytes, beside));
+    }
+    owners.push_back(owner);
+  }
+  return owners;
+}
+
+std::vector<BalanceSlot> SlotLoads::Slots(std::span<const uint16_t> slot_owner,
+                                          size_t servers) const {
+  DSLIDE_CHECK(slot_owner.size() == slots_.size());
+  const double mean = MeanLoad();
+  std::vector<BalanceSlot> slots;
+  slots.reserve(slots_.size());
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    slots.push_back({slots_[s].reports > 0 ? slots_[s].load : mean, slots_[s].bytes,
+                     slot_owner[s] < servers ? slot_owner[s] : kNoOwner});
+  }
+  return slots;
+}
+
+std::vector<double> SlotLoads::RelativeLoads(std::span<const Incarnation> servers,
+                                             std::span<const uint16_t> slot_owner) const {
+  std::vector<double> relative(servers.size(), 0.0);
+  double load = 0, capacity = 0;
+  for (const BalanceSlot& slot : Slots(slot_owner, servers.size())) {
+    if (slot.owner == kNoOwner) continue;
+    relative[slot.owner] += slot.load;
+    load += slot.load;
+  }
+  for (const Incarnation server : servers) capacity += Capacity(server);
+  for (size_t i = 0; i < servers.size(); ++i) {
+    relative[i] = load > 0 ? relative[i] / Capacity(servers[i]) * capacity / load : 1.0;
+  }
+  return relative;
+}
+
+double SlotLoads::Imbalance(std::span<const Incarnation> servers,
+                            std::span<const uint16_t> slot_owner) const {
+  const std::vector<bool> none(servers.size(), false);
+  return dslide::Imbalance(Owners(servers, none), Slots(slot_owner, servers.size()));
+}
+
+double SlotLoads::SecondsPerBatch(std::span<const Incarnation> servers,
+                                  std::span<const uint16_t> slot_owner) const {
+  std::vector<double> loads(servers.size(), 0.0);
+  for (const BalanceSlot& slot : Slots(slot_owner, servers.size())) {
+    if (slot.owner != kNoOwner) loads[slot.owner] += slot.load;
+  }
+  double most = 0;
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (!CapacityMeasured(servers[i])) continue;
+    most = std::max(most, loads[i] / Capacity(servers[i]) * ExecutorSkew(servers[i]));
+  }
+  return most;
+}
+
+}  // namespace dslide

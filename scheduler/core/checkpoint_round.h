@@ -1,0 +1,36 @@
+// One checkpoint across the cluster: who has been asked, who has answered.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/checkpoint/manifest.h"
+#include "common/wire/messages.h"
+
+namespace dslide {
+
+class CheckpointRound {
+ public:
+  // Waits for the servers of the given incarnations, whose parts become shards in that order.
+  CheckpointRound(std::string name, std::vector<std::pair<Incarnation, std::string>> servers);
+
+  const std::string& name() const { return name_; }
+
+  // Takes a server's answer; others' answers and other rounds' are ignored.
+  void Take(Incarnation server, const CheckpointDone& done);
+
+  bool Answered(Incarnation server) const { return answers_.contains(server); }
+  bool complete() const { return answers_.size() == servers_.size(); }
+  // The first failure, naming the server; empty: none.
+  std::string Failure() const;
+  // REQUIRES complete() and no failure.
+  std::vector<ManifestShard> Shards() const;
+
+ private:
+  std::string name_;
+  std::vector<std::pair<Incarnation, std::string>> servers_;
+  std::map<Incarnation, CheckpointDone> answers_;
+};
+
+}  // namespace dslide

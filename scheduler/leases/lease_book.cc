@@ -1,0 +1,196 @@
+#include "scheduler/leases/lease_book.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/check.h"
+
+namespace dslide {
+
+LeaseBook::LeaseBook(uint64_t batches, uint32_t unit_batches)
+    : batches_(batches), unit_batches_(unit_batches), done_(batches, 0), free_(batches) {
+  DSLIDE_CHECK(unit_batches > 0);
+}
+
+uint32_t LeaseBook::UnitSize(uint32_t unit) const {
+  const uint64_t first = Number(unit, 0);
+  if (first >= batches_) return 0;
+  return static_cast<uint32_t>(std::min<uint64_t>(unit_batches_, batches_ - first));
+}
+
+bool LeaseBook::IsDone(uint32_t unit, uint32_t index) const {
+  return index < UnitSize(unit) && done_[Number(unit, index)] != 0;
+}
+
+std::vector<OpenLease> LeaseBook::OpenLeases() const {
+  std::vector<OpenLease> open;
+  for (const auto& [id, held] : leases_) {
+    open.push_back({id, held.holder, held.unit, held.granted,
+                    static_cast<uint32_t>(held.left.size()), held.granted_ms, held.renewed_ms,
+                    held.copy});
+  }
+  return open;
+}
+
+bool LeaseBook::Mark(uint32_t unit, uint32_t index) {
+  if (index >= UnitSize(unit) || IsDone(unit, index)) return false;
+  const uint64_t batch = Number(unit, index);
+  done_[batch] = 1;
+  done_count_++;
+  free_.Erase(batch);
+  const auto held = holders_.find(batch);
+  if (held == holders_.end()) return true;
+  for (const uint64_t lease : held->second) {
+    if (lease != 0) Drop(lease, batch);
+  }
+  holders_.erase(held);
+  return true;
+}
+
+// The batch is done. The lease ends with its last one.
+void LeaseBook::Drop(uint64_t lease, uint64_t batch) {
+  const auto held = leases_.find(lease);
+  std::vector<uint32_t>& left = held->second.left;
+  left.erase(
+      std::lower_bound(left.begin(), left.end(), static_cast<uint32_t>(batch % unit_batches_)));
+  if (left.empty()) leases_.erase(held);
+}
+
+Lease LeaseBook::Open(const std::string& holder, uint32_t unit, std::vector<uint32_t> batches,
+                      bool copy, int64_t now_ms) {
+  const uint64_t id = next_lease_++;
+  for (const uint32_t index : batches) {
+    Holders& holders = holders_[Number(unit, index)];
+    DSLIDE_CHECK(holders[0] == 0 || holders[1] == 0);
+    holders[holders[0] == 0 ? 0 : 1] = id;
+    free_.Erase(Number(unit, index));
+  }
+  leases_[id] = {holder, unit,   static_cast<uint32_t>(batches.size()), now_ms, now_ms,
+                 copy,   batches};
+  return {id, unit, std::move(batches)};
+}
+
+std::optional<Lease> LeaseBook::Grant(const std::string& holder, int64_t now_ms,
+                                      const LeaseLimits& limits) {
+  if (free_.empty()) return std::nullopt;
+  uint64_t waiting = 0;  // batches that the holder has and that have to wait
+  for (const auto& [id, held] : leases_) {
+    if (held.holder != holder || Number(held.unit, held.left.back()) < limits.open) continue;
+    for (const uint32_t index : held.left) waiting += Number(held.unit, index) >= limits.open;
+  }
+  const auto unit = static_cast<uint32_t>(free_.first() / unit_batches_);
+  const uint64_t end = std::min(limits.end, Number(unit, 0) + UnitSize(unit));
+  std::vector<uint32_t> batches;
+  for (uint64_t n = free_.first(); n < end && batches.size() < limits.batches;
+       n = free_.Next(n + 1, end)) {
+    if (n >= limits.open && waiting++ >= limits.share) break;
+    batches.push_back(static_cast<uint32_t>(n % unit_batches_));
+  }
+  if (batches.empty()) return std::nullopt;
+  return Open(holder, unit, std::move(batches), false, now_ms);
+}
+
+// The open leases of others, the one that is expected to end last first.
+std::vector<LeaseBook::Late> LeaseBook::Latest(const std::string& except, double speed,
+                                               const Speed& speeds, int64_t now_ms) const {
+  struct Expected {
+    double batches = 0;
+    int64_t progress_ms = 0;
+  };
+  std::map<std::string, Expected> holders;
+  for (const auto& [id, held] : leases_) {
+    Expected& holder = holders[held.holder];
+    holder.progress_ms = std::max(holder.progress_ms, held.renewed_ms);
+  }
+  std::vector<Late> latest;
+  for (const auto& [id, held] : leases_) {  // a holder does its leases in the order of their ids
+    if (held.holder == except) continue;
+    Expected& holder = holders[held.holder];
+    for (const uint32_t index : held.left) {
+      // What others have copies of will be ready without it.
+      holder.batches += held.copy || holders_.at(Number(held.unit, index))[1] == 0;
+    }
+    const double known = speeds(held.holder);
+    const double its_speed = known > 0 ? known : speed;
+    const double silent_s = static_cast<double>(now_ms - holder.progress_ms) / 1000;
+    latest.push_back({id, std::max(holder.batches / its_speed, silent_s), its_speed});
+  }
+  std::stable_sort(latest.begin(), latest.end(),
+                   [](const Late& a, const Late& b) { return a.end_s > b.end_s; });
+  return latest;
+}
+
+std::optional<Lease> LeaseBook::Relend(const std::string& holder, int64_t now_ms,
+                                       const Speed& speeds, const LeaseLimits& limits) {
+  double own = 0;
+  for (const auto& [id, held] : leases_) {
+    if (held.holder == holder) own += static_cast<double>(held.left.size());
+  }
+  const double known = speeds(holder);
+  for (const Late& late : Latest(holder, known > 0 ? known : 1.0, speeds, now_ms)) {
+    const double speed = known > 0 ? known : late.speed;
+    const double ahead_s = late.end_s - own / speed;
+    if (ahead_s * speed <= 1) continue;  // not even one batch would be ready earlier
+    // k batches take k / speed here, and spare the other k / late.speed.
+    const double both = std::floor(ahead_s * speed * late.speed / (speed + late.speed));
+    const auto wanted = static_cast<size_t>(std::clamp<double>(both, 1, limits.batches));
+    const Held& held = leases_.at(late.lease);
+    std::vector<uint32_t> batches;
+    for (auto index = held.left.rbegin(); index != held.left.rend(); ++index) {
+      if (batches.size() == wanted) break;
+      const uint64_t batch = Number(held.unit, *index);
+      if (batch < limits.end && holders_.at(batch)[1] == 0) batches.push_back(*index);
+    }
+    if (batches.empty()) continue;
+    std::reverse(batches.begin(), batches.end());
+    return Open(holder, held.unit, std::move(batches), true, now_ms);
+  }
+  return std::nullopt;
+}
+
+bool LeaseBook::Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms) {
+  const auto reported = leases_.find(lease);
+  if (reported != leases_.end() && reported->second.unit == unit) {
+    reported->second.renewed_ms = now_ms;
+    for (auto& [id, held] : leases_) {
+      if (held.holder != reported->second.holder) continue;
+      if (Number(held.unit, held.left.front()) > Number(unit, index)) held.renewed_ms = now_ms;
+    }
+  }
+  return Mark(unit, index);
+}
+
+template <typename Predicate>
+size_t LeaseBook::EndWhere(Predicate predicate) {
+  return std::erase_if(leases_, [&](const auto& entry) {
+    const auto& [id, held] = entry;
+    if (!predicate(held)) return false;
+    for (const uint32_t index : held.left) {
+      const uint64_t batch = Number(held.unit, index);
+      Holders& holders = holders_.at(batch);
+      // The one that is left, if any, comes first.
+      holders = {holders[0] == id ? holders[1] : holders[0], 0};
+      if (holders[0] != 0) continue;
+      holders_.erase(batch);
+      free_.Insert(batch);
+    }
+    return true;
+  });
+}
+
+size_t LeaseBook::Return(const std::string& holder) {
+  return EndWhere([&](const Held& held) { return held.holder == holder; });
+}
+
+void LeaseBook::RenewFrom(uint64_t begin, int64_t now_ms) {
+  for (auto& [id, held] : leases_) {
+    if (Number(held.unit, held.left.front()) < begin) continue;
+    held.renewed_ms = held.granted_ms = now_ms;
+  }
+}
+
+size_t LeaseBook::Expire(int64_t now_ms, int64_t timeout_ms) {
+  return EndWhere([&](const Held& held) { return now_ms - held.renewed_ms > timeout_ms; });
+}
+
+}  // namespace dslide

@@ -1,0 +1,273 @@
+#include "scheduler/ledger/ledger.h"
+
+#include <fmt/core.h>
+#include <rocksdb/db.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "scheduler/ledger/ledger_tail.h"
+#include "scheduler/ledger/ledger_value.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kKeyBytes = 8;
+// Of attempts to see a ledger as of one moment while a scheduler writes it. Its files change once
+// in many thousand entries.
+constexpr int kReadAttempts = 10;
+
+std::array<char, kKeyBytes> EncodeKey(uint64_t number) {
+  std::array<char, kKeyBytes> key;
+  for (size_t i = 0; i < kKeyBytes; ++i) key[i] = static_cast<char>(number >> (56 - 8 * i));
+  return key;
+}
+
+rocksdb::Options DatabaseOptions() {
+  rocksdb::Options options;
+  rocksdb::BlockBasedTableOptions table;
+  table.checksum = rocksdb::kXXH3;  // Debian's build has only a slow crc32c
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.compression = rocksdb::kLZ4Compression;
+  options.write_buffer_size = size_t{8} << 20;
+  options.max_background_jobs = 2;
+  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.keep_log_file_num = 1;
+  // A log that ends within a record is what a power failure leaves. Damage elsewhere in it is an
+  // error: to go on without what follows would forget entries that were promised to stay.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  return options;
+}
+
+Error Damaged(const std::string& directory, const std::string& reason) {
+  return BadInput(
+      fmt::format("{}: the ledger is damaged: {}; put a copy in its place, or move it away and go "
+                  "on from the newest checkpoint with --resume",
+                  directory, reason));
+}
+
+Error DatabaseError(const std::string& directory, const char* what, const rocksdb::Status& status) {
+  const std::string reason = status.ToString();
+  if (status.IsCorruption()) return Damaged(directory, reason);
+  const bool locked = reason.find("While lock file") != std::string::npos ||
+                      reason.find("lock hold by current process") != std::string::npos;
+  if (status.IsIOError() && locked) {
+    return TryLater(
+        fmt::format("{}: another scheduler works on this run; stop that one first", directory));
+  }
+  return Failed(fmt::format("{}: {} the ledger: {}", directory, what, reason));
+}
+
+// A directory's files that hold entries or say which do.
+std::set<std::string> DataFiles(const std::string& directory) {
+  std::set<std::string> files;
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(directory, error)) {
+    const fs::path name = file.path().filename();
+    const bool data = name.extension() == ".sst" || name.extension() == ".log";
+    if (data || name == "CURRENT" || name.string().starts_with("MANIFEST")) files.insert(name);
+  }
+  return files;
+}
+
+// Finds missing files where RocksDB would take what is left for the beginning of a database.
+Status CheckFiles(const std::string& directory) {
+  const std::set<std::string> files = DataFiles(directory);
+  const auto any = [&](std::string_view extension) {
+    return std::any_of(files.begin(), files.end(),
+                       [&](const std::string& name) { return name.ends_with(extension); });
+  };
+  if (!files.contains("CURRENT") && (any(".sst") || any(".log"))) {
+    return Damaged(directory, "the file CURRENT is missing");
+  }
+  return {};
+}
+
+// Finds a missing write-ahead log. There is always one from the number on that the database keeps;
+// RocksDB would take its absence for an empty one.
+Status CheckLog(const std::string& directory, rocksdb::DB* db) {
+  uint64_t needed = 0;
+  db->GetIntProperty(rocksdb::DB::Properties::kMinLogNumberToKeep, &needed);
+  const std::string first = fmt::format("{:06}.log", needed);
+  for (const std::string& name : DataFiles(directory)) {
+    if (name.ends_with(".log") && std::pair(name.size(), name) >= std::pair(first.size(), first)) {
+      return {};
+    }
+  }
+  if (needed == 0) return {};  // the process that created it died before it had one
+  return Damaged(directory, fmt::format("the write-ahead log {} is missing", first));
+}
+
+using EntrySink = std::function<Status(uint64_t number, LedgerEntry entry)>;
+
+// Decodes what is stored at `at` as entry `number`.
+Result<LedgerEntry> EntryAt(const std::string& directory, const rocksdb::Iterator& at,
+                            uint64_t number) {
+  const auto key = EncodeKey(number);
+  if (at.key() != rocksdb::Slice(key.data(), key.size())) {
+    return Damaged(directory, fmt::format("entry {} is missing", number));
+  }
+  Result<LedgerEntry> entry = DecodeLedgerEntry(number, {at.value().data(), at.value().size()});
+  if (!entry.ok()) {
+    return Damaged(directory, fmt::format("entry {}: {}", number, entry.error().message));
+  }
+  if (number == 0 && !std::holds_alternative<LedgerOpened>(*entry)) {
+    return Damaged(directory, "entry 0 does not open a run");
+  }
+  return entry;
+}
+
+// Gives every entry to `sink`; returns how many there are.
+Result<uint64_t> Scan(const std::string& directory, rocksdb::DB* db, const EntrySink& sink) {
+  const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator(rocksdb::ReadOptions()));
+  uint64_t number = 0;
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    Result<LedgerEntry> entry = EntryAt(directory, *at, number);
+    DSLIDE_RETURN_IF_ERROR(entry);
+    DSLIDE_RETURN_IF_ERROR(sink(number, *std::move(entry)));
+    number++;
+  }
+  if (!at->status().ok()) return DatabaseError(directory, "cannot read", at->status());
+  return number;
+}
+
+// The database as of one moment. Between the reading of its list of files and that of the files, a
+// scheduler may have moved entries from one to another; then the names differ afterwards.
+Result<std::unique_ptr<rocksdb::DB>> OpenToRead(const std::string& directory) {
+  for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
+    const std::set<std::string> before = DataFiles(directory);
+    if (!before.contains("CURRENT")) break;
+    rocksdb::DB* db = nullptr;
+    const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(DatabaseOptions(), directory, &db);
+    std::unique_ptr<rocksdb::DB> opened(db);
+    if (DataFiles(directory) != before) continue;
+    if (!status.ok()) return DatabaseError(directory, "cannot open", status);
+    DSLIDE_RETURN_IF_ERROR(CheckLog(directory, opened.get()));
+    return opened;
+  }
+  DSLIDE_RETURN_IF_ERROR(CheckFiles(directory));
+  if (DataFiles(directory).contains("CURRENT")) {
+    return TryLater(fmt::format("{}: the ledger changes too quickly; try again", directory));
+  }
+  return BadInput(fmt::format("{}: there is no ledger; give the directory of a run", directory));
+}
+
+// All entries of a ledger as of one moment; returns how many there are.
+Result<uint64_t> ReadAll(const std::string& directory, const EntrySink& sink) {
+  const std::string tail = LogTail(directory);  // first: a scheduler may append meanwhile
+  const auto db = OpenToRead(directory);
+  DSLIDE_RETURN_IF_ERROR(db);
+  const Result<uint64_t> entries = Scan(directory, db->get(), sink);
+  DSLIDE_RETURN_IF_ERROR(entries);
+  if (HoldsEntryFrom(tail, *entries)) {
+    return Damaged(directory,
+                   fmt::format("entry {} cannot be read from the write-ahead log", *entries));
+  }
+  return entries;
+}
+
+// Opens or creates the database, in which `entries` entries were found. The lock on it is held
+// from here on.
+Result<std::unique_ptr<rocksdb::DB>> OpenToWrite(const std::string& directory, uint64_t entries) {
+  rocksdb::Options options = DatabaseOptions();
+  options.create_if_missing = true;
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status = rocksdb::DB::Open(options, directory, &db);
+  std::unique_ptr<rocksdb::DB> opened(db);
+  if (!status.ok()) return DatabaseError(directory, "cannot open", status);
+  const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator(rocksdb::ReadOptions()));
+  at->SeekToLast();
+  const auto last = EncodeKey(entries - 1);
+  const bool same = at->Valid() ? at->key() == rocksdb::Slice(last.data(), last.size())
+                                : at->status().ok() && entries == 0;
+  if (!same) {
+    return TryLater(
+        fmt::format("{}: the ledger changed while it was opened; is another scheduler "
+                    "at work on this run?",
+                    directory));
+  }
+  return opened;
+}
+
+}  // namespace
+
+struct Ledger::Impl {
+  std::string directory;
+  std::unique_ptr<rocksdb::DB> db;
+  Status failed;  // the first error of Append()
+};
+
+Ledger::Ledger(std::unique_ptr<Impl> impl, uint64_t entries)
+    : impl_(std::move(impl)), entries_(entries) {}
+Ledger::~Ledger() = default;
+
+Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& directory, LedgerState* state) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    return Failed(fmt::format("{}: cannot create the ledger: {}", directory, error.message()));
+  }
+  DSLIDE_RETURN_IF_ERROR(CheckFiles(directory));
+  *state = {};
+  // Everything is read before RocksDB may write: it would tidy damage away.
+  if (DataFiles(directory).contains("CURRENT")) {
+    DSLIDE_RETURN_IF_ERROR(ReadAll(directory, [&](uint64_t, const LedgerEntry& entry) {
+      state->Apply(entry);
+      return Status();
+    }));
+  }
+  auto db = OpenToWrite(directory, state->entries);
+  DSLIDE_RETURN_IF_ERROR(db);
+  auto impl = std::make_unique<Impl>(Impl{directory, std::move(*db), {}});
+  return std::unique_ptr<Ledger>(new Ledger(std::move(impl), state->entries));
+}
+
+Status Ledger::ForEach(const std::string& directory, const EntrySink& entry) {
+  DSLIDE_RETURN_IF_ERROR(ReadAll(directory, entry));
+  return {};
+}
+
+Result<std::vector<LedgerEntry>> Ledger::Read(const std::string& directory) {
+  std::vector<LedgerEntry> entries;
+  DSLIDE_RETURN_IF_ERROR(ForEach(directory, [&](uint64_t, LedgerEntry entry) {
+    entries.push_back(std::move(entry));
+    return Status();
+  }));
+  return entries;
+}
+
+Status Ledger::Append(std::span<const LedgerEntry> entries) {
+  if (!impl_->failed.ok() || entries.empty()) return impl_->failed;
+  DSLIDE_CHECK(entries_ > 0 || std::holds_alternative<LedgerOpened>(entries[0]));
+  rocksdb::WriteBatch batch;
+  rocksdb::WriteOptions options;
+  for (uint64_t n = entries_; const LedgerEntry& entry : entries) {
+    const auto key = EncodeKey(n);
+    batch.Put({key.data(), key.size()}, EncodeLedgerEntry(n, entry));
+    if (!std::holds_alternative<LedgerCounted>(entry)) options.sync = true;
+    ++n;
+  }
+  const rocksdb::Status status = impl_->db->Write(options, &batch);
+  if (!status.ok()) {
+    return impl_->failed = DatabaseError(impl_->directory, "cannot write", status);
+  }
+  entries_ += entries.size();
+  return {};
+}
+
+Status Ledger::Sync() {
+  if (!impl_->failed.ok()) return impl_->failed;
+  const rocksdb::Status status = impl_->db->SyncWAL();
+  if (!status.ok()) impl_->failed = DatabaseError(impl_->directory, "cannot write", status);
+  return impl_->failed;
+}
+
+}  // namespace dslide

@@ -1,0 +1,59 @@
+// What a ledger's entries add up to.
+#include "scheduler/ledger/ledger.h"
+
+namespace dslide {
+
+void LedgerState::Add(const LedgerOpened& entry) {
+  opened = true;
+  run = entry;
+}
+
+void LedgerState::Add(const LedgerPlanned& entry) {
+  plan = entry.plan;
+  live = true;
+  finished = false;
+}
+
+void LedgerState::Add(const LedgerRestored& entry) {
+  epoch = entry.epoch;
+  batches = entry.batches;
+  samples = entry.samples;
+  done = entry.done;
+  last_checkpoint = entry.checkpoint;
+  counted_.Clear();
+  for (const DoneBatch& batch : done) counted_.Insert(batch);
+}
+
+void LedgerState::Add(const LedgerCounted& entry) {
+  if (entry.batch.epoch != epoch || Counts(entry.batch)) return;
+  const DoneBatch batch{entry.batch.unit, entry.batch.index};
+  counted_.Insert(batch);
+  done.push_back(batch);
+  batches++;
+  samples += entry.samples;
+}
+
+void LedgerState::Add(const LedgerEpochDone& entry) {
+  epoch = entry.epochs;
+  done.clear();
+  counted_.Clear();
+}
+
+void LedgerState::Add(const LedgerCheckpointed& entry) { last_checkpoint = entry.checkpoint; }
+
+void LedgerState::Add(const LedgerStopped& entry) {
+  live = false;
+  finished = entry.finished;
+}
+
+void LedgerState::Apply(const LedgerEntry& entry) {
+  std::visit([this](const auto& e) { Add(e); }, entry);
+  entries++;
+}
+
+bool LedgerState::Counts(const BatchId& batch) const {
+  if (batch.epoch != epoch) return batch.epoch < epoch;
+  return counted_.Contains({batch.unit, batch.index});
+}
+
+}  // namespace dslide

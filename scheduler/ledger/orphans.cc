@@ -1,0 +1,143 @@
+#include "scheduler/ledger/orphans.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "common/checkpoint/file_checksum.h"
+#include "common/run/slot_plan.h"
+#include "common/run/step.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "orphan-";
+
+struct OrphanName {
+  uint32_t plan_version = 0;
+  uint64_t committed = 0;
+};
+
+std::optional<OrphanName> ParseOrphanName(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  OrphanName parsed;
+  const char* end = name.data() + name.size();
+  const auto version = std::from_chars(name.data() + kPrefix.size(), end, parsed.plan_version);
+  if (version.ec != std::errc() || version.ptr == end || *version.ptr != '-') return std::nullopt;
+  const auto committed = std::from_chars(version.ptr + 1, end, parsed.committed);
+  if (committed.ec != std::errc() || committed.ptr != end) return std::nullopt;
+  return parsed;
+}
+
+// Rows of the ids [0, total) in some slots.
+uint64_t RowsIn(const std::vector<SlotId>& slots, uint64_t total, uint64_t all_slots) {
+  uint64_t rows = 0;
+  for (const SlotId slot : slots) {
+    if (slot.value < total) rows += (total - slot.value - 1) / all_slots + 1;
+  }
+  return rows;
+}
+
+Result<ManifestShard> DescribeShard(const fs::path& directory, const LedgerState& ledger,
+                                    uint32_t index, const Config& config) {
+  ManifestShard shard;
+  shard.directory = directory.filename();
+  shard.server = ledger.plan.servers[index].name;
+  const std::vector<SlotId> slots = SlotsOf(ledger.plan, {index});
+  shard.rows = RowsIn(slots, uint64_t{config.model.features} + 1, config.cluster.slots) +
+               RowsIn(slots, config.model.labels, config.cluster.slots);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const Result<uint64_t> checksum = FileChecksum(entry.path());
+    DSLIDE_RETURN_IF_ERROR(checksum);
+    shard.files.push_back({entry.path().filename(), entry.file_size(error), *checksum});
+    shard.bytes += shard.files.back().bytes;
+  }
+  if (error) {
+    return Failed(fmt::format("{}: cannot list: {}", directory.string(), error.message()));
+  }
+  std::sort(shard.files.begin(), shard.files.end(),
+            [](const ShardFile& a, const ShardFile& b) { return a.name < b.name; });
+  return shard;
+}
+
+// What counts in it; nullopt if its steps do not fit the ledger's epoch.
+std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& config,
+                                  uint64_t committed) {
+  Manifest manifest;
+  manifest.run = ledger.run.run;
+  manifest.config = ledger.run.config;
+  manifest.epoch = ledger.epoch;
+  manifest.train_samples = ledger.run.train_samples;
+  manifest.ledger_position = ledger.entries;
+  manifest.batches = ledger.batches;
+  manifest.samples = ledger.samples;
+  manifest.done = ledger.done;
+  if (IsSynchronous(config.train)) {
+    const uint64_t samples = ledger.run.train_samples;
+    const uint64_t first = ledger.epoch * StepsPerEpoch(config.train, samples);
+    if (committed < first) return std::nullopt;
+    std::erase_if(manifest.done, [&](const DoneBatch& b) {
+      return StepOf({ledger.epoch, b.unit, b.index}, config.train, samples) >= committed;
+    });
+    manifest.batches = ledger.epoch * BatchesPerEpoch(config.train, samples) + manifest.done.size();
+    manifest.samples = ledger.epoch * samples;
+    for (const DoneBatch& b : manifest.done) {
+      manifest.samples += SamplesOf({ledger.epoch, b.unit, b.index}, config.train, samples);
+    }
+  }
+  manifest.name = CheckpointName(manifest.batches);
+  return manifest;
+}
+
+Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committed) {
+  const Result<Config> config = ParseConfig(ledger.run.config, "the ledger's configuration");
+  DSLIDE_RETURN_IF_ERROR(config);
+  std::optional<Manifest> manifest = AccountOf(ledger, *config, committed);
+  if (!manifest) return {};
+  std::error_code error;
+  for (uint32_t i = 0; i < ledger.plan.servers.size(); ++i) {
+    const fs::path shard = orphan / fmt::format("shard-{}-{}", ledger.plan.version, i);
+    if (!fs::is_directory(shard, error)) return {};
+    Result<ManifestShard> described = DescribeShard(shard, ledger, i, *config);
+    DSLIDE_RETURN_IF_ERROR(described);
+    manifest->shards.push_back(std::move(*described));
+  }
+  const fs::path checkpoint = orphan.parent_path() / manifest->name;
+  if (HasManifest(checkpoint)) return {};  // there is one of just these batches
+  fs::remove_all(checkpoint, error);       // an unfinished one
+  fs::rename(orphan, checkpoint, error);
+  if (error) {
+    return Failed(fmt::format("{}: cannot rename to {}: {}", orphan.string(), manifest->name,
+                              error.message()));
+  }
+  return WriteManifest(checkpoint, *manifest);
+}
+
+}  // namespace
+
+Status AdoptOrphans(const LedgerState& ledger, const std::string& directory) {
+  std::vector<std::pair<fs::path, OrphanName>> orphans;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (const auto name = ParseOrphanName(entry.path().filename())) {
+      orphans.emplace_back(entry.path(), *name);
+    }
+  }
+  for (const auto& [path, name] : orphans) {
+    if (name.plan_version < ledger.plan.version) fs::remove_all(path, error);
+    if (name.plan_version != ledger.plan.version) continue;
+    DSLIDE_RETURN_IF_ERROR(Adopt(ledger, path, name.committed));
+  }
+  return {};
+}
+
+}  // namespace dslide

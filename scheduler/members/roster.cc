@@ -1,0 +1,162 @@
+#include "scheduler/members/roster.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kObserverSilenceMs = 30000;  // nothing depends on them
+
+// A name from outside made fit for terminals, logs, JSON and file names.
+std::string PlainName(std::string name) {
+  constexpr size_t kLongest = 64;
+  if (name.size() > kLongest) name.resize(kLongest);
+  for (char& c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '-' || c == '_';
+    if (!plain) c = '_';
+  }
+  return name;
+}
+
+}  // namespace
+
+Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& peer, int64_t now_ms) {
+  const auto [at, added] = members_.try_emplace(incarnation);
+  Member& member = at->second;
+  member.peer = peer;
+  if (!added) {
+    member.life.Heard(now_ms);
+    return member;
+  }
+  const auto taken = [&](const std::string& name) {
+    return std::any_of(order_.begin(), order_.end(),
+                       [&](Incarnation i) { return members_.at(i).name == name; });
+  };
+  const std::string asked = PlainName(join.name);
+  const char* by_role = join.role == Role::kServer ? "server" : "worker";
+  const std::string base = asked.empty() ? by_role : asked;
+  std::string name = base;
+  for (int n = 2; taken(name); ++n) name = fmt::format("{}-{}", base, n);
+  member.incarnation = incarnation;
+  member.role = join.role;
+  member.name = name;
+  member.asked_name = asked;
+  member.address = join.address;
+  member.cores = join.cores;
+  member.memory_bytes = join.memory_bytes;
+  member.life = FailureDetector(heartbeat_ms_, now_ms);
+  member.joined_ms = now_ms;
+  order_.push_back(incarnation);
+  return member;
+}
+
+Member* Roster::Heard(Incarnation incarnation, const PeerId& peer, int64_t now_ms) {
+  Member* member = Find(incarnation);
+  if (member == nullptr) return nullptr;
+  member->peer = peer;
+  member->life.Heard(now_ms);
+  return member;
+}
+
+const Member* Roster::Find(Incarnation incarnation) const {
+  const auto found = members_.find(incarnation);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+Member* Roster::Find(Incarnation incarnation) {
+  return const_cast<Member*>(std::as_const(*this).Find(incarnation));
+}
+
+void Roster::Remove(Incarnation incarnation) {
+  const auto found = members_.find(incarnation);
+  if (found == members_.end()) return;
+  departed_cpu_seconds_ += found->second.heartbeat.cpu_seconds;
+  departed_rss_bytes_ += found->second.heartbeat.peak_rss_bytes;
+  const std::string name = found->second.name;
+  std::erase(order_, incarnation);
+  members_.erase(found);
+  for (const Incarnation other : order_) {
+    if (members_.at(other).asked_name != name) continue;
+    members_.at(other).name = name;
+    break;
+  }
+}
+
+std::vector<const Member*> Roster::Of(Role role) const {
+  std::vector<const Member*> found;
+  for (const Incarnation incarnation : order_) {
+    const Member& member = members_.at(incarnation);
+    if (member.role == role) found.push_back(&member);
+  }
+  return found;
+}
+
+std::vector<Member*> Roster::Of(Role role) {
+  std::vector<Member*> found;
+  for (const Member* member : std::as_const(*this).Of(role)) {
+    found.push_back(const_cast<Member*>(member));
+  }
+  return found;
+}
+
+std::vector<const Member*> Roster::Seated() const {
+  std::vector<const Member*> found = Of(Role::kServer);
+  std::erase_if(found, [](const Member* m) { return !m->seated; });
+  return found;
+}
+
+std::vector<const Member*> Roster::Spares() const {
+  std::vector<const Member*> found = Of(Role::kServer);
+  std::erase_if(found, [](const Member* m) { return m->seated || m->draining; });
+  return found;
+}
+
+std::vector<const Member*> Roster::Newcomers() const {
+  const std::vector<const Member*> seated = Seated();
+  std::vector<const Member*> found = Spares();
+  std::erase_if(found, [&](const Member* spare) {
+    return std::any_of(seated.begin(), seated.end(), [&](const Member* server) {
+      return !spare->asked_name.empty() && spare->asked_name == server->asked_name &&
+             server->life.heard_ms() <= spare->joined_ms;
+    });
+  });
+  return found;
+}
+
+std::vector<const Member*> Roster::Dead(int64_t now_ms) const {
+  std::vector<const Member*> dead;
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const Member& member = members_.at(order_[i]);
+    const auto replaces = [&](Incarnation later) {
+      const Member& other = members_.at(later);
+      return other.role == member.role && !other.asked_name.empty() &&
+             other.asked_name == member.asked_name;
+    };
+    const bool replaced =
+        member.life.Suspect(now_ms) &&
+        std::any_of(order_.begin() + static_cast<ptrdiff_t>(i) + 1, order_.end(), replaces);
+    const bool silent = member.role == Role::kObserver
+                            ? member.life.SilentMs(now_ms) > kObserverSilenceMs
+                            : member.life.Dead(now_ms);
+    if (replaced || silent) dead.push_back(&member);
+  }
+  return dead;
+}
+
+double Roster::cpu_seconds() const {
+  double sum = departed_cpu_seconds_;
+  for (const auto& [incarnation, member] : members_) sum += member.heartbeat.cpu_seconds;
+  return sum;
+}
+
+uint64_t Roster::peak_rss_bytes() const {
+  uint64_t sum = departed_rss_bytes_;
+  for (const auto& [incarnation, member] : members_) sum += member.heartbeat.peak_rss_bytes;
+  return sum;
+}
+
+}  // namespace dslide

@@ -1,0 +1,87 @@
+// Who takes part: servers, workers and observers, by incarnation.
+//
+// A member is known by its incarnation, not by its connection: when a connection breaks and comes
+// back, the next message carries the same incarnation from a new peer id. Any message proves
+// liveness.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/wire/messages.h"
+#include "scheduler/members/failure_detector.h"
+
+namespace dslide {
+
+struct Member {
+  Incarnation incarnation;
+  PeerId peer;
+  Role role = Role::kWorker;
+  std::string name;
+  std::string asked_name;  // a replacement asks for the name of whom it replaces
+  std::string address;     // servers
+  uint32_t cores = 0;
+  FailureDetector life{1000, 0};
+  int64_t joined_ms = 0;
+  uint64_t memory_bytes = 0;               // servers: that it may use; 0: not told
+  bool seated = false;                     // servers: in the plan
+  bool draining = false;                   // servers: its slots shall go to others
+  bool ready = false;                      // servers: the plan's slots are loaded
+  std::optional<uint64_t> committed = {};  // servers: steps, none before the first answer
+  Heartbeat heartbeat;                     // the latest
+  uint64_t samples = 0;                    // workers: trained
+  uint32_t batch_us = 0;                   // workers: the longest one they told last, 0: none yet
+
+  PlanServer Seat() const { return {name, address, incarnation}; }
+  // Names change hands; this is whose leases they are.
+  std::string LeaseHolder() const { return std::to_string(incarnation.value); }
+};
+
+class Roster {
+ public:
+  explicit Roster(int64_t heartbeat_ms) : heartbeat_ms_(heartbeat_ms) {}
+
+  // Adds a member, or finds it again by its incarnation. The name is made unique ("worker",
+  // "worker-2").
+  Member& Add(const Join& join, Incarnation incarnation, const PeerId& peer, int64_t now_ms);
+
+  // Notes life and the current peer id; nullptr for a stranger.
+  Member* Heard(Incarnation incarnation, const PeerId& peer, int64_t now_ms);
+
+  const Member* Find(Incarnation incarnation) const;  // nullptr for a stranger
+  Member* Find(Incarnation incarnation);
+
+  // Removes a member and remembers what it used. Its name goes to the first that asked for it.
+  void Remove(Incarnation incarnation);
+
+  size_t Count(Role role) const { return Of(role).size(); }
+  std::vector<const Member*> Of(Role role) const;  // in order of joining
+  std::vector<Member*> Of(Role role);
+  // Servers in the plan, and those that wait for a place in one. Servers that shall leave do not.
+  std::vector<const Member*> Seated() const;
+  std::vector<const Member*> Spares() const;
+  // Spares without those that may replace a server of the plan: they asked for its name, and it has
+  // not been heard since.
+  std::vector<const Member*> Newcomers() const;
+
+  // Members that are taken for dead: silent for too long, or suspect while a later member asked for
+  // their name (their replacement).
+  std::vector<const Member*> Dead(int64_t now_ms) const;
+
+  // Over all members, those who left included.
+  double cpu_seconds() const;
+  uint64_t peak_rss_bytes() const;
+
+ private:
+  int64_t heartbeat_ms_;
+  std::map<Incarnation, Member> members_;
+  std::vector<Incarnation> order_;
+  double departed_cpu_seconds_ = 0;
+  uint64_t departed_rss_bytes_ = 0;
+};
+
+}  // namespace dslide

@@ -1,0 +1,71 @@
+#include "scheduler/status/progress.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace dslide {
+namespace {
+
+// 12345.6 -> "12,346".
+std::string Grouped(double value) {
+  const std::string digits = fmt::format("{:.0f}", value);
+  std::string grouped;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) grouped += ',';
+    grouped += digits[i];
+  }
+  return grouped;
+}
+
+}  // namespace
+
+std::string FormatDuration(double seconds) {
+  const auto s = static_cast<int64_t>(std::lround(seconds));
+  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+ProgressMeter::Reading ProgressMeter::Sample(const SchedulerCore& core, int64_t now_ms) {
+  const int64_t training_ms = core.TrainingMillis(now_ms);
+  Reading reading;
+  reading.recent = core.work().Since(last_);
+  const auto elapsed_ms = static_cast<double>(training_ms - last_training_ms_);
+  if (elapsed_ms > 0 && reading.recent.samples > 0) {
+    const double rate = 1000.0 * static_cast<double>(reading.recent.samples) / elapsed_ms;
+    rate_ = rate_ == 0 ? rate : 0.5 * rate_ + 0.5 * rate;
+  }
+  last_ = core.work();
+  last_training_ms_ = training_ms;
+  const TrainConfig& train = core.config().train;
+  reading.samples = core.counted_samples();
+  reading.samples_per_second = rate_;
+  reading.progress = core.Progress();
+  reading.epochs = train.epochs;
+  reading.epoch = std::min(train.epochs, core.epoch() + 1);
+  if (rate_ > 0) {
+    const double all = static_cast<double>(core.train_samples()) * train.epochs;
+    reading.eta_seconds = all * (1.0 - reading.progress) / rate_;
+  }
+  if (core.last_evaluation()) reading.p_at_1 = core.last_evaluation()->metrics.precision[0];
+  return reading;
+}
+
+std::string ProgressLine(const ProgressMeter::Reading& r) {
+  const TrainingStats& s = r.recent;
+  const double in_epoch = std::min(100.0, 100.0 * (r.progress * r.epochs - (r.epoch - 1)));
+  std::string line = fmt::format("epoch {}/{} {:3.0f}%  {} samples/s", r.epoch, r.epochs, in_epoch,
+                                 Grouped(r.samples_per_second));
+  if (r.eta_seconds >= 0) line += fmt::format("  ETA {}", FormatDuration(r.eta_seconds));
+  if (s.samples > 0) {
+    line += fmt::format("  loss {:.3f}  active {}/sample  {} B/sample", s.Loss(),
+                        Grouped(s.ActiveNeuronsPerSample()),
+                        Grouped(s.BytesSentPerSample() + s.BytesReceivedPerSample()));
+  }
+  if (s.probed > 0) line += fmt::format("  recall@10 {:.2f}", s.RecallSet());
+  if (r.p_at_1) line += fmt::format("  P@1 {:.2f}", 100 * *r.p_at_1);
+  return line;
+}
+
+}  // namespace dslide

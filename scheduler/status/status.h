@@ -1,0 +1,23 @@
+// What the status page shows, made from the scheduler's state.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scheduler/core/scheduler_core.h"
+#include "scheduler/status/progress.h"
+
+namespace dslide {
+
+// The body of /api/status. `evaluations`: all of this life, in order.
+std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& reading,
+                       const std::vector<EvaluationResult>& evaluations, const std::string& line,
+                       int64_t now_ms);
+
+// A line of loads.jsonl: what each server had to do.
+std::string LoadsRecord(const SchedulerCore& core, double elapsed_s);
+
+// The body of /metrics, in Prometheus' text format; names start with dslide_.
+std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Reading& reading);
+
+}  // namespace dslide

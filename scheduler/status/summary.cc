@@ -1,0 +1,85 @@
+#include "scheduler/status/summary.h"
+
+#include <nlohmann/json.hpp>
+
+namespace dslide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void AddMetrics(const RankingMetrics& metrics, Json* json) {
+  for (const int k : {1, 3, 5}) {
+    (*json)["p_at_" + std::to_string(k)] = metrics.precision[k - 1];
+    (*json)["ndcg_at_" + std::to_string(k)] = metrics.ndcg[k - 1];
+    (*json)["psp_at_" + std::to_string(k)] = metrics.propensity_precision[k - 1];
+  }
+  (*json)["evaluated_samples"] = metrics.samples;
+}
+
+void AddStats(const TrainingStats& stats, Json* json) {
+  (*json)["loss"] = stats.Loss();
+  (*json)["active_neurons_per_sample"] = stats.ActiveNeuronsPerSample();
+  (*json)["active_rows_per_batch"] = stats.ActiveRowsPerBatch();
+  (*json)["bytes_sent_per_sample"] = stats.BytesSentPerSample();
+  (*json)["bytes_received_per_sample"] = stats.BytesReceivedPerSample();
+  Json& by_message = (*json)["bytes_per_sample_by_message"];
+  by_message = Json::object();
+  for (size_t kind = 0; kind < stats.bytes_by_kind.size(); ++kind) {
+    if (stats.bytes_by_kind[kind] == 0) continue;
+    by_message[std::string(BodyName(kind))] = stats.BytesPerSample(kind);
+  }
+  if (stats.probed == 0) return;
+  (*json)["active_set_recall_at_10"] = stats.RecallSet();
+  (*json)["hash_recall_at_10"] = stats.RecallHash();
+  (*json)["uniform_recall_at_10"] = stats.RecallUniform();
+}
+
+}  // namespace
+
+std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s) {
+  Json json;
+  json["event"] = "progress";
+  json["elapsed_s"] = elapsed_s;
+  json["epoch"] = reading.epoch;
+  json["progress"] = reading.progress;
+  json["samples"] = reading.samples;
+  json["samples_per_second"] = reading.samples_per_second;
+  AddStats(reading.recent, &json);
+  return json.dump();
+}
+
+std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {
+  Json json;
+  json["event"] = "evaluation";
+  json["elapsed_s"] = elapsed_s;
+  json["epochs_trained"] = result.epoch;
+  json["final"] = result.final;
+  AddMetrics(result.metrics, &json);
+  return json.dump();
+}
+
+std::string SummaryJson(const SchedulerCore& core, double own_cpu_seconds, uint64_t own_rss_bytes,
+                        int64_t now_ms) {
+  const TrainingStats here = core.work();
+  const ModelConfig& model = core.config().model;
+  const double seconds = static_cast<double>(core.TrainingMillis(now_ms)) / 1000.0;
+  Json json;
+  json["outcome"] = core.outcome().ok() ? "finished" : core.outcome().error().message;
+  if (core.last_evaluation()) AddMetrics(core.last_evaluation()->metrics, &json);
+  json["epochs"] = core.epoch();
+  json["samples"] = core.counted_samples();
+  json["train_seconds"] = seconds;
+  json["cpu_seconds"] = core.roster().cpu_seconds() + own_cpu_seconds;
+  json["train_cpu_seconds"] = core.training_cpu_seconds() + own_cpu_seconds;
+  json["samples_per_second"] = seconds > 0 ? static_cast<double>(here.samples) / seconds : 0.0;
+  AddStats(here, &json);
+  json["lease_bytes_per_sample"] = core.LeaseBytesPerSample();
+  json["parameters"] = uint64_t{model.hidden} * (uint64_t{model.features} + 1) +
+                       uint64_t{model.labels} * (uint64_t{model.hidden} + 1);
+  json["peak_rss_mb"] =
+      static_cast<double>(core.roster().peak_rss_bytes() + own_rss_bytes) / (1 << 20);
+  json["checkpoint"] = core.last_checkpoint();
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace dslide

@@ -1,0 +1,20 @@
+// The records of a run: one JSON object a line in metrics.jsonl, and summary.json at its end.
+#pragma once
+
+#include <string>
+
+#include "scheduler/core/scheduler_core.h"
+#include "scheduler/status/progress.h"
+
+namespace dslide {
+
+// Lines of metrics.jsonl, without the line end. `elapsed_s` counts from the start of the scheduler.
+std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s);
+std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s);
+
+// summary.json. `own_cpu_seconds` and `own_rss_bytes` are the scheduler's; the members' are in the
+// core.
+std::string SummaryJson(const SchedulerCore& core, double own_cpu_seconds, uint64_t own_rss_bytes,
+                        int64_t now_ms);
+
+}  // namespace dslide

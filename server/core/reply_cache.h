@@ -1,0 +1,42 @@
+// Makes requests idempotent: a repeated (incarnation, sequence) gets the stored reply, and what is
+// still being worked on is not started again.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/wire/messages.h"
+
+namespace dslide {
+
+class ReplyCache {
+ public:
+  // Replies kept per sender; a sender has far fewer requests open.
+  static constexpr size_t kKept = 128;
+
+  enum class Seen { kNew, kInProgress, kAnswered, kForgotten };
+
+  // Notes a request. kForgotten: it is older than all that is kept, its reply is gone.
+  Seen Begin(Incarnation sender, uint64_t sequence);
+
+  // Stores the reply to a request in progress.
+  void Finish(Incarnation sender, uint64_t sequence, std::shared_ptr<const Bytes> reply);
+
+  // REQUIRES Begin() said kAnswered.
+  const Bytes& Reply(Incarnation sender, uint64_t sequence) const;
+
+  void Forget(Incarnation sender) { senders_.erase(sender); }
+  std::vector<Incarnation> Senders() const;  // those with replies kept
+
+ private:
+  struct Sender {
+    uint64_t forgotten = 0;  // sequences up to here are not known any more
+    std::map<uint64_t, std::shared_ptr<const Bytes>> replies;  // null: in progress
+  };
+  std::map<Incarnation, Sender> senders_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,95 @@
+// The copies of slots that a server takes: from other servers, or from one of its own executors to
+// another.
+//
+// A copy is pulled part by part, each asked for once the one before it is there, so that whoever
+// takes sets the pace; a part without an answer is asked for again. At first only what rests is
+// copied: rows that change with every batch would have to be sent twice. Once the plan gives the
+// slot to this server its old owner leaves it as it is, and the rest follows.
+// Pure: time comes in as milliseconds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/wire/messages.h"
+
+namespace dslide {
+
+class SlotIntake {
+ public:
+  static constexpr uint32_t kPartBytes = 256 << 10;
+  static constexpr size_t kPulling = 8;     // slots at a time
+  static constexpr int64_t kWatchMs = 500;  // what changes, before the first rows are asked for
+  // A part without an answer: twice as long after each time, also for the next parts, because only
+  // the answer to the last request is taken. An answer takes it back, to kAgainTimes what it took.
+  static constexpr int64_t kAgainMs = 1000;
+  static constexpr int64_t kMostAgainMs = 64000;
+  static constexpr int64_t kAgainTimes = 4;
+  static constexpr int64_t kRefusedMs = 100;  // one that was refused
+
+  struct Due {
+    PlanServer from;
+    SlotPull pull;
+  };
+
+  // At most so many bytes a second while only what rests is copied; 0: no limit.
+  void Limit(uint64_t bytes_per_second) { bytes_per_second_ = bytes_per_second; }
+
+  // Begins a copy, if there is none of that slot from that server yet; true if it is new.
+  bool Begin(SlotId slot, const PlanServer& from);
+  // No row of the slot changes any more at its old owner: everything is copied now.
+  void Complete(SlotId slot);
+  void Give(SlotId slot) { copies_.erase(slot); }  // up
+  void Clear() { *this = SlotIntake(); }
+
+  // The pulls to be sent now; `from` as given to Begin().
+  std::vector<Due> TakeDue(int64_t now_ms);
+
+  // An answer. True: it is the part that was waited for, and its rows are to be put.
+  bool Take(const SlotRows& rows, int64_t now_ms);
+  // The source could not answer; the copy begins again a little later.
+  void Refused(SlotId slot, int64_t now_ms);
+
+  std::vector<SlotId> slots() const;
+  std::optional<PlanServer> SourceOf(SlotId slot) const;
+  bool AllRest() const;   // of all copies only what changes is missing, or nothing
+  bool AllThere() const;  // nothing is missing
+  uint64_t BytesOf(SlotId slot) const { return copies_.at(slot).bytes; }
+  // Of the slot's rows, each once.
+  uint64_t ContentOf(SlotId slot) const { return copies_.at(slot).content; }
+  uint64_t bytes() const { return bytes_; }  // of rows taken since Clear()
+  uint64_t left_bytes() const;               // that the sources have still, by the rows' mean
+
+ private:
+  struct Copy {
+    void Count(const SlotRows& taken);
+
+    PlanServer from;
+    uint32_t part = 0;  // the next one
+    bool resting = true;
+    bool rests = false;  // all that rests is here
+    bool there = false;
+    bool asked = false;  // for `part`
+    bool asked_resting = true;
+    int64_t again_ms = kAgainMs;
+    int64_t next_ms = 0;
+    int64_t asked_ms = 0;
+    uint32_t left = 0;  // rows
+    uint64_t rows = 0;
+    uint64_t bytes = 0;
+    uint64_t content = 0;
+    std::array<std::vector<bool>, 2> seen = {};  // rows of the input and the output layer
+  };
+
+  std::map<SlotId, Copy> copies_;
+  uint64_t bytes_per_second_ = 0;
+  int64_t not_before_ms_ = 0;  // by the limit
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace dslide

@@ -1,0 +1,105 @@
+#include "server/executor/executor_pool.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <new>
+
+#include "common/math/kernels.h"
+
+namespace dslide {
+namespace {
+
+Body RunJob(const ExecutorPool::Job& job, Executor& executor) try {
+  return job(executor);
+} catch (const std::bad_alloc&) {
+  return ErrorReply{ErrorCode::kRefused, "the server is out of memory"};
+}
+
+}  // namespace
+
+ExecutorPool::ExecutorPool(uint32_t executors, const Factory& factory)
+    : outcomes_(size_t{executors} * kQueued) {
+  for (uint32_t i = 0; i < executors; ++i) lanes_.push_back(std::make_unique<Lane>());
+  for (uint32_t i = 0; i < executors; ++i) {
+    Lane* lane = lanes_[i].get();
+    lane->thread = std::jthread([this, i, factory, lane] { Run(i, factory, lane); });
+  }
+}
+
+ExecutorPool::~ExecutorPool() {
+  for (const auto& lane : lanes_) {
+    while (lane->tasks.Pop()) {
+    }
+    lane->tasks.Close();
+  }
+}
+
+void ExecutorPool::Submit(uint64_t ticket, Job job) {
+  waiting_.push_back({ticket, std::move(job)});
+  Advance();
+}
+
+std::optional<ExecutorPool::Outcome> ExecutorPool::Collect() {
+  auto outcome = outcomes_.Pop();
+  if (!outcome) return outcome;
+  uncollected_--;
+  Advance();
+  return outcome;
+}
+
+bool ExecutorPool::HasRoom() const {
+  return uncollected_ + lanes_.size() <= outcomes_.capacity() &&
+         std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& lane) { return lane->tasks.size() < kQueued; });
+}
+
+void ExecutorPool::Advance() {
+  for (; !waiting_.empty() && HasRoom(); waiting_.pop_front()) {
+    uncollected_ += lanes_.size();
+    // Only this thread pushes, so the room seen above is still there.
+    for (const auto& lane : lanes_) DSLIDE_CHECK(lane->tasks.Push(Task(waiting_.front())));
+  }
+}
+
+std::vector<Body> ExecutorPool::RunOnAll(const Job& job) {
+  DSLIDE_CHECK(uncollected_ == 0 && waiting_.empty());
+  Submit(0, job);
+  std::vector<Body> parts(lanes_.size());
+  while (uncollected_ > 0) {
+    pollfd ready{fd(), POLLIN, 0};
+    (void)poll(&ready, 1, -1);
+    while (auto outcome = Collect()) parts[outcome->executor] = std::move(outcome->part);
+  }
+  return parts;
+}
+
+void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
+  constexpr int kPollMs = 1000;
+  constexpr int kSinkPollMs = 5;  // until a snapshot's sink has room again
+  FlushDenormals();
+  std::unique_ptr<Executor> executor;
+  std::string failure;
+  try {
+    executor = factory(index);
+  } catch (const std::bad_alloc&) {
+    failure =
+        "not enough memory for this server's rows; start more servers or use a smaller "
+        "model.hidden";
+  }
+  while (!lane->tasks.closed()) {
+    // A slice after every job, and one after the other while there are no jobs.
+    if (executor == nullptr || !executor->Background()) {
+      const bool waits = executor != nullptr && executor->snapshot_in_progress();
+      lane->tasks.Wait(waits ? kSinkPollMs : kPollMs);
+    }
+    auto task = lane->tasks.Pop();
+    if (!task) continue;
+    Body part = executor ? RunJob(task->job, *executor) : ErrorReply{ErrorCode::kRefused, failure};
+    // Submit() keeps room for the results of all that it takes.
+    DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));
+  }
+}
+
+}  // namespace dslide

@@ -1,0 +1,68 @@
+// The executors of one server, a thread each. The network thread submits jobs and collects results.
+//
+// Every job goes to all executors; each runs its jobs in the order of submission, and between jobs
+// a slice of its snapshot (Executor::Background). Results come back over one bounded queue whose
+// descriptor a poll can wait for. Owned by the network thread, which bounds what it submits.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/base/bounded_queue.h"
+#include "server/executor/executor.h"
+
+namespace dslide {
+
+class ExecutorPool {
+ public:
+  // What an executor does with a job; the Body is its part of the answer.
+  using Job = std::function<Body(Executor&)>;
+  // Builds executor number i; called in its thread, so that its memory is touched there first.
+  using Factory = std::function<std::unique_ptr<Executor>(uint32_t i)>;
+
+  struct Outcome {
+    uint64_t ticket;
+    uint32_t executor;
+    Body part;
+  };
+
+  static constexpr size_t kQueued = 1024;  // jobs before an executor; more wait with this thread
+
+  ExecutorPool(uint32_t executors, const Factory& factory);
+  ~ExecutorPool();  // lets the running jobs end, drops the others
+
+  uint32_t size() const { return static_cast<uint32_t>(lanes_.size()); }
+  int fd() const { return outcomes_.fd(); }
+
+  // To be run behind all that was submitted before. What finds the queues full, with jobs or with
+  // results, goes there as results are collected.
+  void Submit(uint64_t ticket, Job job);
+  // Runs a job on all executors and waits; the parts in executor order. REQUIRES that no other
+  // job's results are outstanding.
+  std::vector<Body> RunOnAll(const Job& job);
+
+  std::optional<Outcome> Collect();
+
+ private:
+  struct Task {
+    uint64_t ticket;
+    Job job;
+  };
+  struct Lane {
+    BoundedQueue<Task> tasks{kQueued};
+    std::jthread thread;
+  };
+  bool HasRoom() const;
+  void Advance();
+  void Run(uint32_t index, const Factory& factory, Lane* lane);
+
+  BoundedQueue<Outcome> outcomes_;
+  size_t uncollected_ = 0;    // results of the jobs in the lanes, at most outcomes_.capacity()
+  std::deque<Task> waiting_;  // for room
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+}  // namespace dslide

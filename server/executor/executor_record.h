@@ -1,0 +1,36 @@
+// What a checkpoint has of an executor beside its rows: what it takes to go on exactly where it
+// was. Stored as a FlatBuffer, schema/executor_record.fbs; this is the only interface to it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/ids.h"
+#include "server/executor/applied_batches.h"
+#include "server/model/lsh/live_tables.h"
+#include "server/model/popular.h"
+
+namespace dslide {
+
+constexpr uint32_t kExecutorRecordFormat = 1;
+
+struct ExecutorRecord {
+  uint32_t executor = 0;              // its number in the cluster
+  std::vector<SlotId> slots;          // SlotMap::Layout(): as they lie in memory
+  std::optional<uint64_t> committed;  // steps; synchronous training
+  std::optional<HashPosition> hash;   // none without hash tables
+  HashChoice hashing;                 // k = 0: that of the configuration
+  PopularNeurons::State popular;
+  std::vector<AppliedBatches::Group> applied;
+
+  std::string Encode() const;
+  // Errors (kBadInput) say whether it is damaged or of another format. Every slot is in one group;
+  // whether the rest fits a model is for the executor to see.
+  static Result<ExecutorRecord> Decode(std::string_view bytes);
+};
+
+}  // namespace dslide

@@ -1,0 +1,112 @@
+#include "server/executor/slot_arrival.h"
+
+#include <fmt/core.h>
+
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace dslide {
+namespace {
+
+// Calls take(kind, row, bytes) for each row of a part until it returns an error.
+template <typename Take>
+Status ForEachRow(const SlotRows& part, const Take& take) {
+  uint32_t begin = 0;
+  for (size_t i = 0; i < part.rows.size(); ++i) {
+    const uint32_t end = part.ends[i];
+    const LayerKind kind = i < part.input_rows ? LayerKind::kInput : LayerKind::kOutput;
+    DSLIDE_RETURN_IF_ERROR(
+        take(kind, part.rows[i], std::span(part.bytes).subspan(begin, end - begin)));
+    begin = end;
+  }
+  return {};
+}
+
+// A row's codes, and behind them whether its weights are newer.
+std::vector<BucketCode> CodesIn(std::span<const uint8_t> bytes) {
+  std::vector<BucketCode> codes(bytes.size() / sizeof(BucketCode));
+  std::memcpy(codes.data(), bytes.data(), codes.size() * sizeof(BucketCode));
+  return codes;
+}
+
+}  // namespace
+
+SlotArrival::SlotArrival(SlotId slot, InputLayer* input, OutputLayer* output)
+    : slot_(slot),
+      input_(*input),
+      output_(*output),
+      missing_{RowSet(input->layer().map().SlotSize(slot), true),
+               RowSet(output->layer().map().SlotSize(slot), true)} {}
+
+Status SlotArrival::Check(const SlotRows& part) const {
+  const auto refuse = [&](const std::string& why) {
+    return BadInput(fmt::format("part {} of slot {} {}", part.part, slot_.value, why));
+  };
+  if (part.ends.size() != part.rows.size() || part.input_rows > part.rows.size()) {
+    return refuse("has not one end for each of its rows");
+  }
+  uint32_t begin = 0;
+  for (const uint32_t end : part.ends) {
+    if (end < begin || end > part.bytes.size()) return refuse("has an end out of order");
+    begin = end;
+  }
+  if (begin != part.bytes.size()) return refuse("has bytes behind its last row");
+  const LiveTables* tables = output_.tables();
+  return ForEachRow(
+      part, [&](LayerKind kind, uint32_t row, std::span<const uint8_t> bytes) -> Status {
+        const Layer& layer = LayerOf(kind);
+        const bool hashed = kind == LayerKind::kOutput && tables != nullptr;
+        const size_t codes = hashed ? size_t{tables->tables().tables()} + 1 : 0;
+        const char* why = nullptr;
+        if (row >= layer.map().SlotSize(slot_)) {
+          why = "is not in the slot";
+        } else if (bytes.size() != layer.RowBytes() + codes * sizeof(BucketCode)) {
+          why = "has not the size of a row of this model";
+        } else if (hashed && part.hash == tables->identity()) {
+          const std::vector<BucketCode> all = CodesIn(bytes.subspan(layer.RowBytes()));
+          if (!tables->tables().ValidCodes(std::span(all).first(codes - 1)) || all.back() > 1) {
+            why = "has no hash codes of this model";
+          }
+        }
+        if (why == nullptr) return Status();
+        return refuse(fmt::format("has {} row {}, which {}",
+                                  kind == LayerKind::kOutput ? "output" : "input", row, why));
+      });
+}
+
+Status SlotArrival::Put(const SlotRows& part) {
+  DSLIDE_RETURN_IF_ERROR(Check(part));
+  LiveTables* tables = output_.tables();
+  const Status put =
+      ForEachRow(part, [&](LayerKind kind, uint32_t row, std::span<const uint8_t> bytes) {
+        Layer& layer = LayerOf(kind);
+        const uint32_t local = layer.map().LocalRow(slot_, row);
+        layer.LoadRow(local, bytes.data());
+        missing_[static_cast<size_t>(kind)].Remove(row);
+        if (kind == LayerKind::kInput || tables == nullptr) return Status();
+        const std::vector<BucketCode> all = CodesIn(bytes.subspan(layer.RowBytes()));
+        // Codes by other functions say nothing here.
+        const bool same = part.hash == tables->identity();
+        tables->TakeRow(local, std::span(all).first(same ? all.size() - 1 : 0), all.back() != 0);
+        return Status();
+      });
+  DSLIDE_CHECK(put.ok());
+  if (part.last) {
+    history_ =
+        SlotHistory{{BatchSet(part.applied_output), BatchSet(part.applied_input)}, part.committed};
+  }
+  return {};
+}
+
+std::string SlotArrival::WhyNotComplete() const {
+  for (const LayerKind kind : {LayerKind::kInput, LayerKind::kOutput}) {
+    if (const auto row = missing_[static_cast<size_t>(kind)].Next(0)) {
+      return fmt::format("slot {} lacks {} row {}", slot_.value,
+                         kind == LayerKind::kInput ? "input" : "output", *row);
+    }
+  }
+  return history_ ? "" : fmt::format("the last part of slot {} is missing", slot_.value);
+}
+
+}  // namespace dslide

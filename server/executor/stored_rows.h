@@ -1,0 +1,44 @@
+// What an executor gives to a checkpoint and takes from one, independent of where it is kept.
+//
+// A checkpoint's content is rows by key and one record an executor. Keys do not depend on the
+// number of servers: ids are spread by slot = id mod V, row = id div V.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "server/rows/layer.h"
+
+namespace dslide {
+
+struct StoredRowKey {
+  LayerKind layer;
+  SlotId slot;
+  uint32_t row;  // within the slot
+  auto operator<=>(const StoredRowKey&) const = default;
+};
+
+// Rows in ascending order of their keys; row i has the bytes [ends[i-1], ends[i]) of `bytes`.
+struct RowChunk {
+  std::vector<StoredRowKey> keys;
+  std::vector<size_t> ends;
+  std::vector<uint8_t> bytes;
+};
+
+// Where an executor's snapshot goes. Called by the executors' threads.
+class SnapshotSink {
+ public:
+  virtual ~SnapshotSink() = default;
+  // Whether a chunk would be taken now without waiting. An executor that is told no goes on with
+  // its other work and asks again.
+  virtual bool HasRoom(uint32_t executor) = 0;
+  // Of one executor, chunks come in ascending order of their keys.
+  virtual void Put(uint32_t executor, RowChunk chunk) = 0;
+  // The executor has put all its rows; its record has everything else (see ExecutorRecord).
+  virtual void Finish(uint32_t executor, std::string record) = 0;
+};
+
+}  // namespace dslide

@@ -1,0 +1,106 @@
+#include "server/model/active_set.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dslide {
+namespace {
+
+// This owner's share of a number that is meant for all N neurons; at least 1 unless it is 0.
+uint32_t Share(uint32_t number, const SlotMap& map) {
+  if (number == 0 || map.size() == 0) return 0;
+  const double share = double{1.0} * number * map.size() / map.total();
+  return std::min(map.size(), std::max(1u, static_cast<uint32_t>(std::lround(share))));
+}
+
+// SLIDE's own sets (sharing = sample) stay what they are.
+bool UsesPopular(const ModelConfig& config) {
+  return config.active != ActiveSet::kAll && config.sharing == Sharing::kBatch;
+}
+
+}  // namespace
+
+ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map)
+    : config_(config), map_(map), ranker_(map.rows()), columns_(map.rows()) {
+  FollowMap();
+}
+
+void ActiveSetBuilder::FollowMap() {
+  candidates_ = config_.active == ActiveSet::kLsh ? Share(config_.candidates, map_) : 0;
+  popular_ = UsesPopular(config_) ? Share(config_.popular, map_) : 0;
+  uniform_ = config_.active == ActiveSet::kAll ? 0 : Share(config_.uniform, map_);
+  ranker_.Resize(map_.rows());
+  columns_.Grow(map_.rows());
+}
+
+void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t> popular,
+                             const HashTables* tables, const BucketCode* codes, Random* random,
+                             ActiveColumns* out) {
+  *out = ActiveColumns();
+  columns_.Clear();
+  AddLabels(labels, out);
+  out->labelled = columns_.size();
+  if (config_.active == ActiveSet::kAll) {
+    AddAll();
+  } else if (codes != nullptr && candidates_ > 0) {
+    AddCandidates(labels.rows(), *tables, codes, out);
+  }
+  for (const uint32_t row : popular) columns_.Of(row);
+  out->hash_part = columns_.size();
+  AddUniform(random, out);
+  out->rows = columns_.rows();
+}
+
+void ActiveSetBuilder::AddLabels(const SparseRows& labels, ActiveColumns* out) {
+  for (uint32_t i = 0; i < labels.rows(); ++i) {
+    for (const uint32_t id : labels.Ids(i)) {
+      const uint32_t row = map_.Local(id);
+      if (row != SlotMap::kNone) out->label_columns.push_back(columns_.Of(row));
+    }
+    out->label_offsets.push_back(static_cast<uint32_t>(out->label_columns.size()));
+  }
+}
+
+void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables,
+                                     const BucketCode* codes, ActiveColumns* out) {
+  const auto codes_of = [&](size_t i) {
+    return std::span(codes + i * tables.tables(), tables.tables());
+  };
+  for (size_t i = 0; i < batch; ++i) {
+    if (i + 1 < batch) CandidateRanker::Prefetch(tables, codes_of(i + 1));
+    picked_.clear();
+    ranker_.Rank(tables, codes_of(i), candidates_, &picked_);
+    for (const uint32_t row : picked_) {
+      // A bucket may name rows that have left since it was built.
+      if (map_.Global(row) != SlotMap::kNone) out->hit_columns.push_back(columns_.Of(row));
+    }
+    out->hit_offsets.push_back(static_cast<uint32_t>(out->hit_columns.size()));
+  }
+}
+
+void ActiveSetBuilder::AddUniform(Random* random, ActiveColumns* out) {
+  out->drawn.assign(columns_.size(), 0);
+  const std::span<const SlotId> slots = map_.owned();
+  const uint32_t slot_rows = map_.rows_per_slot();
+  // Drawn without replacement among all neurons here, so that `draws` of size() is each one's
+  // chance.
+  while (out->draws < uniform_) {
+    const uint64_t place = random->Below(uint64_t{slots.size()} * slot_rows);
+    const SlotId slot = slots[place / slot_rows];
+    const auto row = static_cast<uint32_t>(place % slot_rows);
+    if (row >= map_.SlotSize(slot)) continue;
+    const uint32_t column = columns_.Of(map_.LocalRow(slot, row));
+    out->drawn.resize(columns_.size());
+    if (out->drawn[column]) continue;
+    out->drawn[column] = 1;
+    out->draws++;
+  }
+}
+
+void ActiveSetBuilder::AddAll() {
+  for (uint32_t row = 0; row < map_.rows(); ++row) {
+    if (map_.Global(row) != SlotMap::kNone) columns_.Of(row);
+  }
+}
+
+}  // namespace dslide

@@ -1,0 +1,214 @@
+#include "server/model/dense_scorer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dslide {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr size_t kChunk = 256;  // columns: 128 KB of rows at H = 128
+
+}  // namespace
+
+DenseScorer::DenseScorer(const Config& config, OutputRows* rows, const Kernels& kernels,
+                         EngineStats* stats)
+    : Scorer(config, rows, kernels, stats),
+      bf16_(config.model.products == Products::kBf16 ? BestBf16Gemm() : nullptr),
+      weights_(bf16_ == nullptr ? kChunk * config.model.hidden : 0),
+      narrow_weights_(bf16_ == nullptr ? 0 : kChunk * config.model.hidden),
+      gradient_(kChunk * config.model.hidden),
+      bias_(kChunk) {}
+
+template <typename Each>
+void DenseScorer::ForEachChunk(OutputBatch* batch, const Each& each) {
+  const std::span<const uint32_t> rows = batch->columns.rows;
+  const size_t samples = batch->hidden.rows;
+  for (size_t begin = 0; begin < rows.size(); begin += kChunk) {
+    const size_t count = std::min(kChunk, rows.size() - begin);
+    const auto after = rows.subspan(begin + count);
+    each(Chunk{begin, rows.subspan(begin, count), after.first(std::min(kChunk, after.size())),
+               batch->values.data() + begin * samples,
+               batch->shifts.data() + begin / kChunk * samples, batch->weights.data() + begin});
+  }
+}
+
+void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
+  const ActiveColumns& columns = batch->columns;
+  const size_t samples = batch->hidden.rows;
+  const size_t width = columns.rows.size();
+  if (bf16_ != nullptr) {
+    batch->narrow.resize(batch->hidden.data.size());
+    kernels_.to_bf16(batch->narrow.size(), batch->hidden.data.data(), batch->narrow.data());
+  }
+  batch->values.resize(samples * width);
+  batch->shifts.resize(samples * ((width + kChunk - 1) / kChunk));
+  // Columns beyond the hash part are negatives, each for as many neurons.
+  batch->weights.assign(width, TailWeight(columns.hash_part, width - columns.hash_part));
+  std::fill_n(batch->weights.begin(), columns.hash_part, 1.0f);
+  reply->active.assign(samples, static_cast<uint32_t>(width));
+  reply->max.assign(samples, model_.loss == Loss::kSoftmax ? kMinusInfinity : 0.0f);
+  reply->sum_exp.assign(samples, model_.loss == Loss::kSoftmax ? 0.0f : 1.0f);
+  reply->target_logit.assign(samples, 0.0f);
+  if (model_.loss == Loss::kSigmoid) reply->loss.assign(samples, 0.0f);
+  ForEachChunk(batch, [&](const Chunk& chunk) {
+    stats_.Enter(Phase::kForward);
+    Logits(chunk, *batch);
+    stats_.Enter(Phase::kSoftmax);
+    if (model_.loss == Loss::kSoftmax) {
+      SoftmaxStatistics(chunk, *batch, reply);
+    } else {
+      SigmoidDelta(chunk, *batch, reply);
+    }
+  });
+}
+
+// values = h W^T + b, and for the softmax + log weight.
+void DenseScorer::Logits(const Chunk& chunk, const OutputBatch& batch) {
+  const size_t samples = batch.hidden.rows;
+  const size_t dim = model_.hidden;
+  const size_t count = chunk.rows.size();
+  for (size_t u = 0; u < count; ++u) {
+    bias_[u] = rows_.layer.bias(chunk.rows[u]);
+    if (model_.loss == Loss::kSoftmax) bias_[u] += std::log(chunk.weights[u]);
+  }
+  for (size_t i = 0; i < samples; ++i) std::copy_n(bias_.data(), count, chunk.values + i * count);
+  if (bf16_ != nullptr) {
+    rows_.layer.Gather(chunk.rows, narrow_weights_.data());
+    for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
+    bf16_->nt(samples, count, dim, batch.narrow.data(), dim, narrow_weights_.data(), dim,
+              chunk.values, count, true);
+  } else {
+    rows_.layer.Gather(chunk.rows, weights_.data());
+    for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
+    kernels_.gemm_nt(samples, count, dim, batch.hidden.data.data(), dim, weights_.data(), dim,
+                     chunk.values, count, true);
+  }
+}
+
+// partial += values W; gradient_ = values^T h.
+void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, Matrix* partial) {
+  const size_t samples = batch.hidden.rows;
+  const size_t dim = model_.hidden;
+  const size_t count = chunk.rows.size();
+  if (bf16_ != nullptr) {
+    rows_.layer.Gather(chunk.rows, narrow_weights_.data());
+    for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
+    narrow_values_.resize(samples * kChunk);
+    kernels_.to_bf16(samples * count, chunk.values, narrow_values_.data());
+    bf16_->nn(samples, dim, count, narrow_values_.data(), count, narrow_weights_.data(), dim,
+              partial->data.data(), dim, true);
+    bf16_->tn(count, dim, samples, narrow_values_.data(), count, batch.narrow.data(), dim,
+              gradient_.data(), dim, false);
+  } else {
+    rows_.layer.Gather(chunk.rows, weights_.data());
+    for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
+    kernels_.gemm_nn(samples, dim, count, chunk.values, count, weights_.data(), dim,
+                     partial->data.data(), dim, true);
+    kernels_.gemm_tn(count, dim, samples, chunk.values, count, batch.hidden.data.data(), dim,
+                     gradient_.data(), dim, false);
+  }
+}
+
+// Replaces the logits by exponentials and merges them into the reply (a streaming log-sum-exp).
+void DenseScorer::SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch,
+                                    ActiveReply* reply) const {
+  const ActiveColumns& columns = batch.columns;
+  const size_t count = chunk.rows.size();
+  for (size_t i = 0; i < batch.hidden.rows; ++i) {
+    float* z = chunk.values + i * count;
+    if (chunk.begin < columns.labelled) {
+      for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
+        const size_t u = columns.label_columns[e] - chunk.begin;  // wraps for those before
+        if (u < count) reply->target_logit[i] += z[u] / static_cast<float>(batch.label_totals[i]);
+      }
+    }
+    const float max = kernels_.max(count, z);
+    const float sum = kernels_.exp_sum(count, max, z);
+    chunk.shifts[i] = max;
+    if (max > reply->max[i]) {
+      reply->sum_exp[i] = reply->sum_exp[i] * std::exp(reply->max[i] - max) + sum;
+      reply->max[i] = max;
+    } else {
+      reply->sum_exp[i] += sum * std::exp(max - reply->max[i]);
+    }
+  }
+}
+
+// Binary cross-entropy needs no normaliser: its loss and dloss/dlogit are known at once.
+void DenseScorer::SigmoidDelta(const Chunk& chunk, const OutputBatch& batch,
+                               ActiveReply* reply) const {
+  const ActiveColumns& columns = batch.columns;
+  const size_t count = chunk.rows.size();
+  const float scale = 1.0f / static_cast<float>(batch.hidden.rows);
+  for (size_t i = 0; i < batch.hidden.rows; ++i) {
+    float* z = chunk.values + i * count;
+    double loss = 0;
+    for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
+      const size_t u = columns.label_columns[e] - chunk.begin;
+      if (u < count) loss -= double{z[u]};
+    }
+    loss += SigmoidLoss(count, chunk.weights, scale, z);
+    reply->loss[i] += static_cast<float>(loss);
+  }
+}
+
+void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
+                           const TakeRowGradient& take, Matrix* partial) {
+  ForEachChunk(batch, [&](const Chunk& chunk) {
+    stats_.Enter(Phase::kSoftmax);
+    SoftmaxDelta(chunk, *batch, log_normaliser);
+    SubtractTargets(chunk, *batch);
+    stats_.Enter(Phase::kBackward);
+    Products(chunk, *batch, partial);
+    stats_.Enter(Phase::kUpdate);
+    HandOut(chunk, take);
+  });
+}
+
+// values = softmax / B (sigmoid has its gradient already), bias_gradient_ = their sum over samples.
+void DenseScorer::SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
+                               const std::vector<float>& log_normaliser) {
+  const size_t count = chunk.rows.size();
+  const auto scale = 1.0f / static_cast<float>(batch.hidden.rows);
+  bias_gradient_.assign(count, 0.0f);
+  for (size_t i = 0; i < batch.hidden.rows; ++i) {
+    float* values = chunk.values + i * count;
+    if (model_.loss == Loss::kSigmoid) {
+      kernels_.axpy(count, 1.0f, values, bias_gradient_.data());
+      continue;
+    }
+    kernels_.scale_add(count, SoftmaxFactor(batch, i, chunk.shifts[i], log_normaliser[i]), values,
+                       bias_gradient_.data());
+    if (label_smoothing_ > 0 && batch.label_totals[i] > 0) {
+      const float smooth = -scale * label_smoothing_ / static_cast<float>(model_.labels);
+      kernels_.axpy(count, smooth, chunk.weights, values);
+      kernels_.axpy(count, smooth, chunk.weights, bias_gradient_.data());
+    }
+  }
+}
+
+void DenseScorer::SubtractTargets(const Chunk& chunk, const OutputBatch& batch) {
+  const ActiveColumns& columns = batch.columns;
+  const size_t count = chunk.rows.size();
+  if (chunk.begin >= columns.labelled) return;
+  for (size_t i = 0; i < batch.hidden.rows; ++i) {
+    const float target = Target(batch, i);
+    for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
+      const size_t u = columns.label_columns[e] - chunk.begin;
+      if (u >= count) continue;
+      chunk.values[i * count + u] -= target;
+      bias_gradient_[u] -= target;
+    }
+  }
+}
+
+void DenseScorer::HandOut(const Chunk& chunk, const TakeRowGradient& take) {
+  for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
+  for (size_t u = 0; u < chunk.rows.size(); ++u) {
+    take(chunk.rows[u], gradient_.data() + u * model_.hidden, bias_gradient_[u]);
+  }
+}
+
+}  // namespace dslide

@@ -1,0 +1,57 @@
+// Every sample against every column: three matrix products over the B x U block.
+//
+// The passes go over the columns in chunks. A chunk's rows are gathered into contiguous memory and
+// multiplied with all B activations while they are in the second-level cache; in the backward pass
+// they are updated at once. The next chunk's rows are prefetched during the products. Each
+// exponential is computed once, forward, against the chunk's own maximum for the sample; backward
+// it only needs a factor.
+#pragma once
+
+#include "common/math/bf16_gemm.h"
+#include "server/model/scorer.h"
+
+namespace dslide {
+
+class DenseScorer final : public Scorer {
+ public:
+  DenseScorer(const Config& config, OutputRows* rows, const Kernels& kernels, EngineStats* stats);
+
+  void Score(OutputBatch* batch, ActiveReply* reply) override;
+  void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
+                const TakeRowGradient& take, Matrix* partial) override;
+
+ private:
+  // Columns [begin, begin + rows.size()) of a batch; its values are [B x rows.size()], row-major,
+  // chunk after chunk.
+  struct Chunk {
+    size_t begin;
+    std::span<const uint32_t> rows;
+    std::span<const uint32_t> next;  // rows of the chunk after it
+    float* values;
+    float* shifts;  // [B]
+    const float* weights;
+  };
+  template <typename Each>
+  void ForEachChunk(OutputBatch* batch, const Each& each);
+
+  void Logits(const Chunk& chunk, const OutputBatch& batch);
+  void Products(const Chunk& chunk, const OutputBatch& batch, Matrix* partial);
+  void SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch, ActiveReply* reply) const;
+  void SigmoidDelta(const Chunk& chunk, const OutputBatch& batch, ActiveReply* reply) const;
+  void SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
+                    const std::vector<float>& log_normaliser);
+  void SubtractTargets(const Chunk& chunk, const OutputBatch& batch);
+  void HandOut(const Chunk& chunk, const TakeRowGradient& take);
+
+  const Bf16Gemm* bf16_;  // null: products in fp32
+
+  // Scratch of one chunk.
+  std::vector<float> weights_;            // [chunk x H] gathered, in fp32 or
+  std::vector<uint16_t> narrow_weights_;  // in bf16
+  std::vector<uint16_t> narrow_values_;   // [B x chunk] the chunk's values in bf16
+  std::vector<float> gradient_;           // [chunk x H]
+  std::vector<float> bias_;               // [chunk]
+  std::vector<float> bias_gradient_;      // [chunk]
+};
+
+}  // namespace dslide

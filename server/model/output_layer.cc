@@ -1,0 +1,177 @@
+#include "server/model/output_layer.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "server/model/dense_scorer.h"
+#include "server/model/list_scorer.h"
+#include "server/model/top_k.h"
+
+namespace dslide {
+
+OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Purpose purpose,
+                         const Kernels& kernels)
+    : kernels_(kernels),
+      model_(config.model),
+      hash_(config.hash),
+      hash_seed_(SubSeed(config.common.seed, 0x4a5)),
+      training_(purpose == Purpose::kTraining),
+      rows_{Layer(LayerKind::kOutput, config,
+                  SlotMap(config.model.labels, config.cluster.slots, slots), purpose, kernels)},
+      builder_(config.model, rows_.layer.map()),
+      popular_(builder_.popular(), rows_.layer, kernels) {
+  if (model_.active == ActiveSet::kLsh) UseHashing({0, hash_.k});
+  if (OwnOnly()) {
+    scorer_ = std::make_unique<ListScorer>(config, &rows_, kernels, &stats_);
+  } else {
+    scorer_ = std::make_unique<DenseScorer>(config, &rows_, kernels, &stats_);
+  }
+}
+
+void OutputLayer::FollowMap() {
+  if (rows_.tables) rows_.tables->FollowMap();
+  if (rows_.next) rows_.next->FollowMap();
+  builder_.FollowMap();
+  popular_.FollowMap(builder_.popular());
+}
+
+ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* batch) {
+  batch->hidden = std::move(query.hidden);
+  batch->label_totals = std::move(query.label_totals);
+  const uint32_t samples = batch->hidden.rows;
+  const HashTables* tables = rows_.tables ? &rows_.tables->tables() : nullptr;
+  stats_.Enter(Phase::kHash);
+  if (tables != nullptr) {
+    codes_.resize(samples * size_t{tables->tables()});
+    rows_.tables->functions().Codes(samples, batch->hidden.data.data(), model_.hidden,
+                                    codes_.data());
+  }
+  stats_.Enter(Phase::kRetrieve);
+  builder_.Build(query.labels, popular_.rows(), tables, tables != nullptr ? codes_.data() : nullptr,
+                 random, &batch->columns);
+  ActiveReply reply;
+  reply.active_rows = static_cast<uint32_t>(batch->columns.rows.size());
+  reply.probes = MeasureRecall(*batch, std::min(query.probe_samples, samples));
+  scorer_->Score(batch, &reply);
+  stats_.Leave();
+  return reply;
+}
+
+Matrix OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
+                             const TakeRowGradient& take) {
+  Matrix partial(batch->hidden.rows, model_.hidden);
+  scorer_->Gradient(batch, log_normaliser, take, &partial);
+  stats_.Leave();
+  stats_.CountRows(batch->columns.rows.size());
+  stats_.CountScores(batch->values.size());
+  return partial;
+}
+
+void OutputLayer::FollowActivations(std::span<const float> mean) {
+  stats_.Enter(Phase::kRetrieve);
+  popular_.Follow(mean);
+  stats_.Leave();
+}
+
+// Logits of all samples against local rows [begin, end), [B x (end - begin)]; padding rows get
+// -inf.
+void OutputLayer::ScoreRange(const Matrix& hidden, uint32_t begin, uint32_t end, float* logits) {
+  const Layer& layer = rows_.layer;
+  const size_t count = end - begin;
+  std::vector<float> bias(count);
+  for (size_t u = 0; u < count; ++u) {
+    const auto row = static_cast<uint32_t>(begin + u);
+    bias[u] = layer.map().Global(row) == SlotMap::kNone ? -std::numeric_limits<float>::infinity()
+                                                        : layer.bias(row);
+  }
+  for (size_t i = 0; i < hidden.rows; ++i) std::copy(bias.begin(), bias.end(), logits + i * count);
+  kernels_.gemm_nt(hidden.rows, count, model_.hidden, hidden.data.data(), model_.hidden,
+                   layer.Range(begin, end, &scan_), model_.hidden, logits, count, true);
+}
+
+TopKReply OutputLayer::TopK(const TopKRequest& request) {
+  const size_t samples = request.hidden.rows;
+  std::vector<TopKHeap> heaps(samples, TopKHeap(request.k));
+  const auto allowed = [&](size_t i, uint32_t id) {
+    if (request.excluded.rows() == 0) return true;
+    const auto out = request.excluded.Ids(i);
+    return std::find(out.begin(), out.end(), id) == out.end();
+  };
+  const auto offer = [&](size_t i, uint32_t row, float score) {
+    if (!heaps[i].Accepts(score)) return;
+    const uint32_t id = rows_.layer.map().Global(row);
+    if (id != SlotMap::kNone && allowed(i, id)) heaps[i].Offer(id, score);
+  };
+  if (request.search == Search::kLsh && rows_.tables) {
+    CandidateRanker ranker(rows_.layer.map().rows());
+    const HashTables& tables = rows_.tables->tables();
+    std::vector<BucketCode> codes(samples * tables.tables());
+    rows_.tables->functions().Codes(samples, request.hidden.data.data(), model_.hidden,
+                                    codes.data());
+    std::vector<uint32_t> picked;
+    const uint32_t limit = std::max(10 * request.k, 10 * builder_.candidates());
+    for (size_t i = 0; i < samples; ++i) {
+      picked.clear();
+      ranker.Rank(tables, {codes.data() + i * tables.tables(), tables.tables()}, limit, &picked);
+      for (const uint32_t row : picked) {
+        offer(i, row, rows_.layer.bias(row) + rows_.layer.Dot(row, request.hidden.row(i)));
+      }
+    }
+  } else {
+    constexpr uint32_t kScan = 1024;
+    constexpr uint32_t kBlock = 64;
+    std::vector<float> logits(samples * kScan);
+    for (uint32_t begin = 0; begin < rows_.layer.map().rows(); begin += kScan) {
+      const uint32_t end = std::min(rows_.layer.map().rows(), begin + kScan);
+      ScoreRange(request.hidden, begin, end, logits.data());
+      for (size_t i = 0; i < samples; ++i) {
+        const float* z = logits.data() + i * (end - begin);
+        for (uint32_t u = 0; u < end - begin; u += kBlock) {
+          const uint32_t count = std::min(kBlock, end - begin - u);
+          if (!heaps[i].Accepts(kernels_.max(count, z + u))) continue;  // nearly always
+          for (uint32_t j = u; j < u + count; ++j) offer(i, begin + j, z[j]);
+        }
+      }
+    }
+  }
+  TopKReply reply;
+  for (TopKHeap& heap : heaps) heap.AppendTo(&reply);
+  return reply;
+}
+
+std::vector<Probe> OutputLayer::MeasureRecall(const OutputBatch& batch, uint32_t samples) {
+  if (samples == 0) return {};
+  TopKRequest request;
+  request.hidden = Matrix(samples, model_.hidden);
+  std::copy_n(batch.hidden.data.begin(), request.hidden.data.size(), request.hidden.data.begin());
+  request.k = kProbeNeurons;
+  const TopKReply best = TopK(request);
+
+  const ActiveColumns& columns = batch.columns;
+  const auto holds = [&](const uint32_t* begin, const uint32_t* end, uint32_t row) {
+    return std::any_of(begin, end, [&](uint32_t column) { return columns.rows[column] == row; });
+  };
+  std::vector<Probe> probes(samples);
+  for (uint32_t i = 0; i < samples; ++i) {
+    for (uint32_t e = best.offsets[i]; e < best.offsets[i + 1]; ++e) {
+      const uint32_t row = rows_.layer.map().Local(best.ids[e]);
+      const bool in_hash = columns.hit_offsets.size() > 1 &&
+                           holds(columns.hit_columns.data() + columns.hit_offsets[i],
+                                 columns.hit_columns.data() + columns.hit_offsets[i + 1], row);
+      const auto at = std::find(columns.rows.begin(), columns.rows.end(), row);
+      bool in_set = at != columns.rows.end();
+      if (in_set && OwnOnly()) {
+        in_set = in_hash || columns.drawn[static_cast<size_t>(at - columns.rows.begin())] ||
+                 holds(columns.label_columns.data() + columns.label_offsets[i],
+                       columns.label_columns.data() + columns.label_offsets[i + 1], row);
+      }
+      probes[i].ids.push_back(best.ids[e]);
+      probes[i].logits.push_back(best.scores[e]);
+      probes[i].in_set.push_back(in_set);
+      probes[i].in_hash.push_back(in_hash);
+    }
+  }
+  return probes;
+}
+
+}  // namespace dslide

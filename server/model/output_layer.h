@@ -1,0 +1,114 @@
+// The output neurons of one executor: active sets, training through a scorer (scorer.h), and exact
+// or hashed top-k. Owned by one executor thread.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "common/wire/messages.h"
+#include "server/model/active_set.h"
+#include "server/model/engine_stats.h"
+#include "server/model/output_rows.h"
+#include "server/model/popular.h"
+#include "server/model/scorer.h"
+
+namespace dslide {
+
+class OutputLayer {
+ public:
+  OutputLayer(const Config& config, std::span<const SlotId> slots, Purpose purpose,
+              const Kernels& kernels);
+
+  Layer& layer() { return rows_.layer; }
+  const Layer& layer() const { return rows_.layer; }
+  const EngineStats& stats() const { return stats_; }
+  // Null unless model.active = lsh.
+  LiveTables* tables() { return rows_.tables ? &*rows_.tables : nullptr; }
+  const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
+  PopularNeurons& popular() { return popular_; }
+  uint64_t MemoryBytes() const;
+
+  // The hash functions in use; which ones the model could use.
+  HashChoice hashing() const { return hashing_; }
+  bool Allows(const HashChoice& choice) const;
+  // Of the functions in use, or of those by which tables are being built.
+  uint32_t newest_round() const {
+    return rows_.next ? std::max(hashing_.round, next_hashing_.round) : hashing_.round;
+  }
+  // Tables by these functions, in which no row has a code yet. Ends a rebuild. REQUIRES hash tables
+  // and that it allows the choice, as the next.
+  void UseHashing(const HashChoice& choice);
+  // Begins to build tables by these functions while the present ones are in use and followed. They
+  // grow by a batch's share with each FollowUpdates(), which costs twice as much meanwhile. Those
+  // in use already: ends a rebuild.
+  void BeginRebuild(const HashChoice& choice);
+  // Puts the new tables in place of the old once every row is in them; false: there are none or
+  // they are not that far. All rows have other codes then, and count as changed. REQUIRES that no
+  // snapshot is in progress.
+  bool FinishRebuild();
+
+  // The slots of layer().map() are others.
+  void FollowMap();
+
+  // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
+  // The model stays as it is.
+  // REQUIRES query.hidden.cols == H, label ids < N.
+  ActiveReply Query(ActiveQuery query, Random* random, OutputBatch* batch);
+
+  // take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash tables.
+  template <typename Take>
+  void ForEachRetrieved(uint32_t sample, const Take& take) const {
+    const HashTables& tables = rows_.tables->tables();
+    for (uint32_t t = 0; t < tables.tables(); ++t) {
+      for (const uint32_t row : tables.Bucket(t, codes_[sample * tables.tables() + t])) take(row);
+    }
+  }
+
+  // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), returns the
+  // partial dL/dh [B x H] with L the mean loss over the batch, and hands out the gradient of each
+  // active neuron.
+  Matrix Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
+                  const TakeRowGradient& take);
+
+  // One optimiser step on a neuron.
+  void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {
+    rows_.Update(row, learning_rate, gradient, bias_gradient);
+  }
+
+  // What follows a batch's activations (their mean over the batch, [H]) and its updates: the
+  // popular neurons, and a batch's share of rehashing.
+  void FollowActivations(std::span<const float> mean);
+  void FollowUpdates();
+
+  // The best k neurons a row of request.hidden by exact scan or among hash candidates.
+  TopKReply TopK(const TopKRequest& request);
+
+ private:
+  bool OwnOnly() const {
+    return model_.sharing == Sharing::kSample && model_.active != ActiveSet::kAll;
+  }
+  std::vector<Probe> MeasureRecall(const OutputBatch& batch, uint32_t samples);
+  void ScoreRange(const Matrix& hidden, uint32_t begin, uint32_t end, float* logits);
+
+  std::unique_ptr<LiveTables> MakeTables(const HashChoice& choice) const;
+  void InstallTables(std::unique_ptr<LiveTables> tables, const HashChoice& choice);
+
+  const Kernels& kernels_;
+  ModelConfig model_;
+  HashConfig hash_;
+  uint64_t hash_seed_;
+  bool training_;
+  HashChoice hashing_;  // of rows_.tables
+  HashChoice next_hashing_;
+  uint32_t next_batches_ = 0;  // that rows_.next has followed
+  OutputRows rows_;
+  ActiveSetBuilder builder_;
+  PopularNeurons popular_;
+  EngineStats stats_;
+  std::unique_ptr<Scorer> scorer_;
+  std::vector<float> scan_;        // scratch: a range's weights, if they are bf16 in memory
+  std::vector<BucketCode> codes_;  // scratch: of the batch's activations
+};
+
+}  // namespace dslide

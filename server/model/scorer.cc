@@ -1,0 +1,45 @@
+#include "server/model/scorer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dslide {
+namespace {
+
+// A numerically safe log(1 + exp(x)).
+double Softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
+
+}  // namespace
+
+float Scorer::TailWeight(size_t hash_part, size_t negatives) const {
+  if (model_.tail != Tail::kWeighted || negatives == 0) return 1.0f;
+  return static_cast<float>(
+      (static_cast<double>(rows_.layer.map().size()) - static_cast<double>(hash_part)) /
+      static_cast<double>(negatives));
+}
+
+double Scorer::SigmoidLoss(size_t n, const float* weights, float scale, float* logits) {
+  double loss = 0;
+  for (size_t i = 0; i < n; ++i) {
+    loss += double{weights[i]} * Softplus(double{logits[i]});
+    logits[i] = scale * weights[i] / (1.0f + std::exp(-logits[i]));
+  }
+  return loss;
+}
+
+float Scorer::SoftmaxFactor(const OutputBatch& batch, size_t sample, float shift,
+                            float log_normaliser) {
+  if (batch.label_totals[sample] == 0) return 0.0f;
+  // Above 0 only by rounding, or where the normaliser is somebody's invention.
+  const float exponent = std::min(shift - log_normaliser, 0.0f);
+  return std::exp(exponent) / static_cast<float>(batch.hidden.rows);
+}
+
+float Scorer::Target(const OutputBatch& batch, size_t sample) const {
+  const float scale = 1.0f / static_cast<float>(batch.hidden.rows);
+  if (model_.loss == Loss::kSigmoid) return scale;
+  if (batch.label_totals[sample] == 0) return 0.0f;
+  return scale * (1.0f - label_smoothing_) / static_cast<float>(batch.label_totals[sample]);
+}
+
+}  // namespace dslide

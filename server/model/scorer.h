@@ -1,0 +1,83 @@
+// Logits, losses and gradients of a batch over its active columns: what costs the time of training.
+//
+// Two scorers: every sample against every column (sharing = batch, active = all: dense_scorer.h),
+// and each sample against its own columns (sharing = sample: list_scorer.h). Both are
+// neuron-major: a row is read once forward, and read and written once backward, while the B
+// activations stay in cache.
+// Owned by one executor thread.
+#pragma once
+
+#include <vector>
+
+#include "common/math/kernels.h"
+#include "common/wire/messages.h"
+#include "server/model/active_set.h"
+#include "server/model/engine_stats.h"
+#include "server/model/gradient_sums.h"
+#include "server/model/output_rows.h"
+
+namespace dslide {
+
+// What the output layer keeps of a batch between ActiveQuery and GradientPush.
+struct OutputBatch {
+  Matrix hidden;                       // h, [B x H]
+  std::vector<uint16_t> narrow;        // h in bf16, where the products are
+  std::vector<uint32_t> label_totals;  // [B] labels of the sample on all servers
+  ActiveColumns columns;               // U columns
+
+  // One value for each scored (sample, column); the order is the scorer's. After Score(), softmax:
+  // exp(logit - shift); sigmoid: dloss/dlogit as if no column were a label of the sample.
+  std::vector<float> values;
+  std::vector<float> shifts;   // subtracted from logits; the scorer's order
+  std::vector<float> weights;  // how many neurons a column (or entry) stands for
+  // List scorer only: entries of column u are [offsets[u], offsets[u+1]).
+  std::vector<size_t> offsets;
+  std::vector<uint32_t> samples;      // [entries]
+  std::vector<size_t> label_entries;  // of columns.label_columns
+};
+
+class Scorer {
+ public:
+  Scorer(const Config& config, OutputRows* rows, const Kernels& kernels, EngineStats* stats)
+      : model_(config.model),
+        label_smoothing_(config.train.label_smoothing),
+        rows_(*rows),
+        kernels_(kernels),
+        stats_(*stats) {}
+  virtual ~Scorer() = default;
+
+  // Fills the reply's local softmax statistics (max, sum_exp, target_logit), or the losses of
+  // sigmoid, and `active`. REQUIRES hidden, label_totals and columns of *batch.
+  virtual void Score(OutputBatch* batch, ActiveReply* reply) = 0;
+
+  // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), adds the
+  // partial dL/dh to *partial, with L the mean loss over the batch, and hands out the gradient of
+  // each active row, once, while the row is in cache; `take` may update it.
+  // Softmax: a sample without labels has no target distribution and no gradient.
+  virtual void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
+                        const TakeRowGradient& take, Matrix* partial) = 0;
+
+ protected:
+  // How many neurons a uniform draw stands for, where `negatives` of them stand for all neurons
+  // here that are not among the `hash_part`.
+  float TailWeight(size_t hash_part, size_t negatives) const;
+
+  // Binary cross-entropy of n logits with target 0, each counted weights[i] times: returns the sum
+  // and replaces the logits by `scale` * dloss/dlogit.
+  static double SigmoidLoss(size_t n, const float* weights, float scale, float* logits);
+
+  // softmax(logit) = exp(logit - shift) * this, times 1 / B.
+  static float SoftmaxFactor(const OutputBatch& batch, size_t sample, float shift,
+                             float log_normaliser);
+
+  // dL/dlogit of each of a sample's labels is less by this.
+  float Target(const OutputBatch& batch, size_t sample) const;
+
+  const ModelConfig model_;
+  const float label_smoothing_;
+  OutputRows& rows_;
+  const Kernels& kernels_;
+  EngineStats& stats_;
+};
+
+}  // namespace dslide

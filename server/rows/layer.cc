@@ -1,0 +1,249 @@
+#include "server/rows/layer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "common/base/prefetch.h"
+#include "common/base/random.h"
+
+namespace dslide {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "stored rows are little-endian");
+
+}  // namespace
+
+void Layer::Vectors::Grow(size_t elements) {
+  if (narrow) {
+    bf16.Grow(elements);
+  } else {
+    fp32.Grow(elements);
+  }
+}
+
+void Layer::Vectors::GiveBack(size_t begin, size_t end) {
+  if (narrow) {
+    bf16.GiveBack(begin, end);
+  } else {
+    fp32.GiveBack(begin, end);
+  }
+}
+
+const uint8_t* Layer::Vectors::At(size_t element) const {
+  return narrow ? reinterpret_cast<const uint8_t*>(bf16.data() + element)
+                : reinterpret_cast<const uint8_t*>(fp32.data() + element);
+}
+
+Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
+             const Kernels& kernels)
+    : kind_(kind),
+      map_(std::move(map)),
+      dim_(config.model.hidden),
+      moments_(static_cast<uint32_t>(Optimizer::MomentVectors(config.train.optimizer))),
+      bf16_(config.model.precision == Precision::kBf16),
+      narrow_moments_(config.train.moments == MomentPrecision::kBf16),
+      training_(purpose == Purpose::kTraining),
+      kernels_(kernels),
+      optimizer_(config.train, kernels),
+      weights_(bf16_),
+      moment1_(narrow_moments_),
+      moment2_(narrow_moments_),
+      changed_(training_ ? map_.rows() : 0) {
+  Grow();
+}
+
+// To the map's rows.
+void Layer::Grow() {
+  const size_t elements = size_t{map_.rows()} * dim_;
+  weights_.Grow(elements);
+  if (KeepsMoments()) {
+    moment1_.Grow(elements);
+    moment2_.Grow(elements);
+  }
+  scalars_.Grow(map_.rows());
+  if (training_) changed_.Grow(map_.rows());
+}
+
+void Layer::Reserve(SlotId slot) {
+  map_.Reserve(slot);
+  try {
+    Grow();
+  } catch (const std::bad_alloc&) {
+    map_.Release(slot);  // its region is there for the next one, with the memory that it lacks
+    throw;
+  }
+}
+
+void Layer::Attach(SlotId slot) {
+  map_.Attach(slot);
+  const uint32_t begin = map_.RegionBegin(slot);
+  if (training_) changed_.Renew(begin, begin + map_.rows_per_slot());
+}
+
+void Layer::Release(SlotId slot) {
+  const size_t begin = map_.RegionBegin(slot), end = begin + map_.rows_per_slot();
+  map_.Release(slot);
+  weights_.GiveBack(begin * dim_, end * dim_);
+  if (KeepsMoments()) {
+    moment1_.GiveBack(begin * dim_, end * dim_);
+    moment2_.GiveBack(begin * dim_, end * dim_);
+  }
+  scalars_.GiveBack(begin, end);
+}
+
+template <typename Weight, typename Moment>
+RowOf<Weight, Moment> Layer::ViewOf(uint32_t row) {
+  const size_t at = size_t{row} * dim_;
+  const bool moments = KeepsMoments();
+  return {reinterpret_cast<Weight*>(weights_.At(at)),
+          moments ? reinterpret_cast<Moment*>(moment1_.At(at)) : nullptr,
+          moments ? reinterpret_cast<Moment*>(moment2_.At(at)) : nullptr, &scalars_[row]};
+}
+
+RowView Layer::row(uint32_t row) {
+  DSLIDE_CHECK(!bf16());
+  return ViewOf<float, float>(row);
+}
+
+const float* Layer::weights(uint32_t row) const {
+  DSLIDE_CHECK(!bf16());
+  return weights_.fp32.data() + size_t{row} * dim_;
+}
+
+void Layer::Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient,
+                   bool decay) {
+  changed_.BeforeChange(row);
+  const Optimizer::Step step{learning_rate, gradient, bias_gradient, decay};
+  if (!bf16()) return optimizer_.Apply(step, dim_, ViewOf<float, float>(row), 0);
+  // Rounding depends on the row's id and step alone, not on where the row lives.
+  const uint64_t id = map_.Global(row);
+  const auto noise =
+      static_cast<uint32_t>(SubSeed(id << 8 | static_cast<uint64_t>(kind_), scalars_[row].steps));
+  if (narrow_moments_) return optimizer_.Apply(step, dim_, ViewOf<uint16_t, uint16_t>(row), noise);
+  optimizer_.Apply(step, dim_, ViewOf<uint16_t, float>(row), noise);
+}
+
+void Layer::Gather(std::span<const uint32_t> rows, float* out) const {
+  const size_t ahead = PrefetchDistance(WeightBytes());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + ahead < rows.size()) PrefetchWeights(rows[i + ahead]);
+    const size_t at = size_t{rows[i]} * dim_;
+    if (bf16()) {
+      kernels_.from_bf16(dim_, weights_.bf16.data() + at, out + i * dim_);
+    } else {
+      std::memcpy(out + i * dim_, weights_.fp32.data() + at, WeightBytes());
+    }
+  }
+}
+
+void Layer::Gather(std::span<const uint32_t> rows, uint16_t* out) const {
+  const size_t ahead = PrefetchDistance(WeightBytes());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + ahead < rows.size()) PrefetchWeights(rows[i + ahead]);
+    const size_t at = size_t{rows[i]} * dim_;
+    if (bf16()) {
+      std::memcpy(out + i * dim_, weights_.bf16.data() + at, WeightBytes());
+    } else {
+      kernels_.to_bf16(dim_, weights_.fp32.data() + at, out + i * dim_);
+    }
+  }
+}
+
+const float* Layer::Range(uint32_t begin, uint32_t end, std::vector<float>* scratch) const {
+  if (!bf16()) return weights(begin);
+  const size_t elements = size_t{end - begin} * dim_;
+  scratch->resize(std::max(scratch->size(), elements));
+  kernels_.from_bf16(elements, weights_.bf16.data() + size_t{begin} * dim_, scratch->data());
+  return scratch->data();
+}
+
+float Layer::Dot(uint32_t row, const float* x) const {
+  const size_t at = size_t{row} * dim_;
+  return bf16() ? kernels_.dot_bf16(dim_, x, weights_.bf16.data() + at)
+                : kernels_.dot(dim_, x, weights_.fp32.data() + at);
+}
+
+void Layer::WeightedSum(std::span<const uint32_t> rows, const float* factors, float* out) const {
+  if (bf16()) {
+    kernels_.weighted_sum_bf16(dim_, rows.size(), rows.data(), factors, weights_.bf16.data(), dim_,
+                               out);
+  } else {
+    kernels_.weighted_sum(dim_, rows.size(), rows.data(), factors, weights_.fp32.data(), dim_, out);
+  }
+}
+
+void Layer::PrefetchWeights(uint32_t row) const {
+  Prefetch(weights_.At(size_t{row} * dim_), WeightBytes());
+}
+
+void Layer::PrefetchAll(uint32_t row) const {
+  const size_t at = size_t{row} * dim_;
+  PrefetchWeights(row);
+  if (KeepsMoments()) {
+    Prefetch(moment1_.At(at), VectorBytes(narrow_moments_));
+    Prefetch(moment2_.At(at), VectorBytes(narrow_moments_));
+  }
+  __builtin_prefetch(&scalars_[row]);
+}
+
+void Layer::Initialise(uint64_t seed, float deviation, uint32_t drawn) {
+  const uint64_t layer_seed = SubSeed(seed, static_cast<uint64_t>(kind_));
+  // Four 16-bit uniforms have variance 4/12 * 65536^2 and mean 2 * 65535.
+  const float scale = deviation / (65536.0f * 0.57735027f);
+  std::vector<float> w(dim_);
+  for (uint32_t r = 0; r < map_.rows(); ++r) {
+    const uint32_t id = map_.Global(r);
+    if (id == SlotMap::kNone || id >= drawn) continue;
+    Random random(SubSeed(layer_seed, id));
+    for (uint32_t j = 0; j < dim_; ++j) {
+      const uint64_t x = random.Next();
+      const auto sum = static_cast<int32_t>((x & 0xffff) + ((x >> 16) & 0xffff) +
+                                            ((x >> 32) & 0xffff) + (x >> 48));
+      w[j] = static_cast<float>(sum - 131070) * scale;
+    }
+    if (bf16()) {
+      kernels_.to_bf16(dim_, w.data(), weights_.bf16.data() + size_t{r} * dim_);
+    } else {
+      std::copy(w.begin(), w.end(), weights_.fp32.data() + size_t{r} * dim_);
+    }
+  }
+}
+
+size_t Layer::StateBytes() const { return training_ ? moments_ * VectorBytes(narrow_moments_) : 0; }
+
+size_t Layer::RowBytes() const {
+  return sizeof(RowScalars) + WeightBytes() + moments_ * VectorBytes(narrow_moments_);
+}
+
+uint64_t Layer::MemoryBytes() const {
+  const uint64_t row = WeightBytes() + StateBytes() + sizeof(RowScalars);
+  return row * map_.rows_per_slot() * map_.regions();
+}
+
+template <typename Copy>
+void Layer::ForEachPart(uint32_t row, const Copy& copy) {
+  const size_t at = size_t{row} * dim_;
+  copy(reinterpret_cast<uint8_t*>(&scalars_[row]), sizeof(RowScalars));
+  copy(weights_.At(at), WeightBytes());
+  if (moments_ == 0) return;
+  copy(training_ ? moment1_.At(at) : nullptr, VectorBytes(narrow_moments_));
+  copy(training_ ? moment2_.At(at) : nullptr, VectorBytes(narrow_moments_));
+}
+
+void Layer::StoreRow(uint32_t row, uint8_t* out) {
+  DSLIDE_CHECK(training_);
+  ForEachPart(row, [&](const uint8_t* memory, size_t bytes) {
+    std::memcpy(out, memory, bytes);
+    out += bytes;
+  });
+}
+
+void Layer::LoadRow(uint32_t row, const uint8_t* in) {
+  ForEachPart(row, [&](uint8_t* memory, size_t bytes) {
+    if (memory != nullptr) std::memcpy(memory, in, bytes);
+    in += bytes;
+  });
+}
+
+}  // namespace dslide

@@ -1,0 +1,139 @@
+// The parameter rows of one layer that live in one executor: weights, optimiser state, bias.
+//
+// Row r (a SlotMap local index) has weights [dim], Adam's moments [dim] each, and RowScalars.
+// Weights are fp32 or bf16 (model.precision), moments likewise (train.moments).
+//
+// Weights, moments and scalars are four arrays, not one record a row: a forward pass or a scan over
+// all neurons then reads nothing but weights.
+// Owned by one executor thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/config/config.h"
+#include "server/rows/changed_rows.h"
+#include "server/rows/huge_buffer.h"
+#include "server/rows/optimizer.h"
+#include "server/rows/slot_map.h"
+
+namespace dslide {
+
+// Also the first byte of a row's key in a checkpoint.
+enum class LayerKind : uint8_t { kInput = 0, kOutput = 1 };
+
+enum class Purpose { kTraining, kInference };
+
+class Layer {
+ public:
+  // For inference no moments are kept in memory; stored rows have them all the same.
+  Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose, const Kernels& kernels);
+
+  LayerKind kind() const { return kind_; }
+  const SlotMap& map() const { return map_; }
+
+  // Slots come and go as in SlotMap, with their rows. Reserve(): all of them zero; rows() may grow,
+  // and what a RowView points to may move. Attach(): a snapshot that begins later has all of them.
+  // Release(): their memory is given back to the system.
+  // A snapshot in progress has neither a slot that is attached nor one that is detached.
+  void Reserve(SlotId slot);
+  void Attach(SlotId slot);
+  void Detach(SlotId slot) { map_.Detach(slot); }
+  void Release(SlotId slot);
+  uint32_t dim() const { return dim_; }
+  bool bf16() const { return bf16_; }
+
+  // What a snapshot has to write, kept up by Update(). Empty for inference.
+  ChangedRows& changed() { return changed_; }
+
+  float bias(uint32_t row) const { return scalars_[row].bias; }
+
+  // One optimiser step from the gradients by the weights ([dim]) and the bias. `decay` is false for
+  // rows that are biases themselves.
+  void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient,
+              bool decay);
+
+  // out[i] = weights of rows[i], [rows x dim]; rounded to nearest if bf16 is asked of fp32.
+  void Gather(std::span<const uint32_t> rows, float* out) const;
+  void Gather(std::span<const uint32_t> rows, uint16_t* out) const;
+  // Weights of local rows [begin, end), [(end - begin) x dim]: in place, or converted in *scratch.
+  const float* Range(uint32_t begin, uint32_t end, std::vector<float>* scratch) const;
+  // weights . x
+  float Dot(uint32_t row, const float* x) const;
+  // out[dim] = sum_e factors[e] * weights of rows[e].
+  void WeightedSum(std::span<const uint32_t> rows, const float* factors, float* out) const;
+
+  // Has the row's weights, or all that an update of it touches, brought near.
+  void PrefetchWeights(uint32_t row) const;
+  void PrefetchAll(uint32_t row) const;
+
+  // Bytes of a row in memory: its weights, and the optimiser's vectors beside them.
+  size_t WeightBytes() const { return dim_ * (bf16() ? sizeof(uint16_t) : sizeof(float)); }
+  size_t StateBytes() const;
+
+  // The parameters in place. REQUIRES fp32, and changed().BeforeChange(row) before they are
+  // changed.
+  RowView row(uint32_t row);
+  const float* weights(uint32_t row) const;
+
+  // Draws the weights of id i from a distribution with mean 0 and the given standard deviation
+  // (sum of four uniforms, bounded at 3.46 deviations) by (seed, layer, i) alone, so any split over
+  // servers starts equal. Ids >= `drawn` stay 0.
+  void Initialise(uint64_t seed, float deviation, uint32_t drawn);
+
+  // Bytes of a stored row: scalars, weights, moments.
+  size_t RowBytes() const;
+  // Copies a row to / from its stored form, RowBytes() long, little-endian. Storing REQUIRES
+  // training.
+  void StoreRow(uint32_t row, uint8_t* out);
+  void LoadRow(uint32_t row, const uint8_t* in);
+
+  // Of the regions that are not free.
+  uint64_t MemoryBytes() const;
+
+ private:
+  // Vectors of [dim], one a row, in one of the precisions; the other array is empty.
+  struct Vectors {
+    HugeBuffer<float> fp32;
+    HugeBuffer<uint16_t> bf16;
+
+    bool narrow;
+
+    explicit Vectors(bool in_bf16) : narrow(in_bf16) {}
+    void Grow(size_t elements);
+    void GiveBack(size_t begin, size_t end);
+    const uint8_t* At(size_t element) const;
+    uint8_t* At(size_t element) { return const_cast<uint8_t*>(std::as_const(*this).At(element)); }
+  };
+
+  template <typename Weight, typename Moment>
+  RowOf<Weight, Moment> ViewOf(uint32_t row);
+  size_t VectorBytes(bool narrow) const {
+    return dim_ * (narrow ? sizeof(uint16_t) : sizeof(float));
+  }
+  // Applies copy(memory, bytes) to all parts of a row in the order in which they are stored; memory
+  // is null for moments that are not kept.
+  template <typename Copy>
+  void ForEachPart(uint32_t row, const Copy& copy);
+  void Grow();
+  bool KeepsMoments() const { return training_ && moments_ > 0; }
+
+  LayerKind kind_;
+  SlotMap map_;
+  uint32_t dim_;
+  uint32_t moments_;  // vectors stored a row
+  bool bf16_;
+  bool narrow_moments_;
+  bool training_;
+  const Kernels& kernels_;
+  Optimizer optimizer_;
+  Vectors weights_;
+  Vectors moment1_;  // empty where they are not kept
+  Vectors moment2_;
+  HugeBuffer<RowScalars> scalars_;  // [rows]
+  ChangedRows changed_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,262 @@
+#include "server/storage/shard_writer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <new>
+
+#include "common/base/failpoint.h"
+#include "common/base/log.h"
+#include "common/checkpoint/file_checksum.h"
+#include "server/storage/shard_directory.h"
+#include "server/storage/stored_keys.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kFileBytes = uint64_t{64} << 20;
+
+std::string KeysEnd(LayerKind layer, SlotId slot) {
+  const RowKeyBytes end = EncodeRowKey({layer, {slot.value + 1}, 0});
+  return std::string(View(end));
+}
+
+std::span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// The records that a database has, by executor.
+Result<std::set<uint32_t>> RecordsIn(const RowDatabase& database) {
+  std::set<uint32_t> records;
+  RowDatabase::Cursor at = database.NewCursor(RowDatabase::Reading::kPoints);
+  for (at.Seek(View(EncodeRecordKey(0))); at.Valid(); at.Next()) {
+    if (at.key().size() == kRecordKeyBytes) records.insert(GetBigEndian(&at.key()[1]));
+  }
+  DSLIDE_RETURN_IF_ERROR(at.status());
+  return records;
+}
+
+}  // namespace
+
+ShardWriter::ShardWriter(CheckpointStore::Place place, CheckpointStore::Base base,
+                         std::atomic<bool>* stopping)
+    : place_(std::move(place)), base_(std::move(base)), stopping_(stopping) {}
+
+ShardWriter::~ShardWriter() {
+  Discard();
+  database_.reset();
+  std::error_code ignored;
+  if (!store_.empty()) fs::remove_all(store_, ignored);
+}
+
+std::string ShardWriter::ShardPath() const {
+  return fmt::format("{}/{}", save_->directory, save_->shard);
+}
+
+Status ShardWriter::OpenDatabase() {
+  if (database_) return {};
+  const std::string directory = fs::path(save_->directory).parent_path();
+  RemoveOldStores(directory, place_.life);
+  store_ = fmt::format("{}/{}", directory, StoreName(place_.life));
+  std::error_code ignored;
+  fs::remove_all(store_, ignored);
+  auto database = RowDatabase::Create(store_, base_.directory, place_.env);
+  DSLIDE_RETURN_IF_ERROR(database);
+  known_.clear();
+  for (const ShardFile& file : (*database)->Files()) known_.insert(file.name);
+  slots_ = base_.slots;
+  database_ = std::move(*database);
+  return {};
+}
+
+// The rows of slots that are not this server's: the base had them, or they have left. One that
+// comes back brings all its rows.
+Status ShardWriter::RemoveOthers() {
+  std::vector<SlotId> others;
+  std::ranges::set_difference(slots_, save_->slots, std::back_inserter(others));
+  for (const LayerKind layer : {LayerKind::kInput, LayerKind::kOutput}) {
+    for (const SlotId slot : others) {
+      const RowKeyBytes begin = EncodeRowKey({layer, slot, 0});
+      DSLIDE_RETURN_IF_ERROR(database_->Erase(View(begin), KeysEnd(layer, slot)));
+    }
+  }
+  slots_ = save_->slots;
+  return {};
+}
+
+void ShardWriter::Begin(CheckpointStore::Save save) {
+  DSLIDE_CHECK(!save_);
+  save_ = std::move(save);
+  rows_ = save_->rows;
+  open_.resize(save_->executors);
+  // First of all: what is not kept is the room for what is written. What a server saves for itself
+  // takes nobody's place.
+  if (IsCheckpointName(save_->name)) {
+    PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
+                PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
+  }
+  Status ready = OpenDatabase();
+  if (ready.ok()) ready = RemoveOthers();
+  if (!ready.ok()) error_ = ready.error();
+}
+
+void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
+  if (!save_ || error_) return;
+  DSLIDE_CHECK(executor < open_.size());
+  if (const Status written = WriteRows(&open_[executor], chunk); !written.ok()) {
+    error_ = written.error();
+  } else if (PassFailpoint(Failpoint::kServerMidCheckpoint)) {
+    error_ = Failed("failpoint server.mid-checkpoint");
+  }
+  if (error_) Discard();  // gives the disk back what it has
+}
+
+Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {
+  size_t begin = 0;
+  for (size_t i = 0; i < chunk.keys.size(); ++i) {
+    const StoredRowKey& key = chunk.keys[i];
+    if (open->file != nullptr && (open->layer != key.layer || open->file->bytes() >= kFileBytes)) {
+      DSLIDE_RETURN_IF_ERROR(CloseFile(open));
+    }
+    if (open->file == nullptr) {
+      auto file = database_->NewFile();
+      DSLIDE_RETURN_IF_ERROR(file);
+      *open = {key.layer, std::move(*file)};
+    }
+    const std::span<const uint8_t> value(chunk.bytes.data() + begin, chunk.ends[i] - begin);
+    DSLIDE_RETURN_IF_ERROR(open->file->Put(View(EncodeRowKey(key)), value));
+    begin = chunk.ends[i];
+  }
+  return {};
+}
+
+Status ShardWriter::CloseFile(OpenFile* open) {
+  if (open->file == nullptr) return {};
+  DSLIDE_RETURN_IF_ERROR(open->file->Finish());
+  files_.push_back(std::move(open->file));
+  return {};
+}
+
+void ShardWriter::TakeRecord(uint32_t executor, std::string record) {
+  if (save_) records_[executor] = std::move(record);
+}
+
+// The records of this checkpoint, instead of all that were there.
+Status ShardWriter::WriteRecords() {
+  const auto old = RecordsIn(*database_);
+  DSLIDE_RETURN_IF_ERROR(old);
+  std::set<uint32_t> numbers = *old;
+  for (const auto& [executor, record] : records_) numbers.insert(executor);
+  if (numbers.empty()) return {};
+  auto file = database_->NewFile();
+  DSLIDE_RETURN_IF_ERROR(file);
+  for (const uint32_t number : numbers) {
+    const RecordKeyBytes key = EncodeRecordKey(number);
+    const auto record = records_.find(number);
+    DSLIDE_RETURN_IF_ERROR(record == records_.end()
+                               ? (*file)->Delete(View(key))
+                               : (*file)->Put(View(key), BytesOf(record->second)));
+  }
+  DSLIDE_RETURN_IF_ERROR((*file)->Finish());
+  files_.push_back(std::move(*file));
+  return {};
+}
+
+Status ShardWriter::Store() {
+  for (OpenFile& open : open_) DSLIDE_RETURN_IF_ERROR(CloseFile(&open));
+  DSLIDE_RETURN_IF_ERROR(WriteRecords());
+  DSLIDE_RETURN_IF_ERROR(database_->Ingest(files_));
+  const std::string shard = ShardPath();
+  std::error_code error;
+  fs::create_directories(save_->directory, error);
+  // What an earlier attempt left, and RocksDB's own unfinished one.
+  fs::remove_all(shard, error);
+  fs::remove_all(shard + ".tmp", error);
+  return database_->LinkTo(shard);
+}
+
+// Lists and syncs the shard's files. Those with rows were synced when they were written, but not
+// where they had to be copied for want of hard links; what is clean costs nothing.
+Status ShardWriter::ListFiles(CheckpointDone* done) {
+  const std::string shard = ShardPath();
+  done->files = database_->Files();
+  for (const ShardFile& file : done->files) {
+    if (!known_.contains(file.name)) done->written_bytes += file.bytes;
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(shard, error)) {
+    DSLIDE_RETURN_IF_ERROR(SyncPath(entry.path()));
+    if (entry.path().extension() == ".sst") continue;
+    const Result<uint64_t> checksum = FileChecksum(entry.path());
+    DSLIDE_RETURN_IF_ERROR(checksum);
+    const uint64_t bytes = fs::file_size(entry.path(), error);
+    done->files.push_back({entry.path().filename(), bytes, *checksum});
+    done->written_bytes += bytes;
+  }
+  if (error) return Failed(fmt::format("{}: cannot list: {}", shard, error.message()));
+  std::sort(done->files.begin(), done->files.end(),
+            [](const ShardFile& a, const ShardFile& b) { return a.name < b.name; });
+  for (const ShardFile& file : done->files) done->bytes += file.bytes;
+  DSLIDE_RETURN_IF_ERROR(SyncPath(shard));
+  DSLIDE_RETURN_IF_ERROR(SyncPath(save_->directory));
+  return SyncPath(fs::path(save_->directory).parent_path());
+}
+
+CheckpointDone ShardWriter::End() {
+  CheckpointDone done;
+  Status status = error_ ? Status(*error_) : Store();
+  if (status.ok()) status = ListFiles(&done);
+  if (!status.ok()) {
+    std::error_code ignored;
+    fs::remove_all(ShardPath(), ignored);
+    fs::remove(save_->directory, ignored);  // if nobody else has put anything there
+    CheckpointDone failed;
+    failed.error = status.error().message;
+    Discard();
+    database_.reset();  // the next one begins with nothing, the executors give all rows
+    base_ = {};
+    return Close(std::move(failed));
+  }
+  done.rows = rows_;
+  base_ = {ShardPath(), slots_};
+  for (const ShardFile& file : done.files) known_.insert(file.name);
+  return Close(std::move(done));
+}
+
+CheckpointDone ShardWriter::GiveUp(const std::string& error, bool retry) {
+  Discard();
+  CheckpointDone done;
+  done.error = error_ ? error_->message : error;
+  done.retry = !error_ && retry;
+  return Close(std::move(done));
+}
+
+CheckpointDone ShardWriter::Close(CheckpointDone done) {
+  if (save_) {
+    done.name = save_->name;
+    done.shard = save_->shard;
+  }
+  Discard();
+  save_.reset();
+  error_.reset();
+  return done;
+}
+
+void ShardWriter::Discard() {
+  open_.clear();
+  files_.clear();
+  records_.clear();
+}
+
+void ShardWriter::CompactIfWorthIt() {
+  if (!database_ || database_->entries() <= 2 * rows_) return;
+  const Status compacted = database_->Compact(stopping_);
+  if (compacted.ok()) return;
+  LogWarning("while old rows were removed from the store: " + compacted.error().message);
+  database_.reset();
+}
+
+}  // namespace dslide

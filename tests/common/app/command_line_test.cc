@@ -1,0 +1,146 @@
+#include "common/app/command_line.h"
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/base/random.h"
+
+namespace dslide {
+namespace {
+
+CommandLine Example() {
+  CommandLine line("dslide-server --config FILE [options]", "Owns a share of the parameters.");
+  line.Required("config", "FILE", "configuration of the cluster");
+  line.Option("threads", "N", "executors", "4");
+  line.Option("log-file", "FILE", "where messages go");
+  line.Repeated("set", "SECTION.KEY=VALUE", "override a value of the configuration");
+  line.Flag("quiet", "no progress line");
+  return line;
+}
+
+ParsedArguments Parsed(const CommandLine& line, const std::vector<std::string>& arguments) {
+  Result<ParsedArguments> parsed = line.Parse(arguments);
+  REQUIRE_MESSAGE(parsed.ok(), parsed.error().message);
+  return *parsed;
+}
+
+std::string ErrorOf(const CommandLine& line, const std::vector<std::string>& arguments) {
+  const Result<ParsedArguments> parsed = line.Parse(arguments);
+  if (parsed.ok()) return "";
+  CHECK(parsed.error().kind == ErrorKind::kBadInput);
+  return parsed.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("command line: values, defaults and flags") {
+  const ParsedArguments p =
+      Parsed(Example(), {"--config", "a.ini", "--set", "a.b=c", "--set=d.e=--f", "--quiet"});
+  CHECK(p.Get("config") == "a.ini");
+  CHECK(p.All("set") == std::vector<std::string>{"a.b=c", "d.e=--f"});
+  CHECK(p.Has("quiet"));
+  CHECK_FALSE(p.Has("threads"));
+  CHECK(p.Get("threads") == "4");
+  CHECK_FALSE(p.Has("log-file"));
+  CHECK(p.Get("log-file").empty());
+  CHECK(p.Positional().empty());
+}
+
+TEST_CASE("command line: a value replaces the default and may be negative") {
+  const ParsedArguments p = Parsed(Example(), {"--threads", "-5", "--config=--odd"});
+  CHECK(p.Has("threads"));
+  CHECK(p.All("threads") == std::vector<std::string>{"-5"});
+  CHECK(p.Get("config") == "--odd");
+}
+
+TEST_CASE("command line: argc and argv") {
+  const char* const argv[] = {"dslide-server", "--config", "x"};
+  const Result<ParsedArguments> parsed = Example().Parse(3, argv);
+  REQUIRE(parsed.ok());
+  CHECK(parsed->Get("config") == "x");
+  CHECK_FALSE(Example().Parse(0, argv).ok());
+}
+
+TEST_CASE("command line: help and version need nothing else") {
+  CHECK(Parsed(Example(), {"--help"}).Has("help"));
+  CHECK(Parsed(Example(), {"-h"}).Has("help"));
+  CHECK(Parsed(Example(), {"--quiet", "--version"}).Has("version"));
+}
+
+TEST_CASE("command line: errors") {
+  const CommandLine line = Example();
+  const std::string no_config = "option --config FILE is required";
+  CHECK(ErrorOf(line, {}) == no_config);
+  CHECK(ErrorOf(line, {"--quiet"}) == no_config);
+  CHECK(ErrorOf(line, {"--confg"}) == "unknown option --confg; did you mean --config?");
+  CHECK(ErrorOf(line, {"--confg=a"}) == "unknown option --confg; did you mean --config?");
+  CHECK(ErrorOf(line, {"--conf", "a"}) == "unknown option --conf; did you mean --config?");
+  CHECK(ErrorOf(line, {"-quiet"}) == "unknown option -quiet; did you mean --quiet?");
+  CHECK(ErrorOf(line, {"--frobnicate"}) ==
+        "unknown option --frobnicate; --help lists the known ones");
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--config"}, {"--config="}, {"--config", ""}, {"--config", "--quiet"}}) {
+    CHECK(ErrorOf(line, arguments) == "option --config needs a value");
+  }
+  CHECK(ErrorOf(line, {"--config", "a", "--quiet=1"}) == "option --quiet takes no value");
+  CHECK(ErrorOf(line, {"--config", "a", "--config", "b"}) == "option --config is given twice");
+  CHECK(ErrorOf(line, {"--config", "a", "extra"}) ==
+        "unexpected argument extra; --help shows the usage");
+}
+
+TEST_CASE("command line: positional arguments that were asked for") {
+  CommandLine line("dslide checkpoint verify DIRECTORY", "Finds damage.");
+  line.Positional("DIRECTORY", "the checkpoint", 1, 2);
+  line.Flag("quiet", "no progress line");
+  CHECK(Parsed(line, {"a", "--quiet", "--", "--b"}).Positional() ==
+        std::vector<std::string>{"a", "--b"});
+  CHECK(ErrorOf(line, {}) == "argument DIRECTORY is missing; --help shows the usage");
+  CHECK(ErrorOf(line, {"a", "b", "c"}) == "unexpected argument c; --help shows the usage");
+}
+
+TEST_CASE("command line: the help") {
+  CommandLine line = Example();
+  line.Positional("FILE", "data", 0, 1);
+  line.Option("a-rather-long-option-name", "VALUE", "explained below");
+  CHECK(line.Help() ==
+        "usage: dslide-server --config FILE [options]\n"
+        "\n"
+        "Owns a share of the parameters.\n"
+        "\n"
+        "arguments:\n"
+        "  FILE                        data\n"
+        "\n"
+        "options:\n"
+        "  --help                      print this and exit\n"
+        "  --version                   print the version and exit\n"
+        "  --config FILE               configuration of the cluster (required)\n"
+        "  --threads N                 executors (default: 4)\n"
+        "  --log-file FILE             where messages go\n"
+        "  --set SECTION.KEY=VALUE     override a value of the configuration (may be given again)\n"
+        "  --quiet                     no progress line\n"
+        "  --a-rather-long-option-name VALUE\n"
+        "                              explained below\n");
+}
+
+TEST_CASE("command line: any arguments are read or refused") {
+  Random random(7);
+  const std::vector<std::string> pieces = {"--",   "-", "=", "config", "set",  "quiet", "h",
+                                           "help", "",  " ", "\n",     "\xff", "x"};
+  const CommandLine line = Example();
+  for (int i = 0; i < 5000; ++i) {
+    std::vector<std::string> arguments(random.Below(4));
+    for (std::string& argument : arguments) {
+      for (uint64_t n = random.Below(4); n > 0; --n) {
+        argument += pieces[random.Below(pieces.size())];
+      }
+    }
+    const Result<ParsedArguments> parsed = line.Parse(arguments);
+    if (parsed.ok()) continue;
+    REQUIRE(parsed.error().kind == ErrorKind::kBadInput);
+    REQUIRE(parsed.error().message.find('\n') == std::string::npos);
+  }
+}
+
+}  // namespace dslide

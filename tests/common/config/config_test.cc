@@ -1,0 +1,527 @@
+// Reading, writing, checking and completing the configuration. Seeds are fixed.
+#include "common/config/config.h"
+
+#include <cmath>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "common/app/executable.h"
+#include "common/base/nearest.h"
+#include "common/base/random.h"
+#include "common/config/config_keys.h"
+
+namespace dslide {
+namespace {
+
+// The error of `text` as cluster.ini, which must be bad input; "" if it is accepted.
+std::string ErrorOf(std::string_view text, const Overrides& overrides = {}) {
+  const Result<Config> config = ParseConfig(text, "cluster.ini", overrides);
+  if (config.ok()) return "";
+  CHECK(config.error().kind == ErrorKind::kBadInput);
+  return config.error().message;
+}
+
+Config Parsed(std::string_view text, const Overrides& overrides = {}) {
+  Result<Config> config = ParseConfig(text, "cluster.ini", overrides);
+  REQUIRE_MESSAGE(config.ok(), config.error().message);
+  return *config;
+}
+
+// A value other than the default in every member, set by hand: a member without a key would not
+// come back.
+Config UnusualConfig() {
+  Config c;
+  c.common = {UINT64_MAX, "trace"};
+  c.model = {
+      135'909, 670'091, 77, Loss::kSigmoid,   ActiveSet::kSampled, Sharing::kSample, Tail::kNone,
+      3,       5,       4,  Precision::kFp32, Products::kFp32,     0.123456789f,     1.0f / 3.0f};
+  c.hash = {HashFamily::kSimHash, 9, 17, 16};
+  c.train.data = "/srv/with space/träin=1.txt.gz";
+  c.train.test = "[test]";
+  c.train.label_names = "names;1";
+  c.train.epochs = 3;
+  c.train.batch = 1;
+  c.train.optimizer = OptimizerKind::kSgd;
+  c.train.learning_rate = 1.17549435e-9f;
+  c.train.moments = MomentPrecision::kFp32;
+  c.train.beta1 = 0.85f;
+  c.train.beta2 = 0.99f;
+  c.train.epsilon = 1e-15f;
+  c.train.warmup_batches = 0;
+  c.train.decay = Decay::kCosine;
+  c.train.weight_decay = 0.01f;
+  c.train.dropout_input = 0.1f;
+  c.train.dropout_hidden = 0.4f;
+  c.train.label_smoothing = 0.3f;
+  c.train.exclude_own_features = true;
+  c.train.unit_batches = 9;
+  c.train.batches_in_flight = 5;
+  c.train.staleness = 2;
+  c.train.target_batch = 7;
+  c.train.evaluate_samples = 6;
+  c.train.probe_batches = 7;
+  c.train.probe_samples = 8;
+  c.cluster = {2,
+               0,
+               "tcp://*:7700",
+               "tcp://[fe80::1]:7700",
+               "tcp://127.0.0.1:7780",
+               "ipc://@a",
+               "tcp://10.0.0.1:1",
+               12,
+               13,
+               Wire::kFp32,
+               14,
+               15,
+               16,
+               17,
+               19,
+               20,
+               Balance::kOff,
+               1.25f,
+               22,
+               23,
+               24};
+  c.checkpoint = {"elsewhere", 18, 21};
+  c.security = {true};
+  return c;
+}
+
+std::string LineOf(const Config& config, const ConfigKey& key) {
+  return key.FullName() + "=" + key.field.format(config);
+}
+
+// Replaces, inserts, removes or repeats a piece of `text`, with bytes that matter to INI files.
+void Mutate(Random* random, std::string* text) {
+  static constexpr std::string_view kBytes = "[]=#.\n\r \t-+eE0129\x80\xff\0az\"*,;";
+  const size_t at = random->Below(text->size() + 1);
+  const char byte = kBytes[random->Below(kBytes.size())];
+  const size_t length = random->Below(12);
+  switch (random->Below(4)) {
+    case 0:
+      text->insert(at, 1, byte);
+      break;
+    case 1:
+      text->erase(at, length);
+      break;
+    case 2:
+      text->insert(at, text->substr(random->Below(text->size() + 1), length));
+      break;
+    default:
+      if (at < text->size()) (*text)[at] = byte;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("config: nothing given is the defaults") {
+  CHECK(Parsed("") == Config{});
+  const Result<Config> loaded = LoadConfig("", {});
+  REQUIRE(loaded.ok());
+  CHECK(*loaded == Config{});
+}
+
+TEST_CASE("config: the file format") {
+  const Config c = Parsed(
+      "# comment\r\n\r\n[model]\r\n hidden=64 # why\r\n  loss =  sigmoid\r\n[train]\ndata = a = b\n"
+      "exclude_own_features = true\n[model]\nuniform = 5");
+  CHECK(c.model.hidden == 64);
+  CHECK(c.model.loss == Loss::kSigmoid);
+  CHECK(c.model.uniform == 5);
+  CHECK(c.train.data == "a = b");
+  CHECK(c.train.exclude_own_features);
+  CHECK(Parsed("model.hidden = 3").model.hidden == 3);
+}
+
+TEST_CASE("config: overrides replace the file's values, the last one wins") {
+  const Config c = Parsed("[train]\nbatch = 1\nepochs = 2\n",
+                          {"train.batch=5", "train.batch = 7", "train.test=x=y", "train.data="});
+  CHECK(c.train.batch == 7);
+  CHECK(c.train.epochs == 2);
+  CHECK(c.train.test == "x=y");
+  CHECK(c.train.data.empty());
+}
+
+TEST_CASE("config: errors name the file, the key, the value and what is allowed") {
+  CHECK(ErrorOf("[train]\nbatch = 0") == "cluster.ini:2: train.batch = 0: must be 1 to 65536");
+  CHECK(ErrorOf("[train]\nbatch = 65537") ==
+        "cluster.ini:2: train.batch = 65537: must be 1 to 65536");
+  CHECK(ErrorOf("[train]\nbatch =") == "cluster.ini:2: train.batch = (empty): must be 1 to 65536");
+  CHECK(ErrorOf("[model]\nloss = Softmax") ==
+        "cluster.ini:2: model.loss = Softmax: must be softmax or sigmoid");
+  CHECK(ErrorOf("[model]\nactive = lhs") ==
+        "cluster.ini:2: model.active = lhs: must be auto, lsh, sampled or all");
+  CHECK(ErrorOf("[hash]\nbin = 6") == "cluster.ini:2: hash.bin = 6: must be 2, 4, 8 or 16");
+  CHECK(ErrorOf("[security]\nallow_plaintext = yes") ==
+        "cluster.ini:2: security.allow_plaintext = yes: must be true or false");
+  CHECK(ErrorOf("[train]\ndropout_input = 0.96") ==
+        "cluster.ini:2: train.dropout_input = 0.96: must be 0 to 0.95");
+  CHECK(ErrorOf("[train]\nlabel_smoothing = 1") ==
+        "cluster.ini:2: train.label_smoothing = 1: must be 0 to 0.9");
+  CHECK(ErrorOf("[cluster]\nbalance = on") ==
+        "cluster.ini:2: cluster.balance = on: must be auto or off");
+  CHECK(ErrorOf("[cluster]\nbalance_threshold = 1") ==
+        "cluster.ini:2: cluster.balance_threshold = 1: must be 1.01 to 100");
+  CHECK(ErrorOf("[cluster]\nscheduler_bind = 127.0.0.1:7700") ==
+        "cluster.ini:2: cluster.scheduler_bind = 127.0.0.1:7700: must be tcp://host:port or "
+        "ipc://path");
+  CHECK(ErrorOf("[cluster]\nserver_advertise = tcp://a") ==
+        "cluster.ini:2: cluster.server_advertise = tcp://a: must be empty, tcp://host:port or "
+        "ipc://path");
+}
+
+TEST_CASE("config: errors of overrides name the command line") {
+  CHECK(ErrorOf("", {"train.batch=0"}) == "command line: train.batch = 0: must be 1 to 65536");
+  CHECK(ErrorOf("", {"train.batch"}) == "command line: train.batch: must be section.key=value");
+  CHECK(ErrorOf("", {"train.btch=1"}) ==
+        "command line: unknown key train.btch; did you mean train.batch?");
+  CHECK(ErrorOf("", {"train.data=a#b"}) ==
+        "command line: train.data = a#b: must be text without '#' and control characters");
+  CHECK(ErrorOf("", {"train.data=a\n[model]"}) ==
+        "command line: train.data = a?[model]: must be text without '#' and control characters");
+}
+
+TEST_CASE("config: an unknown key is refused with the nearest known one") {
+  const auto suggests = [](const std::string& text, const std::string& unknown,
+                           const std::string& known) {
+    const std::string line = text.find('\n') == std::string::npos ? "1" : "2";
+    CHECK(ErrorOf(text) ==
+          "cluster.ini:" + line + ": unknown key " + unknown + "; did you mean " + known + "?");
+  };
+  suggests("[model]\nhiden = 4", "model.hiden", "model.hidden");
+  suggests("[modle]\nhidden = 4", "modle.hidden", "model.hidden");
+  suggests("[modle]\nhiden = 4", "modle.hiden", "model.hidden");
+  suggests("[model]\nbatch = 4", "model.batch", "train.batch");
+  suggests("hidden = 4", "hidden", "model.hidden");
+  suggests("hiden = 4", "hiden", "model.hidden");
+  suggests("[everything]\nlease_timeout = 4", "everything.lease_timeout",
+           "cluster.lease_timeout_ms");
+  CHECK(ErrorOf("[x]\nfrobnicate = 1") ==
+        "cluster.ini:2: unknown key x.frobnicate; --help-config lists the known ones");
+}
+
+TEST_CASE("config: a malformed line is named with its number") {
+  CHECK(ErrorOf("[model]\n# c\nhidden 4 # four\nloss = softmax\n") ==
+        "cluster.ini:3: must be \"key = value\" or \"[section]\": hidden 4");
+  CHECK(ErrorOf("\n[model") == "cluster.ini:2: must be \"key = value\" or \"[section]\": [model");
+}
+
+TEST_CASE("config: a refused line is named, whatever stands before it") {
+  CHECK(ErrorOf("# [x]\r\n\n  [train] # a section\r\n \t\nepochs = 3 # = 4\n#\nbatch = none\n") ==
+        "cluster.ini:7: train.batch = none: must be 1 to 65536");
+  // Boost takes this for a key.
+  CHECK(ErrorOf("\n[train = 3\n").starts_with("cluster.ini:2: unknown key [train; "));
+}
+
+TEST_CASE("config: a key given twice in the file") {
+  CHECK(ErrorOf("[model]\nhidden = 4\n[hash]\nk = 1\n[model]\nhidden = 4\n") ==
+        "cluster.ini:6: model.hidden is given twice");
+}
+
+TEST_CASE("config: a file that cannot be read") {
+  const Result<Config> missing = LoadConfig("no/such/cluster.ini", {});
+  REQUIRE_FALSE(missing.ok());
+  CHECK(missing.error().kind == ErrorKind::kBadInput);
+  CHECK(missing.error().message == "no/such/cluster.ini: cannot open: No such file or directory");
+  const Result<Config> directory = LoadConfig("/", {});
+  REQUIRE_FALSE(directory.ok());
+  CHECK(directory.error().message == "/: cannot read: Is a directory");
+}
+
+TEST_CASE("config: numbers are read strictly") {
+  for (const char* bad : {"12abc", "-1", "+1", "0x10", "1e2", "1.0", "1 2", "4294967297",
+                          "99999999999999999999999", "one", "1,000"}) {
+    CHECK_MESSAGE(ErrorOf(std::string("[train]\nbatch = ") + bad) ==
+                      std::string("cluster.ini:2: train.batch = ") + bad + ": must be 1 to 65536",
+                  bad);
+  }
+  for (const char* bad : {"nan", "inf", "-inf", "-0.1", "0.1x", "0,1", "1e-50", "1e50", ""}) {
+    CHECK_MESSAGE(ErrorOf(std::string("[model]\ninput_init = ") + bad) != "", bad);
+  }
+  CHECK(Parsed("[train]\nlearning_rate = 3e-3").train.learning_rate == 0.003f);
+  CHECK(Parsed("[common]\nseed = 18446744073709551615").common.seed == UINT64_MAX);
+  CHECK(ErrorOf("[common]\nseed = 18446744073709551616") != "");
+}
+
+TEST_CASE("config: checks across keys") {
+  CHECK(
+      ErrorOf("[train]\ntarget_batch = 512") ==
+      "cluster.ini:2: train.target_batch = 512: needs train.staleness >= 0: asynchronous training "
+      "has no steps");
+  CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 500") ==
+        "cluster.ini:3: train.target_batch = 500: must be a multiple of train.batch = 256");
+  CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 65536") == "");
+  CHECK(ErrorOf("[train]\nstaleness = 3") == "");
+  CHECK(ErrorOf("[hash]\nk = 6") ==
+        "cluster.ini:2: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
+        "buckets");
+  CHECK(ErrorOf("[train]\nmoments = bf16\n[model]\nprecision = fp32") ==
+        "cluster.ini:2: train.moments = bf16: moments in bf16 need model.precision = bf16; auto "
+        "follows it");
+  CHECK(ErrorOf("[train]\nmoments = bf16") == "");
+  CHECK(ErrorOf("[hash]\nk = 5") == "");
+  CHECK(ErrorOf("[hash]\nk = 3\nbin = 16") == "");
+  CHECK(ErrorOf("[hash]\nk = 15\nfamily = simhash") == "");
+  CHECK(ErrorOf("[hash]\nk = 16\nfamily = simhash") ==
+        "cluster.ini:2: hash.k = 16: must be 0 to 15");
+  CHECK(
+      ErrorOf("[cluster]\nlease_timeout_ms = 1000") ==
+      "cluster.ini:2: cluster.lease_timeout_ms = 1000: must be above cluster.heartbeat_ms = 1000");
+  // The origin is that of the key that is named, and an override may mend the file.
+  CHECK(ErrorOf("", {"cluster.heartbeat_ms=60000"}) ==
+        "default: cluster.lease_timeout_ms = 60000: must be above cluster.heartbeat_ms = 60000");
+  CHECK(ErrorOf("[hash]\nbin = 16\n", {"hash.k=7"}).starts_with("command line: hash.k = 7: "));
+  CHECK(ErrorOf("[train]\ntarget_batch = 512", {"train.staleness=0"}) == "");
+}
+
+TEST_CASE("config: addresses") {
+  for (const char* good : {"tcp://127.0.0.1:7700", "tcp://*:*", "tcp://eth0:0", "tcp://[::1]:65535",
+                           "ipc:///run/dslide", "ipc://@name"}) {
+    CHECK_MESSAGE(ErrorOf("", {std::string("cluster.server_bind=") + good}) == "", good);
+  }
+  for (const char* bad : {"", "tcp://", "ipc://", "tcp://host", "tcp://host:", "tcp://:1",
+                          "tcp://host:65536", "tcp://host:x", "udp://host:1", "TCP://host:1"}) {
+    CHECK_MESSAGE(ErrorOf("", {std::string("cluster.server_bind=") + bad}) != "", bad);
+  }
+}
+
+TEST_CASE("config: an error is one line, whatever the input") {
+  const std::string wild = "train.batch=\x1b[31m" + std::string(10'000, 'x') + "\n\r";
+  const std::string message = ErrorOf("", {wild});
+  CHECK(message.find_first_of("\n\r\x1b") == std::string::npos);
+  CHECK(message.size() < 200);
+}
+
+TEST_CASE("config: written and read again it is the same") {
+  for (const Config& config : {Config{}, UnusualConfig()}) {
+    const std::string text = FormatConfig(config);
+    CHECK(Parsed(text) == config);
+    CHECK(FormatConfig(Parsed(text)) == text);
+  }
+}
+
+TEST_CASE("config: the unusual config differs from the defaults in every key") {
+  // Only so does the test above show that every key is written.
+  const Config unusual = UnusualConfig();
+  for (const ConfigKey& key : ConfigKeys()) {
+    CHECK_MESSAGE(LineOf(unusual, key) != LineOf(Config{}, key), key.FullName());
+  }
+}
+
+TEST_CASE("config: the written form") {
+  const std::string text = FormatConfig(Config{});
+  CHECK(text.starts_with("[common]\nseed = 1\nlog_level = info\n\n[model]\nfeatures = 0\n"));
+  CHECK(text.find("\ninput_init = 0.005\n") != std::string::npos);
+  CHECK(text.find("\nepsilon = 1e-08\n") != std::string::npos);
+  CHECK(text.find("\ndata =\n") != std::string::npos);
+  CHECK(text.ends_with("\n[security]\nallow_plaintext = false\n"));
+}
+
+TEST_CASE("config: every key has a help line, a range and a default within it") {
+  std::set<std::string> names;
+  const Config defaults;
+  for (const ConfigKey& key : ConfigKeys()) {
+    CAPTURE(key.FullName());
+    CHECK(names.insert(key.FullName()).second);
+    CHECK_FALSE(key.help.empty());
+    CHECK(key.help.find('\n') == std::string::npos);
+    CHECK_FALSE(key.field.allowed.empty());
+    Config parsed;
+    CHECK(key.field.parse(key.field.format(defaults), &parsed));
+    CHECK(parsed == defaults);
+  }
+}
+
+TEST_CASE("config: a refused value leaves the config as it was") {
+  for (const ConfigKey& key : ConfigKeys()) {
+    Config config = UnusualConfig();
+    CHECK_FALSE(key.field.parse("\x01", &config));
+    CHECK(config == UnusualConfig());
+  }
+}
+
+TEST_CASE("config: the help shows every key within 100 columns") {
+  const std::string help = ConfigHelp();
+  for (const ConfigKey& key : ConfigKeys()) {
+    CHECK_MESSAGE(help.find("\n  " + key.name + " =") != std::string::npos, key.FullName());
+  }
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= 100, line);
+}
+
+TEST_CASE("config: resolving") {
+  struct Case {
+    uint32_t d, n;
+    ActiveSet active;
+    uint32_t k_dwta, k_simhash, slots;
+  };
+  // k: the largest with N / 2^(3k), or N / 2^k, at least 8, up to 2^15 buckets.
+  const Case cases[] = {
+      {1, 1, ActiveSet::kAll, 1, 1, 1},
+      {100, 191, ActiveSet::kAll, 1, 4, 100},
+      {10'000, 2000, ActiveSet::kAll, 2, 7, 256},
+      {10'000, 2001, ActiveSet::kLsh, 2, 7, 256},
+      {136'000, 30'938, ActiveSet::kLsh, 3, 11, 256},
+      {136'000, 41'218, ActiveSet::kLsh, 4, 12, 256},
+      {50, 262'143, ActiveSet::kLsh, 4, 14, 50},
+      {50, 262'144, ActiveSet::kLsh, 5, 15, 50},
+      {136'000, 670'091, ActiveSet::kLsh, 5, 15, 256},
+      {4'000'000'000, 4'000'000'000, ActiveSet::kLsh, 5, 15, 256},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.n);
+    Config config;
+    ResolveConfig(c.d, c.n, &config);
+    CHECK(config.model.features == c.d);
+    CHECK(config.model.labels == c.n);
+    CHECK(config.model.active == c.active);
+    CHECK(config.hash.k == c.k_dwta);
+    CHECK(config.model.candidates == std::min(ModelConfig().candidates, c.n));
+    CHECK(config.model.uniform == std::min(ModelConfig().uniform, c.n));
+    CHECK(config.model.popular == std::min(ModelConfig().popular, c.n));
+    CHECK(config.train.learning_rate == doctest::Approx(0.05));
+    CHECK(config.cluster.slots == c.slots);
+    CHECK(config.model.output_init == doctest::Approx(1.0 / std::sqrt(512.0)));
+
+    Config again = config;
+    ResolveConfig(c.d, c.n, &again);
+    CHECK(again == config);
+    CHECK(Parsed(FormatConfig(config)) == config);
+
+    Config simhash;
+    simhash.hash.family = HashFamily::kSimHash;
+    ResolveConfig(c.d, c.n, &simhash);
+    CHECK(simhash.hash.k == c.k_simhash);
+  }
+}
+
+TEST_CASE("config: the derived rate and K follow the hidden width") {
+  Config wide;
+  wide.model.hidden = 2048;
+  ResolveConfig(1000, 100'000, &wide);
+  CHECK(wide.train.learning_rate == doctest::Approx(0.025));
+  CHECK(wide.hash.k == 4);
+  // The K bins of a DWTA table are disjoint: 16 coordinates have room for two bins of 8.
+  Config narrow;
+  narrow.model.hidden = 16;
+  ResolveConfig(1000, 100'000, &narrow);
+  CHECK(narrow.hash.k == 2);
+}
+
+TEST_CASE("config: resolving keeps what the user chose") {
+  Config config = Parsed("[model]\nactive = sampled\noutput_init = 0.5\n[hash]\nk = 5\n");
+  ResolveConfig(1000, 1000, &config);
+  CHECK(config.model.active == ActiveSet::kSampled);
+  CHECK(config.model.output_init == 0.5f);
+  CHECK(config.hash.k == 5);
+}
+
+TEST_CASE("learning rate: warm-up, then the decay") {
+  TrainConfig train;
+  train.learning_rate = 0.4f;
+  train.warmup_batches = 4;
+  const auto rate = [&](uint64_t step) { return LearningRateAt(train, step, 12); };
+  for (const Decay decay : {Decay::kLinear, Decay::kCosine, Decay::kNone}) {
+    train.decay = decay;
+    CHECK(rate(0) == doctest::Approx(0.1));
+    CHECK(rate(1) == doctest::Approx(0.2));
+    CHECK(rate(3) == doctest::Approx(0.4));
+    CHECK(rate(4) == doctest::Approx(0.4));
+  }
+  train.decay = Decay::kLinear;
+  CHECK(rate(6) == doctest::Approx(0.3));
+  CHECK(rate(11) == doctest::Approx(0.05));
+  CHECK(rate(12) == 0.0f);
+  CHECK(rate(UINT64_MAX) == 0.0f);
+  train.decay = Decay::kCosine;
+  CHECK(rate(6) == doctest::Approx(0.2 * (1.0 + std::sqrt(0.5))));
+  CHECK(rate(8) == doctest::Approx(0.2));
+  CHECK(rate(11) == doctest::Approx(0.2 * (1.0 + std::cos(3.14159265358979 * 7.0 / 8.0))));
+  CHECK(rate(12) == 0.0f);
+  train.decay = Decay::kNone;
+  CHECK(rate(11) == 0.4f);
+  CHECK(rate(UINT64_MAX) == 0.4f);
+}
+
+TEST_CASE("learning rate: no warm-up, and a run shorter than it") {
+  TrainConfig train;
+  train.learning_rate = 1.0f;
+  train.warmup_batches = 0;
+  CHECK(LearningRateAt(train, 0, 4) == 1.0f);
+  CHECK(LearningRateAt(train, 3, 4) == doctest::Approx(0.25));
+  CHECK(LearningRateAt(train, 0, 0) == 0.0f);
+  train.warmup_batches = 10;
+  CHECK(LearningRateAt(train, 3, 4) == doctest::Approx(0.4));
+  CHECK(LearningRateAt(train, 4, 4) == 0.0f);
+}
+
+TEST_CASE("nearest: distances by hand") {
+  CHECK(EditDistance("", "") == 0);
+  CHECK(EditDistance("", "abc") == 3);
+  CHECK(EditDistance("abc", "") == 3);
+  CHECK(EditDistance("kitten", "sitting") == 3);
+  CHECK(EditDistance("flaw", "lawn") == 2);
+  const std::vector<std::string> known = {"train", "evaluate", "predict"};
+  CHECK(*Nearest("trian", known) == "train");
+  CHECK(*Nearest("evalaute", known) == "evaluate");
+  CHECK(Nearest("xyz", known) == nullptr);
+  CHECK(Nearest("", known) == nullptr);
+}
+
+TEST_CASE("nearest: a long word is not cut within a character") {
+  CHECK(Printable("") == "(empty)");
+  CHECK(Printable("a\tb") == "a?b");
+  CHECK(Printable(std::string(99, 'a') + "ü") == std::string(99, 'a') + "...");
+}
+
+TEST_CASE("config: the example files are valid") {
+  const std::string folder = std::string(DSLIDE_SOURCE_DIR) + "/configs/";
+  const Result<Config> local = LoadConfig(folder + "local.ini", {});
+  REQUIRE_MESSAGE(local.ok(), local.error().message);
+  CHECK(local->cluster.servers == 2);
+  CHECK(local->cluster.workers == 2);
+  const Result<Config> two = LoadConfig(folder + "two-machines.ini", {});
+  REQUIRE_MESSAGE(two.ok(), two.error().message);
+  CHECK(two->security.allow_plaintext);
+  CHECK(two->cluster.scheduler_advertise == "tcp://10.0.0.1:7700");
+}
+
+TEST_CASE("config: mutated files are read or refused, 20,000 times") {
+  Random random(20'240'601);
+  const std::string whole = FormatConfig(UnusualConfig());
+  int accepted = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    // A short stretch, so that many mutants get past their first error.
+    const size_t begin = random.Below(whole.size());
+    std::string text = random.Below(4) == 0 ? whole : whole.substr(begin, random.Below(200));
+    for (uint64_t edits = random.Below(6); edits > 0; --edits) Mutate(&random, &text);
+    const Result<Config> config = ParseConfig(text, "fuzz", {});
+    if (!config.ok()) {
+      REQUIRE(config.error().kind == ErrorKind::kBadInput);
+      REQUIRE(config.error().message.starts_with("fuzz"));
+      REQUIRE(config.error().message.find('\n') == std::string::npos);
+      continue;
+    }
+    ++accepted;
+    // What is accepted can be handed on.
+    const Result<Config> again = ParseConfig(FormatConfig(*config), "again", {});
+    REQUIRE_MESSAGE(again.ok(), text);
+    REQUIRE(*again == *config);
+  }
+  CHECK(accepted > 500);
+  CHECK(accepted < 19'000);
+}
+
+TEST_CASE("config: what --set gives to a server that the scheduler decides is told to be ignored") {
+  CHECK(IgnoredByServer({"model.hidden=64", "cluster.memory_mb=500", "common.log_level = debug"}) ==
+        std::vector<std::string>{
+            "model.hidden comes from the scheduler; --set model.hidden=64 is ignored"});
+}
+
+}  // namespace dslide

@@ -1,0 +1,259 @@
+// Messages in int8: what the rounding keeps, and what a training batch weighs.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "common/base/random.h"
+#include "common/wire/messages.h"
+#include "common/wire/wire_arrays.h"
+#include "tests/support/random_messages.h"
+
+namespace dslide {
+namespace {
+
+constexpr WirePrecision kInt8 = WirePrecision::kInt8;
+
+template <typename T>
+T Sent(T body, WirePrecision precision = kInt8) {
+  Result<Message> decoded = Decode(Encode({{}, std::move(body)}, precision));
+  REQUIRE_MESSAGE(decoded.ok(), decoded.error().message);
+  return std::get<T>(decoded->body);
+}
+
+// Normal numbers whose rows differ in size by up to 1,000; `kept` of them, the others 0.
+Matrix RandomMatrix(uint32_t rows, uint32_t cols, double kept, Random* random) {
+  Matrix matrix(rows, cols);
+  for (uint32_t i = 0; i < rows; ++i) {
+    const double size = std::pow(10.0, -3 * random->Uniform());
+    for (uint32_t j = 0; j < cols; ++j) {
+      if (random->Uniform() < kept) matrix.row(i)[j] = static_cast<float>(random->Normal() * size);
+    }
+  }
+  return matrix;
+}
+
+float RowMax(const Matrix& m, size_t i) {
+  float largest = 0;
+  for (uint32_t j = 0; j < m.cols; ++j) largest = std::max(largest, std::abs(m.row(i)[j]));
+  return largest;
+}
+
+TEST_CASE("int8: the scale covers the row, and its multiples are exact") {
+  Random random(1);
+  for (int repeat = 0; repeat < 10000; ++repeat) {
+    const auto largest = static_cast<float>(std::exp(60 * random.Normal()));
+    if (!(largest > 1e-30f && largest < 1e35f)) continue;
+    const float scale = Int8Scale(largest);
+    REQUIRE(scale * 127 >= largest);
+    REQUIRE(scale * 127 <= largest * (1 + 0x1p-14f));
+    for (int q = 1; q <= 127; ++q) {
+      REQUIRE(double{scale * static_cast<float>(q)} == double{scale} * q);
+    }
+  }
+  CHECK(Int8Scale(0) == 0);
+  CHECK(Int8Scale(std::numeric_limits<float>::denorm_min()) == 0x1p-126f);
+  CHECK(Int8Scale(std::numeric_limits<float>::max()) == kMaxInt8Scale);
+}
+
+TEST_CASE("int8: activations are rounded to nearest, and no mask changes") {
+  Random random(2);
+  for (const double kept : {0.05, 0.4, 1.0}) {
+    const Matrix matrix = RandomMatrix(64, 77, kept, &random);
+    const Matrix hidden = Sent(TopKRequest{matrix, 5, Search::kExact, {}}).hidden;
+    CHECK(hidden == Sent(EmbedReply{matrix}).partial);
+    for (uint32_t i = 0; i < matrix.rows; ++i) {
+      const float step = RowMax(matrix, i) / 127;
+      for (uint32_t j = 0; j < matrix.cols; ++j) {
+        const float x = matrix.row(i)[j];
+        const float y = hidden.row(i)[j];
+        REQUIRE((x > 0) == (y > 0));
+        REQUIRE((x < 0) == (y < 0));
+        REQUIRE(std::abs(x - y) <= (std::abs(x) < step / 2 ? 1.001f : 0.505f) * step);
+      }
+    }
+  }
+}
+
+TEST_CASE("int8: a second trip changes nothing") {
+  Random random(3);
+  const Matrix once = Sent(EmbedReply{RandomMatrix(50, 33, 0.6, &random)}).partial;
+  CHECK(Sent(EmbedReply{once}).partial == once);
+}
+
+TEST_CASE("int8: extreme rows stay finite, numbers that are not are refused") {
+  constexpr float kHuge = std::numeric_limits<float>::max();
+  constexpr float kTiny = std::numeric_limits<float>::denorm_min();
+  Matrix matrix(4, 3);
+  matrix.data = {kHuge, -kHuge, 1, kTiny, 0, -kTiny, 0, 0, 0, 1e-38f, -1e-39f, 0};
+  for (const Matrix& sent :
+       {Sent(EmbedReply{matrix}).partial, Sent(GradientReply{matrix}).partial}) {
+    CHECK(sent.row(0)[0] == 127 * 0x1p120f);
+    CHECK(sent.row(0)[1] == -127 * 0x1p120f);
+    CHECK(sent.row(2)[0] == 0);
+  }
+  const Matrix sent = Sent(EmbedReply{matrix}).partial;
+  CHECK((sent.row(1)[0] > 0 && sent.row(1)[1] == 0 && sent.row(1)[2] < 0));
+  CHECK((sent.row(3)[0] > 0 && sent.row(3)[1] < 0));
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    matrix.data[4] = bad;
+    CHECK_FALSE(Decode(Encode({{}, EmbedReply{matrix}}, kInt8)).ok());
+    CHECK_FALSE(Decode(Encode({{}, GradientReply{matrix}}, kInt8)).ok());
+  }
+}
+
+// Largest error of the sum over a column's first rows, in steps of the largest row.
+double WorstPrefixError(const Matrix& exact, const Matrix& sent) {
+  double worst = 0, largest = 0;
+  for (uint32_t j = 0; j < exact.cols; ++j) {
+    double error = 0;
+    for (uint32_t i = 0; i < exact.rows; ++i) {
+      error += double{sent.row(i)[j]} - double{exact.row(i)[j]};
+      worst = std::max(worst, std::abs(error));
+      largest = std::max(largest, double{RowMax(exact, i)});
+    }
+  }
+  return worst / (largest / 127);
+}
+
+TEST_CASE("int8: sums of gradients over any first rows stay within one step") {
+  Random random(4);
+  for (const double kept : {0.05, 0.4, 1.0}) {
+    CAPTURE(kept);
+    const Matrix matrix = RandomMatrix(256, 70, kept, &random);
+    const Matrix pushed = Sent(EmbedPush{{}, matrix}).gradient;
+    CHECK(pushed == Sent(GradientReply{matrix}).partial);
+    CHECK(WorstPrefixError(matrix, pushed) < 0.51);
+    for (size_t i = 0; i < matrix.data.size(); ++i) {
+      if (matrix.data[i] == 0) REQUIRE(pushed.data[i] == 0);
+    }
+    // Rounding to nearest is a random walk instead.
+    if (kept == 1.0) CHECK(WorstPrefixError(matrix, Sent(EmbedReply{matrix}).partial) > 1);
+  }
+}
+
+TEST_CASE("int8: a carry that a small row cannot take goes on to the next") {
+  // Row 0 loses half a step of 1; rows 1 to 4 take 127 steps of 0.001 of it each.
+  Matrix gradient(6, 2);
+  gradient.data = {127, 0.49f, 0.127f, 0.127f, 0.127f, 0.127f, 0.127f, 0.127f, 0, 0, 127, 3};
+  const Matrix sent = Sent(EmbedPush{{}, gradient}).gradient;
+  CHECK(sent.row(0)[1] == 0);
+  double sum = 0, exact = 0;
+  for (uint32_t i = 0; i < 6; ++i) sum += sent.row(i)[1], exact += gradient.row(i)[1];
+  CHECK(std::abs(sum - exact) <= 0.5);
+  CHECK(sent.row(4)[1] == 0);
+}
+
+TEST_CASE("int8: equal messages have equal bytes, whatever was sent between them") {
+  testing::RandomMessages messages(6);
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    for (size_t kind = 0; kind < testing::RandomMessages::kKinds; ++kind) {
+      const Message message = messages.Next(kind);
+      const Bytes bytes = Encode(message, kInt8);
+      Encode(messages.Next(Body(EmbedPush()).index()), kInt8);
+      REQUIRE(Encode(message, kInt8) == bytes);
+      REQUIRE(Decode(bytes).ok());
+    }
+  }
+}
+
+TEST_CASE("int8: a matrix travels in the smaller form") {
+  Random random(7);
+  for (const double kept : {0.0, 0.01, 0.4, 0.8, 0.95, 1.0}) {
+    CAPTURE(kept);
+    const Matrix matrix = RandomMatrix(64, 128, kept, &random);
+    const size_t elements = matrix.data.size();
+    const size_t sparse = elements / 8 + CountNonzero(matrix.data);
+    const size_t bytes = Encode({{}, EmbedReply{matrix}}, kInt8).size();
+    CHECK(bytes <= std::min(elements, sparse) + 64 * sizeof(float) + 200);
+  }
+}
+
+TEST_CASE("int8: feature values are rounded with a scale for each row") {
+  EmbedRequest request{{1, 2, 3}, true, {}};
+  request.features.ids = {1, 2, 3, 9};
+  request.features.values = {1.0f, 0.5f, 100.0f, -0.01f};
+  request.features.offsets = {0, 2, 2, 4};
+  const SparseRows sent = Sent(request).features;
+  CHECK(sent.ids == request.features.ids);
+  CHECK(sent.offsets == request.features.offsets);
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    CHECK(std::abs(sent.values[i] - request.features.values[i]) < 0.0040f);
+  }
+  CHECK(std::abs(sent.values[2] - 100.0f) < 0.01f);
+  CHECK(sent.values[3] < 0);
+}
+
+constexpr uint32_t kSamples = 256;
+constexpr uint32_t kHidden = 128;
+constexpr uint32_t kFeatures = 135'909;
+constexpr uint32_t kLabels = 670'091;
+
+SparseRows AscendingRows(uint32_t ids_a_row, uint32_t ids, bool with_bias, Random* random) {
+  SparseRows rows;
+  for (uint32_t i = 0; i < kSamples; ++i) {
+    std::vector<uint32_t> row(ids_a_row);
+    for (uint32_t& id : row) id = static_cast<uint32_t>(random->Below(ids));
+    std::sort(row.begin(), row.end());
+    if (with_bias) row.push_back(ids);
+    rows.ids.insert(rows.ids.end(), row.begin(), row.end());
+    rows.EndRow();
+  }
+  return rows;
+}
+
+// All requests and replies of one batch with one server, in bytes a sample: 75 features with values
+// like tf-idf, and the bias; 5 labels; dropout leaves out 20 % of the hidden units, relu half of
+// the others.
+double BytesASample(WirePrecision precision) {
+  Random random(8);
+  SparseRows features = AscendingRows(75, kFeatures, true, &random);
+  for (size_t i = 0; i < features.ids.size(); ++i) {
+    const bool bias = features.ids[i] == kFeatures;
+    features.values.push_back(bias ? 1.0f : static_cast<float>(0.02 + 0.3 * random.Uniform()));
+  }
+  const auto matrix = [&](double kept, bool positive) {
+    Matrix m(kSamples, kHidden);
+    for (float& x : m.data) {
+      if (random.Uniform() < kept) x = static_cast<float>(random.Normal());
+      if (positive) x = std::abs(x);
+    }
+    return m;
+  };
+  const auto floats = [&] {
+    std::vector<float> result(kSamples);
+    for (float& x : result) x = static_cast<float>(random.Normal());
+    return result;
+  };
+  const BatchId batch{3, 17, 5};
+  const std::vector<uint32_t> totals(kSamples, 5);
+  const ActiveReply statistics{floats(), std::vector<float>(kSamples, 1.0f),
+                               floats(), std::vector<uint32_t>(kSamples, 7000),
+                               {},       7000,
+                               {}};
+  const Body bodies[] = {
+      EmbedPush{batch, matrix(0.4, false), EmbedRequest{batch, true, std::move(features)}},
+      EmbedReply{matrix(0.8, false)},
+      ActiveQuery{batch, matrix(0.4, true), AscendingRows(5, kLabels, false, &random), totals, 0,
+                  true},
+      GradientReply{matrix(0.4, false), statistics}};
+  size_t bytes = 0;
+  for (const Body& body : bodies) {
+    const Envelope envelope{RunId{random.Next()}, Incarnation{random.Next()}, 12345, 12344, 1};
+    bytes += Encode({envelope, body}, precision).size();
+  }
+  return static_cast<double>(bytes) / kSamples;
+}
+
+TEST_CASE("int8: bytes of a training batch") {
+  const double int8 = BytesASample(WirePrecision::kInt8);
+  const double bf16 = BytesASample(WirePrecision::kBf16);
+  CHECK(int8 < 600);  // 591
+  CHECK(bf16 < 920);  // 904
+}
+
+}  // namespace
+}  // namespace dslide

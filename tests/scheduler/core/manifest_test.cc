@@ -1,0 +1,183 @@
+#include "common/checkpoint/manifest.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/support/hex.h"
+#include "tests/support/temp_directory.h"
+
+namespace dslide {
+namespace {
+
+using testing::Hex;
+
+namespace fs = std::filesystem;
+
+Manifest SmallManifest() {
+  Manifest manifest;
+  manifest.run = {0x1122334455667788};
+  manifest.name = "step-000000000003";
+  manifest.config = "[model]\nhidden = 8\n";
+  manifest.epoch = 1;
+  manifest.batches = 3;
+  manifest.samples = 48;
+  manifest.train_samples = 1000;
+  manifest.ledger_position = 77;
+  manifest.done = {{0, 1}, {2, 0}};
+  manifest.shards = {
+      {"shard-0", "server", 10, 200, {{"000009.sst", 150, 0xabcdef}}},
+      {"shard-1", "server-2", 11, 201, {{"CURRENT", 16, 7}, {"000010.sst", 185, 8}}}};
+  manifest.slot_shard = {0, 1, 1, 0};
+  return manifest;
+}
+
+bool Same(const Manifest& a, const Manifest& b) {
+  const auto same_done = [](const DoneBatch& x, const DoneBatch& y) {
+    return x.unit == y.unit && x.index == y.index;
+  };
+  const auto same_shard = [](const ManifestShard& x, const ManifestShard& y) {
+    return x.directory == y.directory && x.server == y.server && x.rows == y.rows &&
+           x.bytes == y.bytes && x.files == y.files;
+  };
+  return a.run == b.run && a.name == b.name && a.config == b.config && a.epoch == b.epoch &&
+         a.batches == b.batches && a.samples == b.samples && a.train_samples == b.train_samples &&
+         a.ledger_position == b.ledger_position && a.slot_shard == b.slot_shard &&
+         std::equal(a.done.begin(), a.done.end(), b.done.begin(), b.done.end(), same_done) &&
+         std::equal(a.shards.begin(), a.shards.end(), b.shards.begin(), b.shards.end(), same_shard);
+}
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void Put(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+// Makes a checkpoint directory, complete or not.
+void Make(const std::string& in, uint64_t batches, bool complete) {
+  const std::string path = in + "/" + CheckpointName(batches);
+  fs::create_directories(path + "/shard-0");
+  if (complete) REQUIRE(WriteManifest(path, SmallManifest()).ok());
+}
+
+TEST_CASE("a manifest comes back as it was written, and replaces an older one") {
+  const TempDirectory directory;
+  REQUIRE(WriteManifest(directory.path(), Manifest()).ok());
+  REQUIRE(WriteManifest(directory.path(), SmallManifest()).ok());
+  const auto read = ReadManifest(directory.path());
+  REQUIRE(read.ok());
+  CHECK(Same(*read, SmallManifest()));
+  CHECK_FALSE(fs::exists(directory.path() + "/manifest.tmp"));
+}
+
+TEST_CASE("the bytes of a manifest are fixed") {
+  const TempDirectory directory;
+  Manifest manifest;
+  manifest.run = {7};
+  manifest.name = "n";
+  manifest.batches = 2;
+  manifest.done = {{1, 2}};
+  REQUIRE(WriteManifest(directory.path(), manifest).ok());
+  CHECK(Hex(Contents(directory.path() + "/manifest")) ==
+        "2000000044534c4d180028000400180008000c00000020000000000010001400"
+        "1800000003000000380000002c0000001c000000140000000700000000000000"
+        "0200000000000000000000000100000001000000020000000000000000000000"
+        "010000006e000000");
+  manifest.shards = {{"s", "a", 1, 2, {}}};
+  manifest.slot_shard = {0, 0, 0};
+  REQUIRE(WriteManifest(directory.path(), manifest).ok());
+  CHECK(Hex(Contents(directory.path() + "/manifest")) ==
+        "2400000044534c4d1c002c0004001c0008000c00000024000000000010001400"
+        "000018001c000000030000004c00000040000000300000002400000014000000"
+        "0700000000000000020000000000000003000000000000000000000001000000"
+        "300000000100000001000000020000000000000000000000010000006e000000"
+        "10002400040008001000180000000c00100000002c0000002000000018000000"
+        "0100000000000000020000000000000000000000000000000100000061000000"
+        "0100000073000000");
+}
+
+TEST_CASE("a manifest whose slots are in no shard is refused") {
+  const TempDirectory directory;
+  Manifest manifest = SmallManifest();
+  manifest.slot_shard = {0, 2};
+  REQUIRE(WriteManifest(directory.path(), manifest).ok());
+  const auto read = ReadManifest(directory.path());
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().message.find("a slot is in a shard that there is not") != std::string::npos);
+}
+
+TEST_CASE("any damage of a manifest is an error or another manifest, never a crash") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/manifest";
+  REQUIRE(WriteManifest(directory.path(), SmallManifest()).ok());
+  const std::string good = Contents(path);
+  int errors = 0;
+  for (size_t at = 0; at < good.size(); ++at) {
+    for (const int mask : {0x01, 0x80, 0xff}) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ mask);
+      Put(path, bad);
+      const auto read = ReadManifest(directory.path());
+      if (read.ok()) continue;
+      ++errors;
+      CHECK(read.error().kind == ErrorKind::kBadInput);
+      CHECK(read.error().message.find(path) == 0);
+    }
+  }
+  CHECK(errors > 50);
+  for (size_t size = 0; size < good.size(); ++size) {
+    Put(path, good.substr(0, size));
+    const auto read = ReadManifest(directory.path());
+    if (read.ok()) CHECK(Same(*read, SmallManifest()));  // what is cut off is padding
+  }
+}
+
+TEST_CASE("a missing manifest and a place that cannot be written are named") {
+  const TempDirectory directory;
+  const auto read = ReadManifest(directory.path());
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().kind == ErrorKind::kBadInput);
+  CHECK(read.error().message.find(directory.path() + "/manifest: cannot open") == 0);
+  const Status written = WriteManifest(directory.path() + "/nowhere", SmallManifest());
+  REQUIRE_FALSE(written.ok());
+  CHECK(written.error().message.find(directory.path() + "/nowhere/manifest") == 0);
+}
+
+TEST_CASE("the newest complete checkpoint is found in a run or in its checkpoint folder") {
+  const TempDirectory directory;
+  const std::string& in = directory.path();
+  CHECK_FALSE(FindCheckpoint(in + "/nowhere").ok());
+  CHECK_FALSE(FindCheckpoint(in).ok());
+  const std::string folder = in + "/checkpoint";
+  Make(folder, 9, true);
+  Make(folder, 100, true);
+  Make(folder, 2000, false);
+  CHECK(*FindCheckpoint(folder) == folder + "/step-000000000100");
+  CHECK(*FindCheckpoint(in) == folder + "/step-000000000100");
+  CHECK(*FindCheckpoint(folder + "/step-000000000009") == folder + "/step-000000000009");
+  CHECK_FALSE(FindCheckpoint(folder + "/step-000000002000").ok());
+}
+
+TEST_CASE("pruning keeps the newest complete ones and what may still be written") {
+  const TempDirectory directory;
+  const std::string& in = directory.path();
+  for (const uint64_t batches : {1, 3, 5, 7}) Make(in, batches, true);
+  for (const uint64_t batches : {2, 6, 8}) Make(in, batches, false);
+  fs::create_directories(in + "/other");
+  PruneCheckpoints(in, 10);
+  CHECK(fs::exists(in + "/" + CheckpointName(1)));
+  PruneCheckpoints(in, 2);
+  for (const uint64_t batches : {1, 2, 3})
+    CHECK_FALSE(fs::exists(in + "/" + CheckpointName(batches)));
+  for (const uint64_t batches : {5, 6, 7, 8}) CHECK(fs::exists(in + "/" + CheckpointName(batches)));
+  CHECK(fs::exists(in + "/other"));
+  PruneCheckpoints(in + "/nowhere", 2);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,258 @@
+#include "server/core/server_core.h"
+
+#include "tests/server/core/server_fixture.h"
+
+namespace dslide {
+namespace {
+
+using Fixture = ServerFixture;
+
+constexpr RunId kRun = Fixture::kRun;
+constexpr Incarnation kSelf = Fixture::kSelf, kWorker = Fixture::kWorker;
+
+TEST_CASE_FIXTURE(Fixture, "a server joins, gets its slots, loads them and is ready") {
+  const auto start = core.Start(0);
+  const auto& join = std::get<Join>(start.to_scheduler.at(0).body);
+  CHECK(join.role == Role::kServer);
+  CHECK(join.address == "tcp://here:1");
+  CHECK(join.plan_version == 0);
+  CHECK(core.Tick({}, 1999).to_scheduler.empty());
+  CHECK(core.Tick({}, 2000).to_scheduler.size() == 1);  // asks again
+  const auto joined = JoinAs("server-2");
+  REQUIRE_MESSAGE(!joined.exit, joined.exit->error().message);
+  CHECK(*core.config() == config);
+  const auto load = Scheduler(plan).load;
+  REQUIRE(load);
+  CHECK(load->server == "server-2-0000000000000001");
+  CHECK(load->restore == "/c/step-0");
+  CHECK(load->train_samples == 100);
+  REQUIRE(load->slots.size() == 2);
+  CHECK(load->slots[0] == std::vector<SlotId>{{4}, {5}});
+  CHECK(load->slots[1] == std::vector<SlotId>{{6}, {7}});
+  CHECK_FALSE(Scheduler(plan).load);  // a repeated plan loads nothing
+  CHECK(Refusal(core.HandleWorker("peer", Request(1), 0)) == ErrorCode::kRefused);  // not yet
+  CHECK(core.HandleOutcome({load->ticket, 1, Ready{0, 4, 20}}, 0).to_scheduler.empty());
+  const auto ready = core.HandleOutcome({load->ticket, 0, Ready{0, 3, 10}}, 0);
+  REQUIRE(ready.to_scheduler.size() == 1);
+  CHECK(std::get<Ready>(ready.to_scheduler[0].body) == Ready{1, 7, 30});
+  CHECK(ready.to_scheduler[0].envelope.run == kRun);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a request goes to the executors, and their parts make one reply") {
+  Load();
+  const auto effects = core.HandleWorker("peer", Request(7), 0);
+  REQUIRE(effects.work.size() == 1);
+  CHECK(effects.work[0].sender == kWorker);
+  const uint64_t ticket = effects.work[0].ticket;
+  CHECK(core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0).to_workers.empty());
+  const Message reply = Reply(core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0));
+  CHECK(reply.envelope.reply_to == 7);
+  CHECK(std::get<TopKReply>(reply.body).ids == std::vector<uint32_t>{8, 5});
+}
+
+TEST_CASE_FIXTURE(Fixture, "a repeated request is worked on once and gets the stored reply") {
+  Load();
+  const uint64_t ticket = core.HandleWorker("peer", Request(7), 0).work.at(0).ticket;
+  const auto again = core.HandleWorker("peer", Request(7), 0);
+  CHECK(again.work.empty());
+  CHECK(again.to_workers.empty());
+  (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
+  const auto first = core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0);
+  const auto stored = core.HandleWorker("peer", Request(7), 0);
+  CHECK(stored.work.empty());
+  CHECK(stored.to_workers == first.to_workers);
+  // Another life of the worker is another sender.
+  Message other = Request(7);
+  other.envelope.incarnation = {6};
+  CHECK(core.HandleWorker("peer", other, 0).work.size() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an executor's error is the reply") {
+  Load();
+  const uint64_t ticket = core.HandleWorker("peer", Request(7), 0).work.at(0).ticket;
+  (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
+  const auto effects =
+      core.HandleOutcome({ticket, 1, ErrorReply{ErrorCode::kUnknownBatch, "no"}}, 0);
+  CHECK(Refusal(effects) == ErrorCode::kUnknownBatch);
+  CHECK(core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0).to_workers.empty());  // a closed ticket
+}
+
+TEST_CASE_FIXTURE(Fixture, "other runs and stale plans are refused, the latter with the plan") {
+  Load();
+  Message message = Request(1);
+  message.envelope.run = {78};
+  CHECK(Refusal(core.HandleWorker("peer", message, 0)) == ErrorCode::kWrongRun);
+  message = Request(2);
+  message.envelope.plan_version = 0;
+  const auto effects = core.HandleWorker("peer", message, 0);
+  REQUIRE(effects.to_workers.size() == 2);
+  CHECK(std::get<Plan>(Decode(effects.to_workers[0].second)->body) == plan);
+  const auto refusal = Decode(effects.to_workers[1].second);
+  CHECK(std::get<ErrorReply>(refusal->body).code == ErrorCode::kStalePlan);
+}
+
+TEST_CASE_FIXTURE(Fixture, "malformed messages are answered and counted") {
+  Load();
+  for (uint64_t n = 1; n <= 3; ++n) {
+    CHECK(Refusal(core.HandleMalformed("peer", Failed("no envelope"))) == ErrorCode::kMalformed);
+    CHECK(core.malformed() == n);
+  }
+  const auto beat = core.Tick({}, 1000).to_scheduler;
+  REQUIRE(beat.size() == 1);
+  CHECK(std::get<Heartbeat>(beat[0].body).malformed == 3);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a request older than the stored replies is not worked on again") {
+  Load();
+  for (uint64_t n = 1; n <= ReplyCache::kKept + 1; ++n) {
+    const uint64_t ticket = core.HandleWorker("peer", Request(n), 0).work.at(0).ticket;
+    (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
+    (void)core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0);
+  }
+  CHECK(Refusal(core.HandleWorker("peer", Request(1), 0)) == ErrorCode::kRefused);
+}
+
+TEST_CASE_FIXTURE(Fixture, "the scheduler has a dead worker's batches and replies dropped") {
+  Load();
+  const uint64_t ticket = core.HandleWorker("peer", Request(7), 0).work.at(0).ticket;
+  const auto effects = Scheduler(DropBatches{kWorker});
+  REQUIRE(effects.work.size() == 1);
+  CHECK(*effects.work[0].request == Body{DropBatches{kWorker}});
+  (void)core.HandleOutcome({effects.work[0].ticket, 0, Ack{}}, 0);
+  CHECK(core.HandleOutcome({effects.work[0].ticket, 1, Ack{}}, 0).to_workers.empty());
+  (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
+  (void)core.HandleOutcome({ticket, 1, Part(8, 2.0f)}, 0);
+  CHECK(Refusal(core.HandleWorker("peer", Request(7), 0)) == ErrorCode::kFenced);
+}
+
+TEST_CASE_FIXTURE(Fixture, "tables are built anew when the scheduler says so, nobody else") {
+  Load();
+  const auto asked = Scheduler(RebuildTables{1, 3});
+  REQUIRE(asked.work.size() == 1);
+  CHECK(*asked.work[0].request == Body{RebuildTables{1, 3}});
+  CHECK(Refusal(core.HandleWorker("peer", Request(1, RebuildTables{2, 3}), now)) ==
+        ErrorCode::kRefused);
+  version = 7;  // of another plan
+  CHECK(Scheduler(RebuildTables{2, 3}).work.empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "executors without rows say nothing of the tables") {
+  Load();
+  const auto measure = Tick(6000).measure;
+  REQUIRE(measure);
+  Heartbeat filled;
+  filled.bucket_mean = 5;
+  filled.bucket_empty_share = 0.25f;
+  filled.bucket_largest = 9;
+  filled.hash_round = 2;
+  filled.memory_used_bytes = 100;
+  Heartbeat empty;
+  empty.memory_used_bytes = 10;
+  empty.bucket_empty_share = 1;
+  (void)core.HandleOutcome({measure->ticket, 0, empty}, 0);
+  (void)core.HandleOutcome({measure->ticket, 1, filled}, 0);
+  const auto beats = Sent<Heartbeat>(Tick(9000));
+  REQUIRE(beats.size() == 1);
+  const auto& beat = std::get<Heartbeat>(beats[0].body);
+  CHECK(beat.bucket_mean == 5);
+  CHECK(beat.bucket_empty_share == 0.25f);
+  CHECK(beat.hash_round == 2);
+  CHECK(beat.memory_used_bytes == 110);
+}
+
+TEST_CASE_FIXTURE(Fixture, "under a CPU quota a server is as busy as what it uses of that") {
+  // Its executors worked for 0.1 and 0.2 s of a second in which the process used so much.
+  const auto busy = [&](double quota, double cpu_s) {
+    Fixture fresh;
+    fresh.core = ServerCore({kSelf, "", "tcp://here:1", 4, 1000, quota});
+    fresh.Load();
+    Heartbeat usage;
+    usage.cpu_seconds = cpu_s;
+    const auto measure = fresh.core.Tick(usage, 6000).measure;
+    REQUIRE(measure);
+    for (uint32_t executor = 0; executor < 2; ++executor) {
+      Heartbeat part;
+      part.load.emplace();
+      part.load->busy = {executor == 0 ? 0.1f : 0.2f};
+      (void)fresh.core.HandleOutcome({measure->ticket, executor, part}, 1'000'000);
+    }
+    const auto beats = Sent<Heartbeat>(fresh.core.Tick(usage, 9000));
+    REQUIRE(beats.size() == 1);
+    return std::get<Heartbeat>(beats[0].body).load->busy;
+  };
+  const auto is = [](const std::vector<float>& shares, double first, double second) {
+    CHECK(shares.at(0) == doctest::Approx(first));
+    CHECK(shares.at(1) == doctest::Approx(second));
+  };
+  is(busy(0, 0.3), 0.1, 0.2);
+  is(busy(1, 0.3), 0.2, 0.4);  // 30 % of the quota
+  is(busy(1, 0.9), 0.6, 1);    // more than all nobody works
+  is(busy(4, 0.3), 0.1, 0.2);  // the quota is not what holds it up
+}
+
+TEST_CASE_FIXTURE(Fixture, "a failed load is reported, and again if the plan comes again") {
+  (void)JoinAs("server-2");
+  const auto load = Scheduler(plan).load;
+  (void)core.HandleOutcome({load->ticket, 0, Ready{}}, 0);
+  const ErrorReply error{ErrorCode::kRefused, "no such shard"};
+  const auto effects = core.HandleOutcome({load->ticket, 1, error}, 0);
+  CHECK_FALSE(effects.exit);  // the scheduler decides
+  CHECK(effects.to_scheduler.at(0).body == Body{error});
+  CHECK(Scheduler(plan).to_scheduler.at(0).body == Body{error});
+}
+
+TEST_CASE_FIXTURE(Fixture, "what ends a server") {
+  SUBCASE("the end of the run") {
+    Load();
+    const auto exit = Scheduler(Shutdown{"finished", 0}).exit;
+    REQUIRE(exit);
+    CHECK(exit->ok());
+  }
+  SUBCASE("a refused join") {
+    CHECK(Scheduler(ErrorReply{ErrorCode::kRefused, "full"}).exit->error().kind ==
+          ErrorKind::kTryLater);
+  }
+  SUBCASE("another version") {
+    CHECK(Scheduler(ErrorReply{ErrorCode::kIncompatible, "old"}).exit->error().kind ==
+          ErrorKind::kBadInput);
+  }
+  SUBCASE("a configuration that it does not understand") {
+    CHECK_FALSE(Scheduler(JoinReply{"server", "[model]\nhiden = 3\n", 100}).exit->ok());
+  }
+}
+
+struct Named : ServerFixture {
+  Named() : core({kSelf, "server-3", "tcp://here:1", 4, 1000}) {
+    (void)core.Start(0);
+    config.cluster.drain_s = 20;
+  }
+  ServerCore::Effects JoinReplied(const std::string& name) {
+    return core.HandleScheduler(
+        {{kRun, {9}, ++sequence, 0, 0}, JoinReply{name, FormatConfig(config), 100}}, 0);
+  }
+  ServerCore core;
+};
+
+TEST_CASE_FIXTURE(Named, "a server whose name was taken goes by the one that it is given") {
+  SUBCASE("taken") {
+    const auto joined = JoinReplied("server-3-2");
+    CHECK(joined.name == "server-3-2");
+    CHECK(joined.notices == std::vector<std::string>{"joined as server-3-2"});
+    REQUIRE(joined.warnings.size() == 1);
+    CHECK(joined.warnings[0].find("the name server-3 was taken") != std::string::npos);
+    CHECK(JoinReplied("server-3-2").notices.empty());
+    CHECK(JoinReplied("server-3").name == "server-3");  // it is free by now
+    // Whoever stops it does not mean the server that has the name it asked for.
+    (void)JoinReplied("server-3-2");
+    const auto load = core.HandleScheduler({{kRun, {9}, ++sequence, 0, 1}, Body{plan}}, 0).load;
+    REQUIRE(load);
+    for (uint32_t e = 0; e < 2; ++e) (void)core.HandleOutcome({load->ticket, e, Ready{}}, 0);
+    const auto drains = Sent<DrainServer>(core.RequestStop(0));
+    REQUIRE(drains.size() == 1);
+    CHECK(std::get<DrainServer>(drains[0].body).name == "server-3-2");
+  }
+  SUBCASE("not taken") { CHECK(JoinReplied("server-3").warnings.empty()); }
+}
+
+}  // namespace
+}  // namespace dslide

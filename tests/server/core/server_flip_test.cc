@@ -1,0 +1,338 @@
+// A server that goes from one plan of a generation to the next.
+#include "tests/server/core/moves_fixture.h"
+
+namespace dslide {
+namespace {
+
+using Moves = MovesFixture;
+constexpr Incarnation kSelf = ServerFixture::kSelf;
+constexpr Incarnation kWorker = ServerFixture::kWorker;
+const std::vector<uint32_t> kSix = {2, 3, 4, 5, 6, 7};
+
+TEST_CASE_FIXTURE(Moves, "moves: the next plan flips, without a load; it is ready with its slots") {
+  CopyResting();
+  now = 5000;
+  const auto flip = Flip(Next(kSix));
+  CHECK_FALSE(flip.load);
+  CHECK_FALSE(flip.unload);
+  CHECK(Sent<Ready>(flip).empty());
+  jobs.clear();
+  (void)Do(flip);
+  REQUIRE(jobs.size() == 1);  // the slots have their places already
+  CHECK(jobs[0].kind == SlotJob::Kind::kFlip);
+  CHECK(jobs[0].slots.empty());
+  const auto pulls = PullsOf(flip);
+  REQUIRE(pulls.size() == 2);
+  for (const Message& pull : pulls) {
+    CHECK_FALSE(std::get<SlotPull>(pull.body).resting);
+    CHECK(std::get<SlotPull>(pull.body).part == 2);
+    CHECK(pull.envelope.plan_version == 2);
+  }
+  CHECK(Sent<Ready>(Do(Answer(pulls[0], Part(pulls[0], true)))).empty());
+  now = 5007;
+  const auto there = Answer(pulls[1], Part(pulls[1], true));
+  REQUIRE(there.work.size() == 2);  // the rows, then the slots
+  CHECK(there.work[0].job->kind == SlotJob::Kind::kPut);
+  CHECK(there.work[1].job->kind == SlotJob::Kind::kAttach);
+  CHECK(there.work[1].job->slots == std::vector<SlotId>{{2}, {3}});
+  CHECK(Sent<Ready>(there).empty());  // only when they are part of the model
+  const auto attached = Do(there);
+  const auto ready = Sent<Ready>(attached);
+  REQUIRE(ready.size() == 1);
+  const auto& figures = std::get<Ready>(ready[0].body);
+  CHECK(figures.plan_version == 2);
+  CHECK(figures.moved_bytes == 60);  // of each slot 20 while it rested, 10 behind
+  CHECK(figures.slot_bytes == 40);   // a row came twice
+  CHECK(figures.stall_us == 7000);
+  CHECK(ready[0].envelope.plan_version == 2);
+  CHECK(PullsOf(attached).size() == 2);
+  CHECK(Sent<Ready>(Scheduler(plan)).size() == 1);  // if that was lost
+}
+
+TEST_CASE_FIXTURE(Moves,
+                  "moves: what workers asked for under the plan before need not be computed") {
+  const auto asked = core.HandleWorker("peer", Request(1), 0).work;
+  REQUIRE(asked.size() == 1);
+  CHECK_FALSE(asked[0].StaleUnder(core.plan_version()));
+  const auto flip = Flip(Next({6, 7}));
+  CHECK(asked[0].StaleUnder(core.plan_version()));
+  for (const ServerCore::Work& work : flip.work) CHECK_FALSE(work.StaleUnder(100));
+  (void)core.HandleOutcome({asked[0].ticket, 0, ServerFixture::Part(1, 2)}, 0);  // it was under way
+  const ErrorReply late{ErrorCode::kStalePlan, "slots have moved"};
+  const auto refused = core.HandleOutcome({asked[0].ticket, 1, late}, 0);
+  CHECK(Refusal(refused) == ErrorCode::kStalePlan);
+  (void)Do(flip);
+  const auto next =
+      core.HandleWorker("peer", Request(2, TopKRequest{Matrix(1, 4), 3, {}, {}}, 2), 0);
+  REQUIRE(next.work.size() == 1);
+  CHECK_FALSE(next.work[0].StaleUnder(core.plan_version()));
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a plan without an order before copies everything then") {
+  const auto flip = Flip(Next(kSix));
+  (void)Do(flip);
+  CHECK(JobsOf(SlotJob::Kind::kReserve).size() == 2);
+  CHECK(JobsOf(SlotJob::Kind::kFlip).size() == 1);
+  const auto pulls = PullsOf(flip);
+  REQUIRE(pulls.size() == 2);
+  for (const Message& pull : pulls) {
+    CHECK(std::get<SlotPull>(pull.body).part == 0);
+    CHECK_FALSE(std::get<SlotPull>(pull.body).resting);
+  }
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is ready for it") {
+  CopyResting();
+  const TopKRequest top{Matrix(1, 4), 3, {}, {}};
+  SUBCASE("they come before the plan") {
+    const auto early = core.HandleWorker("peer", Request(7, top, 2), 0);
+    CHECK(early.work.empty());
+    CHECK(early.to_workers.empty());
+    const auto ready = TakeOver(Next(kSix));
+    const auto asked = std::count_if(ready.work.begin(), ready.work.end(),
+                                     [](const auto& work) { return work.request != nullptr; });
+    CHECK(asked == 1);
+  }
+  SUBCASE("they come before its slots") {
+    const auto flip = Flip(Next(kSix));
+    CHECK(core.HandleWorker("peer", Request(7, top, 2), 0).work.empty());
+    CHECK(core.HandleWorker("peer", Request(7, top, 2), 0).work.empty());  // repeated
+    (void)Do(flip);
+    const auto pulls = PullsOf(flip);
+    (void)Do(Answer(pulls[0], Part(pulls[0], true)));
+    const auto ready = Do(Answer(pulls[1], Part(pulls[1], true)));
+    const auto asked = std::count_if(ready.work.begin(), ready.work.end(),
+                                     [](const auto& work) { return work.request != nullptr; });
+    CHECK(asked == 1);
+  }
+  SUBCASE("too many of them") {
+    for (uint64_t n = 1; n <= ServerCore::kMaxEarly; ++n) {
+      CHECK(core.HandleWorker("peer", Request(n, top, 2), 0).to_workers.empty());
+    }
+    CHECK(Refusal(core.HandleWorker("peer", Request(9999, top, 2), 0)) == ErrorCode::kStalePlan);
+  }
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: requests by the older plan get the new one") {
+  CopyResting();
+  const auto flip = Flip(Next(kSix));
+  (void)Do(flip);
+  for (int ready = 0; ready < 2; ++ready) {
+    const auto answers = Answers(core.HandleWorker("peer", Request(7), 0));
+    REQUIRE(answers.size() == 2);
+    CHECK(answers[0].body == Body{plan});
+    CHECK(std::get<ErrorReply>(answers[1].body).code == ErrorCode::kStalePlan);
+    CHECK(answers[1].envelope.reply_to == 7);
+    for (const Message& pull : PullsOf(flip)) (void)Do(Answer(pull, Part(pull, true)));
+  }
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a pull while it flips is answered, so two may exchange slots") {
+  const auto flip = Flip(Next({2, 3, 6, 7}));
+  (void)Do(flip);
+  CHECK(PullsOf(flip).size() == 2);
+  CHECK(PullFrom({4, 0, false, 1000, false}, 2).work.size() == 1);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a plan that comes in the middle of a flip waits for its end") {
+  CopyResting();
+  const auto flip = Flip(Next(kSix));
+  (void)Do(flip);
+  const auto second = Flip(Next({2, 3, 4, 5}));
+  CHECK(second.work.empty());
+  CHECK(core.plan_version() == 2);
+  const auto pulls = PullsOf(flip);
+  // What the scheduler says by that plan holds.
+  CHECK(Scheduler(DropBatches{kWorker}).work.size() == 1);
+  (void)Do(Answer(pulls[0], Part(pulls[0], true)));
+  jobs.clear();
+  const auto done = Do(Answer(pulls[1], Part(pulls[1], true)));
+  CHECK(core.plan_version() == 3);
+  const auto ready = Sent<Ready>(done);
+  REQUIRE(ready.size() == 2);
+  CHECK(std::get<Ready>(ready[0].body).plan_version == 2);
+  CHECK(std::get<Ready>(ready[1].body).plan_version == 3);
+  CHECK(JobsOf(SlotJob::Kind::kFlip).at(0).slots == std::vector<SlotId>{{6}, {7}});
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a plan that comes while a checkpoint is written waits for it") {
+  const auto save = Scheduler(CheckpointRequest{"step-1", "/c/step-1", 0, {}}).save;
+  REQUIRE(save);
+  CHECK(save->slots == std::vector<SlotId>{{4}, {5}, {6}, {7}});
+  const auto flip = Flip(Next({6, 7}));
+  CHECK(flip.work.empty());
+  CHECK(core.plan_version() == 1);
+  CHECK(core.HandleWorker("peer", Request(7, TopKRequest{}, 2), 0).to_workers.empty());  // waits
+  CHECK(Scheduler(MoveSlots{4, {2}, {0}, 0}).to_servers.empty());
+  const auto saved = core.HandleSaved(save->ticket, {}, 0);
+  CHECK(Sent<CheckpointDone>(saved).at(0).envelope.plan_version == 1);
+  CHECK(core.plan_version() == 2);
+  CHECK(Sent<Ready>(Do(saved)).size() == 1);
+  // The next one is without the slots that went.
+  const auto next = Scheduler(CheckpointRequest{"step-2", "/c/step-2", 0, {}}).save;
+  REQUIRE(next);
+  CHECK(next->shard == "shard-2-1");
+  CHECK(next->slots == std::vector<SlotId>{{6}, {7}});
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: no checkpoint begins in the middle of a flip") {
+  CopyResting();
+  (void)Do(Flip(Next(kSix)));
+  const auto asked = Scheduler(CheckpointRequest{"step-1", "/c/step-1", 0, {}});
+  CHECK_FALSE(asked.save);
+  CHECK(asked.to_scheduler.empty());  // the scheduler asks again
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation drops copies and flips") {
+  CopyResting();
+  SUBCASE("while it copies") {}
+  SUBCASE("while it flips") {
+    (void)Do(Flip(Next(kSix)));
+    (void)core.HandleWorker("peer", Request(7, TopKRequest{}, 2), 0);
+  }
+  SUBCASE("while its slots are let go of") { (void)Do(Flip(Next({6}))); }
+  version = 5;
+  const auto effects = Scheduler(PlanOf(5, kSelf));
+  REQUIRE(effects.load);
+  CHECK(effects.load->slots[0] == std::vector<SlotId>{{4}, {5}});
+  CHECK(effects.to_servers.empty());
+  CHECK(Tick(500).to_servers.empty());
+  const auto ready = Loaded(*effects.load);
+  CHECK(Sent<Ready>(ready).size() == 1);
+  CHECK(ready.work.empty());  // what waited was for another generation
+  jobs.clear();
+  (void)Do(Release(4, 5));
+  CHECK(JobsOf(SlotJob::Kind::kRelease).empty());
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a scheduler that does not know it is told what it holds") {
+  const auto told = [&] {
+    now += 300;
+    const auto joins = Sent<Join>(Scheduler(ErrorReply{ErrorCode::kWrongRun, "who"}));
+    REQUIRE(joins.size() == 1);
+    return std::get<Join>(joins[0].body).plan_version;
+  };
+  CopyResting();
+  CHECK(told() == 1);
+  const auto flip = Flip(Next(kSix));
+  (void)Do(flip);
+  CHECK(told() == 1);  // its slots are still on their way
+  CHECK(Scheduler(plan).to_scheduler.empty());
+  const auto pulls = PullsOf(flip);
+  (void)Do(Answer(pulls[0], Part(pulls[0], true)));
+  CHECK(Sent<Ready>(Do(Answer(pulls[1], Part(pulls[1], true)))).size() == 1);
+  CHECK(told() == 2);
+  (void)Do(Flip(WithoutSelf()));
+  CHECK(told() == 3);  // others may copy from it
+}
+
+TEST_CASE_FIXTURE(Moves,
+                  "moves: a pull that came before the plan is answered as soon as it flips") {
+  CHECK(PullFrom({4, 0, false, 1000, false}, 2).work.empty());
+  CHECK(OwnPulls(Flip(Next({2, 3, 6, 7}))).size() == 1);  // 4 and 5 go, 2 and 3 come
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kept") {
+  CopyResting();
+  const auto flip = Flip(Next(kSix));
+  (void)Do(flip);
+  const auto pulls = PullsOf(flip);
+  REQUIRE(pulls.size() == 2);
+  ServerCore::Effects failed;
+  SUBCASE("a part cannot be taken") {
+    const auto put = Answer(pulls[0], Part(pulls[0], false));
+    REQUIRE(put.work.size() == 1);
+    const ErrorReply error{ErrorCode::kRefused, "part 2 of slot 2 has a row of another model"};
+    (void)core.HandleOutcome({put.work[0].ticket, 0, Ack{}}, 0);
+    failed = core.HandleOutcome({put.work[0].ticket, 1, error}, 0);
+  }
+  SUBCASE("no executor has attached it") {
+    (void)Do(Answer(pulls[0], Part(pulls[0], true)));
+    const auto there = Answer(pulls[1], Part(pulls[1], true));
+    REQUIRE(there.work.size() == 2);
+    const uint64_t attach = there.work[1].ticket;
+    (void)core.HandleOutcome({attach, 0, MoveSlots{0, {2}, {}, 0}}, 0);
+    failed = core.HandleOutcome({attach, 1, Ack{}}, 0);
+  }
+  CHECK(failed.unload);
+  CHECK_FALSE(failed.exit);
+  CHECK(core.incarnation() != kSelf);
+  CHECK(Sent<Ready>(failed).empty());
+  CHECK(std::get<Join>(Sent<Join>(failed).at(0).body).plan_version == 0);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a plan whose slots are with no server of it is not taken") {
+  Plan next = Next(kSix);
+  next.slot_owner[3] = 2;
+  const auto effects = Flip(next);
+  CHECK(effects.work.empty());
+  CHECK(effects.warnings.size() == 1);
+  CHECK(core.plan_version() == 1);
+}
+
+struct InnerMoves : ServerFixture {
+  InnerMoves() {
+    config.cluster.balance_threshold = 1.1f;
+    Load();
+  }
+};
+
+TEST_CASE_FIXTURE(InnerMoves, "moves: a slot of its own that cannot be read is asked for again") {
+  const auto measure = Tick(1000).measure;
+  REQUIRE(measure);
+  for (uint32_t e = 0; e < 2; ++e) {  // the first executor has more to do
+    LoadReport load;
+    load.batches = 10;
+    load.busy = {0.5f};
+    load.slots = {4 + 2 * e, 5 + 2 * e};
+    load.executor = {0, 0};
+    load.work = std::vector<float>(2, e == 0 ? 100.0f : 1.0f);
+    load.retrieved = load.used = load.updated = {1, 1};
+    load.service_us = {1, 1};
+    load.bytes = {1, 1};
+    Heartbeat beat;
+    beat.load = load;
+    (void)core.HandleOutcome({measure->ticket, e, beat}, 1'000'000);
+  }
+  Plan next = plan;
+  next.version = version = 2;
+  next.generation = 1;
+  const auto own = MovesFixture::OwnPulls(Scheduler(next));
+  REQUIRE(own.size() == 1);
+  const ErrorReply error{ErrorCode::kRefused, "the server is out of memory"};
+  (void)core.HandleOutcome({own[0].ticket, 0, error}, 1'000'000);
+  const auto refused = core.HandleOutcome({own[0].ticket, 1, Ack{}}, 1'000'000);
+  CHECK(MovesFixture::OwnPulls(refused).empty());
+  CHECK(MovesFixture::OwnPulls(Tick(1000 + SlotIntake::kRefusedMs)).size() == 1);
+}
+
+struct OneServer : ServerFixture {
+  OneServer() {
+    config.cluster.balance = Balance::kOff;
+    plan = EqualPlan(1, config.cluster.slots, {{"server", "a", kSelf}});
+    Load();
+  }
+};
+
+TEST_CASE_FIXTURE(OneServer, "moves: the second round of a query that a flip overtook is refused") {
+  ActiveQuery query;
+  query.hidden = Matrix(1, 4);
+  query.finish = true;
+  const auto asked = core.HandleWorker("peer", Request(7, query), 0);
+  REQUIRE(asked.work.size() == 1);
+  Plan next = plan;
+  next.version = version = 2;
+  next.generation = 1;
+  next.servers.push_back({"server-2", "b", {8}});
+  (void)Scheduler(next);
+  ActiveReply part;
+  part.max = part.target_logit = part.loss = {0.0f};
+  part.sum_exp = {1.0f};
+  part.active = {1};
+  (void)core.HandleOutcome({asked.work[0].ticket, 0, part}, 0);
+  // The executors have dropped the batch with the flip, and would not know it.
+  CHECK(Refusal(core.HandleOutcome({asked.work[0].ticket, 1, part}, 0)) == ErrorCode::kStalePlan);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,246 @@
+// What a server copies before a plan gives it slots.
+#include "tests/server/core/moves_fixture.h"
+
+namespace dslide {
+namespace {
+
+using Moves = MovesFixture;
+constexpr Incarnation kWorker = ServerFixture::kWorker;
+constexpr Incarnation kSelf = ServerFixture::kSelf;
+constexpr RunId kRun = ServerFixture::kRun;
+
+TEST_CASE_FIXTURE(Moves,
+                  "moves: slots are copied from the server that has them, then it is ready") {
+  const auto effects = Scheduler(MoveSlots{1, {3, 2}, {0, 0}, 0});
+  (void)Do(effects);
+  const auto reserved = JobsOf(SlotJob::Kind::kReserve);
+  REQUIRE(reserved.size() == 2);
+  CHECK(reserved[0].executor != reserved[1].executor);  // each gets one
+  const auto pulls = PullsOf(effects);
+  REQUIRE(pulls.size() == 2);
+  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{2, 0, true, SlotIntake::kPartBytes, false});
+  CHECK(pulls[0].envelope.run == kRun);
+  CHECK(pulls[0].envelope.incarnation == kSelf);
+  CHECK(pulls[0].envelope.plan_version == 1);
+  const auto put = Answer(pulls[0], Part(pulls[0], false, 3));
+  REQUIRE(put.work.size() == 1);
+  CHECK(put.work[0].job->kind == SlotJob::Kind::kPut);
+  CHECK(put.work[0].job->rows->rows.size() == 3);
+  CHECK(Sent<MoveReady>(put).empty());
+  CHECK(Answer(pulls[1], Part(pulls[1], false, 0)).work.empty());
+  const auto rest = PullsOf(Tick(SlotIntake::kWatchMs));
+  REQUIRE(rest.size() == 2);
+  CHECK(std::get<SlotPull>(rest[0].body).part == 1);
+  CHECK(Sent<MoveReady>(Answer(rest[0], Part(rest[0], false, 0))).empty());
+  const auto ready = Sent<MoveReady>(Answer(rest[1], Part(rest[1], false, 0)));
+  REQUIRE(ready.size() == 1);
+  CHECK(ready[0].body == Body{MoveReady{1, 30, 10}});
+  CHECK(Sent<MoveReady>(Tick(600)).empty());
+  CHECK(Sent<MoveReady>(Scheduler(MoveSlots{1, {3, 2}, {0, 0}, 0})).size() == 1);  // lost
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: orders that make no sense, or come too early, are not taken") {
+  SUBCASE("its own slot") { CHECK(Scheduler(MoveSlots{1, {4}, {0}, 0}).to_servers.empty()); }
+  SUBCASE("another owner") { CHECK(Scheduler(MoveSlots{1, {2}, {1}, 0}).to_servers.empty()); }
+  SUBCASE("no such slot") { CHECK(Scheduler(MoveSlots{1, {8}, {0}, 0}).to_servers.empty()); }
+  SUBCASE("another generation") {
+    version = 2;
+    CHECK(Scheduler(MoveSlots{1, {2}, {0}, 0}).to_servers.empty());
+  }
+  version = 1;
+  CHECK(PullsOf(Scheduler(MoveSlots{2, {2}, {0}, 0})).size() == 1);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a later order drops copies that it does not name, others go on") {
+  (void)Do(Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0}));
+  const auto effects = Scheduler(MoveSlots{2, {1, 3}, {0, 0}, 0});
+  (void)Do(effects);
+  REQUIRE(JobsOf(SlotJob::Kind::kDiscard).size() == 1);
+  CHECK(JobsOf(SlotJob::Kind::kDiscard)[0].slots == std::vector<SlotId>{{2}});
+  auto pulls = PullsOf(effects);
+  REQUIRE(pulls.size() == 2);
+  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{2, 0, false, 0, true});  // not taken
+  pulls.erase(pulls.begin());
+  CHECK(std::get<SlotPull>(pulls[0].body).slot == 1);
+  const auto none = Scheduler(MoveSlots{3, {}, {}, 0});
+  (void)Do(none);
+  CHECK(JobsOf(SlotJob::Kind::kDiscard).back().slots == std::vector<SlotId>{{1}, {3}});
+  CHECK(Tick(5000).to_servers.empty());
+  CHECK(Answer(pulls[0], Part(pulls[0], false)).work.empty());
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a plan that gives what was copied to somebody else drops it") {
+  CopyResting();
+  const auto flip = Flip(Next({3, 4, 5, 6, 7}));
+  (void)Do(flip);
+  CHECK(JobsOf(SlotJob::Kind::kDiscard).at(0).slots == std::vector<SlotId>{{2}});
+  const auto pulls = PullsOf(flip);
+  REQUIRE(pulls.size() == 2);
+  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{2, 0, false, 0, true});
+  CHECK(std::get<SlotPull>(pulls[1].body).slot == 3);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a slot that comes back is let go of first") {
+  (void)Do(Flip(Next({6, 7})));
+  jobs.clear();
+  (void)Do(Scheduler(MoveSlots{5, {4}, {0}, 0}));
+  REQUIRE(jobs.size() == 2);
+  CHECK(jobs[0].kind == SlotJob::Kind::kRelease);
+  CHECK(jobs[1].kind == SlotJob::Kind::kReserve);
+  CHECK(jobs[1].slots == std::vector<SlotId>{{4}});
+}
+
+const ErrorReply kBadPart{ErrorCode::kRefused, "part 0 of slot 2 has a row of another model"};
+
+TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and nothing else") {
+  const auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
+  (void)Do(effects);
+  const auto pulls = PullsOf(effects);
+  REQUIRE(pulls.size() == 2);
+  const auto put = Answer(pulls[0], Part(pulls[0], false));
+  REQUIRE(put.work.size() == 1);
+  (void)core.HandleOutcome({put.work[0].ticket, 0, Ack{}}, 0);
+  const auto failed = core.HandleOutcome({put.work[0].ticket, 1, kBadPart}, 0);
+  CHECK_FALSE(failed.unload);
+  CHECK_FALSE(failed.exit);
+  CHECK(core.incarnation() == kSelf);
+  CHECK(failed.warnings.size() == 1);
+  jobs.clear();
+  (void)Do(failed);
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0].kind == SlotJob::Kind::kDiscard);
+  CHECK(jobs[0].slots == std::vector<SlotId>{{2}});
+  const auto told = PullsOf(failed);
+  REQUIRE(told.size() == 1);
+  CHECK(std::get<SlotPull>(told[0].body) == SlotPull{2, 0, false, 0, true});
+  // Without that copy it is not ready; the order that is repeated begins it again.
+  now = SlotIntake::kWatchMs;
+  (void)Do(Answer(pulls[1], Part(pulls[1], false, 0)));
+  const auto rest = PullsOf(Tick(2 * SlotIntake::kWatchMs));
+  REQUIRE(rest.size() == 1);
+  CHECK(Sent<MoveReady>(Answer(rest[0], Part(rest[0], false, 0))).empty());
+  const auto again = PullsOf(Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0}));
+  REQUIRE(again.size() == 1);
+  CHECK(std::get<SlotPull>(again[0].body).slot == 2);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: no room for a slot ends its copy, and nothing else") {
+  const auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
+  REQUIRE(effects.work.size() == 2);
+  const ErrorReply full{ErrorCode::kRefused, "there is no memory for 1 slots"};
+  const SlotId slot = effects.work[0].job->slots.at(0);
+  (void)core.HandleOutcome({effects.work[0].ticket, 0, full}, 0);
+  const auto failed = core.HandleOutcome({effects.work[0].ticket, 1, Ack{}}, 0);
+  CHECK_FALSE(failed.unload);
+  REQUIRE(failed.work.size() == 1);
+  CHECK(failed.work[0].job->kind == SlotJob::Kind::kDiscard);
+  CHECK(failed.work[0].job->slots == std::vector<SlotId>{slot});
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: executors that are behind with putting hold back the pulls") {
+  const auto effects = Scheduler(MoveSlots{1, {2}, {0}, 0});
+  (void)Do(effects);
+  std::vector<Message> pulls = PullsOf(effects);
+  REQUIRE(pulls.size() == 1);
+  (void)Do(Answer(pulls[0], Part(pulls[0], false, 0)));
+  pulls = PullsOf(Tick(SlotIntake::kWatchMs));
+  std::vector<ServerCore::Work> puts;
+  while (!pulls.empty()) {
+    REQUIRE(puts.size() < ServerCore::kMaxPuts);
+    const auto taken = Answer(pulls[0], Part(pulls[0], false));
+    puts.insert(puts.end(), taken.work.begin(), taken.work.end());
+    pulls = PullsOf(taken);
+  }
+  CHECK(puts.size() == ServerCore::kMaxPuts);
+  CHECK(core.AcceptsRequests());
+  CHECK(Tick(2000).to_servers.empty());
+  (void)core.HandleOutcome({puts[0].ticket, 0, Ack{}}, 0);
+  CHECK(PullsOf(core.HandleOutcome({puts[0].ticket, 1, Ack{}}, 0)).size() == 1);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a copy that its server does not take after all is forgotten") {
+  const auto job_of = [&](const ServerCore::Effects& effects) {
+    CHECK(std::holds_alternative<Ack>(Answers(effects).at(0).body));
+    return effects.work.empty() ? std::nullopt : std::optional(*effects.work.at(0).job);
+  };
+  const auto forgotten = job_of(Release(4, 1));
+  REQUIRE(forgotten);
+  CHECK(forgotten->kind == SlotJob::Kind::kForgetCopy);
+  CHECK(forgotten->slots == std::vector<SlotId>{{4}});
+  CHECK_FALSE(job_of(Release(4, 1, kWorker)));
+  CHECK_FALSE(job_of(Release(99, 1)));
+  // Not one that the plan has given to somebody: its rest has still to be copied.
+  (void)Do(Flip(Next({5, 6, 7})));
+  CHECK_FALSE(job_of(Release(4, 1)));
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: it may ask the servers of its plan, and who has what it copies") {
+  CHECK(core.MayAsk("a"));
+  CHECK_FALSE(core.MayAsk("c"));
+  Plan next = plan;
+  next.servers[0] = {"server", "c", {30}};
+  next.version = 2;
+  next.generation = 1;
+  next.slot_owner = Next({2, 4, 5, 6, 7}).slot_owner;
+  const auto flip = Flip(next);
+  (void)Do(flip);
+  CHECK(core.MayAsk("a"));
+  CHECK(core.MayAsk("c"));
+  const auto pull = PullsOf(flip).at(0);
+  const auto releases = PullsOf(Do(Answer(pull, Part(pull, true))));
+  CHECK(core.MayAsk("a"));
+  (void)Answer(releases.at(0), Ack{});
+  CHECK_FALSE(core.MayAsk("a"));
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: with a refusal the copy begins again") {
+  const auto pull = PullsOf(Scheduler(MoveSlots{1, {2}, {0}, 0})).at(0);
+  CHECK(Answer(pull, ErrorReply{ErrorCode::kRefused, "overloaded"}).to_servers.empty());
+  const auto again = PullsOf(Tick(100));
+  REQUIRE(again.size() == 1);
+  CHECK(std::get<SlotPull>(again[0].body).part == 0);
+  // An answer to the first request is of another copy.
+  CHECK(Answer(pull, Part(pull, false)).work.empty());
+  CHECK(Answer(again[0], Part(again[0], false)).work.size() == 1);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: a new life of the scheduler numbers its moves anew") {
+  CopyResting();
+  const auto of_new_life = [&](Body body) {
+    return core.HandleScheduler({{kRun, {10}, ++sequence, 0, version}, std::move(body)}, now);
+  };
+  (void)of_new_life(HeartbeatReply{});
+  const auto effects = of_new_life(MoveSlots{1, {1}, {0}, 0});
+  (void)Do(effects);
+  CHECK(JobsOf(SlotJob::Kind::kDiscard).at(0).slots == std::vector<SlotId>{{2}, {3}});
+  REQUIRE(PullsOf(effects).size() == 3);
+  CHECK(std::get<SlotPull>(PullsOf(effects)[2].body).slot == 1);
+}
+
+TEST_CASE_FIXTURE(ServerFixture, "moves: a server that joins a generation has no slots at first") {
+  (void)core.Start(0);
+  (void)JoinAs("server-2");
+  plan = PlanOf(3, kSelf);
+  plan.generation = 1;
+  version = 3;
+  SUBCASE("executors without slots") {
+    std::fill(plan.slot_owner.begin(), plan.slot_owner.end(), uint16_t{0});
+    const auto load = Scheduler(plan).load;
+    REQUIRE(load);
+    CHECK(load->restore.empty());  // nothing to read
+    REQUIRE(load->slots.size() == 2);
+    for (const auto& slots : load->slots) CHECK(slots.empty());
+    CHECK(std::get<Ready>(Sent<Ready>(Loaded(*load)).at(0).body).plan_version == 3);
+    CHECK(Scheduler(MoveSlots{1, {2}, {0}, 0}).to_servers.size() == 1);
+  }
+  SUBCASE("slots that it must have had are lost") {
+    const auto effects = Scheduler(plan);
+    CHECK_FALSE(effects.load);
+    CHECK(effects.unload);
+    CHECK(core.incarnation() != kSelf);
+    CHECK(Sent<Join>(effects).size() == 1);
+  }
+}
+
+}  // namespace
+}  // namespace dslide

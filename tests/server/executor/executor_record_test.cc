@@ -1,0 +1,77 @@
+#include "server/executor/executor_record.h"
+
+#include <doctest/doctest.h>
+
+#include "common/base/random.h"
+
+namespace dslide {
+namespace {
+
+ExecutorRecord SomeRecord() {
+  ExecutorRecord record;
+  record.executor = 4097;
+  record.slots = {{4}, SlotMap::kNoSlot, {2}, SlotMap::kNoSlot, {9}};
+  record.committed = 0;
+  record.hash = {3, {5, true, 77}};
+  record.hashing = {2, 4};
+  record.popular = {{1.5f, -2.0f}, {3, 8}, 4, {0.25f, 9.0f, -1.0f}};
+  record.applied.resize(2);
+  record.applied[0].slots = {{2}, {4}};
+  record.applied[0].batches[0].Add(100);
+  record.applied[0].batches[1].Add(99);
+  record.applied[1].slots = {{9}};
+  return record;
+}
+
+TEST_CASE("executor record: comes back as it was") {
+  const ExecutorRecord record = SomeRecord();
+  const auto back = ExecutorRecord::Decode(record.Encode());
+  REQUIRE(back.ok());
+  CHECK(back->executor == record.executor);
+  CHECK(back->slots == record.slots);
+  CHECK(back->committed == record.committed);
+  CHECK(back->hash == record.hash);
+  CHECK(back->hashing == record.hashing);
+  CHECK(back->popular.mean == record.popular.mean);
+  CHECK(back->popular.rows == record.popular.rows);
+  CHECK(back->popular.next_slice == record.popular.next_slice);
+  CHECK(back->popular.scores == record.popular.scores);
+  REQUIRE(back->applied.size() == 2);
+  CHECK(back->applied[0].slots == record.applied[0].slots);
+  CHECK(back->applied[0].batches == record.applied[0].batches);
+  CHECK(back->Encode() == record.Encode());
+
+  ExecutorRecord other = record;
+  other.committed.reset();
+  other.hash.reset();
+  const auto without = ExecutorRecord::Decode(other.Encode());
+  REQUIRE(without.ok());
+  CHECK_FALSE(without->committed);
+  CHECK_FALSE(without->hash);
+}
+
+TEST_CASE("executor record: damage is an error, not a crash") {
+  const std::string bytes = SomeRecord().Encode();
+  const auto message = [](std::string_view damaged) {
+    const auto record = ExecutorRecord::Decode(damaged);
+    return record.ok() ? "" : record.error().message;
+  };
+  CHECK(message("").find("damaged") != std::string::npos);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    (void)message(std::string_view(bytes).substr(0, size));
+  }
+  Random random(3);
+  for (int n = 0; n < 20'000; ++n) {
+    std::string changed = bytes;
+    changed[random.Below(changed.size())] ^= static_cast<char>(1 << random.Below(8));
+    (void)message(changed);
+  }
+  ExecutorRecord twice = SomeRecord();
+  twice.applied[1].slots = {{4}};
+  CHECK(message(twice.Encode()).find("damaged") != std::string::npos);
+  twice.applied.pop_back();
+  CHECK(message(twice.Encode()).find("damaged") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,431 @@
+// Slots that move between executors while they train: nothing is lost, and no batch counts twice.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "tests/server/support/slot_move.h"
+#include "tests/server/support/training_run.h"
+
+namespace dslide {
+namespace {
+
+using Kind = SlotJob::Kind;
+
+const RunKind kPlain = {OptimizerKind::kAdam, false, false, false};
+const RunKind kHashed = {OptimizerKind::kAdaGrad, false, true, false};
+
+std::vector<uint8_t> StoredRow(Layer* layer, SlotId slot, uint32_t row) {
+  std::vector<uint8_t> bytes(layer->RowBytes());
+  layer->StoreRow(layer->map().LocalRow(slot, row), bytes.data());
+  return bytes;
+}
+
+// Two executors that both have a region for the slot have the same in it.
+void CheckSameRows(Executor* a, Executor* b, SlotId slot) {
+  const auto check = [&](Layer* of_a, Layer* of_b) {
+    bool same = true;
+    for (uint32_t row = 0; row < of_a->map().SlotSize(slot); ++row) {
+      same = same && StoredRow(of_a, slot, row) == StoredRow(of_b, slot, row);
+    }
+    CHECK(same);
+  };
+  check(&a->input().layer(), &b->input().layer());
+  check(&a->output().layer(), &b->output().layer());
+  const LiveTables* tables_a = a->output().tables();
+  const LiveTables* tables_b = b->output().tables();
+  if (tables_a == nullptr) return;
+  const SlotMap& map_a = a->output().layer().map();
+  const SlotMap& map_b = b->output().layer().map();
+  for (uint32_t row = 0; row < map_a.SlotSize(slot); ++row) {
+    const uint32_t in_a = map_a.LocalRow(slot, row), in_b = map_b.LocalRow(slot, row);
+    // A row that was copied before it was hashed again is hashed again where it came to.
+    const bool same = tables_a->tables().Codes(in_a) == tables_b->tables().Codes(in_b) &&
+                      tables_a->IsChanged(in_a) == tables_b->IsChanged(in_b);
+    REQUIRE((same || tables_b->IsChanged(in_b)));
+  }
+}
+
+std::array<std::vector<uint64_t>, kParts> TakenBy(const Executor& executor, SlotId slot) {
+  for (const AppliedBatches::Group& group : executor.applied().groups()) {
+    if (std::ranges::find(group.slots, slot) == group.slots.end()) continue;
+    return {group.batches[0].words(), group.batches[1].words()};
+  }
+  return {};
+}
+
+TEST_CASE("a slot that moves while it is trained is the same where it comes to") {
+  for (const RunKind& kind : AllRunKinds()) {
+    CAPTURE(kind);
+    const Config config = RunConfig(kind);
+    LocalCluster cluster(config, kRunSamples, {2});
+    Executor* a = cluster.executors()[0];
+    Executor* b = cluster.executors()[1];
+    const SlotId slot{2};
+    TrainRun(&cluster, 0, 6);
+    SlotMove there(cluster.executors(), 0, 1, slot);
+    TrainRun(&cluster, 6, 40, [&] { there.CopyPart(true, 4000); });
+    const auto taken = TakenBy(*a, slot);
+    there.Do(Kind::kFlip);
+    CHECK_FALSE(a->output().layer().map().Owns(slot));
+    there.CopyRest(5000);
+    CheckSameRows(a, b, slot);
+    there.Do(Kind::kAttach);
+    there.Do(Kind::kRelease);
+    CHECK(TakenBy(*b, slot) == taken);
+    CHECK(TakenBy(*a, slot)[0].empty());
+    CHECK(a->input().layer().map().owned().size() == 3);
+    CHECK(b->input().layer().map().owned().size() == 5);
+    CHECK(b->committed() == a->committed());
+    TrainRun(&cluster, 40, 46);
+    CHECK(b->applied().groups().size() == 1);
+    // And back, into the region that it had.
+    SlotMove back(cluster.executors(), 1, 0, slot);
+    back.CopyResting();
+    TrainRun(&cluster, 46, 48);
+    back.Do(Kind::kFlip);
+    back.CopyRest();
+    CheckSameRows(b, a, slot);
+    back.Do(Kind::kAttach);
+    back.Do(Kind::kRelease);
+    CHECK(a->output().layer().map().Layout() == std::vector<SlotId>{{0}, {1}, {2}, {3}});
+    TrainRun(&cluster, 48, 50);
+    CHECK(a->applied().groups().size() == 1);
+  }
+}
+
+// The largest difference between the rows of two clusters, relative to 1.
+double Difference(LocalCluster* a, LocalCluster* b) {
+  const Config& config = a->config();
+  double most = 0;
+  const auto compare = [&](LayerKind kind, uint32_t id) {
+    const RowView x = a->Row(kind, id), y = b->Row(kind, id);
+    for (uint32_t j = 0; j < config.model.hidden; ++j) {
+      most = std::max(most, double{std::abs(x.weights[j] - y.weights[j])});
+    }
+    most = std::max(most, double{std::abs(x.scalars->bias - y.scalars->bias)});
+    CHECK(x.scalars->steps == y.scalars->steps);
+  };
+  for (uint32_t id = 0; id <= config.model.features; ++id) compare(LayerKind::kInput, id);
+  for (uint32_t id = 0; id < config.model.labels; ++id) compare(LayerKind::kOutput, id);
+  return most;
+}
+
+TEST_CASE("all neurons active: training is the same with slots that move and without") {
+  for (const bool synchronous : {false, true}) {
+    CAPTURE(synchronous);
+    Config config = SmallConfig(300, 400, 12);
+    config.train.optimizer = OptimizerKind::kAdaGrad;
+    config.train.learning_rate = 0.1f;
+    config.train.batch = 8;
+    if (synchronous) {
+      config.train.target_batch = kStepBatches * config.train.batch;
+      config.train.staleness = 0;
+    }
+    ResolveConfig(300, 400, &config);
+    LocalCluster undisturbed(config, kRunSamples, {1});
+    TrainRun(&undisturbed, 0, 40);
+    // Nine executors for eight slots: the first has none.
+    for (const uint32_t executors : {2u, 9u}) {
+      LocalCluster cluster(config, kRunSamples, {executors});
+      const auto owner = [&](SlotId slot) {
+        uint32_t e = 0;
+        while (!cluster.executors()[e]->output().layer().map().Owns(slot)) ++e;
+        return e;
+      };
+      TrainRun(&cluster, 0, 4);
+      for (uint32_t n = 0; n < 8; ++n) {
+        const SlotId slot{(3 * n + 2) % 8};
+        const uint32_t from = owner(slot), to = n % 2 == 0 ? 0 : executors - 1;
+        std::optional<SlotMove> move;
+        if (from != to) move.emplace(cluster.executors(), from, to, slot);
+        TrainRun(&cluster, 4 + 4 * n, 6 + 4 * n, [&] {
+          if (move) move->CopyPart(true, 2000);
+        });
+        if (move) move->Finish();
+        TrainRun(&cluster, 6 + 4 * n, 8 + 4 * n);
+      }
+      TrainRun(&cluster, 36, 40);
+      CHECK(Difference(&undisturbed, &cluster) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("what a slot took of a batch before it moved it does not take again") {
+  const Config config = RunConfig(kHashed);
+  LocalCluster cluster(config, kRunSamples, {2});
+  Executor* b = cluster.executors()[1];
+  TrainRun(&cluster, 0, 4);
+  SlotMove move(cluster.executors(), 0, 1, {1});
+  move.CopyResting();
+  BatchFlight flight = cluster.Flight(RunBatch(config, 4), 4);
+  while (flight.stage() != BatchFlight::Stage::kEmbedPush) cluster.TrainStage(&flight, 0);
+  move.Finish();
+  CHECK(b->batches_in_flight() == 0);
+  const Body push = flight.RequestFor(0);
+  for (Executor* executor : cluster.executors()) {
+    const Body reply = executor->Handle({1}, push);
+    CHECK(std::get<ErrorReply>(reply).code == ErrorCode::kUnknownBatch);
+  }
+  CHECK(b->applied().Has(Part::kOutput, 4, {1}));
+  CHECK_FALSE(b->applied().Has(Part::kInput, 4, {1}));
+  const auto rows = [&](Layer* layer) {
+    std::vector<std::vector<uint8_t>> all;
+    for (uint32_t row = 0; row < layer->map().SlotSize({1}); ++row) {
+      all.push_back(StoredRow(layer, {1}, row));
+    }
+    return all;
+  };
+  const auto output = rows(&b->output().layer()), input = rows(&b->input().layer());
+  (void)cluster.Train(RunBatch(config, 4), 4);
+  CHECK(rows(&b->output().layer()) == output);
+  CHECK(rows(&b->input().layer()) != input);
+}
+
+TEST_CASE("a slot of another step is refused, and taken once the steps agree") {
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, true});
+  LocalCluster cluster(config, kRunSamples, {2});
+  Executor* a = cluster.executors()[0];
+  TrainRun(&cluster, 0, 4);
+  Executor behind(config, kRunSamples, {}, 7, Purpose::kTraining, BestKernels());
+  const std::vector<Executor*> pair = {a, &behind};
+  SlotMove move(pair, 0, 1, {0});
+  move.Do(Kind::kFlip);
+  move.CopyRest();
+  REQUIRE(behind.Handle({1}, CommitSteps{1}) == Body{StepsCommitted{1}});
+  CHECK(DoAll(pair, {Kind::kAttach, {{0}}}) == "slot 0 is at step 2, this executor at step 1");
+  CHECK(behind.output().layer().map().owned().empty());
+
+  Executor fresh(config, kRunSamples, {}, 8, Purpose::kTraining, BestKernels());
+  const std::vector<Executor*> other = {a, &fresh};
+  SlotMove again(other, 0, 1, {0});
+  again.CopyRest();
+  again.Do(Kind::kAttach);
+  CHECK(fresh.committed() == 2u);
+}
+
+struct Moving {
+  explicit Moving(const RunKind& kind = kHashed) : config(RunConfig(kind)) {
+    TrainRun(&cluster, 0, 3);
+  }
+  std::string Put(SlotRows rows) { return DoAll(cluster.executors(), PutJob(std::move(rows))); }
+
+  Config config;
+  LocalCluster cluster{config, kRunSamples, {2}};
+  SlotMove move{cluster.executors(), 0, 1, {3}};
+};
+
+TEST_CASE("a part that comes again is the same, others are refused") {
+  Moving m;
+  const Body first = m.move.Ask(0, true, 3000);
+  CHECK(m.move.Ask(0, true, 3000) == first);
+  const Body second = m.move.Ask(1, true, 3000);
+  CHECK(second != first);
+  CHECK(std::get<SlotRows>(second).rows.size() > 1);
+  TrainRun(&m.cluster, 3, 5);
+  CHECK(m.move.Ask(1, true, 100) == second);
+  for (const uint32_t part : {3u, 7u, ~0u}) {
+    const Body refused = m.move.Ask(part, true, 3000);
+    CHECK(std::get<ErrorReply>(refused).text.find("slot 3") != std::string::npos);
+  }
+  CHECK(std::get<SlotRows>(m.move.Ask(2, false, 0)).rows.size() == 1);
+  // The slot stays: the copy ends, and begins anew.
+  REQUIRE(DoAll(m.cluster.executors(), {Kind::kFlip, {}}) == "");
+  CHECK(std::holds_alternative<ErrorReply>(m.move.Ask(3, true, 3000)));
+  m.move.CopyResting();
+  m.move.Finish();
+  CHECK(m.cluster.executors()[1]->output().layer().map().Owns({3}));
+  // The slot is gone: nobody here answers with rows.
+  CHECK(m.move.Ask(0, true, 3000) == Body{Ack{}});
+}
+
+TEST_CASE("parts that do not fit are refused by slot and row, and do no harm") {
+  Moving m;
+  Executor* b = m.cluster.executors()[1];
+  const auto part = std::get<SlotRows>(m.move.Ask(0, false, 3000));
+  REQUIRE(part.input_rows > 2);
+  const auto refused = [&](const SlotRows& bad, const std::string& why) {
+    const std::string error = m.Put(bad);
+    CAPTURE(error);
+    CHECK(error.find("slot 3") != std::string::npos);
+    CHECK(error.find(why) != std::string::npos);
+  };
+  SlotRows bad = part;
+  bad.rows[1] = 188;  // of 188
+  refused(bad, "input row 188");
+  bad = part;
+  bad.input_rows = 0;
+  refused(bad, fmt::format("output row {}", part.rows[0]));
+  bad = part;
+  bad.input_rows = 1000;
+  refused(bad, "rows");
+  bad = part;
+  bad.ends.pop_back();
+  refused(bad, "end");
+  bad = part;
+  bad.ends[1] = bad.ends[0] - 1;
+  refused(bad, "out of order");
+  bad = part;
+  bad.ends.back()++;
+  refused(bad, "out of order");
+  bad = part;
+  bad.bytes.resize(bad.bytes.size() - 4);
+  refused(bad, "out of order");
+  bad = part;
+  bad.bytes.push_back(0);
+  refused(bad, "behind");
+  bad = part;
+  bad.ends[0] -= 4;
+  refused(bad, fmt::format("input row {}, which has not the size", part.rows[0]));
+
+  SlotRows output = part;  // one with neurons
+  for (uint32_t next = 1; output.input_rows == output.rows.size(); ++next) {
+    output = std::get<SlotRows>(m.move.Ask(next, false, 3000));
+  }
+  bad = output;
+  bad.bytes.back() = 1;  // the high byte of its changed flag
+  refused(bad, "codes");
+  bad.hash ^= 1;  // whatever they are, they are not used
+  CHECK(m.Put(bad) == "");
+
+  CHECK(DoAll(m.cluster.executors(), {Kind::kAttach, {{3}}}).find("slot 3 lacks input row") == 0);
+  CHECK_FALSE(b->output().layer().map().Owns({3}));
+  bad = part;
+  bad.slot = 5;  // nobody's that comes
+  CHECK(m.Put(bad) == "");
+  bad.slot = 4000;
+  CHECK(m.Put(bad) == "");
+
+  m.move.CopyResting();
+  CHECK(DoAll(m.cluster.executors(), {Kind::kAttach, {{3}}}).find("slot 3") !=
+        std::string::npos);  // its last part is missing
+  m.move.Do(Kind::kFlip);
+  m.move.CopyRest();
+  CheckSameRows(m.cluster.executors()[0], b, {3});
+  m.move.Do(Kind::kAttach);
+  CHECK(b->output().layer().map().Owns({3}));
+}
+
+TEST_CASE("codes by other functions are not taken: the rows are hashed where they come to") {
+  Moving m;
+  Executor* b = m.cluster.executors()[1];
+  m.move.Do(Kind::kFlip);
+  for (uint32_t next = 0;; ++next) {
+    SlotRows part = std::get<SlotRows>(m.move.Ask(next, false, 1u << 20));
+    part.hash ^= 1;
+    REQUIRE(m.Put(part) == "");
+    if (part.last) break;
+  }
+  m.move.Do(Kind::kAttach);
+  const SlotMap& map = b->output().layer().map();
+  for (uint32_t row = 0; row < map.SlotSize({3}); ++row) {
+    REQUIRE(b->output().tables()->IsChanged(map.LocalRow({3}, row)));
+  }
+  TrainRun(&m.cluster, 3, 40);
+  b->output().tables()->CatchUp();
+  CHECK(b->output().tables()->tables().Code(0, map.LocalRow({3}, 0)) != kNoCode);
+}
+
+TEST_CASE("slots are reserved and given up again") {
+  const Config config = RunConfig(kHashed);
+  LocalCluster cluster(config, kRunSamples, {3});
+  const auto executors = cluster.executors();
+  Executor* b = executors[1];
+  const auto memory = [](Executor* e) {
+    return e->input().layer().MemoryBytes() + e->output().layer().MemoryBytes();
+  };
+  const uint64_t before = memory(b), of_slot = before / b->input().layer().map().owned().size();
+  CHECK(DoAll(executors, {Kind::kReserve, {b->input().layer().map().owned()[0]}, 1})
+            .find("cannot be reserved: it is here") != std::string::npos);
+  CHECK(DoAll(executors, {Kind::kReserve, {{8}}, 1}) == "slot 8 cannot be reserved: there is none");
+  REQUIRE(DoAll(executors, {Kind::kReserve, {{0}, {1}, {0}}, 1}) == "");
+  CHECK(memory(b) == before + 2 * of_slot);
+  TrainRun(&cluster, 0, 2);
+  // Elsewhere, after all.
+  REQUIRE(DoAll(executors, {Kind::kReserve, {{1}}, 2}) == "");
+  CHECK(memory(b) == before + of_slot);
+  REQUIRE(DoAll(executors, {Kind::kDiscard, {{0}, {1}, {2}}}) == "");
+  CHECK(memory(b) == before);
+  CHECK(b->output().layer().map().regions() == b->output().layer().map().owned().size());
+  TrainRun(&cluster, 2, 4);
+
+  // What a slot had is gone from its region.
+  SlotMove move(executors, 0, 1, {0});
+  const uint64_t source = memory(executors[0]);
+  move.CopyResting();
+  move.Finish();
+  CHECK(memory(executors[0]) < source);
+  REQUIRE(DoAll(executors, {Kind::kReserve, {{7}}, 0}) == "");
+  Layer& layer = executors[0]->output().layer();
+  const std::vector<uint8_t> row = StoredRow(&layer, {7}, 3);
+  CHECK(row == std::vector<uint8_t>(row.size()));
+
+  Executor reader(config, kRunSamples, AllSlots(config), 0, Purpose::kInference, BestKernels());
+  CHECK(std::holds_alternative<ErrorReply>(reader.Do({Kind::kReserve, {{1}}, 0}, 0)));
+}
+
+TEST_CASE("snapshots follow slots that move, and what they write restores") {
+  for (const RunKind& kind : {kPlain, kHashed}) {
+    const Config config = RunConfig(kind);
+    LocalCluster cluster(config, kRunSamples, {2});
+    TrainRun(&cluster, 0, 4);
+    MemoryStore store;
+    for (uint32_t i = 0; i < 2; ++i) store.Save(cluster.executors()[i], i);
+    SlotMove move(cluster.executors(), 0, 1, {1});
+    move.CopyResting();
+    TrainRun(&cluster, 4, 5);
+    store.Begin(cluster.executors()[1], 1);
+    cluster.executors()[1]->AdvanceSnapshot(100);
+    move.Finish();  // gives the snapshot up
+    CHECK_FALSE(cluster.executors()[1]->snapshot_in_progress());
+    TrainRun(&cluster, 5, 7);
+    for (uint32_t i = 0; i < 2; ++i) store.Save(cluster.executors()[i], i);
+    // All of the slot is in the target's next one, and nothing in the source's.
+    const auto rows_of = [&](uint32_t executor) {
+      return std::ranges::count_if(store.written(executor),
+                                   [](const auto& row) { return row.first.slot == SlotId{1}; });
+    };
+    const auto size = cluster.executors()[1]->input().layer().map().SlotSize({1}) +
+                      cluster.executors()[1]->output().layer().map().SlotSize({1});
+    CHECK(rows_of(0) == 0);
+    CHECK(rows_of(1) == size);
+    // Slots that lie in another order begin anew, but with the same rows and batches.
+    for (const std::vector<uint32_t>& executors : {std::vector<uint32_t>{1}, {2}, {3}}) {
+      LocalCluster restored(config, kRunSamples, executors, false);
+      for (Executor* executor : restored.executors()) {
+        const Status loaded = store.Load(executor);
+        REQUIRE_MESSAGE(loaded.ok(), loaded.error().message);
+        CHECK(executor->applied().Has(Part::kInput, 6) == AppliedBatches::Share::kAll);
+      }
+      CHECK(Difference(&cluster, &restored) == 0);
+      TrainRun(&restored, 7, 9);
+    }
+  }
+}
+
+TEST_CASE("an executor goes on bit for bit only where the same slots lie in the same places") {
+  const Config config = RunConfig(kHashed);
+  LocalCluster cluster(config, kRunSamples, {2});
+  TrainRun(&cluster, 0, 6);
+  SlotMove(cluster.executors(), 0, 1, {1}).Finish();
+  TrainRun(&cluster, 6, 8);
+  MemoryStore store;
+  for (uint32_t i = 0; i < 2; ++i) store.Save(cluster.executors()[i], i);
+  const auto number_after = [&](const std::vector<SlotId>& slots) {
+    Executor executor(config, kRunSamples, slots, 55, Purpose::kTraining, BestKernels());
+    REQUIRE(store.Load(&executor).ok());
+    return ExecutorRecord::Decode(StateOf(&executor).second)->executor;
+  };
+  CHECK(ExecutorRecord::Decode(store.records[0])->slots ==
+        std::vector<SlotId>{{0}, SlotMap::kNoSlot, {2}, {3}});
+  CHECK(number_after({{0}, {2}, {3}}) == 55);            // a hole was there
+  CHECK(number_after({{1}, {4}, {5}, {6}, {7}}) == 55);  // another order
+  SlotMove(cluster.executors(), 1, 0, {1}).Finish();
+  store.Save(cluster.executors()[0], 0);
+  store.Save(cluster.executors()[1], 1);
+  CHECK(number_after({{0}, {1}, {2}, {3}}) == 0);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,319 @@
+// An executor's state to a checkpoint and back: it goes on bit for bit, and no batch counts twice.
+#include <set>
+
+#include "tests/server/support/training_run.h"
+
+namespace dslide {
+namespace {
+
+using Share = AppliedBatches::Share;
+
+// An executor per entry of `slots`, with that many of the slots each.
+std::vector<std::unique_ptr<Executor>> Executors(const Config& config,
+                                                 const std::vector<uint32_t>& slots,
+                                                 uint32_t first_number = 0) {
+  std::vector<std::unique_ptr<Executor>> executors;
+  const std::vector<SlotId> all = AllSlots(config);
+  size_t begin = 0;
+  for (const uint32_t count : slots) {
+    executors.push_back(std::make_unique<Executor>(
+        config, kRunSamples, std::span(all).subspan(begin, count),
+        first_number + static_cast<uint32_t>(executors.size()), Purpose::kTraining, BestKernels()));
+    begin += count;
+  }
+  return executors;
+}
+
+// Replaces the state of all executors of a cluster that was not initialised.
+void Load(LocalCluster* cluster, const MemoryStore& store) {
+  for (Executor* executor : cluster->executors()) {
+    const Status status = store.Load(executor);
+    REQUIRE_MESSAGE(status.ok(), status.error().message);
+  }
+}
+
+void SaveAll(LocalCluster* cluster, MemoryStore* store) {
+  const std::vector<Executor*> executors = cluster->executors();
+  for (uint32_t i = 0; i < executors.size(); ++i) store->Save(executors[i], i);
+}
+
+void CheckSameState(LocalCluster* a, LocalCluster* b) {
+  for (size_t i = 0; i < a->executors().size(); ++i) {
+    CHECK(StateOf(a->executors()[i]) == StateOf(b->executors()[i]));
+  }
+}
+
+TEST_CASE("restored executors go on bit for bit, and their next snapshots have what changed") {
+  for (const RunKind& kind : AllRunKinds()) {
+    CAPTURE(kind);
+    const Config config = RunConfig(kind);
+    LocalCluster undisturbed(config, kRunSamples, {2});
+    TrainRun(&undisturbed, 0, 32);
+    for (const uint64_t cut : {2, 14, 22}) {
+      CAPTURE(cut);
+      MemoryStore store;
+      {
+        LocalCluster saved(config, kRunSamples, {2});
+        TrainRun(&saved, 0, 2);
+        SaveAll(&saved, &store);
+        TrainRun(&saved, 2, cut);
+        SaveAll(&saved, &store);
+      }
+      LocalCluster restored(config, kRunSamples, {2}, false);
+      Load(&restored, store);
+      for (Executor* executor : restored.executors()) executor->AssumeStored();
+      TrainRun(&restored, cut, 26);
+      SaveAll(&restored, &store);
+      for (uint32_t i = 0; i < 2; ++i) CHECK(store.written(i).size() < store.rows.size() / 2);
+      LocalCluster again(config, kRunSamples, {2}, false);
+      Load(&again, store);
+      TrainRun(&again, 26, 32);
+      CheckSameState(&undisturbed, &again);
+    }
+  }
+}
+
+TEST_CASE(
+    "restored over other executors: rows, codes and buckets are there, and batches count once") {
+  const Config config = RunConfig({OptimizerKind::kAdam, false, true, false});
+  LocalCluster saved(config, kRunSamples, {3});
+  TrainRun(&saved, 0, 11);
+  MemoryStore store;
+  SaveAll(&saved, &store);
+  for (const std::vector<uint32_t>& slots : {std::vector<uint32_t>{8}, {1, 7}, {4, 2, 2}}) {
+    auto executors = Executors(config, slots);
+    for (auto& executor : executors) {
+      REQUIRE(store.Load(executor.get()).ok());
+      CHECK(executor->applied().groups().size() == 1);
+      CHECK(executor->applied().Has(Part::kOutput, 10) == Share::kAll);
+      CHECK(executor->applied().Has(Part::kInput, 10) == Share::kAll);
+      CHECK(executor->applied().Has(Part::kInput, 11) == Share::kNone);
+      const SlotMap& map = executor->output().layer().map();
+      const HashTables& tables = executor->output().tables()->tables();
+      for (Executor* old : saved.executors()) {
+        const SlotMap& old_map = old->output().layer().map();
+        const HashTables& old_tables = old->output().tables()->tables();
+        for (uint32_t id = 0; id < config.model.labels; ++id) {
+          if (old_map.Local(id) == SlotMap::kNone || map.Local(id) == SlotMap::kNone) continue;
+          const uint32_t row = map.Local(id), old_row = old_map.Local(id);
+          REQUIRE(tables.Codes(row) == old_tables.Codes(old_row));
+          REQUIRE(executor->output().tables()->IsChanged(row) ==
+                  old->output().tables()->IsChanged(old_row));
+        }
+        const BuiltCodes built = tables.Built(), old_built = old_tables.Built();
+        for (uint32_t id = 0; id < config.model.labels; ++id) {
+          if (old_map.Local(id) == SlotMap::kNone || map.Local(id) == SlotMap::kNone) continue;
+          for (uint32_t t = 0; t < tables.tables(); ++t) {
+            REQUIRE(built.codes[size_t{t} * map.rows() + map.Local(id)] ==
+                    old_built.codes[size_t{t} * old_map.rows() + old_map.Local(id)]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("inference: weights without moments, all codes fresh, no record needed") {
+  const Config config = RunConfig({OptimizerKind::kAdam, false, true, false});
+  LocalCluster saved(config, kRunSamples, {2});
+  TrainRun(&saved, 0, 7);
+  MemoryStore store;
+  SaveAll(&saved, &store);
+  store.records.clear();
+  Executor reader(config, kRunSamples, AllSlots(config), 0, Purpose::kInference, BestKernels());
+  REQUIRE(store.Load(&reader).ok());
+  const SlotMap& map = reader.output().layer().map();
+  for (uint32_t id = 0; id < config.model.labels; ++id) {
+    const RowView row = saved.Row(LayerKind::kOutput, id);
+    REQUIRE(std::equal(row.weights, row.weights + config.model.hidden,
+                       reader.output().layer().weights(map.Local(id))));
+    REQUIRE_FALSE(reader.output().tables()->IsChanged(map.Local(id)));
+  }
+}
+
+// Rows of both layers by key, without the hash tables' state.
+StoredRows RowsOf(Executor* executor) {
+  StoredRows rows;
+  for (Layer* layer : {&executor->input().layer(), &executor->output().layer()}) {
+    for (const SlotId slot : layer->map().owned()) {
+      for (uint32_t row = 0; row < layer->map().SlotSize(slot); ++row) {
+        auto& bytes = rows[{layer->kind(), slot, row}];
+        bytes.resize(layer->RowBytes());
+        layer->StoreRow(layer->map().LocalRow(slot, row), bytes.data());
+      }
+    }
+  }
+  return rows;
+}
+
+TEST_CASE("asynchronous: a batch that comes again is answered and changes nothing") {
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, false});
+  LocalCluster cluster(config, kRunSamples, {2});
+  TrainRun(&cluster, 0, 5);
+  std::vector<StoredRows> before;
+  for (Executor* executor : cluster.executors()) before.push_back(RowsOf(executor));
+  for (const uint64_t sender : {1, 9}) {
+    BatchFlight flight = cluster.Flight(RunBatch(config, 3), 3);
+    while (!flight.done()) cluster.TrainStage(&flight, 0, {sender});
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    Executor* executor = cluster.executors()[i];
+    CHECK(RowsOf(executor) == before[i]);
+    CHECK(executor->applied().additions(Part::kOutput) == 5);
+    CHECK(executor->applied().additions(Part::kInput) == 5);
+  }
+  TrainRun(&cluster, 5, 6);
+  CHECK(RowsOf(cluster.executors()[0]) != before[0]);
+}
+
+TEST_CASE("asynchronous: of a batch that was cut in the middle only the missing part is applied") {
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, false});
+  LocalCluster cluster(config, kRunSamples, {1});
+  TrainRun(&cluster, 0, 4);
+  BatchFlight half = cluster.Flight(RunBatch(config, 4), 4);
+  while (half.stage() != BatchFlight::Stage::kEmbedPush) cluster.TrainStage(&half, 0);
+  MemoryStore store;
+  SaveAll(&cluster, &store);
+  LocalCluster restored(config, kRunSamples, {1}, false);
+  Load(&restored, store);
+  Executor* executor = restored.executors()[0];
+  CHECK(executor->applied().Has(Part::kOutput, 4) == Share::kAll);
+  CHECK(executor->applied().Has(Part::kInput, 4) == Share::kNone);
+  const StoredRows before = RowsOf(executor);
+  (void)restored.Train(RunBatch(config, 4), 4);
+  CHECK(executor->applied().Has(Part::kInput, 4) == Share::kAll);
+  size_t changed_input = 0, changed_output = 0;
+  for (const auto& [key, value] : RowsOf(executor)) {
+    (key.layer == LayerKind::kInput ? changed_input : changed_output) += value != before.at(key);
+  }
+  CHECK(changed_input > 0);
+  CHECK(changed_output == 0);
+}
+
+// Two halves of the slots, of which the first took a batch more than the second.
+struct MixedShards {
+  Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, false});
+  LocalCluster planner{config, kRunSamples, {1}, false};
+  MemoryStore store;
+  std::unique_ptr<Executor> executor = std::make_unique<Executor>(
+      config, kRunSamples, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+
+  MixedShards() {
+    LocalCluster cluster(config, kRunSamples, {2});
+    TrainRun(&cluster, 0, 4);
+    store.Save(cluster.executors()[1], 1);
+    TrainRun(&cluster, 4, 5);
+    store.Save(cluster.executors()[0], 0);
+    REQUIRE(store.Load(executor.get()).ok());
+  }
+  // Batch 4 through all stages.
+  void Train() {
+    BatchFlight flight = planner.Flight(RunBatch(config, 4), 4);
+    while (!flight.done()) {
+      const Body request = flight.RequestFor(0);
+      Body reply = GatherReplies(request, {executor->Handle({1}, request)});
+      if (const auto push = SecondRound(request, reply)) {
+        Body second = GatherReplies(*push, {executor->Handle({1}, *push)});
+        std::get<GradientReply>(second).active = std::get<ActiveReply>(std::move(reply));
+        reply = std::move(second);
+      }
+      REQUIRE(flight.Take(0, std::move(reply)).ok());
+    }
+  }
+};
+
+TEST_CASE_FIXTURE(MixedShards, "slots of shards with other batches take what each of them lacks") {
+  const AppliedBatches& applied = executor->applied();
+  REQUIRE(applied.groups().size() == 2);
+  CHECK(applied.Has(Part::kOutput, 3) == Share::kAll);
+  for (const Part part : {Part::kOutput, Part::kInput}) {
+    CHECK(applied.Has(part, 4) == Share::kSome);
+    CHECK(applied.Has(part, 4, {0}));
+    CHECK_FALSE(applied.Has(part, 4, {7}));
+  }
+  const StoredRows before = RowsOf(executor.get());
+  Train();
+  std::set<std::pair<LayerKind, uint32_t>> changed;  // layer, half of the slots
+  for (const auto& [key, value] : RowsOf(executor.get())) {
+    if (value != before.at(key)) changed.insert({key.layer, key.slot.value / 4});
+  }
+  CHECK(changed ==
+        std::set<std::pair<LayerKind, uint32_t>>{{LayerKind::kInput, 1}, {LayerKind::kOutput, 1}});
+  CHECK(applied.Has(Part::kOutput, 4) == Share::kAll);
+  CHECK(applied.Has(Part::kInput, 4) == Share::kAll);
+  const StoredRows after = RowsOf(executor.get());
+  Train();
+  CHECK(RowsOf(executor.get()) == after);
+  // Its own record has one group again.
+  const auto record = ExecutorRecord::Decode(StateOf(executor.get()).second);
+  REQUIRE(record.ok());
+  CHECK(record->applied.size() == 1);
+}
+
+std::string LoadError(const Config& config, const MemoryStore& store) {
+  Executor executor(config, kRunSamples, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+  const Status status = store.Load(&executor);
+  return status.ok() ? "" : status.error().message;
+}
+
+TEST_CASE("rows and records that do not fit are named") {
+  const RunKind kind = {OptimizerKind::kAdaGrad, false, true, true};
+  const Config config = RunConfig(kind);
+  MemoryStore store;
+  LocalCluster cluster(config, kRunSamples, {1});
+  TrainRun(&cluster, 0, 4);
+  SaveAll(&cluster, &store);
+  REQUIRE(LoadError(config, store).empty());
+  const StoredRowKey key{LayerKind::kOutput, {3}, 5};
+  const auto fails_with = [&](const MemoryStore& with, const std::string& text) {
+    const std::string error = LoadError(config, with);
+    CAPTURE(error);
+    CHECK(error.find(text) != std::string::npos);
+  };
+  MemoryStore other = store;
+  other.rows[key].pop_back();
+  fails_with(other, "output row 5 of slot 3 does not fit the model");
+  other = store;
+  const size_t row_bytes = cluster.executors()[0]->output().layer().RowBytes();
+  other.rows[key][row_bytes + 1] = 0x7f;  // in no bucket
+  fails_with(other, "output row 5 of slot 3 does not fit the model");
+  other = store;
+  other.rows[{LayerKind::kInput, {0}, 1000}] = {};
+  fails_with(other, "input row 1000 of slot 0 does not fit the model");
+  other = store;
+  other.records.clear();
+  fails_with(other, "have 0 of 8 slots");
+  other = store;
+  other.records[1] = other.records[0];
+  fails_with(other, "have 16 of 8 slots");
+  other = store;
+  other.records[0].resize(20);
+  fails_with(other, "damaged");
+  auto record = ExecutorRecord::Decode(store.records[0]);
+  REQUIRE(record.ok());
+  record->popular.next_slice = 16;
+  other.records[0] = record->Encode();
+  fails_with(other, "does not fit the model");
+  record = ExecutorRecord::Decode(store.records[0]);
+  record->hash->build.table = 5;
+  other.records[0] = record->Encode();
+  fails_with(other, "does not fit the model");
+}
+
+TEST_CASE("records of different steps are refused") {
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, true});
+  MemoryStore store;
+  LocalCluster cluster(config, kRunSamples, {2});
+  TrainRun(&cluster, 0, 4);
+  SaveAll(&cluster, &store);
+  auto record = ExecutorRecord::Decode(store.records[1]);
+  REQUIRE(record.ok());
+  CHECK(record->committed == 2u);
+  REQUIRE(LoadError(config, store).empty());
+  record->committed = 3;
+  store.records[1] = record->Encode();
+  CHECK(LoadError(config, store).find("different steps") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dslide

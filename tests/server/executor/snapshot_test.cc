@@ -1,0 +1,146 @@
+// Snapshots while training goes on: they hold the state at the mark, and leave the run as it is.
+#include "server/executor/snapshot.h"
+
+#include "tests/server/support/training_run.h"
+
+namespace dslide {
+namespace {
+
+// The state of a run after so many batches, undisturbed by snapshots.
+std::pair<StoredRows, std::string> StateAfter(const Config& config, uint64_t batches) {
+  LocalCluster cluster(config, kRunSamples, {1});
+  TrainRun(&cluster, 0, batches);
+  return StateOf(cluster.executors()[0]);
+}
+
+TEST_CASE("snapshots: each is the state at its mark, and the run does not notice them") {
+  for (const RunKind& kind : AllRunKinds()) {
+    CAPTURE(kind);
+    const Config config = RunConfig(kind);
+    LocalCluster cluster(config, kRunSamples, {1});
+    Executor* executor = cluster.executors()[0];
+    MemoryStore store(3);
+    for (const uint64_t mark : {0, 4, 10, 24}) {
+      CAPTURE(mark);
+      store.Begin(executor);
+      CHECK(executor->snapshot_in_progress());
+      const uint64_t next = mark == 0 ? 4 : mark == 4 ? 10 : mark == 10 ? 24 : 30;
+      TrainRun(&cluster, mark, next, [&] { (void)executor->Background(); });
+      CHECK_FALSE(executor->snapshot_in_progress());
+      if (mark == 0 && kind.synchronous) continue;  // the first commit comes after the mark
+      const auto expected = StateAfter(config, mark);
+      CHECK(store.rows == expected.first);
+      CHECK(store.records[0] == expected.second);
+    }
+    CHECK(store.finished == 4);
+    CHECK(StateOf(executor) == StateAfter(config, 30));
+  }
+}
+
+// By the stored rows of two states: those that changed, and those that were not settled.
+StoredRows Due(const StoredRows& before, const StoredRows& now, size_t settled_bytes) {
+  StoredRows due;
+  for (const auto& [key, value] : now) {
+    const auto& old = before.at(key);
+    if (old != value || (key.layer == LayerKind::kOutput && old.size() > settled_bytes)) {
+      due[key] = value;
+    }
+  }
+  return due;
+}
+
+TEST_CASE("snapshots: the first has all rows, the next what changed or was not settled") {
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, false});
+  LocalCluster cluster(config, kRunSamples, {1});
+  Executor* executor = cluster.executors()[0];
+  MemoryStore store;
+  TrainRun(&cluster, 0, 6);
+  store.Save(executor);
+  CHECK(store.written().size() == config.model.features + 1 + config.model.labels);
+  const size_t settled = executor->output().layer().RowBytes() + 5 * sizeof(BucketCode);
+  size_t unsettled = 0;
+  for (const auto& [key, value] : store.rows) {
+    unsettled += key.layer == LayerKind::kOutput && value.size() > settled;
+  }
+  CHECK(unsettled > 10);
+  CHECK(unsettled < config.model.labels / 2);
+  for (uint64_t batch = 6; batch < 30; ++batch) {
+    const StoredRows before = store.rows;
+    TrainRun(&cluster, batch, batch + 1);
+    store.Save(executor);
+    const StoredRows due = Due(before, store.rows, settled);
+    for (const auto& [key, value] : due) REQUIRE(store.written().contains(key));
+    // An update by a gradient of 0 changes nothing but counts as one.
+    CHECK(store.written().size() <= due.size() + due.size() / 4);
+  }
+  // Without updates all rows settle, and then there is nothing to write.
+  for (uint32_t n = 0; n < executor->output().tables()->lag_batches(); ++n) {
+    executor->output().FollowUpdates();
+  }
+  store.Save(executor);
+  CHECK_FALSE(store.written().empty());
+  store.Save(executor);
+  CHECK(store.written().empty());
+  CHECK(store.rows == StateOf(executor).first);
+}
+
+TEST_CASE("snapshots: chunks have some 1 MB") {
+  Config config = SmallConfig(1000, 2000, 256);
+  Executor executor(config, 100, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+  executor.Initialise();
+  MemoryStore store;
+  store.Save(&executor);
+  CHECK(store.rows.size() == 3001);
+  CHECK(store.chunks == 3);  // 3.1 MB
+  CHECK(store.finished == 1);
+}
+
+TEST_CASE("snapshots: without room nothing is put, and nothing else waits") {
+  const Config config = RunConfig({OptimizerKind::kAdam, false, true, false});
+  LocalCluster cluster(config, kRunSamples, {1});
+  Executor* executor = cluster.executors()[0];
+  MemoryStore full(~0u);
+  full.Begin(executor);
+  TrainRun(&cluster, 0, 3, [&] { CHECK_FALSE(executor->Background()); });
+  CHECK(full.rows.empty());
+  CHECK(executor->snapshot_in_progress());
+}
+
+TEST_CASE("snapshots: one that is given up leaves its rows to the next") {
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, true, true, false});
+  LocalCluster cluster(config, kRunSamples, {1});
+  Executor* executor = cluster.executors()[0];
+  CHECK_FALSE(executor->AdvanceSnapshot());
+  executor->AbortSnapshot();  // there is none
+  MemoryStore store;
+  store.Save(executor);
+  for (const int stage : {0, 1, 2}) {
+    CAPTURE(stage);
+    TrainRun(&cluster, 4 * static_cast<uint64_t>(stage), 4 * static_cast<uint64_t>(stage) + 2);
+    MemoryStore lost;
+    if (stage == 1) {  // so that it takes several slices
+      executor->input().layer().changed().MarkAll();
+      executor->output().layer().changed().MarkAll();
+    }
+    lost.Begin(executor);
+    if (stage > 0) (void)executor->AdvanceSnapshot();
+    while (stage == 2 && executor->snapshot_in_progress()) executor->AdvanceSnapshot();
+    CHECK(lost.finished == (stage == 2));
+    TrainRun(&cluster, 4 * static_cast<uint64_t>(stage) + 2, 4 * static_cast<uint64_t>(stage) + 4);
+    if (stage == 1) {
+      store.Begin(executor);  // aborts the other
+      while (executor->snapshot_in_progress()) executor->AdvanceSnapshot();
+    } else {
+      executor->AbortSnapshot();
+      CHECK_FALSE(executor->AdvanceSnapshot());
+      store.Save(executor);
+    }
+    CHECK((store.written().size() < store.rows.size()) == (stage != 1));
+    const auto expected = StateAfter(config, 4 * static_cast<uint64_t>(stage) + 4);
+    CHECK(store.rows == expected.first);
+    CHECK(store.records[0] == expected.second);
+  }
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,132 @@
+// The whole training step (BatchFlight, wire, executors) against a dense reference network.
+#include "tests/server/support/dense_copy.h"
+#include "tests/server/support/local_cluster.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kFeatures = 60, kLabels = 40, kHidden = 12;
+constexpr uint32_t kBatch = 16, kSteps = 50;
+constexpr uint64_t kSamples = 160;
+
+// Largest |a - b| / (|b| + floor) over the weights; the floor is a hundredth of a typical weight.
+double WorstError(const RowView& row, const DenseRow& dense) {
+  constexpr double kFloor = 0.003;
+  double worst = 0;
+  for (uint32_t j = 0; j <= kHidden; ++j) {
+    const double got = j < kHidden ? row.weights[j] : row.scalars->bias;
+    worst = std::max(worst, std::abs(got - dense.w[j]) / (std::abs(dense.w[j]) + kFloor));
+  }
+  return worst;
+}
+
+// Up over ten batches, then linearly to 0 at the end (config.h).
+double Rate(const TrainConfig& train, uint32_t step) {
+  if (step < 10) return double{train.learning_rate} * (step + 1) / 10;
+  return double{train.learning_rate} * (kSteps - step) / 40;
+}
+
+void CheckAgainstReference(const Config& config, const std::vector<uint32_t>& executors) {
+  CAPTURE(executors.size());
+  LocalCluster cluster(config, kSamples, executors);
+  DenseNetwork reference = CopyOf(&cluster);
+  Random random(11);
+  std::vector<LeaseBatch> data;
+  for (uint64_t i = 0; i < kSamples / kBatch; ++i) {
+    data.push_back(RandomBatch(config, kBatch, 3, &random));
+  }
+  double first = 0, last = 0;
+  for (uint32_t step = 0; step < kSteps; ++step) {
+    CAPTURE(step);
+    const LeaseBatch& batch = data[step % data.size()];
+    const BatchDone done = cluster.Train(batch, step);
+    const double loss = reference.Train(config, batch, Rate(config.train, step));
+    REQUIRE(done.loss_sum == doctest::Approx(loss).epsilon(1e-4));
+    CHECK(done.active_neurons_sum == uint64_t{kBatch} * kLabels);
+    CHECK(done.active_rows == kLabels);
+    if (step < data.size()) first += loss;
+    if (step + data.size() >= kSteps) last += loss;
+  }
+  CHECK(last < 0.97 * first);  // it learned something, so the weights have moved
+  double worst = 0;
+  for (uint32_t f = 0; f <= kFeatures; ++f) {
+    worst = std::max(worst, WorstError(cluster.Row(LayerKind::kInput, f), reference.input[f]));
+    CHECK(cluster.Row(LayerKind::kInput, f).scalars->steps == reference.input[f].steps);
+  }
+  for (uint32_t n = 0; n < kLabels; ++n) {
+    worst = std::max(worst, WorstError(cluster.Row(LayerKind::kOutput, n), reference.output[n]));
+    CHECK(cluster.Row(LayerKind::kOutput, n).scalars->steps == kSteps);
+  }
+  CHECK(worst < 1e-4);
+}
+
+Config ReferenceConfig(OptimizerKind optimizer, float rate, Loss loss) {
+  Config config = SmallConfig(kFeatures, kLabels, kHidden);
+  config.model.loss = loss;
+  config.train.optimizer = optimizer;
+  config.train.learning_rate = rate;
+  config.train.dropout_hidden = 0.0f;
+  config.train.batch = kBatch;
+  config.train.epochs = 5;
+  config.train.unit_batches = 4;
+  config.train.warmup_batches = 10;
+  config.train.decay = Decay::kLinear;
+  return config;
+}
+
+void CheckAllSplits(const Config& config) {
+  CheckAgainstReference(config, {1});
+  CheckAgainstReference(config, {1, 1, 1});
+  CheckAgainstReference(config, {1, 2, 1});
+}
+
+TEST_CASE("a cluster with Adam trains like the dense reference") {
+  CheckAllSplits(ReferenceConfig(OptimizerKind::kAdam, 0.02f, Loss::kSoftmax));
+  CheckAllSplits(ReferenceConfig(OptimizerKind::kAdam, 0.02f, Loss::kSigmoid));
+}
+
+TEST_CASE("a cluster with Adam and weight decay trains like the dense reference") {
+  Config config = ReferenceConfig(OptimizerKind::kAdam, 0.02f, Loss::kSoftmax);
+  config.train.weight_decay = 0.1f;
+  CheckAllSplits(config);
+}
+
+TEST_CASE("a cluster with AdaGrad trains like the dense reference") {
+  CheckAllSplits(ReferenceConfig(OptimizerKind::kAdaGrad, 0.2f, Loss::kSoftmax));
+  CheckAllSplits(ReferenceConfig(OptimizerKind::kAdaGrad, 0.1f, Loss::kSigmoid));
+}
+
+TEST_CASE("a cluster with SGD trains like the dense reference") {
+  CheckAllSplits(ReferenceConfig(OptimizerKind::kSgd, 1.0f, Loss::kSoftmax));
+  CheckAllSplits(ReferenceConfig(OptimizerKind::kSgd, 0.3f, Loss::kSigmoid));
+}
+
+TEST_CASE("a cluster whose neurons are all popular trains like the dense reference") {
+  Config config = ReferenceConfig(OptimizerKind::kAdam, 0.02f, Loss::kSoftmax);
+  config.model.active = ActiveSet::kLsh;
+  config.model.candidates = 0;
+  config.model.uniform = 0;
+  config.model.popular = kLabels;
+  CheckAllSplits(config);
+}
+
+void CheckNearReference(Wire wire) {
+  Config config = ReferenceConfig(OptimizerKind::kSgd, 1.0f, Loss::kSoftmax);
+  config.cluster.wire = wire;
+  LocalCluster cluster(config, kSamples, {2, 1});
+  DenseNetwork reference = CopyOf(&cluster);
+  Random random(11);
+  for (uint32_t step = 0; step < 20; ++step) {
+    const LeaseBatch batch = RandomBatch(config, kBatch, 3, &random);
+    const double loss = reference.Train(config, batch, Rate(config.train, step));
+    CHECK(cluster.Train(batch, step).loss_sum == doctest::Approx(loss).epsilon(0.02));
+  }
+}
+
+TEST_CASE("bf16 and int8 on the wire stay near the dense reference") {
+  CheckNearReference(Wire::kBf16);
+  CheckNearReference(Wire::kInt8);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,161 @@
+// Gradients against central finite differences of losses written here, in double.
+#include <cmath>
+#include <functional>
+
+#include "tests/server/model/output_model.h"
+#include "tests/server/support/dense_network.h"
+#include "tests/server/support/local_cluster.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kLabels = 30, kHidden = 6;
+constexpr double kStep = 1e-5;
+
+double Numeric(std::vector<double> x, size_t k,
+               const std::function<double(const std::vector<double>&)>& f) {
+  const double at = x[k];
+  x[k] = at + kStep;
+  const double above = f(x);
+  x[k] = at - kStep;
+  return (above - f(x)) / (2 * kStep);
+}
+
+void CheckOutputGradients(const Config& config, uint32_t shards) {
+  OutputModel model(config, shards);
+  const std::vector<double> w = model.Parameters();
+  const std::vector<double> h = model.Hidden();
+  const Matrix dh = model.Step();
+  const std::vector<double> after = model.Parameters();
+  double error_h = 0, error_w = 0, largest = 0;
+  for (size_t k = 0; k < h.size(); ++k) {
+    const double numeric = Numeric(h, k, [&](const auto& x) { return model.Loss(w, x); });
+    error_h = std::max(error_h, std::abs(dh.data[k] - numeric));
+  }
+  for (size_t k = 0; k < w.size(); ++k) {
+    const double numeric = Numeric(w, k, [&](const auto& x) { return model.Loss(x, h); });
+    error_w = std::max(error_w, std::abs(w[k] - after[k] - numeric));
+    largest = std::max(largest, std::abs(numeric));
+  }
+  CHECK(largest > 0.05);
+  CHECK(error_h < 1e-5);
+  CHECK(error_w < 1e-5);
+}
+
+Config OutputConfig(Loss loss, Tail tail, Sharing sharing, ActiveSet active) {
+  Config config = SmallConfig(50, kLabels, kHidden);
+  config.model.loss = loss;
+  config.model.tail = tail;
+  config.model.sharing = sharing;
+  config.model.active = active;
+  config.model.candidates = 4;
+  config.model.popular = 6;
+  config.model.uniform = 8;
+  config.hash.family = HashFamily::kSimHash;
+  config.hash.k = 3;
+  config.hash.tables = 6;
+  return config;
+}
+
+void ForEachVariant(const std::function<void(const Config&)>& check) {
+  for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
+    for (const Tail tail : {Tail::kWeighted, Tail::kNone}) {
+      for (const Sharing sharing : {Sharing::kBatch, Sharing::kSample}) {
+        for (const ActiveSet active : {ActiveSet::kAll, ActiveSet::kSampled, ActiveSet::kLsh}) {
+          CAPTURE(static_cast<int>(loss));
+          CAPTURE(static_cast<int>(tail));
+          CAPTURE(static_cast<int>(sharing));
+          CAPTURE(static_cast<int>(active));
+          check(OutputConfig(loss, tail, sharing, active));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("output gradients of every loss, tail, sharing and active set are the loss's slopes") {
+  ForEachVariant([](const Config& config) {
+    CheckOutputGradients(config, 1);
+    CheckOutputGradients(config, 2);
+  });
+}
+
+TEST_CASE("output gradients with label smoothing are the loss's slopes") {
+  ForEachVariant([](Config config) {
+    config.train.label_smoothing = 0.2f;
+    CheckOutputGradients(config, 1);
+    CheckOutputGradients(config, 2);
+  });
+}
+
+TEST_CASE("output gradients with popular neurons are the loss's slopes") {
+  ForEachVariant([](Config config) {
+    config.model.popular = 6;
+    CheckOutputGradients(config, 1);
+    CheckOutputGradients(config, 2);
+  });
+}
+
+TEST_CASE("output gradients hold when the active set spans several chunks") {
+  Config config = SmallConfig(50, 1300, 4);
+  for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
+    config.model.loss = loss;
+    CheckOutputGradients(config, 1);
+  }
+}
+
+// The whole network: embeddings, hidden bias and neurons, through one step of SGD with rate 1.
+void CheckNetworkGradients(const Config& config, const std::vector<uint32_t>& executors) {
+  LocalCluster cluster(config, 100, executors);
+  DenseNetwork network;
+  const auto load = [&](LayerKind kind, uint32_t id) {
+    const RowView row = cluster.Row(kind, id);
+    DenseRow dense;
+    dense.w.assign(row.weights, row.weights + config.model.hidden);
+    dense.w.push_back(row.scalars->bias);
+    return dense;
+  };
+  for (uint32_t f = 0; f <= config.model.features; ++f) {
+    network.input.push_back(load(LayerKind::kInput, f));
+  }
+  for (uint32_t n = 0; n < config.model.labels; ++n) {
+    network.output.push_back(load(LayerKind::kOutput, n));
+  }
+  Random random(21);
+  const LeaseBatch batch = RandomBatch(config, 7, 2, &random);
+  cluster.Train(batch, 0);
+  double worst = 0, largest = 0;
+  const auto check = [&](LayerKind kind, std::vector<DenseRow>* rows) {
+    for (uint32_t id = 0; id < rows->size(); ++id) {
+      const DenseRow after = load(kind, id);
+      std::vector<double>& w = (*rows)[id].w;
+      const std::vector<double> before = w;
+      for (size_t j = 0; j < before.size(); ++j) {
+        const bool unused = kind == LayerKind::kInput && j + 1 == before.size();
+        const double numeric = unused ? 0 : Numeric(before, j, [&](const auto& x) {
+          w = x;
+          return network.LossSum(config, batch) / 7;
+        });
+        w = before;
+        worst = std::max(worst, std::abs(before[j] - after.w[j] - numeric));
+        largest = std::max(largest, std::abs(numeric));
+      }
+    }
+  };
+  check(LayerKind::kInput, &network.input);
+  check(LayerKind::kOutput, &network.output);
+  CHECK(largest > 0.05);
+  CHECK(worst < 1e-5);
+}
+
+TEST_CASE("one step of SGD moves every parameter of the network by its slope") {
+  Config config = SmallConfig(14, 10, 5);
+  for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
+    config.model.loss = loss;
+    CheckNetworkGradients(config, {1});
+    CheckNetworkGradients(config, {1, 2});
+  }
+}
+
+}  // namespace
+}  // namespace dslide

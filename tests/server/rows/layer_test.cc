@@ -1,0 +1,141 @@
+#include "server/rows/layer.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <vector>
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kTotal = 103, kSlots = 10, kDim = 7;
+
+SlotMap Map(std::initializer_list<uint32_t> owned) {
+  std::vector<SlotId> slots;
+  for (const uint32_t s : owned) slots.push_back({s});
+  return SlotMap(kTotal, kSlots, slots);
+}
+
+Config ConfigOf(OptimizerKind optimizer) {
+  Config config;
+  config.model.precision = Precision::kFp32;
+  config.model.hidden = kDim;
+  config.train.optimizer = optimizer;
+  return config;
+}
+
+Layer MakeLayer(SlotMap map, Purpose purpose = Purpose::kTraining,
+                OptimizerKind optimizer = OptimizerKind::kAdam) {
+  return Layer(LayerKind::kOutput, ConfigOf(optimizer), std::move(map), purpose, BestKernels());
+}
+
+TEST_CASE("a slot map numbers its own ids and no others") {
+  const SlotMap map = Map({2, 3, 7});
+  CHECK(map.size() == 11 + 10 + 10);  // ids 2, 12, ..., 102 and so on
+  CHECK(map.rows() == 33);
+  CHECK(map.SlotSize({2}) == 11);
+  CHECK(map.SlotSize({3}) == 10);
+  std::set<uint32_t> seen;
+  for (uint32_t id = 0; id < kTotal; ++id) {
+    const uint32_t slot = id % kSlots;
+    const uint32_t local = map.Local(id);
+    if (slot != 2 && slot != 3 && slot != 7) {
+      CHECK(local == SlotMap::kNone);
+      continue;
+    }
+    REQUIRE(local < map.rows());
+    CHECK(map.Global(local) == id);
+    CHECK(map.LocalRow({slot}, id / kSlots) == local);
+    seen.insert(local);
+  }
+  CHECK(seen.size() == map.size());
+  for (uint32_t row = 0; row < map.rows(); ++row) {
+    CHECK((map.Global(row) == SlotMap::kNone) == !seen.contains(row));
+  }
+}
+
+TEST_CASE("a slot map of nothing, and of fewer ids than slots") {
+  const SlotMap nothing = Map({});
+  CHECK(nothing.size() == 0);
+  CHECK(nothing.rows() == 0);
+  CHECK(nothing.Local(5) == SlotMap::kNone);
+  const std::vector<SlotId> slots = {{1}, {4}};
+  const SlotMap few(3, 5, slots);
+  CHECK(few.size() == 1);
+  CHECK(few.SlotSize({4}) == 0);
+  CHECK(few.Local(1) == 0);
+  CHECK(few.Global(1) == SlotMap::kNone);
+}
+
+TEST_CASE("initial weights belong to the id, however the slots are split") {
+  Layer whole = MakeLayer(Map({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  Layer part = MakeLayer(Map({4, 7}));
+  whole.Initialise(5, 0.3f, kTotal);
+  part.Initialise(5, 0.3f, kTotal);
+  double sum = 0, squares = 0;
+  std::set<float> values;
+  for (uint32_t id = 0; id < kTotal; ++id) {
+    const float* w = whole.weights(whole.map().Local(id));
+    for (uint32_t j = 0; j < kDim; ++j) {
+      sum += w[j];
+      squares += double{w[j]} * w[j];
+      values.insert(w[j]);
+      CHECK(std::abs(w[j]) <= 3.47f * 0.3f);
+    }
+    const uint32_t local = part.map().Local(id);
+    if (local == SlotMap::kNone) continue;
+    CHECK(std::memcmp(w, part.weights(local), kDim * sizeof(float)) == 0);
+  }
+  const double n = kTotal * kDim;
+  CHECK(values.size() > 0.99 * n);
+  CHECK(std::abs(sum / n) < 4 * 0.3 / std::sqrt(n));
+  CHECK(std::sqrt(squares / n) == doctest::Approx(0.3).epsilon(0.1));
+}
+
+TEST_CASE("the seed and the layer change the initial weights, ids not drawn stay zero") {
+  Layer a = MakeLayer(Map({0})), b = MakeLayer(Map({0}));
+  Layer input(LayerKind::kInput, ConfigOf(OptimizerKind::kSgd), Map({0}), Purpose::kTraining,
+              BestKernels());
+  a.Initialise(5, 0.3f, kTotal);
+  b.Initialise(6, 0.3f, 50);
+  input.Initialise(5, 0.3f, kTotal);
+  CHECK(a.weights(0)[0] != b.weights(0)[0]);
+  CHECK(a.weights(0)[0] != input.weights(0)[0]);
+  CHECK(b.weights(b.map().Local(40))[0] != 0.0f);
+  CHECK(b.weights(b.map().Local(50))[0] == 0.0f);
+}
+
+TEST_CASE("a stored row comes back with its optimiser state") {
+  for (const OptimizerKind optimizer : {OptimizerKind::kAdam, OptimizerKind::kAdaGrad}) {
+    Layer layer = MakeLayer(Map({0, 1}), Purpose::kTraining, optimizer);
+    const bool moments = optimizer == OptimizerKind::kAdam;
+    CHECK(layer.RowBytes() == sizeof(RowScalars) + (moments ? 3 : 1) * kDim * sizeof(float));
+    const RowView row = layer.row(3);
+    CHECK((row.moment1 != nullptr) == moments);
+    for (uint32_t j = 0; j < kDim; ++j) {
+      row.weights[j] = 1.5f + static_cast<float>(j);
+      if (moments) row.moment1[j] = -2.0f, row.moment2[j] = 3.0f + static_cast<float>(j);
+    }
+    *row.scalars = {0.5f, 0.25f, 0.125f, 42};
+    std::vector<uint8_t> bytes(layer.RowBytes());
+    layer.StoreRow(3, bytes.data());
+    Layer other = MakeLayer(Map({0, 1}), Purpose::kTraining, optimizer);
+    other.LoadRow(5, bytes.data());
+    std::vector<uint8_t> again(other.RowBytes());
+    other.StoreRow(5, again.data());
+    CHECK(bytes == again);
+    CHECK(other.bias(5) == 0.5f);
+    CHECK(other.row(5).scalars->steps == 42);
+    CHECK(other.weights(4)[0] == 0.0f);  // the neighbours are untouched
+    CHECK(other.weights(6)[0] == 0.0f);
+    Layer reader = MakeLayer(Map({0, 1}), Purpose::kInference, optimizer);
+    reader.LoadRow(5, bytes.data());
+    CHECK(reader.weights(5)[6] == 7.5f);
+    CHECK(reader.MemoryBytes() <= layer.MemoryBytes());
+  }
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,85 @@
+#include "server/rows/optimizer.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "common/base/random.h"
+#include "tests/server/support/dense_network.h"
+
+namespace dslide {
+namespace {
+
+constexpr size_t kDim = 19;
+
+// A row of each optimiser beside the reference, through `steps` random gradients.
+void CheckAgainstFormulas(const TrainConfig& train, bool decay, int steps) {
+  Random random(2);
+  std::vector<float> w(kDim), m(kDim), v(kDim);
+  RowScalars scalars;
+  scalars.bias = 0.25f;
+  DenseRow reference;
+  for (float& x : w) {
+    x = static_cast<float>(random.Normal());
+    reference.w.push_back(x);
+  }
+  reference.w.push_back(scalars.bias);
+  const Optimizer optimizer(train, BestKernels());
+  for (int step = 0; step < steps; ++step) {
+    const auto rate = static_cast<float>(0.1 * random.Uniform());
+    std::vector<float> g;
+    std::vector<double> exact;
+    for (size_t j = 0; j <= kDim; ++j) {
+      g.push_back(static_cast<float>(random.Normal()));
+      exact.push_back(g.back());
+    }
+    optimizer.Apply({rate, g.data(), g[kDim], decay}, kDim,
+                    RowView{w.data(), m.data(), v.data(), &scalars}, 0);
+    reference.Update(train, rate, exact, decay);
+  }
+  for (size_t j = 0; j < kDim; ++j) CHECK(w[j] == doctest::Approx(reference.w[j]).epsilon(1e-4));
+  CHECK(scalars.bias == doctest::Approx(reference.w[kDim]).epsilon(1e-4));
+  CHECK(scalars.steps == static_cast<uint32_t>(steps));
+}
+
+TEST_CASE("every optimiser follows its formula, with and without weight decay") {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kAdam, OptimizerKind::kAdaGrad, OptimizerKind::kSgd}) {
+    CAPTURE(static_cast<int>(kind));
+    TrainConfig train;
+    train.optimizer = kind;
+    CheckAgainstFormulas(train, true, 1);
+    CheckAgainstFormulas(train, true, 40);
+    train.weight_decay = 0.5f;
+    CheckAgainstFormulas(train, true, 40);
+    CheckAgainstFormulas(train, false, 40);
+  }
+}
+
+TEST_CASE("Adam's first step has the length of the learning rate, whatever the gradient's") {
+  TrainConfig train;
+  train.optimizer = OptimizerKind::kAdam;
+  const Optimizer optimizer(train, BestKernels());
+  for (const float scale : {1e-3f, 1.0f, 1e3f}) {
+    std::vector<float> w(4), m(4), v(4);
+    RowScalars scalars;
+    const std::vector<float> g = {scale, -scale, 2 * scale, 0.0f};
+    optimizer.Apply({0.01f, g.data(), -scale, false}, 4,
+                    RowView{w.data(), m.data(), v.data(), &scalars}, 0);
+    CHECK(w[0] == doctest::Approx(-0.01).epsilon(1e-3));
+    CHECK(w[1] == doctest::Approx(0.01).epsilon(1e-3));
+    CHECK(w[2] == doctest::Approx(-0.01).epsilon(1e-3));
+    CHECK(w[3] == 0.0f);
+    CHECK(scalars.bias == doctest::Approx(0.01).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("only Adam keeps moment vectors") {
+  CHECK(Optimizer::MomentVectors(OptimizerKind::kAdam) == 2);
+  CHECK(Optimizer::MomentVectors(OptimizerKind::kAdaGrad) == 0);
+  CHECK(Optimizer::MomentVectors(OptimizerKind::kSgd) == 0);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,114 @@
+// The sockets of the cluster under virtual time, as common/net/socket.h has them: a router that
+// many dial, dealers that redial by themselves.
+//
+// A connection may break: what is under way is lost then, what the dealer sends meanwhile waits for
+// the next connection, and the router knows that one under another peer id. Messages of one
+// connection keep their order. What the protocol does not count on but must survive, loss, doubles
+// and overtaking within a connection, comes with the weather between two hosts.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/net/socket.h"
+#include "common/wire/messages.h"
+#include "tests/simulation/world/sim_host.h"
+
+namespace dslide::sim {
+
+// Of all messages from one host to another.
+struct Weather {
+  int64_t delay_us = 1 * kMs;
+  int64_t jitter_us = 1 * kMs;
+  double loss = 0;  // share of the messages
+  double duplicates = 0;
+  double overtaking = 0;  // of messages that may come before earlier ones
+};
+
+class SimNetwork {
+ public:
+  using LinkId = uint64_t;
+  using TakeFromPeer = std::function<void(const PeerId&, Bytes)>;
+  using Take = std::function<void(Bytes)>;
+
+  SimNetwork(SimClock* clock, uint64_t seed) : clock_(clock), random_(seed) {}
+
+  // A router at an address; its host is told of what arrives.
+  void Bind(const std::string& address, SimHost* host, TakeFromPeer take);
+  // A dealer.
+  LinkId Dial(SimHost* host, const std::string& address, Take take);
+  void Close(LinkId link);
+
+  void Send(LinkId link, Bytes bytes);                // dealer to router
+  void Send(const PeerId& peer, const Bytes& bytes);  // router to dealer; dropped if it is gone
+
+  // The process on this host has ended. `lingers`: by itself, so that what it sent still arrives.
+  void HostEnded(SimHost* host, bool lingers);
+
+  Weather& Between(const SimHost* from, const SimHost* to) {
+    return weather_[{from->number(), to->number()}];
+  }
+  // Breaks all connections between two hosts.
+  void Break(const SimHost* a, const SimHost* b);
+  // Nothing passes from one host to the other until `until_us`. `kept`: it arrives then, as TCP
+  // would have it; else it is lost.
+  void Block(const SimHost* from, const SimHost* to, int64_t until_us, bool kept);
+  void EndWeather();  // no loss, doubles and overtaking any more
+  void EndBlockades();
+
+  uint64_t messages() const { return messages_; }
+  size_t connections() const { return links_.size(); }
+
+ private:
+  struct Router {
+    SimHost* host;
+    uint64_t life;
+    TakeFromPeer take;
+  };
+  struct Link {
+    SimHost* dialler = nullptr;
+    uint64_t dialler_life = 0;
+    std::string address;
+    Take take;
+    SimHost* acceptor = nullptr;  // null: not connected
+    uint64_t acceptor_life = 0;
+    uint64_t connection = 0;
+    PeerId peer;
+    std::deque<Bytes> waiting;  // for a connection
+    int64_t last_up_us = 0;     // arrival of the latest message
+    int64_t last_down_us = 0;
+  };
+  struct Blockade {
+    int64_t until_us = 0;
+    bool kept = false;
+  };
+  using Direction = std::pair<uint32_t, uint32_t>;
+
+  void Connect(LinkId id);
+  void Redial(LinkId id);
+  void BreakLink(LinkId id, Link* link);
+  void CarryUp(LinkId id, Link* link, Bytes bytes);
+  void CarryDown(LinkId id, Link* link, Bytes bytes);
+  // Schedules the arrivals (none, one or two) of a message.
+  void Carry(SimHost* from, uint64_t from_life, SimHost* to, int64_t* last_us,
+             const std::function<void()>& arrive);
+  bool Blocked(const SimHost* from, const SimHost* to) const;
+
+  SimClock* clock_;
+  Random random_;
+  std::map<std::string, Router> routers_;
+  std::map<LinkId, Link> links_;
+  std::map<PeerId, LinkId> peers_;
+  std::map<Direction, Weather> weather_;
+  std::map<Direction, Blockade> blocked_;
+  LinkId next_link_ = 1;
+  uint64_t next_peer_ = 1;
+  uint64_t messages_ = 0;
+};
+
+}  // namespace dslide::sim

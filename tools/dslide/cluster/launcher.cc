@@ -1,0 +1,260 @@
+#include "tools/dslide/cluster/launcher.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "common/app/executable.h"
+#include "common/base/plural.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kStopGraceMs = 5000;    // for children that were asked to stop
+constexpr int kLeaveGraceMs = 10000;  // for members to leave after the scheduler
+constexpr int kPollMs = 50;
+
+// The scheduler shows its progress on the same terminal, in a line that has no end yet.
+void Say(const std::string& line) {
+  fmt::print("{}{}\n", isatty(STDOUT_FILENO) == 1 ? "\r\x1b[K" : "", line);
+  std::fflush(stdout);
+}
+
+// What an executable ended with: the last line of its log, from `start` on, that begins with
+// `mark`.
+std::string LastWords(const std::string& path, std::streamoff start, std::string_view mark) {
+  std::ifstream log(path);
+  log.seekg(start);
+  std::string line, last;
+  while (std::getline(log, line)) {
+    if (line.starts_with(mark)) last = line.substr(mark.size());
+  }
+  return last;
+}
+
+}  // namespace
+
+Launcher::~Launcher() {
+  std::vector<ChildProcess*> all;
+  for (Child& child : children_) all.push_back(&child.process);
+  StopAll(all, kStopGraceMs);
+}
+
+Status Launcher::Run() {
+  DSLIDE_RETURN_IF_ERROR(Prepare());
+  DSLIDE_RETURN_IF_ERROR(Add(Kind::kScheduler, "scheduler"));
+  DSLIDE_RETURN_IF_ERROR(WaitForAddress());
+  DSLIDE_RETURN_IF_ERROR(StartMembers());
+  Say(
+      fmt::format("cluster: 1 scheduler, {}, {}; more may join by\n"
+                  "  dslide-worker --scheduler {}\n  dslide-server --scheduler {}",
+                  Plural(launch_.config.cluster.servers, "server"),
+                  Plural(launch_.config.cluster.workers, "worker"), Address(), Address()));
+  return Follow();
+}
+
+Status Launcher::Prepare() {
+  std::error_code error;
+  fs::create_directories(Path("logs"), error);
+  if (error) return BadInput(fmt::format("{}: cannot create: {}", Path("logs"), error.message()));
+  fs::remove(Path("scheduler.address"), error);  // of an earlier launch
+  return {};
+}
+
+Status Launcher::Add(Kind kind, const std::string& name) {
+  Result<ChildProcess> process = Start(kind, name);
+  DSLIDE_RETURN_IF_ERROR(process);
+  children_.push_back({kind, std::move(*process), MonotonicMillis(), {}});
+  return {};
+}
+
+Result<ChildProcess> Launcher::Start(Kind kind, const std::string& name) {
+  const bool is_scheduler = kind == Kind::kScheduler;
+  if (is_scheduler) {
+    std::error_code error;
+    const auto size = fs::file_size(Path("logs/scheduler.log"), error);
+    log_start_ = error ? 0 : static_cast<std::streamoff>(size);
+  }
+  const char* program = is_scheduler            ? "dslide-scheduler"
+                        : kind == Kind::kServer ? "dslide-server"
+                                                : "dslide-worker";
+  return ChildProcess::Start(name, ExecutableDirectory() + "/" + program, ArgumentsOf(kind, name),
+                             Path("logs/" + name + ".log"), is_scheduler);
+}
+
+std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& name) {
+  if (kind == Kind::kWorker) return {"--scheduler", Address(), "--name", name};
+  std::vector<std::string> arguments = ConfigArguments(kind);
+  if (kind == Kind::kServer) {
+    arguments.insert(arguments.end(), {"--scheduler", Address(), "--name", name});
+    return arguments;
+  }
+  arguments.insert(arguments.end(), {"--run-dir", launch_.run_directory});
+  // It died in this launch: its run has begun if there is a ledger.
+  const bool began = !children_.empty() && fs::exists(Path("ledger"));
+  if (launch_.resume || began) arguments.push_back("--resume");
+  return arguments;
+}
+
+std::vector<std::string> Launcher::ConfigArguments(Kind kind) const {
+  std::vector<std::string> arguments;
+  if (!launch_.config_file.empty()) arguments = {"--config", launch_.config_file};
+  for (const std::string& value : launch_.overrides) {
+    if (kind == Kind::kServer && !IsForServer(value)) continue;  // the scheduler tells it
+    arguments.push_back("--set");
+    arguments.push_back(value);
+  }
+  return arguments;
+}
+
+// "" until the scheduler has written it. One that came back may have another.
+std::string Launcher::Address() const {
+  std::ifstream file(Path("scheduler.address"));
+  std::string address;
+  std::getline(file, address);
+  return address;
+}
+
+// The scheduler reads its data first, then writes the address that it listens at.
+Status Launcher::WaitForAddress() {
+  while (Address().empty()) {
+    poll(nullptr, 0, kPollMs);
+    if (signals_->Take()) return Failed("stopped before training began");
+    if (!scheduler().Poll()) continue;
+    if (!scheduler().killed()) return SchedulerFailure();
+    DSLIDE_RETURN_IF_ERROR(StartAgain(&children_.front()));
+  }
+  return {};
+}
+
+Status Launcher::StartMembers() {
+  const ClusterConfig& cluster = launch_.config.cluster;
+  for (uint32_t i = 1; i <= cluster.servers; ++i) {
+    DSLIDE_RETURN_IF_ERROR(Add(Kind::kServer, fmt::format("server-{}", i)));
+  }
+  for (uint32_t i = 1; i <= cluster.workers; ++i) {
+    DSLIDE_RETURN_IF_ERROR(Add(Kind::kWorker, fmt::format("worker-{}", i)));
+  }
+  return {};
+}
+
+Status Launcher::Follow() {
+  while (true) {
+    pollfd ready{signals_->fd(), POLLIN, 0};
+    (void)poll(&ready, 1, kPollMs);
+    if (signals_->Take()) {
+      stopping_ = true;
+      scheduler().Signal(SIGTERM);
+    }
+    for (size_t i = 1; i < children_.size(); ++i) {
+      if (children_[i].process.Poll()) DSLIDE_RETURN_IF_ERROR(OnMemberEnd(&children_[i]));
+    }
+    scheduler().Poll();
+    if (!scheduler().running()) {
+      // One that was asked to stop does not come back, whatever became of it.
+      if (stopping_ || !scheduler().killed()) return AfterScheduler();
+      DSLIDE_RETURN_IF_ERROR(StartAgain(&children_.front()));
+    }
+    StopWithoutWorkers();
+  }
+}
+
+Status Launcher::OnMemberEnd(Child* child) {
+  const ChildProcess& process = child->process;
+  if (process.WantsRestart()) return StartAgain(child);
+  if (process.exit_code() == 0) return {};
+  if (child->kind == Kind::kServer) {
+    return SchedulerEnds() ? Status() : CannotGoOn(*child, process.Ending());
+  }
+  Say(fmt::format("{} ended ({}), see {}; the others go on", process.name(), process.Ending(),
+                  process.log()));
+  return {};
+}
+
+Status Launcher::StartAgain(Child* child) {
+  const int64_t now_ms = MonotonicMillis();
+  const std::string name = child->process.name();
+  const std::string ending = child->process.Ending();
+  if (!child->restarts.Allow(now_ms - child->started_ms, now_ms)) {
+    return CannotGoOn(*child, ending + ", the last of many times");
+  }
+  Result<ChildProcess> process = Start(child->kind, name);
+  DSLIDE_RETURN_IF_ERROR(process);
+  child->process = std::move(*process);
+  child->started_ms = now_ms;
+  Say(fmt::format("{} ended ({}), started again", name, ending));
+  return {};
+}
+
+Error Launcher::CannotGoOn(const Child& child, const std::string& ending) const {
+  const std::string& name = child.process.name();
+  const std::string why = LastWords(child.process.log(), 0, "dslide-server: ");
+  if (child.process.exit_code() == ExitCode(ErrorKind::kBadInput) && !why.empty()) {
+    return BadInput(fmt::format("{}: {}", name, why));
+  }
+  return Failed(
+      fmt::format("{} ended ({}), see {}; continue from the last checkpoint with --resume "
+                  "--run-dir {}",
+                  name, ending, child.process.log(), launch_.run_directory));
+}
+
+// Workers that end with 0 were told to; nobody else may ever come.
+void Launcher::StopWithoutWorkers() {
+  const auto is_left = [](const Child& child) {
+    return child.kind == Kind::kWorker && child.process.running();
+  };
+  if (launch_.config.cluster.workers == 0 || stopping_ ||
+      std::any_of(children_.begin(), children_.end(), is_left) || SchedulerEnds()) {
+    return;
+  }
+  stopping_ = true;  // once: a second signal means at once
+  scheduler().Signal(SIGTERM);
+  Say("all workers of this launch have ended; stopping");
+}
+
+// Members leave when the scheduler has told them to, a moment before it ends itself.
+bool Launcher::SchedulerEnds() {
+  const int64_t deadline_ms = MonotonicMillis() + kStopGraceMs;
+  while (MonotonicMillis() < deadline_ms) {
+    scheduler().Poll();
+    if (!scheduler().running()) return true;
+    poll(nullptr, 0, kPollMs);
+  }
+  return false;
+}
+
+Status Launcher::AfterScheduler() {
+  const int64_t deadline_ms = MonotonicMillis() + kLeaveGraceMs;
+  const auto running = [&] {
+    for (Child& child : children_) child.process.Poll();
+    return std::any_of(children_.begin(), children_.end(),
+                       [](const Child& child) { return child.process.running(); });
+  };
+  while (running() && MonotonicMillis() < deadline_ms) poll(nullptr, 0, kPollMs);
+  if (scheduler().exit_code() != 0) return SchedulerFailure();
+  fmt::print("run directory  {}\ncheckpoint     {}\nsummary        {}\n", launch_.run_directory,
+             Path("checkpoint"), Path("summary.json"));
+  return {};
+}
+
+// The scheduler's own last line, with its exit code.
+Error Launcher::SchedulerFailure() {
+  // Its earlier lives wrote into the same log.
+  std::string last = LastWords(scheduler().log(), log_start_, "dslide-scheduler: ");
+  if (last.empty()) {
+    last = fmt::format("the scheduler ended ({}), see {}", scheduler().Ending(), scheduler().log());
+  }
+  for (const ErrorKind kind : {ErrorKind::kBadInput, ErrorKind::kTryLater, ErrorKind::kPreempted}) {
+    if (scheduler().exit_code() == ExitCode(kind)) return {kind, last};
+  }
+  return Failed(last);
+}
+
+}  // namespace dslide

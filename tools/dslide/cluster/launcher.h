@@ -1,0 +1,71 @@
+// A whole cluster on this machine, as real processes: started, kept running, followed to its end.
+#pragma once
+
+#include <ios>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/process.h"
+#include "common/config/config.h"
+#include "tools/dslide/cluster/child_process.h"
+#include "tools/dslide/cluster/restart_limit.h"
+
+namespace dslide {
+
+struct Launch {
+  Config config;
+  std::string config_file;  // "": none
+  Overrides overrides;      // over the file; the children get them too
+  std::string run_directory;
+  bool resume = false;
+};
+
+// A child that a signal ended, or that asked for it by exit code 75, is started again at once under
+// the same name, the scheduler with --resume. Used by one thread.
+class Launcher {
+ public:
+  Launcher(Launch launch, StopSignals* signals) : launch_(std::move(launch)), signals_(signals) {}
+  ~Launcher();  // ends all children
+
+  // Until the scheduler has ended. The error has its last line and its exit code; or names the
+  // child that cannot be kept running, and its log.
+  Status Run();
+
+ private:
+  enum class Kind { kScheduler, kServer, kWorker };
+  struct Child {
+    Kind kind;
+    ChildProcess process;
+    int64_t started_ms;
+    RestartLimit restarts;
+  };
+
+  std::string Path(const std::string& name) const { return launch_.run_directory + "/" + name; }
+  ChildProcess& scheduler() { return children_.front().process; }
+
+  Status Prepare();
+  Status Add(Kind kind, const std::string& name);
+  Result<ChildProcess> Start(Kind kind, const std::string& name);
+  std::vector<std::string> ArgumentsOf(Kind kind, const std::string& name);
+  std::vector<std::string> ConfigArguments(Kind kind) const;
+  std::string Address() const;
+  Status WaitForAddress();
+  Status StartMembers();
+  Status Follow();
+  Status OnMemberEnd(Child* child);
+  Status StartAgain(Child* child);
+  void StopWithoutWorkers();
+  bool SchedulerEnds();
+  Status AfterScheduler();
+  Error SchedulerFailure();
+  Error CannotGoOn(const Child& child, const std::string& what) const;
+
+  Launch launch_;
+  StopSignals* signals_;
+  bool stopping_ = false;         // the scheduler was asked to end
+  std::streamoff log_start_ = 0;  // of this life in the scheduler's log
+  std::vector<Child> children_;   // the scheduler first, then servers, then workers
+};
+
+}  // namespace dslide

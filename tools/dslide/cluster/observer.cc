@@ -1,0 +1,123 @@
+#include "tools/dslide/cluster/observer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "common/base/process.h"
+#include "common/net/socket.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kHeartbeatMs = 1000;  // any message keeps an observer in the roster
+
+}  // namespace
+
+struct Observer::Impl {
+  uint64_t Send(const Body& body) {
+    ++sequence;
+    (void)socket->Send(Encode({{run, incarnation, sequence, 0, 0}, body}, WirePrecision::kFp32));
+    return sequence;
+  }
+
+  // The reply to `request`; nullopt if there is none before `deadline_ms`. `request` 0: any time.
+  Result<std::optional<Message>> Receive(uint64_t request, int64_t deadline_ms);
+
+  std::string address;
+  NetContext context;
+  std::optional<DealerSocket> socket = {};
+  RunId run;
+  Incarnation incarnation = DrawIncarnation();
+  uint64_t sequence = 0;
+};
+
+Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t deadline_ms) {
+  Poller poller;
+  poller.Add(*socket);
+  int64_t heartbeat_ms = MonotonicMillis() + kHeartbeatMs;
+  while (true) {
+    while (const auto bytes = socket->Receive()) {
+      Result<Message> message = Decode(*bytes);
+      DSLIDE_RETURN_IF_ERROR(message);
+      if (const auto* shutdown = std::get_if<Shutdown>(&message->body)) {
+        return Failed("the run ended: " + shutdown->reason);
+      }
+      if (request == 0 || message->envelope.reply_to != request) continue;
+      return std::optional<Message>(*std::move(message));
+    }
+    const int64_t now_ms = MonotonicMillis();
+    if (now_ms >= deadline_ms) return std::optional<Message>();
+    if (now_ms >= heartbeat_ms && run != RunId()) {
+      Send(Heartbeat{});
+      heartbeat_ms = now_ms + kHeartbeatMs;
+    }
+    poller.Wait(static_cast<int>(std::min(deadline_ms - now_ms, kHeartbeatMs)));
+  }
+}
+
+Observer::Observer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Observer::Observer(Observer&&) noexcept = default;
+
+Observer::~Observer() {
+  if (impl_ != nullptr && impl_->run != RunId()) impl_->Send(Leave{});
+}
+
+Result<Observer> Observer::Join(const std::string& address, const std::string& name,
+                                int64_t answer_ms) {
+  Observer observer(std::make_unique<Impl>());
+  observer.impl_->address = address;
+  Result<DealerSocket> socket = DealerSocket::Connect(observer.impl_->context, address);
+  DSLIDE_RETURN_IF_ERROR(socket);
+  DSLIDE_RETURN_IF_ERROR(CheckResolves(address));
+  observer.impl_->socket = *std::move(socket);
+  dslide::Join join;
+  join.role = Role::kObserver;
+  join.name = name;
+  const uint64_t request = observer.impl_->Send(join);
+  const auto reply = observer.impl_->Receive(request, MonotonicMillis() + answer_ms);
+  DSLIDE_RETURN_IF_ERROR(reply);
+  if (!reply->has_value()) {
+    return TryLater(fmt::format("no answer from {} within {} s; is the scheduler running there?",
+                                address, (answer_ms + 999) / 1000));
+  }
+  if (const auto* error = std::get_if<ErrorReply>(&(*reply)->body)) {
+    // A scheduler takes a Join of any run.
+    if (error->code != ErrorCode::kWrongRun) return Failed(error->text);
+    return BadInput(
+        fmt::format("a server answers at {}, no scheduler; give the scheduler's address", address));
+  }
+  observer.impl_->run = (*reply)->envelope.run;
+  return observer;
+}
+
+Result<Body> Observer::Ask(const Body& request, int64_t timeout_ms) {
+  const uint64_t sequence = impl_->Send(request);
+  const auto reply = impl_->Receive(sequence, MonotonicMillis() + timeout_ms);
+  DSLIDE_RETURN_IF_ERROR(reply);
+  if (!reply->has_value()) {
+    return TryLater(fmt::format("the scheduler at {} did not answer {} within {} s", impl_->address,
+                                BodyName(request), (timeout_ms + 999) / 1000));
+  }
+  if (const auto* error = std::get_if<ErrorReply>(&(*reply)->body)) return Failed(error->text);
+  return (*reply)->body;
+}
+
+Result<std::string> Observer::StatusJson() {
+  const Result<Body> reply = Ask(StatusRequest{});
+  DSLIDE_RETURN_IF_ERROR(reply);
+  const auto* status = std::get_if<StatusReply>(&*reply);
+  if (status == nullptr) {
+    return Failed(fmt::format("the scheduler answered {} to a StatusRequest", BodyName(*reply)));
+  }
+  return status->json;
+}
+
+Status Observer::Wait(int64_t ms) {
+  const auto message = impl_->Receive(0, MonotonicMillis() + ms);
+  if (!message.ok()) return message.error();
+  return {};
+}
+
+}  // namespace dslide

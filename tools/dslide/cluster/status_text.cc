@@ -1,0 +1,262 @@
+#include "tools/dslide/cluster/status_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "common/base/nearest.h"
+#include "common/base/plural.h"
+#include "scheduler/status/progress.h"
+
+namespace dslide {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kIndent = 10;    // of decisions, after their times
+constexpr size_t kDecisions = 8;  // the last so many are shown
+
+// nullopt where the value is missing or none of its kind: the scheduler may be of another version.
+std::optional<double> NumberAt(const Json& json, const char* key) {
+  if (!json.is_object()) return std::nullopt;
+  const auto at = json.find(key);
+  return at != json.end() && at->is_number() ? std::optional<double>(*at) : std::nullopt;
+}
+
+std::string TextAt(const Json& json, const char* key, std::string missing = "-") {
+  if (!json.is_object()) return missing;
+  const auto at = json.find(key);
+  if (at == json.end() || !at->is_string() || at->get_ref<const std::string&>().empty()) {
+    return missing;
+  }
+  return Printable(at->get_ref<const std::string&>());
+}
+
+// The whole of a text, as one line.
+std::string LineAt(const Json& json, const char* key) {
+  if (TextAt(json, key) == "-") return "-";
+  std::string line = json[key].get<std::string>();
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  std::replace_if(line.begin(), line.end(), is_control, '?');
+  return line;
+}
+
+const Json& PartAt(const Json& json, const char* key) {
+  static const Json kNone;
+  if (!json.is_object()) return kNone;
+  const auto at = json.find(key);
+  return at == json.end() ? kNone : *at;
+}
+
+std::string Fixed(std::optional<double> value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "-";
+}
+
+// `text` broken between words so that its lines have at most `columns`, the further ones after an
+// indent. A longer word stays whole. 0: not broken.
+std::string Wrapped(const std::string& text, size_t columns, size_t indent) {
+  std::string wrapped;
+  size_t column = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin + 1;  // of a word and the blanks before it
+    while (end < text.size() && (text[end] != ' ' || text[end - 1] == ' ')) ++end;
+    const bool breaks = columns > 0 && wrapped.size() > indent && column + end - begin > columns;
+    if (breaks) {
+      begin = std::min(text.find_first_not_of(' ', begin), end);
+      wrapped += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    wrapped += text.substr(begin, end - begin);
+    column += end - begin;
+    begin = end;
+  }
+  return wrapped;
+}
+
+std::string Percent(std::optional<double> share) {
+  return share ? fmt::format("{:.0f} %", 100 * *share) : "-";
+}
+
+// Three digits or more, with a unit: "940", "12.3k", "4.1M".
+std::string Short(std::optional<double> value) {
+  if (!value) return "-";
+  constexpr std::string_view kUnits[] = {"", "k", "M", "G", "T"};
+  size_t unit = 0;
+  double rest = *value;
+  while (std::abs(rest) >= 1000 && unit + 1 < std::size(kUnits)) {
+    rest /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.{}f}{}", rest, unit > 0 && std::abs(rest) < 100 ? 1 : 0, kUnits[unit]);
+}
+
+std::string OutOf(std::optional<double> used, std::optional<double> limit) {
+  if (!limit || *limit == 0) return Fixed(used, 0);
+  return fmt::format("{}/{:.0f}", Fixed(used, 0), *limit);
+}
+
+struct Column {
+  std::string head;
+  std::function<std::string(const Json&)> cell;
+};
+
+Column NumberColumn(std::string head, const char* key, int digits) {
+  return {std::move(head), [=](const Json& m) { return Fixed(NumberAt(m, key), digits); }};
+}
+
+// The first two columns are words, to the left; the others are numbers, to the right.
+std::string Table(const std::vector<Column>& columns, const std::vector<const Json*>& members) {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& column : columns) lines[0].push_back(column.head);
+  for (const Json* member : members) {
+    lines.emplace_back();
+    for (const Column& column : columns) lines.back().push_back(column.cell(*member));
+  }
+  std::vector<size_t> widths(columns.size());
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  std::string text;
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) {
+      text += i < 2 ? fmt::format("{:<{}}", line[i], widths[i])
+                    : fmt::format("{:>{}}", line[i], widths[i]);
+      text += i + 1 < line.size() ? "  " : "\n";
+    }
+  }
+  return text;
+}
+
+const std::vector<Column>& ServerColumns() {
+  static const std::vector<Column> columns = {
+      {"server", [](const Json& m) { return TextAt(m, "name"); }},
+      {"state", [](const Json& m) { return TextAt(m, "state"); }},
+      NumberColumn("slots", "slots", 0),
+      NumberColumn("load", "load", 2),
+      {"work/s", [](const Json& m) { return Short(NumberAt(m, "capacity")); }},
+      {"busy", [](const Json& m) { return Percent(NumberAt(m, "busy")); }},
+      {"memory MB",
+       [](const Json& m) {
+         return OutOf(NumberAt(m, "memory_used_mb"), NumberAt(m, "memory_limit_mb"));
+       }},
+      {"empty", [](const Json& m) { return Percent(NumberAt(m, "bucket_empty_share")); }},
+      NumberColumn("mean", "bucket_mean", 1),
+      {"p99", [](const Json& m) { return Short(NumberAt(m, "bucket_p99")); }},
+      {"largest", [](const Json& m) { return Short(NumberAt(m, "bucket_largest")); }},
+      NumberColumn("skew", "bucket_skew", 1),
+  };
+  return columns;
+}
+
+std::string WorkerState(const Json& worker) {
+  const Json& straggler = PartAt(worker, "straggler");
+  const bool slow = straggler.is_boolean() && straggler.get<bool>();
+  const std::string state = TextAt(worker, "state");
+  return slow && state == "working" ? "straggler" : state;
+}
+
+// Batches in flight, of how many at most: the scheduler's cap, or the worker's own limit below it.
+std::string InFlight(const Json& worker) {
+  const double cap = NumberAt(worker, "in_flight_cap").value_or(0);
+  const double own = NumberAt(worker, "in_flight_limit").value_or(0);
+  const double limit = cap > 0 && own > 0 ? std::min(cap, own) : std::max(cap, own);
+  return OutOf(NumberAt(worker, "batches_in_flight"), limit);
+}
+
+const std::vector<Column>& WorkerColumns() {
+  static const std::vector<Column> columns = {
+      {"worker", [](const Json& m) { return TextAt(m, "name"); }},
+      {"state", WorkerState},
+      NumberColumn("samples/s", "samples_per_second", 0),
+      {"in flight", InFlight},
+      NumberColumn("batches a lease", "lease_batches", 0),
+      NumberColumn("round trip ms", "round_trip_ms", 1),
+      {"link Mbit/s", [](const Json& m) { return Short(NumberAt(m, "link_mbit_per_second")); }},
+  };
+  return columns;
+}
+
+std::string RunLine(const Json& status) {
+  std::string line = TextAt(status, "phase");
+  const auto epoch = NumberAt(status, "epoch");
+  const auto epochs = NumberAt(status, "epochs");
+  if (epoch && epochs) line += fmt::format(", epoch {:.0f}/{:.0f}", *epoch, *epochs);
+  if (const auto progress = NumberAt(status, "progress")) {
+    line += fmt::format(", {:.1f} % done", 100 * *progress);
+  }
+  if (const auto rate = NumberAt(PartAt(status, "figures"), "samples per second")) {
+    line += fmt::format(", {:.0f} samples/s", *rate);
+  }
+  const auto eta_s = NumberAt(status, "eta_s");
+  if (eta_s && *eta_s >= 0) line += fmt::format(", ETA {}", FormatDuration(*eta_s));
+  if (const auto loss = NumberAt(status, "loss")) line += fmt::format(", loss {:.3f}", *loss);
+  if (const auto p = NumberAt(status, "p_at_1")) line += fmt::format(", P@1 {:.2f}", 100 * *p);
+  if (const auto plan = NumberAt(status, "plan_version"))
+    line += fmt::format(", plan {:.0f}", *plan);
+  return line + "\n";
+}
+
+std::string Counted(double count, const std::string& thing) {
+  return Plural(static_cast<uint64_t>(std::clamp(count, 0.0, 1e18)), thing);
+}
+
+std::string MoveLine(const Json& moves) {
+  const auto count = [&](const char* key) { return NumberAt(moves, key).value_or(0); };
+  std::string line =
+      Counted(count("slots_moved"), "slot") + " moved by " + Counted(count("plans"), "plan");
+  if (count("slot_bytes_moved") > 0) {
+    line += fmt::format(" ({}B sent for {}B)", Short(count("bytes_moved")),
+                        Short(count("slot_bytes_moved")));
+  }
+  if (count("in_progress") > 0) line += fmt::format(", {:.0f} moving", count("in_progress"));
+  if (count("longest_stall_ms") > 0) {
+    line += fmt::format(", longest stall {:.0f} ms", count("longest_stall_ms"));
+  }
+  return line + "\n";
+}
+
+std::string BalanceLines(const Json& status) {
+  std::string lines;
+  if (const auto imbalance = NumberAt(status, "imbalance")) {
+    lines = fmt::format("busiest server {:.2f} times the mean\n", *imbalance);
+  }
+  const Json& moves = PartAt(status, "moves");
+  return moves.is_object() ? lines + MoveLine(moves) : lines;
+}
+
+std::string DecisionLines(const Json& status, size_t columns) {
+  const Json& decisions = PartAt(status, "decisions");
+  if (!decisions.is_array() || decisions.empty()) return {};
+  std::string lines = "\nlast decisions\n";
+  const size_t first = decisions.size() - std::min(decisions.size(), kDecisions);
+  for (size_t i = first; i < decisions.size(); ++i) {
+    const auto at_s = NumberAt(decisions[i], "at_s");
+    const std::string line =
+        fmt::format("{:>8}  {}", at_s ? FormatDuration(*at_s) : "-", LineAt(decisions[i], "text"));
+    lines += Wrapped(line, columns, kIndent) + "\n";
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string StatusText(const Json& status, size_t columns) {
+  std::vector<const Json*> servers;
+  std::vector<const Json*> workers;
+  const Json& members = PartAt(status, "members");
+  for (size_t i = 0; members.is_array() && i < members.size(); ++i) {
+    (TextAt(members[i], "role") == "server" ? servers : workers).push_back(&members[i]);
+  }
+  std::string text = RunLine(status) + BalanceLines(status);
+  text += servers.empty() ? "\nno servers\n" : "\n" + Table(ServerColumns(), servers);
+  text += workers.empty() ? "\nno workers\n" : "\n" + Table(WorkerColumns(), workers);
+  return text + DecisionLines(status, columns);
+}
+
+}  // namespace dslide

@@ -1,0 +1,29 @@
+// dslide checkpoint COMMAND: what there is of a run's checkpoints, and making one now.
+#include <string>
+
+#include "tools/dslide/commands/checkpoint_commands.h"
+#include "tools/dslide/commands/command_table.h"
+#include "tools/dslide/commands/commands.h"
+
+namespace dslide {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"now", CheckpointNowCommand, "a running cluster writes a checkpoint now"},
+    {"list", CheckpointListCommand, "the checkpoints of a run, oldest first"},
+    {"inspect", CheckpointInspectCommand, "what a checkpoint holds"},
+    {"verify", CheckpointVerifyCommand, "read a whole checkpoint and name all damage"},
+    {"prune", CheckpointPruneCommand, "remove all but the newest checkpoints of a run"},
+};
+
+}  // namespace
+
+int CheckpointCommand(int argc, char** argv) {
+  const std::string name = argc > 1 ? argv[1] : "";
+  const bool help = name == "--help" || name == "-h";
+  if (name.starts_with("--") && !help)
+    return CheckpointNowCommand(argc, argv);  // --scheduler ADDRESS
+  return RunCommand("dslide checkpoint", kCommands, argc, argv);
+}
+
+}  // namespace dslide

@@ -1,0 +1,34 @@
+// dslide checkpoint now: a running cluster writes a checkpoint now.
+#include <fmt/core.h>
+
+#include "common/app/executable.h"
+#include "tools/dslide/cluster/observer.h"
+#include "tools/dslide/commands/checkpoint_commands.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kTimeoutMs = 600'000;
+
+Status Checkpoint(const ParsedArguments& arguments) {
+  Result<Observer> observer = Observer::Join(arguments.Get("scheduler"), "dslide-checkpoint");
+  DSLIDE_RETURN_IF_ERROR(observer);
+  const Result<Body> reply = observer->Ask(CheckpointNow{}, kTimeoutMs);
+  DSLIDE_RETURN_IF_ERROR(reply);
+  const auto* done = std::get_if<CheckpointDone>(&*reply);
+  if (done == nullptr) return Failed("the scheduler does not say where the checkpoint is");
+  if (!done->error.empty()) return Failed(done->error);
+  fmt::print("{}\n", done->shard);
+  return {};
+}
+
+}  // namespace
+
+int CheckpointNowCommand(int argc, char** argv) {
+  CommandLine line("dslide checkpoint now --scheduler ADDRESS",
+                   "Makes a running cluster write a checkpoint now, and prints where it lies.");
+  line.Required("scheduler", "ADDRESS", "address of the scheduler");
+  return RunExecutable("dslide checkpoint now", line, argc, argv, Checkpoint);
+}
+
+}  // namespace dslide

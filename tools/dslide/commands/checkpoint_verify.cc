@@ -1,0 +1,90 @@
+// dslide checkpoint verify and prune.
+#include "server/storage/checkpoint_verify.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/app/executable.h"
+#include "tools/dslide/commands/checkpoint_commands.h"
+
+namespace dslide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint32_t kMostKept = 1000000;
+
+void PrintHealth(const std::string& directory, const CheckpointHealth& health, bool json) {
+  if (json) {
+    Json out = {
+        {"checkpoint", directory}, {"good", health.damage.empty()},
+        {"files", health.files},   {"bytes", health.bytes},
+        {"rows", health.rows},     {"content_checksum", fmt::format("{:016x}", health.checksum)},
+        {"damage", health.damage}};
+    fmt::print("{}\n", out.dump(2));
+    return;
+  }
+  fmt::print("{:<12}{}\n", "checkpoint", directory);
+  fmt::print("{:<12}{} ({:.1f} MB)\n", "files", health.files,
+             static_cast<double>(health.bytes) / 1e6);
+  if (health.damage.empty()) {
+    fmt::print("{:<12}{}\n", "rows", health.rows);
+    fmt::print("{:<12}{:016x}\n", "content", health.checksum);
+  }
+  for (const std::string& line : health.damage) fmt::print("{:<12}{}\n", "damage", line);
+}
+
+Status Verify(const ParsedArguments& arguments) {
+  const Result<std::string> directory = FindCheckpoint(arguments.Positional()[0]);
+  DSLIDE_RETURN_IF_ERROR(directory);
+  const Result<Manifest> manifest = ReadManifest(*directory);
+  if (!manifest.ok()) return Failed(manifest.error().message);
+  const CheckpointHealth health = VerifyCheckpoint(*directory, *manifest);
+  PrintHealth(*directory, health, arguments.Has("json"));
+  if (health.damage.empty()) return {};
+  const size_t more = health.damage.size() - 1;
+  return Failed(fmt::format(
+      "{}{}; copy what is damaged again from where it was written, or use an older checkpoint",
+      health.damage[0], more == 0 ? "" : fmt::format(" (and {} more, listed above)", more)));
+}
+
+Status Prune(const ParsedArguments& arguments) {
+  const Result<uint32_t> keep = arguments.Number("keep", 1, kMostKept);
+  DSLIDE_RETURN_IF_ERROR(keep);
+  const Result<std::string> in = CheckpointDirectory(arguments.Positional()[0]);
+  DSLIDE_RETURN_IF_ERROR(in);
+  const size_t before = CompleteCheckpoints(*in).size();
+  PruneCheckpoints(*in, *keep);
+  const size_t after = CompleteCheckpoints(*in).size();
+  fmt::print("{} of {} checkpoints removed from {}\n", before - after, before, *in);
+  if (after > *keep) {
+    return Failed(
+        fmt::format("{}: {} checkpoints are still there; make the directory writable", *in, after));
+  }
+  return {};
+}
+
+}  // namespace
+
+int CheckpointVerifyCommand(int argc, char** argv) {
+  CommandLine line(
+      "dslide checkpoint verify CHECKPOINT [--json]",
+      "Reads every file and row of a checkpoint. Exit code 1 if anything is damaged or "
+      "missing; all of it is named. The checksum of the content does not depend on how "
+      "many servers have written it.");
+  line.Positional("CHECKPOINT", "a checkpoint, or a run directory: its newest one", 1, 1);
+  line.Flag("json", "print JSON");
+  return RunExecutable("dslide checkpoint verify", line, argc, argv, Verify);
+}
+
+int CheckpointPruneCommand(int argc, char** argv) {
+  CommandLine line("dslide checkpoint prune RUN_OR_DIR --keep N",
+                   "Removes all but the newest complete checkpoints of a run, and what is left of "
+                   "unfinished ones older than those.");
+  line.Positional("RUN_OR_DIR", "a run directory, or the directory of its checkpoints", 1, 1);
+  line.Required("keep", "N", "so many stay");
+  return RunExecutable("dslide checkpoint prune", line, argc, argv, Prune);
+}
+
+}  // namespace dslide

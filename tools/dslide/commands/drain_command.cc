@@ -1,0 +1,33 @@
+// dslide drain: a server hands its slots to the others and leaves.
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "common/app/executable.h"
+#include "tools/dslide/cluster/drain.h"
+#include "tools/dslide/commands/commands.h"
+
+namespace dslide {
+namespace {
+
+Status DrainNamed(const ParsedArguments& arguments) {
+  Result<Observer> observer = Observer::Join(arguments.Get("scheduler"), "dslide-drain");
+  DSLIDE_RETURN_IF_ERROR(observer);
+  return Drain(*observer, arguments.Positional()[0], [](const std::string& line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);  // a pipe shows each line as it comes too
+  });
+}
+
+}  // namespace
+
+int DrainCommand(int argc, char** argv) {
+  CommandLine line("dslide drain NAME --scheduler ADDRESS",
+                   "Has a server hand its slots to the others while training goes on, and waits "
+                   "until it has left. dslide status lists the names.");
+  line.Positional("NAME", "name of the server", 1, 1);
+  line.Required("scheduler", "ADDRESS", "address of the scheduler");
+  return RunExecutable("dslide drain", line, argc, argv, DrainNamed);
+}
+
+}  // namespace dslide

@@ -1,0 +1,210 @@
+// dslide ledger verify|show: a run's ledger, recounted or as it is.
+#include <fmt/core.h>
+
+#include <deque>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/app/executable.h"
+#include "scheduler/ledger/ledger.h"
+#include "tools/dslide/commands/command_table.h"
+#include "tools/dslide/commands/commands.h"
+#include "tools/dslide/ledger/ledger_audit.h"
+
+namespace dslide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Where a run's ledger lies: `path` is the run directory, or the ledger itself.
+std::string LedgerDirectory(const std::string& path) {
+  const std::filesystem::path inside = std::filesystem::path(path) / "ledger";
+  std::error_code error;
+  return std::filesystem::is_directory(inside, error) ? inside.string() : path;
+}
+
+std::string Describe(const LedgerOpened& e) {
+  return fmt::format("opened run={:016x} train_samples={}", e.run.value, e.train_samples);
+}
+std::string Describe(const LedgerPlanned& e) {
+  std::string servers;
+  for (const PlanServer& s : e.plan.servers) {
+    servers += fmt::format(" {}({:016x})", s.name, s.incarnation.value);
+  }
+  return fmt::format("planned version={} slots={} servers={}{}{}{}", e.plan.version,
+                     e.plan.slot_owner.size(), e.plan.servers.size(), servers,
+                     e.plan.restore.empty() ? "" : " restore=", e.plan.restore);
+}
+std::string Describe(const LedgerRestored& e) {
+  return fmt::format("restored checkpoint={} epoch={} batches={} samples={} done={}",
+                     e.checkpoint.empty() ? "none" : e.checkpoint, e.epoch, e.batches, e.samples,
+                     e.done.size());
+}
+std::string Describe(const LedgerCounted& e) {
+  return fmt::format("counted epoch={} unit={} index={} samples={} worker={}", e.batch.epoch,
+                     e.batch.unit, e.batch.index, e.samples, e.worker);
+}
+std::string Describe(const LedgerEpochDone& e) { return fmt::format("epoch-done {}", e.epochs); }
+std::string Describe(const LedgerCheckpointed& e) {
+  return fmt::format("checkpointed {} batches={}", e.checkpoint, e.batches);
+}
+std::string Describe(const LedgerStopped& e) { return e.finished ? "stopped finished" : "stopped"; }
+
+Status Show(const ParsedArguments& arguments) {
+  const std::string directory = LedgerDirectory(arguments.Positional()[0]);
+  const Result<uint32_t> tail = arguments.Number("tail", 0, UINT32_MAX);
+  DSLIDE_RETURN_IF_ERROR(tail);
+  std::deque<std::string> last;
+  DSLIDE_RETURN_IF_ERROR(Ledger::ForEach(directory, [&](uint64_t number, const LedgerEntry& entry) {
+    std::string line = fmt::format("{:>8} {}", number,
+                                   std::visit([](const auto& e) { return Describe(e); }, entry));
+    if (*tail == 0) {
+      fmt::print("{}\n", line);
+    } else {
+      if (last.size() == *tail) last.pop_front();
+      last.push_back(std::move(line));
+    }
+    return Status();
+  }));
+  for (const std::string& line : last) fmt::print("{}\n", line);
+  return {};
+}
+
+Result<LedgerAccount> Recount(const std::string& directory) {
+  LedgerAccount account;
+  DSLIDE_RETURN_IF_ERROR(Ledger::ForEach(directory, [&](uint64_t number, const LedgerEntry& entry) {
+    const Status added = account.Add(number, entry);
+    return added.ok() ? added : BadInput(fmt::format("{}: {}", directory, added.error().message));
+  }));
+  if (account.entries() == 0) {
+    return BadInput(fmt::format("{}: the ledger is empty; the run has not begun", directory));
+  }
+  return account;
+}
+
+// The checkpoint whose records are compared; none if there is none yet.
+Result<std::optional<CheckpointRecords>> RecordsOf(const ParsedArguments& arguments,
+                                                   const LedgerAccount& account) {
+  std::string place = account.config().checkpoint.directory;
+  if (place.empty()) place = arguments.Positional()[0] + "/checkpoint";
+  if (arguments.Has("checkpoint")) place = arguments.Get("checkpoint");
+  const Result<std::string> found = FindCheckpoint(place);
+  if (!found.ok()) {
+    if (account.checkpoints() == 0 && !arguments.Has("checkpoint")) {
+      return std::optional<CheckpointRecords>();
+    }
+    return BadInput(found.error().message + " with --checkpoint");
+  }
+  Result<CheckpointRecords> records = ReadCheckpointRecords(*found);
+  DSLIDE_RETURN_IF_ERROR(records);
+  return std::optional(std::move(*records));
+}
+
+Json ToJson(const LedgerAccount& account, const LedgerAudit& audit) {
+  Json epochs = Json::array();
+  for (size_t e = 0; e < audit.epochs.size(); ++e) {
+    const auto& count = audit.epochs[e];
+    epochs.push_back({{"epoch", e},
+                      {"done", e < account.epochs_done()},
+                      {"seen", count.seen},
+                      {"duplicated", count.duplicated},
+                      {"missing", count.missing}});
+  }
+  return {{"run", fmt::format("{:016x}", account.run().run.value)},
+          {"finished", account.finished()},
+          {"seen", audit.seen},
+          {"duplicated", audit.duplicated},
+          {"missing", audit.missing},
+          {"epochs_done", account.epochs_done()},
+          {"epochs", account.config().train.epochs},
+          {"train_samples", account.run().train_samples},
+          {"batches", account.batches()},
+          {"batches_to_go", account.batches_of_run() - account.batches()},
+          {"batches_inherited", account.inherited()},
+          {"entries", account.entries()},
+          {"generations", account.generations()},
+          {"recoveries", account.recoveries()},
+          {"checkpoints", account.checkpoints()},
+          {"checkpoint", audit.checkpoint},
+          {"batches_lacking", audit.lacking},
+          {"per_epoch", std::move(epochs)},
+          {"problems", audit.problems}};
+}
+
+void Print(const LedgerAccount& account, const LedgerAudit& audit) {
+  fmt::print("seen        {}\nduplicated  {}\nmissing     {}\n", audit.seen, audit.duplicated,
+             audit.missing);
+  if (!account.finished()) {
+    fmt::print("unfinished, {} batches to go\n", account.batches_of_run() - account.batches());
+  }
+  fmt::print("epochs      {} of {} done, {} samples each\n", account.epochs_done(),
+             account.config().train.epochs, account.run().train_samples);
+  fmt::print("batches     {} of {} count{}\n", account.batches(), account.batches_of_run(),
+             account.inherited() == 0
+                 ? ""
+                 : fmt::format(", {} of them from an earlier run", account.inherited()));
+  fmt::print("plans       {}, {} recoveries\n", account.generations(), account.recoveries());
+  fmt::print("checkpoint  {}\n", audit.checkpoint.empty()
+                                     ? "none; the servers' records were not compared"
+                                     : fmt::format("{}, {} batches lack a part on a server",
+                                                   audit.checkpoint, audit.lacking));
+  for (size_t e = 0; e < audit.epochs.size(); ++e) {
+    const auto& count = audit.epochs[e];
+    fmt::print("epoch {:<5} seen {} duplicated {} missing {}\n", e, count.seen, count.duplicated,
+               count.missing);
+  }
+  for (const std::string& problem : audit.problems) fmt::print("problem     {}\n", problem);
+}
+
+Status Verify(const ParsedArguments& arguments) {
+  const std::string directory = LedgerDirectory(arguments.Positional()[0]);
+  Result<LedgerAccount> account = Recount(directory);
+  DSLIDE_RETURN_IF_ERROR(account);
+  const auto records = RecordsOf(arguments, *account);
+  DSLIDE_RETURN_IF_ERROR(records);
+  // Again, because a running scheduler may have written a checkpoint meanwhile.
+  account = Recount(directory);
+  DSLIDE_RETURN_IF_ERROR(account);
+  const LedgerAudit audit = Audit(*account, *records);
+  if (arguments.Has("json")) {
+    fmt::print("{}\n", ToJson(*account, audit).dump());
+  } else {
+    Print(*account, audit);
+  }
+  if (audit.clean()) return {};
+  return Failed(fmt::format("{}: {} samples duplicated, {} missing, {} problems", directory,
+                            audit.duplicated, audit.missing, audit.problems.size()));
+}
+
+int VerifyCommand(int argc, char** argv) {
+  CommandLine line("dslide ledger verify RUN [options]",
+                   "Recounts from the ledger and the servers' records of applied batches whether "
+                   "every sample counted exactly once.");
+  line.Positional("RUN", "run directory", 1, 1);
+  line.Option("checkpoint", "DIRECTORY",
+              "a checkpoint, or the directory of them, if it is not RUN/checkpoint");
+  line.Flag("json", "machine-readable");
+  return RunExecutable("dslide ledger verify", line, argc, argv, Verify);
+}
+
+int ShowCommand(int argc, char** argv) {
+  CommandLine line("dslide ledger show RUN [options]", "Prints a run's ledger, newest last.");
+  line.Positional("RUN", "run directory", 1, 1);
+  line.Option("tail", "N", "only the last N entries; 0: all", "0");
+  return RunExecutable("dslide ledger show", line, argc, argv, Show);
+}
+
+constexpr Command kCommands[] = {
+    {"verify", VerifyCommand, "recount whether every sample counted exactly once"},
+    {"show", ShowCommand, "print the entries"},
+};
+
+}  // namespace
+
+int LedgerCommand(int argc, char** argv) {
+  return RunCommand("dslide ledger", kCommands, argc, argv);
+}
+
+}  // namespace dslide

@@ -1,0 +1,48 @@
+// dslide status: how a running cluster is doing.
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/app/executable.h"
+#include "tools/dslide/cluster/observer.h"
+#include "tools/dslide/cluster/status_text.h"
+#include "tools/dslide/commands/commands.h"
+
+namespace dslide {
+namespace {
+
+// Of the terminal that is written to; 0: it is none.
+size_t TerminalColumns() {
+  winsize size = {};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+Status Show(const ParsedArguments& arguments) {
+  Result<Observer> observer = Observer::Join(arguments.Get("scheduler"), "dslide-status");
+  DSLIDE_RETURN_IF_ERROR(observer);
+  const Result<std::string> text = observer->StatusJson();
+  DSLIDE_RETURN_IF_ERROR(text);
+  if (arguments.Has("json")) {
+    fmt::print("{}\n", *text);
+    return {};
+  }
+  const auto status = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (status.is_discarded()) return Failed("the scheduler's status is no JSON");
+  fmt::print("{}", StatusText(status, TerminalColumns()));
+  return {};
+}
+
+}  // namespace
+
+int StatusCommand(int argc, char** argv) {
+  CommandLine line("dslide status --scheduler ADDRESS [--json]",
+                   "Shows a running cluster: its servers with their load and memory, its workers, "
+                   "and what the scheduler decided of late.");
+  line.Required("scheduler", "ADDRESS", "address of the scheduler");
+  line.Flag("json", "everything, as JSON (as /api/status of the status page)");
+  return RunExecutable("dslide status", line, argc, argv, Show);
+}
+
+}  // namespace dslide

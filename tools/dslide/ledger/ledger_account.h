@@ -1,0 +1,96 @@
+// Recounts a run from the entries of its ledger: which batches count, and how often.
+//
+// Written apart from LedgerState, which the scheduler goes by: this is the check on it. Going back
+// to a checkpoint takes away what was counted after it; what is left is the surviving history.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/config/config.h"
+#include "scheduler/ledger/ledger.h"
+
+namespace dslide {
+
+class LedgerAccount {
+ public:
+  // `number` from 0. Errors (kBadInput): no account can be given at all.
+  Status Add(uint64_t number, const LedgerEntry& entry);
+
+  // In samples, of one epoch.
+  struct EpochCount {
+    uint64_t seen = 0;        // each once
+    uint64_t duplicated = 0;  // counts beyond the first
+    uint64_t missing = 0;     // that the epoch has and that did not count
+  };
+  std::vector<EpochCount> Epochs() const;  // [train.epochs]
+
+  // Whether a batch counts. REQUIRES a batch of the run.
+  bool Counts(const BatchId& batch) const;
+
+  const LedgerOpened& run() const { return run_; }
+  const Config& config() const { return config_; }
+  uint64_t entries() const { return entries_; }
+  bool finished() const { return finished_; }
+  uint32_t epochs_done() const { return epochs_done_; }
+  uint64_t batches() const;  // that count
+  uint64_t batches_of_run() const;
+  uint32_t generations() const { return generations_; }
+  uint32_t recoveries() const { return recoveries_; }    // plans while one was in force
+  uint32_t checkpoints() const { return checkpoints_; }  // complete ones
+  // Batches that counted when the ledger began: the run goes on from a checkpoint of an earlier
+  // one.
+  uint64_t inherited() const { return inherited_; }
+  // The last LedgerRestored: its number and its checkpoint.
+  uint64_t restored_at() const { return restored_at_; }
+  const std::string& restored_from() const { return restored_from_; }
+  // What should not be in a ledger, one line each.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  struct Repeat {
+    BatchId batch;
+    uint64_t number;  // of the entry
+  };
+  struct Complete {
+    std::string checkpoint;
+    uint64_t number;  // of the entry
+  };
+
+  Status Take(const LedgerOpened& entry);
+  Status Take(const LedgerPlanned& entry);
+  Status Take(const LedgerRestored& entry);
+  Status Take(const LedgerCounted& entry);
+  Status Take(const LedgerEpochDone& entry);
+  Status Take(const LedgerCheckpointed& entry);
+  Status Take(const LedgerStopped& entry);
+
+  void GoBack(const LedgerRestored& entry);
+  void Inherit(const LedgerRestored& entry);
+  void ForgetRepeatsAfter(uint64_t number);
+  bool InRun(const BatchId& batch) const;
+  size_t InEpoch(const BatchId& batch) const;
+  std::string Name(const BatchId& batch) const;
+  void Problem(std::string what);
+
+  LedgerOpened run_;
+  Config config_;
+  uint64_t entries_ = 0;
+  bool live_ = false;
+  bool finished_ = false;
+  uint32_t epochs_done_ = 0;
+  uint32_t generations_ = 0;
+  uint32_t recoveries_ = 0;
+  uint32_t checkpoints_ = 0;
+  uint64_t inherited_ = 0;
+  uint64_t ever_counted_ = 0;
+  uint64_t restored_at_ = 0;
+  std::string restored_from_;
+  std::vector<std::vector<bool>> counts_;  // [epochs][batches of an epoch]
+  std::vector<Repeat> repeats_;            // of batches that count, in order
+  std::vector<Complete> complete_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,78 @@
+#include "tools/dslide/model/inference.h"
+
+#include <algorithm>
+
+#include "common/base/process.h"
+#include "common/run/slot_plan.h"
+#include "server/executor/gather.h"
+#include "server/storage/checkpoint.h"
+
+namespace dslide {
+
+Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
+  Result<std::string> directory = FindCheckpoint(path);
+  DSLIDE_RETURN_IF_ERROR(directory);
+  Result<Manifest> manifest = ReadManifest(*directory);
+  DSLIDE_RETURN_IF_ERROR(manifest);
+  Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
+  DSLIDE_RETURN_IF_ERROR(config);
+
+  std::unique_ptr<Inference> model(new Inference());
+  model->config_ = std::move(*config);
+  model->manifest_ = std::move(*manifest);
+  model->directory_ = std::move(*directory);
+  const Config& c = model->config_;
+  const uint32_t executors = std::min(CoresOfThisMachine(), c.cluster.slots);
+  model->plan_ = EqualPlan(0, c.cluster.slots, std::vector<PlanServer>(executors));
+  model->pool_ = std::make_unique<ExecutorPool>(executors, [&c, plan = model->plan_](uint32_t i) {
+    return std::make_unique<Executor>(c, 1, SlotsOf(plan, {i}), i, Purpose::kInference,
+                                      BestKernels());
+  });
+  const auto shards = CheckpointShards::Open(model->directory_);
+  DSLIDE_RETURN_IF_ERROR(shards);
+  const std::vector<Body> loaded = model->pool_->RunOnAll([&shards](Executor& executor) -> Body {
+    const Status restored = (*shards)->Restore(&executor);
+    if (!restored.ok()) return ErrorReply{ErrorCode::kRefused, restored.error().message};
+    return Ack{};
+  });
+  for (const Body& part : loaded) {
+    if (const auto* error = std::get_if<ErrorReply>(&part)) return BadInput(error->text);
+  }
+  return model;
+}
+
+Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search search,
+                                  bool exclude_own_features) {
+  SparseRows with_bias;
+  for (uint32_t i = 0; i < features.rows(); ++i) {
+    const auto ids = features.Ids(i);
+    const auto values = features.Values(i);
+    with_bias.ids.insert(with_bias.ids.end(), ids.begin(), ids.end());
+    with_bias.values.insert(with_bias.values.end(), values.begin(), values.end());
+    with_bias.ids.push_back(config_.model.features);
+    with_bias.values.push_back(1.0f);
+    with_bias.EndRow();
+  }
+  const Body embed = EmbedRequest{{}, false, std::move(with_bias)};
+  Result<Body> embedded = Call(embed);
+  DSLIDE_RETURN_IF_ERROR(embedded);
+  TopKRequest request;
+  request.hidden = std::move(std::get<EmbedReply>(*embedded).partial);
+  for (float& h : request.hidden.data) h = std::max(h, 0.0f);
+  request.k = k;
+  request.search = search;
+  if (exclude_own_features) request.excluded = features;
+  Result<Body> ranked = Call(Body(std::move(request)));
+  DSLIDE_RETURN_IF_ERROR(ranked);
+  return std::get<TopKReply>(std::move(*ranked));
+}
+
+Result<Body> Inference::Call(const Body& request) {
+  Body reply = GatherReplies(request, pool_->RunOnAll([&request](Executor& executor) {
+    return executor.Handle({}, request);
+  }));
+  if (const auto* error = std::get_if<ErrorReply>(&reply)) return Failed(error->text);
+  return reply;
+}
+
+}  // namespace dslide

@@ -1,0 +1,41 @@
+// A trained model in this process: a checkpoint's rows in executors, one a core, no cluster.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/checkpoint/manifest.h"
+#include "common/config/config.h"
+#include "server/executor/executor_pool.h"
+
+namespace dslide {
+
+class Inference {
+ public:
+  // `path`: a checkpoint, a directory of checkpoints or a run directory. Any number of servers may
+  // have written it.
+  static Result<std::unique_ptr<Inference>> Load(const std::string& path);
+
+  const Config& config() const { return config_; }
+  const Manifest& manifest() const { return manifest_; }
+  const std::string& directory() const { return directory_; }
+
+  // The best k labels of each sample. Feature ids must be below D. With `exclude_own_features`
+  // label i is left out where feature i is in the sample.
+  Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
+                         bool exclude_own_features);
+
+ private:
+  Inference() = default;
+
+  // Runs a request on all executors and adds up their parts.
+  Result<Body> Call(const Body& request);
+
+  Config config_;
+  Manifest manifest_;
+  std::string directory_;
+  std::unique_ptr<ExecutorPool> pool_;
+  Plan plan_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,38 @@
+// Predictions on disk or standard output, one line a sample.
+//
+//   text   label:score label:score ...      best first
+//   JSON   {"labels":[...],"scores":[...]}
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/wire/messages.h"
+
+namespace dslide {
+
+// A file is written beside its place and put there by Finish(), so that an incomplete one never
+// looks complete.
+class PredictionFile {
+ public:
+  // An empty path: nothing is written.
+  static Result<PredictionFile> Create(const std::string& path, bool json);
+  static PredictionFile StandardOutput(bool json);
+  PredictionFile(PredictionFile&& other) noexcept;
+  ~PredictionFile();
+
+  // The first `top_k` labels of each row.
+  void Write(const TopKReply& reply, uint32_t top_k);
+  Status Finish();
+
+ private:
+  PredictionFile(std::string path, bool json, std::FILE* out)
+      : path_(std::move(path)), json_(json), out_(out) {}
+
+  std::string path_;  // empty: not a regular file, written in place
+  bool json_;
+  std::FILE* out_;  // null: nothing is written, or finished
+};
+
+}  // namespace dslide
