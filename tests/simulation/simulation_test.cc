@@ -2,10 +2,13 @@
 //
 //   DSLIDE_SIM_SEED=N      replays seed N and tells every event
 //   DSLIDE_SIM_SEEDS=A-B   runs the seeds [A, B)
+//   DSLIDE_SIM_LINES=FILE  writes a line a seed: seed, digest of the weights, duration in us, events,
+//                          messages. tests/simulation/seed-lines compares the lines of two builds.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
@@ -79,9 +82,14 @@ TEST_CASE("nothing is lost and nothing counts twice") {
   std::vector<uint64_t> faults(kFaultKinds);
   uint64_t failed = 0, events = 0, plans = 0, restores = 0, moves = 0, checkpoints = 0, exact = 0;
   int64_t virtual_us = 0;
+  const char* lines_path = std::getenv("DSLIDE_SIM_LINES");
+  std::ofstream lines(lines_path == nullptr ? "/dev/null" : lines_path);
+  REQUIRE(lines.is_open());
   for (uint64_t seed = begin; seed < end; ++seed) {
     const SimOutcome outcome = RunSeed(seed, nullptr);
     for (size_t i = 0; i < faults.size(); ++i) faults[i] += outcome.faults[i];
+    lines << fmt::format("{} {:016x} {} {} {}\n", seed, outcome.digest, outcome.duration_us,
+                         outcome.events, outcome.messages);
     events += outcome.events;
     plans += outcome.plans;
     restores += outcome.restores;

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Checks the folders' layering by the sources' includes.
+
+    tests/layers_test.py [--root DIR] [--list]
+
+Fails, with the include that breaks it, when
+  - a folder includes one that LAYERS does not put below it,
+  - folders include each other in a circle,
+  - a folder has more than MOST_FILES source files.
+"""
+import argparse
+import collections
+import os
+import re
+import subprocess
+import sys
+
+MOST_FILES = 25
+
+# The floors, lowest first. A folder may include folders of its own group that stand before it, and
+# the groups that its group's line names.
+LAYERS = [
+    ("common", [], """
+        common/base common/config common/data common/math common/checkpoint common/balance
+        common/wire common/run common/net common/app"""),
+    ("server", ["common"], """
+        server/rows server/model/lsh server/model server/executor server/storage server/core
+        server"""),
+    ("scheduler", ["common"], """
+        scheduler/members scheduler/leases scheduler/balance scheduler/ledger scheduler/core
+        scheduler/status scheduler"""),
+    ("worker", ["common"], "worker"),
+    ("tools", ["common", "server", "scheduler", "worker"], """
+        tools/dslide/cluster tools/dslide/ledger tools/dslide/model tools/dslide/bench
+        tools/dslide/commands tools/dslide tools/bench"""),
+]
+# The roles' cores are pure: they get messages and the time, and never touch a socket.
+PURE = ["server/core", "server/executor", "server/model", "server/rows", "scheduler/core",
+        "scheduler/members", "scheduler/leases", "scheduler/balance"]
+IMPURE = ["common/net", "common/app"]
+
+
+def allowed_folders():
+    below = {}
+    groups = {}
+    for group, lower_groups, folders in LAYERS:
+        seen = [folder for lower in lower_groups for folder in groups[lower]]
+        groups[group] = []
+        for folder in folders.split():
+            below[folder] = set(seen)
+            seen.append(folder)
+            groups[group].append(folder)
+    for folder in PURE:
+        below[folder] -= set(IMPURE)
+    return below
+
+
+def includes_of(root):
+    """(folder, included folder) -> 'file includes file' of the first such include."""
+    files = subprocess.check_output(
+        ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.h", "*.cc"],
+        text=True).split()
+    files = [name for name in files if os.path.exists(os.path.join(root, name))]
+    arrows = {}
+    for name in files:
+        with open(os.path.join(root, name), encoding="utf-8") as source:
+            for included in re.findall(r'^#include "([^"]+)"', source.read(), re.MULTILINE):
+                folder, target = os.path.dirname(name), os.path.dirname(included)
+                if target and target != folder:
+                    arrows.setdefault((folder, target), f"{name} includes {included}")
+    return files, arrows
+
+
+def circle_in(arrows):
+    """Folders that include each other in a circle, or None."""
+    edges = collections.defaultdict(list)
+    for folder, target in arrows:
+        edges[folder].append(target)
+    done = set()
+
+    def visit(folder, path):
+        if folder in path:
+            return path[path.index(folder):] + [folder]
+        if folder in done:
+            return None
+        for target in edges[folder]:
+            found = visit(target, path + [folder])
+            if found:
+                return found
+        done.add(folder)
+        return None
+
+    for folder in list(edges):
+        found = visit(folder, [])
+        if found:
+            return found
+    return None
+
+
+def complaints(root):
+    files, arrows = includes_of(root)
+    below = allowed_folders()
+    found = []
+    for (folder, target), example in sorted(arrows.items()):
+        if folder.startswith("tests"):
+            continue
+        if folder not in below:
+            found.append(f"{folder} has no floor: name it in LAYERS of tests/layers_test.py")
+        elif target not in below[folder]:
+            found.append(f"{folder} is not above {target}: {example}")
+    circle = circle_in(arrows)
+    if circle:
+        found.append("a circle: " + " -> ".join(circle))
+    for folder, count in sorted(collections.Counter(map(os.path.dirname, files)).items()):
+        if count > MOST_FILES:
+            found.append(f"{folder} has {count} source files, at most {MOST_FILES}: make rooms")
+    return found, arrows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    parser.add_argument("--list", action="store_true", help="print who includes whom")
+    arguments = parser.parse_args()
+    found, arrows = complaints(arguments.root)
+    if arguments.list:
+        for folder, target in sorted(arrows):
+            print(f"{folder} -> {target}")
+    for line in found:
+        print(line)
+    print(f"layers: {len(arrows)} arrows between folders, {len(found)} complaints")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
