@@ -284,21 +284,17 @@ std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_
         std::max<uint64_t>(1, BatchesPerStep(train) / std::max<size_t>(1, WorkerCount()));
     limits.end = std::min(steps_->LeasableBatches(), lease_end_.value_or(book_->batches()));
   }
-  auto lease = book_->Grant(worker.LeaseHolder(), now_ms, limits);
+  auto lease = book_->Grant(worker.incarnation, now_ms, limits);
   if (!lease) {
     if (steps_) limits.end = std::min(limits.end, steps_->OpenBatches());
-    const auto speed = [&](const std::string& holder) { return SpeedOfHolder(holder, now_ms); };
-    lease = book_->Relend(worker.LeaseHolder(), now_ms, speed, limits);
+    const auto speed = [&](Incarnation holder) { return BatchesPerSecond(holder, now_ms); };
+    lease = book_->Relend(worker.incarnation, now_ms, speed, limits);
   }
   if (lease) {
     const uint64_t first = uint64_t{lease->unit} * inputs_.config.train.unit_batches;
     leased_end_ = std::max(leased_end_, first + lease->batches.back() + 1);
   }
   return lease;
-}
-
-double SchedulerCore::SpeedOfHolder(const std::string& holder, int64_t now_ms) const {
-  return BatchesPerSecond({std::stoull(holder)}, now_ms);
 }
 
 void SchedulerCore::OnBatchDone(Member& member, const Message& message, const BatchDone& done,

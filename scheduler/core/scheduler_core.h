@@ -313,7 +313,6 @@ class SchedulerCore {
   bool GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms);
   void FeedHungry(int64_t now_ms);
   std::optional<Lease> NextLease(const Member& worker, int64_t now_ms);
-  double SpeedOfHolder(const std::string& holder, int64_t now_ms) const;
 
   // Steps and passes (scheduler_passes.cc).
   void Commit();

@@ -46,7 +46,7 @@ void SchedulerCore::NoteDeparture(const Member& member, bool lost, const std::st
 
 void SchedulerCore::DropWorker(const Member& worker, bool lost, const std::string& why,
                                int64_t now_ms) {
-  const size_t leases = book_ ? book_->Return(worker.LeaseHolder()) : 0;
+  const size_t leases = book_ ? book_->Return(worker.incarnation) : 0;
   NoteDecision(fmt::format("{} {}: {} returned", worker.name, why, Plural(leases, "lease")),
                now_ms);
   NoteDeparture(worker, lost, why, now_ms);

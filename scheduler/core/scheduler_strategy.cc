@@ -74,8 +74,8 @@ void SchedulerCore::Decide(int64_t now_ms) {
   const bool servers_pause =
       !Settled() || std::any_of(seated.begin(), seated.end(),
                                 [&](const Member* server) { return server->life.Suspect(now_ms); });
-  std::map<std::string, OpenLease> oldest;  // by holder; they come in the order of their ages
-  for (OpenLease& lease : book_->OpenLeases()) oldest.try_emplace(lease.holder, std::move(lease));
+  std::map<Incarnation, OpenLease> oldest;  // by holder; they come in the order of their ages
+  for (const OpenLease& lease : book_->OpenLeases()) oldest.try_emplace(lease.holder, lease);
   std::vector<WorkerMeasure> workers;
   const std::vector<const Member*> members = std::as_const(roster_).Of(Role::kWorker);
   for (const Member* member : members) {
@@ -86,7 +86,7 @@ void SchedulerCore::Decide(int64_t now_ms) {
     worker.round_trip_us = member->heartbeat.round_trip_us;
     worker.bits_per_second = member->heartbeat.bits_per_second;
     worker.bytes_per_batch = bytes;
-    if (const auto held = oldest.find(member->LeaseHolder()); held != oldest.end()) {
+    if (const auto held = oldest.find(member->incarnation); held != oldest.end()) {
       worker.lease_age_s = static_cast<double>(now_ms - held->second.granted_ms) / 1000;
       worker.lease_size = held->second.granted;
     }

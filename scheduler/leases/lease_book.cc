@@ -56,8 +56,8 @@ void LeaseBook::Drop(uint64_t lease, uint64_t batch) {
   if (left.empty()) leases_.erase(held);
 }
 
-Lease LeaseBook::Open(const std::string& holder, uint32_t unit, std::vector<uint32_t> batches,
-                      bool copy, int64_t now_ms) {
+Lease LeaseBook::Open(Incarnation holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
+                      int64_t now_ms) {
   const uint64_t id = next_lease_++;
   for (const uint32_t index : batches) {
     Holders& holders = holders_[Number(unit, index)];
@@ -70,7 +70,7 @@ Lease LeaseBook::Open(const std::string& holder, uint32_t unit, std::vector<uint
   return {id, unit, std::move(batches)};
 }
 
-std::optional<Lease> LeaseBook::Grant(const std::string& holder, int64_t now_ms,
+std::optional<Lease> LeaseBook::Grant(Incarnation holder, int64_t now_ms,
                                       const LeaseLimits& limits) {
   if (free_.empty()) return std::nullopt;
   uint64_t waiting = 0;  // batches that the holder has and that have to wait
@@ -91,13 +91,13 @@ std::optional<Lease> LeaseBook::Grant(const std::string& holder, int64_t now_ms,
 }
 
 // The open leases of others, the one that is expected to end last first.
-std::vector<LeaseBook::Late> LeaseBook::Latest(const std::string& except, double speed,
+std::vector<LeaseBook::Late> LeaseBook::Latest(Incarnation except, double speed,
                                                const Speed& speeds, int64_t now_ms) const {
   struct Expected {
     double batches = 0;
     int64_t progress_ms = 0;
   };
-  std::map<std::string, Expected> holders;
+  std::map<Incarnation, Expected> holders;
   for (const auto& [id, held] : leases_) {
     Expected& holder = holders[held.holder];
     holder.progress_ms = std::max(holder.progress_ms, held.renewed_ms);
@@ -120,8 +120,8 @@ std::vector<LeaseBook::Late> LeaseBook::Latest(const std::string& except, double
   return latest;
 }
 
-std::optional<Lease> LeaseBook::Relend(const std::string& holder, int64_t now_ms,
-                                       const Speed& speeds, const LeaseLimits& limits) {
+std::optional<Lease> LeaseBook::Relend(Incarnation holder, int64_t now_ms, const Speed& speeds,
+                                       const LeaseLimits& limits) {
   double own = 0;
   for (const auto& [id, held] : leases_) {
     if (held.holder == holder) own += static_cast<double>(held.left.size());
@@ -178,7 +178,7 @@ size_t LeaseBook::EndWhere(Predicate predicate) {
   });
 }
 
-size_t LeaseBook::Return(const std::string& holder) {
+size_t LeaseBook::Return(Incarnation holder) {
   return EndWhere([&](const Held& held) { return held.holder == holder; });
 }
 

@@ -1,10 +1,11 @@
 // Which batches of the pass in progress are to do, leased or done.
 //
 // A pass is one epoch of training or one evaluation. Its batches are numbered (unit, index). A
-// lease is of batches of one unit, as many as its holder is given; what of them is not done when
-// the lease ends goes back to be leased again. Every batch counts once, whoever reports it.
-// Progress renews a lease, and those of the same holder that lie behind the batch that was done: a
-// holder does its batches in the order of their numbers. Silence ends it.
+// holder is a worker, by its incarnation: names change hands. A lease is of batches of one unit, as
+// many as its holder is given; what of them is not done when the lease ends goes back to be leased
+// again. Every batch counts once, whoever reports it. Progress renews a lease, and those of the
+// same holder that lie behind the batch that was done: a holder does its batches in the order of
+// their numbers. Silence ends it.
 //
 // At the end of a pass, when everything is leased, those who have nothing to do get second copies
 // of batches that others hold (Relend). The first report counts. Pure: time comes in as
@@ -17,10 +18,10 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "scheduler/leases/batch_runs.h"
 
 namespace dslide {
@@ -44,7 +45,7 @@ struct LeaseLimits {
 // A lease that has not ended.
 struct OpenLease {
   uint64_t id = 0;
-  std::string holder;
+  Incarnation holder;
   uint32_t unit = 0;
   uint32_t granted = 0;    // batches when it was given
   uint32_t left = 0;       // not done yet
@@ -56,7 +57,7 @@ struct OpenLease {
 class LeaseBook {
  public:
   // Batches a second of a holder; 0: not known.
-  using Speed = std::function<double(const std::string& holder)>;
+  using Speed = std::function<double(Incarnation holder)>;
 
   // A pass of `batches` batches, `unit_batches` to a unit (the last unit may have fewer).
   LeaseBook(uint64_t batches, uint32_t unit_batches);
@@ -73,8 +74,7 @@ class LeaseBook {
 
   // Leases the next batches to `holder`: the first that nobody holds, and those of its unit behind
   // it; nullopt if there are none within the limits.
-  std::optional<Lease> Grant(const std::string& holder, int64_t now_ms,
-                             const LeaseLimits& limits = {});
+  std::optional<Lease> Grant(Incarnation holder, int64_t now_ms, const LeaseLimits& limits = {});
 
   // When Grant() has nothing below limits.end: second copies of batches that another holder has, of
   // the lease that is expected to end last. From its back, and so many that both would be ready at
@@ -82,7 +82,7 @@ class LeaseBook {
   // time. A holder is expected to need its batches over its speed, and if it had no progress for
   // some time as long again at least; one of unknown speed is as quick as the other. limits.open
   // and limits.share do not matter: what has to wait should lie behind limits.end.
-  std::optional<Lease> Relend(const std::string& holder, int64_t now_ms, const Speed& speed,
+  std::optional<Lease> Relend(Incarnation holder, int64_t now_ms, const Speed& speed,
                               const LeaseLimits& limits = {});
 
   // A batch was trained. True if it counts: it is the first report of it. Unknown batches never do.
@@ -91,7 +91,7 @@ class LeaseBook {
   bool Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms);
 
   // Ends all leases of a holder, or all that had no progress for `timeout_ms`; returns how many.
-  size_t Return(const std::string& holder);
+  size_t Return(Incarnation holder);
   size_t Expire(int64_t now_ms, int64_t timeout_ms);
 
   // Renews the leases whose batches all lie at or behind batch `begin`, as if they were granted
@@ -100,7 +100,7 @@ class LeaseBook {
 
  private:
   struct Held {
-    std::string holder;
+    Incarnation holder;
     uint32_t unit;
     uint32_t granted;
     int64_t granted_ms;
@@ -122,10 +122,10 @@ class LeaseBook {
   }
   uint32_t UnitSize(uint32_t unit) const;
   bool Mark(uint32_t unit, uint32_t index);
-  Lease Open(const std::string& holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
+  Lease Open(Incarnation holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
              int64_t now_ms);
   void Drop(uint64_t lease, uint64_t batch);
-  std::vector<Late> Latest(const std::string& except, double speed, const Speed& speeds,
+  std::vector<Late> Latest(Incarnation except, double speed, const Speed& speeds,
                            int64_t now_ms) const;
   template <typename Predicate>
   size_t EndWhere(Predicate predicate);

@@ -37,8 +37,6 @@ struct Member {
   uint32_t batch_us = 0;                   // workers: the longest one they told last, 0: none yet
 
   PlanServer Seat() const { return {name, address, incarnation}; }
-  // Names change hands; this is whose leases they are.
-  std::string LeaseHolder() const { return std::to_string(incarnation.value); }
 };
 
 class Roster {

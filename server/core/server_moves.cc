@@ -73,7 +73,7 @@ void ServerCore::GiveUp(const std::vector<SlotId>& slots) {
     const std::optional<PlanServer> from = intake_.SourceOf(slot);
     if (from && from->incarnation != identity_.incarnation) {
       effects_.to_servers.emplace_back(from->address,
-                                       Envelop(SlotPull{slot.value, 0, false, 0, true}));
+                                       Envelop(SlotPull{.slot = slot.value, .release = true}));
     }
     intake_.Give(slot);
   }
@@ -199,7 +199,7 @@ void ServerCore::Pull(int64_t now_ms) {
     release.next_ms = now_ms + kReleaseAgainMs;
     release.tries++;
     effects_.to_servers.emplace_back(release.to.address,
-                                     Envelop(SlotPull{slot.value, 0, false, 0, true}));
+                                     Envelop(SlotPull{.slot = slot.value, .release = true}));
     pulls_[next_sequence_ - 1] = slot;
   }
   // An old owner that does not answer is gone, and what it kept with it.

@@ -11,6 +11,8 @@
 namespace dslide {
 namespace {
 
+constexpr Incarnation kA{1}, kB{2}, kC{3}, kD{4}, kE{5};
+
 TEST_CASE("a step is committed when it and all before it are complete") {
   StepBook book(10, 4, 7, 0);  // steps 7, 8 and 9, the last of two batches
   CHECK(book.committed() == 7);
@@ -71,69 +73,69 @@ TEST_CASE(
   LeaseBook book(12, 2);
   const LeaseLimits first{.end = 8, .open = 4, .share = 2},
       second{.end = 12, .open = 8, .share = 2};
-  CHECK(book.Grant("a", 0, first)->unit == 0);
-  CHECK(book.Grant("a", 0, first)->unit == 1);
-  CHECK(book.Grant("a", 0, first)->unit == 2);
-  CHECK_FALSE(book.Grant("a", 0, first));  // it has two that wait
-  CHECK(book.Grant("b", 0, first)->unit == 3);
-  CHECK_FALSE(book.Grant("b", 0, first));
-  CHECK_FALSE(book.Grant("c", 0, first));  // the next begins at the end
-  CHECK(book.Return("b") == 1);
-  CHECK(book.Grant("c", 0, first)->unit == 3);
+  CHECK(book.Grant(kA, 0, first)->unit == 0);
+  CHECK(book.Grant(kA, 0, first)->unit == 1);
+  CHECK(book.Grant(kA, 0, first)->unit == 2);
+  CHECK_FALSE(book.Grant(kA, 0, first));  // it has two that wait
+  CHECK(book.Grant(kB, 0, first)->unit == 3);
+  CHECK_FALSE(book.Grant(kB, 0, first));
+  CHECK_FALSE(book.Grant(kC, 0, first));  // the next begins at the end
+  CHECK(book.Return(kB) == 1);
+  CHECK(book.Grant(kC, 0, first)->unit == 3);
   // When the step opens there is more for those who waited.
-  CHECK(book.Grant("a", 0, second)->unit == 4);
-  CHECK_FALSE(book.Grant("a", 0, second));
+  CHECK(book.Grant(kA, 0, second)->unit == 4);
+  CHECK_FALSE(book.Grant(kA, 0, second));
   // What returns of an open step is leased at once, also to one who has its share that waits.
-  CHECK(book.Return("c") == 1);
-  CHECK(book.Grant("a", 0, second)->unit == 3);
+  CHECK(book.Return(kC) == 1);
+  CHECK(book.Grant(kA, 0, second)->unit == 3);
 }
 
 TEST_CASE("a share cuts a unit, and what is returned makes room for more") {
   LeaseBook book(24, 4);  // unit 0 is open, 1 to 4 may be leased
-  const auto grant = [&](const char* holder, uint64_t share) {
+  const auto grant = [&](Incarnation holder, uint64_t share) {
     const auto lease = book.Grant(holder, 0, {.end = 18, .open = 4, .share = share});
     return lease ? lease->batches : std::vector<uint32_t>();
   };
   using Batches = std::vector<uint32_t>;
-  CHECK(grant("a", 3) == Batches{0, 1, 2, 3});
-  CHECK(grant("a", 3) == Batches{0, 1, 2});
-  CHECK(grant("a", 3).empty());
-  CHECK(grant("b", 3) == Batches{3});
-  CHECK(grant("b", 3) == Batches{0, 1});
-  CHECK(grant("b", 3).empty());
+  CHECK(grant(kA, 3) == Batches{0, 1, 2, 3});
+  CHECK(grant(kA, 3) == Batches{0, 1, 2});
+  CHECK(grant(kA, 3).empty());
+  CHECK(grant(kB, 3) == Batches{3});
+  CHECK(grant(kB, 3) == Batches{0, 1});
+  CHECK(grant(kB, 3).empty());
   // Batches of the open step do not count.
-  CHECK(book.Return("a") == 2);
-  CHECK(grant("b", 3) == Batches{0, 1, 2, 3});
-  CHECK(grant("b", 3).empty());
-  CHECK(grant("c", 3) == Batches{0, 1, 2});
+  CHECK(book.Return(kA) == 2);
+  CHECK(grant(kB, 3) == Batches{0, 1, 2, 3});
+  CHECK(grant(kB, 3).empty());
+  CHECK(grant(kC, 3) == Batches{0, 1, 2});
   // A share that grew, and one that shrank below what is held.
-  CHECK(grant("c", 4) == Batches{2});
-  CHECK(grant("c", 2).empty());
-  CHECK(grant("d", 1) == Batches{3});
-  CHECK(grant("d", 9) == Batches{0, 1, 2, 3});
-  CHECK(grant("e", 9) == Batches{0, 1});  // up to the end
-  CHECK(grant("e", 9).empty());
+  CHECK(grant(kC, 4) == Batches{2});
+  CHECK(grant(kC, 2).empty());
+  CHECK(grant(kD, 1) == Batches{3});
+  CHECK(grant(kD, 9) == Batches{0, 1, 2, 3});
+  CHECK(grant(kE, 9) == Batches{0, 1});  // up to the end
+  CHECK(grant(kE, 9).empty());
   // Without steps nothing is counted.
-  CHECK(book.Grant("e", 0)->batches == Batches{2, 3});
-  CHECK(book.Grant("e", 0)->unit == 5);
+  CHECK(book.Grant(kE, 0)->batches == Batches{2, 3});
+  CHECK(book.Grant(kE, 0)->unit == 5);
 }
 
 TEST_CASE("leases from a batch on are renewed, the others are not") {
   LeaseBook book(8, 2);
-  const auto first = book.Grant("a", 0), second = book.Grant("b", 0), third = book.Grant("c", 0);
+  const auto first = book.Grant(kA, 0), second = book.Grant(kB, 0), third = book.Grant(kC, 0);
   REQUIRE((first && second && third));
   book.RenewFrom(2, 90);
   CHECK(book.Expire(101, 100) == 1);
-  CHECK(book.Grant("d", 101)->unit == first->unit);
+  CHECK(book.Grant(kD, 101)->unit == first->unit);
   book.RenewFrom(4, 150);
   CHECK(book.Expire(195, 100) == 1);
-  CHECK(book.Grant("d", 195)->unit == second->unit);
+  CHECK(book.Grant(kD, 195)->unit == second->unit);
   CHECK(book.Expire(251, 100) == 2);
 }
 
 TEST_CASE("a lease is renewed only if none of its batches that are left could be done") {
   LeaseBook book(4, 4);
-  const auto lease = book.Grant("a", 0);
+  const auto lease = book.Grant(kA, 0);
   book.RenewFrom(2, 90);
   CHECK(book.Done(lease->id, 0, 0, 10));
   CHECK(book.Done(lease->id, 0, 1, 10));

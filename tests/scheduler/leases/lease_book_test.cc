@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "common/base/random.h"
@@ -10,14 +11,17 @@
 namespace dslide {
 namespace {
 
+constexpr Incarnation kA{1}, kB{2}, kC{3}, kD{4}, kW{5}, kX{6}, kY{7};
+constexpr Incarnation kSlow{10}, kMiddling{11}, kQuick{12}, kIdle{13};
+
 TEST_CASE("whole units are leased in order, the last may be short, and none twice at a time") {
   LeaseBook book(7, 3);
-  const auto a = book.Grant("w", 0), b = book.Grant("x", 0), c = book.Grant("w", 0);
+  const auto a = book.Grant(kW, 0), b = book.Grant(kX, 0), c = book.Grant(kW, 0);
   REQUIRE((a && b && c));
   CHECK(a->batches == std::vector<uint32_t>{0, 1, 2});
   CHECK(b->unit == 1);
   CHECK(c->batches == std::vector<uint32_t>{0});
-  CHECK_FALSE(book.Grant("w", 0));
+  CHECK_FALSE(book.Grant(kW, 0));
   CHECK(book.leases() == 3);
   CHECK(book.Done(c->id, 2, 0, 0));
   CHECK(book.leases() == 2);
@@ -25,30 +29,30 @@ TEST_CASE("whole units are leased in order, the last may be short, and none twic
   CHECK_FALSE(book.Done(c->id, 2, 1, 0));  // the unit has one batch
   CHECK_FALSE(book.Done(a->id, 3, 0, 0));
   CHECK_FALSE(book.Done(a->id, 0xffffffff, 0xffffffff, 0));
-  CHECK(book.Return("w") == 1);
-  CHECK(book.Grant("y", 0)->unit == 0);
+  CHECK(book.Return(kW) == 1);
+  CHECK(book.Grant(kY, 0)->unit == 0);
 }
 
 TEST_CASE("progress renews a lease, silence ends it, and only what is left is leased again") {
   LeaseBook book(6, 3);
-  const auto a = book.Grant("w", 0), b = book.Grant("x", 0);
+  const auto a = book.Grant(kW, 0), b = book.Grant(kX, 0);
   CHECK(book.Done(a->id, 0, 1, 90));
   CHECK(book.Expire(100, 100) == 0);
   CHECK(book.Expire(101, 100) == 1);  // x's
-  CHECK(book.Grant("y", 101)->unit == 1);
+  CHECK(book.Grant(kY, 101)->unit == 1);
   CHECK(book.Expire(191, 100) == 1);
-  CHECK(book.Grant("y", 191)->batches == std::vector<uint32_t>{0, 2});
+  CHECK(book.Grant(kY, 191)->batches == std::vector<uint32_t>{0, 2});
   CHECK(book.Done(b->id, 1, 2, 192));  // late, but the first
 }
 
 TEST_CASE("progress renews its holder's leases of later batches, for those wait behind it") {
   LeaseBook book(40, 4);
-  const auto first = book.Grant("a", 0);
-  REQUIRE(book.Grant("x", 0));
-  const auto third = book.Grant("a", 0);
-  REQUIRE(book.Grant("b", 0));
-  REQUIRE(book.Return("x") == 1);
-  const auto again = book.Grant("a", 0);  // younger than the third, but its batches come earlier
+  const auto first = book.Grant(kA, 0);
+  REQUIRE(book.Grant(kX, 0));
+  const auto third = book.Grant(kA, 0);
+  REQUIRE(book.Grant(kB, 0));
+  REQUIRE(book.Return(kX) == 1);
+  const auto again = book.Grant(kA, 0);  // younger than the third, but its batches come earlier
   REQUIRE(again->unit == 1);
   CHECK(book.Done(again->id, 1, 0, 900));
   CHECK(book.Expire(1001, 1000) == 2);                // a's first and b's
@@ -66,7 +70,7 @@ TEST_CASE("an empty book is complete, a restored one knows what is done") {
   book.Restore(1, 1);
   book.Restore(7, 7);
   CHECK(book.done() == 3);
-  const auto lease = book.Grant("w", 0);
+  const auto lease = book.Grant(kW, 0);
   CHECK(lease->unit == 1);
   CHECK(lease->batches == std::vector<uint32_t>{0});
   CHECK(book.Done(lease->id, 1, 0, 0));
@@ -76,29 +80,29 @@ TEST_CASE("an empty book is complete, a restored one knows what is done") {
 
 TEST_CASE("several leases are open on a unit, each of as many batches as was asked for") {
   LeaseBook book(7, 4);
-  const auto a = book.Grant("a", 0, {.batches = 2}), b = book.Grant("b", 0, {.batches = 1});
+  const auto a = book.Grant(kA, 0, {.batches = 2}), b = book.Grant(kB, 0, {.batches = 1});
   REQUIRE((a && b));
   CHECK(a->batches == std::vector<uint32_t>{0, 1});
   CHECK(b->batches == std::vector<uint32_t>{2});
   CHECK(book.Done(b->id, 0, 2, 5));
   CHECK(book.leases() == 1);
-  CHECK(book.Grant("b", 5, {.batches = 2})->batches == std::vector<uint32_t>{3});
+  CHECK(book.Grant(kB, 5, {.batches = 2})->batches == std::vector<uint32_t>{3});
   // What comes back is leased before what is behind it, around what others hold.
   CHECK(book.Done(a->id, 0, 0, 6));
-  CHECK(book.Return("a") == 1);
-  CHECK(book.Return("b") == 1);
-  CHECK(book.Grant("c", 6, {.batches = 3})->batches == std::vector<uint32_t>{1, 3});
-  CHECK(book.Grant("c", 6, {.batches = 9})->batches == std::vector<uint32_t>{0, 1, 2});
+  CHECK(book.Return(kA) == 1);
+  CHECK(book.Return(kB) == 1);
+  CHECK(book.Grant(kC, 6, {.batches = 3})->batches == std::vector<uint32_t>{1, 3});
+  CHECK(book.Grant(kC, 6, {.batches = 9})->batches == std::vector<uint32_t>{0, 1, 2});
   const auto open = book.OpenLeases();
   REQUIRE(open.size() == 2);
-  CHECK(open[0].holder == "c");
+  CHECK(open[0].holder == kC);
   CHECK(open[0].granted == 2);
   CHECK(open[1].left == 3);
 }
 
 // Speeds in batches a second.
-LeaseBook::Speed Speeds(std::map<std::string, double> speeds) {
-  return [speeds = std::move(speeds)](const std::string& holder) {
+LeaseBook::Speed Speeds(std::map<Incarnation, double> speeds) {
+  return [speeds = std::move(speeds)](Incarnation holder) {
     const auto found = speeds.find(holder);
     return found == speeds.end() ? 0.0 : found->second;
   };
@@ -106,19 +110,19 @@ LeaseBook::Speed Speeds(std::map<std::string, double> speeds) {
 
 TEST_CASE("who has nothing to do gets copies of the batches that would be ready last") {
   LeaseBook book(14, 8);
-  const auto slow = book.Grant("slow", 0, {.batches = 8});
-  const auto middling = book.Grant("middling", 0, {.batches = 6});
+  const auto slow = book.Grant(kSlow, 0, {.batches = 8});
+  const auto middling = book.Grant(kMiddling, 0, {.batches = 6});
   REQUIRE((slow && middling));
-  const auto speeds = Speeds({{"slow", 1}, {"middling", 2}, {"quick", 3}});
-  CHECK_FALSE(book.Grant("quick", 0));
-  const auto copy = book.Relend("quick", 0, speeds);
+  const auto speeds = Speeds({{kSlow, 1}, {kMiddling, 2}, {kQuick, 3}});
+  CHECK_FALSE(book.Grant(kQuick, 0));
+  const auto copy = book.Relend(kQuick, 0, speeds);
   REQUIRE(copy);
   CHECK(copy->unit == 0);
   CHECK(copy->batches == std::vector<uint32_t>{2, 3, 4, 5, 6, 7});  // in 2 s, as the other two
   CHECK(book.OpenLeases().back().copy);
   // With that middling's are the last.
-  CHECK_FALSE(book.Relend("middling", 0, speeds));
-  const auto other = book.Relend("idle", 0, speeds);
+  CHECK_FALSE(book.Relend(kMiddling, 0, speeds));
+  const auto other = book.Relend(kIdle, 0, speeds);
   REQUIRE(other);
   CHECK(other->unit == 1);
   CHECK(other->batches == std::vector<uint32_t>{3, 4, 5});
@@ -130,44 +134,44 @@ TEST_CASE("who has nothing to do gets copies of the batches that would be ready 
   for (const uint32_t i : {4u, 5u, 6u, 7u}) CHECK(book.Done(copy->id, 0, i, 2));
   for (const uint32_t i : {0u, 1u}) CHECK(book.Done(slow->id, 0, i, 2));
   CHECK(book.leases() == 2);  // unit 1
-  CHECK(book.Return("slow") == 0);
+  CHECK(book.Return(kSlow) == 0);
 }
 
 TEST_CASE("a copy is not given where it would be late as well, but one who is silent gets help") {
   LeaseBook book(4, 4);
-  const auto lease = book.Grant("a", 0, {.batches = 1});
+  const auto lease = book.Grant(kA, 0, {.batches = 1});
   REQUIRE(lease);
-  const auto speeds = Speeds({{"a", 1}, {"b", 1}, {"slow", 0.1}});
-  CHECK_FALSE(book.Relend("b", 0, speeds));
-  CHECK_FALSE(book.Relend("slow", 2000, speeds));
-  const auto copy = book.Relend("b", 2000, speeds);  // no progress for two seconds
+  const auto speeds = Speeds({{kA, 1}, {kB, 1}, {kSlow, 0.1}});
+  CHECK_FALSE(book.Relend(kB, 0, speeds));
+  CHECK_FALSE(book.Relend(kSlow, 2000, speeds));
+  const auto copy = book.Relend(kB, 2000, speeds);  // no progress for two seconds
   REQUIRE(copy);
-  CHECK_FALSE(book.Relend("c", 9000, speeds));  // it has its copy
+  CHECK_FALSE(book.Relend(kC, 9000, speeds));  // it has its copy
   // What the copier has already to do counts, and batches behind the end are not given.
   LeaseBook other(8, 4);
-  CHECK(other.Grant("b", 0));
-  CHECK(other.Grant("a", 0, {.batches = 3}));
-  CHECK_FALSE(other.Relend("b", 0, speeds));
-  CHECK(other.Relend("c", 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{2, 3});
-  CHECK(other.Relend("d", 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{1});
+  CHECK(other.Grant(kB, 0));
+  CHECK(other.Grant(kA, 0, {.batches = 3}));
+  CHECK_FALSE(other.Relend(kB, 0, speeds));
+  CHECK(other.Relend(kC, 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{2, 3});
+  CHECK(other.Relend(kD, 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{1});
 }
 
 TEST_CASE("who fails leaves the batch to who has its copy, and the other way round") {
   LeaseBook book(2, 2);
-  const auto lease = book.Grant("a", 0);
-  const auto speeds = Speeds({{"a", 1}, {"b", 100}});
-  auto copy = book.Relend("b", 0, speeds);
+  const auto lease = book.Grant(kA, 0);
+  const auto speeds = Speeds({{kA, 1}, {kB, 100}});
+  auto copy = book.Relend(kB, 0, speeds);
   REQUIRE((lease && copy));
   CHECK(copy->batches.size() == 1);
-  CHECK(book.Return("a") == 1);
-  CHECK(book.Grant("c", 0)->batches == std::vector<uint32_t>{0});
-  CHECK(book.Return("b") == 1);
-  CHECK(book.Grant("c", 0)->batches == std::vector<uint32_t>{1});
-  copy = book.Relend("b", 0, speeds);
+  CHECK(book.Return(kA) == 1);
+  CHECK(book.Grant(kC, 0)->batches == std::vector<uint32_t>{0});
+  CHECK(book.Return(kB) == 1);
+  CHECK(book.Grant(kC, 0)->batches == std::vector<uint32_t>{1});
+  copy = book.Relend(kB, 0, speeds);
   REQUIRE(copy);
-  CHECK(book.Return("b") == 1);
-  CHECK_FALSE(book.Grant("d", 0));
-  CHECK(book.Relend("b", 0, speeds)->batches == copy->batches);
+  CHECK(book.Return(kB) == 1);
+  CHECK_FALSE(book.Grant(kD, 0));
+  CHECK(book.Relend(kB, 0, speeds)->batches == copy->batches);
 }
 
 // Random grants, copies, reports, deaths and expiries against plain lists of what is done and who
@@ -175,7 +179,7 @@ TEST_CASE("who fails leaves the batch to who has its copy, and the other way rou
 void RunProperty(uint64_t seed) {
   struct Held {
     Lease lease;
-    std::string holder;
+    Incarnation holder;
     int64_t renewed_ms;
     std::vector<uint64_t> left;
     bool over() const { return left.empty(); }
@@ -188,7 +192,7 @@ void RunProperty(uint64_t seed) {
   std::vector<Held> all;  // every lease ever given; late reports come from those that are over
   int64_t now = 0;
   const auto holders_of = [&](uint64_t batch) {
-    std::vector<std::string> holders;
+    std::vector<Incarnation> holders;
     for (const Held& h : all) {
       if (std::find(h.left.begin(), h.left.end(), batch) != h.left.end()) {
         holders.push_back(h.holder);
@@ -196,7 +200,7 @@ void RunProperty(uint64_t seed) {
     }
     return holders;
   };
-  const auto note = [&](const Lease& lease, const std::string& holder) {
+  const auto note = [&](const Lease& lease, Incarnation holder) {
     REQUIRE_FALSE(lease.batches.empty());
     REQUIRE(std::is_sorted(lease.batches.begin(), lease.batches.end()));
     Held held{lease, holder, now, {}};
@@ -208,7 +212,7 @@ void RunProperty(uint64_t seed) {
   };
   for (int step = 0; step < 20000 && !book.complete(); ++step) {
     now += static_cast<int64_t>(random.Below(10));
-    const std::string holder = "w" + std::to_string(random.Below(4));
+    const Incarnation holder{random.Below(4)};
     const LeaseLimits limits{.batches = static_cast<uint32_t>(1 + random.Below(4)),
                              .end = random.Below(2) == 0 ? batches : random.Below(batches + 1)};
     REQUIRE(book.leases() == static_cast<size_t>(std::count_if(
@@ -232,7 +236,7 @@ void RunProperty(uint64_t seed) {
         break;
       }
       case 2: {
-        const auto speed = [&](const std::string& of) { return of == "w0" ? 0.0 : of[1] - '0'; };
+        const auto speed = [](Incarnation of) { return static_cast<double>(of.value); };
         const auto lease = book.Relend(holder, now, speed, limits);
         if (!lease) break;
         REQUIRE(lease->batches.size() <= limits.batches);
@@ -284,8 +288,8 @@ void RunProperty(uint64_t seed) {
   REQUIRE(book.complete());
   REQUIRE(book.leases() == 0);
   for (const int count : counted) REQUIRE(count == 1);
-  CHECK_FALSE(book.Grant("w", now));
-  CHECK_FALSE(book.Relend("w", now, [](const std::string&) { return 1.0; }));
+  CHECK_FALSE(book.Grant(kW, now));
+  CHECK_FALSE(book.Relend(kW, now, [](Incarnation) { return 1.0; }));
 }
 
 TEST_CASE("whatever happens, every batch counts exactly once") {

@@ -18,7 +18,8 @@ TEST_CASE_FIXTURE(Moves,
   CHECK(reserved[0].executor != reserved[1].executor);  // each gets one
   const auto pulls = PullsOf(effects);
   REQUIRE(pulls.size() == 2);
-  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{2, 0, true, SlotIntake::kPartBytes, false});
+  CHECK(std::get<SlotPull>(pulls[0].body) ==
+        SlotPull{.slot = 2, .resting = true, .max_bytes = SlotIntake::kPartBytes});
   CHECK(pulls[0].envelope.run == kRun);
   CHECK(pulls[0].envelope.incarnation == kSelf);
   CHECK(pulls[0].envelope.plan_version == 1);
@@ -59,7 +60,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a later order drops copies that it does not nam
   CHECK(JobsOf(SlotJob::Kind::kDiscard)[0].slots == std::vector<SlotId>{{2}});
   auto pulls = PullsOf(effects);
   REQUIRE(pulls.size() == 2);
-  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{2, 0, false, 0, true});  // not taken
+  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{.slot = 2, .release = true});  // not taken
   pulls.erase(pulls.begin());
   CHECK(std::get<SlotPull>(pulls[0].body).slot == 1);
   const auto none = Scheduler(MoveSlots{3, {}, {}, 0});
@@ -76,7 +77,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a plan that gives what was copied to somebody e
   CHECK(JobsOf(SlotJob::Kind::kDiscard).at(0).slots == std::vector<SlotId>{{2}});
   const auto pulls = PullsOf(flip);
   REQUIRE(pulls.size() == 2);
-  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{2, 0, false, 0, true});
+  CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{.slot = 2, .release = true});
   CHECK(std::get<SlotPull>(pulls[1].body).slot == 3);
 }
 
@@ -112,7 +113,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and
   CHECK(jobs[0].slots == std::vector<SlotId>{{2}});
   const auto told = PullsOf(failed);
   REQUIRE(told.size() == 1);
-  CHECK(std::get<SlotPull>(told[0].body) == SlotPull{2, 0, false, 0, true});
+  CHECK(std::get<SlotPull>(told[0].body) == SlotPull{.slot = 2, .release = true});
   // Without that copy it is not ready; the order that is repeated begins it again.
   now = SlotIntake::kWatchMs;
   (void)Do(Answer(pulls[1], Part(pulls[1], false, 0)));

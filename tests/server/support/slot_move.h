@@ -40,9 +40,11 @@ class SlotMove {
 
   // The reply to a pull, which goes over the wire.
   Body Ask(uint32_t part, bool resting, uint32_t max_bytes) {
-    return OverTheWire(
-        executors_[from_]->Handle({9}, SlotPull{slot_.value, part, resting, max_bytes, false}),
-        WirePrecision::kBf16);
+    return OverTheWire(executors_[from_]->Handle({9}, SlotPull{.slot = slot_.value,
+                                                               .part = part,
+                                                               .resting = resting,
+                                                               .max_bytes = max_bytes}),
+                       WirePrecision::kBf16);
   }
   // Copies the next part; what it was.
   SlotRows CopyPart(bool resting, uint32_t max_bytes) {
