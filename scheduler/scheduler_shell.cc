@@ -10,8 +10,10 @@
 #include <filesystem>
 
 #include "common/app/executable.h"
+#include "common/base/address.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
+#include "common/base/nearest.h"
 #include "common/data/load.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/resume.h"
@@ -58,6 +60,15 @@ bool LogIsOutput() {
   struct stat log, output;
   return fstat(STDERR_FILENO, &log) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
          log.st_dev == output.st_dev && log.st_ino == output.st_ino;
+}
+
+// Why a server may not join: workers and other servers could not dial it. "" if they could.
+std::string WhyUnreachable(const Message& message) {
+  const auto* join = std::get_if<Join>(&message.body);
+  if (join == nullptr || join->role != Role::kServer) return "";
+  const std::string why = WhyNotDialable(join->address);
+  if (why.empty()) return "";
+  return fmt::format("the advertised address {}: {}", Printable(join->address), why);
 }
 
 // Where `bind` says. With a free port, a run that comes back takes the one that it had, if that is
@@ -206,19 +217,27 @@ Status SchedulerShell::Loop(StopSignals* signals) {
 void SchedulerShell::ReceiveAll() {
   while (auto received = socket_.Receive()) {
     const Result<Message> message = Decode(received->second);
-    if (message.ok()) {
+    if (!message.ok()) {
+      malformed_++;
+      const std::string& text = message.error().message;
+      Warn(fmt::format("malformed message number {}: {}", malformed_, text));
+      Answer(received->first, ErrorReply{ErrorCode::kMalformed, text}, 0);
+    } else if (const std::string why = WhyUnreachable(*message); !why.empty()) {
+      Warn("a server is refused: " + why);
+      Answer(received->first, ErrorReply{ErrorCode::kIncompatible, why},
+             message->envelope.sequence);
+    } else {
       if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
       Apply(core_.Handle(received->first, *message, clock_.Millis()));
-      continue;
     }
-    malformed_++;
-    if (log_is_output_) ClearTransient();
-    LogWarning(fmt::format("malformed message number {}: {}", malformed_, message.error().message));
-    SchedulerCore::Effects answer;
-    answer.send.push_back(
-        {received->first, ErrorReply{ErrorCode::kMalformed, message.error().message}, 0});
-    Apply(std::move(answer));
   }
+}
+
+// To a message that does not reach the core.
+void SchedulerShell::Answer(const PeerId& peer, Body body, uint64_t reply_to) {
+  SchedulerCore::Effects answer;
+  answer.send.push_back({peer, std::move(body), reply_to});
+  Apply(std::move(answer));
 }
 
 void SchedulerShell::Apply(SchedulerCore::Effects effects) {
@@ -314,6 +333,11 @@ void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
 void SchedulerShell::Log(const std::string& line) {
   if (log_is_output_) ClearTransient();
   LogInfo(line);
+}
+
+void SchedulerShell::Warn(const std::string& line) {
+  if (log_is_output_) ClearTransient();
+  LogWarning(line);
 }
 
 void SchedulerShell::ClearTransient() {

@@ -38,12 +38,14 @@ class SchedulerShell {
   Status Loop(StopSignals* signals);
   void Apply(SchedulerCore::Effects effects);
   void ReceiveAll();
+  void Answer(const PeerId& peer, Body body, uint64_t reply_to);
   void ShowProgress();
   void PublishStatus();
   std::string CurrentStatus(int64_t now_ms);  // JSON
   void ShowEvaluation(const EvaluationResult& result);
   void Print(const std::string& line, bool transient);
   void Log(const std::string& line);
+  void Warn(const std::string& line);
   void ClearTransient();
   void Record(const std::string& line);
   Status WriteSummary();

@@ -22,14 +22,16 @@ Status Serve(const ParsedArguments& arguments) {
     options.scheduler =
         cluster.scheduler_advertise.empty() ? cluster.scheduler_bind : cluster.scheduler_advertise;
   }
-  options.bind = arguments.Has("bind") ? arguments.Get("bind") : cluster.server_bind;
+  const bool own_bind = arguments.Has("bind");
+  options.bind = own_bind ? arguments.Get("bind") : cluster.server_bind;
   options.advertise =
       arguments.Has("advertise") ? arguments.Get("advertise") : cluster.server_advertise;
   options.name = arguments.Get("name");
   options.memory_bytes =
       cluster.memory_mb > 0 ? uint64_t{cluster.memory_mb} << 20 : MemoryOfThisMachine() / 10 * 8;
-  DSLIDE_RETURN_IF_ERROR(
-      CheckBind("cluster.server_bind", options.bind, config->security.allow_plaintext));
+  DSLIDE_RETURN_IF_ERROR(CheckBind(own_bind ? "--bind" : "cluster.server_bind", options.bind,
+                                   config->security.allow_plaintext));
+  DSLIDE_RETURN_IF_ERROR(CheckAdvertise("--advertise", arguments.Get("advertise")));
   StopSignals signals;
   StartLog(options.name.empty() ? "server" : options.name, config->common.log_level);
   for (const std::string& line : IgnoredByServer(arguments.All("set"))) LogWarning(line);

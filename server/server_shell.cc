@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/app/executable.h"
+#include "common/base/address.h"
 #include "common/base/cgroup.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"

@@ -90,7 +90,8 @@ Status WorkerShell::Loop(StopSignals* signals) {
 // A message may bring a plan, and with it other sockets.
 DealerSocket* WorkerShell::SocketOf(uint32_t peer) {
   if (peer == WorkerCore::kScheduler) return &scheduler_;
-  return peer < servers_.size() ? &servers_[peer] : nullptr;
+  if (peer >= servers_.size() || !servers_[peer]) return nullptr;
+  return &*servers_[peer];
 }
 
 void WorkerShell::Receive(uint32_t from) {
@@ -127,12 +128,23 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
   if (effects.exit) exit_ = effects.exit;
 }
 
+// A server that cannot be dialled is one that does not answer: another plan may mend that.
+std::optional<DealerSocket> WorkerShell::DialServer(const PlanServer& server) {
+  Result<DealerSocket> socket = DealerSocket::Connect(*context_, server.address);
+  if (socket.ok()) return std::move(*socket);
+  LogWarning(
+      fmt::format("{} has an address that is of no use: {}; its batches wait for another "
+                  "plan",
+                  server.name, socket.error().message));
+  return std::nullopt;
+}
+
 // Connections to servers that stay are kept.
 void WorkerShell::Dial(const Plan& plan) {
   poller_.Clear();
   std::map<std::string, DealerSocket> kept;
   for (size_t s = 0; s < servers_.size(); ++s) {
-    kept.emplace(addresses_[s], std::move(servers_[s]));
+    if (servers_[s]) kept.emplace(addresses_[s], std::move(*servers_[s]));
   }
   servers_.clear();
   addresses_.clear();
@@ -140,18 +152,15 @@ void WorkerShell::Dial(const Plan& plan) {
     if (auto found = kept.extract(server.address)) {
       servers_.push_back(std::move(found.mapped()));
     } else {
-      Result<DealerSocket> socket = DealerSocket::Connect(*context_, server.address);
-      if (!socket.ok()) {
-        exit_ = socket.error();
-        return;
-      }
-      servers_.push_back(std::move(*socket));
+      servers_.push_back(DialServer(server));
     }
     addresses_.push_back(server.address);
   }
   poller_.Add(scheduler_);
   poller_.AddFd(stop_fd_);
-  for (DealerSocket& server : servers_) poller_.Add(server);
+  for (std::optional<DealerSocket>& server : servers_) {
+    if (server) poller_.Add(*server);
+  }
 }
 
 }  // namespace dslide

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ class WorkerShell {
   Status Loop(StopSignals* signals);
   void Apply(WorkerCore::Effects effects);
   void Dial(const Plan& plan);
-  DealerSocket* SocketOf(uint32_t peer);  // null: of an earlier plan
+  std::optional<DealerSocket> DialServer(const PlanServer& server);
+  DealerSocket* SocketOf(uint32_t peer);  // null: of an earlier plan, or cannot be dialled
   void Receive(uint32_t from);
 
   NetContext* context_;
@@ -40,8 +42,8 @@ class WorkerShell {
   DealerSocket scheduler_;
   std::string scheduler_address_;
   SilenceReport silence_;
-  std::vector<DealerSocket> servers_;   // in plan order
-  std::vector<std::string> addresses_;  // theirs
+  std::vector<std::optional<DealerSocket>> servers_;  // in plan order; nullopt: cannot be dialled
+  std::vector<std::string> addresses_;                // theirs
   Poller poller_;
   int stop_fd_ = -1;
   bool stopping_ = false;

@@ -1,6 +1,7 @@
 #include "common/app/executable.h"
 
 #include <fmt/core.h>
+#include <net/if.h>
 
 #include <algorithm>
 #include <array>
@@ -8,8 +9,9 @@
 #include <exception>
 #include <new>
 
+#include "common/base/address.h"
 #include "common/base/failpoint.h"
-#include "common/net/socket.h"
+#include "common/base/nearest.h"
 
 namespace dslide {
 namespace {
@@ -19,6 +21,17 @@ constexpr char kVersion[] = "0.1.0";
 int Report(const std::string& program, const Error& error) {
   fmt::print(stderr, "{}: {}\n", program, error.message);
   return ExitCode(error.kind);
+}
+
+// A setting and its value as the user wrote it: "--bind VALUE" or "section.key = VALUE".
+std::string Given(const std::string& setting, const std::string& value) {
+  return fmt::format("{} {}{}", setting, setting.starts_with("--") ? "" : "= ", Printable(value));
+}
+
+// Whether `bound` does not tell others which address of this machine to dial.
+bool NamesNoAddress(const std::string& bound) {
+  const std::optional<TcpAddress> tcp = ParseTcp(bound);
+  return tcp && (!WhyNotDialable(bound).empty() || if_nametoindex(tcp->host.c_str()) != 0);
 }
 
 }  // namespace
@@ -79,13 +92,21 @@ std::vector<std::string> IgnoredByServer(const Overrides& overrides) {
   return lines;
 }
 
-Status CheckBind(const std::string& key, const std::string& bind, bool allow_plaintext) {
+Status CheckBind(const std::string& setting, const std::string& bind, bool allow_plaintext) {
+  if (const std::string why = WhyNotListenable(bind); !why.empty()) {
+    return BadInput(fmt::format("{}: {}", Given(setting, bind), why));
+  }
   if (allow_plaintext || IsLoopback(bind)) return {};
   return BadInput(
-      fmt::format("{} = {} can be reached from other machines, and traffic is not encrypted; if "
-                  "that network is "
-                  "trusted, set security.allow_plaintext = true",
-                  key, bind));
+      fmt::format("{} can be reached from other machines, and traffic is not encrypted; if that "
+                  "network is trusted, set security.allow_plaintext = true",
+                  Given(setting, bind)));
+}
+
+Status CheckAdvertise(const std::string& setting, const std::string& advertise) {
+  const std::string why = advertise.empty() ? "" : WhyNotAdvertisable(advertise);
+  if (why.empty()) return {};
+  return BadInput(fmt::format("{}: {}", Given(setting, advertise), why));
 }
 
 Result<std::string> AdvertisedAddress(const std::string& key, const std::string& bound,
@@ -95,13 +116,10 @@ Result<std::string> AdvertisedAddress(const std::string& key, const std::string&
     if (!advertise.ends_with(":*")) return advertise;
     return advertise.substr(0, advertise.size() - 1) + bound.substr(bound.rfind(':') + 1);
   }
-  const bool wildcard = bound.find("://0.0.0.0") != std::string::npos ||
-                        bound.find("://[::]") != std::string::npos ||
-                        bound.find("://*") != std::string::npos;
-  if (!wildcard) return bound;
+  if (!NamesNoAddress(bound)) return bound;
   return BadInput(
-      fmt::format("{}_bind = {} is every address of this machine; say which one others dial: "
-                  "set {}_advertise = tcp://HOST:PORT",
+      fmt::format("{}_bind = {} does not say which address of this machine others dial; set "
+                  "{}_advertise = tcp://HOST:PORT",
                   key, bound, key));
 }
 

@@ -26,10 +26,14 @@ bool IsForServer(const std::string& assignment);
 // The lines that tell which overrides a server ignores. What a file says is for the whole cluster.
 std::vector<std::string> IgnoredByServer(const Overrides& overrides);
 
+// Refuses what is no address to listen at, and one outside loopback unless `allow_plaintext`.
+// `setting` is what the user gave it by: "--bind" or "cluster.server_bind".
+Status CheckBind(const std::string& setting, const std::string& bind, bool allow_plaintext);
+// Refuses what others could not dial. Empty: the bound address will do.
+Status CheckAdvertise(const std::string& setting, const std::string& advertise);
 // The address that others dial for a socket bound at `bound`: `advertise` if given, else `bound`.
-// Refuses a bind outside loopback unless `allow_plaintext`, and a wildcard bind without advertise.
-// `key` names the setting in errors, e.g. "cluster.server_bind".
-Status CheckBind(const std::string& key, const std::string& bind, bool allow_plaintext);
+// Refuses a bound wildcard or interface without advertise. `key`: "cluster.server" or
+// "cluster.scheduler". REQUIRES CheckAdvertise(advertise).
 Result<std::string> AdvertisedAddress(const std::string& key, const std::string& bound,
                                       const std::string& advertise);
 

@@ -1,17 +1,10 @@
 #include "common/config/config_fields.h"
 
 #include <algorithm>
-#include <cstdint>
+
+#include "common/base/address.h"
 
 namespace dslide {
-namespace {
-
-constexpr std::string_view kTcp = "tcp://";
-constexpr std::string_view kIpc = "ipc://";
-
-bool IsPort(std::string_view text) { return text == "*" || ParseNumber<uint16_t>(text); }
-
-}  // namespace
 
 std::string JoinWords(const std::vector<std::string>& words) {
   std::string joined;
@@ -30,13 +23,12 @@ bool IsPlainText(std::string_view text) {
          !text.ends_with(' ');
 }
 
-bool IsAddress(std::string_view text) {
-  if (!IsPlainText(text)) return false;
-  if (text.starts_with(kIpc)) return text.size() > kIpc.size();
-  if (!text.starts_with(kTcp)) return false;
-  text.remove_prefix(kTcp.size());
-  const size_t colon = text.rfind(':');  // the last one: an IPv6 host has some of its own
-  return colon != std::string_view::npos && colon > 0 && IsPort(text.substr(colon + 1));
+bool IsListenAddress(std::string_view text) {
+  return IsPlainText(text) && WhyNotListenable(text).empty();
+}
+
+bool IsAdvertisedAddress(std::string_view text) {
+  return IsPlainText(text) && WhyNotAdvertisable(text).empty();
 }
 
 }  // namespace dslide

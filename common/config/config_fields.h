@@ -32,8 +32,9 @@ std::string JoinWords(const std::vector<std::string>& words);
 // Can the text stand in an INI file and come back the same? No '#', control bytes or outer spaces.
 bool IsPlainText(std::string_view text);
 
-// tcp://host:port, where port is a number or '*', or ipc://path.
-bool IsAddress(std::string_view text);
+// Plain text that common/base/address.h finds fit to listen at, or to advertise.
+bool IsListenAddress(std::string_view text);
+bool IsAdvertisedAddress(std::string_view text);
 
 // All of `text` as one finite decimal number: no sign on an unsigned one, no spaces, no suffix.
 template <typename T>
@@ -116,14 +117,20 @@ Field Text(Section Config::*section, std::string Section::*member) {
 }
 
 template <typename Section>
-Field Address(Section Config::*section, std::string Section::*member) {
-  return TextThat(section, member, "tcp://host:port or ipc://path", IsAddress);
+Field BindAddress(Section Config::*section, std::string Section::*member) {
+  return TextThat(section, member, "tcp://host:port or ipc://path", IsListenAddress);
 }
 
 template <typename Section>
-Field AddressOrEmpty(Section Config::*section, std::string Section::*member) {
+Field BindAddressOrEmpty(Section Config::*section, std::string Section::*member) {
   return TextThat(section, member, "empty, tcp://host:port or ipc://path",
-                  [](std::string_view text) { return text.empty() || IsAddress(text); });
+                  [](std::string_view text) { return text.empty() || IsListenAddress(text); });
+}
+
+template <typename Section>
+Field AdvertisedAddressOrEmpty(Section Config::*section, std::string Section::*member) {
+  return TextThat(section, member, "empty, tcp://host:port with one host or ipc://path",
+                  [](std::string_view text) { return text.empty() || IsAdvertisedAddress(text); });
 }
 
 }  // namespace dslide

@@ -1,19 +1,19 @@
 #include "common/net/socket.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <zmq.hpp>
 
+#include "common/base/address.h"
 #include "common/base/check.h"
+#include "common/base/nearest.h"
 
 namespace dslide {
 namespace {
@@ -41,43 +41,7 @@ class ThreadOwner {
   std::thread::id owner_;
 };
 
-struct TcpAddress {
-  std::string host;  // name, literal, [IPv6 literal], interface or *
-  std::string port;  // number or *
-};
-
 constexpr std::string_view kTcp = "tcp://";
-
-// The parts of tcp://host:port; nullopt for anything else.
-std::optional<TcpAddress> ParseTcp(const std::string& address) {
-  if (!address.starts_with(kTcp)) return std::nullopt;
-  const size_t colon = address.rfind(':');
-  if (colon <= kTcp.size()) return std::nullopt;
-  TcpAddress tcp{address.substr(kTcp.size(), colon - kTcp.size()), address.substr(colon + 1)};
-  // ZeroMQ's "source;destination" is not used here and would hide the destination.
-  if (tcp.host.find(';') != std::string::npos) return std::nullopt;
-  return tcp;
-}
-
-// ZeroMQ takes ports modulo 65536 and listens elsewhere without a word.
-bool PortIsGood(const std::string& port, bool any_allowed) {
-  if (port == "*") return any_allowed;
-  uint16_t number = 0;
-  const char* end = port.data() + port.size();
-  const auto [last, error] = std::from_chars(port.data(), end, number);
-  return error == std::errc() && last == end && (any_allowed || number != 0);
-}
-
-bool AddressIsGood(const std::string& address, bool any_allowed) {
-  if (!address.starts_with(kTcp)) return true;  // for ZeroMQ to judge
-  const std::optional<TcpAddress> tcp = ParseTcp(address);
-  return tcp && PortIsGood(tcp->port, any_allowed);
-}
-
-bool IsIpv4Literal(const std::string& host) {
-  in_addr literal;
-  return inet_pton(AF_INET, host.c_str(), &literal) == 1;
-}
 
 // "localhost" is 127.0.0.1 whatever the resolver says: it may be ::1, where no peer listens, or
 // unknown on a machine without /etc/hosts (RFC 6761, section 6.3).
@@ -160,10 +124,11 @@ Error BindError(const std::string& address, int error) {
                                        "this machine or * as HOST"));
 }
 
-Error ConnectError(const std::string& address, int error) {
-  return BadInput(
-      fmt::format("cannot connect to {}: {}; use tcp://HOST:PORT", address, zmq_strerror(error)));
+Error ConnectError(const std::string& address, std::string_view reason) {
+  return BadInput(fmt::format("cannot connect to {}: {}", Printable(address), reason));
 }
+
+bool IsInProcess(const std::string& address) { return address.starts_with("inproc://"); }
 
 // The address that was asked for with the port that was found.
 std::string BoundAddress(const std::string& asked, const std::string& endpoint) {
@@ -195,7 +160,9 @@ RouterSocket& RouterSocket::operator=(RouterSocket&&) noexcept = default;
 RouterSocket::~RouterSocket() = default;
 
 Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& address) try {
-  if (!AddressIsGood(address, true)) return BindError(address, EINVAL);
+  if (!IsInProcess(address) && !WhyNotListenable(address).empty()) {
+    return BindError(address, EINVAL);
+  }
   auto impl = std::make_unique<Impl>();
   impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::router);
   SetOptions(address, impl->socket);
@@ -237,7 +204,8 @@ DealerSocket& DealerSocket::operator=(DealerSocket&&) noexcept = default;
 DealerSocket::~DealerSocket() = default;
 
 Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::string& address) try {
-  if (!AddressIsGood(address, false)) return ConnectError(address, EINVAL);
+  const std::string reason = IsInProcess(address) ? "" : WhyNotDialable(address);
+  if (!reason.empty()) return ConnectError(address, reason);
   auto impl = std::make_unique<Impl>();
   impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::dealer);
   SetOptions(address, impl->socket);
@@ -248,7 +216,7 @@ Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::strin
   impl->socket.connect(WithLocalhost(address));
   return DealerSocket(std::move(impl));
 } catch (const zmq::error_t& e) {
-  return ConnectError(address, e.num());
+  return ConnectError(address, zmq_strerror(e.num()));
 }
 
 std::optional<Bytes> DealerSocket::Receive() {
@@ -305,15 +273,6 @@ Status CheckResolves(const std::string& address) {
   return {Error{
       code == EAI_AGAIN ? ErrorKind::kTryLater : ErrorKind::kBadInput,
       fmt::format("cannot look up the host {} of {}: {}", tcp->host, address, gai_strerror(code))}};
-}
-
-bool IsLoopback(const std::string& address) {
-  if (address.starts_with("ipc://") || address.starts_with("inproc://")) return true;
-  const std::optional<TcpAddress> tcp = ParseTcp(address);
-  if (!tcp) return false;
-  if (tcp->host == "localhost" || tcp->host == "[::1]") return true;
-  // Only a literal: "127.example.org" is a name that may lead anywhere.
-  return tcp->host.starts_with("127.") && IsIpv4Literal(tcp->host);
 }
 
 }  // namespace dslide

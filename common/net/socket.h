@@ -111,7 +111,4 @@ class Poller {
 // ask. Other addresses are not looked at. Takes as long as the resolver does.
 Status CheckResolves(const std::string& address);
 
-// True for ipc://, inproc:// and tcp:// to 127.0.0.0/8, localhost or [::1].
-bool IsLoopback(const std::string& address);
-
 }  // namespace dslide

@@ -172,8 +172,8 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
         "cluster.ini:2: cluster.scheduler_bind = 127.0.0.1:7700: must be tcp://host:port or "
         "ipc://path");
   CHECK(ErrorOf("[cluster]\nserver_advertise = tcp://a") ==
-        "cluster.ini:2: cluster.server_advertise = tcp://a: must be empty, tcp://host:port or "
-        "ipc://path");
+        "cluster.ini:2: cluster.server_advertise = tcp://a: must be empty, tcp://host:port "
+        "with one host or ipc://path");
 }
 
 TEST_CASE("config: errors of overrides name the command line") {

@@ -1,0 +1,124 @@
+// An address that is of no use is refused where it is given, and hurts nobody else.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "common/run/slot_plan.h"
+#include "tests/cluster/cluster.h"
+#include "tests/tools/cluster/fake_scheduler.h"
+
+namespace dslide {
+namespace {
+
+using testing::FakeScheduler;
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// An ErrorReply to whoever joins ends a server at once, with its text.
+std::string LastLine(const std::string& text) {
+  const size_t end = text.find_last_not_of('\n');
+  const size_t start = text.rfind('\n', end);
+  return text.substr(start == std::string::npos ? 0 : start + 1, end - start);
+}
+
+TEST_CASE("a server refuses an address of its own that nobody can use") {
+  TestRun run;
+  const auto refused = [&](const Arguments& more, const std::string& line) {
+    Arguments arguments = {"--scheduler", Loopback(FreePort())};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    CHECK(run.Run("dslide-server", arguments) == 2);
+    CHECK(run.last_errors() == "dslide-server: " + line + "\n");
+  };
+  refused({"--advertise", "10.0.0.2:7701"},
+          "--advertise 10.0.0.2:7701: not an address; did you mean tcp://10.0.0.2:7701?");
+  refused({"--advertise", "tcp://10.0.0.2"},
+          "--advertise tcp://10.0.0.2: not an address; use tcp://HOST:PORT");
+  refused({"--bind", "127.0.0.1:7701"},
+          "--bind 127.0.0.1:7701: not an address; did you mean tcp://127.0.0.1:7701?");
+  refused({"--set", "cluster.server_advertise=10.0.0.2:7701"},
+          "command line: cluster.server_advertise = 10.0.0.2:7701: must be empty, tcp://host:port "
+          "with one host or ipc://path");
+  refused({"--set", "cluster.server_advertise=tcp://0.0.0.0:7701"},
+          "command line: cluster.server_advertise = tcp://0.0.0.0:7701: must be empty, "
+          "tcp://host:port with one host or ipc://path");
+}
+
+TEST_CASE("a scheduler refuses an address of its own that nobody can use") {
+  TestRun run;
+  const auto refused = [&](const std::string& setting, const std::string& rule) {
+    CHECK(run.Run("dslide-scheduler", {"--config", run.config(), "--run-dir", run.run_directory(),
+                                       "--set", setting}) == 2);
+    CHECK(Contains(run.last_errors(), rule));
+    CHECK(std::count(run.last_errors().begin(), run.last_errors().end(), '\n') == 1);
+  };
+  refused("cluster.scheduler_advertise=10.0.0.1:7700", "cluster.scheduler_advertise = 10.0.0.1:");
+  refused("cluster.scheduler_bind=10.0.0.1:7700", "cluster.scheduler_bind = 10.0.0.1:7700: must");
+  refused("cluster.status_bind=10.0.0.1:7700", "cluster.status_bind = 10.0.0.1:7700: must be");
+}
+
+// A server of another version, say, that did not look at its own address.
+TEST_CASE("a server that joins with an address that nobody can dial is refused; the run goes on") {
+  TestRun run;
+  const auto train = run.Train({"--set", "train.epochs=40"});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  NetContext context;
+  auto socket = DealerSocket::Connect(context, run.SchedulerAddress());
+  REQUIRE(socket.ok());
+  Join join;
+  join.role = Role::kServer;
+  join.address = "10.0.0.2:7701";
+  REQUIRE(socket->Send(Encode({{{}, {99}, 7, 0, 0}, join}, WirePrecision::kFp32)));
+  std::optional<Bytes> answer;
+  REQUIRE(WaitFor([&] { return (answer = socket->Receive()).has_value(); }));
+  const Result<Message> message = Decode(*answer);
+  REQUIRE(message.ok());
+  CHECK(message->envelope.reply_to == 7);
+  const auto* error = std::get_if<ErrorReply>(&message->body);
+  REQUIRE(error != nullptr);
+  CHECK(error->code == ErrorCode::kIncompatible);
+  CHECK(error->text ==
+        "the advertised address 10.0.0.2:7701: not an address; did you mean tcp://10.0.0.2:7701?");
+  CHECK(Contains(ReadFile(run.run_directory() + "/logs/scheduler.log"),
+                 "a server is refused: the advertised address 10.0.0.2:7701"));
+  REQUIRE(train->Wait() == 0);
+  CHECK(run.Summary()["samples"] == 40 * kSamples);
+}
+
+TEST_CASE("a server that the scheduler refuses says why, with exit code 2") {
+  FakeScheduler scheduler([](const Body&) { return std::nullopt; },
+                          ErrorReply{ErrorCode::kIncompatible, "the advertised address x: no"});
+  TestRun run;
+  CHECK(run.Run("dslide-server", {"--scheduler", scheduler.address()}) == 2);
+  CHECK(LastLine(run.last_errors()) == "dslide-server: the advertised address x: no");
+}
+
+TEST_CASE("a worker goes on when a plan names an address that it cannot dial") {
+  Config config;
+  config.cluster.heartbeat_ms = 20;
+  ResolveConfig(kFeatures, kLabels, &config);
+  const Plan plan = EqualPlan(1, config.cluster.slots, {{"server-7", "10.0.0.2:7701", {1}}});
+  int beats = 0;
+  // The plan comes with the first request, and the end of the run some signs of life later.
+  FakeScheduler scheduler(
+      [&](const Body& request) -> std::optional<Body> {
+        if (std::holds_alternative<Heartbeat>(request) && ++beats == 10) return Shutdown{"done", 0};
+        if (std::holds_alternative<Heartbeat>(request)) return plan;
+        return std::nullopt;
+      },
+      JoinReply{"worker", FormatConfig(config), kSamples, 0});
+  TestRun run;
+  CHECK(run.Run("dslide-worker", {"--scheduler", scheduler.address()}) == 0);
+  CHECK(Contains(run.last_errors(),
+                 "server-7 has an address that is of no use: cannot connect to 10.0.0.2:7701: not "
+                 "an address; did you mean tcp://10.0.0.2:7701?; its batches wait"));
+  const auto& received = scheduler.Stop();
+  CHECK(std::any_of(received.begin(), received.end(), [](const Message& message) {
+    return std::holds_alternative<LeaseRequest>(message.body);
+  }));
+}
+
+}  // namespace
+}  // namespace dslide
