@@ -181,7 +181,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}", *address));
   if (page != nullptr) {
-    fmt::print("status page: {}\n", page->url());
+    std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
     std::fflush(stdout);
   }
   const RunId run = inputs.run;
@@ -350,7 +350,7 @@ void SchedulerShell::ClearTransient() {
 // On a terminal a transient line is overwritten by the next one; without wrapping, so that it is
 // one line on a narrow terminal too.
 void SchedulerShell::Print(const std::string& line, bool transient) {
-  // By fputs: a full disk behind standard output must not end the run.
+  // By fputs: a closed pipe or a full disk behind standard output must not end the run.
   ClearTransient();
   const std::string text = terminal_ && transient ? "\x1b[?7l" + line + "\x1b[?7h" : line + "\n";
   std::fputs(text.c_str(), stdout);

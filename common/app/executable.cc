@@ -19,7 +19,8 @@ namespace {
 constexpr char kVersion[] = "0.1.0";
 
 int Report(const std::string& program, const Error& error) {
-  fmt::print(stderr, "{}: {}\n", program, error.message);
+  // By fputs: fmt::print would throw where standard error is closed.
+  std::fputs(fmt::format("{}: {}\n", program, error.message).c_str(), stderr);
   return ExitCode(error.kind);
 }
 

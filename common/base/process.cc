@@ -78,6 +78,10 @@ StopSignals::StopSignals() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  struct sigaction hangup;
+  DSLIDE_CHECK(sigaction(SIGHUP, nullptr, &hangup) == 0);
+  if (hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
+  DSLIDE_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
   DSLIDE_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
   fd_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
   DSLIDE_CHECK(fd_ >= 0);

@@ -64,7 +64,9 @@ class SilenceReport {
 // Launchers call it in the child between fork and exec.
 void DieWithParent();
 
-// SIGINT and SIGTERM as a file descriptor. Create it before any thread, one a process.
+// The signals that ask this process to stop, as a file descriptor: SIGINT, SIGTERM, and SIGHUP (a
+// terminal that closes) unless it is ignored already, as nohup does. SIGPIPE is ignored from then
+// on: who writes to a closed pipe gets an error. Create it before any thread, one a process.
 class StopSignals {
  public:
   StopSignals();

@@ -1,9 +1,14 @@
 // A run that is stopped or killed saves what it can and leaves no process behind.
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <fmt/core.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "common/checkpoint/manifest.h"
 #include "tests/cluster/cluster.h"
@@ -12,6 +17,10 @@ namespace dslide {
 namespace {
 
 constexpr int kGoneMs = 30000;
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 bool AllGone(const std::vector<pid_t>& processes) {
   return std::all_of(processes.begin(), processes.end(), IsGone);
@@ -38,6 +47,88 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
   const auto resumed = run.Train({"--resume", "--servers", "2", "--workers", "2", "--set", epochs});
   REQUIRE(resumed->Wait() == 0);
   CHECK(run.Summary()["samples"] == 150 * kSamples);
+}
+
+// The files that a process writes its output to, as pipes that the test can close.
+class Pipe {
+ public:
+  explicit Pipe(const std::string& path) {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    fd_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    REQUIRE(fd_ >= 0);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  ~Pipe() { Close(); }
+  void Close() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+};
+
+TEST_CASE("a terminal that closes stops a run like Ctrl-C") {
+  TestRun run;
+  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=1000"});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  const auto children = Descendants(train->pid());
+  train->Signal(SIGHUP);
+  REQUIRE(train->Wait() == 85);
+  CHECK(AllGone(children));
+  CHECK(FindCheckpoint(run.run_directory() + "/checkpoint").ok());
+}
+
+TEST_CASE("each role takes SIGHUP for SIGTERM") {
+  TestRun run;
+  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=1000"});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  auto children = Descendants(train->pid());
+  std::sort(children.begin(), children.end());  // as they were started
+  REQUIRE(children.size() == 5);
+  const pid_t scheduler = children[0], server = children[2], worker = children[4];
+  kill(worker, SIGHUP);
+  REQUIRE(WaitFor([&] { return IsGone(worker); }));
+  CHECK(Contains(run.WorkerLog(2), "stopping: finishing the batches in flight"));
+  CHECK(!Contains(train->Output(), "worker-2 ended"));  // with 0: it was told to
+  kill(server, SIGHUP);
+  REQUIRE(WaitFor([&] { return IsGone(server); }));
+  CHECK(!Contains(train->Output(), "server-2 ended"));  // with 0: the other one has its slots
+  kill(scheduler, SIGHUP);
+  CHECK(train->Wait() == 85);
+  CHECK(FindCheckpoint(run.run_directory() + "/checkpoint").ok());
+}
+
+TEST_CASE("a run goes on when the pipes close that it writes its output to") {
+  TestRun run;
+  Pipe output(run.Path("dslide-1.out")), errors(run.Path("dslide-1.err"));
+  const auto train = run.Train({"--set", "train.epochs=40"});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  output.Close();
+  errors.Close();
+  REQUIRE(train->Wait() == 0);
+  CHECK(run.Summary()["samples"] == 40 * kSamples);
+}
+
+TEST_CASE("processes go on when the pipes close that they log to") {
+  TestRun run;
+  const std::string address = Loopback(FreePort());
+  std::vector<std::unique_ptr<Pipe>> pipes;
+  std::vector<std::unique_ptr<Process>> processes;
+  const auto start = [&](const std::string& program, const Arguments& arguments) {
+    const std::string log = run.Path(fmt::format("{}-{}", program, processes.size() + 1));
+    pipes.push_back(std::make_unique<Pipe>(log + ".out"));
+    pipes.push_back(std::make_unique<Pipe>(log + ".err"));
+    processes.push_back(run.Start(program, arguments));
+  };
+  start("dslide-scheduler", {"--config", run.config(), "--run-dir", run.run_directory(), "--set",
+                             "cluster.scheduler_bind=" + address, "--set", "train.epochs=40"});
+  start("dslide-server", {"--scheduler", address});
+  start("dslide-worker", {"--scheduler", address});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  for (const auto& pipe : pipes) pipe->Close();
+  for (const auto& process : processes) CHECK(process->Wait() == 0);
+  CHECK(run.Summary()["samples"] == 40 * kSamples);
 }
 
 TEST_CASE("no process outlives a launcher that is killed") {

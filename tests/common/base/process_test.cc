@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 namespace dslide {
 namespace {
@@ -12,6 +15,14 @@ TEST_CASE("a clock of the time awake leaves out what a process slept through") {
   CHECK(clock.At(6'400'000) == 6'400'000);   // busy
   CHECK(clock.At(66'400'000) == 6'500'000);  // stopped for a minute
   CHECK(clock.At(66'500'000) == 6'600'000);
+}
+
+// What StopSignals leaves blocked or ignored.
+void UnblockAll() {
+  sigset_t none;
+  sigemptyset(&none);
+  CHECK(pthread_sigmask(SIG_SETMASK, &none, nullptr) == 0);
+  CHECK((signal(SIGPIPE, SIG_DFL) != SIG_ERR));
 }
 
 TEST_CASE("signals within a second of the one that counted are the same one") {
@@ -26,12 +37,34 @@ TEST_CASE("signals within a second of the one that counted are the same one") {
     CHECK_FALSE(signals.TakeAt(5000 + StopSignals::kSameMs));  // it has been taken, with no effect
     REQUIRE(raise(SIGINT) == 0);
     CHECK(signals.TakeAt(5000 + StopSignals::kSameMs));
+    REQUIRE(raise(SIGHUP) == 0);
+    CHECK(signals.TakeAt(5000 + 2 * StopSignals::kSameMs));
   }
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  CHECK(pthread_sigmask(SIG_UNBLOCK, &set, nullptr) == 0);
+  UnblockAll();
+}
+
+TEST_CASE("what is started under nohup is not stopped by SIGHUP") {
+  REQUIRE((signal(SIGHUP, SIG_IGN) != SIG_ERR));
+  {
+    StopSignals signals;
+    REQUIRE(raise(SIGHUP) == 0);
+    CHECK_FALSE(signals.TakeAt(5000));
+  }
+  UnblockAll();
+  REQUIRE((signal(SIGHUP, SIG_DFL) == SIG_IGN));
+}
+
+TEST_CASE("writing to a closed pipe is an error, not the end") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  close(ends[0]);
+  {
+    StopSignals signals;
+    CHECK(write(ends[1], "x", 1) == -1);
+    CHECK(errno == EPIPE);
+  }
+  close(ends[1]);
+  UnblockAll();
 }
 
 TEST_CASE("silence is reported every 30 s, from the last that was heard") {

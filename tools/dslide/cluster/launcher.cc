@@ -21,9 +21,11 @@ constexpr int kStopGraceMs = 5000;    // for children that were asked to stop
 constexpr int kLeaveGraceMs = 10000;  // for members to leave after the scheduler
 constexpr int kPollMs = 50;
 
-// The scheduler shows its progress on the same terminal, in a line that has no end yet.
+// The scheduler shows its progress on the same terminal, in a line that has no end yet. By fputs:
+// a closed pipe behind standard output must not end the run.
 void Say(const std::string& line) {
-  fmt::print("{}{}\n", isatty(STDOUT_FILENO) == 1 ? "\r\x1b[K" : "", line);
+  if (isatty(STDOUT_FILENO) == 1) std::fputs("\r\x1b[K", stdout);
+  std::fputs((line + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -239,8 +241,8 @@ Status Launcher::AfterScheduler() {
   };
   while (running() && MonotonicMillis() < deadline_ms) poll(nullptr, 0, kPollMs);
   if (scheduler().exit_code() != 0) return SchedulerFailure();
-  fmt::print("run directory  {}\ncheckpoint     {}\nsummary        {}\n", launch_.run_directory,
-             Path("checkpoint"), Path("summary.json"));
+  Say(fmt::format("run directory  {}\ncheckpoint     {}\nsummary        {}", launch_.run_directory,
+                  Path("checkpoint"), Path("summary.json")));
   return {};
 }
 

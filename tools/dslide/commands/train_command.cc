@@ -67,8 +67,8 @@ Status Train(const ParsedArguments& arguments) {
 int TrainCommand(int argc, char** argv) {
   CommandLine line(
       "dslide train --config FILE [options]",
-      "Starts a cluster on this machine, trains, and follows it to the end. Ctrl-C writes a "
-      "checkpoint and stops; a second one stops at once.");
+      "Starts a cluster on this machine, trains, and follows it to the end. Ctrl-C, SIGTERM or a "
+      "terminal that closes writes a checkpoint and stops; a second signal stops at once.");
   line.Option("servers", "N", "servers to start (cluster.servers)");
   line.Option("workers", "M", "workers to start (cluster.workers)");
   line.Option("run-dir", "DIRECTORY", "where the run's files go; runs/run-N if not given");
