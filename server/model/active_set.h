@@ -1,7 +1,7 @@
 // Choosing the neurons that a batch is scored against.
 //
 // The hash part is the samples' labels and hash candidates, and with sharing = batch the popular
-// neurons (popular.h); uniform negatives stand for all others (DESIGN: the weighted tail). A
+// neurons (popular.h); uniform negatives stand for all others (server/README.md, The model). A
 // negative that is also in the hash part counts once, as hash part. Owned by one executor thread.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Output layers with a random batch, and the loss on the active sets that they chose: DESIGN
-// section 3 in double, written from the definitions.
+// Output layers with a random batch, and the loss on the active sets that they chose: the model of
+// server/README.md in double, written from the definitions.
 #pragma once
 
 #include <cmath>
@@ -113,7 +113,7 @@ class OutputModel {
   }
 
  private:
-  // From the definition in DESIGN section 3, executor by executor.
+  // From the definition in server/README.md (The active set), executor by executor.
   Weights WeightsOf(uint32_t i) const {
     Weights weights;
     for (size_t s = 0; s < layers_.size(); ++s) {

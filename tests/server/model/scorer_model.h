@@ -1,5 +1,5 @@
-// A batch with hand-made columns for one scorer, and what DESIGN section 3 says of it: in double,
-// from the definitions.
+// A batch with hand-made columns for one scorer, and what the model of server/README.md says of it:
+// in double, from the definitions.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The model of DESIGN section 3 in plain double loops: the specification that the system is tested
+// The model of server/README.md in plain double loops: the specification that the system is tested
 // against. Written from the formulas; shares no numeric code with the product.
 #pragma once
 
