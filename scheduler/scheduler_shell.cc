@@ -306,7 +306,7 @@ std::string SchedulerShell::CurrentStatus(int64_t now_ms) {
     page_read_ms_ = now_ms;
     page_reading_ = page_meter_.Sample(core_, now_ms);
   }
-  return StatusJson(core_, page_reading_, evaluations_,
+  return StatusJson(core_, page_reading_, curve_,
                     waiting ? core_.WaitingLine() : ProgressLine(page_reading_), now_ms);
 }
 
@@ -319,7 +319,7 @@ void SchedulerShell::PublishStatus() {
 }
 
 void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
-  evaluations_.push_back(result);
+  curve_.Add(result);
   const RankingMetrics& m = result.metrics;
   Print(fmt::format("epoch {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}  PSP@1 {:.2f}  "
                     "({} test samples)",

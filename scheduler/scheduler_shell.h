@@ -15,6 +15,7 @@
 #include "common/net/socket.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
+#include "scheduler/status/learning_curve.h"
 #include "scheduler/status/progress.h"
 #include "scheduler/status/status_page.h"
 
@@ -68,7 +69,7 @@ class SchedulerShell {
   ProgressMeter page_meter_;  // of the status page
   ProgressMeter::Reading page_reading_;
   int64_t page_read_ms_ = 0;
-  std::vector<EvaluationResult> evaluations_;
+  LearningCurve curve_;
   std::ofstream metrics_;
   std::ofstream loads_;
   bool terminal_;

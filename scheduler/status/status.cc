@@ -143,8 +143,7 @@ void AddVacantSeats(const SchedulerCore& core, const PlanLoads& planned, Json* m
 }  // namespace
 
 std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& reading,
-                       const std::vector<EvaluationResult>& evaluations, const std::string& line,
-                       int64_t now_ms) {
+                       const LearningCurve& curve, const std::string& line, int64_t now_ms) {
   const TrainingStats here = core.work();
   Json json;
   json["phase"] = PhaseName(core.phase());
@@ -158,13 +157,14 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
   json["plan_version"] = core.plan_version();
   json["recoveries"] = core.recoveries();
   json["evaluations"] = Json::array();
-  for (const EvaluationResult& e : evaluations) {
+  for (const EvaluationResult& e : curve.Points()) {
     json["evaluations"].push_back({{"epochs_trained", e.epoch},
                                    {"final", e.final},
                                    {"p_at_1", e.metrics.precision[0]},
                                    {"p_at_3", e.metrics.precision[2]},
                                    {"p_at_5", e.metrics.precision[4]}});
   }
+  json["best_p_at_1"] = curve.best_p_at_1();
   Json& figures = json["figures"];
   figures["samples"] = core.counted_samples();
   figures["samples per second"] = reading.samples_per_second;

@@ -2,17 +2,16 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "scheduler/core/scheduler_core.h"
+#include "scheduler/status/learning_curve.h"
 #include "scheduler/status/progress.h"
 
 namespace dslide {
 
-// The body of /api/status. `evaluations`: all of this life, in order.
+// The body of /api/status. `curve`: of this life.
 std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& reading,
-                       const std::vector<EvaluationResult>& evaluations, const std::string& line,
-                       int64_t now_ms);
+                       const LearningCurve& curve, const std::string& line, int64_t now_ms);
 
 // A line of loads.jsonl: what each server had to do.
 std::string LoadsRecord(const SchedulerCore& core, double elapsed_s);

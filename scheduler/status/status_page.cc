@@ -1,11 +1,10 @@
 #include "scheduler/status/status_page.h"
 
 #include <fmt/core.h>
-#include <httplib.h>
 
-#include <charconv>
-#include <mutex>
-#include <thread>
+#include <utility>
+
+#include "common/base/address.h"
 
 namespace dslide {
 namespace {
@@ -31,8 +30,8 @@ function fill(id,head,rows){const t=document.getElementById(id);t.replaceChildre
  for(const [i,r] of [head,...rows].entries()){const tr=t.insertRow();for(const c of r){const d=document.createElement(i?'td':'th');d.textContent=c;tr.append(d)}}}
 async function show(){try{const s=await (await fetch('/api/status')).json();
  text('phase',s.phase);document.querySelector('#bar div').style.width=100*s.progress+'%';text('line',s.line);
- const e=s.evaluations,top=Math.max(.01,...e.map(x=>x.p_at_1));
- document.getElementById('curve').setAttribute('points',e.map((x,i)=>(e.length<2?300:i*600/(e.length-1))+','+(195-185*x.p_at_1/top)).join(' '));
+ const e=s.evaluations,top=Math.max(.01,s.best_p_at_1),last=e.length?e.at(-1).epochs_trained:1;
+ document.getElementById('curve').setAttribute('points',e.map(x=>600*x.epochs_trained/Math.max(1,last)+','+(195-185*x.p_at_1/top)).join(' '));
  if(e.length)text('curvenote','P@1 after each evaluation; last '+(100*e.at(-1).p_at_1).toFixed(2)+', best '+(100*top).toFixed(2));
  fill('figures',['figure','value'],Object.entries(s.figures).map(([k,v])=>[k,typeof v=='number'?+v.toPrecision(5):v]));
  const servers=s.members.filter(m=>m.role=='server'),workers=s.members.filter(m=>m.role!='server');
@@ -48,66 +47,41 @@ show();setInterval(show,1000);
 
 }  // namespace
 
-struct StatusPage::Impl {
-  httplib::Server server;
-  std::mutex mutex;  // guards the two below
-  std::string status = "{}";
-  std::string metrics;
-  std::thread thread;
-};
-
-StatusPage::StatusPage(std::unique_ptr<Impl> impl, std::string url)
-    : impl_(std::move(impl)), url_(std::move(url)) {}
-
-StatusPage::~StatusPage() {
-  impl_->server.stop();
-  impl_->thread.join();
-}
+StatusPage::~StatusPage() = default;
 
 Result<std::unique_ptr<StatusPage>> StatusPage::Start(const std::string& bind) {
-  constexpr std::string_view kScheme = "tcp://";
-  const size_t colon = bind.rfind(':');
-  if (!bind.starts_with(kScheme) || colon < kScheme.size()) {
-    return BadInput(fmt::format("cluster.status_bind = {}: must be tcp://HOST:PORT", bind));
+  std::unique_ptr<StatusPage> page(new StatusPage());
+  StatusPage* shared = page.get();  // it outlives its server
+  Result<std::unique_ptr<HttpServer>> server = HttpServer::Start(
+      bind, [shared](std::string_view path) { return shared->At(path); }, HttpServer::Limits());
+  if (!server.ok()) {
+    return BadInput(fmt::format("cluster.status_bind = {}: {}", bind, server.error().message));
   }
-  std::string host = bind.substr(kScheme.size(), colon - kScheme.size());
-  if (host == "*") host = "0.0.0.0";
-  const std::string port_text = bind.substr(colon + 1);
-  int port = 0;
-  std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
-
-  auto impl = std::make_unique<Impl>();
-  Impl* shared = impl.get();
-  shared->server.Get("/", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content(kPage, "text/html; charset=utf-8");
-  });
-  shared->server.Get("/api/status", [shared](const httplib::Request&, httplib::Response& response) {
-    const std::lock_guard lock(shared->mutex);
-    response.set_content(shared->status, "application/json");
-  });
-  shared->server.Get("/metrics", [shared](const httplib::Request&, httplib::Response& response) {
-    const std::lock_guard lock(shared->mutex);
-    response.set_content(shared->metrics, "text/plain; version=0.0.4");
-  });
-  if (port_text == "*") {
-    port = shared->server.bind_to_any_port(host);
-  } else if (!shared->server.bind_to_port(host, port)) {
-    port = -1;
-  }
-  if (port <= 0) {
-    return BadInput(
-        fmt::format("cluster.status_bind = {}: cannot listen there; is the port in use?", bind));
-  }
-  shared->thread = std::thread([shared] { shared->server.listen_after_bind(); });
-  while (!shared->server.is_running()) std::this_thread::yield();
-  return std::unique_ptr<StatusPage>(
-      new StatusPage(std::move(impl), fmt::format("http://{}:{}/", host, port)));
+  const std::string host = ParseTcp(bind)->host;
+  page->server_ = std::move(*server);
+  page->url_ = fmt::format("http://{}:{}/", host == "*" ? "0.0.0.0" : host, page->server_->port());
+  return page;
 }
 
+HttpServer::Page StatusPage::At(std::string_view path) {
+  const std::lock_guard lock(mutex_);
+  if (path == "/") return {"text/html; charset=utf-8", page_};
+  if (path == "/api/status") return {"application/json", status_};
+  if (path == "/metrics") return {"text/plain; version=0.0.4", metrics_};
+  return {};
+}
+
+StatusPage::StatusPage()
+    : page_(std::make_shared<std::string>(kPage)),
+      status_(std::make_shared<std::string>("{}")),
+      metrics_(std::make_shared<std::string>()) {}
+
 void StatusPage::Publish(std::string status_json, std::string prometheus_text) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->status = std::move(status_json);
-  impl_->metrics = std::move(prometheus_text);
+  auto status = std::make_shared<const std::string>(std::move(status_json));
+  auto metrics = std::make_shared<const std::string>(std::move(prometheus_text));
+  const std::lock_guard lock(mutex_);
+  status_ = std::move(status);
+  metrics_ = std::move(metrics);
 }
 
 }  // namespace dslide

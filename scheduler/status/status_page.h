@@ -4,14 +4,16 @@
 //   /api/status   the same as JSON
 //   /metrics      the figures for Prometheus
 //
-// Serves from a thread of its own what the scheduler's thread last published. The only interface to
-// the HTTP library.
+// Serves from a thread of its own what the scheduler's thread last published.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "common/base/error.h"
+#include "scheduler/status/http_server.h"
 
 namespace dslide {
 
@@ -27,11 +29,15 @@ class StatusPage {
   void Publish(std::string status_json, std::string prometheus_text);
 
  private:
-  struct Impl;
-  StatusPage(std::unique_ptr<Impl> impl, std::string url);
+  StatusPage();
+  HttpServer::Page At(std::string_view path);
 
-  std::unique_ptr<Impl> impl_;
   std::string url_;
+  const std::shared_ptr<const std::string> page_;
+  std::mutex mutex_;                            // guards the two below
+  std::shared_ptr<const std::string> status_;   // JSON
+  std::shared_ptr<const std::string> metrics_;  // for Prometheus
+  std::unique_ptr<HttpServer> server_;          // last: its thread uses all of the above
 };
 
 }  // namespace dslide

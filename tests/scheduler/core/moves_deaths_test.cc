@@ -163,7 +163,7 @@ TEST_CASE("moves: the scheduler dies between its ledger and what it sends") {
   // Its status is asked for before anybody has come back.
   run.servers_answer = false;
   run.Restart();
-  CHECK_FALSE(StatusJson(run.core(), {}, run.evaluations, "", run.now).empty());
+  CHECK_FALSE(StatusJson(run.core(), {}, LearningCurve(), "", run.now).empty());
   CHECK(run.core().Imbalance() >= 1);
   run.servers_answer = true;
   run.Join(12, Role::kWorker);
