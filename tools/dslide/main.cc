@@ -5,15 +5,17 @@
 namespace {
 
 constexpr dslide::Command kCommands[] = {
-    {"train", dslide::TrainCommand, "start a cluster on this machine, train, follow it"},
+    {"train", dslide::TrainCommand, "start a cluster on this machine and train"},
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},
     {"predict", dslide::PredictCommand, "write the best labels of each sample"},
-    {"status", dslide::StatusCommand, "show a running cluster: servers, workers, what was decided"},
-    {"drain", dslide::DrainCommand, "have a server hand its slots to the others and leave"},
+    {"status", dslide::StatusCommand,
+     "show the servers, workers and last decisions of a running cluster"},
+    {"drain", dslide::DrainCommand,
+     "move the slots of a server to the others, then stop that server"},
     {"checkpoint", dslide::CheckpointCommand,
      "list, inspect, verify or prune checkpoints, or write one now"},
-    {"ledger", dslide::LedgerCommand, "recount whether every sample counted exactly once"},
-    {"bench", dslide::BenchCommand, "measure the engine's speed on this machine"},
+    {"ledger", dslide::LedgerCommand, "check that every sample counted exactly once"},
+    {"bench", dslide::BenchCommand, "measure the training speed of this machine"},
 };
 
 }  // namespace

@@ -60,8 +60,8 @@ TEST_CASE("drain: tells how many slots are left until the server is gone") {
   REQUIRE_MESSAGE(outcome.status.ok(), outcome.status.error().message);
   CHECK(outcome.asked);
   CHECK(outcome.said == std::vector<std::string>{
-                            "a: 64 slots to hand over", "a: 20 slots to hand over",
-                            "a: 1 slot to hand over", "a: 0 slots to hand over", "a has left"});
+                            "a: 64 slots to move", "a: 20 slots to move",
+                            "a: 1 slot to move", "a: 0 slots to move", "a has left"});
 }
 
 TEST_CASE("drain: a server that dies on the way has handed nothing over") {
@@ -80,7 +80,7 @@ TEST_CASE("drain: a server that dies on the way has handed nothing over") {
   REQUIRE_FALSE(lost.status.ok());
   CHECK(lost.status.error().kind == ErrorKind::kFailed);
   CHECK(lost.status.error().message ==
-        "a was lost before it had handed its slots over: it has been silent for 8.0 s");
+        "a was lost before all of its slots had moved: it has been silent for 8.0 s");
   const Outcome left =
       DrainThrough("a", {state("1", ""), state("1", ""), state("2", gone("1", "false"))});
   CHECK(left.status.ok());
@@ -109,7 +109,7 @@ TEST_CASE("drain: refused, stuck, or a status that says nothing") {
   const Outcome stuck = DrainThrough("a", {alone}, Ack{}, {1, 20});
   REQUIRE_FALSE(stuck.status.ok());
   CHECK(stuck.status.error().kind == ErrorKind::kTryLater);
-  CHECK(stuck.said == std::vector<std::string>{"a: 4 slots to hand over"});
+  CHECK(stuck.said == std::vector<std::string>{"a: 4 slots to move"});
   for (const char* json : {"", "[]", "{}", R"({"members":3})"}) {
     CHECK(DrainThrough("a", {json}).status.error().message ==
           "the scheduler's status lists no members");

@@ -82,7 +82,7 @@ Status Drain(Observer& observer, const std::string& name,
     state = AskState(observer);
     DSLIDE_RETURN_IF_ERROR(state);
     if (const auto lost = state->lost.find(incarnation); lost != state->lost.end()) {
-      return Failed(fmt::format("{} was lost before it had handed its slots over: it {}", name,
+      return Failed(fmt::format("{} was lost before all of its slots had moved: it {}", name,
                                 Printable(lost->second)));
     }
     const auto server = state->servers.find(name);
@@ -91,11 +91,11 @@ Status Drain(Observer& observer, const std::string& name,
     if (slots >= 0 && slots < fewest) {
       fewest = slots;
       progress_ms = MonotonicMillis();
-      say(fmt::format("{}: {} to hand over", name, Plural(static_cast<uint64_t>(fewest), "slot")));
+      say(fmt::format("{}: {} to move", name, Plural(static_cast<uint64_t>(fewest), "slot")));
     }
     if (MonotonicMillis() - progress_ms > options.patience_ms) {
       return TryLater(
-          fmt::format("{} has handed over nothing for {} s; it goes on in the background", name,
+          fmt::format("no slot of {} has moved for {} s; the drain goes on in the background", name,
                       options.patience_ms / 1000));
     }
     DSLIDE_RETURN_IF_ERROR(observer.Wait(options.poll_ms));

@@ -167,7 +167,8 @@ Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& optio
   fmt::print("{:<24}{:>12.0f}\n", "rows a batch", r.rows_per_batch);
   fmt::print("{:<24}{:>12.0f}\n", "rows, engine", r.engine_rows_per_batch);
   if (std::abs(r.rows_per_batch / r.engine_rows_per_batch - 1) > 0.05) {
-    fmt::print("the two had different work; with --candidates 0 the rows are the same\n");
+    fmt::print(
+        "cluster and engine had different work; with --candidates 0 their rows are the same\n");
   }
   fmt::print("{:<24}{:>12.0f}\n", "bytes sent a sample", r.bytes_sent_per_sample);
   fmt::print("{:<24}{:>12.0f}\n", "bytes received a sample", r.bytes_received_per_sample);
@@ -200,7 +201,8 @@ Status Bench(const ParsedArguments& arguments) {
   if (benchmark == "engine") return Engine(arguments, *options);
   if (benchmark == "cluster") return Cluster(arguments, *options);
   if (benchmark == "ranking") return Ranking(arguments, *options);
-  return BadInput(fmt::format("{}: there are engine, ranking and cluster", Printable(benchmark)));
+  return BadInput(
+      fmt::format("{}: unknown benchmark; use engine, ranking or cluster", Printable(benchmark)));
 }
 
 }  // namespace
@@ -226,8 +228,8 @@ int BenchCommand(int argc, char** argv) {
   line.Option("optimizer", "O", "adam, adagrad or sgd", "adam");
   line.Option("repeats", "R", "measurements; medians are printed", "5");
   line.Option("milliseconds", "MS", "length of a measurement", "2000");
-  line.Repeated("set", "SECTION.KEY=VALUE", "any other value of the configuration");
-  line.Flag("json", "machine-readable");
+  line.Repeated("set", "SECTION.KEY=VALUE", "another value of the configuration");
+  line.Flag("json", "print JSON");
   return RunExecutable("dslide bench", line, argc, argv, Bench);
 }
 

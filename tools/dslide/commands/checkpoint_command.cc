@@ -9,9 +9,9 @@ namespace dslide {
 namespace {
 
 constexpr Command kCommands[] = {
-    {"now", CheckpointNowCommand, "a running cluster writes a checkpoint now"},
-    {"list", CheckpointListCommand, "the checkpoints of a run, oldest first"},
-    {"inspect", CheckpointInspectCommand, "what a checkpoint holds"},
+    {"now", CheckpointNowCommand, "write a checkpoint of a running cluster"},
+    {"list", CheckpointListCommand, "list the checkpoints of a run, oldest first"},
+    {"inspect", CheckpointInspectCommand, "print what a checkpoint holds"},
     {"verify", CheckpointVerifyCommand, "read a whole checkpoint and name all damage"},
     {"prune", CheckpointPruneCommand, "remove all but the newest checkpoints of a run"},
 };

@@ -26,7 +26,7 @@ Status Checkpoint(const ParsedArguments& arguments) {
 
 int CheckpointNowCommand(int argc, char** argv) {
   CommandLine line("dslide checkpoint now --scheduler ADDRESS",
-                   "Makes a running cluster write a checkpoint now, and prints where it lies.");
+                   "Writes a checkpoint of a running cluster, and prints its directory.");
   line.Required("scheduler", "ADDRESS", "address of the scheduler");
   return RunExecutable("dslide checkpoint now", line, argc, argv, Checkpoint);
 }

@@ -149,7 +149,7 @@ int CheckpointListCommand(int argc, char** argv) {
 
 int CheckpointInspectCommand(int argc, char** argv) {
   CommandLine line("dslide checkpoint inspect CHECKPOINT [--json]",
-                   "Prints what a checkpoint holds, as its manifest says.");
+                   "Prints what the manifest of a checkpoint says.");
   line.Positional("CHECKPOINT", "a checkpoint, or a run directory: its newest one", 1, 1);
   line.Flag("json", "print JSON, with every file");
   return RunExecutable("dslide checkpoint inspect", line, argc, argv, Inspect);

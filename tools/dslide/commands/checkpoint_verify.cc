@@ -45,7 +45,8 @@ Status Verify(const ParsedArguments& arguments) {
   if (health.damage.empty()) return {};
   const size_t more = health.damage.size() - 1;
   return Failed(fmt::format(
-      "{}{}; copy what is damaged again from where it was written, or use an older checkpoint",
+      "{}{}; copy the damaged files again from the machine that wrote them, or use an older "
+      "checkpoint",
       health.damage[0], more == 0 ? "" : fmt::format(" (and {} more, listed above)", more)));
 }
 
@@ -70,9 +71,9 @@ Status Prune(const ParsedArguments& arguments) {
 int CheckpointVerifyCommand(int argc, char** argv) {
   CommandLine line(
       "dslide checkpoint verify CHECKPOINT [--json]",
-      "Reads every file and row of a checkpoint. Exit code 1 if anything is damaged or "
-      "missing; all of it is named. The checksum of the content does not depend on how "
-      "many servers have written it.");
+      "Reads every file and row of a checkpoint, and names all that is damaged or missing (exit "
+      "code 1). The checksum of the content does not depend on the number of servers that wrote "
+      "it.");
   line.Positional("CHECKPOINT", "a checkpoint, or a run directory: its newest one", 1, 1);
   line.Flag("json", "print JSON");
   return RunExecutable("dslide checkpoint verify", line, argc, argv, Verify);
@@ -80,10 +81,10 @@ int CheckpointVerifyCommand(int argc, char** argv) {
 
 int CheckpointPruneCommand(int argc, char** argv) {
   CommandLine line("dslide checkpoint prune RUN_OR_DIR --keep N",
-                   "Removes all but the newest complete checkpoints of a run, and what is left of "
-                   "unfinished ones older than those.");
+                   "Removes all but the newest complete checkpoints of a run, and the unfinished "
+                   "checkpoints that are older.");
   line.Positional("RUN_OR_DIR", "a run directory, or the directory of its checkpoints", 1, 1);
-  line.Required("keep", "N", "so many stay");
+  line.Required("keep", "N", "number of checkpoints that stay");
   return RunExecutable("dslide checkpoint prune", line, argc, argv, Prune);
 }
 

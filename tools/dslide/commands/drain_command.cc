@@ -23,8 +23,8 @@ Status DrainNamed(const ParsedArguments& arguments) {
 
 int DrainCommand(int argc, char** argv) {
   CommandLine line("dslide drain NAME --scheduler ADDRESS",
-                   "Has a server hand its slots to the others while training goes on, and waits "
-                   "until it has left. dslide status lists the names.");
+                   "Moves the slots of a server to the other servers while training goes on, and "
+                   "waits until the server has left. dslide status lists the names.");
   line.Positional("NAME", "name of the server", 1, 1);
   line.Required("scheduler", "ADDRESS", "address of the scheduler");
   return RunExecutable("dslide drain", line, argc, argv, DrainNamed);

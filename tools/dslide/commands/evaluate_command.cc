@@ -259,10 +259,10 @@ CommandLine CommonLine(const std::string& name, const std::string& summary) {
   line.Required("checkpoint", "DIRECTORY", "a checkpoint, or the run directory that holds it");
   line.Required("data", "FILE", "samples in the XC repository's text format, plain, .gz or .zst");
   line.Option("top-k", "K", "labels a sample", "5");
-  line.Option("search", "exact|lsh", "score all neurons, or those that the hash tables return",
+  line.Option("search", "exact|lsh", "score all neurons, or only those that the hash tables return",
               "exact");
-  line.Flag("exclude-own-features", "leave label i out where feature i is in the sample");
-  line.Flag("json", "machine-readable");
+  line.Flag("exclude-own-features", "rank without label i where the sample has feature i");
+  line.Flag("json", "print JSON");
   return line;
 }
 

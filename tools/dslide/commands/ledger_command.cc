@@ -179,13 +179,14 @@ Status Verify(const ParsedArguments& arguments) {
 }
 
 int VerifyCommand(int argc, char** argv) {
-  CommandLine line("dslide ledger verify RUN [options]",
-                   "Recounts from the ledger and the servers' records of applied batches whether "
-                   "every sample counted exactly once.");
+  CommandLine line(
+      "dslide ledger verify RUN [options]",
+      "Checks that every sample counted exactly once, by the ledger and by the servers' "
+      "records of applied batches.");
   line.Positional("RUN", "run directory", 1, 1);
   line.Option("checkpoint", "DIRECTORY",
-              "a checkpoint, or the directory of them, if it is not RUN/checkpoint");
-  line.Flag("json", "machine-readable");
+              "a checkpoint, or the directory of the checkpoints, if it is not RUN/checkpoint");
+  line.Flag("json", "print JSON");
   return RunExecutable("dslide ledger verify", line, argc, argv, Verify);
 }
 
@@ -197,7 +198,7 @@ int ShowCommand(int argc, char** argv) {
 }
 
 constexpr Command kCommands[] = {
-    {"verify", VerifyCommand, "recount whether every sample counted exactly once"},
+    {"verify", VerifyCommand, "check that every sample counted exactly once"},
     {"show", ShowCommand, "print the entries"},
 };
 

@@ -39,9 +39,9 @@ Status Show(const ParsedArguments& arguments) {
 int StatusCommand(int argc, char** argv) {
   CommandLine line("dslide status --scheduler ADDRESS [--json]",
                    "Shows a running cluster: its servers with their load and memory, its workers, "
-                   "and what the scheduler decided of late.");
+                   "and the last decisions of the scheduler.");
   line.Required("scheduler", "ADDRESS", "address of the scheduler");
-  line.Flag("json", "everything, as JSON (as /api/status of the status page)");
+  line.Flag("json", "print JSON, as /api/status of the status page");
   return RunExecutable("dslide status", line, argc, argv, Show);
 }
 
