@@ -48,7 +48,7 @@ Status WriteWhole(const std::string& path, const std::string& text) {
 }
 
 // Whether servers are about to be told of slots that move.
-bool Flips(const std::vector<LedgerEntry>& entries) {
+bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
   return std::any_of(entries.begin(), entries.end(), [](const LedgerEntry& entry) {
     const auto* planned = std::get_if<LedgerPlanned>(&entry);
     return planned != nullptr && GenerationOf(planned->plan) != planned->plan.version;
@@ -248,8 +248,8 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const Status synced = ledger_->Sync();
     if (!synced.ok()) return Apply(core_.LedgerFailed(synced, clock_.Millis()));
   }
-  const bool flips = Flips(effects.ledger);
-  if (flips) PassFailpoint(Failpoint::kSchedulerBeforeFlip);
+  const bool switches_plan = SwitchesPlan(effects.ledger);
+  if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
   for (auto& out : effects.status_wanted) {
     out.body = StatusReply{CurrentStatus(clock_.Millis())};
     effects.send.push_back(std::move(out));
@@ -262,7 +262,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     core_.NoteSent(message.body, bytes.size());
     socket_.Send(out.to, std::move(bytes));
   }
-  if (flips) PassFailpoint(Failpoint::kSchedulerAfterFlip);
+  if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
   for (const std::string& notice : effects.notices) {
     Log(notice);
     if (!log_is_output_) Print(notice, false);

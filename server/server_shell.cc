@@ -33,7 +33,7 @@ void PassPointOf(const Body& body) {
 // `plan`: the version of the newest one, when the job's turn comes.
 ExecutorPool::Job JobOf(const ServerCore::Work& work, const std::atomic<uint32_t>* plan) {
   return [work, plan](Executor& executor) -> Body {
-    if (work.job != nullptr) return executor.Do(*work.job, executor.number());
+    if (work.job != nullptr) return executor.Do(*work.job, executor.local_index());
     if (work.StaleUnder(*plan)) return ErrorReply{ErrorCode::kStalePlan, "slots have moved"};
     return executor.Handle(work.sender, *work.request);
   };
@@ -219,7 +219,7 @@ void ServerShell::StartExecutors(const ServerCore::Load& load) {
         auto executor = std::make_unique<Executor>(shared->config, shared->train_samples,
                                                    shared->slots[i], shared->first_executor + i,
                                                    Purpose::kTraining, BestKernels());
-        executor->set_number(i);
+        executor->set_local_index(i);
         return executor;
       });
   storage_->StartLoad(pool_.get());

@@ -26,7 +26,7 @@ WorkerCore::WorkerCore(Incarnation incarnation, std::string name, uint32_t cores
       cores_(cores),
       local_(file) {}
 
-WorkerCore::Effects WorkerCore::Take() { return std::exchange(effects_, Effects()); }
+WorkerCore::Effects WorkerCore::Drain() { return std::exchange(effects_, Effects()); }
 
 uint64_t WorkerCore::Send(uint32_t to, Body body, WirePrecision precision) {
   const uint64_t sequence = next_sequence_++;
@@ -73,27 +73,27 @@ WorkerCore::Effects WorkerCore::Start(int64_t now_us) {
   Send(kScheduler, std::move(join));
   join_sent_ms_ = NowMs();
   if (heard_ms_ == 0) heard_ms_ = NowMs();  // patience begins
-  return Take();
+  return Drain();
 }
 
 WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t bytes,
                                        int64_t now_us) {
   now_us_ = now_us;
   const Envelope envelope = message.envelope;
-  if (envelope.reply_to != 0 && envelope.reply_to < life_sequence_) return Take();
+  if (envelope.reply_to != 0 && envelope.reply_to < life_sequence_) return Drain();
   if (from != kScheduler) {
     if (const auto* plan = std::get_if<Plan>(&message.body)) {
       OnPlan(*plan);  // a server that has a newer one
     } else {
       OnServerReply(from, std::move(message), bytes);
     }
-    return Take();
+    return Drain();
   }
   heard_ms_ = NowMs();
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
-    held_until_us_ = 0;  // also if a server had told it before
+    paused_until_us_ = 0;  // also if a server had told it before
     OnPlan(*plan);
   } else if (auto* grant = std::get_if<LeaseGrant>(&message.body)) {
     const bool of_this_generation =
@@ -101,7 +101,7 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
     if (of_this_generation) OnGrant(std::move(*grant));
   } else if (const auto* beat = std::get_if<HeartbeatReply>(&message.body)) {
     in_flight_cap_ = beat->in_flight_cap;
-    Hold(beat->hold_ms);
+    Pause(beat->pause_ms);
   } else if (std::holds_alternative<Ack>(message.body)) {
     reports_.erase(envelope.reply_to);
   } else if (const auto* wait = std::get_if<LeaseWait>(&message.body)) {
@@ -113,7 +113,7 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     OnError(*error);
   }
-  return Take();
+  return Drain();
 }
 
 void WorkerCore::ForgetWork() {
@@ -122,7 +122,7 @@ void WorkerCore::ForgetWork() {
   queue_.clear();
   refused_.clear();
   reports_.clear();
-  held_until_us_ = 0;
+  paused_until_us_ = 0;
   planned_ = false;
   lease_asked_ms_.reset();
 }
@@ -186,7 +186,7 @@ void WorkerCore::OnPlan(const Plan& plan) {
   }
   links_ = std::move(links);
   plan_ = plan;
-  held_until_us_ = 0;
+  paused_until_us_ = 0;
   planned_ = true;
   effects_.connect = plan;
   Fill();
@@ -207,9 +207,9 @@ uint32_t WorkerCore::InFlightLimit() const {
 
 // The plan is about to change: what is in flight shall end before, for it would begin anew. The
 // scheduler is told as soon as nothing is (Tick).
-void WorkerCore::Hold(uint32_t hold_ms) {
-  if (!Held()) told_idle_ = false;
-  held_until_us_ = hold_ms == 0 ? 0 : now_us_ + int64_t{1000} * hold_ms;
+void WorkerCore::Pause(uint32_t pause_ms) {
+  if (!Paused()) told_idle_ = false;
+  paused_until_us_ = pause_ms == 0 ? 0 : now_us_ + int64_t{1000} * pause_ms;
 }
 
 void WorkerCore::OnGrant(LeaseGrant grant) {
@@ -260,7 +260,7 @@ bool WorkerCore::HasRoomFor(uint64_t step) const {
 // only one whose first request may go with the last one of that flight. A batch of a later step
 // must not: it would wait for the step that the push belongs to.
 std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
-  if (!planned_ || stopping_ || Held() || queue_.empty()) return std::nullopt;
+  if (!planned_ || stopping_ || Paused() || queue_.empty()) return std::nullopt;
   const auto next = queue_.begin();
   const LeaseGrant& lease = next->second.lease;
   const BatchId id{lease.epoch, lease.unit, next->second.batch.index};
@@ -433,21 +433,21 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   if (NowMs() - heard_ms_ > patience_ms) {
     effects_.exit =
         TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));
-    return Take();
+    return Drain();
   }
   if (stopping_) GiveWaitingBack();
   if (stopping_ && flights_.empty() && reports_.empty()) {
     effects_.exit = Status();
-    return Take();
+    return Drain();
   }
   // Until it has a plan it asks again: an answer, or the plan, may have been lost.
   if (!planned_ && NowMs() - join_sent_ms_ >= kJoinRetryMs) {
     Effects join = Start(now_us);
     effects_ = std::move(join);
   }
-  if (config_ == nullptr) return Take();
+  if (config_ == nullptr) return Drain();
   const ClusterConfig& cluster = config_->cluster;
-  const bool idle = Held() && flights_.empty();
+  const bool idle = Paused() && flights_.empty();
   if ((idle && !told_idle_) || NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
     told_idle_ = idle;
     Heartbeat beat = usage;
@@ -464,7 +464,7 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
     lease_asked_ms_.reset();
   }
   Fill();
-  return Take();
+  return Drain();
 }
 
 // What has no answer, with the same sequence: who did the work already answers from what it stored.
@@ -488,10 +488,10 @@ void WorkerCore::SendAgain() {
 }
 
 WorkerCore::Effects WorkerCore::Goodbye(const Heartbeat& usage) {
-  if (config_ == nullptr) return Take();
+  if (config_ == nullptr) return Drain();
   Send(kScheduler, usage);
   Send(kScheduler, Leave{});
-  return Take();
+  return Drain();
 }
 
 void WorkerCore::NoteSent(const Message& message, size_t bytes) {

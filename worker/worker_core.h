@@ -105,8 +105,8 @@ class WorkerCore {
   void ForgetWork();
   void BeginAnew();
   uint32_t InFlightLimit() const;
-  void Hold(uint32_t hold_ms);
-  bool Held() const { return now_us_ < held_until_us_; }
+  void Pause(uint32_t pause_ms);
+  bool Paused() const { return now_us_ < paused_until_us_; }
   void BeginNewLife();
   void SendReport(BatchDone done);
   void SendAgain();
@@ -124,7 +124,7 @@ class WorkerCore {
   bool WantsLease() const;
   void Fill();
   void RequestLease();
-  Effects Take();
+  Effects Drain();
 
   Incarnation incarnation_;
   uint64_t life_sequence_ = 1;  // first of this incarnation: replies to earlier ones are not for it
@@ -154,7 +154,7 @@ class WorkerCore {
   InFlightControl in_flight_{0};
   int64_t longest_batch_us_ = 0;  // since the last heartbeat
   uint32_t in_flight_cap_ = 0;    // by the scheduler; 0: none
-  int64_t held_until_us_ = 0;     // by the scheduler: no batch begins before
+  int64_t paused_until_us_ = 0;   // by the scheduler: no batch begins before
   bool told_idle_ = false;        // since it is held
   std::vector<Link> links_;       // [servers]
   Effects effects_;

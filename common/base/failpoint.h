@@ -28,30 +28,30 @@
 namespace dslide {
 
 enum class Failpoint : uint8_t {
-  kSchedulerJoin,            // a Join arrived
-  kSchedulerBeforeManifest,  // may fail: all shards are written, the manifest is not
-  kSchedulerAfterManifest,   // the manifest is written, nothing else knows it
-  kSchedulerBeforeFlip,      // a plan of the same generation is in the ledger, not sent
-  kSchedulerAfterFlip,       // it is sent
-  kServerJoin,               // Join is sent
-  kServerEmbed,              // an EmbedRequest arrived
-  kServerQuery,              // an ActiveQuery arrived
-  kServerPush,               // a GradientPush arrived
-  kServerEmbedPush,          // an EmbedPush arrived
-  kServerBeforeApply,        // an executor is about to apply gradients
-  kServerAfterApply,         // it has
-  kServerBeforeReply,        // a reply to a worker is formed, not sent
-  kServerMidCheckpoint,      // may fail: the first chunk of a shard is written
-  kServerMidRestore,         // may fail: some rows are restored
-  kServerMovePull,           // a SlotPull for a part of a slot arrived
-  kServerMovePut,            // an executor has put a part of a slot that comes
-  kServerBeforeFlip,         // an executor is about to take up a plan of the same generation
-  kServerFlipped,            // slots have left an executor; whoever gets them lacks them yet
-  kServerBeforeAttach,       // all rows of slots that come are here, not in the model
-  kServerAfterAttach,        // they are in the model; nobody is told
-  kServerRelease,            // a SlotPull that lets go of a slot arrived
-  kWorkerJoin,               // Join is sent
-  kWorkerEmbed,              // an EmbedRequest is about to be sent, and so on
+  kSchedulerJoin,              // a Join arrived
+  kSchedulerBeforeManifest,    // may fail: all shards are written, the manifest is not
+  kSchedulerAfterManifest,     // the manifest is written, nothing else knows it
+  kSchedulerBeforePlanSwitch,  // a plan of the same generation is in the ledger, not sent
+  kSchedulerAfterPlanSwitch,   // it is sent
+  kServerJoin,                 // Join is sent
+  kServerEmbed,                // an EmbedRequest arrived
+  kServerQuery,                // an ActiveQuery arrived
+  kServerPush,                 // a GradientPush arrived
+  kServerEmbedPush,            // an EmbedPush arrived
+  kServerBeforeApply,          // an executor is about to apply gradients
+  kServerAfterApply,           // it has
+  kServerBeforeReply,          // a reply to a worker is formed, not sent
+  kServerMidCheckpoint,        // may fail: the first chunk of a shard is written
+  kServerMidRestore,           // may fail: some rows are restored
+  kServerMovePull,             // a SlotPull for a part of a slot arrived
+  kServerMovePut,              // an executor has put a part of a slot that comes
+  kServerBeforePlanSwitch,     // an executor is about to take up a plan of the same generation
+  kServerPlanSwitched,         // slots have left an executor; whoever gets them lacks them yet
+  kServerBeforeAttach,         // all rows of slots that come are here, not in the model
+  kServerAfterAttach,          // they are in the model; nobody is told
+  kServerRelease,              // a SlotPull that lets go of a slot arrived
+  kWorkerJoin,                 // Join is sent
+  kWorkerEmbed,                // an EmbedRequest is about to be sent, and so on
   kWorkerQuery,
   kWorkerPush,
   kWorkerEmbedPush,
@@ -68,8 +68,8 @@ inline constexpr std::array kFailpoints = {
     FailpointInfo{"scheduler.join"},
     FailpointInfo{"scheduler.before-manifest", true},
     FailpointInfo{"scheduler.after-manifest"},
-    FailpointInfo{"scheduler.before-flip"},
-    FailpointInfo{"scheduler.after-flip"},
+    FailpointInfo{"scheduler.before-plan-switch"},
+    FailpointInfo{"scheduler.after-plan-switch"},
     FailpointInfo{"server.join"},
     FailpointInfo{"server.embed"},
     FailpointInfo{"server.query"},
@@ -82,8 +82,8 @@ inline constexpr std::array kFailpoints = {
     FailpointInfo{"server.mid-restore", true},
     FailpointInfo{"server.move-pull"},
     FailpointInfo{"server.move-put"},
-    FailpointInfo{"server.before-flip"},
-    FailpointInfo{"server.flipped"},
+    FailpointInfo{"server.before-plan-switch"},
+    FailpointInfo{"server.plan-switched"},
     FailpointInfo{"server.before-attach"},
     FailpointInfo{"server.after-attach"},
     FailpointInfo{"server.release"},

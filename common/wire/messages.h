@@ -155,7 +155,7 @@ struct Heartbeat {
 };
 struct HeartbeatReply {
   uint32_t in_flight_cap = 0;  // workers: 0: none
-  uint32_t hold_ms = 0;        // workers: begin no batch for so long, PROTOCOL section 4
+  uint32_t pause_ms = 0;       // workers: begin no batch for so long, PROTOCOL section 4
   bool operator==(const HeartbeatReply&) const = default;
 };
 
@@ -348,9 +348,9 @@ struct MoveReady {
 // Server to server: the rows of a slot that the sender's copy lacks.
 struct SlotPull {
   uint32_t slot = 0;
-  uint32_t part = 0;  // 0 begins a copy, and has no rows while `resting`; one that comes again is
+  uint32_t part = 0;  // 0 begins a copy, and has no rows while `cold_only`; one that comes again is
                       // answered as before
-  bool resting = false;  // only rows that did not change of late
+  bool cold_only = false;  // only rows that did not change of late
   uint32_t max_bytes = 0;
   bool release = false;  // the receiver may forget the slot
   bool operator==(const SlotPull&) const = default;

@@ -77,7 +77,7 @@ class Encoder {
         .Union();
   }
   Offset<void> operator()(const HeartbeatReply& m) {
-    return wire::CreateHeartbeatReply(b_, m.in_flight_cap, m.hold_ms).Union();
+    return wire::CreateHeartbeatReply(b_, m.in_flight_cap, m.pause_ms).Union();
   }
 
   Offset<void> operator()(const LeaseRequest& m) {
@@ -195,7 +195,7 @@ class Encoder {
     return wire::CreateMoveReady(b_, m.move, m.bytes, m.left_bytes).Union();
   }
   Offset<void> operator()(const SlotPull& m) {
-    return wire::CreateSlotPull(b_, m.slot, m.part, m.resting, m.max_bytes, m.release).Union();
+    return wire::CreateSlotPull(b_, m.slot, m.part, m.cold_only, m.max_bytes, m.release).Union();
   }
   Offset<void> operator()(const SlotRows& m) {
     const auto rows = Vector(m.rows);

@@ -22,7 +22,7 @@ class BodyReader : private WireReader {
   Ready Read(const wire::Ready& m);
   Heartbeat Read(const wire::Heartbeat& m);
   LoadReport Read(const wire::LoadReport& m);
-  HeartbeatReply Read(const wire::HeartbeatReply& m) { return {m.in_flight_cap(), m.hold_ms()}; }
+  HeartbeatReply Read(const wire::HeartbeatReply& m) { return {m.in_flight_cap(), m.pause_ms()}; }
   LeaseRequest Read(const wire::LeaseRequest& m) { return {m.has_data()}; }
   LeaseGrant Read(const wire::LeaseGrant& m);
   LeaseBatch Read(const wire::LeaseBatch& m);
@@ -51,7 +51,7 @@ class BodyReader : private WireReader {
   MoveSlots Read(const wire::MoveSlots& m);
   MoveReady Read(const wire::MoveReady& m) { return {m.move(), m.bytes(), m.left_bytes()}; }
   SlotPull Read(const wire::SlotPull& m) {
-    return {m.slot(), m.part(), m.resting(), m.max_bytes(), m.release()};
+    return {m.slot(), m.part(), m.cold_only(), m.max_bytes(), m.release()};
   }
   SlotRows Read(const wire::SlotRows& m);
   DrainServer Read(const wire::DrainServer& m) { return {String("name", m.name())}; }

@@ -65,14 +65,14 @@ double SchedulerCore::BatchMs() const {
 }
 
 void SchedulerCore::TendBalance(int64_t now_ms) {
-  if (now_ms - flip_wanted_ms_ > 3 * LookGapMs()) lease_end_.reset();  // nobody wants it any more
-  if (hold_ && !std::exchange(hold_->wanted, false)) EndHold(now_ms);  // by the look before
-  if (AwaitFlip(now_ms) || !MayMove()) return;
+  if (now_ms - switch_wanted_ms_ > 3 * LookGapMs()) lease_end_.reset();  // nobody wants it any more
+  if (pause_ && !std::exchange(pause_->wanted, false)) EndPause(now_ms);  // by the look before
+  if (AwaitPlanSwitch(now_ms) || !MayMove()) return;
   if (moving_) return AdvanceMoves(now_ms);
   const int64_t gap_ms = LookGapMs();
-  const bool looked = now_ms - balanced_ms_ < gap_ms || now_ms - flipped_ms_ < gap_ms;
-  if (!Settled() || (looked && !hold_)) return;
-  const int64_t since_ms = now_ms - std::max(balanced_ms_, flipped_ms_);
+  const bool looked = now_ms - balanced_ms_ < gap_ms || now_ms - switched_ms_ < gap_ms;
+  if (!Settled() || (looked && !pause_)) return;
+  const int64_t since_ms = now_ms - std::max(balanced_ms_, switched_ms_);
   balanced_ms_ = now_ms;
   const bool on = inputs_.config.cluster.balance != Balance::kOff;
   if (const auto newcomers = roster_.Newcomers(); on && !newcomers.empty()) {
@@ -90,7 +90,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   const double rest = std::min(kRest, threshold);
   if (!measured || Imbalance() <= rest) even_ms_ = now_ms;
   const bool lasting =
-      Imbalance() > (1 + threshold) / 2 && now_ms - std::max(even_ms_, flipped_ms_) >= kLastingMs;
+      Imbalance() > (1 + threshold) / 2 && now_ms - std::max(even_ms_, switched_ms_) >= kLastingMs;
   const bool go_on = balancing_ || (by_load && lasting);
   options.threshold = go_on ? rest : by_load && measured ? threshold : kNever;
   BalancePlan plan = PlanMoves(options);
@@ -136,7 +136,7 @@ void SchedulerCore::NoteBalanced(const BalancePlan& plan, int64_t now_ms) {
 // Executors of one server share its slots anew with every plan.
 void SchedulerCore::BalanceWithin(int64_t now_ms) {
   if (inputs_.config.cluster.balance == Balance::kOff || IsSynchronous(inputs_.config.train) ||
-      !CanFlip()) {
+      !CanSwitchPlan()) {
     return;
   }
   constexpr double kWorse = 1.1;  // than what the last attempt began with
@@ -144,12 +144,12 @@ void SchedulerCore::BalanceWithin(int64_t now_ms) {
     const double skew = loads_.ExecutorSkew(server.incarnation);
     double& tried = inner_skew_[server.incarnation];
     if (skew < inputs_.config.cluster.balance_threshold || skew < kWorse * tried) continue;
-    if (!MayFlip(now_ms)) return;
+    if (!MaySwitchPlan(now_ms)) return;
     tried = skew;
     NoteDecision(fmt::format("{}: slots change executors, the busiest has {:.2f} times the mean",
                              server.name, skew),
                  now_ms);
-    return FlipTo(plan_, {}, 0, now_ms);
+    return SwitchTo(plan_, {}, 0, now_ms);
   }
 }
 

@@ -30,7 +30,7 @@ bool SchedulerCore::CheckpointDue(int64_t now_ms) {
 // is in every shard, and what is half done is not done twice after a restore. In synchronous
 // training the request says which steps they hold.
 void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
-  if (!InPass() || !CheckpointDue(now_ms) || round_ || hold_ || !Settled()) return;
+  if (!InPass() || !CheckpointDue(now_ms) || round_ || pause_ || !Settled()) return;
   if (saved_batches_ == BatchesToSave()) {
     // Nothing counts that the last one lacks. Its name would be the same: never write over it.
     AnswerCheckpointWaiters("");
@@ -149,10 +149,10 @@ void SchedulerCore::FailRound(const Error& error, int64_t now_ms) {
 }
 
 SchedulerCore::Effects SchedulerCore::ManifestWritten(const Status& status, int64_t now_ms) {
-  if (!round_) return Take();  // a recovery came in between: it is complete all the same
+  if (!round_) return Drain();  // a recovery came in between: it is complete all the same
   if (!status.ok()) {
     FailRound(status.error(), now_ms);
-    return Take();
+    return Drain();
   }
   last_checkpoint_ = inputs_.checkpoint_directory + "/" + round_->name();
   Notice(fmt::format("checkpoint {} written", last_checkpoint_));
@@ -163,7 +163,7 @@ SchedulerCore::Effects SchedulerCore::ManifestWritten(const Status& status, int6
   round_.reset();
   AnswerCheckpointWaiters("");
   AfterCheckpoint(now_ms);
-  return Take();
+  return Drain();
 }
 
 // Tells those who asked for a checkpoint where the last one lies, or why there is none.

@@ -51,7 +51,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
   }
 }
 
-SchedulerCore::Effects SchedulerCore::Take() { return std::exchange(effects_, Effects()); }
+SchedulerCore::Effects SchedulerCore::Drain() { return std::exchange(effects_, Effects()); }
 
 void SchedulerCore::Send(const Member& to, Body body) {
   effects_.send.push_back({to.peer, std::move(body), 0});
@@ -81,13 +81,13 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   const Envelope& envelope = message.envelope;
   const auto refuse = [&](ErrorCode code, std::string text) {
     effects_.send.push_back({from, ErrorReply{code, std::move(text)}, envelope.sequence});
-    return Take();
+    return Drain();
   };
   if (const auto* join = std::get_if<Join>(&message.body)) {
     OnJoin(from, message, *join, now_ms);
     TendSeats(now_ms);
-    FeedHungry(now_ms);
-    return Take();
+    ServePendingRequests(now_ms);
+    return Drain();
   }
   if (envelope.run != inputs_.run) return refuse(ErrorCode::kWrongRun, "another run; join again");
   Member* member = roster_.Heard(envelope.incarnation, from, now_ms);
@@ -126,8 +126,8 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   }
   TendSeats(now_ms);
   // No work comes of signs of life, which are most of the messages.
-  if (!std::holds_alternative<Heartbeat>(message.body)) FeedHungry(now_ms);
-  return Take();
+  if (!std::holds_alternative<Heartbeat>(message.body)) ServePendingRequests(now_ms);
+  return Drain();
 }
 
 void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Join& join,
@@ -180,7 +180,7 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
 void SchedulerCore::OnReady(Member& member, const Ready& ready, int64_t now_ms) {
   if (!member.seated || member.ready || ready.plan_version != plan_.version) return;
   member.ready = true;
-  if (flip_) return NoteFlipped(ready, now_ms);
+  if (switch_) return FinishPlanSwitch(ready, now_ms);
   Notice(fmt::format("{} is ready: {} rows, {} MB", member.name, ready.rows,
                      ready.memory_bytes >> 20));
 }
@@ -194,7 +194,7 @@ void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat, cons
   member.heartbeat.load.reset();
   if (heartbeat.longest_batch_us > 0) member.batch_us = heartbeat.longest_batch_us;
   if (member.seated) RenewTables(member, now_ms);
-  if (hold_ && heartbeat.batches_in_flight == 0) hold_->waiting.erase(member.incarnation);
+  if (pause_ && heartbeat.batches_in_flight == 0) pause_->waiting.erase(member.incarnation);
   Reply(member, message, OrdersFor(member, now_ms));
   // It missed the plan without it, or the others have gone back to a checkpoint since.
   if (member.draining && !member.seated && message.envelope.plan_version != plan_.version) {
@@ -227,13 +227,14 @@ void SchedulerCore::OnError(const Member& member, const ErrorReply& error, int64
 
 void SchedulerCore::OnLeaseRequest(Member& member, const Message& message,
                                    const LeaseRequest& request, int64_t now_ms) {
-  std::erase_if(hungry_, [&](const Hungry& h) { return h.worker == member.incarnation; });
-  const Hungry hungry{member.incarnation, message.envelope.sequence, request.has_data};
+  std::erase_if(pending_requests_,
+                [&](const PendingRequest& h) { return h.worker == member.incarnation; });
+  const PendingRequest pending{member.incarnation, message.envelope.sequence, request.has_data};
   const bool up_to_date = OfThisGeneration(message.envelope);
-  if (up_to_date && GiveLease(member, hungry, now_ms)) return;
+  if (up_to_date && GiveLease(member, pending, now_ms)) return;
   Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
   if (up_to_date) {
-    hungry_.push_back(hungry);
+    pending_requests_.push_back(pending);
   } else if (InPass()) {
     Send(member, plan_);
   }
@@ -241,14 +242,14 @@ void SchedulerCore::OnLeaseRequest(Member& member, const Message& message,
 
 // Those who had to wait get work as soon as there is some: asking again costs a slow link's worker
 // a round trip that it has nothing to do in.
-void SchedulerCore::FeedHungry(int64_t now_ms) {
-  std::erase_if(hungry_, [&](const Hungry& hungry) {
-    const Member* worker = roster_.Find(hungry.worker);
-    return worker == nullptr || GiveLease(*worker, hungry, now_ms);
+void SchedulerCore::ServePendingRequests(int64_t now_ms) {
+  std::erase_if(pending_requests_, [&](const PendingRequest& pending) {
+    const Member* worker = roster_.Find(pending.worker);
+    return worker == nullptr || GiveLease(*worker, pending, now_ms);
   });
 }
 
-bool SchedulerCore::GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms) {
+bool SchedulerCore::GiveLease(const Member& member, const PendingRequest& pending, int64_t now_ms) {
   const auto lease = NextLease(member, now_ms);
   if (!lease) return false;
   speeds_.try_emplace(member.incarnation, now_ms);  // batches that it has at once come at once
@@ -258,13 +259,13 @@ bool SchedulerCore::GiveLease(const Member& member, const Hungry& hungry, int64_
   grant.epoch = epoch_;
   grant.unit = lease->unit;
   grant.top_k = kEvaluationTop;
-  const bool by_numbers = hungry.has_data && grant.kind == LeaseKind::kTrain;
+  const bool by_numbers = pending.has_data && grant.kind == LeaseKind::kTrain;
   for (const uint32_t index : lease->batches) {
     const uint64_t number = uint64_t{lease->unit} * inputs_.config.train.unit_batches + index;
     grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
                                        : BatchWithSamples(*order_, number, index));
   }
-  effects_.send.push_back({member.peer, std::move(grant), hungry.sequence});
+  effects_.send.push_back({member.peer, std::move(grant), pending.sequence});
   return true;
 }
 
@@ -288,7 +289,7 @@ std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_
   if (!lease) {
     if (steps_) limits.end = std::min(limits.end, steps_->OpenBatches());
     const auto speed = [&](Incarnation holder) { return BatchesPerSecond(holder, now_ms); };
-    lease = book_->Relend(worker.incarnation, now_ms, speed, limits);
+    lease = book_->LeaseBackup(worker.incarnation, now_ms, speed, limits);
   }
   if (lease) {
     const uint64_t first = uint64_t{lease->unit} * inputs_.config.train.unit_batches;
@@ -345,7 +346,7 @@ void SchedulerCore::CountEvaluated(const BatchDone& done, int64_t now_ms) {
 }
 
 SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
-  if (phase_ == Phase::kFinished) return Take();
+  if (phase_ == Phase::kFinished) return Drain();
   if (stop_wanted_) {
     Finish(Failed("stopped at once; what was trained since the last checkpoint is lost"),
            "stopped at once", now_ms);
@@ -362,20 +363,20 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
     if (saved_batches_ != BatchesToSave()) Notice("stopping: writing a checkpoint");
     MaybeCheckpoint(now_ms);
   }
-  return Take();
+  return Drain();
 }
 
 SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
-  if (phase_ == Phase::kFinished) return Take();
+  if (phase_ == Phase::kFinished) return Drain();
   DropDeadMembers(now_ms);
   TendSeats(now_ms);
-  if (phase_ == Phase::kFinished) return Take();
+  if (phase_ == Phase::kFinished) return Drain();
   SendAgain(now_ms);
   TendBalance(now_ms);
   Decide(now_ms);
   if (book_) {
     // Servers make these wait: for their step, or all while one of them is missing. So does a hold.
-    if (!InPass() || hold_) {
+    if (!InPass() || pause_) {
       book_->RenewFrom(0, now_ms);
     } else if (steps_) {
       book_->RenewFrom(OpenBatches(), now_ms);
@@ -384,15 +385,15 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
     if (expired > 0) Notice(fmt::format("{} leases expired without progress", expired));
   }
   MaybeCheckpoint(now_ms);
-  FeedHungry(now_ms);
-  return Take();
+  ServePendingRequests(now_ms);
+  return Drain();
 }
 
 SchedulerCore::Effects SchedulerCore::LedgerFailed(const Status& status, int64_t now_ms) {
   if (phase_ == Phase::kFinished) phase_ = Phase::kGathering;  // nobody has been told
   Finish(status.error(), "the ledger could not be written", now_ms);
   effects_.ledger.clear();
-  return Take();
+  return Drain();
 }
 
 void SchedulerCore::NoteSent(const Body& body, size_t bytes) {

@@ -185,7 +185,7 @@ class SchedulerCore {
     std::vector<uint16_t> slot_owner;  // [V] index into the servers
     uint64_t lacking_bytes = 0;        // of memory: some servers have more than they may use
   };
-  struct Hungry {  // a worker that asked for a lease when there was none
+  struct PendingRequest {  // a worker that asked for a lease when there was none
     Incarnation worker;
     uint64_t sequence;  // of its request
     bool has_data;
@@ -202,7 +202,7 @@ class SchedulerCore {
     int64_t patience_ms = 0;  // after began_ms they are given up
   };
   // Workers begin no batches: the plan is about to change.
-  struct Hold {
+  struct WorkerPause {
     std::set<Incarnation> waiting;  // workers that may have batches in flight
     int64_t since_ms = 0;
     int64_t until_ms = 0;
@@ -210,12 +210,12 @@ class SchedulerCore {
     bool wanted = true;   // since the last look
   };
   // A plan of the same generation that not all servers have taken up yet.
-  struct Flip {
+  struct PlanSwitch {
     std::set<Incarnation> sources;  // that others copy from
     size_t slots = 0;
-    double batch_ms = 0;  // what those took that were in flight before; 0: workers were not held
-    int64_t held_ms = 0;  // workers, before
-    size_t unheld = 0;    // workers that had batches in flight when the plan came
+    double batch_ms = 0;    // what those took that were in flight before; 0: workers were not held
+    int64_t paused_ms = 0;  // workers, before
+    size_t unpaused = 0;    // workers that had batches in flight when the plan came
     uint64_t bytes = 0;
     uint64_t slot_bytes = 0;
     uint32_t stall_us = 0;
@@ -281,12 +281,12 @@ class SchedulerCore {
   bool AllReady() const;
   bool Settled() const;
   bool MayMove() const;
-  bool CanFlip() const;
-  bool MayFlip(int64_t now_ms);
+  bool CanSwitchPlan() const;
+  bool MaySwitchPlan(int64_t now_ms);
   bool NothingInFlight(int64_t now_ms);
-  void EndHold(int64_t now_ms);
+  void EndPause(int64_t now_ms);
   HeartbeatReply OrdersFor(const Member& member, int64_t now_ms) const;
-  bool AwaitFlip(int64_t now_ms);
+  bool AwaitPlanSwitch(int64_t now_ms);
   bool ReleaseEmptyServers(int64_t now_ms);
   static Plan WithoutEmpty(const Plan& plan, const std::vector<bool>& unwanted);
   bool GoOnWithout(const std::vector<size_t>& vacant, int64_t now_ms);
@@ -298,9 +298,9 @@ class SchedulerCore {
   void AdvanceMoves(int64_t now_ms);
   void CancelMoves();
   void RenewTables(const Member& server, int64_t now_ms);
-  void FlipToMoves(int64_t now_ms);
-  void FlipTo(Plan plan, std::set<Incarnation> sources, size_t slots, int64_t now_ms);
-  void NoteFlipped(const Ready& ready, int64_t now_ms);
+  void SwitchToMoves(int64_t now_ms);
+  void SwitchTo(Plan plan, std::set<Incarnation> sources, size_t slots, int64_t now_ms);
+  void FinishPlanSwitch(const Ready& ready, int64_t now_ms);
   uint64_t WaveBytes() const;
   double MoveBytesPerMs() const;
   void Decide(int64_t now_ms);
@@ -310,8 +310,8 @@ class SchedulerCore {
   bool TryPlan(const std::vector<Seated>& servers, int64_t now_ms);
 
   // Leases.
-  bool GiveLease(const Member& member, const Hungry& hungry, int64_t now_ms);
-  void FeedHungry(int64_t now_ms);
+  bool GiveLease(const Member& member, const PendingRequest& pending, int64_t now_ms);
+  void ServePendingRequests(int64_t now_ms);
   std::optional<Lease> NextLease(const Member& worker, int64_t now_ms);
 
   // Steps and passes (scheduler_passes.cc).
@@ -338,7 +338,7 @@ class SchedulerCore {
   CheckpointRequest MakeCheckpointRequest() const;
   uint64_t BatchesToSave() const;
   Manifest MakeManifest() const;  // without shards
-  Effects Take();
+  Effects Drain();
 
   RunInputs inputs_;
   int64_t started_ms_;
@@ -364,7 +364,7 @@ class SchedulerCore {
   std::optional<StepBook> steps_;  // of book_, in synchronous training
   std::optional<uint64_t> told_;   // steps of the run that the servers were told count
   uint64_t told_batches_ = 0;      // of this epoch, in those steps
-  std::vector<Hungry> hungry_;     // in the order in which they asked
+  std::vector<PendingRequest> pending_requests_;  // in the order in which they asked
   std::optional<RankingEvaluator> evaluator_;
   bool final_evaluation_ = false;
   std::vector<float> inverse_propensities_;
@@ -375,10 +375,10 @@ class SchedulerCore {
 
   SlotLoads loads_;
   std::optional<Moving> moving_;
-  std::optional<Hold> hold_;
-  std::optional<Flip> flip_;
-  int64_t flip_wanted_ms_ = 0;
-  std::optional<uint64_t> lease_end_;  // synchronous training: none at or behind, for a flip
+  std::optional<WorkerPause> pause_;
+  std::optional<PlanSwitch> switch_;
+  int64_t switch_wanted_ms_ = 0;
+  std::optional<uint64_t> lease_end_;  // synchronous training: none at or behind, for a plan switch
   uint64_t leased_end_ = 0;            // batches of the pass that were leased so far are below
   bool balancing_ = false;             // until the load was even for some time
   int64_t moved_ms_ = 0;               // slots last began to move
@@ -392,7 +392,7 @@ class SchedulerCore {
   double last_stall_us_ = 0;
   double wave_bytes_ = 4 << 20;  // of the slots of a plan; follows the pauses
   int64_t balanced_ms_ = 0;      // looked at last
-  int64_t flipped_ms_ = 0;       // last change of plan
+  int64_t switched_ms_ = 0;      // last change of plan
   double lost_ms_ = 0;           // of training since then, by uneven load
   int64_t decided_ms_ = 0;
   MoveTotals moves_;

@@ -1,10 +1,10 @@
 // Slots that move, servers that join and leave while training goes on: the part of SchedulerCore
 // that changes the plan within a generation.
 //
-// Slots go in waves, each as large as the pause that is aimed at allows (NoteFlipped): all servers
-// are given the next plan, and the slots are copied while requests wait (Ready). A slot that would
-// take longer than that is copied in the background before (MoveSlots, MoveReady), and only what
-// changed meanwhile follows with the plan.
+// Slots go in waves, each as large as the pause that is aimed at allows (FinishPlanSwitch): all
+// servers are given the next plan, and the slots are copied while requests wait (Ready). A slot
+// that would take longer than that is copied in the background before (MoveSlots, MoveReady), and
+// only what changed meanwhile follows with the plan.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,11 +21,11 @@ namespace {
 
 constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
 constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
-constexpr int64_t kHoldsInDrain = 4;        // a server that leaves has this many in cluster.drain_s
-constexpr int64_t kHoldSlackMs = 1000;      // for the plan to come to the workers
-constexpr int64_t kFlipPatienceMs = 60000;  // for all to take a plan up
-constexpr int64_t kSourceGoneMs = 5000;     // with a server that others copy from
-constexpr int64_t kReadyMs = 20000;         // for the others, where one without slots was lost
+constexpr int64_t kPausesInDrain = 4;    // a server that leaves has this many in cluster.drain_s
+constexpr int64_t kPauseSlackMs = 1000;  // for the plan to come to the workers
+constexpr int64_t kSwitchPatienceMs = 60000;  // for all to take a plan up
+constexpr int64_t kSourceGoneMs = 5000;       // with a server that others copy from
+constexpr int64_t kReadyMs = 20000;           // for the others, where one without slots was lost
 constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
@@ -48,7 +48,7 @@ bool SchedulerCore::AllReady() const {
   return std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
 }
 
-bool SchedulerCore::Settled() const { return !flip_ && AllReady(); }
+bool SchedulerCore::Settled() const { return !switch_ && AllReady(); }
 
 bool SchedulerCore::MayMove() const {
   return live_ && InPass() && !stop_wanted_ && VacantSeats().empty();
@@ -56,7 +56,7 @@ bool SchedulerCore::MayMove() const {
 
 // Whether the plan may change now: no server is writing a checkpoint, and in synchronous training
 // servers hold nothing of uncommitted steps, nor is there anything on its way to them.
-bool SchedulerCore::CanFlip() const {
+bool SchedulerCore::CanSwitchPlan() const {
   if (round_ || !NobodySaves() || !Settled()) return false;
   if (!IsSynchronous(inputs_.config.train)) return true;
   return AllCommitted() &&
@@ -65,9 +65,9 @@ bool SchedulerCore::CanFlip() const {
 
 // To be asked again and again while the plan shall change: until it may, no step begins that is not
 // in progress already (synchronous training), then no batch.
-bool SchedulerCore::MayFlip(int64_t now_ms) {
-  if (CanFlip()) return steps_ || NothingInFlight(now_ms);
-  flip_wanted_ms_ = now_ms;
+bool SchedulerCore::MaySwitchPlan(int64_t now_ms) {
+  if (CanSwitchPlan()) return steps_ || NothingInFlight(now_ms);
+  switch_wanted_ms_ = now_ms;
   if (!steps_ || lease_end_) return false;
   const uint64_t step = BatchesPerStep(inputs_.config.train);
   lease_end_ = (std::max(leased_end_, told_batches_) + step - 1) / step * step;
@@ -77,29 +77,29 @@ bool SchedulerCore::MayFlip(int64_t now_ms) {
 // The batches in flight would begin anew with another plan, so workers are told to begin no others
 // for a while. True: they have ended, or take twice as long as they should.
 bool SchedulerCore::NothingInFlight(int64_t now_ms) {
-  if (!hold_) {
+  if (!pause_) {
     const double batch_ms = BatchMs();
     if (batch_ms == 0) return true;
-    hold_.emplace();
-    hold_->since_ms = now_ms;
-    const int64_t longest_ms = inputs_.config.cluster.drain_s * 1000 / kHoldsInDrain;
-    hold_->until_ms = now_ms + std::min(longest_ms, static_cast<int64_t>(2 * batch_ms));
-    hold_->batch_ms = batch_ms;
+    pause_.emplace();
+    pause_->since_ms = now_ms;
+    const int64_t longest_ms = inputs_.config.cluster.drain_s * 1000 / kPausesInDrain;
+    pause_->until_ms = now_ms + std::min(longest_ms, static_cast<int64_t>(2 * batch_ms));
+    pause_->batch_ms = batch_ms;
     for (const Member* worker : roster_.Of(Role::kWorker)) {
-      hold_->waiting.insert(worker->incarnation);
+      pause_->waiting.insert(worker->incarnation);
       Send(*worker, OrdersFor(*worker, now_ms));
     }
   }
-  hold_->wanted = true;
-  std::erase_if(hold_->waiting, [&](Incarnation incarnation) {
+  pause_->wanted = true;
+  std::erase_if(pause_->waiting, [&](Incarnation incarnation) {
     const Member* worker = roster_.Find(incarnation);
     return worker == nullptr || worker->life.Suspect(now_ms);
   });
-  return hold_->waiting.empty() || now_ms >= hold_->until_ms;
+  return pause_->waiting.empty() || now_ms >= pause_->until_ms;
 }
 
-void SchedulerCore::EndHold(int64_t now_ms) {
-  hold_.reset();
+void SchedulerCore::EndPause(int64_t now_ms) {
+  pause_.reset();
   for (const Member* worker : roster_.Of(Role::kWorker)) Send(*worker, OrdersFor(*worker, now_ms));
 }
 
@@ -108,9 +108,9 @@ HeartbeatReply SchedulerCore::OrdersFor(const Member& member, int64_t now_ms) co
   HeartbeatReply orders;
   const auto decision = worker_decisions_.find(member.incarnation);
   if (decision != worker_decisions_.end()) orders.in_flight_cap = decision->second.in_flight_cap;
-  if (hold_ && member.role == Role::kWorker) {
-    orders.hold_ms =
-        static_cast<uint32_t>(std::max(int64_t{0}, hold_->until_ms - now_ms) + kHoldSlackMs);
+  if (pause_ && member.role == Role::kWorker) {
+    orders.pause_ms =
+        static_cast<uint32_t>(std::max(int64_t{0}, pause_->until_ms - now_ms) + kPauseSlackMs);
   }
   return orders;
 }
@@ -149,16 +149,16 @@ uint64_t SchedulerCore::WaveBytes() const {
 
 // True: not all servers have taken up the plan, of this life or an earlier one, yet. If they cannot
 // a new generation begins.
-bool SchedulerCore::AwaitFlip(int64_t now_ms) {
+bool SchedulerCore::AwaitPlanSwitch(int64_t now_ms) {
   if (!live_ || !VacantSeats().empty() || Settled() || GenerationOf(plan_) == plan_.version) {
     return false;
   }
   const bool source_gone =
-      flip_ && std::any_of(flip_->sources.begin(), flip_->sources.end(),
-                           [&](Incarnation s) { return roster_.Find(s) == nullptr; });
+      switch_ && std::any_of(switch_->sources.begin(), switch_->sources.end(),
+                             [&](Incarnation s) { return roster_.Find(s) == nullptr; });
   int64_t since_ms = 0;
   for (const Seat& seat : seats_) since_ms = std::max(since_ms, seat.since_ms);
-  if (now_ms - since_ms <= (source_gone ? kSourceGoneMs : kFlipPatienceMs)) return true;
+  if (now_ms - since_ms <= (source_gone ? kSourceGoneMs : kSwitchPatienceMs)) return true;
   Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
                      source_gone ? "a server was lost that others copied from"
                                  : "not all servers have their slots"));
@@ -187,13 +187,13 @@ bool SchedulerCore::GoOnWithout(const std::vector<size_t>& vacant, int64_t now_m
     gone_.insert(plan_.servers[seat].incarnation);
     NoteDecision(fmt::format("{} is lost; it had no slots", plan_.servers[seat].name), now_ms);
   }
-  FlipTo(WithoutEmpty(plan_, lost), {}, 0, now_ms);
+  SwitchTo(WithoutEmpty(plan_, lost), {}, 0, now_ms);
   return true;
 }
 
 // New servers have no slots at first; the balance gives them some.
 void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_t now_ms) {
-  if (!MayFlip(now_ms)) return;
+  if (!MaySwitchPlan(now_ms)) return;
   Plan next = plan_;
   std::string names;
   for (const Member* server : servers) {
@@ -205,7 +205,7 @@ void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_
                            Plural(plan_.servers.size(), "server")),
                now_ms);
   balancing_ = true;
-  FlipTo(std::move(next), {}, 0, now_ms);
+  SwitchTo(std::move(next), {}, 0, now_ms);
 }
 
 // A server that shall leave and has no slots. True: the plan is about to change, or has.
@@ -213,7 +213,7 @@ bool SchedulerCore::ReleaseEmptyServers(int64_t now_ms) {
   const std::vector<bool> leaving = LeavingServers();
   for (size_t i = 0; i < leaving.size(); ++i) {
     if (!leaving[i] || !SlotsOf(plan_, {static_cast<uint32_t>(i)}).empty()) continue;
-    if (MayFlip(now_ms)) FlipTo(WithoutEmpty(plan_, leaving), {}, 0, now_ms);
+    if (MaySwitchPlan(now_ms)) SwitchTo(WithoutEmpty(plan_, leaving), {}, 0, now_ms);
     return true;
   }
   return false;
@@ -265,7 +265,7 @@ void SchedulerCore::OnMoveReady(const Member& member, const MoveReady& ready) {
 
 void SchedulerCore::AdvanceMoves(int64_t now_ms) {
   if (moving_->waiting.empty()) {
-    if (MayFlip(now_ms)) FlipToMoves(now_ms);
+    if (MaySwitchPlan(now_ms)) SwitchToMoves(now_ms);
     return;
   }
   if (now_ms - moving_->began_ms > moving_->patience_ms) {
@@ -293,7 +293,7 @@ void SchedulerCore::CancelMoves() {
   moving_.reset();
 }
 
-void SchedulerCore::FlipToMoves(int64_t now_ms) {
+void SchedulerCore::SwitchToMoves(int64_t now_ms) {
   Plan next = plan_;
   std::set<Incarnation> sources;
   for (const SlotMove& move : moving_->moves) {
@@ -302,11 +302,12 @@ void SchedulerCore::FlipToMoves(int64_t now_ms) {
   }
   const size_t slots = moving_->moves.size();
   moving_.reset();
-  FlipTo(WithoutEmpty(next, LeavingServers()), std::move(sources), slots, now_ms);
+  SwitchTo(WithoutEmpty(next, LeavingServers()), std::move(sources), slots, now_ms);
 }
 
 // The next plan of this generation.
-void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slots, int64_t now_ms) {
+void SchedulerCore::SwitchTo(Plan next, std::set<Incarnation> sources, size_t slots,
+                             int64_t now_ms) {
   next.generation = GenerationOf(plan_);
   next.version = plan_.version + 1;
   plan_ = std::move(next);
@@ -320,61 +321,62 @@ void SchedulerCore::FlipTo(Plan next, std::set<Incarnation> sources, size_t slot
     server->ready = false;
   }
   seats_.assign(plan_.servers.size(), {false, now_ms});
-  flip_.emplace();
-  flip_->sources = std::move(sources);
-  flip_->slots = slots;
-  if (hold_) {
-    flip_->batch_ms = hold_->batch_ms;
-    flip_->held_ms = now_ms - hold_->since_ms;
-    flip_->unheld = hold_->waiting.size();
+  switch_.emplace();
+  switch_->sources = std::move(sources);
+  switch_->slots = slots;
+  if (pause_) {
+    switch_->batch_ms = pause_->batch_ms;
+    switch_->paused_ms = now_ms - pause_->since_ms;
+    switch_->unpaused = pause_->waiting.size();
   }
-  hold_.reset();
+  pause_.reset();
   lease_end_.reset();
   BroadcastToSeated(plan_);
   Broadcast(Role::kWorker, plan_);
 }
 
 // One more server has the slots of the plan.
-void SchedulerCore::NoteFlipped(const Ready& ready, int64_t now_ms) {
-  flip_->bytes += ready.moved_bytes;
-  flip_->slot_bytes += ready.slot_bytes;
-  flip_->stall_us = std::max(flip_->stall_us, ready.stall_us);
+void SchedulerCore::FinishPlanSwitch(const Ready& ready, int64_t now_ms) {
+  switch_->bytes += ready.moved_bytes;
+  switch_->slot_bytes += ready.slot_bytes;
+  switch_->stall_us = std::max(switch_->stall_us, ready.stall_us);
   if (!AllReady()) return;
-  const Flip flip = *std::exchange(flip_, std::nullopt);
-  flipped_ms_ = now_ms;
+  const PlanSwitch plan_switch = *std::exchange(switch_, std::nullopt);
+  switched_ms_ = now_ms;
   lost_ms_ = 0;
   moves_.plans++;
-  moves_.slots += flip.slots;
-  moves_.bytes += flip.bytes;
-  moves_.slot_bytes += flip.slot_bytes;
-  moves_.longest_stall_us = std::max(moves_.longest_stall_us, flip.stall_us);
+  moves_.slots += plan_switch.slots;
+  moves_.bytes += plan_switch.bytes;
+  moves_.slot_bytes += plan_switch.slot_bytes;
+  moves_.longest_stall_us = std::max(moves_.longest_stall_us, plan_switch.stall_us);
   // A pause has a part that does not depend on what moves: what servers have before them when the
   // plan comes. Smaller waves than that allows only make more pauses, and each costs the batches in
   // flight.
   constexpr double kForget = 1.2;
-  const double stall_us = std::max(1.0, double{1.0} * flip.stall_us);
+  const double stall_us = std::max(1.0, double{1.0} * plan_switch.stall_us);
   least_stall_us_ = least_stall_us_ == 0 ? stall_us : std::min(stall_us, kForget * least_stall_us_);
   last_stall_us_ = stall_us;
-  if (flip.slots > 0) {
+  if (plan_switch.slots > 0) {
     // What it disturbs: see SlotLoads::WarmUp().
-    const double again_ms = flip.unheld > 0 ? flip.batch_ms : 0;
+    const double again_ms = plan_switch.unpaused > 0 ? plan_switch.batch_ms : 0;
     const double disturbed_ms = 2 * (again_ms + stall_us / 1000);
     const auto reports = static_cast<uint32_t>(
         std::min(std::ceil(disturbed_ms / inputs_.config.cluster.heartbeat_ms),
                  double{SlotLoads::kWarmUpReports}));
     for (const Incarnation server : PlanIncarnations()) loads_.WarmUp(server, reports);
     const double goal_us =
-        std::max({kStallGoalUs, 2 * least_stall_us_, kStallShare * 1000 * flip.batch_ms});
+        std::max({kStallGoalUs, 2 * least_stall_us_, kStallShare * 1000 * plan_switch.batch_ms});
     const double change = std::clamp(goal_us / stall_us, 0.5, 4.0);
     wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
   }
-  std::string line =
-      fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms pause", plan_.version,
-                  Plural(plan_.slot_owner.size(), "slot"), Plural(plan_.servers.size(), "server"),
-                  flip.slots, Megabytes(flip.bytes), (flip.stall_us + 999) / 1000);
-  if (flip.held_ms > 0) line += fmt::format(" after {} ms without new batches", flip.held_ms);
-  if (flip.unheld > 0) {
-    line += fmt::format("; those of {} begin anew", Plural(flip.unheld, "worker"));
+  std::string line = fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms pause",
+                                 plan_.version, Plural(plan_.slot_owner.size(), "slot"),
+                                 Plural(plan_.servers.size(), "server"), plan_switch.slots,
+                                 Megabytes(plan_switch.bytes), (plan_switch.stall_us + 999) / 1000);
+  if (plan_switch.paused_ms > 0)
+    line += fmt::format(" after {} ms without new batches", plan_switch.paused_ms);
+  if (plan_switch.unpaused > 0) {
+    line += fmt::format("; those of {} begin anew", Plural(plan_switch.unpaused, "worker"));
   }
   Notice(line);
   if (told_) {

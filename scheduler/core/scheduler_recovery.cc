@@ -74,7 +74,7 @@ void SchedulerCore::OnServerJoined(Member& member, const Join& join, int64_t now
   member.ready = join.plan_version == plan_.version;
   if (!member.ready) return Send(member, plan_);
   if (told_) Send(member, CommitSteps{*told_});
-  if (flip_) NoteFlipped({}, now_ms);  // its Ready was lost with its connection
+  if (switch_) FinishPlanSwitch({}, now_ms);  // its Ready was lost with its connection
 }
 
 std::vector<size_t> SchedulerCore::VacantSeats() const {
@@ -257,7 +257,7 @@ void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placem
     loads_.WarmUp(seated.server->incarnation);
   }
   plan_ = std::move(next);
-  hold_.reset();
+  pause_.reset();
   plan_.restore = last_checkpoint_;
   Record(LedgerRestored{checkpoint_ ? checkpoint_->name : "", epoch_, batches_, samples_, done_});
   Record(LedgerPlanned{plan_});
@@ -270,7 +270,7 @@ void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placem
   seats_.assign(servers.size(), {false, now_ms});
   live_ = true;
   phase_ = Phase::kLoading;
-  hungry_.clear();
+  pending_requests_.clear();
   BroadcastToSeated(plan_);
   Notice(fmt::format("slot plan {}: {} over {}{}", plan_.version,
                      Plural(plan_.slot_owner.size(), "slot"),
@@ -296,7 +296,7 @@ void SchedulerCore::GoBackToCheckpoint() {
   interrupted_.reset();
   training_complete_ = false;
   moving_.reset();
-  flip_.reset();
+  switch_.reset();
   gone_.clear();
   lease_end_.reset();
   balancing_ = false;

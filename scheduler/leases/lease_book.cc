@@ -120,8 +120,8 @@ std::vector<LeaseBook::Late> LeaseBook::Latest(Incarnation except, double speed,
   return latest;
 }
 
-std::optional<Lease> LeaseBook::Relend(Incarnation holder, int64_t now_ms, const Speed& speeds,
-                                       const LeaseLimits& limits) {
+std::optional<Lease> LeaseBook::LeaseBackup(Incarnation holder, int64_t now_ms, const Speed& speeds,
+                                            const LeaseLimits& limits) {
   double own = 0;
   for (const auto& [id, held] : leases_) {
     if (held.holder == holder) own += static_cast<double>(held.left.size());

@@ -8,7 +8,7 @@
 // their numbers. Silence ends it.
 //
 // At the end of a pass, when everything is leased, those who have nothing to do get second copies
-// of batches that others hold (Relend). The first report counts. Pure: time comes in as
+// of batches that others hold (LeaseBackup). The first report counts. Pure: time comes in as
 // milliseconds.
 #pragma once
 
@@ -51,7 +51,7 @@ struct OpenLease {
   uint32_t left = 0;       // not done yet
   int64_t granted_ms = 0;  // or could make no progress until then
   int64_t renewed_ms = 0;
-  bool copy = false;  // by Relend
+  bool copy = false;  // by LeaseBackup
 };
 
 class LeaseBook {
@@ -82,8 +82,8 @@ class LeaseBook {
   // time. A holder is expected to need its batches over its speed, and if it had no progress for
   // some time as long again at least; one of unknown speed is as quick as the other. limits.open
   // and limits.share do not matter: what has to wait should lie behind limits.end.
-  std::optional<Lease> Relend(Incarnation holder, int64_t now_ms, const Speed& speed,
-                              const LeaseLimits& limits = {});
+  std::optional<Lease> LeaseBackup(Incarnation holder, int64_t now_ms, const Speed& speed,
+                                   const LeaseLimits& limits = {});
 
   // A batch was trained. True if it counts: it is the first report of it. Unknown batches never do.
   // Renews the lease, and its holder's others of later batches only; a lease ends with its last
@@ -110,7 +110,7 @@ class LeaseBook {
   };
   // The leases that have a batch; 0: none.
   using Holders = std::array<uint64_t, 2>;
-  // A lease that Relend() could take batches of.
+  // A lease that LeaseBackup() could take batches of.
   struct Late {
     uint64_t lease;
     double end_s;  // expected, from now

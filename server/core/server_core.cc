@@ -42,7 +42,7 @@ bool IsFinite(const Body& reply) {
 
 ServerCore::ServerCore(Identity identity) : identity_(std::move(identity)) {}
 
-ServerCore::Effects ServerCore::Take() { return std::exchange(effects_, Effects()); }
+ServerCore::Effects ServerCore::Drain() { return std::exchange(effects_, Effects()); }
 
 Message ServerCore::Envelop(Body body, uint64_t reply_to) {
   return {{run_, identity_.incarnation, next_sequence_++, reply_to, plan_ ? plan_->version : 0},
@@ -56,9 +56,9 @@ bool ServerCore::IsOfThisGeneration(const Envelope& envelope) const {
 }
 
 ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms) {
-  if (message.envelope.reply_to != 0 && message.envelope.reply_to < life_sequence_) return Take();
+  if (message.envelope.reply_to != 0 && message.envelope.reply_to < life_sequence_) return Drain();
   heard_ms_ = now_ms;
-  if (!saves_orphan_) leaving_ = false;
+  if (!saves_orphan_) orphaned_ = false;
   MeetScheduler(message.envelope.incarnation);
   const bool current = IsOfThisGeneration(message.envelope);
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
@@ -77,14 +77,14 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
     // The scheduler sees by the heartbeats' round whether it was done.
     if (current && loaded_) Submit(Open(Open::Kind::kRequest, std::move(message.body)));
   } else if (AnswersStop(message, now_ms)) {
-    return Take();
+    return Drain();
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
     effects_.notices.push_back(fmt::format("the scheduler ends the run: {}", shutdown->reason));
     effects_.exit = Status();
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     OnSchedulerError(*error, now_ms);
   }
-  return Take();
+  return Drain();
 }
 
 // A new life of the scheduler knows none of the workers' present lives, so it will never have them
@@ -179,7 +179,7 @@ std::string ServerCore::WhyRefused(const Body& request) const {
 
 ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message, int64_t now_us) {
   OnRequest(peer, std::move(message), now_us);
-  return Take();
+  return Drain();
 }
 
 void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) {
@@ -198,13 +198,13 @@ void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) 
   }
   const bool joins = !loaded_ && plan_->version != GenerationOf(*plan_);
   if (!loaded_ && !joins) return refuse(ErrorCode::kRefused, "the slots are being loaded");
-  if (envelope.plan_version > plan_->version || joins || (flip_ && pull == nullptr)) {
+  if (envelope.plan_version > plan_->version || joins || (switch_ && pull == nullptr)) {
     if (early_.size() >= kMaxEarly) return refuse(ErrorCode::kStalePlan, "too many requests wait");
     early_.push_back({peer, std::move(message), now_us});
     return;
   }
   if (pull != nullptr) return OnSlotPull(peer, message, *pull, now_us);
-  if (departing_) return refuse(ErrorCode::kStalePlan, "this server has no slots any more");
+  if (without_slots_) return refuse(ErrorCode::kStalePlan, "this server has no slots any more");
   if (fenced_.contains(envelope.incarnation)) {
     return refuse(ErrorCode::kFenced, "the scheduler took this worker for dead; join again");
   }
@@ -245,20 +245,20 @@ ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error&
   effects_.notices.push_back(
       fmt::format("malformed message number {}: {}", malformed_, error.message));
   Refuse(peer, 0, {ErrorCode::kMalformed, error.message});
-  return Take();
+  return Drain();
 }
 
 ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us) {
   const auto found = open_.find(outcome.ticket);
-  if (found == open_.end()) return Take();
+  if (found == open_.end()) return Drain();
   Open& open = found->second;
   DSLIDE_CHECK(!open.parts[outcome.executor]);
   open.parts[outcome.executor] = std::move(outcome.part);
-  if (--open.missing > 0) return Take();
+  if (--open.missing > 0) return Drain();
   Open complete = std::move(open);
   open_.erase(found);
   Complete(std::move(complete), now_us);
-  return Take();
+  return Drain();
 }
 
 void ServerCore::CompleteRequest(Open open, std::vector<Body> parts, int64_t now_us) {
@@ -304,7 +304,7 @@ void ServerCore::Complete(Open open, int64_t now_us) {
     if (auto* part = std::get_if<SlotRows>(&rows)) {
       return TakeRows(std::move(*part), now_us / 1000);
     }
-    return intake_.Refused({std::get<SlotPull>(*open.request).slot}, now_us / 1000);
+    return fetcher_.Refused({std::get<SlotPull>(*open.request).slot}, now_us / 1000);
   }
   if (open.kind == Open::Kind::kCommit) {
     effects_.to_scheduler.push_back(Envelop(GatherReplies(*open.request, std::move(parts))));
@@ -421,18 +421,18 @@ ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
   TendStop(now_ms);
   if (now_ms - heard_ms_ > patience_ms) {
     LeaveWithoutScheduler(patience_ms);
-    return Take();
+    return Drain();
   }
   if (!config_) {
     if (now_ms - join_sent_ms_ >= kJoinRetryMs) SendJoin(now_ms);
-    return Take();
+    return Drain();
   }
   if (loaded_) AdvanceMoves(now_ms);
-  if (now_ms - heartbeat_ms_ < config_->cluster.heartbeat_ms) return Take();
+  if (now_ms - heartbeat_ms_ < config_->cluster.heartbeat_ms) return Drain();
   heartbeat_ms_ = now_ms;
   SendHeartbeat(usage);
   if (loaded_ && !measuring_) Measure(now_ms);
-  return Take();
+  return Drain();
 }
 
 // For the next heartbeat; the state of the tables changes slowly, and reading it takes longer.

@@ -6,7 +6,7 @@
 // Plans of one generation carry the same state on. With a plan of another generation the server
 // drops all that it has and fills its slots from the checkpoint that the plan names. With the next
 // plan of the same one it keeps its slots but for those that moved: the ones that come it has been
-// copying from their owners before (SlotIntake), the ones that go stay readable until their new
+// copying from their owners before (SlotFetcher), the ones that go stay readable until their new
 // owners have them. Requests that come before it is ready for a plan wait. A server that the
 // scheduler has given up begins a new life, with a new incarnation and nothing loaded.
 //
@@ -27,7 +27,7 @@
 #include "common/run/slot_plan.h"
 #include "common/wire/messages.h"
 #include "server/core/reply_cache.h"
-#include "server/core/slot_intake.h"
+#include "server/core/slot_fetcher.h"
 #include "server/executor/executor_pool.h"
 #include "server/executor/slot_job.h"
 
@@ -171,7 +171,7 @@ class ServerCore {
     uint64_t ticket;
   };
   // From a plan of the same generation until its slots are here.
-  struct Flip {
+  struct PlanSwitch {
     uint32_t from_version;
     int64_t began_us;
     std::vector<SlotId> arriving;
@@ -209,7 +209,7 @@ class ServerCore {
 
   // Slots that come and go (server_moves.cc).
   void OnMoveSlots(const MoveSlots& move, int64_t now_ms);
-  void BeginFlip(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms);
+  void BeginPlanSwitch(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms);
   InnerMoves PlanInnerMoves(const std::vector<SlotId>& staying) const;
   void Reserve(const std::vector<SlotId>& slots, const Plan& from);
   void GiveUp(const std::vector<SlotId>& slots);
@@ -219,7 +219,7 @@ class ServerCore {
   void Pull(int64_t now_ms);
   void TakeRows(SlotRows rows, int64_t now_ms);
   void AdvanceMoves(int64_t now_ms);
-  void CompleteFlip(int64_t now_us);
+  void CompletePlanSwitch(int64_t now_us);
   void OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull, int64_t now_us);
   bool IsOfPlan(Incarnation server) const;
   void OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot, int64_t now_us);
@@ -253,7 +253,7 @@ class ServerCore {
   void ReplyTo(const Asker& asker, Body body, int64_t now_us);
   void SendHeartbeat(const Heartbeat& usage);
   Message Envelop(Body body, uint64_t reply_to = 0);
-  Effects Take();
+  Effects Drain();
 
   Identity identity_;
   RunId run_;
@@ -265,19 +265,19 @@ class ServerCore {
   uint64_t life_sequence_ = 1;  // first of this life: replies to earlier ones are not for it
   uint32_t index_ = 0;          // in the plan
   uint32_t executors_ = 1;
-  bool loaded_ = false;                // all slots of plan_, or of the one before while flip_
+  bool loaded_ = false;                // all slots of plan_, or of the one before while switch_
   std::vector<uint32_t> executor_of_;  // [V] of this server's slots
-  std::optional<Flip> flip_;
+  std::optional<PlanSwitch> switch_;
   std::deque<Early> early_;
   std::optional<Plan>
-      next_plan_;  // that came during a flip, or while a checkpoint is being written
-  SlotIntake intake_;
+      next_plan_;  // that came during a plan switch, or while a checkpoint is being written
+  SlotFetcher fetcher_;
   uint64_t move_ = 0;  // of the last MoveSlots
   bool move_ready_ = false;
   std::map<uint64_t, SlotId> pulls_;           // sent to other servers, by sequence
   std::map<SlotId, Release> release_;          // slots that came, until their old owners know
   std::map<SlotId, Departure> leaving_slots_;  // that have gone, until their new owners have them
-  bool departing_ = false;                     // the plan is without this server
+  bool without_slots_ = false;                 // the plan is without this server
   std::optional<ErrorReply> load_error_;       // why the plan's slots could not be loaded
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Open> open_;
@@ -291,14 +291,14 @@ class ServerCore {
   std::optional<Saving> saving_;            // the checkpoint being written
   CheckpointDone saved_;                    // the last one of this plan
   std::string checkpoints_;                 // where they lie, once that was told
-  bool stopping_ = false;                   // SIGTERM
+  bool stop_requested_ = false;             // SIGTERM
   std::optional<uint64_t> drain_sequence_;  // of the DrainServer before leaving
   std::optional<uint64_t> stop_sequence_;   // of the CheckpointNow before leaving
   int64_t stop_by_ms_ = 0;
   int64_t drain_sent_ms_ = 0;
   int64_t stop_sent_ms_ = 0;
   bool stop_unheard_ = false;  // the CheckpointNow may be lost, or found nobody to decide
-  bool leaving_ = false;  // the scheduler is gone; the checkpoint being written is the last thing
+  bool orphaned_ = false;  // the scheduler is gone; the checkpoint being written is the last thing
   bool saves_orphan_ = false;  // and that is its own: it leaves even if the scheduler comes back
   int64_t join_sent_ms_ = 0;
   int64_t heard_ms_ = 0;  // the scheduler, last

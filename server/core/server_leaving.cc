@@ -15,7 +15,7 @@ constexpr int64_t kStopAgainMs = 2000;
 }  // namespace
 
 void ServerCore::OnCheckpoint(const CheckpointRequest& request) {
-  if (!loaded_ || flip_ || departing_) return;  // the scheduler asks again
+  if (!loaded_ || switch_ || without_slots_) return;  // the scheduler asks again
   if (saving_ && request.name == saving_->request.name) return;
   if (request.name == saved_.name) {  // the answer was lost
     effects_.to_scheduler.push_back(Envelop(saved_));
@@ -48,53 +48,53 @@ void ServerCore::StartSave(CheckpointRequest request) {
 }
 
 ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms) {
-  if (!saving_ || saving_->ticket != ticket) return Take();  // of an earlier plan
+  if (!saving_ || saving_->ticket != ticket) return Drain();  // of an earlier plan
   done.name = saving_->request.name;
   done.shard = ShardName(plan_->version, index_);
   saving_.reset();
-  if (leaving_) {
+  if (orphaned_) {
     effects_.exit =
         TryLater(done.error.empty()
                      ? fmt::format("the scheduler is gone; its state is saved as {}/{}/{}",
                                    checkpoints_, done.name, done.shard)
                      : fmt::format("the scheduler is gone, and saving failed: {}", done.error));
-    return Take();
+    return Drain();
   }
   if (done.error.empty()) saved_ = done;
   effects_.to_scheduler.push_back(Envelop(std::move(done)));
   if (const auto plan = std::exchange(next_plan_, std::nullopt)) OnPlan(*plan, now_ms);
-  return Take();
+  return Drain();
 }
 
 ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {
-  if (stopping_ && loaded_) {
+  if (stop_requested_ && loaded_) {
     effects_.warnings.push_back(
         "stopped again: what others have not taken over of its slots is lost, and the cluster goes "
         "back to the last checkpoint");
   }
-  if (stopping_ || !loaded_) {
+  if (stop_requested_ || !loaded_) {
     effects_.exit = TryLater("stopped by a signal");
-    return Take();
+    return Drain();
   }
-  stopping_ = true;
+  stop_requested_ = true;
   const uint32_t patience_s = config_->cluster.drain_s;
   stop_by_ms_ = now_ms + int64_t{1000} * patience_s;
-  if (departing_) return Take();  // once others have copied what it had
+  if (without_slots_) return Drain();  // once others have copied what it had
   if (plan_->servers.size() == 1 || patience_s == 0) {
     AskForCheckpoint(now_ms);
-    return Take();
+    return Drain();
   }
   effects_.notices.push_back("stopping: handing its slots to the other servers first");
   drain_sent_ms_ = now_ms - kStopAgainMs;
   TendStop(now_ms);
-  return Take();
+  return Drain();
 }
 
 // Asks again: a new life of the scheduler does not know of it.
 void ServerCore::TendStop(int64_t now_ms) {
-  if (!stopping_ || (departing_ && now_ms < stop_by_ms_)) return;
+  if (!stop_requested_ || (without_slots_ && now_ms < stop_by_ms_)) return;
   if (now_ms >= stop_by_ms_) {
-    if (stop_sequence_ || departing_) {
+    if (stop_sequence_ || without_slots_) {
       effects_.exit = TryLater("stopped by a signal");
     } else {
       effects_.notices.push_back(
@@ -149,14 +149,14 @@ void ServerCore::SendCheckpointNow(int64_t now_ms) {
 // Its part of the model is saved before it leaves; a scheduler that comes back finds it. From the
 // mark on it takes no requests: what counts has to be in what was saved.
 void ServerCore::LeaveWithoutScheduler(int64_t silent_ms) {
-  if (leaving_) return;
+  if (orphaned_) return;
   const std::string why =
       fmt::format("nothing heard from the scheduler for {} s", silent_ms / 1000);
-  if (!loaded_ || flip_ || departing_ || checkpoints_.empty()) {
+  if (!loaded_ || switch_ || without_slots_ || checkpoints_.empty()) {
     effects_.exit = TryLater(why);
     return;
   }
-  leaving_ = true;
+  orphaned_ = true;
   effects_.notices.push_back(why + "; saving what this server has");
   if (saving_) return;  // it leaves with that one
   CheckpointRequest request;
@@ -167,10 +167,10 @@ void ServerCore::LeaveWithoutScheduler(int64_t silent_ms) {
 }
 
 ServerCore::Effects ServerCore::Goodbye(const Heartbeat& usage) {
-  if (!config_) return Take();
+  if (!config_) return Drain();
   SendHeartbeat(usage);
   effects_.to_scheduler.push_back(Envelop(Leave{}));
-  return Take();
+  return Drain();
 }
 
 }  // namespace dslide

@@ -1,5 +1,5 @@
-// Slots that come and go while training goes on: the part of ServerCore that copies, flips from one
-// plan of a generation to the next, and lets go.
+// Slots that come and go while training goes on: the part of ServerCore that copies, switches plans
+// from one plan of a generation to the next, and lets go.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::vector<SlotId> Without(const std::vector<SlotId>& slots, const std::vector<
 }  // namespace
 
 std::vector<SlotId> ServerCore::OwnSlots() const {
-  return departing_ ? std::vector<SlotId>() : SlotsOf(*plan_, {index_});
+  return without_slots_ ? std::vector<SlotId>() : SlotsOf(*plan_, {index_});
 }
 
 void ServerCore::DoSlotJob(SlotJob job) {
@@ -40,10 +40,10 @@ void ServerCore::DoSlotJob(SlotJob job) {
 void ServerCore::Reserve(const std::vector<SlotId>& slots, const Plan& from) {
   std::vector<size_t> held(executors_);
   for (const SlotId slot : Without(OwnSlots(), slots)) held[executor_of_[slot.value]]++;
-  for (const SlotId slot : intake_.slots()) held[executor_of_[slot.value]]++;
+  for (const SlotId slot : fetcher_.slots()) held[executor_of_[slot.value]]++;
   InnerMoves places;
   for (const SlotId slot : slots) {
-    if (!intake_.Begin(slot, from.servers[from.slot_owner[slot.value]])) continue;
+    if (!fetcher_.Begin(slot, from.servers[from.slot_owner[slot.value]])) continue;
     if (leaving_slots_.contains(slot)) ReleaseSlot(slot);  // it comes back
     release_.erase(slot);  // from an earlier move: its old owner may be the same one again
     const auto fewest = std::min_element(held.begin(), held.end());
@@ -70,20 +70,21 @@ void ServerCore::MakeRoom(const InnerMoves& places) {
 void ServerCore::GiveUp(const std::vector<SlotId>& slots) {
   if (slots.empty()) return;
   for (const SlotId slot : slots) {
-    const std::optional<PlanServer> from = intake_.SourceOf(slot);
+    const std::optional<PlanServer> from = fetcher_.SourceOf(slot);
     if (from && from->incarnation != identity_.incarnation) {
       effects_.to_servers.emplace_back(from->address,
                                        Envelop(SlotPull{.slot = slot.value, .release = true}));
     }
-    intake_.Give(slot);
+    fetcher_.Give(slot);
   }
   DoSlotJob({SlotJob::Kind::kDiscard, slots});
 }
 
 void ServerCore::OnMoveSlots(const MoveSlots& move, int64_t now_ms) {
-  if (!loaded_ || flip_ || departing_ || next_plan_) return;  // the scheduler sends it again
+  if (!loaded_ || switch_ || without_slots_ || next_plan_) return;  // the scheduler sends it again
   if (move.move == move_) {
-    if (move_ready_) effects_.to_scheduler.push_back(Envelop(MoveReady{move_, intake_.bytes(), 0}));
+    if (move_ready_)
+      effects_.to_scheduler.push_back(Envelop(MoveReady{move_, fetcher_.bytes(), 0}));
     return;
   }
   std::vector<SlotId> wanted;
@@ -95,26 +96,27 @@ void ServerCore::OnMoveSlots(const MoveSlots& move, int64_t now_ms) {
     wanted.push_back({slot});
   }
   std::sort(wanted.begin(), wanted.end());
-  GiveUp(Without(intake_.slots(), wanted));
+  GiveUp(Without(fetcher_.slots(), wanted));
   move_ = move.move;
   move_ready_ = wanted.empty();
-  intake_.Limit(move.bytes_per_second);
+  fetcher_.Limit(move.bytes_per_second);
   Reserve(wanted, *plan_);
   AdvanceMoves(now_ms);
 }
 
 // The next plan of this generation. From here on no row of the slots that go changes here, and what
 // workers had under way is begun again.
-void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms) {
-  if (saving_ || flip_) {
+void ServerCore::BeginPlanSwitch(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms) {
+  if (saving_ || switch_) {
     next_plan_ = plan;
     return;
   }
   const Plan before = std::exchange(*plan_, plan);
-  flip_ = Flip{before.version, now_ms * 1000, {}};
+  switch_ = PlanSwitch{before.version, now_ms * 1000, {}};
   saved_ = CheckpointDone();  // of other slots
-  const std::vector<SlotId> had = departing_ ? std::vector<SlotId>() : SlotsOf(before, {index_});
-  departing_ = !index;
+  const std::vector<SlotId> had =
+      without_slots_ ? std::vector<SlotId>() : SlotsOf(before, {index_});
+  without_slots_ = !index;
   index_ = index.value_or(0);
   for (auto& [step, open] : waiting_) {
     ReplyTo(open.asker,
@@ -125,27 +127,27 @@ void ServerCore::BeginFlip(const Plan& plan, std::optional<uint32_t> index, int6
 
   const std::vector<SlotId> have = OwnSlots();
   std::vector<SlotId> leaving = Without(had, have), arriving = Without(have, had);
-  GiveUp(Without(intake_.slots(), arriving));
-  const auto inner = departing_ ? InnerMoves() : PlanInnerMoves(Without(have, arriving));
+  GiveUp(Without(fetcher_.slots(), arriving));
+  const auto inner = without_slots_ ? InnerMoves() : PlanInnerMoves(Without(have, arriving));
   for (const auto& [slot, executor] : inner) leaving.push_back(slot);
   for (const SlotId slot : leaving) {
     leaving_slots_[slot] = {plan.servers[plan.slot_owner[slot.value]].incarnation, plan.version};
   }
-  DoSlotJob({SlotJob::Kind::kFlip, leaving});
+  DoSlotJob({SlotJob::Kind::kSwitchPlan, leaving});
   Reserve(arriving, before);
   for (const auto& [slot, executor] : inner) {
-    (void)intake_.Begin(slot, {given_name_, "", identity_.incarnation});
+    (void)fetcher_.Begin(slot, {given_name_, "", identity_.incarnation});
     arriving.push_back(slot);
   }
   MakeRoom(inner);
-  for (const SlotId slot : arriving) intake_.Complete(slot);
-  flip_->arriving = std::move(arriving);
-  if (!leaving.empty() || !flip_->arriving.empty()) {
+  for (const SlotId slot : arriving) fetcher_.Complete(slot);
+  switch_->arriving = std::move(arriving);
+  if (!leaving.empty() || !switch_->arriving.empty()) {
     effects_.notices.push_back(fmt::format(
         "slot plan {}: {} slots go, {} come, {} change executors", plan.version,
-        leaving.size() - inner.size(), flip_->arriving.size() - inner.size(), inner.size()));
+        leaving.size() - inner.size(), switch_->arriving.size() - inner.size(), inner.size()));
   }
-  TakeEarly();  // pulls of those that have flipped already
+  TakeEarly();  // pulls of those that have switched plans already
   AdvanceMoves(now_ms);
 }
 
@@ -182,9 +184,9 @@ size_t ServerCore::OpenPuts() const {
 
 void ServerCore::Pull(int64_t now_ms) {
   // Executors that are slower than the network slow down who sends.
-  std::vector<SlotIntake::Due> dues;
-  if (OpenPuts() < kMaxPuts) dues = intake_.TakeDue(now_ms);
-  for (const SlotIntake::Due& due : dues) {
+  std::vector<SlotFetcher::Due> dues;
+  if (OpenPuts() < kMaxPuts) dues = fetcher_.TakeDue(now_ms);
+  for (const SlotFetcher::Due& due : dues) {
     if (due.from.incarnation == identity_.incarnation) {
       Submit(Open(Open::Kind::kOwnPull, due.pull));
       continue;
@@ -208,7 +210,7 @@ void ServerCore::Pull(int64_t now_ms) {
 
 ServerCore::Effects ServerCore::HandleServer(Message message, int64_t now_us) {
   const auto found = pulls_.find(message.envelope.reply_to);
-  if (found == pulls_.end()) return Take();  // of an earlier life, or asked again since
+  if (found == pulls_.end()) return Drain();  // of an earlier life, or asked again since
   const SlotId slot = found->second;
   pulls_.erase(found);
   if (auto* rows = std::get_if<SlotRows>(&message.body)) {
@@ -216,13 +218,13 @@ ServerCore::Effects ServerCore::HandleServer(Message message, int64_t now_us) {
   } else if (std::holds_alternative<Ack>(message.body)) {
     release_.erase(slot);
   } else {
-    intake_.Refused(slot, now_us / 1000);
+    fetcher_.Refused(slot, now_us / 1000);
   }
-  return Take();
+  return Drain();
 }
 
 void ServerCore::TakeRows(SlotRows rows, int64_t now_ms) {
-  if (!intake_.Take(rows, now_ms)) return;
+  if (!fetcher_.Take(rows, now_ms)) return;
   if (!rows.rows.empty() || rows.last) {
     SlotJob job{SlotJob::Kind::kPut, {{rows.slot}}};
     job.rows = std::make_shared<const SlotRows>(std::move(rows));
@@ -233,14 +235,14 @@ void ServerCore::TakeRows(SlotRows rows, int64_t now_ms) {
 
 void ServerCore::AdvanceMoves(int64_t now_ms) {
   Pull(now_ms);
-  if (flip_) {
-    if (flip_->attaching || !intake_.AllThere()) return;
-    flip_->attaching = true;
-    DoSlotJob({SlotJob::Kind::kAttach, flip_->arriving});
-  } else if (!move_ready_ && move_ != 0 && intake_.AllRest()) {
+  if (switch_) {
+    if (switch_->attaching || !fetcher_.AllThere()) return;
+    switch_->attaching = true;
+    DoSlotJob({SlotJob::Kind::kAttach, switch_->arriving});
+  } else if (!move_ready_ && move_ != 0 && fetcher_.AllRest()) {
     move_ready_ = true;
     effects_.to_scheduler.push_back(
-        Envelop(MoveReady{move_, intake_.bytes(), intake_.left_bytes()}));
+        Envelop(MoveReady{move_, fetcher_.bytes(), fetcher_.left_bytes()}));
   }
 }
 
@@ -263,7 +265,7 @@ void ServerCore::CompleteSlotJob(const SlotJob& job, const std::vector<Body>& pa
                              now_us / 1000);
     }
   }
-  CompleteFlip(now_us);
+  CompletePlanSwitch(now_us);
 }
 
 // While it only copies the slot is safe with its owner: the copy begins again when the scheduler
@@ -271,7 +273,7 @@ void ServerCore::CompleteSlotJob(const SlotJob& job, const std::vector<Body>& pa
 // plan cannot be kept without it, and the scheduler goes back to the last checkpoint.
 void ServerCore::OnFailedSlotJob(const SlotJob& job, const std::string& why, int64_t now_ms) {
   const bool copies = job.kind == SlotJob::Kind::kReserve || job.kind == SlotJob::Kind::kPut;
-  if (flip_ || !copies) {
+  if (switch_ || !copies) {
     effects_.warnings.push_back("a slot could not be taken: " + why);
     return BeginNewLife(now_ms);
   }
@@ -281,8 +283,8 @@ void ServerCore::OnFailedSlotJob(const SlotJob& job, const std::string& why, int
   move_ready_ = false;
 }
 
-void ServerCore::CompleteFlip(int64_t now_us) {
-  const Flip flip = *std::exchange(flip_, std::nullopt);
+void ServerCore::CompletePlanSwitch(int64_t now_us) {
+  const PlanSwitch plan_switch = *std::exchange(switch_, std::nullopt);
   ready_.plan_version = plan_->version;
   ready_.rows = 0;
   for (const SlotId slot : OwnSlots()) {
@@ -291,21 +293,21 @@ void ServerCore::CompleteFlip(int64_t now_us) {
     }
   }
   ready_.moved_bytes = ready_.slot_bytes = 0;
-  ready_.stall_us = static_cast<uint32_t>(now_us - flip.began_us);
-  for (const SlotId slot : flip.arriving) {
-    const PlanServer from = *intake_.SourceOf(slot);
+  ready_.stall_us = static_cast<uint32_t>(now_us - plan_switch.began_us);
+  for (const SlotId slot : plan_switch.arriving) {
+    const PlanServer from = *fetcher_.SourceOf(slot);
     if (from.incarnation == identity_.incarnation) {
       ReleaseSlot(slot);
     } else {
       release_[slot] = {from, 0, 0};
-      ready_.moved_bytes += intake_.BytesOf(slot);
-      ready_.slot_bytes += intake_.ContentOf(slot);
+      ready_.moved_bytes += fetcher_.BytesOf(slot);
+      ready_.slot_bytes += fetcher_.ContentOf(slot);
     }
   }
-  intake_.Clear();
+  fetcher_.Clear();
   move_ = 0;
   move_ready_ = false;
-  if (!departing_) effects_.to_scheduler.push_back(Envelop(ready_));
+  if (!without_slots_) effects_.to_scheduler.push_back(Envelop(ready_));
   LeaveIfEmpty();
   Pull(now_us / 1000);
   TakeEarly();
@@ -321,8 +323,8 @@ bool ServerCore::MayAsk(const std::string& address) const {
   if (!plan_) return false;
   const auto is_there = [&](const PlanServer& server) { return server.address == address; };
   return std::ranges::any_of(plan_->servers, is_there) ||
-         std::ranges::any_of(intake_.slots(),
-                             [&](SlotId slot) { return is_there(*intake_.SourceOf(slot)); }) ||
+         std::ranges::any_of(fetcher_.slots(),
+                             [&](SlotId slot) { return is_there(*fetcher_.SourceOf(slot)); }) ||
          std::ranges::any_of(release_, [&](const auto& e) { return is_there(e.second.to); });
 }
 
@@ -364,7 +366,7 @@ void ServerCore::ReleaseSlot(SlotId slot) {
 }
 
 void ServerCore::LeaveIfEmpty() {
-  if (!departing_ || flip_ || !leaving_slots_.empty() || effects_.exit) return;
+  if (!without_slots_ || switch_ || !leaving_slots_.empty() || effects_.exit) return;
   effects_.notices.push_back("all its slots are with others");
   effects_.exit = Status();
 }

@@ -14,7 +14,7 @@ namespace dslide {
 ServerCore::Effects ServerCore::Start(int64_t now_ms) {
   SendJoin(now_ms);
   if (heard_ms_ == 0) heard_ms_ = now_ms;  // patience begins
-  return Take();
+  return Drain();
 }
 
 // Also to a new life of the scheduler: it is told which plan's slots are loaded here.
@@ -26,14 +26,15 @@ void ServerCore::SendJoin(int64_t now_ms) {
   join.cores = identity_.cores;
   join.memory_bytes = identity_.memory_bytes;
   // While slots are still on their way here, the plan before.
-  join.plan_version = !loaded_ ? 0 : flip_ ? flip_->from_version : plan_->version;
+  join.plan_version = !loaded_ ? 0 : switch_ ? switch_->from_version : plan_->version;
   effects_.to_scheduler.push_back(Envelop(std::move(join)));
   join_sent_ms_ = now_ms;
 }
 
 void ServerCore::BeginNewLife(int64_t now_ms) {
-  if (stopping_ || departing_) {
-    effects_.exit = departing_ ? Status() : TryLater("stopped by a signal, without a checkpoint");
+  if (stop_requested_ || without_slots_) {
+    effects_.exit =
+        without_slots_ ? Status() : TryLater("stopped by a signal, without a checkpoint");
     return;
   }
   effects_.notices.push_back("its slots have gone to others; joining again with nothing loaded");
@@ -56,22 +57,22 @@ void ServerCore::DropGeneration() {
   replies_ = ReplyCache();
   fenced_.clear();
   saving_.reset();
-  leaving_ = false;
+  orphaned_ = false;
   saves_orphan_ = false;
   saved_ = CheckpointDone();
   committed_.reset();
   loaded_ = false;
   load_error_.reset();
-  flip_.reset();
+  switch_.reset();
   next_plan_.reset();
   early_.clear();
-  intake_.Clear();
+  fetcher_.Clear();
   move_ = 0;
   move_ready_ = false;
   pulls_.clear();
   release_.clear();
   leaving_slots_.clear();
-  departing_ = false;
+  without_slots_ = false;
   measuring_.reset();
   slot_work_.clear();
   measured_ = Heartbeat();
@@ -115,7 +116,7 @@ void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
   if (plan_ && plan.version <= plan_->version) {
     if (plan.version < plan_->version) return;
     // The answer was lost.
-    if (loaded_ && !flip_ && !departing_) effects_.to_scheduler.push_back(Envelop(ready_));
+    if (loaded_ && !switch_ && !without_slots_) effects_.to_scheduler.push_back(Envelop(ready_));
     if (load_error_) effects_.to_scheduler.push_back(Envelop(*load_error_));
     return;
   }
@@ -124,8 +125,9 @@ void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
   });
   std::optional<uint32_t> index;
   if (self != plan.servers.end()) index = static_cast<uint32_t>(self - plan.servers.begin());
-  if (loaded_ && GenerationOf(plan) == GenerationOf(*plan_)) return BeginFlip(plan, index, now_ms);
-  if (departing_) {
+  if (loaded_ && GenerationOf(plan) == GenerationOf(*plan_))
+    return BeginPlanSwitch(plan, index, now_ms);
+  if (without_slots_) {
     effects_.exit = Status();  // nobody needs what it has left
   } else if (index) {
     LoadPlan(plan, *index, now_ms);

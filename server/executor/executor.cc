@@ -37,7 +37,7 @@ Executor::Executor(const Config& config, uint64_t train_samples, std::span<const
                    uint32_t index, Purpose purpose, const Kernels& kernels)
     : config_(config),
       train_samples_(train_samples),
-      index_(index),
+      cluster_index_(index),
       negative_seed_(NegativeSeed(config.common.seed, index)),
       purpose_(purpose),
       kernels_(kernels),
@@ -232,18 +232,18 @@ Body Executor::Push(Incarnation sender, const GradientPush& request) {
   } else {
     const uint64_t number = NumberOf(request.batch);
     const float rate = LearningRate(number);
-    const Untaken untaken(applied_, Part::kOutput, number, output_.layer().map());
+    const NotYetApplied not_yet_applied(applied_, Part::kOutput, number, output_.layer().map());
     PassFailpoint(Failpoint::kServerBeforeApply);
     // Half applied is worse than dead: out of memory in here ends the process, and a new one begins
     // from a checkpoint.
     [&]() noexcept {
       reply.partial = output_.Gradient(&batch->output, request.log_normaliser,
                                        [&](uint32_t row, const float* g, float bias) {
-                                         if (!untaken.Has(row)) return;
+                                         if (!not_yet_applied.Has(row)) return;
                                          output_.Update(row, rate, g, bias);
                                          CountUpdate(output_.layer(), row);
                                        });
-      if (untaken.any()) applied_.Add(Part::kOutput, number);
+      if (not_yet_applied.any()) applied_.Add(Part::kOutput, number);
     }();
     FollowUpdates();
     PassFailpoint(Failpoint::kServerAfterApply);
@@ -286,12 +286,12 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
 
 void Executor::ApplyInput(uint64_t number, const InputBatch& batch,
                           const Matrix& gradient) noexcept {
-  const Untaken untaken(applied_, Part::kInput, number, input_.layer().map());
-  if (!untaken.any()) return;
+  const NotYetApplied not_yet_applied(applied_, Part::kInput, number, input_.layer().map());
+  if (!not_yet_applied.any()) return;
   PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(number);
   input_.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
-    const bool takes = untaken.Has(row);
+    const bool takes = not_yet_applied.Has(row);
     if (takes) input_.Update(row, rate, g);
     CountInput(row, takes);
   });

@@ -25,10 +25,10 @@
 #include "common/wire/messages.h"
 #include "server/executor/applied_batches.h"
 #include "server/executor/executor_record.h"
-#include "server/executor/slot_arrival.h"
+#include "server/executor/incoming_slot.h"
 #include "server/executor/slot_job.h"
 #include "server/executor/slot_load.h"
-#include "server/executor/slot_source.h"
+#include "server/executor/slot_sender.h"
 #include "server/executor/snapshot.h"
 #include "server/executor/stored_rows.h"
 #include "server/model/input_layer.h"
@@ -110,8 +110,8 @@ class Executor {
   Body Handle(Incarnation sender, const Body& request);
 
   // Which one it is within its server.
-  uint32_t number() const { return number_; }
-  void set_number(uint32_t number) { number_ = number; }
+  uint32_t local_index() const { return local_index_; }
+  void set_local_index(uint32_t number) { local_index_ = number; }
   // Slots come and go. `self`: its number within the server. The answer that the job's kind names,
   // else Ack, also for what is of another executor; or ErrorReply, and nothing has changed: it
   // names the slot, and the row if there is one.
@@ -172,7 +172,7 @@ class Executor {
   Body Reserve(std::span<const SlotId> slots);
   Body Put(const SlotRows& rows);
   Body Discard(std::span<const SlotId> slots);
-  Body Flip(std::span<const SlotId> slots);
+  Body SwitchPlan(std::span<const SlotId> slots);
   Body Attach(std::span<const SlotId> slots);
   Body Release(std::span<const SlotId> slots);
   void ReleaseRegion(SlotId slot);
@@ -202,9 +202,9 @@ class Executor {
   Batch* Find(const BatchKey& key, Stage stage);
   size_t OfWorker(Incarnation worker) const;
   // Rows of a layer that have not taken a part of a batch yet.
-  class Untaken {
+  class NotYetApplied {
    public:
-    Untaken(const AppliedBatches& applied, Part part, uint64_t batch, const SlotMap& map)
+    NotYetApplied(const AppliedBatches& applied, Part part, uint64_t batch, const SlotMap& map)
         : applied_(applied),
           part_(part),
           batch_(batch),
@@ -236,8 +236,8 @@ class Executor {
 
   Config config_;
   uint64_t train_samples_;
-  uint32_t index_;
-  uint32_t number_ = 0;
+  uint32_t cluster_index_;
+  uint32_t local_index_ = 0;
   uint64_t negative_seed_;
   Purpose purpose_;
   const Kernels& kernels_;
@@ -254,8 +254,8 @@ class Executor {
   std::vector<std::unique_ptr<HeldStep>> spare_steps_;
   std::unique_ptr<HashStateLoader> loader_;  // while rows are loaded, and until AssumeStored()
   std::optional<Snapshot> snapshot_;         // in progress, or the last one
-  SlotSource source_;
-  std::map<SlotId, SlotArrival> incoming_;  // reserved slots
+  SlotSender source_;
+  std::map<SlotId, IncomingSlot> incoming_;  // reserved slots
 };
 
 }  // namespace dslide

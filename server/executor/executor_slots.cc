@@ -26,8 +26,8 @@ Body Executor::Do(const SlotJob& job, uint32_t self) {
       return Put(*job.rows);
     case SlotJob::Kind::kDiscard:
       return Discard(job.slots);
-    case SlotJob::Kind::kFlip:
-      return Flip(job.slots);
+    case SlotJob::Kind::kSwitchPlan:
+      return SwitchPlan(job.slots);
     case SlotJob::Kind::kAttach:
       return Attach(job.slots);
     case SlotJob::Kind::kRelease:
@@ -75,9 +75,9 @@ Body Executor::Reserve(std::span<const SlotId> slots) {
 }
 
 Body Executor::Put(const SlotRows& rows) {
-  const auto arrival = incoming_.find(SlotId{rows.slot});
-  if (arrival == incoming_.end()) return Ack{};
-  if (const Status put = arrival->second.Put(rows); !put.ok()) return Refuse(put.error().message);
+  const auto incoming = incoming_.find(SlotId{rows.slot});
+  if (incoming == incoming_.end()) return Ack{};
+  if (const Status put = incoming->second.Put(rows); !put.ok()) return Refuse(put.error().message);
   PassFailpoint(Failpoint::kServerMovePut);
   return Ack{};
 }
@@ -93,8 +93,8 @@ Body Executor::Discard(std::span<const SlotId> slots) {
   return Ack{};
 }
 
-Body Executor::Flip(std::span<const SlotId> slots) {
-  PassFailpoint(Failpoint::kServerBeforeFlip);
+Body Executor::SwitchPlan(std::span<const SlotId> slots) {
+  PassFailpoint(Failpoint::kServerBeforePlanSwitch);
   DropWork();
   bool any = false;
   for (const SlotId slot : slots) {
@@ -106,19 +106,19 @@ Body Executor::Flip(std::span<const SlotId> slots) {
   }
   source_.ForgetAttached();
   FollowMap();
-  if (any) PassFailpoint(Failpoint::kServerFlipped);
+  if (any) PassFailpoint(Failpoint::kServerPlanSwitched);
   return Ack{};
 }
 
 Body Executor::Attach(std::span<const SlotId> slots) {
   std::vector<SlotId> arrived;
   std::optional<uint64_t> committed = committed_;
-  for (const auto& [slot, arrival] : incoming_) {
+  for (const auto& [slot, incoming] : incoming_) {
     if (std::ranges::find(slots, slot) == slots.end()) continue;
-    if (std::string why = arrival.WhyNotComplete(); !why.empty()) return Refuse(std::move(why));
+    if (std::string why = incoming.WhyNotComplete(); !why.empty()) return Refuse(std::move(why));
     arrived.push_back(slot);
     if (!synchronous()) continue;
-    const std::optional<uint64_t>& theirs = arrival.history().committed;
+    const std::optional<uint64_t>& theirs = incoming.history().committed;
     if (committed && theirs != committed) {
       return Refuse(fmt::format("slot {} is at step {}, this executor at step {}", slot.value,
                                 theirs ? std::to_string(*theirs) : "none", *committed));

@@ -36,7 +36,7 @@ void Executor::AbortSnapshot() {
 
 ExecutorRecord Executor::Record() {
   ExecutorRecord record;
-  record.executor = index_;
+  record.executor = cluster_index_;
   record.slots = output_.layer().map().Layout();
   record.committed = committed_;
   if (output_.tables() != nullptr) {
@@ -78,7 +78,7 @@ Status Executor::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value
 HashStateLoader& Executor::Loader() {
   const HashTables& tables = output_.tables()->tables();
   if (loader_ == nullptr) {
-    loader_ = std::make_unique<HashStateLoader>(tables.tables(), tables.rows());
+    loader_ = std::make_unique<HashStateLoader>(tables.size(), tables.rows());
   }
   return *loader_;
 }
@@ -180,8 +180,8 @@ Status Executor::GoOnFrom(const ExecutorRecord& record, std::span<const Executor
       !output_.popular().Restore(record.popular)) {
     return DoesNotFit(record);
   }
-  index_ = record.executor;
-  negative_seed_ = NegativeSeed(config_.common.seed, index_);
+  cluster_index_ = record.executor;
+  negative_seed_ = NegativeSeed(config_.common.seed, cluster_index_);
   return FinishTables(records, &record);
 }
 

@@ -16,14 +16,14 @@ struct SlotJob {
     kReserve,     // `executor` makes room for `slots`; what was put into them before is forgotten
     kPut,         // whoever has reserved the slot of `rows` takes them
     kDiscard,     // reserved ones of `slots` are given up
-    kFlip,        // a new plan: batches in flight and uncommitted steps are dropped; owned ones of
+    kSwitchPlan,  // a new plan: batches in flight and uncommitted steps are dropped; owned ones of
                   // `slots` leave the model, but stay readable for SlotPull
     kAttach,      // reserved ones of `slots`, of which all rows were put, become part of the model;
                   // the answer, MoveSlots, names them
     kRelease,     // those of `slots` that have left are forgotten
     kForgetCopy,  // nobody copies `slots` any more; those that have left stay readable
   };
-  Kind kind = Kind::kFlip;
+  Kind kind = Kind::kSwitchPlan;
   std::vector<SlotId> slots;
   uint32_t executor = 0;                           // kReserve: number within the server
   std::shared_ptr<const SlotRows> rows = nullptr;  // kPut

@@ -55,7 +55,7 @@ bool Snapshot::WriteRow() {
   next_ = *row - begin + 1;
   // What is stored of a row that is not settled goes out of date by itself.
   if (layer_ == &output_ && tables_ != nullptr &&
-      !CompleteHashState(built_, tables_->tables().tables(), *row, &chunk_.bytes)) {
+      !CompleteHashState(built_, tables_->tables().size(), *row, &chunk_.bytes)) {
     layer_->changed().MarkChanged(*row);
   }
   chunk_.keys.push_back({layer_->kind(), slot, map.RowInSlot(*row)});

@@ -64,7 +64,7 @@ void ActiveSetBuilder::AddLabels(const SparseRows& labels, ActiveColumns* out) {
 void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables,
                                      const BucketCode* codes, ActiveColumns* out) {
   const auto codes_of = [&](size_t i) {
-    return std::span(codes + i * tables.tables(), tables.tables());
+    return std::span(codes + i * tables.size(), tables.size());
   };
   for (size_t i = 0; i < batch; ++i) {
     if (i + 1 < batch) CandidateRanker::Prefetch(tables, codes_of(i + 1));

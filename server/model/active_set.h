@@ -40,7 +40,7 @@ class ActiveSetBuilder {
   void FollowMap();
 
   // Fills *out for a batch with the given labels and distinct `popular` local rows. `codes` ([B x
-  // tables.tables()]) is null unless active = lsh. `random` draws the negatives. REQUIRES label ids
+  // tables.size()]) is null unless active = lsh. `random` draws the negatives. REQUIRES label ids
   // < N.
   void Build(const SparseRows& labels, std::span<const uint32_t> popular, const HashTables* tables,
              const BucketCode* codes, Random* random, ActiveColumns* out);

@@ -155,7 +155,7 @@ void DenseScorer::SigmoidDelta(const Chunk& chunk, const OutputBatch& batch,
 }
 
 void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                           const TakeRowGradient& take, Matrix* partial) {
+                           const RowGradientSink& take, Matrix* partial) {
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kSoftmax);
     SoftmaxDelta(chunk, *batch, log_normaliser);
@@ -204,7 +204,7 @@ void DenseScorer::SubtractTargets(const Chunk& chunk, const OutputBatch& batch) 
   }
 }
 
-void DenseScorer::HandOut(const Chunk& chunk, const TakeRowGradient& take) {
+void DenseScorer::HandOut(const Chunk& chunk, const RowGradientSink& take) {
   for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
   for (size_t u = 0; u < chunk.rows.size(); ++u) {
     take(chunk.rows[u], gradient_.data() + u * model_.hidden, bias_gradient_[u]);

@@ -18,7 +18,7 @@ class DenseScorer final : public Scorer {
 
   void Score(OutputBatch* batch, ActiveReply* reply) override;
   void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                const TakeRowGradient& take, Matrix* partial) override;
+                const RowGradientSink& take, Matrix* partial) override;
 
  private:
   // Columns [begin, begin + rows.size()) of a batch; its values are [B x rows.size()], row-major,
@@ -41,7 +41,7 @@ class DenseScorer final : public Scorer {
   void SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
                     const std::vector<float>& log_normaliser);
   void SubtractTargets(const Chunk& chunk, const OutputBatch& batch);
-  void HandOut(const Chunk& chunk, const TakeRowGradient& take);
+  void HandOut(const Chunk& chunk, const RowGradientSink& take);
 
   const Bf16Gemm* bf16_;  // null: products in fp32
 

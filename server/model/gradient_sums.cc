@@ -38,7 +38,7 @@ void GradientSums::Add(uint32_t row, float share, const float* gradient, float b
   AddTo(&sum[dim], share, bias_gradient);
 }
 
-void GradientSums::ForEach(const TakeRowGradient& take) const {
+void GradientSums::ForEach(const RowGradientSink& take) const {
   std::vector<float> gradient(width_);
   for (uint32_t number = 0; number < numbers_.size(); ++number) {
     const int64_t* sum = blocks_[number / kBlockRows].get() + number % kBlockRows * width_;

@@ -22,7 +22,7 @@
 namespace dslide {
 
 // Receives dL/dw ([dim]) and dL/db of a local row.
-using TakeRowGradient =
+using RowGradientSink =
     std::function<void(uint32_t row, const float* gradient, float bias_gradient)>;
 
 class GradientSums {
@@ -35,7 +35,7 @@ class GradientSums {
   void Add(uint32_t row, float share, const float* gradient, float bias_gradient);
 
   // Hands each row's sum out, in no particular order.
-  void ForEach(const TakeRowGradient& take) const;
+  void ForEach(const RowGradientSink& take) const;
 
   void Clear();  // keeps the memory
 

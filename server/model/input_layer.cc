@@ -67,7 +67,7 @@ void InputLayer::Invert(const InputBatch& batch) {
 }
 
 void InputLayer::Gradient(const InputBatch& batch, const Matrix& gradient,
-                          const TakeRowGradient& take) {
+                          const RowGradientSink& take) {
   const size_t ahead = PrefetchDistance(layer_.WeightBytes() + layer_.StateBytes());
   stats_.Enter(Phase::kInput);
   Invert(batch);

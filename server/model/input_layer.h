@@ -38,7 +38,7 @@ class InputLayer {
 
   // Hands out the gradient of the loss by E_f = sum_i x_if * gradient_i. Feature-major: each
   // distinct row is handed out once, while it is on its way into the cache.
-  void Gradient(const InputBatch& batch, const Matrix& gradient, const TakeRowGradient& take);
+  void Gradient(const InputBatch& batch, const Matrix& gradient, const RowGradientSink& take);
 
   // One optimiser step on a row.
   void Update(uint32_t row, float learning_rate, const float* gradient);

@@ -190,7 +190,7 @@ void ListScorer::Delta(OutputBatch* batch, const std::vector<float>& log_normali
 }
 
 void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                          const TakeRowGradient& take, Matrix* partial) {
+                          const RowGradientSink& take, Matrix* partial) {
   const ActiveColumns& columns = batch->columns;
   const size_t dim = model_.hidden;
   stats_.Enter(Phase::kSoftmax);

@@ -15,7 +15,7 @@ class ListScorer final : public Scorer {
 
   void Score(OutputBatch* batch, ActiveReply* reply) override;
   void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                const TakeRowGradient& take, Matrix* partial) override;
+                const RowGradientSink& take, Matrix* partial) override;
 
  private:
   // A sample's own column: a label (numbered as in label_columns) or a hash candidate.

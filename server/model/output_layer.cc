@@ -42,7 +42,7 @@ ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* b
   const HashTables* tables = rows_.tables ? &rows_.tables->tables() : nullptr;
   stats_.Enter(Phase::kHash);
   if (tables != nullptr) {
-    codes_.resize(samples * size_t{tables->tables()});
+    codes_.resize(samples * size_t{tables->size()});
     rows_.tables->functions().Codes(samples, batch->hidden.data.data(), model_.hidden,
                                     codes_.data());
   }
@@ -58,7 +58,7 @@ ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* b
 }
 
 Matrix OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                             const TakeRowGradient& take) {
+                             const RowGradientSink& take) {
   Matrix partial(batch->hidden.rows, model_.hidden);
   scorer_->Gradient(batch, log_normaliser, take, &partial);
   stats_.Leave();
@@ -105,14 +105,14 @@ TopKReply OutputLayer::TopK(const TopKRequest& request) {
   if (request.search == Search::kLsh && rows_.tables) {
     CandidateRanker ranker(rows_.layer.map().rows());
     const HashTables& tables = rows_.tables->tables();
-    std::vector<BucketCode> codes(samples * tables.tables());
+    std::vector<BucketCode> codes(samples * tables.size());
     rows_.tables->functions().Codes(samples, request.hidden.data.data(), model_.hidden,
                                     codes.data());
     std::vector<uint32_t> picked;
     const uint32_t limit = std::max(10 * request.k, 10 * builder_.candidates());
     for (size_t i = 0; i < samples; ++i) {
       picked.clear();
-      ranker.Rank(tables, {codes.data() + i * tables.tables(), tables.tables()}, limit, &picked);
+      ranker.Rank(tables, {codes.data() + i * tables.size(), tables.size()}, limit, &picked);
       for (const uint32_t row : picked) {
         offer(i, row, rows_.layer.bias(row) + rows_.layer.Dot(row, request.hidden.row(i)));
       }

@@ -60,8 +60,8 @@ class OutputLayer {
   template <typename Take>
   void ForEachRetrieved(uint32_t sample, const Take& take) const {
     const HashTables& tables = rows_.tables->tables();
-    for (uint32_t t = 0; t < tables.tables(); ++t) {
-      for (const uint32_t row : tables.Bucket(t, codes_[sample * tables.tables() + t])) take(row);
+    for (uint32_t t = 0; t < tables.size(); ++t) {
+      for (const uint32_t row : tables.Bucket(t, codes_[sample * tables.size() + t])) take(row);
     }
   }
 
@@ -69,7 +69,7 @@ class OutputLayer {
   // partial dL/dh [B x H] with L the mean loss over the batch, and hands out the gradient of each
   // active neuron.
   Matrix Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                  const TakeRowGradient& take);
+                  const RowGradientSink& take);
 
   // One optimiser step on a neuron.
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {

@@ -55,7 +55,7 @@ class Scorer {
   // each active row, once, while the row is in cache; `take` may update it.
   // Softmax: a sample without labels has no target distribution and no gradient.
   virtual void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                        const TakeRowGradient& take, Matrix* partial) = 0;
+                        const RowGradientSink& take, Matrix* partial) = 0;
 
  protected:
   // How many neurons a uniform draw stands for, where `negatives` of them stand for all neurons

@@ -32,13 +32,13 @@ struct Row {
 constexpr std::array kRows = {
     Row{"server.move-pull", Victim::kSource, 3, 2},
     Row{"server.move-put", Victim::kTarget, 3, 3},
-    Row{"server.before-flip", Victim::kSource, 1, 2},
-    Row{"server.flipped", Victim::kSource, 1, 1},
+    Row{"server.before-plan-switch", Victim::kSource, 1, 2},
+    Row{"server.plan-switched", Victim::kSource, 1, 1},
     Row{"server.before-attach", Victim::kTarget, 1, 1},
     Row{"server.after-attach", Victim::kTarget, 1, 1},
     Row{"server.release", Victim::kSource, 1, 1},
-    Row{"scheduler.before-flip", Victim::kScheduler, 1, 2},
-    Row{"scheduler.after-flip", Victim::kScheduler, 1, 2},
+    Row{"scheduler.before-plan-switch", Victim::kScheduler, 1, 2},
+    Row{"scheduler.after-plan-switch", Victim::kScheduler, 1, 2},
 };
 
 constexpr std::array kVictims = {Victim::kSource, Victim::kTarget, Victim::kScheduler};
@@ -51,7 +51,8 @@ const char* VictimName(Victim victim) {
   return victim == Victim::kSource ? "source" : victim == Victim::kTarget ? "target" : "scheduler";
 }
 
-// "before-flip" of "server.before-flip"; of two roles the scheduler's is called by its whole name.
+// "before-plan-switch" of "server.before-plan-switch"; of two roles the scheduler's is called by
+// its whole name.
 std::string PointName(const Row& row) {
   const std::string name = row.failpoint;
   return row.host == Victim::kScheduler ? name : name.substr(name.find('.') + 1);

@@ -24,7 +24,7 @@ struct MoveCell {
   size_t point = 0;  // index of the row
   bool synchronous = false;
 
-  std::string Name() const;  // e.g. "move-join.before-flip.target.sync", "move-drain.async"
+  std::string Name() const;  // e.g. "move-join.before-plan-switch.target.sync", "move-drain.async"
 };
 
 // Joins with all three victims at 9 points; servers that leave with one victim at each; all ways to

@@ -18,7 +18,7 @@ struct Moves : WorkerFixture {
     next.slot_owner[0] = 1;
     return next;
   }
-  WorkerCore::Effects Flip(const Plan& next) {
+  WorkerCore::Effects SwitchPlan(const Plan& next) {
     plan = next;
     return Scheduler(next, 0, next.version);
   }
@@ -50,11 +50,11 @@ TEST_CASE_FIXTURE(Moves, "moves: with the next plan a worker keeps its leases, a
   CHECK(Batches(begun) == Indices{0, 1});
   const auto first = Requests(begun);
   (void)Server(first[0], Answer(first[0].message.body));
-  const auto flip = Flip(Next());
-  REQUIRE(flip.connect);
-  CHECK(flip.connect->version == 2);
-  CHECK(Batches(flip) == Indices{0, 1});
-  for (const auto& request : Requests(flip)) {
+  const auto plan_switch = SwitchPlan(Next());
+  REQUIRE(plan_switch.connect);
+  CHECK(plan_switch.connect->version == 2);
+  CHECK(Batches(plan_switch) == Indices{0, 1});
+  for (const auto& request : Requests(plan_switch)) {
     CHECK(request.message.envelope.plan_version == 2);
     // Not a repetition: servers would answer it from what they have stored.
     for (const auto& before : first) {
@@ -64,7 +64,7 @@ TEST_CASE_FIXTURE(Moves, "moves: with the next plan a worker keeps its leases, a
   // Answers to the older requests are nobody's.
   CHECK(Server(first[1], Answer(first[1].message.body)).send.empty());
   CHECK(Server(first[2], ErrorReply{ErrorCode::kStalePlan, "2"}).notices.empty());
-  CHECK(TrainAll(flip) == Indices{0, 1, 2, 3, 4});
+  CHECK(TrainAll(plan_switch) == Indices{0, 1, 2, 3, 4});
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a batch whose gradients were half pushed is pushed anew, whole") {
@@ -75,23 +75,23 @@ TEST_CASE_FIXTURE(Moves, "moves: a batch whose gradients were half pushed is pus
     REQUIRE(requests.size() == 2);
   }
   CHECK(ToScheduler<BatchDone>(Server(requests[0], Ack{})).empty());
-  const auto flip = Flip(Next());
+  const auto plan_switch = SwitchPlan(Next());
   CHECK(ToScheduler<BatchDone>(Server(requests[1], Ack{})).empty());
-  CHECK(Batches(flip) == Indices{0});
-  CHECK(TrainAll(flip) == Indices{0});
+  CHECK(Batches(plan_switch) == Indices{0});
+  CHECK(TrainAll(plan_switch) == Indices{0});
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: reports that the scheduler has not seen are sent again") {
   CHECK(TrainAll(Scheduler(Grant(1))) == Indices{0});
-  (void)Flip(Next());
+  (void)SwitchPlan(Next());
   const auto again = Tick(config.cluster.request_timeout_ms);
   REQUIRE(ToScheduler<BatchDone>(again).size() == 1);
   for (const auto& out : again.send) CHECK(out.message.envelope.plan_version == 2);
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: leases by an earlier plan of the generation are taken") {
-  (void)Flip(Next());
-  (void)Flip(Next());
+  (void)SwitchPlan(Next());
+  (void)SwitchPlan(Next());
   CHECK(Batches(Scheduler(Grant(1), 0, 2)) == Indices{0});
   CHECK(Batches(Scheduler(Grant(1, LeaseKind::kTrain, 3), 0, 1)) == Indices{0});
   CHECK(Batches(Scheduler(Grant(1, LeaseKind::kTrain, 4), 0, 4)).empty());
@@ -102,7 +102,7 @@ TEST_CASE_FIXTURE(Moves, "moves: leases by an earlier plan of the generation are
 
 TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation takes the work, by whatever way") {
   (void)Scheduler(Grant(3));
-  (void)Flip(Next());
+  (void)SwitchPlan(Next());
   Plan other = Next();
   other.version = other.generation = 3;
   last = core.Handle(1, {{kRun, {101}, 1, 0, 3}, other}, 100, 0);
@@ -123,7 +123,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a server that has the next plan already may tel
 TEST_CASE_FIXTURE(Moves, "moves: a batch that was refused for the plan waits for no other") {
   const auto requests = Requests(Scheduler(Grant(1)));
   CHECK(Requests(Server(requests[1], ErrorReply{ErrorCode::kStalePlan, "2"})).empty());
-  CHECK(Batches(Flip(Next())) == Indices{0});
+  CHECK(Batches(SwitchPlan(Next())) == Indices{0});
   CHECK(Requests(Tick(1000)).empty());  // once
 }
 
@@ -146,13 +146,13 @@ TEST_CASE_FIXTURE(Moves, "moves: what is known of a link goes with its server") 
   REQUIRE(before > 0);
   Plan next = Next();
   std::swap(next.servers[0], next.servers[1]);
-  (void)Flip(next);
+  (void)SwitchPlan(next);
   CHECK(link(now + 2000) == before);
   next = Next();
   next.servers.erase(next.servers.begin());
   std::fill(next.slot_owner.begin(), next.slot_owner.end(), uint16_t{0});
   next.servers[0].incarnation = {102};
-  (void)Flip(next);
+  (void)SwitchPlan(next);
   CHECK(link(now + 2000) == 0);  // another server: nothing is known
 }
 
@@ -176,7 +176,7 @@ TEST_CASE_FIXTURE(Moves,
   REQUIRE(idle.size() == 1);
   CHECK(idle[0].batches_in_flight == 0);
   CHECK(Tick(1030).send.empty());  // once
-  SUBCASE("the plan ends it") { CHECK(Batches(Flip(Next())) == Indices{2, 3}); }
+  SUBCASE("the plan ends it") { CHECK(Batches(SwitchPlan(Next())) == Indices{2, 3}); }
   SUBCASE("a plan that a server tells ends it") {
     const Plan next = Next();
     last = core.Handle(1, {{kRun, {101}, 1, 0, 2}, next}, 100, 1000 * now);
@@ -212,7 +212,7 @@ TEST_CASE_FIXTURE(Moves, "moves: the scheduler's cap on batches in flight is obe
   const auto begun = Scheduler(Grant(4));
   CHECK(Batches(begun) == Indices{0});
   CHECK(ToScheduler<Heartbeat>(Tick(1000)).at(0).in_flight_limit == 1);
-  SUBCASE("also after a plan") { CHECK(Batches(Flip(Next())) == Indices{0}); }
+  SUBCASE("also after a plan") { CHECK(Batches(SwitchPlan(Next())) == Indices{0}); }
   SUBCASE("lifted") {
     (void)Scheduler(HeartbeatReply{0});
     CHECK(Batches(Tick(1001)) == Indices{1});

@@ -42,7 +42,7 @@ struct Index {
       : functions(FunctionsFor(rows)), tables(functions->tables(), functions->bits(), rows) {
     const std::vector<BucketCode> codes = RandomCodes(*functions, rows, 1'000'000);
     for (uint32_t row = 0; row < rows; ++row) {
-      tables.SetCodes(row, {codes.data() + size_t{row} * tables.tables(), tables.tables()});
+      tables.SetCodes(row, {codes.data() + size_t{row} * tables.size(), tables.size()});
     }
     tables.BuildAll();
   }
@@ -61,7 +61,7 @@ Index& IndexOf(int64_t rows) {
 void Rank(benchmark::State& state) {
   const Index& index = IndexOf(state.range(0));
   const auto limit = static_cast<uint32_t>(state.range(1));
-  const size_t tables = index.tables.tables();
+  const size_t tables = index.tables.size();
   const std::vector<BucketCode> codes = RandomCodes(*index.functions, kQueries, 2'000'000);
   const auto codes_of = [&](size_t query) {
     return std::span(codes.data() + query % kQueries * tables, tables);
@@ -84,7 +84,7 @@ void Rank(benchmark::State& state) {
 // One table an iteration, in turn: the work of BuildAll(), divided by L.
 void BuildTable(benchmark::State& state) {
   HashTables& tables = IndexOf(state.range(0)).tables;
-  for (auto _ : state) tables.Advance(tables.StepsOfAllTables() / tables.tables());
+  for (auto _ : state) tables.Advance(tables.StepsOfAllTables() / tables.size());
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 

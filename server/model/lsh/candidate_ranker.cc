@@ -19,8 +19,8 @@ void CandidateRanker::Resize(uint32_t rows) {
 
 uint64_t CandidateRanker::Rank(const HashTables& tables, std::span<const BucketCode> codes,
                                uint32_t limit, std::vector<uint32_t>* out) {
-  DSLIDE_CHECK(codes.size() == tables.tables() && tables.rows() == counts_.size());
-  DSLIDE_CHECK(tables.tables() <= kMaxTables);
+  DSLIDE_CHECK(codes.size() == tables.size() && tables.rows() == counts_.size());
+  DSLIDE_CHECK(tables.size() <= kMaxTables);
   Open(tables, codes);
   const Cut cut = FindCut(Count(), limit);
   TakeAndReset(cut, std::min<uint64_t>(limit, entries_), out);

@@ -15,7 +15,7 @@ void Append(BucketCode code, std::vector<uint8_t>* out) {
 
 void AppendHashState(const LiveTables& tables, uint32_t row, std::vector<uint8_t>* out) {
   const HashTables& of = tables.tables();
-  for (uint32_t t = 0; t < of.tables(); ++t) Append(of.Code(t, row), out);
+  for (uint32_t t = 0; t < of.size(); ++t) Append(of.Code(t, row), out);
   Append(tables.IsChanged(row), out);
 }
 

@@ -54,14 +54,14 @@ class HashTables {
   // Tables over rows [0, rows), all of them without a code (in no bucket) at first.
   HashTables(uint32_t tables, uint32_t bits, uint32_t rows);
 
-  uint32_t tables() const { return tables_; }
+  uint32_t size() const { return tables_; }
   uint32_t rows() const { return rows_; }
 
   bool ValidCode(BucketCode code) const { return code < buckets_ || code == kNoCode; }
   bool ValidCodes(std::span<const BucketCode> codes) const;
   // Sets a row's current codes (kNoCode in all: the row leaves its buckets). REQUIRES ValidCodes.
   void SetCodes(uint32_t row, std::span<const BucketCode> codes);
-  // The row's current codes, [tables()].
+  // The row's current codes, [size()].
   std::vector<BucketCode> Codes(uint32_t row) const;
   BucketCode Code(uint32_t t, uint32_t row) const { return codes_[At(t, row)]; }
 

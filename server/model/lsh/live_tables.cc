@@ -48,7 +48,7 @@ void LiveTables::Follow(uint32_t region) {
   Region now{map.SlotOf(begin), map.Owns(map.SlotOf(begin))};
   now.hidden = now.slot == was.slot && !now.attached && (was.attached || was.hidden);
   if (was.slot != SlotMap::kNoSlot && was.slot != now.slot) {
-    const std::vector<BucketCode> none(tables_.tables(), kNoCode);
+    const std::vector<BucketCode> none(tables_.size(), kNoCode);
     for (uint32_t row = begin; row < end; ++row) RestoreRow(row, none, false);
     was.attached = false;
   }
@@ -62,7 +62,7 @@ void LiveTables::Follow(uint32_t region) {
 }
 
 void LiveTables::TakeRow(uint32_t row, std::span<const BucketCode> codes, bool changed) {
-  const std::vector<BucketCode> none(codes.empty() ? tables_.tables() : 0, kNoCode);
+  const std::vector<BucketCode> none(codes.empty() ? tables_.size() : 0, kNoCode);
   RestoreRow(row, codes.empty() ? none : codes, changed || codes.empty());
 }
 
@@ -74,7 +74,7 @@ void LiveTables::CatchUp() {
 
 bool LiveTables::Fits(const HashPosition& position) const {
   const uint32_t rows = layer_.map().rows();
-  return position.slice < round_ && position.build.table < tables_.tables() &&
+  return position.slice < round_ && position.build.table < tables_.size() &&
          position.build.row < std::max(rows, 1u);
 }
 
@@ -94,7 +94,7 @@ void LiveTables::Advance() {
 
 void LiveTables::RehashChanged(uint32_t begin, uint32_t end) {
   constexpr size_t kChunk = 512;  // rows gathered at a time
-  const size_t tables = tables_.tables();
+  const size_t tables = tables_.size();
   weights_.resize(kChunk * layer_.dim());
   codes_.resize(kChunk * tables);
   for (uint32_t row = begin; row < end;) {

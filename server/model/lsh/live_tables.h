@@ -50,7 +50,7 @@ class LiveTables {
   uint32_t round_batches() const { return round_; }
   // The most until a bucket follows a change.
   uint32_t lag_batches() const {
-    return 2 * round_ + (round_ + tables_.tables() - 1) / tables_.tables();
+    return 2 * round_ + (round_ + tables_.size() - 1) / tables_.size();
   }
   // Of building tables, a batch (HashTables::Advance).
   uint64_t build_steps() const { return (tables_.StepsOfAllTables() + round_ - 1) / round_; }

@@ -99,9 +99,9 @@ TEST_CASE("moves: a server without slots is lost, and the others go on") {
 
 TEST_CASE("moves: deaths while the plan changes") {
   FakeCluster run(MoveConfig());
-  StopInFlip(&run);
-  const Plan flip = run.core().plan();
-  CHECK(GenerationOf(flip) == 1);
+  StopInPlanSwitch(&run);
+  const Plan plan_switch = run.core().plan();
+  CHECK(GenerationOf(plan_switch) == 1);
   CHECK_FALSE(run.core().roster().Find({3})->ready);
   SUBCASE("all take it up late") {
     run.Wait(5000);
@@ -158,8 +158,8 @@ TEST_CASE("moves: the scheduler dies between its ledger and what it sends") {
     run.Tick();
   }
   REQUIRE(Planned(run).size() == plans + 1);
-  const Plan flip = Planned(run).back();
-  CHECK(GenerationOf(flip) == 1);
+  const Plan plan_switch = Planned(run).back();
+  CHECK(GenerationOf(plan_switch) == 1);
   // Its status is asked for before anybody has come back.
   run.servers_answer = false;
   run.Restart();
@@ -171,7 +171,7 @@ TEST_CASE("moves: the scheduler dies between its ledger and what it sends") {
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(run.core().recoveries() == 0);
   CHECK(GenerationOf(run.core().plan()) == 1);
-  CHECK(run.core().plan_version() >= flip.version);
+  CHECK(run.core().plan_version() >= plan_switch.version);
   CHECK(run.core().counted_batches() == 5);
   FinishRun(&run, 12);
 }
@@ -185,12 +185,12 @@ TEST_CASE("moves: a server comes back with the plan that it had taken up before 
   while (run.core().MovingSlots() == 0) run.Wait(1000);
   run.servers_answer = false;
   while (run.core().MovingSlots() > 0) run.Wait(1000);
-  const Plan flip = run.core().plan();
-  REQUIRE(flip.version == 2);
+  const Plan plan_switch = run.core().plan();
+  REQUIRE(plan_switch.version == 2);
   run.ready_lost = 1;
   run.servers_answer = true;
   run.Tick();
-  REQUIRE(run.servers.at(1).loaded == flip.version);
+  REQUIRE(run.servers.at(1).loaded == plan_switch.version);
   REQUIRE_FALSE(run.core().roster().Find({1})->ready);
   run.Silence(1);
   run.Wait(kDeadMs);
@@ -207,7 +207,7 @@ TEST_CASE("moves: a server comes back with the plan that it had taken up before 
 
 TEST_CASE("moves: training time does not go back when a plan cannot be taken up") {
   FakeCluster run(MoveConfig());
-  StopInFlip(&run);
+  StopInPlanSwitch(&run);
   run.Wait(50'000);
   const int64_t before = run.core().TrainingMillis(run.now);
   run.Wait(20'000);

@@ -281,7 +281,7 @@ TEST_CASE_FIXTURE(Joined, "moves: a checkpoint that failed may still be written 
 
 TEST_CASE("moves: a checkpoint begins when the plan has been taken up") {
   FakeCluster run(MoveConfig());
-  StopInFlip(&run);
+  StopInPlanSwitch(&run);
   AskForCheckpoint(&run);
   CHECK(run.CountTo<CheckpointRequest>(1) == 0);
   run.servers_answer = true;

@@ -115,14 +115,14 @@ TEST_CASE("who has nothing to do gets copies of the batches that would be ready 
   REQUIRE((slow && middling));
   const auto speeds = Speeds({{kSlow, 1}, {kMiddling, 2}, {kQuick, 3}});
   CHECK_FALSE(book.Grant(kQuick, 0));
-  const auto copy = book.Relend(kQuick, 0, speeds);
+  const auto copy = book.LeaseBackup(kQuick, 0, speeds);
   REQUIRE(copy);
   CHECK(copy->unit == 0);
   CHECK(copy->batches == std::vector<uint32_t>{2, 3, 4, 5, 6, 7});  // in 2 s, as the other two
   CHECK(book.OpenLeases().back().copy);
   // With that middling's are the last.
-  CHECK_FALSE(book.Relend(kMiddling, 0, speeds));
-  const auto other = book.Relend(kIdle, 0, speeds);
+  CHECK_FALSE(book.LeaseBackup(kMiddling, 0, speeds));
+  const auto other = book.LeaseBackup(kIdle, 0, speeds);
   REQUIRE(other);
   CHECK(other->unit == 1);
   CHECK(other->batches == std::vector<uint32_t>{3, 4, 5});
@@ -142,36 +142,36 @@ TEST_CASE("a copy is not given where it would be late as well, but one who is si
   const auto lease = book.Grant(kA, 0, {.batches = 1});
   REQUIRE(lease);
   const auto speeds = Speeds({{kA, 1}, {kB, 1}, {kSlow, 0.1}});
-  CHECK_FALSE(book.Relend(kB, 0, speeds));
-  CHECK_FALSE(book.Relend(kSlow, 2000, speeds));
-  const auto copy = book.Relend(kB, 2000, speeds);  // no progress for two seconds
+  CHECK_FALSE(book.LeaseBackup(kB, 0, speeds));
+  CHECK_FALSE(book.LeaseBackup(kSlow, 2000, speeds));
+  const auto copy = book.LeaseBackup(kB, 2000, speeds);  // no progress for two seconds
   REQUIRE(copy);
-  CHECK_FALSE(book.Relend(kC, 9000, speeds));  // it has its copy
+  CHECK_FALSE(book.LeaseBackup(kC, 9000, speeds));  // it has its copy
   // What the copier has already to do counts, and batches behind the end are not given.
   LeaseBook other(8, 4);
   CHECK(other.Grant(kB, 0));
   CHECK(other.Grant(kA, 0, {.batches = 3}));
-  CHECK_FALSE(other.Relend(kB, 0, speeds));
-  CHECK(other.Relend(kC, 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{2, 3});
-  CHECK(other.Relend(kD, 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{1});
+  CHECK_FALSE(other.LeaseBackup(kB, 0, speeds));
+  CHECK(other.LeaseBackup(kC, 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{2, 3});
+  CHECK(other.LeaseBackup(kD, 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{1});
 }
 
 TEST_CASE("who fails leaves the batch to who has its copy, and the other way round") {
   LeaseBook book(2, 2);
   const auto lease = book.Grant(kA, 0);
   const auto speeds = Speeds({{kA, 1}, {kB, 100}});
-  auto copy = book.Relend(kB, 0, speeds);
+  auto copy = book.LeaseBackup(kB, 0, speeds);
   REQUIRE((lease && copy));
   CHECK(copy->batches.size() == 1);
   CHECK(book.Return(kA) == 1);
   CHECK(book.Grant(kC, 0)->batches == std::vector<uint32_t>{0});
   CHECK(book.Return(kB) == 1);
   CHECK(book.Grant(kC, 0)->batches == std::vector<uint32_t>{1});
-  copy = book.Relend(kB, 0, speeds);
+  copy = book.LeaseBackup(kB, 0, speeds);
   REQUIRE(copy);
   CHECK(book.Return(kB) == 1);
   CHECK_FALSE(book.Grant(kD, 0));
-  CHECK(book.Relend(kB, 0, speeds)->batches == copy->batches);
+  CHECK(book.LeaseBackup(kB, 0, speeds)->batches == copy->batches);
 }
 
 // Random grants, copies, reports, deaths and expiries against plain lists of what is done and who
@@ -237,7 +237,7 @@ void RunProperty(uint64_t seed) {
       }
       case 2: {
         const auto speed = [](Incarnation of) { return static_cast<double>(of.value); };
-        const auto lease = book.Relend(holder, now, speed, limits);
+        const auto lease = book.LeaseBackup(holder, now, speed, limits);
         if (!lease) break;
         REQUIRE(lease->batches.size() <= limits.batches);
         for (const uint32_t i : lease->batches) {
@@ -289,7 +289,7 @@ void RunProperty(uint64_t seed) {
   REQUIRE(book.leases() == 0);
   for (const int count : counted) REQUIRE(count == 1);
   CHECK_FALSE(book.Grant(kW, now));
-  CHECK_FALSE(book.Relend(kW, now, [](Incarnation) { return 1.0; }));
+  CHECK_FALSE(book.LeaseBackup(kW, now, [](Incarnation) { return 1.0; }));
 }
 
 TEST_CASE("whatever happens, every batch counts exactly once") {

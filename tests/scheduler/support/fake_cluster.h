@@ -436,7 +436,7 @@ class FakeCluster {
     FakeServer& server = servers.at(id);
     const bool newer = plan.version > server.loaded;
     if (newer && server.loaded != 0 && GenerationOf(plan) == GenerationOf(server.plan)) {
-      if (!Flip(id, plan)) return;
+      if (!SwitchPlan(id, plan)) return;
     } else if (newer) {
       Load(id, plan);
     }
@@ -468,7 +468,7 @@ class FakeCluster {
     return nullptr;
   }
   // False: a slot cannot be had, its old owner is gone.
-  bool Flip(uint64_t id, const Plan& plan) {
+  bool SwitchPlan(uint64_t id, const Plan& plan) {
     FakeServer& server = servers.at(id);
     SlotBatches slots;
     uint64_t moved = 0;
@@ -541,7 +541,7 @@ class FakeCluster {
   std::vector<Manifest> manifests_before_;
   uint64_t sequence_ = 0;
   uint64_t next_life_ = 1001;
-  uint64_t moved_bytes_ = 0;  // of the last flip
+  uint64_t moved_bytes_ = 0;  // of the last plan switch
   std::deque<ToServer> to_servers_;
   std::map<uint64_t, uint32_t> plans_;  // generations that workers have
   // By checkpoint and shard: what its slots have taken.

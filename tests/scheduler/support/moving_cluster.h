@@ -80,9 +80,9 @@ inline void FinishRun(FakeCluster* run, uint64_t worker = 11) {
   run->CheckAllCountedOnce(4);
 }
 
-// Server 3 has joined; the flip by which it gets its first slots is out, and nobody has taken it
-// up.
-inline void StopInFlip(FakeCluster* run) {
+// Server 3 has joined; the plan switch by which it gets its first slots is out, and nobody has
+// taken it up.
+inline void StopInPlanSwitch(FakeCluster* run) {
   run->Start();
   for (int i = 0; i < 5; ++i) REQUIRE(run->Work(11));
   run->Join(3, Role::kServer);

@@ -35,7 +35,7 @@ struct MovesFixture : ServerFixture {
     return next;
   }
   Plan WithoutSelf() { return Unseat(Next({})); }
-  ServerCore::Effects Flip(const Plan& next) {
+  ServerCore::Effects SwitchPlan(const Plan& next) {
     plan = next;
     version = next.version;
     return Scheduler(next);
@@ -113,13 +113,13 @@ struct MovesFixture : ServerFixture {
     return found;
   }
   // Slots 2 and 3 are to come; all that rests of them is here.
-  void CopyResting() {
+  void CopyColdRows() {
     auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
     (void)Do(effects);
     std::vector<Message> pulls = PullsOf(effects);
     REQUIRE(pulls.size() == 2);
     for (const Message& pull : pulls) (void)Do(Answer(pull, Part(pull, false, 2)));
-    pulls = PullsOf(Tick(SlotIntake::kWatchMs));
+    pulls = PullsOf(Tick(SlotFetcher::kWatchMs));
     REQUIRE(pulls.size() == 2);
     for (const Message& pull : pulls) {
       effects = Answer(pull, Part(pull, false, 0));
@@ -128,9 +128,9 @@ struct MovesFixture : ServerFixture {
     now = 0;
     REQUIRE(last_ready.size() == 1);
   }
-  // Flips to `next`, to which slots 2 and 3 come; they are copied.
+  // SwitchesPlan to `next`, to which slots 2 and 3 come; they are copied.
   ServerCore::Effects TakeOver(const Plan& next) {
-    auto effects = Flip(next);
+    auto effects = SwitchPlan(next);
     (void)Do(effects);
     const std::vector<Message> pulls = PullsOf(effects);
     REQUIRE(pulls.size() == 2);

@@ -10,7 +10,7 @@ constexpr Incarnation kWorker = ServerFixture::kWorker;
 const std::vector<uint32_t> kSix = {2, 3, 4, 5, 6, 7};
 
 TEST_CASE_FIXTURE(Moves, "moves: releases are repeated until they are acknowledged") {
-  CopyResting();
+  CopyColdRows();
   auto releases = PullsOf(TakeOver(Next(kSix)));
   REQUIRE(releases.size() == 2);
   for (const Message& release : releases) CHECK(std::get<SlotPull>(release.body).release);
@@ -36,7 +36,7 @@ TEST_CASE_FIXTURE(Moves, "moves: releases are repeated until they are acknowledg
     CHECK(sent < 40);
   }
   SUBCASE("the slot has gone back, and comes again: it must not be released before") {
-    (void)Do(Flip(Next({4, 5, 6, 7})));
+    (void)Do(SwitchPlan(Next({4, 5, 6, 7})));
     (void)Do(Scheduler(MoveSlots{9, {2, 3}, {0, 0}, 0}));
     for (int64_t at = 2000; at < 6000; at += 500) {
       for (const Message& pull : PullsOf(Tick(at))) {
@@ -47,10 +47,10 @@ TEST_CASE_FIXTURE(Moves, "moves: releases are repeated until they are acknowledg
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: slots that go are readable until their new owner lets go") {
-  const auto flip = Flip(Next({6, 7}));
-  const auto ready = Do(flip);
-  REQUIRE(JobsOf(SlotJob::Kind::kFlip).size() == 1);
-  CHECK(JobsOf(SlotJob::Kind::kFlip)[0].slots == std::vector<SlotId>{{4}, {5}});
+  const auto plan_switch = SwitchPlan(Next({6, 7}));
+  const auto ready = Do(plan_switch);
+  REQUIRE(JobsOf(SlotJob::Kind::kSwitchPlan).size() == 1);
+  CHECK(JobsOf(SlotJob::Kind::kSwitchPlan)[0].slots == std::vector<SlotId>{{4}, {5}});
   CHECK(Sent<Ready>(ready).size() == 1);  // nothing comes
   const auto pulled = PullFrom({4, 0, false, 1000, false}, 2);
   REQUIRE(pulled.work.size() == 1);
@@ -85,11 +85,11 @@ TEST_CASE_FIXTURE(Moves, "moves: a pull that finds no executor with the slot is 
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a slot's new owner may let go after it was given on") {
-  (void)Do(Flip(Next({6, 7})));
+  (void)Do(SwitchPlan(Next({6, 7})));
   Plan next = Next({6, 7});
   next.servers.push_back({"server-3", "c", {30}});
   next.slot_owner[4] = 2;  // server had slot 4 by now
-  (void)Do(Flip(next));
+  (void)Do(SwitchPlan(next));
   jobs.clear();
   SUBCASE("by its plan then") { (void)Do(Release(4, 2)); }
   SUBCASE("by the plan now") { (void)Do(Release(4, 3)); }
@@ -100,7 +100,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a slot's new owner may let go after it was give
 
 TEST_CASE_FIXTURE(Moves,
                   "moves: a server without a seat ends well once all its slots are others'") {
-  auto effects = Do(Flip(WithoutSelf()));
+  auto effects = Do(SwitchPlan(WithoutSelf()));
   CHECK_FALSE(effects.exit);
   CHECK(Sent<Ready>(effects).empty());  // it is none of the plan
   CHECK(Refusal(core.HandleWorker("peer", Request(1, TopKRequest{}, 2), 0)) ==
@@ -123,7 +123,7 @@ TEST_CASE_FIXTURE(Moves,
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a signal does not end a server that others still copy from") {
-  (void)Do(Flip(WithoutSelf()));
+  (void)Do(SwitchPlan(WithoutSelf()));
   CHECK_FALSE(core.RequestStop(1000).exit);
   CHECK_FALSE(Tick(1100).exit);
   CHECK_FALSE(Tick(20'999).exit);
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(Stopping, "moves: a signal hands the slots over first") {
   CHECK(Sent<DrainServer>(Tick(2999)).empty());
   CHECK(Sent<DrainServer>(Tick(3000)).size() == 1);  // to a new life of the scheduler, it may be
   CHECK(Sent<DrainServer>(Tick(4999)).empty());
-  (void)Do(Flip(WithoutSelf()));
+  (void)Do(SwitchPlan(WithoutSelf()));
   CHECK(Sent<DrainServer>(Tick(10'000)).empty());
   for (const uint32_t slot : {4, 5, 6}) CHECK_FALSE(Release(slot, 2).exit);
   const auto exit = Release(7, 2).exit;
@@ -221,12 +221,12 @@ TEST_CASE_FIXTURE(Stopping, "moves: an answer that decides nothing does not end 
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a release of an earlier move lets go of nothing") {
-  (void)Do(Flip(Next({5, 6, 7})));  // slot 4 goes by plan 2, comes back by plan 3
+  (void)Do(SwitchPlan(Next({5, 6, 7})));  // slot 4 goes by plan 2, comes back by plan 3
   (void)Do(Release(4, 2));
-  const auto back = Flip(Next({4, 5, 6, 7}));
+  const auto back = SwitchPlan(Next({4, 5, 6, 7}));
   (void)Do(back);
   for (const Message& pull : PullsOf(back)) (void)Do(Answer(pull, Part(pull, true)));
-  (void)Do(Flip(Next({5, 6, 7})));  // and goes again by plan 4
+  (void)Do(SwitchPlan(Next({5, 6, 7})));  // and goes again by plan 4
   REQUIRE(core.plan_version() == 4);
   CHECK(Release(4, 2).work.empty());
   CHECK(Release(4, 3).work.empty());

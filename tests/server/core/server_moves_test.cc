@@ -19,7 +19,7 @@ TEST_CASE_FIXTURE(Moves,
   const auto pulls = PullsOf(effects);
   REQUIRE(pulls.size() == 2);
   CHECK(std::get<SlotPull>(pulls[0].body) ==
-        SlotPull{.slot = 2, .resting = true, .max_bytes = SlotIntake::kPartBytes});
+        SlotPull{.slot = 2, .cold_only = true, .max_bytes = SlotFetcher::kPartBytes});
   CHECK(pulls[0].envelope.run == kRun);
   CHECK(pulls[0].envelope.incarnation == kSelf);
   CHECK(pulls[0].envelope.plan_version == 1);
@@ -29,7 +29,7 @@ TEST_CASE_FIXTURE(Moves,
   CHECK(put.work[0].job->rows->rows.size() == 3);
   CHECK(Sent<MoveReady>(put).empty());
   CHECK(Answer(pulls[1], Part(pulls[1], false, 0)).work.empty());
-  const auto rest = PullsOf(Tick(SlotIntake::kWatchMs));
+  const auto rest = PullsOf(Tick(SlotFetcher::kWatchMs));
   REQUIRE(rest.size() == 2);
   CHECK(std::get<SlotPull>(rest[0].body).part == 1);
   CHECK(Sent<MoveReady>(Answer(rest[0], Part(rest[0], false, 0))).empty());
@@ -71,18 +71,18 @@ TEST_CASE_FIXTURE(Moves, "moves: a later order drops copies that it does not nam
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a plan that gives what was copied to somebody else drops it") {
-  CopyResting();
-  const auto flip = Flip(Next({3, 4, 5, 6, 7}));
-  (void)Do(flip);
+  CopyColdRows();
+  const auto plan_switch = SwitchPlan(Next({3, 4, 5, 6, 7}));
+  (void)Do(plan_switch);
   CHECK(JobsOf(SlotJob::Kind::kDiscard).at(0).slots == std::vector<SlotId>{{2}});
-  const auto pulls = PullsOf(flip);
+  const auto pulls = PullsOf(plan_switch);
   REQUIRE(pulls.size() == 2);
   CHECK(std::get<SlotPull>(pulls[0].body) == SlotPull{.slot = 2, .release = true});
   CHECK(std::get<SlotPull>(pulls[1].body).slot == 3);
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a slot that comes back is let go of first") {
-  (void)Do(Flip(Next({6, 7})));
+  (void)Do(SwitchPlan(Next({6, 7})));
   jobs.clear();
   (void)Do(Scheduler(MoveSlots{5, {4}, {0}, 0}));
   REQUIRE(jobs.size() == 2);
@@ -115,9 +115,9 @@ TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and
   REQUIRE(told.size() == 1);
   CHECK(std::get<SlotPull>(told[0].body) == SlotPull{.slot = 2, .release = true});
   // Without that copy it is not ready; the order that is repeated begins it again.
-  now = SlotIntake::kWatchMs;
+  now = SlotFetcher::kWatchMs;
   (void)Do(Answer(pulls[1], Part(pulls[1], false, 0)));
-  const auto rest = PullsOf(Tick(2 * SlotIntake::kWatchMs));
+  const auto rest = PullsOf(Tick(2 * SlotFetcher::kWatchMs));
   REQUIRE(rest.size() == 1);
   CHECK(Sent<MoveReady>(Answer(rest[0], Part(rest[0], false, 0))).empty());
   const auto again = PullsOf(Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0}));
@@ -144,7 +144,7 @@ TEST_CASE_FIXTURE(Moves, "moves: executors that are behind with putting hold bac
   std::vector<Message> pulls = PullsOf(effects);
   REQUIRE(pulls.size() == 1);
   (void)Do(Answer(pulls[0], Part(pulls[0], false, 0)));
-  pulls = PullsOf(Tick(SlotIntake::kWatchMs));
+  pulls = PullsOf(Tick(SlotFetcher::kWatchMs));
   std::vector<ServerCore::Work> puts;
   while (!pulls.empty()) {
     REQUIRE(puts.size() < ServerCore::kMaxPuts);
@@ -171,7 +171,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a copy that its server does not take after all 
   CHECK_FALSE(job_of(Release(4, 1, kWorker)));
   CHECK_FALSE(job_of(Release(99, 1)));
   // Not one that the plan has given to somebody: its rest has still to be copied.
-  (void)Do(Flip(Next({5, 6, 7})));
+  (void)Do(SwitchPlan(Next({5, 6, 7})));
   CHECK_FALSE(job_of(Release(4, 1)));
 }
 
@@ -183,11 +183,11 @@ TEST_CASE_FIXTURE(Moves, "moves: it may ask the servers of its plan, and who has
   next.version = 2;
   next.generation = 1;
   next.slot_owner = Next({2, 4, 5, 6, 7}).slot_owner;
-  const auto flip = Flip(next);
-  (void)Do(flip);
+  const auto plan_switch = SwitchPlan(next);
+  (void)Do(plan_switch);
   CHECK(core.MayAsk("a"));
   CHECK(core.MayAsk("c"));
-  const auto pull = PullsOf(flip).at(0);
+  const auto pull = PullsOf(plan_switch).at(0);
   const auto releases = PullsOf(Do(Answer(pull, Part(pull, true))));
   CHECK(core.MayAsk("a"));
   (void)Answer(releases.at(0), Ack{});
@@ -206,7 +206,7 @@ TEST_CASE_FIXTURE(Moves, "moves: with a refusal the copy begins again") {
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a new life of the scheduler numbers its moves anew") {
-  CopyResting();
+  CopyColdRows();
   const auto of_new_life = [&](Body body) {
     return core.HandleScheduler({{kRun, {10}, ++sequence, 0, version}, std::move(body)}, now);
   };

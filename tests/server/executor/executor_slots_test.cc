@@ -67,7 +67,7 @@ TEST_CASE("a slot that moves while it is trained is the same where it comes to")
     SlotMove there(cluster.executors(), 0, 1, slot);
     TrainRun(&cluster, 6, 40, [&] { there.CopyPart(true, 4000); });
     const auto taken = TakenBy(*a, slot);
-    there.Do(Kind::kFlip);
+    there.Do(Kind::kSwitchPlan);
     CHECK_FALSE(a->output().layer().map().Owns(slot));
     there.CopyRest(5000);
     CheckSameRows(a, b, slot);
@@ -82,9 +82,9 @@ TEST_CASE("a slot that moves while it is trained is the same where it comes to")
     CHECK(b->applied().groups().size() == 1);
     // And back, into the region that it had.
     SlotMove back(cluster.executors(), 1, 0, slot);
-    back.CopyResting();
+    back.CopyColdRows();
     TrainRun(&cluster, 46, 48);
-    back.Do(Kind::kFlip);
+    back.Do(Kind::kSwitchPlan);
     back.CopyRest();
     CheckSameRows(b, a, slot);
     back.Do(Kind::kAttach);
@@ -158,7 +158,7 @@ TEST_CASE("what a slot took of a batch before it moved it does not take again") 
   Executor* b = cluster.executors()[1];
   TrainRun(&cluster, 0, 4);
   SlotMove move(cluster.executors(), 0, 1, {1});
-  move.CopyResting();
+  move.CopyColdRows();
   BatchFlight flight = cluster.Flight(RunBatch(config, 4), 4);
   while (flight.stage() != BatchFlight::Stage::kEmbedPush) cluster.TrainStage(&flight, 0);
   move.Finish();
@@ -191,7 +191,7 @@ TEST_CASE("a slot of another step is refused, and taken once the steps agree") {
   Executor behind(config, kRunSamples, {}, 7, Purpose::kTraining, BestKernels());
   const std::vector<Executor*> pair = {a, &behind};
   SlotMove move(pair, 0, 1, {0});
-  move.Do(Kind::kFlip);
+  move.Do(Kind::kSwitchPlan);
   move.CopyRest();
   REQUIRE(behind.Handle({1}, CommitSteps{1}) == Body{StepsCommitted{1}});
   CHECK(DoAll(pair, {Kind::kAttach, {{0}}}) == "slot 0 is at step 2, this executor at step 1");
@@ -231,9 +231,9 @@ TEST_CASE("a part that comes again is the same, others are refused") {
   }
   CHECK(std::get<SlotRows>(m.move.Ask(2, false, 0)).rows.size() == 1);
   // The slot stays: the copy ends, and begins anew.
-  REQUIRE(DoAll(m.cluster.executors(), {Kind::kFlip, {}}) == "");
+  REQUIRE(DoAll(m.cluster.executors(), {Kind::kSwitchPlan, {}}) == "");
   CHECK(std::holds_alternative<ErrorReply>(m.move.Ask(3, true, 3000)));
-  m.move.CopyResting();
+  m.move.CopyColdRows();
   m.move.Finish();
   CHECK(m.cluster.executors()[1]->output().layer().map().Owns({3}));
   // The slot is gone: nobody here answers with rows.
@@ -297,10 +297,10 @@ TEST_CASE("parts that do not fit are refused by slot and row, and do no harm") {
   bad.slot = 4000;
   CHECK(m.Put(bad) == "");
 
-  m.move.CopyResting();
+  m.move.CopyColdRows();
   CHECK(DoAll(m.cluster.executors(), {Kind::kAttach, {{3}}}).find("slot 3") !=
         std::string::npos);  // its last part is missing
-  m.move.Do(Kind::kFlip);
+  m.move.Do(Kind::kSwitchPlan);
   m.move.CopyRest();
   CheckSameRows(m.cluster.executors()[0], b, {3});
   m.move.Do(Kind::kAttach);
@@ -310,7 +310,7 @@ TEST_CASE("parts that do not fit are refused by slot and row, and do no harm") {
 TEST_CASE("codes by other functions are not taken: the rows are hashed where they come to") {
   Moving m;
   Executor* b = m.cluster.executors()[1];
-  m.move.Do(Kind::kFlip);
+  m.move.Do(Kind::kSwitchPlan);
   for (uint32_t next = 0;; ++next) {
     SlotRows part = std::get<SlotRows>(m.move.Ask(next, false, 1u << 20));
     part.hash ^= 1;
@@ -353,7 +353,7 @@ TEST_CASE("slots are reserved and given up again") {
   // What a slot had is gone from its region.
   SlotMove move(executors, 0, 1, {0});
   const uint64_t source = memory(executors[0]);
-  move.CopyResting();
+  move.CopyColdRows();
   move.Finish();
   CHECK(memory(executors[0]) < source);
   REQUIRE(DoAll(executors, {Kind::kReserve, {{7}}, 0}) == "");
@@ -373,7 +373,7 @@ TEST_CASE("snapshots follow slots that move, and what they write restores") {
     MemoryStore store;
     for (uint32_t i = 0; i < 2; ++i) store.Save(cluster.executors()[i], i);
     SlotMove move(cluster.executors(), 0, 1, {1});
-    move.CopyResting();
+    move.CopyColdRows();
     TrainRun(&cluster, 4, 5);
     store.Begin(cluster.executors()[1], 1);
     cluster.executors()[1]->AdvanceSnapshot(100);

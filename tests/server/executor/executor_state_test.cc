@@ -103,7 +103,7 @@ TEST_CASE(
         const BuiltCodes built = tables.Built(), old_built = old_tables.Built();
         for (uint32_t id = 0; id < config.model.labels; ++id) {
           if (old_map.Local(id) == SlotMap::kNone || map.Local(id) == SlotMap::kNone) continue;
-          for (uint32_t t = 0; t < tables.tables(); ++t) {
+          for (uint32_t t = 0; t < tables.size(); ++t) {
             REQUIRE(built.codes[size_t{t} * map.rows() + map.Local(id)] ==
                     old_built.codes[size_t{t} * old_map.rows() + old_map.Local(id)]);
           }

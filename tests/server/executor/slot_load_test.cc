@@ -185,7 +185,7 @@ TEST_CASE("the bytes of slots are those of their executor") {
   // All but the tables' offsets.
   const HashTables& tables = executor.output().tables()->tables();
   const uint64_t empty =
-      HashTables(tables.tables(), executor.output().tables()->functions().bits(), 0).MemoryBytes();
+      HashTables(tables.size(), executor.output().tables()->functions().bits(), 0).MemoryBytes();
   CHECK(Sum(load.bytes) == static_cast<double>(all - empty));
 }
 

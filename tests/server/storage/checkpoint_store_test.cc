@@ -226,7 +226,7 @@ TEST_CASE("a shard has the slots that its server has at the mark, wherever they 
   };
   const auto rows_before = save(1)[0].rows;
   SlotMove there(executors, 0, 1, {2});
-  there.CopyResting();
+  there.CopyColdRows();
   saver.Touch(50, 0.5f);
   there.Finish();
   const auto shards = save(2);

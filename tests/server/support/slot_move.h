@@ -39,16 +39,16 @@ class SlotMove {
   }
 
   // The reply to a pull, which goes over the wire.
-  Body Ask(uint32_t part, bool resting, uint32_t max_bytes) {
-    return OverTheWire(executors_[from_]->Handle({9}, SlotPull{.slot = slot_.value,
-                                                               .part = part,
-                                                               .resting = resting,
-                                                               .max_bytes = max_bytes}),
-                       WirePrecision::kBf16);
+  Body Ask(uint32_t part, bool cold, uint32_t max_bytes) {
+    return OverTheWire(
+        executors_[from_]->Handle(
+            {9},
+            SlotPull{.slot = slot_.value, .part = part, .cold_only = cold, .max_bytes = max_bytes}),
+        WirePrecision::kBf16);
   }
   // Copies the next part; what it was.
-  SlotRows CopyPart(bool resting, uint32_t max_bytes) {
-    Body reply = Ask(next_, resting, max_bytes);
+  SlotRows CopyPart(bool cold, uint32_t max_bytes) {
+    Body reply = Ask(next_, cold, max_bytes);
     REQUIRE(std::holds_alternative<SlotRows>(reply));
     next_++;
     SlotRows part = std::get<SlotRows>(std::move(reply));
@@ -56,20 +56,20 @@ class SlotMove {
     REQUIRE(DoAll(executors_, PutJob(part)) == "");
     return part;
   }
-  // Copies what is resting.
-  void CopyResting(uint32_t max_bytes = 1u << 20) {
+  // Copies the cold rows.
+  void CopyColdRows(uint32_t max_bytes = 1u << 20) {
     while (!CopyPart(true, max_bytes).rows.empty()) {
     }
   }
   void Do(SlotJob::Kind kind) { REQUIRE(DoAll(executors_, {kind, {slot_}, to_}) == ""); }
-  // After kFlip.
+  // After kSwitchPlan.
   void CopyRest(uint32_t max_bytes = 1u << 20) {
     while (!CopyPart(false, max_bytes).last) {
     }
   }
-  // From the flip on.
+  // From the plan switch on.
   void Finish() {
-    Do(SlotJob::Kind::kFlip);
+    Do(SlotJob::Kind::kSwitchPlan);
     CopyRest();
     Do(SlotJob::Kind::kAttach);
     Do(SlotJob::Kind::kRelease);

@@ -380,7 +380,7 @@ TEST_CASE("HashTables equal a map under random updates and rebuilds") {
 }
 
 bool SameBuckets(const HashTables& a, const HashTables& b, uint32_t bits) {
-  for (uint32_t t = 0; t < a.tables(); ++t) {
+  for (uint32_t t = 0; t < a.size(); ++t) {
     for (uint32_t code = 0; code < 1u << bits; ++code) {
       const auto x = a.Bucket(t, static_cast<BucketCode>(code));
       const auto y = b.Bucket(t, static_cast<BucketCode>(code));
@@ -509,7 +509,7 @@ std::vector<uint32_t> RankBySorting(const HashTables& tables, const Codes& codes
                                     uint64_t* entries) {
   std::vector<Candidate> found;
   *entries = 0;
-  for (uint32_t t = 0; t < tables.tables(); ++t) {
+  for (uint32_t t = 0; t < tables.size(); ++t) {
     for (uint32_t row : tables.Bucket(t, codes[t])) {
       ++*entries;
       const auto it = std::find_if(found.begin(), found.end(),

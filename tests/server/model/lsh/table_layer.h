@@ -45,7 +45,7 @@ inline bool IsNeuron(const Layer& layer, uint32_t row) {
 }
 
 inline bool SameBuckets(const LiveTables& a, const LiveTables& b) {
-  for (uint32_t t = 0; t < a.tables().tables(); ++t) {
+  for (uint32_t t = 0; t < a.tables().size(); ++t) {
     for (uint32_t code = 0; code < a.functions().buckets(); ++code) {
       const auto x = a.tables().Bucket(t, static_cast<BucketCode>(code));
       const auto y = b.tables().Bucket(t, static_cast<BucketCode>(code));

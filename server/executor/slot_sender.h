@@ -2,7 +2,7 @@
 //
 // A copy lacks all rows at first. A part has rows that it lacks, input rows first; a row that
 // changes afterwards is lacking again. Rows that change all the time would be copied over and over,
-// so a receiver that asks for what is resting gets no row that changed of late, and none that it
+// so a receiver that asks for cold rows gets no row that changed of late, and none that it
 // has had: what is missing then it asks for when the slot has left the model and nothing changes
 // any more.
 //
@@ -23,9 +23,9 @@
 
 namespace dslide {
 
-class SlotSource {
+class SlotSender {
  public:
-  // A row is resting when this many batches have not changed it, or up to twice as many.
+  // A row is cold when this many batches have not changed it, or up to twice as many.
   static constexpr uint32_t kRestBatches = 16;
   // When this share of a slot's rows, 1 in ..., had to be copied again, no more are copied while
   // the slot is in the model.
@@ -33,10 +33,10 @@ class SlotSource {
   static constexpr uint32_t kMaxPartBytes = 8u << 20;
 
   // The layers must outlive this.
-  SlotSource(InputLayer* input, OutputLayer* output);
-  ~SlotSource();
-  SlotSource(const SlotSource&) = delete;
-  SlotSource& operator=(const SlotSource&) = delete;
+  SlotSender(InputLayer* input, OutputLayer* output);
+  ~SlotSender();
+  SlotSender(const SlotSender&) = delete;
+  SlotSender& operator=(const SlotSender&) = delete;
 
   // A part of a copy: of max_bytes, but at least one row; the same again for the number that was
   // asked for last. Part 0 begins the copy anew. None: the copy is not that far. REQUIRES a slot
@@ -62,7 +62,7 @@ class SlotSource {
   struct RowsOfLayer {
     explicit RowsOfLayer(uint32_t rows)
         : lacking(rows, true), sent(rows, false), recent(rows, false), before(rows, false) {}
-    bool Resting(uint32_t row) const {
+    bool IsCold(uint32_t row) const {
       return !sent.Has(row) && !recent.Has(row) && !before.Has(row);
     }
 
@@ -78,10 +78,10 @@ class SlotSource {
   };
   class Follower;
 
-  SlotRows NextPart(const SlotPull& pull, bool resting, const Copy& copy);
+  SlotRows NextPart(const SlotPull& pull, bool cold, const Copy& copy);
   static void NoteSent(const SlotRows& part, Copy* copy) noexcept;
   // Appends rows that are lacking to *part while there is room.
-  void AppendRows(LayerKind kind, SlotId slot, bool resting, uint32_t max_bytes,
+  void AppendRows(LayerKind kind, SlotId slot, bool cold, uint32_t max_bytes,
                   const RowsOfLayer& rows, SlotRows* part);
   Layer& LayerOf(LayerKind kind) {
     return kind == LayerKind::kInput ? input_.layer() : output_.layer();

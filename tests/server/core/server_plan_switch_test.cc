@@ -9,22 +9,23 @@ constexpr Incarnation kSelf = ServerFixture::kSelf;
 constexpr Incarnation kWorker = ServerFixture::kWorker;
 const std::vector<uint32_t> kSix = {2, 3, 4, 5, 6, 7};
 
-TEST_CASE_FIXTURE(Moves, "moves: the next plan flips, without a load; it is ready with its slots") {
-  CopyResting();
+TEST_CASE_FIXTURE(
+    Moves, "moves: the next plan is switched to, without a load; it is ready with its slots") {
+  CopyColdRows();
   now = 5000;
-  const auto flip = Flip(Next(kSix));
-  CHECK_FALSE(flip.load);
-  CHECK_FALSE(flip.unload);
-  CHECK(Sent<Ready>(flip).empty());
+  const auto plan_switch = SwitchPlan(Next(kSix));
+  CHECK_FALSE(plan_switch.load);
+  CHECK_FALSE(plan_switch.unload);
+  CHECK(Sent<Ready>(plan_switch).empty());
   jobs.clear();
-  (void)Do(flip);
+  (void)Do(plan_switch);
   REQUIRE(jobs.size() == 1);  // the slots have their places already
-  CHECK(jobs[0].kind == SlotJob::Kind::kFlip);
+  CHECK(jobs[0].kind == SlotJob::Kind::kSwitchPlan);
   CHECK(jobs[0].slots.empty());
-  const auto pulls = PullsOf(flip);
+  const auto pulls = PullsOf(plan_switch);
   REQUIRE(pulls.size() == 2);
   for (const Message& pull : pulls) {
-    CHECK_FALSE(std::get<SlotPull>(pull.body).resting);
+    CHECK_FALSE(std::get<SlotPull>(pull.body).cold_only);
     CHECK(std::get<SlotPull>(pull.body).part == 2);
     CHECK(pull.envelope.plan_version == 2);
   }
@@ -54,14 +55,14 @@ TEST_CASE_FIXTURE(Moves,
   const auto asked = core.HandleWorker("peer", Request(1), 0).work;
   REQUIRE(asked.size() == 1);
   CHECK_FALSE(asked[0].StaleUnder(core.plan_version()));
-  const auto flip = Flip(Next({6, 7}));
+  const auto plan_switch = SwitchPlan(Next({6, 7}));
   CHECK(asked[0].StaleUnder(core.plan_version()));
-  for (const ServerCore::Work& work : flip.work) CHECK_FALSE(work.StaleUnder(100));
+  for (const ServerCore::Work& work : plan_switch.work) CHECK_FALSE(work.StaleUnder(100));
   (void)core.HandleOutcome({asked[0].ticket, 0, ServerFixture::Part(1, 2)}, 0);  // it was under way
   const ErrorReply late{ErrorCode::kStalePlan, "slots have moved"};
   const auto refused = core.HandleOutcome({asked[0].ticket, 1, late}, 0);
   CHECK(Refusal(refused) == ErrorCode::kStalePlan);
-  (void)Do(flip);
+  (void)Do(plan_switch);
   const auto next =
       core.HandleWorker("peer", Request(2, TopKRequest{Matrix(1, 4), 3, {}, {}}, 2), 0);
   REQUIRE(next.work.size() == 1);
@@ -69,20 +70,20 @@ TEST_CASE_FIXTURE(Moves,
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a plan without an order before copies everything then") {
-  const auto flip = Flip(Next(kSix));
-  (void)Do(flip);
+  const auto plan_switch = SwitchPlan(Next(kSix));
+  (void)Do(plan_switch);
   CHECK(JobsOf(SlotJob::Kind::kReserve).size() == 2);
-  CHECK(JobsOf(SlotJob::Kind::kFlip).size() == 1);
-  const auto pulls = PullsOf(flip);
+  CHECK(JobsOf(SlotJob::Kind::kSwitchPlan).size() == 1);
+  const auto pulls = PullsOf(plan_switch);
   REQUIRE(pulls.size() == 2);
   for (const Message& pull : pulls) {
     CHECK(std::get<SlotPull>(pull.body).part == 0);
-    CHECK_FALSE(std::get<SlotPull>(pull.body).resting);
+    CHECK_FALSE(std::get<SlotPull>(pull.body).cold_only);
   }
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is ready for it") {
-  CopyResting();
+  CopyColdRows();
   const TopKRequest top{Matrix(1, 4), 3, {}, {}};
   SUBCASE("they come before the plan") {
     const auto early = core.HandleWorker("peer", Request(7, top, 2), 0);
@@ -94,11 +95,11 @@ TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is rea
     CHECK(asked == 1);
   }
   SUBCASE("they come before its slots") {
-    const auto flip = Flip(Next(kSix));
+    const auto plan_switch = SwitchPlan(Next(kSix));
     CHECK(core.HandleWorker("peer", Request(7, top, 2), 0).work.empty());
     CHECK(core.HandleWorker("peer", Request(7, top, 2), 0).work.empty());  // repeated
-    (void)Do(flip);
-    const auto pulls = PullsOf(flip);
+    (void)Do(plan_switch);
+    const auto pulls = PullsOf(plan_switch);
     (void)Do(Answer(pulls[0], Part(pulls[0], true)));
     const auto ready = Do(Answer(pulls[1], Part(pulls[1], true)));
     const auto asked = std::count_if(ready.work.begin(), ready.work.end(),
@@ -114,34 +115,36 @@ TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is rea
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: requests by the older plan get the new one") {
-  CopyResting();
-  const auto flip = Flip(Next(kSix));
-  (void)Do(flip);
+  CopyColdRows();
+  const auto plan_switch = SwitchPlan(Next(kSix));
+  (void)Do(plan_switch);
   for (int ready = 0; ready < 2; ++ready) {
     const auto answers = Answers(core.HandleWorker("peer", Request(7), 0));
     REQUIRE(answers.size() == 2);
     CHECK(answers[0].body == Body{plan});
     CHECK(std::get<ErrorReply>(answers[1].body).code == ErrorCode::kStalePlan);
     CHECK(answers[1].envelope.reply_to == 7);
-    for (const Message& pull : PullsOf(flip)) (void)Do(Answer(pull, Part(pull, true)));
+    for (const Message& pull : PullsOf(plan_switch)) (void)Do(Answer(pull, Part(pull, true)));
   }
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: a pull while it flips is answered, so two may exchange slots") {
-  const auto flip = Flip(Next({2, 3, 6, 7}));
-  (void)Do(flip);
-  CHECK(PullsOf(flip).size() == 2);
+TEST_CASE_FIXTURE(Moves,
+                  "moves: a pull while it switches plans is answered, so two may exchange slots") {
+  const auto plan_switch = SwitchPlan(Next({2, 3, 6, 7}));
+  (void)Do(plan_switch);
+  CHECK(PullsOf(plan_switch).size() == 2);
   CHECK(PullFrom({4, 0, false, 1000, false}, 2).work.size() == 1);
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: a plan that comes in the middle of a flip waits for its end") {
-  CopyResting();
-  const auto flip = Flip(Next(kSix));
-  (void)Do(flip);
-  const auto second = Flip(Next({2, 3, 4, 5}));
+TEST_CASE_FIXTURE(Moves,
+                  "moves: a plan that comes in the middle of a plan switch waits for its end") {
+  CopyColdRows();
+  const auto plan_switch = SwitchPlan(Next(kSix));
+  (void)Do(plan_switch);
+  const auto second = SwitchPlan(Next({2, 3, 4, 5}));
   CHECK(second.work.empty());
   CHECK(core.plan_version() == 2);
-  const auto pulls = PullsOf(flip);
+  const auto pulls = PullsOf(plan_switch);
   // What the scheduler says by that plan holds.
   CHECK(Scheduler(DropBatches{kWorker}).work.size() == 1);
   (void)Do(Answer(pulls[0], Part(pulls[0], true)));
@@ -152,15 +155,15 @@ TEST_CASE_FIXTURE(Moves, "moves: a plan that comes in the middle of a flip waits
   REQUIRE(ready.size() == 2);
   CHECK(std::get<Ready>(ready[0].body).plan_version == 2);
   CHECK(std::get<Ready>(ready[1].body).plan_version == 3);
-  CHECK(JobsOf(SlotJob::Kind::kFlip).at(0).slots == std::vector<SlotId>{{6}, {7}});
+  CHECK(JobsOf(SlotJob::Kind::kSwitchPlan).at(0).slots == std::vector<SlotId>{{6}, {7}});
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a plan that comes while a checkpoint is written waits for it") {
   const auto save = Scheduler(CheckpointRequest{"step-1", "/c/step-1", 0, {}}).save;
   REQUIRE(save);
   CHECK(save->slots == std::vector<SlotId>{{4}, {5}, {6}, {7}});
-  const auto flip = Flip(Next({6, 7}));
-  CHECK(flip.work.empty());
+  const auto plan_switch = SwitchPlan(Next({6, 7}));
+  CHECK(plan_switch.work.empty());
   CHECK(core.plan_version() == 1);
   CHECK(core.HandleWorker("peer", Request(7, TopKRequest{}, 2), 0).to_workers.empty());  // waits
   CHECK(Scheduler(MoveSlots{4, {2}, {0}, 0}).to_servers.empty());
@@ -175,22 +178,22 @@ TEST_CASE_FIXTURE(Moves, "moves: a plan that comes while a checkpoint is written
   CHECK(next->slots == std::vector<SlotId>{{6}, {7}});
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: no checkpoint begins in the middle of a flip") {
-  CopyResting();
-  (void)Do(Flip(Next(kSix)));
+TEST_CASE_FIXTURE(Moves, "moves: no checkpoint begins in the middle of a plan switch") {
+  CopyColdRows();
+  (void)Do(SwitchPlan(Next(kSix)));
   const auto asked = Scheduler(CheckpointRequest{"step-1", "/c/step-1", 0, {}});
   CHECK_FALSE(asked.save);
   CHECK(asked.to_scheduler.empty());  // the scheduler asks again
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation drops copies and flips") {
-  CopyResting();
+TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation drops copies and switches plans") {
+  CopyColdRows();
   SUBCASE("while it copies") {}
-  SUBCASE("while it flips") {
-    (void)Do(Flip(Next(kSix)));
+  SUBCASE("while it switches plans") {
+    (void)Do(SwitchPlan(Next(kSix)));
     (void)core.HandleWorker("peer", Request(7, TopKRequest{}, 2), 0);
   }
-  SUBCASE("while its slots are let go of") { (void)Do(Flip(Next({6}))); }
+  SUBCASE("while its slots are let go of") { (void)Do(SwitchPlan(Next({6}))); }
   version = 5;
   const auto effects = Scheduler(PlanOf(5, kSelf));
   REQUIRE(effects.load);
@@ -212,31 +215,31 @@ TEST_CASE_FIXTURE(Moves, "moves: a scheduler that does not know it is told what 
     REQUIRE(joins.size() == 1);
     return std::get<Join>(joins[0].body).plan_version;
   };
-  CopyResting();
+  CopyColdRows();
   CHECK(told() == 1);
-  const auto flip = Flip(Next(kSix));
-  (void)Do(flip);
+  const auto plan_switch = SwitchPlan(Next(kSix));
+  (void)Do(plan_switch);
   CHECK(told() == 1);  // its slots are still on their way
   CHECK(Scheduler(plan).to_scheduler.empty());
-  const auto pulls = PullsOf(flip);
+  const auto pulls = PullsOf(plan_switch);
   (void)Do(Answer(pulls[0], Part(pulls[0], true)));
   CHECK(Sent<Ready>(Do(Answer(pulls[1], Part(pulls[1], true)))).size() == 1);
   CHECK(told() == 2);
-  (void)Do(Flip(WithoutSelf()));
+  (void)Do(SwitchPlan(WithoutSelf()));
   CHECK(told() == 3);  // others may copy from it
 }
 
-TEST_CASE_FIXTURE(Moves,
-                  "moves: a pull that came before the plan is answered as soon as it flips") {
+TEST_CASE_FIXTURE(
+    Moves, "moves: a pull that came before the plan is answered as soon as it switches plans") {
   CHECK(PullFrom({4, 0, false, 1000, false}, 2).work.empty());
-  CHECK(OwnPulls(Flip(Next({2, 3, 6, 7}))).size() == 1);  // 4 and 5 go, 2 and 3 come
+  CHECK(OwnPulls(SwitchPlan(Next({2, 3, 6, 7}))).size() == 1);  // 4 and 5 go, 2 and 3 come
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kept") {
-  CopyResting();
-  const auto flip = Flip(Next(kSix));
-  (void)Do(flip);
-  const auto pulls = PullsOf(flip);
+  CopyColdRows();
+  const auto plan_switch = SwitchPlan(Next(kSix));
+  (void)Do(plan_switch);
+  const auto pulls = PullsOf(plan_switch);
   REQUIRE(pulls.size() == 2);
   ServerCore::Effects failed;
   SUBCASE("a part cannot be taken") {
@@ -264,7 +267,7 @@ TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kep
 TEST_CASE_FIXTURE(Moves, "moves: a plan whose slots are with no server of it is not taken") {
   Plan next = Next(kSix);
   next.slot_owner[3] = 2;
-  const auto effects = Flip(next);
+  const auto effects = SwitchPlan(next);
   CHECK(effects.work.empty());
   CHECK(effects.warnings.size() == 1);
   CHECK(core.plan_version() == 1);
@@ -303,7 +306,7 @@ TEST_CASE_FIXTURE(InnerMoves, "moves: a slot of its own that cannot be read is a
   (void)core.HandleOutcome({own[0].ticket, 0, error}, 1'000'000);
   const auto refused = core.HandleOutcome({own[0].ticket, 1, Ack{}}, 1'000'000);
   CHECK(MovesFixture::OwnPulls(refused).empty());
-  CHECK(MovesFixture::OwnPulls(Tick(1000 + SlotIntake::kRefusedMs)).size() == 1);
+  CHECK(MovesFixture::OwnPulls(Tick(1000 + SlotFetcher::kRefusedMs)).size() == 1);
 }
 
 struct OneServer : ServerFixture {
@@ -314,7 +317,8 @@ struct OneServer : ServerFixture {
   }
 };
 
-TEST_CASE_FIXTURE(OneServer, "moves: the second round of a query that a flip overtook is refused") {
+TEST_CASE_FIXTURE(OneServer,
+                  "moves: the second round of a query that a plan switch overtook is refused") {
   ActiveQuery query;
   query.hidden = Matrix(1, 4);
   query.finish = true;
@@ -330,7 +334,7 @@ TEST_CASE_FIXTURE(OneServer, "moves: the second round of a query that a flip ove
   part.sum_exp = {1.0f};
   part.active = {1};
   (void)core.HandleOutcome({asked.work[0].ticket, 0, part}, 0);
-  // The executors have dropped the batch with the flip, and would not know it.
+  // The executors have dropped the batch with the plan switch, and would not know it.
   CHECK(Refusal(core.HandleOutcome({asked.work[0].ticket, 1, part}, 0)) == ErrorCode::kStalePlan);
 }
 

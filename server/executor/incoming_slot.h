@@ -13,10 +13,10 @@
 
 namespace dslide {
 
-class SlotArrival {
+class IncomingSlot {
  public:
   // `input` and `output`, which have reserved the slot, must outlive this.
-  SlotArrival(SlotId slot, InputLayer* input, OutputLayer* output);
+  IncomingSlot(SlotId slot, InputLayer* input, OutputLayer* output);
 
   // Takes the rows of a part; a row that comes again replaces what came before. Errors (kBadInput)
   // name the slot and the row, and nothing is taken.

@@ -1,4 +1,4 @@
-#include "server/executor/slot_arrival.h"
+#include "server/executor/incoming_slot.h"
 
 #include <fmt/core.h>
 
@@ -32,14 +32,14 @@ std::vector<BucketCode> CodesIn(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-SlotArrival::SlotArrival(SlotId slot, InputLayer* input, OutputLayer* output)
+IncomingSlot::IncomingSlot(SlotId slot, InputLayer* input, OutputLayer* output)
     : slot_(slot),
       input_(*input),
       output_(*output),
       missing_{RowSet(input->layer().map().SlotSize(slot), true),
                RowSet(output->layer().map().SlotSize(slot), true)} {}
 
-Status SlotArrival::Check(const SlotRows& part) const {
+Status IncomingSlot::Check(const SlotRows& part) const {
   const auto refuse = [&](const std::string& why) {
     return BadInput(fmt::format("part {} of slot {} {}", part.part, slot_.value, why));
   };
@@ -57,7 +57,7 @@ Status SlotArrival::Check(const SlotRows& part) const {
       part, [&](LayerKind kind, uint32_t row, std::span<const uint8_t> bytes) -> Status {
         const Layer& layer = LayerOf(kind);
         const bool hashed = kind == LayerKind::kOutput && tables != nullptr;
-        const size_t codes = hashed ? size_t{tables->tables().tables()} + 1 : 0;
+        const size_t codes = hashed ? size_t{tables->tables().size()} + 1 : 0;
         const char* why = nullptr;
         if (row >= layer.map().SlotSize(slot_)) {
           why = "is not in the slot";
@@ -75,7 +75,7 @@ Status SlotArrival::Check(const SlotRows& part) const {
       });
 }
 
-Status SlotArrival::Put(const SlotRows& part) {
+Status IncomingSlot::Put(const SlotRows& part) {
   DSLIDE_RETURN_IF_ERROR(Check(part));
   LiveTables* tables = output_.tables();
   const Status put =
@@ -99,7 +99,7 @@ Status SlotArrival::Put(const SlotRows& part) {
   return {};
 }
 
-std::string SlotArrival::WhyNotComplete() const {
+std::string IncomingSlot::WhyNotComplete() const {
   for (const LayerKind kind : {LayerKind::kInput, LayerKind::kOutput}) {
     if (const auto row = missing_[static_cast<size_t>(kind)].Next(0)) {
       return fmt::format("slot {} lacks {} row {}", slot_.value,

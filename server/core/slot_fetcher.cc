@@ -1,10 +1,10 @@
-#include "server/core/slot_intake.h"
+#include "server/core/slot_fetcher.h"
 
 #include <algorithm>
 
 namespace dslide {
 
-void SlotIntake::Copy::Count(const SlotRows& taken) {
+void SlotFetcher::Copy::Count(const SlotRows& taken) {
   rows += taken.rows.size();
   bytes += taken.bytes.size();
   for (size_t i = 0; i < taken.rows.size(); ++i) {
@@ -18,7 +18,7 @@ void SlotIntake::Copy::Count(const SlotRows& taken) {
   }
 }
 
-bool SlotIntake::Begin(SlotId slot, const PlanServer& from) {
+bool SlotFetcher::Begin(SlotId slot, const PlanServer& from) {
   const auto [copy, is_new] = copies_.try_emplace(slot);
   if (!is_new && copy->second.from.incarnation == from.incarnation) return false;
   copy->second = Copy();
@@ -26,35 +26,35 @@ bool SlotIntake::Begin(SlotId slot, const PlanServer& from) {
   return true;
 }
 
-void SlotIntake::Complete(SlotId slot) {
+void SlotFetcher::Complete(SlotId slot) {
   Copy& copy = copies_.at(slot);
-  if (!copy.resting) return;
-  copy.resting = false;
+  if (!copy.cold) return;
+  copy.cold = false;
   if (!copy.asked) copy.next_ms = 0;
 }
 
-std::vector<SlotIntake::Due> SlotIntake::TakeDue(int64_t now_ms) {
+std::vector<SlotFetcher::Due> SlotFetcher::TakeDue(int64_t now_ms) {
   std::vector<Due> due;
   size_t pulling = 0;
   for (const auto& [slot, copy] : copies_) pulling += copy.asked;
   for (auto& [slot, copy] : copies_) {
-    if (copy.there || (copy.resting && copy.rests)) continue;
+    if (copy.there || (copy.cold && copy.cold_complete)) continue;
     const bool again = copy.asked && now_ms >= copy.next_ms;
     const bool first = !copy.asked && now_ms >= copy.next_ms && pulling < kPulling &&
-                       (!copy.resting || now_ms >= not_before_ms_);
+                       (!copy.cold || now_ms >= not_before_ms_);
     if (!again && !first) continue;
     pulling += first;
     if (again) copy.again_ms = std::min(2 * copy.again_ms, kMostAgainMs);
     copy.asked = true;
-    copy.asked_resting = copy.resting;
+    copy.asked_cold = copy.cold;
     copy.asked_ms = now_ms;
     copy.next_ms = now_ms + copy.again_ms;
-    due.push_back({copy.from, {slot.value, copy.part, copy.resting, kPartBytes, false}});
+    due.push_back({copy.from, {slot.value, copy.part, copy.cold, kPartBytes, false}});
   }
   return due;
 }
 
-bool SlotIntake::Take(const SlotRows& rows, int64_t now_ms) {
+bool SlotFetcher::Take(const SlotRows& rows, int64_t now_ms) {
   const auto found = copies_.find({rows.slot});
   if (found == copies_.end()) return false;
   Copy& copy = found->second;
@@ -69,11 +69,11 @@ bool SlotIntake::Take(const SlotRows& rows, int64_t now_ms) {
   bytes_ += rows.bytes.size();
   copy.there = rows.last;
   // A part that was asked for before the rest may be empty.
-  if (rows.part == 0 && copy.resting) {
+  if (rows.part == 0 && copy.cold) {
     copy.next_ms = now_ms + kWatchMs;
   } else if (rows.rows.empty() && !rows.last) {
-    copy.rests = true;
-    if (!copy.asked_resting) copy.next_ms = now_ms + kRefusedMs;  // it has not flipped yet
+    copy.cold_complete = true;
+    if (!copy.asked_cold) copy.next_ms = now_ms + kRefusedMs;  // it has not switched plans yet
   }
   if (bytes_per_second_ > 0) {
     not_before_ms_ = std::max(not_before_ms_, now_ms) +
@@ -82,39 +82,40 @@ bool SlotIntake::Take(const SlotRows& rows, int64_t now_ms) {
   return true;
 }
 
-void SlotIntake::Refused(SlotId slot, int64_t now_ms) {
+void SlotFetcher::Refused(SlotId slot, int64_t now_ms) {
   const auto found = copies_.find(slot);
   if (found == copies_.end() || !found->second.asked) return;
   Copy& copy = found->second;
   copy.asked = false;
-  copy.rests = false;
+  copy.cold_complete = false;
   copy.part = 0;
   copy.next_ms = now_ms + kRefusedMs;
 }
 
-std::vector<SlotId> SlotIntake::slots() const {
+std::vector<SlotId> SlotFetcher::slots() const {
   std::vector<SlotId> slots;
   for (const auto& [slot, copy] : copies_) slots.push_back(slot);
   return slots;
 }
 
-std::optional<PlanServer> SlotIntake::SourceOf(SlotId slot) const {
+std::optional<PlanServer> SlotFetcher::SourceOf(SlotId slot) const {
   const auto found = copies_.find(slot);
   if (found == copies_.end()) return std::nullopt;
   return found->second.from;
 }
 
-bool SlotIntake::AllRest() const {
-  return std::all_of(copies_.begin(), copies_.end(),
-                     [](const auto& entry) { return entry.second.rests || entry.second.there; });
+bool SlotFetcher::AllRest() const {
+  return std::all_of(copies_.begin(), copies_.end(), [](const auto& entry) {
+    return entry.second.cold_complete || entry.second.there;
+  });
 }
 
-bool SlotIntake::AllThere() const {
+bool SlotFetcher::AllThere() const {
   return std::all_of(copies_.begin(), copies_.end(),
                      [](const auto& entry) { return entry.second.there; });
 }
 
-uint64_t SlotIntake::left_bytes() const {
+uint64_t SlotFetcher::left_bytes() const {
   uint64_t left = 0;
   for (const auto& [slot, copy] : copies_) {
     if (copy.rows > 0) left += copy.left * (copy.bytes / copy.rows);

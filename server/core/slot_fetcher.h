@@ -2,7 +2,7 @@
 // another.
 //
 // A copy is pulled part by part, each asked for once the one before it is there, so that whoever
-// takes sets the pace; a part without an answer is asked for again. At first only what rests is
+// takes sets the pace; a part without an answer is asked for again. At first only cold rows are
 // copied: rows that change with every batch would have to be sent twice. Once the plan gives the
 // slot to this server its old owner leaves it as it is, and the rest follows.
 // Pure: time comes in as milliseconds.
@@ -20,7 +20,7 @@
 
 namespace dslide {
 
-class SlotIntake {
+class SlotFetcher {
  public:
   static constexpr uint32_t kPartBytes = 256 << 10;
   static constexpr size_t kPulling = 8;     // slots at a time
@@ -37,7 +37,7 @@ class SlotIntake {
     SlotPull pull;
   };
 
-  // At most so many bytes a second while only what rests is copied; 0: no limit.
+  // At most so many bytes a second while only cold rows are copied; 0: no limit.
   void Limit(uint64_t bytes_per_second) { bytes_per_second_ = bytes_per_second; }
 
   // Begins a copy, if there is none of that slot from that server yet; true if it is new.
@@ -45,7 +45,7 @@ class SlotIntake {
   // No row of the slot changes any more at its old owner: everything is copied now.
   void Complete(SlotId slot);
   void Give(SlotId slot) { copies_.erase(slot); }  // up
-  void Clear() { *this = SlotIntake(); }
+  void Clear() { *this = SlotFetcher(); }
 
   // The pulls to be sent now; `from` as given to Begin().
   std::vector<Due> TakeDue(int64_t now_ms);
@@ -71,11 +71,11 @@ class SlotIntake {
 
     PlanServer from;
     uint32_t part = 0;  // the next one
-    bool resting = true;
-    bool rests = false;  // all that rests is here
+    bool cold = true;
+    bool cold_complete = false;  // all cold rows are here
     bool there = false;
     bool asked = false;  // for `part`
-    bool asked_resting = true;
+    bool asked_cold = true;
     int64_t again_ms = kAgainMs;
     int64_t next_ms = 0;
     int64_t asked_ms = 0;

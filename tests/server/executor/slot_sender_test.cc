@@ -1,5 +1,5 @@
 // How much is copied of a slot whose rows change meanwhile.
-#include "server/executor/slot_source.h"
+#include "server/executor/slot_sender.h"
 
 #include <doctest/doctest.h>
 
@@ -25,8 +25,8 @@ struct Source {
     layer.changed().BeforeChange(layer.map().LocalRow(kSlot, row % (kRows / 2)));
   }
   // A part; how many rows it has.
-  size_t Copy(bool resting, uint32_t max_bytes = 1000) {
-    const auto part = source.Pull({kSlot.value, next++, resting, max_bytes, false});
+  size_t Copy(bool cold, uint32_t max_bytes = 1000) {
+    const auto part = source.Pull({kSlot.value, next++, cold, max_bytes, false});
     REQUIRE(part.has_value());
     left = part->left;
     last = part->last;
@@ -48,7 +48,7 @@ struct Source {
   std::vector<SlotId> slots = AllSlots(config);
   InputLayer input{config, slots, Purpose::kTraining, BestKernels()};
   OutputLayer output{config, slots, Purpose::kTraining, BestKernels()};
-  SlotSource source{&input, &output};
+  SlotSender source{&input, &output};
   uint32_t next = 0;
   std::vector<uint32_t> times = std::vector<uint32_t>(kRows);
   size_t rows = 0;
@@ -77,7 +77,7 @@ TEST_CASE_FIXTURE(Source, "rows that change all the time are copied once, at the
 
 TEST_CASE_FIXTURE(Source, "a row that rests after a while is copied then, once") {
   const auto rest = [&] {
-    for (uint32_t n = 0; n < 2 * SlotSource::kRestBatches; ++n) source.FollowBatch();
+    for (uint32_t n = 0; n < 2 * SlotSender::kRestBatches; ++n) source.FollowBatch();
   };
   Copy(true, 1);
   Change(1999);

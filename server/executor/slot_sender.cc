@@ -1,4 +1,4 @@
-#include "server/executor/slot_source.h"
+#include "server/executor/slot_sender.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@ constexpr std::array kLayers = {LayerKind::kInput, LayerKind::kOutput};
 }  // namespace
 
 // Notes which rows of the copied slots of a layer change.
-class SlotSource::Follower final : public RowFollower {
+class SlotSender::Follower final : public RowFollower {
  public:
   explicit Follower(const SlotMap& map) : map_(map) {}
 
@@ -40,18 +40,18 @@ class SlotSource::Follower final : public RowFollower {
   std::vector<RowsOfLayer*> regions_;  // null: not copied
 };
 
-SlotSource::SlotSource(InputLayer* input, OutputLayer* output)
+SlotSender::SlotSender(InputLayer* input, OutputLayer* output)
     : input_(*input),
       output_(*output),
       followers_{std::make_unique<Follower>(input_.layer().map()),
                  std::make_unique<Follower>(output_.layer().map())} {}
 
-SlotSource::~SlotSource() {
+SlotSender::~SlotSender() {
   for (const LayerKind kind : kLayers) LayerOf(kind).changed().Follow(nullptr);
 }
 
 // Has the followers follow the copied slots that are in the model.
-void SlotSource::Follow() {
+void SlotSender::Follow() {
   for (const LayerKind kind : kLayers) {
     const auto layer = static_cast<size_t>(kind);
     Follower* follower = followers_[layer].get();
@@ -63,7 +63,7 @@ void SlotSource::Follow() {
   }
 }
 
-std::optional<SlotRows> SlotSource::Pull(const SlotPull& pull) {
+std::optional<SlotRows> SlotSender::Pull(const SlotPull& pull) {
   const SlotId slot{pull.slot};
   if (pull.part == 0) {
     const auto rows = [&](LayerKind kind) {
@@ -79,13 +79,13 @@ std::optional<SlotRows> SlotSource::Pull(const SlotPull& pull) {
   const uint32_t next = copy.part ? copy.part->part + 1 : 0;
   if (pull.part + 1 != next) {
     if (pull.part != next) return std::nullopt;
-    copy.part = NextPart(pull, pull.resting && !Departed(slot), copy);
+    copy.part = NextPart(pull, pull.cold_only && !Departed(slot), copy);
     NoteSent(*copy.part, &copy);  // only now: there may have been no memory for it
   }
   return copy.part;
 }
 
-SlotRows SlotSource::NextPart(const SlotPull& pull, bool resting, const Copy& copy) {
+SlotRows SlotSender::NextPart(const SlotPull& pull, bool cold, const Copy& copy) {
   const SlotId slot{pull.slot};
   SlotRows part;
   part.slot = pull.slot;
@@ -97,10 +97,10 @@ SlotRows SlotSource::NextPart(const SlotPull& pull, bool resting, const Copy& co
     rows += LayerOf(kind).map().SlotSize(slot);
   }
   // At first it is not known what changes all the time.
-  const bool copies_too_much = resting && (pull.part == 0 || uint64_t{again} * kAgainShare > rows);
+  const bool copies_too_much = cold && (pull.part == 0 || uint64_t{again} * kAgainShare > rows);
   for (const LayerKind kind : kLayers) {
     const RowsOfLayer& of = copy.layers[static_cast<size_t>(kind)];
-    if (!copies_too_much) AppendRows(kind, slot, resting, max_bytes, of, &part);
+    if (!copies_too_much) AppendRows(kind, slot, cold, max_bytes, of, &part);
     if (kind == LayerKind::kInput) part.input_rows = static_cast<uint32_t>(part.rows.size());
     part.left += of.lacking.Count();
   }
@@ -116,15 +116,15 @@ SlotRows SlotSource::NextPart(const SlotPull& pull, bool resting, const Copy& co
   return part;
 }
 
-void SlotSource::AppendRows(LayerKind kind, SlotId slot, bool resting, uint32_t max_bytes,
+void SlotSender::AppendRows(LayerKind kind, SlotId slot, bool cold, uint32_t max_bytes,
                             const RowsOfLayer& rows, SlotRows* part) {
   Layer& layer = LayerOf(kind);
   const LiveTables* tables = kind == LayerKind::kOutput ? output_.tables() : nullptr;
   const size_t row_bytes =
       layer.RowBytes() +
-      (tables == nullptr ? 0 : (size_t{tables->tables().tables()} + 1) * sizeof(BucketCode));
+      (tables == nullptr ? 0 : (size_t{tables->tables().size()} + 1) * sizeof(BucketCode));
   for (auto row = rows.lacking.Next(0); row; row = rows.lacking.Next(*row + 1)) {
-    if (resting && !rows.Resting(*row)) continue;
+    if (cold && !rows.IsCold(*row)) continue;
     const size_t begin = part->bytes.size();
     if (begin > 0 && begin + row_bytes > max_bytes) return;
     const uint32_t local = layer.map().LocalRow(slot, *row);
@@ -136,7 +136,7 @@ void SlotSource::AppendRows(LayerKind kind, SlotId slot, bool resting, uint32_t 
   }
 }
 
-void SlotSource::NoteSent(const SlotRows& part, Copy* copy) noexcept {
+void SlotSender::NoteSent(const SlotRows& part, Copy* copy) noexcept {
   for (size_t i = 0; i < part.rows.size(); ++i) {
     const LayerKind kind = i < part.input_rows ? LayerKind::kInput : LayerKind::kOutput;
     RowsOfLayer& rows = copy->layers[static_cast<size_t>(kind)];
@@ -145,7 +145,7 @@ void SlotSource::NoteSent(const SlotRows& part, Copy* copy) noexcept {
   }
 }
 
-void SlotSource::FollowBatch() {
+void SlotSender::FollowBatch() {
   if (copies_.empty() || ++batches_ < kRestBatches) return;
   batches_ = 0;
   for (auto& [slot, copy] : copies_) {
@@ -156,23 +156,23 @@ void SlotSource::FollowBatch() {
   }
 }
 
-void SlotSource::Depart(SlotId slot, SlotHistory history) {
+void SlotSender::Depart(SlotId slot, SlotHistory history) {
   departed_.emplace(slot, std::move(history));
   Follow();
 }
 
-void SlotSource::Forget(SlotId slot) {
+void SlotSender::Forget(SlotId slot) {
   copies_.erase(slot);
   departed_.erase(slot);
   Follow();
 }
 
-void SlotSource::ForgetAttached(SlotId slot) {
+void SlotSender::ForgetAttached(SlotId slot) {
   if (Departed(slot) || copies_.erase(slot) == 0) return;
   Follow();
 }
 
-void SlotSource::ForgetAttached() {
+void SlotSender::ForgetAttached() {
   std::erase_if(copies_, [this](const auto& copy) { return !Departed(copy.first); });
   Follow();
 }

@@ -6,15 +6,15 @@ namespace {
 
 constexpr int64_t kTickMs = 100;
 
-void CheckNeverHeld(FakeCluster* run, uint64_t worker) {
+void CheckNeverPaused(FakeCluster* run, uint64_t worker) {
   for (const Body& body : run->received["peer-" + std::to_string(worker)]) {
-    if (const auto* orders = std::get_if<HeartbeatReply>(&body)) CHECK(orders->hold_ms == 0);
+    if (const auto* orders = std::get_if<HeartbeatReply>(&body)) CHECK(orders->pause_ms == 0);
   }
 }
 
 // Two servers and two workers, 11 and 12, whose batches take 800 ms.
-struct Held : FakeCluster {
-  Held() : FakeCluster(MoveConfig()) {
+struct Pausing : FakeCluster {
+  Pausing() : FakeCluster(MoveConfig()) {
     slot_work.assign(16, 10);
     longest_batch_us = 800'000;
     Start(2);
@@ -39,39 +39,40 @@ struct Held : FakeCluster {
     Send(worker, Heartbeat{});
   }
   // What the worker was told last; 0 once a plan came.
-  uint32_t HoldOf(uint64_t worker) {
-    uint32_t hold_ms = 0;
+  uint32_t PauseOf(uint64_t worker) {
+    uint32_t pause_ms = 0;
     for (const Body& body : received["peer-" + std::to_string(worker)]) {
-      if (const auto* orders = std::get_if<HeartbeatReply>(&body)) hold_ms = orders->hold_ms;
-      if (std::holds_alternative<Plan>(body)) hold_ms = 0;
+      if (const auto* orders = std::get_if<HeartbeatReply>(&body)) pause_ms = orders->pause_ms;
+      if (std::holds_alternative<Plan>(body)) pause_ms = 0;
     }
-    return hold_ms;
+    return pause_ms;
   }
   // A server joins, for whose sake the plan is to change.
   void Newcomer() {
     Join(3, Role::kServer);
-    for (int i = 0; i < 20 && HoldOf(11) == 0; ++i) TickFor(kTickMs);
+    for (int i = 0; i < 20 && PauseOf(11) == 0; ++i) TickFor(kTickMs);
   }
 };
 
-TEST_CASE_FIXTURE(Held, "hold: the plan changes when all workers have ended what was in flight") {
+TEST_CASE_FIXTURE(Pausing,
+                  "pause: the plan changes when all workers have ended what was in flight") {
   Newcomer();
-  CHECK(HoldOf(11) == 2 * 800 + 1000);  // time for the plan to come included
-  CHECK(HoldOf(12) == 2 * 800 + 1000);
+  CHECK(PauseOf(11) == 2 * 800 + 1000);  // time for the plan to come included
+  CHECK(PauseOf(12) == 2 * 800 + 1000);
   Idle(11);
   TickFor(300);
   CHECK(core().plan_version() == 1);
-  CHECK(HoldOf(11) > 1000);  // what its heartbeat is answered with
+  CHECK(PauseOf(11) > 1000);  // what its heartbeat is answered with
   Idle(12);
   TickFor(kTickMs);
   CHECK(core().plan_version() == 2);
   CHECK(HasSeat(core().plan(), 3));
-  CHECK(HoldOf(11) == 0);  // the plan came
+  CHECK(PauseOf(11) == 0);  // the plan came
   Send(11, Heartbeat{});
-  CHECK(HoldOf(11) == 0);
+  CHECK(PauseOf(11) == 0);
 }
 
-TEST_CASE_FIXTURE(Held, "hold: not for longer than twice what a batch takes") {
+TEST_CASE_FIXTURE(Pausing, "pause: not for longer than twice what a batch takes") {
   Newcomer();
   TickFor(1500);
   CHECK(core().plan_version() == 1);
@@ -79,7 +80,7 @@ TEST_CASE_FIXTURE(Held, "hold: not for longer than twice what a batch takes") {
   CHECK(core().plan_version() == 2);
 }
 
-TEST_CASE_FIXTURE(Held, "hold: nobody waits for a worker that is silent, or has left") {
+TEST_CASE_FIXTURE(Pausing, "pause: nobody waits for a worker that is silent, or has left") {
   SUBCASE("silent") {
     Silence(12);
     Wait(4000);
@@ -95,22 +96,22 @@ TEST_CASE_FIXTURE(Held, "hold: nobody waits for a worker that is silent, or has 
   CHECK(core().plan_version() == 2);
 }
 
-TEST_CASE_FIXTURE(Held, "hold: it ends when the plan is not to change, after all") {
+TEST_CASE_FIXTURE(Pausing, "pause: it ends when the plan is not to change, after all") {
   Newcomer();
-  REQUIRE(HoldOf(11) > 0);
+  REQUIRE(PauseOf(11) > 0);
   Send(3, Leave{});
   TickFor(2 * kTickMs);
-  CHECK(HoldOf(11) == 0);
-  CHECK(HoldOf(12) == 0);
+  CHECK(PauseOf(11) == 0);
+  CHECK(PauseOf(12) == 0);
   CHECK(core().plan_version() == 1);
 }
 
-TEST_CASE_FIXTURE(Held, "hold: a checkpoint that is due waits for the plan") {
+TEST_CASE_FIXTURE(Pausing, "pause: a checkpoint that is due waits for the plan") {
   Newcomer();
   Send(11, CheckpointNow{});
   TickFor(300);
   CHECK(manifests.empty());
-  CHECK(HoldOf(11) > 0);
+  CHECK(PauseOf(11) > 0);
   Idle(11);
   Idle(12);
   TickFor(3 * kTickMs);
@@ -118,7 +119,7 @@ TEST_CASE_FIXTURE(Held, "hold: a checkpoint that is due waits for the plan") {
   CHECK(manifests.size() == 1);
 }
 
-TEST_CASE("hold: leases do not expire meanwhile") {
+TEST_CASE("pause: leases do not expire meanwhile") {
   Config config = MoveConfig();
   config.cluster.drain_s = 400;
   FakeCluster run(config);
@@ -135,7 +136,7 @@ TEST_CASE("hold: leases do not expire meanwhile") {
 }
 
 TEST_CASE(
-    "hold: not in synchronous training, where nothing is in flight when the plan may change") {
+    "pause: not in synchronous training, where nothing is in flight when the plan may change") {
   FakeCluster run(StepMoveConfig());
   run.longest_batch_us = 800'000;
   run.Start(2);
@@ -147,27 +148,28 @@ TEST_CASE(
     run.Wait(1000);
   }
   CHECK(run.core().plan_version() > 1);
-  CheckNeverHeld(&run, 11);
+  CheckNeverPaused(&run, 11);
 }
 
-TEST_CASE("hold: before any batch was done the plan changes at once") {
+TEST_CASE("pause: before any batch was done the plan changes at once") {
   FakeCluster run(MoveConfig());
   run.Start();
   run.Wait(3000);
   run.Join(3, Role::kServer);
   run.Wait(2000);
   CHECK(run.core().plan_version() == 2);
-  CheckNeverHeld(&run, 11);
+  CheckNeverPaused(&run, 11);
 }
 
-TEST_CASE_FIXTURE(Held, "hold: how long is not up to one worker that is slower than the others") {
+TEST_CASE_FIXTURE(Pausing,
+                  "pause: how long is not up to one worker that is slower than the others") {
   Heartbeat slow;
   slow.batches_in_flight = 1;
   slow.longest_batch_us = 30'000'000;
   Send(12, slow);
   alive.erase(12);  // says nothing else for now
   Newcomer();
-  CHECK(HoldOf(12) == 2 * 800 + 1000);
+  CHECK(PauseOf(12) == 2 * 800 + 1000);
 }
 
 }  // namespace
