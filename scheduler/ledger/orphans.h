@@ -1,4 +1,4 @@
-// What servers saved when they had lost the scheduler (PROTOCOL section 8).
+// What servers saved when they had lost the scheduler (PROTOCOL section 9).
 //
 //   DIRECTORY/orphan-<plan version>-<committed steps>/shard-<plan version>-<server index>/
 //
