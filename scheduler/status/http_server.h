@@ -1,12 +1,11 @@
-// A small HTTP/1.1 server: GET and HEAD of pages that are there already, one request a connection,
-// all in one thread.
+// HTTP for the status page: GET and HEAD of pages that are there already, by GNU libmicrohttpd in
+// one thread of its own.
 //
-// What a client can cost is bounded by Limits: a connection that sends too much, too slowly or
-// nothing, or that takes too long to read, is closed. The end of the server waits for no client.
+// What a client can cost is bounded by Limits. A connection that sends too much or stays silent is
+// closed. The destructor closes every connection: it waits for no client.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,10 +25,9 @@ class HttpServer {
   using Find = std::function<Page(std::string_view path)>;
 
   struct Limits {
-    size_t connections = 64;       // at once; more wait in the kernel's queue
-    size_t request_bytes = 8192;   // of a request line and its headers
-    int64_t request_ms = 5'000;    // from the connection to the end of its request
-    int64_t response_ms = 30'000;  // from there to the end of the response
+    unsigned connections = 64;    // at once; more wait in the kernel's queue
+    size_t request_bytes = 8192;  // of a request line and its headers
+    unsigned silent_s = 10;       // without a byte in either direction
   };
 
   // Listens at `bind`, tcp://HOST:PORT with * for every host and for any free port. Errors
@@ -38,14 +36,13 @@ class HttpServer {
                                                    Limits limits);
   ~HttpServer();
 
-  int port() const { return port_; }
+  int port() const;
 
  private:
-  class Loop;
-  HttpServer(std::unique_ptr<Loop> loop, int port);
+  struct Impl;
+  explicit HttpServer(std::unique_ptr<Impl> impl);
 
-  std::unique_ptr<Loop> loop_;
-  int port_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace dslide
