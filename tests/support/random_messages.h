@@ -51,25 +51,11 @@ class RandomMessages {
     return {U32(), random_.Next(), random_.Next(), random_.Next(), U32(), random_.Next()};
   }
   Heartbeat Make(Heartbeat) {
-    Heartbeat beat{random_.Normal(),
-                   random_.Next(),
-                   random_.Next(),
-                   random_.Next(),
-                   U32(),
-                   Float(),
-                   Float(),
-                   U32(),
-                   U32(),
-                   U32(),
-                   random_.Next(),
-                   U32(),
-                   U32(),
-                   random_.Next(),
-                   U32(),
-                   {},
-                   random_.Next(),
-                   U32(),
-                   U32()};
+    Heartbeat beat{Double(),       random_.Next(), random_.Next(), random_.Next(),
+                   U32(),          Float(),        Float(),        U32(),
+                   U32(),          U32(),          random_.Next(), U32(),
+                   U32(),          random_.Next(), U32(),          {},
+                   random_.Next(), U32(),          U32()};
     if (random_.Below(2) == 1) beat.load = Load(Size());
     return beat;
   }
@@ -98,19 +84,9 @@ class RandomMessages {
   }
   LeaseWait Make(LeaseWait) { return {U32(), random_.Below(2) == 1}; }
   BatchDone Make(BatchDone) {
-    BatchDone done{random_.Next(),
-                   Batch(),
-                   0,
-                   random_.Normal(),
-                   random_.Next(),
-                   U32(),
-                   random_.Next(),
-                   random_.Next(),
-                   U32(),
-                   random_.Normal(),
-                   random_.Normal(),
-                   random_.Normal(),
-                   {}};
+    BatchDone done{
+        random_.Next(), Batch(), 0,        Double(), random_.Next(), U32(), random_.Next(),
+        random_.Next(), U32(),   Double(), Double(), Double(),       {}};
     done.samples = static_cast<uint32_t>(Size());
     if (random_.Below(2) == 1) done.predictions = TopK(done.samples);
     if (random_.Below(2) == 1) done.bytes_by_kind = Numbers(kKinds);
@@ -221,6 +197,8 @@ class RandomMessages {
     if (random_.Below(3) == 0) return 0;
     return static_cast<float>(static_cast<int>(random_.Below(511)) - 255) / 16;
   }
+  // No logarithm or cosine: the same on every machine.
+  double Double() { return static_cast<double>(random_.Below(1 << 30)) / (1 << 20) - 512; }
   std::vector<float> Floats(size_t n) {
     std::vector<float> result(n);
     for (float& value : result) value = Float();
