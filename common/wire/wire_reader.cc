@@ -58,76 +58,83 @@ WireReader::WireReader(std::string_view name, size_t message_bytes)
     : name_(name),
       max_unpacked_bytes_(std::min(message_bytes * kMaxUnpackedFactor, kMaxUnpackedBytes)) {}
 
-bool WireReader::Charge(std::string_view field, size_t bytes) {
+void WireReader::Fail(std::string_view reason) {
+  if (!fault_.empty()) return;
+  std::string path;
+  for (size_t i = 0; i < depth_; ++i) path += i == 0 ? path_[i] : fmt::format(".{}", path_[i]);
+  fault_ = fmt::format("malformed {}: {} {}", name_, path, reason);
+}
+
+void WireReader::Fail(const char* field, std::string_view reason) {
+  const InField in(this, field);
+  Fail(reason);
+}
+
+bool WireReader::Charge(size_t bytes) {
   if (bytes <= max_unpacked_bytes_ - unpacked_bytes_) {
     unpacked_bytes_ += bytes;
     return true;
   }
-  Fail(field, fmt::format("makes the message unpack to more than {} bytes", max_unpacked_bytes_));
+  Fail(fmt::format("makes the message unpack to more than {} bytes", max_unpacked_bytes_));
   return false;
 }
 
-std::string WireReader::String(std::string_view field, const flatbuffers::String* s,
-                               size_t max_bytes) {
+std::string WireReader::String(const flatbuffers::String* s, size_t max_bytes) {
   if (s == nullptr) return {};
   if (s->size() > max_bytes) {
-    Fail(field, fmt::format("is {} bytes long, more than {}", s->size(), max_bytes));
+    Fail(fmt::format("is {} bytes long, more than {}", s->size(), max_bytes));
     return {};
   }
-  return Charge(field, s->size()) ? s->str() : std::string();
+  return Charge(s->size()) ? s->str() : std::string();
 }
 
 std::vector<std::string> WireReader::Strings(
-    std::string_view field,
     const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* strings) {
   std::vector<std::string> result;
-  if (strings == nullptr || !Charge(field, size_t{strings->size()} * sizeof(std::string))) {
-    return result;
-  }
-  for (const flatbuffers::String* s : *strings) result.push_back(String(field, s));
+  if (strings == nullptr || !Charge(size_t{strings->size()} * sizeof(std::string))) return result;
+  for (const flatbuffers::String* s : *strings) result.push_back(String(s));
   return result;
 }
 
 BatchId WireReader::Batch(const wire::BatchId* batch) {
-  if (batch != nullptr) return FromWire(*batch);
-  Fail("batch", "is missing");
+  if (batch != nullptr) return {batch->epoch(), batch->unit(), batch->index()};
+  Fail("is missing");
   return {};
 }
 
-double WireReader::Finite(std::string_view field, double value) {
-  if (!std::isfinite(value)) Fail(field, "is not finite");
-  return value;
+void WireReader::RequireFinite(double value) {
+  if (!std::isfinite(value)) Fail("is not finite");
 }
 
-WirePrecision WireReader::Precision(std::string_view field, wire::Precision precision) {
+WirePrecision WireReader::Precision(wire::Precision precision) {
   const auto known = FromWire(precision);
-  if (!known) Fail(field, fmt::format("has the unknown precision {}", static_cast<int>(precision)));
+  if (!known) Fail(fmt::format("has the unknown precision {}", static_cast<int>(precision)));
   return known.value_or(WirePrecision::kBf16);
 }
 
-std::vector<float> WireReader::Floats(std::string_view field, const flatbuffers::Vector<float>* v) {
-  std::vector<float> result = Vector(field, v);
-  if (!AllFinite(result)) Fail(field, "holds a number that is not finite");
+std::vector<float> WireReader::Floats(const flatbuffers::Vector<float>* v) {
+  std::vector<float> result = Vector(v);
+  if (!AllFinite(result)) Fail("holds a number that is not finite");
   return result;
 }
 
-std::vector<float> WireReader::Scales(std::string_view field,
-                                      const flatbuffers::Vector<float>* scales,
+std::vector<float> WireReader::Scales(const flatbuffers::Vector<float>* scales,
                                       WirePrecision precision, size_t rows) {
-  std::vector<float> result = Vector(field, scales);
-  RequireSize(field, result.size(), precision == WirePrecision::kInt8 ? rows : 0);
-  if (!AreInt8Scales(result)) Fail(field, "holds a number that is no scale from 0 to 2^120");
+  const InField in(this, "scales");
+  std::vector<float> result = Vector(scales);
+  RequireSize(result.size(), precision == WirePrecision::kInt8 ? rows : 0);
+  if (!AreInt8Scales(result)) Fail("holds a number that is no scale from 0 to 2^120");
   return result;
 }
 
-Matrix WireReader::DenseMatrix(std::string_view field, const wire::Matrix* matrix) {
+Matrix WireReader::DenseMatrix(const wire::Matrix* matrix) {
   if (matrix == nullptr) {
-    Fail(field, "is missing");
+    Fail("is missing");
     return {};
   }
   if (matrix->rows() > kMaxBatchSamples || matrix->cols() > kMaxMatrixCols) {
-    Fail(field, fmt::format("of {} x {} is larger than {} x {}", matrix->rows(), matrix->cols(),
-                            kMaxBatchSamples, kMaxMatrixCols));
+    Fail(fmt::format("of {} x {} is larger than {} x {}", matrix->rows(), matrix->cols(),
+                     kMaxBatchSamples, kMaxMatrixCols));
     return {};
   }
   const size_t elements = size_t{matrix->rows()} * matrix->cols();
@@ -136,24 +143,23 @@ Matrix WireReader::DenseMatrix(std::string_view field, const wire::Matrix* matri
   if (bitmap != nullptr) bits = {bitmap->data(), bitmap->size()};
   if (bitmap != nullptr &&
       (bits.size() != BitmapBytes(elements) || !PaddingIsZero(bits, elements))) {
-    Fail(field, fmt::format("of {} x {} has a bitmap that does not fit ({} bytes)", matrix->rows(),
-                            matrix->cols(), bits.size()));
+    Fail(fmt::format("of {} x {} has a bitmap that does not fit ({} bytes)", matrix->rows(),
+                     matrix->cols(), bits.size()));
     return {};
   }
   const size_t stored = bitmap != nullptr ? PopCount(bits) : elements;
-  const WirePrecision precision = Precision(field, matrix->precision());
+  const WirePrecision precision = Precision(matrix->precision());
   const size_t bytes = matrix->data() != nullptr ? matrix->data()->size() : 0;
   if (bytes != stored * WireFloatBytes(precision)) {
-    Fail(field, fmt::format("of {} x {} has {} bytes of data instead of {}", matrix->rows(),
-                            matrix->cols(), bytes, stored * WireFloatBytes(precision)));
+    Fail(fmt::format("of {} x {} has {} bytes of data instead of {}", matrix->rows(),
+                     matrix->cols(), bytes, stored * WireFloatBytes(precision)));
     return {};
   }
   const bool int8 = precision == WirePrecision::kInt8;
-  const std::vector<float> scales =
-      Scales(fmt::format("{}.scales", field), matrix->scales(), precision, matrix->rows());
+  const std::vector<float> scales = Scales(matrix->scales(), precision, matrix->rows());
   // With a bitmap twice: packed floats are unpacked before they are spread, bytes after it.
   const size_t spread = bitmap == nullptr ? 0 : int8 ? elements : stored * sizeof(float);
-  if (!fault_.empty() || !Charge(field, elements * sizeof(float) + spread)) return {};
+  if (!fault_.empty() || !Charge(elements * sizeof(float) + spread)) return {};
 
   std::span<const uint8_t> data;
   if (bytes != 0) data = {matrix->data()->data(), bytes};
@@ -163,29 +169,27 @@ Matrix WireReader::DenseMatrix(std::string_view field, const wire::Matrix* matri
     return result;
   }
   ReadFloats(data, bitmap != nullptr, bits, precision, &result);
-  if (!AllFinite(result.data)) Fail(field, "holds a number that is not finite");
+  if (!AllFinite(result.data)) Fail("holds a number that is not finite");
   return result;
 }
 
-std::vector<uint32_t> WireReader::Numbers(std::string_view field,
-                                          const flatbuffers::Vector<uint8_t>* bytes) {
+std::vector<uint32_t> WireReader::Numbers(const flatbuffers::Vector<uint8_t>* bytes) {
   if (bytes == nullptr) return {};
   const std::span<const uint8_t> packed(bytes->data(), bytes->size());
   const size_t count = CountNumbers(packed);
-  RequireAtMost(field, count, kMaxBatchSamples);
-  if (!fault_.empty() || !Charge(field, count * sizeof(uint32_t))) return {};
+  RequireAtMost(count, kMaxBatchSamples);
+  if (!fault_.empty() || !Charge(count * sizeof(uint32_t))) return {};
   std::vector<uint32_t> numbers(count);
-  if (!UnpackNumbers(packed, numbers)) Fail(field, "holds bytes that are no numbers");
+  if (!UnpackNumbers(packed, numbers)) Fail("holds bytes that are no numbers");
   return numbers;
 }
 
-std::vector<uint32_t> WireReader::Offsets(std::string_view field,
-                                          const flatbuffers::Vector<uint8_t>* lengths,
+std::vector<uint32_t> WireReader::Offsets(const flatbuffers::Vector<uint8_t>* lengths,
                                           size_t total) {
-  std::vector<uint32_t> offsets = Numbers(field, lengths);
+  std::vector<uint32_t> offsets = Numbers(lengths);
   uint64_t sum = 0;  // at most 2^16 lengths below 2^32: no overflow
   for (const uint32_t length : offsets) sum += length;
-  if (sum != total) Fail(field, fmt::format("add up to {} instead of {} ids", sum, total));
+  if (sum != total) Fail(fmt::format("add up to {} instead of {} ids", sum, total));
   if (!fault_.empty()) return {0};
 
   offsets.insert(offsets.begin(), 0);
@@ -193,7 +197,7 @@ std::vector<uint32_t> WireReader::Offsets(std::string_view field,
   return offsets;
 }
 
-void WireReader::ReadValues(std::string_view field, const uint8_t* bytes, WirePrecision precision,
+void WireReader::ReadValues(const uint8_t* bytes, WirePrecision precision,
                             std::span<const float> scales, SparseRows* rows) {
   rows->values.resize(rows->ids.size());
   if (precision == WirePrecision::kInt8) {
@@ -205,37 +209,40 @@ void WireReader::ReadValues(std::string_view field, const uint8_t* bytes, WirePr
     return;
   }
   UnpackFloats(bytes, precision, rows->values);
-  if (!AllFinite(rows->values)) Fail(field, "holds a number that is not finite");
+  if (!AllFinite(rows->values)) Fail("holds a number that is not finite");
 }
 
-SparseRows WireReader::Rows(std::string_view field, const wire::SparseRows* rows) {
+SparseRows WireReader::Rows(const wire::SparseRows* rows) {
   SparseRows result;
   if (rows == nullptr) return result;
   std::span<const uint8_t> gaps;
   if (rows->gaps() != nullptr) gaps = {rows->gaps()->data(), rows->gaps()->size()};
   if (!gaps.empty() && rows->ids() != nullptr && rows->ids()->size() > 0) {
-    Fail(field, "has both ids and gaps");
+    Fail("has both ids and gaps");
     return result;
   }
   const size_t total =
       !gaps.empty() ? CountNumbers(gaps) : (rows->ids() != nullptr ? rows->ids()->size() : 0);
   const size_t bytes = rows->values() != nullptr ? rows->values()->size() : 0;
-  const WirePrecision precision = Precision(field, rows->precision());
+  const WirePrecision precision = Precision(rows->precision());
   if (bytes != 0 && bytes != total * WireFloatBytes(precision)) {
-    Fail(field, fmt::format("has {} bytes of values for {} ids", bytes, total));
+    Fail(fmt::format("has {} bytes of values for {} ids", bytes, total));
     return result;
   }
-  result.offsets = Offsets(fmt::format("{}.lengths", field), rows->lengths(), total);
-  const std::vector<float> scales = Scales(fmt::format("{}.scales", field), rows->scales(),
-                                           precision, bytes != 0 ? result.rows() : 0);
-  if (gaps.empty()) {
-    result.ids = Vector(field, rows->ids());
-  } else if (fault_.empty() && Charge(field, total * sizeof(uint32_t))) {
-    result.ids.resize(total);
-    if (!UnpackGaps(gaps, result.offsets, result.ids)) Fail(field, "has gaps that are no ids");
+  {
+    const InField in(this, "lengths");
+    result.offsets = Offsets(rows->lengths(), total);
   }
-  if (bytes != 0 && fault_.empty() && Charge(field, total * sizeof(float))) {
-    ReadValues(field, rows->values()->data(), precision, scales, &result);
+  const std::vector<float> scales =
+      Scales(rows->scales(), precision, bytes != 0 ? result.rows() : 0);
+  if (gaps.empty()) {
+    result.ids = Vector(rows->ids());
+  } else if (fault_.empty() && Charge(total * sizeof(uint32_t))) {
+    result.ids.resize(total);
+    if (!UnpackGaps(gaps, result.offsets, result.ids)) Fail("has gaps that are no ids");
+  }
+  if (bytes != 0 && fault_.empty() && Charge(total * sizeof(float))) {
+    ReadValues(rows->values()->data(), precision, scales, &result);
   }
   return result;
 }

@@ -1,0 +1,68 @@
+// What has to hold between the fields of a message, besides what wire_fields.h says of each.
+//
+// CheckShape(m, reader) is called when the fields of m's table are read, inner tables first. Faults
+// name the field.
+#pragma once
+
+#include <algorithm>
+#include <variant>
+
+#include "common/wire/messages.h"
+#include "common/wire/wire_reader.h"
+
+namespace dslide {
+
+// Of most messages: nothing.
+template <typename M>
+void CheckShape(const M&, WireReader*) {}
+
+inline void CheckShape(const LeaseBatch& m, WireReader* reader) {
+  reader->RequireSize("labels", m.labels.rows(), m.features.rows());
+  reader->RequireAtMost("samples", m.samples, kMaxBatchSamples);
+  if (m.samples != 0) reader->RequireSize("features", m.features.rows(), 0);
+}
+
+inline void CheckShape(const BatchDone& m, WireReader* reader) {
+  if (!m.bytes_by_kind.empty()) {
+    reader->RequireSize("bytes_by_kind", m.bytes_by_kind.size(), std::variant_size_v<Body>);
+  }
+  reader->RequireAtMost("samples", m.samples, kMaxBatchSamples);
+  const size_t rows = m.predictions.offsets.size() - 1;
+  if (rows != 0) reader->RequireSize("predictions", rows, m.samples);
+}
+
+inline void CheckShape(const ActiveQuery& m, WireReader* reader) {
+  reader->RequireSize("labels", m.labels.rows(), m.hidden.rows);
+  reader->RequireSize("totals", m.label_totals.size(), m.hidden.rows);
+}
+
+inline void CheckShape(const ActiveReply& m, WireReader* reader) {
+  const size_t rows = m.max.size();
+  reader->RequireAtMost("max", rows, kMaxBatchSamples);
+  reader->RequireSize("sum_exp", m.sum_exp.size(), rows);
+  reader->RequireSize("target_logit", m.target_logit.size(), rows);
+  reader->RequireSize("active", m.active.size(), rows);
+  if (!m.loss.empty()) reader->RequireSize("loss", m.loss.size(), rows);
+  reader->RequireAtMost("probes", m.probes.size(), rows);
+}
+
+inline void CheckShape(const GradientPush& m, WireReader* reader) {
+  reader->RequireAtMost("log_normaliser", m.log_normaliser.size(), kMaxBatchSamples);
+}
+
+inline void CheckShape(const GradientReply& m, WireReader* reader) {
+  if (m.active) reader->RequireSize("active.max", m.active->max.size(), m.partial.rows);
+}
+
+inline void CheckShape(const TopKRequest& m, WireReader* reader) {
+  const size_t rows = m.excluded.rows();
+  if (rows != 0) reader->RequireSize("excluded", rows, m.hidden.rows);
+}
+
+inline void CheckShape(const SlotRows& m, WireReader* reader) {
+  reader->RequireAtMost("input_rows", m.input_rows, m.rows.size());
+  if (!std::is_sorted(m.ends.begin(), m.ends.end())) reader->Fail("ends", "do not ascend");
+  reader->RequireSize("bytes", m.bytes.size(), m.ends.empty() ? 0 : m.ends.back());
+}
+
+}  // namespace dslide

@@ -1,0 +1,132 @@
+#include "common/wire/wire_writer.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "common/base/check.h"
+#include "common/wire/wire_arrays.h"
+
+namespace dslide {
+namespace {
+
+// What a vector costs besides its elements: length, offset, and up to 4 bytes of padding.
+constexpr size_t kVectorHeaderBytes = 12;
+
+}  // namespace
+
+wire::Precision ToWire(WirePrecision precision) {
+  if (precision == WirePrecision::kInt8) return wire::Precision::Int8;
+  return precision == WirePrecision::kFp32 ? wire::Precision::Fp32 : wire::Precision::Bf16;
+}
+
+auto WireWriter::Strings(const std::vector<std::string>& strings)
+    -> VectorOffset<Offset<flatbuffers::String>> {
+  std::vector<Offset<flatbuffers::String>> offsets;
+  for (const std::string& s : strings) offsets.push_back(b_.CreateString(s));
+  return Vector(offsets);
+}
+
+auto WireWriter::OnceIfEqual(const std::vector<uint32_t>& v) -> VectorOffset<uint32_t> {
+  if (v.empty()) return {};
+  const bool equal = std::adjacent_find(v.begin(), v.end(), std::not_equal_to<>()) == v.end();
+  return b_.CreateVector(v.data(), equal ? 1 : v.size());
+}
+
+auto WireWriter::Numbers(std::span<const uint32_t> numbers) -> VectorOffset<uint8_t> {
+  return Vector(PackNumbers(numbers));
+}
+
+auto WireWriter::Lengths(const std::vector<uint32_t>& offsets) -> VectorOffset<uint8_t> {
+  std::vector<uint32_t> lengths(offsets.size() - 1);
+  for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = offsets[i + 1] - offsets[i];
+  return Numbers(lengths);
+}
+
+// Whether `nonzero` elements and a bitmap are smaller than all of them.
+bool WireWriter::BitmapPays(size_t elements, size_t nonzero) const {
+  const size_t element_bytes = WireFloatBytes(precision_);
+  return BitmapBytes(elements) + nonzero * element_bytes + kVectorHeaderBytes <
+         elements * element_bytes;
+}
+
+// Not for int8.
+auto WireWriter::Floats(std::span<const float> x) -> VectorOffset<uint8_t> {
+  if (x.empty()) return {};
+  uint8_t* bytes = nullptr;
+  const VectorOffset<uint8_t> offset =
+      b_.CreateUninitializedVector<uint8_t>(x.size() * WireFloatBytes(precision_), &bytes);
+  PackFloats(x, precision_, bytes);
+  return offset;
+}
+
+auto WireWriter::FloatElements(std::span<const float> x) -> Elements {
+  const size_t nonzero = CountNonzero(x);
+  if (!BitmapPays(x.size(), nonzero)) return {{}, Floats(x)};
+  std::vector<float> packed(nonzero + 1);
+  uint8_t* bits = nullptr;
+  const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(x.size()), &bits);
+  PackNonzero(x, bits, packed.data());
+  return {bitmap, Floats({packed.data(), nonzero})};
+}
+
+// The bitmap is of the bytes: elements that were rounded to 0 are left out too.
+auto WireWriter::Int8Elements(const std::vector<uint8_t>& bytes) -> Elements {
+  const size_t nonzero = CountNonzero(bytes);
+  if (!BitmapPays(bytes.size(), nonzero)) return {{}, Vector(bytes)};
+  std::vector<uint8_t> packed(nonzero + 1);
+  uint8_t* bits = nullptr;
+  const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(bytes.size()), &bits);
+  PackNonzero(bytes, bits, packed.data());
+  packed.pop_back();
+  return {bitmap, Vector(packed)};
+}
+
+auto WireWriter::Int8Matrix(const Matrix& m, Rounding rounding) -> Offset<wire::Matrix> {
+  std::vector<uint8_t> bytes(m.data.size());
+  std::vector<float> scales(m.rows);
+  std::vector<float> carry(rounding == Rounding::kErrorFeedback ? m.cols : 0);
+  for (size_t i = 0; i < m.rows; ++i) {
+    const std::span<const float> row(m.row(i), m.cols);
+    uint8_t* out = bytes.data() + i * m.cols;
+    scales[i] = carry.empty() ? PackInt8(row, out) : PackInt8(row, carry, out);
+  }
+  const Elements elements = Int8Elements(bytes);
+  return wire::CreateMatrix(b_, m.rows, m.cols, wire::Precision::Int8, elements.bitmap,
+                            elements.data, Vector(scales));
+}
+
+auto WireWriter::DenseMatrix(const Matrix& m, Rounding rounding) -> Offset<wire::Matrix> {
+  DSLIDE_CHECK(m.data.size() == size_t{m.rows} * m.cols);
+  if (precision_ == WirePrecision::kInt8) return Int8Matrix(m, rounding);
+  const Elements elements = FloatElements(m.data);
+  return wire::CreateMatrix(b_, m.rows, m.cols, ToWire(precision_), elements.bitmap, elements.data);
+}
+
+// Bytes of the values, whose rows' scales go into `scales`.
+auto WireWriter::Int8Values(const SparseRows& rows, VectorOffset<float>* scales)
+    -> VectorOffset<uint8_t> {
+  if (rows.values.empty()) return {};
+  std::vector<uint8_t> bytes(rows.values.size());
+  std::vector<float> of_row(rows.rows());
+  for (size_t i = 0; i < of_row.size(); ++i) {
+    of_row[i] = PackInt8(rows.Values(i), bytes.data() + rows.offsets[i]);
+  }
+  *scales = Vector(of_row);
+  return Vector(bytes);
+}
+
+auto WireWriter::Rows(const SparseRows& rows) -> Offset<wire::SparseRows> {
+  DSLIDE_CHECK(!rows.offsets.empty() && rows.offsets.back() == rows.ids.size());
+  DSLIDE_CHECK(rows.values.empty() || rows.values.size() == rows.ids.size());
+  if (rows.rows() == 0) return {};
+  const auto lengths = Lengths(rows.offsets);
+  const bool ascend = RowsAscend(rows.offsets, rows.ids);
+  const auto ids = ascend ? VectorOffset<uint32_t>() : Vector(rows.ids);
+  const auto gaps = ascend ? Vector(PackGaps(rows.offsets, rows.ids)) : VectorOffset<uint8_t>();
+  VectorOffset<float> scales;
+  const auto values =
+      precision_ == WirePrecision::kInt8 ? Int8Values(rows, &scales) : Floats(rows.values);
+  return wire::CreateSparseRows(b_, ids, ToWire(precision_), values, gaps, lengths, scales);
+}
+
+}  // namespace dslide
