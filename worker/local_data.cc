@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/run/lease_batch.h"
+#include "common/wire/rounding.h"
 
 namespace dslide {
 
@@ -39,21 +40,14 @@ Status LocalData::Join(const Config& config, const JoinReply& reply) {
 }
 
 Status LocalData::Complete(const Config& config, LeaseGrant* grant) {
-  bool filled = false;
   for (LeaseBatch& batch : grant->batches) {
     if (batch.features.rows() == 0) {
       DSLIDE_RETURN_IF_ERROR(FillIn(config, *grant, &batch));
-      filled = true;
     } else if (batch.features.values.size() != batch.features.ids.size()) {
       return Failed(
           fmt::format("lease {}: batch {} has features without values", grant->lease, batch.index));
     }
   }
-  if (!filled) return {};
-  // Rounded as on the wire: a batch is the same whoever trains it.
-  Result<Message> received = Decode(Encode({{}, *grant}, FixedPrecision(config.cluster.wire)));
-  DSLIDE_RETURN_IF_ERROR(received);
-  *grant = std::get<LeaseGrant>(std::move(received->body));
   return {};
 }
 
@@ -71,7 +65,10 @@ Status LocalData::FillIn(const Config& config, const LeaseGrant& grant, LeaseBat
     return refused("and names others than the training file has there");
   }
   *batch = BatchWithSamples(order, number, batch->index);
-  return {};
+  // As the scheduler would have sent it: a batch is the same whoever trains it.
+  if (RoundAsOnWire(FixedPrecision(config.cluster.wire), &batch->features)) return {};
+  return Failed(fmt::format("lease {}: batch {} of {} has values too large for cluster.wire",
+                            grant.lease, batch->index, file_->path));
 }
 
 const DataOrder& LocalData::OrderOf(const Config& config, uint32_t epoch) {
