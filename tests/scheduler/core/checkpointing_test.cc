@@ -25,7 +25,7 @@ Manifest StopAfter(FakeCluster* run, int batches) {
 TEST_CASE("a stop writes a checkpoint of what counts at once, and asks for a restart") {
   FakeCluster run;
   const Manifest manifest = StopAfter(&run, 4);
-  CHECK(run.work[11].size() == 1);  // leased, but nobody waits for it
+  CHECK(run.work(11).size() == 1);  // leased, but nobody waits for it
   CHECK(manifest.epoch == 0);
   CHECK(manifest.batches == 4);
   CHECK(manifest.done.size() == 4);
@@ -73,7 +73,7 @@ TEST_CASE("a checkpoint is not written over by one of the same batches") {
   FakeCluster run;
   run.Start();
   CHECK(run.Work(11));
-  while (!run.work[11].empty()) CHECK(run.Work(11));
+  while (!run.work(11).empty()) CHECK(run.Work(11));
   run.Join(21, Role::kObserver);
   run.Send(21, CheckpointNow{});
   run.Send(21, CheckpointNow{});
@@ -101,8 +101,7 @@ TEST_CASE("a resumed run trains what is left, and nothing twice") {
   FakeCluster first;
   const Manifest manifest = StopAfter(&first, 4);
   FakeCluster second(RunConfig(), manifest);
-  second.counted = first.counted;
-  second.content = first.content;
+  second.promise = first.promise;
   second.Start();
   CHECK(second.PlanOf(1).restore == "/checkpoints/step-000000000004");
   CHECK(second.core().work().batches == 0);
@@ -119,8 +118,7 @@ TEST_CASE("a resume with a whole epoch done, or with all of them, goes on from t
   CHECK(manifest.epoch == 1);
   CHECK(manifest.done.empty());
   FakeCluster second(RunConfig(), manifest);
-  second.counted = first.counted;
-  second.content = first.content;
+  second.promise = first.promise;
   second.Start();
   second.WorkAll(11);
   second.CheckAllCountedOnce();
@@ -250,7 +248,7 @@ void FailFor(FakeCluster* run, int seconds) {
 
 TEST_CASE("the last checkpoint of a run is tried again for ten minutes, then the run ends") {
   FakeCluster run;
-  run.checkpoint_error = "no space left on device";
+  run.servers.checkpoint_error = "no space left on device";
   run.Start();
   run.WorkAll(11);
   CHECK(run.Noticed("server-2: no space left on device; trying again, the last good one is none"));
@@ -270,12 +268,12 @@ TEST_CASE("the last checkpoint of a run is tried again for ten minutes, then the
   CHECK(unwritten.core().last_checkpoint().empty());
 
   FakeCluster stopped;
-  stopped.checkpoint_error = "no space left on device";
+  stopped.servers.checkpoint_error = "no space left on device";
   stopped.Start();
   CHECK(stopped.Work(11));
   stopped.Stop();
   FailFor(&stopped, 300);
-  stopped.checkpoint_error.clear();
+  stopped.servers.checkpoint_error.clear();
   FailFor(&stopped, 10);
   CHECK(OutcomeKind(&stopped) == ErrorKind::kPreempted);
 }
@@ -286,13 +284,13 @@ TEST_CASE("a failed checkpoint by the clock is a notice, and tried again after h
   FakeCluster run(config);
   run.Start();
   CHECK(run.Work(11));
-  SUBCASE("a server's part") { run.checkpoint_error = "no space left on device"; }
+  SUBCASE("a server's part") { run.servers.checkpoint_error = "no space left on device"; }
   SUBCASE("the manifest") { run.manifest_status = Failed("no space left on device"); }
   run.Wait(10000);
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(run.Noticed("no space left on device; training goes on, the last good one is none"));
   CHECK(run.manifests.empty());
-  run.checkpoint_error.clear();
+  run.servers.checkpoint_error.clear();
   run.manifest_status = {};
   CHECK(run.Work(11));
   run.Wait(29000);
@@ -310,9 +308,9 @@ TEST_CASE("who asks for a checkpoint, or stops the run, does not wait for an ear
   FakeCluster run(config);
   run.Start();
   CHECK(run.Work(11));
-  run.checkpoint_error = "no space left on device";
+  run.servers.checkpoint_error = "no space left on device";
   run.Wait(10000);
-  run.checkpoint_error.clear();
+  run.servers.checkpoint_error.clear();
   SUBCASE("asks") {
     run.Join(21, Role::kObserver);
     run.Send(21, CheckpointNow{});

@@ -8,7 +8,7 @@ namespace {
 using Phase = SchedulerCore::Phase;
 
 TEST_CASE_FIXTURE(Joined, "moves: a drained server is emptied and leaves the plan, others go on") {
-  slot_work.assign(16, 10);
+  servers.slot_work.assign(16, 10);
   Wait(3000);
   Drain(this, "server-2");
   CHECK(std::holds_alternative<Ack>(LastTo(21)));
@@ -73,8 +73,8 @@ TEST_CASE("moves: drains that cannot be are refused, and say why") {
   }
   SUBCASE("nobody has the memory") {
     FakeCluster run(config);
-    run.slot_work.assign(16, 10);
-    run.slot_bytes = 100 << 20;
+    run.servers.slot_work.assign(16, 10);
+    run.servers.slot_bytes = 100 << 20;
     run.memory_bytes = 1000 << 20;  // for 10 of 16 slots
     run.Start();
     run.Wait(3000);
@@ -98,7 +98,7 @@ TEST_CASE("moves: drains that cannot be are refused, and say why") {
     FakeCluster run(config);
     run.Start();
     REQUIRE(run.Work(11));
-    run.checkpoints_lost = 2;
+    run.servers.checkpoints_lost = 2;
     run.Stop();
     Drain(&run, "server");
     CHECK(refusal(&run) == "slots cannot move now: the run is about to stop");
@@ -224,9 +224,9 @@ TEST_CASE("moves: a server may leave though the others will be uneven") {
   Config config = MoveConfig();
   config.cluster.servers = 3;
   FakeCluster run(config);
-  run.slot_work.assign(16, 10);
-  run.slot_bytes = SlotMemoryBytes(config);
-  run.memory_bytes = 6 * run.slot_bytes;  // it has 5 or 6, and half of all would be 8
+  run.servers.slot_work.assign(16, 10);
+  run.servers.slot_bytes = SlotMemoryBytes(config);
+  run.memory_bytes = 6 * run.servers.slot_bytes;  // it has 5 or 6, and half of all would be 8
   run.Join(1, Role::kServer);
   run.memory_bytes = 0;
   run.Join(2, Role::kServer);
@@ -246,9 +246,10 @@ TEST_CASE("moves: with cluster.balance = off a drain moves the slots that it mus
   config.cluster.servers = 3;
   config.cluster.balance = Balance::kOff;
   FakeCluster run(config);
-  run.slot_work.assign(16, 10);
-  run.slot_bytes = 1 << 20;  // four in the first wave, one and room for others in the second
-  run.capacity[2] = 300;
+  run.servers.slot_work.assign(16, 10);
+  run.servers.slot_bytes =
+      1 << 20;  // four in the first wave, one and room for others in the second
+  run.servers.capacity[2] = 300;
   for (const uint64_t server : {1, 2, 3}) run.Join(server, Role::kServer);
   run.Join(11, Role::kWorker);
   REQUIRE(run.Work(11));
@@ -264,10 +265,10 @@ TEST_CASE("moves: with cluster.balance = off a drain moves the slots that it mus
 }
 
 TEST_CASE_FIXTURE(Joined, "moves: what servers could do that left is expected of none that joins") {
-  slot_work.assign(16, 10);
+  servers.slot_work.assign(16, 10);
   Wait(5000);
   for (const uint64_t quick : {3, 4, 5}) {
-    capacity[quick] = 3000;
+    servers.capacity[quick] = 3000;
     Join(quick, Role::kServer);
     Wait(30'000);
     REQUIRE(SlotsIn(core().plan(), quick) > 0);

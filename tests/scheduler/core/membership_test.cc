@@ -80,7 +80,7 @@ TEST_CASE("a worker that leaves hands its leases back") {
   run.Send(11, Leave{});
   CHECK(run.core().WorkerCount() == 1);
   CHECK(run.Lease(12));
-  CHECK(run.work[12].size() == 2);  // what is left of the first unit
+  CHECK(run.work(12).size() == 2);  // what is left of the first unit
   run.WorkAll(12);
   run.CheckAllCountedOnce();
 }
@@ -99,7 +99,7 @@ TEST_CASE("reports about unknown batches and other epochs do not count") {
   FakeCluster run;
   run.Start();
   CHECK(run.Lease(11));
-  const auto [grant, batch] = run.work[11].front();
+  const auto [grant, batch] = run.work(11).front();
   for (const BatchId& id : {BatchId{0, 99, 0}, BatchId{0, 0, 3}, BatchId{1, 0, 0}, BatchId{0, 4, 1},
                             BatchId{0, 0xffffffff, 0xffffffff}}) {
     BatchDone done = FakeCluster::Report(grant, batch);

@@ -9,7 +9,7 @@ using Phase = SchedulerCore::Phase;
 
 TEST_CASE("moves: deaths before the plan changes leave the owners as they are") {
   FakeCluster run(MoveConfig());
-  run.moves_answered = false;
+  run.servers.moves_answered = false;
   run.Start();
   for (int i = 0; i < 5; ++i) CHECK(run.Work(11));
   Drain(&run, "server-2");
@@ -48,7 +48,7 @@ TEST_CASE("moves: deaths before the plan changes leave the owners as they are") 
     CHECK(run.CountTo<MoveSlots>(1) > 200);
     CHECK(LastOf<MoveSlots>(&run, 1).move > order.move);
   }
-  run.moves_answered = true;
+  run.servers.moves_answered = true;
   run.Wait(30'000);
   FinishRun(&run);
 }
@@ -57,7 +57,7 @@ TEST_CASE("moves: a server without slots is lost, and the others go on") {
   Config config = MoveConfig();
   config.cluster.takeover_s = 0;  // and nobody waits for it
   FakeCluster run(config);
-  run.moves_answered = false;
+  run.servers.moves_answered = false;
   run.fenced_return = true;
   run.Start();
   for (int i = 0; i < 5; ++i) REQUIRE(run.Work(11));
@@ -88,7 +88,7 @@ TEST_CASE("moves: a server without slots is lost, and the others go on") {
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK_FALSE(HasSeat(run.core().plan(), 3));
   CHECK(run.PlanOf(11) == run.core().plan());
-  run.moves_answered = true;
+  run.servers.moves_answered = true;
   run.Return(3);  // it was only silent: it joins again, and begins anew for that
   CHECK(run.servers.at(3).fenced == had_a_plan);
   run.Wait(30'000);
@@ -178,8 +178,8 @@ TEST_CASE("moves: the scheduler dies between its ledger and what it sends") {
 
 TEST_CASE("moves: a server comes back with the plan that it had taken up before it was missed") {
   FakeCluster run(MoveConfig());
-  run.slot_work.assign(16, 10);
-  run.capacity[2] = 300;
+  run.servers.slot_work.assign(16, 10);
+  run.servers.capacity[2] = 300;
   run.Start();
   REQUIRE(run.Work(11));
   while (run.core().MovingSlots() == 0) run.Wait(1000);
@@ -187,7 +187,7 @@ TEST_CASE("moves: a server comes back with the plan that it had taken up before 
   while (run.core().MovingSlots() > 0) run.Wait(1000);
   const Plan plan_switch = run.core().plan();
   REQUIRE(plan_switch.version == 2);
-  run.ready_lost = 1;
+  run.servers.ready_lost = 1;
   run.servers_answer = true;
   run.Tick();
   REQUIRE(run.servers.at(1).loaded == plan_switch.version);
@@ -195,7 +195,7 @@ TEST_CASE("moves: a server comes back with the plan that it had taken up before 
   run.Silence(1);
   run.Wait(kDeadMs);
   REQUIRE(run.core().roster().Find({1}) == nullptr);
-  run.ready_lost = 0;
+  run.servers.ready_lost = 0;
   run.Return(1);
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(run.core().roster().Find({1})->ready);

@@ -2,6 +2,7 @@
 #include "scheduler/balance/model_size.h"
 #include "scheduler/status/status.h"
 #include "tests/scheduler/support/moving_cluster.h"
+#include "tests/scheduler/support/step_cluster.h"
 
 namespace dslide {
 namespace {
@@ -10,8 +11,8 @@ using Phase = SchedulerCore::Phase;
 
 TEST_CASE("moves: a server that joins gets slots, in waves, and training goes on") {
   FakeCluster run(MoveConfig());
-  run.slot_work.assign(16, 10);
-  run.slot_bytes = 2 << 20;  // a wave is of 4 MB at first
+  run.servers.slot_work.assign(16, 10);
+  run.servers.slot_bytes = 2 << 20;  // a wave is of 4 MB at first
   run.Start();
   for (int i = 0; i < 5; ++i) CHECK(run.Work(11));
   run.Wait(3000);
@@ -34,7 +35,7 @@ TEST_CASE("moves: a server that joins gets slots, in waves, and training goes on
   for (size_t i = 1; i < plans.size(); ++i) {
     CHECK(plans[i].version == plans[i - 1].version + 1);
     const size_t slots = Changed(plans[i - 1], plans[i]).size();
-    CHECK(slots * run.slot_bytes <= (8u << 20));
+    CHECK(slots * run.servers.slot_bytes <= (8u << 20));
     moved += slots;
     waves += slots > 0;
   }
@@ -50,7 +51,7 @@ TEST_CASE("moves: a few bytes are copied with the plan itself") {
   Config config = MoveConfig();
   config.cluster.move_mbit = 0;
   FakeCluster run(config);
-  run.slot_work.assign(16, 10);
+  run.servers.slot_work.assign(16, 10);
   run.Start();
   CHECK(run.Work(11));
   run.Wait(3000);
@@ -64,10 +65,10 @@ TEST_CASE("moves: a few bytes are copied with the plan itself") {
 
 TEST_CASE("moves: a balanced cluster, and one that is not measured, stay as they are") {
   FakeCluster run(MoveConfig());
-  SUBCASE("balanced") { run.slot_work.assign(16, 10); }
+  SUBCASE("balanced") { run.servers.slot_work.assign(16, 10); }
   SUBCASE("a little uneven") {
-    run.slot_work.assign(16, 10);
-    run.slot_work[0] = 15;
+    run.servers.slot_work.assign(16, 10);
+    run.servers.slot_work[0] = 15;
   }
   SUBCASE("not measured") {}
   run.Start();
@@ -79,11 +80,11 @@ TEST_CASE("moves: a balanced cluster, and one that is not measured, stay as they
 
 TEST_CASE("moves: uneven load, or servers of other speeds, move slots until the goal is reached") {
   FakeCluster run(MoveConfig());
-  run.slot_work.assign(16, 10);
+  run.servers.slot_work.assign(16, 10);
   SUBCASE("slots that cost more") {
-    for (size_t slot = 0; slot < 8; ++slot) run.slot_work[slot] = 30;
+    for (size_t slot = 0; slot < 8; ++slot) run.servers.slot_work[slot] = 30;
   }
-  SUBCASE("a slow server") { run.capacity[2] = 300; }
+  SUBCASE("a slow server") { run.servers.capacity[2] = 300; }
   run.Start();
   CHECK(run.Work(11));
   run.Wait(5000);
@@ -104,8 +105,8 @@ TEST_CASE("moves: uneven load, or servers of other speeds, move slots until the 
 TEST_CASE(
     "moves: what is below the threshold moves slots when it lasts, not when it comes and goes") {
   FakeCluster run(MoveConfig());
-  run.slot_work.assign(16, 10);
-  run.slot_work[0] = 29;  // 1.11 times the mean
+  run.servers.slot_work.assign(16, 10);
+  run.servers.slot_work[0] = 29;  // 1.11 times the mean
   run.Start();
   CHECK(run.Work(11));
   SUBCASE("lasts") {
@@ -119,7 +120,7 @@ TEST_CASE(
   SUBCASE("comes and goes") {
     for (int i = 0; i < 8; ++i) {
       run.Wait(15'000);
-      run.slot_work[0] = i % 2 == 0 ? 10 : 29;
+      run.servers.slot_work[0] = i % 2 == 0 ? 10 : 29;
     }
     CHECK(run.core().plan_version() == 1);
   }
@@ -128,8 +129,8 @@ TEST_CASE(
 
 TEST_CASE("moves: uneven load is borne until it has cost as much as a change of plan") {
   FakeCluster run(MoveConfig());
-  run.slot_work.assign(16, 10);
-  run.capacity[2] = 700;  // a batch takes it 114 ms; 1.2 times the mean
+  run.servers.slot_work.assign(16, 10);
+  run.servers.capacity[2] = 700;  // a batch takes it 114 ms; 1.2 times the mean
   run.longest_batch_us = 26'000'000;
   run.Start();
   CHECK(run.Work(11));
@@ -146,8 +147,8 @@ TEST_CASE("moves: with cluster.balance = off nothing moves, and a spare stays on
   Config config = MoveConfig();
   config.cluster.balance = Balance::kOff;
   FakeCluster run(config);
-  run.slot_work.assign(16, 10);
-  run.capacity[2] = 300;
+  run.servers.slot_work.assign(16, 10);
+  run.servers.capacity[2] = 300;
   run.Start();
   CHECK(run.Work(11));
   run.Join(3, Role::kServer);
@@ -179,8 +180,8 @@ TEST_CASE("moves: a wave is not larger than what is copied in good time") {
   config.cluster.servers = 1;
   config.cluster.move_mbit = 1;
   FakeCluster run(config);
-  run.slot_work.assign(16, 10);
-  run.slot_bytes = 1 << 20;
+  run.servers.slot_work.assign(16, 10);
+  run.servers.slot_bytes = 1 << 20;
   run.Join(1, Role::kServer);
   run.Join(11, Role::kWorker);
   REQUIRE(run.Work(11));
@@ -202,7 +203,7 @@ TEST_CASE("moves: a wave is not larger than what is copied in good time") {
     return largest;
   };
   CHECK(largest_wave(0) == 8);
-  run.slot_bytes = 8 << 20;
+  run.servers.slot_bytes = 8 << 20;
   run.Wait(3000);
   const size_t plans = Planned(run).size();
   run.Join(5, Role::kServer);
@@ -215,9 +216,9 @@ TEST_CASE("moves: a slot that takes longer than copies are waited for is waited 
   Config config = MoveConfig();
   config.cluster.move_mbit = 1;
   FakeCluster run(config);
-  run.slot_work.assign(16, 10);
-  run.slot_bytes = 100'000'000;  // in 800 s
-  run.moves_answered = false;
+  run.servers.slot_work.assign(16, 10);
+  run.servers.slot_bytes = 100'000'000;  // in 800 s
+  run.servers.moves_answered = false;
   run.Start();
   run.Wait(3000);
   run.Join(3, Role::kServer);
@@ -230,7 +231,7 @@ TEST_CASE("moves: a slot that takes longer than copies are waited for is waited 
 }
 
 TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is written") {
-  checkpoints_lost = 2;
+  servers.checkpoints_lost = 2;
   AskForCheckpoint(this);
   Join(3, Role::kServer);
   SUBCASE("a server that joins") {
@@ -244,7 +245,7 @@ TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is
     CHECK(core().plan_version() == 1);
     CHECK(core().MovingSlots() > 0);  // copies do not disturb it
   }
-  checkpoints_lost = 0;
+  servers.checkpoints_lost = 0;
   Wait(20'000);  // it is asked again
   CHECK(manifests.size() == 1);
   CHECK(core().plan_version() > 1);
@@ -252,8 +253,8 @@ TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is
 }
 
 TEST_CASE_FIXTURE(Joined, "moves: a checkpoint that failed may still be written by others") {
-  checkpoints_lost = 1;
-  checkpoint_error = "disk full";
+  servers.checkpoints_lost = 1;
+  servers.checkpoint_error = "disk full";
   AskForCheckpoint(this);
   REQUIRE(CountTo<CheckpointRequest>(1) == 1);
   CHECK(std::holds_alternative<ErrorReply>(LastTo(21)));
@@ -292,7 +293,7 @@ TEST_CASE("moves: a checkpoint begins when the plan has been taken up") {
 
 TEST_CASE_FIXTURE(Joined,
                   "moves: executors are not balanced either while a checkpoint is written") {
-  slot_work.assign(16, 10);
+  servers.slot_work.assign(16, 10);
   const auto lopsided = [&](uint64_t server) {
     Heartbeat beat;
     LoadReport load;
@@ -310,15 +311,15 @@ TEST_CASE_FIXTURE(Joined,
     beat.load = load;
     Send(server, beat);
   };
-  slot_work.clear();
-  checkpoints_lost = 2;
+  servers.slot_work.clear();
+  servers.checkpoints_lost = 2;
   AskForCheckpoint(this);
   for (int i = 0; i < 5; ++i) {
     for (const uint64_t server : {1, 2}) lopsided(server);
     Wait(1000);
   }
   CHECK(core().plan_version() == 1);
-  checkpoints_lost = 0;
+  servers.checkpoints_lost = 0;
   Wait(12'000);
   REQUIRE(manifests.size() == 1);
   CHECK(core().plan_version() == 3);  // each server is tried once
@@ -384,10 +385,10 @@ TEST_CASE("moves: synchronous training does not wait for a server that joined an
 
 TEST_CASE("moves: metrics tell each server's part") {
   FakeCluster run(MoveConfig());
-  run.slot_bytes = 1 << 20;
+  run.servers.slot_bytes = 1 << 20;
   run.memory_bytes = 1 << 30;
   run.Start();
-  run.slot_work.assign(run.core().plan().slot_owner.size(), 1);
+  run.servers.slot_work.assign(run.core().plan().slot_owner.size(), 1);
   run.Join(3, Role::kServer, "spare");
   run.Wait(1000);
   const std::string text = PrometheusText(run.core(), {});
@@ -413,8 +414,8 @@ TEST_CASE("moves: reports under an earlier plan of the generation count, of anot
   run.Join(3, Role::kServer);
   run.Wait(1000);
   CHECK(run.Lease(11));
-  const auto [grant, batch] = run.work[11].front();
-  run.work[11].pop_front();
+  const auto [grant, batch] = run.work(11).front();
+  run.work(11).pop_front();
   const uint32_t before = run.core().plan_version();
   run.Wait(20'000);
   REQUIRE(run.core().plan_version() > before);
@@ -424,10 +425,10 @@ TEST_CASE("moves: reports under an earlier plan of the generation count, of anot
   run.Say({{77}, {11}, 901, 0, before}, FakeCluster::Report(grant, batch));
   CHECK(run.core().counted_batches() == 1);
   // A lease may be asked for by the earlier plan as well.
-  run.work[11].clear();
+  run.work(11).clear();
   run.Say({{77}, {11}, 902, 0, before}, LeaseRequest{});
-  REQUIRE_FALSE(run.work[11].empty());
-  const auto [late, late_batch] = run.work[11].front();
+  REQUIRE_FALSE(run.work(11).empty());
+  const auto [late, late_batch] = run.work(11).front();
   run.Silence(3);
   run.Wait(kDeadMs + 6000);
   REQUIRE(GenerationOf(run.core().plan()) > before);

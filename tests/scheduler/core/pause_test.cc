@@ -15,7 +15,7 @@ void CheckNeverPaused(FakeCluster* run, uint64_t worker) {
 // Two servers and two workers, 11 and 12, whose batches take 800 ms.
 struct Pausing : FakeCluster {
   Pausing() : FakeCluster(MoveConfig()) {
-    slot_work.assign(16, 10);
+    servers.slot_work.assign(16, 10);
     longest_batch_us = 800'000;
     Start(2);
     CHECK(Work(11));

@@ -4,6 +4,7 @@
 #include "scheduler/balance/model_size.h"
 #include "scheduler/status/status.h"
 #include "tests/scheduler/support/moving_cluster.h"
+#include "tests/scheduler/support/step_cluster.h"
 
 namespace dslide {
 namespace {
@@ -21,9 +22,9 @@ Config LargeModel() {
 TEST_CASE("placement: a server with too little memory is refused with what it lacks") {
   const Config config = LargeModel();
   FakeCluster run(config);
-  run.slot_bytes = SlotMemoryBytes(config);
+  run.servers.slot_bytes = SlotMemoryBytes(config);
   const auto refused = [&](uint64_t server, double slots) {
-    run.memory_bytes = static_cast<uint64_t>(slots * static_cast<double>(run.slot_bytes));
+    run.memory_bytes = static_cast<uint64_t>(slots * static_cast<double>(run.servers.slot_bytes));
     run.Join(server, Role::kServer);
     const auto* error = std::get_if<ErrorReply>(&run.received["peer-" + std::to_string(server)][0]);
     if (error == nullptr) return std::string();
@@ -36,7 +37,7 @@ TEST_CASE("placement: a server with too little memory is refused with what it la
   CHECK(refused(2, 11.5).empty());
   const std::string text = refused(3, 4.9);
   CHECK(text.starts_with("too little memory: the model needs " +
-                         std::to_string((16 * run.slot_bytes >> 20) + 1) + " MB, "));
+                         std::to_string((16 * run.servers.slot_bytes >> 20) + 1) + " MB, "));
   CHECK(text.find("beside 1 other, which is 15 of 16 slots") != std::string::npos);
   CHECK(run.core().phase() == Phase::kGathering);
   CHECK(refused(4, 5).empty());
@@ -51,15 +52,15 @@ TEST_CASE("placement: a server with too little memory is refused with what it la
 TEST_CASE("placement: slots of a lost server go nowhere until there is memory for them") {
   const Config config = LargeModel();
   FakeCluster run(config);
-  run.slot_bytes = SlotMemoryBytes(config);
-  run.memory_bytes = 10 * run.slot_bytes;
+  run.servers.slot_bytes = SlotMemoryBytes(config);
+  run.memory_bytes = 10 * run.servers.slot_bytes;
   run.Start();
   REQUIRE(run.Work(11));
   run.Silence(2);
   run.Wait(kDeadMs + 10'000);
   CHECK(run.core().plan_version() == 1);
   CHECK(run.core().WaitingLine() ==
-        "the servers' memory is " + std::to_string((6 * run.slot_bytes >> 20) + 1) +
+        "the servers' memory is " + std::to_string((6 * run.servers.slot_bytes >> 20) + 1) +
             " MB less than their slots need (cluster.memory_mb); waiting for more servers");
   CHECK(run.Noticed(run.core().WaitingLine()));
   SUBCASE("one more server") {

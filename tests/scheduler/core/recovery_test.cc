@@ -118,8 +118,8 @@ TEST_CASE("recovery: a spare takes the seat, and all go back to the last checkpo
   CHECK(std::holds_alternative<LedgerRestored>(run.entries[run.entries.size() - 2]));
   CHECK(std::get<LedgerPlanned>(run.entries.back()).plan == plan);
   // Work of the old plan does not count, but its worker need not say it again.
-  CHECK(run.work[11].size() == 1);
-  const auto [grant, batch] = run.work[11].front();
+  CHECK(run.work(11).size() == 1);
+  const auto [grant, batch] = run.work(11).front();
   run.Say({{77}, {11}, 900, 0, 1}, FakeCluster::Report(grant, batch));
   CHECK(std::holds_alternative<Ack>(run.LastTo(11)));
   CHECK(run.core().counted_batches() == 2);

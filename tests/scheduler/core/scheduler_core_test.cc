@@ -5,6 +5,7 @@
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
 #include "tests/scheduler/support/fake_cluster.h"
+#include "tests/support/numbered_samples.h"
 
 namespace dslide {
 namespace {
@@ -37,7 +38,7 @@ TEST_CASE("a run goes from joining over both epochs to the end") {
   REQUIRE(inbox.size() >= 2);
   CHECK(std::get<Plan>(inbox[inbox.size() - 2]).servers.size() == 2);
   CHECK(std::get<LeaseGrant>(inbox.back()).unit == 0);
-  CHECK(run.work[11].size() == 2);
+  CHECK(run.work(11).size() == 2);
 
   run.WorkAll(11);
   CHECK(run.core().phase() == Phase::kFinished);
@@ -99,7 +100,7 @@ TEST_CASE("a worker that falls silent loses its leases, and every batch still co
   run.Start(2);
   CHECK(run.Work(11));  // one of two; then it is not heard of any more
   CHECK(run.Lease(11));
-  const auto lost = run.work[11];
+  const auto lost = run.work(11);
   CHECK(lost.size() == 2);
   run.Silence(11);
   run.Wait(7000);
@@ -113,7 +114,7 @@ TEST_CASE("a worker that falls silent loses its leases, and every batch still co
   CHECK(std::get<ErrorReply>(run.LastTo(11)).code == ErrorCode::kWrongRun);
   run.WorkAll(12);
   CHECK(run.core().outcome().ok());
-  CHECK(run.counted.size() == 26);
+  CHECK(run.promise.counted.size() == 26);
   run.CheckAllCountedOnce();
 }
 
@@ -121,7 +122,7 @@ TEST_CASE("late reports of an expired lease count if they are the first") {
   FakeCluster run;
   run.Start(2);
   CHECK(run.Lease(11));
-  const auto late = run.work[11];
+  const auto late = run.work(11);
   REQUIRE(late.size() == 2);
   run.now = run.core().config().cluster.lease_timeout_ms + 1;
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
@@ -129,8 +130,8 @@ TEST_CASE("late reports of an expired lease count if they are the first") {
   run.Send(11, FakeCluster::Report(late[0].first, late[0].second));
   CHECK(run.core().counted_batches() == 1);
   CHECK(run.Lease(12));  // the two others of that unit
-  CHECK(run.work[12].size() == 2);
-  CHECK(run.work[12].front().first.unit == late[0].first.unit);
+  CHECK(run.work(12).size() == 2);
+  CHECK(run.work(12).front().first.unit == late[0].first.unit);
   CHECK(run.Work(12));
   CHECK(run.Work(12));
   CHECK(run.core().counted_batches() == 3);
@@ -144,7 +145,7 @@ TEST_CASE("a late evaluation report does not count as a training batch of the ne
   while (run.core().phase() == Phase::kTraining) CHECK(run.Work(11));
   REQUIRE(run.core().phase() == Phase::kEvaluating);
   CHECK(run.Lease(12));
-  const auto late = run.work[12].front();
+  const auto late = run.work(12).front();
   run.now = run.core().config().cluster.lease_timeout_ms + 1;
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
   run.Tick();
@@ -152,8 +153,8 @@ TEST_CASE("a late evaluation report does not count as a training batch of the ne
   REQUIRE(run.core().phase() == Phase::kTraining);
   run.Send(12, FakeCluster::Report(late.first, late.second));
   CHECK(run.core().counted_batches() == FakeCluster::kBatches);
-  run.work[11].clear();
-  run.work[12].clear();
+  run.work(11).clear();
+  run.work(12).clear();
   run.WorkAll(11);
   run.CheckAllCountedOnce();
 }
@@ -163,7 +164,7 @@ TEST_CASE("evaluation reports that do not fit leave the batch to be done again")
   run.Start();
   while (run.core().phase() == Phase::kTraining) CHECK(run.Work(11));
   CHECK(run.Lease(11));
-  const auto [grant, batch] = run.work[11].front();
+  const auto [grant, batch] = run.work(11).front();
   BatchDone bad = FakeCluster::Report(grant, batch);
   bad.predictions.ids[0] = 10;  // no such label
   run.Send(11, bad);
@@ -287,15 +288,15 @@ TEST_CASE("a worker that waits is given the next pass's work, or what expires, b
     while (run.Lease(worker)) {
     }
   }
-  const size_t copies = run.work[12].size();
+  const size_t copies = run.work(12).size();
   run.now = run.core().config().cluster.lease_timeout_ms + 1;
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
-  CHECK(run.work[12].size() == copies);  // nothing comes of signs of life
-  const size_t before = run.work[11].size();
+  CHECK(run.work(12).size() == copies);  // nothing comes of signs of life
+  const size_t before = run.work(11).size();
   run.Tick();
-  CHECK(run.work[12].size() > copies);  // of what makes no progress
-  CHECK(run.work[11].size() > before);  // it had to wait as well, and gets what was its own
-  run.work[12].clear();
+  CHECK(run.work(12).size() > copies);  // of what makes no progress
+  CHECK(run.work(11).size() > before);  // it had to wait as well, and gets what was its own
+  run.work(12).clear();
   run.Send(12, Leave{});
   while (run.core().phase() == Phase::kTraining) REQUIRE(run.Work(11));
   run.CheckAllCountedOnce(1);
@@ -339,7 +340,7 @@ TEST_CASE("a worker that nothing is known of gets short leases") {
   FakeCluster run(config);
   run.Start();
   REQUIRE(run.Lease(11));
-  CHECK(run.work[11].size() == Strategy::kFirstLease);
+  CHECK(run.work(11).size() == Strategy::kFirstLease);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST_CASE("death of the scheduler: a worker of the old life is a stranger") {
   FakeCluster run;
   run.Start();
   CHECK(run.Work(11));
-  const auto [grant, batch] = run.work[11].front();
+  const auto [grant, batch] = run.work(11).front();
   run.Restart();
   run.Send(11, FakeCluster::Report(grant, batch));
   CHECK(std::get<ErrorReply>(run.LastTo(11)).code == ErrorCode::kWrongRun);

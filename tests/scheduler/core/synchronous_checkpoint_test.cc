@@ -33,7 +33,7 @@ TEST_CASE("synchronous: a checkpoint holds the steps that count, and nothing wai
   CHECK(resumed.core().outcome().ok());
   CHECK(resumed.core().counted_batches() == 26);
   CHECK(resumed.core().counted_samples() == 100);
-  CHECK(resumed.counted.size() == 22);
+  CHECK(resumed.promise.counted.size() == 22);
   CHECK(Commits(&resumed, 2) == std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8});
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("synchronous: a checkpoint that finds a server at another step is take
   FakeCluster run(StepConfig());
   run.Start();
   for (int n = 0; n < 3; ++n) CHECK(run.Work(11));
-  run.commits_lost = true;
+  run.servers.commits_lost = true;
   CHECK(run.Work(11));
   AskForCheckpoint(&run);
   CHECK(run.CountTo<CheckpointRequest>(2) == 1);
@@ -72,7 +72,7 @@ TEST_CASE("synchronous: a checkpoint that finds a server at another step is take
   run.Wait(3000);
   CHECK(run.CountTo<CheckpointRequest>(2) == 4);  // once a second
   CHECK(run.manifests.empty());
-  run.commits_lost = false;
+  run.servers.commits_lost = false;
   for (int n = 4; n < 6; ++n) CHECK(run.Work(11));
   run.Wait(9000);  // the commit is said again
   REQUIRE(run.manifests.size() == 1);
@@ -88,9 +88,9 @@ TEST_CASE(
   FakeCluster run(StepConfig());
   run.Start();
   for (int n = 0; n < 4; ++n) CHECK(run.Work(11));
-  run.checkpoints_lost = 2;
+  run.servers.checkpoints_lost = 2;
   AskForCheckpoint(&run);
-  run.checkpoints_lost = 0;
+  run.servers.checkpoints_lost = 0;
   for (int n = 4; n < 8; ++n) CHECK(run.Work(11));
   CHECK(run.manifests.empty());
   run.Wait(12000);  // the request is sent again
@@ -155,8 +155,8 @@ TEST_CASE(
   CHECK(second.core().outcome().ok());
   CHECK(second.core().counted_batches() == 26);
   CHECK(second.core().counted_samples() == 100);
-  CHECK(second.counted.size() == 22);
-  for (const auto& [id, times] : second.counted) {
+  CHECK(second.promise.counted.size() == 22);
+  for (const auto& [id, times] : second.promise.counted) {
     CHECK(times == 1);
     CHECK((id.epoch == 1 || id.unit >= 4));
   }
@@ -216,12 +216,12 @@ TEST_CASE("synchronous: a stop that reaches the workers too saves the steps that
   FakeCluster run(StepConfig());
   run.Start();
   for (int n = 0; n < 3; ++n) CHECK(run.Work(11));
-  run.commits_lost = true;
+  run.servers.commits_lost = true;
   for (int n = 3; n < 5; ++n) CHECK(run.Work(11));
   run.Stop();
   run.Send(11, Leave{});  // nobody is left to bring the second step to its end
   CHECK(run.core().phase() == Phase::kTraining);
-  run.commits_lost = false;
+  run.servers.commits_lost = false;
   run.Wait(12000);
   CheckStopped(&run, 1);
 }
@@ -256,7 +256,7 @@ TEST_CASE("synchronous: a stop between two epochs saves the first") {
   CHECK(run.manifests[0].batches == FakeCluster::kBatches);
   CHECK(run.manifests[0].samples == FakeCluster::kSamples);
   CHECK(run.manifests[0].done.empty());
-  CHECK(run.saved.at({run.manifests[0].name, 2}) == 4);
+  CHECK(run.servers.saved.at({run.manifests[0].name, 2}) == 4);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The scheduler in synchronous training under random events.
 #include "common/base/random.h"
+#include "common/run/step.h"
 #include "tests/scheduler/support/step_cluster.h"
 
 namespace dslide {
@@ -20,7 +21,7 @@ void RunProperty(uint64_t seed, int32_t staleness) {
   std::vector<uint64_t> workers = {11};
   uint64_t next_worker = 12;
   for (int turn = 0; turn < 5000 && run.core().phase() != Phase::kFinished; ++turn) {
-    run.commits_lost = random.Below(3) == 0;
+    run.servers.commits_lost = random.Below(3) == 0;
     run.servers_answer = random.Below(4) != 0;
     if (random.Below(20) == 0) AskForCheckpoint(&run);
     const uint64_t worker = workers[random.Below(workers.size())];
@@ -35,7 +36,7 @@ void RunProperty(uint64_t seed, int32_t staleness) {
         run.Silence(worker);
         break;
       case 2:
-        run.work[worker].clear();  // gives its batches up
+        run.work(worker).clear();  // gives its batches up
         break;
       case 3:
         run.Wait(4000);
@@ -45,7 +46,7 @@ void RunProperty(uint64_t seed, int32_t staleness) {
         (void)run.Lease(worker);
         break;
       default: {
-        auto& work = run.work[worker];
+        auto& work = run.work(worker);
         if (work.empty()) break;
         const size_t pick = random.Below(work.size());
         const auto [grant, batch] = work[pick];
@@ -61,7 +62,7 @@ void RunProperty(uint64_t seed, int32_t staleness) {
         const StepExtent extent =
             ExtentOfStep(step, run.core().config().train, FakeCluster::kSamples);
         uint64_t counted = 0;
-        for (const auto& [id, times] : run.counted) {
+        for (const auto& [id, times] : run.promise.counted) {
           counted += StepOf(id, run.core().config().train, FakeCluster::kSamples) == step;
         }
         REQUIRE(counted == extent.batches);
@@ -70,13 +71,13 @@ void RunProperty(uint64_t seed, int32_t staleness) {
   }
   REQUIRE(run.core().phase() == Phase::kFinished);
   CHECK(run.core().outcome().ok());
-  CHECK(run.counted.size() == 2 * FakeCluster::kBatches);
-  for (const auto& [batch, times] : run.counted) CHECK(times == 1);
+  CHECK(run.promise.counted.size() == 2 * FakeCluster::kBatches);
+  for (const auto& [batch, times] : run.promise.counted) CHECK(times == 1);
   // Each checkpoint is of whole steps, at which all servers stood when they saved.
   for (const Manifest& manifest : run.manifests) {
     CAPTURE(manifest.name);
-    const uint64_t steps = run.saved.at({manifest.name, 1});
-    REQUIRE(run.saved.at({manifest.name, 2}) == steps);
+    const uint64_t steps = run.servers.saved.at({manifest.name, 1});
+    REQUIRE(run.servers.saved.at({manifest.name, 2}) == steps);
     uint64_t batches = 0;
     for (uint64_t step = 0; step < steps; ++step) {
       batches += ExtentOfStep(step, run.core().config().train, FakeCluster::kSamples).batches;

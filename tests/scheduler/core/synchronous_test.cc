@@ -27,7 +27,9 @@ TEST_CASE("synchronous: a step is committed on all servers when it is complete, 
 // What a worker has leased but for copies of what others have.
 Units Fresh(FakeCluster* run, uint64_t worker) {
   Units units = Leased(run, worker);
-  std::erase_if(units, [&](uint32_t unit) { return run->again.contains({worker, {0, unit, 0}}); });
+  std::erase_if(units, [&](uint32_t unit) {
+    return run->promise.again.contains({worker, {0, unit, 0}});
+  });
   return units;
 }
 
@@ -103,7 +105,7 @@ TEST_CASE("synchronous: an epoch ends when every server has committed its last s
   FakeCluster run(StepConfig());
   run.Start();
   for (uint32_t n = 0; n < 12; ++n) CHECK(run.Work(11));
-  run.commits_lost = true;
+  run.servers.commits_lost = true;
   CHECK(run.Work(11));
   CHECK(run.core().counted_batches() == FakeCluster::kBatches);
   CHECK(run.core().phase() == Phase::kTraining);
@@ -117,7 +119,7 @@ TEST_CASE("synchronous: an epoch ends when every server has committed its last s
   CHECK(run.core().phase() == Phase::kEvaluating);
   CHECK(run.epochs_done == std::vector<uint32_t>{1});
   run.Send(2, StepsCommitted{4});  // an answer to a repeated message
-  run.commits_lost = false;
+  run.servers.commits_lost = false;
   run.WorkAll(11);
   CHECK(run.core().outcome().ok());
   run.CheckAllCountedOnce();
@@ -127,10 +129,10 @@ TEST_CASE("synchronous: what a server has not committed it is told again") {
   FakeCluster run(StepConfig());
   run.Start();
   for (int n = 0; n < 3; ++n) CHECK(run.Work(11));
-  run.commits_lost = true;
+  run.servers.commits_lost = true;
   CHECK(run.Work(11));
   run.Send(1, StepsCommitted{1});  // server 1 heard it, server 2 did not
-  run.commits_lost = false;
+  run.servers.commits_lost = false;
   run.Wait(11000);
   CHECK(Commits(&run, 1) == std::vector<uint64_t>{0, 1});
   CHECK(Commits(&run, 2) == std::vector<uint64_t>{0, 1, 1});
@@ -140,10 +142,10 @@ TEST_CASE("synchronous: what a server has not committed it is told again") {
 
 TEST_CASE("synchronous: where the run begins is told again to a server that did not hear it") {
   FakeCluster run(StepConfig());
-  run.commits_lost = true;
+  run.servers.commits_lost = true;
   run.Start();
   CHECK(Commits(&run, 2) == std::vector<uint64_t>{0});
-  run.commits_lost = false;
+  run.servers.commits_lost = false;
   run.Wait(11000);
   CHECK(Commits(&run, 2) == std::vector<uint64_t>{0, 0});
   run.Wait(30000);
@@ -193,8 +195,8 @@ TEST_CASE("synchronous: the batches of a worker that dies are leased again, and 
   CHECK(Commits(&run, 1) == std::vector<uint64_t>{0, 1});
   run.WorkAll(12);
   CHECK(run.core().outcome().ok());
-  CHECK(run.counted.size() == 2 * FakeCluster::kBatches);
-  for (const auto& [batch, times] : run.counted) CHECK(times == 1);
+  CHECK(run.promise.counted.size() == 2 * FakeCluster::kBatches);
+  for (const auto& [batch, times] : run.promise.counted) CHECK(times == 1);
 }
 
 TEST_CASE("synchronous: a server that cannot commit ends the run") {

@@ -5,56 +5,23 @@
 #include <vector>
 
 #include "tests/scheduler/support/fake_cluster.h"
-#include "tests/scheduler/support/step_cluster.h"
 
 namespace dslide {
 
 inline constexpr int64_t kDeadMs = 8000;  // a silence that no member survives
 
-inline Config Moving(Config config) {
-  config.train.epochs = 4;
-  config.cluster.slots = 16;
-  config.cluster.balance = Balance::kAuto;
-  config.cluster.takeover_s = 5;
-  config.cluster.move_mbit = 1000;  // copied in the background before
-  ResolveConfig(50, 32, &config);   // no more slots than labels
-  return config;
-}
-inline Config MoveConfig() { return Moving(RunConfig()); }
-inline Config StepMoveConfig() { return Moving(StepConfig()); }
+// Four epochs and 16 slots, which move; asynchronous and synchronous.
+Config MoveConfig();
+Config StepMoveConfig();
 
-inline size_t SlotsIn(const Plan& plan, uint64_t member) {
-  size_t slots = 0;
-  for (const uint16_t owner : plan.slot_owner) {
-    slots += plan.servers[owner].incarnation.value == member;
-  }
-  return slots;
-}
-
-inline bool HasSeat(const Plan& plan, uint64_t member) {
-  return std::any_of(plan.servers.begin(), plan.servers.end(),
-                     [&](const PlanServer& s) { return s.incarnation.value == member; });
-}
+size_t SlotsIn(const Plan& plan, uint64_t member);
+bool HasSeat(const Plan& plan, uint64_t member);
 
 // Slots that have other owners, by incarnation.
-inline std::vector<size_t> Changed(const Plan& before, const Plan& after) {
-  std::vector<size_t> changed;
-  for (size_t slot = 0; slot < before.slot_owner.size(); ++slot) {
-    if (before.servers[before.slot_owner[slot]].incarnation !=
-        after.servers[after.slot_owner[slot]].incarnation) {
-      changed.push_back(slot);
-    }
-  }
-  return changed;
-}
+std::vector<size_t> Changed(const Plan& before, const Plan& after);
 
-inline std::vector<Plan> Planned(const FakeCluster& run) {
-  std::vector<Plan> plans;
-  for (const LedgerEntry& entry : run.entries) {
-    if (const auto* planned = std::get_if<LedgerPlanned>(&entry)) plans.push_back(planned->plan);
-  }
-  return plans;
-}
+// The plans in the ledger.
+std::vector<Plan> Planned(const FakeCluster& run);
 
 template <typename T>
 const T& LastOf(FakeCluster* run, uint64_t member) {
@@ -66,37 +33,17 @@ const T& LastOf(FakeCluster* run, uint64_t member) {
   return *last;
 }
 
-inline void Drain(FakeCluster* run, const std::string& name) {
-  run->Join(21, Role::kObserver);
-  run->Send(21, DrainServer{name});
-}
+void Drain(FakeCluster* run, const std::string& name);
 
 // Ends the run: every batch counts once, and all slots have what counts.
-inline void FinishRun(FakeCluster* run, uint64_t worker = 11) {
-  run->WorkAll(worker);
-  REQUIRE(run->core().phase() == SchedulerCore::Phase::kFinished);
-  CHECK(run->core().outcome().ok());
-  run->CheckPromise();
-  run->CheckAllCountedOnce(4);
-}
+void FinishRun(FakeCluster* run, uint64_t worker = 11);
 
 // Server 3 has joined; the plan switch by which it gets its first slots is out, and nobody has
 // taken it up.
-inline void StopInPlanSwitch(FakeCluster* run) {
-  run->Start();
-  for (int i = 0; i < 5; ++i) REQUIRE(run->Work(11));
-  run->Join(3, Role::kServer);
-  while (run->core().plan().servers.size() == 2 || run->core().MovingSlots() == 0) run->Wait(1000);
-  run->servers_answer = false;
-  while (run->core().MovingSlots() > 0) run->Wait(1000);
-  REQUIRE(SlotsIn(run->core().plan(), 3) > 0);
-}
+void StopInPlanSwitch(FakeCluster* run);
 
 struct Joined : FakeCluster {
-  Joined() : FakeCluster(MoveConfig()) {
-    Start();
-    REQUIRE(Work(11));
-  }
+  Joined();
 };
 
 }  // namespace dslide

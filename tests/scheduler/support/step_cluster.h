@@ -1,7 +1,6 @@
 // A FakeCluster in synchronous training.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "tests/scheduler/support/fake_cluster.h"
@@ -9,69 +8,25 @@
 namespace dslide {
 
 // 13 batches an epoch, each a unit, in steps of 4, 4, 4 and 1.
-inline Config StepConfig(int32_t staleness = 0) {
-  Config config = RunConfig();
-  config.train.staleness = staleness;
-  config.train.target_batch = 4 * config.train.batch;
-  ResolveConfig(50, 10, &config);
-  REQUIRE(config.train.unit_batches == 1);
-  return config;
-}
+Config StepConfig(int32_t staleness = 0);
 
 using Units = std::vector<uint32_t>;
 
 // What a server has been told, in order.
-inline std::vector<uint64_t> Commits(FakeCluster* run, uint64_t server) {
-  std::vector<uint64_t> commits;
-  for (const Body& body : run->received["peer-" + std::to_string(server)]) {
-    const auto* commit = std::get_if<CommitSteps>(&body);
-    if (commit != nullptr) commits.push_back(commit->committed);
-  }
-  return commits;
-}
+std::vector<uint64_t> Commits(FakeCluster* run, uint64_t server);
 
 // The batches of the epoch that a worker has leased and not done.
-inline std::vector<uint32_t> Leased(FakeCluster* run, uint64_t worker) {
-  std::vector<uint32_t> units;
-  for (const auto& [grant, batch] : run->work[worker]) units.push_back(grant.unit);
-  return units;
-}
+std::vector<uint32_t> Leased(FakeCluster* run, uint64_t worker);
 
-inline void LeaseAll(FakeCluster* run, uint64_t worker) {
-  while (run->Lease(worker)) {
-  }
-}
+void LeaseAll(FakeCluster* run, uint64_t worker);
 
 // Reports a leased batch of a unit.
-inline void Finish(FakeCluster* run, uint64_t worker, uint32_t unit) {
-  auto& work = run->work[worker];
-  const auto found =
-      std::find_if(work.begin(), work.end(), [&](const auto& w) { return w.first.unit == unit; });
-  REQUIRE(found != work.end());
-  const auto [grant, batch] = *found;
-  work.erase(found);
-  run->Send(worker, FakeCluster::Report(grant, batch));
-}
+void Finish(FakeCluster* run, uint64_t worker, uint32_t unit);
 
 // Checks that a manifest holds `steps` whole steps of the first epoch and nothing else, and that
 // all servers stood there when they saved.
-inline void CheckHolds(FakeCluster* run, const Manifest& manifest, uint64_t steps) {
-  const uint64_t batches = std::min<uint64_t>(4 * steps, FakeCluster::kBatches);
-  CAPTURE(manifest.name);
-  CHECK(manifest.epoch == 0);
-  CHECK(manifest.batches == batches);
-  CHECK(manifest.samples == std::min<uint64_t>(4 * batches, FakeCluster::kSamples));
-  REQUIRE(manifest.done.size() == batches);
-  for (uint32_t n = 0; n < batches; ++n) {
-    CHECK(manifest.done[n].unit == n);
-    CHECK(manifest.done[n].index == 0);
-  }
-  for (const uint64_t server : {1, 2}) CHECK(run->saved.at({manifest.name, server}) == steps);
-}
+void CheckHolds(FakeCluster* run, const Manifest& manifest, uint64_t steps);
 
-inline void AskForCheckpoint(FakeCluster* run) {
-  run->Join(21, Role::kObserver);
-  run->Send(21, CheckpointNow{});
-}
+void AskForCheckpoint(FakeCluster* run);
 
 }  // namespace dslide

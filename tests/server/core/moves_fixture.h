@@ -1,8 +1,6 @@
 // A ServerCore whose slots come and go, with what the others do.
 #pragma once
 
-#include <algorithm>
-#include <string>
 #include <vector>
 
 #include "tests/server/core/server_fixture.h"
@@ -13,143 +11,34 @@ namespace dslide {
 struct MovesFixture : ServerFixture {
   static constexpr Incarnation kOther{8};
 
-  MovesFixture() {
-    config.cluster.balance = Balance::kOff;  // within the server
-    config.cluster.drain_s = 20;
-    Load();
-  }
+  MovesFixture();
 
   // The next plan of the generation, with these slots of this server.
-  Plan Next(const std::vector<uint32_t>& own) {
-    Plan next = plan;
-    next.version = plan.version + 1;
-    next.generation = 1;
-    std::fill(next.slot_owner.begin(), next.slot_owner.end(), uint16_t{0});
-    for (const uint32_t slot : own) next.slot_owner[slot] = 1;
-    return next;
-  }
+  Plan Next(const std::vector<uint32_t>& own);
   // A plan without this server, which is its second one.
-  static Plan Unseat(Plan next) {
-    next.servers.pop_back();
-    std::fill(next.slot_owner.begin(), next.slot_owner.end(), uint16_t{0});
-    return next;
-  }
+  static Plan Unseat(Plan next);
   Plan WithoutSelf() { return Unseat(Next({})); }
-  ServerCore::Effects SwitchPlan(const Plan& next) {
-    plan = next;
-    version = next.version;
-    return Scheduler(next);
-  }
+  ServerCore::Effects SwitchPlan(const Plan& next);
   // The executors do what they are told; what the server does then, and so on.
-  ServerCore::Effects Do(const ServerCore::Effects& effects) {
-    ServerCore::Effects all;
-    std::vector<ServerCore::Work> work = effects.work;
-    for (size_t i = 0; i < work.size(); ++i) {
-      if (!work[i].job) continue;
-      jobs.push_back(*work[i].job);
-      (void)core.HandleOutcome({work[i].ticket, 0, AnswerTo(*work[i].job)}, 1000 * now);
-      auto more = core.HandleOutcome({work[i].ticket, 1, Ack{}}, 1000 * now);
-      work.insert(work.end(), more.work.begin(), more.work.end());
-      Append(std::move(more), &all);
-    }
-    return all;
-  }
+  ServerCore::Effects Do(const ServerCore::Effects& effects);
   // The slots that come are with the first executor.
-  static Body AnswerTo(const SlotJob& job) {
-    if (job.kind != SlotJob::Kind::kAttach) return Ack{};
-    MoveSlots attached;
-    for (const SlotId slot : job.slots) attached.slots.push_back(slot.value);
-    return attached;
-  }
-  static void Append(ServerCore::Effects more, ServerCore::Effects* all) {
-    const auto add = [](auto& from, auto* to) { to->insert(to->end(), from.begin(), from.end()); };
-    add(more.to_scheduler, &all->to_scheduler);
-    add(more.to_workers, &all->to_workers);
-    add(more.to_servers, &all->to_servers);
-    add(more.work, &all->work);
-    if (more.exit) all->exit = more.exit;
-    if (more.unload) all->unload = true;
-    if (more.load) all->load = more.load;
-  }
+  static Body AnswerTo(const SlotJob& job);
+  static void Append(ServerCore::Effects more, ServerCore::Effects* all);
   // The pulls of the server's own slots, for its executors.
-  static std::vector<ServerCore::Work> OwnPulls(const ServerCore::Effects& effects) {
-    std::vector<ServerCore::Work> found;
-    for (const ServerCore::Work& work : effects.work) {
-      if (work.request && std::holds_alternative<SlotPull>(*work.request)) found.push_back(work);
-    }
-    return found;
-  }
+  static std::vector<ServerCore::Work> OwnPulls(const ServerCore::Effects& effects);
   // The other server's answer to a pull.
-  ServerCore::Effects Answer(const Message& pull, Body body) {
-    return core.HandleServer({{kRun, kOther, ++sequence, pull.envelope.sequence, version}, body},
-                             1000 * now);
-  }
-  static SlotRows Part(const Message& pull, bool last, size_t rows = 1) {
-    const auto& asked = std::get<SlotPull>(pull.body);
-    SlotRows part;
-    part.slot = asked.slot;
-    part.part = asked.part;
-    for (uint32_t i = 0; i < rows; ++i) {
-      part.rows.push_back(i);
-      part.ends.push_back(10 * (i + 1));
-    }
-    part.bytes.resize(10 * rows);
-    part.left = last ? 0 : 1;
-    part.last = last;
-    return part;
-  }
+  ServerCore::Effects Answer(const Message& pull, Body body);
+  static SlotRows Part(const Message& pull, bool last, size_t rows = 1);
   // Another server's pull of a slot of this one.
-  ServerCore::Effects PullFrom(SlotPull pull, uint32_t plan_version, Incarnation who = kOther) {
-    return core.HandleWorker("peer", {{kRun, who, ++sequence, 0, plan_version}, pull}, 1000 * now);
-  }
-  ServerCore::Effects Release(uint32_t slot, uint32_t plan_version, Incarnation who = kOther) {
-    return PullFrom({slot, 0, false, 0, true}, plan_version, who);
-  }
-  std::vector<SlotJob> JobsOf(SlotJob::Kind kind) const {
-    std::vector<SlotJob> found;
-    for (const SlotJob& job : jobs) {
-      if (job.kind == kind) found.push_back(job);
-    }
-    return found;
-  }
+  ServerCore::Effects PullFrom(SlotPull pull, uint32_t plan_version, Incarnation who = kOther);
+  ServerCore::Effects Release(uint32_t slot, uint32_t plan_version, Incarnation who = kOther);
+  std::vector<SlotJob> JobsOf(SlotJob::Kind kind) const;
   // Slots 2 and 3 are to come; all that rests of them is here.
-  void CopyColdRows() {
-    auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
-    (void)Do(effects);
-    std::vector<Message> pulls = PullsOf(effects);
-    REQUIRE(pulls.size() == 2);
-    for (const Message& pull : pulls) (void)Do(Answer(pull, Part(pull, false, 2)));
-    pulls = PullsOf(Tick(SlotFetcher::kWatchMs));
-    REQUIRE(pulls.size() == 2);
-    for (const Message& pull : pulls) {
-      effects = Answer(pull, Part(pull, false, 0));
-      last_ready = Sent<MoveReady>(effects);
-    }
-    now = 0;
-    REQUIRE(last_ready.size() == 1);
-  }
-  // SwitchesPlan to `next`, to which slots 2 and 3 come; they are copied.
-  ServerCore::Effects TakeOver(const Plan& next) {
-    auto effects = SwitchPlan(next);
-    (void)Do(effects);
-    const std::vector<Message> pulls = PullsOf(effects);
-    REQUIRE(pulls.size() == 2);
-    CHECK(Sent<Ready>(Do(Answer(pulls[0], Part(pulls[0], true)))).empty());
-    return Do(Answer(pulls[1], Part(pulls[1], true)));
-  }
-  static std::vector<Message> PullsOf(const ServerCore::Effects& effects) {
-    std::vector<Message> pulls;
-    for (const auto& [address, message] : effects.to_servers) {
-      CHECK(address == "a");
-      pulls.push_back(message);
-    }
-    return pulls;
-  }
-  std::vector<Message> Answers(const ServerCore::Effects& effects) const {
-    std::vector<Message> answers;
-    for (const auto& [peer, bytes] : effects.to_workers) answers.push_back(*Decode(bytes));
-    return answers;
-  }
+  void CopyColdRows();
+  // Switches to `next`, to which slots 2 and 3 come; they are copied.
+  ServerCore::Effects TakeOver(const Plan& next);
+  static std::vector<Message> PullsOf(const ServerCore::Effects& effects);
+  std::vector<Message> Answers(const ServerCore::Effects& effects) const;
 
   std::vector<SlotJob> jobs;
   std::vector<Message> last_ready;

@@ -1,10 +1,14 @@
 // A ServerCore with a fake scheduler, fake workers and fake executors.
 #pragma once
 
-#include <string>
+#include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
+#include "common/run/slot_plan.h"
 #include "server/core/server_core.h"
-#include "tests/server/support/local_cluster.h"
+#include "tests/server/support/test_batches.h"
 
 namespace dslide {
 
@@ -12,13 +16,7 @@ struct ServerFixture {
   static constexpr RunId kRun{77};
   static constexpr Incarnation kSelf{1}, kWorker{5};
 
-  static Config ServerConfig() {
-    Config config = SmallConfig(30, 20, 4);
-    config.cluster.executors = 2;
-    config.cluster.heartbeat_ms = 1000;
-    config.cluster.scheduler_silence_s = 60;
-    return config;
-  }
+  static Config ServerConfig();
 
   Config config = ServerConfig();
   ServerCore core{{kSelf, "", "tcp://here:1", 4, 1000}};
@@ -28,46 +26,17 @@ struct ServerFixture {
   int64_t now = 0;       // ms
 
   // Of two servers, the second of this incarnation.
-  Plan PlanOf(uint32_t plan_version, Incarnation second) const {
-    Plan made = EqualPlan(plan_version, config.cluster.slots,
-                          {{"server", "a", {8}}, {"server-2", "b", second}});
-    made.restore = "/c/step-" + std::to_string(plan_version - 1);
-    return made;
-  }
-  ServerCore::Effects Scheduler(Body body, uint64_t reply_to = 0) {
-    return core.HandleScheduler({{kRun, {9}, ++sequence, reply_to, version}, std::move(body)}, now);
-  }
-  ServerCore::Effects JoinAs(const std::string& name, uint64_t reply_to = 0) {
-    return Scheduler(JoinReply{name, FormatConfig(config), 100}, reply_to);
-  }
+  Plan PlanOf(uint32_t plan_version, Incarnation second) const;
+  ServerCore::Effects Scheduler(Body body, uint64_t reply_to = 0);
+  ServerCore::Effects JoinAs(const std::string& name, uint64_t reply_to = 0);
   // The executors have loaded their slots.
-  ServerCore::Effects Loaded(const ServerCore::Load& load) {
-    (void)core.HandleOutcome({load.ticket, 0, Ready{0, 3, 10}}, 0);
-    return core.HandleOutcome({load.ticket, 1, Ready{0, 4, 20}}, 0);
-  }
+  ServerCore::Effects Loaded(const ServerCore::Load& load);
   // Joined, planned and loaded.
-  void Load() {
-    (void)core.Start(now);
-    (void)JoinAs("server-2");
-    const auto load = Scheduler(plan).load;
-    REQUIRE(load);
-    (void)Loaded(*load);
-  }
+  void Load();
   static Message Request(uint64_t number, Body body = TopKRequest{Matrix(1, 4), 3, {}, {}},
-                         uint32_t plan_version = 1) {
-    return {{kRun, kWorker, number, 0, plan_version}, std::move(body)};
-  }
-  static Message Reply(const ServerCore::Effects& effects) {
-    REQUIRE(effects.to_workers.size() == 1);
-    CHECK(effects.to_workers[0].first == "peer");
-    const auto message = Decode(effects.to_workers[0].second);
-    REQUIRE(message.ok());
-    return *message;
-  }
-  static ErrorCode Refusal(const ServerCore::Effects& effects) {
-    CHECK(effects.work.empty());
-    return std::get<ErrorReply>(Reply(effects).body).code;
-  }
+                         uint32_t plan_version = 1);
+  static Message Reply(const ServerCore::Effects& effects);
+  static ErrorCode Refusal(const ServerCore::Effects& effects);
   static TopKReply Part(uint32_t id, float score) { return {{0, 1}, {id}, {score}}; }
   // The messages of a kind to the scheduler, whole.
   template <typename T>
@@ -78,10 +47,7 @@ struct ServerFixture {
     }
     return found;
   }
-  ServerCore::Effects Tick(int64_t at) {
-    now = at;
-    return core.Tick({}, now);
-  }
+  ServerCore::Effects Tick(int64_t at);
 };
 
 }  // namespace dslide

@@ -1,9 +1,11 @@
 // A server in synchronous training, and what goes through its executors in more than one round.
+#include <doctest/doctest.h>
+
 #include <limits>
 
 #include "common/run/combine.h"
 #include "server/core/server_core.h"
-#include "tests/server/support/local_cluster.h"
+#include "tests/server/support/test_batches.h"
 
 namespace dslide {
 namespace {

@@ -1,12 +1,14 @@
 #include "server/executor/executor_pool.h"
 
+#include <doctest/doctest.h>
 #include <poll.h>
 
 #include <latch>
 #include <map>
 #include <new>
 
-#include "tests/server/support/local_cluster.h"
+#include "common/math/kernels.h"
+#include "tests/server/support/test_batches.h"
 
 namespace dslide {
 namespace {

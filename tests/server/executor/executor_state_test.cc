@@ -1,6 +1,7 @@
 // An executor's state to a checkpoint and back: it goes on bit for bit, and no batch counts twice.
 #include <set>
 
+#include "server/executor/gather.h"
 #include "tests/server/support/training_run.h"
 
 namespace dslide {

@@ -1,7 +1,12 @@
 // What an executor refuses, and what it does with batches that are given up.
 #include "server/executor/executor.h"
 
-#include "tests/server/support/local_cluster.h"
+#include <doctest/doctest.h>
+
+#include "common/math/kernels.h"
+#include "common/run/combine.h"
+
+#include "tests/server/support/test_batches.h"
 
 namespace dslide {
 namespace {

@@ -2,7 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "scheduler/balance/model_size.h"
-#include "tests/server/support/local_cluster.h"
+#include "server/executor/executor.h"
+#include "tests/server/support/test_batches.h"
 
 namespace dslide {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "tests/server/support/local_cluster.h"
+#include "tests/server/support/test_batches.h"
 
 namespace dslide {
 namespace {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "server/executor/gather.h"
 #include "server/storage/checkpoint.h"
 #include "tests/server/support/dense_copy.h"
 #include "tests/server/support/local_cluster.h"

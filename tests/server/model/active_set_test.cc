@@ -6,7 +6,10 @@
 #include <cmath>
 #include <set>
 
-#include "tests/server/support/local_cluster.h"
+#include "common/base/random.h"
+#include "common/math/kernels.h"
+#include "server/model/output_layer.h"
+#include "tests/server/support/test_batches.h"
 
 namespace dslide {
 namespace {

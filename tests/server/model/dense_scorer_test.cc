@@ -2,8 +2,11 @@
 // (scorer_model.h).
 #include "server/model/dense_scorer.h"
 
+#include <doctest/doctest.h>
+
 #include <functional>
 
+#include "server/model/output_layer.h"
 #include "tests/server/model/scorer_model.h"
 
 namespace dslide {

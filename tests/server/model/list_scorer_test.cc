@@ -1,10 +1,14 @@
 // Each sample against its own columns, compared with the definition (scorer_model.h).
 #include "server/model/list_scorer.h"
 
+#include <doctest/doctest.h>
+
 #include <functional>
 
+#include "common/math/kernels.h"
+#include "server/model/output_layer.h"
 #include "tests/server/model/scorer_model.h"
-#include "tests/server/support/local_cluster.h"
+#include "tests/server/support/test_batches.h"
 
 namespace dslide {
 namespace {

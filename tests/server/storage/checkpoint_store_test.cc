@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "server/storage/checkpoint.h"
 #include "server/storage/checkpoint_verify.h"

@@ -2,13 +2,7 @@
 // their snapshots in the caller's thread.
 #pragma once
 
-#include <doctest/doctest.h>
-#include <poll.h>
-
-#include <algorithm>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "server/executor/executor.h"
@@ -19,43 +13,13 @@ namespace dslide {
 constexpr int kSaveTimeoutMs = 60000;
 
 // The outcome of the save under way.
-inline CheckpointDone AwaitSaved(CheckpointStore* store) {
-  pollfd ready{store->fd(), POLLIN, 0};
-  REQUIRE(poll(&ready, 1, kSaveTimeoutMs) == 1);
-  auto saved = store->Collect();
-  REQUIRE(saved.has_value());
-  return std::move(saved->done);
-}
+CheckpointDone AwaitSaved(CheckpointStore* store);
 
 // One save of `executors`, as a server makes it: the outcome, after which the executors' rows count
 // as stored or not.
-inline CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& executors,
-                               CheckpointStore::Save save) {
-  save.executors = static_cast<uint32_t>(executors.size());
-  save.rows = 0;
-  save.slots.clear();
-  for (Executor* e : executors) {
-    save.rows += e->input().layer().map().size() + e->output().layer().map().size();
-    const auto owned = e->input().layer().map().owned();
-    save.slots.insert(save.slots.end(), owned.begin(), owned.end());
-  }
-  std::sort(save.slots.begin(), save.slots.end());
-  store->Begin(save);
-  for (uint32_t i = 0; i < executors.size(); ++i) executors[i]->BeginSnapshot(store, i);
-  for (Executor* e : executors) {
-    while (e->snapshot_in_progress()) {
-      if (!e->AdvanceSnapshot()) std::this_thread::yield();  // the writer makes room
-    }
-  }
-  CheckpointDone done = AwaitSaved(store);
-  if (!done.error.empty()) {
-    for (Executor* e : executors) e->ForgetStored();
-  }
-  return done;
-}
+CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& executors,
+                        CheckpointStore::Save save);
 
-inline ManifestShard ShardOf(const CheckpointDone& done, const std::string& server) {
-  return {done.shard, server, done.rows, done.bytes, done.files};
-}
+ManifestShard ShardOf(const CheckpointDone& done, const std::string& server);
 
 }  // namespace dslide

@@ -18,77 +18,21 @@ struct RunKind {
 };
 
 // For CAPTURE.
-inline std::ostream& operator<<(std::ostream& out, const RunKind& kind) {
-  return out << "optimizer " << static_cast<int>(kind.optimizer) << (kind.bf16 ? ", bf16" : "")
-             << (kind.hashed ? ", hashed" : "") << (kind.synchronous ? ", synchronous" : "");
-}
+std::ostream& operator<<(std::ostream& out, const RunKind& kind);
 
-inline std::vector<RunKind> AllRunKinds() {
-  std::vector<RunKind> kinds;
-  for (const auto optimizer : {OptimizerKind::kAdaGrad, OptimizerKind::kAdam}) {
-    for (const bool bf16 : {false, true}) {
-      for (const bool hashed : {false, true}) {
-        for (const bool synchronous : {false, true}) {
-          kinds.push_back({optimizer, bf16, hashed, synchronous});
-        }
-      }
-    }
-  }
-  return kinds;
-}
+std::vector<RunKind> AllRunKinds();
 
 constexpr uint64_t kRunSamples = 400;  // 50 batches an epoch, of 8
 constexpr uint64_t kStepBatches = 2;
 
 // Some 3,500 rows, so that a snapshot takes several slices.
-inline Config RunConfig(const RunKind& kind) {
-  Config config = SmallConfig(1500, 2003, 8);
-  config.model.active = kind.hashed ? ActiveSet::kLsh : ActiveSet::kSampled;
-  config.model.candidates = 6;
-  config.model.uniform = 60;
-  config.model.popular = 20;
-  config.hash.k = 2;
-  config.hash.tables = 5;
-  config.train.optimizer = kind.optimizer;
-  config.train.learning_rate = kind.optimizer == OptimizerKind::kAdam ? 0.02f : 0.3f;
-  config.train.batch = 8;
-  config.train.dropout_hidden = 0.1f;
-  if (kind.bf16) {
-    config.model.precision = Precision::kBf16;
-    config.model.products = Products::kBf16;
-    config.train.moments = MomentPrecision::kBf16;
-  }
-  if (kind.synchronous) {
-    config.train.target_batch = kStepBatches * config.train.batch;
-    config.train.staleness = 0;
-  }
-  ResolveConfig(1500, 2003, &config);
-  return config;
-}
+Config RunConfig(const RunKind& kind);
 
-inline LeaseBatch RunBatch(const Config& config, uint64_t number) {
-  Random random(77 + number);
-  return RandomBatch(config, config.train.batch, 3, &random);
-}
+LeaseBatch RunBatch(const Config& config, uint64_t number);
 
 // Trains batches [begin, end), which are whole steps; `between` comes after each stage of each.
-inline void TrainRun(
+void TrainRun(
     LocalCluster* cluster, uint64_t begin, uint64_t end,
-    const std::function<void()>& between = [] {}) {
-  const Config& config = cluster->config();
-  const bool synchronous = IsSynchronous(config.train);
-  if (synchronous) cluster->Commit(begin / kStepBatches);
-  for (uint64_t number = begin; number < end; ++number) {
-    BatchFlight flight = cluster->Flight(RunBatch(config, number), number);
-    while (!flight.done()) {
-      cluster->TrainStage(&flight, 0);
-      between();
-    }
-    if (synchronous && number % kStepBatches == kStepBatches - 1) {
-      cluster->Commit(number / kStepBatches + 1);
-      between();
-    }
-  }
-}
+    const std::function<void()>& between = [] {});
 
 }  // namespace dslide

@@ -1,0 +1,251 @@
+#include "tests/scheduler/support/fake_cluster.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "tests/support/numbered_samples.h"
+
+namespace dslide {
+
+Config RunConfig() {
+  Config config;
+  config.train.epochs = 2;
+  config.train.batch = 4;
+  config.train.unit_batches = 3;
+  config.train.evaluate_samples = 6;
+  config.cluster.servers = 2;
+  config.cluster.slots = 4;
+  config.cluster.balance = Balance::kOff;
+  config.checkpoint.interval_s = 0;
+  ResolveConfig(50, 10, &config);
+  return config;
+}
+
+FakeCluster::FakeCluster(Config config, std::optional<Manifest> resume, bool with_test)
+    : servers(config),
+      config_(std::move(config)),
+      with_test_(with_test),
+      train_(NumberedSamples(kSamples, 10)),
+      test_(NumberedSamples(20, 10)),
+      resume_(std::move(resume)) {
+  if (resume_) servers.AddManifest(*resume_);
+  MakeCore();
+}
+
+FakeCluster::~FakeCluster() = default;
+
+void FakeCluster::Send(uint64_t member, Body body) {
+  Say({{77}, {member}, ++sequence_, 0, core_->plan_version()}, std::move(body));
+}
+
+void FakeCluster::Say(const Envelope& envelope, Body body) {
+  if (OfThisGeneration(envelope.plan_version)) NoteTaken(body);
+  if (std::holds_alternative<Leave>(body)) alive.erase(envelope.incarnation.value);
+  if (!died) Apply(core_->Handle(PeerOf(envelope.incarnation.value), {envelope, body}, now));
+  AnswerServers();
+}
+
+void FakeCluster::Tick() {
+  if (!died) Apply(core_->Tick(now));
+  AnswerServers();
+  CheckPromise();
+}
+
+void FakeCluster::Stop() {
+  Apply(core_->RequestStop(now));
+  AnswerServers();
+}
+
+void FakeCluster::Join(uint64_t member, Role role, const std::string& name, uint32_t plan_version) {
+  dslide::Join join;
+  join.role = role;
+  join.name = name;
+  join.cores = 1;
+  if (role == Role::kServer) join.memory_bytes = memory_bytes;
+  join.plan_version = plan_version;
+  alive.insert(member);
+  if (role == Role::kServer) servers.Add(member);
+  Send(member, join);
+}
+
+void FakeCluster::Start(uint64_t workers) {
+  Join(1, Role::kServer);
+  Join(2, Role::kServer);
+  for (uint64_t w = 0; w < workers; ++w) Join(11 + w, Role::kWorker);
+}
+
+void FakeCluster::Silence(uint64_t member) {
+  alive.erase(member);
+  if (servers.contains(member)) servers.at(member).alive = false;
+}
+
+void FakeCluster::Return(uint64_t member) {
+  alive.insert(member);
+  if (servers.contains(member)) servers.at(member).alive = true;
+  Send(member, Heartbeat{});
+}
+
+void FakeCluster::Wait(int64_t ms) {
+  for (const int64_t end = now + ms; now < end;) {
+    now = std::min(end, now + 1000);
+    const std::set<uint64_t> heard = alive;
+    for (const uint64_t member : heard) {
+      if (core_->phase() != SchedulerCore::Phase::kFinished) Send(member, BeatOf(member));
+    }
+    Tick();
+  }
+}
+
+void FakeCluster::Restart() {
+  died = false;
+  dies_after.reset();
+  workers_.clear();
+  for (auto at = alive.begin(); at != alive.end();) {
+    at = servers.contains(*at) ? std::next(at) : alive.erase(at);
+  }
+  MakeCore();
+  const std::set<uint64_t> heard = alive;
+  for (const uint64_t member : heard) Send(member, Heartbeat{});
+}
+
+bool FakeCluster::Lease(uint64_t worker) {
+  const size_t before = work(worker).size();
+  Send(worker, LeaseRequest{});
+  return work(worker).size() > before;
+}
+
+bool FakeCluster::Work(uint64_t worker) {
+  if (work(worker).empty() && !Lease(worker)) return false;
+  const auto [grant, batch] = work(worker).front();
+  work(worker).pop_front();
+  Send(worker, Report(grant, batch));
+  return true;
+}
+
+void FakeCluster::WorkAll(uint64_t worker) {
+  while (core_->phase() != SchedulerCore::Phase::kFinished && Work(worker)) {
+  }
+}
+
+const Body& FakeCluster::LastTo(uint64_t member) {
+  const auto& inbox = received[PeerOf(member)];
+  REQUIRE(!inbox.empty());
+  return inbox.back();
+}
+
+Plan FakeCluster::PlanOf(uint64_t member) {
+  Plan last;
+  for (const Body& body : received[PeerOf(member)]) {
+    if (const auto* plan = std::get_if<Plan>(&body)) last = *plan;
+  }
+  return last;
+}
+
+bool FakeCluster::Noticed(const std::string& part) const {
+  return std::any_of(notices.begin(), notices.end(), [&](const std::string& notice) {
+    return notice.find(part) != std::string::npos;
+  });
+}
+
+void FakeCluster::MakeCore() {
+  RunInputs inputs{config_, {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints"};
+  inputs.ledger = ledger;
+  std::vector<Manifest> complete;
+  if (resume_) complete.push_back(*resume_);
+  complete.insert(complete.end(), manifests.begin(), manifests.end());
+  if (!complete.empty()) {
+    inputs.checkpoint = complete.back();
+    inputs.checkpoint_path = "/checkpoints/" + complete.back().name;
+  }
+  for (const Manifest& manifest : complete) inputs.checkpoints.push_back(manifest.name);
+  core_ = std::make_unique<SchedulerCore>(std::move(inputs), now);
+}
+
+bool FakeCluster::Dies() {
+  if (dies_after && (*dies_after)-- == 0) died = true;
+  return died;
+}
+
+bool FakeCluster::OfThisGeneration(uint32_t version) const {
+  return version <= core_->plan_version() && version >= GenerationOf(core_->plan());
+}
+
+Heartbeat FakeCluster::BeatOf(uint64_t member) const {
+  Heartbeat beat;
+  if (!servers.contains(member)) {
+    const auto has = in_flight.find(member);
+    beat.batches_in_flight = has == in_flight.end() ? 0 : has->second;
+    beat.longest_batch_us = longest_batch_us;
+  } else if (!servers.slot_work.empty()) {
+    beat.load = servers.LoadOf(member);
+    beat.memory_used_bytes = beat.load->slots.size() * servers.slot_bytes;
+  }
+  return beat;
+}
+
+// Servers have taken a batch before its worker reports it.
+void FakeCluster::NoteTaken(const Body& body) {
+  const auto* done = std::get_if<BatchDone>(&body);
+  if (done == nullptr || done->predictions.offsets.size() > 1) return;
+  servers.Take(done->batch, GenerationOf(core_->plan()));
+}
+
+void FakeCluster::Apply(SchedulerCore::Effects effects) {
+  for (const LedgerEntry& entry : effects.ledger) {
+    if (Dies()) return;
+    ledger.Apply(entry);
+    entries.push_back(entry);
+    promise.Logged(entry);
+  }
+  for (auto& outgoing : effects.send) {
+    if (Dies()) return;
+    Deliver(outgoing.to, outgoing.body);
+  }
+  notices.insert(notices.end(), effects.notices.begin(), effects.notices.end());
+  for (const auto& result : effects.evaluations) evaluations.push_back(result);
+  if (effects.epoch_done) epochs_done.push_back(*effects.epoch_done);
+  if (!effects.manifest || Dies()) return;
+  servers.CheckSaved(*effects.manifest);
+  if (manifest_status.ok()) manifests.push_back(*effects.manifest);
+  if (!Dies()) Apply(core_->ManifestWritten(manifest_status, now));
+}
+
+void FakeCluster::Deliver(const PeerId& to, const Body& body) {
+  received[to].push_back(body);
+  const uint64_t member = MemberOf(to);
+  if (const auto* grant = std::get_if<LeaseGrant>(&body)) {
+    workers_[member].TakeGrant(*grant);
+    for (const LeaseBatch& batch : grant->batches) {
+      if (grant->kind != LeaseKind::kTrain) continue;
+      promise.Leased(member, {grant->epoch, grant->unit, batch.index}, batch);
+    }
+  }
+  if (const auto* plan = std::get_if<Plan>(&body)) workers_[member].TakePlan(*plan);
+  if (servers.contains(member)) to_servers_.push_back({member, core_->plan_version(), body});
+}
+
+void FakeCluster::AnswerServers() {
+  while (servers_answer && !to_servers_.empty()) {
+    const ToServer next = to_servers_.front();
+    to_servers_.pop_front();
+    if (!servers.at(next.server).alive) continue;
+    if (const auto* error = std::get_if<ErrorReply>(&next.body)) {
+      HandleRefusal(next.server, error->code);
+    } else if (auto reply = servers.Answer(next.server, next.plan_version, next.body)) {
+      Send(next.server, *std::move(reply));
+    }
+  }
+}
+
+void FakeCluster::HandleRefusal(uint64_t server, ErrorCode code) {
+  if (code == ErrorCode::kWrongRun) {
+    Join(server, Role::kServer, servers.at(server).name, servers.at(server).loaded);
+  } else if (code == ErrorCode::kFenced) {
+    const std::string name = servers.Fence(server);
+    alive.erase(server);
+    if (fenced_return) Join(next_life_++, Role::kServer, name);
+  }
+}
+
+}  // namespace dslide

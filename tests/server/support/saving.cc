@@ -1,0 +1,48 @@
+#include "tests/server/support/saving.h"
+
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace dslide {
+
+CheckpointDone AwaitSaved(CheckpointStore* store) {
+  pollfd ready{store->fd(), POLLIN, 0};
+  REQUIRE(poll(&ready, 1, kSaveTimeoutMs) == 1);
+  auto saved = store->Collect();
+  REQUIRE(saved.has_value());
+  return std::move(saved->done);
+}
+
+CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& executors,
+                        CheckpointStore::Save save) {
+  save.executors = static_cast<uint32_t>(executors.size());
+  save.rows = 0;
+  save.slots.clear();
+  for (Executor* e : executors) {
+    save.rows += e->input().layer().map().size() + e->output().layer().map().size();
+    const auto owned = e->input().layer().map().owned();
+    save.slots.insert(save.slots.end(), owned.begin(), owned.end());
+  }
+  std::sort(save.slots.begin(), save.slots.end());
+  store->Begin(save);
+  for (uint32_t i = 0; i < executors.size(); ++i) executors[i]->BeginSnapshot(store, i);
+  for (Executor* e : executors) {
+    while (e->snapshot_in_progress()) {
+      if (!e->AdvanceSnapshot()) std::this_thread::yield();  // the writer makes room
+    }
+  }
+  CheckpointDone done = AwaitSaved(store);
+  if (!done.error.empty()) {
+    for (Executor* e : executors) e->ForgetStored();
+  }
+  return done;
+}
+
+ManifestShard ShardOf(const CheckpointDone& done, const std::string& server) {
+  return {done.shard, server, done.rows, done.bytes, done.files};
+}
+
+}  // namespace dslide
