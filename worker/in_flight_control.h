@@ -15,12 +15,15 @@
 
 #include <cstdint>
 
+#include "common/config/limits.h"
+
 namespace dslide {
 
 class InFlightControl {
  public:
   static constexpr uint32_t kFewest = 2;
   static constexpr uint32_t kMost = 16;
+  static_assert(kMost <= kMostBatchesInFlight);
 
   // `fixed`: always so many (train.batches_in_flight); 0: adapts.
   explicit InFlightControl(uint32_t fixed)

@@ -134,7 +134,7 @@ std::vector<ConfigKey> TrainKeys() {
        Boolean(kIn, &T::exclude_own_features)},
       {section, "unit_batches", "batches a work unit", Number(kIn, &T::unit_batches, 1, 65536)},
       {section, "batches_in_flight", "batches that a worker has under way at once; 0: adapts",
-       Number(kIn, &T::batches_in_flight, 0, 64)},
+       Number(kIn, &T::batches_in_flight, 0, kMostBatchesInFlight)},
       {section, "staleness",
        "-1: asynchronous; 0: synchronous; more: a batch is at most so many steps ahead",
        Number(kIn, &T::staleness, -1, 1000)},

@@ -1,6 +1,7 @@
 // Limits of the configuration that more than one file needs, and how they are related.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "common/config/config.h"
@@ -21,6 +22,14 @@ inline constexpr uint32_t kMaxCodeBits = 15;
 
 // How many tables agree on a candidate is counted in a byte.
 inline constexpr uint32_t kMaxTables = 255;
+
+// The largest train.batches_in_flight: batches that a worker computes at once.
+inline constexpr uint32_t kMostBatchesInFlight = 64;
+
+// Requests that a worker may have open at a server (schema/PROTOCOL.md, section 10). A batch has
+// one request open at each server. A batch whose gradients are pushed no longer counts as in
+// flight, and a worker has at most one such batch for each batch in flight.
+inline constexpr size_t kMostOpenRequests = 2 * size_t{kMostBatchesInFlight};
 
 // Bits of a bucket's index that one hash gives. REQUIRES hash.bin to be a power of two.
 uint32_t BitsPerHash(const HashConfig& hash);

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <zmq.hpp>
 
 #include "common/base/address.h"
 #include "common/base/check.h"
 #include "common/base/nearest.h"
+#include "common/base/thread_owner.h"
 
 namespace dslide {
 namespace {
@@ -28,18 +28,6 @@ constexpr int kKeepaliveIdleS = 30;
 constexpr int kKeepaliveIntervalS = 10;
 constexpr int kKeepaliveProbes = 3;
 constexpr int kSendTimeoutMs = 60000;
-
-// Checks that one thread uses a socket: the first that sends, receives or polls.
-class ThreadOwner {
- public:
-  void Check() {
-    if (owner_ == std::thread::id()) owner_ = std::this_thread::get_id();
-    DSLIDE_CHECK(owner_ == std::this_thread::get_id());
-  }
-
- private:
-  std::thread::id owner_;
-};
 
 constexpr std::string_view kTcp = "tcp://";
 

@@ -8,14 +8,17 @@
 #include <optional>
 #include <vector>
 
+#include "common/config/limits.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
 
 class ReplyCache {
  public:
-  // Replies kept per sender; a sender has far fewer requests open.
+  // Replies kept per sender. A repeated request finds its reply, because a sender has no more
+  // requests open than that.
   static constexpr size_t kKept = 128;
+  static_assert(kKept >= kMostOpenRequests);
 
   enum class Seen { kNew, kInProgress, kAnswered, kForgotten };
 

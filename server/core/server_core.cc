@@ -42,7 +42,10 @@ bool IsFinite(const Body& reply) {
 
 ServerCore::ServerCore(Identity identity) : identity_(std::move(identity)) {}
 
-ServerCore::Effects ServerCore::Drain() { return std::exchange(effects_, Effects()); }
+ServerCore::Effects ServerCore::Drain() {
+  CheckInvariants();
+  return std::exchange(effects_, Effects());
+}
 
 Message ServerCore::Envelop(Body body, uint64_t reply_to) {
   return {{run_, identity_.incarnation, next_sequence_++, reply_to, plan_ ? plan_->version : 0},

@@ -253,7 +253,9 @@ class ServerCore {
   void ReplyTo(const Asker& asker, Body body, int64_t now_us);
   void SendHeartbeat(const Heartbeat& usage);
   Message Envelop(Body body, uint64_t reply_to = 0);
+  // At the end of every call from outside.
   Effects Drain();
+  void CheckInvariants() const;
 
   Identity identity_;
   RunId run_;

@@ -87,6 +87,7 @@ void ServerCore::OnMoveSlots(const MoveSlots& move, int64_t now_ms) {
       effects_.to_scheduler.push_back(Envelop(MoveReady{move_, fetcher_.bytes(), 0}));
     return;
   }
+  if (move.move == 0) return;  // 0 stands for no move here
   std::vector<SlotId> wanted;
   for (size_t i = 0; i < move.slots.size(); ++i) {
     const uint32_t slot = move.slots[i];

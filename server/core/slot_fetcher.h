@@ -55,6 +55,7 @@ class SlotFetcher {
   // The source could not answer; the copy begins again a little later.
   void Refused(SlotId slot, int64_t now_ms);
 
+  bool empty() const { return copies_.empty(); }
   std::vector<SlotId> slots() const;
   std::optional<PlanServer> SourceOf(SlotId slot) const;
   bool AllRest() const;   // of all copies only what changes is missing, or nothing

@@ -52,11 +52,14 @@ void Executor::Initialise() {
   input_.layer().Initialise(seed, config_.model.input_init, config_.model.features);
   output_.layer().Initialise(seed, config_.model.output_init, config_.model.labels);
   if (output_.tables() != nullptr) output_.tables()->CatchUp();
+  CheckInvariants();
 }
 
 Body Executor::Handle(Incarnation sender, const Body& request) {
   const SlotLoad::Busy busy(&load_);
-  return Answer(sender, request);
+  Body reply = Answer(sender, request);
+  CheckInvariants();
+  return reply;
 }
 
 Body Executor::Answer(Incarnation sender, const Body& request) {

@@ -20,7 +20,9 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/thread_owner.h"
 #include "common/config/config.h"
+#include "common/config/limits.h"
 #include "common/run/step.h"
 #include "common/wire/messages.h"
 #include "server/executor/applied_batches.h"
@@ -47,9 +49,11 @@ struct BatchKey {
 // Memory guard: of more batches in flight than this the oldest one is given up.
 constexpr size_t kMaxBatchesInFlight = 1024;
 
-// A worker's oldest batch makes room when it has so many, twice the most that
-// train.batches_in_flight allows (pushed ones do not count there): it has given that one up.
+// When a worker has so many batches here its oldest one is given up: the worker has given it up
+// too.
 constexpr size_t kMaxBatchesOfWorker = 128;
+static_assert(kMaxBatchesOfWorker >= kMostOpenRequests);
+static_assert(kMaxBatchesOfWorker <= kMaxBatchesInFlight);
 
 constexpr uint32_t kMaxInferenceBatch = 512;  // samples, where train.batch is smaller
 constexpr uint32_t kMaxTopK = 10000;
@@ -142,6 +146,8 @@ class Executor {
     OutputBatch output;
   };
 
+  // At the end of every call that changes something. Also checks that one thread makes them.
+  void CheckInvariants();
   Body Answer(Incarnation sender, const Body& request);
   uint64_t SlotBytes() const;
   void CountQuery(const OutputBatch& batch);
@@ -168,6 +174,7 @@ class Executor {
   void FollowUpdates();
   Body Commit(const CommitSteps& request);
 
+  Body DoSlotJob(const SlotJob& job, uint32_t self);
   Body Pull(const SlotPull& pull);
   Body Reserve(std::span<const SlotId> slots);
   Body Put(const SlotRows& rows);
@@ -234,6 +241,7 @@ class Executor {
   bool BatchFits(uint32_t samples) const;
   float LearningRate(uint64_t batch_number) const;
 
+  ThreadOwner thread_;
   Config config_;
   uint64_t train_samples_;
   uint32_t cluster_index_;

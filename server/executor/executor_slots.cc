@@ -17,6 +17,12 @@ ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(tex
 
 Body Executor::Do(const SlotJob& job, uint32_t self) {
   const SlotLoad::Busy busy(&load_);
+  Body reply = DoSlotJob(job, self);
+  CheckInvariants();
+  return reply;
+}
+
+Body Executor::DoSlotJob(const SlotJob& job, uint32_t self) {
   if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
   switch (job.kind) {
     case SlotJob::Kind::kReserve:

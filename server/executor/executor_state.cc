@@ -23,15 +23,18 @@ void Executor::BeginSnapshot(SnapshotSink* sink, uint32_t number) {
   if (snapshot_in_progress()) AbortSnapshot();
   applied_.Merge();
   snapshot_.emplace(sink, number, Record().Encode(), &input_, &output_);
+  CheckInvariants();
 }
 
 bool Executor::AdvanceSnapshot(uint32_t rows) {
+  thread_.CheckInDebugBuild();
   return snapshot_in_progress() && snapshot_->Advance(rows);
 }
 
 void Executor::AbortSnapshot() {
   if (snapshot_) snapshot_->Abort();
   snapshot_.reset();
+  CheckInvariants();
 }
 
 ExecutorRecord Executor::Record() {
@@ -50,6 +53,7 @@ ExecutorRecord Executor::Record() {
 
 Status Executor::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value) {
   if (PassFailpoint(Failpoint::kServerMidRestore)) return Failed("failpoint server.mid-restore");
+  thread_.CheckInDebugBuild();
   const bool is_output = key.layer == LayerKind::kOutput;
   Layer& layer = is_output ? output_.layer() : input_.layer();
   const auto refuse = [&](const char* why) {
