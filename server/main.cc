@@ -1,4 +1,6 @@
 // dslide-server: owns a share of the parameters and of the hash tables.
+#include <fmt/core.h>
+
 #include "common/app/executable.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
@@ -6,6 +8,16 @@
 
 namespace dslide {
 namespace {
+
+// What rows and tables may use.
+Result<uint64_t> MemoryForRows(const ClusterConfig& cluster) {
+  const uint64_t machine = MemoryOfThisMachine();
+  if (cluster.memory_mb == 0) return machine / 10 * 8;
+  const uint64_t bytes = uint64_t{cluster.memory_mb} << 20;
+  if (bytes <= machine) return bytes;
+  return BadInput(fmt::format("cluster.memory_mb = {}: this machine has {} MB", cluster.memory_mb,
+                              machine >> 20));
+}
 
 Status Serve(const ParsedArguments& arguments) {
   const Result<Config> config = ConfigFromArguments(arguments);
@@ -27,8 +39,9 @@ Status Serve(const ParsedArguments& arguments) {
   options.advertise =
       arguments.Has("advertise") ? arguments.Get("advertise") : cluster.server_advertise;
   options.name = arguments.Get("name");
-  options.memory_bytes =
-      cluster.memory_mb > 0 ? uint64_t{cluster.memory_mb} << 20 : MemoryOfThisMachine() / 10 * 8;
+  const Result<uint64_t> memory_bytes = MemoryForRows(cluster);
+  DSLIDE_RETURN_IF_ERROR(memory_bytes);
+  options.memory_bytes = *memory_bytes;
   DSLIDE_RETURN_IF_ERROR(CheckBind(own_bind ? "--bind" : "cluster.server_bind", options.bind,
                                    config->security.allow_plaintext));
   DSLIDE_RETURN_IF_ERROR(CheckAdvertise("--advertise", arguments.Get("advertise")));

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdio>
 #include <exception>
-#include <new>
 
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
@@ -57,8 +56,6 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
   if (!armed.ok()) return Report(program, armed.error());
   const Status outcome = work(*arguments);
   return outcome.ok() ? 0 : Report(program, outcome.error());
-} catch (const std::bad_alloc&) {
-  return Report(program, Failed("out of memory"));
 } catch (const std::exception& error) {
   return Report(program, Failed(fmt::format("unexpected: {}", error.what())));
 }

@@ -13,7 +13,8 @@ namespace dslide {
 
 // Parses the arguments, answers --help, --version and (if declared) --help-config, runs `work`, and
 // turns its outcome into one line on standard error and an exit code. Exceptions from libraries
-// that got this far (out of memory) end in a line, too.
+// that got this far end in a line, too. Lack of memory is none: operator new ends the process then,
+// so sizes that come from outside are checked before anything is allocated for them.
 int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
                   const std::function<Status(const ParsedArguments&)>& work);
 

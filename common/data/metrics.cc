@@ -18,28 +18,44 @@ bool Contains(std::span<const uint32_t> sorted, uint32_t id) {
 
 }  // namespace
 
-std::vector<float> InversePropensities(const Dataset& train, double a, double b) {
-  std::vector<uint64_t> counts(train.num_labels());
-  for (size_t i = 0; i < train.size(); ++i) {
-    for (const uint32_t label : train[i].labels) ++counts[label];
-  }
-  std::vector<float> inverse(train.num_labels(), 1.0F);
-  if (train.size() == 0) return inverse;
+InversePropensities::InversePropensities(const Dataset& train, double a, double b) : known_(true) {
+  if (train.size() == 0) return;
   const double c = (std::log(static_cast<double>(train.size())) - 1.0) * std::pow(b + 1.0, a);
-  for (size_t label = 0; label < inverse.size(); ++label) {
-    const double count = static_cast<double>(counts[label]);
-    inverse[label] = static_cast<float>(1.0 + c * std::pow(count + b, -a));
+  const auto inverse = [&](uint64_t count) {
+    return static_cast<float>(1.0 + c * std::pow(static_cast<double>(count) + b, -a));
+  };
+  others_ = inverse(0);
+  std::vector<uint32_t> labels;
+  for (size_t i = 0; i < train.size(); ++i) {
+    labels.insert(labels.end(), train[i].labels.begin(), train[i].labels.end());
   }
-  return inverse;
+  std::sort(labels.begin(), labels.end());
+  for (auto first = labels.begin(); first != labels.end();) {
+    const auto last = std::upper_bound(first, labels.end(), *first);
+    values_.emplace_back(*first, inverse(static_cast<uint64_t>(last - first)));
+    first = last;
+  }
 }
 
-RankingEvaluator::RankingEvaluator(std::span<const float> inverse_propensities)
-    : inverse_propensities_(inverse_propensities) {}
+InversePropensities::InversePropensities(std::vector<std::pair<uint32_t, float>> values,
+                                         float others)
+    : values_(std::move(values)), others_(others), known_(true) {}
+
+float InversePropensities::operator[](uint32_t label) const {
+  DSLIDE_CHECK(known_);
+  const auto found = std::lower_bound(
+      values_.begin(), values_.end(), label,
+      [](const std::pair<uint32_t, float>& value, uint32_t l) { return value.first < l; });
+  return found != values_.end() && found->first == label ? found->second : others_;
+}
+
+RankingEvaluator::RankingEvaluator(InversePropensities inverse_propensities)
+    : inverse_propensities_(std::move(inverse_propensities)) {}
 
 void RankingEvaluator::Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels) {
   ++samples_;
   AddHits(ranked, labels);
-  if (!inverse_propensities_.empty()) AddBestPropensities(labels);
+  if (inverse_propensities_.known()) AddBestPropensities(labels);
 }
 
 void RankingEvaluator::AddHits(std::span<const uint32_t> ranked, std::span<const uint32_t> labels) {
@@ -52,7 +68,7 @@ void RankingEvaluator::AddHits(std::span<const uint32_t> ranked, std::span<const
     if (rank < ranked.size() && Contains(labels, ranked[rank])) {
       hits += 1;
       gain += Discount(rank);
-      propensity += InversePropensity(ranked[rank]);
+      if (inverse_propensities_.known()) propensity += inverse_propensities_[ranked[rank]];
     }
     precision_[rank] += hits / static_cast<double>(rank + 1);
     if (ideal_gain > 0) ndcg_[rank] += gain / ideal_gain;
@@ -63,7 +79,7 @@ void RankingEvaluator::AddHits(std::span<const uint32_t> ranked, std::span<const
 // The best k labels in the sense of PSP@k are the true ones with the largest inverse propensities.
 void RankingEvaluator::AddBestPropensities(std::span<const uint32_t> labels) {
   weights_.clear();
-  for (const uint32_t label : labels) weights_.push_back(InversePropensity(label));
+  for (const uint32_t label : labels) weights_.push_back(inverse_propensities_[label]);
   const size_t count = std::min<size_t>(kMaxMetricK, weights_.size());
   std::partial_sort(weights_.begin(), weights_.begin() + static_cast<std::ptrdiff_t>(count),
                     weights_.end(), std::greater<>());
@@ -72,12 +88,6 @@ void RankingEvaluator::AddBestPropensities(std::span<const uint32_t> labels) {
     if (rank < count) best += weights_[rank];
     psp_denominator_[rank] += best;
   }
-}
-
-double RankingEvaluator::InversePropensity(uint32_t label) const {
-  if (inverse_propensities_.empty()) return 0;
-  DSLIDE_CHECK(label < inverse_propensities_.size());
-  return inverse_propensities_[label];
 }
 
 RankingMetrics RankingEvaluator::Result() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/data/dataset.h"
@@ -20,21 +21,36 @@ struct RankingMetrics {
   double propensity_precision[kMaxMetricK] = {};  // PSP@k: sum over samples / best achievable sum
 };
 
-// Inverse propensities p_l^-1 = 1 + C (n_l + B)^-A with C = (ln N - 1)(B + 1)^A
-// (Jain, Prabhu, Varma, KDD 2016, section 4). Returns [num_labels]. N >= 3 is needed for values of
-// 1 and above; an empty `train` gives 1 for all.
-std::vector<float> InversePropensities(const Dataset& train, double a = 0.55, double b = 1.5);
+// Inverse propensities p_l^-1 = 1 + C (n_l + B)^-A with C = (ln N - 1)(B + 1)^A of labels that
+// occur n_l times in N samples (Jain, Prabhu, Varma, KDD 2016, section 4). N >= 3 is needed for
+// values of 1 and above. Takes memory for the labels that occur, however many there could be.
+class InversePropensities {
+ public:
+  InversePropensities() = default;  // unknown
+  // An empty `train` gives 1 for all.
+  explicit InversePropensities(const Dataset& train, double a = 0.55, double b = 1.5);
+  // `values`: of some labels, ascending; `others`: of all other labels.
+  InversePropensities(std::vector<std::pair<uint32_t, float>> values, float others);
+
+  bool known() const { return known_; }
+  // REQUIRES known().
+  float operator[](uint32_t label) const;
+
+ private:
+  std::vector<std::pair<uint32_t, float>> values_;  // of the labels that occur, ascending
+  float others_ = 1;
+  bool known_ = false;
+};
 
 // Accumulates metrics over samples, in any order. Not thread-safe.
 class RankingEvaluator {
  public:
-  // `inverse_propensities` ([num_labels], may be empty: PSP is then 0) must outlive the evaluator.
-  explicit RankingEvaluator(std::span<const float> inverse_propensities);
+  // PSP is 0 if `inverse_propensities` are not known.
+  explicit RankingEvaluator(InversePropensities inverse_propensities);
 
   // `ranked`: predicted labels, best first, at most the first kMaxMetricK count.
   // `labels`: the true ones, ascending. A sample without labels scores 0, as in pyxclib, and so
-  // does each prediction that is missing. REQUIRES labels and true predictions < num_labels, and no
-  // label predicted twice.
+  // does each prediction that is missing. REQUIRES that no label is predicted twice.
   void Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels);
 
   RankingMetrics Result() const;
@@ -42,9 +58,8 @@ class RankingEvaluator {
  private:
   void AddHits(std::span<const uint32_t> ranked, std::span<const uint32_t> labels);
   void AddBestPropensities(std::span<const uint32_t> labels);
-  double InversePropensity(uint32_t label) const;
 
-  std::span<const float> inverse_propensities_;
+  InversePropensities inverse_propensities_;
   uint64_t samples_ = 0;
   double precision_[kMaxMetricK] = {};
   double ndcg_[kMaxMetricK] = {};

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 namespace dslide {
@@ -25,6 +26,8 @@ class TextStream::Decoder {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{64} << 10;
+constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t kMostGzip = 1032;  // bytes that one compressed byte becomes (RFC 1951)
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
 constexpr std::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
 constexpr std::string_view kZstdSkippableMagic = "\x2a\x4d\x18";  // after a byte 0x50 to 0x5f
@@ -32,10 +35,13 @@ constexpr std::string_view kZstdSkippableMagic = "\x2a\x4d\x18";  // after a byt
 // The undecoded bytes of a file or of a buffer, with a look ahead. Owns the descriptor.
 class RawInput {
  public:
-  explicit RawInput(int descriptor) : descriptor_(descriptor), buffer_(kChunkBytes, '\0') {}
-  explicit RawInput(std::string bytes) : buffer_(std::move(bytes)), end_(buffer_.size()) {}
+  RawInput(int descriptor, uint64_t bytes)
+      : descriptor_(descriptor), bytes_(bytes), buffer_(kChunkBytes, '\0') {}
+  explicit RawInput(std::string bytes)
+      : bytes_(bytes.size()), buffer_(std::move(bytes)), end_(buffer_.size()) {}
   RawInput(RawInput&& other) noexcept
       : descriptor_(std::exchange(other.descriptor_, -1)),
+        bytes_(other.bytes_),
         buffer_(std::move(other.buffer_)),
         begin_(other.begin_),
         end_(other.end_) {}
@@ -43,6 +49,8 @@ class RawInput {
   ~RawInput() {
     if (descriptor_ >= 0) close(descriptor_);
   }
+
+  uint64_t bytes() const { return bytes_; }  // in all; kUnknown: not told
 
   // At least `count` <= kChunkBytes bytes to be consumed, or all there are before the end.
   Result<std::string_view> Peek(size_t count) {
@@ -69,6 +77,7 @@ class RawInput {
   }
 
   int descriptor_ = -1;  // -1: there is no more than what is in the buffer
+  uint64_t bytes_;
   std::string buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;
@@ -190,29 +199,31 @@ bool IsZstd(std::string_view head) {
          head.substr(1).starts_with(kZstdSkippableMagic);
 }
 
-Result<std::unique_ptr<TextStream::Decoder>> MakeDecoder(RawInput input) {
+struct Decoding {
+  std::unique_ptr<TextStream::Decoder> decoder;
+  uint64_t most_bytes;  // of the text
+};
+Result<Decoding> MakeDecoder(RawInput input) {
   const auto peeked = input.Peek(kZstdMagic.size());
   if (!peeked.ok()) return peeked.error();
   const std::string_view head = *peeked;
-  std::unique_ptr<TextStream::Decoder> decoder;
+  const uint64_t bytes = input.bytes();
   if (head.starts_with(kGzipMagic)) {
-    decoder = std::make_unique<GzipDecoder>(std::move(input));
-  } else if (IsZstd(head)) {
-    decoder = std::make_unique<ZstdDecoder>(std::move(input));
-  } else {
-    decoder = std::make_unique<PlainDecoder>(std::move(input));
+    return Decoding{std::make_unique<GzipDecoder>(std::move(input)),
+                    bytes > kUnknown / kMostGzip ? kUnknown : bytes * kMostGzip};
   }
-  return decoder;
+  if (IsZstd(head)) return Decoding{std::make_unique<ZstdDecoder>(std::move(input)), kUnknown};
+  return Decoding{std::make_unique<PlainDecoder>(std::move(input)), bytes};
 }
 
 Result<RawInput> OpenFile(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return BadInput(fmt::format("cannot open: {}", std::strerror(errno)));
-  RawInput input(descriptor);
-  struct stat info;
-  if (fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
-    return BadInput("is a directory (expected a file)");
-  }
+  struct stat info = {};
+  const bool known = fstat(descriptor, &info) == 0;
+  const bool is_file = known && S_ISREG(info.st_mode) && info.st_size > 0;  // /proc says 0
+  RawInput input(descriptor, is_file ? static_cast<uint64_t>(info.st_size) : kUnknown);
+  if (known && S_ISDIR(info.st_mode)) return BadInput("is a directory (expected a file)");
   return input;
 }
 
@@ -232,8 +243,11 @@ std::string Quoted(std::string_view text) {
   return quoted + (text.size() > kShownBytes ? "...'" : "'");
 }
 
-TextStream::TextStream(std::string name, std::unique_ptr<Decoder> decoder)
-    : name_(std::move(name)), decoder_(std::move(decoder)), buffer_(kChunkBytes) {}
+TextStream::TextStream(std::string name, std::unique_ptr<Decoder> decoder, uint64_t most_bytes)
+    : name_(std::move(name)),
+      decoder_(std::move(decoder)),
+      most_bytes_(most_bytes),
+      buffer_(kChunkBytes) {}
 TextStream::TextStream(TextStream&&) noexcept = default;
 TextStream& TextStream::operator=(TextStream&&) noexcept = default;
 TextStream::~TextStream() = default;
@@ -246,15 +260,15 @@ Result<TextStream> TextStream::Open(const std::string& path) {
   };
   auto input = OpenFile(path);
   if (!input.ok()) return named(input.error());
-  auto decoder = MakeDecoder(*std::move(input));
-  if (!decoder.ok()) return named(decoder.error());
-  return TextStream(path, *std::move(decoder));
+  auto decoding = MakeDecoder(*std::move(input));
+  if (!decoding.ok()) return named(decoding.error());
+  return TextStream(path, std::move(decoding->decoder), decoding->most_bytes);
 }
 
 Result<TextStream> TextStream::FromMemory(std::string name, std::string bytes) {
-  auto decoder = MakeDecoder(RawInput(std::move(bytes)));
-  if (!decoder.ok()) return decoder.error();
-  return TextStream(std::move(name), *std::move(decoder));
+  auto decoding = MakeDecoder(RawInput(std::move(bytes)));
+  if (!decoding.ok()) return decoding.error();
+  return TextStream(std::move(name), std::move(decoding->decoder), decoding->most_bytes);
 }
 
 Result<std::optional<std::string_view>> TextStream::Next() {

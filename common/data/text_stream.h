@@ -40,6 +40,10 @@ class TextStream {
   // last line may lack its line end. A compressed stream that is cut or damaged is an error.
   Result<std::optional<std::string_view>> Next();
 
+  // The text has at most so many bytes, by the length of the file; a pipe or a Zstandard stream
+  // does not tell.
+  uint64_t most_bytes() const { return most_bytes_; }
+
   // The line that Next returned or failed at, from 1; at the end one more than the file has.
   uint64_t line() const { return line_; }
 
@@ -50,7 +54,7 @@ class TextStream {
   class Decoder;
 
  private:
-  TextStream(std::string name, std::unique_ptr<Decoder> decoder);
+  TextStream(std::string name, std::unique_ptr<Decoder> decoder, uint64_t most_bytes);
 
   std::optional<std::string_view> TakeLine(size_t length, size_t line_end_length);
   Status Refill();
@@ -58,6 +62,7 @@ class TextStream {
 
   std::string name_;
   std::unique_ptr<Decoder> decoder_;
+  uint64_t most_bytes_;
   std::vector<char> buffer_;  // [begin_, end_) is decoded and not yet returned
   size_t begin_ = 0;
   size_t end_ = 0;

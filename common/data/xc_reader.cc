@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 
+#include "common/base/plural.h"
 #include "common/data/text_stream.h"
 #include "common/data/xc_line.h"
 
@@ -55,8 +56,17 @@ Result<XcHeader> ReadHeader(TextStream* stream) {
     return stream->BadLine("the file is empty (expected a header 'samples features labels')");
   }
   auto header = ParseHeader(**line);
-  if (header.ok()) return header;
-  return stream->BadLine(fmt::format("bad header {} ({})", Quoted(**line), header.error().message));
+  if (!header.ok()) {
+    return stream->BadLine(
+        fmt::format("bad header {} ({})", Quoted(**line), header.error().message));
+  }
+  // Each sample is a line.
+  if (header->num_samples > stream->most_bytes()) {
+    return stream->BadLine(fmt::format(
+        "the header says {} samples, but the file has at most {} bytes of text (is it cut?)",
+        header->num_samples, stream->most_bytes()));
+  }
+  return header;
 }
 
 struct LabelName {
@@ -106,8 +116,8 @@ class XcReader::Impl {
     auto line = stream_.Next();
     if (!line.ok()) return line.error();
     if (!line->has_value()) {
-      return stream_.BadLine(fmt::format("the file ends after {} samples (the header says {})",
-                                         samples_read_, header_.num_samples));
+      return stream_.BadLine(fmt::format("the file ends after {} (the header says {})",
+                                         Plural(samples_read_, "sample"), header_.num_samples));
     }
     auto sample = parser_.Parse(**line);
     if (!sample.ok()) return stream_.BadLine(sample.error().message);

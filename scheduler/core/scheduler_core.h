@@ -367,7 +367,7 @@ class SchedulerCore {
   std::vector<PendingRequest> pending_requests_;  // in the order in which they asked
   std::optional<RankingEvaluator> evaluator_;
   bool final_evaluation_ = false;
-  std::vector<float> inverse_propensities_;
+  InversePropensities inverse_propensities_;
   uint64_t train_checksum_;
   TrainingStats work_;
   uint64_t lease_bytes_ = 0;  // of training leases

@@ -15,7 +15,8 @@
 namespace dslide {
 
 // An array of T (trivial types only), zero at first, 4 KiB aligned. Movable. Pages are backed on
-// first touch.
+// first touch. Throws std::bad_alloc where the system refuses the addresses, unlike operator new,
+// which ends the process.
 template <typename T>
 class HugeBuffer {
  public:

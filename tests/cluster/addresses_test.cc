@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
+#include "common/net/socket.h"
 #include "common/run/slot_plan.h"
 #include "tests/cluster/cluster.h"
-#include "tests/tools/cluster/fake_scheduler.h"
+#include "tests/support/fake_scheduler.h"
 
 namespace dslide {
 namespace {

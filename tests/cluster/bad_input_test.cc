@@ -18,13 +18,18 @@ namespace fs = std::filesystem;
 void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 // The program ends with exit code 2 and one line on standard error that holds `names`.
-void CheckRefused(TestRun* run, const Arguments& arguments, const std::string& names) {
+void CheckOneLine(TestRun* run, const Arguments& arguments, const std::string& names) {
   CAPTURE(names);
   CHECK(run->Run("dslide", arguments) == 2);
   const std::string& errors = run->last_errors();
   CAPTURE(errors);
   CHECK(std::count(errors.begin(), errors.end(), '\n') == 1);
   CHECK(errors.find(names) != std::string::npos);
+}
+
+// The same, before anything was started.
+void CheckRefused(TestRun* run, const Arguments& arguments, const std::string& names) {
+  CheckOneLine(run, arguments, names);
   CHECK_FALSE(fs::exists(run->run_directory() + "/summary.json"));
   CHECK_FALSE(fs::exists(run->run_directory() + "/checkpoint"));
 }
@@ -53,6 +58,26 @@ TEST_CASE("dslide train refuses bad input in one line") {
   const auto taken = RouterSocket::Bind(context, "tcp://127.0.0.1:*");
   REQUIRE(taken.ok());
   refused({"--set", "cluster.scheduler_bind=" + taken->address()}, taken->address());
+}
+
+TEST_CASE("sizes that a file or the configuration claims are checked before memory is taken") {
+  TestRun run;
+  const auto refused = [&](const Arguments& more, const std::string& names) {
+    Arguments arguments = {"train", "--config",   run.config(), "--run-dir", run.run_directory(),
+                           "--set", "train.test="};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    CheckOneLine(&run, arguments, names);
+    fs::remove_all(run.run_directory());
+  };
+  const std::string big = run.Path("big.txt");
+  Write(big, "4294967295 300 200\n1 2:3\n");
+  refused({"--set", "train.data=" + big}, big + ":1: the header says 4294967295 samples");
+  const std::string memory = "server-1: too little memory: one of 256 slots needs ";
+  Write(big, "1 300 4294967295\n4294967294 2:3\n");
+  refused({"--set", "train.data=" + big, "--set", "model.hidden=8192"}, memory);
+  Write(big, "1 4294967295 300\n1 2:3\n");
+  refused({"--set", "train.data=" + big, "--set", "model.hidden=8192"}, memory);
+  refused({"--set", "cluster.memory_mb=16777216"}, "server-1: cluster.memory_mb = 16777216: this");
 }
 
 TEST_CASE("a configuration that cannot be read is refused") {

@@ -27,6 +27,15 @@ void CheckNear(const double (&actual)[kMaxMetricK], const double (&expected)[kSi
   }
 }
 
+// values[i] of label i.
+InversePropensities Inverse(const std::vector<float>& values) {
+  std::vector<std::pair<uint32_t, float>> of_labels;
+  for (const float value : values) {
+    of_labels.emplace_back(static_cast<uint32_t>(of_labels.size()), value);
+  }
+  return {std::move(of_labels), 0.0f};
+}
+
 void AddLabels(Dataset* dataset, const Ids& labels) { dataset->Add({labels, {}, {}}); }
 
 }  // namespace
@@ -48,8 +57,7 @@ TEST_CASE("one sample by hand") {
 TEST_CASE("all metrics over two samples by hand") {
   // Sample A: true {0, 3}, predicted 3 1 0 2 4: hits at the ranks 1 (label 3) and 3 (label 0).
   // Sample B: true {1}, predicted 0 2 3 1 4: a hit at rank 4 (label 1).
-  const std::vector<float> inverse = {2, 4, 8, 16, 32};
-  RankingEvaluator evaluator(inverse);
+  RankingEvaluator evaluator(Inverse({2, 4, 8, 16, 32}));
   evaluator.Add(Ids{3, 1, 0, 2, 4}, Ids{0, 3});
   evaluator.Add(Ids{0, 2, 3, 1, 4}, Ids{1});
   const RankingMetrics metrics = evaluator.Result();
@@ -65,8 +73,7 @@ TEST_CASE("all metrics over two samples by hand") {
 }
 
 TEST_CASE("a perfect ranking scores 1 wherever there are labels enough") {
-  const std::vector<float> inverse = {1, 2, 3, 4, 5, 6, 7};
-  RankingEvaluator evaluator(inverse);
+  RankingEvaluator evaluator(Inverse({1, 2, 3, 4, 5, 6, 7}));
   evaluator.Add(Ids{6, 5, 4, 3, 2}, Ids{0, 1, 2, 3, 4, 5, 6});
   const RankingMetrics metrics = evaluator.Result();
   CheckNear(metrics.precision, {1, 1, 1, 1, 1});
@@ -76,16 +83,14 @@ TEST_CASE("a perfect ranking scores 1 wherever there are labels enough") {
 
 TEST_CASE("predictions of frequent labels lose against the best of the rare ones") {
   // Best achievable 7, 7+6, ...; the ranking takes 1, 1+2, ...
-  const std::vector<float> inverse = {1, 2, 3, 4, 5, 6, 7};
-  RankingEvaluator evaluator(inverse);
+  RankingEvaluator evaluator(Inverse({1, 2, 3, 4, 5, 6, 7}));
   evaluator.Add(Ids{0, 1, 2, 3, 4}, Ids{0, 1, 2, 3, 4, 5, 6});
   CheckNear(evaluator.Result().propensity_precision,
             {1.0 / 7, 3.0 / 13, 6.0 / 18, 10.0 / 22, 15.0 / 25});
 }
 
 TEST_CASE("a sample without labels counts as a miss") {
-  const std::vector<float> inverse = {1, 1};
-  RankingEvaluator evaluator(inverse);
+  RankingEvaluator evaluator(Inverse({1, 1}));
   evaluator.Add(Ids{0, 1}, Ids{});
   evaluator.Add(Ids{1, 0}, Ids{1});
   const RankingMetrics metrics = evaluator.Result();
@@ -124,8 +129,7 @@ TEST_CASE("inverse propensities by hand") {
   AddLabels(&train, {0});
   AddLabels(&train, {});
   AddLabels(&train, {0});
-  const std::vector<float> inverse = InversePropensities(train, 1.0, 1.0);
-  REQUIRE(inverse.size() == 3);
+  const InversePropensities inverse(train, 1.0, 1.0);
   CHECK(inverse[0] == doctest::Approx(1.1931471805599454));
   CHECK(inverse[1] == doctest::Approx(1.3862943611198906));
   CHECK(inverse[2] == doctest::Approx(1.7725887222397811));
@@ -138,14 +142,30 @@ TEST_CASE("inverse propensities with the usual A = 0.55 and B = 1.5") {
   AddLabels(&train, {0});
   AddLabels(&train, {});
   AddLabels(&train, {});
-  const std::vector<float> inverse = InversePropensities(train);
+  const InversePropensities inverse(train);
   CHECK(inverse[0] == doctest::Approx(std::log(3.0)));
   // A count of 0: 1 + 0.0986122887 * (2.5 / 1.5)^0.55 = 1 + 0.0986122887 * 1.32439 = 1.13060.
   CHECK(inverse[1] == doctest::Approx(1.13060).epsilon(1e-5));
 }
 
 TEST_CASE("without training samples all propensities are 1") {
-  CHECK(InversePropensities(Dataset(1, 2)) == std::vector<float>{1, 1});
+  const InversePropensities inverse(Dataset(1, 2));
+  CHECK(inverse.known());
+  CHECK(inverse[0] == 1);
+  CHECK(inverse[1] == 1);
+}
+
+TEST_CASE("inverse propensities cost nothing for labels that do not occur") {
+  Dataset train(1, 4294967295);
+  AddLabels(&train, {7, 4294967294});
+  AddLabels(&train, {7});
+  const InversePropensities inverse(train, 1.0, 1.0);
+  const double c = (std::log(2.0) - 1.0) * 2;
+  CHECK(inverse[7] == doctest::Approx(1 + c / 3));
+  CHECK(inverse[4294967294] == doctest::Approx(1 + c / 2));
+  for (const uint32_t other : {0u, 6u, 8u, 4294967293u}) {
+    CHECK(inverse[other] == doctest::Approx(1 + c));
+  }
 }
 
 }  // namespace dslide

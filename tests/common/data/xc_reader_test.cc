@@ -307,10 +307,19 @@ TEST_CASE("long junk is cut in messages") {
 TEST_CASE("too few and too many samples") {
   CheckDamage("3 9 5\n1 0:1\n2 0:1\n", 4, "the file ends after 2 samples (the header says 3)");
   CheckDamage("3 9 5\n", 2, "the file ends after 0 samples (the header says 3)");
-  CheckDamage("18446744073709551615 9 5\n1\n", 3, "the file ends after 1 samples");
+  CheckDamage("18 9 5\n1 0:1 2:1 3:1 4:1\n", 3,
+              "the file ends after 1 sample (the header says 18)");
   CheckDamage("1 9 5\n1 0:1\n\n2 0:1\n", 4,
               "there are more samples than the header says (1; expected the end of the file)");
   CheckDamage("0 9 5\njunk", 2, "there are more samples than the header says (0");
+}
+
+TEST_CASE("a number of samples that the file cannot hold is refused at its header") {
+  const std::string text = "4294967295 9 5\n1 0:1\n";
+  const char* claim = "the header says 4294967295 samples, but the file has at most {} bytes";
+  CheckDamage(text, 1, fmt::format(fmt::runtime(claim), text.size()));
+  CheckDamage(Gzip(text), 1, fmt::format(fmt::runtime(claim), 1032 * Gzip(text).size()));
+  CheckDamage(Zstd(text), 3, "the file ends after 1 sample (the header says 4294967295)");
 }
 
 TEST_CASE("a line that does not end is an error, not a lot of memory") {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/tools/cluster/fake_scheduler.h"
+#include "tests/support/fake_scheduler.h"
 
 namespace dslide {
 namespace {

@@ -110,8 +110,11 @@ std::vector<std::string> Launcher::ConfigArguments(Kind kind) const {
   if (!launch_.config_file.empty()) arguments = {"--config", launch_.config_file};
   for (const std::string& value : launch_.overrides) {
     if (kind == Kind::kServer && !IsForServer(value)) continue;  // the scheduler tells it
-    arguments.push_back("--set");
-    arguments.push_back(value);
+    arguments.insert(arguments.end(), {"--set", value});
+  }
+  if (kind != Kind::kServer) return arguments;
+  for (const std::string& value : launch_.of_servers) {
+    arguments.insert(arguments.end(), {"--set", value});
   }
   return arguments;
 }
@@ -173,7 +176,8 @@ Status Launcher::OnMemberEnd(Child* child) {
   if (process.WantsRestart()) return StartAgain(child);
   if (process.exit_code() == 0) return {};
   if (child->kind == Kind::kServer) {
-    return SchedulerEnds() ? Status() : CannotGoOn(*child, process.Ending());
+    const bool refused = process.exit_code() == ExitCode(ErrorKind::kBadInput);
+    return !refused && SchedulerEnds() ? Status() : CannotGoOn(*child, process.Ending());
   }
   Say(fmt::format("{} ended ({}), see {}; the others go on", process.name(), process.Ending(),
                   process.log()));

@@ -17,6 +17,7 @@ struct Launch {
   Config config;
   std::string config_file;  // "": none
   Overrides overrides;      // over the file; the children get them too
+  Overrides of_servers;     // the servers get these as well
   std::string run_directory;
   bool resume = false;
 };

@@ -192,10 +192,9 @@ Status Evaluate(const ParsedArguments& arguments) {
 
   const TrainConfig& train = model->config().train;
   const std::string train_path = arguments.Has("train") ? arguments.Get("train") : train.data;
-  std::vector<float> propensities;
+  InversePropensities propensities;
   if (const Result<Dataset> data = ReadXcFile(train_path); data.ok()) {
     propensities = InversePropensities(*data);
-    propensities.resize(model->config().model.labels, 1.0f);
   } else if (arguments.Has("train")) {
     return data.error();
   } else if (!task.json) {
@@ -226,7 +225,7 @@ Status Evaluate(const ParsedArguments& arguments) {
                                     return {};
                                   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());
-  PrintMetrics(task, evaluator.Result(), SecondsSince(start), !propensities.empty());
+  PrintMetrics(task, evaluator.Result(), SecondsSince(start), propensities.known());
   return {};
 }
 

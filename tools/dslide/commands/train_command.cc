@@ -37,6 +37,12 @@ Result<Launch> Prepare(const ParsedArguments& arguments) {
     launch.overrides.push_back(
         fmt::format("cluster.executors={}", std::max(1u, CoresOfThisMachine() / *servers)));
   }
+  if (config->cluster.memory_mb == 0) {
+    // Not for the run's configuration: the servers of a later launch may be others.
+    const uint64_t share_mb = (MemoryOfThisMachine() >> 20) / 10 * 8 / *servers;
+    launch.of_servers.push_back(
+        fmt::format("cluster.memory_mb={}", std::max<uint64_t>(1, share_mb)));
+  }
   if (config->cluster.scheduler_bind == ClusterConfig().scheduler_bind) {
     // Any free port, so that several runs fit on one machine.
     launch.overrides.push_back("cluster.scheduler_bind=tcp://127.0.0.1:*");

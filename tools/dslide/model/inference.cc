@@ -1,13 +1,33 @@
 #include "tools/dslide/model/inference.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "common/base/process.h"
 #include "common/run/slot_plan.h"
+#include "scheduler/balance/model_size.h"
 #include "server/executor/gather.h"
 #include "server/storage/checkpoint.h"
 
 namespace dslide {
+
+namespace {
+
+// For inference no moments are in memory.
+Status CheckMemory(Config config, const std::string& directory) {
+  config.train.optimizer = OptimizerKind::kSgd;
+  const uint64_t bytes = config.cluster.slots * SlotMemoryBytes(config);
+  const uint64_t machine = MemoryOfThisMachine();
+  if (bytes <= machine) return {};
+  return Failed(
+      fmt::format("{}: a model of {} features, {} labels and {} hidden units needs {} MB, this "
+                  "machine has {} MB; use a larger one",
+                  directory, config.model.features, config.model.labels, config.model.hidden,
+                  bytes >> 20, machine >> 20));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
   Result<std::string> directory = FindCheckpoint(path);
@@ -16,6 +36,7 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(manifest);
   Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
+  DSLIDE_RETURN_IF_ERROR(CheckMemory(*config, *directory));
 
   std::unique_ptr<Inference> model(new Inference());
   model->config_ = std::move(*config);

@@ -1,4 +1,4 @@
-#include "tests/tools/cluster/fake_scheduler.h"
+#include "tests/support/fake_scheduler.h"
 
 #include <utility>
 
