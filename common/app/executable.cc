@@ -3,14 +3,13 @@
 #include <fmt/core.h>
 #include <net/if.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdio>
 #include <exception>
 
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
 #include "common/base/nearest.h"
+#include "common/config/config_keys.h"
 
 namespace dslide {
 namespace {
@@ -71,13 +70,10 @@ Result<Config> ConfigFromArguments(const ParsedArguments& arguments) {
 }
 
 bool IsForServer(const std::string& assignment) {
-  constexpr std::array kKeys = {"cluster.scheduler_bind", "cluster.scheduler_advertise",
-                                "cluster.server_bind",    "cluster.server_advertise",
-                                "cluster.memory_mb",      "security.allow_plaintext",
-                                "common.log_level"};
-  std::string key = assignment.substr(0, assignment.find('='));
-  std::erase(key, ' ');
-  return std::ranges::find(kKeys, key) != kKeys.end();
+  std::string name = assignment.substr(0, assignment.find('='));
+  std::erase(name, ' ');
+  const ConfigKey* key = FindConfigKey(name);
+  return key != nullptr && key->servers_own;
 }
 
 std::vector<std::string> IgnoredByServer(const Overrides& overrides) {

@@ -6,14 +6,10 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
-#include <boost/program_options/errors.hpp>
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/parsers.hpp>
 
 #include "common/base/nearest.h"
 #include "common/config/config_keys.h"
@@ -21,8 +17,6 @@
 
 namespace dslide {
 namespace {
-
-namespace po = boost::program_options;
 
 constexpr std::string_view kCommandLine = "command line";
 
@@ -134,49 +128,28 @@ Status Builder::CheckTogether() const {
   return {};
 }
 
-// The number of the line that `input` has just read the end of.
-size_t LinesRead(std::istringstream* input, std::string_view text) {
-  input->clear();  // tellg() fails behind the end of the text
-  const auto end = static_cast<size_t>(input->tellg());
-  const auto before = text.substr(0, end);
-  const auto ends = static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
-  return before.ends_with('\n') ? ends : ends + 1;
-}
-
-// The numbers of the lines that Boost takes for assignments: neither blank, nor a comment, nor
-// "[section]".
-std::vector<size_t> AssignmentLines(std::string_view text) {
-  std::vector<size_t> numbers;
+// The assignments of INI text in their order, known keys or not.
+Result<std::vector<Assignment>> ReadIni(std::string_view text, std::string_view origin) {
+  std::vector<Assignment> assignments;
+  std::string prefix;  // "section."
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string line = Trimmed(text.substr(0, std::min(end, text.find('#'))));
     text.remove_prefix(std::min(end + 1, text.size()));
-    const bool section = line.starts_with('[') && line.ends_with(']');
-    if (!line.empty() && !section) numbers.push_back(number);
-  }
-  return numbers;
-}
-
-// The assignments of INI text in their order, known keys or not.
-Result<std::vector<Assignment>> ReadIni(std::string_view text, std::string_view origin) {
-  std::istringstream input{std::string(text)};
-  try {
-    const bool allow_unregistered = true;  // unknown keys get our own message
-    const auto parsed = po::parse_config_file(input, po::options_description(), allow_unregistered);
-    const std::vector<size_t> lines = AssignmentLines(text);
-    std::vector<Assignment> assignments;
-    for (const po::option& option : parsed.options) {
-      const size_t number = assignments.size();
-      assignments.push_back({option.string_key, option.value.empty() ? "" : option.value.front(),
-                             number < lines.size() ? lines[number] : 0});
+    const std::string_view view = line;
+    const size_t equals = view.find('=');
+    if (view.empty()) continue;
+    if (view.starts_with('[') && view.ends_with(']')) {
+      prefix = Trimmed(view.substr(1, view.size() - 2)) + ".";
+    } else if (equals != std::string_view::npos) {
+      assignments.push_back(
+          {prefix + Trimmed(view.substr(0, equals)), Trimmed(view.substr(equals + 1)), number});
+    } else {
+      return BadInput(fmt::format("{}:{}: must be \"key = value\" or \"[section]\": {}", origin,
+                                  number, Printable(line)));
     }
-    return assignments;
-  } catch (const po::invalid_config_file_syntax& error) {
-    return BadInput(fmt::format("{}:{}: must be \"key = value\" or \"[section]\": {}", origin,
-                                LinesRead(&input, text), Printable(error.tokens())));
-  } catch (const po::error& error) {
-    return BadInput(fmt::format("{}: {}", origin, Printable(error.what())));
   }
+  return assignments;
 }
 
 Status SetFromIni(std::string_view text, std::string_view origin, Builder* builder) {

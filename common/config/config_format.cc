@@ -22,6 +22,15 @@ std::string KeyLine(const ConfigKey& key, const Config& config) {
   return value.empty() ? key.name + " =\n" : fmt::format("{} = {}\n", key.name, value);
 }
 
+// What a key is besides its value, a line each.
+std::string Notes(const ConfigKey& key) {
+  std::string notes;
+  if (key.on_resume == OnResume::kFixed) notes += "      A resumed run keeps it.\n";
+  if (key.on_resume == OnResume::kKeepsSign) notes += "      A resumed run keeps its sign.\n";
+  if (key.servers_own) notes += "      Each server reads its own.\n";
+  return notes;
+}
+
 }  // namespace
 
 std::string FormatConfig(const Config& config) {
@@ -41,7 +50,7 @@ std::string ConfigHelp() {
   for (const ConfigKey& key : ConfigKeys()) {
     StartSection(key.section, &section, &text);
     text += "  " + KeyLine(key, defaults);
-    text += fmt::format("      {} ({})\n", key.help, key.field.allowed);
+    text += fmt::format("      {} ({})\n{}", key.help, key.field.allowed, Notes(key));
   }
   return text;
 }

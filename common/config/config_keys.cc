@@ -15,20 +15,26 @@ constexpr uint64_t kMaxUint64 = std::numeric_limits<uint64_t>::max();
 constexpr uint32_t kDayMs = 24 * 3600 * 1000;
 constexpr uint32_t kDayS = 24 * 3600;
 
+constexpr OnResume kFree = OnResume::kFree;
+constexpr OnResume kFixed = OnResume::kFixed;
+constexpr OnResume kKeepsSign = OnResume::kKeepsSign;
+constexpr bool kServersOwn = true;
+
 std::vector<ConfigKey> CommonKeys() {
   constexpr auto kIn = &Config::common;
   using C = CommonConfig;
   const char* section = "common";
   return {
       {section, "seed", "seed of initial weights, sample order, hashes and negatives",
-       Number(kIn, &C::seed, 0, kMaxUint64)},
+       Number(kIn, &C::seed, 0, kMaxUint64), kFixed},
       {section, "log_level", "least severe messages that are logged",
        OneOf(kIn, &C::log_level,
              {{"trace", "trace"},
               {"debug", "debug"},
               {"info", "info"},
               {"warn", "warn"},
-              {"error", "error"}})},
+              {"error", "error"}}),
+       kFree, kServersOwn},
   };
 }
 
@@ -37,10 +43,11 @@ std::vector<ConfigKey> ModelKeys() {
   using M = ModelConfig;
   const char* section = "model";
   return {
-      {section, "features", "features (D); from the data",
-       Number(kIn, &M::features, 0, kMaxUint32)},
-      {section, "labels", "labels (N); from the data", Number(kIn, &M::labels, 0, kMaxUint32)},
-      {section, "hidden", "hidden units (H)", Number(kIn, &M::hidden, 1, 8192)},
+      {section, "features", "features (D); from the data", Number(kIn, &M::features, 0, kMaxUint32),
+       kFixed},
+      {section, "labels", "labels (N); from the data", Number(kIn, &M::labels, 0, kMaxUint32),
+       kFixed},
+      {section, "hidden", "hidden units (H)", Number(kIn, &M::hidden, 1, 8192), kFixed},
       {section, "loss", "over a sample's labels together, or label by label",
        OneOf(kIn, &M::loss, {{"softmax", Loss::kSoftmax}, {"sigmoid", Loss::kSigmoid}})},
       {section, "active", "neurons that are computed; auto: all up to 2,000 labels, lsh above",
@@ -48,14 +55,15 @@ std::vector<ConfigKey> ModelKeys() {
              {{"auto", ActiveSet::kAuto},
               {"lsh", ActiveSet::kLsh},
               {"sampled", ActiveSet::kSampled},
-              {"all", ActiveSet::kAll}})},
+              {"all", ActiveSet::kAll}}),
+       kFixed},
       {section, "sharing",
        "who is scored against an active neuron: all of the batch, or the sample",
        OneOf(kIn, &M::sharing, {{"batch", Sharing::kBatch}, {"sample", Sharing::kSample}})},
       {section, "tail", "whether the uniform negatives stand for all inactive neurons",
        OneOf(kIn, &M::tail, {{"weighted", Tail::kWeighted}, {"none", Tail::kNone}})},
       {section, "precision", "of the weights in memory; bf16 halves memory and traffic",
-       OneOf(kIn, &M::precision, {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}})},
+       OneOf(kIn, &M::precision, {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}}), kFixed},
       {section, "products",
        "of activations and rows (not with sharing = sample); auto: as precision",
        OneOf(kIn, &M::products,
@@ -79,12 +87,13 @@ std::vector<ConfigKey> HashKeys() {
   const char* section = "hash";
   return {
       {section, "family", "densified winner-take-all, or signed random projections",
-       OneOf(kIn, &H::family, {{"dwta", HashFamily::kDwta}, {"simhash", HashFamily::kSimHash}})},
+       OneOf(kIn, &H::family, {{"dwta", HashFamily::kDwta}, {"simhash", HashFamily::kSimHash}}),
+       kFixed},
       {section, "k", "hashes a table (K); 0: from the labels, at least 8 neurons a bucket",
-       Number(kIn, &H::k, 0, kMaxCodeBits)},
-      {section, "tables", "hash tables (L)", Number(kIn, &H::tables, 1, kMaxTables)},
+       Number(kIn, &H::k, 0, kMaxCodeBits), kFixed},
+      {section, "tables", "hash tables (L)", Number(kIn, &H::tables, 1, kMaxTables), kFixed},
       {section, "bin", "coordinates that one dwta hash looks at",
-       OneOf(kIn, &H::bin, {{"2", 2}, {"4", 4}, {"8", 8}, {"16", 16}})},
+       OneOf(kIn, &H::bin, {{"2", 2}, {"4", 4}, {"8", 8}, {"16", 16}}), kFixed},
   };
 }
 
@@ -98,12 +107,13 @@ std::vector<ConfigKey> TrainKeys() {
       {section, "label_names", "lines of: label id, tab, name; empty: none",
        Text(kIn, &T::label_names)},
       {section, "epochs", "passes over the data", Number(kIn, &T::epochs, 1, 1'000'000)},
-      {section, "batch", "samples a batch", Number(kIn, &T::batch, 1, 65536)},
+      {section, "batch", "samples a batch", Number(kIn, &T::batch, 1, 65536), kFixed},
       {section, "optimizer", "how a gradient becomes an update",
        OneOf(kIn, &T::optimizer,
              {{"adam", OptimizerKind::kAdam},
               {"adagrad", OptimizerKind::kAdaGrad},
-              {"sgd", OptimizerKind::kSgd}})},
+              {"sgd", OptimizerKind::kSgd}}),
+       kFixed},
       {section, "learning_rate",
        "after the warm-up, before the decay; 0: derived from optimiser and H",
        Number(kIn, &T::learning_rate, 0.0f, 100.0f)},
@@ -116,7 +126,8 @@ std::vector<ConfigKey> TrainKeys() {
        OneOf(kIn, &T::moments,
              {{"auto", MomentPrecision::kAuto},
               {"fp32", MomentPrecision::kFp32},
-              {"bf16", MomentPrecision::kBf16}})},
+              {"bf16", MomentPrecision::kBf16}}),
+       kFixed},
       {section, "warmup_batches", "batches over which the learning rate rises linearly",
        Number(kIn, &T::warmup_batches, 0, 1'000'000'000)},
       {section, "decay", "how the learning rate falls towards 0 at the end of the last epoch",
@@ -132,15 +143,16 @@ std::vector<ConfigKey> TrainKeys() {
        Number(kIn, &T::label_smoothing, 0.0f, 0.9f)},
       {section, "exclude_own_features", "rank without label i where the sample has feature i",
        Boolean(kIn, &T::exclude_own_features)},
-      {section, "unit_batches", "batches a work unit", Number(kIn, &T::unit_batches, 1, 65536)},
+      {section, "unit_batches", "batches a work unit", Number(kIn, &T::unit_batches, 1, 65536),
+       kFixed},
       {section, "batches_in_flight", "batches that a worker has under way at once; 0: adapts",
        Number(kIn, &T::batches_in_flight, 0, kMostBatchesInFlight)},
       {section, "staleness",
        "-1: asynchronous; 0: synchronous; more: a batch is at most so many steps ahead",
-       Number(kIn, &T::staleness, -1, 1000)},
+       Number(kIn, &T::staleness, -1, 1000), kKeepsSign},
       {section, "target_batch",
        "samples a step if staleness >= 0, a multiple of batch; 0: one batch",
-       Number(kIn, &T::target_batch, 0, 1u << 24)},
+       Number(kIn, &T::target_batch, 0, 1u << 24), kFixed},
       {section, "evaluate_samples", "test samples drawn after an epoch; the last is on all",
        Number(kIn, &T::evaluate_samples, 1, kMaxUint32)},
       {section, "probe_batches", "batches from one measurement of active-set recall to the next",
@@ -160,17 +172,17 @@ std::vector<ConfigKey> ClusterKeys() {
       {section, "workers", "how many `dslide train` starts; any number may join",
        Number(kIn, &C::workers, 0, 65536)},
       {section, "scheduler_bind", "where the scheduler listens",
-       BindAddress(kIn, &C::scheduler_bind)},
+       BindAddress(kIn, &C::scheduler_bind), kFree, kServersOwn},
       {section, "status_bind", "where the scheduler serves its status page; empty: none",
        BindAddressOrEmpty(kIn, &C::status_bind)},
       {section, "scheduler_advertise", "what others dial; empty: scheduler_bind",
-       AdvertisedAddressOrEmpty(kIn, &C::scheduler_advertise)},
+       AdvertisedAddressOrEmpty(kIn, &C::scheduler_advertise), kFree, kServersOwn},
       {section, "server_bind", "where a server listens; port *: any free one",
-       BindAddress(kIn, &C::server_bind)},
+       BindAddress(kIn, &C::server_bind), kFree, kServersOwn},
       {section, "server_advertise", "what others dial; empty: server_bind",
-       AdvertisedAddressOrEmpty(kIn, &C::server_advertise)},
+       AdvertisedAddressOrEmpty(kIn, &C::server_advertise), kFree, kServersOwn},
       {section, "slots", "parts (V) that neurons and features are spread over",
-       Number(kIn, &C::slots, 1, 65536)},
+       Number(kIn, &C::slots, 1, 65536), kFixed},
       {section, "executors", "threads a server; 0: one a core",
        Number(kIn, &C::executors, 0, 1024)},
       {section, "wire", "precision of activations on the network; auto: int8 on busy links",
@@ -199,7 +211,7 @@ std::vector<ConfigKey> ClusterKeys() {
       {section, "move_mbit", "Mbit/s that moving slots may take of a server's link; 0: any",
        Number(kIn, &C::move_mbit, 0, 1'000'000)},
       {section, "memory_mb", "a server's rows and tables; 0: 80 % of its machine or cgroup",
-       Number(kIn, &C::memory_mb, 0, 1u << 24)},
+       Number(kIn, &C::memory_mb, 0, 1u << 24), kFree, kServersOwn},
       {section, "drain_s",
        "SIGTERM: a server hands its slots over, for so long at most; 0: it does not",
        Number(kIn, &C::drain_s, 0, kDayS)},
@@ -221,9 +233,10 @@ std::vector<ConfigKey> CheckpointKeys() {
 std::vector<ConfigKey> SecurityKeys() {
   constexpr auto kIn = &Config::security;
   using S = SecurityConfig;
+  const char* section = "security";
   return {
-      {"security", "allow_plaintext", "bind outside loopback without encryption",
-       Boolean(kIn, &S::allow_plaintext)},
+      {section, "allow_plaintext", "bind outside loopback without encryption",
+       Boolean(kIn, &S::allow_plaintext), kFree, kServersOwn},
   };
 }
 
@@ -247,6 +260,17 @@ const std::vector<ConfigKey>& ConfigKeys() {
 const ConfigKey* FindConfigKey(std::string_view full_name) {
   for (const ConfigKey& key : ConfigKeys()) {
     if (key.FullName() == full_name) return &key;
+  }
+  return nullptr;
+}
+
+const ConfigKey* FixedKeyThatDiffers(const Config& now, const Config& then) {
+  for (const ConfigKey& key : ConfigKeys()) {
+    const std::string value = key.field.format(now);
+    const std::string before = key.field.format(then);
+    if (key.on_resume == OnResume::kFixed && value != before) return &key;
+    const bool sign_differs = value.starts_with('-') != before.starts_with('-');
+    if (key.on_resume == OnResume::kKeepsSign && sign_differs) return &key;
   }
   return nullptr;
 }

@@ -1,5 +1,6 @@
-// The table of every configuration key. Parsing, formatting, help and suggestions derive from it;
-// a new key is a member in config.h and a line in config_keys.cc.
+// The table of every configuration key. Parsing, formatting, help, suggestions, what a resumed run
+// keeps, what a server reads itself and the table in configs/README.md derive from it; a new key is
+// a member in config.h and a line in config_keys.cc.
 #pragma once
 
 #include <string>
@@ -10,11 +11,22 @@
 
 namespace dslide {
 
+// Whether a run that is resumed may have another value than its checkpoint.
+enum class OnResume {
+  kFree,
+  kFixed,     // no: it decides what a stored row holds, or which batches there are
+  kKeepsSign  // only of the same sign: train.staleness, where -1 is asynchronous
+};
+
 struct ConfigKey {
   std::string section;
   std::string name;
   std::string help;  // one line, without the range, which `field` knows
   Field field;
+  OnResume on_resume = OnResume::kFree;
+  // A server reads it from its own command line or file, before it has joined. All other keys come
+  // from the scheduler.
+  bool servers_own = false;
 
   std::string FullName() const { return section + "." + name; }
 };
@@ -24,5 +36,8 @@ const std::vector<ConfigKey>& ConfigKeys();
 
 // The key called "section.name", or nullptr.
 const ConfigKey* FindConfigKey(std::string_view full_name);
+
+// The first key whose values in `now` and `then` OnResume does not allow together, or nullptr.
+const ConfigKey* FixedKeyThatDiffers(const Config& now, const Config& then);
 
 }  // namespace dslide

@@ -215,7 +215,7 @@ TEST_CASE("config: a malformed line is named with its number") {
 TEST_CASE("config: a refused line is named, whatever stands before it") {
   CHECK(ErrorOf("# [x]\r\n\n  [train] # a section\r\n \t\nepochs = 3 # = 4\n#\nbatch = none\n") ==
         "cluster.ini:7: train.batch = none: must be 1 to 65536");
-  // Boost takes this for a key.
+  // A line with '=' that does not end with ']' is an assignment.
   CHECK(ErrorOf("\n[train = 3\n").starts_with("cluster.ini:2: unknown key [train; "));
 }
 
@@ -344,6 +344,31 @@ TEST_CASE("config: a refused value leaves the config as it was") {
     CHECK_FALSE(key.field.parse("\x01", &config));
     CHECK(config == UnusualConfig());
   }
+}
+
+TEST_CASE("config: what a resumed run keeps") {
+  // Every key, one at a time.
+  std::vector<std::string> kept;
+  for (const ConfigKey& key : ConfigKeys()) {
+    Config now;
+    REQUIRE(key.field.parse(key.field.format(UnusualConfig()), &now));
+    const ConfigKey* differs = FixedKeyThatDiffers(now, Config{});
+    CHECK((differs == nullptr || differs == &key));
+    if (differs != nullptr) kept.push_back(key.FullName());
+  }
+  CHECK(kept == std::vector<std::string>{
+                    "common.seed", "model.features", "model.labels", "model.hidden", "model.active",
+                    "model.precision", "hash.family", "hash.k", "hash.tables", "hash.bin",
+                    "train.batch", "train.optimizer", "train.moments", "train.unit_batches",
+                    "train.staleness", "train.target_batch", "cluster.slots"});
+  Config now, then;
+  CHECK(FixedKeyThatDiffers(now, then) == nullptr);
+  now.train.staleness = 0;
+  then.train.staleness = 5;
+  CHECK(FixedKeyThatDiffers(now, then) == nullptr);
+  then.train.staleness = -1;
+  CHECK(FixedKeyThatDiffers(now, then) == FindConfigKey("train.staleness"));
+  CHECK(FixedKeyThatDiffers(then, now) == FindConfigKey("train.staleness"));
 }
 
 TEST_CASE("config: the help shows every key within 100 columns") {
