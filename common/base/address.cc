@@ -20,7 +20,7 @@ constexpr std::string_view kAny = "*";  // host or port
 constexpr std::string_view kMend = "use tcp://HOST:PORT";
 constexpr size_t kMaxPath = sizeof(sockaddr_un::sun_path) - 1;
 
-// ZeroMQ takes ports modulo 65536 and would listen elsewhere without a word.
+// ZeroMQ takes ports modulo 65536 and would silently listen at another port.
 std::optional<uint16_t> PortNumber(std::string_view port) {
   uint16_t number = 0;
   const char* end = port.data() + port.size();
@@ -54,7 +54,7 @@ bool IsWildcard(const std::string& host) {
   return host == kAny || host == "0.0.0.0" || host == "[::]";
 }
 
-// Of what is neither ipc:// nor tcp://HOST:PORT. The scheme is what people leave out.
+// The error for text that is neither ipc:// nor tcp://HOST:PORT. Users often forget the scheme.
 std::string NotAnAddress(std::string_view address) {
   const std::string whole = fmt::format("{}{}", kTcp, address);
   if (address.find("://") == std::string_view::npos && ParseTcp(whole)) {
@@ -85,7 +85,7 @@ std::string WhyNotReachable(std::string_view address, bool any_port) {
 std::optional<TcpAddress> ParseTcp(std::string_view address) {
   if (!address.starts_with(kTcp)) return std::nullopt;
   address.remove_prefix(kTcp.size());
-  const size_t colon = address.rfind(':');  // the last one: an IPv6 host has some of its own
+  const size_t colon = address.rfind(':');  // the last one: an IPv6 host has colons too
   if (colon == 0 || colon == std::string_view::npos || colon + 1 == address.size()) {
     return std::nullopt;
   }

@@ -1,5 +1,5 @@
 // Addresses of processes as text: tcp://HOST:PORT, or ipc://PATH between processes of one machine.
-// Nothing here asks the network or a resolver.
+// These functions use neither the network nor a resolver.
 #pragma once
 
 #include <optional>
@@ -15,15 +15,15 @@ struct TcpAddress {
 // The parts of tcp://HOST:PORT, neither empty; nullopt for anything else.
 std::optional<TcpAddress> ParseTcp(std::string_view address);
 
-// These say why an address is of no use for something, and how to mend it; "" if it is sound.
+// The functions below return why an address cannot be used and the remedy; "" if it is valid.
 //
-// To listen at: tcp://HOST:PORT, where * stands for every HOST and for any free PORT; or
-// ipc://PATH.
+// An address to listen at: tcp://HOST:PORT, where HOST * means every address of the machine and
+// PORT * any free port; or ipc://PATH.
 std::string WhyNotListenable(std::string_view address);
-// To be dialled by other processes: tcp://HOST:PORT with one host and a port from 1 to 65535; or
-// ipc://PATH.
+// An address that other processes dial: tcp://HOST:PORT with one host and a port from 1 to 65535;
+// or ipc://PATH.
 std::string WhyNotDialable(std::string_view address);
-// To be advertised: the same, and PORT may be *, which stands for the one that is bound.
+// An address to advertise: as for dialling, and PORT may be *, which means the bound port.
 std::string WhyNotAdvertisable(std::string_view address);
 
 // True for ipc://, inproc:// and tcp:// to 127.0.0.0/8, localhost or [::1].

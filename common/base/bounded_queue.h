@@ -1,10 +1,10 @@
-// A bounded queue between threads whose consumer can wait for it together with sockets.
+// A bounded queue between threads. Its consumer can wait for it and for sockets at the same time.
 //
 // Any number of producers, one consumer. Overflow policy: Push() on a full queue returns false and
 // leaves the value with the producer, who decides (answer "busy", wait for replies, drop); it never
 // blocks. fd() is readable while an element is waiting or the queue is closed, so that
-// Poller::AddFd(queue.fd()) wakes the consumer. After Close() pushes fail, and what was pushed
-// before can still be popped.
+// Poller::AddFd(queue.fd()) wakes the consumer. After Close() pushes fail; elements that are in the
+// queue can still be popped.
 #pragma once
 
 #include <poll.h>
@@ -26,7 +26,7 @@ namespace dslide {
 template <typename T>
 class BoundedQueue {
  public:
-  // REQUIRES capacity > 0. Queues are made at start-up; lack of file descriptors is fatal there.
+  // REQUIRES capacity > 0. Created at start-up, where a lack of file descriptors is fatal.
   explicit BoundedQueue(size_t capacity)
       : capacity_(capacity), event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     DSLIDE_CHECK(capacity > 0);
@@ -56,7 +56,7 @@ class BoundedQueue {
   }
 
   // Waits until an element is there or the queue is closed, at most `timeout_ms` (or until a
-  // signal). True if Pop() will return an element. For the consumer; REQUIRES timeout_ms >= 0.
+  // signal). True if Pop() will return an element. Consumer only; REQUIRES timeout_ms >= 0.
   bool Wait(int timeout_ms) {
     DSLIDE_CHECK(timeout_ms >= 0);
     pollfd entry{event_, POLLIN, 0};

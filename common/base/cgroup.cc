@@ -7,7 +7,7 @@
 namespace dslide {
 namespace {
 
-// The number in a file; 0: there is none, or no limit ("max", -1).
+// The number in a file; 0 if there is none or it means "no limit" ("max", -1).
 double NumberIn(const std::string& path) {
   double number = 0;
   return std::ifstream(path) >> number && number > 0 ? number : 0;
@@ -17,7 +17,7 @@ void Least(double value, double* least) {
   if (value > 0 && (*least == 0 || value < *least)) *least = value;
 }
 
-// Calls `read` with the directory of `group` and with those of all groups around it.
+// Calls `read` with the directories of `group` and of all its parent groups.
 template <typename Read>
 void ForEachAround(const std::string& mount, std::string group, Read read) {
   while (!group.empty() && group != "/") {
@@ -57,7 +57,7 @@ CgroupLimits ReadCgroupLimits(const std::string& groups, const std::string& root
       });
     }
   }
-  constexpr double kNoLimit = 0x1p60;  // what version 1 says where there is none
+  constexpr double kNoLimit = 0x1p60;  // version 1 reports more where there is no limit
   return {memory < kNoLimit ? static_cast<uint64_t>(memory) : 0, cores};
 }
 

@@ -1,5 +1,5 @@
-// What the control groups (cgroups) of a process let it use. A limit holds for a group and all
-// groups in it, so the least one on the way up counts.
+// CPU and memory limits of a process's control groups (cgroups). A limit applies to a group and to
+// all groups inside it, so the lowest limit on the path to the root counts.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ struct CgroupLimits {
   double cores = 0;           // CPU seconds a second; 0: no limit
 };
 
-// Of the groups that `groups` (the text of /proc/PID/cgroup) names, versions 1 and 2, mounted at
-// `root`. Groups that are not to be seen there are passed over: within a container its own group is
-// the root of what is mounted.
+// The limits of the groups named in `groups` (the text of /proc/PID/cgroup), versions 1 and 2,
+// mounted at `root`. Groups that are not visible there are skipped: inside a container, the mounted
+// root is the container's own group.
 CgroupLimits ReadCgroupLimits(const std::string& groups, const std::string& root);
 
 CgroupLimits CgroupLimitsOfThisProcess();

@@ -1,7 +1,7 @@
 // Expected failures (files, peers, users) are values: Result<T> and Status.
 //
-// An Error carries one line for the user that names the thing, the reason and the mend, and a kind
-// that the executables turn into an exit code. Programmer errors are not Errors: see check.h.
+// An Error carries one line for the user that names the thing, the reason and the remedy, and a
+// kind that the executables turn into an exit code. Programmer errors are not Errors: see check.h.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace dslide {
 
 enum class ErrorKind {
   kFailed,     // the work could not be done: I/O, peer, resource
-  kBadInput,   // usage, configuration or data that the user has to mend
-  kTryLater,   // nothing wrong here, something else is not there (yet)
+  kBadInput,   // usage, configuration or data that the user must correct
+  kTryLater,   // this process is fine; something that it needs is not there (yet)
   kPreempted,  // stopped on request, state saved, wants a restart
 };
 

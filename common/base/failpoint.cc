@@ -65,7 +65,7 @@ std::optional<Action> ParseAction(std::string_view text) {
   return std::nullopt;
 }
 
-// Takes "@N" off the end of `text`; 1 if there is none, 0 if N is no positive number.
+// Removes "@N" from the end of `text` and returns N: 1 if absent, 0 if not a positive number.
 uint32_t TakeCount(std::string_view* text) {
   const size_t at = text->rfind('@');
   if (at == std::string_view::npos) return 1;
@@ -96,7 +96,7 @@ Status ArmOne(std::string_view part) {
   return {};
 }
 
-// Under a temporary name first, so that whoever sees PATH can read the number in it.
+// The file gets a temporary name first, so that PATH never exists without the process id in it.
 void Pause(const std::string& path) {
   const std::string temporary = fmt::format("{}.{}", path, getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "w");
@@ -116,17 +116,17 @@ void Pause(const std::string& path) {
   }
 }
 
-// True: the caller is to fail.
+// True: the caller must fail.
 bool Act(const Action& action) {
   switch (action.kind) {
-    // To this thread, so that it does not run on until the signal reaches it.
+    // Sent to this thread, so that it does not run on until the signal arrives.
     case Action::Kind::kKill:
       raise(SIGKILL);
       return false;
     case Action::Kind::kStop:
       raise(SIGSTOP);
       return false;
-    // To the process: threads block it, and a descriptor reads it.
+    // Sent to the process: all threads block SIGTERM, and a signalfd reads it.
     case Action::Kind::kTerm:
       kill(getpid(), SIGTERM);
       return false;

@@ -5,14 +5,14 @@
 //
 //   DSLIDE_FAILPOINTS="server.push=kill@3;worker.embed=pause:/tmp/here"
 //
-// that is NAME=ACTION[@N], separated by ';'. The action happens when the point is passed the N-th
-// time (default 1) in this process, by whichever thread, and once. Actions:
+// that is NAME=ACTION[@N], separated by ';'. The action happens once, when the process passes the
+// point for the N-th time (default 1), in any thread. Actions:
 //
 //   kill, term, stop  the process sends itself SIGKILL, SIGTERM, SIGSTOP
 //   pause:PATH        the thread creates PATH with the process id in it, and waits until PATH is
 //                     removed; after 10 minutes the process aborts
-//   fail              the point answers true, which its caller turns into an I/O error; only at the
-//                     points that say so below
+//   fail              PassFailpoint() returns true, which its caller turns into an I/O error; only
+//                     at the points marked "may fail" below
 //
 // Thread-safe after ArmFailpoints().
 #pragma once
@@ -30,28 +30,28 @@ namespace dslide {
 enum class Failpoint : uint8_t {
   kSchedulerJoin,              // a Join arrived
   kSchedulerBeforeManifest,    // may fail: all shards are written, the manifest is not
-  kSchedulerAfterManifest,     // the manifest is written, nothing else knows it
+  kSchedulerAfterManifest,     // the manifest is written, nothing else refers to it
   kSchedulerBeforePlanSwitch,  // a plan of the same generation is in the ledger, not sent
-  kSchedulerAfterPlanSwitch,   // it is sent
+  kSchedulerAfterPlanSwitch,   // that plan is sent
   kServerJoin,                 // Join is sent
   kServerEmbed,                // an EmbedRequest arrived
   kServerQuery,                // an ActiveQuery arrived
   kServerPush,                 // a GradientPush arrived
   kServerEmbedPush,            // an EmbedPush arrived
   kServerBeforeApply,          // an executor is about to apply gradients
-  kServerAfterApply,           // it has
-  kServerBeforeReply,          // a reply to a worker is formed, not sent
+  kServerAfterApply,           // the executor has applied them
+  kServerBeforeReply,          // a reply to a worker is ready, not sent
   kServerMidCheckpoint,        // may fail: the first chunk of a shard is written
   kServerMidRestore,           // may fail: some rows are restored
   kServerMovePull,             // a SlotPull for a part of a slot arrived
-  kServerMovePut,              // an executor has put a part of a slot that comes
-  kServerBeforePlanSwitch,     // an executor is about to take up a plan of the same generation
-  kServerPlanSwitched,         // slots have left an executor; whoever gets them lacks them yet
-  kServerBeforeAttach,         // all rows of slots that come are here, not in the model
-  kServerAfterAttach,          // they are in the model; nobody is told
-  kServerRelease,              // a SlotPull that lets go of a slot arrived
+  kServerMovePut,              // an executor has stored a part of an arriving slot
+  kServerBeforePlanSwitch,     // an executor is about to switch to a plan of the same generation
+  kServerPlanSwitched,         // slots have left an executor, their new owner lacks them yet
+  kServerBeforeAttach,         // all rows of arriving slots are here, not in the model
+  kServerAfterAttach,          // these rows are in the model, not yet reported
+  kServerRelease,              // a SlotPull that releases a slot arrived
   kWorkerJoin,                 // Join is sent
-  kWorkerEmbed,                // an EmbedRequest is about to be sent, and so on
+  kWorkerEmbed,                // an EmbedRequest is about to be sent; the next three likewise
   kWorkerQuery,
   kWorkerPush,
   kWorkerEmbedPush,
@@ -96,19 +96,19 @@ inline constexpr std::array kFailpoints = {
 };
 static_assert(kFailpoints.size() == static_cast<size_t>(Failpoint::kWorkerBeforeReport) + 1);
 
-// Reads a value of DSLIDE_FAILPOINTS. Errors (kBadInput) name the part that is wrong. REQUIRES that
-// there is no other thread yet.
+// Reads a value of DSLIDE_FAILPOINTS. Errors (kBadInput) name the wrong part. REQUIRES that there
+// is no other thread yet.
 Status ArmFailpoints(std::string_view text);
-// The same from this process's environment; nothing if the variable is not set.
+// The same from this process's environment; does nothing if the variable is not set.
 Status ArmFailpointsFromEnvironment();
 
 namespace failpoint_internal {
-// Passes left until each point acts; 0: it is not set, or has acted.
+// Passes left until each point acts; 0: not set, or has acted already.
 extern std::array<std::atomic<uint32_t>, kFailpoints.size()> left;
 bool Pass(Failpoint point);
 }  // namespace failpoint_internal
 
-// Marks that execution is here. True: the caller is to fail as if by an I/O error.
+// Marks a failpoint in the code. True: the caller must fail as if by an I/O error.
 inline bool PassFailpoint(Failpoint point) {
   const auto& left = failpoint_internal::left[static_cast<size_t>(point)];
   if (left.load(std::memory_order_relaxed) == 0) [[likely]]

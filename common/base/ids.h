@@ -1,4 +1,4 @@
-// Strong types for the things that are numbered. They do not convert into each other.
+// Strong types for ids. They do not convert into each other.
 #pragma once
 
 #include <compare>
@@ -20,10 +20,10 @@ using ServerIndex = Id<struct ServerTag, uint32_t>;       // position in the slo
 using RunId = Id<struct RunTag, uint64_t>;                // one training run, drawn at its start
 using Incarnation = Id<struct IncarnationTag, uint64_t>;  // one life of one process
 
-// Who a RouterSocket's message came from; only good for answering on that socket.
+// The sender of a RouterSocket's message; only valid for replies on that socket.
 using PeerId = std::string;
 
-// Which batch of the run: fixed by the data order, whoever trains it.
+// A batch of the run. The data order fixes its samples, whichever worker trains it.
 struct BatchId {
   uint32_t epoch = 0;  // pass over the data, from 0
   uint32_t unit = 0;   // work unit within the epoch

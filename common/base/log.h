@@ -8,7 +8,7 @@ namespace dslide {
 // Sets level ("trace" ... "error") and the process's name in every line.
 void StartLog(const std::string& process, const std::string& level);
 
-// Another name for the process, in the lines to come.
+// Changes the process's name in all later lines.
 void RenameLog(const std::string& process);
 
 void LogInfo(const std::string& line);

@@ -1,4 +1,4 @@
-// What did they mean? Edit distance and the nearest of a few known words, for error messages.
+// Spelling suggestions for error messages: edit distance, and the nearest of a few known words.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace dslide {
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // The known word with the smallest distance from `word`, the first of several; nullptr if none is
-// near enough (one edit, and one more for every three bytes) for a suggestion to be of use.
+// near enough for a useful suggestion (one edit, and one more for every three bytes).
 const std::string* Nearest(std::string_view word, std::span<const std::string> known);
 
 // Text from outside made fit for a one-line message: control bytes become '?', long text is cut,
-// nothing becomes "(empty)".
+// empty text becomes "(empty)".
 std::string Printable(std::string_view text);
 
 }  // namespace dslide

@@ -1,4 +1,4 @@
-// Numbers of things in lines for people.
+// Counts with their nouns, for text that users read.
 #pragma once
 
 #include <cstdint>

@@ -64,7 +64,7 @@ int64_t MonotonicMillis() { return MonotonicMicros() / 1000; }
 
 int64_t AwakeClock::At(int64_t monotonic_us) {
   constexpr int64_t kLongestAwakeUs = 1'500'000;  // between two readings
-  constexpr int64_t kPauseUs = 100'000;           // what is left of a longer one
+  constexpr int64_t kPauseUs = 100'000;           // a longer gap counts as this
   const int64_t gap_us = monotonic_us - last_us_;
   if (last_us_ > 0 && gap_us > kLongestAwakeUs) asleep_us_ += gap_us - kPauseUs;
   last_us_ = monotonic_us;

@@ -1,4 +1,4 @@
-// This process: what it used, and the signals that ask it to stop.
+// This process: its resources, its clocks, and the signals that ask it to stop.
 #pragma once
 
 #include <algorithm>
@@ -19,37 +19,37 @@ ProcessUsage UsageOfThisProcess();
 // CPU time of the calling thread.
 double ThreadCpuSeconds();
 
-// Of the machine, or what the cgroup lets this process use of it.
+// The machine's cores and memory, or the cgroup's limit if that is lower.
 uint32_t CoresOfThisMachine();  // rounded up
 uint64_t MemoryOfThisMachine();
 
-// A number that no other life of any process has.
+// A random number, unique to this life of this process.
 Incarnation DrawIncarnation();
 
 // A clock that never goes back.
 int64_t MonotonicMillis();
 int64_t MonotonicMicros();
 
-// A clock of the time in which this process could run. A loop that reads it at least every second
-// does not see a suspension (SIGSTOP, a machine that sleeps): it is as if nobody had been silent
-// meanwhile. Owned by the loop's thread.
+// A clock that stands still while the process is suspended (SIGSTOP, a sleeping machine), so that
+// peers do not seem silent afterwards. A loop must read it at least every second. Owned by the
+// loop's thread.
 class AwakeClock {
  public:
   int64_t Micros() { return At(MonotonicMicros()); }
   int64_t Millis() { return Micros() / 1000; }
-  // The same, given what the monotonic clock says.
+  // The same at a given time of the monotonic clock.
   int64_t At(int64_t monotonic_us);
 
  private:
-  int64_t last_us_ = 0;    // of the monotonic clock
-  int64_t asleep_us_ = 0;  // in all
+  int64_t last_us_ = 0;    // last reading of the monotonic clock
+  int64_t asleep_us_ = 0;  // total time suspended
 };
 
-// Whether to say that a peer is silent. Pure: times in milliseconds, of one clock.
+// Decides when to report that a peer is silent. Pure: times in milliseconds, of one clock.
 class SilenceReport {
  public:
   static constexpr int64_t kEveryMs = 30'000;
-  // `heard_ms`: when the peer was heard last, or the wait for it began.
+  // `heard_ms`: when the peer's last message arrived, or when the wait for the peer began.
   bool Due(int64_t heard_ms, int64_t now_ms) {
     if (now_ms - std::max(heard_ms, said_ms_) < kEveryMs) return false;
     said_ms_ = now_ms;
@@ -60,13 +60,13 @@ class SilenceReport {
   int64_t said_ms_ = 0;
 };
 
-// Dies with its parent: SIGTERM comes when the process that started this one is gone.
-// Launchers call it in the child between fork and exec.
+// This process gets SIGTERM when its parent ends. Launchers call it in the child between fork and
+// exec.
 void DieWithParent();
 
 // The signals that ask this process to stop, as a file descriptor: SIGINT, SIGTERM, and SIGHUP (a
 // terminal that closes) unless it is ignored already, as nohup does. SIGPIPE is ignored from then
-// on: who writes to a closed pipe gets an error. Create it before any thread, one a process.
+// on: writing to a closed pipe returns an error. Create one per process, before any thread.
 class StopSignals {
  public:
   StopSignals();
@@ -75,13 +75,13 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   int fd() const { return fd_; }  // readable when a signal is waiting
-  // Process managers signal a process and then its group: what comes within this time of a signal
-  // that counted is the same one.
+  // Process managers signal a process and then its group: a signal within this time of a counted
+  // one repeats it and does not count.
   static constexpr int64_t kSameMs = 1000;
 
-  // Whether a signal that counts came since the last call.
+  // Whether a signal that counts arrived since the last call.
   bool Take() { return TakeAt(MonotonicMillis()); }
-  // The same, given what the monotonic clock says.
+  // The same at a given time of the monotonic clock.
   bool TakeAt(int64_t now_ms);
 
  private:

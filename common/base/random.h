@@ -1,5 +1,5 @@
-// Counter-based random numbers: every draw is a pure function of (seed, stream, counter), so that
-// a run is reproduced by its seed whoever makes the draw, on any machine and in any order.
+// Counter-based random numbers: every draw is a pure function of (seed, stream, counter), so that a
+// seed reproduces a run, whichever process draws, on any machine and in any order.
 //
 // The mixing function is the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable
 // pseudorandom number generators", OOPSLA 2014), whose output passes BigCrush.

@@ -1,4 +1,4 @@
-// A directory of one's own for a while, removed with everything in it at the end.
+// A new directory, removed with its contents by the destructor.
 #pragma once
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ namespace dslide {
 
 class TemporaryDirectory {
  public:
-  // `prefix` begins its name, below TMPDIR or /tmp.
+  // The directory's name starts with `prefix`; it lies in TMPDIR or /tmp.
   explicit TemporaryDirectory(const std::string& prefix)
       : path_((std::filesystem::temp_directory_path() / (prefix + "XXXXXX")).string()) {
     if (mkdtemp(path_.data()) == nullptr) path_.clear();
@@ -22,7 +22,7 @@ class TemporaryDirectory {
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
-  bool ok() const { return !path_.empty(); }  // whether it could be made
+  bool ok() const { return !path_.empty(); }  // whether it was created
   const std::string& path() const { return path_; }
 
  private:
