@@ -28,8 +28,8 @@ std::string HelpLine(const std::string& left, const std::string& right) {
   return fmt::format("  {:<{}}{}\n", left, kHelpColumn - 2, right);
 }
 
-// Boost gives the name with its dashes, and that of "--name=" with the sign: "--confg" of
-// "--confg=x"; the whole of anything else.
+// The part of an argument before "=": "--confg" of "--confg=x". Boost's errors contain the dashes,
+// and the "=" of "--name=".
 std::string OptionPart(const std::string& argument) {
   return argument.substr(0, argument.find('='));
 }
@@ -38,7 +38,7 @@ Error NeedsValue(std::string_view name) {
   return BadInput(fmt::format("option --{} needs a value", name));
 }
 
-// `--name --other`: Boost would take the other option for the value. `--name=--other` is meant so.
+// `--name --other`: Boost would take the other option as the value. `--name=--other` is valid.
 bool SwallowedAnOption(const po::option& option) {
   return option.original_tokens.size() > 1 && option.original_tokens[1].starts_with("--");
 }

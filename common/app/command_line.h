@@ -6,7 +6,7 @@
 //   line.Flag("quiet", "no progress line");
 //   Result<ParsedArguments> arguments = line.Parse({argv + 1, argv + argc});
 //
-// --help (-h) and --version are always there; printing them is up to the caller.
+// --help (-h) and --version are always declared; the caller prints them.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class ParsedArguments {
   // The option's value as a whole number. Errors are kBadInput and name the option and the range.
   Result<uint32_t> Number(std::string_view name, uint32_t min, uint32_t max) const;
 
-  // Whether the executable has that option at all.
+  // Whether the executable declares the option.
   bool Declares(std::string_view name) const { return options_.contains(name); }
 
   // Every value given, in order; of an option that has a default and was not given, the default.
@@ -71,7 +71,7 @@ class CommandLine {
   void Positional(std::string value_name, std::string help, size_t min, size_t max);
 
   // `arguments` is argv without the program's name. Errors are kBadInput and name the option. With
-  // --help, --version or --help-config among them, what is required may be missing.
+  // --help, --version or --help-config, required options and arguments may be missing.
   Result<ParsedArguments> Parse(std::span<const std::string> arguments) const;
   // For main(). REQUIRES argc and argv as main() gets them.
   Result<ParsedArguments> Parse(int argc, const char* const* argv) const;

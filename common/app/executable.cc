@@ -17,7 +17,7 @@ namespace {
 constexpr char kVersion[] = "0.1.0";
 
 int Report(const std::string& program, const Error& error) {
-  // By fputs: fmt::print would throw where standard error is closed.
+  // fputs, because fmt::print throws if standard error is closed.
   std::fputs(fmt::format("{}: {}\n", program, error.message).c_str(), stderr);
   return ExitCode(error.kind);
 }

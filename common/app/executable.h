@@ -18,19 +18,20 @@ namespace dslide {
 int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
                   const std::function<Status(const ParsedArguments&)>& work);
 
-// --config, --set and --help-config, which all that read the configuration have.
+// --config, --set and --help-config, for every executable that reads the configuration.
 void DeclareConfigOptions(CommandLine* line);
 Result<Config> ConfigFromArguments(const ParsedArguments& arguments);
-// Whether a server uses the key of an override ("section.key=value") itself: what it does before it
-// has joined. All else comes from the scheduler.
+// Whether a server uses the key of an override ("section.key=value") itself, before it has joined.
+// All other values come from the scheduler.
 bool IsForServer(const std::string& assignment);
-// The lines that tell which overrides a server ignores. What a file says is for the whole cluster.
+// A line for each override that a server ignores. Files are not checked: they are for the whole
+// cluster.
 std::vector<std::string> IgnoredByServer(const Overrides& overrides);
 
-// Refuses what is no address to listen at, and one outside loopback unless `allow_plaintext`.
-// `setting` is what the user gave it by: "--bind" or "cluster.server_bind".
+// Refuses text that is not an address to listen at, and addresses outside loopback unless
+// `allow_plaintext`. `setting` names the source of the address: "--bind" or "cluster.server_bind".
 Status CheckBind(const std::string& setting, const std::string& bind, bool allow_plaintext);
-// Refuses what others could not dial. Empty: the bound address will do.
+// Refuses an address that others could not dial. Empty: the bound address is advertised.
 Status CheckAdvertise(const std::string& setting, const std::string& advertise);
 // The address that others dial for a socket bound at `bound`: `advertise` if given, else `bound`.
 // Refuses a bound wildcard or interface without advertise. `key`: "cluster.server" or

@@ -23,7 +23,7 @@ constexpr std::string_view kCommandLine = "command line";
 struct Assignment {
   std::string name;
   std::string value;
-  size_t line = 0;  // from 1; 0: of no file
+  size_t line = 0;  // from 1; 0: not from a file
 };
 
 std::string Trimmed(std::string_view text) {
@@ -34,7 +34,7 @@ std::string Trimmed(std::string_view text) {
 }
 
 // The known key that an unknown one most likely stands for: the right name in the wrong section,
-// else a slip of the pen in the full name, else one in a name without its section.
+// else a typo in the full name, else a typo in the name without its section.
 std::optional<std::string> SuggestKey(const std::string& unknown) {
   const std::string bare = unknown.substr(unknown.find('.') + 1);  // npos + 1 == 0: all of it
   std::vector<std::string> full_names;
@@ -62,7 +62,7 @@ Error NotAllowed(std::string_view origin, const ConfigKey& key, std::string_view
   return BadInput(fmt::format("{}: {} = {}: {}", origin, key.FullName(), Printable(value), rule));
 }
 
-// A Config under construction, which knows where each of its values came from.
+// A Config under construction, with the origin of each value.
 class Builder {
  public:
   Status Set(const Assignment& assignment, std::string_view origin) {
@@ -77,7 +77,7 @@ class Builder {
 
   bool Has(std::string_view name) const { return origins_.contains(FindConfigKey(name)); }
 
-  // What no key's own range can tell.
+  // The rules that relate several keys.
   Status CheckTogether() const;
 
   const Config& config() const { return config_; }

@@ -1,7 +1,8 @@
 // The configuration of a whole cluster: one INI file, every key also a command-line override.
 //
 // Every process of a run works from the same effective configuration: the scheduler resolves
-// the automatic values from the data, and hands the text of FormatConfig() to whoever joins.
+// the automatic values from the data, and sends the text of FormatConfig() to every process that
+// joins.
 #pragma once
 
 #include <cstdint>
@@ -43,11 +44,11 @@ struct ModelConfig {
   ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, lsh above
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
-  uint32_t candidates = 10;                // hash candidates kept a sample
+  uint32_t candidates = 10;                // hash candidates kept per sample
   uint32_t popular = 2000;                 // neurons best for the mean activation, in every batch
-  uint32_t uniform = 3000;                 // negatives drawn uniformly a batch
+  uint32_t uniform = 3000;                 // negatives drawn uniformly per batch
   Precision precision = Precision::kBf16;  // weights; bf16 is rounded stochastically
-  Products products = Products::kAuto;     // of the B x U block; auto: as precision
+  Products products = Products::kAuto;     // precision of the B x U block; auto: as precision
   float input_init = 0.005f;               // standard deviation of the input rows at the start
   float output_init = 0.0f;                // the same for output neurons; 0: derived, 1/sqrt(H)
 
@@ -56,7 +57,7 @@ struct ModelConfig {
 
 struct HashConfig {
   HashFamily family = HashFamily::kDwta;
-  uint32_t k = 0;        // hashes a table; 0: derived from N, at least 8 neurons a bucket
+  uint32_t k = 0;        // hashes per table; 0: derived from N, at least 8 neurons per bucket
   uint32_t tables = 24;  // L
   uint32_t bin = 8;      // DWTA: coordinates a hash looks at; a power of two up to 16
 
@@ -81,20 +82,20 @@ struct TrainConfig {
   float dropout_input = 0.0f;         // share of a sample's features left out
   float dropout_hidden = 0.2f;        // share of hidden units left out
   float label_smoothing = 0.0f;       // softmax: target mass spread over all neurons
-  bool exclude_own_features = false;  // rank without labels i where feature i is in the sample
-  uint32_t unit_batches = 8;          // batches a work unit
-  uint32_t batches_in_flight = 0;     // a worker; 0: adapts to the round trip
+  bool exclude_own_features = false;  // rank without label i if feature i is in the sample
+  uint32_t unit_batches = 8;          // batches per work unit
+  uint32_t batches_in_flight = 0;     // per worker; 0: adapts to the round trip
   int32_t staleness = -1;             // -1: asynchronous; else steps that a batch may be ahead
-  uint32_t target_batch = 0;          // samples a step if staleness >= 0; 0: train.batch
-  uint32_t evaluate_samples = 4000;   // drawn at random at each epoch's end; the last is on all
-  uint32_t probe_batches = 50;        // active-set recall is measured every so many batches
-  uint32_t probe_samples = 16;        // on so many samples of the batch; 0: never
+  uint32_t target_batch = 0;          // samples per step if staleness >= 0; 0: train.batch
+  uint32_t evaluate_samples = 4000;   // drawn at random after each epoch; all after the last
+  uint32_t probe_batches = 50;  // batches from one measurement of active-set recall to the next
+  uint32_t probe_samples = 16;  // samples of the batch it is measured on; 0: never
 
   bool operator==(const TrainConfig&) const = default;
 };
 
 struct ClusterConfig {
-  uint32_t servers = 1;  // training starts when so many have joined
+  uint32_t servers = 1;  // training starts when this many have joined
   uint32_t workers = 1;  // how many `dslide train` starts; any number may join
   std::string scheduler_bind = "tcp://127.0.0.1:7700";
   std::string scheduler_advertise;                // what others dial; empty: the bind address
@@ -102,19 +103,19 @@ struct ClusterConfig {
   std::string server_bind = "tcp://127.0.0.1:*";
   std::string server_advertise;  // empty: the bind address with the real port
   uint32_t slots = 256;          // V
-  uint32_t executors = 0;        // threads a server; 0: one per core
-  Wire wire = Wire::kAuto;       // auto: a link that bytes keep busy gets int8, else bf16
+  uint32_t executors = 0;        // threads per server; 0: one per core
+  Wire wire = Wire::kAuto;       // auto: int8 on busy links, else bf16
   uint32_t join_timeout_s = 300;
   uint32_t heartbeat_ms = 1000;
-  uint32_t lease_timeout_ms = 60000;    // a lease ends after so long without progress
-  uint32_t request_timeout_ms = 10000;  // a request is sent again after so long
-  uint32_t takeover_s = 30;             // a dead server's slots go to the others after so long
-  uint32_t scheduler_silence_s = 60;    // servers and workers leave after so long without it
+  uint32_t lease_timeout_ms = 60000;    // a lease ends after this time without progress
+  uint32_t request_timeout_ms = 10000;  // a request is sent again after this time
+  uint32_t takeover_s = 30;             // a dead server's slots go to the others after this time
+  uint32_t scheduler_silence_s = 60;    // servers and workers leave after this time without it
   Balance balance = Balance::kAuto;     // in synchronous training only when servers come and go
-  float balance_threshold = 1.15f;      // load of the busiest server over the mean that is left so
-  uint32_t move_mbit = 0;               // what a server receives of moving slots, a second; 0: any
+  float balance_threshold = 1.15f;      // slots move above this: busiest server's load / mean
+  uint32_t move_mbit = 0;               // Mbit/s of moving slots that a server receives; 0: any
   uint32_t memory_mb = 0;  // for rows and tables; 0: 80 % of what the machine or cgroup has
-  uint32_t drain_s = 20;   // a server asked to stop hands its slots over for so long at most
+  uint32_t drain_s = 20;   // longest time that a stopping server hands its slots over
 
   bool operator==(const ClusterConfig&) const = default;
 };
@@ -122,7 +123,7 @@ struct ClusterConfig {
 struct CheckpointConfig {
   std::string directory;     // empty: checkpoint/ in the run directory
   uint32_t interval_s = 60;  // 0: only at the end and on demand
-  uint32_t keep = 2;         // the newest so many stay
+  uint32_t keep = 2;         // checkpoints that stay, the newest
 
   bool operator==(const CheckpointConfig&) const = default;
 };
@@ -166,12 +167,12 @@ std::string ConfigHelp();
 
 // Sets model.features and model.labels, replaces the automatic values (model.active,
 // model.products, model.output_init, hash.k, train.learning_rate, train.moments,
-// train.target_batch) by those that D, N and H call for, and lowers model.candidates,
-// model.popular, model.uniform and cluster.slots to what the data has, train.unit_batches to what
-// divides a step. Idempotent. REQUIRES features > 0 and labels > 0.
+// train.target_batch) by values derived from D, N and H, lowers model.candidates, model.popular,
+// model.uniform and cluster.slots to the size of the data, and train.unit_batches to a divisor of a
+// step. Idempotent. REQUIRES features > 0 and labels > 0.
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config);
 
-// What cluster.wire says where no link is measured; auto: bf16.
+// The precision of cluster.wire where no link is measured; auto: bf16.
 inline WirePrecision FixedPrecision(Wire wire) {
   if (wire == Wire::kFp32) return WirePrecision::kFp32;
   return wire == Wire::kInt8 ? WirePrecision::kInt8 : WirePrecision::kBf16;

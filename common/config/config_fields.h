@@ -20,7 +20,7 @@ namespace dslide {
 
 struct Field {
   std::string allowed;  // completes "must be ..."
-  // Sets the member. False, and the Config is as before, if the text is not an allowed value.
+  // Sets the member. Returns false and leaves the Config unchanged if the text is not allowed.
   std::function<bool(std::string_view text, Config*)> parse;
   // The member as text that `parse` turns into the same value again.
   std::function<std::string(const Config&)> format;
@@ -29,10 +29,10 @@ struct Field {
 // "a, b or c".
 std::string JoinWords(const std::vector<std::string>& words);
 
-// Can the text stand in an INI file and come back the same? No '#', control bytes or outer spaces.
+// Whether an INI file can hold the text unchanged: no '#', control bytes or outer spaces.
 bool IsPlainText(std::string_view text);
 
-// Plain text that common/base/address.h finds fit to listen at, or to advertise.
+// Plain text that is an address to listen at, or to advertise (common/base/address.h).
 bool IsListenAddress(std::string_view text);
 bool IsAdvertisedAddress(std::string_view text);
 
@@ -61,7 +61,7 @@ Field MakeField(Section Config::*section, T Section::*member, std::string allowe
           [=](const Config& config) { return write(config.*section.*member); }};
 }
 
-// A number in the closed range [min, max], written in the shortest form that gives it back.
+// A number in the closed range [min, max], written in the shortest form that parses to it again.
 template <typename Section, typename T>
 Field Number(Section Config::*section, T Section::*member, std::type_identity_t<T> min,
              std::type_identity_t<T> max) {
@@ -89,7 +89,7 @@ Field OneOf(Section Config::*section, T Section::*member,
     for (const auto& [word, value] : words) {
       if (value == wanted) return word;
     }
-    return {};  // a Config filled in by hand with a value that has no word: parsing refuses it
+    return {};  // code has set a value without a word: parsing refuses it
   };
   return MakeField(section, member, JoinWords(names), read, write);
 }

@@ -21,7 +21,7 @@ enum class OnResume {
 struct ConfigKey {
   std::string section;
   std::string name;
-  std::string help;  // one line, without the range, which `field` knows
+  std::string help;  // one line, without the range: see `field`
   Field field;
   OnResume on_resume = OnResume::kFree;
   // A server reads it from its own command line or file, before it has joined. All other keys come
@@ -31,7 +31,7 @@ struct ConfigKey {
   std::string FullName() const { return section + "." + name; }
 };
 
-// All keys, in file order, those of a section in a row. The default of each is that of Config{}.
+// All keys, in file order, each section's keys together. Config{} has their defaults.
 const std::vector<ConfigKey>& ConfigKeys();
 
 // The key called "section.name", or nullptr.

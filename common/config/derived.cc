@@ -1,4 +1,4 @@
-// Values that follow from others: from the data's size, or from the step of the run.
+// Derived values: from the size of the data, or from the step of the run.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,9 +11,9 @@
 namespace dslide {
 namespace {
 
-// The largest K with at least kMinBucketNeurons neurons a bucket in the mean, and at least 1.
-// DWTA's K bins of a table are disjoint parts of the H coordinates, or some buckets could never be
-// hit.
+// The largest K with at least kMinBucketNeurons neurons per bucket on average, and at least 1. The
+// K bins of a DWTA table are disjoint parts of the H coordinates; otherwise some buckets could
+// never be hit.
 uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels, uint32_t hidden) {
   const uint32_t bits = BitsPerHash(hash);
   const auto fits = [&](uint32_t k) {
@@ -25,8 +25,8 @@ uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels, uint32_t hidden)
   return k;
 }
 
-// Tuned on gnd-tibkat. Row-wise AdaGrad moves a new row by rate * sqrt(H) in all, so that a wider
-// row wants less; Adam moves each element by the rate.
+// Tuned on gnd-tibkat. Row-wise AdaGrad moves a new row by rate * sqrt(H) in all, so wider rows
+// need a lower rate; Adam moves each element by the rate.
 float DerivedLearningRate(OptimizerKind optimizer, uint32_t hidden) {
   switch (optimizer) {
     case OptimizerKind::kAdaGrad:
@@ -40,8 +40,8 @@ float DerivedLearningRate(OptimizerKind optimizer, uint32_t hidden) {
   return 0.0f;
 }
 
-// The most batches a unit, up to what is configured, such that units fill a step and several
-// workers have their part of it.
+// The most batches per unit, up to the configured number, such that whole units fill a step and
+// several workers can share it.
 uint32_t DerivedUnit(const TrainConfig& train) {
   constexpr uint32_t kUnitsPerStep = 8;
   const uint32_t step = train.target_batch / train.batch;

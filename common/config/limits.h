@@ -1,4 +1,4 @@
-// Limits of the configuration that more than one file needs, and how they are related.
+// Limits of the configuration that several files use, and their relations.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace dslide {
 
-// model.active = auto: up to so many labels every neuron is computed, which is exact and no dearer
-// than an active set of the default size.
+// model.active = auto: up to this many labels every neuron is computed. That is exact and costs no
+// more than an active set of the default size.
 inline constexpr uint32_t kMaxLabelsForAll = 2000;
 
-// hash.k = 0: a bucket shall hold at least so many neurons in the mean. gnd-tibkat lost nothing
-// from 80 to 10 a bucket, at 20 % less work; linux-calls 0.2 points of P@1 from 50 to 6.
+// hash.k = 0: the least mean number of neurons per bucket. From 80 to 10, gnd-tibkat lost no
+// accuracy at 20 % less work; from 50 to 6, linux-calls lost 0.2 points of P@1.
 inline constexpr uint32_t kMinBucketNeurons = 8;
 
-// A table has 2^(K * bits a hash) buckets. Codes are stored in 16 bits, one of which is kept for
-// "in no bucket": 32,768 buckets hold dozens of a million neurons each.
+// A table has 2^(K * bits per hash) buckets. Codes are stored in 16 bits, one of which means "in no
+// bucket". A million neurons put dozens into each of 32,768 buckets.
 inline constexpr uint32_t kMaxCodeBits = 15;
 
-// How many tables agree on a candidate is counted in a byte.
+// The number of tables that agree on a candidate is counted in a byte.
 inline constexpr uint32_t kMaxTables = 255;
 
 // The largest train.batches_in_flight: batches that a worker computes at once.

@@ -22,8 +22,9 @@ constexpr int kReconnectMs = 100;
 constexpr int kReconnectMaxMs = 2000;
 constexpr int kConnectTimeoutMs = 5000;  // of one attempt; the kernel's own is two minutes
 
-// A peer that vanished without closing (power, cable) is noticed by keepalive when idle, and by the
-// send timeout when data is under way. Both must stay above the pauses of a healthy peer.
+// A peer that vanished without closing (power, cable) is noticed by keepalive on an idle
+// connection, and by the send timeout when data is in flight. Both must stay above the pauses of a
+// healthy peer.
 constexpr int kKeepaliveIdleS = 30;
 constexpr int kKeepaliveIntervalS = 10;
 constexpr int kKeepaliveProbes = 3;
@@ -39,7 +40,7 @@ std::string WithLocalhost(const std::string& address) {
   return fmt::format("{}127.0.0.1:{}", kTcp, tcp->port);
 }
 
-// IPv6 sockets reach IPv4 peers too, but name them in mapped form.
+// IPv6 sockets reach IPv4 peers too, but report their addresses in mapped form.
 bool NeedsIpv6(const std::string& address) {
   const std::optional<TcpAddress> tcp = ParseTcp(WithLocalhost(address));
   return tcp && !IsIpv4Literal(tcp->host);
@@ -75,8 +76,8 @@ bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame) {
   return rc >= 0;
 }
 
-// The frames of one message, of which the last `frames.size()` are kept; false if none is waiting.
-// `count` is how many there were: a stranger may send any number.
+// Receives one message; false if none is waiting. `count` is its number of frames: a foreign peer
+// may send any number. Of too many frames, the first kFrames - 1 and the last are kept.
 template <size_t kFrames>
 bool ReceiveMessage(zmq::socket_t& socket, zmq::message_t (&frames)[kFrames], size_t* count) {
   *count = 0;
@@ -118,7 +119,7 @@ Error ConnectError(const std::string& address, std::string_view reason) {
 
 bool IsInProcess(const std::string& address) { return address.starts_with("inproc://"); }
 
-// The address that was asked for with the port that was found.
+// The requested address with the port that was bound.
 std::string BoundAddress(const std::string& asked, const std::string& endpoint) {
   const std::optional<TcpAddress> tcp = ParseTcp(asked);
   if (!tcp) return endpoint;
@@ -131,7 +132,7 @@ struct NetContext::Impl {
   zmq::context_t context;
 };
 
-// Making a context opens nothing yet: it can fail only for lack of memory.
+// Creating a context opens nothing yet: it can fail only for lack of memory.
 NetContext::NetContext() : impl_(std::make_unique<Impl>()) {}
 
 NetContext::~NetContext() { impl_->context.shutdown(); }
@@ -243,7 +244,7 @@ void Poller::Clear() { impl_->items.clear(); }
 
 void Poller::Wait(int timeout_ms) {
   DSLIDE_CHECK(timeout_ms >= 0);
-  // Every outcome means the same to the caller: look at the sources and at the clock again.
+  // The outcome does not matter: the caller checks all sources and the clock again.
   (void)zmq_poll(impl_->items.data(), static_cast<int>(impl_->items.size()), timeout_ms);
 }
 

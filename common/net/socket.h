@@ -1,10 +1,10 @@
 // Message transport: the only interface to ZeroMQ.
 //
 // Sockets never cross threads: one thread creates, uses and closes each of them. A Context may be
-// shared and outlives its sockets. Sending never blocks: a queue that is full (kSendHighWater
-// messages) is reported as false, the message is then dropped; who may need it again sends a copy.
-// Closing does not block; the context's destructor waits at most kLingerMs for what is still
-// queued.
+// shared and outlives its sockets. Sending never blocks: if the queue is full (kSendHighWater
+// messages), Send() drops the message and returns false; a caller that may need it again sends a
+// copy. Closing does not block; the context's destructor waits at most kLingerMs for messages that
+// are still queued.
 #pragma once
 
 #include <cstdint>
@@ -86,8 +86,8 @@ class DealerSocket {
   std::unique_ptr<Impl> impl_;
 };
 
-// Waits until one of several sockets or file descriptors is readable. What is added must outlive
-// the Poller or the next Clear(); a socket may be moved meanwhile.
+// Waits until one of several sockets or file descriptors is readable. A socket must live until
+// Clear() or the Poller's end; it may be moved meanwhile.
 class Poller {
  public:
   Poller();
@@ -106,9 +106,9 @@ class Poller {
   std::unique_ptr<Impl> impl_;
 };
 
-// Whether the host of a tcp:// address has a name that this machine can look up now: a socket that
-// cannot tries again for ever without a word. kBadInput: it has not; kTryLater: nobody was there to
-// ask. Other addresses are not looked at. Takes as long as the resolver does.
+// Checks that this machine can resolve the host of a tcp:// address now: a socket would retry an
+// unknown host forever without an error. kBadInput: no such host; kTryLater: no resolver answered.
+// Other addresses are not checked. Takes as long as the resolver.
 Status CheckResolves(const std::string& address);
 
 }  // namespace dslide

@@ -1,4 +1,4 @@
-// What a member tells the scheduler of its own use of the machine.
+// The resource usage that a member reports to the scheduler.
 #pragma once
 
 #include "common/base/process.h"
