@@ -8,7 +8,7 @@
 namespace dslide {
 namespace {
 
-constexpr double kIdleShare = 1e-3;  // of the mean load, that a slot of load 0 counts
+constexpr double kIdleShare = 1e-3;  // load of an idle slot, of the mean load
 
 double LeastLoad(const std::vector<BalanceSlot>& slots) {
   double sum = 0;
@@ -52,7 +52,7 @@ void Assignment::Rebase() {
     return x != y ? x < y : a > b;
   });
   first_.assign(owners_->size(), kNoOwner);
-  loads_.assign(owners_->size(), 0.0);  // summed anew: moves leave rounding errors
+  loads_.assign(owners_->size(), 0.0);  // summed again: moves leave rounding errors
   for (const uint32_t s : order) {
     Slot& slot = slots_[s];
     slot.home = MustMove(s) ? kNoOwner : slot.owner;

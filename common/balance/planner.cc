@@ -14,14 +14,14 @@
 namespace dslide {
 namespace {
 
-constexpr double kLeastGain = 0.02;   // of the imbalance, that is worth moving for
-constexpr double kLevelStep = 0.005;  // how exactly the lowest level is looked for
+constexpr double kLeastGain = 0.02;   // of the imbalance, that is worth moves
+constexpr double kLevelStep = 0.005;  // precision of the search for the lowest level
 constexpr int kMostRounds = 8;
 constexpr size_t kPlaces = 8;  // owners that are compared for a slot to be placed
 constexpr double kRounding = 1e-9;
 constexpr uint64_t kNoBudget = std::numeric_limits<uint64_t>::max();
 
-// One search, with the assignment that it has come to.
+// One search and the assignment that it has reached.
 class Search {
  public:
   Search(const std::vector<BalanceOwner>& owners, const std::vector<BalanceSlot>& slots,
@@ -32,7 +32,7 @@ class Search {
 
   const Assignment& assignment() const { return a_; }
   uint32_t unplaced() const { return unplaced_; }
-  // Of the cheapest move that the budget forbade; 0: none.
+  // Bytes of the cheapest move that the budget forbade; 0: none.
   uint64_t forbidden_bytes() const { return forbidden_; }
   bool AboveGoal() const { return Highest() > options_.goal * (1 + kRounding); }
   double Highest() const {
@@ -46,11 +46,11 @@ class Search {
 
   void Run() {
     Place(kNoBudget);
-    // Rounds, as planning again with the moves done would be: so that it finds nothing.
+    // Rounds repeat what planning again would do, so that planning again finds nothing.
     for (int round = 0; round < kMostRounds && Wanted(); ++round) {
       const bool balanced = Balance();
       const bool filled = FillNew(kNoBudget);
-      // What was placed anew moved for nothing in the first round, and will not in the next.
+      // Newly placed slots move at no cost in the first round only, so a second round follows it.
       if (!balanced && !filled && round > 0) break;
       a_.Rebase();
       FindNew();
@@ -83,7 +83,7 @@ class Search {
   }
 
   // Gives the slots that must move to the least loaded owners, the hottest slot first (Graham's
-  // longest processing time first). Returns what is left of the budget.
+  // longest processing time first). Returns the rest of the budget.
   uint64_t Place(uint64_t budget) {
     std::vector<uint32_t> order;
     for (uint32_t s = 0; s < a_.slots(); ++s) {
@@ -120,7 +120,7 @@ class Search {
     return budget;
   }
 
-  // False: nothing is worth its bytes.
+  // False: no moves are worth their bytes.
   bool Balance() {
     if (!AboveGoal()) return false;
     const double before = Highest();
@@ -132,7 +132,7 @@ class Search {
     return false;
   }
 
-  // The assignment of the goal, or of the lowest level that is found above it.
+  // An assignment at the goal, or at the lowest level found above it.
   std::optional<Assignment> Lowest() const {
     std::optional<Assignment> best = AtLevel(options_.goal);
     if (best) return best;
@@ -150,7 +150,7 @@ class Search {
     }
     return best;
   }
-  // No level is lower than a single slot makes it.
+  // The relative load of the hottest slot alone: no level can be lower.
   double HottestSlot() const {
     double load = 0, capacity = 0;
     for (uint32_t s = 0; s < a_.slots(); ++s) load = std::max(load, a_.Load(s));
@@ -174,7 +174,7 @@ class Search {
     return best;
   }
 
-  // New owners get their share even where nobody is above the goal.
+  // Gives new owners their share, even if no owner is above the goal.
   bool FillNew(uint64_t budget) {
     bool filled = false;
     const double mean = a_.Mean();
@@ -195,7 +195,7 @@ class Search {
     }
     return filled;
   }
-  // The first by load per byte that brings the two owners closer; kNoOwner: there is none.
+  // The first slot by load per byte that brings the two owners closer; kNoOwner: none.
   uint32_t Gift(uint32_t from, uint32_t to, uint64_t budget) {
     if (a_.Count(from) < 2) return kNoOwner;
     const double load_from = a_.Relative(from, 1.0), load_to = a_.Relative(to, 1.0);
@@ -211,13 +211,13 @@ class Search {
 
   BalanceOptions options_;
   Assignment a_;
-  std::vector<uint32_t> new_;  // owners that stay and have no slot, and the others that stay
-  std::vector<uint32_t> old_;
+  std::vector<uint32_t> new_;  // staying owners without slots
+  std::vector<uint32_t> old_;  // the other staying owners
   uint32_t unplaced_ = 0;
   uint64_t forbidden_ = 0;
 };
 
-// The moves that lead from the slots' owners to the assignment.
+// The moves from the slots' original owners to the assignment.
 std::vector<SlotMove> MovesTo(const Assignment& a, const std::vector<BalanceOwner>& owners) {
   std::vector<SlotMove> moves;
   for (uint32_t s = 0; s < a.slots(); ++s) {
@@ -234,7 +234,7 @@ std::vector<SlotMove> MovesTo(const Assignment& a, const std::vector<BalanceOwne
   return moves;
 }
 
-// What the assignment would need above the limits that it was not told of.
+// Bytes that an assignment made without memory limits needs above the owners' limits.
 uint64_t LackingBytes(const Assignment& a, const std::vector<BalanceOwner>& owners) {
   std::vector<uint64_t> occupied(owners.size(), 0);
   for (uint32_t s = 0; s < a.slots(); ++s) {
@@ -250,7 +250,7 @@ uint64_t LackingBytes(const Assignment& a, const std::vector<BalanceOwner>& owne
   return lacking;
 }
 
-// Why the search has not come further; without a budget.
+// Sets plan.obstacle: why a search without a budget got no further.
 void NameObstacle(const Search& search, const std::vector<BalanceOwner>& owners,
                   const std::vector<BalanceSlot>& slots, const BalanceOptions& options,
                   BalancePlan& plan) {

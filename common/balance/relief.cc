@@ -8,11 +8,11 @@ namespace dslide {
 namespace {
 
 constexpr size_t kSwapReceivers = 8;  // owners whose slots are tried for an exchange
-constexpr size_t kSwapAllPairs = 64;  // slots: with more, only those of a fitting load are tried
+constexpr size_t kSwapAllPairs = 64;  // slots; with more, only those of a fitting load are tried
 constexpr double kRounding = 1e-9;    // relative
 constexpr uint32_t kNoSlot = kNoOwner;
 
-// Owners by a figure.
+// Owners in the order of a number.
 using Ranking = std::set<std::pair<double, uint32_t>>;
 
 class Relief {
@@ -26,7 +26,7 @@ class Relief {
 
   ReliefOutcome Run() {
     bool stuck = false;
-    size_t steps = 4 * a_.slots() + 1000;  // far more than needed: the sum falls by little at worst
+    size_t steps = 4 * a_.slots() + 1000;  // far more than needed, even if each gains little
     while (!loaded_.empty() && loaded_.rbegin()->first > options_.level * (1 + kRounding)) {
       const uint32_t from = loaded_.rbegin()->second;
       std::optional<Step> step = BestMove(from);
@@ -47,7 +47,7 @@ class Relief {
   struct Step {
     uint32_t slot;
     uint32_t to;
-    uint32_t back = kNoSlot;  // comes in exchange
+    uint32_t back = kNoSlot;  // slot that comes in exchange
     double cost = 0;
     double score = 0;  // gain per cost
   };
@@ -62,8 +62,8 @@ class Relief {
     loaded_.erase({a_.Relative(o, options_.mean), o});
     room_.erase({Room(o), o});
   }
-  // What is above the level falls by so much when `load` goes from `from` to `to`; none if `to`
-  // would be no better off than `from` is.
+  // How much the total load above the level falls when `load` moves from `from` to `to`; 0 if `to`
+  // would then be loaded as much as `from` is now.
   double Gain(double load, uint32_t from, uint32_t to) const {
     const double room = Room(to);
     if (room <= 0 ||
@@ -84,7 +84,7 @@ class Relief {
     if (!best || step.score > best->score) best = step;
   }
 
-  // The owner with room that a slot should go to; kNoOwner: none has memory.
+  // The owner with room that should get the slot; kNoOwner: none of them has memory.
   uint32_t Receiver(uint32_t slot) const {
     if (options_.tight) {
       const auto fitting = room_.lower_bound({a_.Load(slot), 0});
@@ -163,7 +163,7 @@ class Relief {
   uint64_t budget_;
   uint64_t cheapest_ = 0;
   Ranking loaded_;  // by relative load
-  Ranking room_;    // by load until the level
+  Ranking room_;    // by load missing to the level
 };
 
 // Improves a set of moves in place.
@@ -173,7 +173,7 @@ class Saving {
     for (uint32_t s = 0; s < a_.slots(); ++s) {
       if (a_.HomeOf(s) != kNoOwner && !a_.AtHome(s)) moved_.push_back(s);
     }
-    // The dearest first.
+    // The most expensive first.
     std::stable_sort(moved_.begin(), moved_.end(),
                      [&](uint32_t x, uint32_t y) { return a_.Bytes(x) > a_.Bytes(y); });
   }
@@ -184,9 +184,9 @@ class Saving {
 
  private:
   static constexpr int kPasses = 4;
-  static constexpr size_t kMostLooks = 2'000'000;  // at slots: it is for small and middling cases
+  static constexpr size_t kMostLooks = 2'000'000;  // at slots: bounds the time of large cases
 
-  // Whether `owner` keeps the level with `load` more.
+  // Whether `owner` keeps the level with `load` added.
   bool Has(uint32_t owner, double load) const {
     const double limit = options_.level * options_.mean * a_.Capacity(owner);
     return a_.OwnerLoad(owner) + load <= limit * (1 + kRounding);
@@ -209,7 +209,7 @@ class Saving {
     }
     return changed;
   }
-  // The cheapest slot at home that could go instead.
+  // The cheapest slot of the same home that could move instead.
   uint32_t Substitute(uint32_t slot) {
     const uint32_t home = a_.HomeOf(slot), to = a_.OwnerOf(slot);
     uint32_t best = kNoSlot;

@@ -37,7 +37,7 @@ class Packer {
   }
 
  private:
-  // Slots from number `i` of order_ on; the ones before cost `cost`.
+  // Places order_[i] and the slots after it; the slots before it cost `cost`.
   void Place(size_t i, double cost) {
     if (steps_ == kMostSteps || (!best_.empty() && cost >= best_cost_)) return;
     ++steps_;
@@ -70,7 +70,7 @@ class Packer {
   }
 
   const Assignment& a_;
-  std::vector<double> room_;          // [owners] load until the level
+  std::vector<double> room_;          // [owners] load missing to the level
   std::vector<uint64_t> free_bytes_;  // [owners]
   std::vector<uint32_t> order_;       // slots that are placed, the hottest first
   std::vector<uint32_t> chosen_;      // [order_] owners

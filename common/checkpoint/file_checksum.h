@@ -11,7 +11,7 @@
 
 namespace dslide {
 
-// Of bytes that come piece by piece.
+// Checksum of bytes that arrive in pieces.
 class StreamChecksum {
  public:
   StreamChecksum();
@@ -27,10 +27,10 @@ class StreamChecksum {
   std::unique_ptr<Impl> impl_;
 };
 
-// Of bytes that are there at once; another seed gives an unrelated value.
+// Checksum of bytes in memory; different seeds give unrelated values.
 uint64_t ChecksumOf(std::span<const uint8_t> bytes, uint64_t seed = 0);
 
-// Of a whole file. Errors (kFailed) name the file.
+// Checksum of a whole file. Errors (kFailed) name the file.
 Result<uint64_t> FileChecksum(const std::string& path);
 
 }  // namespace dslide

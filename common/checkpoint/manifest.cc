@@ -103,7 +103,7 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
   DSLIDE_RETURN_IF_ERROR(WriteSynced(temporary, builder.GetBufferPointer(), builder.GetSize()));
   if (rename(temporary.c_str(), path.c_str()) != 0) return SystemError(path, "cannot rename to");
   DSLIDE_RETURN_IF_ERROR(SyncDirectory(directory));
-  // The directory itself may be new: of servers with disks of their own, or renamed to this.
+  // Its parent too: the directory may be new (servers with their own disks), or renamed.
   return SyncDirectory(fs::absolute(directory).parent_path());
 }
 
@@ -124,7 +124,7 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   flatbuffers::Verifier verifier(bytes.data(), bytes.size());
   if (bytes.size() < 8 || !wire::VerifyManifestBuffer(verifier)) {
     return BadInput(fmt::format(
-        "{}: damaged ({} bytes); move that directory away to go on from the checkpoint before it",
+        "{}: damaged ({} bytes); move that directory away to resume from the previous checkpoint",
         path, bytes.size()));
   }
   const wire::Manifest& stored = *wire::GetManifest(bytes.data());

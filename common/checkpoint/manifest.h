@@ -1,11 +1,11 @@
-// The manifest of a checkpoint, and where checkpoints lie.
+// The manifest of a checkpoint, and the directories of checkpoints.
 //
 //   DIRECTORY/                 checkpoint.directory of the run
-//     step-000000001412/       one checkpoint, named by the batches that count
+//     step-000000001412/       one checkpoint, named by its number of counted batches
 //       manifest               FlatBuffer (schema/manifest.fbs), written last and atomically
 //       shard-1-0/ ...         one RocksDB database a server (server/storage/shard_directory.h)
 //
-// A checkpoint without a manifest does not exist. This is the only interface to the stored
+// A directory without a manifest is not a checkpoint. This is the only interface to the stored
 // manifest.
 #pragma once
 
@@ -47,13 +47,13 @@ struct Manifest {
   std::string name;
   std::string config;  // effective configuration, INI text
   uint32_t epoch = 0;  // pass in progress, from 0; equal to train.epochs when training is finished
-  uint64_t batches = 0;  // that count, over all epochs
+  uint64_t batches = 0;  // counted, over all epochs
   uint64_t samples = 0;
   uint64_t train_samples = 0;
-  std::vector<DoneBatch> done;  // of `epoch`
+  std::vector<DoneBatch> done;  // counted batches of `epoch`
   std::vector<ManifestShard> shards;
   uint64_t ledger_position = 0;      // entries of the ledger when the checkpoint was cut
-  std::vector<uint16_t> slot_shard;  // [slots] index into shards; empty: not told
+  std::vector<uint16_t> slot_shard;  // [slots] index into shards; empty: unknown
 };
 
 // Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.
@@ -64,10 +64,10 @@ bool HasManifest(const std::string& directory);
 // Errors (kBadInput) name the file and say whether it is missing, damaged or of another format.
 Result<Manifest> ReadManifest(const std::string& directory);
 
-// `path` if it is a checkpoint itself, otherwise the newest complete one in it.
+// `path` if it is a checkpoint itself, otherwise the newest complete checkpoint in it.
 Result<std::string> FindCheckpoint(const std::string& path);
 
-// Where `path`, a run directory or a directory of checkpoints, has its checkpoints.
+// The directory of checkpoints of `path`: a run directory, or that directory itself.
 Result<std::string> CheckpointDirectory(const std::string& path);
 
 // Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older
@@ -77,8 +77,8 @@ void PruneCheckpoints(const std::string& directory, size_t keep);
 // Names of the complete checkpoints in `directory`, oldest first.
 std::vector<std::string> CompleteCheckpoints(const std::string& directory);
 
-// Removes a checkpoint's directory, its manifest first: what is left of an interrupted removal is
-// no checkpoint.
+// Removes a checkpoint's directory, its manifest first, so that an interrupted removal leaves no
+// checkpoint.
 void RemoveCheckpoint(const std::string& directory);
 
 // "step-000000001412": sorts by age.

@@ -88,8 +88,8 @@ struct TrainConfig {
   int32_t staleness = -1;             // -1: asynchronous; else steps that a batch may be ahead
   uint32_t target_batch = 0;          // samples per step if staleness >= 0; 0: train.batch
   uint32_t evaluate_samples = 4000;   // drawn at random after each epoch; all after the last
-  uint32_t probe_batches = 50;  // batches from one measurement of active-set recall to the next
-  uint32_t probe_samples = 16;  // samples of the batch it is measured on; 0: never
+  uint32_t probe_batches = 50;        // batches between measurements of active-set recall
+  uint32_t probe_samples = 16;        // samples of the batch it is measured on; 0: never
 
   bool operator==(const TrainConfig&) const = default;
 };

@@ -16,7 +16,7 @@ inline constexpr uint32_t kMaxLabelsForAll = 2000;
 // accuracy at 20 % less work; from 50 to 6, linux-calls lost 0.2 points of P@1.
 inline constexpr uint32_t kMinBucketNeurons = 8;
 
-// A table has 2^(K * bits per hash) buckets. Codes are stored in 16 bits, one of which means "in no
+// A table has 2^(K * bits per hash) buckets. Codes are stored in 16 bits, one of them for "in no
 // bucket". A million neurons put dozens into each of 32,768 buckets.
 inline constexpr uint32_t kMaxCodeBits = 15;
 

@@ -8,7 +8,7 @@
 namespace dslide {
 namespace {
 
-// The numbers are summed as they lie in memory.
+// The checksum covers the numbers as they are in memory.
 static_assert(std::endian::native == std::endian::little);
 
 template <typename T>

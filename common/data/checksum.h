@@ -1,4 +1,4 @@
-// What tells two data sets apart: two machines that mean to work on the same file compare it.
+// A checksum of a data set, by which two machines check that they work on the same data.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace dslide {
 
-// Of the samples as they were read, in their order: the same for a file and its compressed form.
-// The upper half is the CRC-32 of the labels, the lower one that of the features and values; each
-// sample counts with the number of its ids. It finds accidents and old versions; it is no
-// protection against somebody who makes a file to fit.
+// Covers the samples as read, in their order: a file and its compressed form have the same
+// checksum. The upper half is the CRC-32 of the labels, the lower half that of the features and
+// values; both include each sample's number of ids. It detects accidents and old versions, not
+// forgery.
 uint64_t Checksum(const Dataset& data);
 
 }  // namespace dslide

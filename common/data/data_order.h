@@ -1,9 +1,9 @@
 // Which samples make up which batch.
 //
-// An epoch's samples are a seeded permutation of the file's, so batch (epoch, unit, index) holds
-// the same samples whoever trains it, and whoever has the file knows them without being told. An
-// evaluation takes a seeded random subset (never a prefix: files are often sorted), or all samples
-// in file order.
+// An epoch's samples are a seeded permutation of the file's, so batch (epoch, unit, index) has the
+// same samples on every worker, and a worker with the file can find them itself. An evaluation
+// takes a seeded random subset (never a prefix: files are often sorted), or all samples in file
+// order.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ class DataOrder {
  public:
   // The order of `data` (must outlive this) for one training epoch.
   static DataOrder Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch);
-  // `samples` random ones of `data`, or all if 0 or more than there are.
+  // `samples` random samples of `data`; all of them if 0 or more than `data` has.
   static DataOrder Evaluation(const Dataset& data, uint64_t seed, uint64_t samples, uint32_t batch);
 
   uint64_t samples() const { return order_.size(); }
   uint64_t batches() const { return (order_.size() + batch_ - 1) / batch_; }
 
-  // Where batch number `number` lies. REQUIRES number < batches().
+  // The positions of batch `number`. REQUIRES number < batches().
   BatchRange Batch(uint64_t number) const;
 
   SampleView Sample(uint64_t position) const { return (*data_)[order_[position]]; }

@@ -18,7 +18,7 @@ struct SampleView {
 class Dataset {
  public:
   Dataset() = default;
-  // REQUIRES feature ids < num_features and label ids < num_labels for all that is added.
+  // REQUIRES feature ids < num_features and label ids < num_labels in every added sample.
   Dataset(uint32_t num_features, uint32_t num_labels)
       : num_features_(num_features), num_labels_(num_labels) {}
 

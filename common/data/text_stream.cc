@@ -19,7 +19,7 @@ namespace dslide {
 class TextStream::Decoder {
  public:
   virtual ~Decoder() = default;
-  // Writes up to `size` > 0 bytes and returns how many; 0 is the sound end of the text.
+  // Writes up to `size` > 0 bytes and returns how many; 0 at the intact end of the text.
   virtual Result<size_t> Read(char* out, size_t size) = 0;
 };
 
@@ -131,8 +131,8 @@ class GzipDecoder : public TextStream::Decoder {
     while (zlib_.avail_out == capacity) {
       auto bytes = input_.Peek(1);
       if (!bytes.ok()) return bytes.error();
-      // A member ends with 8 bytes that zlib cannot have swallowed while it owes output, so that
-      // without input it has nothing more to say.
+      // zlib cannot have consumed a member's last 8 bytes while it still has output, so without
+      // input there is no more output.
       if (bytes->empty()) return in_member_ ? Result<size_t>(Truncated("gzip")) : size_t{0};
       DSLIDE_RETURN_IF_ERROR(Inflate(*bytes));
     }

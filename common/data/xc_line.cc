@@ -48,7 +48,7 @@ bool ParseShortDecimal(std::string_view text, float* value) {
   return true;
 }
 
-// from_chars calls both too large and too small numbers out of range; the small ones are sound.
+// from_chars calls both too large and too small numbers out of range; the small ones are valid.
 bool ParseTinyFloat(std::string_view text, float* value) {
   double wide = 0;
   const char* end = text.data() + text.size();
@@ -71,7 +71,7 @@ Error Duplicate(const char* what, uint32_t id) {
   return BadInput(fmt::format("{} id {} is there twice (expected each once a sample)", what, id));
 }
 
-// What is wrong with the label at `label`, whose digits end at `next` where no ',' or ' ' follows.
+// Describes the bad label at `label`: its digits end at `next`, without a ',' or ' ' after them.
 Error BadLabel(const char* label, const char* next, const char* end, bool is_first) {
   const std::string token = Quoted(TokenAt(label, end, ", "));
   if (is_first && next != label && next != end && *next == ':') {
@@ -84,7 +84,7 @@ Error BadLabel(const char* label, const char* next, const char* end, bool is_fir
       fmt::format("bad label {} (expected labels such as 3,17 and then a space)", token));
 }
 
-// What is wrong with the feature at `feature`, whose digits end at `next` where no ':' follows.
+// Describes the bad feature at `feature`: its digits end at `next`, without a ':' after them.
 Error BadFeature(const char* feature, const char* next, const char* end) {
   const std::string token = Quoted(TokenAt(feature, end, " "));
   if (next != feature && (next == end || *next == ' ')) {
@@ -115,7 +115,7 @@ ScannedNumber ScanNumber(const char* text, const char* end) {
 
 bool ParseFiniteFloat(std::string_view text, float* value) {
   if (ParseShortDecimal(text, value)) return true;
-  // from_chars would take "inf" and "nan".
+  // from_chars would accept "inf" and "nan".
   const std::string_view magnitude = text.substr(text.starts_with('-') ? 1 : 0);
   if (magnitude.empty() || !(IsDigit(magnitude[0]) || magnitude[0] == '.')) return false;
   const char* end = text.data() + text.size();

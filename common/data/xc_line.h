@@ -35,7 +35,7 @@ class XcLineParser {
   Result<SampleView> Parse(std::string_view line);
 
  private:
-  // Both read from *text on and leave *text at the first byte that is not theirs.
+  // Both read from *text on and leave *text at the first byte after their part.
   Status ParseLabels(const char** text, const char* end);
   Status ParseFeatures(const char** text, const char* end);
   Status SortLabels();

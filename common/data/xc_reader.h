@@ -36,7 +36,7 @@ class XcReader {
   // at fault) and start with "path:line: "; a file that cannot be opened counts as line 1.
   static Result<XcReader> Open(const std::string& path);
 
-  // The same from an open stream, of which no line has been read.
+  // The same from an open stream that no line has been read from.
   static Result<XcReader> FromStream(TextStream stream);
 
   XcReader(XcReader&&) noexcept;
@@ -63,8 +63,8 @@ Result<Dataset> ReadXcFile(const std::string& path);
 //   line = id "\t" key ["\t" count ["\t" name]] "\n"
 //
 // Returns one name a label: its name, or its key where the line has no fourth column, or "" for an
-// id that the file lacks. Blank lines are skipped. Errors are as XcReader's; an id out of range or
-// there twice is one.
+// id that the file lacks. Blank lines are skipped. Errors are as XcReader's; an id that is out of
+// range or repeated is an error.
 Result<std::vector<std::string>> ReadLabelNames(const std::string& path, uint32_t num_labels);
 
 }  // namespace dslide

@@ -16,7 +16,7 @@
 namespace dslide {
 namespace {
 
-// size bfloat16s of the integers -3 to 3.
+// `size` integers from -3 to 3, as bfloat16.
 std::vector<uint16_t> SmallIntegers(size_t size, size_t seed) {
   std::vector<uint16_t> values(size);
   for (size_t i = 0; i < size; ++i) {
@@ -42,7 +42,7 @@ bool SystemSavesTiles() {
   return (low & kTileState) == kTileState;
 }
 
-// Linux lets a process use tiles after it has asked (Documentation/arch/x86/xstate.rst).
+// Linux lets a process use tiles once it has requested them (Documentation/arch/x86/xstate.rst).
 bool SystemPermitsTiles() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
@@ -81,7 +81,7 @@ const Bf16Gemm* ChooseBest() {
 }  // namespace
 
 bool PassesSelfCheck(const Bf16Gemm& gemm) {
-  // More than one tile each way with edges, and more than one block of the depth.
+  // More than one tile in each direction, with edges, and more than one block of the depth.
   constexpr size_t kM = 37, kN = 45, kK = 531;
   const std::vector<uint16_t> a = SmallIntegers(kM * kK, 3);
   const std::vector<uint16_t> b = SmallIntegers(kN * kK, 5);

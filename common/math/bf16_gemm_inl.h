@@ -130,7 +130,7 @@ void Pack(size_t size, size_t padded, size_t depth, size_t pairs, const Operand&
   }
 }
 
-// As Multiply, for the rows x cols that the matrix still has.
+// Multiply at the matrix's edge, where only rows x cols are left.
 template <class Kernel>
 void MultiplyEdge(Kernel& kernel, size_t rows, size_t cols, size_t pairs, const float* a,
                   const float* b, float* c, size_t ldc, bool add) {

@@ -23,7 +23,7 @@ constexpr size_t kTileCols = 2 * kLanes;
 constexpr size_t kDepth = 256;
 constexpr size_t kBlockRows = 264;
 constexpr size_t kBlockCols = 256;
-// The row that a transposed panel of a stores last reaches beyond it by less than a vector.
+// The last row stored into a transposed panel of a ends less than a vector beyond the panel.
 constexpr size_t kSlack = kLanes;
 
 static_assert(kBlockRows % kTileRows == 0 && kBlockCols % kTileCols == 0);
@@ -112,7 +112,7 @@ void MultiplyTile(size_t depth, const float* a, const float* b, float* c, size_t
   }
 }
 
-// As MultiplyTile, for the rows x cols that the matrix still has.
+// MultiplyTile at the matrix's edge, where only rows x cols are left.
 void MultiplyEdge(size_t rows, size_t cols, size_t depth, const float* a, const float* b, float* c,
                   size_t ldc, bool add) {
   constexpr size_t kThird = kTileRows / 3;

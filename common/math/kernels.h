@@ -92,11 +92,11 @@ struct Kernels {
   // Largest |x[i]|; 0 for n = 0. A NaN counts as more than infinity.
   float (*max_abs)(size_t n, const float* x);
   // y[i] = x[i] / scale rounded to nearest (ties to even) and clamped to -127 .. 127, but 1 or -1
-  // where that is 0 and x[i] is not. `inverse` is 1 / scale. These four give the same bits in every
-  // variant.
+  // instead of 0 where x[i] is not 0. `inverse` is 1 / scale. These four give the same bits in
+  // every variant.
   void (*to_int8)(size_t n, const float* x, float inverse, int8_t* y);
-  // The same of x[i] + carry[i], and what is lost becomes carry[i]; 0 may come of anything. Where
-  // x[i] is 0, y[i] is 0 and carry[i] stays. REQUIRES a scale of at most 17 significant bits: its
+  // The same of x[i] + carry[i], but y[i] may be 0; the rounding error becomes carry[i]. Where x[i]
+  // is 0, y[i] is 0 and carry[i] stays. REQUIRES a scale of at most 17 significant bits: its
   // product with 7 bits is then exact, whether or not it is fused with the subtraction.
   void (*to_int8_carry)(size_t n, const float* x, float scale, float inverse, float* carry,
                         int8_t* y);

@@ -17,7 +17,7 @@ constexpr size_t kTileRows = 12;
 
 __mmask16 FirstLanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
 
-// The masked forms because GCC 12 warns of an uninitialised value within the others.
+// Masked forms, because GCC 12 warns of an uninitialised value in the unmasked ones.
 Vec EstimateReciprocal(Vec x) { return _mm512_maskz_rcp14_ps(FirstLanes(kLanes), x); }
 Vec EstimateReciprocalSqrt(Vec x) { return _mm512_maskz_rsqrt14_ps(FirstLanes(kLanes), x); }
 

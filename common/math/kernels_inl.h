@@ -1,4 +1,4 @@
-// The vectorised kernels, over whatever vector the including file defines: Vec, IntVec, kLanes,
+// The vectorised kernels, over the vector that the including file defines: Vec, IntVec, kLanes,
 // EstimateReciprocal, EstimateReciprocalSqrt, LoadFirst and StoreFirst. Included by kernels_avx2.cc
 // and kernels_avx512.cc only.
 //
@@ -208,7 +208,7 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
 // The CPU's estimates with one Newton step each: relative errors below 2^-22, at a fraction of the
 // time of square root and division. REQUIRES x >= 0, and x > 0 and normal for Reciprocal.
 Vec SquareRoot(Vec x) {
-  // For 0 and infinity, whose products with their reciprocal square roots are no numbers.
+  // For 0 and infinity, whose products with their reciprocal square roots are NaN.
   constexpr float kTiny = 1e-36f;
   constexpr float kHuge = 3e38f;
   x = x > kTiny ? x : Splat(kTiny);

@@ -166,7 +166,7 @@ void WeightedSumBf16(size_t n, size_t count, const uint32_t* rows, const float* 
 }
 
 uint16_t ToBf16(float x) {
-  constexpr uint32_t kQuiet = 0x0040;  // keeps a NaN one when its low payload bits are cut off
+  constexpr uint32_t kQuiet = 0x0040;  // keeps a NaN a NaN when its low payload bits are cut off
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   if (x != x) return static_cast<uint16_t>((bits >> 16) | kQuiet);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);

@@ -22,9 +22,8 @@ constexpr int kReconnectMs = 100;
 constexpr int kReconnectMaxMs = 2000;
 constexpr int kConnectTimeoutMs = 5000;  // of one attempt; the kernel's own is two minutes
 
-// A peer that vanished without closing (power, cable) is noticed by keepalive on an idle
-// connection, and by the send timeout when data is in flight. Both must stay above the pauses of a
-// healthy peer.
+// A peer that vanished without closing (power, cable) is noticed by keepalive when idle, and by the
+// send timeout when data is under way. Both must stay above the pauses of a healthy peer.
 constexpr int kKeepaliveIdleS = 30;
 constexpr int kKeepaliveIntervalS = 10;
 constexpr int kKeepaliveProbes = 3;

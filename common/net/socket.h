@@ -86,8 +86,8 @@ class DealerSocket {
   std::unique_ptr<Impl> impl_;
 };
 
-// Waits until one of several sockets or file descriptors is readable. A socket must live until
-// Clear() or the Poller's end; it may be moved meanwhile.
+// Waits until one of several sockets or file descriptors is readable. Each must stay open until
+// Clear() or the Poller's end; a socket may be moved meanwhile.
 class Poller {
  public:
   Poller();

@@ -1,4 +1,4 @@
-// A batch of an order as a lease names it, with its samples or by numbers only.
+// A data order's batches in leases: with their samples, or by numbers only.
 #pragma once
 
 #include "common/data/data_order.h"
@@ -6,7 +6,7 @@
 
 namespace dslide {
 
-// Batch number `number` of `order`, numbered within its unit as `index`.
+// Batch `number` of `order`, which is batch `index` of its work unit.
 // REQUIRES number < order.batches().
 LeaseBatch BatchWithSamples(const DataOrder& order, uint64_t number, uint32_t index);
 LeaseBatch BatchByNumbers(const DataOrder& order, uint64_t number, uint32_t index);

@@ -1,11 +1,11 @@
-// Slot plans: who has which slots.
+// Slot plans: which server owns which slots.
 #pragma once
 
 #include "common/wire/messages.h"
 
 namespace dslide {
 
-// Slots in contiguous ranges of near-equal number, one a server, in the servers' order.
+// Contiguous ranges of slots of nearly equal size, one per server, in the servers' order.
 // REQUIRES servers not empty, at most 65535.
 Plan EqualPlan(uint32_t version, uint32_t slots, std::vector<PlanServer> servers);
 

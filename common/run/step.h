@@ -3,7 +3,7 @@
 //
 // A batch's number is the argument of the learning-rate schedule and the seed of negatives and
 // dropout. In synchronous training (train.staleness >= 0) the batches of a step are applied
-// together; a step does not cross epochs, so an epoch's last one may have fewer batches.
+// together; a step does not cross epochs, so an epoch's last step may have fewer batches.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline uint64_t SamplesOf(const BatchId& batch, const TrainConfig& train, uint64
   return std::min<uint64_t>(train.batch, train_samples - number * train.batch);
 }
 
-// Of a whole step; 1 where training is asynchronous.
+// Batches of a whole step; 1 in asynchronous training.
 inline uint64_t BatchesPerStep(const TrainConfig& train) {
   return std::max(1u, train.target_batch / train.batch);
 }
@@ -46,7 +46,7 @@ inline uint64_t StepOf(const BatchId& batch, const TrainConfig& train, uint64_t 
   return batch.epoch * StepsPerEpoch(train, train_samples) + in_epoch / BatchesPerStep(train);
 }
 
-// What a step is made of.
+// The batches and samples of a step.
 struct StepExtent {
   uint64_t first_batch;  // number within the run
   uint64_t batches;
