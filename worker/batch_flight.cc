@@ -197,9 +197,9 @@ void BatchFlight::Advance() {
   }
 }
 
-// h = relu(pre-activation); in training the servers have left out the units that dropout drops with
-// probability p (their sum is 0), and the others are scaled by 1 / (1 - p). A dropped or inactive
-// unit has h = 0, which is what masks its gradient later.
+// h = relu(pre-activation); in training the servers leave out the units that dropout drops with
+// probability p (their sum is 0), and the other units are scaled by 1 / (1 - p). A dropped or
+// inactive unit has h = 0, which later masks its gradient.
 void BatchFlight::Activate() {
   hidden_ = SumMatrices(CollectPartials<EmbedReply>(&replies_));
   const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_hidden : 0.0f;

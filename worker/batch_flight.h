@@ -1,8 +1,8 @@
 // One batch on its way through the four messages (PROTOCOL section 5), or through evaluation.
 //
-// A pure state machine: RequestFor() gives one message a server, Take() collects the replies in any
-// order; when the last one of a stage is there the next stage begins. The sums over servers are
-// formed in server order, so the result does not depend on who answers first.
+// A pure state machine: RequestFor() returns the request for a server, Take() collects the replies
+// in any order; a stage's last reply begins the next stage. The sums over servers are formed in
+// server order, so the result does not depend on which server answers first.
 //
 //   kEmbed   EmbedRequest -> pre-activations, summed; h = relu(.), scaled for dropout
 //   kQuery   ActiveQuery  -> softmax statistics, merged; loss, recall, log-normaliser
@@ -10,7 +10,7 @@
 //   kEmbedPush EmbedPush  -> acknowledgements; done
 //   kTopK    (evaluation, after kEmbed) TopKRequest -> best labels, merged; done
 //
-// With one server kQuery takes in kPush: the server has all that the normaliser needs.
+// With one server kQuery includes kPush: the server can compute the normaliser itself.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ class BatchFlight {
  public:
   enum class Stage { kEmbed, kQuery, kPush, kEmbedPush, kTopK, kDone };
 
-  // `config` and `plan` must outlive the flight. `lease` tells the kind and the batch's identity.
+  // `config` and `plan` must outlive the flight. `lease` has the kind and the batch's identity.
   BatchFlight(const Config& config, const Plan& plan, const LeaseGrant& lease, LeaseBatch batch,
               uint64_t number);
 
@@ -37,15 +37,15 @@ class BatchFlight {
   Body RequestFor(uint32_t server) const;
 
   // Takes a server's reply to the current stage. Returns true when that completed the stage (the
-  // next stage's requests are then due, or the flight is done); an Error says why the reply is no
-  // good.
+  // next stage's requests are then due, or the flight is done); an Error says why the reply is
+  // invalid.
   Result<bool> Take(uint32_t server, Body reply);
 
-  // Bytes that went to and came from servers for this batch, in messages of the kind Body::index().
+  // Counts bytes sent to and received from servers for this batch; `kind` is the Body::index().
   void CountSent(size_t kind, size_t bytes);
   void CountReceived(size_t kind, size_t bytes);
 
-  // What the scheduler is told. REQUIRES done().
+  // The report to the scheduler. REQUIRES done().
   const BatchDone& report() const { return done_; }
 
  private:

@@ -29,7 +29,7 @@ void InFlightControl::Note(int64_t now_us, int64_t elapsed_us, int64_t service_u
 void InFlightControl::Decide(double rate, double at_servers) {
   if (trial_) {
     trial_ = false;
-    const double hoped = static_cast<double>(limit_) / limit_before_;  // of the rate
+    const double hoped = static_cast<double>(limit_) / limit_before_;  // growth of the rate
     if (rate < rate_before_ * (1 + kLeastGain * (hoped - 1))) {
       pause_ = next_pause_;
       next_pause_ = std::min(2 * next_pause_, kLongestPause);

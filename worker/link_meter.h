@@ -1,11 +1,11 @@
-// What the link to one server carries, measured by the training messages themselves: the round trip
-// of an empty message, the bandwidth, and how much of it is in use.
+// Measures the link to one server by the training messages themselves: the round trip of an empty
+// message, the bandwidth, and how much of it is in use.
 //
-// Elapsed time less what the server needed is the round trip plus the time that the bytes took. Of
-// each kind of request the quickest of late is kept (other messages in the same queues only make it
-// slower), and a line through the kind with the fewest bytes and the kind with the most gives the
-// round trip and the time a byte takes. Where several servers share the worker's own link each sees
-// its share of it. Pure: times come in.
+// Elapsed time minus the server's service time is the round trip plus the transfer time of the
+// bytes. For each kind of request the meter keeps the quickest of a window (other messages in the
+// queues only make one slower). A line through the kinds with the fewest and the most bytes gives
+// the round trip and the time per byte. Servers that share the worker's own link each see a share
+// of it. Pure: times are passed in.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ namespace dslide {
 
 class LinkMeter {
  public:
-  // A reply came `elapsed_us` after its request (number `kind`, below kKinds), of which the server
-  // had them for `service_us`; the two had `bytes` in all.
+  // Notes a reply `elapsed_us` after its request, of which `service_us` at the server. `kind` <
+  // kKinds: kind of the request. `bytes`: of request and reply together.
   void Note(int64_t now_us, size_t kind, int64_t elapsed_us, int64_t service_us, size_t bytes);
 
   // Microseconds; 0: not known yet.
@@ -27,14 +27,14 @@ class LinkMeter {
   // Bits sent and received per second over the bandwidth; 0: not known yet. Changes with each
   // window.
   double busy() const { return busy_; }
-  // Windows measured so far: who acts on busy() does so once a window.
+  // Windows measured so far. Act on busy() at most once per window.
   uint64_t windows() const { return windows_; }
 
   static constexpr size_t kKinds = 8;
 
  private:
   static constexpr int64_t kWindowUs = 4'000'000;
-  static constexpr double kLeastBytes = 8192;  // between the two kinds: less tells nothing
+  static constexpr double kLeastBytes = 8192;  // least difference of the two kinds
   static constexpr double kMostBitsPerSecond = 1e11;
 
   struct Quickest {

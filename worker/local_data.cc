@@ -62,10 +62,10 @@ Status LocalData::FillIn(const Config& config, const LeaseGrant& grant, LeaseBat
   const uint64_t number = uint64_t{grant.unit} * config.train.unit_batches + batch->index;
   if (batch->index >= config.train.unit_batches || number >= order.batches() ||
       BatchByNumbers(order, number, batch->index) != *batch) {
-    return refused("and names others than the training file has there");
+    return refused("and its numbers do not match the training file");
   }
   *batch = BatchWithSamples(order, number, batch->index);
-  // As the scheduler would have sent it: a batch is the same whoever trains it.
+  // Rounded as the wire would, so that a batch is the same on every worker.
   if (RoundAsOnWire(FixedPrecision(config.cluster.wire), &batch->features)) return {};
   return Failed(fmt::format("lease {}: batch {} of {} has values too large for cluster.wire",
                             grant.lease, batch->index, file_->path));

@@ -1,8 +1,8 @@
 // The training file on a worker's own machine, so that leases need not carry samples.
 //
-// A worker that was given a file compares it with what the scheduler trains on when it joins. If
-// they are the same it asks for leases with numbers only, and takes the samples from its file, by
-// the same order of the epoch as the scheduler's.
+// When a worker with a file joins, it compares the file with the scheduler's training data. If they
+// are equal, the worker asks for leases with numbers only and takes the samples from its file, in
+// the scheduler's order of the epoch.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@ struct TrainingFile {
 
 class LocalData {
  public:
-  // `file` must outlive this. Null: the worker has none, and leases have to carry samples.
+  // `file` must outlive this. Null: the worker has no file, and leases must carry samples.
   explicit LocalData(const TrainingFile* file) : file_(file) {}
 
-  // Compares the file with the training data of the run that `reply` and its configuration tell
-  // of. The error names the file and what differs. No file fits every run.
+  // Compares the file with the run's training data, which `reply` and `config` describe. The error
+  // names the file and the difference. Without a file it always succeeds.
   Status Join(const Config& config, const JoinReply& reply);
 
-  // Whether leases may come without samples. False also if the scheduler did not say what its data
-  // is.
+  // Whether leases may come without samples. False also if the scheduler sent no checksum of its
+  // data.
   bool in_use() const { return in_use_; }
 
-  // Gives the batches of a lease that came without samples their own. An error says why the lease
-  // cannot be worked on; it is then unspecified which batches have their samples.
+  // Adds the samples to the lease's batches that came without. An error says why the lease cannot
+  // be worked on; some of its batches may then still lack samples.
   Status Complete(const Config& config, LeaseGrant* grant);
 
  private:

@@ -21,7 +21,7 @@ Result<TrainingFile> ReadTrainingFile(const std::string& path) {
   return TrainingFile{path, std::move(*data), checksum};
 }
 
-// Before a message is sent.
+// Passes the failpoint of a message that is about to be sent.
 void PassPointOf(const Body& body) {
   if (std::holds_alternative<EmbedRequest>(body)) PassFailpoint(Failpoint::kWorkerEmbed);
   if (std::holds_alternative<ActiveQuery>(body)) PassFailpoint(Failpoint::kWorkerQuery);
@@ -87,7 +87,7 @@ Status WorkerShell::Loop(StopSignals* signals) {
   return *exit_;
 }
 
-// A message may bring a plan, and with it other sockets.
+// Looked up for each message, because a message may bring a plan with other sockets.
 DealerSocket* WorkerShell::SocketOf(uint32_t peer) {
   if (peer == WorkerCore::kScheduler) return &scheduler_;
   if (peer >= servers_.size() || !servers_[peer]) return nullptr;
@@ -117,7 +117,7 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
     Bytes bytes = Encode(out.message, out.precision);
     bytes_sent_ += bytes.size();
     core_.NoteSent(out.message, bytes.size());
-    // A message that does not fit is sent again after cluster.request_timeout_ms.
+    // A message that does not fit the queue is sent again after cluster.request_timeout_ms.
     DealerSocket* const socket = SocketOf(out.to);
     if (socket == nullptr) continue;
     if (!socket->Send(std::move(bytes))) LogWarning("a queue is full; sending again later");
@@ -128,7 +128,8 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
   if (effects.exit) exit_ = effects.exit;
 }
 
-// A server that cannot be dialled is one that does not answer: another plan may mend that.
+// A server that cannot be dialled counts as one that does not answer; another plan may correct
+// that.
 std::optional<DealerSocket> WorkerShell::DialServer(const PlanServer& server) {
   Result<DealerSocket> socket = DealerSocket::Connect(*context_, server.address);
   if (socket.ok()) return std::move(*socket);

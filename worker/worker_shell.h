@@ -19,8 +19,7 @@ struct WorkerOptions {
   std::string data;  // the training file, if this machine has it; else empty
 };
 
-// Runs until the scheduler ends the run, or a signal comes: then the batches in flight are
-// finished.
+// Runs until the scheduler ends the run, or until a signal; then it finishes the batches in flight.
 class WorkerShell {
  public:
   static Status Run(const WorkerOptions& options, StopSignals* signals);
@@ -33,7 +32,7 @@ class WorkerShell {
   void Apply(WorkerCore::Effects effects);
   void Dial(const Plan& plan);
   std::optional<DealerSocket> DialServer(const PlanServer& server);
-  DealerSocket* SocketOf(uint32_t peer);  // null: of an earlier plan, or cannot be dialled
+  DealerSocket* SocketOf(uint32_t peer);  // null: not in the plan, or cannot be dialled
   void Receive(uint32_t from);
 
   NetContext* context_;
@@ -43,7 +42,7 @@ class WorkerShell {
   std::string scheduler_address_;
   SilenceReport silence_;
   std::vector<std::optional<DealerSocket>> servers_;  // in plan order; nullopt: cannot be dialled
-  std::vector<std::string> addresses_;                // theirs
+  std::vector<std::string> addresses_;                // of servers_
   Poller poller_;
   int stop_fd_ = -1;
   bool stopping_ = false;
