@@ -1,5 +1,5 @@
 // How many batches a worker keeps in flight: enough that the servers always have work from this
-// worker, and no more, because each further batch makes gradients staler.
+// worker, and no more, because each further batch makes the other batches' gradients staler.
 //
 // Of n batches in flight, n * (time at servers / time in flight) are at servers (Little's law). The
 // time at servers includes queues; servers report it. Below 1 the servers sometimes wait for this

@@ -4,8 +4,8 @@
 // Elapsed time minus the server's service time is the round trip plus the transfer time of the
 // bytes. For each kind of request the meter keeps the quickest of a window (other messages in the
 // queues only make one slower). A line through the kinds with the fewest and the most bytes gives
-// the round trip and the time per byte. Servers that share the worker's own link each see a share
-// of it. Pure: times are passed in.
+// the round trip and the time per byte. If servers share the worker's own link, each meter sees a
+// share of it. Pure: times are passed in.
 #pragma once
 
 #include <array>

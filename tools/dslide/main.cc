@@ -1,4 +1,4 @@
-// dslide: the user's command. `dslide COMMAND --help` tells the rest.
+// dslide: the user's command. `dslide COMMAND --help` explains a command.
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
 

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Of a run: long enough that its first seconds, when memory is touched first, can be left out.
+// Length of a run: long enough to leave out its first seconds, when memory is touched first.
 constexpr double kSeconds = 20;
 
 Status WriteData(const EngineBenchOptions& options, const std::string& path) {

@@ -22,7 +22,7 @@ namespace {
 
 constexpr Incarnation kWorker{1};
 
-// Rank r of [0, n) with probability proportional to 1 / (r + 1), about, spread over the ids.
+// Draws rank r of [0, n) with probability about proportional to 1 / (r + 1), spread over the ids.
 uint32_t DrawZipf(uint32_t n, Random* random) {
   const double rank = std::exp(random->Uniform() * std::log(static_cast<double>(n) + 1.0)) - 1.0;
   constexpr uint64_t kSpread = 0x9e3779b1;  // odd and prime: coprime to any n below it
@@ -72,10 +72,10 @@ class Engine {
       executors_[i] = executor.get();
       return executor;
     });
-    OnAll([](Executor&) {});  // until they are there
+    OnAll([](Executor&) {});  // returns once all executors exist
   }
 
-  // Trains for so long; the batches that ended.
+  // Trains for `seconds`. Returns the number of batches that ended.
   uint64_t Train(double seconds) {
     const auto begin = std::chrono::steady_clock::now();
     const auto left = [&] {
@@ -92,9 +92,9 @@ class Engine {
     return done;
   }
 
-  // The executors, idle.
+  // The executors; idle between calls.
   const std::vector<Executor*>& executors() const { return executors_; }
-  // Runs work(executor) in all their threads; the seconds it took.
+  // Runs work(executor) in all executors' threads. Returns the seconds it took.
   template <typename Work>
   double OnAll(const Work& work) {
     const auto begin = std::chrono::steady_clock::now();
@@ -113,12 +113,12 @@ class Engine {
   struct Flight {
     std::unique_ptr<BatchFlight> batch;
     std::shared_ptr<const Body> request;
-    std::optional<ActiveReply> active;  // of the first round, in the second
+    std::optional<ActiveReply> active;  // the first round's, during the second round
     std::vector<Body> parts;
     size_t missing = 0;
   };
 
-  // Too little memory, most likely. RunExecutable makes a line of it.
+  // Most likely out of memory. RunExecutable() prints the text.
   static void ThrowIfError(const Body& part) {
     const auto* error = std::get_if<ErrorReply>(&part);
     if (error != nullptr) throw std::runtime_error(error->text);
@@ -146,7 +146,7 @@ class Engine {
     pool_->Submit(ticket, job);
   }
 
-  // Whether that ended a batch.
+  // True if the outcome ended a batch.
   bool Take(ExecutorPool::Outcome outcome) {
     Flight& flight = flights_.at(outcome.ticket);
     ThrowIfError(outcome.part);
@@ -242,7 +242,7 @@ EngineBenchResult Measure(const EngineBenchOptions& options, Engine* engine) {
   return result;
 }
 
-// Marks all neurons as changed and trains on until every bucket has followed.
+// Marks all neurons as changed and trains on until every bucket is up to date.
 void MeasureRehash(Engine* engine, EngineBenchResult* result) {
   LiveTables& tables = *engine->executors()[0]->output().tables();
   const Snapshot before = Observe(*engine);

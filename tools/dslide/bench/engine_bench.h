@@ -22,14 +22,14 @@ struct EngineBenchOptions {
   uint32_t features_per_sample = 0;  // distinct, drawn log-uniformly over ranks (Zipf, exponent 1)
   uint32_t labels_per_sample = 0;    // likewise
   uint32_t threads = 1;              // executors
-  uint32_t repeats = 5;              // roofline and engine are measured in turn so many times
+  uint32_t repeats = 5;              // measurements of roofline and engine, in turn
   double seconds = 2;                // of each measurement of the engine
 };
 
 // Medians over the repeats.
 struct EngineBenchResult {
   double samples_per_second = 0;
-  double bytes_per_sample = 0;       // of parameter rows, read and written, by the engine itself
+  double bytes_per_sample = 0;       // of parameter rows, read and written by the engine
   double operations_per_sample = 0;  // of the matrix products; an FMA is two
   Roofline roofline{};
   double roofline_share = 0;  // the least time that bytes or operations need / the time taken
@@ -38,16 +38,16 @@ struct EngineBenchResult {
   std::array<double, kPhases> phase_seconds{};  // of all executors, per 1,000 batches
   double parameter_bytes = 0;                   // weights, biases and optimiser state
   double table_bytes_per_neuron = 0;            // codes, entries, offsets and marks
-  // Every neuron's codes and all tables anew:
+  // Rebuilding every neuron's codes and all tables:
   double rehash_seconds = 0;             // at once, all executors together
-  double background_rehash_seconds = 0;  // executor time until all buckets followed
-  double longest_rehash_step = 0;        // CPU seconds; the most that it delayed a batch
+  double background_rehash_seconds = 0;  // executor time until all buckets are up to date
+  double longest_rehash_step = 0;        // CPU seconds; the longest delay of a batch
 };
 
 struct RankingBenchResult {
   uint32_t samples = 0;
   double exact_seconds = 0;  // best 5 of all neurons for each sample
-  double lsh_seconds = 0;    // of those that the hash tables return
+  double lsh_seconds = 0;    // of the neurons that the hash tables return
 };
 
 EngineBenchResult RunEngineBench(const EngineBenchOptions& options);

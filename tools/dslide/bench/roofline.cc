@@ -17,8 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Runs work(thread) on all threads at once, repeatedly for `seconds`; work returns how much it did.
-// The sum over threads of work done a second.
+// Runs work(thread) on all threads at once, repeatedly for `seconds`; work returns the amount done.
+// Returns the sum over threads of work done per second.
 template <typename Work>
 double RateOf(uint32_t threads, double seconds, const Work& work) {
   std::barrier start(threads);

@@ -1,4 +1,4 @@
-// What this machine could do at best, for the engine's figures to be held against.
+// The best rates of this machine, to compare the engine's figures with.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ namespace {
   pthread_sigmask(SIG_SETMASK, &none, nullptr);
   setpgid(0, 0);
   DieWithParent();
-  if (getppid() != launcher) _exit(1);  // it ended before the line above
+  if (getppid() != launcher) _exit(1);  // the launcher ended before the line above
   dup2(log_fd, STDERR_FILENO);
   if (!share_output) dup2(log_fd, STDOUT_FILENO);
   execv(program.c_str(), argv.data());

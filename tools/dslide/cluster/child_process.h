@@ -14,7 +14,7 @@ class ChildProcess {
  public:
   // Starts `program` with `arguments` in a process group of its own (so that Ctrl-C reaches the
   // launcher only), standard error appended to `log`, and standard output too unless
-  // `share_output`. It gets SIGTERM when the launcher's process ends, however it ends.
+  // `share_output`. The child gets SIGTERM when the launcher ends, in whatever way.
   static Result<ChildProcess> Start(std::string name, const std::string& program,
                                     const std::vector<std::string>& arguments,
                                     const std::string& log, bool share_output);
@@ -25,11 +25,11 @@ class ChildProcess {
   // REQUIRES !running().
   int exit_code() const { return exit_code_; }  // 128 + signal if it was killed
   std::string Ending() const;                   // "exit code 1", "signal 9"
-  // Ended by a signal, or with 75 or 85: nothing wrong with what it was told to do.
+  // Whether a restart makes sense: it ended by a signal, or with exit code 75 or 85.
   bool WantsRestart() const;
   bool killed() const { return !running_ && signal_ != 0; }  // by a signal
 
-  // Collects the process if it has ended. True if it ended just now.
+  // Collects the process if it has ended. True if this call has collected it.
   bool Poll();
   void Signal(int signal);
 
@@ -45,7 +45,7 @@ class ChildProcess {
   int signal_ = 0;
 };
 
-// Asks all to stop by SIGTERM, and ends those by SIGKILL that are still there after `grace_ms`.
+// Sends SIGTERM to all children, and SIGKILL to those that still run after `grace_ms`.
 void StopAll(const std::vector<ChildProcess*>& children, int grace_ms);
 
 // The directory of the running executable: its siblings are started from there.

@@ -16,11 +16,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kAcceptMs = 60'000;  // it may wait for a checkpoint that is being written
+constexpr int64_t kAcceptMs = 60'000;  // the answer may wait for a checkpoint in progress
 
 struct ServerState {
-  std::string incarnation;  // empty: not told, or it is not there
-  int64_t slots = -1;       // -1: not told
+  std::string incarnation;  // empty: unknown, or the server is absent
+  int64_t slots = -1;       // -1: unknown
 };
 using ServerStates = std::map<std::string, ServerState>;  // by name
 

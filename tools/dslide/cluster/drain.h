@@ -14,9 +14,9 @@ struct DrainOptions {
   int64_t patience_ms = 600'000;  // without progress
 };
 
-// Asks for it and returns when the server has left; `say` gets a line whenever its slots are fewer.
-// Errors: kFailed with the servers' names if none is called `name`, if the scheduler refuses or if
-// the run ends before; kTryLater if nothing moves for patience_ms.
+// Asks the scheduler to drain a server and returns when it has left; `say` gets a line whenever the
+// number of its slots falls. Errors: kFailed with the servers' names if none is called `name`, if
+// the scheduler refuses or if the run ends first; kTryLater if no slot moves for patience_ms.
 Status Drain(Observer& observer, const std::string& name,
              const std::function<void(const std::string& line)>& say,
              const DrainOptions& options = {});

@@ -21,16 +21,15 @@ constexpr int kStopGraceMs = 5000;    // for children that were asked to stop
 constexpr int kLeaveGraceMs = 10000;  // for members to leave after the scheduler
 constexpr int kPollMs = 50;
 
-// The scheduler shows its progress on the same terminal, in a line that has no end yet. By fputs:
-// a closed pipe behind standard output must not end the run.
+// The scheduler shows its progress on the same terminal, in a line that has no end yet. fputs,
+// because a closed pipe behind standard output must not end the run.
 void Say(const std::string& line) {
   if (isatty(STDOUT_FILENO) == 1) std::fputs("\r\x1b[K", stdout);
   std::fputs((line + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
-// What an executable ended with: the last line of its log, from `start` on, that begins with
-// `mark`.
+// An executable's last words: the last line of its log, from `start` on, that begins with `mark`.
 std::string LastWords(const std::string& path, std::streamoff start, std::string_view mark) {
   std::ifstream log(path);
   log.seekg(start);
@@ -119,7 +118,7 @@ std::vector<std::string> Launcher::ConfigArguments(Kind kind) const {
   return arguments;
 }
 
-// "" until the scheduler has written it. One that came back may have another.
+// "" until the scheduler has written it. A restarted scheduler may have another address.
 std::string Launcher::Address() const {
   std::ifstream file(Path("scheduler.address"));
   std::string address;
@@ -163,7 +162,7 @@ Status Launcher::Follow() {
     }
     scheduler().Poll();
     if (!scheduler().running()) {
-      // One that was asked to stop does not come back, whatever became of it.
+      // A scheduler that was asked to stop is not restarted, however it ended.
       if (stopping_ || !scheduler().killed()) return AfterScheduler();
       DSLIDE_RETURN_IF_ERROR(StartAgain(&children_.front()));
     }
@@ -211,7 +210,7 @@ Error Launcher::CannotGoOn(const Child& child, const std::string& ending) const 
                   name, ending, child.process.log(), launch_.run_directory));
 }
 
-// Workers that end with 0 were told to; nobody else may ever come.
+// Workers end with 0 when told to stop; no other worker may ever join.
 void Launcher::StopWithoutWorkers() {
   const auto is_left = [](const Child& child) {
     return child.kind == Kind::kWorker && child.process.running();
@@ -225,7 +224,7 @@ void Launcher::StopWithoutWorkers() {
   Say("all workers of this launch have ended; stopping");
 }
 
-// Members leave when the scheduler has told them to, a moment before it ends itself.
+// Waits for the scheduler's end: it dismisses members a moment before it ends itself.
 bool Launcher::SchedulerEnds() {
   const int64_t deadline_ms = MonotonicMillis() + kStopGraceMs;
   while (MonotonicMillis() < deadline_ms) {
@@ -252,7 +251,7 @@ Status Launcher::AfterScheduler() {
 
 // The scheduler's own last line, with its exit code.
 Error Launcher::SchedulerFailure() {
-  // Its earlier lives wrote into the same log.
+  // The scheduler's earlier lives wrote into the same log.
   std::string last = LastWords(scheduler().log(), log_start_, "dslide-scheduler: ");
   if (last.empty()) {
     last = fmt::format("the scheduler ended ({}), see {}", scheduler().Ending(), scheduler().log());

@@ -22,15 +22,15 @@ struct Launch {
   bool resume = false;
 };
 
-// A child that a signal ended, or that asked for it by exit code 75, is started again at once under
-// the same name, the scheduler with --resume. Used by one thread.
+// A child that ends by a signal, or with exit code 75 or 85, is started again at once under the
+// same name, the scheduler with --resume. Used by one thread.
 class Launcher {
  public:
   Launcher(Launch launch, StopSignals* signals) : launch_(std::move(launch)), signals_(signals) {}
   ~Launcher();  // ends all children
 
-  // Until the scheduler has ended. The error has its last line and its exit code; or names the
-  // child that cannot be kept running, and its log.
+  // Returns when the scheduler has ended. The error has the scheduler's last line and exit code, or
+  // names the child that cannot be kept running and its log.
   Status Run();
 
  private:

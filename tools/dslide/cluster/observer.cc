@@ -22,7 +22,8 @@ struct Observer::Impl {
     return sequence;
   }
 
-  // The reply to `request`; nullopt if there is none before `deadline_ms`. `request` 0: any time.
+  // The reply to `request`; nullopt if none arrives before `deadline_ms`. `request` 0: waits until
+  // then.
   Result<std::optional<Message>> Receive(uint64_t request, int64_t deadline_ms);
 
   std::string address;
@@ -83,7 +84,7 @@ Result<Observer> Observer::Join(const std::string& address, const std::string& n
                                 address, (answer_ms + 999) / 1000));
   }
   if (const auto* error = std::get_if<ErrorReply>(&(*reply)->body)) {
-    // A scheduler takes a Join of any run.
+    // A scheduler accepts a Join of any run.
     if (error->code != ErrorCode::kWrongRun) return Failed(error->text);
     return BadInput(
         fmt::format("a server answers at {}, no scheduler; give the scheduler's address", address));

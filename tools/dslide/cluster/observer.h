@@ -15,16 +15,16 @@ class Observer {
  public:
   static constexpr int64_t kAnswerMs = 10'000;
 
-  // Joins the run of the scheduler at `address`. Errors: kBadInput for what is no address, a host
-  // that nobody knows, or a server's address; kTryLater if nobody answers within `answer_ms`;
-  // kFailed with the scheduler's words if it refuses.
+  // Joins the run of the scheduler at `address`. Errors: kBadInput for an invalid address, an
+  // unknown host or a server's address; kTryLater without an answer within `answer_ms`; kFailed
+  // with the scheduler's text if it refuses.
   static Result<Observer> Join(const std::string& address, const std::string& name,
                                int64_t answer_ms = kAnswerMs);
   Observer(Observer&&) noexcept;
   ~Observer();
 
-  // Sends a request and returns its reply; other messages are dropped. Errors: kTryLater if none
-  // came within `timeout_ms`, kFailed if the scheduler refuses or the run ends.
+  // Sends a request and returns its reply; other messages are dropped. Errors: kTryLater without a
+  // reply within `timeout_ms`, kFailed if the scheduler refuses or the run ends.
   Result<Body> Ask(const Body& request, int64_t timeout_ms = kAnswerMs);
 
   // The scheduler's status as JSON (scheduler/status/status.h).

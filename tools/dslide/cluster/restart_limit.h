@@ -1,4 +1,4 @@
-// How often a process that dies again and again is started again.
+// Limits the restarts of a process that dies again and again.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@ namespace dslide {
 
 class RestartLimit {
  public:
-  static constexpr size_t kRestarts = 5;        // within
+  static constexpr size_t kRestarts = 5;        // at most, within
   static constexpr int64_t kWindowMs = 10'000;  // this time,
-  static constexpr int64_t kHealthyMs = 2'000;  // of a process that never lived so long
+  static constexpr int64_t kHealthyMs = 2'000;  // of a process that never lived this long
 
-  // Notes that the process died, `lived_ms` after its start. Whether it may be started again.
+  // Notes that the process died, `lived_ms` after its start. True if it may be started again.
   bool Allow(int64_t lived_ms, int64_t now_ms) {
     if (lived_ms >= kHealthyMs) restarts_ms_.clear();
     while (!restarts_ms_.empty() && now_ms - restarts_ms_.front() >= kWindowMs) {

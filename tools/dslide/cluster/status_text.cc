@@ -20,9 +20,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kIndent = 10;    // of decisions, after their times
-constexpr size_t kDecisions = 8;  // the last so many are shown
+constexpr size_t kDecisions = 8;  // shown, the last ones
 
-// nullopt where the value is missing or none of its kind: the scheduler may be of another version.
+// nullopt if the value is missing or not a number: the scheduler may be of another version.
 std::optional<double> NumberAt(const Json& json, const char* key) {
   if (!json.is_object()) return std::nullopt;
   const auto at = json.find(key);
@@ -38,7 +38,7 @@ std::string TextAt(const Json& json, const char* key, std::string missing = "-")
   return Printable(at->get_ref<const std::string&>());
 }
 
-// The whole of a text, as one line.
+// A whole text as one line.
 std::string LineAt(const Json& json, const char* key) {
   if (TextAt(json, key) == "-") return "-";
   std::string line = json[key].get<std::string>();
@@ -58,8 +58,8 @@ std::string Fixed(std::optional<double> value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "-";
 }
 
-// `text` broken between words so that its lines have at most `columns`, the further ones after an
-// indent. A longer word stays whole. 0: not broken.
+// Breaks `text` between words into lines of at most `columns`, all but the first indented. A longer
+// word stays whole. 0 columns: no breaks.
 std::string Wrapped(const std::string& text, size_t columns, size_t indent) {
   std::string wrapped;
   size_t column = 0;
@@ -161,7 +161,7 @@ std::string WorkerState(const Json& worker) {
   return slow && state == "working" ? "straggler" : state;
 }
 
-// Batches in flight, of how many at most: the scheduler's cap, or the worker's own limit below it.
+// Batches in flight and their limit: the lower of the scheduler's cap and the worker's own limit.
 std::string InFlight(const Json& worker) {
   const double cap = NumberAt(worker, "in_flight_cap").value_or(0);
   const double own = NumberAt(worker, "in_flight_limit").value_or(0);

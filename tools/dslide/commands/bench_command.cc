@@ -1,4 +1,4 @@
-// dslide bench: how fast the engine is on this machine, beside what the machine could do.
+// dslide bench: how fast the engine is on this machine, compared with the machine's best rates.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -52,7 +52,8 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
   }
   if (options.features_per_sample > options.features / 2 ||
       options.labels_per_sample > options.labels / 2) {
-    return BadInput("--features-per-sample and --labels-per-sample: at most half of what there is");
+    return BadInput(
+        "--features-per-sample and --labels-per-sample: at most half of --features and --labels");
   }
   const Result<uint32_t> milliseconds = arguments.Number("milliseconds", 10, 3600000);
   DSLIDE_RETURN_IF_ERROR(milliseconds);
@@ -72,7 +73,7 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
   return options;
 }
 
-// What was measured, in the configuration's words.
+// The measured settings, by their configuration keys.
 Json Settings(const EngineBenchOptions& options) {
   Json json;
   json["features"] = options.features;

@@ -1,4 +1,4 @@
-// dslide checkpoint COMMAND: what there is of a run's checkpoints, and making one now.
+// dslide checkpoint COMMAND: shows, checks and prunes a run's checkpoints, or writes one now.
 #include <string>
 
 #include "tools/dslide/commands/checkpoint_commands.h"

@@ -1,4 +1,4 @@
-// dslide checkpoint list and inspect: what the manifests say.
+// dslide checkpoint list and inspect: print the contents of manifests.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ Status List(const ParsedArguments& arguments) {
     fmt::print("{:<20}{:>7}{:>12}{:>14}{:>8}{:>12}\n", "checkpoint", "epoch", "batches", "samples",
                "shards", "MB");
   }
-  Status damaged;  // the first manifest that cannot be read; the others are listed all the same
+  Status damaged;  // the first manifest that cannot be read; the others are still listed
   for (const std::string& name : CompleteCheckpoints(*in)) {
     const std::string checkpoint = *in + "/" + name;
     const Result<Manifest> m = ReadManifest(checkpoint);

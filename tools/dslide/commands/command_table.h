@@ -12,8 +12,8 @@ struct Command {
   const char* help;
 };
 
-// Runs the command that argv[1] names, with the arguments from there on. `program`: what it is a
-// command of, e.g. "dslide checkpoint". The exit code is the command's; 2 for an unknown one.
+// Runs the command that argv[1] names, with the arguments from there on. `program`: the name before
+// the command, e.g. "dslide checkpoint". The exit code is the command's; 2 for an unknown one.
 int RunCommand(const std::string& program, std::span<const Command> commands, int argc,
                char** argv);
 

@@ -15,7 +15,7 @@ Status DrainNamed(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(observer);
   return Drain(*observer, arguments.Positional()[0], [](const std::string& line) {
     fmt::print("{}\n", line);
-    std::fflush(stdout);  // a pipe shows each line as it comes too
+    std::fflush(stdout);  // a pipe, too, shows each line at once
   });
 }
 

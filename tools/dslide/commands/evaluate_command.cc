@@ -52,7 +52,7 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
   return task;
 }
 
-// The data file and the task agree with the model, or an error says how not.
+// Checks that the data file and the task fit the model.
 Status CheckFit(const Task& task, const XcHeader& header, const Inference& model) {
   const ModelConfig& m = model.config().model;
   if (header.num_features != m.features || header.num_labels != m.labels) {
@@ -168,7 +168,7 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// What both commands begin with: the task, its samples and the model, which fit each other.
+// The common start of both commands: the task, its samples and the model, which fit each other.
 struct Opened {
   Task task;
   XcReader reader;

@@ -1,4 +1,4 @@
-// dslide ledger verify|show: a run's ledger, recounted or as it is.
+// dslide ledger verify|show: recounts or prints a run's ledger.
 #include <fmt/core.h>
 
 #include <deque>
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Where a run's ledger lies: `path` is the run directory, or the ledger itself.
+// A run's ledger directory; `path` is the run directory, or the ledger itself.
 std::string LedgerDirectory(const std::string& path) {
   const std::filesystem::path inside = std::filesystem::path(path) / "ledger";
   std::error_code error;
@@ -84,7 +84,7 @@ Result<LedgerAccount> Recount(const std::string& directory) {
   return account;
 }
 
-// The checkpoint whose records are compared; none if there is none yet.
+// The records of the checkpoint to compare; nullopt if there is no checkpoint yet.
 Result<std::optional<CheckpointRecords>> RecordsOf(const ParsedArguments& arguments,
                                                    const LedgerAccount& account) {
   std::string place = account.config().checkpoint.directory;

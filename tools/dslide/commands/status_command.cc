@@ -1,4 +1,4 @@
-// dslide status: how a running cluster is doing.
+// dslide status: shows the state of a running cluster.
 #include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 namespace dslide {
 namespace {
 
-// Of the terminal that is written to; 0: it is none.
+// Width of the terminal; 0 if standard output is not a terminal.
 size_t TerminalColumns() {
   winsize size = {};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -29,7 +29,7 @@ Status Show(const ParsedArguments& arguments) {
     return {};
   }
   const auto status = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (status.is_discarded()) return Failed("the scheduler's status is no JSON");
+  if (status.is_discarded()) return Failed("the scheduler's status is not JSON");
   fmt::print("{}", StatusText(status, TerminalColumns()));
   return {};
 }

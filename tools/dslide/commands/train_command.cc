@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The configuration that the children get: the user's, with what a launch on one machine fills in.
+// The configuration of the children: the user's, completed for a launch on one machine.
 Result<Launch> Prepare(const ParsedArguments& arguments) {
   Launch launch;
   launch.resume = arguments.Has("resume");

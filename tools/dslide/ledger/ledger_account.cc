@@ -11,7 +11,7 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kMaxProblems = 20;  // more add nothing
+constexpr size_t kMaxProblems = 20;  // more would not help
 
 }  // namespace
 
@@ -68,7 +68,7 @@ Status LedgerAccount::Take(const LedgerRestored& entry) {
   return {};
 }
 
-// An earlier run's account is taken as it is: its ledger is not here.
+// An earlier run's batches are accepted unchecked: that run's ledger is not here.
 void LedgerAccount::Inherit(const LedgerRestored& entry) {
   for (uint32_t epoch = 0; epoch < entry.epoch; ++epoch) {
     counts_[epoch].assign(counts_[epoch].size(), true);
@@ -98,7 +98,7 @@ void LedgerAccount::GoBack(const LedgerRestored& entry) {
       counts_[batch.epoch][InEpoch(batch)] = true;
     }
   }
-  // Where the ledger does not know the checkpoint, all repeats may be in it.
+  // If the ledger does not know the checkpoint, it may contain all repeats.
   uint64_t complete_at = entry.checkpoint.empty() ? 0 : entries_;
   for (const Complete& c : complete_) {
     if (c.checkpoint == entry.checkpoint) complete_at = c.number;

@@ -1,7 +1,7 @@
 // Recounts a run from the entries of its ledger: which batches count, and how often.
 //
-// Written apart from LedgerState, which the scheduler goes by: this is the check on it. Going back
-// to a checkpoint takes away what was counted after it; what is left is the surviving history.
+// Independent of LedgerState, which the scheduler uses, in order to check it. Going back to a
+// checkpoint removes the batches counted after it; the remaining ones are the surviving history.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace dslide {
 
 class LedgerAccount {
  public:
-  // `number` from 0. Errors (kBadInput): no account can be given at all.
+  // `number` from 0. Errors (kBadInput): the ledger cannot be counted at all.
   Status Add(uint64_t number, const LedgerEntry& entry);
 
-  // In samples, of one epoch.
+  // Samples of one epoch.
   struct EpochCount {
     uint64_t seen = 0;        // each once
     uint64_t duplicated = 0;  // counts beyond the first
-    uint64_t missing = 0;     // that the epoch has and that did not count
+    uint64_t missing = 0;     // samples of the epoch that did not count
   };
   std::vector<EpochCount> Epochs() const;  // [train.epochs]
 
@@ -34,18 +34,17 @@ class LedgerAccount {
   uint64_t entries() const { return entries_; }
   bool finished() const { return finished_; }
   uint32_t epochs_done() const { return epochs_done_; }
-  uint64_t batches() const;  // that count
+  uint64_t batches() const;  // batches that count
   uint64_t batches_of_run() const;
   uint32_t generations() const { return generations_; }
-  uint32_t recoveries() const { return recoveries_; }    // plans while one was in force
+  uint32_t recoveries() const { return recoveries_; }    // plans that replaced one in force
   uint32_t checkpoints() const { return checkpoints_; }  // complete ones
-  // Batches that counted when the ledger began: the run goes on from a checkpoint of an earlier
-  // one.
+  // Batches that counted when the ledger began, in a run that continues an earlier run.
   uint64_t inherited() const { return inherited_; }
   // The last LedgerRestored: its number and its checkpoint.
   uint64_t restored_at() const { return restored_at_; }
   const std::string& restored_from() const { return restored_from_; }
-  // What should not be in a ledger, one line each.
+  // Errors in the ledger, one line each.
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:

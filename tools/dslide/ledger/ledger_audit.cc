@@ -12,7 +12,7 @@ namespace {
 
 using Group = AppliedBatches::Group;
 
-constexpr size_t kMaxProblems = 20;  // more add nothing
+constexpr size_t kMaxProblems = 20;  // more would not help
 
 class RecordsAudit {
  public:
@@ -45,7 +45,7 @@ class RecordsAudit {
   }
 
  private:
-  // Whether the checkpoint is of this run and of its surviving history.
+  // Whether the checkpoint belongs to this run and its surviving history.
   bool Fits() {
     if (manifest_.run != account_.run().run || manifest_.train_samples != train_samples_ ||
         manifest_.epoch > train_.epochs) {
@@ -66,7 +66,7 @@ class RecordsAudit {
     return true;
   }
 
-  // Every slot has to be in one group.
+  // Every slot must be in exactly one group.
   void CheckSlots() {
     std::vector<std::vector<const Group*>> groups_of(account_.config().cluster.slots);
     for (const Group& group : records_.groups) {
@@ -101,7 +101,7 @@ class RecordsAudit {
     }
   }
 
-  // A batch that counts in the checkpoint.
+  // Checks a batch that counts in the checkpoint.
   void CheckBatch(const BatchId& batch) {
     const uint64_t number = BatchNumber(batch, train_, train_samples_);
     const uint64_t samples = SamplesOf(batch, train_, train_samples_);
@@ -156,7 +156,7 @@ class RecordsAudit {
   uint64_t train_samples_;
   LedgerAudit* audit_;
   bool complete_ = true;                           // every slot has a record
-  std::vector<std::vector<const Group*>> groups_;  // of slots that are in several
+  std::vector<std::vector<const Group*>> groups_;  // of each slot in several groups
 };
 
 }  // namespace
@@ -165,7 +165,7 @@ LedgerAudit Audit(const LedgerAccount& account, const std::optional<CheckpointRe
   LedgerAudit audit;
   audit.epochs = account.Epochs();
   audit.problems = account.problems();
-  // Samples that are still to come are missing only where they should be there by now.
+  // Samples can be missing only in the epochs that are done, or in all of a finished run.
   const size_t due = account.finished() ? audit.epochs.size() : account.epochs_done();
   for (size_t e = due; e < audit.epochs.size(); ++e) audit.epochs[e].missing = 0;
   if (records) {

@@ -1,4 +1,5 @@
-// A trained model in this process: a checkpoint's rows in executors, one a core, no cluster.
+// A trained model in this process: a checkpoint's rows in executors, one per core, without a
+// cluster.
 #pragma once
 
 #include <memory>
@@ -28,7 +29,7 @@ class Inference {
  private:
   Inference() = default;
 
-  // Runs a request on all executors and adds up their parts.
+  // Runs a request on all executors and combines their replies.
   Result<Body> Call(const Body& request);
 
   Config config_;

@@ -12,8 +12,8 @@
 
 namespace dslide {
 
-// A file is written beside its place and put there by Finish(), so that an incomplete one never
-// looks complete.
+// A file is written under a temporary name, and renamed by Finish(), so that an incomplete file
+// never looks complete.
 class PredictionFile {
  public:
   // An empty path: nothing is written.
