@@ -19,8 +19,8 @@ void RegisterLoadBenches();      // an executor's work over mixes of batches
 void RegisterSnapshotBenches();  // the mark and the slices of a checkpoint
 void RegisterPlannerBenches();   // which slots should move
 
-// Uniform in [-0.5, 0.5). A winner-take-all hash only sees their order, so that they do for normal
-// ones.
+// Uniform in [-0.5, 0.5). A winner-take-all hash depends only on their order, so they can replace
+// normal ones.
 std::vector<float> RandomFloats(size_t size, uint64_t seed);
 
 }  // namespace dslide

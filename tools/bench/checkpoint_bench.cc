@@ -1,10 +1,10 @@
-// dslide-checkpoint-bench: what checkpoints of a big model cost: all of it, an increment,
+// dslide-checkpoint-bench: the cost of checkpoints of a big model: a full one, an increment,
 // restoring.
 //
 //   dslide-checkpoint-bench DIRECTORY [runs]
 //
 // N = 670,000 labels, D = 136,000 features, H = 128, Adam, bf16; one server of two executors. Files
-// are read and restored with and without the system's cache of them. Prints one line a run.
+// are read and restored with and without the system's file cache. Prints one line per run.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -139,7 +139,7 @@ double Restore(const Config& config, const std::string& checkpoint) {
   const ServerCore::Load load = LoadOf(config, checkpoint);
   ServerStorage storage(load, {"bench-0000000000000002"});
   const auto pool = PoolFor(load);
-  (void)pool->RunOnAll([](Executor&) -> Body { return Ack{}; });  // memory is there
+  (void)pool->RunOnAll([](Executor&) -> Body { return Ack{}; });  // memory is allocated
   const int64_t begin_us = MonotonicMicros();
   const std::clock_t cpu = std::clock();
   storage.StartLoad(pool.get());

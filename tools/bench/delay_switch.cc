@@ -1,8 +1,8 @@
-// dslide-delay-switch: a network whose packets take their time, for tools/bench/network.
+// dslide-delay-switch: a network with delays and limited rates, for tools/bench/network.
 //
 //   dslide-delay-switch NAMESPACE,ADDRESS,DELAY_US,BITS_PER_S ...
 //
-// Makes a TUN device eth0 in each named network namespace and hands IPv4 packets on by their
+// Makes a TUN device eth0 in each named network namespace and forwards IPv4 packets by their
 // destination: through the sender's uplink, the larger of both ends' one-way delays, the
 // receiver's downlink. Up- and downlink have the host's rate (0: unlimited) and a buffer of 100 ms
 // or 64 KB, whichever is more. Prints "ready" when all devices exist, and at SIGINT or SIGTERM one
@@ -12,8 +12,8 @@
 // a bulk transfer costs a system call pair per 64 KB. Such a packet stands for a train of small
 // ones: its first bytes are on the downlink while its last ones are on the uplink.
 //
-// Rates are here, not in tc: the kernel's queues would run in the time of whatever process their
-// timers interrupt, and count against the quotas of the hosts that are measured.
+// Rates are enforced here, not by tc: the kernel's queues would use the CPU time of the processes
+// that their timers interrupt, and so the quotas of the measured hosts.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -53,12 +53,12 @@ constexpr size_t kIpv4Destination = 16;  // offset in the IPv4 header
 constexpr int kReadAtOnce = 32;          // packets of a host before the next one's turn
 constexpr Duration kBuffer = std::chrono::milliseconds(100);
 constexpr double kMinBufferBytes = 65536;
-constexpr size_t kMaxUnderWayBytes = size_t{1} << 30;  // for absurd rates times delays
+constexpr size_t kMaxUnderWayBytes = size_t{1} << 30;  // limits memory at absurd rates and delays
 
 // One direction of a host's link. It sends one packet after the other.
 struct Channel {
   double bytes_per_s = 0;  // 0: unlimited
-  Time free;               // when it will have sent what it has taken
+  Time free;               // when the accepted packets will have been sent
 
   Duration TransferTime(size_t bytes) const { return Seconds(static_cast<double>(bytes)); }
   // How long a packet may wait before it is dropped instead.
@@ -82,7 +82,7 @@ struct Packet {
   Time complete;             // when its last byte reaches the downlink
   uint64_t number = 0;       // keeps packets of equal due time in order
   size_t to = 0;             // index of the host
-  bool on_downlink = false;  // has its place there
+  bool on_downlink = false;  // has its place on the downlink
   std::vector<char> bytes;
 
   bool operator>(const Packet& other) const {
@@ -257,7 +257,8 @@ void Switch::Accept(size_t from, size_t size) {
         {buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(size)}});
 }
 
-// Whether its buffer had room; the packet is then due when its last byte has passed.
+// Puts the packet on the downlink; false if its buffer is full. The packet is then due when its
+// last byte has passed.
 bool Switch::TakeDownlink(Packet* packet) {
   Channel& down = hosts_[packet->to].down;
   const Time start = std::max(packet->due, down.free);
@@ -296,7 +297,7 @@ Packet Switch::Pop() {
   return packet;
 }
 
-// A wire does not wait for a free core.
+// Real-time priority: a wire does not wait for a free core.
 Status TakePrecedence() {
   (void)prctl(PR_SET_TIMERSLACK, 1);  // ns; the default is 50,000
   const sched_param priority{1};

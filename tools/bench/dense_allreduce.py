@@ -1,4 +1,4 @@
-"""The dense way to train D-SLIDE's network: every worker holds it all, gradients are all-reduced.
+"""The dense way to train D-SLIDE's network: each worker holds all of it, gradients are all-reduced.
 
 Run by tools/bench/network once a worker host. Sparse input -> sum of D x H rows + bias -> relu ->
 H x N -> softmax cross-entropy, the target mass spread evenly over a sample's labels. PyTorch
@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--hidden", type=int, required=True)
     parser.add_argument("--batch", type=int, required=True)
-    parser.add_argument("--steps", type=int, required=True, help="measured, after one more")
+    parser.add_argument("--steps", type=int, required=True, help="measured, after a warm-up step")
     options = parser.parse_args()
 
     os.environ["GLOO_SOCKET_IFNAME"] = DEVICE
@@ -93,7 +93,7 @@ def main():
     count = (options.steps + 1) * options.batch
     features, labels, samples = read_samples(options.data, options.rank, options.world, count)
     network = DenseNetwork(features, options.hidden, labels)
-    if options.rank == 0:  # the others get its parameters
+    if options.rank == 0:  # the other ranks get its parameters
         network.draw_parameters()
     model = nn.parallel.DistributedDataParallel(network, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,4 +1,4 @@
-"""What a link of the emulated network does: throughput of a TCP connection, round-trip time."""
+"""Measures a link of the emulated network: throughput of a TCP connection, round-trip time."""
 
 import socket
 import statistics
@@ -13,7 +13,7 @@ PORT = 7000
 
 
 def measure_link(link, build, logs):
-    """Asked and measured figures of two hosts that both have this link."""
+    """Requested and measured figures of two hosts that both have this link."""
     with Network([Host("a", link), Host("b", link)], build, logs) as network:
         rtt_ms, mbit = ping(network), bulk(network) / 1e6
     return {"link": link.name, "asked_mbit": link.bits_per_s / 1e6 or None, "measured_mbit": mbit,
@@ -48,7 +48,7 @@ def ping(network):
 
 
 def bulk(network):
-    """Bits a second that one TCP connection delivers after a quarter of the time, its start."""
+    """Bits per second of one TCP connection, without the first quarter of the time."""
     def send():
         with make_socket(network, "a", socket.SOCK_STREAM) as sender:
             sender.connect((network.address("b"), PORT))

@@ -1,5 +1,6 @@
-// The work that an executor counts for its slots (server/executor/slot_load.h) against the time it
-// takes, over mixes of what a batch has: `ns_per_work` should not depend on the mix.
+// Compares the work that an executor counts for its slots (server/executor/slot_load.h) with the
+// time it takes, over mixes of samples, features and neurons: `ns_per_work` should not depend on
+// the mix.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -51,7 +52,7 @@ SparseRows RandomIds(uint32_t samples, uint32_t ids, uint32_t of, bool values, R
   SparseRows rows;
   for (uint32_t i = 0; i < samples; ++i) {
     for (uint32_t j = 0; j < ids; ++j) {
-      // One id of each of `ids` equal ranges, the lower ones of it more often.
+      // One id of each of `ids` equal ranges, a range's lower ids more often.
       const double u = random->Uniform() * random->Uniform();
       rows.ids.push_back(static_cast<uint32_t>((j + u) * (of / ids)));
       if (values) rows.values.push_back(0.1f);

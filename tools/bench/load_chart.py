@@ -11,7 +11,7 @@ SMOOTH_S = 1.5
 
 
 def ticks(limit, most):
-    """Round steps from 0 to `limit`, at most so many."""
+    """Round values from 0 to `limit`, at most `most` steps."""
     for step in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200):
         if limit / step <= most:
             break
@@ -19,7 +19,7 @@ def ticks(limit, most):
 
 
 def smoothed(points):
-    """Means over SMOOTH_S seconds before and after: single looks are noisy."""
+    """Means over SMOOTH_S seconds before and after: single samples are noisy."""
     result = []
     for t, _ in points:
         near = [y for at, y in points if abs(at - t) <= SMOOTH_S]
@@ -28,7 +28,7 @@ def smoothed(points):
 
 
 class Chart:
-    """Straight axes from (0, 0) to (seconds, top)."""
+    """A chart with linear axes from (0, 0) to (seconds, top)."""
 
     def __init__(self, seconds, top):
         self._seconds, self._top = seconds, top
@@ -94,7 +94,7 @@ def write_chart(path, title, watch):
     chart.axes(f"{what} of a server / mean")
     told = -1e9
     for seconds, version in watch.plan_changes():
-        # Names of plans that follow each other closely would lie on top of each other.
+        # Names of plans that follow each other closely would overlap.
         chart.mark(seconds, f"plan {version}" if chart.x(seconds) - told > 45 else "", PLAN_COLOUR)
         told = chart.x(seconds) if chart.x(seconds) - told > 45 else told
     for seconds, event in watch.events:

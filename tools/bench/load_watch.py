@@ -1,4 +1,4 @@
-"""What the servers of a training cluster do, twice a second: by the scheduler, and CPU time."""
+"""Records the servers of a training cluster twice a second: the scheduler's figures, CPU time."""
 
 import json
 import statistics
@@ -14,7 +14,7 @@ STATUS_PORT = 8080
 
 
 def follow_together(watches, seconds):
-    """All of them until the last one's `seconds` after its first sample."""
+    """Follows all watches until `seconds` after the first sample of the last one."""
     while not all([watch.look_on(seconds) for watch in watches]):
         time.sleep(LOOK_S)
 
@@ -24,16 +24,16 @@ class LoadWatch:
     seconds from the first trained sample on."""
 
     def __init__(self, cluster):
-        self.looks = []   # one a time, see _look()
+        self.looks = []   # records, see _look()
         self.events = []  # (seconds, what the bench did)
         self._cluster = cluster
         self._zero = None
-        self._samples, self._moved = 0, None  # the last that came, and when
+        self._samples, self._moved = 0, None  # last count, and when it changed
         self._leavers = set()
 
     def follow(self, seconds, actions=()):
-        """Until `seconds` after the first sample, or None: the end of training. `actions`: those
-        of (seconds, title, function of the cluster), in order, which are called at their times."""
+        """Follows training until `seconds` after the first sample (None: to the end). `actions`:
+        (seconds, title, function of the cluster), in order; each is called at its time."""
         actions = list(actions)
         while not self.look_on(seconds):
             if actions and self.seconds() >= actions[0][0]:
@@ -47,7 +47,7 @@ class LoadWatch:
         return time.monotonic() - self._zero if self._zero else 0
 
     def look_on(self, seconds):
-        """Looks once; whether that was the last one."""
+        """Looks once. Returns whether that was the last time."""
         if seconds is not None:
             self._cluster.scheduler.check_running()
         elif not self._cluster.scheduler.running():
@@ -68,12 +68,12 @@ class LoadWatch:
         return seconds is not None and self.seconds() >= seconds
 
     def leaves(self, name):
-        """A server may end from now on."""
+        """Allows a server to end from now on."""
         self._leavers.add(name)
 
     def rate(self, begin, end):
-        """Samples a second between two times, from the first that came then to the last; None if
-        they did not come twice. (A slow server alone does few batches in the time.)"""
+        """Samples per second between two times, from the first increase to the last; None without
+        two increases. (A slow server alone trains few batches in the time.)"""
         looks = self._between(begin, end)
         came = [look for before, look in zip(looks, looks[1:])
                 if look["samples"] != before["samples"]]
@@ -82,14 +82,14 @@ class LoadWatch:
         return (came[-1]["samples"] - came[0]["samples"]) / (came[-1]["t"] - came[0]["t"])
 
     def imbalance(self, begin, end):
-        """The busiest server over the mean, median of what the scheduler says; None: nothing."""
-        # All the same: the servers have not reported yet. Each load is relative to the mean already.
+        """The busiest server over the mean: median of the scheduler's figures; None without any."""
+        # Equal loads: the servers have not reported yet. Each load is already relative to the mean.
         ratios = [max(look["load"].values()) for look in self._between(begin, end)
                   if len(set(look["load"].values())) > 1]
         return statistics.median(ratios) if ratios else None
 
     def cpu_imbalance(self, begin, end):
-        """The same of the CPU time that the servers took, measured from outside."""
+        """The same for the servers' CPU time, measured from outside."""
         looks = self._between(begin, end)
         if len(looks) < 2:
             return None
@@ -98,7 +98,7 @@ class LoadWatch:
         return max(used) / statistics.fmean(used) if used and sum(used) > 0 else None
 
     def balanced_after(self, limit, seconds=5):
-        """When the imbalance was first at most `limit` for so long; None: never."""
+        """When the imbalance first stayed at most `limit` for `seconds`; None: never."""
         since = None
         for look in self.looks:
             good = 0 < max(look["load"].values(), default=0) <= limit
@@ -115,7 +115,7 @@ class LoadWatch:
 
     def batch_delay(self, begin, end):
         """Milliseconds that the longest batch took beyond the median of the longest before `begin`;
-        None if the workers do not tell."""
+        None if the workers do not report it."""
         before = [look["longest_batch_ms"] for look in self._between(0, begin)]
         during = [look["longest_batch_ms"] for look in self._between(begin, end)]
         before, during = ([ms for ms in side if ms] for side in (before, during))
@@ -129,8 +129,8 @@ class LoadWatch:
         return self.looks[-1]["decisions"] if self.looks else []
 
     def series(self):
-        """What is drawn: by server its (seconds, load), by the scheduler's figures or else by CPU
-        time over that of the mean server."""
+        """The lines to draw: (seconds, load) by server, and the kind of load: the scheduler's
+        figures, or else CPU time relative to the mean server."""
         told = any(any(look["load"].values()) for look in self.looks)
         lines = {}
         for before, look in zip(self.looks, self.looks[1:]):
@@ -172,7 +172,7 @@ class LoadWatch:
         return status if "figures" in status else None  # at first it is empty
 
     def _check_members(self, seconds):
-        """They end before the scheduler only where training has an end, or they were told to."""
+        """Members may end before the scheduler only if training has an end, or after leaves()."""
         for name, process in self._cluster.members.items():
             if seconds is not None and name not in self._leavers:
                 process.check_running()

@@ -13,7 +13,7 @@ from netlab import BenchError, Process, signals_ignored, wait_for
 START_DEADLINE_S = 120
 LEAVE_DEADLINE_S = 30  # for members to end after the scheduler
 TRY_LATER = 75
-MOST_DEATHS = 20  # of its own accord, that is: not by kill()
+MOST_DEATHS = 20  # without kill()
 
 
 def free_port():
@@ -23,7 +23,7 @@ def free_port():
 
 
 class Cluster:
-    """A context manager: the end ends all its processes."""
+    """A context manager that ends all its processes at its end."""
 
     def __init__(self, build, directory, servers, workers, settings):
         self.run_dir = f"{directory}/run"
@@ -40,7 +40,7 @@ class Cluster:
                  f"cluster.scheduler_bind=tcp://127.0.0.1:{self._port}",
                  f"cluster.status_bind=tcp://127.0.0.1:{status}"]
         self._sets = [word for pair in pairs for word in ("--set", pair)]
-        self._lives = {}  # name: how many there were
+        self._lives = {}  # number of lives by name
         self._processes = {}
         self._killed = set()  # names of those that kill() ended
         self._deaths = 0
@@ -67,12 +67,12 @@ class Cluster:
                 process.end(signal.SIGKILL)
 
     def kill(self, name):
-        """At once, with a replacement as soon as supervise() is called."""
+        """Kills a process at once; the next supervise() starts its replacement."""
         self._killed.add(name)
         self._processes[name].end(signal.SIGKILL)
 
     def supervise(self):
-        """Starts replacements of those that have ended. False: the run is complete."""
+        """Replaces processes that have ended. False: the run is complete."""
         for name in list(self._processes):
             process = self._processes[name]
             code = process.exit_code()
@@ -91,13 +91,13 @@ class Cluster:
         return True
 
     def leave(self):
-        """After the scheduler's end: the others, whom it has dismissed, end by themselves."""
+        """After the scheduler's end: waits for the processes that it has dismissed."""
         for name, process in self._processes.items():
             if self._lives[name] == 1 or "joined" in process.output():
                 process.wait(LEAVE_DEADLINE_S)
 
     def status(self):
-        """The scheduler's status page; None while it is not there."""
+        """The scheduler's status; None while the status page does not answer."""
         try:
             with urllib.request.urlopen(self._status, timeout=2) as page:
                 status = json.load(page)
@@ -121,7 +121,7 @@ class Cluster:
         process = Process(f"dslide {what} verify", [f"{self._bin}/dslide", what, "verify",
                                                     self.run_dir, "--json"],
                           f"{self._directory}/{what}.log")
-        while process.exit_code() is None:  # not 0 where something is wrong: see its output
+        while process.exit_code() is None:  # may differ from 0: the output has the findings
             time.sleep(0.05)
         try:
             return json.loads(process.output())
@@ -151,7 +151,7 @@ class Cluster:
 
 
 def check_build(build, programs=()):
-    """The programs of a cluster are there, and these."""
+    """Checks that the build has the programs of a cluster, and `programs`."""
     for program in ("dslide", "dslide-scheduler", "dslide-server", "dslide-worker", *programs):
         if not os.path.exists(f"{build}/bin/{program}"):
             raise BenchError(f"{build}/bin/{program} is missing; build it by 'cmake --preset release "

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 
 QUOTA_PERIOD_US = 5000  # short: a throttled process waits no longer than a packet would
-MIN_QUOTA_US = 1000  # the kernel's
+MIN_QUOTA_US = 1000  # the kernel's minimum
 CPU_SHARES = 262144  # the most; 1024 is normal
 CPU_CGROUP = "/sys/fs/cgroup/cpu"
 WAKE_LATENCY = "/dev/cpu_dma_latency"
@@ -23,7 +23,7 @@ LIBC = ctypes.CDLL(None)
 
 
 class BenchError(Exception):
-    """Told to the user in one line; the process ends with this exit code."""
+    """An error that the user sees as one line; the process ends with this exit code."""
 
     def __init__(self, message, exit_code=1):
         super().__init__(message)
@@ -58,7 +58,7 @@ class Host:
 
 
 def check_machine(quotas):
-    """What the network needs of this machine; `quotas`: CPU quotas, too."""
+    """Checks that this machine can run a network; `quotas`: with CPU quotas."""
     if os.geteuid() != 0:
         raise BenchError("needs root (it creates network namespaces); run it with sudo", 2)
     for program, package in (("ip", "iproute2"), ("nsenter", "util-linux")):
@@ -73,8 +73,8 @@ def check_machine(quotas):
 
 @contextlib.contextmanager
 def cores_awake():
-    """Idle cores do not sleep, if the kernel can be told. Processes under a quota run in bursts, and
-    after a core's sleep a virtual machine runs the same code up to twice as long at times."""
+    """Keeps idle cores awake, if the kernel allows it. Processes under a quota run in bursts, and
+    after a core's sleep a virtual machine may need twice as long for the same code."""
     if not os.access(WAKE_LATENCY, os.W_OK):
         yield
         return
@@ -91,7 +91,7 @@ def run_ip(*arguments):
 
 @contextlib.contextmanager
 def inside(namespace):
-    """The calling thread is in the network namespace: sockets it makes stay there."""
+    """Moves the calling thread into the network namespace: its new sockets belong there."""
     with open("/proc/thread-self/ns/net") as home, open(f"/var/run/netns/{namespace}") as there:
         if LIBC.setns(there.fileno(), CLONE_NEWNET) != 0:
             raise BenchError(f"cannot enter network namespace {namespace}")
@@ -102,7 +102,7 @@ def inside(namespace):
 
 
 class Process:
-    """A program on a host, its output in a file. It ends with this script, however that ends."""
+    """A program on a host, with its output in a file. It is killed when this script ends."""
 
     def __init__(self, title, command, log, cgroup=None):
         def in_child():
@@ -138,7 +138,7 @@ class Process:
             self.fail(f"ended early (exit code {self._popen.returncode})")
 
     def wait(self, deadline_s):
-        """Until it has ended, which must be with exit code 0."""
+        """Waits for the end; fails unless the exit code is 0."""
         try:
             if self._popen.wait(deadline_s) != 0:
                 self.fail(f"failed (exit code {self._popen.returncode})")
@@ -149,7 +149,7 @@ class Process:
         self._popen.send_signal(number)
 
     def end(self, number):
-        """By this signal, or else by SIGKILL."""
+        """Ends the process by this signal, or by SIGKILL after 10 s."""
         self.signal(number)
         try:
             self._popen.wait(10)
@@ -164,8 +164,8 @@ class Process:
 
 
 class Network:
-    """Hosts joined by dslide-delay-switch. A context manager: the end removes everything.
-    `tag`: tells networks apart that are there at the same time."""
+    """Hosts joined by dslide-delay-switch. A context manager that removes everything at its end.
+    `tag` distinguishes networks that exist at the same time."""
 
     def __init__(self, hosts, build, logs, tag=""):
         self.hosts = {host.name: host for host in hosts}
@@ -197,8 +197,8 @@ class Network:
         return f"10.0.{number // 256}.{number % 256}"
 
     def start(self, name, command, title=None, log=None):
-        """Starts a program on a host, under the host's quota. `log`: the log's name, if not the
-        host's."""
+        """Starts a program on a host, under the host's quota. `log`: the log's name, the host's by
+        default."""
         command = ["nsenter", f"--net=/var/run/netns/{self.namespace(name)}", *map(str, command)]
         cgroup = f"{self._cgroup}/{name}" if os.path.exists(self._cgroup) else None
         process = Process(title or name, command, f"{self._logs}/{log or name}.log", cgroup)
@@ -233,7 +233,7 @@ class Network:
             self._create_cgroups()
 
     def _create_cgroups(self):
-        """One a host, below one that has precedence over what else runs on this machine."""
+        """One cgroup per host, inside one with precedence over everything else on this machine."""
         os.mkdir(self._cgroup)
         write_setting(f"{self._cgroup}/cpu.shares", CPU_SHARES)
         for host in self.hosts.values():
@@ -265,7 +265,7 @@ def write_setting(path, value):
 
 
 def remove_cgroup(path):
-    """A killed process may be a member for a moment after it was waited for."""
+    """A killed process may stay a member for a moment after wait()."""
     end = time.monotonic() + 2
     while os.path.exists(path):
         try:
@@ -278,7 +278,7 @@ def remove_cgroup(path):
 
 @contextlib.contextmanager
 def signals_ignored():
-    """SIGINT and SIGTERM do not interrupt what must be done to the end."""
+    """SIGINT and SIGTERM do not interrupt the block."""
     before = {number: signal.signal(number, signal.SIG_IGN)
               for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -289,7 +289,7 @@ def signals_ignored():
 
 
 def wait_for(condition, processes, deadline_s, what):
-    """Until `condition`; fails when one of the processes ends or the time is over."""
+    """Waits for `condition`; fails when one of the processes ends or the time is over."""
     end = time.monotonic() + deadline_s
     while not condition():
         for process in processes:

@@ -1,4 +1,4 @@
-// Plans for clusters whose slots' loads are as skewed as labels that follow Zipf's law make them.
+// Plans for clusters whose slots' loads are as skewed as with Zipf-distributed labels.
 #include <benchmark/benchmark.h>
 
 #include "common/balance/planner.h"

@@ -18,7 +18,7 @@ def shown(value):
 
 
 def table(columns, rows):
-    """Aligned columns (title: key) of those keys that the rows have; the first to the left."""
+    """A table of the columns (title: key) whose keys the rows have; the first is left-aligned."""
     columns = {title: key for title, key in columns.items() if key in rows[0]}
     cells = [list(columns), *([shown(row[key]) for key in columns.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells)]

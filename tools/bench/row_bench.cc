@@ -35,7 +35,7 @@ Layer MakeLayer(const LayerSpec& spec) {
                BestKernels());
 }
 
-// Built when it differs from the last one asked for: one at a time is in memory, 1 GB at most.
+// Builds the layer unless it is the last one built: one layer at a time is in memory, at most 1 GB.
 Layer& LayerOf(const LayerSpec& spec) {
   static LayerSpec built;
   static std::optional<Layer> layer;
@@ -133,7 +133,7 @@ void RegisterRowBenches() {
             fmt::format("{}/{}/rows:{}", name, bf16 ? "bf16" : "fp32", rows).c_str(), function,
             LayerSpec{rows, bf16 ? Precision::kBf16 : Precision::kFp32, optimizer});
       };
-      // Those of one layer follow each other.
+      // Benchmarks of the same layer follow each other.
       add("Gather/to_fp32", Gather<float>, OptimizerKind::kAdaGrad);
       add("Gather/to_bf16", Gather<uint16_t>, OptimizerKind::kAdaGrad);
       add("Dot", Dot, OptimizerKind::kAdaGrad);

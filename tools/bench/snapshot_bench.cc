@@ -1,4 +1,4 @@
-// The mark of a snapshot and its slices: what a checkpoint takes from training at a time.
+// The mark and the slices of a snapshot: the pauses that a checkpoint causes in training.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace dslide {
 namespace {
 
-// Takes everything, keeps nothing.
+// Accepts everything, keeps nothing.
 class NullSink : public SnapshotSink {
  public:
   bool HasRoom(uint32_t) override { return true; }
@@ -19,7 +19,7 @@ class NullSink : public SnapshotSink {
   void Finish(uint32_t, std::string record) override { benchmark::DoNotOptimize(record.data()); }
 };
 
-// An executor with so many output rows, and a batch's worth of unsettled ones.
+// An executor with `rows` output rows, a batch's worth of them unsettled.
 std::unique_ptr<Executor> MakeExecutor(uint32_t rows) {
   Config config;
   config.model.hidden = 128;
@@ -46,7 +46,7 @@ void Mark(benchmark::State& state) {
   }
 }
 
-// One AdvanceSnapshot(); the longest of all is a counter, in microseconds.
+// One AdvanceSnapshot() per iteration; the counter is the longest one, in microseconds.
 void Slice(benchmark::State& state) {
   const auto executor = MakeExecutor(static_cast<uint32_t>(state.range(0)));
   NullSink sink;

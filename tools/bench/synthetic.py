@@ -45,7 +45,7 @@ class Zipf:
         self._source = source
 
     def distinct(self, count):
-        """So many different ids, ascending."""
+        """`count` different ids, ascending."""
         drawn = set()
         while len(drawn) < count:
             drawn.update(self._source.choices(self._ids, cum_weights=self._cumulative,
@@ -59,13 +59,13 @@ def spread_ids(n):
 
 
 def crowded_ids(n, slots=256, used=64):
-    """Those of [0, n) that are in the first `used` of so many slots, the first ones spread."""
+    """The ids of [0, n) in the first `used` of `slots` slots, the first ones spread."""
     ids = [i for i in range(n) if i % slots < used]
     return [ids[rank] for rank in spread_ids(len(ids))]
 
 
 def write_samples(path, sizes, ids=spread_ids, labels_per_sample=LABELS_PER_SAMPLE):
-    """`ids`: those of [0, n) that occur, in the order of their frequency."""
+    """`ids`: the ids of [0, n) that occur, the most frequent first."""
     source = random.Random(SEED)
     features, labels = Zipf(ids(sizes.features), source), Zipf(ids(sizes.labels), source)
     with open(path, "w") as file:

@@ -1,4 +1,4 @@
-// Queries of the hash tables, and building them, at the sizes of real label sets.
+// Queries and construction of the hash tables at the sizes of real label sets.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kDim = 128;
 constexpr uint32_t kQueries = 16384;  // hit 2 of 5 buckets of 670,091 rows: 25 MB
 
-// The default hash functions for so many neurons.
+// The default hash functions for `neurons` neurons.
 std::unique_ptr<HashFunctions> FunctionsFor(uint32_t neurons) {
   Config config;
   config.model.hidden = kDim;
@@ -57,7 +57,7 @@ Index& IndexOf(int64_t rows) {
   return built.try_emplace(rows, static_cast<uint32_t>(rows)).first->second;
 }
 
-// One query an iteration; the next one's buckets are prefetched, as ActiveSetBuilder does.
+// One query per iteration; the next query's buckets are prefetched, as ActiveSetBuilder does.
 void Rank(benchmark::State& state) {
   const Index& index = IndexOf(state.range(0));
   const auto limit = static_cast<uint32_t>(state.range(1));
@@ -81,14 +81,14 @@ void Rank(benchmark::State& state) {
       benchmark::Counter(static_cast<double>(entries), benchmark::Counter::kIsRate);
 }
 
-// One table an iteration, in turn: the work of BuildAll(), divided by L.
+// One table per iteration, in turn: the work of BuildAll(), divided by L.
 void BuildTable(benchmark::State& state) {
   HashTables& tables = IndexOf(state.range(0)).tables;
   for (auto _ : state) tables.Advance(tables.StepsOfAllTables() / tables.size());
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 
-// One more slot of 256 an iteration: what moving slots pause for.
+// Room for one more slot of 256 per iteration: training pauses for this when slots arrive.
 void GrowTables(benchmark::State& state) {
   auto rows = static_cast<uint32_t>(state.range(0));
   Index index(rows);

@@ -105,20 +105,20 @@ class Cluster:
             process.check_running()
 
     def stop(self):
-        """At once: a second signal spares the checkpoint that the first one asks for."""
+        """Stops at once: a second signal skips the checkpoint that the first one asks for."""
         self.scheduler.signal(signal.SIGTERM)
         time.sleep(0.3)
         self.scheduler.end(signal.SIGTERM)
 
     def precision(self):
-        """P@1 in percent, when the run has ended by itself."""
+        """P@1 in percent; waits until the run has ended by itself."""
         self.scheduler.wait(END_DEADLINE_S)
         with open(f"{self.run_dir}/summary.json") as summary:
             return 100 * json.load(summary)["p_at_1"]
 
 
 def watch(cluster, seconds):
-    """(progress record, usage() when it came), until `seconds` of them (None: all)."""
+    """Pairs (progress record, usage() at that time), for `seconds` (None: to the end)."""
     seen, heard = [], time.monotonic()
     while cluster.scheduler.running():
         for record in cluster.progress()[len(seen):]:
@@ -138,7 +138,7 @@ def watch(cluster, seconds):
 
 
 def figures(seen, cluster):
-    """Of the records after the first third of the time, which is warming up."""
+    """Figures of the records after the first third of the time, which is for warming up."""
     if len(seen) < 2:
         cluster.scheduler.fail("ended before its speed could be measured; give it more train.epochs")
     times = [record["elapsed_s"] for record, _ in seen]

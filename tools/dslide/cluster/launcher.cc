@@ -224,7 +224,7 @@ void Launcher::StopWithoutWorkers() {
   Say("all workers of this launch have ended; stopping");
 }
 
-// Waits for the scheduler's end: it dismisses members a moment before it ends itself.
+// Whether the scheduler ends within kStopGraceMs: it dismisses members a moment before its end.
 bool Launcher::SchedulerEnds() {
   const int64_t deadline_ms = MonotonicMillis() + kStopGraceMs;
   while (MonotonicMillis() < deadline_ms) {

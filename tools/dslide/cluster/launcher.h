@@ -22,8 +22,8 @@ struct Launch {
   bool resume = false;
 };
 
-// A child that ends by a signal, or with exit code 75 or 85, is started again at once under the
-// same name, the scheduler with --resume. Used by one thread.
+// A child that a signal ended is started again at once under the same name, the scheduler with
+// --resume. So are servers and workers that exit with 75 or 85. Used by one thread.
 class Launcher {
  public:
   Launcher(Launch launch, StopSignals* signals) : launch_(std::move(launch)), signals_(signals) {}

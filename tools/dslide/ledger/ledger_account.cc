@@ -98,7 +98,7 @@ void LedgerAccount::GoBack(const LedgerRestored& entry) {
       counts_[batch.epoch][InEpoch(batch)] = true;
     }
   }
-  // If the ledger does not know the checkpoint, it may contain all repeats.
+  // If the ledger does not know the checkpoint, the checkpoint may contain all repeats.
   uint64_t complete_at = entry.checkpoint.empty() ? 0 : entries_;
   for (const Complete& c : complete_) {
     if (c.checkpoint == entry.checkpoint) complete_at = c.number;
