@@ -29,7 +29,7 @@ bool IsForServer(const std::string& assignment);
 std::vector<std::string> IgnoredByServer(const Overrides& overrides);
 
 // Refuses text that is not an address to listen at, and addresses outside loopback unless
-// `allow_plaintext`. `setting` names the source of the address: "--bind" or "cluster.server_bind".
+// `allow_plaintext`. `setting` names where the user gave it: "--bind" or "cluster.server_bind".
 Status CheckBind(const std::string& setting, const std::string& bind, bool allow_plaintext);
 // Refuses an address that others could not dial. Empty: the bound address is advertised.
 Status CheckAdvertise(const std::string& setting, const std::string& advertise);

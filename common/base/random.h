@@ -19,7 +19,7 @@ inline uint64_t Mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// A seed for a sub-stream: what is drawn from different (seed, stream) pairs is independent.
+// A seed for a sub-stream: draws from different (seed, stream) pairs are independent.
 inline uint64_t SubSeed(uint64_t seed, uint64_t stream) { return Mix64(Mix64(seed) ^ stream); }
 
 // A sequence of draws. Copyable; the whole state is (seed, counter), which checkpoints store.

@@ -150,9 +150,9 @@ struct Config {
 using Overrides = std::vector<std::string>;
 
 // Defaults, then the INI file (`path` may be empty: none), then the overrides, then range checks.
-// Errors (kBadInput) name the file (or "command line"), the key, the value and what is allowed; an
-// unknown key is refused with the nearest known one. '#' starts a comment anywhere in a line of the
-// file, so no value can hold one.
+// Errors (kBadInput) name the file (or "command line"), the key, the value and the allowed values;
+// an unknown key is refused with the nearest known one. '#' starts a comment anywhere in a line of
+// the file, so no value can hold one.
 Result<Config> LoadConfig(const std::string& path, const Overrides& overrides);
 
 // The same from INI text; `origin` stands for the path in errors.
@@ -187,7 +187,7 @@ inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 
 
 // Learning rate of batch `step` of `total` (both counted over the whole run): up from
 // learning_rate / warmup_batches to learning_rate, then as train.decay says. Defined for every
-// step: from `total` on it is 0, or stays as it is without decay.
+// step: from `total` on it is 0, or learning_rate without decay.
 float LearningRateAt(const TrainConfig& train, uint64_t step, uint64_t total);
 
 }  // namespace dslide

@@ -8,7 +8,7 @@
 
 namespace dslide {
 
-// ReadXcFile(), with a line in the log that says what the file holds and how long it took.
+// ReadXcFile(), with a log line about the file's contents and the time it took.
 Result<Dataset> LoadData(const std::string& path);
 
 }  // namespace dslide

@@ -31,7 +31,7 @@ class XcLineParser {
       : num_features_(num_features), num_labels_(num_labels) {}
 
   // `line` comes without its line end. The view is valid until the next call. Errors are kBadInput
-  // and say what is wrong without saying where.
+  // and describe the fault, not its place.
   Result<SampleView> Parse(std::string_view line);
 
  private:

@@ -70,7 +70,7 @@ class Chart:
         self.text(self.x(seconds), TOP - 4, words, "middle", 10, colour=colour)
 
     def legend(self, words, colour, width=1.0, dash=""):
-        """One more line beside the axes."""
+        """Adds a line of the legend."""
         row = TOP + 10 + 20 * self._rows
         self._rows += 1
         self.line([(WIDTH - RIGHT + 14, row), (WIDTH - RIGHT + 40, row)], colour, width, dash)

@@ -42,7 +42,7 @@ class Cluster:
         self._sets = [word for pair in pairs for word in ("--set", pair)]
         self._lives = {}  # number of lives by name
         self._processes = {}
-        self._killed = set()  # names of those that kill() ended
+        self._killed = set()  # names of the processes that kill() ended
         self._deaths = 0
 
     def __enter__(self):

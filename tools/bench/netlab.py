@@ -78,7 +78,7 @@ def cores_awake():
     if not os.access(WAKE_LATENCY, os.W_OK):
         yield
         return
-    with open(WAKE_LATENCY, "wb", buffering=0) as latency:  # holds as long as it is open
+    with open(WAKE_LATENCY, "wb", buffering=0) as latency:  # in effect while the file is open
         latency.write(bytes(4))  # microseconds
         yield
 

@@ -107,7 +107,8 @@ class Engine {
   }
 
  private:
-  static constexpr uint64_t kSamples = uint64_t{1} << 32;  // the learning rate stays as it is
+  static constexpr uint64_t kSamples = uint64_t{1}
+                                       << 32;  // so many that the learning rate stays constant
   static constexpr size_t kInFlight = 3;
 
   struct Flight {
