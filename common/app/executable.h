@@ -1,4 +1,4 @@
-// What main() of every executable does around its work: arguments, help, errors, exit codes.
+// The frame of every executable's main(): arguments, help, errors, exit codes.
 #pragma once
 
 #include <functional>

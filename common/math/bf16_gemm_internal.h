@@ -1,4 +1,4 @@
-// What the variants of Bf16Gemm share with the dispatch in bf16_gemm.cc.
+// Declarations shared by the variants of Bf16Gemm and the dispatch in bf16_gemm.cc.
 #pragma once
 
 #include "common/math/bf16_gemm.h"

@@ -61,8 +61,8 @@ struct Kernels {
                        const float* x, size_t stride, float* out);
   // Largest x[i]; -infinity for n = 0.
   float (*max)(size_t n, const float* x);
-  // x[i] = exp(x[i] - shift), each with a relative error below 1e-6 where it is a normal number (0
-  // below, the largest such above); returns their sum.
+  // x[i] = exp(x[i] - shift) with a relative error below 1e-6; 0 where that is below the normal
+  // numbers, a finite maximum where it is above. Returns the sum.
   float (*exp_sum)(size_t n, float shift, float* x);
   // x[i] *= a, then sum[i] += x[i].
   void (*scale_add)(size_t n, float a, float* x, float* sum);

@@ -1,4 +1,4 @@
-// What the kernel files of the instruction sets share with the dispatch in kernels.cc.
+// Declarations shared by the instruction sets' kernel files and the dispatch in kernels.cc.
 #pragma once
 
 #include <cstddef>

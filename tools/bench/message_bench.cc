@@ -36,7 +36,7 @@ Matrix RandomMatrix() {
   return matrix;
 }
 
-// As a ReLU leaves activations and their gradient: half of them are 0.
+// Like activations and their gradient after a ReLU: half of the elements are 0.
 Matrix HalfZeroMatrix() {
   Matrix matrix = RandomMatrix();
   for (float& x : matrix.data) x = std::max(x, 0.0f);

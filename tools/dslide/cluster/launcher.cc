@@ -98,7 +98,7 @@ std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& nam
     return arguments;
   }
   arguments.insert(arguments.end(), {"--run-dir", launch_.run_directory});
-  // It died in this launch: its run has begun if there is a ledger.
+  // A scheduler that died in this launch had begun its run if there is a ledger.
   const bool began = !children_.empty() && fs::exists(Path("ledger"));
   if (launch_.resume || began) arguments.push_back("--resume");
   return arguments;
