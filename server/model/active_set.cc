@@ -6,14 +6,14 @@
 namespace dslide {
 namespace {
 
-// This owner's share of a number that is meant for all N neurons; at least 1 unless it is 0.
+// This executor's share of a number given for all N neurons; at least 1 unless the number is 0.
 uint32_t Share(uint32_t number, const SlotMap& map) {
   if (number == 0 || map.size() == 0) return 0;
   const double share = double{1.0} * number * map.size() / map.total();
   return std::min(map.size(), std::max(1u, static_cast<uint32_t>(std::lround(share))));
 }
 
-// SLIDE's own sets (sharing = sample) stay what they are.
+// SLIDE's own active sets (sharing = sample) contain no popular neurons.
 bool UsesPopular(const ModelConfig& config) {
   return config.active != ActiveSet::kAll && config.sharing == Sharing::kBatch;
 }
@@ -71,7 +71,7 @@ void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables,
     picked_.clear();
     ranker_.Rank(tables, codes_of(i), candidates_, &picked_);
     for (const uint32_t row : picked_) {
-      // A bucket may name rows that have left since it was built.
+      // A bucket may list rows whose slot left after the table was built.
       if (map_.Global(row) != SlotMap::kNone) out->hit_columns.push_back(columns_.Of(row));
     }
     out->hit_offsets.push_back(static_cast<uint32_t>(out->hit_columns.size()));
@@ -82,8 +82,7 @@ void ActiveSetBuilder::AddUniform(Random* random, ActiveColumns* out) {
   out->drawn.assign(columns_.size(), 0);
   const std::span<const SlotId> slots = map_.owned();
   const uint32_t slot_rows = map_.rows_per_slot();
-  // Drawn without replacement among all neurons here, so that `draws` of size() is each one's
-  // chance.
+  // Drawn without replacement among all neurons here: each has a chance of draws / size().
   while (out->draws < uniform_) {
     const uint64_t place = random->Below(uint64_t{slots.size()} * slot_rows);
     const SlotId slot = slots[place / slot_rows];

@@ -18,14 +18,15 @@
 
 namespace dslide {
 
-// The columns of a batch's block: distinct local rows, and which samples they are hash part of.
+// The columns of a batch's block: distinct local rows, and for each sample the columns of its
+// labels and of its hash candidates.
 struct ActiveColumns {
   std::vector<uint32_t> rows;  // [U] local row of each column
   std::vector<uint8_t> drawn;  // [U] 1: drawn as a uniform negative
   uint32_t hash_part = 0;      // columns [0, hash_part) are labels, candidates or popular
-  uint32_t draws = 0;  // distinct uniform draws, those that fell into the hash part included
+  uint32_t draws = 0;          // distinct uniform draws, including those in the hash part
   std::vector<uint32_t> label_offsets = {0};  // [B + 1] into label_columns
-  uint32_t labelled = 0;                      // columns [0, labelled) are somebody's label
+  uint32_t labelled = 0;                      // columns [0, labelled) are a label of some sample
   std::vector<uint32_t> label_columns;        // columns of each sample's labels that live here
   std::vector<uint32_t> hit_offsets = {0};    // [B + 1] into hit_columns
   std::vector<uint32_t> hit_columns;          // columns of each sample's own hash candidates
@@ -35,8 +36,8 @@ class ActiveSetBuilder {
  public:
   // `map` must outlive the builder.
   ActiveSetBuilder(const ModelConfig& config, const SlotMap& map);
-  // The slots of the map are others: so are this owner's shares of candidates, popular neurons and
-  // negatives.
+  // Call when the map's slots changed: recomputes this executor's shares of candidates, popular
+  // neurons and negatives.
   void FollowMap();
 
   // Fills *out for a batch with the given labels and distinct `popular` local rows. `codes` ([B x
@@ -45,7 +46,7 @@ class ActiveSetBuilder {
   void Build(const SparseRows& labels, std::span<const uint32_t> popular, const HashTables* tables,
              const BucketCode* codes, Random* random, ActiveColumns* out);
 
-  // Hash candidates kept a sample by this executor: its share of model.candidates.
+  // Hash candidates per sample of this executor: its share of model.candidates.
   uint32_t candidates() const { return candidates_; }
   // Popular neurons of this executor: its share of model.popular, 0 unless they are in use.
   uint32_t popular() const { return popular_; }

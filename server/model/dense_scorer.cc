@@ -44,7 +44,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   }
   batch->values.resize(samples * width);
   batch->shifts.resize(samples * ((width + kChunk - 1) / kChunk));
-  // Columns beyond the hash part are negatives, each for as many neurons.
+  // Columns beyond the hash part are negatives; each stands for TailWeight() neurons.
   batch->weights.assign(width, TailWeight(columns.hash_part, width - columns.hash_part));
   std::fill_n(batch->weights.begin(), columns.hash_part, 1.0f);
   reply->active.assign(samples, static_cast<uint32_t>(width));
@@ -120,7 +120,7 @@ void DenseScorer::SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch
     float* z = chunk.values + i * count;
     if (chunk.begin < columns.labelled) {
       for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
-        const size_t u = columns.label_columns[e] - chunk.begin;  // wraps for those before
+        const size_t u = columns.label_columns[e] - chunk.begin;  // wraps for earlier columns
         if (u < count) reply->target_logit[i] += z[u] / static_cast<float>(batch.label_totals[i]);
       }
     }

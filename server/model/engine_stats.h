@@ -30,9 +30,9 @@ constexpr std::array<std::string_view, kPhases> kPhaseNames = {
 // Owned by one executor thread.
 class EngineStats {
  public:
-  // Time from here on is not counted until a phase is entered again.
+  // Stops the clock until the next Enter().
   void Pause() { running_ = false; }
-  // The time since the last Enter() belongs to that phase, from here on to `phase`.
+  // Counts the time since the last Enter() for its phase, and begins `phase`.
   void Enter(Phase phase) {
     const auto now = std::chrono::steady_clock::now();
     if (running_) seconds_[current_] += std::chrono::duration<double>(now - since_).count();
@@ -50,7 +50,7 @@ class EngineStats {
   void CountScores(uint64_t scores) { scores_ += scores; }
 
   const std::array<double, kPhases>& seconds() const { return seconds_; }
-  // CPU seconds of the longest rehashing after a batch: what it delayed the next one by.
+  // CPU seconds of the longest rehashing after a batch: the delay of the next batch.
   double longest_rehash() const { return longest_rehash_; }
   // Summed over batches: distinct rows updated; (sample, row) pairs multiplied.
   uint64_t rows() const { return rows_; }

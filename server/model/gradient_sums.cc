@@ -7,8 +7,8 @@
 namespace dslide {
 namespace {
 
-constexpr float kGrid = 0x1p52f;   // steps of the grid in 1
-constexpr float kLimit = 0x1p10f;  // of a gradient; 2^11 * 2^52 = 2^63
+constexpr float kGrid = 0x1p52f;   // grid steps per unit
+constexpr float kLimit = 0x1p10f;  // bound of a gradient; 2^11 * 2^52 = 2^63
 
 }  // namespace
 
@@ -24,7 +24,7 @@ int64_t* GradientSums::SumOf(uint32_t row) {
   return sum;
 }
 
-// Adds share * gradient. Rounds towards zero, which all machines do alike.
+// Adds share * gradient. Rounds towards zero, the same on every machine.
 void GradientSums::AddTo(int64_t* sum, float share, float gradient) {
   const bool fits = std::abs(gradient) < kLimit;  // NaN does not
   const auto fixed = fits ? static_cast<int64_t>(share * gradient * kGrid) : 0;

@@ -1,14 +1,14 @@
 // The gradients of a layer's rows, summed over the batches of a step: what synchronous training
 // holds until the step is committed.
 //
-// The sums are fixed-point numbers, and adding integers is associative: whatever order the batches
-// come in, the sums are the same bit for bit. A 64-bit number holds +-2^11 in steps of 2^-52; a
-// float of 2^-28 or more is converted without any error, what is below 2^-52 counts as 0. A
-// gradient of 2^10 or more, of a mean loss, is a diverged model's: the sums are then NaN.
+// The sums are fixed-point numbers, and adding integers is associative: the sums are the same bit
+// for bit in any order of the batches. A 64-bit number holds +-2^11 in steps of 2^-52; a float of
+// 2^-28 or more is converted without any error, a float below 2^-52 counts as 0. A gradient of the
+// mean loss of 2^10 or more means that the model diverged: all sums are then NaN.
 // (Reproducible summation by a common grid: Demmel, Nguyen, "Fast Reproducible Floating-Point
 // Summation", ARITH 2013, section 3, with a fixed grid.)
 //
-// Memory: 8 bytes a number of each row that the step touches, whatever the number of batches.
+// Memory: 8 bytes per number of each row that the step touches, whatever the number of batches.
 // Owned by one executor thread.
 #pragma once
 
@@ -30,11 +30,11 @@ class GradientSums {
   // For local rows [0, rows) of `dim` numbers.
   GradientSums(uint32_t rows, size_t dim);
 
-  // Adds `share` times a batch's gradient. The shares of all batches of a step are 1 in all, which
-  // keeps the sums in range.
+  // Adds `share` times a batch's gradient. The shares of a step's batches add up to 1, which keeps
+  // the sums in range.
   void Add(uint32_t row, float share, const float* gradient, float bias_gradient);
 
-  // Hands each row's sum out, in no particular order.
+  // Calls take() with each row's sum, in no particular order.
   void ForEach(const RowGradientSink& take) const;
 
   void Clear();  // keeps the memory

@@ -52,7 +52,8 @@ void InputLayer::Invert(const InputBatch& batch) {
     if (u + 1 == offsets_.size()) offsets_.push_back(0);
     offsets_[u + 1]++;
   }
-  // Afterwards the begin of row u's entries is at offsets_[u + 1], and moves on to their end.
+  // From here on offsets_[u + 1] is the begin of row u's entries; filling them moves it to their
+  // end.
   uint32_t total = 0;
   for (size_t u = 1; u < offsets_.size(); ++u) total += std::exchange(offsets_[u], total);
   samples_.resize(total);

@@ -28,7 +28,7 @@ class InputLayer {
 
   Layer& layer() { return layer_; }
   const Layer& layer() const { return layer_; }
-  // layer().map() has changed.
+  // Call when layer().map() changed.
   void FollowMap() { numbers_.Grow(layer_.map().rows()); }
   const EngineStats& stats() const { return stats_; }
 
@@ -36,8 +36,8 @@ class InputLayer {
   // with them. REQUIRES feature ids <= D.
   Matrix Embed(const SparseRows& features, InputBatch* batch);
 
-  // Hands out the gradient of the loss by E_f = sum_i x_if * gradient_i. Feature-major: each
-  // distinct row is handed out once, while it is on its way into the cache.
+  // Calls take() with dL/dE_f = sum_i x_if * gradient_i. Feature-major: once for each distinct row,
+  // while the row is being prefetched.
   void Gradient(const InputBatch& batch, const Matrix& gradient, const RowGradientSink& take);
 
   // One optimiser step on a row.
@@ -51,8 +51,8 @@ class InputLayer {
   uint32_t bias_id_;
   Layer layer_;
   EngineStats stats_;
-  // A batch by features: distinct row number u has entries [offsets_[u], offsets_[u+1]), samples in
-  // order.
+  // The batch by features: the distinct row with number u has entries [offsets_[u], offsets_[u+1]),
+  // samples in order.
   RowNumbers numbers_;
   std::vector<uint32_t> offsets_;
   std::vector<uint32_t> samples_;

@@ -36,8 +36,9 @@ void ListScorer::CollectOwn(const ActiveColumns& columns, size_t samples) {
   }
 }
 
-// Entries by column, samples ascending. A drawn column has all samples, another one those that own
-// it. A sample's negatives are the draws that it does not own; each stands for TailWeight neurons.
+// Entries by column, samples ascending. A drawn column lists all samples, any other column those
+// that own it. A sample's negatives are the draws that the sample does not own; each stands for
+// TailWeight neurons.
 void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
   const ActiveColumns& columns = batch->columns;
   const auto samples = static_cast<uint32_t>(batch->hidden.rows);
@@ -195,7 +196,7 @@ void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_norm
   const size_t dim = model_.hidden;
   stats_.Enter(Phase::kSoftmax);
   Delta(batch, log_normaliser);
-  stats_.Enter(Phase::kBackward);  // and the updates: the clock is not read at every row
+  stats_.Enter(Phase::kBackward);  // includes the updates: the clock is not read at every row
   const size_t ahead = PrefetchDistance(rows_.layer.WeightBytes() + rows_.layer.StateBytes());
   for (size_t u = 0; u < columns.rows.size(); ++u) {
     if (u + ahead < columns.rows.size()) rows_.layer.PrefetchAll(columns.rows[u + ahead]);

@@ -1,7 +1,7 @@
 // Each sample against its own columns only (sharing = sample, SLIDE's way): its labels, its hash
 // candidates and the batch's uniform draws.
 //
-// Still neuron-major: the lists are inverted, column u has the samples that use it, so that a row
+// Still neuron-major: the lists are inverted. Column u lists the samples that use it, so each row
 // is read once for all of them.
 #pragma once
 
@@ -36,7 +36,7 @@ class ListScorer final : public Scorer {
 
   // Scratch.
   std::vector<Own> own_;              // by sample
-  std::vector<Own> repeated_;         // labels that a sample names again
+  std::vector<Own> repeated_;         // further occurrences of a label in its sample
   std::vector<uint32_t> own_counts_;  // [B]
   std::vector<size_t> next_;          // [U] first free entry of a column
   std::vector<uint32_t> last_;        // [U] the last sample that has the column, + 1

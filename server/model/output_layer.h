@@ -29,34 +29,35 @@ class OutputLayer {
   PopularNeurons& popular() { return popular_; }
   uint64_t MemoryBytes() const;
 
-  // The hash functions in use; which ones the model could use.
+  // The hash functions in use; whether the model can use others.
   HashChoice hashing() const { return hashing_; }
   bool Allows(const HashChoice& choice) const;
-  // Of the functions in use, or of those by which tables are being built.
+  // The round of the newest functions: those in use or those of a rebuild.
   uint32_t newest_round() const {
     return rows_.next ? std::max(hashing_.round, next_hashing_.round) : hashing_.round;
   }
-  // Tables by these functions, in which no row has a code yet. Ends a rebuild. REQUIRES hash tables
-  // and that it allows the choice, as the next.
+  // Replaces the tables by empty ones for these functions; no row has a code yet. Ends a rebuild.
+  // REQUIRES hash tables and Allows(choice), as does BeginRebuild().
   void UseHashing(const HashChoice& choice);
-  // Begins to build tables by these functions while the present ones are in use and followed. They
-  // grow by a batch's share with each FollowUpdates(), which costs twice as much meanwhile. Those
-  // in use already: ends a rebuild.
+  // Begins to build tables for these functions; the present tables stay in use and up to date. Each
+  // FollowUpdates() adds a batch's share to the new tables and costs twice as much meanwhile. If
+  // these functions are in use already: ends a rebuild.
   void BeginRebuild(const HashChoice& choice);
-  // Puts the new tables in place of the old once every row is in them; false: there are none or
-  // they are not that far. All rows have other codes then, and count as changed. REQUIRES that no
-  // snapshot is in progress.
+  // Replaces the old tables by the new ones once those contain every row; false: no rebuild is in
+  // progress, or some row is missing. All rows then have new codes and count as changed. REQUIRES
+  // that no snapshot is in progress.
   bool FinishRebuild();
 
-  // The slots of layer().map() are others.
+  // Call when the slots of layer().map() changed.
   void FollowMap();
 
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
-  // The model stays as it is.
+  // Does not change the model.
   // REQUIRES query.hidden.cols == H, label ids < N.
   ActiveReply Query(ActiveQuery query, Random* random, OutputBatch* batch);
 
-  // take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash tables.
+  // Calls take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash
+  // tables.
   template <typename Take>
   void ForEachRetrieved(uint32_t sample, const Take& take) const {
     const HashTables& tables = rows_.tables->tables();
@@ -66,8 +67,8 @@ class OutputLayer {
   }
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), returns the
-  // partial dL/dh [B x H] with L the mean loss over the batch, and hands out the gradient of each
-  // active neuron.
+  // partial dL/dh [B x H] with L the mean loss over the batch, and calls take() with the gradient
+  // of each active neuron.
   Matrix Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                   const RowGradientSink& take);
 
@@ -76,12 +77,12 @@ class OutputLayer {
     rows_.Update(row, learning_rate, gradient, bias_gradient);
   }
 
-  // What follows a batch's activations (their mean over the batch, [H]) and its updates: the
-  // popular neurons, and a batch's share of rehashing.
+  // Upkeep after a batch: FollowActivations() updates the popular neurons from the batch's mean
+  // activation ([H]), FollowUpdates() does a batch's share of rehashing.
   void FollowActivations(std::span<const float> mean);
   void FollowUpdates();
 
-  // The best k neurons a row of request.hidden by exact scan or among hash candidates.
+  // The best k neurons for each row of request.hidden, by exact scan or among hash candidates.
   TopKReply TopK(const TopKRequest& request);
 
  private:
@@ -101,14 +102,14 @@ class OutputLayer {
   bool training_;
   HashChoice hashing_;  // of rows_.tables
   HashChoice next_hashing_;
-  uint32_t next_batches_ = 0;  // that rows_.next has followed
+  uint32_t next_batches_ = 0;  // that rows_.next has followed so far
   OutputRows rows_;
   ActiveSetBuilder builder_;
   PopularNeurons popular_;
   EngineStats stats_;
   std::unique_ptr<Scorer> scorer_;
   std::vector<float> scan_;        // scratch: a range's weights, if they are bf16 in memory
-  std::vector<BucketCode> codes_;  // scratch: of the batch's activations
+  std::vector<BucketCode> codes_;  // scratch: codes of the batch's activations
 };
 
 }  // namespace dslide

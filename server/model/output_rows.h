@@ -14,9 +14,9 @@ namespace dslide {
 struct OutputRows {
   Layer layer;
   std::optional<LiveTables> tables = {};
-  std::unique_ptr<LiveTables> next = {};  // being built to take their place
+  std::unique_ptr<LiveTables> next = {};  // being built to replace `tables`; null: none
 
-  // One optimiser step on a row, from the gradients by its weights ([H]) and its bias.
+  // One optimiser step on a row, given the gradients of its weights ([H]) and of its bias.
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {
     layer.Update(row, learning_rate, gradient, bias_gradient, true);
     if (tables) tables->Touch(row);

@@ -1,4 +1,4 @@
-// The hash tables of an output layer: their upkeep, and others in their place.
+// The hash tables of an output layer: their upkeep and their replacement.
 #include "common/base/process.h"
 #include "common/config/limits.h"
 #include "server/model/output_layer.h"
@@ -35,7 +35,7 @@ void OutputLayer::BeginRebuild(const HashChoice& choice) {
   if (choice == hashing_) {
     rows_.next.reset();
   } else if (rows_.next == nullptr || choice != next_hashing_) {
-    rows_.next.reset();  // before there is memory for others
+    rows_.next.reset();  // frees their memory before the new tables are made
     rows_.next = MakeTables(choice);
     next_hashing_ = choice;
     next_batches_ = 0;

@@ -9,7 +9,7 @@ namespace dslide {
 namespace {
 
 constexpr float kNoNeuron = -std::numeric_limits<float>::infinity();
-constexpr float kNewShare = 0.05f;  // of a batch in the running mean: it spans some 20 batches
+constexpr float kNewShare = 0.05f;  // of a batch in the running mean, which spans about 20 batches
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void PopularNeurons::FollowMap(uint32_t count) {
     next_ = 0;
     return;
   }
-  // The round goes on where it was, or a little before.
+  // The round continues at the same row, or a little before it.
   next_ = static_cast<uint32_t>(uint64_t{scores_.size()} * next_ / map.rows());
   scores_.resize(map.rows(), kNoNeuron);
   if (same_slots && count_ == count_before) return;

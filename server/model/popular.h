@@ -1,5 +1,4 @@
-// The neurons with the largest logits for the mean activation: what most samples are scored high
-// on.
+// The neurons with the largest logits for the mean activation: they score high for most samples.
 //
 // h is positive and has a large common mean mu, so z_j = w_j . h + b_j is, for many samples, mostly
 // w_j . mu + b_j: the samples of a batch share most of their best neurons (linux-calls: the true
@@ -10,8 +9,9 @@
 // maximum-inner-product search: Shrivastava, Li: "Asymmetric LSH (ALSH) for Sublinear Time Maximum
 // Inner Product Search", NIPS 2014, shows why norms break plain LSH.)
 //
-// Scores are refreshed a slice of the rows a batch: by all owners of the model together at most
-// kSliceRows if that takes more than kMinSlices. They lag by as many batches as there are slices.
+// Each batch refreshes the scores of one slice of the rows. There are at least kMinSlices slices,
+// and enough for a slice to have at most kSliceRows rows over the whole model. A score lags by at
+// most as many batches as there are slices.
 // Owned by one executor thread.
 #pragma once
 
@@ -33,26 +33,27 @@ class PopularNeurons {
   static constexpr uint32_t kMinSlices = 16;
   static constexpr uint32_t kSliceRows = 8192;  // of the whole model
 
-  // Keeps the `count` best rows of `layer`, which with `kernels` must outlive this.
+  // Keeps the `count` best rows of `layer`. `layer` and `kernels` must outlive this object.
   PopularNeurons(uint32_t count, const Layer& layer, const Kernels& kernels);
 
-  // The layer's map is another, and so is the count. If other slots are attached rows() are chosen
-  // anew among those that are here, by the scores that there are; those that came are scored.
+  // Call when the layer's map changed; `count` is this executor's new share. If the attached slots
+  // or the count changed, scores the rows that have no score and chooses rows() again by all
+  // scores.
   void FollowMap(uint32_t count);
 
   // Moves the running mean towards that of a batch's activations ([H]), scores the next slice
-  // against it and, after the last slice, chooses the rows anew.
+  // against it and, after the last slice, chooses rows() again.
   void Follow(std::span<const float> batch_mean);
 
-  // All that what follows depends on, beside the layer.
+  // The state that later choices depend on, beside the layer.
   struct State {
     std::vector<float> mean;     // [H], empty before the first Follow()
     std::vector<uint32_t> rows;  // rows()
     uint32_t next_slice = 0;
-    std::vector<float> scores;  // of the rows of the slices before next_slice
+    std::vector<float> scores;  // of the rows in slices before next_slice
   };
   State Save() const;
-  // False, and nothing is changed, if the state is of another layer or count.
+  // False, without any change, if the state does not fit the layer or the count.
   bool Restore(const State& state);
 
   // Local rows in ascending order, none before the first Follow().
@@ -63,7 +64,7 @@ class PopularNeurons {
   void Score(uint32_t slice);
   float ScoreOf(uint32_t row) const;
   void Choose();
-  // The rows of a slice begin here.
+  // The first row of a slice.
   uint32_t SliceBegin(uint32_t slice) const {
     return static_cast<uint32_t>(uint64_t{layer_.map().rows()} * slice / slices_);
   }
@@ -71,9 +72,9 @@ class PopularNeurons {
   const Layer& layer_;
   const Kernels& kernels_;
   uint32_t count_;
-  const uint32_t slices_;  // of the rows, one is scored a batch
+  const uint32_t slices_;  // of the rows; one is scored per batch
   uint32_t next_ = 0;
-  std::vector<SlotId> slots_here_;  // that rows() were chosen of
+  std::vector<SlotId> slots_here_;  // rows() were chosen from these
   std::vector<float> mean_;         // [H], empty before the first Follow()
   std::vector<float> scores_;       // [rows] -infinity where there is no neuron
   std::vector<uint32_t> rows_;

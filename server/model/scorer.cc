@@ -30,7 +30,7 @@ double Scorer::SigmoidLoss(size_t n, const float* weights, float scale, float* l
 float Scorer::SoftmaxFactor(const OutputBatch& batch, size_t sample, float shift,
                             float log_normaliser) {
   if (batch.label_totals[sample] == 0) return 0.0f;
-  // Above 0 only by rounding, or where the normaliser is somebody's invention.
+  // Above 0 only by rounding, or if a peer sent an invalid normaliser.
   const float exponent = std::min(shift - log_normaliser, 0.0f);
   return std::exp(exponent) / static_cast<float>(batch.hidden.rows);
 }

@@ -1,4 +1,4 @@
-// Logits, losses and gradients of a batch over its active columns: what costs the time of training.
+// Logits, losses and gradients of a batch over its active columns: where training spends its time.
 //
 // Two scorers: every sample against every column (sharing = batch, active = all: dense_scorer.h),
 // and each sample against its own columns (sharing = sample: list_scorer.h). Both are
@@ -18,10 +18,10 @@
 
 namespace dslide {
 
-// What the output layer keeps of a batch between ActiveQuery and GradientPush.
+// The output layer's state of a batch between ActiveQuery and GradientPush.
 struct OutputBatch {
   Matrix hidden;                       // h, [B x H]
-  std::vector<uint16_t> narrow;        // h in bf16, where the products are
+  std::vector<uint16_t> narrow;        // h in bf16, if products are computed in bf16
   std::vector<uint32_t> label_totals;  // [B] labels of the sample on all servers
   ActiveColumns columns;               // U columns
 
@@ -51,26 +51,26 @@ class Scorer {
   virtual void Score(OutputBatch* batch, ActiveReply* reply) = 0;
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), adds the
-  // partial dL/dh to *partial, with L the mean loss over the batch, and hands out the gradient of
-  // each active row, once, while the row is in cache; `take` may update it.
+  // partial dL/dh to *partial, with L the mean loss over the batch, and calls take() once with the
+  // gradient of each active row, while the row is in cache; `take` may update the row.
   // Softmax: a sample without labels has no target distribution and no gradient.
   virtual void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                         const RowGradientSink& take, Matrix* partial) = 0;
 
  protected:
-  // How many neurons a uniform draw stands for, where `negatives` of them stand for all neurons
-  // here that are not among the `hash_part`.
+  // How many neurons one negative stands for: `negatives` draws stand for all neurons here outside
+  // the hash part.
   float TailWeight(size_t hash_part, size_t negatives) const;
 
   // Binary cross-entropy of n logits with target 0, each counted weights[i] times: returns the sum
   // and replaces the logits by `scale` * dloss/dlogit.
   static double SigmoidLoss(size_t n, const float* weights, float scale, float* logits);
 
-  // softmax(logit) = exp(logit - shift) * this, times 1 / B.
+  // The factor f in softmax(logit) / B = exp(logit - shift) * f.
   static float SoftmaxFactor(const OutputBatch& batch, size_t sample, float shift,
                              float log_normaliser);
 
-  // dL/dlogit of each of a sample's labels is less by this.
+  // What each label of the sample subtracts from its dL/dlogit.
   float Target(const OutputBatch& batch, size_t sample) const;
 
   const ModelConfig model_;

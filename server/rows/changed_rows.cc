@@ -40,7 +40,7 @@ void RowSet::Set(uint32_t begin, uint32_t end, bool in) {
 
 void RowSet::Grow(uint32_t rows) {
   DSLIDE_CHECK(rows >= rows_);
-  // Fill() has set what is behind the last row.
+  // Fill() also set the bits behind the last row.
   if (rows_ % 64 != 0) words_.back() &= ~(~uint64_t{0} << rows_ % 64);
   words_.resize((size_t{rows} + 63) / 64);
   rows_ = rows;

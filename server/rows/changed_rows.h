@@ -1,9 +1,9 @@
-// Which rows of a layer a checkpoint has to write, and the snapshot of them that is being written.
+// The rows of a layer that the next checkpoint has to write, and the snapshot in progress.
 //
-// Copy-on-write: the mark only swaps bitmaps. From then on a row that is about to change while it
-// is still to be written is copied aside first.
+// Copy-on-write: the mark only swaps bitmaps. Afterwards a row that the snapshot has not yet
+// written is copied aside before it changes.
 //
-// Memory: 3 bits a row, and the copies until they are written.
+// Memory: 3 bits per row, plus each copy until it is written.
 // Owned by one executor thread.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace dslide {
 
-// A set of numbers below a bound.
+// A set of row numbers below a bound, one bit each.
 class RowSet {
  public:
   RowSet(uint32_t rows, bool full)
@@ -28,12 +28,12 @@ class RowSet {
   void Fill();
   uint32_t Count() const;
   void AddAll(const RowSet& other);
-  // Rows [begin, end) are in the set, or are not.
+  // Puts rows [begin, end) into the set, or takes them out of it.
   void Set(uint32_t begin, uint32_t end, bool in);
-  // Rows [0, rows) from now on, the new ones not in the set. REQUIRES that they do not become
-  // fewer.
+  // Raises the bound to `rows`; the new rows are not in the set. REQUIRES rows >= the present
+  // bound.
   void Grow(uint32_t rows);
-  // The first row of [begin, end).
+  // The first row of the set in [begin, end).
   std::optional<uint32_t> Next(uint32_t begin, uint32_t end) const;
   std::optional<uint32_t> Next(uint32_t begin) const { return Next(begin, rows_); }
 
@@ -42,7 +42,7 @@ class RowSet {
   uint32_t rows_;
 };
 
-// Is told of each row that is about to change.
+// Called before each change of a row.
 class RowFollower {
  public:
   virtual ~RowFollower() = default;
@@ -51,46 +51,46 @@ class RowFollower {
 
 class ChangedRows {
  public:
-  // Appends what a row is now to *out.
+  // Appends the row's present stored form to *out.
   using Store = std::function<void(uint32_t row, std::vector<uint8_t>* out)>;
 
-  // Rows [0, rows), all of which count as changed.
+  // Rows [0, rows), all marked as changed.
   explicit ChangedRows(uint32_t rows);
 
-  // A row, or what `store` has of it, is about to change. Ends the process if there is no memory
-  // for the copy: the row must not change without it, nor half of a batch be applied.
+  // Call before a row, or other state that `store` writes for it, changes. Ends the process if
+  // there is no memory for the copy: the row must not change without one, and half a batch must not
+  // be applied.
   void BeforeChange(uint32_t row) noexcept {
     BeforeUpkeep(row);
     if (follower_ != nullptr) follower_->BeforeChange(row);
   }
-  // The same, but what changes follows from the row, and no follower wants to know.
+  // The same for state that is derived from the row; the follower is not called.
   void BeforeUpkeep(uint32_t row) noexcept {
     changed_.Add(row);
     if (unwritten_.Has(row)) SetAside(row);
   }
-  // Null: nobody is told. `follower` must outlive this, or be replaced before.
+  // Sets the follower; null: none. It must outlive this object or be replaced first.
   void Follow(RowFollower* follower) { follower_ = follower; }
-  // The store has an older state of the row.
+  // Marks a row as changed: its stored form is out of date.
   void MarkChanged(uint32_t row) { changed_.Add(row); }
-  // No row is changed: the store has them all.
+  // Marks all rows as unchanged: the checkpoint has them.
   void Forget() { changed_.Clear(); }
-  // All rows are: the store has none.
+  // Marks all rows as changed: the checkpoint has none of them.
   void MarkAll() { changed_.Fill(); }
 
-  // Rows [0, rows) from now on; the new ones are not changed. REQUIRES that they do not become
-  // fewer.
+  // Extends to rows [0, rows); the new rows are not changed. REQUIRES that `rows` does not shrink.
   void Grow(uint32_t rows);
-  // Rows [begin, end) are others from now on, all of them changed. REQUIRES that no snapshot that
-  // is in progress has them.
+  // Rows [begin, end) were replaced by another slot's; all count as changed. REQUIRES that no
+  // snapshot in progress contains them.
   void Renew(uint32_t begin, uint32_t end);
 
-  // Begins a snapshot of the rows that are changed now; none is changed afterwards. What the last
-  // snapshot wrote is taken for stored.
+  // Begins a snapshot of the changed rows and marks all rows as unchanged. The rows of the previous
+  // snapshot count as stored.
   void Mark(Store store);
-  // Appends the first of its rows in [begin, end) as it was at the mark; none: there is none.
-  // REQUIRES that none of them was written yet.
+  // Appends the snapshot's first row in [begin, end) as it was at the mark, and returns its number;
+  // nullopt: the range has none. REQUIRES that no row of the range was written before.
   std::optional<uint32_t> Write(uint32_t begin, uint32_t end, std::vector<uint8_t>* out);
-  // What the last snapshot wrote or was to write counts as changed again.
+  // Marks all rows of the last snapshot as changed again, written or not.
   void Abort();
 
  private:
@@ -98,7 +98,7 @@ class ChangedRows {
 
   RowSet changed_;    // since the mark
   RowSet snapshot_;   // rows of the last snapshot
-  RowSet unwritten_;  // those of them that are still to be written from memory
+  RowSet unwritten_;  // rows of the snapshot neither written nor copied aside
   Store store_;
   RowFollower* follower_ = nullptr;
   std::unordered_map<uint32_t, std::vector<uint8_t>> aside_;

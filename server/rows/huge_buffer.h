@@ -1,5 +1,5 @@
-// Large zero-filled arrays, in huge pages where the system offers them: a random row of a big table
-// then costs one TLB entry in 512.
+// Large zero-filled arrays, in huge pages where the system offers them: random rows of a big table
+// then need 512 times fewer TLB entries.
 #pragma once
 
 #include <sys/mman.h>
@@ -39,8 +39,8 @@ class HugeBuffer {
   const T& operator[](size_t i) const { return data_[i]; }
   size_t size() const { return size_; }
 
-  // Elements [size(), size) come, all zero; data() may change. Pages move, their content is not
-  // copied. REQUIRES size >= size().
+  // Appends zeros up to element `size`; data() may change. Pages are remapped, not copied. REQUIRES
+  // size >= size().
   void Grow(size_t size) {
     DSLIDE_CHECK(size >= size_);
     if (size == size_) return;
@@ -70,7 +70,7 @@ class HugeBuffer {
       std::memset(static_cast<void*>(data_ + begin), 0, last - first);
       return;
     }
-    // Pages that others have a part of.
+    // The first and the last page also hold elements outside the range.
     std::memset(static_cast<void*>(data_ + begin), 0, first_page - first);
     std::memset(reinterpret_cast<void*>(last_page), 0, last - last_page);
   }

@@ -53,7 +53,7 @@ Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
   Grow();
 }
 
-// To the map's rows.
+// Extends all arrays to the map's rows.
 void Layer::Grow() {
   const size_t elements = size_t{map_.rows()} * dim_;
   weights_.Grow(elements);
@@ -70,7 +70,7 @@ void Layer::Reserve(SlotId slot) {
   try {
     Grow();
   } catch (const std::bad_alloc&) {
-    map_.Release(slot);  // its region is there for the next one, with the memory that it lacks
+    map_.Release(slot);  // the next Reserve() takes the free region and grows the arrays to it
     throw;
   }
 }

@@ -28,16 +28,16 @@ enum class Purpose { kTraining, kInference };
 
 class Layer {
  public:
-  // For inference no moments are kept in memory; stored rows have them all the same.
+  // Inference keeps no moments in memory; stored rows contain them all the same.
   Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose, const Kernels& kernels);
 
   LayerKind kind() const { return kind_; }
   const SlotMap& map() const { return map_; }
 
-  // Slots come and go as in SlotMap, with their rows. Reserve(): all of them zero; rows() may grow,
-  // and what a RowView points to may move. Attach(): a snapshot that begins later has all of them.
-  // Release(): their memory is given back to the system.
-  // A snapshot in progress has neither a slot that is attached nor one that is detached.
+  // Slots come and go as in SlotMap, with their rows. Reserve(): the rows are zero; rows() may
+  // grow, which may move what a RowView points to. Attach(): the rows count as changed. Release():
+  // their memory is given back to the system.
+  // Attach() and Detach() REQUIRE that no snapshot in progress contains the slot.
   void Reserve(SlotId slot);
   void Attach(SlotId slot);
   void Detach(SlotId slot) { map_.Detach(slot); }
@@ -45,31 +45,33 @@ class Layer {
   uint32_t dim() const { return dim_; }
   bool bf16() const { return bf16_; }
 
-  // What a snapshot has to write, kept up by Update(). Empty for inference.
+  // The rows that the next snapshot has to write; Update() maintains them. Empty for inference.
   ChangedRows& changed() { return changed_; }
 
   float bias(uint32_t row) const { return scalars_[row].bias; }
 
-  // One optimiser step from the gradients by the weights ([dim]) and the bias. `decay` is false for
-  // rows that are biases themselves.
+  // One optimiser step, given the gradients of the weights ([dim]) and of the bias. `decay` is
+  // false for rows that are biases themselves.
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient,
               bool decay);
 
-  // out[i] = weights of rows[i], [rows x dim]; rounded to nearest if bf16 is asked of fp32.
+  // out[i] = weights of rows[i], [rows x dim]; fp32 weights are rounded to nearest for a bf16
+  // output.
   void Gather(std::span<const uint32_t> rows, float* out) const;
   void Gather(std::span<const uint32_t> rows, uint16_t* out) const;
-  // Weights of local rows [begin, end), [(end - begin) x dim]: in place, or converted in *scratch.
+  // Weights of local rows [begin, end), [(end - begin) x dim]: in place, or converted into
+  // *scratch.
   const float* Range(uint32_t begin, uint32_t end, std::vector<float>* scratch) const;
   // weights . x
   float Dot(uint32_t row, const float* x) const;
   // out[dim] = sum_e factors[e] * weights of rows[e].
   void WeightedSum(std::span<const uint32_t> rows, const float* factors, float* out) const;
 
-  // Has the row's weights, or all that an update of it touches, brought near.
+  // Prefetches the row's weights, or everything that an update of the row touches.
   void PrefetchWeights(uint32_t row) const;
   void PrefetchAll(uint32_t row) const;
 
-  // Bytes of a row in memory: its weights, and the optimiser's vectors beside them.
+  // Bytes of a row in memory: its weights, and its optimiser vectors.
   size_t WeightBytes() const { return dim_ * (bf16() ? sizeof(uint16_t) : sizeof(float)); }
   size_t StateBytes() const;
 
@@ -90,11 +92,11 @@ class Layer {
   void StoreRow(uint32_t row, uint8_t* out);
   void LoadRow(uint32_t row, const uint8_t* in);
 
-  // Of the regions that are not free.
+  // Memory of all regions that are not free.
   uint64_t MemoryBytes() const;
 
  private:
-  // Vectors of [dim], one a row, in one of the precisions; the other array is empty.
+  // One vector of [dim] per row, in one of the two precisions; the other array is empty.
   struct Vectors {
     HugeBuffer<float> fp32;
     HugeBuffer<uint16_t> bf16;
@@ -113,8 +115,8 @@ class Layer {
   size_t VectorBytes(bool narrow) const {
     return dim_ * (narrow ? sizeof(uint16_t) : sizeof(float));
   }
-  // Applies copy(memory, bytes) to all parts of a row in the order in which they are stored; memory
-  // is null for moments that are not kept.
+  // Applies copy(memory, bytes) to all parts of a row in stored order; memory is null for moments
+  // that are not kept.
   template <typename Copy>
   void ForEachPart(uint32_t row, const Copy& copy);
   void Grow();
@@ -123,14 +125,14 @@ class Layer {
   LayerKind kind_;
   SlotMap map_;
   uint32_t dim_;
-  uint32_t moments_;  // vectors stored a row
+  uint32_t moments_;  // vectors stored per row
   bool bf16_;
   bool narrow_moments_;
   bool training_;
   const Kernels& kernels_;
   Optimizer optimizer_;
   Vectors weights_;
-  Vectors moment1_;  // empty where they are not kept
+  Vectors moment1_;  // empty where moments are not kept
   Vectors moment2_;
   HugeBuffer<RowScalars> scalars_;  // [rows]
   ChangedRows changed_;

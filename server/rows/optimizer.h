@@ -2,7 +2,7 @@
 //
 // Lazy: only rows that a batch touched are updated, each with its own step count.
 //   Adam       Kingma & Ba, ICLR 2015, section 2; bias correction by the row's own count
-//   AdaGrad    row-wise: one accumulator a row, the mean of the squared gradient's elements
+//   AdaGrad    row-wise: one accumulator per row of the mean squared gradient element
 //   SGD        w -= lr * g
 // Weight decay is decoupled (Loshchilov & Hutter, ICLR 2019) and leaves biases alone.
 #pragma once
@@ -16,11 +16,11 @@
 
 namespace dslide {
 
-// What a row has beside its vectors. Stored in checkpoints as it is.
+// The scalars of a row. Checkpoints store them byte for byte.
 struct RowScalars {
   float bias = 0;
-  float moment1 = 0;  // Adam: of the bias
-  float moment2 = 0;  // Adam: of the bias; AdaGrad: the row's accumulator
+  float moment1 = 0;  // Adam: the bias's first moment
+  float moment2 = 0;  // Adam: the bias's second moment; AdaGrad: the row's accumulator
   uint32_t steps = 0;
 };
 static_assert(sizeof(RowScalars) == 16);
@@ -40,7 +40,7 @@ class Optimizer {
  public:
   Optimizer(const TrainConfig& config, const Kernels& kernels);
 
-  // Vectors of [dim] numbers kept a row beside the weights: 2 for Adam, else 0.
+  // Vectors of [dim] numbers per row beside the weights: 2 for Adam, else 0.
   static int MomentVectors(OptimizerKind kind) { return kind == OptimizerKind::kAdam ? 2 : 0; }
 
   struct Step {
@@ -70,7 +70,7 @@ class Optimizer {
   const Kernels& kernels_;
   OptimizerKind kind_;
   float beta1_, beta2_, epsilon_, weight_decay_;
-  std::vector<Correction> corrections_;  // of the first steps; Adam only
+  std::vector<Correction> corrections_;  // [t] for the first steps; Adam only
 };
 
 }  // namespace dslide

@@ -1,4 +1,4 @@
-// Numbers the distinct rows of a batch 0, 1, 2 ... in the order in which they come.
+// Numbers the distinct rows of a batch 0, 1, 2 ... in the order of their first occurrence.
 // Owned by one executor thread.
 #pragma once
 
@@ -13,19 +13,19 @@ class RowNumbers {
   // For local rows [0, rows).
   explicit RowNumbers(uint32_t rows) : number_(rows, kNone) {}
 
-  // Rows [0, rows) from now on; none is numbered. REQUIRES that they do not become fewer.
+  // Extends to local rows [0, rows) and forgets all numbers. REQUIRES that `rows` does not shrink.
   void Grow(uint32_t rows) {
     Clear();
     number_.resize(rows, kNone);
   }
 
-  // Forgets all rows. Each batch begins with it, so a batch that was broken off leaves no trace.
+  // Forgets all numbers. Called at the start of each batch, so an aborted batch leaves no trace.
   void Clear() {
     for (const uint32_t row : rows_) number_[row] = kNone;
     rows_.clear();
   }
 
-  // The row's number, a new one if it is new.
+  // The row's number; a row without one gets the next.
   uint32_t Of(uint32_t row) {
     if (number_[row] == kNone) {
       rows_.push_back(row);
@@ -34,7 +34,7 @@ class RowNumbers {
     return number_[row];
   }
 
-  // By number.
+  // The rows, by number.
   const std::vector<uint32_t>& rows() const { return rows_; }
   uint32_t size() const { return static_cast<uint32_t>(rows_.size()); }
 

@@ -1,12 +1,12 @@
-// Which ids (neurons or features) live here, and where.
+// Which ids (neurons or features) live in an executor, and at which local index.
 //
-// Ids are spread over V slots: slot = id mod V, row within the slot = id div V. An owner of some
-// slots keeps them in regions of equal size, so that a slot can come or go without moving the
+// Ids are spread over V slots: slot = id mod V, row within the slot = id div V. The owner keeps
+// each of its slots in a region of fixed size, so that a slot comes or goes without moving the
 // others: local index = region * rows_per_slot + row. A region's last row may have no id.
 //
-// A slot that comes has a region from Reserve() on, and is part of the model from Attach() on; one
-// that goes is no part of it from Detach() on, and has its region until Release(). A region that is
-// free is given to the next slot that comes.
+// The life of a slot here: Reserve() gives it a region, Attach() makes it part of the model,
+// Detach() takes it out of the model, Release() frees the region. A free region goes to the next
+// slot reserved.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class SlotMap {
   static constexpr uint32_t kNone = 0xffffffffu;
   static constexpr SlotId kNoSlot{kNone};
 
-  // Ids [0, total) over `slots` slots, of which `owned` (ascending) live here, in this order.
+  // Ids [0, total) over `slots` slots; the slots `owned` (ascending) live here, in this order.
   SlotMap(uint32_t total, uint32_t slots, std::span<const SlotId> owned)
       : total_(total),
         slots_(slots),
@@ -41,14 +41,14 @@ class SlotMap {
   uint32_t total() const { return total_; }
   uint32_t rows_per_slot() const { return rows_per_slot_; }
   uint32_t size() const { return size_; }  // ids that live here
-  // Local indices are below this; those of free regions and of slots that come or go have no id.
+  // Bound of the local indices; those in free regions and of slots not attached have no id.
   uint32_t rows() const { return static_cast<uint32_t>(layout_.size()) * rows_per_slot_; }
   // Regions that are not free.
   uint32_t regions() const {
     return static_cast<uint32_t>(layout_.size() -
                                  static_cast<size_t>(std::ranges::count(layout_, kNoSlot)));
   }
-  // What rows() would be with all slots.
+  // rows() if all slots lived here.
   uint32_t all_rows() const { return slots_ * rows_per_slot_; }
   // Attached slots, ascending.
   std::span<const SlotId> owned() const { return owned_; }
@@ -63,13 +63,13 @@ class SlotMap {
 
   // Ids of one slot: rows [0, SlotSize(slot)).
   uint32_t SlotSize(SlotId slot) const { return SlotSize(total_, slots_, slot); }
-  // Of ids [0, total) over `slots` slots.
+  // The same for ids [0, total) over `slots` slots.
   static uint32_t SlotSize(uint32_t total, uint32_t slots, SlotId slot) {
     return slot.value < total ? (total - slot.value - 1) / slots + 1 : 0;
   }
 
   bool Owns(SlotId slot) const { return slot.value < slots_ && attached_[slot.value] != 0; }
-  // Whether the slot has a region, part of the model or not.
+  // Whether the slot has a region, attached or not.
   bool HasRegion(SlotId slot) const { return slot.value < slots_ && region_[slot.value] != kNone; }
 
   // The local index of a row of a slot. REQUIRES that the slot has a region, row < SlotSize(slot).
@@ -77,7 +77,7 @@ class SlotMap {
     return region_[slot.value] * rows_per_slot_ + row;
   }
 
-  // Where the slot's rows begin. REQUIRES that it has a region.
+  // Local index of the slot's first row. REQUIRES that the slot has a region.
   uint32_t RegionBegin(SlotId slot) const { return LocalRow(slot, 0); }
 
   // The slot of a local index. REQUIRES row < rows() in a region that is not free.
@@ -91,8 +91,8 @@ class SlotMap {
     return attached_[slot] == 0 ? kNone : region_[slot] * rows_per_slot_ + id / slots_;
   }
 
-  // The id at local index `row`, kNone for a region's padding and where no slot is attached.
-  // REQUIRES row < rows().
+  // The id at local index `row`, kNone for padding and where no slot is attached. REQUIRES row <
+  // rows().
   uint32_t Global(uint32_t row) const {
     const SlotId slot = layout_[row / rows_per_slot_];
     if (slot == kNoSlot || attached_[slot.value] == 0) return kNone;
@@ -100,7 +100,7 @@ class SlotMap {
     return id < total_ ? id : kNone;
   }
 
-  // Gives a slot without one a region; rows() may grow.
+  // Gives a slot a region; rows() may grow. REQUIRES that the slot has none.
   void Reserve(SlotId slot) {
     DSLIDE_CHECK(slot.value < slots_ && !HasRegion(slot));
     auto region = std::find(layout_.begin(), layout_.end(), kNoSlot);
@@ -108,7 +108,7 @@ class SlotMap {
     *region = slot;
     region_[slot.value] = static_cast<uint32_t>(region - layout_.begin());
   }
-  // REQUIRES a region, for the following.
+  // REQUIRES that the slot has a region and is not attached.
   void Attach(SlotId slot) {
     DSLIDE_CHECK(HasRegion(slot) && !Owns(slot));
     attached_[slot.value] = 1;
@@ -121,7 +121,7 @@ class SlotMap {
     owned_.erase(std::lower_bound(owned_.begin(), owned_.end(), slot));
     size_ -= SlotSize(slot);
   }
-  // REQUIRES that the slot is not attached.
+  // REQUIRES that the slot has a region and is not attached.
   void Release(SlotId slot) {
     DSLIDE_CHECK(HasRegion(slot) && !Owns(slot));
     layout_[region_[slot.value]] = kNoSlot;
@@ -135,7 +135,7 @@ class SlotMap {
   uint32_t size_ = 0;
   std::vector<SlotId> owned_;
   std::vector<SlotId> layout_;     // by region; kNoSlot: free
-  std::vector<uint32_t> region_;   // [slots], kNone without one
+  std::vector<uint32_t> region_;   // [slots]; kNone: no region
   std::vector<uint8_t> attached_;  // [slots]
 };
 

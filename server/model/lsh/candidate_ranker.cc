@@ -9,7 +9,7 @@
 
 namespace dslide {
 
-// One place more than rows: Count() writes a row before it knows whether it is to be listed.
+// One place more than rows: Count() writes a row before it decides whether to list the row.
 CandidateRanker::CandidateRanker(uint32_t rows) : counts_(rows, 0), frequent_(size_t{rows} + 1) {}
 
 void CandidateRanker::Resize(uint32_t rows) {
@@ -43,7 +43,7 @@ void CandidateRanker::Open(const HashTables& tables, std::span<const BucketCode>
   }
 }
 
-// Counts the tables of every row; how many rows are in frequent_.
+// Counts, for every row, the tables that return it. Returns the number of rows in frequent_.
 uint32_t CandidateRanker::Count() {
   uint8_t* counts = counts_.data();
   uint32_t* listed = frequent_.data();
@@ -59,7 +59,7 @@ uint32_t CandidateRanker::Count() {
 }
 
 CandidateRanker::Cut CandidateRanker::FindCut(uint32_t frequent, uint32_t limit) {
-  std::array<uint32_t, kMaxTables + 2> rows{};  // found in so many tables
+  std::array<uint32_t, kMaxTables + 2> rows{};  // [c] found in c tables
   if (frequent >= limit) {
     for (uint32_t i = 0; i < frequent; ++i) ++rows[counts_[frequent_[i]]];
   } else {
@@ -78,7 +78,7 @@ CandidateRanker::Cut CandidateRanker::FindCut(uint32_t frequent, uint32_t limit)
 
 void CandidateRanker::TakeAndReset(Cut cut, size_t taken, std::vector<uint32_t>* out) {
   const size_t before = out->size();
-  // One place more than are taken: a row is written before it is known whether it is.
+  // One place more than `taken`: a row is written before it is known to be taken.
   out->resize(before + taken + 1);
   uint32_t* next = out->data() + before;
   uint8_t* counts = counts_.data();

@@ -13,21 +13,22 @@ namespace dslide {
 class CandidateRanker {
  public:
   explicit CandidateRanker(uint32_t rows);
-  // REQUIRES rows >= as many as before.
+  // REQUIRES that `rows` does not shrink.
   void Resize(uint32_t rows);
 
-  // Has the buckets of a query to come brought near: they are far apart in memory.
+  // Prefetches the buckets of a coming query: they are far apart in memory.
   static void Prefetch(const HashTables& tables, std::span<const BucketCode> codes);
 
   // Appends to `out`, in the order of their first bucket entry (by table number, then within the
-  // bucket), the at most `limit` rows that most of the L tables return for the query's `codes`
-  // ([tables]); ties at the cut go to those that come first. Returns how many bucket entries were
-  // read. REQUIRES tables.rows() as last given and valid codes.
+  // bucket), the at most `limit` rows that are in the query's buckets, `codes` ([tables]), in the
+  // most of the L tables; ties at the cut go to the rows that come first. Returns how many bucket
+  // entries were read. REQUIRES valid codes, and tables.rows() equal to the `rows` last given.
   uint64_t Rank(const HashTables& tables, std::span<const BucketCode> codes, uint32_t limit,
                 std::vector<uint32_t>* out);
 
  private:
-  // Rows found in more than `count` tables are taken, and the first `ties` of those in `count`.
+  // Rows found in more than `count` tables are taken, and the first `ties` rows found in exactly
+  // `count`.
   struct Cut {
     uint32_t count;
     uint32_t ties;
@@ -39,10 +40,10 @@ class CandidateRanker {
   void TakeAndReset(Cut cut, size_t taken, std::vector<uint32_t>* out);
 
   std::vector<std::span<const uint32_t>> buckets_;  // of the query
-  uint64_t entries_ = 0;                            // in them
+  uint64_t entries_ = 0;                            // in buckets_
   std::vector<uint8_t> counts_;                     // [rows], zero between calls
-  // A row is listed when its count gets here: a guess, from the last query, below which no row is
-  // likely to be taken. The result does not depend on it.
+  // Count() lists a row when its count reaches this. A guess from the last query: no row below it
+  // is likely to be taken. The result does not depend on the guess.
   uint32_t threshold_ = 2;
   std::vector<uint32_t> frequent_;  // [rows + 1]
 };

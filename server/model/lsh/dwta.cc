@@ -35,7 +35,7 @@ class BinChooser {
  public:
   BinChooser(uint32_t dim, uint64_t seed) : dim_(dim), used_(dim), random_(seed) {}
 
-  // Makes the next `count` coordinates distinct, if a permutation has as many.
+  // Makes the next `count` coordinates distinct, if a permutation is that long.
   void Reserve(size_t count) {
     if (used_ > 0 && used_ + count > dim_) {
       permutation_ = Permutation(dim_, &random_);
@@ -72,7 +72,7 @@ std::vector<uint16_t> ChooseCoordinates(const HashConfig& config, uint32_t dim, 
 struct Scratch {
   std::vector<float> block;    // [dim x kLanes]
   std::vector<uint8_t> wta;    // [hashes x kLanes]
-  std::vector<uint8_t> dense;  // [hashes], one vector's
+  std::vector<uint8_t> dense;  // [hashes], of one vector
 };
 
 class Dwta final : public HashFunctions {
@@ -118,8 +118,8 @@ void Dwta::Codes(size_t count, const float* x, size_t stride, BucketCode* codes)
 }
 
 void Dwta::Densify(size_t count, Scratch* scratch) const {
-  // Codes of bins that are not empty lack the highest bit: `any` shows whether some bin is empty,
-  // `all` whether every one is.
+  // Codes of non-empty bins have a clear highest bit: `any` shows whether some bin is empty, `all`
+  // whether every one is.
   uint8_t any[kLanes] = {};
   uint8_t all[kLanes];
   std::fill_n(all, kLanes, kEmptyBin);

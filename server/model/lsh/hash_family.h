@@ -26,7 +26,7 @@ namespace dslide {
 
 // A bucket's number within its table.
 using BucketCode = uint16_t;
-constexpr BucketCode kNoCode = 0xffff;  // of a row that is in no bucket
+constexpr BucketCode kNoCode = 0xffff;  // code of a row that is in no bucket
 
 class HashFunctions {
  public:

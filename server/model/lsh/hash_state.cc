@@ -80,7 +80,7 @@ std::optional<uint32_t> HashStateLoader::Finish(const HashPosition* position,
       if (!fits) code = kNoCode;
       built[t] = code;
     }
-    if (!fits) continue;  // new tables hash it
+    if (!fits) continue;  // CatchUp() hashes the row
     const std::span<const BucketCode> codes{codes_.data() + size_t{row} * tables_, tables_};
     if (!of.ValidCodes(codes) || !of.ValidCodes(built)) return row;
     tables->RestoreRow(row, codes, false);

@@ -53,7 +53,7 @@ void HashTables::Resize(uint32_t rows) {
   codes_.Grow(CodesOf(rows));
   std::fill(codes_.data() + before, codes_.data() + codes_.size(), kNoCode);
   arena_ = std::make_shared<HugeBuffer<uint32_t>>((tables_ + size_t{1}) * rows);
-  // While rows are placed the new ones count as counted: without a code.
+  // While rows are being placed, the new ones count as counted, without a code.
   counted_.resize(rows, kNoCode);
   rows_ = rows;
 }
@@ -117,8 +117,8 @@ void HashTables::Tally(uint32_t begin, uint32_t end) {
   for (uint32_t code = 0; code < buckets_; ++code) total += std::exchange(ends[code], total);
 }
 
-// The table being built gets a place in the newest arena, which has room for all rows. The arenas
-// before are gone once all tables have been built anew.
+// Gives the table being built a place in the newest arena, which has room for all rows. An older
+// arena is freed once every table has been built again.
 void HashTables::MakeRoom() {
   Entries& entries = entries_[free_place_];
   if (entries.arena == arena_) return;
@@ -129,8 +129,8 @@ void HashTables::MakeRoom() {
   entries = {arena_, arena_->data() + size_t{free_place_} * rows_, rows_};
 }
 
-// Moves each bucket's mark, offsets[code + 1], from its begin to its end, which is the next one's
-// begin. The codes are those of the counting: rehashing goes on in between.
+// Moves each bucket's mark, offsets[code + 1], from the bucket's begin to its end, where the next
+// bucket begins. Uses the codes of the counting stage, because rehashing goes on in between.
 void HashTables::Place(uint32_t begin, uint32_t end) {
   if (begin == 0) MakeRoom();
   uint32_t* next = OffsetsAt(free_place_) + 1;
@@ -191,7 +191,7 @@ uint64_t HashTables::MemoryBytes() const {
 }
 
 BucketOccupancy HashTables::Occupancy() const {
-  std::vector<uint32_t> sizes;  // of the buckets that are not empty
+  std::vector<uint32_t> sizes;  // of the non-empty buckets
   for (uint32_t t = 0; t < tables_; ++t) {
     for (uint32_t code = 0; code < buckets_; ++code) {
       if (const size_t size = Bucket(t, static_cast<BucketCode>(code)).size(); size > 0) {

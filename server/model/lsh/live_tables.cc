@@ -32,7 +32,7 @@ LiveTables::LiveTables(const HashConfig& config, uint64_t seed, const Layer& lay
 void LiveTables::FollowMap() {
   const SlotMap& map = layer_.map();
   if (map.rows() > tables_.rows()) {
-    // The rows that the present round has still to look through stay among those.
+    // Rows that the present round has not yet scanned stay ahead of the slice.
     slice_ = static_cast<uint32_t>(uint64_t{tables_.rows()} * slice_ / map.rows());
     tables_.Resize(map.rows());
     changed_.resize(map.rows());

@@ -1,14 +1,15 @@
-// The hash tables over a layer's rows, kept up with the rows' weights while training goes on.
+// The hash tables over a layer's rows, kept up to date with the rows' weights while training goes
+// on.
 //
-// Nothing stops the world: after each batch a slice of the rows is looked through, those that
-// changed since they were hashed last get new codes, and the building of tables advances by an
-// equal share. A bucket follows a change after at most lag_batches(): a round until the row is
-// hashed, another until each table has counted it, and the table's own building. All owners of a
-// model together look through kSliceRows a batch, whatever N is; each looks through its share, so
-// a round is as long wherever a row lives, and a slow server with few rows has little to do.
+// Nothing stops the world: after each batch a slice of the rows is scanned, rows that changed since
+// their last hashing get new codes, and the building of tables advances by an equal share. A bucket
+// follows a change after at most lag_batches(): a round until the row is hashed, another until each
+// table has counted it, and the table's own building. All executors of a model together scan
+// kSliceRows rows per batch, whatever N is. Each scans its share, so a round has the same length
+// everywhere, and a slow server with few rows has little to do.
 //
-// The tables' rows follow the layer's slots (FollowMap). A row that leaves is in a bucket until its
-// table is built anew, so what the buckets name is for the reader to check: SlotMap::Global().
+// The tables' rows follow the layer's slots (FollowMap). A row that left stays in a bucket until
+// the table's next build, so readers check bucket entries with SlotMap::Global().
 // Owned by one executor thread.
 #pragma once
 
@@ -24,15 +25,15 @@
 
 namespace dslide {
 
-// Where the tables' upkeep stands.
+// Progress of the tables' upkeep.
 struct HashPosition {
-  uint32_t slice = 0;  // of the rows, the next one to be looked through
+  uint32_t slice = 0;  // of the rows, the next one to be scanned
   BuildPosition build;
   bool operator==(const HashPosition&) const = default;
 };
 
-// Which functions hash: K of them a table, drawn by the run's seed and the number of times that
-// functions were drawn anew.
+// The choice of hash functions: K per table, drawn from the run's seed and `round`, the number of
+// redraws so far.
 struct HashChoice {
   uint32_t round = 0;
   uint32_t k = 0;
@@ -46,41 +47,42 @@ class LiveTables {
 
   const HashTables& tables() const { return tables_; }
   const HashFunctions& functions() const { return *functions_; }
-  // Batches until every row has been looked through.
+  // Batches until every row has been scanned.
   uint32_t round_batches() const { return round_; }
-  // The most until a bucket follows a change.
+  // The most batches until a bucket follows a change.
   uint32_t lag_batches() const {
     return 2 * round_ + (round_ + tables_.size() - 1) / tables_.size();
   }
-  // Of building tables, a batch (HashTables::Advance).
+  // Build steps per batch (HashTables::Advance).
   uint64_t build_steps() const { return (tables_.StepsOfAllTables() + round_ - 1) / round_; }
   uint64_t MemoryBytes() const { return tables_.MemoryBytes() + changed_.size(); }
-  // What a row adds to that.
+  // Memory that one row adds.
   uint64_t RowBytes() const { return tables_.RowBytes() + 1; }
 
-  // Of what the codes depend on beside the weights: equal ones give equal codes to equal rows.
+  // Identifies everything that codes depend on beside the weights: with equal identities, equal
+  // rows have equal codes.
   uint64_t identity() const { return identity_; }
 
-  // The slots of the layer's map are others. Those that left keep their codes, for whoever takes
-  // the rows over, until they are released; those that came without codes are hashed as if they had
-  // changed. Copies the tables if there are more rows now.
+  // Call when the slots of the layer's map changed. Rows that left keep their codes for their next
+  // owner until the slot is released; rows that came without codes are hashed as if they had
+  // changed. Grows the tables if the layer has more rows now.
   void FollowMap();
 
-  // A row of a reserved slot came from another executor, with its codes by functions of the same
-  // identity ([tables]), and whether its weights are newer; without codes it is hashed once its
-  // slot is attached. Buckets follow as they follow a change. REQUIRES FollowMap() since the slot
-  // was reserved, and valid codes.
+  // Takes a row of a reserved slot from another executor: its codes by functions of the same
+  // identity ([tables]), and whether its weights are newer. A row without codes is hashed once its
+  // slot is attached. Buckets follow as after a change. REQUIRES FollowMap() since the slot was
+  // reserved, and valid codes.
   void TakeRow(uint32_t row, std::span<const BucketCode> codes, bool changed);
 
-  // Rehashes what changed and builds all tables, at once. Two LiveTables over equal weights behave
-  // alike from then on.
+  // Rehashes all changed rows and builds all tables, at once. Two LiveTables over equal weights
+  // behave alike from then on.
   void CatchUp();
 
   // Whether the row's weights changed since they were hashed.
   bool IsChanged(uint32_t row) const { return changed_[row] != 0; }
   HashPosition Position() const { return {slice_, tables_.position()}; }
 
-  // Puts a stored row back: its codes ([tables]), and whether its weights are newer. Restore()
+  // Restores a stored row: its codes ([tables]), and whether its weights are newer. Restore()
   // follows after the last row; it REQUIRES that Fits(slice, built.position).
   void RestoreRow(uint32_t row, std::span<const BucketCode> codes, bool changed) {
     tables_.SetCodes(row, codes);
@@ -92,12 +94,12 @@ class LiveTables {
   }
   bool Fits(const HashPosition& position) const;
 
-  // Has `hook` called with each row that is about to be hashed again; null: no longer.
+  // `hook` is called with each row that is about to be hashed again; null: none.
   void BeforeRehash(std::function<void(uint32_t row)> hook) { before_rehash_ = std::move(hook); }
 
-  // The row's weights changed.
+  // Call when the row's weights changed.
   void Touch(uint32_t row) { changed_[row] = 1; }
-  // All weights, or what they are hashed by.
+  // Call when all weights or the hash functions changed.
   void TouchAll();
 
   // One batch's share of the work.
@@ -105,9 +107,9 @@ class LiveTables {
 
  private:
   struct Region {
-    SlotId slot = SlotMap::kNoSlot;  // that it is reserved for
+    SlotId slot = SlotMap::kNoSlot;  // that has the region
     bool attached = false;
-    bool hidden = false;  // from the tables: it left
+    bool hidden = false;  // from the tables: the slot left
   };
   static constexpr uint32_t kSliceRows = 4096;  // of the whole model
   static constexpr uint32_t kMinRound = 8;
@@ -120,9 +122,9 @@ class LiveTables {
   uint64_t identity_;
   HashTables tables_;
   const uint32_t round_;          // batches
-  uint32_t slice_ = 0;            // of round_
-  std::vector<uint8_t> changed_;  // [rows] since they were hashed; all of them at first
-  std::vector<Region> regions_;   // of the layer's map, as last followed
+  uint32_t slice_ = 0;            // below round_
+  std::vector<uint8_t> changed_;  // [rows] since the row was hashed; all rows at first
+  std::vector<Region> regions_;   // of the layer's map at the last FollowMap()
   std::function<void(uint32_t row)> before_rehash_;
   // Scratch.
   std::vector<uint32_t> rows_;
