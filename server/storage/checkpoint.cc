@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 constexpr LayerKind kLayers[] = {LayerKind::kInput, LayerKind::kOutput};
 constexpr char kMend[] = "copy it again from where it was written, or use an older checkpoint";
 
-// That a shard's files are there as the manifest has them; what is in them is checked when it is
-// read.
+// Checks that a shard's files exist with the sizes in the manifest. Their content is checked when
+// it is read.
 Status CheckFiles(const std::string& shard, const ManifestShard& listed) {
   for (const ShardFile& file : listed.files) {
     const std::string path = shard + "/" + file.name;
@@ -52,8 +52,8 @@ std::vector<std::string> LatestShards(const std::string& directory) {
   return {names.begin(), names.end()};
 }
 
-// The sizes that a stored row may have. Of all of it that comes first counts: the rest says how far
-// the upkeep of the hash tables is.
+// The sizes that a stored row may have. Only the first `content` bytes are part of the model; the
+// rest is the progress of the hash tables' upkeep.
 struct StoredSizes {
   StoredSizes(const Config& config, LayerKind kind) {
     const Layer layer(kind, config, SlotMap(0, config.cluster.slots, {}), Purpose::kInference,
@@ -74,7 +74,7 @@ uint64_t RowChecksum(std::string_view key, std::span<const uint8_t> value) {
   return ChecksumOf(value, ChecksumOf({bytes, key.size()}));
 }
 
-// The key at a cursor. Errors: it is no row's, though it lies among them.
+// The row key at a cursor. Error: the key has no row key's form, though it lies among row keys.
 Result<StoredRowKey> RowAt(const RowDatabase::Cursor& at, const std::string& directory) {
   const auto key = DecodeRowKey(at.key());
   if (key) return *key;
@@ -86,7 +86,7 @@ bool AmongRows(const RowDatabase::Cursor& at, LayerKind layer) {
   return at.Valid() && !at.key().empty() && at.key()[0] == static_cast<char>(layer);
 }
 
-// The slots of which a database has rows in a layer, by jumping from one to the next.
+// Adds the slots that have rows of a layer in the database; seeks from one slot to the next.
 Status FindSlots(const RowDatabase& database, LayerKind layer, std::set<SlotId>* slots) {
   RowDatabase::Cursor at = database.NewCursor(RowDatabase::Reading::kPoints);
   at.Seek(View(EncodeRowKey({layer, {0}, 0})));
@@ -101,7 +101,7 @@ Status FindSlots(const RowDatabase& database, LayerKind layer, std::set<SlotId>*
 
 }  // namespace
 
-// Rows found, by layer and slot.
+// Number of rows found, by layer and slot.
 class CheckpointShards::RowCounts {
  public:
   explicit RowCounts(uint32_t slots) {
@@ -189,7 +189,7 @@ Result<CheckpointStore::Base> CheckpointShards::BaseFor(std::span<const SlotId> 
   return best;
 }
 
-// Loads what a shard has of a layer's slots. Neighbouring slots are read in one go.
+// Loads a shard's rows of a layer's slots. Neighbouring slots are read in one pass.
 Result<uint64_t> CheckpointShards::LoadLayer(const Shard& shard, const Layer& layer,
                                              Executor* executor, RowCounts* counts) const {
   const std::span<const SlotId> owned = layer.map().owned();

@@ -1,4 +1,4 @@
-// Reading checkpoints: the shards that a machine has, and their rows into executors.
+// Reading checkpoints: opens the shards on this machine and loads their rows into executors.
 #pragma once
 
 #include <memory>
@@ -14,29 +14,29 @@
 namespace dslide {
 
 // The shards of one checkpoint, opened once for all executors of a process. Any thread may restore
-// from it.
+// from them.
 class CheckpointShards {
  public:
-  // Those that the checkpoint's manifest names and that are here, whose files must be complete. A
-  // server on another machine than the scheduler has no manifest: then the shards of the latest
-  // plan that are here. Errors (kBadInput) name the file, what is wrong and the mend.
+  // Opens the shards on this machine that the manifest names; their files must be complete. Without
+  // a manifest (a server on another machine than the scheduler): the shards here of the latest
+  // plan. Errors (kBadInput) name the file, what is wrong and the mend.
   static Result<std::shared_ptr<const CheckpointShards>> Open(const std::string& directory);
 
-  // The shard to go on from for a server with these slots (ascending): the one with the most of
-  // them. No directory if none has any.
+  // The shard from which a server with these slots (ascending) continues: the one with the most of
+  // them. An empty directory if no shard has any.
   Result<CheckpointStore::Base> BaseFor(std::span<const SlotId> slots) const;
 
-  // Fills an executor: every row of its slots must be there, whichever shard holds it. If all are
-  // in `base`, its next snapshot goes on from there.
+  // Fills an executor. Every row of its slots must be in some shard. If all of them are in `base`,
+  // the executor's next snapshot contains only later changes.
   Status Restore(Executor* executor, const CheckpointStore::Base& base = {}) const;
 
   struct Content {
     uint64_t rows = 0;
     // The sum over all rows of a 64-bit mix of key, weights, optimiser state and hash codes: equal
-    // for equal models, however many servers have written them.
+    // for equal models, whatever the number of servers that wrote them.
     uint64_t checksum = 0;
   };
-  // Reads all rows; each of the model's must be there once, of the right size.
+  // Reads all rows. Each row of the model must be present once, in the right size.
   Result<Content> CheckContent(const Config& config) const;
 
  private:
@@ -54,7 +54,7 @@ class CheckpointShards {
 
   std::string directory_;
   std::vector<Shard> shards_;
-  std::string absent_;                // shards that the manifest names and that are not here
+  std::string absent_;                // shards that the manifest names but are not here
   std::vector<std::string> records_;  // of all executors of all shards
 };
 

@@ -13,7 +13,7 @@
 namespace dslide {
 namespace {
 
-// Of one save at a time, and of one that was given up before it.
+// More than enough: one save is in progress at a time, after at most one aborted save.
 constexpr size_t kOutcomes = 4;
 
 struct Chunk {
@@ -93,7 +93,7 @@ class CheckpointStore::Writer {
     shards_.CompactIfWorthIt();
   }
 
-  // Nullopt when it is to stop.
+  // Nullopt: the thread must stop.
   std::optional<Event> Next() {
     std::unique_lock lock(mutex_);
     wake_.wait(lock, [this] { return stopping_ || !events_.empty(); });
@@ -117,7 +117,7 @@ class CheckpointStore::Writer {
   BoundedQueue<Saved> outcomes_{kOutcomes};
   uint64_t ticket_ = 0;  // of the last save
   ShardWriter shards_;
-  std::jthread thread_;  // last: it uses all the others
+  std::jthread thread_;  // last: it uses all other members
 };
 
 CheckpointStore::CheckpointStore(Place place, Base base)

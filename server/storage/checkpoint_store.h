@@ -1,12 +1,13 @@
 // A server's live database of rows, and the thread that writes checkpoints from it.
 //
-// The executors put what changed since the last checkpoint; one thread writes it into new files,
-// takes them into the database and links the whole into the checkpoint's directory, so a checkpoint
-// costs what changed. What fails leaves the last complete checkpoint as it was, and the database
-// begins again from this server's part of it. When more than half of the database is old, it is
-// rewritten after the checkpoint that made it so.
-// All disk work is the store's own thread's. Owned by the network thread; the executors call the
-// SnapshotSink.
+// The executors put the rows that changed since the last checkpoint. One thread writes them into
+// new files, ingests the files into the database and hard-links the database into the checkpoint's
+// directory, so the cost of a checkpoint is that of the changes. A failed save leaves the last
+// complete checkpoint as it was; the database then begins empty, and the executors put all rows
+// again. When more than half of the database is outdated after a checkpoint, it is compacted; if
+// that fails, the database begins again from the last shard.
+// All disk work is done by the store's own thread.
+// Owned by the network thread; the executors call the SnapshotSink.
 #pragma once
 
 #include <memory>
@@ -29,41 +30,42 @@ class CheckpointStore final : public SnapshotSink {
  public:
   struct Place {
     std::string life;                        // the server's name and incarnation, see StoreName
-    size_t memory_bytes = size_t{64} << 20;  // of chunks that wait to be written
+    size_t memory_bytes = size_t{64} << 20;  // bound for chunks that wait to be written
     rocksdb::Env* env = nullptr;             // null: the system's
   };
-  // An earlier shard that has rows of this server; with no directory there is none.
+  // An earlier shard with rows of this server; an empty directory: none.
   struct Base {
     std::string directory;
-    std::vector<SlotId> slots;  // that it has, ascending; this server's are among them or not
+    std::vector<SlotId> slots;  // in the shard, ascending, whoever owns them now
   };
   struct Save {
     uint64_t ticket = 0;
-    std::string name;       // of the checkpoint
-    std::string directory;  // of the checkpoint; the store lies beside it
-    std::string shard;      // the directory within it that this server writes, see ShardName
-    std::vector<std::string> keep;  // earlier checkpoints that stay
-    std::vector<SlotId> slots;      // of this server, ascending; what others had is left out
-    uint32_t executors = 0;         // that will Finish()
+    std::string name;               // of the checkpoint
+    std::string directory;          // of the checkpoint; the store is beside it
+    std::string shard;              // subdirectory that this server writes, see ShardName
+    std::vector<std::string> keep;  // earlier checkpoints to keep
+    std::vector<SlotId> slots;      // of this server, ascending; rows of other slots are removed
+    uint32_t executors = 0;         // number of Finish() calls to expect
     uint64_t rows = 0;              // of this server
   };
-  // What became of a save; `done.error` says why there is none.
+  // The outcome of a save; `done.error` says why it failed.
   struct Saved {
     uint64_t ticket = 0;
     CheckpointDone done;
   };
 
-  // Touches the disk with the first save.
+  // Does not touch the disk before the first save.
   CheckpointStore(Place place, Base base);
-  // Gives up what is being written, and removes the database: no executor may call any more.
+  // Aborts the save in progress and removes the database. No executor may call any more.
   ~CheckpointStore() override;
 
-  // Begins a checkpoint; the executors' snapshots follow. REQUIRES that none is under way.
+  // Begins a checkpoint; the executors' snapshots follow. REQUIRES that no save is in progress.
   void Begin(Save save);
-  // The checkpoint under way comes to nothing. REQUIRES that the executors put nothing more.
+  // Aborts the save in progress; its outcome has `error` and `retry`. REQUIRES that the executors
+  // put nothing more.
   void GiveUp(const std::string& error, bool retry);
 
-  // Readable while a Saved is there to be collected.
+  // Readable while an outcome waits for Collect().
   int fd() const;
   std::optional<Saved> Collect();
 

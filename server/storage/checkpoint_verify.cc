@@ -10,7 +10,7 @@
 namespace dslide {
 namespace {
 
-// Empty: the file is as it was written.
+// Empty: the file is unchanged.
 std::string WhatIsWrong(const std::string& path, const ShardFile& file) {
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(path, error);

@@ -242,7 +242,7 @@ Status RowDatabase::Ingest(std::span<const std::unique_ptr<SortedFile>> files) {
   argument.column_family = impl_->db->DefaultColumnFamily();
   argument.options.move_files = true;
   argument.options.write_global_seqno = false;    // the files stay as they were written
-  argument.options.verify_file_checksum = false;  // it was taken while they were written
+  argument.options.verify_file_checksum = false;  // computed while the files were written
   for (const auto& file : files) {
     argument.external_files.push_back(file->impl_->path);
     argument.files_checksums.push_back(file->impl_->info.file_checksum);
@@ -267,7 +267,7 @@ Status RowDatabase::Compact(std::atomic<bool>* cancelled) {
   rocksdb::CompactRangeOptions options;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   options.canceled = cancelled;
-  // Rewriting could lose a damaged file's rows without a word, see Cursor::Impl.
+  // Rewriting could silently lose a damaged file's rows, see Cursor::Impl.
   rocksdb::Status status = impl_->db->VerifyChecksum();
   if (status.ok()) status = impl_->db->CompactRange(options, nullptr, nullptr);
   if (!status.ok() && !cancelled->load()) return WriteError(impl_->directory, status);
@@ -305,14 +305,14 @@ uint64_t RowDatabase::entries() const {
   return entries;
 }
 
-// RocksDB 7.8 goes from one file to the next without an error if the first block of the next one is
-// damaged, and leaves that file out. A Seek() to a file's first key does find the damage, so one is
-// made for every file that the cursor comes to or passes.
+// An iterator of RocksDB 7.8 that comes to the next file skips the whole file, without an error, if
+// the file's first block is damaged. A Seek() to the file's first key does report the damage, so
+// the cursor seeks to the first key of every file that it reaches or passes.
 struct RowDatabase::Cursor::Impl {
   std::string directory;
   std::unique_ptr<rocksdb::Iterator> at;
   std::vector<std::string> starts;  // the files' first keys, ascending
-  size_t next_start = 0;            // of the first file that is still to come
+  size_t next_start = 0;            // of the next file to reach
 
   void EnterFiles() {
     while (next_start < starts.size() && at->status().ok() &&

@@ -1,8 +1,8 @@
 // Sorted keys and values on disk: the servers' only interface to RocksDB.
 //
-// A database is filled by whole files, written aside and then taken in at once, so there is no log,
-// and a file that was not taken in does not exist. Blocks and files have XXH3 checksums from the
-// moment they are written.
+// A database grows by whole files, which are written aside and then ingested at once. So there is
+// no log, and a file that was not ingested is not part of the database. Blocks and files have XXH3
+// checksums from the moment they are written.
 // Owned by one thread; any number of threads may have cursors meanwhile.
 #pragma once
 
@@ -25,17 +25,18 @@ namespace dslide {
 
 class RowDatabase {
  public:
-  // Creates a database in `directory`, which must not exist. With `base`, another database: its
-  // content, by hard links where the file system allows. `env`: what touches the disk; null: the
-  // system. Errors name the place, the reason and the mend, here and below.
+  // Creates a database in `directory`, which must not exist. It starts with the content of `base`,
+  // the directory of another database (empty: none), by hard links where the file system allows.
+  // `env` does the disk access; null: the system's. Here and below, errors name the place, the
+  // reason and the mend.
   static Result<std::unique_ptr<RowDatabase>> Create(const std::string& directory,
                                                      const std::string& base,
                                                      rocksdb::Env* env = nullptr);
-  // Changes nothing on disk; several processes may read the same one.
+  // Changes nothing on disk; several processes may read the same database.
   static Result<std::unique_ptr<RowDatabase>> OpenForReading(const std::string& directory);
   ~RowDatabase();
 
-  // Entries being written to a file. One that is not ingested is removed with its object.
+  // A file being written. A file that is not ingested is removed with its object.
   class SortedFile {
    public:
     ~SortedFile();
@@ -53,28 +54,28 @@ class RowDatabase {
   };
   Result<std::unique_ptr<SortedFile>> NewFile();
 
-  // Takes in finished files, all or none. They may overlap what is there and replace it, but not
-  // each other.
+  // Adds finished files, all or none. Their entries may replace present ones, but the files must
+  // not overlap each other.
   Status Ingest(std::span<const std::unique_ptr<SortedFile>> files);
   // Removes the keys of [begin, end).
   Status Erase(std::string_view begin, std::string_view end);
-  // Rewrites all files, without what was replaced or removed. Ends early, without an error, when
+  // Rewrites all files, without replaced and removed entries. Ends early, without an error, when
   // `cancelled` becomes true.
   Status Compact(std::atomic<bool>* cancelled);
-  // Links the present content into `directory`, which must not exist: a database of its own.
+  // Links the present content into `directory`, which must not exist, as a database of its own.
   Status LinkTo(const std::string& directory) const;
 
   // The files with entries.
   std::vector<ShardFile> Files() const;
-  // Entries in all files, replaced and removing ones among them.
+  // Entries in all files, replaced entries and tombstones included.
   uint64_t entries() const;
 
-  // A reader's position in ascending order of keys. Keeps nothing that it has read.
+  // A reader's position in ascending order of keys. Caches nothing.
   class Cursor {
    public:
     ~Cursor();
     Cursor(Cursor&&) noexcept;
-    void Seek(std::string_view key);  // to the first entry at or behind it
+    void Seek(std::string_view key);  // to the first entry at or after `key`
     void Next();
     bool Valid() const;  // false: at the end, or status() has an error
     std::string_view key() const;
@@ -87,7 +88,7 @@ class RowDatabase {
     explicit Cursor(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
   };
-  enum class Reading { kAhead, kPoints };  // large pieces of what follows, or a block a Seek()
+  enum class Reading { kAhead, kPoints };  // read ahead in large pieces, or one block per Seek()
   Cursor NewCursor(Reading reading = Reading::kAhead) const;
 
   const std::string& directory() const;

@@ -28,7 +28,7 @@ std::span<const uint8_t> BytesOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// The records that a database has, by executor.
+// The executors that have a record in the database.
 Result<std::set<uint32_t>> RecordsIn(const RowDatabase& database) {
   std::set<uint32_t> records;
   RowDatabase::Cursor at = database.NewCursor(RowDatabase::Reading::kPoints);
@@ -72,8 +72,8 @@ Status ShardWriter::OpenDatabase() {
   return {};
 }
 
-// The rows of slots that are not this server's: the base had them, or they have left. One that
-// comes back brings all its rows.
+// Removes the rows of slots that are not this server's: slots of the base, or slots that left. A
+// slot that comes back brings all its rows.
 Status ShardWriter::RemoveOthers() {
   std::vector<SlotId> others;
   std::ranges::set_difference(slots_, save_->slots, std::back_inserter(others));
@@ -92,8 +92,8 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
   save_ = std::move(save);
   rows_ = save_->rows;
   open_.resize(save_->executors);
-  // First of all: what is not kept is the room for what is written. What a server saves for itself
-  // takes nobody's place.
+  // First of all: pruning frees the space for this checkpoint. What a server saves for itself
+  // before it leaves replaces no checkpoint.
   if (IsCheckpointName(save_->name)) {
     PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
                 PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
@@ -111,7 +111,7 @@ void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
   } else if (PassFailpoint(Failpoint::kServerMidCheckpoint)) {
     error_ = Failed("failpoint server.mid-checkpoint");
   }
-  if (error_) Discard();  // gives the disk back what it has
+  if (error_) Discard();  // frees the disk space of its files
 }
 
 Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {
@@ -144,7 +144,7 @@ void ShardWriter::TakeRecord(uint32_t executor, std::string record) {
   if (save_) records_[executor] = std::move(record);
 }
 
-// The records of this checkpoint, instead of all that were there.
+// Replaces all records in the database by those of this checkpoint.
 Status ShardWriter::WriteRecords() {
   const auto old = RecordsIn(*database_);
   DSLIDE_RETURN_IF_ERROR(old);
@@ -172,14 +172,14 @@ Status ShardWriter::Store() {
   const std::string shard = ShardPath();
   std::error_code error;
   fs::create_directories(save_->directory, error);
-  // What an earlier attempt left, and RocksDB's own unfinished one.
+  // Remains of an earlier attempt, and of RocksDB's own.
   fs::remove_all(shard, error);
   fs::remove_all(shard + ".tmp", error);
   return database_->LinkTo(shard);
 }
 
-// Lists and syncs the shard's files. Those with rows were synced when they were written, but not
-// where they had to be copied for want of hard links; what is clean costs nothing.
+// Lists and syncs the shard's files. Data files were synced when they were written, but not if they
+// had to be copied for want of hard links. Syncing a clean file costs nothing.
 Status ShardWriter::ListFiles(CheckpointDone* done) {
   const std::string shard = ShardPath();
   done->files = database_->Files();
@@ -212,11 +212,11 @@ CheckpointDone ShardWriter::End() {
   if (!status.ok()) {
     std::error_code ignored;
     fs::remove_all(ShardPath(), ignored);
-    fs::remove(save_->directory, ignored);  // if nobody else has put anything there
+    fs::remove(save_->directory, ignored);  // only if it is empty
     CheckpointDone failed;
     failed.error = status.error().message;
     Discard();
-    database_.reset();  // the next one begins with nothing, the executors give all rows
+    database_.reset();  // the next one begins empty, the executors put all rows
     base_ = {};
     return Close(std::move(failed));
   }

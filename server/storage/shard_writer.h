@@ -1,9 +1,9 @@
-// Writes one server's shards of checkpoints, one after the other, from a database that stays.
+// Writes one server's shards, checkpoint after checkpoint, from one live database.
 //
-//   Begin, Write ..., TakeRecord once an executor, End    a checkpoint
-//   Begin, ..., GiveUp                                    none
+//   Begin, Write ..., TakeRecord once per executor, End    a checkpoint
+//   Begin, ..., GiveUp                                     no checkpoint
 //
-// After the first failure of a checkpoint its rows are dropped, and End() says what went wrong.
+// After the first failure the checkpoint's rows are dropped, and End() returns the error.
 // Owned by the thread of a CheckpointStore.
 #pragma once
 
@@ -30,7 +30,7 @@ class ShardWriter {
   void Begin(CheckpointStore::Save save);
   void Write(uint32_t executor, const RowChunk& chunk);
   void TakeRecord(uint32_t executor, std::string record);
-  // Whether all executors' records are there.
+  // Whether all executors' records have arrived.
   bool complete() const { return save_ && records_.size() == save_->executors; }
   CheckpointDone End();
   CheckpointDone GiveUp(const std::string& error, bool retry);
@@ -39,7 +39,7 @@ class ShardWriter {
   void CompactIfWorthIt();
 
  private:
-  // A file in the making; its rows are one executor's, of one layer.
+  // A file being written, with rows of one executor and one layer.
   struct OpenFile {
     LayerKind layer = LayerKind::kInput;
     std::unique_ptr<RowDatabase::SortedFile> file;
@@ -57,18 +57,18 @@ class ShardWriter {
   std::string ShardPath() const;
 
   CheckpointStore::Place place_;
-  CheckpointStore::Base base_;  // what the database begins from: the last shard written, if any
+  CheckpointStore::Base base_;  // initial content of the database: the last shard written, if any
   std::atomic<bool>* stopping_;
   std::unique_ptr<RowDatabase> database_;
-  std::string store_;          // its directory
-  std::vector<SlotId> slots_;  // of which it may have rows, ascending
+  std::string store_;          // the database's directory
+  std::vector<SlotId> slots_;  // that the database may have rows of, ascending
   uint64_t rows_ = 0;          // of the server
   std::optional<CheckpointStore::Save> save_;
   std::optional<Error> error_;                                   // of the present save
   std::vector<OpenFile> open_;                                   // [executors]
   std::vector<std::unique_ptr<RowDatabase::SortedFile>> files_;  // finished
   std::map<uint32_t, std::string> records_;                      // by executor
-  std::set<std::string> known_;  // data files that an earlier checkpoint has
+  std::set<std::string> known_;  // data files of earlier checkpoints
 };
 
 }  // namespace dslide

@@ -1,7 +1,7 @@
 // The keys of a server's database, in bytes. They sort by layer, slot and row, so a slot's rows are
 // neighbours.
 //
-//   row     layer(1) slot(4) row(4)      layer: LayerKind; value: Layer's and its codes
+//   row     layer(1) slot(4) row(4)      layer: LayerKind; value: Layer::StoreRow, hash codes
 //   record  2(1) executor(4)             value: the executor's record
 //
 // Numbers are big-endian. A row's key does not depend on the number of servers.
@@ -42,7 +42,7 @@ inline RowKeyBytes EncodeRowKey(const StoredRowKey& key) {
   return out;
 }
 
-// Nullopt: it is no row's key.
+// Nullopt: not a row's key.
 inline std::optional<StoredRowKey> DecodeRowKey(std::string_view key) {
   if (key.size() != kRowKeyBytes || static_cast<uint8_t>(key[0]) >= kRecordKind)
     return std::nullopt;

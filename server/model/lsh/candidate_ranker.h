@@ -19,10 +19,11 @@ class CandidateRanker {
   // Prefetches the buckets of a coming query: they are far apart in memory.
   static void Prefetch(const HashTables& tables, std::span<const BucketCode> codes);
 
-  // Appends to `out`, in the order of their first bucket entry (by table number, then within the
-  // bucket), the at most `limit` rows that are in the query's buckets, `codes` ([tables]), in the
-  // most of the L tables; ties at the cut go to the rows that come first. Returns how many bucket
-  // entries were read. REQUIRES valid codes, and tables.rows() equal to the `rows` last given.
+  // Appends to `out` the at most `limit` rows that share a bucket with the query (`codes`,
+  // [tables]) in the most of the L tables. Their order is that of their first bucket entry (by
+  // table number, then within the bucket); ties at the cut go to the rows that come first. Returns
+  // how many bucket entries were read. REQUIRES valid codes, and tables.rows() equal to the `rows`
+  // last given.
   uint64_t Rank(const HashTables& tables, std::span<const BucketCode> codes, uint32_t limit,
                 std::vector<uint32_t>* out);
 
