@@ -7,7 +7,7 @@ namespace dslide {
 namespace {
 
 Status Schedule(const ParsedArguments& arguments) {
-  // A resumed run goes on with the configuration that it was started with.
+  // A resumed run keeps the configuration that it was started with.
   const bool stored = arguments.Has("resume") && !arguments.Has("config");
   Result<Config> config =
       stored ? LoadConfig(arguments.Get("run-dir") + "/config.ini", arguments.All("set"))

@@ -1,4 +1,4 @@
-// What a run that is started again continues from.
+// Finds the state that a restarted run continues from.
 #pragma once
 
 #include "common/base/error.h"
@@ -7,9 +7,9 @@
 namespace dslide {
 
 // Fills in `inputs->run` and the newest complete checkpoint of inputs->checkpoint_directory, after
-// checking both against inputs->config (resolved) and inputs->train. A ledger alone is enough,
-// where servers still hold what was trained. Errors (kBadInput) name what cannot change. `began`:
-// there was a ledger; one without entries is that of a run that died before it began.
+// checking both against inputs->config (resolved) and inputs->train. A ledger alone is enough while
+// servers still hold the trained state. Errors (kBadInput) name what cannot change. `began`: there
+// was a ledger; a ledger without entries is that of a run that died before it began.
 Status FindWhatToResume(bool began, RunInputs* inputs);
 
 }  // namespace dslide

@@ -29,7 +29,7 @@ constexpr int kPollMs = 100;
 constexpr int64_t kTerminalMs = 1000;  // between progress lines on a terminal
 constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
 constexpr int64_t kStatusMs = 250;     // between versions of the status page
-constexpr int64_t kFarewellMs = 3000;  // waited for the members' goodbyes
+constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
 
 Result<Dataset> ReadData(const std::string& key, const std::string& path) {
   if (path.empty()) return BadInput(fmt::format("{} is not set; name the training file", key));
@@ -47,7 +47,7 @@ Status WriteWhole(const std::string& path, const std::string& text) {
   return {};
 }
 
-// Whether servers are about to be told of slots that move.
+// Whether a plan switch is among the entries: a plan that continues a generation.
 bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
   return std::any_of(entries.begin(), entries.end(), [](const LedgerEntry& entry) {
     const auto* planned = std::get_if<LedgerPlanned>(&entry);
@@ -55,7 +55,7 @@ bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
   });
 }
 
-// Whether the log and what is shown go to one place, as on a terminal.
+// Whether standard error (the log) and standard output are one file, as on a terminal.
 bool LogIsOutput() {
   struct stat log, output;
   return fstat(STDERR_FILENO, &log) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
@@ -71,8 +71,8 @@ std::string WhyUnreachable(const Message& message) {
   return fmt::format("the advertised address {}: {}", Printable(join->address), why);
 }
 
-// Where `bind` says. With a free port, a run that comes back takes the one that it had, if that is
-// free: its members look for it there.
+// Binds to `bind`. If that leaves the port open, a resumed run takes its earlier port if it can:
+// its members look for the scheduler there.
 Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
                                    const std::string& address_file) {
   std::ifstream file(address_file);
@@ -105,7 +105,8 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       terminal_(isatty(STDOUT_FILENO) == 1),
       log_is_output_(LogIsOutput()) {}
 
-// What can be refused at once comes first, then what takes time, and what leaves files last.
+// First come the checks that can fail at once, then the slow work, last everything that leaves
+// files.
 Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals) {
   RunInputs inputs;
   inputs.config = options.config;
@@ -233,7 +234,7 @@ void SchedulerShell::ReceiveAll() {
   }
 }
 
-// To a message that does not reach the core.
+// Answers a message that does not reach the core.
 void SchedulerShell::Answer(const PeerId& peer, Body body, uint64_t reply_to) {
   SchedulerCore::Effects answer;
   answer.send.push_back({peer, std::move(body), reply_to});

@@ -73,7 +73,7 @@ class SchedulerShell {
   std::ofstream metrics_;
   std::ofstream loads_;
   bool terminal_;
-  bool log_is_output_;  // what the log says need not be printed as well
+  bool log_is_output_;  // lines of the log need not be printed as well
   bool transient_shown_ = false;
 };
 

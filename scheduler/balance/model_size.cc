@@ -3,15 +3,15 @@
 namespace dslide {
 
 uint64_t SlotMemoryBytes(const Config& config) {
-  constexpr uint64_t kScalars = 16;  // bias and the optimiser's numbers of a row
+  constexpr uint64_t kScalars = 16;  // bias and optimiser scalars of a row
   constexpr uint64_t kCode = 2, kEntry = 4;
   const ModelConfig& model = config.model;
   const uint64_t weight = model.precision == Precision::kBf16 ? 2 : 4;
   const uint64_t moment = config.train.moments == MomentPrecision::kBf16 ? 2 : 4;
   const uint64_t moments = config.train.optimizer == OptimizerKind::kAdam ? 2 : 0;
   const uint64_t row = model.hidden * (weight + moments * moment) + kScalars;
-  // A table more is being built, by the codes that its rows were counted with; and a flag says
-  // whether the row changed.
+  // One more table is always being built, with the codes of its counting stage; a flag says whether
+  // the row changed.
   const uint64_t hashed = (config.hash.tables + 1) * (kCode + kEntry) + 1;
   const uint64_t slots = config.cluster.slots;
   const uint64_t input_rows = (model.features + slots) / slots;  // with the hidden bias

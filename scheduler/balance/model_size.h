@@ -1,4 +1,4 @@
-// What a part of the model takes in a server's memory.
+// Memory that a part of the model takes in a server.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace dslide {
 
 // Bytes of one slot: its input rows and neurons with optimiser state, hash codes and places in
-// buckets. Slots differ by one row of each at most. REQUIRES a resolved configuration.
+// buckets. Slots differ by at most one row of each kind. REQUIRES a resolved configuration.
 uint64_t SlotMemoryBytes(const Config& config);
 
 }  // namespace dslide

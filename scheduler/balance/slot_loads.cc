@@ -8,8 +8,8 @@
 namespace dslide {
 namespace {
 
-constexpr double kSeconds = 10;      // of training, that a report counts for
-constexpr double kLeastBusy = 0.05;  // share of an interval: less does not tell how fast one is
+constexpr double kSeconds = 10;      // of training: time constant of the smoothing
+constexpr double kLeastBusy = 0.05;  // share of an interval; less shows no speed
 
 double Fade(uint32_t interval_ms) { return std::exp(interval_ms / (-1000 * kSeconds)); }
 
@@ -92,7 +92,7 @@ void SlotLoads::MeasureExecutors(Server& server, const LoadReport& report) {
     told_work += work[e];
     told_busy_s += double{report.busy[e]} * report.interval_ms / 1000;
   }
-  // What is known does not fade where nothing is learned: a server may idle for long.
+  // Without news the known values do not fade: a server may idle for long.
   if (told_busy_s == 0) return;
   if (server.warm_up > 0) {
     --server.warm_up;

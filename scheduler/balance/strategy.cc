@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// Two digits, and all before the point.
+// Two significant digits, and all digits before the point.
 std::string Figure(double value) {
   return value < 10 ? fmt::format("{:.2g}", value) : fmt::format("{:.0f}", value);
 }
@@ -23,7 +23,7 @@ bool Changed(double before, double now, double least) {
   return std::abs(now - before) > std::max(least, Strategy::kChange * before);
 }
 
-// Of the speeds of a core that are known; 0: none is.
+// Median of the known speeds of a core; 0: none is known.
 double MedianSpeed(const std::vector<WorkerMeasure>& workers) {
   std::vector<double> speeds;
   for (const WorkerMeasure& w : workers) {
@@ -42,8 +42,8 @@ double TransferSeconds(const WorkerMeasure& w, size_t servers) {
          static_cast<double>(w.bits_per_second);
 }
 
-// `rate` batches a second for all, shared so that nobody gets more than its link carries and the
-// others get the same (max-min fair).
+// Shares `rate` batches per second: no worker gets more than its link carries, and all others get
+// the same (max-min fair).
 std::vector<double> ShareRate(double rate, const std::vector<double>& links) {
   std::vector<size_t> order(links.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -57,7 +57,7 @@ std::vector<double> ShareRate(double rate, const std::vector<double>& links) {
   return shares;
 }
 
-// Batches that a lease has while many are left.
+// Batches of a lease while many batches are left in the pass.
 uint32_t FullLease(const WorkerMeasure& w, uint32_t unit_batches) {
   const double batches = w.batches_per_second > 0
                              ? std::round(w.batches_per_second * Strategy::kLeaseSeconds)
@@ -65,15 +65,15 @@ uint32_t FullLease(const WorkerMeasure& w, uint32_t unit_batches) {
   return static_cast<uint32_t>(std::clamp<double>(batches, 1, std::max(1u, unit_batches)));
 }
 
-// Half of the worker's part of what is left, if that is less.
+// Half of the worker's share of the batches left, if that is less.
 uint32_t LastLeases(uint32_t lease, const WorkerMeasure& w, double all_speeds, uint64_t left) {
   if (w.batches_per_second <= 0) return lease;
   const double part = static_cast<double>(left) * w.batches_per_second / all_speeds;
   return static_cast<uint32_t>(std::clamp<double>(std::ceil(part / 2), 1, lease));
 }
 
-// Little's law. A few more than it says for slow servers: the batches of a worker are at different
-// stages, and all servers should have one.
+// Little's law, with a few more batches for slow servers: the batches of a worker are at different
+// stages, and every server should have one.
 uint32_t InFlightCap(double rate, double latency_s) {
   const double batches = std::ceil(Strategy::kSlack * rate * latency_s + 0.5);
   return static_cast<uint32_t>(

@@ -1,4 +1,4 @@
-// A set of batch numbers, kept as runs: little memory and quick where most neighbours are in it or
+// A set of batch numbers, stored as runs: small and fast where neighbours are mostly in the set or
 // out of it together.
 #pragma once
 
@@ -17,7 +17,7 @@ class BatchRuns {
 
   bool empty() const { return runs_.empty(); }
   uint64_t first() const { return runs_.begin()->first; }  // REQUIRES not empty
-  // The smallest member from `batch` on; `none` if there is no such.
+  // The smallest member >= `batch`; `none` if there is none.
   uint64_t Next(uint64_t batch, uint64_t none) const {
     const auto behind = runs_.upper_bound(batch);
     if (behind != runs_.begin() && std::prev(behind)->second > batch) return batch;

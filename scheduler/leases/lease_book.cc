@@ -47,7 +47,7 @@ bool LeaseBook::Mark(uint32_t unit, uint32_t index) {
   return true;
 }
 
-// The batch is done. The lease ends with its last one.
+// Removes a done batch from a lease, which ends with its last batch.
 void LeaseBook::Drop(uint64_t lease, uint64_t batch) {
   const auto held = leases_.find(lease);
   std::vector<uint32_t>& left = held->second.left;
@@ -73,7 +73,7 @@ Lease LeaseBook::Open(Incarnation holder, uint32_t unit, std::vector<uint32_t> b
 std::optional<Lease> LeaseBook::Grant(Incarnation holder, int64_t now_ms,
                                       const LeaseLimits& limits) {
   if (free_.empty()) return std::nullopt;
-  uint64_t waiting = 0;  // batches that the holder has and that have to wait
+  uint64_t waiting = 0;  // the holder's batches that have to wait
   for (const auto& [id, held] : leases_) {
     if (held.holder != holder || Number(held.unit, held.left.back()) < limits.open) continue;
     for (const uint32_t index : held.left) waiting += Number(held.unit, index) >= limits.open;
@@ -90,7 +90,7 @@ std::optional<Lease> LeaseBook::Grant(Incarnation holder, int64_t now_ms,
   return Open(holder, unit, std::move(batches), false, now_ms);
 }
 
-// The open leases of others, the one that is expected to end last first.
+// The open leases of other holders, latest expected end first.
 std::vector<LeaseBook::Late> LeaseBook::Latest(Incarnation except, double speed,
                                                const Speed& speeds, int64_t now_ms) const {
   struct Expected {
@@ -103,11 +103,11 @@ std::vector<LeaseBook::Late> LeaseBook::Latest(Incarnation except, double speed,
     holder.progress_ms = std::max(holder.progress_ms, held.renewed_ms);
   }
   std::vector<Late> latest;
-  for (const auto& [id, held] : leases_) {  // a holder does its leases in the order of their ids
+  for (const auto& [id, held] : leases_) {  // a holder works on its leases in the order of ids
     if (held.holder == except) continue;
     Expected& holder = holders[held.holder];
     for (const uint32_t index : held.left) {
-      // What others have copies of will be ready without it.
+      // A batch with a copy will be ready without this holder.
       holder.batches += held.copy || holders_.at(Number(held.unit, index))[1] == 0;
     }
     const double known = speeds(held.holder);
@@ -131,7 +131,7 @@ std::optional<Lease> LeaseBook::LeaseBackup(Incarnation holder, int64_t now_ms, 
     const double speed = known > 0 ? known : late.speed;
     const double ahead_s = late.end_s - own / speed;
     if (ahead_s * speed <= 1) continue;  // not even one batch would be ready earlier
-    // k batches take k / speed here, and spare the other k / late.speed.
+    // k batches take k / speed here, and save the other holder k / late.speed.
     const double both = std::floor(ahead_s * speed * late.speed / (speed + late.speed));
     const auto wanted = static_cast<size_t>(std::clamp<double>(both, 1, limits.batches));
     const Held& held = leases_.at(late.lease);
@@ -168,7 +168,7 @@ size_t LeaseBook::EndWhere(Predicate predicate) {
     for (const uint32_t index : held.left) {
       const uint64_t batch = Number(held.unit, index);
       Holders& holders = holders_.at(batch);
-      // The one that is left, if any, comes first.
+      // The remaining lease, if any, comes first.
       holders = {holders[0] == id ? holders[1] : holders[0], 0};
       if (holders[0] != 0) continue;
       holders_.erase(batch);

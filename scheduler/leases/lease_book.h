@@ -1,15 +1,13 @@
-// Which batches of the pass in progress are to do, leased or done.
+// The state of every batch of the pass in progress: free, leased or done.
 //
 // A pass is one epoch of training or one evaluation. Its batches are numbered (unit, index). A
-// holder is a worker, by its incarnation: names change hands. A lease is of batches of one unit, as
-// many as its holder is given; what of them is not done when the lease ends goes back to be leased
-// again. Every batch counts once, whoever reports it. Progress renews a lease, and those of the
-// same holder that lie behind the batch that was done: a holder does its batches in the order of
-// their numbers. Silence ends it.
+// holder is a worker, by its incarnation: names change hands. A lease holds batches of one unit.
+// When it ends, its unfinished batches become free again. Every batch counts once, whoever reports
+// it. Progress renews a lease, and the holder's leases on later batches: a holder works in the
+// order of batch numbers. A lease without progress expires.
 //
-// At the end of a pass, when everything is leased, those who have nothing to do get second copies
-// of batches that others hold (LeaseBackup). The first report counts. Pure: time comes in as
-// milliseconds.
+// At the end of a pass, when every batch is leased, idle workers get second copies of batches that
+// others hold (LeaseBackup). The first report counts. Pure: time is passed in, in milliseconds.
 #pragma once
 
 #include <array>
@@ -32,12 +30,12 @@ struct Lease {
   std::vector<uint32_t> batches;  // indices within the unit, ascending
 };
 
-// How far a lease may go. Batches are numbers within the pass.
+// Limits of one lease. Batches are numbers within the pass.
 struct LeaseLimits {
-  uint32_t batches = std::numeric_limits<uint32_t>::max();  // at most so many, >= 1
-  uint64_t end = std::numeric_limits<uint64_t>::max();      // none at or behind this one
-  // Synchronous training: of the batches at or behind `open`, which have to wait for their step, a
-  // holder has at most `share` (>= 1) at a time.
+  uint32_t batches = std::numeric_limits<uint32_t>::max();  // the most batches, >= 1
+  uint64_t end = std::numeric_limits<uint64_t>::max();      // only batches before this one
+  // Synchronous training: batches from `open` on have to wait for their step; a holder has at most
+  // `share` (>= 1) of them at a time.
   uint64_t open = std::numeric_limits<uint64_t>::max();
   uint64_t share = std::numeric_limits<uint64_t>::max();
 };
@@ -47,16 +45,16 @@ struct OpenLease {
   uint64_t id = 0;
   Incarnation holder;
   uint32_t unit = 0;
-  uint32_t granted = 0;    // batches when it was given
-  uint32_t left = 0;       // not done yet
-  int64_t granted_ms = 0;  // or could make no progress until then
+  uint32_t granted = 0;    // batches when it was granted
+  uint32_t left = 0;       // batches not done yet
+  int64_t granted_ms = 0;  // time of the grant, or of the last RenewFrom()
   int64_t renewed_ms = 0;
   bool copy = false;  // by LeaseBackup
 };
 
 class LeaseBook {
  public:
-  // Batches a second of a holder; 0: not known.
+  // Batches per second of a holder; 0: not known.
   using Speed = std::function<double(Incarnation holder)>;
 
   // A pass of `batches` batches, `unit_batches` to a unit (the last unit may have fewer).
@@ -67,35 +65,37 @@ class LeaseBook {
   bool complete() const { return done_count_ == batches_; }
   size_t leases() const { return leases_.size(); }
   bool IsDone(uint32_t unit, uint32_t index) const;
-  std::vector<OpenLease> OpenLeases() const;  // in the order in which they were given
+  std::vector<OpenLease> OpenLeases() const;  // in the order of their grants
 
   // Marks a batch done that counted in an earlier life of the scheduler.
   void Restore(uint32_t unit, uint32_t index) { Mark(unit, index); }
 
-  // Leases the next batches to `holder`: the first that nobody holds, and those of its unit behind
-  // it; nullopt if there are none within the limits.
+  // Leases the next batches to `holder`: the first free one and the next free ones of its unit;
+  // nullopt if there are none within the limits.
   std::optional<Lease> Grant(Incarnation holder, int64_t now_ms, const LeaseLimits& limits = {});
 
-  // When Grant() has nothing below limits.end: second copies of batches that another holder has, of
-  // the lease that is expected to end last. From its back, and so many that both would be ready at
-  // the same time; none if this holder would not be quicker. A batch has one copy at most at a
-  // time. A holder is expected to need its batches over its speed, and if it had no progress for
-  // some time as long again at least; one of unknown speed is as quick as the other. limits.open
-  // and limits.share do not matter: what has to wait should lie behind limits.end.
+  // For when Grant() has nothing below limits.end: leases second copies of another holder's
+  // batches, those of the lease that is expected to end last. Takes them from the lease's back, as
+  // many as let both holders end at the same time; nullopt if this holder would not be quicker. A
+  // batch has at most one copy at a time. A holder's expected time is its batches over its speed,
+  // and at least the time that it has gone without progress; an unknown speed counts as the other
+  // holder's. Ignores limits.open and limits.share: batches that have to wait should lie beyond
+  // limits.end.
   std::optional<Lease> LeaseBackup(Incarnation holder, int64_t now_ms, const Speed& speed,
                                    const LeaseLimits& limits = {});
 
-  // A batch was trained. True if it counts: it is the first report of it. Unknown batches never do.
-  // Renews the lease, and its holder's others of later batches only; a lease ends with its last
-  // batch, whoever did it.
+  // Reports a trained batch. True if it counts: this is the batch's first report; unknown batches
+  // never count. Renews this lease, and the holder's leases on later batches. A lease ends with its
+  // last batch, whoever trained it.
   bool Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms);
 
-  // Ends all leases of a holder, or all that had no progress for `timeout_ms`; returns how many.
+  // Ends all leases of a holder, or all leases without progress for `timeout_ms`; returns their
+  // number.
   size_t Return(Incarnation holder);
   size_t Expire(int64_t now_ms, int64_t timeout_ms);
 
-  // Renews the leases whose batches all lie at or behind batch `begin`, as if they were granted
-  // now: they could make no progress.
+  // Renews the leases whose batches all lie at or after batch `begin`, as if they were granted now:
+  // they could make no progress.
   void RenewFrom(uint64_t begin, int64_t now_ms);
 
  private:
@@ -106,15 +106,15 @@ class LeaseBook {
     int64_t granted_ms;
     int64_t renewed_ms;
     bool copy;
-    std::vector<uint32_t> left;  // batches that are not done, ascending; never empty
+    std::vector<uint32_t> left;  // batches not done, ascending; never empty
   };
-  // The leases that have a batch; 0: none.
+  // The leases that hold a batch; 0: none.
   using Holders = std::array<uint64_t, 2>;
-  // A lease that LeaseBackup() could take batches of.
+  // A lease whose batches LeaseBackup() could copy.
   struct Late {
     uint64_t lease;
     double end_s;  // expected, from now
-    double speed;  // its holder's
+    double speed;  // of its holder
   };
 
   uint64_t Number(uint32_t unit, uint32_t index) const {
@@ -136,7 +136,7 @@ class LeaseBook {
   uint64_t next_lease_ = 1;
   std::vector<uint8_t> done_;                      // [batches]
   BatchRuns free_;                                 // neither done nor leased
-  std::unordered_map<uint64_t, Holders> holders_;  // of batches that are leased
+  std::unordered_map<uint64_t, Holders> holders_;  // of leased batches
   std::map<uint64_t, Held> leases_;
 };
 

@@ -1,4 +1,4 @@
-// A set of an epoch's batches, for quick membership: a few bits a batch, whatever their number.
+// A set of an epoch's batches with quick lookup: a few bits per batch, whatever their number.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace dslide {
 
 class DoneSet {
  public:
-  // False if it is in already.
+  // False if the batch is in the set already.
   bool Insert(const DoneBatch& batch) {
     uint64_t& mask = masks_[Key(batch)];
     const uint64_t bit = uint64_t{1} << (batch.index % 64);
@@ -31,7 +31,7 @@ class DoneSet {
     return uint64_t{batch.unit} << 32 | batch.index / 64;
   }
 
-  std::unordered_map<uint64_t, uint64_t> masks_;  // 64 batches of a unit a word
+  std::unordered_map<uint64_t, uint64_t> masks_;  // 64 batches of a unit per word
 };
 
 }  // namespace dslide

@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kKeyBytes = 8;
-// Of attempts to see a ledger as of one moment while a scheduler writes it. Its files change once
-// in many thousand entries.
+// Attempts to read a ledger as of one moment while a scheduler writes it. The set of its files
+// changes once in many thousand entries.
 constexpr int kReadAttempts = 10;
 
 std::array<char, kKeyBytes> EncodeKey(uint64_t number) {
@@ -41,8 +41,8 @@ rocksdb::Options DatabaseOptions() {
   options.max_background_jobs = 2;
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.keep_log_file_num = 1;
-  // A log that ends within a record is what a power failure leaves. Damage elsewhere in it is an
-  // error: to go on without what follows would forget entries that were promised to stay.
+  // A power failure leaves a log that ends within a record. Damage elsewhere is an error: dropping
+  // the entries behind it would break the promise that they stay.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   return options;
 }
@@ -66,7 +66,7 @@ Error DatabaseError(const std::string& directory, const char* what, const rocksd
   return Failed(fmt::format("{}: {} the ledger: {}", directory, what, reason));
 }
 
-// A directory's files that hold entries or say which do.
+// A directory's files that hold entries or list such files.
 std::set<std::string> DataFiles(const std::string& directory) {
   std::set<std::string> files;
   std::error_code error;
@@ -78,7 +78,7 @@ std::set<std::string> DataFiles(const std::string& directory) {
   return files;
 }
 
-// Finds missing files where RocksDB would take what is left for the beginning of a database.
+// Detects missing files where RocksDB would take the rest for a new database.
 Status CheckFiles(const std::string& directory) {
   const std::set<std::string> files = DataFiles(directory);
   const auto any = [&](std::string_view extension) {
@@ -91,8 +91,8 @@ Status CheckFiles(const std::string& directory) {
   return {};
 }
 
-// Finds a missing write-ahead log. There is always one from the number on that the database keeps;
-// RocksDB would take its absence for an empty one.
+// Detects a missing write-ahead log. There is always a log with the number that the database keeps,
+// or a higher one; RocksDB would take a missing log for an empty one.
 Status CheckLog(const std::string& directory, rocksdb::DB* db) {
   uint64_t needed = 0;
   db->GetIntProperty(rocksdb::DB::Properties::kMinLogNumberToKeep, &needed);
@@ -102,13 +102,13 @@ Status CheckLog(const std::string& directory, rocksdb::DB* db) {
       return {};
     }
   }
-  if (needed == 0) return {};  // the process that created it died before it had one
+  if (needed == 0) return {};  // the process that created the ledger died before the first log
   return Damaged(directory, fmt::format("the write-ahead log {} is missing", first));
 }
 
 using EntrySink = std::function<Status(uint64_t number, LedgerEntry entry)>;
 
-// Decodes what is stored at `at` as entry `number`.
+// Decodes the value at `at` as entry `number`.
 Result<LedgerEntry> EntryAt(const std::string& directory, const rocksdb::Iterator& at,
                             uint64_t number) {
   const auto key = EncodeKey(number);
@@ -125,7 +125,7 @@ Result<LedgerEntry> EntryAt(const std::string& directory, const rocksdb::Iterato
   return entry;
 }
 
-// Gives every entry to `sink`; returns how many there are.
+// Calls `sink` with every entry; returns their number.
 Result<uint64_t> Scan(const std::string& directory, rocksdb::DB* db, const EntrySink& sink) {
   const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator(rocksdb::ReadOptions()));
   uint64_t number = 0;
@@ -139,8 +139,8 @@ Result<uint64_t> Scan(const std::string& directory, rocksdb::DB* db, const Entry
   return number;
 }
 
-// The database as of one moment. Between the reading of its list of files and that of the files, a
-// scheduler may have moved entries from one to another; then the names differ afterwards.
+// Opens the database as of one moment. A scheduler may move entries to other files between the
+// reading of the list of files and the reading of the files; the names then differ afterwards.
 Result<std::unique_ptr<rocksdb::DB>> OpenToRead(const std::string& directory) {
   for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
     const std::set<std::string> before = DataFiles(directory);
@@ -160,7 +160,7 @@ Result<std::unique_ptr<rocksdb::DB>> OpenToRead(const std::string& directory) {
   return BadInput(fmt::format("{}: there is no ledger; give the directory of a run", directory));
 }
 
-// All entries of a ledger as of one moment; returns how many there are.
+// Calls `sink` with all entries of a ledger as of one moment; returns their number.
 Result<uint64_t> ReadAll(const std::string& directory, const EntrySink& sink) {
   const std::string tail = LogTail(directory);  // first: a scheduler may append meanwhile
   const auto db = OpenToRead(directory);
@@ -174,8 +174,7 @@ Result<uint64_t> ReadAll(const std::string& directory, const EntrySink& sink) {
   return entries;
 }
 
-// Opens or creates the database, in which `entries` entries were found. The lock on it is held
-// from here on.
+// Opens or creates the database, in which `entries` entries were found, and locks it.
 Result<std::unique_ptr<rocksdb::DB>> OpenToWrite(const std::string& directory, uint64_t entries) {
   rocksdb::Options options = DatabaseOptions();
   options.create_if_missing = true;
@@ -217,7 +216,7 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& directory, Ledge
   }
   DSLIDE_RETURN_IF_ERROR(CheckFiles(directory));
   *state = {};
-  // Everything is read before RocksDB may write: it would tidy damage away.
+  // Everything is read before RocksDB may write, because it would tidy damage away.
   if (DataFiles(directory).contains("CURRENT")) {
     DSLIDE_RETURN_IF_ERROR(ReadAll(directory, [&](uint64_t, const LedgerEntry& entry) {
       state->Apply(entry);

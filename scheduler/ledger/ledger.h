@@ -1,21 +1,21 @@
-// The scheduler's ledger: what happened in a run, in order, on disk. A scheduler that died comes
-// back from it, and `dslide ledger verify` recounts from it.
+// The scheduler's ledger: the events of a run, in order, on disk. A scheduler that died recovers
+// from it, and `dslide ledger verify` recounts from it.
 //
 // An append-only log in RocksDB (RUN/ledger): entry n under the key n (8 bytes, big-endian), its
 // value with a checksum of its own (ledger_value.h). This is the only interface to it. One thread
 // uses it.
 //
-// Durability: an entry outlives the death of the process as soon as Append() returns; those that
-// decide what a later life may do (all but LedgerCounted) outlive that of the machine as well. A
-// LedgerCounted that is lost with the machine does no harm: its batch is leased again, and servers
-// apply a batch once. But what servers are told counts (steps to commit, a checkpoint) has to
-// outlive the machine before they are: Sync(). What a power failure takes is the newest entries,
-// never one in the middle.
+// Durability: an entry survives the death of the process as soon as Append() returns. Entries that
+// decide what a later life may do (all but LedgerCounted) also survive a crash of the machine. A
+// LedgerCounted that is lost in such a crash does no harm: its batch is leased again, and servers
+// apply a batch once. But before servers are told what counts (steps to commit, a checkpoint), the
+// entries must survive a crash: Sync(). A power failure loses the newest entries, never one in the
+// middle.
 //
 // Size: nothing is ever removed, and nothing is rewritten, because keys only grow. A batch costs
-// about 120 bytes of write-ahead log, of which the last 8 MB stay, and about 30 bytes in a table
-// afterwards: 30 MB for a million batches. 8 epochs over a million samples in batches of 256 are
-// 31,000 batches, 1 MB.
+// about 120 bytes of write-ahead log (the last 8 MB are kept) and later about 30 bytes in a table:
+// 30 MB for a million batches. 8 epochs over a million samples in batches of 256 are 31,000
+// batches, 1 MB.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@
 
 namespace dslide {
 
-// The first entry; again where a run goes on with another configuration.
+// The first entry; written again when a run continues with another configuration.
 struct LedgerOpened {
   RunId run;
   std::string config;  // effective configuration, INI text
@@ -42,14 +42,14 @@ struct LedgerOpened {
   uint64_t train_checksum = 0;
   bool operator==(const LedgerOpened&) const = default;
 };
-// A slot plan, with the servers' incarnations. Where it begins a generation, what counts is what
-// the LedgerRestored before it says; otherwise slots have moved, and what counts stays.
+// A slot plan, with the servers' incarnations. If it begins a generation, the LedgerRestored before
+// it says what counts; otherwise slots have moved, and what counts stays.
 struct LedgerPlanned {
   Plan plan;
   bool operator==(const LedgerPlanned&) const = default;
 };
-// The cluster goes back to a checkpoint (name empty: to the beginning): from here on these batches
-// count, and no others.
+// The cluster goes back to a checkpoint (name empty: to the beginning): from here on exactly these
+// batches count.
 struct LedgerRestored {
   std::string checkpoint;
   uint32_t epoch = 0;
@@ -65,7 +65,7 @@ struct LedgerCounted {
   std::string worker;
   bool operator==(const LedgerCounted&) const = default;
 };
-// So many epochs are trained.
+// `epochs` epochs are trained.
 struct LedgerEpochDone {
   uint32_t epochs = 0;
   bool operator==(const LedgerEpochDone&) const = default;
@@ -76,7 +76,7 @@ struct LedgerCheckpointed {
   uint64_t batches = 0;
   bool operator==(const LedgerCheckpointed&) const = default;
 };
-// The scheduler ended on purpose; nobody of the plan is left.
+// The scheduler ended on purpose; no server of the plan is left.
 struct LedgerStopped {
   bool finished = false;  // training and evaluation are done
   bool operator==(const LedgerStopped&) const = default;
@@ -85,7 +85,7 @@ struct LedgerStopped {
 using LedgerEntry = std::variant<LedgerOpened, LedgerPlanned, LedgerRestored, LedgerCounted,
                                  LedgerEpochDone, LedgerCheckpointed, LedgerStopped>;
 
-// Where a run stands: what all entries so far add up to.
+// The state of a run: the sum of all entries so far.
 struct LedgerState {
   bool opened = false;
   LedgerOpened run;
@@ -99,11 +99,11 @@ struct LedgerState {
   std::string last_checkpoint;  // name; empty: none
   bool finished = false;
 
-  // Adds an entry. A LedgerCounted adds nothing if its batch counts already, or is of an epoch that
-  // is not in progress.
+  // Adds an entry. A LedgerCounted adds nothing if its batch counts already or is not of the epoch
+  // in progress.
   void Apply(const LedgerEntry& entry);
 
-  // Whether a batch is among those that count.
+  // Whether a batch counts.
   bool Counts(const BatchId& batch) const;
 
  private:
@@ -115,20 +115,21 @@ struct LedgerState {
   void Add(const LedgerCheckpointed& entry);
   void Add(const LedgerStopped& entry);
 
-  DoneSet counted_;  // what `done` lists
+  DoneSet counted_;  // the batches in `done`
 };
 
 class Ledger {
  public:
-  // Opens the ledger in a directory, or creates an empty one. `*state` is what its entries add up
-  // to. An incomplete last entry, as a power failure leaves it, is dropped. Errors name the
-  // directory or file and what is wrong with it: damage and another format are kBadInput, a
-  // scheduler that has it open is kTryLater.
+  // Opens the ledger in a directory, or creates an empty one. `*state` is the sum of its entries.
+  // An incomplete last entry, as a power failure leaves it, is dropped. Errors name the directory
+  // or file and what is wrong: damage and another format are kBadInput, a ledger that a scheduler
+  // has open is kTryLater.
   static Result<std::unique_ptr<Ledger>> Open(const std::string& directory, LedgerState* state);
 
-  // All entries in order, without changing anything on disk, also while a scheduler has it open:
-  // then those that were there at some moment during the call. Stops at the first error of `entry`
-  // and returns it. Errors otherwise as Open(); a ledger that does not exist is kBadInput.
+  // Calls `entry` with all entries in order. Changes nothing on disk, and works while a scheduler
+  // has the ledger open: the entries are then those of some moment during the call. Stops at the
+  // first error of `entry` and returns it. Errors otherwise as Open(); a ledger that does not exist
+  // is kBadInput.
   static Status ForEach(const std::string& directory,
                         const std::function<Status(uint64_t number, LedgerEntry entry)>& entry);
   static Result<std::vector<LedgerEntry>> Read(const std::string& directory);
@@ -140,7 +141,7 @@ class Ledger {
   // Appends all of them or none.
   Status Append(std::span<const LedgerEntry> entries);
   Status Append(const LedgerEntry& entry) { return Append({&entry, 1}); }
-  // All entries so far outlive the machine. Errors as Append().
+  // Makes all entries so far survive a crash of the machine. Errors as Append().
   Status Sync();
   uint64_t entries() const { return entries_; }
 

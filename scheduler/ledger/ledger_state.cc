@@ -1,4 +1,4 @@
-// What a ledger's entries add up to.
+// The state that a ledger's entries add up to.
 #include "scheduler/ledger/ledger.h"
 
 namespace dslide {

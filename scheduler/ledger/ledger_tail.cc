@@ -15,9 +15,9 @@ namespace fs = std::filesystem;
 
 constexpr size_t kKeyBytes = 8;
 constexpr size_t kMaxLengthBytes = 5;
-// RocksDB's logs consist of blocks of 32 KB; a damaged length in a block before the last is found.
+// RocksDB's logs consist of blocks of 32 KB; it finds a damaged length before the last block.
 constexpr std::streamoff kTailBytes = 2 * 32768;
-// Where a value has its file identifier: after checksum, format and the root's offset.
+// The file identifier in a value lies after checksum, format and the root's offset.
 constexpr std::string_view kIdentifier = "DSLL";
 constexpr size_t kIdentifierOffset = 9;
 
@@ -27,7 +27,7 @@ uint64_t GetBigEndian(std::string_view in) {
   return value;
 }
 
-// LEB128 that takes up all of `in`.
+// Decodes LEB128 that fills all of `in`.
 std::optional<uint64_t> GetVarint(std::string_view in) {
   uint64_t value = 0;
   for (size_t i = 0; i < in.size(); ++i) {
@@ -38,7 +38,7 @@ std::optional<uint64_t> GetVarint(std::string_view in) {
   return value;
 }
 
-// Whether a whole entry's value begins at `at`, its length and its key before it.
+// Whether a whole entry's value begins at `at`, after its key and its length.
 bool IsEntryAt(std::string_view bytes, size_t at, uint64_t first) {
   for (size_t n = 1; n <= kMaxLengthBytes && n + kKeyBytes <= at; ++n) {
     const std::optional<uint64_t> length = GetVarint(bytes.substr(at - n, n));

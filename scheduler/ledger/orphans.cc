@@ -69,7 +69,7 @@ Result<ManifestShard> DescribeShard(const fs::path& directory, const LedgerState
   return shard;
 }
 
-// What counts in it; nullopt if its steps do not fit the ledger's epoch.
+// The manifest without its shards; nullopt if the steps do not fit the ledger's epoch.
 std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& config,
                                   uint64_t committed) {
   Manifest manifest;
@@ -112,7 +112,7 @@ Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committ
     manifest->shards.push_back(std::move(*described));
   }
   const fs::path checkpoint = orphan.parent_path() / manifest->name;
-  if (HasManifest(checkpoint)) return {};  // there is one of just these batches
+  if (HasManifest(checkpoint)) return {};  // a checkpoint of exactly these batches exists
   fs::remove_all(checkpoint, error);       // an unfinished one
   fs::rename(orphan, checkpoint, error);
   if (error) {

@@ -1,9 +1,10 @@
-// What servers saved when they had lost the scheduler (PROTOCOL section 9).
+// The shards that servers saved after they lost the scheduler (PROTOCOL section 9).
 //
 //   DIRECTORY/orphan-<plan version>-<committed steps>/shard-<plan version>-<server index>/
 //
-// If all servers of the plan that the ledger ends with did so, that is a checkpoint but for its
-// manifest: what counts in it is in the ledger, and what is half done is in the shards' records.
+// If all servers of the ledger's last plan did so, the shards form a checkpoint that lacks only its
+// manifest: the ledger says which batches count, and the shards' records contain the half-applied
+// ones.
 #pragma once
 
 #include <string>
@@ -13,9 +14,9 @@
 
 namespace dslide {
 
-// Makes a complete checkpoint of such a directory, and removes those of earlier plans. Does nothing
-// if there is none, if a server's shard is missing, or if in synchronous training its steps are not
-// of the ledger's epoch. `ledger` is of a run whose servers may hold its state (live).
+// Makes such a directory a complete checkpoint, and removes those of earlier plans. Does nothing if
+// there is none, if a server's shard is missing, or if in synchronous training the directory's
+// steps are not of the ledger's epoch. REQUIRES ledger.live.
 Status AdoptOrphans(const LedgerState& ledger, const std::string& directory);
 
 }  // namespace dslide

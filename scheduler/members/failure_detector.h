@@ -1,10 +1,10 @@
-// When a silent member is suspect, and when it is taken for dead.
+// Decides when a silent member is suspect, and when it counts as dead.
 //
 // Every member sends a heartbeat each cluster.heartbeat_ms, and any message proves life. A node
-// that is slow to send, or behind a slow link, gets more time: the deadlines follow the gaps that
-// were seen between its messages, as TCP's retransmission timer follows round trips (mean and mean
+// that is slow to send, or behind a slow link, gets more time: the deadlines follow the observed
+// gaps between its messages, as TCP's retransmission timer follows round trips (mean and mean
 // deviation; Jacobson, SIGCOMM 1988). Compare the accrual detectors of Hayashibara et al., SRDS
-// 2004. Pure: times come in.
+// 2004. Pure: time is passed in.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class FailureDetector {
   void Heard(int64_t now_ms) {
     const int64_t gap = now_ms - heard_ms_;
     heard_ms_ = now_ms;
-    if (gap < heartbeat_ms_ / 2) return;  // busy: tells nothing of how long a silence may be
+    if (gap < heartbeat_ms_ / 2) return;  // busy: says nothing about the length of a silence
     const double error = static_cast<double>(gap) - mean_ms_;
     mean_ms_ += error / 8;
     deviation_ms_ += (std::abs(error) - deviation_ms_) / 4;
@@ -32,9 +32,9 @@ class FailureDetector {
   int64_t heard_ms() const { return heard_ms_; }
   int64_t SilentMs(int64_t now_ms) const { return now_ms - heard_ms_; }
 
-  // Something may be wrong; who can replace it at once may do so.
+  // Something may be wrong: a waiting replacement may take the member's place at once.
   bool Suspect(int64_t now_ms) const { return SilentMs(now_ms) > SuspectAfterMs(); }
-  // It is taken for dead.
+  // The member counts as dead.
   bool Dead(int64_t now_ms) const { return SilentMs(now_ms) > DeadAfterMs(); }
 
   int64_t SuspectAfterMs() const {

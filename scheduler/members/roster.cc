@@ -8,9 +8,9 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kObserverSilenceMs = 30000;  // nothing depends on them
+constexpr int64_t kObserverSilenceMs = 30000;  // nothing depends on observers
 
-// A name from outside made fit for terminals, logs, JSON and file names.
+// Makes a name from outside fit for terminals, logs, JSON and file names.
 std::string PlainName(std::string name) {
   constexpr size_t kLongest = 64;
   if (name.size() > kLongest) name.resize(kLongest);

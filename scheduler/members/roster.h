@@ -1,4 +1,4 @@
-// Who takes part: servers, workers and observers, by incarnation.
+// The members of a run: servers, workers and observers, by incarnation.
 //
 // A member is known by its incarnation, not by its connection: when a connection breaks and comes
 // back, the next message carries the same incarnation from a new peer id. Any message proves
@@ -22,19 +22,19 @@ struct Member {
   PeerId peer;
   Role role = Role::kWorker;
   std::string name;
-  std::string asked_name;  // a replacement asks for the name of whom it replaces
+  std::string asked_name;  // a replacement asks for the name of the dead member
   std::string address;     // servers
   uint32_t cores = 0;
   FailureDetector life{1000, 0};
   int64_t joined_ms = 0;
-  uint64_t memory_bytes = 0;               // servers: that it may use; 0: not told
+  uint64_t memory_bytes = 0;               // servers: memory limit; 0: not given
   bool seated = false;                     // servers: in the plan
-  bool draining = false;                   // servers: its slots shall go to others
+  bool draining = false;                   // servers: its slots are to move to others
   bool ready = false;                      // servers: the plan's slots are loaded
   std::optional<uint64_t> committed = {};  // servers: steps, none before the first answer
   Heartbeat heartbeat;                     // the latest
   uint64_t samples = 0;                    // workers: trained
-  uint32_t batch_us = 0;                   // workers: the longest one they told last, 0: none yet
+  uint32_t batch_us = 0;                   // workers: longest batch last reported; 0: none yet
 
   PlanServer Seat() const { return {name, address, incarnation}; }
 };
@@ -47,30 +47,31 @@ class Roster {
   // "worker-2").
   Member& Add(const Join& join, Incarnation incarnation, const PeerId& peer, int64_t now_ms);
 
-  // Notes life and the current peer id; nullptr for a stranger.
+  // Records a sign of life and the current peer id; nullptr for a stranger.
   Member* Heard(Incarnation incarnation, const PeerId& peer, int64_t now_ms);
 
   const Member* Find(Incarnation incarnation) const;  // nullptr for a stranger
   Member* Find(Incarnation incarnation);
 
-  // Removes a member and remembers what it used. Its name goes to the first that asked for it.
+  // Removes a member and remembers its CPU time and memory. Its name goes to the first member that
+  // asked for it.
   void Remove(Incarnation incarnation);
 
   size_t Count(Role role) const { return Of(role).size(); }
   std::vector<const Member*> Of(Role role) const;  // in order of joining
   std::vector<Member*> Of(Role role);
-  // Servers in the plan, and those that wait for a place in one. Servers that shall leave do not.
+  // Servers in the plan, and servers that wait for a seat in one; draining servers do not wait.
   std::vector<const Member*> Seated() const;
   std::vector<const Member*> Spares() const;
-  // Spares without those that may replace a server of the plan: they asked for its name, and it has
-  // not been heard since.
+  // Spares without possible replacements of a seated server: those that asked for its name, if the
+  // server has been silent since they joined.
   std::vector<const Member*> Newcomers() const;
 
-  // Members that are taken for dead: silent for too long, or suspect while a later member asked for
-  // their name (their replacement).
+  // Dead members: silent for too long, or suspect while a later member asked for their name (their
+  // replacement).
   std::vector<const Member*> Dead(int64_t now_ms) const;
 
-  // Over all members, those who left included.
+  // Sums over all members, including those that left.
   double cpu_seconds() const;
   uint64_t peak_rss_bytes() const;
 

@@ -1,4 +1,4 @@
-// How many batches a second, of late. Pure: times come in.
+// The recent rate of batches per second. Pure: time is passed in.
 #pragma once
 
 #include <cmath>
