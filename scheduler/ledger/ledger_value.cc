@@ -170,7 +170,7 @@ std::string EncodeLedgerEntry(uint64_t number, const LedgerEntry& entry) {
 
 Result<LedgerEntry> DecodeLedgerEntry(uint64_t number, std::span<const char> value) {
   if (value.size() < kHeaderBytes) {
-    return BadInput(fmt::format("{} bytes are no entry", value.size()));
+    return BadInput(fmt::format("{} bytes are not an entry", value.size()));
   }
   if (Checksum(number, value.subspan(kChecksumBytes)) != GetLittleEndian32(value)) {
     return BadInput("its checksum does not match");
@@ -183,7 +183,7 @@ Result<LedgerEntry> DecodeLedgerEntry(uint64_t number, std::span<const char> val
   const auto stored = value.subspan(kHeaderBytes);
   const std::vector<uint8_t> bytes(stored.begin(), stored.end());
   flatbuffers::Verifier verifier(bytes.data(), bytes.size());
-  if (!ledger::VerifyEntryBuffer(verifier)) return BadInput("it is no entry of a ledger");
+  if (!ledger::VerifyEntryBuffer(verifier)) return BadInput("it is not an entry of a ledger");
   return ReadEvent(*ledger::GetEntry(bytes.data()));
 }
 

@@ -24,7 +24,7 @@ Error CannotListen(const char* reason) {
   return BadInput(fmt::format("cannot listen there: {}", reason));
 }
 
-// A listening socket at the first of the host's addresses where that is possible.
+// A listening socket at the first of the host's addresses where listening is possible.
 Result<int> Listen(const TcpAddress& address) {
   std::string host = address.host;
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -77,7 +77,7 @@ MHD_Result Reply(MHD_Connection* connection, unsigned status, const char* type, 
   return queued;
 }
 
-// Called when a request's headers are there; what the client sends behind them is not read.
+// Called when a request's headers have arrived; data after the headers is not read.
 MHD_Result Answer(void* find, MHD_Connection* connection, const char* path, const char* method,
                   const char*, const char*, size_t*, void**) {
   const std::string_view verb = method;

@@ -1,5 +1,5 @@
-// HTTP for the status page: GET and HEAD of pages that are there already, by GNU libmicrohttpd in
-// one thread of its own.
+// HTTP for the status page: GET and HEAD of ready pages, by GNU libmicrohttpd in one thread of its
+// own.
 //
 // What a client can cost is bounded by Limits. A connection that sends too much or stays silent is
 // closed. The destructor closes every connection: it waits for no client.
@@ -21,7 +21,7 @@ class HttpServer {
     std::string type;                         // its Content-Type
     std::shared_ptr<const std::string> body;  // null: there is no such page
   };
-  // What is at `path` ("/api/status") now. Called in the server's thread.
+  // The present page at `path` ("/api/status"). Called in the server's thread.
   using Find = std::function<Page(std::string_view path)>;
 
   struct Limits {

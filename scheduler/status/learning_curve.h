@@ -20,7 +20,7 @@ class LearningCurve {
 
   // At most kMaxPoints + 1, in order; the last one is the newest.
   std::vector<EvaluationResult> Points() const;
-  double best_p_at_1() const { return best_; }  // of all, also of those left out
+  double best_p_at_1() const { return best_; }  // of all evaluations, also those left out
 
  private:
   std::vector<EvaluationResult> points_;  // number 0, stride_, 2 stride_, ...

@@ -23,7 +23,7 @@ class ProgressMeter {
     std::optional<double> p_at_1;  // of the last evaluation
   };
 
-  // `core` is asked for its totals; time is monotonic.
+  // Reads the totals of `core`; time is monotonic.
   Reading Sample(const SchedulerCore& core, int64_t now_ms);
 
  private:

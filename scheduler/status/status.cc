@@ -41,17 +41,17 @@ std::string Text(Incarnation incarnation) { return fmt::format("{:016x}", incarn
 
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-// What the plan gives each of its servers to do: computed once for all of them.
+// The slots and the load of each of the plan's servers, computed once for all.
 struct PlanLoads {
   explicit PlanLoads(const SchedulerCore& core)
       : slots(core.plan().servers.size()), loads(core.RelativeLoads()) {
     for (const uint16_t owner : core.plan().slot_owner) slots[owner]++;
   }
   std::vector<size_t> slots;  // [plan's servers]
-  std::vector<double> loads;  // the same
+  std::vector<double> loads;  // [plan's servers]
 };
 
-// What a server of the plan has to do.
+// Adds the load of a server.
 void AddLoad(const SchedulerCore& core, const PlanLoads& planned, const Member& member,
              Json* json) {
   const Plan& plan = core.plan();
@@ -126,7 +126,7 @@ double SinceStart(const SchedulerCore& core, int64_t at_ms) {
   return static_cast<double>(at_ms - core.started_ms()) / 1000.0;
 }
 
-// Servers of the plan that are not there.
+// Adds the plan's servers that are not in the roster.
 void AddVacantSeats(const SchedulerCore& core, const PlanLoads& planned, Json* members) {
   const Plan& plan = core.plan();
   for (size_t i = 0; i < plan.servers.size(); ++i) {
@@ -240,11 +240,14 @@ void AddServerGauges(const SchedulerCore& core, prometheus::Registry* registry) 
   auto family = [registry](const char* name, const char* help) -> auto& {
     return prometheus::BuildGauge().Name(name).Help(help).Register(*registry);
   };
-  auto& slots = family("dslide_server_slots", "Slots that a server has");
-  auto& load = family("dslide_server_load", "Its load over capacity over the mean");
-  auto& busy = family("dslide_server_busy_ratio", "Share of time that its executors work");
-  auto& used = family("dslide_server_memory_bytes", "Of its rows and hash tables");
-  auto& limit = family("dslide_server_memory_limit_bytes", "That it may use for them");
+  auto& slots = family("dslide_server_slots", "Slots of the server");
+  auto& load =
+      family("dslide_server_load", "Load over capacity of the server, relative to the mean");
+  auto& busy =
+      family("dslide_server_busy_ratio", "Share of the time that the server's executors work");
+  auto& used = family("dslide_server_memory_bytes", "Memory of the server's rows and hash tables");
+  auto& limit =
+      family("dslide_server_memory_limit_bytes", "Memory limit of the server; 0: not known");
   const Plan& plan = core.plan();
   const PlanLoads planned(core);
   for (const Member* server : core.roster().Of(Role::kServer)) {
@@ -274,17 +277,19 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
   gauge("dslide_samples", "Samples trained in this run",
         static_cast<double>(core.counted_samples()));
   gauge("dslide_samples_per_second", "Recent speed of training", reading.samples_per_second);
-  gauge("dslide_loss", "Mean training loss of a sample, recent", reading.recent.Loss());
-  gauge("dslide_active_rows_per_batch", "Distinct output neurons of a batch",
+  gauge("dslide_loss", "Recent mean training loss per sample", reading.recent.Loss());
+  gauge("dslide_active_rows_per_batch", "Distinct output neurons per batch",
         here.ActiveRowsPerBatch());
-  gauge("dslide_bytes_sent_per_sample", "By workers to servers", here.BytesSentPerSample());
-  gauge("dslide_bytes_received_per_sample", "By workers from servers",
+  gauge("dslide_bytes_sent_per_sample", "Bytes per sample from workers to servers",
+        here.BytesSentPerSample());
+  gauge("dslide_bytes_received_per_sample", "Bytes per sample from servers to workers",
         here.BytesReceivedPerSample());
-  gauge("dslide_lease_bytes_per_sample", "By the scheduler to workers, in training leases",
+  gauge("dslide_lease_bytes_per_sample",
+        "Bytes per sample from the scheduler to workers, in training leases",
         core.LeaseBytesPerSample());
   auto& by_message = prometheus::BuildGauge()
                          .Name("dslide_bytes_per_sample")
-                         .Help("Between workers and servers, by kind of message")
+                         .Help("Bytes per sample between workers and servers, by kind of message")
                          .Register(registry);
   for (size_t kind = 0; kind < here.bytes_by_kind.size(); ++kind) {
     if (here.bytes_by_kind[kind] == 0) continue;
@@ -294,13 +299,13 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
         here.RecallSet());
   gauge("dslide_hash_recall_at_10", "Share of the true top 10 in the sample's hash candidates",
         here.RecallHash());
-  gauge("dslide_imbalance", "Load over capacity of the busiest server over the mean",
+  gauge("dslide_imbalance", "Load over capacity of the busiest server, relative to the mean",
         core.Imbalance());
-  gauge("dslide_slots_moved", "Slots that went from server to server",
+  gauge("dslide_slots_moved", "Slots that moved between servers",
         static_cast<double>(core.moves().slots));
-  gauge("dslide_moved_bytes", "Sent between servers for them",
+  gauge("dslide_moved_bytes", "Bytes sent between servers for moved slots",
         static_cast<double>(core.moves().bytes));
-  gauge("dslide_plan_version", "Of the slot plan in force", core.plan_version());
+  gauge("dslide_plan_version", "Version of the slot plan in force", core.plan_version());
   gauge("dslide_recoveries", "Returns to a checkpoint since the scheduler started",
         core.recoveries());
   AddServerGauges(core, &registry);
@@ -308,7 +313,8 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
         static_cast<double>(core.roster().Count(Role::kServer)));
   gauge("dslide_workers", "Workers in the roster", static_cast<double>(core.WorkerCount()));
   if (core.last_evaluation()) {
-    gauge("dslide_p_at_1", "Of the last evaluation", core.last_evaluation()->metrics.precision[0]);
+    gauge("dslide_p_at_1", "P@1 of the last evaluation",
+          core.last_evaluation()->metrics.precision[0]);
   }
   return prometheus::TextSerializer().Serialize(registry.Collect());
 }

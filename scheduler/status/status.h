@@ -1,4 +1,4 @@
-// What the status page shows, made from the scheduler's state.
+// The content of the status page, made from the scheduler's state.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace dslide {
 
-// The body of /api/status. `curve`: of this life.
+// The body of /api/status. `curve`: since this scheduler started.
 std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& reading,
                        const LearningCurve& curve, const std::string& line, int64_t now_ms);
 
-// A line of loads.jsonl: what each server had to do.
+// A line of loads.jsonl: the load of each server.
 std::string LoadsRecord(const SchedulerCore& core, double elapsed_s);
 
 // The body of /metrics, in Prometheus' text format; names start with dslide_.

@@ -1,4 +1,4 @@
-// The records of a run: one JSON object a line in metrics.jsonl, and summary.json at its end.
+// The records of a run: one JSON object per line in metrics.jsonl, and summary.json at its end.
 #pragma once
 
 #include <string>
