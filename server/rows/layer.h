@@ -3,8 +3,8 @@
 // Row r (a SlotMap local index) has weights [dim], Adam's moments [dim] each, and RowScalars.
 // Weights are fp32 or bf16 (model.precision), moments likewise (train.moments).
 //
-// Weights, moments and scalars are four arrays, not one record a row: a forward pass or a scan over
-// all neurons then reads nothing but weights.
+// Weights, moments and scalars are four arrays, not one record per row: a forward pass or a scan
+// over all neurons then reads nothing but weights.
 // Owned by one executor thread.
 #pragma once
 

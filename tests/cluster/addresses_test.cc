@@ -1,4 +1,4 @@
-// An address that is of no use is refused where it is given, and hurts nobody else.
+// A useless address is refused where it is given, and harms no other process.
 #include <doctest/doctest.h>
 #include <signal.h>
 
@@ -18,7 +18,7 @@ bool Contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// An ErrorReply to whoever joins ends a server at once, with its text.
+// The last line of `text`: the error with which a refused process ends.
 std::string LastLine(const std::string& text) {
   const size_t end = text.find_last_not_of('\n');
   const size_t start = text.rfind('\n', end);
@@ -60,7 +60,7 @@ TEST_CASE("a scheduler refuses an address of its own that nobody can use") {
   refused("cluster.status_bind=10.0.0.1:7700", "cluster.status_bind = 10.0.0.1:7700: must be");
 }
 
-// A server of another version, say, that did not look at its own address.
+// For example a server of another version, which did not check its own address.
 TEST_CASE("a server that joins with an address that nobody can dial is refused; the run goes on") {
   TestRun run;
   const auto train = run.Train({"--set", "train.epochs=40"});
@@ -102,7 +102,7 @@ TEST_CASE("a worker goes on when a plan names an address that it cannot dial") {
   ResolveConfig(kFeatures, kLabels, &config);
   const Plan plan = EqualPlan(1, config.cluster.slots, {{"server-7", "10.0.0.2:7701", {1}}});
   int beats = 0;
-  // The plan comes with the first request, and the end of the run some signs of life later.
+  // The plan comes with the first request, the end of the run with the tenth heartbeat.
   FakeScheduler scheduler(
       [&](const Body& request) -> std::optional<Body> {
         if (std::holds_alternative<Heartbeat>(request) && ++beats == 10) return Shutdown{"done", 0};

@@ -1,4 +1,4 @@
-// What the user has got wrong is named in one line, with exit code 2, and leaves nothing that looks
+// A mistake of the user is named in one line, with exit code 2, and leaves nothing that looks
 // complete.
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""That tools/bench/balance runs, tells its figures, and leaves nothing behind.
+"""Checks that tools/bench/balance runs, prints its figures and leaves nothing behind.
 
     balance_bench_test.py BENCH BUILD_DIRECTORY
 """
@@ -27,7 +27,7 @@ def main():
         assert process.returncode in (0, 1), f"exit code {process.returncode}"
         results = json.loads(output)
         skew = results["skew"]
-        # So short a run need not be as wanted; the exit code tells.
+        # So short a run may miss its targets; the exit code says so.
         met = all(target["met"] for target in skew["targets"])
         assert process.returncode == (0 if met else 1), (process.returncode, skew["targets"])
         assert set(skew) == KEYS, skew

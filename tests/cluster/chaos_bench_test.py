@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""That tools/bench/chaos runs, tells its figures, finds a clean ledger and leaves nothing behind.
+"""Checks that tools/bench/chaos runs, prints its figures, finds a clean ledger and leaves nothing
+behind.
 
     chaos_bench_test.py BENCH BUILD_DIRECTORY
 """

@@ -31,10 +31,10 @@ class TestRun {
 
   // dslide train on this run's configuration.
   std::unique_ptr<Process> Train(const Arguments& more = {}, const std::string& failpoints = "");
-  // Any of the executables; its log is called by a number.
+  // Starts any of the executables; its log's name is a number.
   std::unique_ptr<Process> Start(const std::string& program, const Arguments& arguments,
                                  const std::string& failpoints = "");
-  // Runs one to its end: its exit code.
+  // Runs an executable to its end; returns its exit code.
   int Run(const std::string& program, const Arguments& arguments);
   const std::string& last_errors() const { return last_errors_; }
   const std::string& last_output() const { return last_output_; }
@@ -45,7 +45,7 @@ class TestRun {
   double TrainedSamples() const;                           // by the status page
   double TrainedSamples(const std::string& worker) const;  // of one member
   std::string SchedulerAddress() const;                    // "" until it listens
-  std::string ServerLog(int number) const;                 // of a launched one
+  std::string ServerLog(int number) const;                 // of a launched server
   std::string WorkerLog(int number) const;
   const std::string& config() const { return config_; }
 

@@ -14,7 +14,7 @@ namespace dslide {
 namespace {
 
 constexpr int kTestSamplesHere = 400;
-constexpr int kLeaveMs = 20000;  // for members to end after the scheduler
+constexpr int kLeaveMs = 20000;  // time for members to end after the scheduler
 constexpr size_t kShownLines = 12;
 constexpr int kShownLives = 2;
 
@@ -113,7 +113,7 @@ std::vector<std::string> KeptCluster::ArgumentsOf(const Member& member) const {
   if (member.name == "scheduler") {
     std::vector<std::string> arguments = {"--config", Path("cluster.ini"), "--run-dir",
                                           run_directory()};
-    // Its run has begun, and its first life got as far as to say so.
+    // The run has begun: the scheduler's first life got as far as creating the ledger.
     if (std::filesystem::exists(run_directory() + "/ledger")) arguments.push_back("--resume");
     return arguments;
   }
@@ -143,7 +143,8 @@ void KeptCluster::OnEnd(Member* member, int code) {
     return;
   }
   if (is_scheduler && code >= 0) dismissals_++;
-  // The scheduler has dismissed it, and is about to end. If it comes back, so does the member.
+  // The scheduler dismissed this member and is about to end. If the scheduler comes back, so does
+  // the member.
   if (code == 0 && !member->struck && member->dismissals == dismissals_) return;
   Launch(member);
 }
@@ -154,7 +155,8 @@ void KeptCluster::Strike(const std::string& name, int signal) {
   member->process->Signal(signal);
 }
 
-// Not noted as struck: an end with 0 is what is wanted, and another one is replaced in any case.
+// Not marked as struck: after an end with 0 the member stays away, after any other end it is
+// replaced.
 void KeptCluster::Retire(const std::string& name) { Find(name)->process->Signal(SIGTERM); }
 
 bool KeptCluster::Await(const std::function<bool()>& condition, int deadline_ms) {
@@ -190,8 +192,8 @@ bool KeptCluster::AwaitEnd() {
   return all_ended;
 }
 
-// Those that the scheduler, when it ended, could not have dismissed: stopped all the time, or not
-// in its roster yet.
+// Kills the members that the scheduler could not have dismissed when it ended: those stopped, and
+// those not in its roster yet.
 void KeptCluster::KillStrangers() {
   for (Member& member : members_) {
     const std::string log = ReadFile(LogOf(member.name, member.lives) + ".err");

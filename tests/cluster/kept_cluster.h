@@ -36,44 +36,44 @@ class KeptCluster {
   void Start(const std::string& name, const std::string& failpoints = "");
   // Failpoints of the replacement that follows the present life.
   void SetNext(const std::string& name, const std::string& failpoints);
-  // Starts those of the scheduler, servers and workers that have not been started yet.
+  // Starts all members that have not been started yet.
   void StartRest();
 
-  // Waits for a condition and meanwhile replaces what ends. False if it does not hold by the
-  // deadline or cannot hold any more: the run is over, or failure() is set.
+  // Waits for a condition and meanwhile replaces processes that end. False if it does not hold by
+  // the deadline or cannot hold any more: the run is over, or failure() is set.
   bool Await(const std::function<bool()>& condition, int deadline_ms = kDeadlineMs);
-  // Until the scheduler has ended with 0, and then everybody else. False: see failure().
+  // Waits until the scheduler has ended with 0, and then all other members. False: see failure().
   bool AwaitEnd();
-  // Once: collects who has ended and starts replacements.
+  // Once: collects processes that have ended and starts replacements.
   void Supervise();
 
   bool finished() const { return finished_; }
   const std::string& failure() const { return failure_; }
   // SIGKILL, SIGTERM, SIGSTOP or SIGCONT to the present life of that name.
   void Strike(const std::string& name, int signal);
-  // SIGTERM to it; if it then ends with 0 it is not replaced.
+  // SIGTERM to a member; if it then ends with 0 it is not replaced.
   void Retire(const std::string& name);
   // The life of that name that was started last. REQUIRES that there is one.
   Process& Now(const std::string& name) { return *Find(name)->process; }
   int Lives(const std::string& name);
-  // A second process of the same name beside the present one, which is stopped and is not replaced.
-  // The former: it is to be continued.
+  // Starts a second process of the same name beside the present one, which is stopped and is not
+  // replaced. Returns the stopped one, which the caller has to continue.
   Process& StartBeside(const std::string& name);
 
-  // Starts a request for a checkpoint; it ends with 0 when the manifest is written.
+  // Starts a request for a checkpoint; the process ends with 0 when the manifest is written.
   std::unique_ptr<Process> RequestCheckpoint();
-  // Starts `dslide drain`; it ends with 0 when that server has left.
+  // Starts `dslide drain`; the process ends with 0 when that server has left.
   std::unique_ptr<Process> RequestDrain(const std::string& name);
   bool HasCheckpoint() const;
 
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
   std::string run_directory() const { return Path("run"); }
   uint64_t samples() const { return uint64_t{options_.epochs} * kTrainSamples; }  // of all epochs
-  std::string AllErrors(const std::string& name) const;  // of all its lives
+  std::string AllErrors(const std::string& name) const;  // of all lives of the name
   nlohmann::json Summary() const;
   // The last lines of every process's last lives.
   std::string LastLines() const;
-  // Runs `dslide ...` to its end: its standard output as JSON, discarded if it failed.
+  // Runs `dslide ...` to its end; returns its standard output as JSON, discarded if it failed.
   nlohmann::json Ask(const std::vector<std::string>& arguments);
 
  private:
@@ -82,8 +82,8 @@ class KeptCluster {
     int lives = 0;
     std::unique_ptr<Process> process;
     std::string next;     // failpoints of the next life
-    bool struck = false;  // this life was told to end by a signal, not by the scheduler
-    int dismissals = 0;   // of the cluster, before this life
+    bool struck = false;  // this life was ended by a signal, not by the scheduler
+    int dismissals = 0;   // dismissals_ when this life began
   };
 
   Member* Find(const std::string& name);
@@ -99,9 +99,9 @@ class KeptCluster {
   std::string directory_;
   Options options_;
   std::list<Member> members_;
-  std::vector<std::unique_ptr<Process>> beside_;  // first lives of a name that has a second one
+  std::vector<std::unique_ptr<Process>> beside_;  // first processes of names that have a second one
   bool finished_ = false;
-  int dismissals_ = 0;  // lives of the scheduler that ended of their own accord, to come back
+  int dismissals_ = 0;  // lives of the scheduler that ended by themselves and were replaced
   std::string failure_;
   int asked_ = 0;
 };

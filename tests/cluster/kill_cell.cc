@@ -13,11 +13,12 @@
 namespace dslide {
 namespace {
 
-// A stopped process sleeps longer than its lease, and than it takes to be missed.
+// A stopped process sleeps longer than its lease, and longer than others take to miss it.
 constexpr int64_t kStoppedMs = 3 * KeptCluster::kLeaseMs;
 
 // A row of the matrix: where a scheduler, a server, a worker is hit. At a failpoint of its own role
-// the victim hits itself; at another's it is hit while the other waits there.
+// the victim hits itself; at a failpoint of another role it is hit while the other process waits
+// there.
 struct Row {
   const char* name;
   std::array<const char*, 3> failpoints;  // [Victim]
@@ -73,7 +74,7 @@ class CellRun {
         random_(SubSeed(seed, cell.point * 100 + static_cast<size_t>(cell.victim) * 10 +
                                   static_cast<size_t>(cell.signal))),
         takes_over_(cell.signal == SIGSTOP && cell.victim == Victim::kServer && !cell.synchronous),
-        // Where slots move other negatives are drawn, and the weights are not the same.
+        // After a move other negatives are drawn, and the weights differ.
         cluster_(directory, {cell.synchronous, takes_over_, !cell.synchronous}) {}
 
   Status Run(const Undisturbed& expected);
@@ -99,18 +100,18 @@ class CellRun {
   Random random_;
   bool takes_over_;
   KeptCluster cluster_;
-  std::string host_;    // who passes the failpoint
-  std::string victim_;  // may be the same
+  std::string host_;    // the process that passes the failpoint
+  std::string victim_;  // may be the same process
 };
 
-// A name of that role, by chance.
+// A random name of that role.
 std::string CellRun::One(const std::string& role) {
   if (role == "scheduler") return role;
   const int count = role == "server" ? KeptCluster::kServers : KeptCluster::kWorkers;
   return fmt::format("{}-{}", role, 1 + random_.Below(static_cast<uint64_t>(count)));
 }
 
-// Chooses host and victim: the host's DSLIDE_FAILPOINTS.
+// Chooses host and victim; returns the host's DSLIDE_FAILPOINTS.
 std::string CellRun::Arm() {
   host_ = One(failpoint().substr(0, failpoint().find('.')));
   victim_ = HitsItself() ? host_ : One(RoleName(cell_.victim));
@@ -119,7 +120,7 @@ std::string CellRun::Arm() {
                      HitsItself() ? SignalName(cell_.signal) : "pause:" + PausePath(), pass);
 }
 
-// Starts the cluster, and sees to it that the point is passed.
+// Starts the cluster so that the point will be passed.
 void CellRun::Begin() {
   const std::string failpoints = Arm();
   if (cell_.point == kMidRestore) return BeginRestore(failpoints);
@@ -164,11 +165,11 @@ void CellRun::HitOther() {
   cluster_.Strike(victim_, cell_.signal);
   if (cell_.signal == SIGSTOP) cluster_.Await([&] { return cluster_.Now(victim_).Stopped(); });
   if (cell_.signal == SIGKILL) cluster_.Await([&] { return cluster_.Lives(victim_) > lives; });
-  // One that was asked to stop may need the one that waits here.
+  // A victim of SIGTERM may need the process that waits here.
   unlink(PausePath().c_str());
 }
 
-// Whether the scheduler has given this member up since it joined last.
+// Whether the scheduler has given this member up since the member's last join.
 bool CellRun::Missed(const std::string& name) const {
   const std::string log = cluster_.AllErrors("scheduler");
   const size_t missed = log.rfind(name + " has been silent");

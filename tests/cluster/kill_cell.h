@@ -1,4 +1,4 @@
-// One cell of the kill matrix: a signal, whom it hits, and where.
+// One cell of the kill matrix: a signal, its victim, and the place.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct Cell {
   std::string Name() const;  // e.g. "before-reply.kill.worker.sync"
 };
 
-// All of them: 3 signals x 3 victims x 11 points, every second one in synchronous training; the
-// other way round if `flip`.
+// All cells: 3 signals x 3 victims x 11 points, every second one in synchronous training (with
+// `flip` the others).
 std::vector<Cell> AllCells(bool flip);
 
-// Runs a cell in `directory`: that training ends, that every sample counts once, that the model is
-// as good as `expected` (in synchronous training: the same). Errors as in verdict.h.
+// Runs a cell in `directory` and checks that training ends, that every sample counts once, and that
+// the model is as good as `expected` (in synchronous training: the same). Errors as in verdict.h.
 Status RunCell(const Cell& cell, uint64_t seed, const Undisturbed& expected,
                const std::string& directory);
 

@@ -1,6 +1,6 @@
 // The kill matrix: {SIGKILL, SIGTERM, SIGSTOP} x {scheduler, server, worker} x 11 places of a run,
-// and SIGKILL to those that take part in moving slots, at 9 places of a move. Whatever is hit
-// where, training ends, every sample counts once, and the model is as good.
+// and SIGKILL to the participants of a slot move, at 9 places of the move. In every cell training
+// ends, every sample counts once, and the model is as good as that of an undisturbed run.
 //
 //   tests_kill_matrix                                      all cells
 //   tests_kill_matrix before-reply.kill.worker.sync        one of them
@@ -25,7 +25,7 @@
 namespace dslide {
 namespace {
 
-// A cell of whichever kind.
+// A cell of either kind.
 struct Case {
   std::string name;
   bool synchronous = false;
@@ -62,7 +62,7 @@ class Matrix {
     return {};
   }
 
-  // Runs every cell, so many at once: how many failed.
+  // Runs every cell, `jobs` at once; returns how many failed.
   size_t RunCells(uint64_t seed, size_t jobs) {
     failed_ = 0;
     for (const Case& cell : cells_) {
@@ -96,7 +96,7 @@ class Matrix {
     running_.emplace(pid, std::move(job));
   }
 
-  // Waits for the end of one of those that run.
+  // Waits for the end of one running cell.
   void Collect() {
     int status = 0;
     const pid_t pid = waitpid(-1, &status, 0);
@@ -143,7 +143,7 @@ Result<std::vector<Case>> ChooseCells(const ParsedArguments& arguments) {
   std::vector<Case> all = AllCases(arguments.Has("flip"));
   if (names.empty() && !arguments.Has("both")) return all;
   for (Case& cell : AllCases(!arguments.Has("flip"))) {
-    // Those without a kill come in both kinds of training at once.
+    // Cells without a kill come in both kinds of training at once.
     const auto same = [&](const Case& other) { return other.name == cell.name; };
     if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(cell));
   }

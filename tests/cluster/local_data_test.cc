@@ -1,4 +1,4 @@
-// Workers that have the training file get leases with numbers only, and train the same batches.
+// Workers that have the training file get leases by sample numbers, and train the same batches.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ TEST_CASE("a worker refuses a training file that is not the run's") {
   refused(run.Path("changed.txt"), "other samples than those that the run trains on");
   refused(run.Path("test.txt"), "500 samples, but the run trains on 6000");
   refused(run.Path("absent.txt"), "cannot open");
-  // Nobody who was refused is left behind, and the run goes on without them.
+  // No refused worker is left behind, and the run goes on without them.
   REQUIRE(run.Run("dslide-worker",
                   {"--scheduler", cluster.address, "--data", run.Path("train.txt")}) == 0);
   cluster.CheckFinished();

@@ -21,12 +21,12 @@ uint32_t Epochs(bool synchronous) { return synchronous ? 12 : 24; }
 constexpr const char* kComes = "server-3";
 constexpr const char* kLeaves = "server-2";
 
-// Where somebody is killed, and who passes that point.
+// Where the victim is killed, and the process that passes that point.
 struct Row {
   const char* failpoint;
   Victim host;
   uint32_t max_pass;          // the pass that counts is drawn from 1 to this, ...
-  uint32_t max_pass_of_join;  // ... whose first plan adds a server without slots
+  uint32_t max_pass_of_join;  // ... for joins, whose first plan adds a server without slots
 };
 
 constexpr std::array kRows = {
@@ -51,14 +51,14 @@ const char* VictimName(Victim victim) {
   return victim == Victim::kSource ? "source" : victim == Victim::kTarget ? "target" : "scheduler";
 }
 
-// "before-plan-switch" of "server.before-plan-switch"; of two roles the scheduler's is called by
-// its whole name.
+// "before-plan-switch" of "server.before-plan-switch". The scheduler has a point of that name, too,
+// so its points keep their whole names.
 std::string PointName(const Row& row) {
   const std::string name = row.failpoint;
   return row.host == Victim::kScheduler ? name : name.substr(name.find('.') + 1);
 }
 
-// How many slots have moved, by the scheduler's log: "..., 5 moved (...".
+// The number of slots moved, by the scheduler's log: "..., 5 moved (...".
 uint64_t MovedSlots(const std::string& log) {
   uint64_t moved = 0;
   for (size_t at = log.find(" moved ("); at != std::string::npos;
@@ -99,9 +99,9 @@ class MoveRun {
   Row row_;
   Random random_;
   KeptCluster cluster_;
-  std::string source_;             // one of those that slots leave
-  std::string host_, failpoints_;  // who passes the point; none without a kill
-  bool early_ = false;  // somebody waits at the point, and the worker is not at the gate yet
+  std::string source_;             // a server that slots leave
+  std::string host_, failpoints_;  // the process that passes the point; empty without a kill
+  bool early_ = false;             // a process waits at the point before the worker is at the gate
   std::unique_ptr<Process> drain_;
 };
 
@@ -123,8 +123,8 @@ void MoveRun::Arm() {
                   1 + random_.Below(passes));
 }
 
-// Starts the cluster; a worker waits in the midst of training. Where servers differ enough in speed
-// slots move even before, and somebody may already wait at the point.
+// Starts the cluster; a worker waits in the midst of training. If the servers differ enough in
+// speed, slots move even earlier, and a process may already wait at the point.
 void MoveRun::Begin() {
   Arm();
   cluster_.Start("scheduler", host_ == "scheduler" ? failpoints_ : "");
@@ -161,7 +161,8 @@ void MoveRun::Hit() {
   unlink(PausePath().c_str());
 }
 
-// Nobody was killed: nobody went back to a checkpoint, and who was to leave has left.
+// For cells without a kill: the cluster did not go back to a checkpoint, and the leaving server has
+// left.
 Status MoveRun::CheckUndisturbed() {
   const std::string log = cluster_.AllErrors("scheduler");
   if (MovedSlots(log) == 0) return Wrong(cluster_, "no slot has moved");

@@ -1,5 +1,5 @@
-// One cell of the kill matrix in which slots move from server to server: why they move, who is
-// killed, and where.
+// One cell of the kill matrix in which slots move between servers: the reason of the move, the
+// victim, and the place.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace dslide {
 
 struct MoveCell {
   enum class Why {
-    kJoin,   // a server more is started
+    kJoin,   // one more server is started
     kDrain,  // dslide drain
     kTerm,   // SIGTERM to a server
   };
@@ -27,13 +27,13 @@ struct MoveCell {
   std::string Name() const;  // e.g. "move-join.before-plan-switch.target.sync", "move-drain.async"
 };
 
-// Joins with all three victims at 9 points; servers that leave with one victim at each; all ways to
-// move slots without a kill, asynchronous and synchronous. Every second kill is in synchronous
-// training; the other way round if `flip`.
+// Joins with all three victims at 9 points; leaving servers with one victim at each point; all
+// reasons of a move without a kill, asynchronous and synchronous. Every second kill is in
+// synchronous training (with `flip` the others).
 std::vector<MoveCell> AllMoveCells(bool flip);
 
-// Runs a cell in `directory`: that slots move, that training ends, that every sample counts once,
-// that the model is as good as `expected`. Errors as in verdict.h.
+// Runs a cell in `directory` and checks that slots move, that training ends, that every sample
+// counts once, and that the model is as good as `expected`. Errors as in verdict.h.
 Status RunMoveCell(const MoveCell& cell, uint64_t seed, const Undisturbed& expected,
                    const std::string& directory);
 

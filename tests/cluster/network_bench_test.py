@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""That tools/bench/network runs, tells its figures, and leaves nothing behind.
+"""Checks that tools/bench/network runs, prints its figures and leaves nothing behind.
 
     network_bench_test.py BENCH BUILD_DIRECTORY
 """

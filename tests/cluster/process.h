@@ -13,22 +13,22 @@ namespace dslide {
 // Longer than anything takes on a busy machine with sanitizers; a test that hits it has failed.
 constexpr int kDeadlineMs = 120000;
 
-// Looks every few milliseconds; false if `condition` does not hold by the deadline.
+// Checks every few milliseconds; false if `condition` does not hold by the deadline.
 bool WaitFor(const std::function<bool()>& condition, int deadline_ms = kDeadlineMs);
 
 class Process {
  public:
   // Starts one of the project's executables. Standard output goes to `log`.out, standard error to
-  // `log`.err. `failpoints`: its DSLIDE_FAILPOINTS.
+  // `log`.err. `failpoints`: the process's DSLIDE_FAILPOINTS.
   Process(const std::string& program, const std::vector<std::string>& arguments,
           const std::string& log, const std::string& failpoints = "");
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-  ~Process();  // by SIGKILL if it still runs
+  ~Process();  // kills the process if it still runs
 
   pid_t pid() const { return pid_; }
   void Signal(int signal) const;
-  // The exit code, or minus the signal that ended it; nullopt if it runs past the deadline.
+  // The exit code, or minus the signal that ended the process; nullopt: it runs past the deadline.
   std::optional<int> Wait(int deadline_ms = kDeadlineMs);
   bool Running();
   bool Stopped();  // by SIGSTOP
@@ -46,10 +46,10 @@ class Process {
 
 // Direct and indirect children of a process that run now.
 std::vector<pid_t> Descendants(pid_t root);
-// Gone, or a zombie that its parent has not collected yet.
+// The process is gone, or a zombie that its parent has not collected yet.
 bool IsGone(pid_t pid);
 
-// A TCP port of loopback that nobody listens at.
+// A free TCP port of loopback.
 int FreePort();
 std::string Loopback(int port);
 

@@ -90,10 +90,10 @@ TEST_CASE("each role takes SIGHUP for SIGTERM") {
   kill(worker, SIGHUP);
   REQUIRE(WaitFor([&] { return IsGone(worker); }));
   CHECK(Contains(run.WorkerLog(2), "stopping: finishing the batches in flight"));
-  CHECK(!Contains(train->Output(), "worker-2 ended"));  // with 0: it was told to
+  CHECK(!Contains(train->Output(), "worker-2 ended"));  // ended with 0: it was told to stop
   kill(server, SIGHUP);
   REQUIRE(WaitFor([&] { return IsGone(server); }));
-  CHECK(!Contains(train->Output(), "server-2 ended"));  // with 0: the other one has its slots
+  CHECK(!Contains(train->Output(), "server-2 ended"));  // ended with 0: server-1 has its slots
   kill(scheduler, SIGHUP);
   CHECK(train->Wait() == 85);
   CHECK(FindCheckpoint(run.run_directory() + "/checkpoint").ok());

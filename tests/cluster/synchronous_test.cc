@@ -1,4 +1,4 @@
-// Synchronous training: the same weights whoever takes part (train.staleness = 0).
+// Synchronous training: the same weights, whichever workers take part (train.staleness = 0).
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <signal.h>
@@ -28,8 +28,7 @@ Arguments With(Arguments arguments, const Arguments& more) {
   return arguments;
 }
 
-// A checksum of all that the last checkpoint has of the model: weights, optimiser state, hash
-// codes.
+// A checksum of the whole model in the last checkpoint: weights, optimiser state, hash codes.
 uint64_t Weights(const TestRun& run) {
   const Result<std::string> checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
   REQUIRE(checkpoint.ok());
@@ -41,7 +40,7 @@ uint64_t Weights(const TestRun& run) {
   return health.checksum;
 }
 
-// The weights after a run with so many workers; of four, the second may be killed on the way.
+// The weights after a run with `workers` workers; of four, the second may be killed during the run.
 uint64_t Train(int workers, bool kill_one) {
   TestRun run;
   WriteSamples(run.Path("many.txt"), kSamples20, 3);
@@ -81,7 +80,7 @@ TEST_CASE("synchronous: a run that was stopped and resumed counts every sample")
   REQUIRE(resumed->Wait() == 0);
   CHECK(run.Summary()["samples"] == 40 * kSamples);
   CHECK(run.Summary()["p_at_1"] > 0.9);
-  // Held gradients are not in a checkpoint, so steps cannot become something else.
+  // Held gradients are in no checkpoint, so a synchronous run cannot resume as an asynchronous one.
   const auto otherwise = run.Train({"--resume"});
   CHECK(otherwise->Wait() == 2);
   INFO(otherwise->Errors());

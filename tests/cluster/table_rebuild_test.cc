@@ -1,5 +1,5 @@
-// Hash tables that no longer tell neurons apart are built anew while training goes on, on all
-// servers, and a checkpoint holds the functions in use.
+// Hash tables that no longer tell neurons apart are rebuilt with new functions while training goes
+// on, on all servers, and a checkpoint holds the functions in use.
 #include <doctest/doctest.h>
 #include <signal.h>
 
@@ -13,8 +13,8 @@
 namespace dslide {
 namespace {
 
-// Half of the samples have the same 20 features and labels of the same 2,000, drawn at random:
-// those labels' neurons learn the same, and come to be parallel.
+// Half of the samples have the same 20 features and labels of the same 2,000, drawn at random: the
+// neurons of those labels learn the same and become parallel.
 void WriteParallelLabels(const std::string& path) {
   constexpr int kSampleCount = 1500, kAlike = 2000, kAll = 2500, kEach = 20;
   Random random(1);

@@ -109,7 +109,7 @@ TEST_CASE("a worker that is started later takes part") {
       run.Start("dslide-worker", {"--scheduler", run.SchedulerAddress(), "--name", "late"});
   CHECK(WaitFor([&] { return run.TrainedSamples("late") > 0; }));
   CHECK(Contains(late->Errors(), "joined as late"));
-  // It leaves on request, and the run goes on.
+  // The late worker leaves on request, and the run goes on.
   late->Signal(SIGTERM);
   CHECK(late->Wait() == 0);
   train->Signal(SIGTERM);

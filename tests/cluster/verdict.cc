@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kPrecisionTolerance = 0.005;
 
-// Of all rows and records in the newest checkpoint; "" if there is none.
+// The content checksum of the newest checkpoint; "" if there is none.
 std::string ContentChecksum(KeptCluster* cluster) {
   const nlohmann::json verified =
       cluster->Ask({"checkpoint", "verify", cluster->run_directory(), "--json"});

@@ -1,5 +1,5 @@
-// What has to hold after a run of a KeptCluster, whatever happened in it. Errors say what does not,
-// in several lines: the last ones of all logs are among them.
+// Checks of what must hold after every run of a KeptCluster. Errors say what does not hold, in
+// several lines, which include the last lines of all logs.
 #pragma once
 
 #include <string>
@@ -9,17 +9,18 @@
 
 namespace dslide {
 
-// What an undisturbed run of the same settings comes to.
+// The result of an undisturbed run of the same settings.
 struct Undisturbed {
   double p_at_1 = 0;
   std::string checksum;  // of the last checkpoint's content; synchronous training only
 };
-// The error says why there is none.
+// The error says why the run failed.
 Result<Undisturbed> RunUndisturbed(const std::string& directory, bool synchronous);
 
-// Training has ended, every sample counts once, and the model is about as good as `expected`.
+// Checks that training has ended, that every sample counts once, and that the model is about as
+// good as `expected`.
 Status CheckRun(KeptCluster* cluster, const Undisturbed& expected);
-// The weights are those of `expected`, bit for bit. REQUIRES synchronous training.
+// Checks that the weights are those of `expected`, bit for bit. REQUIRES synchronous training.
 Status CheckWeights(KeptCluster* cluster, const Undisturbed& expected);
 
 Error Wrong(const KeptCluster& cluster, const std::string& what);

@@ -1,7 +1,7 @@
 // The buckets of one executor: L compact tables from bucket code to neuron rows.
 //
 // A table is bucket offsets (2^bits + 1) and one array of row numbers sorted by bucket: 4 bytes an
-// entry, plus 2 for the row's current code, hence 6 bytes x L per neuron (and one table more, see
+// entry, plus 2 for the row's current code, hence 6 bytes x L per neuron (and one spare table, see
 // Advance). Adding rows copies nothing: codes lie in blocks of rows, and a table gets room for the
 // new rows at its next build. A row whose weights changed gets its new codes at once (SetCodes); a
 // table follows at its next build, a counting sort. Building advances by small steps, one table

@@ -1,7 +1,7 @@
 // How often each batch has changed the weights of each slot, counted by looking at the weights.
 //
-// Independent of the executors' own records: a batch that is applied twice, or whose application a
-// restore forgets, shows in these counts, which go with the rows into checkpoints and back.
+// Independent of the executors' own records: these counts show a batch that is applied twice, or
+// whose application a restore forgets. They go with the rows into checkpoints and back.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace dslide::sim {
 
-// Of a slot's rows in one layer.
+// A slot's rows in one layer.
 using PartKey = std::pair<LayerKind, SlotId>;
-// How often each batch (number in the run) changed them.
+// How often each batch (number in the run) changed the rows of a part.
 using BatchCounts = std::map<uint64_t, uint32_t>;
 
 using AppliedShadow = std::map<PartKey, BatchCounts>;

@@ -31,8 +31,8 @@ class Draws {
 
   Fault One() {
     Fault fault;
-    // Most runs are over within some seconds, and a fault is worst amid the work of getting over
-    // the one before.
+    // Most runs end within some seconds, and a fault is worst during the recovery from the one
+    // before.
     const double share = random_.Uniform();
     const auto spread = static_cast<int64_t>(share * share * (kFaultsUntilUs - kFaultsFromUs));
     fault.at_us =
@@ -70,7 +70,7 @@ class Draws {
     return kOften[random_.Below(kOften.size())];
   }
 
-  // Servers most often: what they lose has to be restored.
+  // Servers most often: their lost state has to be restored.
   uint32_t Host() {
     switch (random_.Below(4)) {
       case 0:
@@ -87,11 +87,11 @@ class Draws {
     return other < host ? other : other + 1;
   }
 
-  // Up to twice the limits after which somebody is taken for dead.
+  // Up to twice the silence after which a member counts as dead.
   int64_t Duration(FaultKind kind) {
     if (kind == FaultKind::kClockJump) return Between(1 * kSecond, 90 * kSecond);
     if (kind == FaultKind::kCrash && random_.Below(8) == 0) {
-      return Between(8 * kSecond, 70 * kSecond);  // longer than others wait for the scheduler
+      return Between(8 * kSecond, 70 * kSecond);  // longer than the others wait for the scheduler
     }
     if (kind == FaultKind::kCrash || kind == FaultKind::kStop) {
       return random_.Below(2) == 0 ? Between(1 * kMs, 300 * kMs) : Between(1 * kMs, 8 * kSecond);
@@ -151,8 +151,8 @@ std::string Fault::Describe() const {
   return line;
 }
 
-// What is impossible to survive by any means is left out: the only server gone for good, or the
-// scheduler, or all workers.
+// Leaves out faults that no run can survive: the loss for good of the last server, of the scheduler
+// or of all workers.
 FaultPlan DrawFaults(const SimSetup& setup, uint64_t seed) {
   const HostNumbers hosts(setup);
   Draws draws(setup, SubSeed(seed, 0xfa));

@@ -1,7 +1,7 @@
-// What goes wrong in a simulation, drawn from its seed.
+// The faults of a simulation, drawn from its seed.
 //
 // A fault happens at a time, or when its host reaches a point of its own work for the n-th time:
-// the instants that matter are short, and a time drawn at random seldom meets them.
+// the critical moments are short, and a random time seldom meets them.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,31 @@ namespace dslide::sim {
 
 // Points of a process's work.
 enum class Point {
-  kBeforeMessage,   // a message has come
-  kAfterMessage,    // and was handled: its effects are under way
-  kBeforeEffects,   // handled, and nothing of the effects is carried out
-  kAfterLedger,     // the ledger has the entries, nothing is sent
-  kBeforeManifest,  // all shards are there
-  kAfterManifest,   // the manifest is on disk, the core does not know
-  kBeforeApply,     // executors: a gradient has come
-  kAfterApply,      // and was applied; nobody is told
+  kBeforeMessage,   // a message has arrived
+  kAfterMessage,    // the message was handled and its effects were carried out
+  kBeforeEffects,   // the message was handled, no effect was carried out
+  kAfterLedger,     // the ledger has the entries, no message is sent
+  kBeforeManifest,  // all shards are complete
+  kAfterManifest,   // the manifest is on disk, the core does not know it
+  kBeforeApply,     // executors: a request has arrived
+  kAfterApply,      // executors: the request was carried out, no reply is sent
   kMidSnapshot,     // part of a snapshot's rows are written
   kMidRestore,      // part of the rows are loaded
-  kBeforeSlotJob,   // executors: a slot comes or goes
-  kAfterSlotJob,    // it has; nobody is told
+  kBeforeSlotJob,   // executors: before a job on a slot that comes or goes
+  kAfterSlotJob,    // executors: the job is done, no reply is sent
 };
 constexpr int kPoints = 12;
 
 enum class FaultKind {
   kCrash,      // the process dies and is started again after `duration_us`
-  kGone,       // it dies for good
+  kGone,       // the process dies for good
   kPause,      // SIGSTOP for `duration_us`
-  kStop,       // SIGTERM, and started again after `duration_us`
+  kStop,       // SIGTERM; the process is started again after `duration_us`
   kClockJump,  // the host's clock goes forward by `duration_us`
   kBreak,      // all connections between two hosts break
-  kPartition,  // nothing passes from a host to another one for `duration_us`
-  kDisk,       // what a server writes to its disk fails for `duration_us`
-  kWeather,    // loss, doubles and overtaking on all links for `duration_us`
+  kPartition,  // no message passes from a host to another one for `duration_us`
+  kDisk,       // a server's writes to its disk fail for `duration_us`
+  kWeather,    // loss, duplicates and overtaking on all links for `duration_us`
 };
 
 constexpr size_t kFaultKinds = 9;
@@ -49,14 +49,15 @@ struct Fault {
   FaultKind kind = FaultKind::kCrash;
   uint32_t host = 0;   // as numbered by HostNumbers
   uint32_t other = 0;  // kBreak, kPartition
-  int64_t at_us = 0;   // not before
+  int64_t at_us = 0;   // earliest time
   int64_t duration_us = 0;
-  bool kept = false;  // kPartition: messages arrive after it; kCrash: the machine dies as well, and
-                      // what was not synced is lost
+  bool kept = false;  // kPartition: messages arrive after it; kCrash: the machine crashes as well,
+                      // and entries that were not synced are lost
   Weather weather;    // kWeather
-  // Happens when its host reaches this point `count` times from `at_us` on.
+  // If set, the fault happens when its host reaches this point for the `count`-th time from `at_us`
+  // on.
   std::optional<Point> point;
-  std::string message;  // kBeforeMessage and kAfterMessage: of this kind; empty: of any
+  std::string message;  // kBeforeMessage and kAfterMessage: kind of the message; empty: any
   uint32_t count = 1;
 
   std::string Describe() const;
@@ -64,10 +65,10 @@ struct Fault {
 
 struct FaultPlan {
   std::vector<Fault> faults;
-  int64_t end_us = 0;  // all is well from here on
+  int64_t end_us = 0;  // no fault is active from here on
 };
 
-// Hosts are numbered: the scheduler 0, servers from 1 on, workers behind them.
+// Numbers of the hosts: 0 is the scheduler, then come the servers, then the workers.
 struct HostNumbers {
   explicit HostNumbers(const SimSetup& setup) : servers(setup.servers), workers(setup.workers) {}
   uint32_t servers, workers;

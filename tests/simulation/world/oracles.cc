@@ -18,7 +18,7 @@ void Oracles::Violated(std::string line) {
   violations_.push_back(std::move(line));
 }
 
-// Numbers of the batches of all epochs before this one, and of those done in it.
+// The numbers of the batches of all epochs before `epoch`, and of those done in `epoch`.
 Oracles::BatchNumbers Oracles::Claimed(uint32_t epoch, const std::vector<DoneBatch>& done) const {
   BatchNumbers numbers;
   for (uint64_t n = 0; n < epoch * EpochBatches(); ++n) numbers.insert(n);
@@ -41,12 +41,12 @@ void Oracles::ManifestWritten(const std::string& directory, const SimCheckpoint&
   CheckRows(directory, checkpoint);
   for (const ManifestShard& shard : manifest.shards) {
     const auto found = checkpoint.shards.find(shard.directory);
-    if (found == checkpoint.shards.end()) continue;  // told of by CheckRows()
+    if (found == checkpoint.shards.end()) continue;  // reported by CheckRows()
     CheckApplied(directory + "/" + shard.directory, found->second, claimed);
   }
 }
 
-// The shards that the manifest names have each row of the model once.
+// Checks that the shards that the manifest names have each row of the model once.
 void Oracles::CheckRows(const std::string& directory, const SimCheckpoint& checkpoint) {
   size_t rows = 0;
   std::set<StoredRowKey> keys;
@@ -68,8 +68,8 @@ void Oracles::CheckRows(const std::string& directory, const SimCheckpoint& check
   }
 }
 
-// In asynchronous training each shard has both parts of all batches that the manifest claims, and
-// its record of what it has agrees with what was seen to change its rows.
+// Asynchronous training: checks that each shard has both parts of all batches that the manifest
+// claims, and that its record of applied batches agrees with the observed changes of its rows.
 void Oracles::CheckApplied(const std::string& directory, const SimShard& shard,
                            const BatchNumbers& claimed) {
   if (IsSynchronous(setup_.config.train)) return;

@@ -1,7 +1,7 @@
-// What must hold in every simulation, whatever went wrong: nothing lost, nothing counted twice.
+// What must hold in every simulation, whatever went wrong: no work lost, no batch counted twice.
 //
-// Processes and the disk report what happens; the oracles keep their own account of it, apart from
-// the cores'. A violation is a line that says what was seen.
+// Processes and the disk report what happens; the oracles keep an account of their own, apart from
+// the cores'. A violation is a line with the observation.
 #pragma once
 
 #include <map>
@@ -24,12 +24,12 @@ class Oracles {
   void Violated(std::string line);
   const std::vector<std::string>& violations() const { return violations_; }
 
-  // The scheduler has a checkpoint's manifest on its disk.
+  // Call when the scheduler has written a checkpoint's manifest to its disk.
   void ManifestWritten(const std::string& directory, const SimCheckpoint& checkpoint);
   // Recounts a ledger from its first entry on. `finished`: all batches of the run must count.
   void Recount(const std::vector<LedgerEntry>& ledger, bool finished);
 
-  // An entry of the ledger caused by a report of this worker's life under this plan.
+  // Call when this worker's report of a batch, under this plan, made an entry of the ledger.
   void Counted(const BatchId& batch, Incarnation worker, uint32_t plan_version);
   void Planned(const Plan& plan);
   bool has_plan() const { return plan_version_ != 0; }
@@ -48,10 +48,10 @@ class Oracles {
   const SimSetup& setup_;
   SimTrace& trace_;
   std::vector<std::string> violations_;
-  std::map<std::string, Manifest> manifests_;  // ever written, by name
+  std::map<std::string, Manifest> manifests_;  // all that were ever written, by name
   uint32_t plan_version_ = 0;
   uint32_t generation_ = 0;
-  std::set<Incarnation> fenced_;  // taken for dead by the scheduler
+  std::set<Incarnation> fenced_;  // declared dead by the scheduler
 };
 
 }  // namespace dslide::sim

@@ -1,7 +1,7 @@
-// Virtual time, and everything that is going to happen in it.
+// Virtual time, and the queue of coming events.
 //
-// Events run one after another, by time and among equals in the order in which they were scheduled;
-// nothing else advances the time. So a simulation is a function of its seed alone.
+// Events run one after another, by time, and at equal times in the order in which they were
+// scheduled. Nothing else advances the time. So a simulation is a function of its seed alone.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class SimClock {
     std::push_heap(queue_.begin(), queue_.end(), Later());
   }
 
-  // Runs the next event. False: there is none, or none before `end_us`.
+  // Runs the next event. False: there is no event before `end_us`.
   bool Step(int64_t end_us) {
     if (queue_.empty() || queue_.front().time_us >= end_us) return false;
     std::pop_heap(queue_.begin(), queue_.end(), Later());

@@ -1,5 +1,5 @@
-// The disks of the cluster, which outlive all processes: checkpoints in memory, by their
-// directory's path, and the scheduler's ledger.
+// The disks of the cluster, which outlive all processes: the checkpoints, by the path of their
+// directory, and the scheduler's ledger. All in memory.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using StoredRows = std::map<StoredRowKey, std::vector<uint8_t>>;
 struct SimShard {
   StoredRows rows;
   std::vector<std::string> records;  // of the executors that wrote it
-  AppliedShadow shadow;              // what the simulation itself saw go into these rows
+  AppliedShadow shadow;              // the batches that the simulation itself saw change these rows
 };
 
 struct SimCheckpoint {
@@ -31,15 +31,15 @@ struct SimCheckpoint {
 struct SimDisk {
   std::map<std::string, SimCheckpoint> checkpoints;  // names sort by age
   std::vector<LedgerEntry> ledger;
-  size_t synced = 0;  // entries that outlive the machine
+  size_t synced = 0;  // entries that survive a crash of the machine
 
   // The newest complete checkpoint, or null.
   const SimCheckpoint* Newest() const;
   std::vector<std::string> CompleteNames() const;  // oldest first
   // As PruneCheckpoints() of common/checkpoint/manifest.h.
   void Prune(size_t keep);
-  // The scheduler's machine lost its power: of the entries that only count batches, those that were
-  // not synced are gone.
+  // The scheduler's machine lost its power: of the entries not synced, which only count batches,
+  // the first `kept` stay.
   void LosePower(size_t kept);
 };
 

@@ -3,7 +3,7 @@
 namespace dslide::sim {
 namespace {
 
-constexpr int64_t kOwnQueuesUs = 5 * kMs;  // what was sent so long ago has left the process
+constexpr int64_t kOwnQueuesUs = 5 * kMs;  // messages sent longer ago have left the process
 
 }  // namespace
 

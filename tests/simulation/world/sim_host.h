@@ -1,8 +1,8 @@
 // A machine of the simulated cluster: its clock, and the process that runs on it, one life after
 // another.
 //
-// Everything that happens to a process passes Run() or Post() of its host, which drop what was
-// meant for an earlier life and keep back what comes while the process is stopped (SIGSTOP).
+// Every event of a process passes Run() or Post() of its host. They drop events that were meant for
+// an earlier life, and hold back events while the process is stopped (SIGSTOP).
 #pragma once
 
 #include <deque>
@@ -16,12 +16,12 @@
 
 namespace dslide::sim {
 
-// One life of a role: its core, and what a shell does for it.
+// One life of a role: its core, and the work of the shell around it.
 class SimProcess {
  public:
   virtual ~SimProcess() = default;
   virtual void Start() = 0;
-  // What the shell's loop does when nothing comes for a while.
+  // What the shell's loop does when nothing arrives for a while.
   virtual void Tick() = 0;
   // SIGTERM.
   virtual void Stop() = 0;
@@ -52,22 +52,23 @@ class SimHost {
 
   // Begins a life. REQUIRES !alive().
   void Begin(std::unique_ptr<SimProcess> process);
-  // Ends it at once; what was kept back for it is lost. Safe within the process's own functions:
-  // the object lives until the event is over.
+  // Ends the life at once; events held back are lost. Safe within the process's own functions: the
+  // object lives until the event is over.
   void End();
 
   void Pause();
   void Resume();
-  // What is written to this host's disk fails until then.
+  // Writes to this host's disk fail until then.
   void FailDisk(int64_t until_us) { disk_fails_until_us_ = until_us; }
   bool DiskFails() const { return clock_->now_us() < disk_fails_until_us_; }
 
-  // Whether what this process sent at `time_us` was still in its own queues when it was stopped.
+  // Whether a message that this process sent at `time_us` was still in the process's own queues
+  // when it was stopped.
   bool KeepsBack(int64_t time_us) const { return paused_ && time_us >= paused_from_us_; }
 
-  // Has `event` happen to the life that is on now, after a delay of the process's own making.
+  // Runs `event` for the present life after a delay that the process itself asks for.
   void Post(int64_t delay_us, std::function<void()> event);
-  // Has it happen now, to life number `life`.
+  // Runs `event` now, for life number `life`.
   void Run(uint64_t life, std::function<void()> event);
 
  private:

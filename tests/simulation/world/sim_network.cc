@@ -133,7 +133,8 @@ void SimNetwork::Carry(SimHost* from, uint64_t from_life, SimHost* to, int64_t* 
       *last_us = arrival;
     }
     clock_->At(arrival, [from, from_life, sent_us, arrive] {
-      // What a stopped process has not handed to its kernel leaves when it goes on.
+      // A message that a stopped process has not handed to its kernel leaves when the process
+      // continues.
       if (from->KeepsBack(sent_us) && from->life() == from_life) {
         from->Run(from_life, arrive);
       } else {

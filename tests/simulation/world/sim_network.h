@@ -1,10 +1,10 @@
-// The sockets of the cluster under virtual time, as common/net/socket.h has them: a router that
-// many dial, dealers that redial by themselves.
+// The sockets of the cluster under virtual time, as in common/net/socket.h: a router that many
+// dial, dealers that redial by themselves.
 //
-// A connection may break: what is under way is lost then, what the dealer sends meanwhile waits for
-// the next connection, and the router knows that one under another peer id. Messages of one
-// connection keep their order. What the protocol does not count on but must survive, loss, doubles
-// and overtaking within a connection, comes with the weather between two hosts.
+// A connection may break. Messages in transit are then lost, messages that the dealer sends
+// meanwhile wait for the next connection, and the router knows the next connection under another
+// peer id. Messages of one connection keep their order. Loss, duplicates and overtaking within a
+// connection, which the protocol must survive, come with the weather between two hosts.
 #pragma once
 
 #include <deque>
@@ -21,13 +21,13 @@
 
 namespace dslide::sim {
 
-// Of all messages from one host to another.
+// Applies to all messages from one host to another.
 struct Weather {
   int64_t delay_us = 1 * kMs;
   int64_t jitter_us = 1 * kMs;
   double loss = 0;  // share of the messages
   double duplicates = 0;
-  double overtaking = 0;  // of messages that may come before earlier ones
+  double overtaking = 0;  // share of messages that may arrive before earlier ones
 };
 
 class SimNetwork {
@@ -38,16 +38,17 @@ class SimNetwork {
 
   SimNetwork(SimClock* clock, uint64_t seed) : clock_(clock), random_(seed) {}
 
-  // A router at an address; its host is told of what arrives.
+  // Opens a router at an address; `take` gets what arrives, on `host`.
   void Bind(const std::string& address, SimHost* host, TakeFromPeer take);
-  // A dealer.
+  // Opens a dealer.
   LinkId Dial(SimHost* host, const std::string& address, Take take);
   void Close(LinkId link);
 
   void Send(LinkId link, Bytes bytes);                // dealer to router
   void Send(const PeerId& peer, const Bytes& bytes);  // router to dealer; dropped if it is gone
 
-  // The process on this host has ended. `lingers`: by itself, so that what it sent still arrives.
+  // Call when the process on this host has ended. `lingers`: it ended by itself, so its messages
+  // still arrive.
   void HostEnded(SimHost* host, bool lingers);
 
   Weather& Between(const SimHost* from, const SimHost* to) {
@@ -55,10 +56,10 @@ class SimNetwork {
   }
   // Breaks all connections between two hosts.
   void Break(const SimHost* a, const SimHost* b);
-  // Nothing passes from one host to the other until `until_us`. `kept`: it arrives then, as TCP
-  // would have it; else it is lost.
+  // No message passes from one host to the other until `until_us`. `kept`: messages arrive
+  // afterwards, as with TCP; else they are lost.
   void Block(const SimHost* from, const SimHost* to, int64_t until_us, bool kept);
-  void EndWeather();  // no loss, doubles and overtaking any more
+  void EndWeather();  // no more loss, duplicates and overtaking
   void EndBlockades();
 
   uint64_t messages() const { return messages_; }
@@ -79,7 +80,7 @@ class SimNetwork {
     uint64_t acceptor_life = 0;
     uint64_t connection = 0;
     PeerId peer;
-    std::deque<Bytes> waiting;  // for a connection
+    std::deque<Bytes> waiting;  // messages that wait for a connection
     int64_t last_up_us = 0;     // arrival of the latest message
     int64_t last_down_us = 0;
   };

@@ -1,7 +1,7 @@
-// What is trained by whom in a simulation: a tiny model, real in every mechanism.
+// The model, data and cluster of a simulation: tiny, but real in every mechanism.
 //
-// A setup follows from its variant alone, and many seeds share one, so that what an undisturbed run
-// of it gives is computed once.
+// A setup follows from its variant alone. Many seeds share a variant, so the result of its
+// undisturbed run is computed once.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace dslide::sim {
 struct SimSetup {
   uint64_t variant = 0;
   Config config;                   // resolved
-  uint32_t servers = 1;            // hosts; those behind config.cluster.servers are spares
+  uint32_t servers = 1;            // hosts; those after config.cluster.servers are spares
   uint32_t workers = 1;            // hosts
-  uint32_t workers_with_data = 0;  // the first so many have the training file
-  bool fixed_addresses = false;    // a server's next life listens where the last one did
+  uint32_t workers_with_data = 0;  // how many, from the first on, have the training file
+  bool fixed_addresses = false;    // a server's next life listens at the same address
   bool with_test = false;
   TrainingFile train;
   Dataset test;

@@ -1,5 +1,5 @@
-// What happened in a simulation, one line an event. Off unless a seed is replayed: lines cost more
-// than what they tell of.
+// The events of a simulation, one line each. Off unless a seed is replayed: a line costs more than
+// the event.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What the processes of a simulation share: time, network, disk, chance, and those who watch.
+// What the processes of a simulation share: time, network, disk, randomness and oracles.
 #pragma once
 
 #include <array>
@@ -39,15 +39,15 @@ struct SimWorld {
   Random random;
   const int64_t job_us;  // the longest job of an executor
   Oracles oracles;
-  bool slots_moved = false;  // or were on their way
-  // What was seen of slots when they left a server with a plan of this version.
+  bool slots_moved = false;  // or a server reserved places for them
+  // The batches seen in a slot when it left a server with the plan of this version.
   std::map<std::tuple<uint32_t, LayerKind, SlotId>, BatchCounts> moved = {};
 
-  // A process tells that it reached a point of its work; `kind`: Body::index() of the message, if
-  // that is what it is about. True: the process is no more, and its function must return.
+  // A process calls this when it reaches a point of its work; `kind`: Body::index() of the message,
+  // at points that concern one. True: the process has been ended, and its function must return.
   std::function<bool(SimHost* host, Point point, size_t kind)> reached;
 
-  // What `host` was sent; one that is malformed is a violation, and none.
+  // Decodes a message to `host`. A malformed one is a violation and gives nullopt.
   std::optional<Message> Read(const SimHost& host, const Bytes& bytes) {
     Result<Message> message = Decode(bytes);
     if (message.ok()) return std::move(*message);
