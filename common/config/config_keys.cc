@@ -266,12 +266,17 @@ const ConfigKey* FindConfigKey(std::string_view full_name) {
 }
 
 const ConfigKey* FixedKeyThatDiffers(const Config& now, const Config& then) {
-  for (const ConfigKey& key : ConfigKeys()) {
-    const std::string value = key.field.format(now);
-    const std::string before = key.field.format(then);
-    if (key.on_resume == OnResume::kFixed && value != before) return &key;
-    const bool sign_differs = value.starts_with('-') != before.starts_with('-');
-    if (key.on_resume == OnResume::kKeepsSign && sign_differs) return &key;
+  // train.staleness first: defaults of fixed keys follow its sign.
+  for (const OnResume rule : {OnResume::kKeepsSign, OnResume::kFixed}) {
+    for (const ConfigKey& key : ConfigKeys()) {
+      if (key.on_resume != rule) continue;
+      const std::string value = key.field.format(now);
+      const std::string before = key.field.format(then);
+      const bool differs = rule == OnResume::kFixed
+                               ? value != before
+                               : value.starts_with('-') != before.starts_with('-');
+      if (differs) return &key;
+    }
   }
   return nullptr;
 }

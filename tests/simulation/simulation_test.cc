@@ -2,7 +2,8 @@
 //
 //   DSLIDE_SIM_SEED=N      replays seed N and tells every event
 //   DSLIDE_SIM_SEEDS=A-B   runs the seeds [A, B)
-//   DSLIDE_SIM_LINES=FILE  writes a line a seed: seed, digest of the weights, duration in us, events,
+//   DSLIDE_SIM_LINES=FILE  writes a line a seed: seed, digest of the weights, duration in us,
+//   events,
 //                          messages. tests/simulation/seed-lines compares the lines of two builds.
 #include <doctest/doctest.h>
 #include <fmt/core.h>

@@ -59,9 +59,9 @@ TEST_CASE("drain: tells how many slots are left until the server is gone") {
                          Members(Server("a", 0) + rest), Members(rest)});
   REQUIRE_MESSAGE(outcome.status.ok(), outcome.status.error().message);
   CHECK(outcome.asked);
-  CHECK(outcome.said == std::vector<std::string>{
-                            "a: 64 slots to move", "a: 20 slots to move",
-                            "a: 1 slot to move", "a: 0 slots to move", "a has left"});
+  CHECK(outcome.said == std::vector<std::string>{"a: 64 slots to move", "a: 20 slots to move",
+                                                 "a: 1 slot to move", "a: 0 slots to move",
+                                                 "a has left"});
 }
 
 TEST_CASE("drain: a server that dies on the way has handed nothing over") {

@@ -5,8 +5,7 @@
 
 namespace dslide {
 
-Layer MakeLayer(uint32_t ids, Precision precision,
-                       uint32_t owned) {
+Layer MakeLayer(uint32_t ids, Precision precision, uint32_t owned) {
   Config config;
   config.model.hidden = kDim;
   config.model.precision = precision;

@@ -10,8 +10,7 @@ constexpr uint32_t kSlots = 7, kDim = 16;
 constexpr uint32_t kSmall = 995;  // ids; 7 regions of 143 rows, 6 are padding; slices differ
 
 // All of the slots, or the first `owned`.
-Layer MakeLayer(uint32_t ids, Precision precision = Precision::kFp32,
-                       uint32_t owned = kSlots);
+Layer MakeLayer(uint32_t ids, Precision precision = Precision::kFp32, uint32_t owned = kSlots);
 
 HashConfig Hashes(uint32_t tables, HashFamily family = HashFamily::kDwta);
 
