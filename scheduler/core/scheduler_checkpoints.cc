@@ -161,7 +161,8 @@ SchedulerCore::Effects SchedulerCore::ManifestWritten(const Status& status, int6
   saved_batches_ = manifest_.batches;
   checkpoint_ = manifest_;
   round_.reset();
-  AnswerCheckpointWaiters("");
+  // Servers that stop with the run leave with its last checkpoint, not with an earlier one.
+  if (!stop_wanted_ || StopsWithLastCheckpoint()) AnswerCheckpointWaiters("");
   AfterCheckpoint(now_ms);
   return Drain();
 }
@@ -181,11 +182,15 @@ void SchedulerCore::AnswerCheckpointWaiters(const std::string& error) {
   checkpoint_waiters_.clear();
 }
 
+// Whether the run ends with the newest checkpoint.
+bool SchedulerCore::StopsWithLastCheckpoint() const {
+  return stop_wanted_ && (round_stops_ || saved_batches_ == BatchesToSave());
+}
+
 void SchedulerCore::AfterCheckpoint(int64_t now_ms) {
-  const bool stops = stop_wanted_ && (round_stops_ || saved_batches_ == BatchesToSave());
   checkpoint_wanted_ = false;
   last_checkpoint_ms_ = now_ms;
-  if (stops) {
+  if (StopsWithLastCheckpoint()) {
     const Error stopped{ErrorKind::kPreempted,
                         fmt::format("stopped after {} batches; the checkpoint is {}",
                                     saved_batches_.value_or(0), last_checkpoint_)};

@@ -213,7 +213,7 @@ void SchedulerCore::OnLeave(const Member& member, int64_t now_ms) {
   const Member gone = member;
   if (phase_ == Phase::kFinished) return roster_.Remove(gone.incarnation);
   if (gone.role == Role::kWorker) return DropWorker(gone, false, "left", now_ms);
-  if (gone.seated) return LoseServer(gone, "left", now_ms);
+  if (gone.seated) return LoseServer(gone, true, "left", now_ms);
   if (gone.role == Role::kServer) NoteDeparture(gone, false, "left", now_ms);
   roster_.Remove(gone.incarnation);
 }
@@ -351,12 +351,7 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
     Finish(Failed("stopped at once; what was trained since the last checkpoint is lost"),
            "stopped at once", now_ms);
   } else if (!InPass()) {
-    Finish(checkpoint_ ? Error{ErrorKind::kPreempted,
-                               fmt::format("stopped while servers were missing; the checkpoint is "
-                                           "{}",
-                                           last_checkpoint_)}
-                       : TryLater("stopped before training began; nothing was saved"),
-           "stopped", now_ms);
+    StopWithoutServers(now_ms);
   } else {
     stop_wanted_ = true;
     checkpoint_not_before_ms_ = now_ms;
@@ -364,6 +359,20 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
     MaybeCheckpoint(now_ms);
   }
   return Drain();
+}
+
+// Ends the run with what was saved before: without all servers there is no other checkpoint.
+void SchedulerCore::StopWithoutServers(int64_t now_ms) {
+  if (checkpoint_) {
+    const Error stopped{
+        ErrorKind::kPreempted,
+        fmt::format("stopped while servers were missing; the checkpoint is {}", last_checkpoint_)};
+    return Finish(stopped, "stopped", now_ms);
+  }
+  Finish(
+      TryLater(fmt::format("stopped {}; nothing was saved",
+                           batches_ == 0 ? "before training began" : "while servers were missing")),
+      "stopped", now_ms);
 }
 
 SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {

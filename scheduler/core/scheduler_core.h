@@ -174,8 +174,9 @@ class SchedulerCore {
  private:
   // A place in the plan, by its server's index.
   struct Seat {
-    bool lost;         // its server is dead or has left
-    int64_t since_ms;  // when it was lost, or when this life began to wait for it
+    bool lost;          // its server is dead or has left
+    int64_t since_ms;   // when it was lost, or when this life began to wait for it
+    bool left = false;  // the server said goodbye, so it does not come back as it was
   };
   struct Seated {  // in the next plan
     const Member* server;
@@ -252,8 +253,9 @@ class SchedulerCore {
   void DropDeadMembers(int64_t now_ms);
   void NoteDeparture(const Member& member, bool lost, const std::string& why, int64_t now_ms);
   void DropWorker(const Member& worker, bool lost, const std::string& why, int64_t now_ms);
-  void LoseServer(const Member& server, const std::string& why, int64_t now_ms);
+  void LoseServer(const Member& server, bool left, const std::string& why, int64_t now_ms);
   void TendSeats(int64_t now_ms);
+  void StopWithoutServers(int64_t now_ms);
   std::vector<size_t> VacantSeats() const;
   bool SeatIsGone(size_t seat, int64_t now_ms) const;
   std::vector<Seated> ChooseServers() const;
@@ -334,6 +336,7 @@ class SchedulerCore {
   void AfterCheckpoint(int64_t now_ms);
   void GiveRoundUp(int64_t now_ms);
   void FailRound(const Error& error, int64_t now_ms);
+  bool StopsWithLastCheckpoint() const;
   void AnswerCheckpointWaiters(const std::string& error);
   CheckpointRequest MakeCheckpointRequest() const;
   uint64_t BatchesToSave() const;

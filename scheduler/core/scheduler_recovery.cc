@@ -12,6 +12,7 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kSendAgainMs = 10000;
+constexpr int64_t kStopPatienceMs = 10000;  // for a server that fell silent during a stop
 
 double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000.0; }
 
@@ -26,7 +27,7 @@ void SchedulerCore::DropDeadMembers(int64_t now_ms) {
     if (member.role == Role::kWorker) {
       DropWorker(member, true, why, now_ms);
     } else if (member.seated) {
-      LoseServer(member, why, now_ms);
+      LoseServer(member, false, why, now_ms);
     } else {
       if (member.role == Role::kServer) {
         Notice(fmt::format("{} {}", member.name, why));
@@ -54,9 +55,10 @@ void SchedulerCore::DropWorker(const Member& worker, bool lost, const std::strin
   roster_.Remove(worker.incarnation);
 }
 
-void SchedulerCore::LoseServer(const Member& server, const std::string& why, int64_t now_ms) {
+void SchedulerCore::LoseServer(const Member& server, bool left, const std::string& why,
+                               int64_t now_ms) {
   for (size_t i = 0; i < seats_.size(); ++i) {
-    if (plan_.servers[i].incarnation == server.incarnation) seats_[i] = {true, now_ms};
+    if (plan_.servers[i].incarnation == server.incarnation) seats_[i] = {true, now_ms, left};
   }
   NoteDecision(
       fmt::format("{} at {} {}; waiting for a replacement", server.name, server.address, why),
@@ -203,10 +205,14 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   }
   Interrupt(now_ms);
   int64_t last_loss_ms = 0;
-  bool all_gone = true;
+  bool all_gone = true, one_left = false;
   for (const size_t seat : vacant) {
     last_loss_ms = std::max(last_loss_ms, seats_[seat].since_ms);
     all_gone &= SeatIsGone(seat, now_ms);
+    one_left |= seats_[seat].left;
+  }
+  if (stop_wanted_ && (one_left || now_ms - last_loss_ms > kStopPatienceMs)) {
+    return StopWithoutServers(now_ms);
   }
   if (!all_gone || GoOnWithout(vacant, now_ms)) return;
   const int64_t waited_ms = now_ms - last_loss_ms;

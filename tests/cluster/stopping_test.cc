@@ -131,6 +131,39 @@ TEST_CASE("processes go on when the pipes close that they log to") {
   CHECK(run.Summary()["samples"] == 40 * kSamples);
 }
 
+// As a service manager or the end of a batch job does it.
+TEST_CASE(
+    "SIGTERM to all processes while a checkpoint is being written ends them with a last one") {
+  TestRun run;
+  const std::string paused = run.Path("paused");
+  const auto scheduler =
+      run.Start("dslide-scheduler", {"--config", run.config(), "--run-dir", run.run_directory(),
+                                     "--set", "train.epochs=1000", "--set", "cluster.servers=2",
+                                     "--set", "checkpoint.interval_s=1"});
+  REQUIRE(WaitFor([&] { return !run.SchedulerAddress().empty(); }));
+  const Arguments join = {"--scheduler", run.SchedulerAddress()};
+  std::vector<std::unique_ptr<Process>> members;
+  members.push_back(run.Start("dslide-server", join));
+  members.push_back(
+      run.Start("dslide-server", join, "server.mid-checkpoint=pause:" + paused + "@2"));
+  members.push_back(run.Start("dslide-worker", join));
+  REQUIRE(WaitFor([&] { return std::filesystem::exists(paused); }));
+  const auto batches_saved = [&] {
+    const auto checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
+    REQUIRE(checkpoint.ok());
+    const auto manifest = ReadManifest(*checkpoint);
+    REQUIRE(manifest.ok());
+    return manifest->batches;
+  };
+  const uint64_t before = batches_saved();
+  scheduler->Signal(SIGTERM);
+  for (const auto& member : members) member->Signal(SIGTERM);
+  std::filesystem::remove(paused);
+  CHECK(scheduler->Wait(kGoneMs) == 85);
+  for (const auto& member : members) CHECK(member->Wait(kGoneMs).has_value());
+  CHECK(batches_saved() > before);
+}
+
 TEST_CASE("no process outlives a launcher that is killed") {
   TestRun run;
   const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=1000"});

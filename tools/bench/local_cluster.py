@@ -66,6 +66,9 @@ class Cluster:
             for process in self._processes.values():
                 process.end(signal.SIGKILL)
 
+    def process(self, name):
+        return self._processes[name]
+
     def kill(self, name):
         """Kills a process at once; the next supervise() starts its replacement."""
         self._killed.add(name)

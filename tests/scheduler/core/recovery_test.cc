@@ -419,8 +419,68 @@ TEST_CASE("recovery: a server is lost while a stop's checkpoint is being written
     run.Wait(2000);
     CHECK(run.manifests.back().batches == 2);
   }
+  SUBCASE("nobody comes: the last checkpoint is what there is") {
+    run.Wait(12000);
+    CHECK(run.manifests.back().batches == 2);
+  }
   REQUIRE(run.core().phase() == Phase::kFinished);
   CHECK(run.core().outcome().error().kind == ErrorKind::kPreempted);
+}
+
+TEST_CASE("recovery: a stop does not wait for a server that leaves") {
+  FakeCluster run(PatientConfig());
+  run.Start();
+  SUBCASE("there is a checkpoint") {
+    TrainSaveTrain(&run, 2, 2);
+    run.servers_answer = false;
+    run.Stop();
+    run.Send(2, Leave{});
+    REQUIRE(run.core().phase() == Phase::kFinished);
+    CHECK(run.core().outcome().error().kind == ErrorKind::kPreempted);
+    CHECK(run.core().outcome().error().message ==
+          "stopped while servers were missing; the checkpoint is /checkpoints/step-000000000002");
+  }
+  SUBCASE("there is none") {
+    CHECK(run.Work(11));
+    run.servers_answer = false;
+    run.Stop();
+    run.Send(2, Leave{});
+    REQUIRE(run.core().phase() == Phase::kFinished);
+    CHECK(run.core().outcome().error().kind == ErrorKind::kTryLater);
+    CHECK(run.core().outcome().error().message ==
+          "stopped while servers were missing; nothing was saved");
+  }
+  CHECK_FALSE(run.ledger.live);
+}
+
+// As when all processes get SIGTERM at once: the servers ask for a checkpoint, and leave with it.
+TEST_CASE("recovery: servers that stop with the run wait for its last checkpoint") {
+  FakeCluster run(PatientConfig());
+  run.Start();
+  for (int i = 0; i < 2; ++i) CHECK(run.Work(11));
+  run.servers_answer = false;
+  run.Join(21, Role::kObserver);
+  run.Send(21, CheckpointNow{});
+  CHECK(run.Work(11));  // the checkpoint that is being written lacks this batch
+  run.Send(1, CheckpointNow{});
+  run.Stop();
+  run.Send(2, CheckpointNow{});
+  run.servers_answer = true;
+  run.Tick();
+  REQUIRE(run.core().phase() == Phase::kFinished);
+  CHECK(run.core().outcome().error().kind == ErrorKind::kPreempted);
+  REQUIRE(run.manifests.size() == 2);
+  CHECK(run.manifests.back().batches == 3);
+  for (const uint64_t server : {1, 2}) {
+    size_t answers = 0;
+    for (const Body& body : run.received["peer-" + std::to_string(server)]) {
+      const auto* done = std::get_if<CheckpointDone>(&body);
+      if (done == nullptr) continue;
+      answers++;
+      CHECK(done->name == run.manifests.back().name);
+    }
+    CHECK(answers == 1);
+  }
 }
 
 TEST_CASE("recovery: nobody takes the place within cluster.join_timeout_s") {
