@@ -31,7 +31,7 @@ void PassPointOf(const Body& body) {
 }
 
 // `plan`: the version of the newest one, when the job's turn comes.
-ExecutorPool::Job JobOf(const ServerCore::Work& work, const std::atomic<uint32_t>* plan) {
+ExecutorPool::Job JobOf(const ServerWork& work, const std::atomic<uint32_t>* plan) {
   return [work, plan](Executor& executor) -> Body {
     if (work.job != nullptr) return executor.Do(*work.job, executor.local_index());
     if (work.StaleUnder(*plan)) return ErrorReply{ErrorCode::kStalePlan, "slots have moved"};
@@ -196,7 +196,7 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (effects.save) storage_->StartSave(*effects.save, pool_.get());
   for (const auto& [address, message] : effects.to_servers) SendToServer(address, message);
   plan_version_ = core_.plan_version();
-  for (const ServerCore::Work& work : effects.work) {
+  for (const ServerWork& work : effects.work) {
     DSLIDE_CHECK(pool_);
     pool_->Submit(work.ticket, JobOf(work, &plan_version_));
   }
@@ -209,11 +209,11 @@ void ServerShell::StopExecutors() {
   storage_.reset();
 }
 
-void ServerShell::StartExecutors(const ServerCore::Load& load) {
+void ServerShell::StartExecutors(const ServerLoad& load) {
   LogInfo(fmt::format("{}, {} kernels", Plural(load.slots.size(), "executor"), BestKernels().name));
   StopExecutors();
   storage_ = std::make_unique<ServerStorage>(load, CheckpointStore::Place{load.server});
-  const auto shared = std::make_shared<const ServerCore::Load>(load);
+  const auto shared = std::make_shared<const ServerLoad>(load);
   pool_ = std::make_unique<ExecutorPool>(
       static_cast<uint32_t>(load.slots.size()), [shared](uint32_t i) {
         auto executor = std::make_unique<Executor>(shared->config, shared->train_samples,

@@ -39,7 +39,7 @@ class ServerShell {
   void CollectFromExecutors();
   void Apply(ServerCore::Effects effects);
   void StopExecutors();
-  void StartExecutors(const ServerCore::Load& load);
+  void StartExecutors(const ServerLoad& load);
   void Send(const Message& message);
 
   NetContext* context_;

@@ -59,9 +59,9 @@ Body Mark(Executor& executor, SnapshotSink* sink, uint32_t number,
 // What the executors share while they load: the shards are opened once, by the first of them, and
 // closed by the last.
 struct ServerStorage::Loading {
-  explicit Loading(const ServerCore::Load& l) : load(l), left(l.slots.size()) {}
+  explicit Loading(const ServerLoad& l) : load(l), left(l.slots.size()) {}
 
-  const ServerCore::Load load;
+  const ServerLoad load;
   std::once_flag once;
   Status opened;
   std::shared_ptr<const CheckpointShards> shards;
@@ -107,7 +107,7 @@ struct ServerStorage::Loading {
   }
 };
 
-ServerStorage::ServerStorage(const ServerCore::Load& load, CheckpointStore::Place place)
+ServerStorage::ServerStorage(const ServerLoad& load, CheckpointStore::Place place)
     : loading_(std::make_shared<Loading>(load)), place_(std::move(place)) {}
 
 ServerStorage::~ServerStorage() = default;
@@ -117,7 +117,7 @@ void ServerStorage::StartLoad(ExecutorPool* pool) {
                [loading = loading_](Executor& executor) { return loading->Load(executor); });
 }
 
-void ServerStorage::StartSave(const ServerCore::Save& save, ExecutorPool* pool) {
+void ServerStorage::StartSave(const ServerSave& save, ExecutorPool* pool) {
   DSLIDE_CHECK(ticket_ == 0);
   if (store_ == nullptr) store_ = std::make_unique<CheckpointStore>(place_, loading_->base);
   ticket_ = save.ticket;

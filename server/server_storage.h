@@ -18,7 +18,7 @@ namespace dslide {
 
 class ServerStorage {
  public:
-  ServerStorage(const ServerCore::Load& load, CheckpointStore::Place place);
+  ServerStorage(const ServerLoad& load, CheckpointStore::Place place);
   ~ServerStorage();
 
   // Fills the pool's executors from the load's checkpoint or seed. The parts are Ready or
@@ -26,7 +26,7 @@ class ServerStorage {
   void StartLoad(ExecutorPool* pool);
 
   // REQUIRES that every executor has loaded and no save is under way.
-  void StartSave(const ServerCore::Save& save, ExecutorPool* pool);
+  void StartSave(const ServerSave& save, ExecutorPool* pool);
   // Takes an executor's part of a save. False: it is of something else.
   bool Take(const ExecutorPool::Outcome& outcome);
   // Goes on with a save; its outcome once it is there.

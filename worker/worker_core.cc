@@ -4,15 +4,12 @@
 
 #include <algorithm>
 
-#include "common/base/random.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
 
 namespace dslide {
 namespace {
 
-constexpr int64_t kJoinRetryMs = 2000;
-constexpr int64_t kJoinAgainMs = 200;        // after a refusal
 constexpr int64_t kRefusedUs = 300'000;      // until a refused batch is begun again
 constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
 
@@ -20,21 +17,15 @@ constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as no
 
 WorkerCore::WorkerCore(Incarnation incarnation, std::string name, uint32_t cores,
                        const TrainingFile* file)
-    : incarnation_(incarnation),
-      name_(name),
-      asked_name_(std::move(name)),
-      cores_(cores),
-      local_(file) {}
+    : link_(incarnation), name_(name), asked_name_(std::move(name)), cores_(cores), local_(file) {}
 
 WorkerCore::Effects WorkerCore::Drain() { return std::exchange(effects_, Effects()); }
 
 uint64_t WorkerCore::Send(uint32_t to, Body body, WirePrecision precision) {
-  const uint64_t sequence = next_sequence_++;
-  effects_.send.push_back(
-      {to,
-       {{run_, incarnation_, sequence, 0, plan_.version, precision}, std::move(body)},
-       precision});
-  return sequence;
+  Envelope envelope = link_.Next(plan_.version);
+  envelope.reply_precision = precision;
+  effects_.send.push_back({to, {envelope, std::move(body)}, precision});
+  return envelope.sequence;
 }
 
 // Int8 where the bytes of bf16 keep the link busy for half of the time and more. In synchronous
@@ -71,8 +62,7 @@ WorkerCore::Effects WorkerCore::Start(int64_t now_us) {
   join.name = asked_name_;
   join.cores = cores_;
   Send(kScheduler, std::move(join));
-  join_sent_ms_ = NowMs();
-  if (heard_ms_ == 0) heard_ms_ = NowMs();  // patience begins
+  link_.JoinSent(NowMs());
   return Drain();
 }
 
@@ -80,7 +70,7 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
                                        int64_t now_us) {
   now_us_ = now_us;
   const Envelope envelope = message.envelope;
-  if (envelope.reply_to != 0 && envelope.reply_to < life_sequence_) return Drain();
+  if (link_.AnswersEarlierLife(envelope)) return Drain();
   if (from != kScheduler) {
     if (const auto* plan = std::get_if<Plan>(&message.body)) {
       OnPlan(*plan);  // a server that has a newer one
@@ -89,7 +79,7 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
     }
     return Drain();
   }
-  heard_ms_ = NowMs();
+  link_.Heard(NowMs());
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
@@ -130,12 +120,10 @@ void WorkerCore::ForgetWork() {
 // What others are told of it from now on is not mixed up with what they had of it.
 void WorkerCore::BeginNewLife() {
   ForgetWork();
-  incarnation_ = {Mix64(incarnation_.value)};
-  life_sequence_ = next_sequence_;
-  run_ = {};
+  link_.BeginNewLife();
+  link_.JoinSoon(NowMs());
   config_.reset();
   plan_ = Plan();
-  join_sent_ms_ = NowMs() - kJoinRetryMs + kJoinAgainMs;
 }
 
 void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
@@ -144,9 +132,9 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
     effects_.exit = config.error();
     return;
   }
-  if (config_ != nullptr && message.envelope.run == run_) return;
+  if (config_ != nullptr && message.envelope.run == link_.run()) return;
   ForgetWork();
-  run_ = message.envelope.run;
+  link_.Joined(message.envelope.run);
   if (const Status fits = local_.Join(*config, reply); !fits.ok()) {
     Send(kScheduler, Leave{});  // here, because it has not joined and so says no goodbye
     effects_.exit = fits;
@@ -428,9 +416,8 @@ void WorkerCore::OnError(const ErrorReply& error) {
 
 WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   now_us_ = now_us;
-  const int64_t patience_ms =
-      config_ == nullptr ? kJoinPatienceMs : int64_t{1000} * config_->cluster.scheduler_silence_s;
-  if (NowMs() - heard_ms_ > patience_ms) {
+  const int64_t patience_ms = SchedulerLink::PatienceMs(config_.get());
+  if (NowMs() - link_.heard_ms() > patience_ms) {
     effects_.exit =
         TryLater(fmt::format("nothing heard from the scheduler for {} s", patience_ms / 1000));
     return Drain();
@@ -441,20 +428,20 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
     return Drain();
   }
   // Until it has a plan it asks again: an answer, or the plan, may have been lost.
-  if (!planned_ && NowMs() - join_sent_ms_ >= kJoinRetryMs) {
+  if (!planned_ && link_.JoinDue(NowMs())) {
     Effects join = Start(now_us);
     effects_ = std::move(join);
   }
   if (config_ == nullptr) return Drain();
   const ClusterConfig& cluster = config_->cluster;
   const bool idle = Paused() && flights_.empty();
-  if ((idle && !told_idle_) || NowMs() - heartbeat_ms_ >= cluster.heartbeat_ms) {
+  if ((idle && !told_idle_) || link_.HeartbeatDue(NowMs(), cluster.heartbeat_ms)) {
     told_idle_ = idle;
     Heartbeat beat = usage;
     Describe(&beat);
     beat.longest_batch_us = static_cast<uint32_t>(std::exchange(longest_batch_us_, 0));
     Send(kScheduler, beat);
-    heartbeat_ms_ = NowMs();
+    link_.HeartbeatSent(NowMs());
   }
   SendAgain();
   while (!refused_.empty() && refused_.begin()->first <= now_us_) {
@@ -474,16 +461,14 @@ void WorkerCore::SendAgain() {
     if (now_us_ - pending.sent_us < 1000 * timeout_ms) continue;
     pending.sent_us = now_us_;
     pending.repeated = true;
-    effects_.send.push_back(
-        {pending.server,
-         {{run_, incarnation_, sequence, 0, plan_.version, pending.precision}, RequestOf(pending)},
-         pending.precision});
+    Envelope envelope = link_.Again(sequence, plan_.version);
+    envelope.reply_precision = pending.precision;
+    effects_.send.push_back({pending.server, {envelope, RequestOf(pending)}, pending.precision});
   }
   for (auto& [sequence, report] : reports_) {
     if (NowMs() - report.sent_ms < timeout_ms) continue;
     report.sent_ms = NowMs();
-    effects_.send.push_back(
-        {kScheduler, {{run_, incarnation_, sequence, 0, plan_.version}, report.done}});
+    effects_.send.push_back({kScheduler, {link_.Again(sequence, plan_.version), report.done}});
   }
 }
 

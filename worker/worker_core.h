@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/config/config.h"
+#include "common/run/scheduler_link.h"
 #include "common/wire/messages.h"
 #include "worker/batch_flight.h"
 #include "worker/in_flight_control.h"
@@ -57,7 +58,7 @@ class WorkerCore {
   void RequestStop() { stopping_ = true; }
 
   bool joined() const { return config_ != nullptr; }
-  int64_t heard_ms() const { return heard_ms_; }  // the scheduler, last; at first when it began
+  int64_t heard_ms() const { return link_.heard_ms(); }
 
  private:
   struct Queued {
@@ -126,23 +127,17 @@ class WorkerCore {
   void RequestLease();
   Effects Drain();
 
-  Incarnation incarnation_;
-  uint64_t life_sequence_ = 1;  // first of this incarnation: replies to earlier ones are not for it
+  SchedulerLink link_;
   std::string name_;
   std::string asked_name_;
   uint32_t cores_;
   LocalData local_;
-  RunId run_;
-  int64_t now_us_ = 0;  // of the call
-  uint64_t next_sequence_ = 1;
+  int64_t now_us_ = 0;              // of the call
   std::unique_ptr<Config> config_;  // stable address: flights refer to it
   uint64_t train_samples_ = 0;
   Plan plan_;
   bool planned_ = false;
   bool stopping_ = false;
-  int64_t join_sent_ms_ = 0;
-  int64_t heard_ms_ = 0;      // the scheduler, last
-  int64_t heartbeat_ms_ = 0;  // sent last
   std::optional<int64_t> lease_asked_ms_;
   int64_t lease_retry_ms_ = 0;             // not before
   std::multimap<uint64_t, Queued> queue_;  // leased, not started, by the batch's number

@@ -15,7 +15,7 @@ std::string AddressOf(const SimWorld& world, const SimHost& host) {
 
 }  // namespace
 
-SimExecutors::SimExecutors(SimWorld* world, SimHost* host, const ServerCore::Load& load, Done done)
+SimExecutors::SimExecutors(SimWorld* world, SimHost* host, const ServerLoad& load, Done done)
     : world_(*world), host_(*host), done_(std::move(done)), lanes_(load.slots.size()) {
   for (uint32_t i = 0; i < lanes_.size(); ++i) {
     lanes_[i].executor = std::make_unique<SimExecutor>(
@@ -181,7 +181,7 @@ void SimServer::Apply(ServerCore::Effects effects) {
     }
     world_.network.Send(link->second, Encode(message, WirePrecision::kFp32));
   }
-  for (const ServerCore::Work& work : effects.work) {
+  for (const ServerWork& work : effects.work) {
     executors_->Submit(work.ticket, [this, work](SimExecutor& executor, uint32_t) {
       return Work(work, &executor);
     });
@@ -196,7 +196,7 @@ void SimServer::Apply(ServerCore::Effects effects) {
   if (effects.exit && !exit_) Leave(*effects.exit);
 }
 
-Body SimServer::Work(const ServerCore::Work& work, SimExecutor* executor) {
+Body SimServer::Work(const ServerWork& work, SimExecutor* executor) {
   if (work.job != nullptr) {
     if (world_.reached(&host_, Point::kBeforeSlotJob, kNoKind)) return Ack{};
     Body part = executor->Do(*work.job, core_.plan_version());
@@ -231,7 +231,7 @@ void SimServer::Leave(Status outcome) {
   Apply(core_.Goodbye({}));
 }
 
-void SimServer::StartExecutors(const ServerCore::Load& load) {
+void SimServer::StartExecutors(const ServerLoad& load) {
   executors_ =
       std::make_shared<SimExecutors>(&world_, &host_, load, [this](ExecutorPool::Outcome outcome) {
         if (exit_) return;
@@ -253,7 +253,7 @@ void SimServer::StartExecutors(const ServerCore::Load& load) {
 }
 
 // `stored`: the store is made of the checkpoint's files, and so has the rows.
-Body SimServer::LoadExecutor(const ServerCore::Load& load, bool stored, SimExecutor* executor) {
+Body SimServer::LoadExecutor(const ServerLoad& load, bool stored, SimExecutor* executor) {
   if (world_.reached(&host_, Point::kMidRestore, kNoKind)) return Ack{};
   if (load.restore.empty()) return executor->Initialise();
   const auto found = world_.disk.checkpoints.find(load.restore);
@@ -273,7 +273,7 @@ void SimServer::AbortSnapshots() {
 
 // The executors mark where they are in the order of their work. One that does not stand at the
 // steps that are asked for says so.
-void SimServer::StartSave(const ServerCore::Save& save) {
+void SimServer::StartSave(const ServerSave& save) {
   store_->Begin(save);
   executors_->Submit(save.ticket, [this, save](SimExecutor& executor, uint32_t index) -> Body {
     if (!store_->IsSaving(save.ticket)) return Ack{};

@@ -23,7 +23,7 @@ class SimExecutors : public std::enable_shared_from_this<SimExecutors> {
   using Job = std::function<Body(SimExecutor&, uint32_t index)>;
   using Done = std::function<void(ExecutorPool::Outcome)>;
 
-  SimExecutors(SimWorld* world, SimHost* host, const ServerCore::Load& load, Done done);
+  SimExecutors(SimWorld* world, SimHost* host, const ServerLoad& load, Done done);
 
   void Submit(uint64_t ticket, const Job& job);
   size_t batches_in_flight() const;  // the most of any executor
@@ -61,13 +61,13 @@ class SimServer : public SimProcess {
   void TakeFromWorkers();
   void CheckMayWork(const Envelope& envelope, size_t kind);
   void TakeFromServer(const Bytes& bytes);
-  Body Work(const ServerCore::Work& work, SimExecutor* executor);
+  Body Work(const ServerWork& work, SimExecutor* executor);
   void Apply(ServerCore::Effects effects);
-  void StartExecutors(const ServerCore::Load& load);
+  void StartExecutors(const ServerLoad& load);
   void AbortSnapshots();
   void CheckMemory() const;
-  void StartSave(const ServerCore::Save& save);
-  Body LoadExecutor(const ServerCore::Load& load, bool stored, SimExecutor* executor);
+  void StartSave(const ServerSave& save);
+  Body LoadExecutor(const ServerLoad& load, bool stored, SimExecutor* executor);
   void Leave(Status outcome);
 
   SimWorld& world_;

@@ -16,7 +16,7 @@ void SimStore::Put(uint32_t, RowChunk chunk) {
   }
 }
 
-void SimStore::Begin(const ServerCore::Save& save) {
+void SimStore::Begin(const ServerSave& save) {
   save_ = save;
   std::erase_if(rows_, [&](const auto& entry) {
     return !std::binary_search(save.slots.begin(), save.slots.end(), entry.first.slot);

@@ -24,7 +24,7 @@ class SimStore : public SnapshotSink {
   void Finish(uint32_t executor, std::string record) override;
 
   // A checkpoint begins; one in progress is given up.
-  void Begin(const ServerCore::Save& save);
+  void Begin(const ServerSave& save);
   // Whether this is still what is being saved.
   bool IsSaving(uint64_t ticket) const { return save_ && save_->ticket == ticket; }
   // An executor has marked where it is. What it then puts must be these rows.
@@ -51,7 +51,7 @@ class SimStore : public SnapshotSink {
   Saved saved_;
   StoredRows rows_;
   StoredRows complete_;  // rows_ as of the last complete checkpoint
-  std::optional<ServerCore::Save> save_;
+  std::optional<ServerSave> save_;
   std::vector<Part> parts_;
 };
 

@@ -42,8 +42,8 @@ Config BigConfig() {
   return config;
 }
 
-ServerCore::Load LoadOf(const Config& config, std::string restore) {
-  ServerCore::Load load{};
+ServerLoad LoadOf(const Config& config, std::string restore) {
+  ServerLoad load{};
   load.config = config;
   load.train_samples = 1000000;
   load.slots.resize(kExecutors);
@@ -55,7 +55,7 @@ ServerCore::Load LoadOf(const Config& config, std::string restore) {
   return load;
 }
 
-std::unique_ptr<ExecutorPool> PoolFor(const ServerCore::Load& load) {
+std::unique_ptr<ExecutorPool> PoolFor(const ServerLoad& load) {
   return std::make_unique<ExecutorPool>(kExecutors, [load](uint32_t i) {
     return std::make_unique<Executor>(load.config, load.train_samples, load.slots[i], i,
                                       Purpose::kTraining, BestKernels());
@@ -98,7 +98,7 @@ Body Scramble(Executor& executor, uint32_t stride, uint64_t seed) {
 }
 
 CheckpointDone Save(ServerStorage* storage, ExecutorPool* pool, const std::string& in, uint64_t n) {
-  ServerCore::Save save{};
+  ServerSave save{};
   save.name = CheckpointName(n);
   save.directory = in + "/" + save.name;
   save.shard = ShardName(1, 0);
@@ -136,7 +136,7 @@ double ReadFiles(const std::string& directory) {
 }
 
 double Restore(const Config& config, const std::string& checkpoint) {
-  const ServerCore::Load load = LoadOf(config, checkpoint);
+  const ServerLoad load = LoadOf(config, checkpoint);
   ServerStorage storage(load, {"bench-0000000000000002"});
   const auto pool = PoolFor(load);
   (void)pool->RunOnAll([](Executor&) -> Body { return Ack{}; });  // memory is allocated
@@ -151,7 +151,7 @@ double Restore(const Config& config, const std::string& checkpoint) {
 int Run(const std::string& in, int runs) {
   const Config config = BigConfig();
   for (int run = 0; run < runs; ++run) {
-    const ServerCore::Load load = LoadOf(config, "");
+    const ServerLoad load = LoadOf(config, "");
     auto storage =
         std::make_unique<ServerStorage>(load, CheckpointStore::Place{"bench-0000000000000001"});
     auto pool = PoolFor(load);

@@ -33,7 +33,7 @@ ServerCore::Effects MovesFixture::SwitchPlan(const Plan& next) {
 
 ServerCore::Effects MovesFixture::Do(const ServerCore::Effects& effects) {
   ServerCore::Effects all;
-  std::vector<ServerCore::Work> work = effects.work;
+  std::vector<ServerWork> work = effects.work;
   for (size_t i = 0; i < work.size(); ++i) {
     if (!work[i].job) continue;
     jobs.push_back(*work[i].job);
@@ -63,9 +63,9 @@ void MovesFixture::Append(ServerCore::Effects more, ServerCore::Effects* all) {
   if (more.load) all->load = more.load;
 }
 
-std::vector<ServerCore::Work> MovesFixture::OwnPulls(const ServerCore::Effects& effects) {
-  std::vector<ServerCore::Work> found;
-  for (const ServerCore::Work& work : effects.work) {
+std::vector<ServerWork> MovesFixture::OwnPulls(const ServerCore::Effects& effects) {
+  std::vector<ServerWork> found;
+  for (const ServerWork& work : effects.work) {
     if (work.request && std::holds_alternative<SlotPull>(*work.request)) found.push_back(work);
   }
   return found;

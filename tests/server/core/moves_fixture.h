@@ -25,7 +25,7 @@ struct MovesFixture : ServerFixture {
   static Body AnswerTo(const SlotJob& job);
   static void Append(ServerCore::Effects more, ServerCore::Effects* all);
   // The pulls of the server's own slots, for its executors.
-  static std::vector<ServerCore::Work> OwnPulls(const ServerCore::Effects& effects);
+  static std::vector<ServerWork> OwnPulls(const ServerCore::Effects& effects);
   // The other server's answer to a pull.
   ServerCore::Effects Answer(const Message& pull, Body body);
   static SlotRows Part(const Message& pull, bool last, size_t rows = 1);

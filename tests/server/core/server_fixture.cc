@@ -25,7 +25,7 @@ ServerCore::Effects ServerFixture::JoinAs(const std::string& name, uint64_t repl
   return Scheduler(JoinReply{name, FormatConfig(config), 100}, reply_to);
 }
 
-ServerCore::Effects ServerFixture::Loaded(const ServerCore::Load& load) {
+ServerCore::Effects ServerFixture::Loaded(const ServerLoad& load) {
   (void)core.HandleOutcome({load.ticket, 0, Ready{0, 3, 10}}, 0);
   return core.HandleOutcome({load.ticket, 1, Ready{0, 4, 20}}, 0);
 }

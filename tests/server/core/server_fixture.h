@@ -30,7 +30,7 @@ struct ServerFixture {
   ServerCore::Effects Scheduler(Body body, uint64_t reply_to = 0);
   ServerCore::Effects JoinAs(const std::string& name, uint64_t reply_to = 0);
   // The executors have loaded their slots.
-  ServerCore::Effects Loaded(const ServerCore::Load& load);
+  ServerCore::Effects Loaded(const ServerLoad& load);
   // Joined, planned and loaded.
   void Load();
   static Message Request(uint64_t number, Body body = TopKRequest{Matrix(1, 4), 3, {}, {}},

@@ -145,14 +145,14 @@ TEST_CASE_FIXTURE(Moves, "moves: executors that are behind with putting hold bac
   REQUIRE(pulls.size() == 1);
   (void)Do(Answer(pulls[0], Part(pulls[0], false, 0)));
   pulls = PullsOf(Tick(SlotFetcher::kWatchMs));
-  std::vector<ServerCore::Work> puts;
+  std::vector<ServerWork> puts;
   while (!pulls.empty()) {
-    REQUIRE(puts.size() < ServerCore::kMaxPuts);
+    REQUIRE(puts.size() < SlotMigration::kMaxPuts);
     const auto taken = Answer(pulls[0], Part(pulls[0], false));
     puts.insert(puts.end(), taken.work.begin(), taken.work.end());
     pulls = PullsOf(taken);
   }
-  CHECK(puts.size() == ServerCore::kMaxPuts);
+  CHECK(puts.size() == SlotMigration::kMaxPuts);
   CHECK(core.AcceptsRequests());
   CHECK(Tick(2000).to_servers.empty());
   (void)core.HandleOutcome({puts[0].ticket, 0, Ack{}}, 0);

@@ -57,7 +57,7 @@ TEST_CASE_FIXTURE(Moves,
   CHECK_FALSE(asked[0].StaleUnder(core.plan_version()));
   const auto plan_switch = SwitchPlan(Next({6, 7}));
   CHECK(asked[0].StaleUnder(core.plan_version()));
-  for (const ServerCore::Work& work : plan_switch.work) CHECK_FALSE(work.StaleUnder(100));
+  for (const ServerWork& work : plan_switch.work) CHECK_FALSE(work.StaleUnder(100));
   (void)core.HandleOutcome({asked[0].ticket, 0, ServerFixture::Part(1, 2)}, 0);  // it was under way
   const ErrorReply late{ErrorCode::kStalePlan, "slots have moved"};
   const auto refused = core.HandleOutcome({asked[0].ticket, 1, late}, 0);
@@ -107,7 +107,7 @@ TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is rea
     CHECK(asked == 1);
   }
   SUBCASE("too many of them") {
-    for (uint64_t n = 1; n <= ServerCore::kMaxEarly; ++n) {
+    for (uint64_t n = 1; n <= RequestTable::kMaxEarly; ++n) {
       CHECK(core.HandleWorker("peer", Request(n, top, 2), 0).to_workers.empty());
     }
     CHECK(Refusal(core.HandleWorker("peer", Request(9999, top, 2), 0)) == ErrorCode::kStalePlan);

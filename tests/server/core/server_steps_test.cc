@@ -61,7 +61,7 @@ struct Fixture {
     return request;
   }
   // Both executors answer with the same part.
-  ServerCore::Effects Answer(const ServerCore::Work& work, const Body& part, int64_t now_us = 0) {
+  ServerCore::Effects Answer(const ServerWork& work, const Body& part, int64_t now_us = 0) {
     CHECK(core.HandleOutcome({work.ticket, 1, part}, now_us).to_workers.empty());
     return core.HandleOutcome({work.ticket, 0, part}, now_us);
   }
@@ -186,7 +186,7 @@ TEST_CASE_FIXTURE(Synchronous, "dropping a worker's batches drops what waits of 
 
 TEST_CASE_FIXTURE(Synchronous, "no more than a bounded number of requests waits") {
   (void)Scheduler(CommitSteps{0});
-  for (uint64_t n = 0; n < ServerCore::kMaxWaiting; ++n) {
+  for (uint64_t n = 0; n < RequestTable::kMaxWaiting; ++n) {
     REQUIRE(Nothing(Worker(1, Embed(2 + n % 8), {1000 + n})));
   }
   const auto refused = Worker(1, Embed(2));
@@ -195,14 +195,14 @@ TEST_CASE_FIXTURE(Synchronous, "no more than a bounded number of requests waits"
   CHECK(Worker(2, Embed(0)).work.size() == 1);  // of an open step, or no batch's first
   CHECK(Worker(3, Embed(9, false)).work.size() == 1);
   const auto effects = Scheduler(CommitSteps{1});
-  CHECK(effects.work.size() == 1 + ServerCore::kMaxWaiting / 4);
+  CHECK(effects.work.size() == 1 + RequestTable::kMaxWaiting / 4);
   CHECK(Nothing(Worker(4, Embed(8))));
 }
 
 TEST_CASE_FIXTURE(Synchronous,
                   "a waiting request is not refused when it is sent again to a full server") {
   (void)Scheduler(CommitSteps{0});
-  for (uint64_t n = 0; n < ServerCore::kMaxWaiting; ++n) {
+  for (uint64_t n = 0; n < RequestTable::kMaxWaiting; ++n) {
     REQUIRE(Nothing(Worker(1, Embed(2), {1000 + n})));
   }
   CHECK(Nothing(Worker(1, Embed(2), {1000})));
@@ -224,7 +224,7 @@ TEST_CASE_FIXTURE(Synchronous, "workers do not commit steps, nor drop batches") 
 }
 
 TEST_CASE_FIXTURE(OnlyServer, "no requests are taken while the executors have enough before them") {
-  std::vector<ServerCore::Work> work;
+  std::vector<ServerWork> work;
   for (uint64_t n = 1; n <= ServerCore::kMaxOpen; ++n) {
     CHECK(core.AcceptsRequests());
     work.push_back(Worker(n, Embed(n % 10)).work.at(0));
@@ -301,7 +301,7 @@ struct Whole : OnlyServer {
     ServerCore::Effects effects =
         core.HandleWorker(PeerOf(kWorker), {envelope, std::move(body)}, 0);
     for (rounds = 0; !effects.work.empty(); ++rounds) {
-      const ServerCore::Work work = effects.work.at(0);
+      const ServerWork work = effects.work.at(0);
       for (uint32_t e = 0; e < 2; ++e) {
         effects = core.HandleOutcome(
             {work.ticket, e, executors[e]->Handle(work.sender, *work.request)}, 0);

@@ -7,6 +7,7 @@
 
 #include "common/base/process.h"
 #include "common/net/socket.h"
+#include "common/run/scheduler_link.h"
 
 namespace dslide {
 namespace {
@@ -17,9 +18,8 @@ constexpr int64_t kHeartbeatMs = 1000;  // any message keeps an observer in the 
 
 struct Observer::Impl {
   uint64_t Send(const Body& body) {
-    ++sequence;
-    (void)socket->Send(Encode({{run, incarnation, sequence, 0, 0}, body}, WirePrecision::kFp32));
-    return sequence;
+    (void)socket->Send(Encode({link.Next(0), body}, WirePrecision::kFp32));
+    return link.last_sequence();
   }
 
   // The reply to `request`; nullopt if none arrives before `deadline_ms`. `request` 0: waits until
@@ -29,15 +29,13 @@ struct Observer::Impl {
   std::string address;
   NetContext context;
   std::optional<DealerSocket> socket = {};
-  RunId run;
-  Incarnation incarnation = DrawIncarnation();
-  uint64_t sequence = 0;
+  SchedulerLink link{DrawIncarnation()};
 };
 
 Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t deadline_ms) {
   Poller poller;
   poller.Add(*socket);
-  int64_t heartbeat_ms = MonotonicMillis() + kHeartbeatMs;
+  link.HeartbeatSent(MonotonicMillis());
   while (true) {
     while (const auto bytes = socket->Receive()) {
       Result<Message> message = Decode(*bytes);
@@ -50,9 +48,9 @@ Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t
     }
     const int64_t now_ms = MonotonicMillis();
     if (now_ms >= deadline_ms) return std::optional<Message>();
-    if (now_ms >= heartbeat_ms && run != RunId()) {
+    if (link.run() != RunId() && link.HeartbeatDue(now_ms, kHeartbeatMs)) {
       Send(Heartbeat{});
-      heartbeat_ms = now_ms + kHeartbeatMs;
+      link.HeartbeatSent(now_ms);
     }
     poller.Wait(static_cast<int>(std::min(deadline_ms - now_ms, kHeartbeatMs)));
   }
@@ -62,7 +60,7 @@ Observer::Observer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Observer::Observer(Observer&&) noexcept = default;
 
 Observer::~Observer() {
-  if (impl_ != nullptr && impl_->run != RunId()) impl_->Send(Leave{});
+  if (impl_ != nullptr && impl_->link.run() != RunId()) impl_->Send(Leave{});
 }
 
 Result<Observer> Observer::Join(const std::string& address, const std::string& name,
@@ -89,7 +87,7 @@ Result<Observer> Observer::Join(const std::string& address, const std::string& n
     return BadInput(
         fmt::format("a server answers at {}, no scheduler; give the scheduler's address", address));
   }
-  observer.impl_->run = (*reply)->envelope.run;
+  observer.impl_->link.Joined((*reply)->envelope.run);
   return observer;
 }
 

@@ -1,0 +1,44 @@
+#include "server/core/open_jobs.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace dslide {
+
+void OpenJobs::SetExecutors(uint32_t executors) {
+  DSLIDE_CHECK(open_.empty());
+  executors_ = executors;
+}
+
+uint64_t OpenJobs::Open(OpenJob job) {
+  const uint64_t ticket = NewTicket();
+  Entry& entry = open_[ticket];
+  entry.job = std::move(job);
+  entry.parts.resize(executors_);
+  entry.missing = executors_;
+  return ticket;
+}
+
+std::optional<OpenJobs::Finished> OpenJobs::Add(ExecutorPool::Outcome outcome) {
+  const auto found = open_.find(outcome.ticket);
+  if (found == open_.end()) return std::nullopt;
+  Entry& entry = found->second;
+  DSLIDE_CHECK(!entry.parts.at(outcome.executor));
+  entry.parts[outcome.executor] = std::move(outcome.part);
+  if (--entry.missing > 0) return std::nullopt;
+  Finished finished{std::move(entry.job), {}};
+  for (std::optional<Body>& part : entry.parts) finished.parts.push_back(*std::move(part));
+  open_.erase(found);
+  return finished;
+}
+
+void OpenJobs::CheckInvariants() const {
+  DSLIDE_CHECK(executors_ > 0);
+  if (open_.empty()) return;
+  const auto& [ticket, newest] = *open_.rbegin();
+  DSLIDE_CHECK(ticket < next_ticket_);
+  DSLIDE_CHECK(newest.missing > 0 && newest.missing <= executors_);
+}
+
+}  // namespace dslide

@@ -1,0 +1,90 @@
+// The jobs that a server's executors have before them, and the parts of each result so far.
+//
+// A job goes to all executors. Its ticket names it in their outcomes. Tickets ascend and never
+// repeat, so the outcome of a job that was forgotten is recognised and dropped.
+//
+// Invariants: an open job lacks the part of at least one executor; tickets are below the next one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "common/wire/messages.h"
+#include "server/executor/executor_pool.h"
+#include "server/executor/slot_job.h"
+
+namespace dslide {
+
+// Who asked, and how the answer is to be encoded.
+struct Asker {
+  PeerId peer;
+  Incarnation incarnation;
+  uint64_t sequence = 0;
+  WirePrecision precision = WirePrecision::kBf16;
+  int64_t arrived_us = 0;
+  uint32_t plan_version = 0;  // of a worker's request; 0: the plan may change meanwhile
+};
+
+// What a job is for: this decides who takes its result.
+struct PeerRequest {  // a worker or another server waits for the reply
+  Asker asker;
+  std::shared_ptr<const Body> body;
+  std::optional<ActiveReply> active = {};  // of an ActiveQuery with `finish`, in its second round
+};
+struct SchedulerOrder {  // from the scheduler; nobody waits
+  std::shared_ptr<const Body> body;
+};
+struct StepCommit {  // CommitSteps; the scheduler waits
+  std::shared_ptr<const Body> body;
+};
+struct OwnPull {  // SlotPull of a slot that moves between this server's executors
+  std::shared_ptr<const Body> body;
+};
+using SharedSlotJob = std::shared_ptr<const SlotJob>;
+struct LoadMeasuring {
+  bool tables;
+};
+struct SlotLoading {};
+using OpenJob = std::variant<PeerRequest, SchedulerOrder, StepCommit, OwnPull, SharedSlotJob,
+                             LoadMeasuring, SlotLoading>;
+
+class OpenJobs {
+ public:
+  struct Finished {
+    OpenJob job;
+    std::vector<Body> parts;  // [executors]
+  };
+
+  // Later jobs go to so many executors. REQUIRES that none is open.
+  void SetExecutors(uint32_t executors);
+  void Forget() { open_.clear(); }
+
+  // The job's ticket.
+  uint64_t Open(OpenJob job);
+  // A ticket of something else, which has no parts here.
+  uint64_t NewTicket() { return next_ticket_++; }
+
+  // Adds an executor's part. The job and all its parts, if this was the last one. The outcome of a
+  // forgotten job is dropped.
+  std::optional<Finished> Add(ExecutorPool::Outcome outcome);
+
+  size_t size() const { return open_.size(); }
+  void CheckInvariants() const;
+
+ private:
+  struct Entry {
+    OpenJob job;
+    std::vector<std::optional<Body>> parts;  // [executors]
+    size_t missing;
+  };
+
+  uint32_t executors_ = 1;
+  uint64_t next_ticket_ = 1;
+  std::map<uint64_t, Entry> open_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,99 @@
+#include "server/core/outbox.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dslide {
+
+Message ServerOutbox::Envelop(Body body, uint64_t reply_to) {
+  return {link_.Next(plan_version_, reply_to), std::move(body)};
+}
+
+uint64_t ServerOutbox::ToScheduler(Body body) {
+  effects_.to_scheduler.push_back(Envelop(std::move(body)));
+  return link_.last_sequence();
+}
+
+uint64_t ServerOutbox::ToServer(const std::string& address, Body body) {
+  effects_.to_servers.emplace_back(address, Envelop(std::move(body)));
+  return link_.last_sequence();
+}
+
+void ServerOutbox::Answer(const PeerId& peer, uint64_t sequence, Body body) {
+  effects_.to_workers.emplace_back(
+      peer, Encode(Envelop(std::move(body), sequence), WirePrecision::kFp32));
+}
+
+std::shared_ptr<const Bytes> ServerOutbox::Answer(const Asker& asker, Body body, int64_t now_us) {
+  Message message = Envelop(std::move(body), asker.sequence);
+  message.envelope.service_us =
+      static_cast<uint32_t>(std::max<int64_t>(0, now_us - asker.arrived_us));
+  auto bytes = std::make_shared<const Bytes>(Encode(message, asker.precision));
+  effects_.to_workers.emplace_back(asker.peer, *bytes);
+  return bytes;
+}
+
+void ServerOutbox::AnswerAgain(const PeerId& peer, const Bytes& bytes) {
+  effects_.to_workers.emplace_back(peer, bytes);
+}
+
+void ServerOutbox::Work(OpenJob job, Incarnation sender, std::shared_ptr<const Body> request,
+                        uint32_t plan_version) {
+  const uint64_t ticket = jobs_.Open(std::move(job));
+  effects_.work.push_back({ticket, sender, std::move(request), nullptr, plan_version});
+}
+
+void ServerOutbox::Submit(PeerRequest request) {
+  const Incarnation sender = request.asker.incarnation;
+  const uint32_t plan_version = request.asker.plan_version;
+  auto body = request.body;
+  Work(std::move(request), sender, std::move(body), plan_version);
+}
+
+void ServerOutbox::Submit(SchedulerOrder order) {
+  auto body = order.body;
+  Work(std::move(order), {}, std::move(body), 0);
+}
+
+void ServerOutbox::Submit(StepCommit commit) {
+  auto body = commit.body;
+  Work(std::move(commit), {}, std::move(body), 0);
+}
+
+void ServerOutbox::Submit(OwnPull pull) {
+  auto body = pull.body;
+  Work(std::move(pull), {}, std::move(body), 0);
+}
+
+void ServerOutbox::Submit(SlotJob job) {
+  const auto shared = std::make_shared<const SlotJob>(std::move(job));
+  const uint64_t ticket = jobs_.Open(shared);
+  effects_.work.push_back({ticket, {}, nullptr, shared});
+}
+
+void ServerOutbox::Submit(LoadMeasuring measuring) {
+  const bool tables = measuring.tables;
+  effects_.measure = ServerMeasurement{jobs_.Open(measuring), tables};
+}
+
+void ServerOutbox::Load(ServerLoad load) {
+  jobs_.SetExecutors(static_cast<uint32_t>(load.slots.size()));
+  load.ticket = jobs_.Open(SlotLoading{});
+  effects_.load = std::move(load);
+}
+
+uint64_t ServerOutbox::Save(ServerSave save) {
+  const uint64_t ticket = jobs_.NewTicket();
+  save.ticket = ticket;
+  effects_.save = std::move(save);
+  return ticket;
+}
+
+void ServerOutbox::ForgetJobs() {
+  effects_.work.clear();
+  jobs_.Forget();
+}
+
+ServerEffects ServerOutbox::Drain() { return std::exchange(effects_, ServerEffects()); }
+
+}  // namespace dslide

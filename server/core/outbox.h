@@ -1,0 +1,83 @@
+// What a ServerCore and its parts want done in one call, in the order in which they say it. Numbers
+// the messages and opens the tickets.
+//
+// The core owns it and hands it to its parts in each call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/run/scheduler_link.h"
+#include "server/core/effects.h"
+#include "server/core/open_jobs.h"
+
+namespace dslide {
+
+class ServerOutbox {
+ public:
+  explicit ServerOutbox(Incarnation incarnation) : link_(incarnation) {}
+
+  SchedulerLink& link() { return link_; }
+  const SchedulerLink& link() const { return link_; }
+  const OpenJobs& jobs() const { return jobs_; }
+
+  // The plan in force, which every message names; 0: none.
+  uint32_t plan_version() const { return plan_version_; }
+  void set_plan_version(uint32_t version) { plan_version_ = version; }
+
+  // Each returns the message's sequence, which the answer names.
+  uint64_t ToScheduler(Body body);
+  uint64_t ToServer(const std::string& address, Body body);
+
+  // To a peer, as an answer to the request with that sequence (0: to none). Not kept for a repeated
+  // request.
+  void Answer(const PeerId& peer, uint64_t sequence, Body body);
+  // An answer to `asker`, with the time that it waited for it; the encoded message.
+  std::shared_ptr<const Bytes> Answer(const Asker& asker, Body body, int64_t now_us);
+  // An answer that was given before.
+  void AnswerAgain(const PeerId& peer, const Bytes& bytes);
+
+  // For all executors, behind what was submitted before.
+  void Submit(PeerRequest request);
+  void Submit(SchedulerOrder order);
+  void Submit(StepCommit commit);
+  void Submit(OwnPull pull);
+  void Submit(SlotJob job);
+  void Submit(LoadMeasuring measuring);
+  // Replaces the executors; later jobs are for the new ones. Fills in the ticket. REQUIRES
+  // ForgetJobs() before.
+  void Load(ServerLoad load);
+  // Fills in the ticket, which it returns.
+  uint64_t Save(ServerSave save);
+  // Forgets all jobs, also those that were submitted in this call.
+  void ForgetJobs();
+  void Unload() { effects_.unload = true; }
+
+  void Rename(const std::string& name) { effects_.name = name; }
+  void Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
+  void Warn(std::string line) { effects_.warnings.push_back(std::move(line)); }
+  // The server ends with this outcome; the last call counts.
+  void Exit(Status outcome) { effects_.exit = std::move(outcome); }
+  bool exits() const { return effects_.exit.has_value(); }
+
+  // Adds an executor's part to its job; see OpenJobs::Add().
+  std::optional<OpenJobs::Finished> Add(ExecutorPool::Outcome outcome) {
+    return jobs_.Add(std::move(outcome));
+  }
+  // What was collected; begins anew.
+  ServerEffects Drain();
+
+ private:
+  Message Envelop(Body body, uint64_t reply_to = 0);
+  void Work(OpenJob job, Incarnation sender, std::shared_ptr<const Body> request,
+            uint32_t plan_version);
+
+  SchedulerLink link_;
+  uint32_t plan_version_ = 0;
+  OpenJobs jobs_;
+  ServerEffects effects_;
+};
+
+}  // namespace dslide

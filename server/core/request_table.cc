@@ -1,0 +1,178 @@
+#include "server/core/request_table.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/run/combine.h"
+#include "common/run/step.h"
+#include "server/executor/gather.h"
+
+namespace dslide {
+namespace {
+
+bool AllFinite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+// Whether a reply's floats are what the protocol allows; a diverged model's are not.
+bool IsFinite(const Body& reply) {
+  if (const auto* embed = std::get_if<EmbedReply>(&reply)) return AllFinite(embed->partial.data);
+  if (const auto* gradient = std::get_if<GradientReply>(&reply)) {
+    return AllFinite(gradient->partial.data);
+  }
+  if (const auto* active = std::get_if<ActiveReply>(&reply)) {
+    return AllFinite(active->sum_exp) && AllFinite(active->target_logit) &&
+           AllFinite(active->loss) &&
+           std::none_of(active->max.begin(), active->max.end(),
+                        [](float x) { return std::isnan(x) || x == HUGE_VALF; });
+  }
+  if (const auto* top = std::get_if<TopKReply>(&reply)) return AllFinite(top->scores);
+  return true;
+}
+
+ErrorReply StalePlan(uint32_t plan_version) {
+  return {ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_version)};
+}
+
+uint64_t StepOf(const Body& embed, const ServerSeat& seat) {
+  return StepOf(std::get<EmbedRequest>(embed).batch, seat.config.train, seat.train_samples);
+}
+
+}  // namespace
+
+bool RequestTable::KeepEarly(Early request) {
+  if (early_.size() >= kMaxEarly) return false;
+  early_.push_back(std::move(request));
+  return true;
+}
+
+std::deque<RequestTable::Early> RequestTable::TakeEarly() { return std::exchange(early_, {}); }
+
+// As many steps before it as train.staleness allows may be uncommitted.
+bool RequestTable::MustWait(const Body& request, const ServerSeat& seat) const {
+  const auto* embed = std::get_if<EmbedRequest>(&request);
+  if (embed == nullptr || !embed->training || !IsSynchronous(seat.config.train)) return false;
+  const auto staleness = static_cast<uint64_t>(seat.config.train.staleness);
+  return !committed_ || StepOf(request, seat) > *committed_ + staleness;
+}
+
+// What a server can tell without its executors; empty: nothing against it.
+std::string RequestTable::WhyRefused(const Body& request, const ServerSeat& seat) const {
+  if (std::holds_alternative<DropBatches>(request) ||
+      std::holds_alternative<CommitSteps>(request) ||
+      std::holds_alternative<RebuildTables>(request)) {
+    return fmt::format("only the scheduler sends {}", BodyName(request));
+  }
+  const auto* embed = std::get_if<EmbedRequest>(&request);
+  if (embed != nullptr && MustWait(request, seat) &&
+      SamplesOf(embed->batch, seat.config.train, seat.train_samples) != embed->features.rows()) {
+    return "EmbedRequest: the run has no such batch of so many samples";
+  }
+  const auto* query = std::get_if<ActiveQuery>(&request);
+  if (query != nullptr && query->finish && seat.plan.servers.size() != 1) {
+    return "ActiveQuery: finish is for clusters of one server";
+  }
+  return "";
+}
+
+void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& seat, int64_t now_us,
+                        ServerOutbox* out) {
+  const Envelope envelope = message.envelope;
+  const auto refuse = [&](ErrorCode code, std::string text) {
+    out->Answer(peer, envelope.sequence, ErrorReply{code, std::move(text)});
+  };
+  if (fenced_.contains(envelope.incarnation)) {
+    return refuse(ErrorCode::kFenced, "the scheduler took this worker for dead; join again");
+  }
+  if (std::string why = WhyRefused(message.body, seat); !why.empty()) {
+    return refuse(ErrorCode::kRefused, std::move(why));
+  }
+  switch (replies_.Begin(envelope.incarnation, envelope.sequence)) {
+    case ReplyCache::Seen::kInProgress:
+      return;
+    case ReplyCache::Seen::kAnswered:
+      return out->AnswerAgain(peer, replies_.Reply(envelope.incarnation, envelope.sequence));
+    case ReplyCache::Seen::kForgotten:
+      return refuse(ErrorCode::kRefused, "that request was answered long ago");
+    case ReplyCache::Seen::kNew:
+      break;
+  }
+  PeerRequest request{{peer, envelope.incarnation, envelope.sequence, envelope.reply_precision,
+                       now_us, envelope.plan_version},
+                      std::make_shared<const Body>(std::move(message.body))};
+  if (!MustWait(*request.body, seat)) {
+    out->Submit(std::move(request));
+  } else if (waiting_.size() >= kMaxWaiting) {
+    Reply(request.asker,
+          ErrorReply{
+              ErrorCode::kRefused,
+              fmt::format("{} requests wait for their steps, no more are taken", waiting_.size())},
+          now_us, out);
+  } else {
+    const uint64_t step = StepOf(*request.body, seat);
+    waiting_.emplace(step, std::move(request));
+  }
+}
+
+void RequestTable::Complete(PeerRequest request, std::vector<Body> parts, const ServerSeat& seat,
+                            int64_t now_us, ServerOutbox* out) {
+  Body reply = GatherReplies(*request.body, std::move(parts));
+  if (!IsFinite(reply)) {
+    const ErrorReply diverged{ErrorCode::kRefused,
+                              "training diverged: numbers are no longer finite; lower "
+                              "train.learning_rate and go on from an earlier checkpoint"};
+    out->ToScheduler(diverged);
+    return out->Exit(Failed(diverged.text));
+  }
+  if (auto push = SecondRound(*request.body, reply)) {
+    if (request.asker.plan_version != seat.plan.version) {  // the executors dropped the batch
+      return Reply(request.asker, StalePlan(seat.plan.version), now_us, out);
+    }
+    request.body = std::make_shared<const Body>(std::move(*push));
+    request.active = std::get<ActiveReply>(std::move(reply));
+    return out->Submit(std::move(request));
+  }
+  auto* gradient = std::get_if<GradientReply>(&reply);
+  if (gradient != nullptr) gradient->active = std::move(request.active);
+  if (auto* statistics = std::get_if<ActiveReply>(&reply)) Condense(statistics);
+  if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
+  Reply(request.asker, std::move(reply), now_us, out);
+}
+
+void RequestTable::Reply(const Asker& asker, Body body, int64_t now_us, ServerOutbox* out) {
+  replies_.Finish(asker.incarnation, asker.sequence, out->Answer(asker, std::move(body), now_us));
+}
+
+void RequestTable::OnCommit(const CommitSteps& commit, const ServerSeat& seat, ServerOutbox* out) {
+  out->Submit(StepCommit{std::make_shared<const Body>(commit)});
+  committed_ = std::max(committed_.value_or(0), commit.committed);
+  while (!waiting_.empty() && !MustWait(*waiting_.begin()->second.body, seat)) {
+    out->Submit(std::move(waiting_.extract(waiting_.begin()).mapped()));
+  }
+}
+
+void RequestTable::DropWorker(Incarnation worker, ServerOutbox* out) {
+  replies_.Forget(worker);
+  fenced_.insert(worker);
+  std::erase_if(waiting_,
+                [&](const auto& entry) { return entry.second.asker.incarnation == worker; });
+  out->Submit(SchedulerOrder{std::make_shared<const Body>(DropBatches{worker})});
+}
+
+void RequestTable::RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOutbox* out) {
+  for (const auto& [step, request] : waiting_) {
+    Reply(request.asker, StalePlan(plan_version), now_us, out);
+  }
+  waiting_.clear();
+}
+
+void RequestTable::CheckInvariants(const ServerSeat& seat) const {
+  DSLIDE_CHECK(waiting_.size() <= kMaxWaiting && early_.size() <= kMaxEarly);
+  DSLIDE_CHECK(waiting_.empty() || MustWait(*waiting_.begin()->second.body, seat));
+}
+
+}  // namespace dslide

@@ -1,0 +1,79 @@
+// The requests of workers and other servers, from their arrival to the reply.
+//
+// A request counts once: what is repeated gets the stored reply, and what is still worked on is not
+// started again. In synchronous training a batch's first request waits until its step is open. A
+// worker that the scheduler dropped is fenced off. Requests for a plan that is not in force yet are
+// kept until it is.
+//
+// Invariants: both queues are bounded; no request waits for a step that is open.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/wire/messages.h"
+#include "server/core/outbox.h"
+#include "server/core/reply_cache.h"
+#include "server/core/seat.h"
+
+namespace dslide {
+
+class RequestTable {
+ public:
+  static constexpr size_t kMaxWaiting = 512;  // requests for a step that is not open yet
+  static constexpr size_t kMaxEarly = 512;    // requests for a plan that is not in force yet
+
+  struct Early {
+    PeerId peer;
+    Message message;
+    int64_t arrived_us;
+  };
+
+  // Keeps a request for a plan to come. False: too many are kept already.
+  [[nodiscard]] bool KeepEarly(Early request);
+  std::deque<Early> TakeEarly();
+
+  // A request under the plan in force.
+  void Take(const PeerId& peer, Message message, const ServerSeat& seat, int64_t now_us,
+            ServerOutbox* out);
+  // All executors' parts of a request: the reply, or the request's second round. Floats that are
+  // not finite end the server, because training has diverged.
+  void Complete(PeerRequest request, std::vector<Body> parts, const ServerSeat& seat,
+                int64_t now_us, ServerOutbox* out);
+  // Answers, and keeps the answer for a repeated request.
+  void Reply(const Asker& asker, Body body, int64_t now_us, ServerOutbox* out);
+
+  // The scheduler says which steps count. What waited for them goes behind that to the executors,
+  // which work in the order of submission.
+  void OnCommit(const CommitSteps& commit, const ServerSeat& seat, ServerOutbox* out);
+  // Steps; none before the first CommitSteps.
+  std::optional<uint64_t> committed() const { return committed_; }
+
+  // The scheduler took a worker for dead: its batches, replies and requests are dropped.
+  void DropWorker(Incarnation worker, ServerOutbox* out);
+  // A plan switch begins: what waits was for the plan before.
+  void RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOutbox* out);
+
+  size_t waiting() const { return waiting_.size(); }
+  // Those whose replies are kept.
+  std::vector<Incarnation> Senders() const { return replies_.Senders(); }
+
+  void CheckInvariants(const ServerSeat& seat) const;
+
+ private:
+  bool MustWait(const Body& request, const ServerSeat& seat) const;
+  std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
+
+  std::deque<Early> early_;
+  std::multimap<uint64_t, PeerRequest> waiting_;  // by step
+  std::optional<uint64_t> committed_;
+  ReplyCache replies_;
+  std::set<Incarnation> fenced_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,79 @@
+#include "server/core/saver.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "server/storage/shard_directory.h"
+
+namespace dslide {
+
+void Saver::OnRequest(const CheckpointRequest& request, const ServerSeat& seat,
+                      std::optional<uint64_t> committed, ServerOutbox* out) {
+  if (saving_ && request.name == saving_->request.name) return;
+  if (request.name == last_.name) {  // the answer was lost
+    out->ToScheduler(last_);
+    return;
+  }
+  std::string why;
+  if (saving_) why = fmt::format("{} is still being written", saving_->request.name);
+  if (IsSynchronous(seat.config.train) && committed != request.committed) {
+    why = fmt::format("{} steps are committed, not {}", committed.value_or(0), request.committed);
+  }
+  if (why.empty()) return Start(request, seat, committed, out);
+  CheckpointDone refused;
+  refused.name = request.name;
+  refused.error = why;
+  refused.retry = true;
+  out->ToScheduler(std::move(refused));
+}
+
+void Saver::Start(CheckpointRequest request, const ServerSeat& seat,
+                  std::optional<uint64_t> committed, ServerOutbox* out) {
+  checkpoints_ = ParentOf(request.directory);
+  ServerSave save;
+  save.name = request.name;
+  save.directory = request.directory;
+  save.shard = ShardName(seat.plan.version, *seat.index);
+  save.keep = request.keep;
+  save.slots = seat.OwnSlots();
+  if (IsSynchronous(seat.config.train)) save.committed = committed;
+  const uint64_t ticket = out->Save(std::move(save));
+  saving_ = Saving{std::move(request), ticket};
+}
+
+bool Saver::Take(uint64_t ticket, CheckpointDone done, const ServerSeat& seat, ServerOutbox* out) {
+  if (!saving_ || saving_->ticket != ticket) return false;
+  done.name = saving_->request.name;
+  done.shard = ShardName(seat.plan.version, *seat.index);
+  saving_.reset();
+  if (orphaned_) {
+    out->Exit(
+        TryLater(done.error.empty()
+                     ? fmt::format("the scheduler is gone; its state is saved as {}/{}/{}",
+                                   checkpoints_, done.name, done.shard)
+                     : fmt::format("the scheduler is gone, and saving failed: {}", done.error)));
+    return true;
+  }
+  if (done.error.empty()) last_ = done;
+  out->ToScheduler(std::move(done));
+  return true;
+}
+
+void Saver::SaveAndLeave(const std::string& why, const ServerSeat& seat,
+                         std::optional<uint64_t> committed, ServerOutbox* out) {
+  if (orphaned_) return;
+  orphaned_ = true;
+  out->Notice(why + "; saving what this server has");
+  if (saving_) return;  // it ends with that one
+  CheckpointRequest request;
+  request.name = fmt::format("orphan-{}-{}", seat.plan.version, committed.value_or(0));
+  request.directory = checkpoints_ + "/" + request.name;
+  saves_for_itself_ = true;
+  Start(std::move(request), seat, committed, out);
+}
+
+void Saver::CheckInvariants() const { DSLIDE_CHECK(orphaned_ || !saves_for_itself_); }
+
+}  // namespace dslide

@@ -1,0 +1,43 @@
+// A server's seat in the plan in force: what all parts of its core read, and none of them changes.
+//
+// Invariants: the plan has one owner for each slot of the run; with an index, that server of the
+// plan is this one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/config/config.h"
+#include "common/run/slot_plan.h"
+
+namespace dslide {
+
+struct ServerSeat {
+  Config config;
+  uint64_t train_samples = 0;
+  Incarnation self;
+  uint32_t executors = 1;
+  Plan plan;
+  std::optional<uint32_t> index;  // of this server in the plan; none: it has no slots any more
+
+  // Ascending.
+  std::vector<SlotId> OwnSlots() const {
+    return index ? SlotsOf(plan, {*index}) : std::vector<SlotId>();
+  }
+  // Of both layers, in these slots.
+  uint64_t OwnRows() const;
+  bool PlanHas(Incarnation server) const {
+    return std::ranges::any_of(plan.servers,
+                               [&](const PlanServer& s) { return s.incarnation == server; });
+  }
+  // Whether a plan carries the state of this one on.
+  bool IsSameGeneration(const Plan& other) const {
+    return GenerationOf(other) == GenerationOf(plan);
+  }
+
+  void CheckInvariants() const;
+};
+
+}  // namespace dslide

@@ -1,0 +1,69 @@
+#include "server/core/load_meter.h"
+
+#include <doctest/doctest.h>
+
+namespace dslide {
+namespace {
+
+// An executor that worked on slot 3 for this many seconds.
+Body Part(float work, float busy_seconds) {
+  Heartbeat beat;
+  beat.memory_used_bytes = 100;
+  beat.bucket_largest = 9;
+  LoadReport load;
+  load.batches = 10;
+  load.slots = {3};
+  load.executor = {0};
+  load.retrieved = load.used = load.updated = {1};
+  load.work = {work};
+  load.service_us = {1};
+  load.bytes = {1};
+  load.busy = {busy_seconds};
+  beat.load = load;
+  return beat;
+}
+
+TEST_CASE("a load is told once, the other figures until the next measurement") {
+  LoadMeter meter(0);
+  meter.Begin(1000);
+  const auto measuring = meter.Measure(6000);
+  CHECK(measuring.tables);
+  CHECK(meter.measures());
+  meter.Take(measuring, {Part(50, 1)}, 6000);
+  CHECK_FALSE(meter.measures());
+  meter.CheckInvariants();
+  Heartbeat beat = meter.TakeFigures();
+  REQUIRE(beat.load);
+  CHECK(beat.load->interval_ms == 5000);
+  CHECK(beat.load->busy.at(0) == doctest::Approx(0.2));
+  CHECK(beat.memory_used_bytes == 100);
+  beat = meter.TakeFigures();
+  CHECK_FALSE(beat.load);
+  CHECK(beat.memory_used_bytes == 100);
+}
+
+TEST_CASE("the hash tables are read now and then, and stay as they were meanwhile") {
+  LoadMeter meter(0);
+  meter.Begin(0);
+  meter.Take(meter.Measure(5000), {Part(1, 1)}, 5000);
+  const auto measuring = meter.Measure(9999);
+  CHECK_FALSE(measuring.tables);
+  meter.Take(measuring, {Part(1, 1)}, 9999);
+  CHECK(meter.TakeFigures().bucket_largest == 9);
+  CHECK(meter.Measure(10'000).tables);
+}
+
+TEST_CASE("a slot's work is smoothed over measurements") {
+  LoadMeter meter(0);
+  meter.Begin(0);
+  meter.Take(meter.Measure(1000), {Part(100, 1)}, 1000);
+  CHECK(meter.slot_work().at({3}) == doctest::Approx(10));
+  meter.Take(meter.Measure(2000), {Part(200, 1)}, 2000);
+  CHECK(meter.slot_work().at({3}) == doctest::Approx(12));
+  meter.Forget();
+  CHECK(meter.slot_work().empty());
+  CHECK_FALSE(meter.TakeFigures().load);
+}
+
+}  // namespace
+}  // namespace dslide

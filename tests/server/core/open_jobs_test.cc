@@ -1,0 +1,38 @@
+#include "server/core/open_jobs.h"
+
+#include <doctest/doctest.h>
+
+namespace dslide {
+namespace {
+
+TEST_CASE("a job is finished when all executors have done their part") {
+  OpenJobs jobs;
+  jobs.SetExecutors(2);
+  const uint64_t first = jobs.Open(SlotLoading{});
+  const uint64_t second = jobs.Open(LoadMeasuring{true});
+  CHECK(second > first);
+  CHECK_FALSE(jobs.Add({second, 1, Ready{2, 0, 0}}));
+  CHECK_FALSE(jobs.Add({first, 0, Ack{}}));
+  const auto finished = jobs.Add({second, 0, Ready{1, 0, 0}});
+  REQUIRE(finished);
+  CHECK(std::get<LoadMeasuring>(finished->job).tables);
+  CHECK(finished->parts == std::vector<Body>{Ready{1, 0, 0}, Ready{2, 0, 0}});
+  CHECK(jobs.size() == 1);
+}
+
+TEST_CASE("the results of forgotten jobs are dropped: tickets never repeat") {
+  OpenJobs jobs;
+  const uint64_t forgotten = jobs.Open(SlotLoading{});
+  jobs.Forget();
+  CHECK(jobs.size() == 0);
+  jobs.SetExecutors(1);
+  const uint64_t ticket = jobs.Open(SlotLoading{});
+  CHECK(ticket != forgotten);
+  CHECK_FALSE(jobs.Add({forgotten, 0, Ack{}}));
+  CHECK(jobs.NewTicket() > ticket);
+  CHECK(jobs.Add({ticket, 0, Ack{}}));
+  CHECK_FALSE(jobs.Add({ticket, 0, Ack{}}));
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,85 @@
+#include "server/core/saver.h"
+
+#include "tests/server/core/part_fixture.h"
+
+namespace dslide {
+namespace {
+
+struct Fixture : PartFixture {
+  Saver saver{""};
+
+  ServerEffects Ask(const std::string& name) {
+    CheckpointRequest request;
+    request.name = name;
+    request.directory = "/c/" + name;
+    saver.OnRequest(request, seat, std::nullopt, &out);
+    return out.Drain();
+  }
+  static const CheckpointDone& Done(const ServerEffects& effects) {
+    REQUIRE(effects.to_scheduler.size() == 1);
+    return std::get<CheckpointDone>(effects.to_scheduler[0].body);
+  }
+};
+
+TEST_CASE_FIXTURE(Fixture, "a checkpoint is written once, and its answer given again") {
+  const auto save = Ask("step-1").save;
+  REQUIRE(save);
+  CHECK(save->directory == "/c/step-1");
+  CHECK(save->slots == std::vector<SlotId>{{4}, {5}, {6}, {7}});
+  CHECK(saver.saving());
+  CHECK(saver.checkpoints() == "/c");
+  CHECK(Ask("step-1").to_scheduler.empty());  // it is on its way
+  CHECK_FALSE(saver.Take(save->ticket + 1, {}, seat, &out));
+  CheckpointDone done;
+  done.rows = 17;
+  CHECK(saver.Take(save->ticket, done, seat, &out));
+  CHECK(Done(out.Drain()).shard == save->shard);
+  const auto again = Ask("step-1");
+  CHECK_FALSE(again.save);
+  CHECK(Done(again).rows == 17);
+  saver.ForgetLast();
+  CHECK(Ask("step-1").save);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what cannot be saved now may be asked for again") {
+  SUBCASE("another one is being written") {
+    CHECK(Ask("step-1").save);
+    CHECK(Done(Ask("step-2")).retry);
+  }
+  SUBCASE("synchronous training stands at another step") {
+    seat.config.train.staleness = 0;
+    saver.OnRequest({"step-1", "/c/step-1", 7}, seat, 6, &out);
+    CHECK(Done(out.Drain()).error == "6 steps are committed, not 7");
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "without its scheduler a server saves its part, and ends") {
+  saver = Saver("/c");
+  saver.SaveAndLeave("silence", seat, std::nullopt, &out);
+  saver.CheckInvariants();
+  CHECK(saver.saves_for_itself());
+  saver.HearScheduler();
+  CHECK(saver.orphaned());  // what it saves has no later batch
+  const auto save = out.Drain().save;
+  REQUIRE(save);
+  CHECK(save->directory == "/c/orphan-1-0");
+  CHECK(saver.Take(save->ticket, {}, seat, &out));
+  const auto ended = out.Drain();
+  REQUIRE(ended.exit);
+  CHECK(ended.exit->error().kind == ErrorKind::kTryLater);
+  CHECK(ended.to_scheduler.empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "it waits for the checkpoint that is being written already") {
+  const auto save = Ask("step-1").save;
+  saver.SaveAndLeave("silence", seat, std::nullopt, &out);
+  CHECK_FALSE(out.Drain().save);
+  CHECK(saver.orphaned());
+  saver.HearScheduler();  // in time
+  CHECK_FALSE(saver.orphaned());
+  CHECK(saver.Take(save->ticket, {}, seat, &out));
+  CHECK_FALSE(out.exits());
+}
+
+}  // namespace
+}  // namespace dslide
