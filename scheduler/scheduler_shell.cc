@@ -90,12 +90,13 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
 }  // namespace
 
 SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
-                               std::unique_ptr<Ledger> ledger, RouterSocket socket,
-                               std::unique_ptr<StatusPage> page, RunId run)
+                               std::unique_ptr<Ledger> ledger, NetContext* context,
+                               RouterSocket socket, std::unique_ptr<StatusPage> page, RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
       socket_(std::move(socket)),
+      prober_(context),
       page_(std::move(page)),
       run_(run),
       incarnation_(DrawIncarnation()),
@@ -187,7 +188,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   }
   const RunId run = inputs.run;
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(ledger), std::move(*socket), std::move(page), run);
+                       std::move(ledger), &context, std::move(*socket), std::move(page), run);
   return shell.Loop(signals);
 }
 
@@ -196,10 +197,17 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     return Failed(
         fmt::format("{}/metrics.jsonl: cannot write: {}", run_directory_, std::strerror(errno)));
   Poller poller;
-  poller.Add(socket_);
-  poller.AddFd(signals->fd());
-  while (core_.phase() != SchedulerCore::Phase::kFinished) {
+  auto wait = [&, changes = ~uint64_t{0}]() mutable {
+    if (std::exchange(changes, prober_.changes()) != prober_.changes()) {
+      poller.Clear();
+      poller.Add(socket_);
+      poller.AddFd(signals->fd());
+      prober_.AddTo(&poller);
+    }
     poller.Wait(kPollMs);
+  };
+  while (core_.phase() != SchedulerCore::Phase::kFinished) {
+    wait();
     if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
     ReceiveAll();
     Apply(core_.Tick(clock_.Millis()));
@@ -208,7 +216,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
   }
   const int64_t finished_ms = clock_.Millis();
   while (!core_.AllLeft() && clock_.Millis() - finished_ms < kFarewellMs) {
-    poller.Wait(kPollMs);
+    wait();
     ReceiveAll();
   }
   const Status written = WriteSummary();
@@ -232,6 +240,16 @@ void SchedulerShell::ReceiveAll() {
       Apply(core_.Handle(received->first, *message, clock_.Millis()));
     }
   }
+  while (const auto answer = prober_.Receive()) {
+    Apply(core_.OnProbe(answer->first, answer->second, clock_.Millis()));
+  }
+  prober_.Keep([&](Incarnation server) { return core_.AwaitsProbe(server); });
+}
+
+// Any server answers it, whatever plan it has.
+void SchedulerShell::SendProbe(const Admission::Probe& probe) {
+  const Message request{{run_, incarnation_, next_sequence_++, 0, 0}, StatusRequest{}};
+  prober_.Send(probe.server, probe.address, Encode(request, WirePrecision::kFp32));
 }
 
 // Answers a message that does not reach the core.
@@ -264,6 +282,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     socket_.Send(out.to, std::move(bytes));
   }
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
+  for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
   for (const std::string& notice : effects.notices) {
     Log(notice);
     if (!log_is_output_) Print(notice, false);

@@ -13,6 +13,7 @@
 #include "common/base/process.h"
 #include "common/config/config.h"
 #include "common/net/socket.h"
+#include "scheduler/address_prober.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/status/learning_curve.h"
@@ -34,11 +35,13 @@ class SchedulerShell {
 
  private:
   SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
-                 RouterSocket socket, std::unique_ptr<StatusPage> page, RunId run);
+                 NetContext* context, RouterSocket socket, std::unique_ptr<StatusPage> page,
+                 RunId run);
 
   Status Loop(StopSignals* signals);
   void Apply(SchedulerCore::Effects effects);
   void ReceiveAll();
+  void SendProbe(const Admission::Probe& probe);
   void Answer(const PeerId& peer, Body body, uint64_t reply_to);
   void ShowProgress();
   void PublishStatus();
@@ -57,6 +60,7 @@ class SchedulerShell {
   SchedulerCore core_;
   std::unique_ptr<Ledger> ledger_;
   RouterSocket socket_;
+  AddressProber prober_;
   std::unique_ptr<StatusPage> page_;  // null: none
   RunId run_;
   Incarnation incarnation_;

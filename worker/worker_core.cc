@@ -55,6 +55,43 @@ void WorkerCore::Describe(Heartbeat* beat) const {
   }
 }
 
+// [servers] A server that is only slow answers something. A server whose answers do not fit its
+// requests is as good as silent.
+std::vector<WorkerCore::Silence> WorkerCore::SilentServers() const {
+  const int64_t silence_us = int64_t{2000} * config_->cluster.request_timeout_ms;
+  const auto long_ago = [&](int64_t since_us) { return now_us_ - since_us >= silence_us; };
+  std::vector<Silence> silent;
+  for (const Link& link : links_) {
+    const bool useless = link.useless_since_us > 0 && long_ago(link.useless_since_us);
+    silent.push_back(useless ? Silence::kOthersAnswer : Silence::kNone);
+  }
+  for (const auto& [sequence, pending] : pending_) {
+    if (!long_ago(links_[pending.server].heard_us)) continue;
+    const int64_t others_us = flights_.at(pending.flight).first_reply_us;
+    Silence& at = silent[pending.server];
+    if (others_us > 0 && long_ago(others_us)) at = Silence::kOthersAnswer;
+    if (at == Silence::kNone && pending.repeated) at = Silence::kUnanswered;
+  }
+  return silent;
+}
+
+// The scheduler is told only of servers that others outdo: when no server answers, the worker's own
+// network may be at fault. The log names both.
+void WorkerCore::TellSilentServers(Heartbeat* beat) {
+  const std::vector<Silence> silent = SilentServers();
+  for (size_t s = 0; s < silent.size(); ++s) {
+    const PlanServer& server = plan_.servers[s];
+    const bool others_answer = silent[s] == Silence::kOthersAnswer;
+    if (others_answer) beat->silent_servers.push_back(server.incarnation.value);
+    if (silent[s] != links_[s].told && silent[s] != Silence::kNone) {
+      effects_.notices.push_back(fmt::format("{} at {} does not answer{}", server.name,
+                                             server.address,
+                                             others_answer ? ", other servers do" : ""));
+    }
+    links_[s].told = silent[s];
+  }
+}
+
 WorkerCore::Effects WorkerCore::Start(int64_t now_us) {
   now_us_ = now_us;
   Join join;
@@ -169,7 +206,7 @@ void WorkerCore::OnPlan(const Plan& plan) {
     const auto same = std::find_if(plan_.servers.begin(), plan_.servers.end(), [&](const auto& s) {
       return goes_on && s.incarnation == server.incarnation;
     });
-    const Link fresh{{}, FixedPrecision(config_->cluster.wire)};
+    const Link fresh{{}, FixedPrecision(config_->cluster.wire), 0, now_us_};
     links.push_back(same == plan_.servers.end() ? fresh : links_[same - plan_.servers.begin()]);
   }
   links_ = std::move(links);
@@ -275,6 +312,7 @@ void WorkerCore::Fill() {
 }
 
 void WorkerCore::SendStage(uint64_t flight, std::optional<uint64_t> next) {
+  flights_.at(flight).first_reply_us = 0;
   for (uint32_t server = 0; server < plan_.servers.size(); ++server) {
     const Pending pending{flight, next, server, now_us_, links_[server].precision};
     pending_[Send(server, RequestOf(pending), pending.precision)] = pending;
@@ -295,6 +333,7 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   if (found == pending_.end() || found->second.server != server) return;  // late or repeated
   const Pending pending = found->second;
   pending_.erase(found);
+  links_[server].heard_us = now_us_;
   if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     return OnServerError(pending, server, *error);
   }
@@ -349,7 +388,13 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t ser
   if (found == flights_.end()) return;  // given up
   Flight& flight = found->second;
   const Result<bool> advanced = flight.batch.Take(server, std::move(reply));
-  if (!advanced.ok()) return FailFlight(id, advanced.error().message);
+  int64_t& useless_since_us = links_[server].useless_since_us;
+  if (!advanced.ok()) {
+    if (useless_since_us == 0) useless_since_us = now_us_;
+    return FailFlight(id, advanced.error().message);
+  }
+  useless_since_us = 0;
+  if (flight.first_reply_us == 0) flight.first_reply_us = now_us_;
   if (!*advanced) return;
   flight.service_us += service_us;  // of the reply that the stage waited for
   flight.answered = true;
@@ -439,6 +484,7 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
     told_idle_ = idle;
     Heartbeat beat = usage;
     Describe(&beat);
+    TellSilentServers(&beat);
     beat.longest_batch_us = static_cast<uint32_t>(std::exchange(longest_batch_us_, 0));
     Send(kScheduler, beat);
     link_.HeartbeatSent(NowMs());

@@ -73,9 +73,10 @@ class WorkerCore {
     uint64_t number;  // BatchNumber
     uint64_t step;    // StepOf its batch
     int64_t started_us;
-    int64_t service_us = 0;  // at servers, of the requests that its stages waited for
-    bool pushed = false;     // the last stage is under way
-    bool answered = false;   // its first stage is done
+    int64_t service_us = 0;      // at servers, of the requests that its stages waited for
+    bool pushed = false;         // the last stage is under way
+    bool answered = false;       // its first stage is done
+    int64_t first_reply_us = 0;  // to the requests of its stage; 0: none yet
   };
   struct Pending {  // a request without reply
     uint64_t flight;
@@ -86,10 +87,19 @@ class WorkerCore {
     size_t bytes = 0;
     bool repeated = false;
   };
+  // Of a server that has answered nothing for twice cluster.request_timeout_ms.
+  enum class Silence {
+    kNone,
+    kUnanswered,    // nor has another server answered for this stage of a batch
+    kOthersAnswer,  // other servers have
+  };
   struct Link {  // to a server
     LinkMeter meter;
     WirePrecision precision = WirePrecision::kBf16;
-    uint64_t windows = 0;  // of the meter that were acted on
+    uint64_t windows = 0;          // of the meter that were acted on
+    int64_t heard_us = 0;          // last
+    int64_t useless_since_us = 0;  // its replies do not fit their requests; 0: they do
+    Silence told = Silence::kNone;
   };
   struct Report {  // of a batch that is done, until the scheduler has it
     BatchDone done;
@@ -120,6 +130,8 @@ class WorkerCore {
   Body RequestOf(const Pending& pending) const;
   void ChoosePrecision(Link* link) const;
   void Describe(Heartbeat* beat) const;
+  std::vector<Silence> SilentServers() const;
+  void TellSilentServers(Heartbeat* beat);
   std::optional<uint64_t> StartNext(std::optional<uint64_t> with);
   bool HasRoomFor(uint64_t step) const;
   bool WantsLease() const;

@@ -147,10 +147,11 @@ struct Heartbeat {
   uint32_t round_trip_us = 0;
   uint64_t bits_per_second = 0;
   uint32_t int8_links = 0;
-  std::optional<LoadReport> load = {};  // servers, and the following
-  uint64_t memory_used_bytes = 0;       // by rows, optimiser and hash tables
-  uint32_t hash_round = 0;              // of the hash functions in use
-  uint32_t longest_batch_us = 0;        // workers: that a batch took since the last heartbeat
+  std::optional<LoadReport> load = {};        // servers, and the following
+  uint64_t memory_used_bytes = 0;             // by rows, optimiser and hash tables
+  uint32_t hash_round = 0;                    // of the hash functions in use
+  uint32_t longest_batch_us = 0;              // workers: that a batch took since the last heartbeat
+  std::vector<uint64_t> silent_servers = {};  // workers: incarnations; silent while others answer
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {

@@ -78,7 +78,7 @@ void SchedulerCore::TendBalance(int64_t now_ms) {
   if (const auto newcomers = roster_.Newcomers(); on && !newcomers.empty()) {
     return AddServers(newcomers, now_ms);
   }
-  if (ReleaseEmptyServers(now_ms)) return;
+  if (ReleaseEmptyServers(now_ms) || !NewcomersProven()) return;
 
   const bool by_load = on && !IsSynchronous(inputs_.config.train);
   BalanceOptions options;

@@ -10,10 +10,11 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kAgainMs = 1000;           // after a round that was given up
-constexpr int64_t kLastAgainMs = 10000;      // after the last one of a run failed
-constexpr int64_t kLastPatienceMs = 600000;  // with it
-constexpr int64_t kAgainAfterError = 30000;  // after one that failed
+constexpr int64_t kAgainMs = 1000;              // after a round that was given up
+constexpr int64_t kLastAgainMs = 10000;         // after the last one of a run failed
+constexpr int64_t kLastPatienceMs = 600000;     // with it
+constexpr int64_t kAgainAfterError = 30000;     // after one that failed
+static_assert(kLastAgainMs < kLastPatienceMs);  // the last one is tried several times
 
 }  // namespace
 

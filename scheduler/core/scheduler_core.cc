@@ -22,6 +22,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
     : inputs_(std::move(inputs)),
       started_ms_(now_ms),
       roster_(inputs_.config.cluster.heartbeat_ms),
+      admission_(inputs_.config.cluster.heartbeat_ms),
       ledger_entries_(inputs_.ledger.entries),
       inverse_propensities_(InversePropensities(*inputs_.train)),
       train_checksum_(Checksum(*inputs_.train)),
@@ -83,8 +84,8 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
     effects_.send.push_back({from, ErrorReply{code, std::move(text)}, envelope.sequence});
     return Drain();
   };
-  if (const auto* join = std::get_if<Join>(&message.body)) {
-    OnJoin(from, message, *join, now_ms);
+  if (std::holds_alternative<Join>(message.body)) {
+    OnJoin(from, message, false, now_ms);
     TendSeats(now_ms);
     ServePendingRequests(now_ms);
     return Drain();
@@ -130,8 +131,27 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   return Drain();
 }
 
-void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Join& join,
+SchedulerCore::Effects SchedulerCore::OnProbe(Incarnation server, Incarnation who, int64_t now_ms) {
+  if (const auto applicant = admission_.Answered(server, who)) {
+    OnJoin(applicant->peer, applicant->join, true, now_ms);
+    TendSeats(now_ms);
+  }
+  return Drain();
+}
+
+void SchedulerCore::TendApplicants(int64_t now_ms) {
+  for (const auto& [applicant, why] : admission_.Expire(now_ms)) {
+    const ErrorReply refusal{ErrorCode::kRefused, why};
+    effects_.send.push_back({applicant.peer, refusal, applicant.join.envelope.sequence});
+    NoteDecision("a server is refused: " + why, now_ms);
+  }
+  effects_.probes = admission_.DueProbes(now_ms);
+}
+
+// `reached`: the scheduler has reached it at the address that it advertises.
+void SchedulerCore::OnJoin(const PeerId& from, const Message& message, bool reached,
                            int64_t now_ms) {
+  const auto& join = std::get<Join>(message.body);
   const auto refuse = [&](ErrorCode code, std::string text) {
     effects_.send.push_back({from, ErrorReply{code, std::move(text)}, message.envelope.sequence});
   };
@@ -156,9 +176,17 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
     return refuse(ErrorCode::kFenced, "its slots have gone to others; begin a new life");
   }
   if (is_server && !known) {
+    if (const std::string why = admission_.WhyBarred(join.address, now_ms); !why.empty()) {
+      return refuse(join.plan_version != 0 ? ErrorCode::kFenced : ErrorCode::kRefused, why);
+    }
     if (const std::string why = WhyTooSmall(join); !why.empty()) {
       NoteDecision(fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
       return refuse(ErrorCode::kIncompatible, why);
+    }
+    if (!reached && !has_seat && !departs) {
+      admission_.Ask(from, message, now_ms);
+      effects_.probes = admission_.DueProbes(now_ms);
+      return;
     }
   }
   Member& member = roster_.Add(join, incarnation, from, now_ms);
@@ -180,6 +208,7 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, const Joi
 void SchedulerCore::OnReady(Member& member, const Ready& ready, int64_t now_ms) {
   if (!member.seated || member.ready || ready.plan_version != plan_.version) return;
   member.ready = true;
+  member.ready_ms = now_ms;
   if (switch_) return FinishPlanSwitch(ready, now_ms);
   Notice(fmt::format("{} is ready: {} rows, {} MB", member.name, ready.rows,
                      ready.memory_bytes >> 20));
@@ -187,11 +216,13 @@ void SchedulerCore::OnReady(Member& member, const Ready& ready, int64_t now_ms) 
 
 void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message,
                                 int64_t now_ms) {
+  if (heartbeat.load && heartbeat.load->batches > 0) member.trained_ms = now_ms;
   if (heartbeat.load && phase_ == Phase::kTraining) {  // an evaluation costs otherwise
     loads_.Report(member.incarnation, *heartbeat.load, heartbeat.memory_used_bytes);
   }
   member.heartbeat = heartbeat;
   member.heartbeat.load.reset();
+  if (message.envelope.plan_version != plan_.version) member.heartbeat.silent_servers.clear();
   if (heartbeat.longest_batch_us > 0) member.batch_us = heartbeat.longest_batch_us;
   if (member.seated) RenewTables(member, now_ms);
   if (pause_ && heartbeat.batches_in_flight == 0) pause_->waiting.erase(member.incarnation);
@@ -302,6 +333,7 @@ void SchedulerCore::OnBatchDone(Member& member, const Message& message, const Ba
                                 int64_t now_ms) {
   Reply(member, message, Ack{});  // whatever becomes of it, it need not be sent again
   if (!OfThisGeneration(message.envelope) || !book_ || done.batch.epoch != epoch_) return;
+  if (message.envelope.plan_version == plan_.version) proven_version_ = plan_.version;
   // The clock began with its first lease, or begins now if that was an earlier life's.
   const auto [speed, is_new] = speeds_.try_emplace(member.incarnation, now_ms);
   if (!is_new) speed->second.Add(1, now_ms);
@@ -378,6 +410,8 @@ void SchedulerCore::StopWithoutServers(int64_t now_ms) {
 SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   if (phase_ == Phase::kFinished) return Drain();
   DropDeadMembers(now_ms);
+  TendApplicants(now_ms);
+  LeaveOutSilent(now_ms);
   TendSeats(now_ms);
   if (phase_ == Phase::kFinished) return Drain();
   SendAgain(now_ms);

@@ -41,6 +41,7 @@
 #include "scheduler/core/training_stats.h"
 #include "scheduler/leases/lease_book.h"
 #include "scheduler/ledger/ledger.h"
+#include "scheduler/members/admission.h"
 #include "scheduler/members/roster.h"
 #include "scheduler/members/speed_meter.h"
 
@@ -113,12 +114,19 @@ class SchedulerCore {
     std::vector<EvaluationResult> evaluations;
     std::optional<Manifest> manifest;    // write it; then call ManifestWritten()
     std::optional<uint32_t> epoch_done;  // epochs trained so far
+    // Send a request to each of these addresses, and tell OnProbe() who answers.
+    std::vector<Admission::Probe> probes;
   };
 
   SchedulerCore(RunInputs inputs, int64_t now_ms);
 
   Effects Handle(const PeerId& from, const Message& message, int64_t now_ms);
   Effects Tick(int64_t now_ms);
+  // A process answered at the address that `server` advertises. `who`: its incarnation, 0 if its
+  // answer was no message.
+  Effects OnProbe(Incarnation server, Incarnation who, int64_t now_ms);
+  // Whether the socket of Effects::probes is still of use.
+  bool AwaitsProbe(Incarnation server) const { return admission_.Awaits(server); }
   // The outcome of Effects::manifest.
   Effects ManifestWritten(const Status& status, int64_t now_ms);
   Effects LedgerFailed(const Status& status, int64_t now_ms);
@@ -223,7 +231,8 @@ class SchedulerCore {
   };
 
   // Messages.
-  void OnJoin(const PeerId& from, const Message& message, const Join& join, int64_t now_ms);
+  void OnJoin(const PeerId& from, const Message& message, bool reached, int64_t now_ms);
+  void TendApplicants(int64_t now_ms);
   void OnServerJoined(Member& member, const Join& join, int64_t now_ms);
   void OnReady(Member& member, const Ready& ready, int64_t now_ms);
   void OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message,
@@ -255,6 +264,10 @@ class SchedulerCore {
   void DropWorker(const Member& worker, bool lost, const std::string& why, int64_t now_ms);
   void LoseServer(const Member& server, bool left, const std::string& why, int64_t now_ms);
   void TendSeats(int64_t now_ms);
+  void LeaveOut(const Member& server, const std::string& why, int64_t now_ms);
+  void LeaveOutSilent(int64_t now_ms);
+  bool LeaveOutUnready(const std::string& why, int64_t now_ms);
+  void TendLoading(int64_t now_ms);
   void StopWithoutServers(int64_t now_ms);
   std::vector<size_t> VacantSeats() const;
   bool SeatIsGone(size_t seat, int64_t now_ms) const;
@@ -289,6 +302,7 @@ class SchedulerCore {
   void EndPause(int64_t now_ms);
   HeartbeatReply OrdersFor(const Member& member, int64_t now_ms) const;
   bool AwaitPlanSwitch(int64_t now_ms);
+  bool NewcomersProven() const;
   bool ReleaseEmptyServers(int64_t now_ms);
   static Plan WithoutEmpty(const Plan& plan, const std::vector<bool>& unwanted);
   bool GoOnWithout(const std::vector<size_t>& vacant, int64_t now_ms);
@@ -348,12 +362,15 @@ class SchedulerCore {
   Phase phase_ = Phase::kGathering;
   Status outcome_;
   Roster roster_;
+  Admission admission_;
   Plan plan_;                         // version 0: none yet
   uint64_t lacking_bytes_ = 0;        // of memory, for the next plan
   bool live_ = false;                 // plan_'s servers may hold its state
   std::vector<Seat> seats_;           // [plan_.servers]
   std::optional<Phase> interrupted_;  // the pass that waits for a seat
   uint32_t recoveries_ = 0;
+  uint32_t joined_version_ = 0;  // of the plan by which servers joined last
+  uint32_t proven_version_ = 0;  // of the newest plan by which a worker has done a batch
   uint64_t ledger_entries_;
 
   // What counts.

@@ -30,6 +30,9 @@ constexpr double kLeastWaveBytes = 64 << 10;
 constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
 constexpr double kStallShare = 0.25;  // of what the batches in flight take, if that is more
+static_assert(kOrderAgainMs < kMovePatienceMs);
+static_assert(kSourceGoneMs < kSwitchPatienceMs);  // a reason to wait less
+static_assert(kLeastWaveBytes < kLargestWaveBytes);
 
 std::string Megabytes(uint64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
@@ -162,6 +165,12 @@ bool SchedulerCore::AwaitPlanSwitch(int64_t now_ms) {
   Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
                      source_gone ? "a server was lost that others copied from"
                                  : "not all servers have their slots"));
+  const std::string why = fmt::format("has not taken up slot plan {} within {} s", plan_.version,
+                                      kSwitchPatienceMs / 1000);
+  if (!source_gone && LeaveOutUnready(why, now_ms)) {
+    TendSeats(now_ms);
+    return true;
+  }
   Interrupt(now_ms);
   const std::vector<Seated> servers = ChooseServers();
   PublishPlan(servers, Place(servers), now_ms);
@@ -191,6 +200,15 @@ bool SchedulerCore::GoOnWithout(const std::vector<size_t>& vacant, int64_t now_m
   return true;
 }
 
+// Whether slots may go to the servers that joined last: a worker has done a batch with them, or
+// none tries to. A server that workers cannot reach is left out without a loss while it has none.
+bool SchedulerCore::NewcomersProven() const {
+  if (proven_version_ >= joined_version_) return true;
+  const auto workers = roster_.Of(Role::kWorker);
+  return std::none_of(workers.begin(), workers.end(),
+                      [](const Member* worker) { return worker->heartbeat.batches_in_flight > 0; });
+}
+
 // New servers have no slots at first; the balance gives them some.
 void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_t now_ms) {
   if (!MaySwitchPlan(now_ms)) return;
@@ -206,6 +224,7 @@ void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_
                now_ms);
   balancing_ = true;
   SwitchTo(std::move(next), {}, 0, now_ms);
+  joined_version_ = plan_.version;
 }
 
 // A server that shall leave and has no slots. True: the plan is about to change, or has.

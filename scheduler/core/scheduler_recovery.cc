@@ -67,6 +67,62 @@ void SchedulerCore::LoseServer(const Member& server, bool left, const std::strin
   roster_.Remove(server.incarnation);
 }
 
+// A server that does not do its part although the scheduler hears it. The others do not wait for it
+// to come back as it was.
+void SchedulerCore::LeaveOut(const Member& server, const std::string& why, int64_t now_ms) {
+  const Member gone = server;
+  const std::string line = fmt::format("the server at {} {}; it is left out", gone.address, why);
+  Send(gone, Shutdown{line, 0});
+  admission_.Bar(gone.address, line + " for some time", now_ms);
+  LoseServer(gone, true, why, now_ms);
+}
+
+// Servers that no worker hears, although they have batches in flight and other servers answer them.
+// A server that takes gradients is slow, not silent.
+void SchedulerCore::LeaveOutSilent(int64_t now_ms) {
+  if (!InPass()) return;
+  const int64_t silence_ms = int64_t{2} * inputs_.config.cluster.request_timeout_ms;
+  for (const Member* server : roster_.Seated()) {
+    size_t asking = 0, unanswered = 0;
+    for (const Member* worker : roster_.Of(Role::kWorker)) {
+      if (worker->heartbeat.batches_in_flight == 0 || worker->life.Suspect(now_ms)) continue;
+      const auto& silent = worker->heartbeat.silent_servers;
+      asking++;
+      unanswered += std::count(silent.begin(), silent.end(), server->incarnation.value) > 0;
+    }
+    const int64_t since_ms = std::max(server->trained_ms, server->joined_ms);
+    if (unanswered == 0 || unanswered < asking || now_ms - since_ms < silence_ms) continue;
+    LeaveOut(*server,
+             "does not answer the workers (do they reach the address that --advertise names?)",
+             now_ms);
+  }
+}
+
+// Servers of the plan that are not ready while others are. False: there are none, or no others.
+bool SchedulerCore::LeaveOutUnready(const std::string& why, int64_t now_ms) {
+  std::vector<const Member*> unready = roster_.Seated();
+  const size_t seated = unready.size();
+  std::erase_if(unready, [](const Member* server) { return server->ready; });
+  if (unready.empty() || unready.size() == seated) return false;
+  for (const Member* server : unready) LeaveOut(*server, why, now_ms);
+  return true;
+}
+
+// One server that does not load its slots holds up all others. They wait for it until
+// cluster.join_timeout_s after the last of them was ready.
+void SchedulerCore::TendLoading(int64_t now_ms) {
+  const int64_t patience_ms = int64_t{1000} * inputs_.config.cluster.join_timeout_s;
+  int64_t since_ms = 0;
+  for (const Seat& seat : seats_) since_ms = std::max(since_ms, seat.since_ms);
+  for (const Member* server : roster_.Seated()) {
+    if (server->ready) since_ms = std::max(since_ms, server->ready_ms);
+  }
+  if (now_ms - since_ms <= patience_ms) return;
+  LeaveOutUnready(fmt::format("has not loaded its slots within {} s of the others",
+                              inputs_.config.cluster.join_timeout_s),
+                  now_ms);
+}
+
 // A server of the plan that this life of the scheduler has not met, or had given up.
 void SchedulerCore::OnServerJoined(Member& member, const Join& join, int64_t now_ms) {
   for (size_t i = 0; i < seats_.size(); ++i) {
@@ -201,6 +257,7 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   if (vacant.empty()) {
     lacking_bytes_ = 0;
     if (!InPass() && AllReady()) Go(now_ms);
+    if (phase_ == Phase::kLoading) TendLoading(now_ms);
     return;
   }
   Interrupt(now_ms);

@@ -31,6 +31,8 @@ struct Member {
   bool seated = false;                     // servers: in the plan
   bool draining = false;                   // servers: its slots are to move to others
   bool ready = false;                      // servers: the plan's slots are loaded
+  int64_t ready_ms = 0;                    // servers: when they were
+  int64_t trained_ms = 0;                  // servers: last took gradients; 0: never
   std::optional<uint64_t> committed = {};  // servers: steps, none before the first answer
   Heartbeat heartbeat;                     // the latest
   uint64_t samples = 0;                    // workers: trained

@@ -88,6 +88,114 @@ TEST_CASE("a server that joins with an address that nobody can dial is refused; 
   CHECK(run.Summary()["samples"] == 40 * kSamples);
 }
 
+const Arguments kQuick = {"--servers", "2",
+                          "--workers", "1",
+                          "--set",     "train.epochs=1000",
+                          "--set",     "cluster.heartbeat_ms=200",
+                          "--set",     "cluster.request_timeout_ms=1000"};
+
+// Training goes on; a stop saves it.
+void CheckGoesOn(const TestRun& run, Process* train) {
+  const double trained = run.TrainedSamples();
+  CHECK(WaitFor([&] { return run.TrainedSamples() > trained; }));
+  CHECK(run.Status()["recoveries"] == 0);
+  train->Signal(SIGTERM);
+  CHECK(train->Wait() == 85);
+}
+
+TEST_CASE("a server that nobody reaches at its advertised address is refused; the run goes on") {
+  TestRun run;
+  const auto train = run.Train(kQuick);
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  const auto refused = [&](const std::string& address, const std::string& why) {
+    CHECK(run.Run("dslide-server",
+                  {"--scheduler", run.SchedulerAddress(), "--advertise", address}) == 75);
+    const std::string line = why + " at the advertised address " + address +
+                             "; set --advertise to one at which the scheduler, the workers and the "
+                             "other servers reach this server";
+    CHECK(LastLine(run.last_errors()) == "dslide-server: " + line);
+    CHECK(Contains(ReadFile(run.run_directory() + "/logs/scheduler.log"),
+                   "a server is refused: " + line));
+  };
+  refused(Loopback(FreePort()), "nobody answered for 3 s");
+  const nlohmann::json status = run.Status();
+  for (const auto& member : status["members"]) {
+    if (member["role"] != "server") continue;
+    refused(member["address"], "another process answers");  // a copied configuration
+    break;
+  }
+  CheckGoesOn(run, train.get());
+}
+
+// Does what the scheduler asks, and answers nobody else.
+class SilentServer {
+ public:
+  explicit SilentServer(const std::string& scheduler)
+      : socket_(*RouterSocket::Bind(context_, "tcp://127.0.0.1:*")),
+        scheduler_(*DealerSocket::Connect(context_, scheduler)) {
+    Join join;
+    join.role = Role::kServer;
+    join.address = socket_.address();
+    join.cores = 1;
+    Send(join);
+  }
+
+  // Takes what has come. Why the scheduler has sent it away, "" before.
+  const std::string& Step() {
+    while (const auto received = socket_.Receive()) {
+      const Result<Message> request = Decode(received->second);
+      if (!request.ok() || !std::holds_alternative<StatusRequest>(request->body)) continue;
+      socket_.Send(received->first, Bytes(Enveloped(ErrorReply{ErrorCode::kWrongRun, "no run"},
+                                                    request->envelope.sequence)));
+    }
+    while (const auto bytes = scheduler_.Receive()) {
+      const Result<Message> message = Decode(*bytes);
+      if (message.ok()) Take(*message);
+    }
+    if (run_ != RunId()) Send(Heartbeat{});
+    return dismissed_;
+  }
+  const std::string& address() const { return socket_.address(); }
+  bool planned() const { return plan_version_ > 0; }
+
+ private:
+  void Take(const Message& message) {
+    run_ = message.envelope.run;
+    if (const auto* plan = std::get_if<Plan>(&message.body)) {
+      plan_version_ = plan->version;
+      Send(Ready{plan->version, 0, 0});
+    }
+    if (const auto* end = std::get_if<Shutdown>(&message.body)) dismissed_ = end->reason;
+  }
+  Bytes Enveloped(Body body, uint64_t reply_to = 0) {
+    return Encode({{run_, {99}, ++sequence_, reply_to, plan_version_}, std::move(body)},
+                  WirePrecision::kFp32);
+  }
+  void Send(Body body) { (void)scheduler_.Send(Enveloped(std::move(body))); }
+
+  NetContext context_;
+  RouterSocket socket_;
+  DealerSocket scheduler_;
+  RunId run_;
+  uint64_t sequence_ = 0;
+  uint32_t plan_version_ = 0;
+  std::string dismissed_;
+};
+
+TEST_CASE("a server that answers the scheduler but no worker is left out; the run goes on") {
+  TestRun run;
+  const auto train = run.Train(kQuick);
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  SilentServer silent(run.SchedulerAddress());
+  REQUIRE(WaitFor([&] { return !silent.Step().empty(); }));
+  CHECK(silent.planned());
+  CHECK(silent.Step() == "the server at " + silent.address() +
+                             " does not answer the workers (do they reach the address that "
+                             "--advertise names?); it is left out");
+  CHECK(Contains(run.WorkerLog(1), "does not answer, other servers do"));
+  CheckGoesOn(run, train.get());
+}
+
 TEST_CASE("a server that the scheduler refuses says why, with exit code 2") {
   FakeScheduler scheduler([](const Body&) { return std::nullopt; },
                           ErrorReply{ErrorCode::kIncompatible, "the advertised address x: no"});

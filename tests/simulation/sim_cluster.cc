@@ -63,6 +63,7 @@ SimOutcome SimCluster::Run() {
     if (outcome.plans++ == 0) first = plan;
     const bool moves = GenerationOf(plan) != plan.version;
     outcome.moves += moves;
+    outcome.most_servers = std::max(outcome.most_servers, plan.servers.size());
     outcome.restores += !moves && !plan.restore.empty();
     outcome.first_layout &=
         plan.slot_owner == first.slot_owner && plan.servers.size() == first.servers.size();

@@ -19,6 +19,7 @@ struct SimOutcome {
   uint32_t checkpoints = 0;
   uint32_t lives = 0;        // of the scheduler
   uint32_t moves = 0;        // plans that carried the state on
+  size_t most_servers = 0;   // in a plan
   bool first_layout = true;  // no slot was on its way elsewhere, all plans were as the first
   int64_t duration_us = 0;
   uint64_t events = 0;

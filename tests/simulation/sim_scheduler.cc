@@ -39,6 +39,11 @@ void SimScheduler::Start() {
 void SimScheduler::Tick() {
   if (exit_) return;
   if (finished_us_ < 0) Apply(core_.Tick(host_.now_ms()));
+  std::erase_if(probes_, [&](const auto& probe) {
+    if (core_.AwaitsProbe(probe.first)) return false;
+    world_.network.Close(probe.second);
+    return true;
+  });
   if (!host_.alive() || core_.phase() != SchedulerCore::Phase::kFinished) return;
   if (finished_us_ < 0) finished_us_ = host_.now_us();
   if (core_.AllLeft() || host_.now_us() - finished_us_ >= kFarewellUs) exit_ = core_.outcome();
@@ -103,7 +108,26 @@ void SimScheduler::Apply(SchedulerCore::Effects effects) {
     world_.network.Send(out.to, bytes);
   }
   for (const std::string& line : effects.notices) world_.trace.Note(host_.name(), "- {}", line);
+  for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
   if (effects.manifest) StoreManifest(std::move(*effects.manifest));
+}
+
+void SimScheduler::SendProbe(const Admission::Probe& probe) {
+  if (!probes_.contains(probe.server)) {
+    probes_[probe.server] = world_.network.Dial(
+        &host_, probe.address,
+        [this, server = probe.server](Bytes bytes) { TakeProbeAnswer(server, bytes); });
+  }
+  const Message request{{run_, incarnation_, next_sequence_++, 0, 0}, StatusRequest{}};
+  world_.network.Send(probes_.at(probe.server), Encode(request, WirePrecision::kFp32));
+}
+
+void SimScheduler::TakeProbeAnswer(Incarnation server, const Bytes& bytes) {
+  const std::optional<Message> message = world_.Read(host_, bytes);
+  if (exit_ || !message) return;
+  const Incarnation who = message->envelope.incarnation;
+  world_.trace.Note(host_.name(), "hears {:x} at the address of {:x}", who.value, server.value);
+  Apply(core_.OnProbe(server, who, host_.now_ms()));
 }
 
 void SimScheduler::StoreManifest(Manifest manifest) {

@@ -24,6 +24,8 @@ class SimScheduler : public SimProcess {
   void Receive(const PeerId& peer, const Bytes& bytes);
   void Apply(SchedulerCore::Effects effects);
   void StoreManifest(Manifest manifest);
+  void SendProbe(const Admission::Probe& probe);
+  void TakeProbeAnswer(Incarnation server, const Bytes& bytes);
 
   SimWorld& world_;
   SimHost& host_;
@@ -31,6 +33,7 @@ class SimScheduler : public SimProcess {
   Incarnation incarnation_;
   uint64_t next_sequence_ = 1;
   SchedulerCore core_;
+  std::map<Incarnation, SimNetwork::LinkId> probes_;  // links to servers that ask to join
   int64_t finished_us_ = -1;
   bool stopping_ = false;
 };

@@ -81,7 +81,9 @@ SimServer::SimServer(SimWorld* world, SimHost* host)
     : world_(*world),
       host_(*host),
       address_(AddressOf(*world, *host)),
-      core_({world->DrawIncarnation(), host->name(), address_, 2, 1 << 30}) {}
+      core_({world->DrawIncarnation(), host->name(),
+             host->number() == world->setup.misnamed_server ? "sim://nowhere" : address_, 2,
+             1 << 30}) {}
 
 void SimServer::Start() {
   world_.network.Bind(address_, &host_, [this](const PeerId& peer, Bytes bytes) {

@@ -62,7 +62,10 @@ void FakeCluster::Join(uint64_t member, Role role, const std::string& name, uint
   join.role = role;
   join.name = name;
   join.cores = 1;
-  if (role == Role::kServer) join.memory_bytes = memory_bytes;
+  if (role == Role::kServer) {
+    join.memory_bytes = memory_bytes;
+    join.address = address;
+  }
   join.plan_version = plan_version;
   alive.insert(member);
   if (role == Role::kServer) servers.Add(member);
@@ -177,6 +180,8 @@ Heartbeat FakeCluster::BeatOf(uint64_t member) const {
     const auto has = in_flight.find(member);
     beat.batches_in_flight = has == in_flight.end() ? 0 : has->second;
     beat.longest_batch_us = longest_batch_us;
+    const auto silent = silent_servers.find(member);
+    if (silent != silent_servers.end()) beat.silent_servers = silent->second;
   } else if (!servers.slot_work.empty()) {
     beat.load = servers.LoadOf(member);
     beat.memory_used_bytes = beat.load->slots.size() * servers.slot_bytes;
@@ -205,6 +210,11 @@ void FakeCluster::Apply(SchedulerCore::Effects effects) {
   notices.insert(notices.end(), effects.notices.begin(), effects.notices.end());
   for (const auto& result : effects.evaluations) evaluations.push_back(result);
   if (effects.epoch_done) epochs_done.push_back(*effects.epoch_done);
+  for (const Admission::Probe& probe : effects.probes) {
+    const auto found = answers_at.find(probe.address);
+    const Incarnation who = found == answers_at.end() ? probe.server : found->second;
+    if (who != Incarnation()) Apply(core_->OnProbe(probe.server, who, now));
+  }
   if (!effects.manifest || Dies()) return;
   servers.CheckSaved(*effects.manifest);
   if (manifest_status.ok()) manifests.push_back(*effects.manifest);

@@ -83,12 +83,15 @@ class FakeCluster {
   SchedulerCore& core() { return *core_; }
 
   int64_t now = 0;
-  bool servers_answer = true;              // what they are sent is taken and answered
-  bool fenced_return = false;              // as spares, under numbers from 1001 on
-  std::map<uint64_t, uint32_t> in_flight;  // as workers say
-  uint32_t longest_batch_us = 0;           // as workers say
-  uint64_t memory_bytes = 0;               // of servers that join
-  Status manifest_status;                  // of the write of a manifest
+  bool servers_answer = true;                     // what they are sent is taken and answered
+  bool fenced_return = false;                     // as spares, under numbers from 1001 on
+  std::map<uint64_t, uint32_t> in_flight;         // as workers say
+  uint32_t longest_batch_us = 0;                  // as workers say
+  uint64_t memory_bytes = 0;                      // of servers that join
+  std::string address;                            // of servers that join
+  std::map<std::string, Incarnation> answers_at;  // by address: who; 0: nobody. Else who joins
+  std::map<uint64_t, std::vector<uint64_t>> silent_servers;  // as workers say
+  Status manifest_status;                                    // of the write of a manifest
   // The scheduler dies before it does one thing more: entry, message or manifest.
   std::optional<uint64_t> dies_after;
   bool died = false;

@@ -33,8 +33,7 @@ struct Fixture : PartFixture {
 TEST_CASE_FIXTURE(Fixture, "a request is worked on once, and answered as often as it comes") {
   CHECK(Take(1, TopK()).work.size() == 1);
   CHECK(Take(1, TopK()).work.empty());
-  const auto body = std::make_shared<const Body>(TopK());
-  PeerRequest request{{"peer", kWorker, 1}, body};
+  PeerRequest request{{"peer", kWorker, 1}, std::make_shared<const Body>(TopK())};
   const TopKReply part{{0, 1}, {3}, {0.5f}};
   table.Complete(request, {part, part}, seat, 0, &out);
   const auto answered = out.Drain().to_workers;

@@ -21,6 +21,7 @@ struct SimSetup {
   uint32_t workers_with_data = 0;  // how many, from the first on, have the training file
   bool fixed_addresses = false;    // a server's next life listens at the same address
   bool with_test = false;
+  uint32_t misnamed_server = 0;  // this host advertises an address that is nobody's; 0: none does
   TrainingFile train;
   Dataset test;
 

@@ -1,0 +1,163 @@
+// Servers that join and cannot do their part: nobody reaches them, or they are never ready.
+#include "tests/scheduler/support/moving_cluster.h"
+
+namespace dslide {
+namespace {
+
+using Phase = SchedulerCore::Phase;
+
+constexpr int64_t kSilentMs = 20000;  // twice cluster.request_timeout_ms
+
+// Servers 1 and 2, worker 11 with batches in flight. Server 3 has joined the plan, without slots.
+struct Newcomer : FakeCluster {
+  Newcomer() : FakeCluster(MoveConfig()) {
+    Start();
+    for (int i = 0; i < 3; ++i) REQUIRE(Work(11));
+    in_flight[11] = 2;
+    address = "tcp://far:1";
+    dslide::FakeCluster::Join(3, Role::kServer);
+    while (core().plan().servers.size() == 2) Wait(1000);
+  }
+};
+
+TEST_CASE("newcomers: a server is no member before the scheduler has reached it") {
+  FakeCluster run;
+  run.address = "tcp://nowhere:1";
+  run.answers_at["tcp://nowhere:1"] = {};
+  run.Join(1, Role::kServer);
+  CHECK(run.core().roster().Count(Role::kServer) == 0);
+  CHECK(run.received["peer-1"].empty());
+  SUBCASE("it answers later") {
+    run.answers_at.clear();
+    run.Wait(1000);
+    CHECK(run.CountTo<JoinReply>(1) == 1);
+    CHECK(run.core().roster().Count(Role::kServer) == 1);
+  }
+  SUBCASE("nobody answers, and it is told why") {
+    for (int second = 0; second < 10; ++second) {
+      run.now += 1000;
+      run.Tick();
+    }
+    const auto& refusal = std::get<ErrorReply>(run.LastTo(1));
+    CHECK(refusal.code == ErrorCode::kRefused);
+    CHECK(refusal.text.find("tcp://nowhere:1") != std::string::npos);
+    CHECK(run.Noticed("a server is refused: " + refusal.text));
+    CHECK(run.core().roster().Count(Role::kServer) == 0);
+    CHECK_FALSE(run.core().AwaitsProbe({1}));
+  }
+}
+
+TEST_CASE("newcomers: another server that answers at the address does not help") {
+  FakeCluster run(MoveConfig());
+  run.Start();
+  run.address = "tcp://one:1";
+  run.answers_at["tcp://one:1"] = {1};
+  run.Join(3, Role::kServer);
+  run.Wait(15000);
+  CHECK(run.core().plan().servers.size() == 2);
+  CHECK(run.Noticed("another process answers at the advertised address tcp://one:1"));
+}
+
+TEST_CASE("newcomers: a server of the plan joins a new life of the scheduler without a probe") {
+  FakeCluster run;
+  run.address = "tcp://one:1";
+  run.Start();
+  run.answers_at["tcp://one:1"] = {};
+  run.Restart();
+  CHECK(run.core().roster().Count(Role::kServer) == 2);
+}
+
+TEST_CASE_FIXTURE(Newcomer,
+                  "newcomers: slots come once workers have done a batch with the server") {
+  Wait(10000);
+  CHECK(SlotsIn(core().plan(), 3) == 0);
+  CHECK(core().MovingSlots() == 0);
+  REQUIRE(Work(11));
+  while (SlotsIn(core().plan(), 3) == 0) Wait(1000);
+}
+
+TEST_CASE_FIXTURE(Newcomer, "newcomers: a server that no worker hears is left out, at no loss") {
+  const uint64_t batches = core().counted_batches();
+  silent_servers[11] = {3};
+  while (HasSeat(core().plan(), 3)) Wait(1000);
+  CHECK(now >= kSilentMs);
+  CHECK(core().phase() == Phase::kTraining);
+  CHECK(core().recoveries() == 0);
+  CHECK(core().counted_batches() == batches);
+  CHECK(std::get<Shutdown>(LastTo(3)).reason.starts_with(
+      "the server at tcp://far:1 does not answer the workers"));
+  CHECK(core().departures().back().why.starts_with("does not answer the workers"));
+
+  // Nor may another server join from there at once.
+  dslide::FakeCluster::Join(4, Role::kServer);
+  CHECK(std::get<ErrorReply>(LastTo(4)).code == ErrorCode::kRefused);
+  address = "tcp://near:1";
+  dslide::FakeCluster::Join(5, Role::kServer);
+  CHECK(CountTo<JoinReply>(5) == 1);
+}
+
+TEST_CASE_FIXTURE(Newcomer, "newcomers: a server that some worker hears stays") {
+  dslide::FakeCluster::Join(12, Role::kWorker);
+  in_flight[12] = 1;
+  silent_servers[11] = {3};
+  Wait(kSilentMs);
+  CHECK(HasSeat(core().plan(), 3));
+  in_flight[12] = 0;  // it asks nobody, so it says nothing
+  Wait(2000);
+  CHECK_FALSE(HasSeat(core().plan(), 3));
+}
+
+TEST_CASE("newcomers: a server that takes gradients is slow, not silent") {
+  FakeCluster run(MoveConfig());
+  run.servers.slot_work.assign(16, 1.0);  // all servers report batches
+  run.Start();
+  REQUIRE(run.Work(11));
+  run.in_flight[11] = 2;
+  run.silent_servers[11] = {2};
+  run.Wait(2 * kSilentMs);
+  CHECK(HasSeat(run.core().plan(), 2));
+}
+
+TEST_CASE("newcomers: a silent server with slots is a lost one") {
+  FakeCluster run(MoveConfig());
+  run.Start();
+  for (int i = 0; i < 3; ++i) REQUIRE(run.Work(11));
+  run.in_flight[11] = 2;
+  run.silent_servers[11] = {2};
+  run.Wait(kSilentMs + 8000);  // cluster.takeover_s more
+  run.silent_servers.clear();
+  REQUIRE(run.core().plan().servers.size() == 1);
+  CHECK(run.core().recoveries() == 1);
+  run.in_flight.clear();
+  FinishRun(&run);
+}
+
+TEST_CASE("newcomers: a server that does not take the plan up is left out, at no loss") {
+  FakeCluster run(MoveConfig());
+  run.Start();
+  for (int i = 0; i < 3; ++i) REQUIRE(run.Work(11));
+  run.servers.ready_lost = 3;
+  run.Join(3, Role::kServer);
+  while (run.core().plan().servers.size() == 2) run.Wait(1000);
+  run.Wait(70000);
+  CHECK_FALSE(HasSeat(run.core().plan(), 3));
+  CHECK(run.core().recoveries() == 0);
+  CHECK(run.Noticed("has not taken up slot plan 2 within 60 s"));
+  FinishRun(&run);
+}
+
+TEST_CASE("newcomers: a server that never loads its slots is left out") {
+  FakeCluster run(MoveConfig());
+  run.servers.ready_lost = 2;
+  run.Start();
+  run.Wait(300'000);
+  CHECK(run.core().phase() == Phase::kLoading);
+  CHECK(run.core().WaitingLine() == "have 2 servers, loading slots: server-2");
+  run.Wait(20'000);
+  CHECK(run.Noticed("has not loaded its slots within 300 s of the others"));
+  REQUIRE(run.core().plan().servers.size() == 1);
+  FinishRun(&run);
+}
+
+}  // namespace
+}  // namespace dslide
