@@ -52,7 +52,10 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
   }
 }
 
-SchedulerCore::Effects SchedulerCore::Drain() { return std::exchange(effects_, Effects()); }
+SchedulerCore::Effects SchedulerCore::Drain() {
+  CheckInvariants();
+  return std::exchange(effects_, Effects());
+}
 
 void SchedulerCore::Send(const Member& to, Body body) {
   effects_.send.push_back({to.peer, std::move(body), 0});

@@ -355,7 +355,9 @@ class SchedulerCore {
   CheckpointRequest MakeCheckpointRequest() const;
   uint64_t BatchesToSave() const;
   Manifest MakeManifest() const;  // without shards
+  // Ends every public call.
   Effects Drain();
+  void CheckInvariants() const;
 
   RunInputs inputs_;
   int64_t started_ms_;
