@@ -10,7 +10,9 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kRefusedUs = 300'000;      // until a refused batch is begun again
+constexpr int64_t kAgainUs = 300'000;        // until a batch that failed begins again
+constexpr uint32_t kAgainFactor = 4;         // times longer after each further failure
+constexpr uint32_t kMostFailures = 5;        // of one batch: 25 s, less than a lease lasts
 constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
 
 }  // namespace
@@ -370,16 +372,13 @@ void WorkerCore::OnServerError(const Pending& pending, uint32_t server, const Er
     effects_.notices.push_back(why);
     return BeginNewLife();
   }
-  if (error.code == ErrorCode::kStalePlan) {
-    // The server is not where this plan is; a little later it will be.
-    for (const auto id : {std::optional(pending.flight), pending.next}) {
-      if (!id || !flights_.contains(*id)) continue;
-      Flight& flight = flights_.at(*id);
-      refused_.emplace(now_us_ + kRefusedUs, std::pair(flight.number, flight.leased));
-    }
+  // A server that is not where this plan is will be there soon: no reason to give the batch up.
+  const bool stale_plan = error.code == ErrorCode::kStalePlan;
+  for (const auto id : {std::optional(pending.flight), pending.next}) {
+    if (!id || !flights_.contains(*id)) continue;
+    if (stale_plan) flights_.at(*id).leased.failures = 0;
+    FailFlight(*id, why);
   }
-  FailFlight(pending.flight, why);
-  if (pending.next) FailFlight(*pending.next, why);
 }
 
 // Takes a reply into its flight, which fails if the reply does not fit.
@@ -424,11 +423,21 @@ void WorkerCore::SendReport(BatchDone done) {
   reports_.emplace(sequence, Report{std::move(done), NowMs()});
 }
 
-// Gives a batch up, and the one whose first request went with its push; their leases will expire
-// and somebody trains them again.
+// Ends a flight, and the one whose first request went with its push. Their batches begin again a
+// little later. A batch that has failed kMostFailures times is given up: its lease expires, and
+// another worker may get it.
 void WorkerCore::FailFlight(uint64_t id, const std::string& why) {
-  if (flights_.erase(id) == 0) return;
-  effects_.notices.push_back("a batch is given up: " + why);
+  const auto failed = flights_.extract(id);
+  if (failed.empty()) return;
+  Flight& flight = failed.mapped();
+  if (!stopping_ && ++flight.leased.failures < kMostFailures) {
+    effects_.notices.push_back("a batch begins again: " + why);
+    int64_t wait_us = kAgainUs;
+    for (uint32_t i = 1; i < flight.leased.failures; ++i) wait_us *= kAgainFactor;
+    refused_.emplace(now_us_ + wait_us, std::pair(flight.number, std::move(flight.leased)));
+  } else {
+    effects_.notices.push_back("a batch is given up: " + why);
+  }
   std::optional<uint64_t> next;
   for (auto& [sequence, pending] : pending_) {
     if (pending.next == id) pending.next.reset();  // the push itself stands

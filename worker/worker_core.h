@@ -64,7 +64,8 @@ class WorkerCore {
   struct Queued {
     LeaseGrant lease;  // without batches
     LeaseBatch batch;
-    int64_t begun_us = 0;  // when it was first taken into flight; 0: not yet
+    int64_t begun_us = 0;   // when it was first taken into flight; 0: not yet
+    uint32_t failures = 0;  // of its flights
   };
   // A batch in flight. It makes room for another one as soon as its gradients are pushed.
   struct Flight {

@@ -116,7 +116,7 @@ TEST_CASE_FIXTURE(Fixture, "a reply from the wrong server is not taken") {
   CHECK(Requests(Server(requests[0], Answer(requests[0].message.body))).size() == kServers);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a server's error or senseless reply gives the batch up") {
+TEST_CASE_FIXTURE(Fixture, "after a server's error or senseless reply the batch begins again") {
   for (const Body& bad : {Body{ErrorReply{ErrorCode::kUnknownBatch, "gone"}}, Body{Ack{}},
                           Body{EmbedReply{Matrix(3, kHidden)}}}) {
     Fixture f;
@@ -125,9 +125,30 @@ TEST_CASE_FIXTURE(Fixture, "a server's error or senseless reply gives the batch 
     CHECK(f.Server(requests[0], bad).notices.size() == 1);
     CHECK(f.last.send.empty());
     CHECK(f.Server(requests[1], Answer(requests[1].message.body)).send.empty());
-    CHECK(Requests(f.Tick(f.config.cluster.request_timeout_ms)).empty());
-    CHECK(Requests(f.Scheduler(Grant(1))).size() == kServers);  // and it can be done again
+    CHECK(Requests(f.Tick(299)).empty());
+    const auto again = Requests(f.Tick(300));
+    REQUIRE(again.size() == kServers);
+    CHECK(again[0].message.body == requests[0].message.body);
+    CHECK(Requests(f.Tick(301)).empty());
   }
+}
+
+TEST_CASE_FIXTURE(Fixture, "a batch that fails time and again is given up before its lease ends") {
+  JoinAndPlan();
+  auto requests = Requests(Scheduler(Grant(1)));
+  int64_t began_ms = now;
+  for (const int64_t wait_ms : {300, 1200, 4800, 19200}) {
+    Server(requests[0], ErrorReply{ErrorCode::kRefused, "no"});
+    CHECK(last.notices == std::vector<std::string>{"a batch begins again: a: no"});
+    CHECK(Requests(Tick(began_ms + wait_ms - 1)).empty());
+    requests = Requests(Tick(began_ms += wait_ms));
+    REQUIRE(requests.size() == kServers);
+  }
+  Server(requests[0], ErrorReply{ErrorCode::kRefused, "no"});
+  CHECK(last.notices == std::vector<std::string>{"a batch is given up: a: no"});
+  CHECK(Requests(Tick(began_ms + 30000)).empty());
+  CHECK(began_ms < config.cluster.lease_timeout_ms);
+  CHECK(Requests(Scheduler(Grant(1))).size() == kServers);  // it can be leased again
 }
 
 TEST_CASE_FIXTURE(Fixture, "a worker that has to wait asks again at the time it is told") {
