@@ -27,8 +27,8 @@ LAYERS = [
         server/rows server/model/lsh server/model server/executor server/storage server/core
         server"""),
     ("scheduler", ["common"], """
-        scheduler/members scheduler/leases scheduler/balance scheduler/ledger scheduler/core
-        scheduler/status scheduler"""),
+        scheduler/members scheduler/leases scheduler/ledger scheduler/base scheduler/balance
+        scheduler/checkpoints scheduler/core scheduler/status scheduler"""),
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """
         tools/dslide/cluster tools/dslide/ledger tools/dslide/model tools/dslide/bench
@@ -36,7 +36,8 @@ LAYERS = [
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.
 PURE = ["server/core", "server/executor", "server/model", "server/rows", "scheduler/core",
-        "scheduler/members", "scheduler/leases", "scheduler/balance"]
+        "scheduler/base", "scheduler/members", "scheduler/leases", "scheduler/balance",
+        "scheduler/checkpoints"]
 IMPURE = ["common/net", "common/app"]
 
 

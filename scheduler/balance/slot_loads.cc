@@ -124,6 +124,11 @@ bool SlotLoads::CapacityMeasured(Incarnation server) const {
   return s.busy_s > 0 && s.work > 0;
 }
 
+bool SlotLoads::CapacitiesMeasured(std::span<const Incarnation> servers) const {
+  return std::all_of(servers.begin(), servers.end(),
+                     [&](Incarnation server) { return CapacityMeasured(server); });
+}
+
 double SlotLoads::Capacity(Incarnation server) const {
   const Server& s = Get(server);
   if (!CapacityMeasured(server)) return s.cores * CoreCapacity();

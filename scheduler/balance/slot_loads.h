@@ -57,6 +57,7 @@ class SlotLoads {
   // the measured servers, or its cores if no server is measured.
   double Capacity(Incarnation server) const;
   bool CapacityMeasured(Incarnation server) const;
+  bool CapacitiesMeasured(std::span<const Incarnation> servers) const;  // of all
   double BusyShare(Incarnation server) const;  // of its executors, in the last report, [0, 1]
   // Largest over mean work of its executors; 1 if it has one executor, or nothing was measured.
   // What balancing within the server can still gain.

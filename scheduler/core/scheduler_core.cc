@@ -23,14 +23,12 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
       started_ms_(now_ms),
       roster_(inputs_.config.cluster.heartbeat_ms),
       admission_(inputs_.config.cluster.heartbeat_ms),
-      ledger_entries_(inputs_.ledger.entries),
       inverse_propensities_(InversePropensities(*inputs_.train)),
       train_checksum_(Checksum(*inputs_.train)),
       loads_(inputs_.config.cluster.slots, SlotMemoryBytes(inputs_.config)),
-      checkpoint_(inputs_.checkpoint),
-      last_checkpoint_(inputs_.checkpoint_path),
-      checkpoints_(inputs_.checkpoints) {
-  if (checkpoint_) saved_batches_ = checkpoint_->batches;
+      balancer_(inputs_.config),
+      checkpointer_(inputs_),
+      out_(inputs_.ledger.entries) {
   const LedgerState& ledger = inputs_.ledger;
   const std::string config = FormatConfig(inputs_.config);
   // Servers of an earlier life may hold its state, unless they would work by another configuration.
@@ -44,47 +42,24 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
     batches_ = ledger.batches;
     samples_ = ledger.samples;
     done_ = ledger.done;
-  } else if (checkpoint_) {
+  } else if (checkpointer_.newest()) {
     GoBackToCheckpoint();
   }
   if (!ledger.opened || ledger.run.config != config) {
-    Record(LedgerOpened{inputs_.run, config, inputs_.train->size(), train_checksum_});
+    out_.Record(LedgerOpened{inputs_.run, config, inputs_.train->size(), train_checksum_});
   }
 }
 
 SchedulerCore::Effects SchedulerCore::Drain() {
   CheckInvariants();
-  return std::exchange(effects_, Effects());
-}
-
-void SchedulerCore::Send(const Member& to, Body body) {
-  effects_.send.push_back({to.peer, std::move(body), 0});
-}
-
-void SchedulerCore::Reply(const Member& to, const Message& request, Body body) {
-  effects_.send.push_back({to.peer, std::move(body), request.envelope.sequence});
-}
-
-void SchedulerCore::Broadcast(Role role, const Body& body) {
-  for (const Member* member : roster_.Of(role)) Send(*member, body);
-}
-
-void SchedulerCore::BroadcastToSeated(const Body& body) {
-  for (const Member* server : roster_.Seated()) Send(*server, body);
-}
-
-void SchedulerCore::Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
-
-void SchedulerCore::Record(LedgerEntry entry) {
-  effects_.ledger.push_back(std::move(entry));
-  ledger_entries_++;
+  return out_.Drain();
 }
 
 SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& message,
                                              int64_t now_ms) {
   const Envelope& envelope = message.envelope;
   const auto refuse = [&](ErrorCode code, std::string text) {
-    effects_.send.push_back({from, ErrorReply{code, std::move(text)}, envelope.sequence});
+    out_.Reply(from, envelope.sequence, ErrorReply{code, std::move(text)});
     return Drain();
   };
   if (std::holds_alternative<Join>(message.body)) {
@@ -110,8 +85,12 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
     OnBatchDone(*member, message, *done, now_ms);
   } else if (const auto* answer = std::get_if<CheckpointDone>(&message.body)) {
-    if (current) NoteSaved(*member, *answer);
-    if (of_this_plan) OnCheckpointDone(*member, *answer, now_ms);
+    if (current) checkpointer_.OnServerFree(member->incarnation, *answer);
+    if (of_this_plan && phase_ != Phase::kFinished) {
+      FinishIfFailed(
+          checkpointer_.OnDone(*member, *answer, WaitsForCheckpoint(), now_ms, &out_, roster_),
+          now_ms);
+    }
   } else if (std::holds_alternative<CheckpointNow>(message.body)) {
     OnCheckpointNow(*member, message, now_ms);
   } else if (const auto* committed = std::get_if<StepsCommitted>(&message.body)) {
@@ -121,7 +100,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   } else if (const auto* drain = std::get_if<DrainServer>(&message.body)) {
     OnDrain(*member, message, *drain, now_ms);
   } else if (std::holds_alternative<StatusRequest>(message.body)) {
-    effects_.status_wanted.push_back({from, StatusReply(), envelope.sequence});
+    out_.ReplyWithStatus(from, envelope.sequence);
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     if (current) OnError(*member, *error, now_ms);
   } else {
@@ -144,11 +123,11 @@ SchedulerCore::Effects SchedulerCore::OnProbe(Incarnation server, Incarnation wh
 
 void SchedulerCore::TendApplicants(int64_t now_ms) {
   for (const auto& [applicant, why] : admission_.Expire(now_ms)) {
-    const ErrorReply refusal{ErrorCode::kRefused, why};
-    effects_.send.push_back({applicant.peer, refusal, applicant.join.envelope.sequence});
-    NoteDecision("a server is refused: " + why, now_ms);
+    out_.Reply(applicant.peer, applicant.join.envelope.sequence,
+               ErrorReply{ErrorCode::kRefused, why});
+    out_.Decide("a server is refused: " + why, now_ms);
   }
-  effects_.probes = admission_.DueProbes(now_ms);
+  out_.SendProbes(admission_.DueProbes(now_ms));
 }
 
 // `reached`: the scheduler has reached it at the address that it advertises.
@@ -156,7 +135,7 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, bool reac
                            int64_t now_ms) {
   const auto& join = std::get<Join>(message.body);
   const auto refuse = [&](ErrorCode code, std::string text) {
-    effects_.send.push_back({from, ErrorReply{code, std::move(text)}, message.envelope.sequence});
+    out_.Reply(from, message.envelope.sequence, ErrorReply{code, std::move(text)});
   };
   if (join.protocol != kProtocolVersion) {
     return refuse(ErrorCode::kIncompatible,
@@ -183,12 +162,12 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, bool reac
       return refuse(join.plan_version != 0 ? ErrorCode::kFenced : ErrorCode::kRefused, why);
     }
     if (const std::string why = WhyTooSmall(join); !why.empty()) {
-      NoteDecision(fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
+      out_.Decide(fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
       return refuse(ErrorCode::kIncompatible, why);
     }
     if (!reached && !has_seat && !departs) {
       admission_.Ask(from, message, now_ms);
-      effects_.probes = admission_.DueProbes(now_ms);
+      out_.SendProbes(admission_.DueProbes(now_ms));
       return;
     }
   }
@@ -196,16 +175,16 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, bool reac
   if (is_server && !known) loads_.Add(incarnation, join.cores, join.memory_bytes);
   if (departs) {
     member.draining = true;
-    if (join.plan_version < plan_.version) Send(member, plan_);
+    if (join.plan_version < plan_.version) out_.Send(member, plan_);
   }
-  Reply(
+  out_.Reply(
       member, message,
       JoinReply{member.name, FormatConfig(inputs_.config), inputs_.train->size(), train_checksum_});
   if (is_server && has_seat) OnServerJoined(member, join, now_ms);
-  if (join.role == Role::kWorker && InPass()) Send(member, plan_);
+  if (join.role == Role::kWorker && InPass()) out_.Send(member, plan_);
   if (known || join.role == Role::kObserver) return;
-  Notice(is_server ? fmt::format("{} joined at {}", member.name, join.address)
-                   : fmt::format("{} joined", member.name));
+  out_.Notice(is_server ? fmt::format("{} joined at {}", member.name, join.address)
+                        : fmt::format("{} joined", member.name));
 }
 
 void SchedulerCore::OnReady(Member& member, const Ready& ready, int64_t now_ms) {
@@ -213,8 +192,8 @@ void SchedulerCore::OnReady(Member& member, const Ready& ready, int64_t now_ms) 
   member.ready = true;
   member.ready_ms = now_ms;
   if (switch_) return FinishPlanSwitch(ready, now_ms);
-  Notice(fmt::format("{} is ready: {} rows, {} MB", member.name, ready.rows,
-                     ready.memory_bytes >> 20));
+  out_.Notice(fmt::format("{} is ready: {} rows, {} MB", member.name, ready.rows,
+                          ready.memory_bytes >> 20));
 }
 
 void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat, const Message& message,
@@ -227,18 +206,20 @@ void SchedulerCore::OnHeartbeat(Member& member, const Heartbeat& heartbeat, cons
   member.heartbeat.load.reset();
   if (message.envelope.plan_version != plan_.version) member.heartbeat.silent_servers.clear();
   if (heartbeat.longest_batch_us > 0) member.batch_us = heartbeat.longest_batch_us;
-  if (member.seated) RenewTables(member, now_ms);
+  if (member.seated && phase_ == Phase::kTraining && !IsSynchronous(inputs_.config.train)) {
+    advisor_.RenewTables(member, inputs_.config, roster_, now_ms, &out_);
+  }
   if (pause_ && heartbeat.batches_in_flight == 0) pause_->waiting.erase(member.incarnation);
-  Reply(member, message, OrdersFor(member, now_ms));
+  out_.Reply(member, message, OrdersFor(member, now_ms));
   // It missed the plan without it, or the others have gone back to a checkpoint since.
   if (member.draining && !member.seated && message.envelope.plan_version != plan_.version) {
-    Send(member, OfThisGeneration(message.envelope)
-                     ? Body(plan_)
-                     : Body(Shutdown{"its slots have gone to others", 0}));
+    out_.Send(member, OfThisGeneration(message.envelope)
+                          ? Body(plan_)
+                          : Body(Shutdown{"its slots have gone to others", 0}));
   }
   // It missed the plan.
   if (member.role == Role::kWorker && InPass() && message.envelope.plan_version != plan_.version) {
-    Send(member, plan_);
+    out_.Send(member, plan_);
   }
 }
 
@@ -248,13 +229,13 @@ void SchedulerCore::OnLeave(const Member& member, int64_t now_ms) {
   if (phase_ == Phase::kFinished) return roster_.Remove(gone.incarnation);
   if (gone.role == Role::kWorker) return DropWorker(gone, false, "left", now_ms);
   if (gone.seated) return LoseServer(gone, true, "left", now_ms);
-  if (gone.role == Role::kServer) NoteDeparture(gone, false, "left", now_ms);
+  if (gone.role == Role::kServer) out_.Depart(gone, false, "left", now_ms);
   roster_.Remove(gone.incarnation);
 }
 
 // What a server cannot go on after: its slots do not load, or the model diverged.
 void SchedulerCore::OnError(const Member& member, const ErrorReply& error, int64_t now_ms) {
-  Notice(fmt::format("{}: {}", member.name, error.text));
+  out_.Notice(fmt::format("{}: {}", member.name, error.text));
   if (!member.seated) return;
   Finish(Failed(fmt::format("{}: {}", member.name, error.text)), "a server failed", now_ms);
 }
@@ -266,11 +247,11 @@ void SchedulerCore::OnLeaseRequest(Member& member, const Message& message,
   const PendingRequest pending{member.incarnation, message.envelope.sequence, request.has_data};
   const bool up_to_date = OfThisGeneration(message.envelope);
   if (up_to_date && GiveLease(member, pending, now_ms)) return;
-  Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
+  out_.Reply(member, message, LeaseWait{kRetryMs, phase_ == Phase::kFinished});
   if (up_to_date) {
     pending_requests_.push_back(pending);
   } else if (InPass()) {
-    Send(member, plan_);
+    out_.Send(member, plan_);
   }
 }
 
@@ -286,7 +267,7 @@ void SchedulerCore::ServePendingRequests(int64_t now_ms) {
 bool SchedulerCore::GiveLease(const Member& member, const PendingRequest& pending, int64_t now_ms) {
   const auto lease = NextLease(member, now_ms);
   if (!lease) return false;
-  speeds_.try_emplace(member.incarnation, now_ms);  // batches that it has at once come at once
+  advisor_.OnLease(member.incarnation, now_ms);
   LeaseGrant grant;
   grant.lease = lease->id;
   grant.kind = phase_ == Phase::kTraining ? LeaseKind::kTrain : LeaseKind::kEvaluate;
@@ -299,7 +280,7 @@ bool SchedulerCore::GiveLease(const Member& member, const PendingRequest& pendin
     grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
                                        : BatchWithSamples(*order_, number, index));
   }
-  effects_.send.push_back({member.peer, std::move(grant), pending.sequence});
+  out_.Reply(member.peer, pending.sequence, std::move(grant));
   return true;
 }
 
@@ -308,9 +289,7 @@ bool SchedulerCore::GiveLease(const Member& member, const PendingRequest& pendin
 std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_ms) {
   if (!book_ || !InPass() || stop_wanted_) return std::nullopt;
   LeaseLimits limits;
-  const auto decided = worker_decisions_.find(worker.incarnation);
-  limits.batches =
-      decided == worker_decisions_.end() ? Strategy::kFirstLease : decided->second.lease_batches;
+  limits.batches = advisor_.LeaseBatches(worker.incarnation);
   if (steps_) {
     // Of a step that is not open yet nobody gets more than an equal share.
     const TrainConfig& train = inputs_.config.train;
@@ -334,12 +313,10 @@ std::optional<Lease> SchedulerCore::NextLease(const Member& worker, int64_t now_
 
 void SchedulerCore::OnBatchDone(Member& member, const Message& message, const BatchDone& done,
                                 int64_t now_ms) {
-  Reply(member, message, Ack{});  // whatever becomes of it, it need not be sent again
+  out_.Reply(member, message, Ack{});  // whatever becomes of it, it need not be sent again
   if (!OfThisGeneration(message.envelope) || !book_ || done.batch.epoch != epoch_) return;
   if (message.envelope.plan_version == plan_.version) proven_version_ = plan_.version;
-  // The clock began with its first lease, or begins now if that was an earlier life's.
-  const auto [speed, is_new] = speeds_.try_emplace(member.incarnation, now_ms);
-  if (!is_new) speed->second.Add(1, now_ms);
+  advisor_.OnBatch(member.incarnation, now_ms);
   if (pass() == Phase::kEvaluating) {
     CountEvaluated(done, now_ms);
   } else if (pass() == Phase::kTraining && done.predictions.offsets.size() <= 1) {
@@ -350,7 +327,7 @@ void SchedulerCore::OnBatchDone(Member& member, const Message& message, const Ba
 
 void SchedulerCore::CountTrained(Member& member, const BatchDone& done, int64_t now_ms) {
   if (!book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) return;
-  Record(LedgerCounted{done.batch, done.samples, member.name});
+  out_.Record(LedgerCounted{done.batch, done.samples, member.name});
   batches_++;
   samples_ += done.samples;
   work_.Add(done);
@@ -389,8 +366,8 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
     StopWithoutServers(now_ms);
   } else {
     stop_wanted_ = true;
-    checkpoint_not_before_ms_ = now_ms;
-    if (saved_batches_ != BatchesToSave()) Notice("stopping: writing a checkpoint");
+    checkpointer_.WantAtOnce(now_ms);
+    if (!checkpointer_.IsSaved(BatchesToSave())) out_.Notice("stopping: writing a checkpoint");
     MaybeCheckpoint(now_ms);
   }
   return Drain();
@@ -398,10 +375,10 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
 
 // Ends the run with what was saved before: without all servers there is no other checkpoint.
 void SchedulerCore::StopWithoutServers(int64_t now_ms) {
-  if (checkpoint_) {
+  if (checkpointer_.newest()) {
     const Error stopped{
         ErrorKind::kPreempted,
-        fmt::format("stopped while servers were missing; the checkpoint is {}", last_checkpoint_)};
+        fmt::format("stopped while servers were missing; the checkpoint is {}", last_checkpoint())};
     return Finish(stopped, "stopped", now_ms);
   }
   Finish(
@@ -428,7 +405,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
       book_->RenewFrom(OpenBatches(), now_ms);
     }
     const size_t expired = book_->Expire(now_ms, inputs_.config.cluster.lease_timeout_ms);
-    if (expired > 0) Notice(fmt::format("{} leases expired without progress", expired));
+    if (expired > 0) out_.Notice(fmt::format("{} leases expired without progress", expired));
   }
   MaybeCheckpoint(now_ms);
   ServePendingRequests(now_ms);
@@ -438,7 +415,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
 SchedulerCore::Effects SchedulerCore::LedgerFailed(const Status& status, int64_t now_ms) {
   if (phase_ == Phase::kFinished) phase_ = Phase::kGathering;  // nobody has been told
   Finish(status.error(), "the ledger could not be written", now_ms);
-  effects_.ledger.clear();
+  out_.DropEntries();
   return Drain();
 }
 

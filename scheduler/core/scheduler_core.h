@@ -20,7 +20,6 @@
 // where the last one died.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,91 +31,27 @@
 #include "common/config/config.h"
 #include "common/data/data_order.h"
 #include "common/data/dataset.h"
-#include "common/data/metrics.h"
 #include "common/wire/messages.h"
+#include "scheduler/balance/advisor.h"
+#include "scheduler/balance/balancer.h"
 #include "scheduler/balance/slot_loads.h"
-#include "scheduler/balance/strategy.h"
-#include "scheduler/core/checkpoint_round.h"
+#include "scheduler/base/outbox.h"
+#include "scheduler/base/run_inputs.h"
+#include "scheduler/checkpoints/checkpointer.h"
 #include "scheduler/core/step_book.h"
 #include "scheduler/core/training_stats.h"
 #include "scheduler/leases/lease_book.h"
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/members/admission.h"
 #include "scheduler/members/roster.h"
-#include "scheduler/members/speed_meter.h"
 
 namespace dslide {
-
-// What a run is made of. The data sets must outlive the core.
-struct RunInputs {
-  Config config;  // resolved
-  RunId run;
-  const Dataset* train = nullptr;
-  const Dataset* test = nullptr;              // null: no evaluation
-  std::string checkpoint_directory;           // where checkpoints are put
-  LedgerState ledger = {};                    // of the run so far; not opened: a new one
-  std::optional<Manifest> checkpoint = {};    // the newest complete one, to go back to
-  std::string checkpoint_path = {};           // its own directory
-  std::vector<std::string> checkpoints = {};  // names of all complete ones, oldest first
-};
-
-// A figure that was reached; the shell writes it to metrics.jsonl and shows it.
-struct EvaluationResult {
-  uint32_t epoch = 0;  // epochs trained so far
-  bool final = false;  // over all test samples
-  RankingMetrics metrics;
-};
-
-// What was done to balance, since this scheduler started.
-struct MoveTotals {
-  uint32_t plans = 0;  // of a generation that went on
-  uint64_t slots = 0;
-  uint64_t bytes = 0;       // sent for them
-  uint64_t slot_bytes = 0;  // that they have
-  uint32_t longest_stall_us = 0;
-};
-
-// A line that says what was decided, and why.
-struct DecisionLine {
-  int64_t at_ms = 0;
-  std::string text;
-};
-
-// A member that is gone.
-struct Departure {
-  Incarnation incarnation;
-  Role role;
-  std::string name;
-  int64_t at_ms = 0;
-  bool lost = false;  // it died, or left without handing over what it had
-  std::string why;    // "left", "has been silent for 8.2 s, taken for dead"
-};
 
 class SchedulerCore {
  public:
   enum class Phase { kGathering, kLoading, kTraining, kEvaluating, kFinished };
 
-  struct Outgoing {
-    PeerId to;
-    Body body;
-    uint64_t reply_to = 0;
-  };
-
-  // What the shell has to do, in this order.
-  struct Effects {
-    // Append all or none; if that fails call LedgerFailed() and send nothing.
-    std::vector<LedgerEntry> ledger;
-    // Servers are about to be told what counts: all entries have to be on the disk before.
-    bool sync_ledger = false;
-    std::vector<Outgoing> send;
-    std::vector<Outgoing> status_wanted;  // to be sent with the status as it is then
-    std::vector<std::string> notices;     // one line each, for the log and the terminal
-    std::vector<EvaluationResult> evaluations;
-    std::optional<Manifest> manifest;    // write it; then call ManifestWritten()
-    std::optional<uint32_t> epoch_done;  // epochs trained so far
-    // Send a request to each of these addresses, and tell OnProbe() who answers.
-    std::vector<Admission::Probe> probes;
-  };
+  using Effects = SchedulerEffects;
 
   SchedulerCore(RunInputs inputs, int64_t now_ms);
 
@@ -159,14 +94,15 @@ class SchedulerCore {
   // Largest relative load of a server (common/balance/planner.h).
   double Imbalance() const;
   std::vector<double> RelativeLoads() const;  // [plan's servers]
-  const MoveTotals& moves() const { return moves_; }
-  size_t MovingSlots() const { return moving_ ? moving_->moves.size() : 0; }
-  const std::deque<DecisionLine>& decisions() const { return decisions_; }
-  // The last ones, oldest first.
-  const std::deque<Departure>& departures() const { return departures_; }
-  const Decisions& strategy() const { return strategy_now_; }
+  const MoveTotals& moves() const { return balancer_.totals(); }
+  size_t MovingSlots() const { return moving_ ? moving_->wave.moves.size() : 0; }
+  // The last decisions and departures.
+  const Journal& journal() const { return out_.journal(); }
+  const Decisions& strategy() const { return advisor_.decisions(); }
   int64_t started_ms() const { return started_ms_; }
-  double BatchesPerSecond(Incarnation worker, int64_t now_ms) const;
+  double BatchesPerSecond(Incarnation worker, int64_t now_ms) const {
+    return advisor_.BatchesPerSecond(worker, now_ms);
+  }
   const std::optional<EvaluationResult>& last_evaluation() const { return last_evaluation_; }
   uint32_t epoch() const { return epoch_; }
   // Share of all epochs' batches that count, [0, 1].
@@ -177,7 +113,7 @@ class SchedulerCore {
   // "have 1 of 2 servers, waiting for 1 more" and the like.
   std::string WaitingLine() const;
   // The newest complete checkpoint of this life, empty if none yet.
-  const std::string& last_checkpoint() const { return last_checkpoint_; }
+  const std::string& last_checkpoint() const { return checkpointer_.newest_directory(); }
 
  private:
   // A place in the plan, by its server's index.
@@ -203,12 +139,11 @@ class SchedulerCore {
   // Copies of slots under way; the plan changes once they are ready.
   struct Moving {
     uint64_t id = 0;
-    std::vector<SlotMove> moves;  // owners: servers of the plan
+    SlotWave wave;
     std::map<Incarnation, MoveSlots> orders;
     std::set<Incarnation> waiting;  // for their MoveReady
     int64_t began_ms = 0;
     int64_t sent_ms = 0;
-    int64_t patience_ms = 0;  // after began_ms they are given up
   };
   // Workers begin no batches: the plan is about to change.
   struct WorkerPause {
@@ -221,13 +156,7 @@ class SchedulerCore {
   // A plan of the same generation that not all servers have taken up yet.
   struct PlanSwitch {
     std::set<Incarnation> sources;  // that others copy from
-    size_t slots = 0;
-    double batch_ms = 0;    // what those took that were in flight before; 0: workers were not held
-    int64_t paused_ms = 0;  // workers, before
-    size_t unpaused = 0;    // workers that had batches in flight when the plan came
-    uint64_t bytes = 0;
-    uint64_t slot_bytes = 0;
-    uint32_t stall_us = 0;
+    PlanSwitchReport report;
   };
 
   // Messages.
@@ -244,23 +173,11 @@ class SchedulerCore {
   void OnBatchDone(Member& member, const Message& message, const BatchDone& done, int64_t now_ms);
   void CountTrained(Member& member, const BatchDone& done, int64_t now_ms);
   void CountEvaluated(const BatchDone& done, int64_t now_ms);
-  void OnCheckpointDone(const Member& member, const CheckpointDone& done, int64_t now_ms);
-  void NoteSaved(const Member& member, const CheckpointDone& done);
-  bool NobodySaves() const;
   void OnCheckpointNow(Member& member, const Message& message, int64_t now_ms);
   void OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms);
 
-  void Reply(const Member& to, const Message& request, Body body);
-  void Send(const Member& to, Body body);
-  void Broadcast(Role role, const Body& body);
-  void BroadcastToSeated(const Body& body);
-  void Notice(std::string line);
-  // Not inlined: GCC 12 warns of reading other kinds of entries where it knows the kind.
-  [[gnu::noinline]] void Record(LedgerEntry entry);
-
   // Members and seats (scheduler_recovery.cc).
   void DropDeadMembers(int64_t now_ms);
-  void NoteDeparture(const Member& member, bool lost, const std::string& why, int64_t now_ms);
   void DropWorker(const Member& worker, bool lost, const std::string& why, int64_t now_ms);
   void LoseServer(const Member& server, bool left, const std::string& why, int64_t now_ms);
   void TendSeats(int64_t now_ms);
@@ -281,19 +198,13 @@ class SchedulerCore {
   bool InPass() const { return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating; }
 
   // Balance (scheduler_balance.cc).
-  bool CapacitiesMeasured() const;
-  BalancePlan PlanMoves(const BalanceOptions& options) const;
-  int64_t LookGapMs() const;
-  double BatchMs() const;
+  Balancer::View ViewLoads() const;
   void TendBalance(int64_t now_ms);
-  void BalanceWithin(int64_t now_ms);
-  void NoteBalanced(const BalancePlan& plan, int64_t now_ms);
 
   // Moves (scheduler_moves.cc).
   void OnMoveReady(const Member& member, const MoveReady& ready);
   void OnDrain(Member& member, const Message& message, const DrainServer& drain, int64_t now_ms);
   bool OfThisGeneration(const Envelope& envelope) const;
-  bool AllReady() const;
   bool Settled() const;
   bool MayMove() const;
   bool CanSwitchPlan() const;
@@ -308,20 +219,14 @@ class SchedulerCore {
   bool GoOnWithout(const std::vector<size_t>& vacant, int64_t now_ms);
   std::string WhyTooSmall(const Join& join) const;
   void AddServers(const std::vector<const Member*>& servers, int64_t now_ms);
-  std::vector<Incarnation> PlanIncarnations() const;
-  std::vector<bool> LeavingServers() const;
-  void BeginMoves(const BalancePlan& plan, int64_t now_ms);
+  void BeginMoves(SlotWave wave, int64_t now_ms);
   void AdvanceMoves(int64_t now_ms);
   void CancelMoves();
-  void RenewTables(const Member& server, int64_t now_ms);
   void SwitchToMoves(int64_t now_ms);
   void SwitchTo(Plan plan, std::set<Incarnation> sources, size_t slots, int64_t now_ms);
   void FinishPlanSwitch(const Ready& ready, int64_t now_ms);
-  uint64_t WaveBytes() const;
-  double MoveBytesPerMs() const;
   void Decide(int64_t now_ms);
   void ForgetTheGone();
-  void NoteDecision(std::string line, int64_t now_ms);
   Placement Place(const std::vector<Seated>& servers) const;
   bool TryPlan(const std::vector<Seated>& servers, int64_t now_ms);
 
@@ -345,16 +250,14 @@ class SchedulerCore {
   void SendAgain(int64_t now_ms);
 
   // Checkpoints (scheduler_checkpoints.cc).
-  bool CheckpointDue(int64_t now_ms);
   void MaybeCheckpoint(int64_t now_ms);
   void AfterCheckpoint(int64_t now_ms);
-  void GiveRoundUp(int64_t now_ms);
-  void FailRound(const Error& error, int64_t now_ms);
   bool StopsWithLastCheckpoint() const;
-  void AnswerCheckpointWaiters(const std::string& error);
-  CheckpointRequest MakeCheckpointRequest() const;
+  // The run has nothing to do but its last checkpoint.
+  bool WaitsForCheckpoint() const { return stop_wanted_ || training_complete_; }
+  void FinishIfFailed(const Status& checkpoint, int64_t now_ms);
   uint64_t BatchesToSave() const;
-  Manifest MakeManifest() const;  // without shards
+  CountedWork WorkToSave() const;
   // Ends every public call.
   Effects Drain();
   void CheckInvariants() const;
@@ -373,7 +276,6 @@ class SchedulerCore {
   uint32_t recoveries_ = 0;
   uint32_t joined_version_ = 0;  // of the plan by which servers joined last
   uint32_t proven_version_ = 0;  // of the newest plan by which a worker has done a batch
-  uint64_t ledger_entries_;
 
   // What counts.
   uint32_t epoch_ = 0;  // in progress, or epochs trained when evaluating
@@ -402,52 +304,18 @@ class SchedulerCore {
   int64_t switch_wanted_ms_ = 0;
   std::optional<uint64_t> lease_end_;  // synchronous training: none at or behind, for a plan switch
   uint64_t leased_end_ = 0;            // batches of the pass that were leased so far are below
-  bool balancing_ = false;             // until the load was even for some time
-  int64_t moved_ms_ = 0;               // slots last began to move
-  uint32_t unbalanced_looks_ = 0;
-  int64_t even_ms_ = 0;                       // the load was so even that nothing would move
-  uint32_t hash_round_ = 0;                   // that servers were told to build
-  std::map<Incarnation, double> inner_skew_;  // of executors, when they were last balanced
-  std::set<Incarnation> gone_;                // lost, and the generation went on without them
+  std::set<Incarnation> gone_;         // lost, and the generation went on without them
   uint64_t next_move_ = 1;
-  double least_stall_us_ = 0;  // of late; 0: no plan has changed yet
-  double last_stall_us_ = 0;
-  double wave_bytes_ = 4 << 20;  // of the slots of a plan; follows the pauses
-  int64_t balanced_ms_ = 0;      // looked at last
-  int64_t switched_ms_ = 0;      // last change of plan
-  double lost_ms_ = 0;           // of training since then, by uneven load
-  int64_t decided_ms_ = 0;
-  MoveTotals moves_;
-  Strategy strategy_;
-  Decisions strategy_now_;
-  std::map<Incarnation, WorkerDecision> worker_decisions_;
-  std::map<Incarnation, SpeedMeter> speeds_;
-  std::deque<DecisionLine> decisions_;
-  std::deque<Departure> departures_;
-
-  std::optional<CheckpointRound> round_;
-  Manifest manifest_;                     // of round_
-  CheckpointRequest checkpoint_request_;  // of round_
-  bool round_stops_ = false;              // the run ends when round_ is written
-  // Servers of this generation that were asked for a checkpoint, and its name: they may be writing
-  // it, also when the round was given up.
-  std::set<std::pair<Incarnation, std::string>> saving_;
-  std::optional<uint64_t> saved_batches_;  // what the last checkpoint holds
-  std::optional<Manifest> checkpoint_;     // the last complete one
-  std::string last_checkpoint_;            // its directory
-  std::vector<std::string> checkpoints_;   // complete ones, by name, oldest first
+  Balancer balancer_;
+  Advisor advisor_;
+  Checkpointer checkpointer_;
   int64_t sent_again_ms_ = 0;
-  bool checkpoint_wanted_ = false;
-  int64_t checkpoint_not_before_ms_ = 0;
-  int64_t last_failing_since_ms_ = 0;  // the one that the run ends with; 0: it has not failed
   bool stop_wanted_ = false;
   bool training_complete_ = false;  // the last epoch is done; its checkpoint may not be
-  std::vector<std::pair<Incarnation, uint64_t>> checkpoint_waiters_;
-  int64_t last_checkpoint_ms_ = 0;
   int64_t training_since_ms_ = -1;
   int64_t training_ms_ = 0;
   double training_cpu_seconds_ = 0;
-  Effects effects_;
+  Outbox out_;
 };
 
 }  // namespace dslide

@@ -31,14 +31,16 @@ void SchedulerCore::CheckInvariants() const {
 
   // A change of plan: one step of it is under way at a time.
   DSLIDE_CHECK(!moving_ || (live_ && InPass()));
-  DSLIDE_CHECK(!switch_ || (!moving_ && !pause_ && !round_));
+  DSLIDE_CHECK(!switch_ || (!moving_ && !pause_ && !checkpointer_.round()));
   DSLIDE_CHECK(!switch_ || GenerationOf(plan_) < plan_.version);
   DSLIDE_CHECK(!lease_end_ || synchronous);
 
   // Checkpoints.
-  DSLIDE_CHECK(!round_ || (InPass() && !pause_));
-  DSLIDE_CHECK(checkpoint_.has_value() == saved_batches_.has_value());
-  DSLIDE_CHECK(checkpoint_waiters_.empty() || checkpoint_wanted_ || round_ || stop_wanted_);
+  DSLIDE_CHECK(!checkpointer_.round() || (InPass() && !pause_));
+
+  checkpointer_.CheckInvariants();
+  balancer_.CheckInvariants();
+  advisor_.CheckInvariants();
 }
 
 }  // namespace dslide

@@ -8,31 +8,24 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "scheduler/balance/model_size.h"
 #include "scheduler/core/scheduler_core.h"
+#include "scheduler/members/planned_servers.h"
 
 namespace dslide {
 namespace {
 
-constexpr int64_t kOrderAgainMs = 2000;      // a MoveSlots without its MoveReady
-constexpr int64_t kMovePatienceMs = 600000;  // for all copies of a wave, at least
+constexpr int64_t kOrderAgainMs = 2000;  // a MoveSlots without its MoveReady
 constexpr int64_t kPausesInDrain = 4;    // a server that leaves has this many in cluster.drain_s
 constexpr int64_t kPauseSlackMs = 1000;  // for the plan to come to the workers
 constexpr int64_t kSwitchPatienceMs = 60000;  // for all to take a plan up
 constexpr int64_t kSourceGoneMs = 5000;       // with a server that others copy from
 constexpr int64_t kReadyMs = 20000;           // for the others, where one without slots was lost
-constexpr double kLeastWaveBytes = 64 << 10;
-constexpr double kLargestWaveBytes = 256 << 20;
-constexpr double kStallGoalUs = 50'000;
-constexpr double kStallShare = 0.25;  // of what the batches in flight take, if that is more
-static_assert(kOrderAgainMs < kMovePatienceMs);
 static_assert(kSourceGoneMs < kSwitchPatienceMs);  // a reason to wait less
-static_assert(kLeastWaveBytes < kLargestWaveBytes);
 
 std::string Megabytes(uint64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
@@ -45,13 +38,7 @@ bool SchedulerCore::OfThisGeneration(const Envelope& envelope) const {
          envelope.plan_version >= GenerationOf(plan_);
 }
 
-// All servers of the plan have its slots.
-bool SchedulerCore::AllReady() const {
-  const auto seated = roster_.Seated();
-  return std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
-}
-
-bool SchedulerCore::Settled() const { return !switch_ && AllReady(); }
+bool SchedulerCore::Settled() const { return !switch_ && roster_.AllReady(); }
 
 bool SchedulerCore::MayMove() const {
   return live_ && InPass() && !stop_wanted_ && VacantSeats().empty();
@@ -60,7 +47,7 @@ bool SchedulerCore::MayMove() const {
 // Whether the plan may change now: no server is writing a checkpoint, and in synchronous training
 // servers hold nothing of uncommitted steps, nor is there anything on its way to them.
 bool SchedulerCore::CanSwitchPlan() const {
-  if (round_ || !NobodySaves() || !Settled()) return false;
+  if (checkpointer_.Writing(roster_) || !Settled()) return false;
   if (!IsSynchronous(inputs_.config.train)) return true;
   return AllCommitted() &&
          (!steps_ || (book_->done() == told_batches_ && leased_end_ <= told_batches_));
@@ -81,7 +68,7 @@ bool SchedulerCore::MaySwitchPlan(int64_t now_ms) {
 // for a while. True: they have ended, or take twice as long as they should.
 bool SchedulerCore::NothingInFlight(int64_t now_ms) {
   if (!pause_) {
-    const double batch_ms = BatchMs();
+    const double batch_ms = roster_.BatchMs();
     if (batch_ms == 0) return true;
     pause_.emplace();
     pause_->since_ms = now_ms;
@@ -90,7 +77,7 @@ bool SchedulerCore::NothingInFlight(int64_t now_ms) {
     pause_->batch_ms = batch_ms;
     for (const Member* worker : roster_.Of(Role::kWorker)) {
       pause_->waiting.insert(worker->incarnation);
-      Send(*worker, OrdersFor(*worker, now_ms));
+      out_.Send(*worker, OrdersFor(*worker, now_ms));
     }
   }
   pause_->wanted = true;
@@ -103,51 +90,19 @@ bool SchedulerCore::NothingInFlight(int64_t now_ms) {
 
 void SchedulerCore::EndPause(int64_t now_ms) {
   pause_.reset();
-  for (const Member* worker : roster_.Of(Role::kWorker)) Send(*worker, OrdersFor(*worker, now_ms));
+  for (const Member* worker : roster_.Of(Role::kWorker))
+    out_.Send(*worker, OrdersFor(*worker, now_ms));
 }
 
 // What a member is told with every reply.
 HeartbeatReply SchedulerCore::OrdersFor(const Member& member, int64_t now_ms) const {
   HeartbeatReply orders;
-  const auto decision = worker_decisions_.find(member.incarnation);
-  if (decision != worker_decisions_.end()) orders.in_flight_cap = decision->second.in_flight_cap;
+  orders.in_flight_cap = advisor_.InFlightCap(member.incarnation);
   if (pause_ && member.role == Role::kWorker) {
     orders.pause_ms =
         static_cast<uint32_t>(std::max(int64_t{0}, pause_->until_ms - now_ms) + kPauseSlackMs);
   }
   return orders;
-}
-
-std::vector<Incarnation> SchedulerCore::PlanIncarnations() const {
-  std::vector<Incarnation> servers;
-  for (const PlanServer& server : plan_.servers) servers.push_back(server.incarnation);
-  return servers;
-}
-
-std::vector<bool> SchedulerCore::LeavingServers() const {
-  std::vector<bool> leaving;
-  for (const PlanServer& server : plan_.servers) {
-    const Member* member = roster_.Find(server.incarnation);
-    leaving.push_back(member != nullptr && member->draining);
-  }
-  return leaving;
-}
-
-// What cluster.move_mbit lets a server receive; 0: no limit.
-double SchedulerCore::MoveBytesPerMs() const {
-  return inputs_.config.cluster.move_mbit * 1e6 / 8 / 1000;
-}
-
-// Of all slots that one plan moves at most, all to one server in the worst case; one slot always
-// may.
-uint64_t SchedulerCore::WaveBytes() const {
-  const double in_time =
-      MoveBytesPerMs() > 0 ? MoveBytesPerMs() * kMovePatienceMs / 2 : kLargestWaveBytes;
-  uint64_t largest = 1;
-  for (uint32_t slot = 0; slot < plan_.slot_owner.size(); ++slot) {
-    largest = std::max(largest, loads_.SlotBytes(slot));
-  }
-  return std::max(largest, static_cast<uint64_t>(std::min(wave_bytes_, in_time)));
 }
 
 // True: not all servers have taken up the plan, of this life or an earlier one, yet. If they cannot
@@ -162,9 +117,9 @@ bool SchedulerCore::AwaitPlanSwitch(int64_t now_ms) {
   int64_t since_ms = 0;
   for (const Seat& seat : seats_) since_ms = std::max(since_ms, seat.since_ms);
   if (now_ms - since_ms <= (source_gone ? kSourceGoneMs : kSwitchPatienceMs)) return true;
-  Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
-                     source_gone ? "a server was lost that others copied from"
-                                 : "not all servers have their slots"));
+  out_.Notice(fmt::format("slot plan {} cannot be taken up: {}", plan_.version,
+                          source_gone ? "a server was lost that others copied from"
+                                      : "not all servers have their slots"));
   const std::string why = fmt::format("has not taken up slot plan {} within {} s", plan_.version,
                                       kSwitchPatienceMs / 1000);
   if (!source_gone && LeaveOutUnready(why, now_ms)) {
@@ -190,11 +145,11 @@ bool SchedulerCore::GoOnWithout(const std::vector<size_t>& vacant, int64_t now_m
     last_loss_ms = std::max(last_loss_ms, seats_[seat].since_ms);
   }
   const bool soon = now_ms - last_loss_ms < kReadyMs;
-  if (!AllReady()) return soon;
-  if (!NobodySaves() && soon) return true;
+  if (!roster_.AllReady()) return soon;
+  if (checkpointer_.Writing(roster_) && soon) return true;
   for (const size_t seat : vacant) {
     gone_.insert(plan_.servers[seat].incarnation);
-    NoteDecision(fmt::format("{} is lost; it had no slots", plan_.servers[seat].name), now_ms);
+    out_.Decide(fmt::format("{} is lost; it had no slots", plan_.servers[seat].name), now_ms);
   }
   SwitchTo(WithoutEmpty(plan_, lost), {}, 0, now_ms);
   return true;
@@ -219,17 +174,17 @@ void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_
     loads_.WarmUp(server->incarnation);
     names += (names.empty() ? "" : ", ") + server->name;
   }
-  NoteDecision(fmt::format("{} join{} the plan of {}", names, servers.size() == 1 ? "s" : "",
-                           Plural(plan_.servers.size(), "server")),
-               now_ms);
-  balancing_ = true;
+  out_.Decide(fmt::format("{} join{} the plan of {}", names, servers.size() == 1 ? "s" : "",
+                          Plural(plan_.servers.size(), "server")),
+              now_ms);
+  balancer_.OnServersJoined();
   SwitchTo(std::move(next), {}, 0, now_ms);
   joined_version_ = plan_.version;
 }
 
 // A server that shall leave and has no slots. True: the plan is about to change, or has.
 bool SchedulerCore::ReleaseEmptyServers(int64_t now_ms) {
-  const std::vector<bool> leaving = LeavingServers();
+  const std::vector<bool> leaving = LeavingServers(plan_, roster_);
   for (size_t i = 0; i < leaving.size(); ++i) {
     if (!leaving[i] || !SlotsOf(plan_, {static_cast<uint32_t>(i)}).empty()) continue;
     if (MaySwitchPlan(now_ms)) SwitchTo(WithoutEmpty(plan_, leaving), {}, 0, now_ms);
@@ -251,30 +206,22 @@ Plan SchedulerCore::WithoutEmpty(const Plan& plan, const std::vector<bool>& unwa
   return next;
 }
 
-void SchedulerCore::BeginMoves(const BalancePlan& plan, int64_t now_ms) {
-  moved_ms_ = now_ms;
+void SchedulerCore::BeginMoves(SlotWave wave, int64_t now_ms) {
   moving_.emplace();
   moving_->id = next_move_++;
   moving_->began_ms = moving_->sent_ms = now_ms;
-  moving_->moves = plan.moves;
-  moving_->patience_ms = kMovePatienceMs;
-  if (MoveBytesPerMs() > 0) {
-    const double least_ms = static_cast<double>(plan.bytes) / MoveBytesPerMs();
-    moving_->patience_ms = std::max(kMovePatienceMs, static_cast<int64_t>(2 * least_ms));
-  }
-  const bool at_once =
-      static_cast<double>(plan.bytes) <= wave_bytes_ && inputs_.config.cluster.move_mbit == 0;
-  if (at_once) return AdvanceMoves(now_ms);
-  for (const SlotMove& move : plan.moves) {
+  moving_->wave = std::move(wave);
+  if (!moving_->wave.copied_before) return AdvanceMoves(now_ms);
+  for (const SlotMove& move : moving_->wave.moves) {
     MoveSlots& order = moving_->orders[plan_.servers[move.to].incarnation];
     order.move = moving_->id;
-    order.bytes_per_second = static_cast<uint64_t>(MoveBytesPerMs() * 1000);
+    order.bytes_per_second = moving_->wave.bytes_per_second;
     order.slots.push_back(move.slot);
     order.from.push_back(static_cast<uint16_t>(move.from));
   }
   for (const auto& [target, order] : moving_->orders) {
     moving_->waiting.insert(target);
-    if (const Member* member = roster_.Find(target)) Send(*member, order);
+    if (const Member* member = roster_.Find(target)) out_.Send(*member, order);
   }
 }
 
@@ -287,16 +234,17 @@ void SchedulerCore::AdvanceMoves(int64_t now_ms) {
     if (MaySwitchPlan(now_ms)) SwitchToMoves(now_ms);
     return;
   }
-  if (now_ms - moving_->began_ms > moving_->patience_ms) {
-    NoteDecision(fmt::format("{} not copied within {} s: given up, the owners stay",
-                             Plural(moving_->moves.size(), "slot"), moving_->patience_ms / 1000),
-                 now_ms);
+  if (now_ms - moving_->began_ms > moving_->wave.patience_ms) {
+    out_.Decide(
+        fmt::format("{} not copied within {} s: given up, the owners stay",
+                    Plural(moving_->wave.moves.size(), "slot"), moving_->wave.patience_ms / 1000),
+        now_ms);
     return CancelMoves();
   }
   if (now_ms - moving_->sent_ms < kOrderAgainMs) return;
   moving_->sent_ms = now_ms;
   for (const Incarnation target : moving_->waiting) {
-    if (const Member* member = roster_.Find(target)) Send(*member, moving_->orders.at(target));
+    if (const Member* member = roster_.Find(target)) out_.Send(*member, moving_->orders.at(target));
   }
 }
 
@@ -306,7 +254,7 @@ void SchedulerCore::CancelMoves() {
   if (!moving_) return;
   for (const auto& [target, order] : moving_->orders) {
     if (const Member* member = roster_.Find(target))
-      Send(*member, MoveSlots{next_move_, {}, {}, 0});
+      out_.Send(*member, MoveSlots{next_move_, {}, {}, 0});
   }
   next_move_++;
   moving_.reset();
@@ -315,13 +263,13 @@ void SchedulerCore::CancelMoves() {
 void SchedulerCore::SwitchToMoves(int64_t now_ms) {
   Plan next = plan_;
   std::set<Incarnation> sources;
-  for (const SlotMove& move : moving_->moves) {
+  for (const SlotMove& move : moving_->wave.moves) {
     next.slot_owner[move.slot] = static_cast<uint16_t>(move.to);
     sources.insert(plan_.servers[move.from].incarnation);
   }
-  const size_t slots = moving_->moves.size();
+  const size_t slots = moving_->wave.moves.size();
   moving_.reset();
-  SwitchTo(WithoutEmpty(next, LeavingServers()), std::move(sources), slots, now_ms);
+  SwitchTo(WithoutEmpty(next, LeavingServers(plan_, roster_)), std::move(sources), slots, now_ms);
 }
 
 // The next plan of this generation.
@@ -330,64 +278,41 @@ void SchedulerCore::SwitchTo(Plan next, std::set<Incarnation> sources, size_t sl
   next.generation = GenerationOf(plan_);
   next.version = plan_.version + 1;
   plan_ = std::move(next);
-  Record(LedgerPlanned{plan_});
+  out_.Record(LedgerPlanned{plan_});
   for (Member* server : roster_.Of(Role::kServer)) {
     const bool in_plan =
         std::any_of(plan_.servers.begin(), plan_.servers.end(),
                     [&](const PlanServer& s) { return s.incarnation == server->incarnation; });
-    if (server->seated && !in_plan) Send(*server, plan_);
+    if (server->seated && !in_plan) out_.Send(*server, plan_);
     server->seated = in_plan;
     server->ready = false;
   }
   seats_.assign(plan_.servers.size(), {false, now_ms});
   switch_.emplace();
   switch_->sources = std::move(sources);
-  switch_->slots = slots;
+  switch_->report.slots = slots;
   if (pause_) {
-    switch_->batch_ms = pause_->batch_ms;
-    switch_->paused_ms = now_ms - pause_->since_ms;
-    switch_->unpaused = pause_->waiting.size();
+    switch_->report.batch_ms = pause_->batch_ms;
+    switch_->report.paused_ms = now_ms - pause_->since_ms;
+    switch_->report.unpaused = pause_->waiting.size();
   }
   pause_.reset();
   lease_end_.reset();
-  BroadcastToSeated(plan_);
-  Broadcast(Role::kWorker, plan_);
+  out_.SendToSeated(roster_, plan_);
+  out_.SendToAll(roster_, Role::kWorker, plan_);
 }
 
 // One more server has the slots of the plan.
 void SchedulerCore::FinishPlanSwitch(const Ready& ready, int64_t now_ms) {
-  switch_->bytes += ready.moved_bytes;
-  switch_->slot_bytes += ready.slot_bytes;
-  switch_->stall_us = std::max(switch_->stall_us, ready.stall_us);
-  if (!AllReady()) return;
-  const PlanSwitch plan_switch = *std::exchange(switch_, std::nullopt);
-  switched_ms_ = now_ms;
-  lost_ms_ = 0;
-  moves_.plans++;
-  moves_.slots += plan_switch.slots;
-  moves_.bytes += plan_switch.bytes;
-  moves_.slot_bytes += plan_switch.slot_bytes;
-  moves_.longest_stall_us = std::max(moves_.longest_stall_us, plan_switch.stall_us);
-  // A pause has a part that does not depend on what moves: what servers have before them when the
-  // plan comes. Smaller waves than that allows only make more pauses, and each costs the batches in
-  // flight.
-  constexpr double kForget = 1.2;
-  const double stall_us = std::max(1.0, double{1.0} * plan_switch.stall_us);
-  least_stall_us_ = least_stall_us_ == 0 ? stall_us : std::min(stall_us, kForget * least_stall_us_);
-  last_stall_us_ = stall_us;
-  if (plan_switch.slots > 0) {
-    // What it disturbs: see SlotLoads::WarmUp().
-    const double again_ms = plan_switch.unpaused > 0 ? plan_switch.batch_ms : 0;
-    const double disturbed_ms = 2 * (again_ms + stall_us / 1000);
-    const auto reports = static_cast<uint32_t>(
-        std::min(std::ceil(disturbed_ms / inputs_.config.cluster.heartbeat_ms),
-                 double{SlotLoads::kWarmUpReports}));
-    for (const Incarnation server : PlanIncarnations()) loads_.WarmUp(server, reports);
-    const double goal_us =
-        std::max({kStallGoalUs, 2 * least_stall_us_, kStallShare * 1000 * plan_switch.batch_ms});
-    const double change = std::clamp(goal_us / stall_us, 0.5, 4.0);
-    wave_bytes_ = std::clamp(change * wave_bytes_, kLeastWaveBytes, kLargestWaveBytes);
-  }
+  switch_->report.bytes += ready.moved_bytes;
+  switch_->report.slot_bytes += ready.slot_bytes;
+  switch_->report.stall_us = std::max(switch_->report.stall_us, ready.stall_us);
+  if (!roster_.AllReady()) return;
+  const PlanSwitchReport plan_switch = switch_->report;
+  switch_.reset();
+  balancer_.Learn(plan_switch, now_ms);
+  const uint32_t disturbed = balancer_.DisturbedReports(plan_switch);
+  for (const PlanServer& server : plan_.servers) loads_.WarmUp(server.incarnation, disturbed);
   std::string line = fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms pause",
                                  plan_.version, Plural(plan_.slot_owner.size(), "slot"),
                                  Plural(plan_.servers.size(), "server"), plan_switch.slots,
@@ -397,10 +322,10 @@ void SchedulerCore::FinishPlanSwitch(const Ready& ready, int64_t now_ms) {
   if (plan_switch.unpaused > 0) {
     line += fmt::format("; those of {} begin anew", Plural(plan_switch.unpaused, "worker"));
   }
-  Notice(line);
+  out_.Notice(line);
   if (told_) {
     for (const Member* server : roster_.Seated()) {
-      if (server->committed != told_) Send(*server, CommitSteps{*told_});
+      if (server->committed != told_) out_.Send(*server, CommitSteps{*told_});
     }
   }
 }
@@ -408,7 +333,7 @@ void SchedulerCore::FinishPlanSwitch(const Ready& ready, int64_t now_ms) {
 void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainServer& drain,
                             int64_t now_ms) {
   const auto refuse = [&](std::string text, ErrorCode code = ErrorCode::kRefused) {
-    Reply(asking, message, ErrorReply{code, std::move(text)});
+    out_.Reply(asking, message, ErrorReply{code, std::move(text)});
   };
   std::string names;
   Member* server = nullptr;
@@ -423,11 +348,11 @@ void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainS
     return refuse(fmt::format("there is no server {}; there are {}", drain.name, names));
   }
   // Others may be copying from it still. A spare is told again by its heartbeat.
-  if (server->draining) return Reply(asking, message, Ack{});
+  if (server->draining) return out_.Reply(asking, message, Ack{});
   if (!server->seated) {
     server->draining = true;
-    Send(*server, Shutdown{"it has no slots", 0});
-    return Reply(asking, message, Ack{});
+    out_.Send(*server, Shutdown{"it has no slots", 0});
+    return out_.Reply(asking, message, Ack{});
   }
   if (staying == 0 && VacantSeats().empty()) {
     return refuse(fmt::format("{} is the last server", server->name));
@@ -435,17 +360,17 @@ void SchedulerCore::OnDrain(Member& asking, const Message& message, const DrainS
   if (stop_wanted_) return refuse("slots cannot move now: the run is about to stop");
   if (!MayMove()) return refuse("slots cannot move now: " + WaitingLine(), ErrorCode::kStalePlan);
   server->draining = true;
-  const BalancePlan plan = PlanMoves({});
+  const BalancePlan plan = Balancer::PlanMoves(ViewLoads(), {});
   if (plan.unplaced > 0) {
     server->draining = false;
     return refuse(fmt::format("{} cannot leave: {}", server->name, ObstacleText(plan, "server")));
   }
   CancelMoves();
-  NoteDecision(
+  out_.Decide(
       fmt::format("{} shall leave: its slots go to {}", server->name,
                   staying == 1 ? "the other server" : fmt::format("the other {} servers", staying)),
       now_ms);
-  Reply(asking, message, Ack{});
+  out_.Reply(asking, message, Ack{});
 }
 
 // Why a server cannot take part: it has no room for a slot, or it is the last one that the run

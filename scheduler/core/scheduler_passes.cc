@@ -20,12 +20,12 @@ void SchedulerCore::BeginPass(int64_t now_ms) {
   }
   StartEpoch();
   if (batches_ > 0) {
-    Notice(fmt::format("going on at epoch {}, {} of {} batches done", epoch_ + 1, book_->done(),
-                       book_->batches()));
+    out_.Notice(fmt::format("going on at epoch {}, {} of {} batches done", epoch_ + 1,
+                            book_->done(), book_->batches()));
   }
   if (steps_) {
-    Notice(fmt::format("synchronous training: steps of {} samples, staleness {}",
-                       train.target_batch, train.staleness));
+    out_.Notice(fmt::format("synchronous training: steps of {} samples, staleness {}",
+                            train.target_batch, train.staleness));
   }
   Commit();  // tells the servers where the run begins
   Proceed(now_ms);
@@ -62,8 +62,8 @@ void SchedulerCore::Commit() {
   if (told_ == complete) return;
   told_ = complete;
   if (steps_) told_batches_ = steps_->CommittedBatches();
-  effects_.sync_ledger = true;
-  BroadcastToSeated(CommitSteps{complete});
+  out_.SyncLedger();
+  out_.SendToSeated(roster_, CommitSteps{complete});
 }
 
 // Batches of the epoch below this may be worked on: the servers take them, by what they were told.
@@ -93,8 +93,8 @@ void SchedulerCore::Proceed(int64_t now_ms) {
   if (book_ && book_->complete() && AllCommitted()) FinishPass(now_ms);
   if (phase_ == Phase::kTraining && !book_ && !stop_wanted_) {
     // The last epoch's end is in a checkpoint before anything else happens.
-    if (!training_complete_ || saved_batches_ == BatchesToSave()) return NextPass(now_ms);
-    checkpoint_wanted_ = true;
+    if (!training_complete_ || checkpointer_.IsSaved(BatchesToSave())) return NextPass(now_ms);
+    checkpointer_.Want();
   }
   MaybeCheckpoint(now_ms);
 }
@@ -105,8 +105,8 @@ void SchedulerCore::FinishPass(int64_t now_ms) {
   if (phase_ == Phase::kEvaluating) return FinishEvaluation(now_ms);
   epoch_++;
   told_batches_ = 0;
-  Record(LedgerEpochDone{epoch_});
-  effects_.epoch_done = epoch_;
+  out_.Record(LedgerEpochDone{epoch_});
+  out_.ShowEpochDone(epoch_);
   training_complete_ = epoch_ >= inputs_.config.train.epochs;
 }
 
@@ -144,7 +144,7 @@ void SchedulerCore::StartEvaluation(bool final) {
 
 void SchedulerCore::FinishEvaluation(int64_t now_ms) {
   last_evaluation_ = EvaluationResult{epoch_, final_evaluation_, evaluator_->Result()};
-  effects_.evaluations.push_back(*last_evaluation_);
+  out_.ShowEvaluation(*last_evaluation_);
   phase_ = Phase::kTraining;
   if (final_evaluation_) return Finish({}, "training is finished", now_ms);
   training_since_ms_ = now_ms;
@@ -158,10 +158,11 @@ void SchedulerCore::Finish(Status outcome, const std::string& reason, int64_t no
   phase_ = Phase::kFinished;
   book_.reset();
   steps_.reset();
-  Record(LedgerStopped{outcome_.ok()});
+  out_.Record(LedgerStopped{outcome_.ok()});
   const Shutdown shutdown{
       reason, outcome_.ok() ? 0u : static_cast<uint32_t>(ExitCode(outcome_.error().kind))};
-  for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) Broadcast(role, shutdown);
+  for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver})
+    out_.SendToAll(roster_, role, shutdown);
 }
 
 }  // namespace dslide

@@ -30,28 +30,20 @@ void SchedulerCore::DropDeadMembers(int64_t now_ms) {
       LoseServer(member, false, why, now_ms);
     } else {
       if (member.role == Role::kServer) {
-        Notice(fmt::format("{} {}", member.name, why));
-        NoteDeparture(member, true, why, now_ms);
+        out_.Notice(fmt::format("{} {}", member.name, why));
+        out_.Depart(member, true, why, now_ms);
       }
       roster_.Remove(member.incarnation);
     }
   }
 }
 
-void SchedulerCore::NoteDeparture(const Member& member, bool lost, const std::string& why,
-                                  int64_t now_ms) {
-  constexpr size_t kKept = 50;
-  departures_.push_back({member.incarnation, member.role, member.name, now_ms, lost, why});
-  if (departures_.size() > kKept) departures_.pop_front();
-}
-
 void SchedulerCore::DropWorker(const Member& worker, bool lost, const std::string& why,
                                int64_t now_ms) {
   const size_t leases = book_ ? book_->Return(worker.incarnation) : 0;
-  NoteDecision(fmt::format("{} {}: {} returned", worker.name, why, Plural(leases, "lease")),
-               now_ms);
-  NoteDeparture(worker, lost, why, now_ms);
-  BroadcastToSeated(DropBatches{worker.incarnation});
+  out_.Decide(fmt::format("{} {}: {} returned", worker.name, why, Plural(leases, "lease")), now_ms);
+  out_.Depart(worker, lost, why, now_ms);
+  out_.SendToSeated(roster_, DropBatches{worker.incarnation});
   roster_.Remove(worker.incarnation);
 }
 
@@ -60,10 +52,10 @@ void SchedulerCore::LoseServer(const Member& server, bool left, const std::strin
   for (size_t i = 0; i < seats_.size(); ++i) {
     if (plan_.servers[i].incarnation == server.incarnation) seats_[i] = {true, now_ms, left};
   }
-  NoteDecision(
+  out_.Decide(
       fmt::format("{} at {} {}; waiting for a replacement", server.name, server.address, why),
       now_ms);
-  NoteDeparture(server, true, why, now_ms);
+  out_.Depart(server, true, why, now_ms);
   roster_.Remove(server.incarnation);
 }
 
@@ -72,7 +64,7 @@ void SchedulerCore::LoseServer(const Member& server, bool left, const std::strin
 void SchedulerCore::LeaveOut(const Member& server, const std::string& why, int64_t now_ms) {
   const Member gone = server;
   const std::string line = fmt::format("the server at {} {}; it is left out", gone.address, why);
-  Send(gone, Shutdown{line, 0});
+  out_.Send(gone, Shutdown{line, 0});
   admission_.Bar(gone.address, line + " for some time", now_ms);
   LoseServer(gone, true, why, now_ms);
 }
@@ -130,8 +122,8 @@ void SchedulerCore::OnServerJoined(Member& member, const Join& join, int64_t now
   }
   member.seated = true;
   member.ready = join.plan_version == plan_.version;
-  if (!member.ready) return Send(member, plan_);
-  if (told_) Send(member, CommitSteps{*told_});
+  if (!member.ready) return out_.Send(member, plan_);
+  if (told_) out_.Send(member, CommitSteps{*told_});
   if (switch_) FinishPlanSwitch({}, now_ms);  // its Ready was lost with its connection
 }
 
@@ -196,11 +188,12 @@ SchedulerCore::Placement SchedulerCore::Place(const std::vector<Seated>& servers
   }
   std::vector<uint16_t> owners(slots, kVacant);
   const bool had_plan = plan_.slot_owner.size() == slots;
-  const bool told = checkpoint_ && checkpoint_->slot_shard.size() == slots;
+  const auto& checkpoint = checkpointer_.newest();
+  const bool told = checkpoint && checkpoint->slot_shard.size() == slots;
   for (size_t slot = 0; slot < slots; ++slot) {
     if (had_plan) owners[slot] = of_seat[plan_.slot_owner[slot]];
     if (!told) continue;
-    const auto writer = by_name.find(checkpoint_->shards[checkpoint_->slot_shard[slot]].server);
+    const auto writer = by_name.find(checkpoint->shards[checkpoint->slot_shard[slot]].server);
     if (writer != by_name.end()) owners[slot] = writer->second;
   }
   if (!had_plan && !told) {
@@ -256,7 +249,7 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   const std::vector<size_t> vacant = VacantSeats();
   if (vacant.empty()) {
     lacking_bytes_ = 0;
-    if (!InPass() && AllReady()) Go(now_ms);
+    if (!InPass() && roster_.AllReady()) Go(now_ms);
     if (phase_ == Phase::kLoading) TendLoading(now_ms);
     return;
   }
@@ -294,7 +287,7 @@ bool SchedulerCore::TryPlan(const std::vector<Seated>& servers, int64_t now_ms) 
   if (lacking_bytes_ == 0) {
     PublishPlan(servers, placement, now_ms);
   } else if (changed) {
-    NoteDecision(WaitingLine(), now_ms);
+    out_.Decide(WaitingLine(), now_ms);
   }
   return lacking_bytes_ == 0;
 }
@@ -302,12 +295,13 @@ bool SchedulerCore::TryPlan(const std::vector<Seated>& servers, int64_t now_ms) 
 // A new generation: servers and what counts go back to the last complete checkpoint together.
 void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placement& placement,
                                 int64_t now_ms) {
+  const auto& checkpoint = checkpointer_.newest();
   if (live_) {
-    const uint64_t kept = checkpoint_ ? checkpoint_->batches : 0;
-    NoteDecision(fmt::format("all go back to {}, {} to be done again",
-                             checkpoint_ ? "checkpoint " + checkpoint_->name : "the beginning",
-                             Plural(batches_ - std::min(batches_, kept), "batch", "batches")),
-                 now_ms);
+    const uint64_t kept = checkpointer_.saved_batches().value_or(0);
+    out_.Decide(fmt::format("all go back to {}, {} to be done again",
+                            checkpoint ? "checkpoint " + checkpoint->name : "the beginning",
+                            Plural(batches_ - std::min(batches_, kept), "batch", "batches")),
+                now_ms);
   }
   GoBackToCheckpoint();
   lacking_bytes_ = 0;
@@ -321,9 +315,10 @@ void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placem
   }
   plan_ = std::move(next);
   pause_.reset();
-  plan_.restore = last_checkpoint_;
-  Record(LedgerRestored{checkpoint_ ? checkpoint_->name : "", epoch_, batches_, samples_, done_});
-  Record(LedgerPlanned{plan_});
+  plan_.restore = last_checkpoint();
+  out_.Record(
+      LedgerRestored{checkpoint ? checkpoint->name : "", epoch_, batches_, samples_, done_});
+  out_.Record(LedgerPlanned{plan_});
   for (Member* server : roster_.Of(Role::kServer)) {
     server->seated = std::any_of(servers.begin(), servers.end(),
                                  [&](const Seated& s) { return s.server == server; });
@@ -334,26 +329,24 @@ void SchedulerCore::PublishPlan(const std::vector<Seated>& servers, const Placem
   live_ = true;
   phase_ = Phase::kLoading;
   pending_requests_.clear();
-  BroadcastToSeated(plan_);
-  Notice(fmt::format("slot plan {}: {} over {}{}", plan_.version,
-                     Plural(plan_.slot_owner.size(), "slot"),
-                     Plural(plan_.servers.size(), "server"),
-                     checkpoint_ ? fmt::format(", from checkpoint {}", checkpoint_->name) : ""));
+  out_.SendToSeated(roster_, plan_);
+  out_.Notice(fmt::format("slot plan {}: {} over {}{}", plan_.version,
+                          Plural(plan_.slot_owner.size(), "slot"),
+                          Plural(plan_.servers.size(), "server"),
+                          checkpoint ? fmt::format(", from checkpoint {}", checkpoint->name) : ""));
 }
 
 void SchedulerCore::GoBackToCheckpoint() {
-  const Manifest beginning;
-  const Manifest& to = checkpoint_ ? *checkpoint_ : beginning;
-  epoch_ = to.epoch;
-  batches_ = to.batches;
-  samples_ = to.samples;
-  done_ = to.done;
+  CountedWork counted = checkpointer_.Restore();
+  epoch_ = counted.epoch;
+  batches_ = counted.batches;
+  samples_ = counted.samples;
+  done_ = std::move(counted.done);
   order_.reset();
   book_.reset();
   steps_.reset();
   evaluator_.reset();
-  round_.reset();
-  saving_.clear();
+  checkpointer_.BeginGeneration();
   told_.reset();
   told_batches_ = 0;
   interrupted_.reset();
@@ -362,7 +355,7 @@ void SchedulerCore::GoBackToCheckpoint() {
   switch_.reset();
   gone_.clear();
   lease_end_.reset();
-  balancing_ = false;
+  balancer_.BeginGeneration();
 }
 
 // The pass waits; batches in flight may still be reported.
@@ -370,7 +363,7 @@ void SchedulerCore::Interrupt(int64_t now_ms) {
   if (InPass()) {
     interrupted_ = phase_;
     if (training_since_ms_ >= 0) Pause(now_ms);
-    if (round_) GiveRoundUp(now_ms);
+    checkpointer_.GiveUp(now_ms);
     CancelMoves();
   }
   phase_ = Phase::kGathering;
@@ -382,13 +375,13 @@ void SchedulerCore::Go(int64_t now_ms) {
     phase_ = *interrupted_;
     interrupted_.reset();
     if (phase_ == Phase::kTraining) training_since_ms_ = now_ms;
-    Notice("all servers are back as they were; going on");
+    out_.Notice("all servers are back as they were; going on");
     Proceed(now_ms);
   } else {
-    last_checkpoint_ms_ = now_ms;
+    checkpointer_.BeginInterval(now_ms);
     BeginPass(now_ms);
   }
-  Broadcast(Role::kWorker, plan_);
+  out_.SendToAll(roster_, Role::kWorker, plan_);
 }
 
 // What servers have not answered is sent again: a broken connection may have swallowed it.
@@ -396,9 +389,10 @@ void SchedulerCore::SendAgain(int64_t now_ms) {
   if (now_ms - sent_again_ms_ < kSendAgainMs) return;
   sent_again_ms_ = now_ms;
   for (const Member* server : roster_.Seated()) {
-    if (!server->ready) Send(*server, plan_);
-    if (round_ && !round_->Answered(server->incarnation)) Send(*server, checkpoint_request_);
-    if (told_ && server->ready && server->committed != told_) Send(*server, CommitSteps{*told_});
+    if (!server->ready) out_.Send(*server, plan_);
+    checkpointer_.SendAgain(*server, &out_);
+    if (told_ && server->ready && server->committed != told_)
+      out_.Send(*server, CommitSteps{*told_});
   }
 }
 

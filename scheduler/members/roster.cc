@@ -109,6 +109,11 @@ std::vector<const Member*> Roster::Seated() const {
   return found;
 }
 
+bool Roster::AllReady() const {
+  const std::vector<const Member*> seated = Seated();
+  return std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
+}
+
 std::vector<const Member*> Roster::Spares() const {
   std::vector<const Member*> found = Of(Role::kServer);
   std::erase_if(found, [](const Member* m) { return m->seated || m->draining; });
@@ -145,6 +150,17 @@ std::vector<const Member*> Roster::Dead(int64_t now_ms) const {
     if (replaced || silent) dead.push_back(&member);
   }
   return dead;
+}
+
+double Roster::BatchMs() const {
+  std::vector<uint32_t> longest_us;
+  for (const Member* worker : Of(Role::kWorker)) {
+    if (worker->batch_us > 0) longest_us.push_back(worker->batch_us);
+  }
+  if (longest_us.empty()) return 0;
+  const auto middle = longest_us.begin() + static_cast<std::ptrdiff_t>((longest_us.size() - 1) / 2);
+  std::nth_element(longest_us.begin(), middle, longest_us.end());
+  return *middle / 1000.0;
 }
 
 double Roster::cpu_seconds() const {

@@ -65,6 +65,8 @@ class Roster {
   // Servers in the plan, and servers that wait for a seat in one; draining servers do not wait.
   std::vector<const Member*> Seated() const;
   std::vector<const Member*> Spares() const;
+  // All servers in the plan have its slots.
+  bool AllReady() const;
   // Spares without possible replacements of a seated server: those that asked for its name, if the
   // server has been silent since they joined.
   std::vector<const Member*> Newcomers() const;
@@ -73,6 +75,9 @@ class Roster {
   // replacement).
   std::vector<const Member*> Dead(int64_t now_ms) const;
 
+  // From the first request of a batch to its last answer: the median of what workers say was the
+  // longest, 0 if nobody has. The cluster needs as long for all that is in flight (Little's law).
+  double BatchMs() const;
   // Sums over all members, including those that left.
   double cpu_seconds() const;
   uint64_t peak_rss_bytes() const;

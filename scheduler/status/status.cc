@@ -187,12 +187,12 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
                    {"in_progress", core.MovingSlots()},
                    {"longest_stall_ms", moves.longest_stall_us / 1000.0}};
   json["decisions"] = Json::array();
-  for (const DecisionLine& line_of : core.decisions()) {
+  for (const DecisionLine& line_of : core.journal().decisions()) {
     json["decisions"].push_back(
         {{"at_s", SinceStart(core, line_of.at_ms)}, {"text", line_of.text}});
   }
   json["departures"] = Json::array();
-  for (const Departure& gone : core.departures()) {
+  for (const Departure& gone : core.journal().departures()) {
     json["departures"].push_back({{"name", gone.name},
                                   {"incarnation", Text(gone.incarnation)},
                                   {"role", gone.role == Role::kServer ? "server" : "worker"},

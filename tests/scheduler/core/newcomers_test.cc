@@ -86,7 +86,7 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: a server that no worker hears is left ou
   CHECK(core().counted_batches() == batches);
   CHECK(std::get<Shutdown>(LastTo(3)).reason.starts_with(
       "the server at tcp://far:1 does not answer the workers"));
-  CHECK(core().departures().back().why.starts_with("does not answer the workers"));
+  CHECK(core().journal().departures().back().why.starts_with("does not answer the workers"));
 
   // Nor may another server join from there at once.
   dslide::FakeCluster::Join(4, Role::kServer);

@@ -130,12 +130,12 @@ TEST_CASE("placement: a lost server, and what its loss costs, can be seen") {
   CHECK(departures[0]["lost"] == true);
   CHECK(departures[0]["incarnation"] == "0000000000000002");
   // The worker with the lease is not to blame.
-  for (const DecisionLine& line : run.core().decisions()) {
+  for (const DecisionLine& line : run.core().journal().decisions()) {
     CHECK(line.text.find("holds others up") == std::string::npos);
   }
   run.Wait(6000);
   CHECK(status()["members"].size() == 2);
-  CHECK(run.core().decisions().size() >= 2);
+  CHECK(run.core().journal().decisions().size() >= 2);
   CHECK(run.Noticed("all go back to the beginning, 5 batches to be done again"));
   FinishRun(&run);
 }

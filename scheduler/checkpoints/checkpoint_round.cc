@@ -1,4 +1,4 @@
-#include "scheduler/core/checkpoint_round.h"
+#include "scheduler/checkpoints/checkpoint_round.h"
 
 #include <fmt/core.h>
 

@@ -1,0 +1,111 @@
+#include "scheduler/balance/advisor.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "scheduler/balance/table_health.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kDecideMs = 5000;
+constexpr int64_t kDecideFirstMs = 500;  // for a worker whose speed has become known
+static_assert(kDecideFirstMs < kDecideMs);
+
+}  // namespace
+
+void Advisor::OnBatch(Incarnation worker, int64_t now_ms) {
+  // A worker without a clock has its lease from an earlier life of the scheduler: the clock begins
+  // now.
+  const auto [speed, is_new] = speeds_.try_emplace(worker, now_ms);
+  if (!is_new) speed->second.Add(1, now_ms);
+}
+
+double Advisor::BatchesPerSecond(Incarnation worker, int64_t now_ms) const {
+  const auto found = speeds_.find(worker);
+  return found == speeds_.end() ? 0.0 : found->second.Rate(now_ms);
+}
+
+bool Advisor::Due(const Roster& roster, int64_t now_ms) const {
+  const bool is_new = std::any_of(speeds_.begin(), speeds_.end(), [&](const auto& speed) {
+    return !by_worker_.contains(speed.first) && roster.Find(speed.first) != nullptr &&
+           speed.second.Rate(now_ms) > 0;
+  });
+  return now_ms - decided_ms_ >= (is_new ? kDecideFirstMs : kDecideMs);
+}
+
+void Advisor::Decide(const Roster& roster, const Measures& measures, int64_t now_ms, Outbox* out) {
+  decided_ms_ = now_ms;
+  std::map<Incarnation, OpenLease> oldest;  // the first of a holder is its oldest
+  for (const OpenLease& lease : measures.leases) oldest.try_emplace(lease.holder, lease);
+  const std::vector<const Member*> members = roster.Of(Role::kWorker);
+  std::vector<WorkerMeasure> workers;
+  for (const Member* member : members) {
+    workers.push_back(Measure(*member, measures, oldest, now_ms));
+  }
+  decisions_ = strategy_.Decide(workers, measures.servers, measures.run);
+  by_worker_.clear();
+  for (size_t i = 0; i < members.size(); ++i) {
+    const WorkerDecision& decision = decisions_.workers[i];
+    if (workers[i].batches_per_second > 0) by_worker_[members[i]->incarnation] = decision;
+    if (decision.log) out->Decide(decision.reason, now_ms);
+  }
+  for (const ServerDecision& decision : decisions_.servers) {
+    if (decision.log && measures.capacities_measured) out->Decide(decision.reason, now_ms);
+  }
+  std::erase_if(speeds_, [&](const auto& speed) { return roster.Find(speed.first) == nullptr; });
+}
+
+WorkerMeasure Advisor::Measure(const Member& worker, const Measures& measures,
+                               const std::map<Incarnation, OpenLease>& oldest_leases,
+                               int64_t now_ms) const {
+  WorkerMeasure measure;
+  measure.name = worker.name;
+  measure.cores = worker.cores;
+  measure.batches_per_second = BatchesPerSecond(worker.incarnation, now_ms);
+  measure.round_trip_us = worker.heartbeat.round_trip_us;
+  measure.bits_per_second = worker.heartbeat.bits_per_second;
+  measure.bytes_per_batch = measures.bytes_per_batch;
+  if (const auto held = oldest_leases.find(worker.incarnation); held != oldest_leases.end()) {
+    measure.lease_age_s = static_cast<double>(now_ms - held->second.granted_ms) / 1000;
+    measure.lease_size = held->second.granted;
+  }
+  if (measures.servers_pause) measure.lease_age_s = 0;
+  return measure;
+}
+
+uint32_t Advisor::LeaseBatches(Incarnation worker) const {
+  const auto found = by_worker_.find(worker);
+  return found == by_worker_.end() ? Strategy::kFirstLease : found->second.lease_batches;
+}
+
+uint32_t Advisor::InFlightCap(Incarnation worker) const {
+  const auto found = by_worker_.find(worker);
+  return found == by_worker_.end() ? 0 : found->second.in_flight_cap;
+}
+
+void Advisor::RenewTables(const Member& server, const Config& config, const Roster& roster,
+                          int64_t now_ms, Outbox* out) {
+  const auto better = BetterTables(server.heartbeat, config.hash, config.model.hidden);
+  if (!better) return;
+  if (better->round > hash_round_) {
+    out->Decide(fmt::format("hash tables are built anew with {} hashes each: at {} the largest "
+                            "bucket has {} neurons, the mean is {:.1f}",
+                            better->k, server.name, server.heartbeat.bucket_largest,
+                            server.heartbeat.bucket_mean),
+                now_ms);
+    out->SendToSeated(roster, *better);
+  } else {
+    out->Send(server, *better);  // it came later, or the message was lost
+  }
+  hash_round_ = std::max(hash_round_, better->round);
+}
+
+void Advisor::CheckInvariants() const {
+  DSLIDE_CHECK(hash_round_ <= kMaxHashRounds);
+  for (const auto& [worker, decision] : by_worker_) DSLIDE_CHECK(decision.lease_batches > 0);
+}
+
+}  // namespace dslide

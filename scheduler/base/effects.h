@@ -1,0 +1,47 @@
+// What the shell has to do after a call of SchedulerCore.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/checkpoint/manifest.h"
+#include "common/data/metrics.h"
+#include "common/wire/messages.h"
+#include "scheduler/ledger/ledger.h"
+#include "scheduler/members/admission.h"
+
+namespace dslide {
+
+// The outcome of an evaluation. The shell writes it to metrics.jsonl and shows it.
+struct EvaluationResult {
+  uint32_t epoch = 0;  // epochs trained so far
+  bool final = false;  // over all test samples
+  RankingMetrics metrics;
+};
+
+// To be carried out in this order.
+struct SchedulerEffects {
+  struct Outgoing {
+    PeerId to;
+    Body body;
+    uint64_t reply_to = 0;
+  };
+
+  // Append all or none; if that fails call SchedulerCore::LedgerFailed() and send nothing.
+  std::vector<LedgerEntry> ledger;
+  // Servers are about to be told what counts: all entries have to be on the disk before.
+  bool sync_ledger = false;
+  std::vector<Outgoing> send;
+  std::vector<Outgoing> status_wanted;  // to be sent with the status as it is then
+  std::vector<std::string> notices;     // one line each, for the log and the terminal
+  std::vector<EvaluationResult> evaluations;
+  std::optional<Manifest> manifest;    // write it; then call ManifestWritten()
+  std::optional<uint32_t> epoch_done;  // epochs trained so far
+  // Send a request to each of these addresses, and tell OnProbe() who answers.
+  std::vector<Admission::Probe> probes;
+};
+
+}  // namespace dslide

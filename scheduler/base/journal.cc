@@ -1,0 +1,18 @@
+#include "scheduler/base/journal.h"
+
+#include <utility>
+
+namespace dslide {
+
+void Journal::AddDecision(std::string text, int64_t now_ms) {
+  decisions_.push_back({now_ms, std::move(text)});
+  if (decisions_.size() > kKept) decisions_.pop_front();
+}
+
+void Journal::AddDeparture(const Member& member, bool lost, std::string why, int64_t now_ms) {
+  departures_.push_back(
+      {member.incarnation, member.role, member.name, now_ms, lost, std::move(why)});
+  if (departures_.size() > kKept) departures_.pop_front();
+}
+
+}  // namespace dslide

@@ -1,0 +1,45 @@
+// The last decisions and departures of a run, for the status page.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "common/base/ids.h"
+#include "scheduler/members/roster.h"
+
+namespace dslide {
+
+// A line that says what was decided, and why.
+struct DecisionLine {
+  int64_t at_ms = 0;
+  std::string text;
+};
+
+// A member that is gone.
+struct Departure {
+  Incarnation incarnation;
+  Role role = Role::kWorker;
+  std::string name;
+  int64_t at_ms = 0;
+  bool lost = false;  // it died, or left without handing over what it had
+  std::string why;    // "left", "has been silent for 8.2 s, taken for dead"
+};
+
+class Journal {
+ public:
+  static constexpr size_t kKept = 50;  // of each kind; older ones are forgotten
+
+  void AddDecision(std::string text, int64_t now_ms);
+  void AddDeparture(const Member& member, bool lost, std::string why, int64_t now_ms);
+
+  // Both oldest first.
+  const std::deque<DecisionLine>& decisions() const { return decisions_; }
+  const std::deque<Departure>& departures() const { return departures_; }
+
+ private:
+  std::deque<DecisionLine> decisions_;
+  std::deque<Departure> departures_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,46 @@
+#include "scheduler/base/outbox.h"
+
+#include <utility>
+
+namespace dslide {
+
+void Outbox::Send(const Member& to, Body body) { Reply(to.peer, 0, std::move(body)); }
+
+void Outbox::SendToAll(const Roster& roster, Role role, const Body& body) {
+  for (const Member* member : roster.Of(role)) Send(*member, body);
+}
+
+void Outbox::SendToSeated(const Roster& roster, const Body& body) {
+  for (const Member* server : roster.Seated()) Send(*server, body);
+}
+
+void Outbox::Reply(const Member& to, const Message& request, Body body) {
+  Reply(to.peer, request.envelope.sequence, std::move(body));
+}
+
+void Outbox::Reply(const PeerId& to, uint64_t request, Body body) {
+  effects_.send.push_back({to, std::move(body), request});
+}
+
+void Outbox::Decide(std::string line, int64_t now_ms) {
+  Notice(line);
+  journal_.AddDecision(std::move(line), now_ms);
+}
+
+void Outbox::DecideOnce(std::string line, int64_t now_ms) {
+  if (!journal_.decisions().empty() && journal_.decisions().back().text == line) return;
+  Decide(std::move(line), now_ms);
+}
+
+void Outbox::Record(LedgerEntry entry) {
+  effects_.ledger.push_back(std::move(entry));
+  ledger_entries_++;
+}
+
+void Outbox::ReplyWithStatus(const PeerId& to, uint64_t request) {
+  effects_.status_wanted.push_back({to, StatusReply(), request});
+}
+
+SchedulerEffects Outbox::Drain() { return std::exchange(effects_, SchedulerEffects()); }
+
+}  // namespace dslide

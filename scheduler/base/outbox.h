@@ -1,0 +1,65 @@
+// What SchedulerCore and its parts want done in one call, in the order in which they say it, and
+// the journal of what they decided.
+//
+// The core owns it and hands it to its parts in each call.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "scheduler/base/effects.h"
+#include "scheduler/base/journal.h"
+#include "scheduler/members/roster.h"
+
+namespace dslide {
+
+class Outbox {
+ public:
+  // `ledger_entries`: what the ledger has already.
+  explicit Outbox(uint64_t ledger_entries) : ledger_entries_(ledger_entries) {}
+
+  void Send(const Member& to, Body body);
+  void SendToAll(const Roster& roster, Role role, const Body& body);
+  void SendToSeated(const Roster& roster, const Body& body);
+  // The answer to a request. `request`: its sequence.
+  void Reply(const Member& to, const Message& request, Body body);
+  void Reply(const PeerId& to, uint64_t request, Body body);
+
+  // A line for the log and the terminal.
+  void Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
+  // The same for a decision, which the journal keeps as well.
+  void Decide(std::string line, int64_t now_ms);
+  // The same, unless the last decision has the same words.
+  void DecideOnce(std::string line, int64_t now_ms);
+  void Depart(const Member& member, bool lost, std::string why, int64_t now_ms) {
+    journal_.AddDeparture(member, lost, std::move(why), now_ms);
+  }
+
+  // Not inlined: GCC 12 warns of reading other kinds of entries where it knows the kind.
+  [[gnu::noinline]] void Record(LedgerEntry entry);
+  // The entries of this call cannot be written.
+  void DropEntries() { effects_.ledger.clear(); }
+  // How many the ledger has, with those of this call.
+  uint64_t ledger_entries() const { return ledger_entries_; }
+  void SyncLedger() { effects_.sync_ledger = true; }
+
+  void ReplyWithStatus(const PeerId& to, uint64_t request);
+  void WriteManifest(Manifest manifest) { effects_.manifest = std::move(manifest); }
+  void ShowEpochDone(uint32_t epochs) { effects_.epoch_done = epochs; }
+  void ShowEvaluation(EvaluationResult result) {
+    effects_.evaluations.push_back(std::move(result));
+  }
+  void SendProbes(std::vector<Admission::Probe> probes) { effects_.probes = std::move(probes); }
+
+  const Journal& journal() const { return journal_; }
+  // What was collected; begins anew.
+  SchedulerEffects Drain();
+
+ private:
+  SchedulerEffects effects_;
+  Journal journal_;
+  uint64_t ledger_entries_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,33 @@
+// What a run of the scheduler is made of.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/checkpoint/manifest.h"
+#include "common/config/config.h"
+#include "common/data/dataset.h"
+#include "scheduler/ledger/ledger.h"
+
+namespace dslide {
+
+// What stays as it is for a life of the scheduler. The data sets must outlive it.
+struct RunContext {
+  Config config;  // resolved
+  RunId run;
+  const Dataset* train = nullptr;
+  const Dataset* test = nullptr;     // null: no evaluation
+  std::string checkpoint_directory;  // where checkpoints are put
+};
+
+// The same, with what earlier lives have left.
+struct RunInputs : RunContext {
+  LedgerState ledger = {};                    // of the run so far; not opened: a new one
+  std::optional<Manifest> checkpoint = {};    // the newest complete one, to go back to
+  std::string checkpoint_path = {};           // its own directory
+  std::vector<std::string> checkpoints = {};  // names of all complete ones, oldest first
+};
+
+}  // namespace dslide

@@ -1,0 +1,193 @@
+#include "scheduler/checkpoints/checkpointer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kAgainMs = 1000;              // after a round that was given up
+constexpr int64_t kLastAgainMs = 10000;         // after the last one of a run failed
+constexpr int64_t kLastPatienceMs = 600000;     // with it
+constexpr int64_t kAgainAfterErrorMs = 30000;   // after one that failed
+static_assert(kLastAgainMs < kLastPatienceMs);  // the last one is tried several times
+
+}  // namespace
+
+Checkpointer::Checkpointer(const RunInputs& inputs)
+    : directory_(inputs.checkpoint_directory),
+      config_(inputs.config.checkpoint),
+      newest_(inputs.checkpoint),
+      newest_directory_(inputs.checkpoint_path),
+      complete_(inputs.checkpoints) {}
+
+void Checkpointer::WantAfterInterval(int64_t now_ms) {
+  if (config_.interval_s == 0) return;
+  if (now_ms - last_ms_ >= int64_t{1000} * config_.interval_s) wanted_ = true;
+}
+
+void Checkpointer::WantAtOnce(int64_t now_ms) {
+  wanted_ = true;
+  not_before_ms_ = now_ms;
+}
+
+void Checkpointer::WantFor(Incarnation member, uint64_t request, int64_t now_ms) {
+  WantAtOnce(now_ms);
+  waiters_.emplace_back(member, request);
+}
+
+bool Checkpointer::Due(bool stopping, int64_t now_ms) const {
+  return (wanted_ || stopping) && now_ms >= not_before_ms_ && !round();
+}
+
+void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& roster,
+                         Contents contents, Outbox* out) {
+  DSLIDE_CHECK(!round());
+  Manifest manifest;
+  manifest.run = run.run;
+  manifest.name = CheckpointName(contents.counted.batches);
+  manifest.config = FormatConfig(run.config);
+  manifest.epoch = contents.counted.epoch;
+  manifest.batches = contents.counted.batches;
+  manifest.samples = contents.counted.samples;
+  manifest.done = std::move(contents.counted.done);
+  manifest.train_samples = run.train->size();
+  manifest.ledger_position = out->ledger_entries();
+  manifest.slot_shard = plan.slot_owner;  // shards are in the plan's order
+  std::vector<std::pair<Incarnation, std::string>> servers;
+  for (const PlanServer& server : plan.servers) {
+    servers.emplace_back(server.incarnation, roster.Find(server.incarnation)->name);
+    generation_.writing.emplace(server.incarnation, manifest.name);
+  }
+  CheckpointRequest request = RequestFor(manifest, contents.committed);
+  CheckpointRound answers(manifest.name, std::move(servers));
+  generation_.round.emplace(
+      Round{std::move(answers), std::move(manifest), std::move(request), contents.stops});
+  out->SyncLedger();
+  out->SendToSeated(roster, generation_.round->request);
+}
+
+CheckpointRequest Checkpointer::RequestFor(const Manifest& manifest, uint64_t committed) const {
+  CheckpointRequest request;
+  request.name = manifest.name;
+  request.directory = directory_ + "/" + manifest.name;
+  request.committed = committed;
+  const size_t keep = std::min<size_t>(complete_.size(), config_.keep);
+  request.keep.assign(complete_.end() - static_cast<ptrdiff_t>(keep), complete_.end());
+  return request;
+}
+
+// A server writes one checkpoint at a time: while it does it answers requests for others with
+// `retry`. Another answer says that it is done with all that came before.
+void Checkpointer::OnServerFree(Incarnation server, const CheckpointDone& done) {
+  std::erase_if(generation_.writing, [&](const auto& asked) {
+    return asked.first == server && (!done.retry || asked.second == done.name);
+  });
+}
+
+Status Checkpointer::OnDone(const Member& server, const CheckpointDone& done, bool nothing_else,
+                            int64_t now_ms, Outbox* out, const Roster& roster) {
+  if (!round() || generation_.round->answers.complete()) return {};
+  Round& round = *generation_.round;
+  if (!server.seated || done.name != round.manifest.name) return {};
+  if (!done.error.empty() && done.retry) {
+    GiveUp(now_ms);
+    return {};
+  }
+  round.answers.Take(server.incarnation, done);
+  if (const std::string failure = round.answers.Failure(); !failure.empty()) {
+    return Fail(Failed(failure), nothing_else, now_ms, out, roster);
+  }
+  if (round.answers.complete()) {
+    round.manifest.shards = round.answers.Shards();
+    out->WriteManifest(round.manifest);
+  }
+  return {};
+}
+
+Status Checkpointer::OnManifest(const Status& status, bool nothing_else, int64_t now_ms,
+                                Outbox* out, const Roster& roster) {
+  DSLIDE_CHECK(round());
+  if (!status.ok()) return Fail(status.error(), nothing_else, now_ms, out, roster);
+  newest_ = std::move(generation_.round->manifest);
+  last_round_stops_ = generation_.round->stops;
+  generation_.round.reset();
+  newest_directory_ = directory_ + "/" + newest_->name;
+  complete_.push_back(newest_->name);
+  out->Notice(fmt::format("checkpoint {} written", newest_directory_));
+  out->Record(LedgerCheckpointed{newest_->name, newest_->batches});
+  return {};
+}
+
+// The servers hold what the checkpoint lacks, so it is tried again.
+Status Checkpointer::Fail(const Error& error, bool nothing_else, int64_t now_ms, Outbox* out,
+                          const Roster& roster) {
+  const std::string line =
+      fmt::format("checkpoint {}: {}", generation_.round->manifest.name, error.message);
+  generation_.round.reset();
+  AnswerWaiters(line, roster, out);
+  if (nothing_else) {
+    if (failing_since_ms_ == 0) failing_since_ms_ = now_ms;
+    if (now_ms - failing_since_ms_ > kLastPatienceMs) return Error{error.kind, line};
+  }
+  out->Notice(fmt::format("{}; {}, the last good one is {}", line,
+                          nothing_else ? "trying again" : "training goes on",
+                          newest_directory_.empty() ? "none" : newest_directory_));
+  wanted_ = true;
+  not_before_ms_ = now_ms + (nothing_else ? kLastAgainMs : kAgainAfterErrorMs);
+  return {};
+}
+
+void Checkpointer::GiveUp(int64_t now_ms) {
+  if (!round()) return;
+  generation_.round.reset();
+  wanted_ = true;
+  not_before_ms_ = now_ms + kAgainMs;
+}
+
+void Checkpointer::SendAgain(const Member& server, Outbox* out) const {
+  if (!round() || generation_.round->answers.Answered(server.incarnation)) return;
+  out->Send(server, generation_.round->request);
+}
+
+void Checkpointer::OnComplete(int64_t now_ms) {
+  wanted_ = false;
+  last_ms_ = now_ms;
+}
+
+void Checkpointer::AnswerWaiters(const std::string& error, const Roster& roster, Outbox* out) {
+  for (const auto& [incarnation, request] : waiters_) {
+    const Member* member = roster.Find(incarnation);
+    if (member == nullptr) continue;
+    CheckpointDone done;
+    done.name = newest_directory_.substr(newest_directory_.rfind('/') + 1);
+    done.shard = newest_directory_;
+    out->Reply(member->peer, request,
+               error.empty() ? Body(std::move(done)) : ErrorReply{ErrorCode::kRefused, error});
+  }
+  waiters_.clear();
+}
+
+bool Checkpointer::Writing(const Roster& roster) const {
+  return round() || std::any_of(generation_.writing.begin(), generation_.writing.end(),
+                                [&](const auto& asked) { return roster.Find(asked.first); });
+}
+
+std::optional<uint64_t> Checkpointer::saved_batches() const {
+  return newest_ ? std::optional(newest_->batches) : std::nullopt;
+}
+
+CountedWork Checkpointer::Restore() const {
+  if (!newest_) return {};
+  return {newest_->epoch, newest_->batches, newest_->samples, newest_->done};
+}
+
+void Checkpointer::CheckInvariants() const {
+  DSLIDE_CHECK(newest_.has_value() || newest_directory_.empty());
+  DSLIDE_CHECK(!round() || generation_.round->manifest.slot_shard.size() > 0);
+}
+
+}  // namespace dslide

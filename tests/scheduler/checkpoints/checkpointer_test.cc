@@ -1,0 +1,192 @@
+#include "scheduler/checkpoints/checkpointer.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/numbered_samples.h"
+
+namespace dslide {
+namespace {
+
+constexpr Incarnation kFirst{1}, kSecond{2};
+
+// Two servers, and an observer who asks for checkpoints.
+struct Setup {
+  Setup() : data(NumberedSamples(50, 10)) {
+    inputs.config.checkpoint.interval_s = 60;
+    inputs.run = {77};
+    inputs.train = &data;
+    inputs.checkpoint_directory = "/checkpoints";
+    Join join;
+    join.role = Role::kServer;
+    roster.Add(join, kFirst, "p1", 0).seated = true;
+    roster.Add(join, kSecond, "p2", 0).seated = true;
+    join.role = Role::kObserver;
+    roster.Add(join, {3}, "observer", 0);
+    plan.servers = {{"server", "", kFirst}, {"server-2", "", kSecond}};
+    plan.slot_owner = {0, 1};
+    checkpointer.emplace(inputs);
+  }
+  void Begin(uint64_t batches, bool stops = false) {
+    checkpointer->Begin(inputs, plan, roster, {{0, batches, 4 * batches, {}}, 0, stops}, &out);
+  }
+  Status Answer(Incarnation server, const std::string& name, const std::string& error = "",
+                bool retry = false, bool nothing_else = false, int64_t now_ms = 0) {
+    CheckpointDone done;
+    done.name = name;
+    done.shard = "shard";
+    done.error = error;
+    done.retry = retry;
+    checkpointer->OnServerFree(server, done);
+    return checkpointer->OnDone(*roster.Find(server), done, nothing_else, now_ms, &out, roster);
+  }
+  // Writes a whole checkpoint.
+  void Write(uint64_t batches) {
+    Begin(batches);
+    for (const Incarnation server : {kFirst, kSecond}) {
+      CHECK(Answer(server, CheckpointName(batches)).ok());
+    }
+    CHECK(checkpointer->OnManifest({}, false, 0, &out, roster).ok());
+    checkpointer->OnComplete(0);
+  }
+
+  Dataset data;
+  RunInputs inputs;
+  Roster roster{1000};
+  Plan plan;
+  Outbox out{5};
+  std::optional<Checkpointer> checkpointer;
+};
+
+TEST_CASE("a checkpoint is due after the interval, when one is wanted, and when the run stops") {
+  Setup run;
+  CHECK_FALSE(run.checkpointer->Due(false, 59999));
+  CHECK(run.checkpointer->Due(true, 0));
+  run.checkpointer->WantAfterInterval(59999);
+  CHECK_FALSE(run.checkpointer->Due(false, 59999));
+  run.checkpointer->WantAfterInterval(60000);
+  CHECK(run.checkpointer->Due(false, 60000));
+  run.Begin(3);
+  CHECK_FALSE(run.checkpointer->Due(true, 60000));  // one at a time
+}
+
+TEST_CASE("a manifest is written when all servers have their shards, with what counted before") {
+  Setup run;
+  run.Begin(3);
+  const SchedulerEffects asked = run.out.Drain();
+  CHECK(asked.sync_ledger);
+  REQUIRE(asked.send.size() == 2);
+  const auto& request = std::get<CheckpointRequest>(asked.send[0].body);
+  CHECK(request.directory == "/checkpoints/" + CheckpointName(3));
+  CHECK(run.Answer(kFirst, request.name).ok());
+  CHECK_FALSE(run.out.Drain().manifest);
+  CHECK(run.checkpointer->Writing(run.roster));
+  CHECK(run.Answer(kSecond, request.name).ok());
+  const SchedulerEffects done = run.out.Drain();
+  REQUIRE(done.manifest);
+  CHECK(done.manifest->batches == 3);
+  CHECK(done.manifest->ledger_position == 5);
+  CHECK(done.manifest->shards.size() == 2);
+  CHECK_FALSE(run.checkpointer->IsSaved(3));
+
+  CHECK(run.checkpointer->OnManifest({}, false, 0, &run.out, run.roster).ok());
+  CHECK(run.checkpointer->IsSaved(3));
+  CHECK(run.checkpointer->newest_directory() == "/checkpoints/" + CheckpointName(3));
+  CHECK(run.checkpointer->Restore().samples == 12);
+  CHECK_FALSE(run.checkpointer->Writing(run.roster));
+  CHECK(run.out.Drain().ledger.size() == 1);
+}
+
+TEST_CASE("servers are told which checkpoints stay") {
+  Setup run;
+  for (const uint64_t batches : {1, 2, 3}) run.Write(batches);
+  run.out.Drain();
+  run.Begin(4);
+  const SchedulerEffects asked = run.out.Drain();
+  const auto& request = std::get<CheckpointRequest>(asked.send.at(0).body);
+  CHECK(request.keep == std::vector<std::string>{CheckpointName(2), CheckpointName(3)});
+}
+
+TEST_CASE("a server that cannot take part now has the round repeated a second later") {
+  Setup run;
+  run.Begin(3);
+  CHECK(run.Answer(kFirst, CheckpointName(3), "busy", true, false, 1000).ok());
+  CHECK_FALSE(run.checkpointer->round());
+  CHECK(run.checkpointer->Writing(run.roster));  // the other one
+  CHECK_FALSE(run.checkpointer->Due(false, 1999));
+  CHECK(run.checkpointer->Due(false, 2000));
+  CHECK(run.Answer(kSecond, CheckpointName(3)).ok());
+  CHECK_FALSE(run.checkpointer->Writing(run.roster));
+  CHECK_FALSE(run.out.Drain().manifest);
+}
+
+TEST_CASE("a round that fails is tried again half a minute later, or at once if somebody asks") {
+  Setup run;
+  run.checkpointer->WantFor({3}, 9, 0);
+  run.Begin(3);
+  run.out.Drain();
+  CHECK(run.Answer(kSecond, CheckpointName(3), "disk full", false, false, 1000).ok());
+  const SchedulerEffects failed = run.out.Drain();
+  REQUIRE(failed.send.size() == 1);
+  CHECK(failed.send[0].reply_to == 9);
+  CHECK(std::get<ErrorReply>(failed.send[0].body).text.ends_with("server-2: disk full"));
+  REQUIRE(failed.notices.size() == 1);
+  CHECK(failed.notices[0].ends_with("training goes on, the last good one is none"));
+  CHECK_FALSE(run.checkpointer->Due(false, 30999));
+  CHECK(run.checkpointer->Due(false, 31000));
+  run.checkpointer->WantAtOnce(2000);
+  CHECK(run.checkpointer->Due(false, 2000));
+}
+
+TEST_CASE("a run with nothing else to do fails after ten minutes of failed checkpoints") {
+  Setup run;
+  const auto fail_at = [&](int64_t now_ms) {
+    run.Begin(3);
+    return run.Answer(kFirst, CheckpointName(3), "disk full", false, true, now_ms);
+  };
+  CHECK(fail_at(1000).ok());
+  CHECK_FALSE(run.checkpointer->Due(true, 10999));
+  CHECK(run.checkpointer->Due(true, 11000));
+  CHECK(fail_at(601000).ok());
+  const Status status = fail_at(601001);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message == "checkpoint " + CheckpointName(3) + ": server: disk full");
+}
+
+TEST_CASE("who asked is told where the newest checkpoint lies") {
+  Setup run;
+  run.Write(3);
+  run.out.Drain();
+  run.checkpointer->WantFor({3}, 9, 0);
+  run.checkpointer->WantFor({4}, 1, 0);  // has left
+  run.checkpointer->AnswerWaiters("", run.roster, &run.out);
+  const SchedulerEffects answers = run.out.Drain();
+  REQUIRE(answers.send.size() == 1);
+  CHECK(answers.send[0].to == "observer");
+  CHECK(std::get<CheckpointDone>(answers.send[0].body).name == CheckpointName(3));
+  CHECK_FALSE(run.checkpointer->has_waiters());
+}
+
+TEST_CASE("a new generation forgets the round and who writes, and keeps the newest checkpoint") {
+  Setup run;
+  run.Write(3);
+  run.Begin(4, true);
+  run.checkpointer->BeginGeneration();
+  CHECK_FALSE(run.checkpointer->Writing(run.roster));
+  CHECK(run.Answer(kFirst, CheckpointName(4)).ok());  // of the generation before
+  CHECK(run.checkpointer->IsSaved(3));
+  run.checkpointer->CheckInvariants();
+}
+
+TEST_CASE("only servers that have not answered are asked again") {
+  Setup run;
+  run.Begin(3);
+  CHECK(run.Answer(kFirst, CheckpointName(3)).ok());
+  run.out.Drain();
+  for (const Member* server : run.roster.Seated()) run.checkpointer->SendAgain(*server, &run.out);
+  const SchedulerEffects again = run.out.Drain();
+  REQUIRE(again.send.size() == 1);
+  CHECK(again.send[0].to == "p2");
+}
+
+}  // namespace
+}  // namespace dslide
