@@ -372,12 +372,14 @@ void WorkerCore::OnServerError(const Pending& pending, uint32_t server, const Er
     effects_.notices.push_back(why);
     return BeginNewLife();
   }
-  // A server that is not where this plan is will be there soon: no reason to give the batch up.
-  const bool stale_plan = error.code == ErrorCode::kStalePlan;
+  // A server that is not where this plan is will be there soon. One that does not know the batch
+  // any more has it from another worker, a second copy: begun again, the two would drive each other
+  // out.
+  const bool copied = error.code == ErrorCode::kUnknownBatch;
   for (const auto id : {std::optional(pending.flight), pending.next}) {
     if (!id || !flights_.contains(*id)) continue;
-    if (stale_plan) flights_.at(*id).leased.failures = 0;
-    FailFlight(*id, why);
+    if (error.code == ErrorCode::kStalePlan) flights_.at(*id).leased.failures = 0;
+    FailFlight(*id, why, copied ? After::kGiveUp : After::kBeginAgain);
   }
 }
 
@@ -424,13 +426,13 @@ void WorkerCore::SendReport(BatchDone done) {
 }
 
 // Ends a flight, and the one whose first request went with its push. Their batches begin again a
-// little later. A batch that has failed kMostFailures times is given up: its lease expires, and
-// another worker may get it.
-void WorkerCore::FailFlight(uint64_t id, const std::string& why) {
+// little later. A batch that is given up, or has failed kMostFailures times, waits until its lease
+// expires; another worker may get it then.
+void WorkerCore::FailFlight(uint64_t id, const std::string& why, After after) {
   const auto failed = flights_.extract(id);
   if (failed.empty()) return;
   Flight& flight = failed.mapped();
-  if (!stopping_ && ++flight.leased.failures < kMostFailures) {
+  if (after == After::kBeginAgain && ++flight.leased.failures < kMostFailures) {
     effects_.notices.push_back("a batch begins again: " + why);
     int64_t wait_us = kAgainUs;
     for (uint32_t i = 1; i < flight.leased.failures; ++i) wait_us *= kAgainFactor;
@@ -444,7 +446,7 @@ void WorkerCore::FailFlight(uint64_t id, const std::string& why) {
     if (pending.flight == id) next = pending.next;
   }
   std::erase_if(pending_, [&](const auto& entry) { return entry.second.flight == id; });
-  if (next) FailFlight(*next, "it went with that one");
+  if (next) FailFlight(*next, "it went with that one", after);
 }
 
 // Batches that wait for their step may wait for ever once workers leave; nothing is lost with them.
@@ -454,7 +456,7 @@ void WorkerCore::GiveWaitingBack() {
   for (const auto& [id, flight] : flights_) {
     if (!flight.answered) waiting.push_back(id);
   }
-  for (const uint64_t id : waiting) FailFlight(id, "this worker stops");
+  for (const uint64_t id : waiting) FailFlight(id, "this worker stops", After::kGiveUp);
 }
 
 void WorkerCore::OnError(const ErrorReply& error) {

@@ -124,7 +124,8 @@ class WorkerCore {
   void SendAgain();
   void TakeReply(uint64_t flight, uint32_t server, Body reply, int64_t service_us);
   void Proceed(uint64_t flight);
-  void FailFlight(uint64_t flight, const std::string& why);
+  enum class After { kBeginAgain, kGiveUp };
+  void FailFlight(uint64_t flight, const std::string& why, After after = After::kBeginAgain);
   void GiveWaitingBack();
   uint64_t Send(uint32_t to, Body body, WirePrecision precision = WirePrecision::kBf16);
   void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);

@@ -258,7 +258,7 @@ TEST_CASE(
 TEST_CASE_FIXTURE(Combined, "a push whose next batch failed can still fail") {
   CHECK(Server(pushes[0], Ack{}).notices.size() == 1);
   const auto effects = Server(pushes[1], ErrorReply{ErrorCode::kUnknownBatch, "no"});
-  CHECK(effects.notices == std::vector<std::string>{"a batch begins again: b: no"});
+  CHECK(effects.notices == std::vector<std::string>{"a batch is given up: b: no"});
   CHECK(ToScheduler<BatchDone>(effects).empty());
   CheckOnlyBatchOneIsLeft();
 }

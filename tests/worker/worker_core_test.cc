@@ -117,7 +117,7 @@ TEST_CASE_FIXTURE(Fixture, "a reply from the wrong server is not taken") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "after a server's error or senseless reply the batch begins again") {
-  for (const Body& bad : {Body{ErrorReply{ErrorCode::kUnknownBatch, "gone"}}, Body{Ack{}},
+  for (const Body& bad : {Body{ErrorReply{ErrorCode::kRefused, "full"}}, Body{Ack{}},
                           Body{EmbedReply{Matrix(3, kHidden)}}}) {
     Fixture f;
     f.JoinAndPlan();
@@ -131,6 +131,15 @@ TEST_CASE_FIXTURE(Fixture, "after a server's error or senseless reply the batch 
     CHECK(again[0].message.body == requests[0].message.body);
     CHECK(Requests(f.Tick(301)).empty());
   }
+}
+
+TEST_CASE_FIXTURE(Fixture, "a batch that another worker drove out at a server is given up") {
+  JoinAndPlan();
+  const auto requests = Requests(Scheduler(Grant(1)));
+  Server(requests[0], ErrorReply{ErrorCode::kUnknownBatch, "gone"});
+  CHECK(last.notices == std::vector<std::string>{"a batch is given up: a: gone"});
+  CHECK(Requests(Tick(config.cluster.request_timeout_ms)).empty());
+  CHECK(Requests(Scheduler(Grant(1))).size() == kServers);  // it can be leased again
 }
 
 TEST_CASE_FIXTURE(Fixture, "a batch that fails time and again is given up before its lease ends") {
