@@ -3,9 +3,9 @@
 // A pure core: messages and time (microseconds) go in, messages come out. It holds no parameters,
 // and nothing that is lost when it dies: what it had leased returns to the scheduler. A worker that
 // was taken for dead, or meets a new life of the scheduler, begins a new life itself: a new
-// incarnation, without the work of the old one. A plan of another generation takes its work from it
-// as well; with the next plan of the same one it begins the batches in flight anew (servers apply
-// each batch once).
+// incarnation, without the work of the old one. A plan of another generation takes its work away as
+// well. With the next plan of the same generation it begins the batches in flight again (servers
+// apply each batch once).
 #pragma once
 
 #include <map>
@@ -17,10 +17,11 @@
 #include "common/config/config.h"
 #include "common/run/scheduler_link.h"
 #include "common/wire/messages.h"
-#include "worker/batch_flight.h"
+#include "worker/flight_table.h"
 #include "worker/in_flight_control.h"
-#include "worker/link_meter.h"
+#include "worker/lease_queue.h"
 #include "worker/local_data.h"
+#include "worker/server_links.h"
 
 namespace dslide {
 
@@ -61,111 +62,71 @@ class WorkerCore {
   int64_t heard_ms() const { return link_.heard_ms(); }
 
  private:
-  struct Queued {
-    LeaseGrant lease;  // without batches
-    LeaseBatch batch;
-    int64_t begun_us = 0;   // when it was first taken into flight; 0: not yet
-    uint32_t failures = 0;  // of its flights
-  };
-  // A batch in flight. It makes room for another one as soon as its gradients are pushed.
-  struct Flight {
-    BatchFlight batch;
-    Queued leased;    // to begin anew
-    uint64_t number;  // BatchNumber
-    uint64_t step;    // StepOf its batch
-    int64_t started_us;
-    int64_t service_us = 0;      // at servers, of the requests that its stages waited for
-    bool pushed = false;         // the last stage is under way
-    bool answered = false;       // its first stage is done
-    int64_t first_reply_us = 0;  // to the requests of its stage; 0: none yet
-  };
-  struct Pending {  // a request without reply
-    uint64_t flight;
-    std::optional<uint64_t> next;  // flight whose EmbedRequest goes with this one's EmbedPush
-    uint32_t server;
-    int64_t sent_us;
-    WirePrecision precision;  // of the request and its reply
-    size_t bytes = 0;
-    bool repeated = false;
-  };
-  // Of a server that has answered nothing for twice cluster.request_timeout_ms.
-  enum class Silence {
-    kNone,
-    kUnanswered,    // nor has another server answered for this stage of a batch
-    kOthersAnswer,  // other servers have
-  };
-  struct Link {  // to a server
-    LinkMeter meter;
-    WirePrecision precision = WirePrecision::kBf16;
-    uint64_t windows = 0;          // of the meter that were acted on
-    int64_t heard_us = 0;          // last
-    int64_t useless_since_us = 0;  // its replies do not fit their requests; 0: they do
-    Silence told = Silence::kNone;
-  };
   struct Report {  // of a batch that is done, until the scheduler has it
     BatchDone done;
     int64_t sent_ms;
   };
+  // What a worker has in hand. It is of use while plans of one generation follow one another.
+  struct Work {
+    LeaseQueue leases;
+    FlightTable flights;
+    std::map<uint64_t, Report> reports;  // by sequence
+    int64_t paused_until_us = 0;         // by the scheduler: no batch begins before
+    bool told_idle = false;              // in this pause
+  };
+  enum class After { kBeginAgain, kGiveUp };
 
   int64_t NowMs() const { return now_us_ / 1000; }
+  // Messages.
+  void OnSchedulerMessage(Message message);
   void OnJoinReply(const Message& message, const JoinReply& reply);
   void OnPlan(const Plan& plan);
   void OnGrant(LeaseGrant grant);
-  void OnServerReply(uint32_t server, Message message, size_t bytes);
-  void OnServerError(const Pending& pending, uint32_t server, const ErrorReply& error);
+  void OnHeartbeatReply(const HeartbeatReply& reply);
   void OnError(const ErrorReply& error);
-  void ForgetWork();
-  void BeginAnew();
+  void OnServerReply(uint32_t server, Message message, size_t bytes);
+  void OnServerError(const AwaitedReply& request, const ErrorReply& error);
+  void Pushed(const AwaitedReply& request, Body reply, int64_t service_us);
+
+  // Batches.
+  bool Paused() const { return now_us_ < work_->paused_until_us; }
   uint32_t InFlightLimit() const;
-  void Pause(uint32_t pause_ms);
-  bool Paused() const { return now_us_ < paused_until_us_; }
-  void BeginNewLife();
-  void SendReport(BatchDone done);
-  void SendAgain();
-  void TakeReply(uint64_t flight, uint32_t server, Body reply, int64_t service_us);
-  void Proceed(uint64_t flight);
-  enum class After { kBeginAgain, kGiveUp };
-  void FailFlight(uint64_t flight, const std::string& why, After after = After::kBeginAgain);
-  void GiveWaitingBack();
-  uint64_t Send(uint32_t to, Body body, WirePrecision precision = WirePrecision::kBf16);
-  void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);
-  Body RequestOf(const Pending& pending) const;
-  void ChoosePrecision(Link* link) const;
-  void Describe(Heartbeat* beat) const;
-  std::vector<Silence> SilentServers() const;
-  void TellSilentServers(Heartbeat* beat);
-  std::optional<uint64_t> StartNext(std::optional<uint64_t> with);
   bool HasRoomFor(uint64_t step) const;
   bool WantsLease() const;
-  void Fill();
   void RequestLease();
+  std::optional<uint64_t> StartNext(std::optional<uint64_t> with);
+  void Fill();
+  void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);
+  void TakeReply(uint64_t flight, uint32_t server, Body reply, int64_t service_us);
+  void Proceed(uint64_t flight);
+  void FailFlight(uint64_t flight, const std::string& why, After after = After::kBeginAgain);
+  void GiveWaitingBack();
+  void SendReport(BatchDone done);
+  void SendAgain();
+  void BeginAgain();
+
+  void SendJoin();
+  void BeginNewLife();
+  void SendHeartbeat(const Heartbeat& usage);
+  uint64_t Send(uint32_t to, Body body, WirePrecision precision = WirePrecision::kBf16);
+  // Ends every public call.
   Effects Drain();
+  void CheckInvariants() const;
 
   SchedulerLink link_;
-  std::string name_;
-  std::string asked_name_;
+  std::string name_;  // asked for
   uint32_t cores_;
   LocalData local_;
-  int64_t now_us_ = 0;              // of the call
-  std::unique_ptr<Config> config_;  // stable address: flights refer to it
-  uint64_t train_samples_ = 0;
-  Plan plan_;
-  bool planned_ = false;
+  int64_t now_us_ = 0;  // of the call
   bool stopping_ = false;
-  std::optional<int64_t> lease_asked_ms_;
-  int64_t lease_retry_ms_ = 0;             // not before
-  std::multimap<uint64_t, Queued> queue_;  // leased, not started, by the batch's number
-  std::multimap<int64_t, std::pair<uint64_t, Queued>> refused_;  // begun again from that time on
-  uint64_t next_flight_ = 1;
-  std::map<uint64_t, Flight> flights_;
-  std::map<uint64_t, Pending> pending_;  // by sequence
-  std::map<uint64_t, Report> reports_;   // by sequence
+  std::unique_ptr<Config> config_;  // null: not joined. Stable address: flights refer to it
+  uint64_t train_samples_ = 0;
+  Plan plan_;                 // the latest
+  std::optional<Work> work_;  // by plan_; nullopt: no plan of this life and run is known
+  ServerLinks links_;         // to the servers of plan_
   InFlightControl in_flight_{0};
-  int64_t longest_batch_us_ = 0;  // since the last heartbeat
   uint32_t in_flight_cap_ = 0;    // by the scheduler; 0: none
-  int64_t paused_until_us_ = 0;   // by the scheduler: no batch begins before
-  bool told_idle_ = false;        // since it is held
-  std::vector<Link> links_;       // [servers]
+  int64_t longest_batch_us_ = 0;  // since the last heartbeat
   Effects effects_;
 };
 

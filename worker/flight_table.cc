@@ -1,0 +1,97 @@
+#include "worker/flight_table.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "common/base/check.h"
+
+namespace dslide {
+
+size_t FlightTable::CountUnpushed(uint64_t step) const {
+  return static_cast<size_t>(std::count_if(
+      flights_.begin(), flights_.end(),
+      [&](const auto& entry) { return !entry.second.pushed && entry.second.step <= step; }));
+}
+
+std::vector<uint64_t> FlightTable::Unanswered() const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, flight] : flights_) {
+    if (!flight.answered) ids.push_back(id);
+  }
+  return ids;
+}
+
+uint64_t FlightTable::Begin(Flight flight) {
+  flights_.try_emplace(next_flight_, std::move(flight));
+  return next_flight_++;
+}
+
+std::optional<FlightTable::Failed> FlightTable::Fail(uint64_t id) {
+  auto found = flights_.extract(id);
+  if (found.empty()) return std::nullopt;
+  Failed failed{std::move(found.mapped().leased), {}};
+  for (auto& [sequence, awaited] : awaited_) {
+    if (awaited.next == id) awaited.next.reset();  // the push itself stands
+    if (awaited.flight == id) failed.next = awaited.next;
+  }
+  std::erase_if(awaited_, [&](const auto& entry) { return entry.second.flight == id; });
+  return failed;
+}
+
+std::vector<LeasedBatch> FlightTable::Clear() {
+  std::vector<LeasedBatch> leased;
+  for (auto& [id, flight] : flights_) leased.push_back(std::move(flight.leased));
+  flights_.clear();
+  awaited_.clear();
+  return leased;
+}
+
+Body FlightTable::RequestOf(const AwaitedReply& awaited) const {
+  Body request = At(awaited.flight).batch.RequestFor(awaited.server);
+  if (awaited.next) {
+    std::get<EmbedPush>(request).next =
+        std::get<EmbedRequest>(At(*awaited.next).batch.RequestFor(awaited.server));
+  }
+  return request;
+}
+
+std::optional<AwaitedReply> FlightTable::Take(uint64_t sequence, uint32_t server) {
+  const auto found = awaited_.find(sequence);
+  if (found == awaited_.end() || found->second.server != server) return std::nullopt;
+  return awaited_.extract(found).mapped();
+}
+
+void FlightTable::SendAgain(int64_t now_us, int64_t timeout_us,
+                            const std::function<void(uint64_t, const AwaitedReply&)>& send) {
+  for (auto& [sequence, awaited] : awaited_) {
+    if (now_us - awaited.sent_us < timeout_us) continue;
+    awaited.sent_us = now_us;
+    awaited.repeated = true;
+    send(sequence, awaited);
+  }
+}
+
+void FlightTable::CountSent(uint64_t sequence, size_t kind, size_t bytes) {
+  const auto found = awaited_.find(sequence);
+  if (found == awaited_.end()) return;
+  found->second.bytes = bytes;
+  At(found->second.flight).batch.CountSent(kind, bytes);
+}
+
+void FlightTable::CheckInvariants(size_t servers) const {
+  for (const auto& [sequence, awaited] : awaited_) {
+    DSLIDE_CHECK(Has(awaited.flight));
+    DSLIDE_CHECK(!awaited.next || Has(*awaited.next));
+    DSLIDE_CHECK(!awaited.next || *awaited.next != awaited.flight);
+    DSLIDE_CHECK(!awaited.next || At(awaited.flight).pushed);
+    DSLIDE_CHECK(awaited.server < servers);
+  }
+  for (const auto& [id, flight] : flights_) {
+    DSLIDE_CHECK(id < next_flight_);
+    DSLIDE_CHECK(!flight.pushed || flight.answered);
+    DSLIDE_CHECK(flight.leased.begun_us <= flight.started_us);
+  }
+}
+
+}  // namespace dslide

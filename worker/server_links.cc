@@ -1,0 +1,104 @@
+#include "worker/server_links.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace dslide {
+
+void ServerLinks::Follow(const Plan& plan, bool goes_on, const Config& config, int64_t now_us) {
+  std::vector<Link> links;
+  for (const PlanServer& server : plan.servers) {
+    const auto known = std::find_if(links_.begin(), links_.end(), [&](const Link& link) {
+      return goes_on && link.server.incarnation == server.incarnation;
+    });
+    Link& link = links.emplace_back();
+    if (known != links_.end()) {
+      link = *known;
+    } else {
+      link.precision = FixedPrecision(config.cluster.wire);
+      link.heard_us = now_us;
+    }
+    link.server = server;
+  }
+  links_ = std::move(links);
+}
+
+void ServerLinks::Judge(uint32_t server, bool useful, int64_t now_us) {
+  int64_t& since_us = links_[server].useless_since_us;
+  if (useful) {
+    since_us = 0;
+  } else if (since_us == 0) {
+    since_us = now_us;
+  }
+}
+
+void ServerLinks::Measure(const AwaitedReply& request, size_t kind, size_t bytes,
+                          int64_t service_us, const Config& config, int64_t now_us) {
+  Link& link = links_[request.server];
+  link.meter.Note(now_us, kind, now_us - request.sent_us, service_us, bytes);
+  ChoosePrecision(config, &link);
+}
+
+// Int8 where the bytes of bf16 keep the link busy for half of the time and more. In synchronous
+// training all links are alike, or the result would depend on who trained a batch.
+void ServerLinks::ChoosePrecision(const Config& config, Link* link) {
+  constexpr double kBusy = 0.5;
+  constexpr double kIdle = 0.08;  // of int8; bf16 has twice its bytes, and estimates vary
+  if (config.cluster.wire != Wire::kAuto || IsSynchronous(config.train)) return;
+  if (link->windows == link->meter.windows()) return;
+  link->windows = link->meter.windows();
+  if (link->meter.busy() > kBusy) link->precision = WirePrecision::kInt8;
+  if (link->meter.busy() < kIdle) link->precision = WirePrecision::kBf16;
+}
+
+void ServerLinks::Describe(Heartbeat* beat) const {
+  for (const Link& link : links_) {
+    const auto bits = static_cast<uint64_t>(link.meter.bits_per_second());
+    if (bits > 0 && (beat->bits_per_second == 0 || bits < beat->bits_per_second)) {
+      beat->bits_per_second = bits;
+    }
+    beat->round_trip_us =
+        std::max(beat->round_trip_us, static_cast<uint32_t>(link.meter.round_trip_us()));
+    beat->int8_links += link.precision == WirePrecision::kInt8;
+  }
+}
+
+// [servers] A server that is only slow answers something. A server whose answers do not fit its
+// requests is as good as silent.
+std::vector<ServerLinks::Silence> ServerLinks::Silences(const FlightTable& flights,
+                                                        int64_t silence_us, int64_t now_us) const {
+  const auto long_ago = [&](int64_t since_us) { return now_us - since_us >= silence_us; };
+  std::vector<Silence> silent;
+  for (const Link& link : links_) {
+    const bool useless = link.useless_since_us > 0 && long_ago(link.useless_since_us);
+    silent.push_back(useless ? Silence::kOthersAnswer : Silence::kNone);
+  }
+  for (const auto& [sequence, awaited] : flights.awaited()) {
+    if (!long_ago(links_[awaited.server].heard_us)) continue;
+    const int64_t others_us = flights.At(awaited.flight).first_reply_us;
+    Silence& at = silent[awaited.server];
+    if (others_us > 0 && long_ago(others_us)) at = Silence::kOthersAnswer;
+    if (at == Silence::kNone && awaited.repeated) at = Silence::kUnanswered;
+  }
+  return silent;
+}
+
+void ServerLinks::TellSilent(const FlightTable& flights, const Config& config, int64_t now_us,
+                             Heartbeat* beat, std::vector<std::string>* notices) {
+  const int64_t silence_us = int64_t{2000} * config.cluster.request_timeout_ms;
+  const std::vector<Silence> silent = Silences(flights, silence_us, now_us);
+  for (size_t s = 0; s < silent.size(); ++s) {
+    const PlanServer& server = links_[s].server;
+    const bool others_answer = silent[s] == Silence::kOthersAnswer;
+    if (others_answer) beat->silent_servers.push_back(server.incarnation.value);
+    if (silent[s] != links_[s].told && silent[s] != Silence::kNone) {
+      notices->push_back(fmt::format("{} at {} does not answer{}", server.name, server.address,
+                                     others_answer ? ", other servers do" : ""));
+    }
+    links_[s].told = silent[s];
+  }
+}
+
+}  // namespace dslide

@@ -1,0 +1,65 @@
+// What a worker knows of its links to the servers of the plan: their speed, the precision that
+// their messages have, and which servers are silent.
+//
+// Pure: times are passed in, in microseconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/config/config.h"
+#include "common/wire/messages.h"
+#include "worker/flight_table.h"
+#include "worker/link_meter.h"
+
+namespace dslide {
+
+class ServerLinks {
+ public:
+  // Takes up a plan. `goes_on`: it has the generation of the one before, so what is known of
+  // servers that both have is kept.
+  void Follow(const Plan& plan, bool goes_on, const Config& config, int64_t now_us);
+  size_t size() const { return links_.size(); }
+
+  WirePrecision precision(uint32_t server) const { return links_[server].precision; }
+  // A reply came, whatever it says.
+  void Heard(uint32_t server, int64_t now_us) { links_[server].heard_us = now_us; }
+  // Whether the reply was of use: it fitted its request.
+  void Judge(uint32_t server, bool useful, int64_t now_us);
+  // Measures the link by a request of kind `kind` (BatchFlight::Stage) and its reply, `bytes` in
+  // all, `service_us` of the time at the server; then chooses the precision.
+  void Measure(const AwaitedReply& request, size_t kind, size_t bytes, int64_t service_us,
+               const Config& config, int64_t now_us);
+
+  // The slowest of the links, and how many have 8 bits.
+  void Describe(Heartbeat* beat) const;
+  // Adds the silent servers to `beat`, and a line to `notices` for each that fell silent. Silent is
+  // who has answered nothing for twice cluster.request_timeout_ms. The scheduler is told only of
+  // servers that others outdo: when none answers, the worker's own network may be at fault.
+  void TellSilent(const FlightTable& flights, const Config& config, int64_t now_us, Heartbeat* beat,
+                  std::vector<std::string>* notices);
+
+ private:
+  enum class Silence {
+    kNone,
+    kUnanswered,    // nor has another server answered for this stage of a batch
+    kOthersAnswer,  // other servers have
+  };
+  struct Link {
+    PlanServer server;
+    LinkMeter meter;
+    WirePrecision precision = WirePrecision::kBf16;
+    uint64_t windows = 0;          // of the meter that were acted on
+    int64_t heard_us = 0;          // last
+    int64_t useless_since_us = 0;  // its replies do not fit their requests; 0: they do
+    Silence told = Silence::kNone;
+  };
+  static void ChoosePrecision(const Config& config, Link* link);
+  std::vector<Silence> Silences(const FlightTable& flights, int64_t silence_us,
+                                int64_t now_us) const;
+
+  std::vector<Link> links_;  // [plan's servers]
+};
+
+}  // namespace dslide
