@@ -28,7 +28,8 @@ LAYERS = [
         server"""),
     ("scheduler", ["common"], """
         scheduler/members scheduler/leases scheduler/ledger scheduler/base scheduler/balance
-        scheduler/checkpoints scheduler/core scheduler/status scheduler"""),
+        scheduler/checkpoints scheduler/plan scheduler/pass scheduler/core scheduler/status
+        scheduler"""),
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """
         tools/dslide/cluster tools/dslide/ledger tools/dslide/model tools/dslide/bench
@@ -37,7 +38,7 @@ LAYERS = [
 # The roles' cores are pure: they get messages and the time, and never touch a socket.
 PURE = ["server/core", "server/executor", "server/model", "server/rows", "scheduler/core",
         "scheduler/base", "scheduler/members", "scheduler/leases", "scheduler/balance",
-        "scheduler/checkpoints"]
+        "scheduler/checkpoints", "scheduler/plan", "scheduler/pass"]
 IMPURE = ["common/net", "common/app"]
 
 

@@ -38,12 +38,12 @@
 #include "scheduler/base/outbox.h"
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/checkpoints/checkpointer.h"
-#include "scheduler/core/step_book.h"
-#include "scheduler/core/training_stats.h"
 #include "scheduler/leases/lease_book.h"
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/members/admission.h"
 #include "scheduler/members/roster.h"
+#include "scheduler/pass/step_book.h"
+#include "scheduler/pass/training_stats.h"
 
 namespace dslide {
 

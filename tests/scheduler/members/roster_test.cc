@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "scheduler/core/training_stats.h"
+#include "scheduler/pass/training_stats.h"
 
 namespace dslide {
 namespace {

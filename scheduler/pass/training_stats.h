@@ -25,6 +25,7 @@ struct TrainingStats {
   void Add(const BatchDone& done);
   TrainingStats Since(const TrainingStats& earlier) const;
 
+  double PerSample(double sum) const;  // 0 without samples
   double Loss() const { return PerSample(loss_sum); }
   double ActiveNeuronsPerSample() const {
     return PerSample(static_cast<double>(active_neurons_sum));
@@ -40,7 +41,6 @@ struct TrainingStats {
   double RecallUniform() const { return PerProbe(recall_uniform); }
 
  private:
-  double PerSample(double sum) const;
   double PerProbe(double sum) const;
 };
 

@@ -1,4 +1,4 @@
-#include "scheduler/core/step_book.h"
+#include "scheduler/pass/step_book.h"
 
 #include <algorithm>
 

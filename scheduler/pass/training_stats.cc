@@ -1,4 +1,4 @@
-#include "scheduler/core/training_stats.h"
+#include "scheduler/pass/training_stats.h"
 
 namespace dslide {
 

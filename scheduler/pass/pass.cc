@@ -1,0 +1,252 @@
+#include "scheduler/pass/pass.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/run/lease_batch.h"
+#include "common/run/step.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kEvaluationTop = kMaxMetricK;
+
+uint64_t NumberInPass(const TrainConfig& train, uint32_t unit, uint32_t index) {
+  return uint64_t{unit} * train.unit_batches + index;
+}
+
+}  // namespace
+
+void Pass::Begin(const RunContext& run, Outbox* out) {
+  const TrainConfig& train = run.config.train;
+  begun_ = true;
+  training_complete_ = counted_.epoch >= train.epochs;
+  if (training_complete_) return;
+  BeginEpoch(run);
+  if (counted_.batches > 0) {
+    out->Notice(fmt::format("going on at epoch {}, {} of {} batches done", counted_.epoch + 1,
+                            book_->done(), book_->batches()));
+  }
+  if (steps_) {
+    out->Notice(fmt::format("synchronous training: steps of {} samples, staleness {}",
+                            train.target_batch, train.staleness));
+  }
+}
+
+void Pass::BeginEpoch(const RunContext& run) {
+  const TrainConfig& train = run.config.train;
+  order_ = DataOrder::Epoch(*run.train, run.config.common.seed, counted_.epoch, train.batch);
+  book_.emplace(order_->batches(), train.unit_batches);
+  leased_end_ = 0;
+  lease_end_.reset();
+  if (IsSynchronous(train)) {
+    told_batches_ = 0;
+    steps_.emplace(order_->batches(), BatchesPerStep(train),
+                   counted_.epoch * StepsPerEpoch(train, run.train->size()),
+                   static_cast<uint64_t>(train.staleness));
+  }
+  for (const DoneBatch& done : counted_.done) {
+    book_->Restore(done.unit, done.index);
+    const uint64_t number = NumberInPass(train, done.unit, done.index);
+    leased_end_ = std::max(leased_end_, number + 1);
+    if (steps_) steps_->Done(number);
+  }
+  counted_.done.clear();
+}
+
+void Pass::BeginEvaluation(const RunContext& run, bool final,
+                           const InversePropensities& propensities) {
+  const TrainConfig& train = run.config.train;
+  final_ = final;
+  order_ = DataOrder::Evaluation(*run.test, run.config.common.seed,
+                                 final ? 0 : train.evaluate_samples, train.batch);
+  book_.emplace(order_->batches(), train.unit_batches);
+  leased_end_ = 0;
+  evaluator_.emplace(propensities);
+}
+
+void Pass::EndEpoch(const RunContext& run, Outbox* out) {
+  DSLIDE_CHECK(complete() && !evaluating());
+  Stop();
+  counted_.epoch++;
+  told_batches_ = 0;
+  training_complete_ = counted_.epoch >= run.config.train.epochs;
+  out->Record(LedgerEpochDone{counted_.epoch});
+  out->ShowEpochDone(counted_.epoch);
+}
+
+EvaluationResult Pass::EndEvaluation() {
+  DSLIDE_CHECK(complete() && evaluating());
+  const EvaluationResult result{counted_.epoch, final_, evaluator_->Result()};
+  Stop();
+  return result;
+}
+
+void Pass::Stop() {
+  book_.reset();
+  steps_.reset();
+  evaluator_.reset();
+}
+
+std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& applicant,
+                                      int64_t now_ms) {
+  if (!book_) return std::nullopt;
+  const auto lease = NextLease(run, applicant, now_ms);
+  if (!lease) return std::nullopt;
+  const TrainConfig& train = run.config.train;
+  leased_end_ = std::max(leased_end_, NumberInPass(train, lease->unit, lease->batches.back()) + 1);
+  LeaseGrant grant;
+  grant.lease = lease->id;
+  grant.kind = evaluating() ? LeaseKind::kEvaluate : LeaseKind::kTrain;
+  grant.epoch = counted_.epoch;
+  grant.unit = lease->unit;
+  grant.top_k = kEvaluationTop;
+  const bool by_numbers = applicant.has_data && !evaluating();
+  for (const uint32_t index : lease->batches) {
+    const uint64_t number = NumberInPass(train, lease->unit, index);
+    grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
+                                       : BatchWithSamples(*order_, number, index));
+  }
+  return grant;
+}
+
+std::optional<dslide::Lease> Pass::NextLease(const RunContext& run, const Applicant& applicant,
+                                             int64_t now_ms) {
+  LeaseLimits limits = LimitsFor(run, applicant);
+  if (auto lease = book_->Grant(applicant.worker, now_ms, limits)) return lease;
+  if (steps_) limits.end = std::min(limits.end, steps_->OpenBatches());
+  return book_->LeaseBackup(applicant.worker, now_ms, applicant.speed, limits);
+}
+
+// Of a step that is not open yet nobody gets more than an equal share.
+LeaseLimits Pass::LimitsFor(const RunContext& run, const Applicant& applicant) const {
+  LeaseLimits limits;
+  limits.batches = applicant.batches;
+  if (!steps_) return limits;
+  limits.open = steps_->OpenBatches();
+  limits.share = std::max<uint64_t>(
+      1, BatchesPerStep(run.config.train) / std::max<size_t>(1, applicant.workers));
+  limits.end = std::min(steps_->LeasableBatches(), lease_end_.value_or(book_->batches()));
+  return limits;
+}
+
+size_t Pass::ExpireLeases(const RunContext& run, bool all_wait, int64_t now_ms) {
+  if (!book_) return 0;
+  if (all_wait) {
+    book_->RenewFrom(0, now_ms);
+  } else if (steps_) {
+    book_->RenewFrom(OpenBatches(run.config.train), now_ms);
+  }
+  return book_->Expire(now_ms, run.config.cluster.lease_timeout_ms);
+}
+
+std::vector<OpenLease> Pass::OpenLeases() const {
+  return book_ ? book_->OpenLeases() : std::vector<OpenLease>();
+}
+
+bool Pass::CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms) {
+  if (!book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) return false;
+  counted_.batches++;
+  counted_.samples += done.samples;
+  if (steps_) steps_->Done(NumberInPass(run.config.train, done.batch.unit, done.batch.index));
+  return true;
+}
+
+// Judged before it counts: a bad report must leave the batch to be leased again.
+bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, int64_t now_ms) {
+  const TrainConfig& train = run.config.train;
+  const uint64_t number = NumberInPass(train, done.batch.unit, done.batch.index);
+  const uint64_t first = number * train.batch;
+  const TopKReply& p = done.predictions;
+  const uint64_t samples = p.offsets.size() - 1;
+  const bool labels_known = std::all_of(p.ids.begin(), p.ids.end(),
+                                        [&](uint32_t id) { return id < run.config.model.labels; });
+  if (number >= book_->batches() || !labels_known ||
+      samples != std::min<uint64_t>(train.batch, order_->samples() - first) ||
+      !book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) {
+    return false;
+  }
+  for (uint64_t i = 0; i < samples; ++i) {
+    evaluator_->Add({p.ids.data() + p.offsets[i], p.offsets[i + 1] - p.offsets[i]},
+                    order_->Sample(first + i).labels);
+  }
+  return true;
+}
+
+void Pass::Commit(const RunContext& run, const Roster& roster, Outbox* out) {
+  const TrainConfig& train = run.config.train;
+  if (!IsSynchronous(train)) return;
+  const uint64_t complete =
+      steps_ ? steps_->committed() : counted_.epoch * StepsPerEpoch(train, run.train->size());
+  if (told_ == complete) return;
+  told_ = complete;
+  if (steps_) told_batches_ = steps_->CommittedBatches();
+  out->SyncLedger();
+  out->SendToSeated(roster, CommitSteps{complete});
+}
+
+void Pass::CommitAgain(const Member& server, Outbox* out) const {
+  if (told_ && server.committed != told_) out->Send(server, CommitSteps{*told_});
+}
+
+bool Pass::AllCommitted(const RunContext& run, const Roster& roster) const {
+  if (!IsSynchronous(run.config.train)) return true;
+  const auto servers = roster.Seated();
+  return std::all_of(servers.begin(), servers.end(),
+                     [&](const Member* server) { return server->committed == told_; });
+}
+
+bool Pass::BetweenSteps() const {
+  return !steps_ || (book_->done() == told_batches_ && leased_end_ <= told_batches_);
+}
+
+void Pass::HoldSteps(const RunContext& run) {
+  if (!steps_ || lease_end_) return;
+  const uint64_t step = BatchesPerStep(run.config.train);
+  lease_end_ = (std::max(leased_end_, told_batches_) + step - 1) / step * step;
+}
+
+// Batches of the epoch below this may be worked on: the servers take them, by what they were told.
+uint64_t Pass::OpenBatches(const TrainConfig& train) const {
+  return told_batches_ + (1 + static_cast<uint64_t>(train.staleness)) * BatchesPerStep(train);
+}
+
+uint64_t Pass::BatchesToSave() const {
+  return steps_ ? counted_.epoch * book_->batches() + told_batches_ : counted_.batches;
+}
+
+CountedWork Pass::WorkToSave(const RunContext& run) const {
+  CountedWork work{counted_.epoch, BatchesToSave(), counted_.samples, {}};
+  if (evaluating() || !book_) return work;
+  const TrainConfig& train = run.config.train;
+  for (uint64_t n = 0; n < book_->batches(); ++n) {
+    const DoneBatch batch{static_cast<uint32_t>(n / train.unit_batches),
+                          static_cast<uint32_t>(n % train.unit_batches)};
+    if (steps_ ? n < told_batches_ : book_->IsDone(batch.unit, batch.index)) {
+      work.done.push_back(batch);
+    }
+  }
+  if (steps_) {
+    const uint64_t samples = run.train->size();
+    work.samples = counted_.epoch * samples + std::min(samples, told_batches_ * train.batch);
+  }
+  return work;
+}
+
+void Pass::CheckInvariants(const RunContext& run) const {
+  const bool synchronous = IsSynchronous(run.config.train);
+  DSLIDE_CHECK(!book_ || (begun_ && order_));
+  DSLIDE_CHECK(!begun_ || counted_.done.empty() || training_complete_);
+  DSLIDE_CHECK(!evaluator_ || (book_ && !steps_));
+  DSLIDE_CHECK(!steps_ || (book_ && synchronous));
+  DSLIDE_CHECK(!book_ || book_->done() <= book_->batches());
+  DSLIDE_CHECK(!book_ || leased_end_ <= book_->batches());
+  DSLIDE_CHECK(!told_ || synchronous);
+  DSLIDE_CHECK(!steps_ || told_ <= steps_->committed());
+  DSLIDE_CHECK(!steps_ || told_batches_ <= book_->done());
+  DSLIDE_CHECK(!lease_end_ || synchronous);
+}
+
+}  // namespace dslide

@@ -1,0 +1,133 @@
+// The passes of a generation of plans: the epoch or evaluation in progress, what counts in it, and
+// which steps of synchronous training the servers were told.
+//
+// A pass begins where the generation's checkpoint ends. Its batches are leased, and a batch counts
+// with its first report. After an epoch there is a moment without a pass: the core begins an
+// evaluation, the next epoch, or ends the run.
+//
+// Synchronous training (train.staleness >= 0): servers apply the batches of a step together, when
+// they are told that the step counts (Commit). Before a plan switch no further step begins
+// (HoldSteps), until all batches that were leased have counted.
+//
+// Pure; used by the scheduler's thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/data/data_order.h"
+#include "common/data/metrics.h"
+#include "common/wire/messages.h"
+#include "scheduler/base/counted_work.h"
+#include "scheduler/base/outbox.h"
+#include "scheduler/base/run_inputs.h"
+#include "scheduler/leases/lease_book.h"
+#include "scheduler/members/roster.h"
+#include "scheduler/pass/step_book.h"
+
+namespace dslide {
+
+class Pass {
+ public:
+  // A worker that may have a lease.
+  struct Applicant {
+    Incarnation worker;
+    bool has_data = false;  // the worker has the training file
+    uint32_t batches = 1;   // of its lease
+    size_t workers = 1;     // of the run
+    LeaseBook::Speed speed;
+  };
+
+  // Goes on from what counts. Begin() begins the first pass.
+  explicit Pass(CountedWork counted) : counted_(std::move(counted)) {}
+
+  // Begins the epoch in progress, if the last one is not done yet.
+  void Begin(const RunContext& run, Outbox* out);
+  void BeginEpoch(const RunContext& run);
+  // `final`: over all test samples.
+  void BeginEvaluation(const RunContext& run, bool final, const InversePropensities& propensities);
+  // REQUIRES complete(), and that an epoch is in progress.
+  void EndEpoch(const RunContext& run, Outbox* out);
+  // REQUIRES complete(), and that an evaluation is in progress.
+  EvaluationResult EndEvaluation();
+  // The run is over.
+  void Stop();
+
+  bool begun() const { return begun_; }
+  bool evaluating() const { return evaluator_.has_value(); }
+  bool between_passes() const { return begun_ && !book_; }
+  // The last epoch is done; its checkpoint may not be.
+  bool training_complete() const { return training_complete_; }
+  // All batches of the pass count.
+  bool complete() const { return book_ && book_->complete(); }
+  // What counts. `done` is empty once the epoch has begun.
+  const CountedWork& counted() const { return counted_; }
+  // Batches of the epoch in progress that count.
+  uint64_t done() const { return book_ && !evaluating() ? book_->done() : 0; }
+  // Batches of the pass that are not done.
+  uint64_t batches_left() const { return book_ ? book_->batches() - book_->done() : 0; }
+
+  // Leases the next batches; once all are leased, copies of what others are slow with.
+  std::optional<LeaseGrant> Lease(const RunContext& run, const Applicant& applicant,
+                                  int64_t now_ms);
+  // Takes all leases of a worker back; returns how many it had.
+  size_t Return(Incarnation worker) { return book_ ? book_->Return(worker) : 0; }
+  // Expires leases without progress; returns how many. Leases whose batches servers keep waiting
+  // are renewed before: those of steps that are not open, or, if `all_wait`, all.
+  size_t ExpireLeases(const RunContext& run, bool all_wait, int64_t now_ms);
+  std::vector<OpenLease> OpenLeases() const;
+
+  // A worker reports a batch of the epoch or evaluation in progress. False: it does not count, or
+  // did before.
+  bool CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms);
+  bool CountEvaluated(const RunContext& run, const BatchDone& done, int64_t now_ms);
+  bool IsOfThisPass(const BatchDone& done) const {
+    return book_ && done.batch.epoch == counted_.epoch;
+  }
+
+  // Synchronous training: tells the servers which steps of the run count, if that has changed.
+  void Commit(const RunContext& run, const Roster& roster, Outbox* out);
+  // Tells a server that has not applied them.
+  void CommitAgain(const Member& server, Outbox* out) const;
+  // Steps of the run that the servers were told count.
+  std::optional<uint64_t> told() const { return told_; }
+  // All servers have applied what they were told counts.
+  bool AllCommitted(const RunContext& run, const Roster& roster) const;
+  // Batches wait for the other batches of their step.
+  bool in_steps() const { return steps_.has_value(); }
+  // Servers hold nothing of steps that do not count, and nothing is on its way to them.
+  bool BetweenSteps() const;
+  // No step begins that is not in progress already.
+  void HoldSteps(const RunContext& run);
+  void ReleaseSteps() { lease_end_.reset(); }
+
+  // Batches of the run that a checkpoint of now holds: in synchronous training those of whole
+  // steps.
+  uint64_t BatchesToSave() const;
+  CountedWork WorkToSave(const RunContext& run) const;
+
+  void CheckInvariants(const RunContext& run) const;
+
+ private:
+  std::optional<dslide::Lease> NextLease(const RunContext& run, const Applicant& applicant,
+                                         int64_t now_ms);
+  LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
+  uint64_t OpenBatches(const TrainConfig& train) const;
+
+  CountedWork counted_;
+  bool begun_ = false;
+  bool training_complete_ = false;
+  // Of the pass in progress.
+  std::optional<DataOrder> order_;
+  std::optional<LeaseBook> book_;  // none between two passes
+  std::optional<StepBook> steps_;  // of book_, in synchronous training
+  std::optional<RankingEvaluator> evaluator_;
+  bool final_ = false;                 // evaluator_: over all test samples
+  std::optional<uint64_t> told_;       // steps of the run
+  uint64_t told_batches_ = 0;          // of this epoch, in those steps
+  uint64_t leased_end_ = 0;            // all batches that were leased are below
+  std::optional<uint64_t> lease_end_;  // none is leased at or behind it
+};
+
+}  // namespace dslide

@@ -1,0 +1,186 @@
+#include "scheduler/plan/cluster.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/base/plural.h"
+#include "scheduler/balance/model_size.h"
+#include "scheduler/members/planned_servers.h"
+#include "scheduler/plan/memory_check.h"
+
+namespace dslide {
+namespace {
+
+std::string Listed(const std::string& names, const std::string& name) {
+  return names.empty() ? name : names + ", " + name;
+}
+
+}  // namespace
+
+Cluster::Cluster(const RunInputs& inputs, bool live, int64_t now_ms)
+    : roster(inputs.config.cluster.heartbeat_ms),
+      admission(inputs.config.cluster.heartbeat_ms),
+      seats(inputs.ledger, live, now_ms),
+      loads(inputs.config.cluster.slots, SlotMemoryBytes(inputs.config)) {
+  for (const PlanServer& server : seats.plan().servers) loads.Add(server.incarnation, 1, 0);
+}
+
+Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool reached,
+                                const RunContext& run, uint64_t train_checksum, int64_t now_ms,
+                                Outbox* out) {
+  const auto& join = std::get<Join>(message.body);
+  const auto refuse = [&](ErrorCode code, std::string text) {
+    out->Reply(from, message.envelope.sequence, ErrorReply{code, std::move(text)});
+    return Joined();
+  };
+  const Incarnation incarnation = message.envelope.incarnation;
+  const bool known = roster.Heard(incarnation, from, now_ms) != nullptr;
+  const bool is_server = join.role == Role::kServer;
+  const bool has_seat = seats.Has(incarnation);
+  // Others may still be copying from a server that the last plan is without.
+  const bool departs = is_server && seats.HadSeat(incarnation, join.plan_version);
+  if (is_server && join.plan_version != 0 && !has_seat && !departs) {
+    return refuse(ErrorCode::kFenced, "its slots have gone to others; begin a new life");
+  }
+  if (is_server && !known) {
+    if (const std::string why = admission.WhyBarred(join.address, now_ms); !why.empty()) {
+      return refuse(join.plan_version != 0 ? ErrorCode::kFenced : ErrorCode::kRefused, why);
+    }
+    const std::string why = WhyTooSmall(join, run.config, roster, seats.live());
+    if (!why.empty()) {
+      out->Decide(fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
+      return refuse(ErrorCode::kIncompatible, why);
+    }
+    if (!reached && !has_seat && !departs) {
+      admission.Ask(from, message, now_ms);
+      out->SendProbes(admission.DueProbes(now_ms));
+      return {};
+    }
+  }
+  Member& member = roster.Add(join, incarnation, from, now_ms);
+  if (is_server && !known) loads.Add(incarnation, join.cores, join.memory_bytes);
+  if (departs) {
+    member.draining = true;
+    if (join.plan_version < seats.plan().version) out->Send(member, seats.plan());
+  }
+  out->Reply(member, message,
+             JoinReply{member.name, FormatConfig(run.config), run.train->size(), train_checksum});
+  return {&member, !known};
+}
+
+void Cluster::TendApplicants(int64_t now_ms, Outbox* out) {
+  for (const auto& [applicant, why] : admission.Expire(now_ms)) {
+    out->Reply(applicant.peer, applicant.join.envelope.sequence,
+               ErrorReply{ErrorCode::kRefused, why});
+    out->Decide("a server is refused: " + why, now_ms);
+  }
+  out->SendProbes(admission.DueProbes(now_ms));
+}
+
+void Cluster::Drop(const Member& member, bool lost, const std::string& why, size_t leases,
+                   int64_t now_ms, Outbox* out) {
+  const Incarnation gone = member.incarnation;
+  if (member.role == Role::kWorker) {
+    out->Decide(fmt::format("{} {}: {} returned", member.name, why, Plural(leases, "lease")),
+                now_ms);
+    out->Depart(member, lost, why, now_ms);
+    out->SendToSeated(roster, DropBatches{gone});
+  } else if (member.seated) {
+    seats.Lose(gone, !lost, now_ms);
+    out->Decide(
+        fmt::format("{} at {} {}; waiting for a replacement", member.name, member.address, why),
+        now_ms);
+    out->Depart(member, true, why, now_ms);
+  } else if (member.role == Role::kServer) {
+    if (lost) out->Notice(fmt::format("{} {}", member.name, why));
+    out->Depart(member, lost, why, now_ms);
+  }
+  roster.Remove(gone);
+}
+
+void Cluster::LeaveOut(const std::vector<const Member*>& servers, const std::string& why,
+                       int64_t now_ms, Outbox* out) {
+  for (const Member* server : servers) {
+    const std::string line =
+        fmt::format("the server at {} {}; it is left out", server->address, why);
+    out->Send(*server, Shutdown{line, 0});
+    admission.Bar(server->address, line + " for some time", now_ms);
+    Drop(*server, false, why, 0, now_ms, out);
+  }
+}
+
+std::vector<const Member*> Cluster::Unready() const {
+  std::vector<const Member*> unready = roster.Seated();
+  const size_t seated = unready.size();
+  std::erase_if(unready, [](const Member* server) { return server->ready; });
+  if (unready.size() == seated) unready.clear();
+  return unready;
+}
+
+std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) const {
+  std::vector<const Member*> unheard;
+  for (const Member* server : roster.Seated()) {
+    size_t asking = 0, unanswered = 0;
+    for (const Member* worker : roster.Of(Role::kWorker)) {
+      if (worker->heartbeat.batches_in_flight == 0 || worker->life.Suspect(now_ms)) continue;
+      const auto& silent = worker->heartbeat.silent_servers;
+      asking++;
+      unanswered += std::count(silent.begin(), silent.end(), server->incarnation.value) > 0;
+    }
+    const int64_t since_ms = std::max(server->trained_ms, server->joined_ms);
+    if (unanswered == 0 || unanswered < asking || now_ms - since_ms < silence_ms) continue;
+    unheard.push_back(server);
+  }
+  return unheard;
+}
+
+std::string Cluster::WaitingLine(const ClusterConfig& config, bool loading) const {
+  if (seats.lacking_bytes() > 0) {
+    return fmt::format(
+        "the servers' memory is {} MB less than their slots need (cluster.memory_mb); waiting for "
+        "more servers",
+        (seats.lacking_bytes() >> 20) + 1);
+  }
+  std::string missing;
+  for (const size_t seat : seats.Vacant(roster)) {
+    missing = Listed(missing, seats.plan().servers[seat].name);
+  }
+  if (!missing.empty()) {
+    return fmt::format("waiting for {} or a replacement{}", missing,
+                       config.takeover_s > 0
+                           ? fmt::format(" (after {} s the others take over)", config.takeover_s)
+                           : "");
+  }
+  const size_t servers = roster.Count(Role::kServer);
+  if (loading) {
+    for (const Member* server : roster.Seated()) {
+      if (!server->ready) missing = Listed(missing, server->name);
+    }
+    return fmt::format("have {}, loading slots: {}", Plural(servers, "server"), missing);
+  }
+  if (!seats.live() && servers < config.servers) {
+    return fmt::format("have {} of {} servers and {}, waiting for {}", servers, config.servers,
+                       Plural(roster.Count(Role::kWorker), "worker"),
+                       Plural(config.servers - servers, "more server"));
+  }
+  return fmt::format("have {}, waiting for workers", Plural(servers, "server"));
+}
+
+Balancer::View Cluster::Loads(bool training) const {
+  return {
+      seats.plan(),     loads,   IncarnationsOf(seats.plan()), LeavingServers(seats.plan(), roster),
+      roster.BatchMs(), training};
+}
+
+std::set<Incarnation> Cluster::ForgetTheGone() {
+  const std::vector<Incarnation> planned = IncarnationsOf(seats.plan());
+  std::set<Incarnation> servers(planned.begin(), planned.end());
+  for (const Member* server : std::as_const(roster).Of(Role::kServer)) {
+    servers.insert(server->incarnation);
+  }
+  loads.Keep(servers);
+  return servers;
+}
+
+}  // namespace dslide

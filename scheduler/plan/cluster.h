@@ -1,0 +1,72 @@
+// Who takes part in a run, and in the plan: the roster, the servers that may not join, the seats
+// and the measured loads, which change together when a member comes or goes.
+//
+// The core reads and changes the parts directly. The functions here are those that touch several.
+// Pure; used by the scheduler's thread only.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/wire/messages.h"
+#include "scheduler/balance/balancer.h"
+#include "scheduler/balance/slot_loads.h"
+#include "scheduler/base/outbox.h"
+#include "scheduler/base/run_inputs.h"
+#include "scheduler/members/admission.h"
+#include "scheduler/members/roster.h"
+#include "scheduler/plan/seats.h"
+
+namespace dslide {
+
+struct Cluster {
+  // What became of a Join.
+  struct Joined {
+    Member* member = nullptr;  // null: refused, or not reached yet
+    bool is_new = false;       // to the roster
+  };
+
+  // `live`: the servers of the ledger's plan may hold its state.
+  Cluster(const RunInputs& inputs, bool live, int64_t now_ms);
+
+  // A process asks to take part. `reached`: the scheduler has reached it at the address that it
+  // advertises. `train_checksum`: of the training data. The caller welcomes a server that has a
+  // seat.
+  Joined OnJoin(const PeerId& from, const Message& message, bool reached, const RunContext& run,
+                uint64_t train_checksum, int64_t now_ms, Outbox* out);
+  // Dials servers that ask to join, and refuses those that were not reached in time.
+  void TendApplicants(int64_t now_ms, Outbox* out);
+
+  // A member is gone. `lost`: it died. `leases`: how many a worker gave back. The seat of a server
+  // becomes vacant.
+  void Drop(const Member& member, bool lost, const std::string& why, size_t leases, int64_t now_ms,
+            Outbox* out);
+  // Servers of the plan that do not do their part although the scheduler hears them. The others do
+  // not wait for them to come back as they were.
+  void LeaveOut(const std::vector<const Member*>& servers, const std::string& why, int64_t now_ms,
+                Outbox* out);
+  // Servers of the plan that are not ready while others are.
+  std::vector<const Member*> Unready() const;
+  // Servers of the plan that no worker hears, although workers have batches in flight and other
+  // servers answer them. A server that has taken gradients within `silence_ms` is slow, not silent.
+  std::vector<const Member*> Unheard(int64_t silence_ms, int64_t now_ms) const;
+
+  // "have 1 of 2 servers and 0 workers, waiting for 1 more server" and the like.
+  // `loading`: servers load the slots of the plan.
+  std::string WaitingLine(const ClusterConfig& config, bool loading) const;
+  // The loads under the plan in force.
+  Balancer::View Loads(bool training) const;
+  // Forgets the loads of servers that are neither in the plan nor in the roster. Returns those that
+  // are.
+  std::set<Incarnation> ForgetTheGone();
+
+  Roster roster;
+  Admission admission;
+  Seats seats;
+  SlotLoads loads;
+};
+
+}  // namespace dslide

@@ -1,0 +1,37 @@
+#include "scheduler/plan/memory_check.h"
+
+#include <fmt/core.h>
+
+#include <vector>
+
+#include "scheduler/balance/model_size.h"
+
+namespace dslide {
+
+std::string WhyTooSmall(const Join& join, const Config& config, const Roster& roster, bool live) {
+  if (join.memory_bytes == 0) return "";
+  const uint64_t slot_bytes = SlotMemoryBytes(config);
+  const uint32_t slots = config.cluster.slots;
+  const std::string told = fmt::format("this server may use {} MB", join.memory_bytes >> 20);
+  if (join.memory_bytes < slot_bytes) {
+    return fmt::format("too little memory: one of {} slots needs {} MB, {} (cluster.memory_mb)",
+                       slots, (slot_bytes >> 20) + 1, told);
+  }
+  uint64_t room = join.memory_bytes / slot_bytes;
+  const std::vector<const Member*> others = roster.Of(Role::kServer);
+  for (const Member* other : others) {
+    room += other->memory_bytes == 0 ? slots : other->memory_bytes / slot_bytes;
+  }
+  if (live || others.size() + 1 < config.cluster.servers || room >= slots) return "";
+  return fmt::format(
+      "too little memory: the model needs {} MB, {}{}, which is {} of {} slots "
+      "(cluster.memory_mb); give it more, or have the run wait for more servers "
+      "(cluster.servers)",
+      (slots * slot_bytes >> 20) + 1, told,
+      others.empty()
+          ? ""
+          : fmt::format(" beside {} other{}", others.size(), others.size() == 1 ? "" : "s"),
+      room, slots);
+}
+
+}  // namespace dslide

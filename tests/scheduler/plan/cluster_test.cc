@@ -1,0 +1,155 @@
+#include "scheduler/plan/cluster.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/numbered_samples.h"
+
+namespace dslide {
+namespace {
+
+RunInputs InputsFor(const Dataset& data) {
+  RunInputs inputs;
+  inputs.config.cluster.servers = 2;
+  inputs.config.cluster.slots = 4;
+  inputs.config.cluster.heartbeat_ms = 1000;
+  inputs.train = &data;
+  ResolveConfig(50, 10, &inputs.config);
+  return inputs;
+}
+
+struct Setup {
+  Setup() : data(NumberedSamples(50, 10)), inputs(InputsFor(data)), cluster(inputs, false, 0) {}
+
+  Cluster::Joined Join(uint64_t member, Role role, bool reached = true) {
+    dslide::Join join;
+    join.role = role;
+    join.address = "tcp://host:" + std::to_string(member);
+    const Message message{{{77}, {member}, 1, 0, 0}, join};
+    return cluster.OnJoin("p" + std::to_string(member), message, reached, inputs, 9, now_ms, &out);
+  }
+  // Servers 1 and 2 have the plan, worker 11 trains.
+  void Start() {
+    Join(1, Role::kServer);
+    Join(2, Role::kServer);
+    Join(11, Role::kWorker);
+    cluster.seats.BeginGeneration(ChooseFirstServers(cluster.roster, 2), {0, 0, 1, 1}, "",
+                                  &cluster.roster, now_ms);
+    out.Drain();
+  }
+
+  Dataset data;
+  RunInputs inputs;
+  Cluster cluster;
+  Outbox out{0};
+  int64_t now_ms = 0;
+};
+
+TEST_CASE("a server is a member once it was reached") {
+  Setup run;
+  CHECK(run.Join(1, Role::kServer, false).member == nullptr);
+  CHECK(run.out.Drain().probes.size() == 1);
+  const Cluster::Joined joined = run.Join(1, Role::kServer, true);
+  REQUIRE(joined.member != nullptr);
+  CHECK(joined.is_new);
+  const SchedulerEffects welcome = run.out.Drain();
+  REQUIRE(welcome.send.size() == 1);
+  CHECK(std::get<JoinReply>(welcome.send[0].body).train_samples == 50);
+  CHECK_FALSE(run.Join(1, Role::kServer, false).is_new);
+}
+
+TEST_CASE("a server that is not reached in time is refused") {
+  Setup run;
+  run.Join(1, Role::kServer, false);
+  run.out.Drain();
+  run.now_ms = 10'000;
+  run.cluster.TendApplicants(run.now_ms, &run.out);
+  const SchedulerEffects refused = run.out.Drain();
+  REQUIRE(refused.send.size() == 1);
+  CHECK(std::get<ErrorReply>(refused.send[0].body).code == ErrorCode::kRefused);
+  CHECK(refused.notices.at(0).starts_with("a server is refused: nobody answered"));
+}
+
+TEST_CASE("a worker that is gone has its batches dropped by the servers") {
+  Setup run;
+  run.Start();
+  run.cluster.Drop(*run.cluster.roster.Find({11}), true, "is silent", 3, 5, &run.out);
+  const SchedulerEffects effects = run.out.Drain();
+  CHECK(effects.send.size() == 2);
+  CHECK(std::get<DropBatches>(effects.send[0].body).incarnation == Incarnation{11});
+  CHECK(effects.notices.at(0) == "worker is silent: 3 leases returned");
+  CHECK(run.out.journal().departures().back().lost);
+  CHECK(run.cluster.roster.Find({11}) == nullptr);
+}
+
+TEST_CASE("a server that is gone leaves its seat vacant") {
+  Setup run;
+  run.Start();
+  run.cluster.Drop(*run.cluster.roster.Find({2}), false, "left", 0, 5, &run.out);
+  CHECK(run.cluster.seats.Vacant(run.cluster.roster) == std::vector<size_t>{1});
+  CHECK(run.out.Drain().notices.at(0).ends_with("left; waiting for a replacement"));
+  CHECK(run.cluster.WaitingLine(run.inputs.config.cluster, false)
+            .starts_with("waiting for server-2 or a replacement"));
+}
+
+TEST_CASE("a server that is left out may not come back at once") {
+  Setup run;
+  run.Start();
+  run.cluster.LeaveOut({run.cluster.roster.Find({2})}, "is deaf", 5, &run.out);
+  CHECK(std::holds_alternative<Shutdown>(run.out.Drain().send.at(0).body));
+  const Cluster::Joined again = [&] {
+    dslide::Join join;
+    join.role = Role::kServer;
+    join.address = "tcp://host:2";
+    return run.cluster.OnJoin("p", {{{77}, {3}, 1, 0, 0}, join}, true, run.inputs, 9, 6, &run.out);
+  }();
+  CHECK(again.member == nullptr);
+  CHECK(std::get<ErrorReply>(run.out.Drain().send.at(0).body).text.find("is deaf") !=
+        std::string::npos);
+}
+
+TEST_CASE("a server is unheard if no worker with batches in flight hears it") {
+  Setup run;
+  run.Start();
+  run.Join(12, Role::kWorker);
+  const auto unheard = [&](int64_t now_ms) {
+    for (const uint64_t worker : {11, 12}) {
+      run.cluster.roster.Heard({worker}, "p" + std::to_string(worker), now_ms);
+    }
+    return run.cluster.Unheard(60'000, now_ms).size();
+  };
+  for (const uint64_t worker : {11, 12}) {
+    Heartbeat& beat = run.cluster.roster.Find({worker})->heartbeat;
+    beat.batches_in_flight = 1;
+    beat.silent_servers = {2};
+  }
+  CHECK(unheard(59'999) == 0);  // it may be slow
+  CHECK(unheard(60'000) == 1);
+  run.cluster.roster.Find({2})->trained_ms = 30'000;
+  CHECK(unheard(60'000) == 0);
+  run.cluster.roster.Find({2})->trained_ms = 0;
+  run.cluster.roster.Find({12})->heartbeat.silent_servers.clear();
+  CHECK(unheard(60'000) == 0);  // one hears it
+  run.cluster.roster.Find({12})->heartbeat.batches_in_flight = 0;
+  CHECK(unheard(60'000) == 1);  // that one does not ask
+}
+
+TEST_CASE("servers are unready only beside others that are ready") {
+  Setup run;
+  run.Start();
+  CHECK(run.cluster.Unready().empty());
+  run.cluster.roster.Find({1})->ready = true;
+  REQUIRE(run.cluster.Unready().size() == 1);
+  CHECK(run.cluster.Unready()[0]->incarnation == Incarnation{2});
+  CHECK(run.cluster.WaitingLine(run.inputs.config.cluster, true) ==
+        "have 2 servers, loading slots: server-2");
+}
+
+TEST_CASE("before the first plan the line says how many servers are missing") {
+  Setup run;
+  run.Join(1, Role::kServer);
+  CHECK(run.cluster.WaitingLine(run.inputs.config.cluster, false) ==
+        "have 1 of 2 servers and 0 workers, waiting for 1 more server");
+}
+
+}  // namespace
+}  // namespace dslide
