@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/error.h"
-#include "scheduler/core/scheduler_core.h"
+#include "scheduler/base/run_inputs.h"
 
 namespace dslide {
 

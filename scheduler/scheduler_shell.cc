@@ -206,7 +206,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     }
     poller.Wait(kPollMs);
   };
-  while (core_.phase() != SchedulerCore::Phase::kFinished) {
+  while (core_.phase() != RunPhase::kFinished) {
     wait();
     if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
     ReceiveAll();
@@ -261,24 +261,24 @@ void SchedulerShell::Answer(const PeerId& peer, Body body, uint64_t reply_to) {
 
 void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   if (const Status appended = ledger_->Append(effects.ledger); !appended.ok()) {
-    return Apply(core_.LedgerFailed(appended, clock_.Millis()));
+    return Apply(core_.OnLedgerFailure(appended, clock_.Millis()));
   }
   if (effects.sync_ledger) {
     const Status synced = ledger_->Sync();
-    if (!synced.ok()) return Apply(core_.LedgerFailed(synced, clock_.Millis()));
+    if (!synced.ok()) return Apply(core_.OnLedgerFailure(synced, clock_.Millis()));
   }
   const bool switches_plan = SwitchesPlan(effects.ledger);
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
   for (auto& out : effects.status_wanted) {
-    out.body = StatusReply{CurrentStatus(clock_.Millis())};
+    out.body = StatusReply{StatusText(core_.Describe(clock_.Millis()))};
     effects.send.push_back(std::move(out));
   }
   for (auto& out : effects.send) {
     const Message message{
         {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
         std::move(out.body)};
-    Bytes bytes = Encode(message, FixedPrecision(core_.config().cluster.wire));
-    core_.NoteSent(message.body, bytes.size());
+    Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
+    core_.CountSent(message.body, bytes.size());
     socket_.Send(out.to, std::move(bytes));
   }
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
@@ -290,7 +290,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   if (effects.epoch_done) Log(fmt::format("epoch {} done", *effects.epoch_done));
   for (const EvaluationResult& result : effects.evaluations) ShowEvaluation(result);
   if (effects.manifest) {
-    const fs::path directory = fs::path(core_.checkpoint_directory()) / effects.manifest->name;
+    const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;
     std::error_code error;
     fs::create_directories(directory, error);
     const Status written = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
@@ -298,44 +298,45 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
                                : WriteManifest(directory.string(), *effects.manifest);
     PassFailpoint(Failpoint::kSchedulerAfterManifest);
     if (written.ok())
-      PruneCheckpoints(core_.checkpoint_directory(), core_.config().checkpoint.keep);
-    Apply(core_.ManifestWritten(written, clock_.Millis()));
+      PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep);
+    Apply(core_.OnManifest(written, clock_.Millis()));
   }
 }
 
 void SchedulerShell::ShowProgress() {
   const int64_t now_ms = clock_.Millis();
-  const bool training = core_.phase() == SchedulerCore::Phase::kTraining;
+  const bool training = core_.phase() == RunPhase::kTraining;
   const int64_t every_ms = terminal_ && training ? kTerminalMs : kLogMs;
   if (now_ms - shown_ms_ < every_ms) return;
   shown_ms_ = now_ms;
-  if (core_.phase() == SchedulerCore::Phase::kEvaluating) return;
-  if (!training || (core_.work().batches == 0 && core_.WorkerCount() == 0)) {
-    Print(core_.WaitingLine(), terminal_);
+  if (core_.phase() == RunPhase::kEvaluating) return;
+  const RunStatus status = core_.Describe(now_ms);
+  if (!training || (status.work.batches == 0 && status.Count(Role::kWorker) == 0)) {
+    Print(status.waiting, terminal_);
     return;
   }
-  const ProgressMeter::Reading reading = meter_.Sample(core_, now_ms);
+  const ProgressMeter::Reading reading = meter_.Sample(status);
   Print(ProgressLine(reading), terminal_);
   Record(ProgressRecord(reading, ElapsedSeconds()));
-  loads_ << LoadsRecord(core_, ElapsedSeconds()) << '\n' << std::flush;
+  loads_ << LoadsRecord(status, ElapsedSeconds()) << '\n' << std::flush;
 }
 
-std::string SchedulerShell::CurrentStatus(int64_t now_ms) {
-  const bool waiting = core_.phase() < SchedulerCore::Phase::kTraining;
-  if (now_ms - page_read_ms_ >= kTerminalMs) {
-    page_read_ms_ = now_ms;
-    page_reading_ = page_meter_.Sample(core_, now_ms);
+std::string SchedulerShell::StatusText(const RunStatus& status) {
+  const bool waiting = status.phase < RunPhase::kTraining;
+  if (status.now_ms - page_read_ms_ >= kTerminalMs) {
+    page_read_ms_ = status.now_ms;
+    page_reading_ = page_meter_.Sample(status);
   }
-  return StatusJson(core_, page_reading_, curve_,
-                    waiting ? core_.WaitingLine() : ProgressLine(page_reading_), now_ms);
+  return StatusJson(status, page_reading_, curve_,
+                    waiting ? status.waiting : ProgressLine(page_reading_));
 }
 
 void SchedulerShell::PublishStatus() {
   const int64_t now_ms = clock_.Millis();
   if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
   published_ms_ = now_ms;
-  const std::string status = CurrentStatus(now_ms);
-  page_->Publish(status, PrometheusText(core_, page_reading_));
+  const RunStatus status = core_.Describe(now_ms);
+  page_->Publish(StatusText(status), PrometheusText(status, page_reading_));
 }
 
 void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
@@ -384,8 +385,9 @@ Status SchedulerShell::WriteSummary() {
   if (transient_shown_) Print("", false);
   const ProcessUsage own = UsageOfThisProcess();
   if (!metrics_) return Failed(fmt::format("{}/metrics.jsonl: writing failed", run_directory_));
-  return WriteWhole(run_directory_ + "/summary.json",
-                    SummaryJson(core_, own.cpu_seconds, own.peak_rss_bytes, clock_.Millis()));
+  return WriteWhole(
+      run_directory_ + "/summary.json",
+      SummaryJson(core_.Describe(clock_.Millis()), own.cpu_seconds, own.peak_rss_bytes));
 }
 
 double SchedulerShell::ElapsedSeconds() {

@@ -45,7 +45,7 @@ class SchedulerShell {
   void Answer(const PeerId& peer, Body body, uint64_t reply_to);
   void ShowProgress();
   void PublishStatus();
-  std::string CurrentStatus(int64_t now_ms);  // JSON
+  std::string StatusText(const RunStatus& status);  // JSON
   void ShowEvaluation(const EvaluationResult& result);
   void Print(const std::string& line, bool transient);
   void Log(const std::string& line);

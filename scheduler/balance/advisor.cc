@@ -86,6 +86,19 @@ uint32_t Advisor::InFlightCap(Incarnation worker) const {
   return found == by_worker_.end() ? 0 : found->second.in_flight_cap;
 }
 
+HeartbeatReply Advisor::OrdersFor(const Member& member, uint32_t pause_ms) const {
+  HeartbeatReply orders;
+  orders.in_flight_cap = InFlightCap(member.incarnation);
+  if (member.role == Role::kWorker) orders.pause_ms = pause_ms;
+  return orders;
+}
+
+void Advisor::SendOrders(const Roster& roster, uint32_t pause_ms, Outbox* out) const {
+  for (const Member* worker : roster.Of(Role::kWorker)) {
+    out->Send(*worker, OrdersFor(*worker, pause_ms));
+  }
+}
+
 void Advisor::RenewTables(const Member& server, const Config& config, const Roster& roster,
                           int64_t now_ms, Outbox* out) {
   const auto better = BetterTables(server.heartbeat, config.hash, config.model.hidden);

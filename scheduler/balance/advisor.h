@@ -48,6 +48,10 @@ class Advisor {
 
   uint32_t LeaseBatches(Incarnation worker) const;
   uint32_t InFlightCap(Incarnation worker) const;  // 0: none
+  // The orders in every reply to a heartbeat. `pause_ms`: how long workers begin no batch.
+  HeartbeatReply OrdersFor(const Member& member, uint32_t pause_ms) const;
+  // Sends all workers their orders at once.
+  void SendOrders(const Roster& roster, uint32_t pause_ms, Outbox* out) const;
   // The last decisions for all, also for workers whose speed is not known.
   const Decisions& decisions() const { return decisions_; }
 
@@ -70,7 +74,7 @@ class Advisor {
   std::map<Incarnation, WorkerDecision> by_worker_;  // of workers whose speed is known
   std::map<Incarnation, SpeedMeter> speeds_;         // of workers that had a lease
   int64_t decided_ms_ = 0;
-  uint32_t hash_round_ = 0;  // the newest that servers were told to build
+  uint32_t hash_round_ = 0;  // the newest round that servers were ordered to build
 };
 
 }  // namespace dslide

@@ -11,7 +11,7 @@ namespace dslide {
 namespace {
 
 constexpr uint32_t kLooks = 3;         // that find the load uneven, before slots move
-constexpr int64_t kLastingMs = 30000;  // that load uneven by half as much is no noise either
+constexpr int64_t kLastingMs = 30000;  // after which half as uneven a load is no noise either
 constexpr int64_t kSettleMs = 20000;   // after moves, while loads and capacities are learned
 constexpr double kIdleShare = 0.5;  // of a batch's time: what the cluster idles in a pause, about
 constexpr double kGapStalls = 3;    // between two plans
@@ -90,7 +90,7 @@ Balancer::Decision Balancer::Look(const View& view, int64_t now_ms) {
   return decision;
 }
 
-// `lasting`: the load has been uneven for so long that it is no noise.
+// `lasting`: the load has been uneven for kLastingMs, so it is no noise.
 BalancePlan Balancer::PlanWave(const View& view, bool measured, bool lasting) const {
   const double threshold = cluster_.balance_threshold;
   BalanceOptions options;
@@ -144,7 +144,7 @@ SlotWave Balancer::WaveOf(const BalancePlan& plan) const {
   return wave;
 }
 
-// Executors of one server share its slots anew with every plan.
+// Every plan makes the executors of a server share its slots again.
 std::optional<Balancer::UnevenServer> Balancer::FindUneven(const View& view) const {
   for (const PlanServer& server : view.plan.servers) {
     const double skew = view.loads.ExecutorSkew(server.incarnation);

@@ -26,7 +26,7 @@
 
 namespace dslide {
 
-// What a plan switch was, and what it cost.
+// A plan switch: what moved, and what it cost.
 struct PlanSwitchReport {
   size_t slots = 0;         // that moved
   double batch_ms = 0;      // of the batches that were in flight before; 0: workers were not paused
@@ -79,8 +79,8 @@ class Balancer {
 
   explicit Balancer(const Config& config);
 
-  // Time between two looks: until the loads may have changed, and for pauses not to be most of the
-  // time.
+  // Minimum time between two looks: one fresh load report, and at least three stalls, so that
+  // stalls stay below a quarter of the time.
   int64_t LookGapMs() const;
   // Whether it is time for a look. While workers pause for a change every tick is.
   bool Due(bool paused, int64_t now_ms) const;
@@ -129,7 +129,7 @@ class Balancer {
   int64_t switched_ms_ = 0;        // last change of plan
   double lost_ms_ = 0;             // of training since then, by uneven load
   uint32_t unbalanced_looks_ = 0;  // one after the other
-  double least_stall_us_ = 0;      // of late; 0: no plan has changed yet
+  double least_stall_us_ = 0;      // of recent switches; 0: no plan has changed yet
   double last_stall_us_ = 0;
   double wave_bytes_ = 4 << 20;                   // of the slots of a plan; follows the pauses
   std::map<Incarnation, double> shared_at_skew_;  // of executors, when they last shared their slots

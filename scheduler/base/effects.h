@@ -30,15 +30,15 @@ struct SchedulerEffects {
     uint64_t reply_to = 0;
   };
 
-  // Append all or none; if that fails call SchedulerCore::LedgerFailed() and send nothing.
+  // Append all or none; if that fails call SchedulerCore::OnLedgerFailure() and send nothing.
   std::vector<LedgerEntry> ledger;
-  // Servers are about to be told what counts: all entries have to be on the disk before.
+  // The messages say what counts: all entries have to be on the disk before they are sent.
   bool sync_ledger = false;
   std::vector<Outgoing> send;
   std::vector<Outgoing> status_wanted;  // to be sent with the status as it is then
   std::vector<std::string> notices;     // one line each, for the log and the terminal
   std::vector<EvaluationResult> evaluations;
-  std::optional<Manifest> manifest;    // write it; then call ManifestWritten()
+  std::optional<Manifest> manifest;    // write it; then call OnManifest()
   std::optional<uint32_t> epoch_done;  // epochs trained so far
   // Send a request to each of these addresses, and tell OnProbe() who answers.
   std::vector<Admission::Probe> probes;

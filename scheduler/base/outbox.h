@@ -53,7 +53,7 @@ class Outbox {
   void SendProbes(std::vector<Admission::Probe> probes) { effects_.probes = std::move(probes); }
 
   const Journal& journal() const { return journal_; }
-  // What was collected; begins anew.
+  // The effects of the call; the outbox is empty afterwards.
   SchedulerEffects Drain();
 
  private:

@@ -46,7 +46,7 @@ class Checkpointer {
   void Want() { wanted_ = true; }
   // Wants one at once, also after a failure: whoever asks may have mended what went wrong.
   void WantAtOnce(int64_t now_ms);
-  // A member wants one, and is told by AnswerWaiters().
+  // A member wants one. AnswerWaiters() sends it the outcome.
   void WantFor(Incarnation member, uint64_t request, int64_t now_ms);
   // The run trains from now on, in a new generation.
   void BeginInterval(int64_t now_ms) { last_ms_ = now_ms; }

@@ -1,168 +1,153 @@
-// Epochs, steps and evaluations: the part of SchedulerCore that takes a run from pass to pass.
+// Passes, checkpoints and the end: the part of SchedulerCore that takes a run from pass to pass.
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "common/run/step.h"
+#include "common/base/check.h"
 #include "scheduler/core/scheduler_core.h"
 
 namespace dslide {
-
-// Begins where epoch_ and done_ say: at the start, after a recovery, or in a new life.
-void SchedulerCore::BeginPass(int64_t now_ms) {
-  const TrainConfig& train = inputs_.config.train;
-  training_since_ms_ = now_ms;
-  phase_ = Phase::kTraining;
-  if (epoch_ >= train.epochs) {
-    training_complete_ = true;
-    Commit();
-    return Proceed(now_ms);
-  }
-  StartEpoch();
-  if (batches_ > 0) {
-    out_.Notice(fmt::format("going on at epoch {}, {} of {} batches done", epoch_ + 1,
-                            book_->done(), book_->batches()));
-  }
-  if (steps_) {
-    out_.Notice(fmt::format("synchronous training: steps of {} samples, staleness {}",
-                            train.target_batch, train.staleness));
-  }
-  Commit();  // tells the servers where the run begins
-  Proceed(now_ms);
-}
-
-void SchedulerCore::StartEpoch() {
-  const TrainConfig& train = inputs_.config.train;
-  phase_ = Phase::kTraining;
-  order_ = DataOrder::Epoch(*inputs_.train, inputs_.config.common.seed, epoch_, train.batch);
-  book_.emplace(order_->batches(), train.unit_batches);
-  leased_end_ = 0;
-  lease_end_.reset();
-  if (IsSynchronous(train)) {
-    told_batches_ = 0;
-    steps_.emplace(order_->batches(), BatchesPerStep(train),
-                   epoch_ * StepsPerEpoch(train, inputs_.train->size()),
-                   static_cast<uint64_t>(train.staleness));
-  }
-  for (const DoneBatch& done : done_) {
-    book_->Restore(done.unit, done.index);
-    const uint64_t number = uint64_t{done.unit} * train.unit_batches + done.index;
-    leased_end_ = std::max(leased_end_, number + 1);
-    if (steps_) steps_->Done(number);
-  }
-  done_.clear();
-}
-
-// Tells the servers which steps of the run count.
-void SchedulerCore::Commit() {
-  if (!IsSynchronous(inputs_.config.train)) return;
-  const uint64_t complete =
-      steps_ ? steps_->committed()
-             : epoch_ * StepsPerEpoch(inputs_.config.train, inputs_.train->size());
-  if (told_ == complete) return;
-  told_ = complete;
-  if (steps_) told_batches_ = steps_->CommittedBatches();
-  out_.SyncLedger();
-  out_.SendToSeated(roster_, CommitSteps{complete});
-}
-
-// Batches of the epoch below this may be worked on: the servers take them, by what they were told.
-uint64_t SchedulerCore::OpenBatches() const {
-  const TrainConfig& train = inputs_.config.train;
-  return told_batches_ + (1 + static_cast<uint64_t>(train.staleness)) * BatchesPerStep(train);
-}
-
-// Whether all servers have applied what they were told counts.
-bool SchedulerCore::AllCommitted() const {
-  if (!IsSynchronous(inputs_.config.train)) return true;
-  const auto servers = roster_.Seated();
-  return std::all_of(servers.begin(), servers.end(),
-                     [&](const Member* s) { return s->committed == told_; });
-}
-
-void SchedulerCore::OnStepsCommitted(Member& member, const StepsCommitted& done, int64_t now_ms) {
-  if (!member.seated || phase_ == Phase::kFinished) return;
-  member.committed = std::max(member.committed.value_or(0), done.committed);
-  Proceed(now_ms);
-}
 
 // Ends the pass if all its batches count, on all servers; goes on to the next one if nothing stands
 // against it; begins a checkpoint if one is due.
 void SchedulerCore::Proceed(int64_t now_ms) {
   if (!InPass()) return;
-  if (book_ && book_->complete() && AllCommitted()) FinishPass(now_ms);
-  if (phase_ == Phase::kTraining && !book_ && !stop_wanted_) {
+  if (pass().complete() && pass().AllCommitted(inputs_, roster())) {
+    if (pass().evaluating()) {
+      EndEvaluation(now_ms);
+    } else {
+      pass().EndEpoch(inputs_, &out_);
+    }
+  }
+  if (InPass() && pass().between_passes() && !stop_wanted_) {
     // The last epoch's end is in a checkpoint before anything else happens.
-    if (!training_complete_ || checkpointer_.IsSaved(BatchesToSave())) return NextPass(now_ms);
+    if (!pass().training_complete() || checkpointer_.IsSaved(pass().BatchesToSave())) {
+      return BeginNextPass(now_ms);
+    }
     checkpointer_.Want();
   }
   MaybeCheckpoint(now_ms);
 }
 
-void SchedulerCore::FinishPass(int64_t now_ms) {
-  book_.reset();
-  steps_.reset();
-  if (phase_ == Phase::kEvaluating) return FinishEvaluation(now_ms);
-  epoch_++;
-  told_batches_ = 0;
-  out_.Record(LedgerEpochDone{epoch_});
-  out_.ShowEpochDone(epoch_);
-  training_complete_ = epoch_ >= inputs_.config.train.epochs;
+void SchedulerCore::EndEvaluation(int64_t now_ms) {
+  const EvaluationResult result = pass().EndEvaluation();
+  totals_.last_evaluation = result;
+  out_.ShowEvaluation(result);
+  if (result.final) return Finish({}, "training is finished", now_ms);
+  clock_.Start(now_ms);
+  pass().BeginEpoch(inputs_);
 }
 
 // Between two epochs: an evaluation, the next epoch, or the end.
-void SchedulerCore::NextPass(int64_t now_ms) {
-  Pause(now_ms);
+void SchedulerCore::BeginNextPass(int64_t now_ms) {
+  clock_.Stop(roster().cpu_seconds(), now_ms);
+  const bool last = pass().training_complete();
   const bool evaluate = inputs_.test != nullptr && inputs_.test->size() > 0 &&
-                        (training_complete_ || inputs_.config.train.evaluate_samples > 0);
+                        (last || inputs_.config.train.evaluate_samples > 0);
   if (evaluate) {
-    StartEvaluation(training_complete_);
-  } else if (training_complete_) {
+    pass().BeginEvaluation(inputs_, last, inverse_propensities_);
+  } else if (last) {
     Finish({}, "training is finished", now_ms);
   } else {
-    training_since_ms_ = now_ms;
-    StartEpoch();
+    clock_.Start(now_ms);
+    pass().BeginEpoch(inputs_);
   }
 }
 
-// Training time stops while an evaluation runs or servers are missing.
-void SchedulerCore::Pause(int64_t now_ms) {
-  training_ms_ = TrainingMillis(now_ms);
-  training_since_ms_ = -1;
-  training_cpu_seconds_ = roster_.cpu_seconds();
+// Begins a checkpoint if one is due and the plan is not about to change. Servers cut where they
+// are. In asynchronous training they know which batches their rows have taken, so what counts now
+// is in every shard, and what is half done is not done twice after a restore. In synchronous
+// training the request says which steps they hold.
+void SchedulerCore::MaybeCheckpoint(int64_t now_ms) {
+  if (!InPass()) return;
+  checkpointer_.WantAfterInterval(now_ms);
+  if (!checkpointer_.Due(stop_wanted_, now_ms) || change().paused() || !Settled()) return;
+  if (checkpointer_.IsSaved(pass().BatchesToSave())) {
+    checkpointer_.AnswerWaiters("", roster(), &out_);
+    return AfterCheckpoint(now_ms);
+  }
+  checkpointer_.Begin(inputs_, plan(), roster(),
+                      {pass().WorkToSave(inputs_), pass().told().value_or(0), stop_wanted_}, &out_);
 }
 
-void SchedulerCore::StartEvaluation(bool final) {
-  phase_ = Phase::kEvaluating;
-  final_evaluation_ = final;
-  const TrainConfig& train = inputs_.config.train;
-  order_ = DataOrder::Evaluation(*inputs_.test, inputs_.config.common.seed,
-                                 final ? 0 : train.evaluate_samples, train.batch);
-  book_.emplace(order_->batches(), train.unit_batches);
-  evaluator_.emplace(inverse_propensities_);
+SchedulerCore::Effects SchedulerCore::OnManifest(const Status& written, int64_t now_ms) {
+  if (!checkpointer_.round()) return Drain();  // a recovery came in between: it is complete
+  const Status status =
+      checkpointer_.OnManifest(written, WaitsForCheckpoint(), now_ms, &out_, roster());
+  if (!status.ok()) Finish(status, "a checkpoint failed", now_ms);
+  if (!written.ok()) return Drain();
+  // Servers that stop with the run leave with its last checkpoint, not with an earlier one.
+  if (!stop_wanted_ || StopsWithLastCheckpoint()) {
+    checkpointer_.AnswerWaiters("", roster(), &out_);
+  }
+  AfterCheckpoint(now_ms);
+  return Drain();
 }
 
-void SchedulerCore::FinishEvaluation(int64_t now_ms) {
-  last_evaluation_ = EvaluationResult{epoch_, final_evaluation_, evaluator_->Result()};
-  out_.ShowEvaluation(*last_evaluation_);
-  phase_ = Phase::kTraining;
-  if (final_evaluation_) return Finish({}, "training is finished", now_ms);
-  training_since_ms_ = now_ms;
-  StartEpoch();
+void SchedulerCore::AfterCheckpoint(int64_t now_ms) {
+  checkpointer_.OnComplete(now_ms);
+  if (!StopsWithLastCheckpoint()) return Proceed(now_ms);
+  const Error stopped{
+      ErrorKind::kPreempted,
+      fmt::format("stopped after {} batches; the checkpoint is {}",
+                  checkpointer_.saved_batches().value_or(0), checkpointer_.newest_directory())};
+  Finish(stopped, "stopped on request", now_ms);
+}
+
+void SchedulerCore::OnCheckpointNow(const Member& member, const Message& message, int64_t now_ms) {
+  if (!InPass() && !Interrupted()) {
+    return out_.Reply(member, message,
+                      ErrorReply{ErrorCode::kRefused, "not training now; nothing to save"});
+  }
+  checkpointer_.WantFor(member.incarnation, message.envelope.sequence, now_ms);
+  MaybeCheckpoint(now_ms);
+}
+
+// The outcome of a run that stops with what was saved before: without all servers there is no other
+// checkpoint.
+Error SchedulerCore::StoppedWithoutServers() const {
+  if (checkpointer_.newest()) {
+    return {ErrorKind::kPreempted, fmt::format("stopped while servers were missing; the checkpoint "
+                                               "is {}",
+                                               checkpointer_.newest_directory())};
+  }
+  const bool began = pass().counted().batches > 0;
+  return TryLater(fmt::format("stopped {}; nothing was saved",
+                              began ? "while servers were missing" : "before training began"));
 }
 
 void SchedulerCore::Finish(Status outcome, const std::string& reason, int64_t now_ms) {
-  if (phase_ == Phase::kFinished) return;
-  if (training_since_ms_ >= 0) Pause(now_ms);
+  if (stage_ == Stage::kFinished) return;
+  if (clock_.running()) clock_.Stop(roster().cpu_seconds(), now_ms);
   outcome_ = std::move(outcome);
-  phase_ = Phase::kFinished;
-  book_.reset();
-  steps_.reset();
+  stage_ = Stage::kFinished;
+  pass().Stop();
   out_.Record(LedgerStopped{outcome_.ok()});
   const Shutdown shutdown{
       reason, outcome_.ok() ? 0u : static_cast<uint32_t>(ExitCode(outcome_.error().kind))};
-  for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver})
-    out_.SendToAll(roster_, role, shutdown);
+  for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) {
+    out_.SendToAll(roster(), role, shutdown);
+  }
+}
+
+// What holds between two calls, whatever has happened.
+void SchedulerCore::CheckInvariants() const {
+  if (stage_ == Stage::kFinished) return;  // nothing is decided any more
+  cluster_.seats.CheckInvariants(roster(), inputs_.config.cluster.slots);
+  pass().CheckInvariants(inputs_);
+  change().CheckInvariants();
+  checkpointer_.CheckInvariants();
+  balancer_.CheckInvariants();
+  advisor_.CheckInvariants();
+
+  DSLIDE_CHECK(cluster_.seats.live() || stage_ == Stage::kGathering);
+  DSLIDE_CHECK(!InPass() || pass().begun());
+  DSLIDE_CHECK(stage_ != Stage::kLoading || !pass().begun());
+  DSLIDE_CHECK(!clock_.running() || Training());
+  DSLIDE_CHECK(!change().has_wave() || InPass());
+  DSLIDE_CHECK(!change().switching() || cluster_.seats.Switched());
+  DSLIDE_CHECK(!change().switching() || !checkpointer_.round());
+  DSLIDE_CHECK(!checkpointer_.round() || (InPass() && !change().paused()));
 }
 
 }  // namespace dslide

@@ -208,7 +208,8 @@ void Pass::HoldSteps(const RunContext& run) {
   lease_end_ = (std::max(leased_end_, told_batches_) + step - 1) / step * step;
 }
 
-// Batches of the epoch below this may be worked on: the servers take them, by what they were told.
+// Batches of the epoch below this may be worked on: servers that know the committed steps take
+// them.
 uint64_t Pass::OpenBatches(const TrainConfig& train) const {
   return told_batches_ + (1 + static_cast<uint64_t>(train.staleness)) * BatchesPerStep(train);
 }

@@ -1,12 +1,12 @@
 // The passes of a generation of plans: the epoch or evaluation in progress, what counts in it, and
-// which steps of synchronous training the servers were told.
+// which steps of synchronous training were committed.
 //
 // A pass begins where the generation's checkpoint ends. Its batches are leased, and a batch counts
 // with its first report. After an epoch there is a moment without a pass: the core begins an
 // evaluation, the next epoch, or ends the run.
 //
 // Synchronous training (train.staleness >= 0): servers apply the batches of a step together, when
-// they are told that the step counts (Commit). Before a plan switch no further step begins
+// Commit() says that the step counts. Before a plan switch no further step begins
 // (HoldSteps), until all batches that were leased have counted.
 //
 // Pure; used by the scheduler's thread only.
@@ -90,9 +90,9 @@ class Pass {
   void Commit(const RunContext& run, const Roster& roster, Outbox* out);
   // Tells a server that has not applied them.
   void CommitAgain(const Member& server, Outbox* out) const;
-  // Steps of the run that the servers were told count.
+  // Steps of the run that the newest CommitSteps names; none: none was sent.
   std::optional<uint64_t> told() const { return told_; }
-  // All servers have applied what they were told counts.
+  // All servers have applied the steps of the newest CommitSteps.
   bool AllCommitted(const RunContext& run, const Roster& roster) const;
   // Batches wait for the other batches of their step.
   bool in_steps() const { return steps_.has_value(); }
@@ -126,7 +126,7 @@ class Pass {
   bool final_ = false;                 // evaluator_: over all test samples
   std::optional<uint64_t> told_;       // steps of the run
   uint64_t told_batches_ = 0;          // of this epoch, in those steps
-  uint64_t leased_end_ = 0;            // all batches that were leased are below
+  uint64_t leased_end_ = 0;            // one past the highest batch leased
   std::optional<uint64_t> lease_end_;  // none is leased at or behind it
 };
 

@@ -14,6 +14,11 @@ struct RunTotals {
   uint64_t lease_bytes = 0;  // of training leases, on the wire
   std::optional<EvaluationResult> last_evaluation;
 
+  // What a message of the scheduler took on the wire.
+  void CountSent(const Body& body, size_t bytes) {
+    const auto* grant = std::get_if<LeaseGrant>(&body);
+    if (grant != nullptr && grant->kind == LeaseKind::kTrain) lease_bytes += bytes;
+  }
   double LeaseBytesPerSample() const { return work.PerSample(static_cast<double>(lease_bytes)); }
 };
 

@@ -12,8 +12,8 @@ namespace dslide {
 
 class StepBook {
  public:
-  // For one epoch of `batches` batches, `step_batches` a step, of which the first has the number
-  // `first_step` within the run. `staleness`: how many steps a batch may be ahead.
+  // For one epoch of `batches` batches, `step_batches` a step. The epoch's first step has the
+  // number `first_step` within the run. `staleness`: how many steps a batch may be ahead.
   StepBook(uint64_t batches, uint64_t step_batches, uint64_t first_step, uint64_t staleness);
 
   // Batch `number` of the epoch is done, for the first time.

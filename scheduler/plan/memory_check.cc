@@ -12,10 +12,10 @@ std::string WhyTooSmall(const Join& join, const Config& config, const Roster& ro
   if (join.memory_bytes == 0) return "";
   const uint64_t slot_bytes = SlotMemoryBytes(config);
   const uint32_t slots = config.cluster.slots;
-  const std::string told = fmt::format("this server may use {} MB", join.memory_bytes >> 20);
+  const std::string limit = fmt::format("this server may use {} MB", join.memory_bytes >> 20);
   if (join.memory_bytes < slot_bytes) {
     return fmt::format("too little memory: one of {} slots needs {} MB, {} (cluster.memory_mb)",
-                       slots, (slot_bytes >> 20) + 1, told);
+                       slots, (slot_bytes >> 20) + 1, limit);
   }
   uint64_t room = join.memory_bytes / slot_bytes;
   const std::vector<const Member*> others = roster.Of(Role::kServer);
@@ -27,7 +27,7 @@ std::string WhyTooSmall(const Join& join, const Config& config, const Roster& ro
       "too little memory: the model needs {} MB, {}{}, which is {} of {} slots "
       "(cluster.memory_mb); give it more, or have the run wait for more servers "
       "(cluster.servers)",
-      (slots * slot_bytes >> 20) + 1, told,
+      (slots * slot_bytes >> 20) + 1, limit,
       others.empty()
           ? ""
           : fmt::format(" beside {} other{}", others.size(), others.size() == 1 ? "" : "s"),

@@ -139,6 +139,14 @@ void PlanChange::OnIdle(Incarnation worker) {
   if (pause_) pause_->waiting.erase(worker);
 }
 
+Plan PlanChange::PlanAfterWave(const Plan& before) const {
+  Plan next = before;
+  for (const SlotMove& move : wave_->slots.moves) {
+    next.slot_owner[move.slot] = static_cast<uint16_t>(move.to);
+  }
+  return next;
+}
+
 void PlanChange::BeginSwitch(const Plan& before, int64_t now_ms) {
   switch_.emplace();
   if (wave_) {

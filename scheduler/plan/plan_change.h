@@ -47,11 +47,11 @@ class PlanChange {
   bool paused() const { return pause_.has_value(); }
   bool switching() const { return switch_.has_value(); }
   bool has_wave() const { return wave_.has_value(); }
-  const SlotWave& wave() const { return wave_->slots; }  // REQUIRES has_wave()
+  size_t moving_slots() const { return wave_ ? wave_->slots.moves.size() : 0; }
   // A change is wanted that the cluster is not quiet enough for: no further step should begin.
   bool wanted() const { return wanted_ms_.has_value(); }
   bool wanted_at(int64_t now_ms) const { return wanted_ms_ == now_ms; }  // in this very tick
-  // What workers are told: they begin no batch for so long; 0: they do.
+  // How long workers should begin no batch; 0: they need not pause.
   uint32_t PauseMs(int64_t now_ms) const;
 
   // Begins a wave. REQUIRES kIdle or kPausing without a wave.
@@ -59,7 +59,7 @@ class PlanChange {
                  Outbox* out);
   void OnMoveReady(Incarnation target, const MoveReady& ready);
   // A step towards the next plan, on each tick on which one is wanted. True: it may come now.
-  // If paused() changes, workers have to be told (PauseMs).
+  // If paused() changes, the caller sends the workers their orders (PauseMs).
   bool Advance(const Conditions& conditions, const Roster& roster, int64_t now_ms, Outbox* out);
   // On every tick, before Advance(): ends a pause that was not asked for since the last call, and
   // the wish for a change that is older than `patience_ms`.
@@ -70,6 +70,8 @@ class PlanChange {
   // A worker has no batch in flight.
   void OnIdle(Incarnation worker);
 
+  // The plan when the slots of the wave have moved. REQUIRES has_wave().
+  Plan PlanAfterWave(const Plan& before) const;
   // The next plan is about to be published; `before`: the plan in force. Takes the place of a
   // switch that did not end because a server was lost.
   void BeginSwitch(const Plan& before, int64_t now_ms);

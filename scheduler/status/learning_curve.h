@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "scheduler/core/scheduler_core.h"
+#include "scheduler/base/effects.h"
 
 namespace dslide {
 

@@ -27,28 +27,27 @@ std::string FormatDuration(double seconds) {
   return fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
-ProgressMeter::Reading ProgressMeter::Sample(const SchedulerCore& core, int64_t now_ms) {
-  const int64_t training_ms = core.TrainingMillis(now_ms);
+ProgressMeter::Reading ProgressMeter::Sample(const RunStatus& status) {
   Reading reading;
-  reading.recent = core.work().Since(last_);
-  const auto elapsed_ms = static_cast<double>(training_ms - last_training_ms_);
+  reading.recent = status.work.Since(last_);
+  const auto elapsed_ms = static_cast<double>(status.training_ms - last_training_ms_);
   if (elapsed_ms > 0 && reading.recent.samples > 0) {
     const double rate = 1000.0 * static_cast<double>(reading.recent.samples) / elapsed_ms;
     rate_ = rate_ == 0 ? rate : 0.5 * rate_ + 0.5 * rate;
   }
-  last_ = core.work();
-  last_training_ms_ = training_ms;
-  const TrainConfig& train = core.config().train;
-  reading.samples = core.counted_samples();
+  last_ = status.work;
+  last_training_ms_ = status.training_ms;
+  const TrainConfig& train = status.run->config.train;
+  reading.samples = status.samples;
   reading.samples_per_second = rate_;
-  reading.progress = core.Progress();
+  reading.progress = status.progress;
   reading.epochs = train.epochs;
-  reading.epoch = std::min(train.epochs, core.epoch() + 1);
+  reading.epoch = std::min(train.epochs, status.epoch + 1);
   if (rate_ > 0) {
-    const double all = static_cast<double>(core.train_samples()) * train.epochs;
+    const double all = static_cast<double>(status.run->train->size()) * train.epochs;
     reading.eta_seconds = all * (1.0 - reading.progress) / rate_;
   }
-  if (core.last_evaluation()) reading.p_at_1 = core.last_evaluation()->metrics.precision[0];
+  if (status.last_evaluation) reading.p_at_1 = status.last_evaluation->metrics.precision[0];
   return reading;
 }
 

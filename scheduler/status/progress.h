@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "scheduler/core/scheduler_core.h"
+#include "scheduler/core/run_status.h"
 
 namespace dslide {
 
@@ -23,8 +23,8 @@ class ProgressMeter {
     std::optional<double> p_at_1;  // of the last evaluation
   };
 
-  // Reads the totals of `core`; time is monotonic.
-  Reading Sample(const SchedulerCore& core, int64_t now_ms);
+  // Reads the totals of the run; later calls have later statuses.
+  Reading Sample(const RunStatus& status);
 
  private:
   TrainingStats last_;

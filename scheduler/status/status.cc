@@ -13,17 +13,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* PhaseName(SchedulerCore::Phase phase) {
+const char* PhaseName(RunPhase phase) {
   switch (phase) {
-    case SchedulerCore::Phase::kGathering:
+    case RunPhase::kGathering:
       return "waiting for servers";
-    case SchedulerCore::Phase::kLoading:
+    case RunPhase::kLoading:
       return "servers load their slots";
-    case SchedulerCore::Phase::kTraining:
+    case RunPhase::kTraining:
       return "training";
-    case SchedulerCore::Phase::kEvaluating:
+    case RunPhase::kEvaluating:
       return "evaluating";
-    case SchedulerCore::Phase::kFinished:
+    case RunPhase::kFinished:
       return "finished";
   }
   return "";
@@ -41,41 +41,29 @@ std::string Text(Incarnation incarnation) { return fmt::format("{:016x}", incarn
 
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-// The slots and the load of each of the plan's servers, computed once for all.
-struct PlanLoads {
-  explicit PlanLoads(const SchedulerCore& core)
-      : slots(core.plan().servers.size()), loads(core.RelativeLoads()) {
-    for (const uint16_t owner : core.plan().slot_owner) slots[owner]++;
-  }
-  std::vector<size_t> slots;  // [plan's servers]
-  std::vector<double> loads;  // [plan's servers]
-};
-
 // Adds the load of a server.
-void AddLoad(const SchedulerCore& core, const PlanLoads& planned, const Member& member,
-             Json* json) {
-  const Plan& plan = core.plan();
-  const SlotLoads& measured = core.loads();
-  for (size_t i = 0; i < plan.servers.size(); ++i) {
-    if (plan.servers[i].incarnation != member.incarnation) continue;
-    (*json)["slots"] = planned.slots[i];
-    (*json)["load"] = planned.loads[i];
-    if (i < core.strategy().servers.size()) {
-      (*json)["share"] = core.strategy().servers[i].share;
+void AddLoad(const RunStatus& status, const MemberStatus& server, Json* json) {
+  if (server.seat) {
+    (*json)["slots"] = status.seats[*server.seat].slots;
+    (*json)["load"] = status.seats[*server.seat].load;
+    if (*server.seat < status.decisions.servers.size()) {
+      (*json)["share"] = status.decisions.servers[*server.seat].share;
     }
   }
-  (*json)["capacity"] = measured.Capacity(member.incarnation);
-  (*json)["busy"] = measured.BusyShare(member.incarnation);
-  (*json)["executor_skew"] = measured.ExecutorSkew(member.incarnation);
-  (*json)["memory_used_mb"] = Mb(measured.MemoryUsed(member.incarnation));
-  (*json)["memory_limit_mb"] = Mb(measured.MemoryLimit(member.incarnation));
+  const ServerFigures& measured = *server.figures;
+  (*json)["capacity"] = measured.capacity;
+  (*json)["busy"] = measured.busy;
+  (*json)["executor_skew"] = measured.executor_skew;
+  (*json)["memory_used_mb"] = Mb(measured.memory_used);
+  (*json)["memory_limit_mb"] = Mb(measured.memory_limit);
 }
 
-void AddWork(const SchedulerCore& core, const Member& member, int64_t now_ms, Json* json) {
-  const double batch = core.config().train.batch;
-  (*json)["samples_per_second"] = batch * core.BatchesPerSecond(member.incarnation, now_ms);
+void AddWork(const RunStatus& status, const MemberStatus& worker, Json* json) {
+  const Member& member = worker.member;
+  const double batch = status.run->config.train.batch;
+  (*json)["samples_per_second"] = batch * worker.batches_per_second;
   (*json)["longest_batch_ms"] = member.heartbeat.longest_batch_us / 1000.0;
-  for (const WorkerDecision& decision : core.strategy().workers) {
+  for (const WorkerDecision& decision : status.decisions.workers) {
     if (decision.name != member.name) continue;
     (*json)["lease_batches"] = decision.lease_batches;
     (*json)["in_flight_cap"] = decision.in_flight_cap;
@@ -83,8 +71,8 @@ void AddWork(const SchedulerCore& core, const Member& member, int64_t now_ms, Js
   }
 }
 
-Json MemberJson(const SchedulerCore& core, const PlanLoads& planned, const Member& member,
-                int64_t now_ms) {
+Json MemberJson(const RunStatus& status, const MemberStatus& of) {
+  const Member& member = of.member;
   const Heartbeat& beat = member.heartbeat;
   Json json;
   json["name"] = member.name;
@@ -95,8 +83,8 @@ Json MemberJson(const SchedulerCore& core, const PlanLoads& planned, const Membe
   json["peak_rss_mb"] = static_cast<double>(beat.peak_rss_bytes) / (1 << 20);
   json["bytes_sent"] = beat.bytes_sent;
   json["bytes_received"] = beat.bytes_received;
-  json["state"] = StateOf(member, now_ms);
-  json["silent_s"] = static_cast<double>(member.life.SilentMs(now_ms)) / 1000.0;
+  json["state"] = StateOf(member, status.now_ms);
+  json["silent_s"] = static_cast<double>(member.life.SilentMs(status.now_ms)) / 1000.0;
   json["batches_in_flight"] = beat.batches_in_flight;
   json["malformed"] = beat.malformed;
   json["samples"] = member.samples;
@@ -105,9 +93,9 @@ Json MemberJson(const SchedulerCore& core, const PlanLoads& planned, const Membe
     json["round_trip_ms"] = beat.round_trip_us / 1000.0;
     json["link_mbit_per_second"] = static_cast<double>(beat.bits_per_second) / 1e6;
     json["int8_links"] = beat.int8_links;
-    AddWork(core, member, now_ms, &json);
+    AddWork(status, of, &json);
   } else {
-    AddLoad(core, planned, member, &json);
+    AddLoad(status, of, &json);
   }
   if (member.role == Role::kServer && beat.bucket_largest > 0) {
     json["bucket_mean"] = beat.bucket_mean;
@@ -122,40 +110,39 @@ Json MemberJson(const SchedulerCore& core, const PlanLoads& planned, const Membe
   return json;
 }
 
-double SinceStart(const SchedulerCore& core, int64_t at_ms) {
-  return static_cast<double>(at_ms - core.started_ms()) / 1000.0;
+double SinceStart(const RunStatus& status, int64_t at_ms) {
+  return static_cast<double>(at_ms - status.started_ms) / 1000.0;
 }
 
 // Adds the plan's servers that are not in the roster.
-void AddVacantSeats(const SchedulerCore& core, const PlanLoads& planned, Json* members) {
-  const Plan& plan = core.plan();
-  for (size_t i = 0; i < plan.servers.size(); ++i) {
-    const PlanServer& server = plan.servers[i];
-    if (core.roster().Find(server.incarnation) != nullptr) continue;
+void AddVacantSeats(const RunStatus& status, Json* members) {
+  for (size_t i = 0; i < status.seats.size(); ++i) {
+    if (!status.seats[i].vacant) continue;
+    const PlanServer& server = status.plan.servers[i];
     members->push_back({{"name", server.name},
                         {"role", "server"},
                         {"address", server.address},
                         {"state", "missing"},
-                        {"slots", planned.slots[i]}});
+                        {"slots", status.seats[i].slots}});
   }
 }
 
 }  // namespace
 
-std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& reading,
-                       const LearningCurve& curve, const std::string& line, int64_t now_ms) {
-  const TrainingStats here = core.work();
+std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& reading,
+                       const LearningCurve& curve, const std::string& line) {
+  const TrainingStats here = status.work;
   Json json;
-  json["phase"] = PhaseName(core.phase());
-  json["progress"] = core.Progress();
+  json["phase"] = PhaseName(status.phase);
+  json["progress"] = status.progress;
   json["line"] = line;
   json["eta_s"] = reading.eta_seconds;
   json["epoch"] = reading.epoch;
   json["epochs"] = reading.epochs;
   if (reading.recent.samples > 0) json["loss"] = reading.recent.Loss();
   if (reading.p_at_1) json["p_at_1"] = *reading.p_at_1;
-  json["plan_version"] = core.plan_version();
-  json["recoveries"] = core.recoveries();
+  json["plan_version"] = status.plan.version;
+  json["recoveries"] = status.recoveries;
   json["evaluations"] = Json::array();
   for (const EvaluationResult& e : curve.Points()) {
     json["evaluations"].push_back({{"epochs_trained", e.epoch},
@@ -166,7 +153,7 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
   }
   json["best_p_at_1"] = curve.best_p_at_1();
   Json& figures = json["figures"];
-  figures["samples"] = core.counted_samples();
+  figures["samples"] = status.samples;
   figures["samples per second"] = reading.samples_per_second;
   figures["loss"] = here.Loss();
   figures["neurons scored per sample"] = here.ActiveNeuronsPerSample();
@@ -177,58 +164,54 @@ std::string StatusJson(const SchedulerCore& core, const ProgressMeter::Reading& 
     figures["recall@10 of the sample's hash candidates"] = here.RecallHash();
     figures["recall@10 of as many uniform draws"] = here.RecallUniform();
   }
-  figures["checkpoint"] = core.last_checkpoint().empty() ? "none yet" : core.last_checkpoint();
-  json["imbalance"] = core.Imbalance();
-  const MoveTotals& moves = core.moves();
+  figures["checkpoint"] = status.last_checkpoint.empty() ? "none yet" : status.last_checkpoint;
+  json["imbalance"] = status.imbalance;
+  const MoveTotals& moves = status.moves;
   json["moves"] = {{"plans", moves.plans},
                    {"slots_moved", moves.slots},
                    {"bytes_moved", moves.bytes},
                    {"slot_bytes_moved", moves.slot_bytes},
-                   {"in_progress", core.MovingSlots()},
+                   {"in_progress", status.moving_slots},
                    {"longest_stall_ms", moves.longest_stall_us / 1000.0}};
   json["decisions"] = Json::array();
-  for (const DecisionLine& line_of : core.journal().decisions()) {
+  for (const DecisionLine& line_of : status.journal.decisions()) {
     json["decisions"].push_back(
-        {{"at_s", SinceStart(core, line_of.at_ms)}, {"text", line_of.text}});
+        {{"at_s", SinceStart(status, line_of.at_ms)}, {"text", line_of.text}});
   }
   json["departures"] = Json::array();
-  for (const Departure& gone : core.journal().departures()) {
+  for (const Departure& gone : status.journal.departures()) {
     json["departures"].push_back({{"name", gone.name},
                                   {"incarnation", Text(gone.incarnation)},
                                   {"role", gone.role == Role::kServer ? "server" : "worker"},
-                                  {"at_s", SinceStart(core, gone.at_ms)},
+                                  {"at_s", SinceStart(status, gone.at_ms)},
                                   {"lost", gone.lost},
                                   {"why", gone.why}});
   }
   json["members"] = Json::array();
-  const PlanLoads planned(core);
-  AddVacantSeats(core, planned, &json["members"]);
-  for (const Role role : {Role::kServer, Role::kWorker}) {
-    for (const Member* member : core.roster().Of(role)) {
-      json["members"].push_back(MemberJson(core, planned, *member, now_ms));
-    }
+  AddVacantSeats(status, &json["members"]);
+  for (const MemberStatus& member : status.members) {
+    json["members"].push_back(MemberJson(status, member));
   }
   // An address or a path may not be UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string LoadsRecord(const SchedulerCore& core, double elapsed_s) {
-  const Plan& plan = core.plan();
-  const PlanLoads planned(core);
+std::string LoadsRecord(const RunStatus& status, double elapsed_s) {
   Json json;
   json["elapsed_s"] = elapsed_s;
-  json["plan_version"] = plan.version;
-  json["imbalance"] = core.Imbalance();
+  json["plan_version"] = status.plan.version;
+  json["imbalance"] = status.imbalance;
   json["servers"] = Json::array();
-  for (size_t i = 0; i < plan.servers.size(); ++i) {
-    const Incarnation server = plan.servers[i].incarnation;
-    if (core.roster().Find(server) == nullptr) continue;
-    json["servers"].push_back({{"name", plan.servers[i].name},
-                               {"slots", planned.slots[i]},
-                               {"load", planned.loads[i]},
-                               {"capacity", core.loads().Capacity(server)},
-                               {"busy", core.loads().BusyShare(server)},
-                               {"memory_used_mb", Mb(core.loads().MemoryUsed(server))}});
+  for (size_t i = 0; i < status.seats.size(); ++i) {
+    const auto server = std::find_if(status.members.begin(), status.members.end(),
+                                     [&](const MemberStatus& member) { return member.seat == i; });
+    if (server == status.members.end()) continue;
+    json["servers"].push_back({{"name", status.plan.servers[i].name},
+                               {"slots", status.seats[i].slots},
+                               {"load", status.seats[i].load},
+                               {"capacity", server->figures->capacity},
+                               {"busy", server->figures->busy},
+                               {"memory_used_mb", Mb(server->figures->memory_used)}});
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -236,7 +219,7 @@ std::string LoadsRecord(const SchedulerCore& core, double elapsed_s) {
 namespace {
 
 // One gauge for each server, by its name.
-void AddServerGauges(const SchedulerCore& core, prometheus::Registry* registry) {
+void AddServerGauges(const RunStatus& status, prometheus::Registry* registry) {
   auto family = [registry](const char* name, const char* help) -> auto& {
     return prometheus::BuildGauge().Name(name).Help(help).Register(*registry);
   };
@@ -248,34 +231,28 @@ void AddServerGauges(const SchedulerCore& core, prometheus::Registry* registry) 
   auto& used = family("dslide_server_memory_bytes", "Memory of the server's rows and hash tables");
   auto& limit =
       family("dslide_server_memory_limit_bytes", "Memory limit of the server; 0: not known");
-  const Plan& plan = core.plan();
-  const PlanLoads planned(core);
-  for (const Member* server : core.roster().Of(Role::kServer)) {
-    const prometheus::Labels labels = {{"server", server->name}};
-    const Incarnation id = server->incarnation;
-    const auto seat = std::find_if(plan.servers.begin(), plan.servers.end(),
-                                   [id](const PlanServer& s) { return s.incarnation == id; });
-    const auto index = static_cast<size_t>(seat - plan.servers.begin());
-    const bool seated = seat != plan.servers.end();
-    slots.Add(labels).Set(seated ? static_cast<double>(planned.slots[index]) : 0);
-    load.Add(labels).Set(seated ? planned.loads[index] : 0);
-    busy.Add(labels).Set(core.loads().BusyShare(id));
-    used.Add(labels).Set(static_cast<double>(core.loads().MemoryUsed(id)));
-    limit.Add(labels).Set(static_cast<double>(core.loads().MemoryLimit(id)));
+  for (const MemberStatus& server : status.members) {
+    if (!server.figures) continue;
+    const prometheus::Labels labels = {{"server", server.member.name}};
+    const SeatStatus seat = server.seat ? status.seats[*server.seat] : SeatStatus();
+    slots.Add(labels).Set(static_cast<double>(seat.slots));
+    load.Add(labels).Set(seat.load);
+    busy.Add(labels).Set(server.figures->busy);
+    used.Add(labels).Set(static_cast<double>(server.figures->memory_used));
+    limit.Add(labels).Set(static_cast<double>(server.figures->memory_limit));
   }
 }
 
 }  // namespace
 
-std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Reading& reading) {
+std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading& reading) {
   prometheus::Registry registry;
   const auto gauge = [&](const char* name, const char* help, double value) {
     prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({}).Set(value);
   };
-  const TrainingStats here = core.work();
-  gauge("dslide_progress_ratio", "Share of all epochs that is trained", core.Progress());
-  gauge("dslide_samples", "Samples trained in this run",
-        static_cast<double>(core.counted_samples()));
+  const TrainingStats here = status.work;
+  gauge("dslide_progress_ratio", "Share of all epochs that is trained", status.progress);
+  gauge("dslide_samples", "Samples trained in this run", static_cast<double>(status.samples));
   gauge("dslide_samples_per_second", "Recent speed of training", reading.samples_per_second);
   gauge("dslide_loss", "Recent mean training loss per sample", reading.recent.Loss());
   gauge("dslide_active_rows_per_batch", "Distinct output neurons per batch",
@@ -286,7 +263,7 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
         here.BytesReceivedPerSample());
   gauge("dslide_lease_bytes_per_sample",
         "Bytes per sample from the scheduler to workers, in training leases",
-        core.LeaseBytesPerSample());
+        status.lease_bytes_per_sample);
   auto& by_message = prometheus::BuildGauge()
                          .Name("dslide_bytes_per_sample")
                          .Help("Bytes per sample between workers and servers, by kind of message")
@@ -300,21 +277,22 @@ std::string PrometheusText(const SchedulerCore& core, const ProgressMeter::Readi
   gauge("dslide_hash_recall_at_10", "Share of the true top 10 in the sample's hash candidates",
         here.RecallHash());
   gauge("dslide_imbalance", "Load over capacity of the busiest server, relative to the mean",
-        core.Imbalance());
+        status.imbalance);
   gauge("dslide_slots_moved", "Slots that moved between servers",
-        static_cast<double>(core.moves().slots));
+        static_cast<double>(status.moves.slots));
   gauge("dslide_moved_bytes", "Bytes sent between servers for moved slots",
-        static_cast<double>(core.moves().bytes));
-  gauge("dslide_plan_version", "Version of the slot plan in force", core.plan_version());
+        static_cast<double>(status.moves.bytes));
+  gauge("dslide_plan_version", "Version of the slot plan in force", status.plan.version);
   gauge("dslide_recoveries", "Returns to a checkpoint since the scheduler started",
-        core.recoveries());
-  AddServerGauges(core, &registry);
+        status.recoveries);
+  AddServerGauges(status, &registry);
   gauge("dslide_servers", "Servers in the roster",
-        static_cast<double>(core.roster().Count(Role::kServer)));
-  gauge("dslide_workers", "Workers in the roster", static_cast<double>(core.WorkerCount()));
-  if (core.last_evaluation()) {
+        static_cast<double>(status.Count(Role::kServer)));
+  gauge("dslide_workers", "Workers in the roster",
+        static_cast<double>(status.Count(Role::kWorker)));
+  if (status.last_evaluation) {
     gauge("dslide_p_at_1", "P@1 of the last evaluation",
-          core.last_evaluation()->metrics.precision[0]);
+          status.last_evaluation->metrics.precision[0]);
   }
   return prometheus::TextSerializer().Serialize(registry.Collect());
 }

@@ -58,27 +58,25 @@ std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {
   return json.dump();
 }
 
-std::string SummaryJson(const SchedulerCore& core, double own_cpu_seconds, uint64_t own_rss_bytes,
-                        int64_t now_ms) {
-  const TrainingStats here = core.work();
-  const ModelConfig& model = core.config().model;
-  const double seconds = static_cast<double>(core.TrainingMillis(now_ms)) / 1000.0;
+std::string SummaryJson(const RunStatus& status, double own_cpu_seconds, uint64_t own_rss_bytes) {
+  const TrainingStats& here = status.work;
+  const ModelConfig& model = status.run->config.model;
+  const double seconds = static_cast<double>(status.training_ms) / 1000.0;
   Json json;
-  json["outcome"] = core.outcome().ok() ? "finished" : core.outcome().error().message;
-  if (core.last_evaluation()) AddMetrics(core.last_evaluation()->metrics, &json);
-  json["epochs"] = core.epoch();
-  json["samples"] = core.counted_samples();
+  json["outcome"] = status.outcome.empty() ? "finished" : status.outcome;
+  if (status.last_evaluation) AddMetrics(status.last_evaluation->metrics, &json);
+  json["epochs"] = status.epoch;
+  json["samples"] = status.samples;
   json["train_seconds"] = seconds;
-  json["cpu_seconds"] = core.roster().cpu_seconds() + own_cpu_seconds;
-  json["train_cpu_seconds"] = core.training_cpu_seconds() + own_cpu_seconds;
+  json["cpu_seconds"] = status.cpu_seconds + own_cpu_seconds;
+  json["train_cpu_seconds"] = status.training_cpu_seconds + own_cpu_seconds;
   json["samples_per_second"] = seconds > 0 ? static_cast<double>(here.samples) / seconds : 0.0;
   AddStats(here, &json);
-  json["lease_bytes_per_sample"] = core.LeaseBytesPerSample();
+  json["lease_bytes_per_sample"] = status.lease_bytes_per_sample;
   json["parameters"] = uint64_t{model.hidden} * (uint64_t{model.features} + 1) +
                        uint64_t{model.labels} * (uint64_t{model.hidden} + 1);
-  json["peak_rss_mb"] =
-      static_cast<double>(core.roster().peak_rss_bytes() + own_rss_bytes) / (1 << 20);
-  json["checkpoint"] = core.last_checkpoint();
+  json["peak_rss_mb"] = static_cast<double>(status.peak_rss_bytes + own_rss_bytes) / (1 << 20);
+  json["checkpoint"] = status.last_checkpoint;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "scheduler/core/scheduler_core.h"
+#include "scheduler/core/run_status.h"
 #include "scheduler/status/progress.h"
 
 namespace dslide {
@@ -13,8 +13,7 @@ std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s);
 
 // summary.json. `own_cpu_seconds` and `own_rss_bytes` are the scheduler's; the members' are in the
-// core.
-std::string SummaryJson(const SchedulerCore& core, double own_cpu_seconds, uint64_t own_rss_bytes,
-                        int64_t now_ms);
+// status.
+std::string SummaryJson(const RunStatus& status, double own_cpu_seconds, uint64_t own_rss_bytes);
 
 }  // namespace dslide

@@ -102,8 +102,8 @@ void SimScheduler::Apply(SchedulerCore::Effects effects) {
     if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
       world_.oracles.Fenced(drop->incarnation);
     }
-    Bytes bytes = Encode(message, FixedPrecision(core_.config().cluster.wire));
-    core_.NoteSent(message.body, bytes.size());
+    Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
+    core_.CountSent(message.body, bytes.size());
     world_.trace.Note(host_.name(), "sends {} to {}", BodyName(message.body), out.to);
     world_.network.Send(out.to, bytes);
   }
@@ -139,7 +139,7 @@ void SimScheduler::StoreManifest(Manifest manifest) {
   world_.oracles.ManifestWritten(directory, checkpoint);
   world_.disk.Prune(world_.setup.config.checkpoint.keep);
   if (world_.reached(&host_, Point::kAfterManifest, kNoKind)) return;
-  Apply(core_.ManifestWritten({}, host_.now_ms()));
+  Apply(core_.OnManifest({}, host_.now_ms()));
 }
 
 }  // namespace dslide::sim

@@ -47,7 +47,7 @@ TEST_CASE("a report that comes after a checkpoint has begun is not claimed by it
   run.servers_answer = false;
   run.Stop();
   CHECK(run.Work(11));
-  CHECK(run.core().counted_batches() == 3);
+  CHECK(run.status().batches == 3);
   run.servers_answer = true;
   run.Tick();
   REQUIRE(run.manifests.size() == 1);
@@ -104,11 +104,11 @@ TEST_CASE("a resumed run trains what is left, and nothing twice") {
   second.promise = first.promise;
   second.Start();
   CHECK(second.PlanOf(1).restore == "/checkpoints/step-000000000004");
-  CHECK(second.core().work().batches == 0);
+  CHECK(second.status().work.batches == 0);
   second.WorkAll(11);
   CHECK(second.core().outcome().ok());
-  CHECK(second.core().counted_batches() == 26);
-  CHECK(second.core().work().batches == 22);
+  CHECK(second.status().batches == 26);
+  CHECK(second.status().work.batches == 22);
   second.CheckAllCountedOnce();
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("nothing waits while a checkpoint by the clock is being written") {
   run.Wait(1000);
   CHECK(run.CountTo<CheckpointRequest>(1) == 1);
   for (int i = 0; i < 4; ++i) CHECK(run.Work(11));  // the rest of that unit, and of another
-  CHECK(run.core().counted_batches() == 5);
+  CHECK(run.status().batches == 5);
   CHECK(run.manifests.empty());
   run.servers_answer = true;
   run.Tick();
@@ -265,7 +265,7 @@ TEST_CASE("the last checkpoint of a run is tried again for ten minutes, then the
   unwritten.WorkAll(11);
   FailFor(&unwritten, 620);
   CHECK(OutcomeKind(&unwritten) == ErrorKind::kFailed);
-  CHECK(unwritten.core().last_checkpoint().empty());
+  CHECK(unwritten.status().last_checkpoint.empty());
 
   FakeCluster stopped;
   stopped.servers.checkpoint_error = "no space left on device";
@@ -299,7 +299,7 @@ TEST_CASE("a failed checkpoint by the clock is a notice, and tried again after h
   CHECK(run.CountTo<CheckpointRequest>(1) == 2);
   REQUIRE(run.manifests.size() == 1);
   CHECK(run.manifests[0].batches == 2);
-  CHECK(run.core().last_checkpoint() == "/checkpoints/step-000000000002");
+  CHECK(run.status().last_checkpoint == "/checkpoints/step-000000000002");
 }
 
 TEST_CASE("who asks for a checkpoint, or stops the run, does not wait for an earlier failure") {

@@ -26,7 +26,7 @@ TEST_CASE_FIXTURE(Joined, "moves: a drained server is emptied and leaves the pla
   Send(2, Leave{});
   servers.at(2).alive = false;
   CHECK(core().phase() == Phase::kTraining);
-  CHECK(core().recoveries() == 0);
+  CHECK(status().recoveries == 0);
   FinishRun(this);
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("moves: a server that leaves dies before others have its slots") {
   run.Silence(2);
   run.servers_answer = true;
   run.Wait(kDeadMs + 6000);
-  CHECK(run.core().recoveries() == 1);
+  CHECK(run.status().recoveries == 1);
   CHECK(run.Noticed("a server was lost that others copied from"));
   CHECK(SlotsIn(run.core().plan(), 1) == 16);
   run.Wait(10'000);
@@ -155,7 +155,7 @@ TEST_CASE("moves: a target is lost and comes back, but what it copied from has d
   run.Return(1);
   run.Wait(120'000);
   CHECK(run.core().phase() == Phase::kTraining);
-  CHECK(run.core().recoveries() == 1);
+  CHECK(run.status().recoveries == 1);
   FinishRun(&run);
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("moves: a server that left the plan is not kept for a state that is lo
   run.Join(3, Role::kServer);
   run.servers_answer = true;
   run.Wait(kDeadMs + 6000);
-  CHECK(run.core().recoveries() == 1);
+  CHECK(run.status().recoveries == 1);
   run.Say({{77}, {2}, 900, 0, 1}, Heartbeat{});
   CHECK(run.CountTo<Shutdown>(2) > 0);
   CHECK(run.CountTo<Shutdown>(3) == 0);
@@ -204,7 +204,7 @@ TEST_CASE_FIXTURE(Joined, "moves: a server that shall leave asks again once anot
   CHECK(std::holds_alternative<Ack>(LastTo(1)));
   Wait(20'000);
   CHECK(SlotsIn(core().plan(), 2) == 16);
-  CHECK(core().recoveries() == 0);
+  CHECK(status().recoveries == 0);
   FinishRun(this);
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("moves: a server that has left the plan and asks once more still serve
   CHECK(run.CountTo<Shutdown>(2) == 0);
   run.servers_answer = true;
   run.Wait(10'000);
-  CHECK(run.core().recoveries() == 0);
+  CHECK(run.status().recoveries == 0);
   FinishRun(&run);
 }
 
@@ -279,7 +279,7 @@ TEST_CASE_FIXTURE(Joined, "moves: what servers could do that left is expected of
   }
   Wait(6000);
   Join(6, Role::kServer);
-  CHECK(core().loads().Capacity({6}) == doctest::Approx(1000));
+  CHECK(status().Find({6})->figures->capacity == doctest::Approx(1000));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST_CASE("elastic: who may be a replacement is not added to the plan beside the
   CHECK(run.core().plan_version() == 1);
   run.Wait(kDeadMs);
   CHECK(run.core().phase() == Phase::kTraining);
-  CHECK(run.core().recoveries() == 1);
+  CHECK(run.status().recoveries == 1);
   CHECK(ServersOf(run.PlanOf(1)) == std::vector<uint64_t>{1, 3});
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("elastic: two servers that live may ask for one name") {
   StartNamed(&run);
   run.Join(3, Role::kServer, "b");
   run.Wait(3000);
-  CHECK(run.core().recoveries() == 0);
+  CHECK(run.status().recoveries == 0);
   CHECK(ServersOf(run.PlanOf(1)) == std::vector<uint64_t>{1, 2, 3});
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("elastic: of more than cluster.servers one may be lost, and the others
   run.Silence(3);
   run.Wait(kDeadMs);
   CHECK(run.core().phase() == Phase::kGathering);
-  CHECK(run.core().WaitingLine() == "waiting for c or a replacement");
+  CHECK(run.status().waiting == "waiting for c or a replacement");
 }
 
 }  // namespace

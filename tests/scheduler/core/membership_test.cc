@@ -78,7 +78,7 @@ TEST_CASE("a worker that leaves hands its leases back") {
   run.Start(2);
   CHECK(run.Work(11));
   run.Send(11, Leave{});
-  CHECK(run.core().WorkerCount() == 1);
+  CHECK(run.core().roster().Count(Role::kWorker) == 1);
   CHECK(run.Lease(12));
   CHECK(run.work(12).size() == 2);  // what is left of the first unit
   run.WorkAll(12);
@@ -106,8 +106,8 @@ TEST_CASE("reports about unknown batches and other epochs do not count") {
     done.batch = id;
     run.Send(11, done);
   }
-  CHECK(run.core().counted_batches() == 0);
-  CHECK(run.core().Progress() == 0.0);
+  CHECK(run.status().batches == 0);
+  CHECK(run.status().progress == 0.0);
 }
 
 TEST_CASE("training time stands still while an evaluation runs") {
@@ -115,14 +115,14 @@ TEST_CASE("training time stands still while an evaluation runs") {
   run.now = 1000;
   run.Start();
   run.now = 3000;
-  CHECK(run.core().TrainingMillis(run.now) == 2000);
+  CHECK(run.status().training_ms == 2000);
   while (run.core().phase() == Phase::kTraining) CHECK(run.Work(11));
   run.now = 4000;
-  CHECK(run.core().TrainingMillis(run.now) == 2000);
-  CHECK(run.core().Progress() == doctest::Approx(0.5));
+  CHECK(run.status().training_ms == 2000);
+  CHECK(run.status().progress == doctest::Approx(0.5));
   while (run.core().phase() == Phase::kEvaluating) CHECK(run.Work(11));
   run.now = 4500;
-  CHECK(run.core().TrainingMillis(run.now) == 2500);
+  CHECK(run.status().training_ms == 2500);
 }
 
 }  // namespace

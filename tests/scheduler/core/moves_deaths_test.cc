@@ -14,7 +14,7 @@ TEST_CASE("moves: deaths before the plan changes leave the owners as they are") 
   for (int i = 0; i < 5; ++i) CHECK(run.Work(11));
   Drain(&run, "server-2");
   run.Wait(3000);
-  REQUIRE(run.core().MovingSlots() == 8);
+  REQUIRE(run.status().moving_slots == 8);
   const MoveSlots order = LastOf<MoveSlots>(&run, 1);
   CHECK(order.slots.size() == 8);
   CHECK(order.from == std::vector<uint16_t>(8, 1));
@@ -23,7 +23,7 @@ TEST_CASE("moves: deaths before the plan changes leave the owners as they are") 
     run.Silence(lost);
     run.Wait(kDeadMs);
     CHECK(run.core().phase() == Phase::kGathering);
-    CHECK(run.core().MovingSlots() == 0);
+    CHECK(run.status().moving_slots == 0);
     run.Return(lost);
     CHECK(run.core().phase() == Phase::kTraining);
     CHECK(run.core().plan_version() == 1);
@@ -31,13 +31,13 @@ TEST_CASE("moves: deaths before the plan changes leave the owners as they are") 
   SUBCASE("the target is lost for good: the one that shall leave takes its slots over") {
     run.Silence(1);
     run.Wait(kDeadMs + 6000);
-    CHECK(run.core().recoveries() == 1);
+    CHECK(run.status().recoveries == 1);
     CHECK(SlotsIn(run.core().plan(), 2) == 16);
   }
   SUBCASE("the source is lost for good") {
     run.Silence(2);
     run.Wait(kDeadMs + 6000);
-    CHECK(run.core().recoveries() == 1);
+    CHECK(run.status().recoveries == 1);
     CHECK(SlotsIn(run.core().plan(), 1) == 16);
   }
   SUBCASE("copies that nobody finishes are given up") {
@@ -64,7 +64,7 @@ TEST_CASE("moves: a server without slots is lost, and the others go on") {
   bool had_a_plan = false;
   SUBCASE("it has joined, and its first slots are being copied") {
     run.Join(3, Role::kServer);
-    while (run.core().MovingSlots() == 0) run.Wait(1000);
+    while (run.status().moving_slots == 0) run.Wait(1000);
     run.Silence(3);
     had_a_plan = true;
   }
@@ -93,7 +93,7 @@ TEST_CASE("moves: a server without slots is lost, and the others go on") {
   CHECK(run.servers.at(3).fenced == had_a_plan);
   run.Wait(30'000);
   CHECK(HasSeat(run.core().plan(), had_a_plan ? 1001 : 3));
-  CHECK(run.core().recoveries() == 0);
+  CHECK(run.status().recoveries == 0);
   FinishRun(&run);
 }
 
@@ -108,28 +108,28 @@ TEST_CASE("moves: deaths while the plan changes") {
     run.servers_answer = true;
     run.Wait(12'000);
     CHECK(GenerationOf(run.core().plan()) == 1);
-    CHECK(run.core().recoveries() == 0);
+    CHECK(run.status().recoveries == 0);
   }
   SUBCASE("a source dies: its slots are lost, and all goes back to the last checkpoint") {
     run.Silence(1);
     run.servers_answer = true;
     run.Wait(kDeadMs + 6000);
-    CHECK(run.core().recoveries() == 1);
+    CHECK(run.status().recoveries == 1);
     CHECK(GenerationOf(run.core().plan()) > 1);
-    CHECK(run.core().counted_batches() == 0);
+    CHECK(run.status().batches == 0);
     CHECK_FALSE(HasSeat(run.core().plan(), 1));
   }
   SUBCASE("the target dies") {
     run.Silence(3);
     run.servers_answer = true;
     run.Wait(kDeadMs + 6000);
-    CHECK(run.core().recoveries() == 1);
-    CHECK(run.core().counted_batches() == 0);
+    CHECK(run.status().recoveries == 1);
+    CHECK(run.status().batches == 0);
     CHECK_FALSE(HasSeat(run.core().plan(), 3));
   }
   SUBCASE("nobody dies, but the plan is never taken up") {
     run.Wait(62'000);
-    CHECK(run.core().recoveries() >= 1);
+    CHECK(run.status().recoveries >= 1);
     CHECK(GenerationOf(run.core().plan()) == run.core().plan_version());
     CHECK(run.Noticed("cannot be taken up: not all servers have their slots"));
     run.servers_answer = true;
@@ -145,7 +145,7 @@ TEST_CASE("moves: the scheduler dies between its ledger and what it sends") {
   run.Start();
   for (int i = 0; i < 5; ++i) CHECK(run.Work(11));
   run.Join(3, Role::kServer);
-  while (SlotsIn(run.core().plan(), 3) == 0 && run.core().MovingSlots() == 0) run.Wait(1000);
+  while (SlotsIn(run.core().plan(), 3) == 0 && run.status().moving_slots == 0) run.Wait(1000);
   uint64_t told = 0;  // of the plan's recipients
   SUBCASE("nobody was told") {}
   SUBCASE("one server has taken it up") { told = 1; }
@@ -163,16 +163,16 @@ TEST_CASE("moves: the scheduler dies between its ledger and what it sends") {
   // Its status is asked for before anybody has come back.
   run.servers_answer = false;
   run.Restart();
-  CHECK_FALSE(StatusJson(run.core(), {}, LearningCurve(), "", run.now).empty());
-  CHECK(run.core().Imbalance() >= 1);
+  CHECK_FALSE(StatusJson(run.status(), {}, LearningCurve(), "").empty());
+  CHECK(run.status().imbalance >= 1);
   run.servers_answer = true;
   run.Join(12, Role::kWorker);
   run.Wait(3000);
   CHECK(run.core().phase() == Phase::kTraining);
-  CHECK(run.core().recoveries() == 0);
+  CHECK(run.status().recoveries == 0);
   CHECK(GenerationOf(run.core().plan()) == 1);
   CHECK(run.core().plan_version() >= plan_switch.version);
-  CHECK(run.core().counted_batches() == 5);
+  CHECK(run.status().batches == 5);
   FinishRun(&run, 12);
 }
 
@@ -182,9 +182,9 @@ TEST_CASE("moves: a server comes back with the plan that it had taken up before 
   run.servers.capacity[2] = 300;
   run.Start();
   REQUIRE(run.Work(11));
-  while (run.core().MovingSlots() == 0) run.Wait(1000);
+  while (run.status().moving_slots == 0) run.Wait(1000);
   run.servers_answer = false;
-  while (run.core().MovingSlots() > 0) run.Wait(1000);
+  while (run.status().moving_slots > 0) run.Wait(1000);
   const Plan plan_switch = run.core().plan();
   REQUIRE(plan_switch.version == 2);
   run.servers.ready_lost = 1;
@@ -200,7 +200,7 @@ TEST_CASE("moves: a server comes back with the plan that it had taken up before 
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(run.core().roster().Find({1})->ready);
   run.Wait(70'000);  // as long as nobody waits for a plan to be taken up
-  CHECK(run.core().recoveries() == 0);
+  CHECK(run.status().recoveries == 0);
   CHECK(GenerationOf(run.core().plan()) == 1);
   FinishRun(&run);
 }
@@ -209,12 +209,12 @@ TEST_CASE("moves: training time does not go back when a plan cannot be taken up"
   FakeCluster run(MoveConfig());
   StopInPlanSwitch(&run);
   run.Wait(50'000);
-  const int64_t before = run.core().TrainingMillis(run.now);
+  const int64_t before = run.status().training_ms;
   run.Wait(20'000);
   run.servers_answer = true;
   run.Wait(1000);
-  CHECK(run.core().recoveries() == 1);
-  CHECK(run.core().TrainingMillis(run.now) >= before);
+  CHECK(run.status().recoveries == 1);
+  CHECK(run.status().training_ms >= before);
 }
 
 }  // namespace

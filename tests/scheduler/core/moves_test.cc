@@ -24,10 +24,10 @@ TEST_CASE("moves: a server that joins gets slots, in waves, and training goes on
     run.Wait(1000);
   }
   const Plan after = run.core().plan();
-  CHECK(run.core().recoveries() == 0);
+  CHECK(run.status().recoveries == 0);
   CHECK(GenerationOf(after) == 1);
   CHECK(SlotsIn(after, 3) >= 4);
-  CHECK(run.core().Imbalance() <= 1.15);
+  CHECK(run.status().imbalance <= 1.15);
   size_t moved = 0, waves = 0;
   const std::vector<Plan> plans = Planned(run);
   REQUIRE(plans.size() >= 3);
@@ -40,9 +40,9 @@ TEST_CASE("moves: a server that joins gets slots, in waves, and training goes on
     waves += slots > 0;
   }
   CHECK(waves >= 2);
-  CHECK(run.core().moves().slots == moved);
-  CHECK(run.core().moves().plans == plans.size() - 1);
-  CHECK(run.core().moves().longest_stall_us == 7000);
+  CHECK(run.status().moves.slots == moved);
+  CHECK(run.status().moves.plans == plans.size() - 1);
+  CHECK(run.status().moves.longest_stall_us == 7000);
   CHECK(run.PlanOf(11) == after);  // workers are told, and lost nothing
   FinishRun(&run);
 }
@@ -59,7 +59,7 @@ TEST_CASE("moves: a few bytes are copied with the plan itself") {
   run.Wait(20'000);
   CHECK(SlotsIn(run.core().plan(), 3) >= 4);
   for (const uint64_t server : {1, 2, 3}) CHECK(run.CountTo<MoveSlots>(server) == 0);
-  CHECK(run.core().recoveries() == 0);
+  CHECK(run.status().recoveries == 0);
   FinishRun(&run);
 }
 
@@ -90,10 +90,10 @@ TEST_CASE("moves: uneven load, or servers of other speeds, move slots until the 
   run.Wait(5000);
   CHECK(run.core().plan_version() == 1);  // the first reports do not tell what servers can do
   run.Wait(2000);
-  CHECK(run.core().Imbalance() > 1.15);
+  CHECK(run.status().imbalance > 1.15);
   run.Wait(40'000);
   CHECK(run.core().plan_version() > 1);
-  CHECK(run.core().Imbalance() <= 1.15);
+  CHECK(run.status().imbalance <= 1.15);
   CHECK(run.Noticed("slots move: the busiest server"));
   CHECK(run.Noticed("slots rest"));
   const uint32_t version = run.core().plan_version();
@@ -112,10 +112,10 @@ TEST_CASE(
   SUBCASE("lasts") {
     run.Wait(20'000);
     CHECK(run.core().plan_version() == 1);
-    CHECK(run.core().Imbalance() > 1.1);
+    CHECK(run.status().imbalance > 1.1);
     run.Wait(40'000);
     CHECK(run.core().plan_version() > 1);
-    CHECK(run.core().Imbalance() <= 1.05);
+    CHECK(run.status().imbalance <= 1.05);
   }
   SUBCASE("comes and goes") {
     for (int i = 0; i < 8; ++i) {
@@ -135,11 +135,11 @@ TEST_CASE("moves: uneven load is borne until it has cost as much as a change of 
   run.Start();
   CHECK(run.Work(11));
   run.Wait(60'000);
-  CHECK(run.core().Imbalance() > 1.15);
+  CHECK(run.status().imbalance > 1.15);
   CHECK(run.core().plan_version() == 1);
   run.Wait(60'000);
   CHECK(run.core().plan_version() > 1);
-  CHECK(run.core().Imbalance() < 1.1);
+  CHECK(run.status().imbalance < 1.1);
   FinishRun(&run);
 }
 
@@ -222,9 +222,9 @@ TEST_CASE("moves: a slot that takes longer than copies are waited for is waited 
   run.Start();
   run.Wait(3000);
   run.Join(3, Role::kServer);
-  while (run.core().MovingSlots() == 0) run.Wait(1000);
+  while (run.status().moving_slots == 0) run.Wait(1000);
   run.Wait(1'590'000);
-  CHECK(run.core().MovingSlots() == 1);
+  CHECK(run.status().moving_slots == 1);
   CHECK_FALSE(run.Noticed("given up"));
   run.Wait(15'000);
   CHECK(run.Noticed("1 slot not copied within 1600 s: given up, the owners stay"));
@@ -243,13 +243,13 @@ TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is
     Drain(this, "server");
     Wait(5000);
     CHECK(core().plan_version() == 1);
-    CHECK(core().MovingSlots() > 0);  // copies do not disturb it
+    CHECK(status().moving_slots > 0);  // copies do not disturb it
   }
   servers.checkpoints_lost = 0;
   Wait(20'000);  // it is asked again
   CHECK(manifests.size() == 1);
   CHECK(core().plan_version() > 1);
-  CHECK(core().recoveries() == 0);
+  CHECK(status().recoveries == 0);
 }
 
 TEST_CASE_FIXTURE(Joined, "moves: a checkpoint that failed may still be written by others") {
@@ -277,7 +277,7 @@ TEST_CASE_FIXTURE(Joined, "moves: a checkpoint that failed may still be written 
     Wait(2000);
     CHECK(core().plan_version() == 1);
   }
-  CHECK(core().recoveries() == 0);
+  CHECK(status().recoveries == 0);
 }
 
 TEST_CASE("moves: a checkpoint begins when the plan has been taken up") {
@@ -351,7 +351,7 @@ TEST_CASE("moves: synchronous training changes the plan between two steps, and g
   CHECK(HasSeat(run.core().plan(), 3));
   for (int i = 0; i < 40 && SlotsIn(run.core().plan(), 3) == 0; ++i) {
     const uint32_t version = run.core().plan_version();
-    const uint64_t before = run.core().counted_batches();
+    const uint64_t before = run.status().batches;
     run.Wait(1000);
     if (run.core().plan_version() != version) CHECK(before % 13 % 4 * (before % 13 != 0) == 0);
     while (Leased(&run, 11).empty() && run.Lease(11)) {
@@ -391,7 +391,7 @@ TEST_CASE("moves: metrics tell each server's part") {
   run.servers.slot_work.assign(run.core().plan().slot_owner.size(), 1);
   run.Join(3, Role::kServer, "spare");
   run.Wait(1000);
-  const std::string text = PrometheusText(run.core(), {});
+  const std::string text = PrometheusText(run.status(), {});
   const auto has = [&](const std::string& line) {
     CHECK_MESSAGE(text.find("\n" + line + "\n") != std::string::npos, text);
   };
@@ -421,9 +421,9 @@ TEST_CASE("moves: reports under an earlier plan of the generation count, of anot
   REQUIRE(run.core().plan_version() > before);
   REQUIRE(GenerationOf(run.core().plan()) <= before);
   run.Say({{77}, {11}, 900, 0, before}, FakeCluster::Report(grant, batch));
-  CHECK(run.core().counted_batches() == 1);
+  CHECK(run.status().batches == 1);
   run.Say({{77}, {11}, 901, 0, before}, FakeCluster::Report(grant, batch));
-  CHECK(run.core().counted_batches() == 1);
+  CHECK(run.status().batches == 1);
   // A lease may be asked for by the earlier plan as well.
   run.work(11).clear();
   run.Say({{77}, {11}, 902, 0, before}, LeaseRequest{});
@@ -432,10 +432,10 @@ TEST_CASE("moves: reports under an earlier plan of the generation count, of anot
   run.Silence(3);
   run.Wait(kDeadMs + 6000);
   REQUIRE(GenerationOf(run.core().plan()) > before);
-  CHECK(run.core().counted_batches() == 0);
+  CHECK(run.status().batches == 0);
   run.Say({{77}, {11}, 903, 0, before}, FakeCluster::Report(late, late_batch));
   CHECK(std::holds_alternative<Ack>(run.LastTo(11)));
-  CHECK(run.core().counted_batches() == 0);
+  CHECK(run.status().batches == 0);
 }
 
 TEST_CASE("moves: a replacement gets the lost server's slots and no others; else all share them") {
@@ -467,7 +467,7 @@ TEST_CASE("moves: a replacement gets the lost server's slots and no others; else
     CHECK(SlotsIn(after, 1) == 8);
     CHECK(SlotsIn(after, 3) == 8);
   }
-  CHECK(run.core().recoveries() == 1);
+  CHECK(run.status().recoveries == 1);
   FinishRun(&run);
 }
 

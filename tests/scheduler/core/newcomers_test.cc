@@ -71,22 +71,22 @@ TEST_CASE_FIXTURE(Newcomer,
                   "newcomers: slots come once workers have done a batch with the server") {
   Wait(10000);
   CHECK(SlotsIn(core().plan(), 3) == 0);
-  CHECK(core().MovingSlots() == 0);
+  CHECK(status().moving_slots == 0);
   REQUIRE(Work(11));
   while (SlotsIn(core().plan(), 3) == 0) Wait(1000);
 }
 
 TEST_CASE_FIXTURE(Newcomer, "newcomers: a server that no worker hears is left out, at no loss") {
-  const uint64_t batches = core().counted_batches();
+  const uint64_t batches = status().batches;
   silent_servers[11] = {3};
   while (HasSeat(core().plan(), 3)) Wait(1000);
   CHECK(now >= kSilentMs);
   CHECK(core().phase() == Phase::kTraining);
-  CHECK(core().recoveries() == 0);
-  CHECK(core().counted_batches() == batches);
+  CHECK(status().recoveries == 0);
+  CHECK(status().batches == batches);
   CHECK(std::get<Shutdown>(LastTo(3)).reason.starts_with(
       "the server at tcp://far:1 does not answer the workers"));
-  CHECK(core().journal().departures().back().why.starts_with("does not answer the workers"));
+  CHECK(status().journal.departures().back().why.starts_with("does not answer the workers"));
 
   // Nor may another server join from there at once.
   dslide::FakeCluster::Join(4, Role::kServer);
@@ -127,7 +127,7 @@ TEST_CASE("newcomers: a silent server with slots is a lost one") {
   run.Wait(kSilentMs + 8000);  // cluster.takeover_s more
   run.silent_servers.clear();
   REQUIRE(run.core().plan().servers.size() == 1);
-  CHECK(run.core().recoveries() == 1);
+  CHECK(run.status().recoveries == 1);
   run.in_flight.clear();
   FinishRun(&run);
 }
@@ -141,7 +141,7 @@ TEST_CASE("newcomers: a server that does not take the plan up is left out, at no
   while (run.core().plan().servers.size() == 2) run.Wait(1000);
   run.Wait(70000);
   CHECK_FALSE(HasSeat(run.core().plan(), 3));
-  CHECK(run.core().recoveries() == 0);
+  CHECK(run.status().recoveries == 0);
   CHECK(run.Noticed("has not taken up slot plan 2 within 60 s"));
   FinishRun(&run);
 }
@@ -152,7 +152,7 @@ TEST_CASE("newcomers: a server that never loads its slots is left out") {
   run.Start();
   run.Wait(300'000);
   CHECK(run.core().phase() == Phase::kLoading);
-  CHECK(run.core().WaitingLine() == "have 2 servers, loading slots: server-2");
+  CHECK(run.status().waiting == "have 2 servers, loading slots: server-2");
   run.Wait(20'000);
   CHECK(run.Noticed("has not loaded its slots within 300 s of the others"));
   REQUIRE(run.core().plan().servers.size() == 1);

@@ -84,7 +84,7 @@ TEST_CASE_FIXTURE(Pausing, "pause: nobody waits for a worker that is silent, or 
   SUBCASE("silent") {
     Silence(12);
     Wait(4000);
-    REQUIRE(core().WorkerCount() == 2);  // not given up yet
+    REQUIRE(core().roster().Count(Role::kWorker) == 2);  // not given up yet
     Newcomer();
   }
   SUBCASE("left") {

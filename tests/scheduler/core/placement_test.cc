@@ -59,10 +59,10 @@ TEST_CASE("placement: slots of a lost server go nowhere until there is memory fo
   run.Silence(2);
   run.Wait(kDeadMs + 10'000);
   CHECK(run.core().plan_version() == 1);
-  CHECK(run.core().WaitingLine() ==
+  CHECK(run.status().waiting ==
         "the servers' memory is " + std::to_string((6 * run.servers.slot_bytes >> 20) + 1) +
             " MB less than their slots need (cluster.memory_mb); waiting for more servers");
-  CHECK(run.Noticed(run.core().WaitingLine()));
+  CHECK(run.Noticed(run.status().waiting));
   SUBCASE("one more server") {
     run.Join(3, Role::kServer);
     run.Wait(1000);
@@ -71,7 +71,7 @@ TEST_CASE("placement: slots of a lost server go nowhere until there is memory fo
   SUBCASE("the lost one comes back as it was") {
     run.Return(2);
     run.Wait(1000);
-    CHECK(run.core().recoveries() == 0);
+    CHECK(run.status().recoveries == 0);
   }
   CHECK(run.core().phase() == Phase::kTraining);
   FinishRun(&run);
@@ -94,7 +94,7 @@ TEST_CASE("placement: after a loss all have the slots again that they wrote to t
   }
   SUBCASE("of one that came later") { run.Silence(3); }
   run.Wait(kDeadMs + 6000);
-  REQUIRE(run.core().recoveries() == 1);
+  REQUIRE(run.status().recoveries == 1);
   Plan after;  // the first one of the new generation
   for (const LedgerEntry& entry : run.entries) {
     const auto* planned = std::get_if<LedgerPlanned>(&entry);
@@ -113,9 +113,7 @@ TEST_CASE("placement: a lost server, and what its loss costs, can be seen") {
   run.Start();
   for (int i = 0; i < 5; ++i) REQUIRE(run.Work(11));
   REQUIRE(run.Lease(11));
-  const auto status = [&] {
-    return nlohmann::json::parse(StatusJson(run.core(), {}, {}, "", run.now));
-  };
+  const auto status = [&] { return nlohmann::json::parse(StatusJson(run.status(), {}, {}, "")); };
   run.Silence(2);
   run.Wait(kDeadMs);
   REQUIRE(run.core().phase() == Phase::kGathering);
@@ -130,12 +128,13 @@ TEST_CASE("placement: a lost server, and what its loss costs, can be seen") {
   CHECK(departures[0]["lost"] == true);
   CHECK(departures[0]["incarnation"] == "0000000000000002");
   // The worker with the lease is not to blame.
-  for (const DecisionLine& line : run.core().journal().decisions()) {
+  const Journal journal = run.status().journal;
+  for (const DecisionLine& line : journal.decisions()) {
     CHECK(line.text.find("holds others up") == std::string::npos);
   }
   run.Wait(6000);
   CHECK(status()["members"].size() == 2);
-  CHECK(run.core().journal().decisions().size() >= 2);
+  CHECK(run.status().journal.decisions().size() >= 2);
   CHECK(run.Noticed("all go back to the beginning, 5 batches to be done again"));
   FinishRun(&run);
 }

@@ -47,13 +47,13 @@ TEST_CASE("recovery: a run's first plan is in the ledger, behind where it begins
   REQUIRE(run.entries.size() == 3);
   const auto& opened = std::get<LedgerOpened>(run.entries[0]);
   CHECK(opened.run == RunId{77});
-  CHECK(opened.config == FormatConfig(run.core().config()));
+  CHECK(opened.config == FormatConfig(run.core().run().config));
   CHECK(opened.train_samples == FakeCluster::kSamples);
   CHECK(std::get<LedgerRestored>(run.entries[1]) == LedgerRestored{});
   CHECK(std::get<LedgerPlanned>(run.entries[2]).plan == run.PlanOf(1));
   CHECK(run.PlanOf(1).servers[1].incarnation == Incarnation{2});
   CHECK(run.PlanOf(1).restore.empty());
-  CHECK(run.core().recoveries() == 0);
+  CHECK(run.status().recoveries == 0);
 }
 
 TEST_CASE("recovery: a server that was only silent comes back as it was, and nothing is lost") {
@@ -64,22 +64,22 @@ TEST_CASE("recovery: a server that was only silent comes back as it was, and not
   run.Silence(2);
   run.Wait(kDeadMs);
   CHECK(run.core().phase() == Phase::kGathering);
-  CHECK(run.core().WaitingLine() == "waiting for server-2 or a replacement");
+  CHECK(run.status().waiting == "waiting for server-2 or a replacement");
   CHECK_FALSE(run.Lease(11));
   // Its part of batches in flight may have been done before; they count.
   CHECK(run.Work(12));
-  CHECK(run.core().counted_batches() == 6);
-  const int64_t trained_ms = run.core().TrainingMillis(run.now);
+  CHECK(run.status().batches == 6);
+  const int64_t trained_ms = run.status().training_ms;
   run.Wait(60000);
-  CHECK(run.core().TrainingMillis(run.now) == trained_ms);
+  CHECK(run.status().training_ms == trained_ms);
   run.Return(2);  // and is told to join again
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(run.core().plan_version() == 1);
-  CHECK(run.core().recoveries() == 0);
-  CHECK(run.core().counted_batches() == 6);
+  CHECK(run.status().recoveries == 0);
+  CHECK(run.status().batches == 6);
   CHECK(run.Noticed("going on"));
   CHECK(run.Work(12));  // leases did not expire meanwhile
-  CHECK(run.core().counted_batches() == 7);
+  CHECK(run.status().batches == 7);
   run.Send(12, Leave{});
   FinishRun(&run);
   CHECK(EntriesOf<LedgerPlanned>(run).size() == 1);
@@ -96,10 +96,10 @@ TEST_CASE("recovery: a spare takes the seat, and all go back to the last checkpo
   run.Wait(kDeadMs);
   CHECK(run.core().phase() == Phase::kLoading);
   CHECK(run.core().plan_version() == 2);
-  CHECK(run.core().counted_batches() == 2);
-  CHECK(run.core().counted_samples() == 8);
-  CHECK(run.core().work().batches == 5);  // also what has to be done again
-  CHECK(run.core().recoveries() == 1);
+  CHECK(run.status().batches == 2);
+  CHECK(run.status().samples == 8);
+  CHECK(run.status().work.batches == 5);  // also what has to be done again
+  CHECK(run.status().recoveries == 1);
   const Plan plan = run.PlanOf(3);
   CHECK(plan.version == 2);
   CHECK(plan.restore == "/checkpoints/step-000000000002");
@@ -122,15 +122,15 @@ TEST_CASE("recovery: a spare takes the seat, and all go back to the last checkpo
   const auto [grant, batch] = run.work(11).front();
   run.Say({{77}, {11}, 900, 0, 1}, FakeCluster::Report(grant, batch));
   CHECK(std::holds_alternative<Ack>(run.LastTo(11)));
-  CHECK(run.core().counted_batches() == 2);
+  CHECK(run.status().batches == 2);
   run.servers_answer = true;
   run.Tick();
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(run.PlanOf(11) == plan);
   run.Say({{77}, {11}, 901, 0, 1}, FakeCluster::Report(grant, batch));
-  CHECK(run.core().counted_batches() == 2);
+  CHECK(run.status().batches == 2);
   FinishRun(&run);
-  CHECK(run.core().work().batches == 29);
+  CHECK(run.status().work.batches == 29);
 }
 
 TEST_CASE("recovery: without any checkpoint it goes back to the beginning") {
@@ -140,7 +140,7 @@ TEST_CASE("recovery: without any checkpoint it goes back to the beginning") {
   run.Join(3, Role::kServer);
   run.Send(1, Leave{});  // gone at once
   CHECK(run.core().plan_version() == 2);
-  CHECK(run.core().counted_batches() == 0);
+  CHECK(run.status().batches == 0);
   CHECK(run.PlanOf(3).restore.empty());
   CHECK(run.PlanOf(3).servers[0].incarnation == Incarnation{3});
   FinishRun(&run);
@@ -152,7 +152,7 @@ TEST_CASE("recovery: after cluster.takeover_s the others share the slots") {
   TrainSaveTrain(&run, 2, 3);
   run.Silence(1);
   run.Wait(kDeadMs);
-  CHECK(run.core().WaitingLine() ==
+  CHECK(run.status().waiting ==
         "waiting for server or a replacement (after 30 s the others take over)");
   run.Wait(29000);
   CHECK(run.core().plan_version() == 1);
@@ -249,7 +249,7 @@ TEST_CASE("recovery: two servers are lost at once") {
     run.Wait(kDeadMs);
     for (const uint64_t server : {2, 1}) run.Return(server);
     CHECK(run.core().plan_version() == 1);
-    CHECK(run.core().counted_batches() == 5);
+    CHECK(run.status().batches == 5);
   }
   CHECK(run.core().phase() == Phase::kTraining);
   FinishRun(&run);
@@ -316,8 +316,8 @@ TEST_CASE("recovery: a checkpoint that is being written is given up, and taken a
   }
   SUBCASE("a spare takes its seat; an answer of the old plan comes late") {
     run.Join(3, Role::kServer);
-    CHECK(run.core().counted_batches() == 2);
-    while (run.core().counted_batches() < 4) CHECK(run.Work(11));
+    CHECK(run.status().batches == 2);
+    while (run.status().batches < 4) CHECK(run.Work(11));
     run.servers_answer = false;
     run.Wait(2000);
     CHECK(run.CountTo<CheckpointRequest>(3) >= 1);
@@ -351,8 +351,8 @@ TEST_CASE("recovery: an evaluation that is interrupted") {
   SUBCASE("is done again after the epoch's end is trained again") {
     run.Join(3, Role::kServer);
     CHECK(run.core().phase() == Phase::kTraining);
-    CHECK(run.core().epoch() == 0);
-    CHECK(run.core().counted_batches() == 2);
+    CHECK(run.status().epoch == 0);
+    CHECK(run.status().batches == 2);
   }
   FinishRun(&run);
   CHECK(run.evaluations.size() == 2);
@@ -370,7 +370,7 @@ TEST_CASE("recovery: the final evaluation is done again from the last checkpoint
   run.Send(2, Leave{});
   CHECK(run.core().phase() == Phase::kEvaluating);
   CHECK(run.core().plan_version() == 2);
-  CHECK(run.core().counted_batches() == 26);
+  CHECK(run.status().batches == 26);
   FinishRun(&run);
   CHECK(run.evaluations.size() == 2);
   CHECK(run.evaluations[1].metrics.samples == 20);
@@ -522,7 +522,7 @@ TEST_CASE("recovery: replacements without limit") {
     run.Wait(2000);
     REQUIRE(run.core().plan_version() == n + 2);
   }
-  CHECK(run.core().recoveries() == 7);
+  CHECK(run.status().recoveries == 7);
   FinishRun(&run);
 }
 
@@ -534,7 +534,8 @@ TEST_CASE("recovery: a ledger that cannot be written ends the run, and all are t
     run.WorkAll(11);
     REQUIRE(run.core().outcome().ok());
   }
-  const auto effects = run.core().LedgerFailed(Failed("ledger: no space left on device"), run.now);
+  const auto effects =
+      run.core().OnLedgerFailure(Failed("ledger: no space left on device"), run.now);
   CHECK(run.core().phase() == Phase::kFinished);
   CHECK(run.core().outcome().error().message == "ledger: no space left on device");
   CHECK(effects.ledger.empty());

@@ -16,10 +16,10 @@ TEST_CASE("a run goes from joining over both epochs to the end") {
   FakeCluster run;
   run.Join(1, Role::kServer);
   CHECK(run.core().phase() == Phase::kGathering);
-  CHECK(run.core().WaitingLine() == "have 1 of 2 servers and 0 workers, waiting for 1 more server");
+  CHECK(run.status().waiting == "have 1 of 2 servers and 0 workers, waiting for 1 more server");
   const auto joined = std::get<JoinReply>(run.LastTo(1));
   CHECK(joined.name == "server");
-  CHECK(joined.config == FormatConfig(run.core().config()));
+  CHECK(joined.config == FormatConfig(run.core().run().config));
   CHECK(joined.train_samples == FakeCluster::kSamples);
   run.Join(11, Role::kWorker);
   CHECK_FALSE(run.Lease(11));
@@ -65,7 +65,7 @@ TEST_CASE("a run goes from joining over both epochs to the end") {
   REQUIRE(manifest.shards.size() == 2);
   CHECK(manifest.shards[1].directory == "shard-1-1");
   CHECK(manifest.shards[1].server == "server-2");
-  CHECK(run.core().last_checkpoint() == "/checkpoints/step-000000000026");
+  CHECK(run.status().last_checkpoint == "/checkpoints/step-000000000026");
 
   for (const uint64_t member : {1, 2, 11}) {
     CHECK(std::get<Shutdown>(run.LastTo(member)).exit_code == 0);
@@ -104,9 +104,9 @@ TEST_CASE("a worker that falls silent loses its leases, and every batch still co
   CHECK(lost.size() == 2);
   run.Silence(11);
   run.Wait(7000);
-  CHECK(run.core().WorkerCount() == 2);  // it may only be slow
+  CHECK(run.core().roster().Count(Role::kWorker) == 2);  // it may only be slow
   run.Wait(1000);
-  CHECK(run.core().WorkerCount() == 1);
+  CHECK(run.core().roster().Count(Role::kWorker) == 1);
   CHECK(std::get<DropBatches>(run.LastTo(1)).incarnation == Incarnation{11});
   CHECK(std::get<DropBatches>(run.LastTo(2)).incarnation == Incarnation{11});
   // What it sends now is a stranger's.
@@ -124,19 +124,19 @@ TEST_CASE("late reports of an expired lease count if they are the first") {
   CHECK(run.Lease(11));
   const auto late = run.work(11);
   REQUIRE(late.size() == 2);
-  run.now = run.core().config().cluster.lease_timeout_ms + 1;
+  run.now = run.core().run().config.cluster.lease_timeout_ms + 1;
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
   run.Tick();
   run.Send(11, FakeCluster::Report(late[0].first, late[0].second));
-  CHECK(run.core().counted_batches() == 1);
+  CHECK(run.status().batches == 1);
   CHECK(run.Lease(12));  // the two others of that unit
   CHECK(run.work(12).size() == 2);
   CHECK(run.work(12).front().first.unit == late[0].first.unit);
   CHECK(run.Work(12));
   CHECK(run.Work(12));
-  CHECK(run.core().counted_batches() == 3);
+  CHECK(run.status().batches == 3);
   for (const auto& [grant, batch] : late) run.Send(11, FakeCluster::Report(grant, batch));
-  CHECK(run.core().counted_batches() == 3);
+  CHECK(run.status().batches == 3);
 }
 
 TEST_CASE("a late evaluation report does not count as a training batch of the next epoch") {
@@ -146,13 +146,13 @@ TEST_CASE("a late evaluation report does not count as a training batch of the ne
   REQUIRE(run.core().phase() == Phase::kEvaluating);
   CHECK(run.Lease(12));
   const auto late = run.work(12).front();
-  run.now = run.core().config().cluster.lease_timeout_ms + 1;
+  run.now = run.core().run().config.cluster.lease_timeout_ms + 1;
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
   run.Tick();
   while (run.core().phase() == Phase::kEvaluating) CHECK(run.Work(11));
   REQUIRE(run.core().phase() == Phase::kTraining);
   run.Send(12, FakeCluster::Report(late.first, late.second));
-  CHECK(run.core().counted_batches() == FakeCluster::kBatches);
+  CHECK(run.status().batches == FakeCluster::kBatches);
   run.work(11).clear();
   run.work(12).clear();
   run.WorkAll(11);
@@ -204,7 +204,7 @@ TEST_CASE("a worker that has the data gets numbers for training, and samples for
   run.Start();
   const Dataset data = NumberedSamples(FakeCluster::kSamples, 10);
   CHECK(std::get<JoinReply>(run.received["peer-11"].at(0)).train_checksum == Checksum(data));
-  const DataOrder order = DataOrder::Epoch(data, run.core().config().common.seed, 0, 4);
+  const DataOrder order = DataOrder::Epoch(data, run.core().run().config.common.seed, 0, 4);
   uint64_t samples = 0;
   for (uint64_t number = 0; number < FakeCluster::kBatches;) {
     run.Send(11, LeaseRequest{true});
@@ -221,7 +221,7 @@ TEST_CASE("a worker that has the data gets numbers for training, and samples for
     }
   }
   CHECK(samples == FakeCluster::kSamples);
-  CHECK(run.core().counted_samples() == samples);
+  CHECK(run.status().samples == samples);
   REQUIRE(run.core().phase() == Phase::kEvaluating);
   run.Send(11, LeaseRequest{true});
   const auto grant = std::get<LeaseGrant>(run.LastTo(11));
@@ -289,7 +289,7 @@ TEST_CASE("a worker that waits is given the next pass's work, or what expires, b
     }
   }
   const size_t copies = run.work(12).size();
-  run.now = run.core().config().cluster.lease_timeout_ms + 1;
+  run.now = run.core().run().config.cluster.lease_timeout_ms + 1;
   for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
   CHECK(run.work(12).size() == copies);  // nothing comes of signs of life
   const size_t before = run.work(11).size();
@@ -305,19 +305,19 @@ TEST_CASE("a worker that waits is given the next pass's work, or what expires, b
 TEST_CASE("what training leases take on the wire is counted, and shown a sample") {
   FakeCluster run;
   run.Start();
-  CHECK(run.core().LeaseBytesPerSample() == 0);
+  CHECK(run.status().lease_bytes_per_sample == 0);
   CHECK(run.Work(11));
   const LeaseGrant train;
   LeaseGrant evaluate;
   evaluate.kind = LeaseKind::kEvaluate;
-  run.core().NoteSent(train, 100);
-  run.core().NoteSent(train, 300);
-  run.core().NoteSent(evaluate, 1000);
-  run.core().NoteSent(LeaseWait{}, 1000);
-  CHECK(run.core().LeaseBytesPerSample() == 400.0 / 4);
-  CHECK(PrometheusText(run.core(), {}).find("dslide_lease_bytes_per_sample 100") !=
+  run.core().CountSent(train, 100);
+  run.core().CountSent(train, 300);
+  run.core().CountSent(evaluate, 1000);
+  run.core().CountSent(LeaseWait{}, 1000);
+  CHECK(run.status().lease_bytes_per_sample == 400.0 / 4);
+  CHECK(PrometheusText(run.status(), {}).find("dslide_lease_bytes_per_sample 100") !=
         std::string::npos);
-  CHECK(SummaryJson(run.core(), 0, 0, 0).find("\"lease_bytes_per_sample\": 100.0") !=
+  CHECK(SummaryJson(run.status(), 0, 0).find("\"lease_bytes_per_sample\": 100.0") !=
         std::string::npos);
 }
 
@@ -327,11 +327,11 @@ TEST_CASE("a worker's speed counts from its first lease on: what it has at once 
   REQUIRE(run.Lease(11));
   run.now += 10'000;
   REQUIRE(run.Work(11));
-  CHECK(run.core().BatchesPerSecond({11}, run.now + 100) > 0);
-  CHECK(run.core().BatchesPerSecond({11}, run.now + 100) < 0.2);
+  CHECK(run.core().Describe(run.now + 100).Find({11})->batches_per_second > 0);
+  CHECK(run.core().Describe(run.now + 100).Find({11})->batches_per_second < 0.2);
   run.now += 10'000;
   REQUIRE(run.Work(11));
-  CHECK(run.core().BatchesPerSecond({11}, run.now) < 0.2);
+  CHECK(run.status().Find({11})->batches_per_second < 0.2);
 }
 
 TEST_CASE("a worker that nothing is known of gets short leases") {

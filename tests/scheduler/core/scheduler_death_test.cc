@@ -15,15 +15,15 @@ TEST_CASE("death of the scheduler: the servers stay, and nothing is lost") {
   run.Restart();
   CHECK(run.core().phase() == Phase::kTraining);  // the servers have joined again
   CHECK(run.core().plan_version() == 1);
-  CHECK(run.core().counted_batches() == 5);
-  CHECK(run.core().counted_samples() == 20);
+  CHECK(run.status().batches == 5);
+  CHECK(run.status().samples == 20);
   CHECK(run.Noticed("going on at epoch 1, 5 of 13 batches done"));
   CHECK(run.servers.at(2).name == "server-2");
   CHECK(run.CountTo<Plan>(2) == 1);  // it has its slots
   run.Join(12, Role::kWorker);
   run.WorkAll(12);
   CHECK(run.core().outcome().ok());
-  CHECK(run.core().work().batches == 21);
+  CHECK(run.status().work.batches == 21);
   run.CheckPromise();
   run.CheckAllCountedOnce();
   CHECK(run.entries.size() == run.ledger.entries);
@@ -39,13 +39,13 @@ TEST_CASE("death of the scheduler: it waits for its seats, and replaces who died
   run.Silence(2);
   run.Restart();
   CHECK(run.core().phase() == Phase::kGathering);
-  CHECK(run.core().counted_batches() == 7);
+  CHECK(run.status().batches == 7);
   SUBCASE("it comes back") {
     run.Wait(5000);
-    CHECK(run.core().WaitingLine().find("waiting for server-2 or a replacement") == 0);
+    CHECK(run.status().waiting.find("waiting for server-2 or a replacement") == 0);
     run.Return(2);
     CHECK(run.core().plan_version() == 1);
-    CHECK(run.core().counted_batches() == 7);
+    CHECK(run.status().batches == 7);
   }
   SUBCASE("a spare with another name comes: it waits as long as for any silent server") {
     run.Join(3, Role::kServer, "spare");
@@ -53,7 +53,7 @@ TEST_CASE("death of the scheduler: it waits for its seats, and replaces who died
     CHECK(run.core().plan_version() == 1);
     run.Wait(1000);
     CHECK(run.core().plan_version() == 2);
-    CHECK(run.core().counted_batches() == 5);
+    CHECK(run.status().batches == 5);
   }
   SUBCASE("one with its name comes: it waits until there is suspicion") {
     run.Join(3, Role::kServer, "server-2");
@@ -61,7 +61,7 @@ TEST_CASE("death of the scheduler: it waits for its seats, and replaces who died
     CHECK(run.core().plan_version() == 1);
     run.Wait(1000);
     CHECK(run.core().plan_version() == 2);
-    CHECK(run.core().counted_batches() == 5);
+    CHECK(run.status().batches == 5);
   }
   SUBCASE("nobody comes: the other takes over") {
     run.Wait(31000);
@@ -83,7 +83,7 @@ TEST_CASE("death of the scheduler: a worker of the old life is a stranger") {
   run.Restart();
   run.Send(11, FakeCluster::Report(grant, batch));
   CHECK(std::get<ErrorReply>(run.LastTo(11)).code == ErrorCode::kWrongRun);
-  CHECK(run.core().counted_batches() == 1);
+  CHECK(run.status().batches == 1);
 }
 
 TEST_CASE("death of the scheduler: a run that was stopped begins a new plan from the checkpoint") {
@@ -120,7 +120,7 @@ TEST_CASE("death of the scheduler: a new life with another configuration goes ba
   run.Join(3, Role::kServer);
   run.Join(4, Role::kServer);
   CHECK(run.core().plan_version() == 2);
-  CHECK(run.core().counted_batches() == 0);
+  CHECK(run.status().batches == 0);
 }
 
 // A small run with everything in it: checkpoints, an evaluation, a server that is replaced, one

@@ -13,7 +13,7 @@ TEST_CASE("synchronous: a checkpoint holds the steps that count, and nothing wai
   for (uint32_t n = 0; n < 6; ++n) Finish(&run, 11, n);
   AskForCheckpoint(&run);  // two of four batches of the second step are done, leases are out
   REQUIRE(run.manifests.size() == 1);
-  CHECK(run.core().counted_batches() == 6);
+  CHECK(run.status().batches == 6);
   const Manifest manifest = run.manifests[0];
   CheckHolds(&run, manifest, 1);
   CHECK(run.CountTo<CheckpointDone>(21) == 1);
@@ -31,8 +31,8 @@ TEST_CASE("synchronous: a checkpoint holds the steps that count, and nothing wai
   CHECK(Leased(&resumed, 11) == Units{4, 5, 6, 7, 8, 9, 10, 11});
   resumed.WorkAll(11);
   CHECK(resumed.core().outcome().ok());
-  CHECK(resumed.core().counted_batches() == 26);
-  CHECK(resumed.core().counted_samples() == 100);
+  CHECK(resumed.status().batches == 26);
+  CHECK(resumed.status().samples == 100);
   CHECK(resumed.promise.counted.size() == 22);
   CHECK(Commits(&resumed, 2) == std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8});
 }
@@ -45,7 +45,7 @@ TEST_CASE("synchronous: while servers save, leases, commits and the epoch's end 
   AskForCheckpoint(&run);
   CHECK(run.CountTo<CheckpointRequest>(1) == 1);
   for (int n = 4; n < 13; ++n) CHECK(run.Work(11));
-  CHECK(run.core().counted_batches() == FakeCluster::kBatches);
+  CHECK(run.status().batches == FakeCluster::kBatches);
   CHECK(Commits(&run, 1) == std::vector<uint64_t>{0, 1, 2, 3, 4});
   for (const uint64_t server : {1, 2}) run.Send(server, StepsCommitted{4});
   CHECK(run.core().phase() == Phase::kEvaluating);
@@ -153,8 +153,8 @@ TEST_CASE(
   CHECK(Commits(&second, 1) == std::vector<uint64_t>{1});
   second.WorkAll(11);
   CHECK(second.core().outcome().ok());
-  CHECK(second.core().counted_batches() == 26);
-  CHECK(second.core().counted_samples() == 100);
+  CHECK(second.status().batches == 26);
+  CHECK(second.status().samples == 100);
   CHECK(second.promise.counted.size() == 22);
   for (const auto& [id, times] : second.promise.counted) {
     CHECK(times == 1);

@@ -60,10 +60,10 @@ void RunProperty(uint64_t seed, int32_t staleness) {
       REQUIRE(std::is_sorted(commits.begin(), commits.end()));
       for (uint64_t step = 0; step < commits.back(); ++step) {
         const StepExtent extent =
-            ExtentOfStep(step, run.core().config().train, FakeCluster::kSamples);
+            ExtentOfStep(step, run.core().run().config.train, FakeCluster::kSamples);
         uint64_t counted = 0;
         for (const auto& [id, times] : run.promise.counted) {
-          counted += StepOf(id, run.core().config().train, FakeCluster::kSamples) == step;
+          counted += StepOf(id, run.core().run().config.train, FakeCluster::kSamples) == step;
         }
         REQUIRE(counted == extent.batches);
       }
@@ -80,7 +80,7 @@ void RunProperty(uint64_t seed, int32_t staleness) {
     REQUIRE(run.servers.saved.at({manifest.name, 2}) == steps);
     uint64_t batches = 0;
     for (uint64_t step = 0; step < steps; ++step) {
-      batches += ExtentOfStep(step, run.core().config().train, FakeCluster::kSamples).batches;
+      batches += ExtentOfStep(step, run.core().run().config.train, FakeCluster::kSamples).batches;
     }
     REQUIRE(manifest.batches == batches);
     REQUIRE(manifest.done.size() == batches - manifest.epoch * FakeCluster::kBatches);

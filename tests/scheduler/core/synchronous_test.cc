@@ -107,7 +107,7 @@ TEST_CASE("synchronous: an epoch ends when every server has committed its last s
   for (uint32_t n = 0; n < 12; ++n) CHECK(run.Work(11));
   run.servers.commits_lost = true;
   CHECK(run.Work(11));
-  CHECK(run.core().counted_batches() == FakeCluster::kBatches);
+  CHECK(run.status().batches == FakeCluster::kBatches);
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK_FALSE(run.Lease(11));
   run.Send(1, StepsCommitted{4});
@@ -188,7 +188,7 @@ TEST_CASE("synchronous: the batches of a worker that dies are leased again, and 
   CHECK(Leased(&run, 12) == Units{4, 5});
   run.Silence(11);
   run.Wait(8000);
-  CHECK(run.core().WorkerCount() == 1);
+  CHECK(run.core().roster().Count(Role::kWorker) == 1);
   CHECK(run.CountTo<DropBatches>(1) == 1);
   CHECK(Leased(&run, 12) == Units{4, 5, 1});  // though it has units that wait
   Finish(&run, 12, 1);

@@ -218,7 +218,7 @@ void FakeCluster::Apply(SchedulerCore::Effects effects) {
   if (!effects.manifest || Dies()) return;
   servers.CheckSaved(*effects.manifest);
   if (manifest_status.ok()) manifests.push_back(*effects.manifest);
-  if (!Dies()) Apply(core_->ManifestWritten(manifest_status, now));
+  if (!Dies()) Apply(core_->OnManifest(manifest_status, now));
 }
 
 void FakeCluster::Deliver(const PeerId& to, const Body& body) {

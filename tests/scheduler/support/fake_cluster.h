@@ -81,6 +81,7 @@ class FakeCluster {
   Plan PlanOf(uint64_t member);
   bool Noticed(const std::string& part) const;
   SchedulerCore& core() { return *core_; }
+  RunStatus status() const { return core_->Describe(now); }
 
   int64_t now = 0;
   bool servers_answer = true;                     // what they are sent is taken and answered

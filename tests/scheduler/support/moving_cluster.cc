@@ -71,9 +71,9 @@ void StopInPlanSwitch(FakeCluster* run) {
   run->Start();
   for (int i = 0; i < 5; ++i) REQUIRE(run->Work(11));
   run->Join(3, Role::kServer);
-  while (run->core().plan().servers.size() == 2 || run->core().MovingSlots() == 0) run->Wait(1000);
+  while (run->core().plan().servers.size() == 2 || run->status().moving_slots == 0) run->Wait(1000);
   run->servers_answer = false;
-  while (run->core().MovingSlots() > 0) run->Wait(1000);
+  while (run->status().moving_slots > 0) run->Wait(1000);
   REQUIRE(SlotsIn(run->core().plan(), 3) > 0);
 }
 

@@ -1,0 +1,37 @@
+#include "scheduler/core/generation.h"
+
+namespace dslide {
+
+bool Generation::GiveLease(const Request& request, const RunContext& run, const Roster& roster,
+                           int64_t now_ms, Advisor* advisor, Outbox* out) {
+  Pass::Applicant applicant;
+  applicant.worker = request.worker;
+  applicant.has_data = request.has_data;
+  applicant.batches = advisor->LeaseBatches(request.worker);
+  applicant.workers = roster.Count(Role::kWorker);
+  applicant.speed = [&](Incarnation holder) { return advisor->BatchesPerSecond(holder, now_ms); };
+  auto grant = pass.Lease(run, applicant, now_ms);
+  if (!grant) return false;
+  advisor->OnLease(request.worker, now_ms);
+  out->Reply(roster.Find(request.worker)->peer, request.sequence, *std::move(grant));
+  return true;
+}
+
+void Generation::ServePending(const RunContext& run, const Roster& roster, int64_t now_ms,
+                              Advisor* advisor, Outbox* out) {
+  std::erase_if(pending, [&](const Request& request) {
+    return roster.Find(request.worker) == nullptr ||
+           GiveLease(request, run, roster, now_ms, advisor, out);
+  });
+}
+
+void Generation::Forget(Incarnation worker) {
+  std::erase_if(pending, [&](const Request& request) { return request.worker == worker; });
+}
+
+void Generation::CancelChange(const Roster& roster, Outbox* out) {
+  change.Cancel(roster, out);
+  pass.ReleaseSteps();
+}
+
+}  // namespace dslide

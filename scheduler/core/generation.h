@@ -1,0 +1,44 @@
+// What lives as long as a generation of plans: a new generation begins with a new value, and
+// nothing of the one before stays.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "scheduler/balance/advisor.h"
+#include "scheduler/base/outbox.h"
+#include "scheduler/base/run_inputs.h"
+#include "scheduler/pass/pass.h"
+#include "scheduler/plan/plan_change.h"
+
+namespace dslide {
+
+struct Generation {
+  // A worker's request for a lease.
+  struct Request {
+    Incarnation worker;
+    uint64_t sequence;  // of its message
+    bool has_data;      // the worker has the training file
+  };
+
+  explicit Generation(CountedWork counted) : pass(std::move(counted)) {}
+
+  // Answers a request with as many batches as the worker's speed is worth. False: there are none.
+  // REQUIRES the worker in the roster.
+  bool GiveLease(const Request& request, const RunContext& run, const Roster& roster,
+                 int64_t now_ms, Advisor* advisor, Outbox* out);
+  // Those who had to wait get work as soon as there is some: asking again costs a slow link's
+  // worker a round trip that it has nothing to do in.
+  void ServePending(const RunContext& run, const Roster& roster, int64_t now_ms, Advisor* advisor,
+                    Outbox* out);
+  // A worker's requests are answered, or repeated.
+  void Forget(Incarnation worker);
+  // Slots stay where they are; workers and steps go on.
+  void CancelChange(const Roster& roster, Outbox* out);
+
+  Pass pass;
+  PlanChange change;
+  std::vector<Request> pending;  // in the order in which they came
+};
+
+}  // namespace dslide

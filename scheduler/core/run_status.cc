@@ -1,0 +1,104 @@
+#include "scheduler/core/run_status.h"
+
+#include <algorithm>
+
+#include "common/run/step.h"
+#include "scheduler/core/scheduler_core.h"
+#include "scheduler/members/planned_servers.h"
+
+namespace dslide {
+namespace {
+
+ServerFigures FiguresOf(const SlotLoads& loads, Incarnation server) {
+  return {loads.Capacity(server), loads.BusyShare(server), loads.ExecutorSkew(server),
+          loads.MemoryUsed(server), loads.MemoryLimit(server)};
+}
+
+std::optional<size_t> SeatOf(const Plan& plan, Incarnation server) {
+  const auto seat = std::find_if(plan.servers.begin(), plan.servers.end(),
+                                 [&](const PlanServer& s) { return s.incarnation == server; });
+  if (seat == plan.servers.end()) return std::nullopt;
+  return static_cast<size_t>(seat - plan.servers.begin());
+}
+
+std::vector<SeatStatus> SeatsOf(const Cluster& cluster) {
+  const Plan& plan = cluster.seats.plan();
+  std::vector<SeatStatus> seats(plan.servers.size());
+  if (seats.empty()) return seats;
+  const std::vector<double> loads =
+      cluster.loads.RelativeLoads(IncarnationsOf(plan), plan.slot_owner);
+  for (size_t i = 0; i < seats.size(); ++i) {
+    seats[i].load = loads[i];
+    seats[i].vacant = cluster.roster.Find(plan.servers[i].incarnation) == nullptr;
+  }
+  for (const uint16_t owner : plan.slot_owner) seats[owner].slots++;
+  return seats;
+}
+
+double ProgressOf(const RunContext& run, const Pass& pass) {
+  const uint64_t per_epoch = BatchesPerEpoch(run.config.train, run.train->size());
+  const uint64_t total = per_epoch * run.config.train.epochs;
+  if (total == 0) return 1.0;
+  const uint64_t done = per_epoch * pass.counted().epoch + pass.done();
+  return std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+}
+
+}  // namespace
+
+size_t RunStatus::Count(Role role) const {
+  return static_cast<size_t>(std::count_if(members.begin(), members.end(), [&](const auto& entry) {
+    return entry.member.role == role;
+  }));
+}
+
+const MemberStatus* RunStatus::Find(Incarnation member) const {
+  const auto found = std::find_if(members.begin(), members.end(), [&](const auto& entry) {
+    return entry.member.incarnation == member;
+  });
+  return found == members.end() ? nullptr : &*found;
+}
+
+RunStatus SchedulerCore::Describe(int64_t now_ms) const {
+  RunStatus status;
+  status.run = &inputs_;
+  status.now_ms = now_ms;
+  status.started_ms = started_ms_;
+  status.phase = phase();
+  if (!outcome_.ok()) status.outcome = outcome_.error().message;
+  status.waiting = WaitingLine();
+
+  status.epoch = pass().counted().epoch;
+  status.batches = pass().counted().batches;
+  status.samples = pass().counted().samples;
+  status.progress = ProgressOf(inputs_, pass());
+  status.work = totals_.work;
+  status.lease_bytes_per_sample = totals_.LeaseBytesPerSample();
+  status.training_ms = clock_.Millis(now_ms);
+  status.training_cpu_seconds = clock_.cpu_seconds();
+  status.last_evaluation = totals_.last_evaluation;
+  status.last_checkpoint = checkpointer_.newest_directory();
+
+  status.plan = plan();
+  status.recoveries = cluster_.seats.recoveries();
+  status.moves = balancer_.totals();
+  status.moving_slots = change().moving_slots();
+  status.imbalance = Balancer::Imbalance(cluster_.Loads(Training()));
+  status.seats = SeatsOf(cluster_);
+  status.decisions = advisor_.decisions();
+  status.journal = out_.journal();
+
+  for (const Role role : {Role::kServer, Role::kWorker}) {
+    for (const Member* member : roster().Of(role)) {
+      MemberStatus& entry = status.members.emplace_back();
+      entry.member = *member;
+      entry.batches_per_second = advisor_.BatchesPerSecond(member->incarnation, now_ms);
+      entry.seat = SeatOf(plan(), member->incarnation);
+      if (role == Role::kServer) entry.figures = FiguresOf(cluster_.loads, member->incarnation);
+    }
+  }
+  status.cpu_seconds = roster().cpu_seconds();
+  status.peak_rss_bytes = roster().peak_rss_bytes();
+  return status;
+}
+
+}  // namespace dslide
