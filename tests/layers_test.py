@@ -24,8 +24,8 @@ LAYERS = [
         common/base common/config common/data common/math common/checkpoint common/balance
         common/wire common/run common/net common/app"""),
     ("server", ["common"], """
-        server/rows server/model/lsh server/model server/executor server/storage server/core
-        server"""),
+        server/rows server/model/lsh server/model server/executor/batches server/executor/slots
+        server/executor/state server/executor server/storage server/core server"""),
     ("scheduler", ["common"], """
         scheduler/members scheduler/leases scheduler/ledger scheduler/base scheduler/balance
         scheduler/checkpoints scheduler/plan scheduler/pass scheduler/core scheduler/status
@@ -36,7 +36,8 @@ LAYERS = [
         tools/dslide/commands tools/dslide tools/bench"""),
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.
-PURE = ["server/core", "server/executor", "server/model", "server/rows", "scheduler/core",
+PURE = ["server/core", "server/executor", "server/executor/batches", "server/executor/slots",
+        "server/executor/state", "server/model", "server/rows", "scheduler/core",
         "scheduler/base", "scheduler/members", "scheduler/leases", "scheduler/balance",
         "scheduler/checkpoints", "scheduler/plan", "scheduler/pass"]
 IMPURE = ["common/net", "common/app"]

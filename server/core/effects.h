@@ -12,7 +12,7 @@
 #include "common/base/ids.h"
 #include "common/config/config.h"
 #include "common/wire/messages.h"
-#include "server/executor/slot_job.h"
+#include "server/executor/slots/slot_job.h"
 
 namespace dslide {
 

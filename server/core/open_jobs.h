@@ -15,7 +15,7 @@
 
 #include "common/wire/messages.h"
 #include "server/executor/executor_pool.h"
-#include "server/executor/slot_job.h"
+#include "server/executor/slots/slot_job.h"
 
 namespace dslide {
 

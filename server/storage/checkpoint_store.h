@@ -18,7 +18,7 @@
 #include "common/base/error.h"
 #include "common/base/ids.h"
 #include "common/wire/messages.h"
-#include "server/executor/stored_rows.h"
+#include "server/executor/state/stored_rows.h"
 
 namespace rocksdb {
 class Env;

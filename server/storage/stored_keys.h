@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/executor/stored_rows.h"
+#include "server/executor/state/stored_rows.h"
 
 namespace dslide {
 

@@ -1,6 +1,6 @@
-// Compares the work that an executor counts for its slots (server/executor/slot_load.h) with the
-// time it takes, over mixes of samples, features and neurons: `ns_per_work` should not depend on
-// the mix.
+// Compares the work that an executor counts for its slots (server/executor/slots/slot_load.h) with
+// the time it takes, over mixes of samples, features and neurons: `ns_per_work` should not depend
+// on the mix.
 #include <benchmark/benchmark.h>
 
 #include <array>

@@ -2,7 +2,7 @@
 
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
-#include "server/executor/executor_record.h"
+#include "server/executor/state/executor_record.h"
 
 namespace dslide::sim {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "common/checkpoint/manifest.h"
 #include "scheduler/ledger/ledger.h"
-#include "server/executor/stored_rows.h"
+#include "server/executor/state/stored_rows.h"
 #include "tests/simulation/world/applied_shadow.h"
 
 namespace dslide::sim {

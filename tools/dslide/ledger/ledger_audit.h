@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/checkpoint/manifest.h"
-#include "server/executor/applied_batches.h"
+#include "server/executor/batches/applied_batches.h"
 #include "tools/dslide/ledger/ledger_account.h"
 
 namespace dslide {

@@ -1,6 +1,6 @@
 #include <fmt/core.h>
 
-#include "server/executor/executor_record.h"
+#include "server/executor/state/executor_record.h"
 #include "server/storage/row_database.h"
 #include "server/storage/stored_keys.h"
 #include "tools/dslide/ledger/ledger_audit.h"

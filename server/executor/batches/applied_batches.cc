@@ -1,4 +1,4 @@
-#include "server/executor/applied_batches.h"
+#include "server/executor/batches/applied_batches.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // How much is copied of a slot whose rows change meanwhile.
-#include "server/executor/slot_sender.h"
+#include "server/executor/slots/slot_sender.h"
 
 #include <doctest/doctest.h>
 

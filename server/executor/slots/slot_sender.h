@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "common/wire/messages.h"
-#include "server/executor/applied_batches.h"
+#include "server/executor/batches/applied_batches.h"
 #include "server/model/input_layer.h"
 #include "server/model/output_layer.h"
 

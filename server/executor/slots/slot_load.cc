@@ -1,4 +1,4 @@
-#include "server/executor/slot_load.h"
+#include "server/executor/slots/slot_load.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Snapshots while training goes on: they hold the state at the mark, and leave the run as it is.
-#include "server/executor/snapshot.h"
+#include "server/executor/state/snapshot.h"
 
 #include "tests/server/support/training_run.h"
 

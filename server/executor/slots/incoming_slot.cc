@@ -1,4 +1,4 @@
-#include "server/executor/incoming_slot.h"
+#include "server/executor/slots/incoming_slot.h"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
 // What slots cost: the counts against what was done, and the report made of them.
-#include "server/executor/slot_load.h"
+#include "server/executor/slots/slot_load.h"
 
 #include <doctest/doctest.h>
 

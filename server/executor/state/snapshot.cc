@@ -1,4 +1,4 @@
-#include "server/executor/snapshot.h"
+#include "server/executor/state/snapshot.h"
 
 #include <utility>
 

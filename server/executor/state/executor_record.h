@@ -10,7 +10,7 @@
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
-#include "server/executor/applied_batches.h"
+#include "server/executor/batches/applied_batches.h"
 #include "server/model/lsh/live_tables.h"
 #include "server/model/popular.h"
 

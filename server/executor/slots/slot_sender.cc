@@ -1,4 +1,4 @@
-#include "server/executor/slot_sender.h"
+#include "server/executor/slots/slot_sender.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "server/executor/executor_record.h"
+#include "server/executor/state/executor_record.h"
 
 #include <doctest/doctest.h>
 

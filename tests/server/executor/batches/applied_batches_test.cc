@@ -1,5 +1,5 @@
 // Which slots have taken which batches, against sets.
-#include "server/executor/applied_batches.h"
+#include "server/executor/batches/applied_batches.h"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "server/executor/stored_rows.h"
+#include "server/executor/state/stored_rows.h"
 #include "server/model/input_layer.h"
 #include "server/model/output_layer.h"
 
