@@ -30,24 +30,6 @@ void PassPointOf(const Body& body) {
   }
 }
 
-// `plan`: the version of the newest one, when the job's turn comes.
-ExecutorPool::Job JobOf(const ServerWork& work, const std::atomic<uint32_t>* plan) {
-  return [work, plan](Executor& executor) -> Body {
-    if (work.job != nullptr) return executor.Do(*work.job, executor.local_index());
-    if (work.StaleUnder(*plan)) return ErrorReply{ErrorCode::kStalePlan, "slots have moved"};
-    return executor.Handle(work.sender, *work.request);
-  };
-}
-
-ExecutorPool::Job MeasureJob(bool tables) {
-  return [tables](Executor& executor) -> Body {
-    Heartbeat beat = tables ? executor.Occupancy() : Heartbeat();
-    beat.load = executor.TakeLoad();
-    beat.memory_used_bytes = executor.MemoryBytes();
-    return beat;
-  };
-}
-
 }  // namespace
 
 ServerShell::ServerShell(NetContext* context, ServerCore core, RouterSocket workers,
@@ -195,12 +177,11 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) storage_->StartSave(*effects.save, pool_.get());
   for (const auto& [address, message] : effects.to_servers) SendToServer(address, message);
-  plan_version_ = core_.plan_version();
-  for (const ServerWork& work : effects.work) {
+  if (pool_) pool_->SetPlanVersion(core_.plan_version());
+  for (ServerWork& work : effects.work) {
     DSLIDE_CHECK(pool_);
-    pool_->Submit(work.ticket, JobOf(work, &plan_version_));
+    pool_->Submit(work.ticket, std::move(work.job));
   }
-  if (effects.measure) pool_->Submit(effects.measure->ticket, MeasureJob(effects.measure->tables));
   if (effects.exit) exit_ = effects.exit;
 }
 

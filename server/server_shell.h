@@ -1,7 +1,6 @@
 // The server process: sockets, executors and files around a ServerCore.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -51,7 +50,6 @@ class ServerShell {
   SilenceReport silence_;
   std::map<std::string, DealerSocket> servers_;  // whose slots it takes, by address
   uint32_t servers_plan_ = 0;                    // by which those there are were looked through
-  std::atomic<uint32_t> plan_version_ = 0;       // the executors look at it
   std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
   uint64_t bytes_sent_ = 0;

@@ -2,7 +2,9 @@
 //
 // One object for each load. A save: every executor marks its snapshot (a job), the executors put
 // rows to the store between their other jobs, and the store's outcome is the save's. If a part
-// fails, the executors count their rows as changed again before the outcome is told.
+// fails, the executors count their rows as changed again before the core learns the outcome.
+//
+// Invariant: executors give up and the store collects only while a save is under way.
 // Owned by the network thread. Must outlive the pool whose executors it serves.
 #pragma once
 
@@ -10,8 +12,9 @@
 #include <optional>
 #include <string>
 
-#include "server/core/server_core.h"
+#include "server/core/effects.h"
 #include "server/executor/executor_pool.h"
+#include "server/storage/checkpoint_source.h"
 #include "server/storage/checkpoint_store.h"
 
 namespace dslide {
@@ -19,10 +22,8 @@ namespace dslide {
 class ServerStorage {
  public:
   ServerStorage(const ServerLoad& load, CheckpointStore::Place place);
-  ~ServerStorage();
 
-  // Fills the pool's executors from the load's checkpoint or seed. The parts are Ready or
-  // ErrorReply.
+  // Fills the pool's executors from the load's checkpoint or seed.
   void StartLoad(ExecutorPool* pool);
 
   // REQUIRES that every executor has loaded and no save is under way.
@@ -35,19 +36,22 @@ class ServerStorage {
   int fd() const { return store_ ? store_->fd() : -1; }
 
  private:
-  struct Loading;
+  // The save under way.
+  struct Saving {
+    uint64_t ticket = 0;
+    uint32_t marks_missing = 0;
+    uint32_t aborts_missing = 0;  // of the executors that were told to give up
+    bool gives_up = false;
+    uint32_t stall_us = 0;
+    std::optional<Error> mark_error;  // why an executor did not mark; the first one
+  };
 
-  std::shared_ptr<Loading> loading_;
+  const Config config_;
+  const uint64_t load_ticket_;
+  const std::shared_ptr<CheckpointSource> source_;  // null: initial weights
   CheckpointStore::Place place_;
   std::unique_ptr<CheckpointStore> store_;
-  // The save under way.
-  uint64_t ticket_ = 0;  // 0: none
-  uint32_t marks_missing_ = 0;
-  std::optional<uint32_t> aborts_missing_;  // none: the executors were not told to give up
-  uint32_t stall_us_ = 0;
-  std::string mark_error_;  // why an executor did not mark; the first one
-  bool mark_retry_ = false;
-  std::optional<CheckpointStore::Saved> saved_;
+  std::optional<Saving> saving_;
 };
 
 }  // namespace dslide

@@ -2,17 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
 #include "common/config/config.h"
 #include "common/wire/messages.h"
-#include "server/executor/slots/slot_job.h"
+#include "server/executor/job.h"
 
 namespace dslide {
 
@@ -39,23 +39,22 @@ struct ServerSave {
   uint64_t ticket;
 };
 
-// For the executors: a request, or a job about slots. When a plan newer than a worker's request is
-// in force, the result would be discarded: executors should skip the work and answer kStalePlan.
+// A job for all executors, behind those before it.
 struct ServerWork {
   uint64_t ticket;
-  Incarnation sender;
-  std::shared_ptr<const Body> request;
-  std::shared_ptr<const SlotJob> job = nullptr;  // then there is no request
-  uint32_t plan_version = 0;                     // of a worker's request
+  ExecutorJob job;
 
-  bool StaleUnder(uint32_t plan) const { return plan_version != 0 && plan_version < plan; }
-};
-
-// Have the executors report what their slots cost. The parts are Heartbeats with
-// Executor::TakeLoad(), and with Executor::Occupancy() if `tables`.
-struct ServerMeasurement {
-  uint64_t ticket;
-  bool tables;
+  // A request's content and sender; null: another kind of job.
+  const Body* request() const {
+    const auto* request = std::get_if<RequestJob>(&job);
+    return request == nullptr ? nullptr : request->body.get();
+  }
+  Incarnation sender() const { return std::get<RequestJob>(job).sender; }
+  // Null: another kind of job.
+  const SlotJob* slot_job() const {
+    const auto* shared = std::get_if<SharedSlotJob>(&job);
+    return shared == nullptr ? nullptr : shared->get();
+  }
 };
 
 struct ServerEffects {
@@ -69,7 +68,6 @@ struct ServerEffects {
   std::optional<ServerSave> save;
   std::vector<std::pair<std::string, Message>> to_servers;  // by address
   std::vector<ServerWork> work;
-  std::optional<ServerMeasurement> measure;
   std::optional<Status> exit;
 };
 

@@ -4,35 +4,62 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "server/executor/gather.h"
 
 namespace dslide {
 namespace {
 
 constexpr double kNewShare = 0.2;  // of a measurement in the smoothed work of a slot
 
-// An executor without rows in its tables says nothing about them.
-bool HasRows(const Body& part) {
-  const auto* beat = std::get_if<Heartbeat>(&part);
-  return beat != nullptr && beat->bucket_largest > 0;
+// The mean of the executors' means, the round that all have reached, the largest of the rest. An
+// executor without rows in its tables says nothing about them.
+void GatherTables(const std::vector<Measured>& parts, Heartbeat* sum) {
+  const auto has_rows = [](const Measured& part) {
+    return part.tables && part.tables->buckets.largest > 0;
+  };
+  const auto filled = static_cast<float>(std::ranges::count_if(parts, has_rows));
+  if (filled > 0) sum->hash_round = ~0u;
+  for (const Measured& part : parts) {
+    if (!part.tables) continue;
+    const BucketOccupancy& buckets = part.tables->buckets;
+    if (has_rows(part)) {
+      sum->bucket_mean += static_cast<float>(buckets.mean) / filled;
+      sum->bucket_empty_share += static_cast<float>(buckets.empty_share) / filled;
+      sum->hash_round = std::min(sum->hash_round, part.tables->hash_round);
+    }
+    sum->bucket_p99 = std::max(sum->bucket_p99, buckets.p99);
+    sum->bucket_largest = std::max(sum->bucket_largest, buckets.largest);
+    sum->rehash_lag_batches = std::max(sum->rehash_lag_batches, part.tables->lag_batches);
+  }
 }
 
-// The mean of the executors' means, the round that all have reached, the largest of the rest.
-void GatherTables(const std::vector<Body>& parts, Heartbeat* sum) {
-  const auto filled = static_cast<float>(std::ranges::count_if(parts, HasRows));
-  if (filled > 0) sum->hash_round = ~0u;
-  for (const Body& part : parts) {
-    const auto* beat = std::get_if<Heartbeat>(&part);
-    if (beat == nullptr) continue;
-    if (HasRows(part)) {
-      sum->bucket_mean += beat->bucket_mean / filled;
-      sum->bucket_empty_share += beat->bucket_empty_share / filled;
-      sum->hash_round = std::min(sum->hash_round, beat->hash_round);
-    }
-    sum->bucket_p99 = std::max(sum->bucket_p99, beat->bucket_p99);
-    sum->bucket_largest = std::max(sum->bucket_largest, beat->bucket_largest);
-    sum->rehash_lag_batches = std::max(sum->rehash_lag_batches, beat->rehash_lag_batches);
+// The executors' loads as the server's, ascending by slot.
+LoadReport GatherLoads(const std::vector<Measured>& parts, uint32_t interval_ms) {
+  struct Place {
+    const SlotCost* cost;
+    uint16_t executor;
+  };
+  LoadReport sum;
+  sum.interval_ms = interval_ms;
+  std::vector<Place> places;
+  for (const Measured& part : parts) {
+    const auto executor = static_cast<uint16_t>(sum.busy.size());
+    sum.busy.push_back(
+        static_cast<float>(1000.0 * part.load.busy_seconds / std::max(1u, interval_ms)));
+    sum.batches = std::max(sum.batches, part.load.batches);
+    for (const SlotCost& cost : part.load.slots) places.push_back({&cost, executor});
   }
+  std::ranges::sort(places, {}, [](const Place& place) { return place.cost->slot; });
+  for (const auto& [cost, executor] : places) {
+    sum.slots.push_back(cost->slot.value);
+    sum.executor.push_back(executor);
+    sum.retrieved.push_back(cost->retrieved);
+    sum.used.push_back(cost->used);
+    sum.updated.push_back(cost->updated);
+    sum.work.push_back(cost->work);
+    sum.service_us.push_back(cost->service_us);
+    sum.bytes.push_back(cost->bytes);
+  }
+  return sum;
 }
 
 }  // namespace
@@ -51,8 +78,13 @@ LoadMeasuring LoadMeter::Measure(int64_t now_ms) {
   return {tables};
 }
 
-void LoadMeter::Take(const LoadMeasuring& measuring, const std::vector<Body>& parts,
+void LoadMeter::Take(const LoadMeasuring& measuring, const std::vector<JobReply>& replies,
                      int64_t now_ms) {
+  std::vector<Measured> parts;
+  for (const JobReply& reply : replies) {
+    const auto* part = std::get_if<Measured>(&reply);
+    parts.push_back(part == nullptr ? Measured() : *part);  // an executor without memory: nothing
+  }
   Heartbeat sum;
   if (measuring.tables) {
     GatherTables(parts, &sum);
@@ -61,11 +93,9 @@ void LoadMeter::Take(const LoadMeasuring& measuring, const std::vector<Body>& pa
   }
   sum.batches_in_flight = 0;
   sum.memory_used_bytes = 0;
-  for (const Body& part : parts) {
-    const auto* beat = std::get_if<Heartbeat>(&part);
-    if (beat == nullptr) continue;
-    sum.batches_in_flight = std::max(sum.batches_in_flight, beat->batches_in_flight);
-    sum.memory_used_bytes += beat->memory_used_bytes;
+  for (const Measured& part : parts) {
+    sum.batches_in_flight = std::max(sum.batches_in_flight, part.batches_in_flight);
+    sum.memory_used_bytes += part.memory_bytes;
   }
   sum.load = GatherLoads(parts, static_cast<uint32_t>(now_ms - figures_.since_ms));
   ApplyQuota(&*sum.load);

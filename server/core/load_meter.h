@@ -34,8 +34,8 @@ class LoadMeter {
   // Begins a measurement. REQUIRES Begin(), and that none is under way.
   LoadMeasuring Measure(int64_t now_ms);
   bool measures() const { return figures_.measuring; }
-  // The parts of the measurement under way, a Heartbeat of each executor.
-  void Take(const LoadMeasuring& measuring, const std::vector<Body>& parts, int64_t now_ms);
+  // The replies to the measurement under way: Measured of each executor.
+  void Take(const LoadMeasuring& measuring, const std::vector<JobReply>& replies, int64_t now_ms);
 
   // The fields of a heartbeat that come from the executors. A load is told once, because it is of
   // its interval alone.

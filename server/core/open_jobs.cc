@@ -11,12 +11,10 @@ void OpenJobs::SetExecutors(uint32_t executors) {
   executors_ = executors;
 }
 
-uint64_t OpenJobs::Open(OpenJob job) {
+uint64_t OpenJobs::Open(JobPurpose purpose) {
   const uint64_t ticket = NewTicket();
-  Entry& entry = open_[ticket];
-  entry.job = std::move(job);
-  entry.parts.resize(executors_);
-  entry.missing = executors_;
+  open_.try_emplace(ticket, Entry{std::move(purpose),
+                                  std::vector<std::optional<JobReply>>(executors_), executors_});
   return ticket;
 }
 
@@ -27,8 +25,8 @@ std::optional<OpenJobs::Finished> OpenJobs::Add(ExecutorPool::Outcome outcome) {
   DSLIDE_CHECK(!entry.parts.at(outcome.executor));
   entry.parts[outcome.executor] = std::move(outcome.part);
   if (--entry.missing > 0) return std::nullopt;
-  Finished finished{std::move(entry.job), {}};
-  for (std::optional<Body>& part : entry.parts) finished.parts.push_back(*std::move(part));
+  Finished finished{std::move(entry.purpose), {}};
+  for (std::optional<JobReply>& part : entry.parts) finished.parts.push_back(*std::move(part));
   open_.erase(found);
   return finished;
 }

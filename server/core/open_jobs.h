@@ -15,7 +15,8 @@
 
 #include "common/wire/messages.h"
 #include "server/executor/executor_pool.h"
-#include "server/executor/slots/slot_job.h"
+#include "server/executor/job.h"
+#include "server/executor/request_round.h"
 
 namespace dslide {
 
@@ -32,31 +33,30 @@ struct Asker {
 // What a job is for: this decides who takes its result.
 struct PeerRequest {  // a worker or another server waits for the reply
   Asker asker;
-  std::shared_ptr<const Body> body;
-  std::optional<ActiveReply> active = {};  // of an ActiveQuery with `finish`, in its second round
+  RequestRound round;
 };
-struct SchedulerOrder {  // from the scheduler; nobody waits
-  std::shared_ptr<const Body> body;
+struct SchedulerOrder {};  // nobody waits
+struct StepCommit {        // the scheduler waits
+  CommitSteps commit;
 };
-struct StepCommit {  // CommitSteps; the scheduler waits
-  std::shared_ptr<const Body> body;
+struct OwnPull {  // of a slot that moves between this server's executors
+  SlotPull pull;
 };
-struct OwnPull {  // SlotPull of a slot that moves between this server's executors
-  std::shared_ptr<const Body> body;
+struct SlotMoving {
+  SharedSlotJob job;
 };
-using SharedSlotJob = std::shared_ptr<const SlotJob>;
 struct LoadMeasuring {
   bool tables;
 };
 struct SlotLoading {};
-using OpenJob = std::variant<PeerRequest, SchedulerOrder, StepCommit, OwnPull, SharedSlotJob,
-                             LoadMeasuring, SlotLoading>;
+using JobPurpose = std::variant<PeerRequest, SchedulerOrder, StepCommit, OwnPull, SlotMoving,
+                                LoadMeasuring, SlotLoading>;
 
 class OpenJobs {
  public:
   struct Finished {
-    OpenJob job;
-    std::vector<Body> parts;  // [executors]
+    JobPurpose purpose;
+    std::vector<JobReply> parts;  // [executors]
   };
 
   // Later jobs go to so many executors. REQUIRES that none is open.
@@ -64,12 +64,12 @@ class OpenJobs {
   void Forget() { open_.clear(); }
 
   // The job's ticket.
-  uint64_t Open(OpenJob job);
+  uint64_t Open(JobPurpose purpose);
   // A ticket of something else, which has no parts here.
   uint64_t NewTicket() { return next_ticket_++; }
 
-  // Adds an executor's part. The job and all its parts, if this was the last one. The outcome of a
-  // forgotten job is dropped.
+  // Adds an executor's part. The purpose and all parts of the job, if this was the last one. The
+  // outcome of a forgotten job is dropped.
   std::optional<Finished> Add(ExecutorPool::Outcome outcome);
 
   size_t size() const { return open_.size(); }
@@ -77,8 +77,8 @@ class OpenJobs {
 
  private:
   struct Entry {
-    OpenJob job;
-    std::vector<std::optional<Body>> parts;  // [executors]
+    JobPurpose purpose;
+    std::vector<std::optional<JobReply>> parts;  // [executors]
     size_t missing;
   };
 

@@ -37,43 +37,18 @@ void ServerOutbox::AnswerAgain(const PeerId& peer, const Bytes& bytes) {
   effects_.to_workers.emplace_back(peer, bytes);
 }
 
-void ServerOutbox::Work(OpenJob job, Incarnation sender, std::shared_ptr<const Body> request,
-                        uint32_t plan_version) {
-  const uint64_t ticket = jobs_.Open(std::move(job));
-  effects_.work.push_back({ticket, sender, std::move(request), nullptr, plan_version});
+void ServerOutbox::Submit(JobPurpose purpose, ExecutorJob job) {
+  effects_.work.push_back({jobs_.Open(std::move(purpose)), std::move(job)});
 }
 
 void ServerOutbox::Submit(PeerRequest request) {
-  const Incarnation sender = request.asker.incarnation;
-  const uint32_t plan_version = request.asker.plan_version;
-  auto body = request.body;
-  Work(std::move(request), sender, std::move(body), plan_version);
-}
-
-void ServerOutbox::Submit(SchedulerOrder order) {
-  auto body = order.body;
-  Work(std::move(order), {}, std::move(body), 0);
-}
-
-void ServerOutbox::Submit(StepCommit commit) {
-  auto body = commit.body;
-  Work(std::move(commit), {}, std::move(body), 0);
-}
-
-void ServerOutbox::Submit(OwnPull pull) {
-  auto body = pull.body;
-  Work(std::move(pull), {}, std::move(body), 0);
+  RequestJob job{request.asker.incarnation, request.round.request(), request.asker.plan_version};
+  Submit(std::move(request), std::move(job));
 }
 
 void ServerOutbox::Submit(SlotJob job) {
   const auto shared = std::make_shared<const SlotJob>(std::move(job));
-  const uint64_t ticket = jobs_.Open(shared);
-  effects_.work.push_back({ticket, {}, nullptr, shared});
-}
-
-void ServerOutbox::Submit(LoadMeasuring measuring) {
-  const bool tables = measuring.tables;
-  effects_.measure = ServerMeasurement{jobs_.Open(measuring), tables};
+  Submit(SlotMoving{shared}, shared);
 }
 
 void ServerOutbox::Load(ServerLoad load) {

@@ -39,13 +39,12 @@ class ServerOutbox {
   // An answer that was given before.
   void AnswerAgain(const PeerId& peer, const Bytes& bytes);
 
-  // For all executors, behind what was submitted before.
+  // A job for all executors, behind what was submitted before. Its result goes to the part of the
+  // core that takes this purpose.
+  void Submit(JobPurpose purpose, ExecutorJob job);
+  // A request from a peer, in its present round.
   void Submit(PeerRequest request);
-  void Submit(SchedulerOrder order);
-  void Submit(StepCommit commit);
-  void Submit(OwnPull pull);
   void Submit(SlotJob job);
-  void Submit(LoadMeasuring measuring);
   // Replaces the executors; later jobs are for the new ones. Fills in the ticket. REQUIRES
   // ForgetJobs() before.
   void Load(ServerLoad load);
@@ -71,8 +70,6 @@ class ServerOutbox {
 
  private:
   Message Envelop(Body body, uint64_t reply_to = 0);
-  void Work(OpenJob job, Incarnation sender, std::shared_ptr<const Body> request,
-            uint32_t plan_version);
 
   SchedulerLink link_;
   uint32_t plan_version_ = 0;

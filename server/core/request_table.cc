@@ -3,36 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/run/combine.h"
 #include "common/run/step.h"
-#include "server/executor/gather.h"
 
 namespace dslide {
 namespace {
-
-bool AllFinite(const std::vector<float>& values) {
-  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
-}
-
-// Whether a reply's floats are what the protocol allows; a diverged model's are not.
-bool IsFinite(const Body& reply) {
-  if (const auto* embed = std::get_if<EmbedReply>(&reply)) return AllFinite(embed->partial.data);
-  if (const auto* gradient = std::get_if<GradientReply>(&reply)) {
-    return AllFinite(gradient->partial.data);
-  }
-  if (const auto* active = std::get_if<ActiveReply>(&reply)) {
-    return AllFinite(active->sum_exp) && AllFinite(active->target_logit) &&
-           AllFinite(active->loss) &&
-           std::none_of(active->max.begin(), active->max.end(),
-                        [](float x) { return std::isnan(x) || x == HUGE_VALF; });
-  }
-  if (const auto* top = std::get_if<TopKReply>(&reply)) return AllFinite(top->scores);
-  return true;
-}
 
 ErrorReply StalePlan(uint32_t plan_version) {
   return {ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_version)};
@@ -103,8 +81,9 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
   }
   PeerRequest request{{peer, envelope.incarnation, envelope.sequence, envelope.reply_precision,
                        now_us, envelope.plan_version},
-                      std::make_shared<const Body>(std::move(message.body))};
-  if (!MustWait(*request.body, seat)) {
+                      RequestRound(std::move(message.body))};
+  const Body& body = *request.round.request();
+  if (!MustWait(body, seat)) {
     out->Submit(std::move(request));
   } else if (waiting_.size() >= kMaxWaiting) {
     Reply(request.asker,
@@ -113,31 +92,30 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
               fmt::format("{} requests wait for their steps, no more are taken", waiting_.size())},
           now_us, out);
   } else {
-    const uint64_t step = StepOf(*request.body, seat);
+    const uint64_t step = StepOf(body, seat);
     waiting_.emplace(step, std::move(request));
   }
 }
 
-void RequestTable::Complete(PeerRequest request, std::vector<Body> parts, const ServerSeat& seat,
-                            int64_t now_us, ServerOutbox* out) {
-  Body reply = GatherReplies(*request.body, std::move(parts));
-  if (!IsFinite(reply)) {
-    const ErrorReply diverged{ErrorCode::kRefused,
-                              "training diverged: numbers are no longer finite; lower "
-                              "train.learning_rate and go on from an earlier checkpoint"};
-    out->ToScheduler(diverged);
-    return out->Exit(Failed(diverged.text));
-  }
-  if (auto push = SecondRound(*request.body, reply)) {
-    if (request.asker.plan_version != seat.plan.version) {  // the executors dropped the batch
-      return Reply(request.asker, StalePlan(seat.plan.version), now_us, out);
+void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
+                            const ServerSeat& seat, int64_t now_us, ServerOutbox* out) {
+  switch (request.round.Gather(BodiesOf(std::move(parts)))) {
+    case RequestRound::Progress::kDiverged: {
+      const ErrorReply diverged{ErrorCode::kRefused,
+                                "training diverged: numbers are no longer finite; lower "
+                                "train.learning_rate and go on from an earlier checkpoint"};
+      out->ToScheduler(diverged);
+      return out->Exit(Failed(diverged.text));
     }
-    request.body = std::make_shared<const Body>(std::move(*push));
-    request.active = std::get<ActiveReply>(std::move(reply));
-    return out->Submit(std::move(request));
+    case RequestRound::Progress::kSecondRound:
+      // Under another plan the executors have dropped the batch.
+      if (request.asker.plan_version == seat.plan.version) return out->Submit(std::move(request));
+      return Reply(request.asker, StalePlan(seat.plan.version), now_us, out);
+    case RequestRound::Progress::kReplied:
+      break;
   }
+  Body reply = request.round.TakeReply();
   auto* gradient = std::get_if<GradientReply>(&reply);
-  if (gradient != nullptr) gradient->active = std::move(request.active);
   if (auto* statistics = std::get_if<ActiveReply>(&reply)) Condense(statistics);
   if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
   Reply(request.asker, std::move(reply), now_us, out);
@@ -148,9 +126,9 @@ void RequestTable::Reply(const Asker& asker, Body body, int64_t now_us, ServerOu
 }
 
 void RequestTable::OnCommit(const CommitSteps& commit, const ServerSeat& seat, ServerOutbox* out) {
-  out->Submit(StepCommit{std::make_shared<const Body>(commit)});
+  out->Submit(StepCommit{commit}, RequestJob{{}, std::make_shared<const Body>(commit)});
   committed_ = std::max(committed_.value_or(0), commit.committed);
-  while (!waiting_.empty() && !MustWait(*waiting_.begin()->second.body, seat)) {
+  while (!waiting_.empty() && !MustWait(*waiting_.begin()->second.round.request(), seat)) {
     out->Submit(std::move(waiting_.extract(waiting_.begin()).mapped()));
   }
 }
@@ -160,7 +138,7 @@ void RequestTable::DropWorker(Incarnation worker, ServerOutbox* out) {
   fenced_.insert(worker);
   std::erase_if(waiting_,
                 [&](const auto& entry) { return entry.second.asker.incarnation == worker; });
-  out->Submit(SchedulerOrder{std::make_shared<const Body>(DropBatches{worker})});
+  out->Submit(SchedulerOrder{}, RequestJob{{}, std::make_shared<const Body>(DropBatches{worker})});
 }
 
 void RequestTable::RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOutbox* out) {
@@ -172,7 +150,7 @@ void RequestTable::RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOu
 
 void RequestTable::CheckInvariants(const ServerSeat& seat) const {
   DSLIDE_CHECK(waiting_.size() <= kMaxWaiting && early_.size() <= kMaxEarly);
-  DSLIDE_CHECK(waiting_.empty() || MustWait(*waiting_.begin()->second.body, seat));
+  DSLIDE_CHECK(waiting_.empty() || MustWait(*waiting_.begin()->second.round.request(), seat));
 }
 
 }  // namespace dslide

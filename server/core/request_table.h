@@ -43,7 +43,7 @@ class RequestTable {
             ServerOutbox* out);
   // All executors' parts of a request: the reply, or the request's second round. Floats that are
   // not finite end the server, because training has diverged.
-  void Complete(PeerRequest request, std::vector<Body> parts, const ServerSeat& seat,
+  void Complete(PeerRequest request, std::vector<JobReply> parts, const ServerSeat& seat,
                 int64_t now_us, ServerOutbox* out);
   // Answers, and keeps the answer for a repeated request.
   void Reply(const Asker& asker, Body body, int64_t now_us, ServerOutbox* out);

@@ -52,7 +52,8 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
   } else if (std::holds_alternative<RebuildTables>(message.body)) {
     // The scheduler sees by the heartbeats' round whether it was done.
     if (!current || !loaded()) return Drain();
-    out_.Submit(SchedulerOrder{std::make_shared<const Body>(std::move(message.body))});
+    out_.Submit(SchedulerOrder{},
+                RequestJob{{}, std::make_shared<const Body>(std::move(message.body))});
   } else if (const auto answer = stop_.Take(message, StopSituation(), now_ms, &out_);
              answer != OrderlyStop::Answer::kNotToThis) {
     if (answer == OrderlyStop::Answer::kTaken) return Drain();
@@ -158,10 +159,8 @@ void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const Sl
                        ErrorReply{ErrorCode::kRefused,
                                   "SlotPull: no such slot, or not from a server of the plan"});
   }
-  PeerRequest request;
-  request.asker = {peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us};
-  request.body = std::make_shared<const Body>(pull);
-  out_.Submit(std::move(request));
+  Asker asker{peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us};
+  out_.Submit(PeerRequest{std::move(asker), RequestRound(pull)});
 }
 
 void ServerCore::OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot,
@@ -194,28 +193,29 @@ ServerCore::Effects ServerCore::HandleServer(Message message, int64_t now_us) {
 
 ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us) {
   if (auto finished = out_.Add(std::move(outcome))) {
-    std::visit([&](auto&& job) { OnResult(std::move(job), std::move(finished->parts), now_us); },
-               std::move(finished->job));
+    std::visit(
+        [&](auto&& purpose) { OnResult(std::move(purpose), std::move(finished->parts), now_us); },
+        std::move(finished->purpose));
   }
   return Drain();
 }
 
-void ServerCore::OnResult(PeerRequest request, std::vector<Body> parts, int64_t now_us) {
+void ServerCore::OnResult(PeerRequest request, Parts parts, int64_t now_us) {
   generation_->requests.Complete(std::move(request), std::move(parts), generation_->seat, now_us,
                                  &out_);
 }
 
-void ServerCore::OnResult(const StepCommit& commit, std::vector<Body> parts, int64_t) {
-  out_.ToScheduler(GatherReplies(*commit.body, std::move(parts)));
+void ServerCore::OnResult(const StepCommit& step, Parts parts, int64_t) {
+  out_.ToScheduler(GatherReplies(step.commit, BodiesOf(std::move(parts))));
 }
 
-void ServerCore::OnResult(const OwnPull& pull, std::vector<Body> parts, int64_t now_us) {
+void ServerCore::OnResult(const OwnPull& pull, Parts parts, int64_t now_us) {
   generation_->slots.Complete(pull, std::move(parts), generation_->seat, now_us / 1000, &out_);
 }
 
-void ServerCore::OnResult(const SharedSlotJob& job, const std::vector<Body>& parts,
-                          int64_t now_us) {
-  switch (generation_->slots.Complete(*job, parts, generation_->seat, now_us / 1000, &out_)) {
+void ServerCore::OnResult(const SlotMoving& moving, const Parts& parts, int64_t now_us) {
+  switch (
+      generation_->slots.Complete(*moving.job, parts, generation_->seat, now_us / 1000, &out_)) {
     case SlotMigration::Outcome::kGoesOn:
       return;
     case SlotMigration::Outcome::kAttached:
@@ -225,24 +225,23 @@ void ServerCore::OnResult(const SharedSlotJob& job, const std::vector<Body>& par
   }
 }
 
-void ServerCore::OnResult(const LoadMeasuring& measuring, const std::vector<Body>& parts,
-                          int64_t now_us) {
+void ServerCore::OnResult(const LoadMeasuring& measuring, const Parts& parts, int64_t now_us) {
   load_.Take(measuring, parts, now_us / 1000);
 }
 
-// Ready from all executors, or the first error of any.
-void ServerCore::OnResult(const SlotLoading&, const std::vector<Body>& parts, int64_t now_us) {
+// Loaded from all executors, or the first error of any.
+void ServerCore::OnResult(const SlotLoading&, const Parts& parts, int64_t now_us) {
   Ready ready{plan_version(), 0, 0};
-  for (const Body& part : parts) {
-    if (const auto* error = std::get_if<ErrorReply>(&part)) {
+  for (const JobReply& part : parts) {
+    if (const auto* error = std::get_if<Error>(&part)) {
       // The scheduler decides: it may have gone on without this server, and pruned the checkpoint.
-      out_.Notice(error->text);
-      out_.ToScheduler(*error);
-      generation_->load_error = *error;
+      out_.Notice(error->message);
+      generation_->load_error = ErrorReply{ErrorCode::kRefused, error->message};
+      out_.ToScheduler(*generation_->load_error);
       return;
     }
-    ready.rows += std::get<Ready>(part).rows;
-    ready.memory_bytes += std::get<Ready>(part).memory_bytes;
+    ready.rows += std::get<Loaded>(part).rows;
+    ready.memory_bytes += std::get<Loaded>(part).memory_bytes;
   }
   generation_->loaded = true;
   generation_->ready = ready;
@@ -295,7 +294,10 @@ ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
   link.HeartbeatSent(now_ms);
   SendHeartbeat(usage);
   // For the next heartbeat.
-  if (loaded() && !load_.measures()) out_.Submit(load_.Measure(now_ms));
+  if (loaded() && !load_.measures()) {
+    const LoadMeasuring measuring = load_.Measure(now_ms);
+    out_.Submit(measuring, MeasureJob{measuring.tables});
+  }
   return Drain();
 }
 

@@ -146,13 +146,14 @@ class ServerCore {
   void SendHeartbeat(const Heartbeat& usage);
 
   // All executors' parts of a job.
-  void OnResult(PeerRequest request, std::vector<Body> parts, int64_t now_us);
-  void OnResult(const SchedulerOrder&, const std::vector<Body>&, int64_t) {}
-  void OnResult(const StepCommit& commit, std::vector<Body> parts, int64_t now_us);
-  void OnResult(const OwnPull& pull, std::vector<Body> parts, int64_t now_us);
-  void OnResult(const SharedSlotJob& job, const std::vector<Body>& parts, int64_t now_us);
-  void OnResult(const LoadMeasuring& measuring, const std::vector<Body>& parts, int64_t now_us);
-  void OnResult(const SlotLoading&, const std::vector<Body>& parts, int64_t now_us);
+  using Parts = std::vector<JobReply>;
+  void OnResult(PeerRequest request, Parts parts, int64_t now_us);
+  void OnResult(const SchedulerOrder&, const Parts&, int64_t) {}
+  void OnResult(const StepCommit& step, Parts parts, int64_t now_us);
+  void OnResult(const OwnPull& pull, Parts parts, int64_t now_us);
+  void OnResult(const SlotMoving& moving, const Parts& parts, int64_t now_us);
+  void OnResult(const LoadMeasuring& measuring, const Parts& parts, int64_t now_us);
+  void OnResult(const SlotLoading&, const Parts& parts, int64_t now_us);
 
   // At the end of every call from outside.
   Effects Drain();

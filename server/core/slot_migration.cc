@@ -188,7 +188,7 @@ void SlotMigration::Pull(const ServerSeat& seat, int64_t now_ms, ServerOutbox* o
   if (open_puts_ < kMaxPuts) dues = fetcher_.TakeDue(now_ms);
   for (const SlotFetcher::Due& due : dues) {
     if (due.from.incarnation == seat.self) {
-      out->Submit(OwnPull{std::make_shared<const Body>(due.pull)});
+      out->Submit(OwnPull{due.pull}, RequestJob{{}, std::make_shared<const Body>(due.pull)});
       continue;
     }
     const SlotId slot{due.pull.slot};
@@ -220,13 +220,13 @@ void SlotMigration::OnAnswer(Message message, const ServerSeat& seat, int64_t no
   }
 }
 
-void SlotMigration::Complete(const OwnPull& pull, std::vector<Body> parts, const ServerSeat& seat,
-                             int64_t now_ms, ServerOutbox* out) {
-  Body reply = GatherReplies(*pull.body, std::move(parts));
+void SlotMigration::Complete(const OwnPull& own, std::vector<JobReply> parts,
+                             const ServerSeat& seat, int64_t now_ms, ServerOutbox* out) {
+  Body reply = GatherReplies(own.pull, BodiesOf(std::move(parts)));
   if (auto* rows = std::get_if<SlotRows>(&reply)) {
     return TakeRows(std::move(*rows), seat, now_ms, out);
   }
-  fetcher_.Refused({std::get<SlotPull>(*pull.body).slot}, now_ms);
+  fetcher_.Refused({own.pull.slot}, now_ms);
 }
 
 void SlotMigration::TakeRows(SlotRows rows, const ServerSeat& seat, int64_t now_ms,
@@ -241,18 +241,15 @@ void SlotMigration::TakeRows(SlotRows rows, const ServerSeat& seat, int64_t now_
   Advance(seat, now_ms, out);
 }
 
-SlotMigration::Outcome SlotMigration::Complete(const SlotJob& job, const std::vector<Body>& parts,
+SlotMigration::Outcome SlotMigration::Complete(const SlotJob& job,
+                                               const std::vector<JobReply>& parts,
                                                const ServerSeat& seat, int64_t now_ms,
                                                ServerOutbox* out) {
   if (job.kind == SlotJob::Kind::kPut) open_puts_--;
   std::set<SlotId> attached;
-  for (const Body& part : parts) {
-    if (const auto* error = std::get_if<ErrorReply>(&part)) {
-      return Fail(job, error->text, seat, out);
-    }
-    if (const auto* named = std::get_if<MoveSlots>(&part)) {
-      for (const uint32_t slot : named->slots) attached.insert({slot});
-    }
+  for (const JobReply& part : parts) {
+    if (const auto* error = std::get_if<Error>(&part)) return Fail(job, error->message, seat, out);
+    for (const SlotId slot : std::get<Attached>(part).slots) attached.insert(slot);
   }
   if (job.kind == SlotJob::Kind::kPut) Advance(seat, now_ms, out);
   if (job.kind != SlotJob::Kind::kAttach) return Outcome::kGoesOn;

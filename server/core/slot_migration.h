@@ -70,9 +70,9 @@ class SlotMigration {
   // Another server's answer to a pull or a release.
   void OnAnswer(Message message, const ServerSeat& seat, int64_t now_ms, ServerOutbox* out);
   // The executors' parts of a pull between them, and of a slot job.
-  void Complete(const OwnPull& pull, std::vector<Body> parts, const ServerSeat& seat,
+  void Complete(const OwnPull& own, std::vector<JobReply> parts, const ServerSeat& seat,
                 int64_t now_ms, ServerOutbox* out);
-  Outcome Complete(const SlotJob& job, const std::vector<Body>& parts, const ServerSeat& seat,
+  Outcome Complete(const SlotJob& job, const std::vector<JobReply>& parts, const ServerSeat& seat,
                    int64_t now_ms, ServerOutbox* out);
 
   // Another server has taken a slot from this one, or does not want it any more.

@@ -96,21 +96,6 @@ bool Executor::BatchFits(uint32_t samples) const {
   return samples > 0 && samples <= std::max(config_.train.batch, kMaxInferenceBatch);
 }
 
-Heartbeat Executor::Occupancy() const {
-  Heartbeat beat;
-  beat.batches_in_flight = static_cast<uint32_t>(batches_.size());
-  beat.memory_used_bytes = MemoryBytes();
-  if (output_.tables() == nullptr) return beat;
-  beat.hash_round = output_.hashing().round;
-  const BucketOccupancy occupancy = output_.tables()->tables().Occupancy();
-  beat.bucket_mean = static_cast<float>(occupancy.mean);
-  beat.bucket_empty_share = static_cast<float>(occupancy.empty_share);
-  beat.bucket_p99 = occupancy.p99;
-  beat.bucket_largest = occupancy.largest;
-  beat.rehash_lag_batches = output_.tables()->lag_batches();
-  return beat;
-}
-
 Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
   const uint32_t features = config_.model.features;
   if (!IdsBelow(request.features, features + 1)) {

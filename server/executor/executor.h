@@ -26,8 +26,8 @@
 #include "common/run/step.h"
 #include "common/wire/messages.h"
 #include "server/executor/batches/applied_batches.h"
+#include "server/executor/job.h"
 #include "server/executor/slots/incoming_slot.h"
-#include "server/executor/slots/slot_job.h"
 #include "server/executor/slots/slot_load.h"
 #include "server/executor/slots/slot_sender.h"
 #include "server/executor/state/executor_record.h"
@@ -86,11 +86,11 @@ class Executor {
   // The sink's store is lost: the next snapshot writes all rows. Ends one in progress.
   void ForgetStored();
 
-  // The mark of a snapshot: what the executor holds now goes to *sink, as executor `number`, while
-  // work goes on. The first snapshot writes all rows, a later one those that changed since the one
-  // before. One in progress is aborted. `sink` must outlive the snapshot. REQUIRES training.
-  // Takes about 0.5 ms a hash table and 300,000 rows.
-  void BeginSnapshot(SnapshotSink* sink, uint32_t number);
+  // The mark of a snapshot: what the executor holds now goes to *sink, under its local_index(),
+  // while work goes on. The first snapshot writes all rows, a later one those that changed since
+  // the one before. One in progress is aborted. `sink` must outlive the snapshot. REQUIRES
+  // training. Takes about 0.5 ms a hash table and 300,000 rows.
+  void BeginSnapshot(SnapshotSink* sink);
   // Works on the snapshot for some 2 ms at most. False: there is nothing to do now, because none is
   // in progress or the sink has no room.
   bool AdvanceSnapshot(uint32_t rows = Snapshot::kSliceRows);
@@ -113,13 +113,13 @@ class Executor {
   // row is in them and no snapshot is in progress.
   Body Handle(Incarnation sender, const Body& request);
 
-  // Which one it is within its server.
+  // Its index among the executors of its server.
   uint32_t local_index() const { return local_index_; }
   void set_local_index(uint32_t number) { local_index_ = number; }
-  // Slots come and go. `self`: its number within the server. The answer that the job's kind names,
-  // else Ack, also for what is of another executor; or ErrorReply, and nothing has changed: it
-  // names the slot, and the row if there is one.
-  Body Do(const SlotJob& job, uint32_t self);
+  // Slots come and go; a job that is for another executor changes nothing. The slots that kAttach
+  // has made part of the model, or an error, and nothing has changed: it names the slot, and the
+  // row if there is one.
+  Result<Attached> Do(const SlotJob& job);
 
   bool synchronous() const { return IsSynchronous(config_.train); }
   size_t batches_in_flight() const { return batches_.size(); }
@@ -127,12 +127,15 @@ class Executor {
   // Steps of synchronous training; none before the first CommitSteps or FinishLoad().
   std::optional<uint64_t> committed() const { return committed_; }
 
-  // The state of its hash tables and its memory, in a heartbeat's fields.
-  Heartbeat Occupancy() const;
+  // What its slots cost since the last call, and what it holds; its hash tables only if asked for,
+  // because reading them takes longer.
+  Measured Measure(bool tables);
+  // How its hash tables are filled; none without tables.
+  std::optional<TableFigures> MeasureTables() const;
   // Of its rows, their optimiser state and hash tables.
   uint64_t MemoryBytes() const;
   // What its slots cost since the last call (SlotLoad::Take); the bytes are those in memory now.
-  LoadReport TakeLoad();
+  ExecutorLoad TakeLoad();
   const SlotLoad& load() const { return load_; }
 
  private:
@@ -174,14 +177,14 @@ class Executor {
   void FollowUpdates();
   Body Commit(const CommitSteps& request);
 
-  Body DoSlotJob(const SlotJob& job, uint32_t self);
+  Result<Attached> DoSlotJob(const SlotJob& job);
   Body Pull(const SlotPull& pull);
-  Body Reserve(std::span<const SlotId> slots);
-  Body Put(const SlotRows& rows);
-  Body Discard(std::span<const SlotId> slots);
-  Body SwitchPlan(std::span<const SlotId> slots);
-  Body Attach(std::span<const SlotId> slots);
-  Body Release(std::span<const SlotId> slots);
+  Status Reserve(std::span<const SlotId> slots);
+  Status Put(const SlotRows& rows);
+  void Discard(std::span<const SlotId> slots);
+  void SwitchPlan(std::span<const SlotId> slots);
+  Result<Attached> Attach(std::span<const SlotId> slots);
+  void Release(std::span<const SlotId> slots);
   void ReleaseRegion(SlotId slot);
   void DropWork();
   void FollowMap();

@@ -50,11 +50,21 @@ uint64_t Executor::SlotBytes() const {
   return of(input_.layer()) + of(output_.layer()) + per_row * output_.layer().map().rows_per_slot();
 }
 
-LoadReport Executor::TakeLoad() {
-  const std::span<const SlotId> slots = output_.layer().map().owned();
-  LoadReport report = load_.Take(slots);
-  report.bytes.assign(slots.size(), SlotBytes());
-  return report;
+ExecutorLoad Executor::TakeLoad() {
+  ExecutorLoad load = load_.Take(output_.layer().map().owned());
+  for (SlotCost& cost : load.slots) cost.bytes = SlotBytes();
+  return load;
+}
+
+std::optional<TableFigures> Executor::MeasureTables() const {
+  if (output_.tables() == nullptr) return std::nullopt;
+  return TableFigures{output_.tables()->tables().Occupancy(), output_.hashing().round,
+                      output_.tables()->lag_batches()};
+}
+
+Measured Executor::Measure(bool tables) {
+  return {TakeLoad(), MemoryBytes(), static_cast<uint32_t>(batches_.size()),
+          tables ? MeasureTables() : std::nullopt};
 }
 
 }  // namespace dslide

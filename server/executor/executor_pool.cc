@@ -11,10 +11,10 @@
 namespace dslide {
 namespace {
 
-Body RunJob(const ExecutorPool::Job& job, Executor& executor) try {
+JobReply DoJob(const ExecutorPool::Job& job, Executor& executor) try {
   return job(executor);
 } catch (const std::bad_alloc&) {
-  return ErrorReply{ErrorCode::kRefused, "the server is out of memory"};
+  return Failed("the server is out of memory");
 }
 
 }  // namespace
@@ -41,6 +41,12 @@ void ExecutorPool::Submit(uint64_t ticket, Job job) {
   Advance();
 }
 
+void ExecutorPool::Submit(uint64_t ticket, ExecutorJob job) {
+  Submit(ticket, [this, job = std::move(job)](Executor& executor) {
+    return RunJob(job, plan_version_, &executor);
+  });
+}
+
 std::optional<ExecutorPool::Outcome> ExecutorPool::Collect() {
   auto outcome = outcomes_.Pop();
   if (!outcome) return outcome;
@@ -63,10 +69,10 @@ void ExecutorPool::Advance() {
   }
 }
 
-std::vector<Body> ExecutorPool::RunOnAll(const Job& job) {
+std::vector<JobReply> ExecutorPool::RunOnAll(const Job& job) {
   DSLIDE_CHECK(uncollected_ == 0 && waiting_.empty());
   Submit(0, job);
-  std::vector<Body> parts(lanes_.size());
+  std::vector<JobReply> parts(lanes_.size());
   while (uncollected_ > 0) {
     pollfd ready{fd(), POLLIN, 0};
     (void)poll(&ready, 1, -1);
@@ -96,7 +102,7 @@ void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
     }
     auto task = lane->tasks.Pop();
     if (!task) continue;
-    Body part = executor ? RunJob(task->job, *executor) : ErrorReply{ErrorCode::kRefused, failure};
+    JobReply part = executor ? DoJob(task->job, *executor) : JobReply(Failed(failure));
     // Submit() keeps room for the results of all that it takes.
     DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));
   }

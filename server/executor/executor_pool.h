@@ -5,6 +5,7 @@
 // descriptor a poll can wait for. Owned by the network thread, which bounds what it submits.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -13,20 +14,21 @@
 
 #include "common/base/bounded_queue.h"
 #include "server/executor/executor.h"
+#include "server/executor/job.h"
 
 namespace dslide {
 
 class ExecutorPool {
  public:
-  // What an executor does with a job; the Body is its part of the answer.
-  using Job = std::function<Body(Executor&)>;
+  // What an executor does; in a server, RunJob().
+  using Job = std::function<JobReply(Executor&)>;
   // Builds executor number i; called in its thread, so that its memory is touched there first.
   using Factory = std::function<std::unique_ptr<Executor>(uint32_t i)>;
 
   struct Outcome {
     uint64_t ticket;
     uint32_t executor;
-    Body part;
+    JobReply part;
   };
 
   static constexpr size_t kQueued = 1024;  // jobs before an executor; more wait with this thread
@@ -40,9 +42,12 @@ class ExecutorPool {
   // To be run behind all that was submitted before. What finds the queues full, with jobs or with
   // results, goes there as results are collected.
   void Submit(uint64_t ticket, Job job);
+  void Submit(uint64_t ticket, ExecutorJob job);
+  // The newest plan: see RunJob(). Jobs that were submitted before learn of it, too.
+  void SetPlanVersion(uint32_t version) { plan_version_ = version; }
   // Runs a job on all executors and waits; the parts in executor order. REQUIRES that no other
   // job's results are outstanding.
-  std::vector<Body> RunOnAll(const Job& job);
+  std::vector<JobReply> RunOnAll(const Job& job);
 
   std::optional<Outcome> Collect();
 
@@ -59,6 +64,7 @@ class ExecutorPool {
   void Advance();
   void Run(uint32_t index, const Factory& factory, Lane* lane);
 
+  std::atomic<uint32_t> plan_version_ = 0;  // the executors read it
   BoundedQueue<Outcome> outcomes_;
   size_t uncollected_ = 0;    // results of the jobs in the lanes, at most outcomes_.capacity()
   std::deque<Task> waiting_;  // for room

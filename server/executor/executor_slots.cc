@@ -11,44 +11,53 @@
 namespace dslide {
 namespace {
 
+constexpr const char* kDoesNotTrain = "this executor does not train";
+
 ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(text)}; }
 
 }  // namespace
 
-Body Executor::Do(const SlotJob& job, uint32_t self) {
+Result<Attached> Executor::Do(const SlotJob& job) {
   const SlotLoad::Busy busy(&load_);
-  Body reply = DoSlotJob(job, self);
+  Result<Attached> attached = DoSlotJob(job);
   CheckInvariants();
-  return reply;
+  return attached;
 }
 
-Body Executor::DoSlotJob(const SlotJob& job, uint32_t self) {
-  if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
+Result<Attached> Executor::DoSlotJob(const SlotJob& job) {
+  if (purpose_ == Purpose::kInference) return Failed(kDoesNotTrain);
   switch (job.kind) {
     case SlotJob::Kind::kReserve:
-      if (job.executor == self) return Reserve(job.slots);
-      return Discard(job.slots);  // a place that was meant for it earlier
+      if (job.executor != local_index_) {
+        Discard(job.slots);  // the place was meant for this executor earlier
+      } else if (const Status reserved = Reserve(job.slots); !reserved.ok()) {
+        return reserved.error();
+      }
+      break;
     case SlotJob::Kind::kPut:
-      return Put(*job.rows);
+      if (const Status put = Put(*job.rows); !put.ok()) return put.error();
+      break;
     case SlotJob::Kind::kDiscard:
-      return Discard(job.slots);
+      Discard(job.slots);
+      break;
     case SlotJob::Kind::kSwitchPlan:
-      return SwitchPlan(job.slots);
+      SwitchPlan(job.slots);
+      break;
     case SlotJob::Kind::kAttach:
       return Attach(job.slots);
     case SlotJob::Kind::kRelease:
-      return Release(job.slots);
+      Release(job.slots);
+      break;
     case SlotJob::Kind::kForgetCopy:
       for (const SlotId slot : job.slots) source_.ForgetAttached(slot);
-      return Ack{};
+      break;
   }
-  DSLIDE_CHECK(false);
-  return Ack{};
+  return Attached{};
 }
 
 Body Executor::Pull(const SlotPull& pull) {
   const SlotId slot{pull.slot};
-  if (purpose_ == Purpose::kInference) return Refuse("this executor does not train");
+  if (purpose_ == Purpose::kInference) return Refuse(kDoesNotTrain);
   if (!output_.layer().map().Owns(slot) && !source_.Departed(slot)) return Ack{};
   std::optional<SlotRows> part = source_.Pull(pull);
   if (part) return std::move(*part);
@@ -56,11 +65,11 @@ Body Executor::Pull(const SlotPull& pull) {
                             pull.slot));
 }
 
-Body Executor::Reserve(std::span<const SlotId> slots) {
+Status Executor::Reserve(std::span<const SlotId> slots) {
   const SlotMap& map = output_.layer().map();
   for (const SlotId slot : slots) {
     if (slot.value >= map.slots() || map.Owns(slot)) {
-      return Refuse(fmt::format("slot {} cannot be reserved: {}", slot.value,
+      return Failed(fmt::format("slot {} cannot be reserved: {}", slot.value,
                                 map.Owns(slot) ? "it is here" : "there is none"));
     }
   }
@@ -75,20 +84,20 @@ Body Executor::Reserve(std::span<const SlotId> slots) {
     FollowMap();
   } catch (const std::bad_alloc&) {
     Discard(slots);
-    return Refuse(fmt::format("there is no memory for {} slots", slots.size()));
+    return Failed(fmt::format("there is no memory for {} slots", slots.size()));
   }
-  return Ack{};
+  return {};
 }
 
-Body Executor::Put(const SlotRows& rows) {
+Status Executor::Put(const SlotRows& rows) {
   const auto incoming = incoming_.find(SlotId{rows.slot});
-  if (incoming == incoming_.end()) return Ack{};
-  if (const Status put = incoming->second.Put(rows); !put.ok()) return Refuse(put.error().message);
+  if (incoming == incoming_.end()) return {};
+  DSLIDE_RETURN_IF_ERROR(incoming->second.Put(rows));
   PassFailpoint(Failpoint::kServerMovePut);
-  return Ack{};
+  return {};
 }
 
-Body Executor::Discard(std::span<const SlotId> slots) {
+void Executor::Discard(std::span<const SlotId> slots) {
   bool any = false;
   for (const SlotId slot : slots) {
     if (incoming_.erase(slot) == 0) continue;
@@ -96,10 +105,9 @@ Body Executor::Discard(std::span<const SlotId> slots) {
     any = true;
   }
   if (any) FollowMap();
-  return Ack{};
 }
 
-Body Executor::SwitchPlan(std::span<const SlotId> slots) {
+void Executor::SwitchPlan(std::span<const SlotId> slots) {
   PassFailpoint(Failpoint::kServerBeforePlanSwitch);
   DropWork();
   bool any = false;
@@ -113,31 +121,28 @@ Body Executor::SwitchPlan(std::span<const SlotId> slots) {
   source_.ForgetAttached();
   FollowMap();
   if (any) PassFailpoint(Failpoint::kServerPlanSwitched);
-  return Ack{};
 }
 
-Body Executor::Attach(std::span<const SlotId> slots) {
+Result<Attached> Executor::Attach(std::span<const SlotId> slots) {
   std::vector<SlotId> arrived;
   std::optional<uint64_t> committed = committed_;
   for (const auto& [slot, incoming] : incoming_) {
     if (std::ranges::find(slots, slot) == slots.end()) continue;
-    if (std::string why = incoming.WhyNotComplete(); !why.empty()) return Refuse(std::move(why));
+    if (std::string why = incoming.WhyNotComplete(); !why.empty()) return Failed(std::move(why));
     arrived.push_back(slot);
     if (!synchronous()) continue;
     const std::optional<uint64_t>& theirs = incoming.history().committed;
     if (committed && theirs != committed) {
-      return Refuse(fmt::format("slot {} is at step {}, this executor at step {}", slot.value,
+      return Failed(fmt::format("slot {} is at step {}, this executor at step {}", slot.value,
                                 theirs ? std::to_string(*theirs) : "none", *committed));
     }
     committed = theirs;
   }
-  if (arrived.empty()) return Ack{};
+  if (arrived.empty()) return Attached{};
   PassFailpoint(Failpoint::kServerBeforeAttach);
   DropWork();
   committed_ = committed;
-  MoveSlots attached;
   for (const SlotId slot : arrived) {
-    attached.slots.push_back(slot.value);
     input_.layer().Attach(slot);
     output_.layer().Attach(slot);
     applied_.AddGroup({{slot}, incoming_.at(slot).history().batches});
@@ -145,10 +150,10 @@ Body Executor::Attach(std::span<const SlotId> slots) {
   }
   FollowMap();
   PassFailpoint(Failpoint::kServerAfterAttach);
-  return attached;
+  return Attached{std::move(arrived)};
 }
 
-Body Executor::Release(std::span<const SlotId> slots) {
+void Executor::Release(std::span<const SlotId> slots) {
   bool any = false;
   for (const SlotId slot : slots) {
     if (!source_.Departed(slot)) continue;
@@ -157,7 +162,6 @@ Body Executor::Release(std::span<const SlotId> slots) {
     any = true;
   }
   if (any) FollowMap();
-  return Ack{};
 }
 
 void Executor::ReleaseRegion(SlotId slot) {

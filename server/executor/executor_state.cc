@@ -18,11 +18,11 @@ Error DoesNotFit(const ExecutorRecord& record) {
 
 }  // namespace
 
-void Executor::BeginSnapshot(SnapshotSink* sink, uint32_t number) {
+void Executor::BeginSnapshot(SnapshotSink* sink) {
   DSLIDE_CHECK(purpose_ == Purpose::kTraining);
   if (snapshot_in_progress()) AbortSnapshot();
   applied_.Merge();
-  snapshot_.emplace(sink, number, Record().Encode(), &input_, &output_);
+  snapshot_.emplace(sink, local_index_, Record().Encode(), &input_, &output_);
   CheckInvariants();
 }
 

@@ -59,47 +59,4 @@ Body GatherReplies(const Body& request, std::vector<Body> parts) {
   return std::move(parts[0]);
 }
 
-LoadReport GatherLoads(const std::vector<Body>& parts, uint32_t interval_ms) {
-  struct Place {
-    uint32_t slot;
-    uint16_t executor;
-    size_t at;
-  };
-  LoadReport sum;
-  sum.interval_ms = interval_ms;
-  std::vector<Place> places;
-  for (size_t e = 0; e < parts.size(); ++e) {
-    const auto* beat = std::get_if<Heartbeat>(&parts[e]);
-    const bool has_load = beat != nullptr && beat->load;
-    const double seconds = has_load && !beat->load->busy.empty() ? beat->load->busy[0] : 0.0;
-    sum.busy.push_back(static_cast<float>(1000.0 * seconds / std::max(1u, interval_ms)));
-    if (!has_load) continue;
-    sum.batches = std::max(sum.batches, beat->load->batches);
-    for (size_t i = 0; i < beat->load->slots.size(); ++i) {
-      places.push_back({beat->load->slots[i], static_cast<uint16_t>(e), i});
-    }
-  }
-  std::sort(places.begin(), places.end(),
-            [](const Place& a, const Place& b) { return a.slot < b.slot; });
-  for (const Place& place : places) {
-    const LoadReport& load = *std::get<Heartbeat>(parts[place.executor]).load;
-    sum.slots.push_back(place.slot);
-    sum.executor.push_back(place.executor);
-    sum.retrieved.push_back(load.retrieved[place.at]);
-    sum.used.push_back(load.used[place.at]);
-    sum.updated.push_back(load.updated[place.at]);
-    sum.work.push_back(load.work[place.at]);
-    sum.service_us.push_back(load.service_us[place.at]);
-    sum.bytes.push_back(load.bytes[place.at]);
-  }
-  return sum;
-}
-
-std::optional<GradientPush> SecondRound(const Body& request, const Body& reply) {
-  const auto* query = std::get_if<ActiveQuery>(&request);
-  const auto* statistics = std::get_if<ActiveReply>(&reply);
-  if (query == nullptr || !query->finish || statistics == nullptr) return std::nullopt;
-  return PushAfter(query->batch, *statistics);
-}
-
 }  // namespace dslide

@@ -41,20 +41,28 @@ SimExecutor::SimExecutor(SimWorld* world, std::string name, const Config& config
       config_(config),
       train_samples_(train_samples),
       slots_(slots.begin(), slots.end()),
-      number_(number),
-      executor_(config, train_samples, slots, index, Purpose::kTraining, BestKernels()) {}
+      executor_(config, train_samples, slots, index, Purpose::kTraining, BestKernels()) {
+  executor_.set_local_index(number);
+}
 
-Body SimExecutor::Handle(Incarnation sender, const Body& request) {
-  Body reply = executor_.Handle(sender, request);
-  if (!executor_.synchronous()) Observe(request, std::exchange(digests_, DigestParts()));
+JobReply SimExecutor::Run(const ExecutorJob& job, uint32_t plan_version) {
+  JobReply reply = RunJob(job, plan_version, &executor_);
+  if (const auto* request = std::get_if<RequestJob>(&job)) {
+    const bool worked = !executor_.synchronous() && !request->StaleUnder(plan_version);
+    if (worked) Observe(*request->body, std::exchange(digests_, DigestParts()));
+  } else if (const auto* slots = std::get_if<SharedSlotJob>(&job)) {
+    world_.slots_moved |= (*slots)->kind == SlotJob::Kind::kReserve;
+    if (!std::holds_alternative<Error>(reply)) FollowSlots(plan_version);
+  } else if (auto* measured = std::get_if<Measured>(&reply)) {
+    measured->load = Load();
+  } else if (std::holds_alternative<Loaded>(reply)) {
+    digests_ = DigestParts();
+  }
   return reply;
 }
 
 // What was seen of a slot goes along with it.
-Body SimExecutor::Do(const SlotJob& job, uint32_t plan_version) {
-  Body reply = executor_.Do(job, number_);
-  world_.slots_moved |= job.kind == SlotJob::Kind::kReserve;
-  if (std::holds_alternative<ErrorReply>(reply)) return reply;
+void SimExecutor::FollowSlots(uint32_t plan_version) {
   const auto owned = executor_.output().layer().map().owned();
   for (const LayerKind layer : {LayerKind::kInput, LayerKind::kOutput}) {
     for (const SlotId slot : slots_) {
@@ -69,25 +77,15 @@ Body SimExecutor::Do(const SlotJob& job, uint32_t plan_version) {
   }
   slots_.assign(owned.begin(), owned.end());
   digests_ = DigestParts();
-  return reply;
 }
 
-LoadReport SimExecutor::Load() const {
-  LoadReport load;
-  load.batches = 10;
+ExecutorLoad SimExecutor::Load() const {
+  ExecutorLoad load{10, 0.5, {}};
   constexpr uint32_t kSpread = 20;
   for (const SlotId slot : slots_) {
     const uint64_t draw = SubSeed(world_.setup.variant, slot.value) % kSpread;
-    load.slots.push_back(slot.value);
-    load.executor.push_back(0);
-    load.retrieved.push_back(1);
-    load.used.push_back(1);
-    load.updated.push_back(1);
-    load.work.push_back(static_cast<float>(1 + draw * draw));
-    load.service_us.push_back(1000);
-    load.bytes.push_back(1000);
+    load.slots.push_back({slot, 1, 1, 1, static_cast<float>(1 + draw * draw), 1000, 1000});
   }
-  load.busy = {0.5f};
   return load;
 }
 
@@ -157,26 +155,13 @@ void SimExecutor::ObserveGradient(const PartKey& part, const BatchId& batch, con
   if (recorded && counts[number] > 1) violated("changed more than once");
 }
 
-Body SimExecutor::TellReady() {
-  digests_ = DigestParts();
-  uint64_t rows = 0;
-  for (Layer* layer : layers()) rows += layer->map().size();
-  return Ready{0, rows, 0};
-}
-
-Body SimExecutor::Initialise() {
-  executor_.Initialise();
-  return TellReady();
-}
-
-Body SimExecutor::Restore(const SimCheckpoint& checkpoint, SimStore* store, bool stored) {
+Status SimExecutor::Restore(const SimCheckpoint& checkpoint, SimStore* store, bool stored) {
   std::vector<std::string> records;
   for (const ManifestShard& shard : checkpoint.manifest->shards) {
     const SimShard& from = checkpoint.shards.at(shard.directory);
     for (const auto& [key, value] : from.rows) {
       if (std::find(slots_.begin(), slots_.end(), key.slot) == slots_.end()) continue;
-      const Status loaded = executor_.LoadRow(key, value);
-      if (!loaded.ok()) return ErrorReply{ErrorCode::kRefused, loaded.error().message};
+      DSLIDE_RETURN_IF_ERROR(executor_.LoadRow(key, value));
       if (stored) store->Assume(key, value);
     }
     for (const auto& [part, counts] : from.shadow) {
@@ -186,13 +171,12 @@ Body SimExecutor::Restore(const SimCheckpoint& checkpoint, SimStore* store, bool
     }
     records.insert(records.end(), from.records.begin(), from.records.end());
   }
-  const Status finished = executor_.FinishLoad(records);
-  if (!finished.ok()) return ErrorReply{ErrorCode::kRefused, finished.error().message};
+  DSLIDE_RETURN_IF_ERROR(executor_.FinishLoad(records));
   if (stored) executor_.AssumeStored();
-  return TellReady();
+  return {};
 }
 
-void SimExecutor::BeginSnapshot(SimStore* store, uint32_t number) {
+void SimExecutor::BeginSnapshot(SimStore* store) {
   StoredRows rows;
   for (Layer* layer : layers()) {
     for (const SlotId slot : slots_) {
@@ -201,8 +185,8 @@ void SimExecutor::BeginSnapshot(SimStore* store, uint32_t number) {
       });
     }
   }
-  store->Mark(number, std::move(rows), shadow_);
-  executor_.BeginSnapshot(store, number);
+  store->Mark(executor_.local_index(), std::move(rows), shadow_);
+  executor_.BeginSnapshot(store);
 }
 
 }  // namespace dslide::sim

@@ -20,18 +20,12 @@ class SimExecutor {
   SimExecutor(SimWorld* world, std::string name, const Config& config, uint64_t train_samples,
               std::span<const SlotId> slots, uint32_t index, uint32_t number);
 
-  // Any request of a worker, the scheduler or another server.
-  Body Handle(Incarnation sender, const Body& request);
-  // Slots come and go with a plan of this version.
-  Body Do(const SlotJob& job, uint32_t plan_version);
-  // Made up from the slot's number and the setup: real times would differ from run to run.
-  LoadReport Load() const;
-  // The first job: from the seed, or from a checkpoint. `*store` has the rows of the latter then,
-  // if `stored`.
-  Body Initialise();
-  Body Restore(const SimCheckpoint& checkpoint, SimStore* store, bool stored);
+  // Does a job as RunJob() does, and looks at what it did to the weights.
+  JobReply Run(const ExecutorJob& job, uint32_t plan_version);
+  // Fills it from a checkpoint. `*store` has its rows then, if `stored`.
+  Status Restore(const SimCheckpoint& checkpoint, SimStore* store, bool stored);
   // The mark of a snapshot.
-  void BeginSnapshot(SimStore* store, uint32_t number);
+  void BeginSnapshot(SimStore* store);
 
   Executor& executor() { return executor_; }
 
@@ -48,14 +42,15 @@ class SimExecutor {
                        bool changed);
   bool MustChange(const PartKey& part, const Body& request) const;
   bool Recorded(const PartKey& part, uint64_t batch) const;
-  Body TellReady();
+  void FollowSlots(uint32_t plan_version);
+  // Made up from the slot's number and the setup: real times would differ from run to run.
+  ExecutorLoad Load() const;
 
   SimWorld& world_;
   std::string name_;
   Config config_;
   uint64_t train_samples_;
   std::vector<SlotId> slots_;
-  uint32_t number_;
   Executor executor_;
   Digests digests_;  // of the weights after the latest job
   AppliedShadow shadow_;

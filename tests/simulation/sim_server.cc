@@ -7,6 +7,20 @@ constexpr size_t kLateSenders = 4;
 constexpr size_t kMostHeld = 16;      // of each worker when the run ends
 constexpr uint64_t kNobodyWaits = 0;  // a ticket; the core's begin at 1
 
+// A checkpoint as one executor loads it.
+class SimSource final : public StateSource {
+ public:
+  SimSource(SimExecutor* executor, const SimCheckpoint* checkpoint, SimStore* store, bool stored)
+      : executor_(*executor), checkpoint_(*checkpoint), store_(store), stored_(stored) {}
+  Status Load(Executor*) override { return executor_.Restore(checkpoint_, store_, stored_); }
+
+ private:
+  SimExecutor& executor_;
+  const SimCheckpoint& checkpoint_;
+  SimStore* store_;
+  bool stored_;
+};
+
 std::string AddressOf(const SimWorld& world, const SimHost& host) {
   return world.setup.fixed_addresses
              ? "sim://" + host.name()
@@ -60,7 +74,7 @@ void SimExecutors::Next(uint32_t index) {
     Lane& own = self.lanes_[index];
     const Task task = std::move(own.tasks.front());
     own.tasks.pop_front();
-    Body part = task.job(*own.executor, index);
+    JobReply part = task.job(*own.executor, index);
     if (!self.host_.alive()) return;
     self.After(10, [ticket = task.ticket, index, part = std::move(part)](SimExecutors& then) {
       then.done_({ticket, index, part});
@@ -184,31 +198,27 @@ void SimServer::Apply(ServerCore::Effects effects) {
     world_.network.Send(link->second, Encode(message, WirePrecision::kFp32));
   }
   for (const ServerWork& work : effects.work) {
-    executors_->Submit(work.ticket, [this, work](SimExecutor& executor, uint32_t) {
-      return Work(work, &executor);
-    });
-  }
-  if (effects.measure) {
-    executors_->Submit(effects.measure->ticket, [](SimExecutor& executor, uint32_t) -> Body {
-      Heartbeat beat = executor.executor().Occupancy();
-      beat.load = executor.Load();
-      return beat;
+    executors_->Submit(work.ticket, [this, job = work.job](SimExecutor& executor, uint32_t) {
+      return Work(job, &executor);
     });
   }
   if (effects.exit && !exit_) Leave(*effects.exit);
 }
 
-Body SimServer::Work(const ServerWork& work, SimExecutor* executor) {
-  if (work.job != nullptr) {
-    if (world_.reached(&host_, Point::kBeforeSlotJob, kNoKind)) return Ack{};
-    Body part = executor->Do(*work.job, core_.plan_version());
+JobReply SimServer::Work(const ExecutorJob& job, SimExecutor* executor) {
+  const uint32_t plan_version = core_.plan_version();
+  if (std::holds_alternative<SharedSlotJob>(job)) {
+    if (world_.reached(&host_, Point::kBeforeSlotJob, kNoKind)) return Done{};
+    JobReply part = executor->Run(job, plan_version);
     world_.reached(&host_, Point::kAfterSlotJob, kNoKind);
     return part;
   }
-  if (world_.reached(&host_, Point::kBeforeApply, work.request->index())) return Ack{};
-  if (work.StaleUnder(core_.plan_version())) return ErrorReply{ErrorCode::kStalePlan, "late"};
-  Body part = executor->Handle(work.sender, *work.request);
-  world_.reached(&host_, Point::kAfterApply, work.request->index());
+  const auto* request = std::get_if<RequestJob>(&job);
+  if (request == nullptr) return executor->Run(job, plan_version);
+  const size_t kind = request->body->index();
+  if (world_.reached(&host_, Point::kBeforeApply, kind)) return Done{};
+  JobReply part = executor->Run(job, plan_version);
+  if (!request->StaleUnder(plan_version)) world_.reached(&host_, Point::kAfterApply, kind);
   return part;
 }
 
@@ -255,21 +265,24 @@ void SimServer::StartExecutors(const ServerLoad& load) {
 }
 
 // `stored`: the store is made of the checkpoint's files, and so has the rows.
-Body SimServer::LoadExecutor(const ServerLoad& load, bool stored, SimExecutor* executor) {
-  if (world_.reached(&host_, Point::kMidRestore, kNoKind)) return Ack{};
-  if (load.restore.empty()) return executor->Initialise();
-  const auto found = world_.disk.checkpoints.find(load.restore);
-  if (found == world_.disk.checkpoints.end() || !found->second.manifest) {
-    return ErrorReply{ErrorCode::kRefused, load.restore + ": no complete checkpoint"};
+JobReply SimServer::LoadExecutor(const ServerLoad& load, bool stored, SimExecutor* executor) {
+  if (world_.reached(&host_, Point::kMidRestore, kNoKind)) return Done{};
+  std::shared_ptr<StateSource> source;
+  if (!load.restore.empty()) {
+    const auto found = world_.disk.checkpoints.find(load.restore);
+    if (found == world_.disk.checkpoints.end() || !found->second.manifest) {
+      return Failed(load.restore + ": no complete checkpoint");
+    }
+    source = std::make_shared<SimSource>(executor, &found->second, store_.get(), stored);
   }
-  return executor->Restore(found->second, store_.get(), stored);
+  return executor->Run(LoadJob{source}, core_.plan_version());
 }
 
 // Before the core may ask for the next ones.
 void SimServer::AbortSnapshots() {
-  executors_->Submit(kNobodyWaits, [](SimExecutor& executor, uint32_t) -> Body {
+  executors_->Submit(kNobodyWaits, [](SimExecutor& executor, uint32_t) -> JobReply {
     executor.executor().AbortSnapshot();
-    return Ack{};
+    return Done{};
   });
 }
 
@@ -277,17 +290,17 @@ void SimServer::AbortSnapshots() {
 // steps that are asked for says so.
 void SimServer::StartSave(const ServerSave& save) {
   store_->Begin(save);
-  executors_->Submit(save.ticket, [this, save](SimExecutor& executor, uint32_t index) -> Body {
-    if (!store_->IsSaving(save.ticket)) return Ack{};
+  executors_->Submit(save.ticket, [this, save](SimExecutor& executor, uint32_t) -> JobReply {
+    if (!store_->IsSaving(save.ticket)) return Done{};
     const auto committed = executor.executor().committed();
     if (save.committed && committed != save.committed) {
       store_->GiveUp(
           fmt::format("{} steps are committed, not {}", committed.value_or(0), *save.committed),
           true);
     } else {
-      executor.BeginSnapshot(store_.get(), index);
+      executor.BeginSnapshot(store_.get());
     }
-    return Ack{};
+    return Done{};
   });
 }
 

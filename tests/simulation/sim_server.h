@@ -20,7 +20,7 @@ namespace dslide::sim {
 // takes is drawn. Between them it works on its snapshot.
 class SimExecutors : public std::enable_shared_from_this<SimExecutors> {
  public:
-  using Job = std::function<Body(SimExecutor&, uint32_t index)>;
+  using Job = std::function<JobReply(SimExecutor&, uint32_t index)>;
   using Done = std::function<void(ExecutorPool::Outcome)>;
 
   SimExecutors(SimWorld* world, SimHost* host, const ServerLoad& load, Done done);
@@ -61,13 +61,13 @@ class SimServer : public SimProcess {
   void TakeFromWorkers();
   void CheckMayWork(const Envelope& envelope, size_t kind);
   void TakeFromServer(const Bytes& bytes);
-  Body Work(const ServerWork& work, SimExecutor* executor);
+  JobReply Work(const ExecutorJob& job, SimExecutor* executor);
   void Apply(ServerCore::Effects effects);
   void StartExecutors(const ServerLoad& load);
   void AbortSnapshots();
   void CheckMemory() const;
   void StartSave(const ServerSave& save);
-  Body LoadExecutor(const ServerLoad& load, bool stored, SimExecutor* executor);
+  JobReply LoadExecutor(const ServerLoad& load, bool stored, SimExecutor* executor);
   void Leave(Status outcome);
 
   SimWorld& world_;

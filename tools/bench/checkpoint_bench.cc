@@ -69,8 +69,8 @@ bool Await(ExecutorPool* pool) {
     pollfd ready{pool->fd(), POLLIN, 0};
     (void)poll(&ready, 1, 1000);
     while (auto outcome = pool->Collect()) {
-      if (const auto* error = std::get_if<ErrorReply>(&outcome->part)) {
-        fmt::print(stderr, "{}\n", error->text);
+      if (const auto* error = std::get_if<Error>(&outcome->part)) {
+        fmt::print(stderr, "{}\n", error->message);
         good = false;
       }
       missing--;
@@ -80,7 +80,7 @@ bool Await(ExecutorPool* pool) {
 }
 
 // Every `stride`-th row gets moments as training leaves them: noise.
-Body Scramble(Executor& executor, uint32_t stride, uint64_t seed) {
+Done Scramble(Executor& executor, uint32_t stride, uint64_t seed) {
   Random random(seed);
   for (Layer* layer : {&executor.input().layer(), &executor.output().layer()}) {
     std::vector<uint8_t> bytes(layer->RowBytes());
@@ -94,7 +94,7 @@ Body Scramble(Executor& executor, uint32_t stride, uint64_t seed) {
       layer->LoadRow(row, bytes.data());
     }
   }
-  return Ack{};
+  return {};
 }
 
 CheckpointDone Save(ServerStorage* storage, ExecutorPool* pool, const std::string& in, uint64_t n) {
@@ -139,7 +139,7 @@ double Restore(const Config& config, const std::string& checkpoint) {
   const ServerLoad load = LoadOf(config, checkpoint);
   ServerStorage storage(load, {"bench-0000000000000002"});
   const auto pool = PoolFor(load);
-  (void)pool->RunOnAll([](Executor&) -> Body { return Ack{}; });  // memory is allocated
+  (void)pool->RunOnAll([](Executor&) { return Done{}; });  // memory is allocated
   const int64_t begin_us = MonotonicMicros();
   const std::clock_t cpu = std::clock();
   storage.StartLoad(pool.get());

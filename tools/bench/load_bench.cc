@@ -118,12 +118,12 @@ void TrainMix(benchmark::State& state, const Mix& mix, bool bf16) {
     sum.scores += counts.scores;
     sum.input_rows += counts.input_rows;
   }
-  const LoadReport load = executor.TakeLoad();
+  const ExecutorLoad load = executor.TakeLoad();
   double work = 0;
-  for (const float w : load.work) work += double{w};
+  for (const SlotCost& cost : load.slots) work += double{cost.work};
   const auto n = static_cast<double>(load.batches);
-  state.counters["ns_per_work"] = 1e9 * double{load.busy[0]} / work;
-  state.counters["us"] = 1e6 * double{load.busy[0]} / n;
+  state.counters["ns_per_work"] = 1e9 * load.busy_seconds / work;
+  state.counters["us"] = 1e6 * load.busy_seconds / n;
   state.counters["samples"] = mix.samples;
   state.counters["retrieved"] = static_cast<double>(sum.retrieved) / n;
   state.counters["columns"] = static_cast<double>(sum.columns) / n;

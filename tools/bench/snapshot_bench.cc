@@ -39,7 +39,7 @@ void Mark(benchmark::State& state) {
   const auto executor = MakeExecutor(static_cast<uint32_t>(state.range(0)));
   NullSink sink;
   for (auto _ : state) {
-    executor->BeginSnapshot(&sink, 0);
+    executor->BeginSnapshot(&sink);
     state.PauseTiming();
     executor->AbortSnapshot();
     state.ResumeTiming();
@@ -55,7 +55,7 @@ void Slice(benchmark::State& state) {
     if (!executor->snapshot_in_progress()) {
       state.PauseTiming();
       executor->AbortSnapshot();
-      executor->BeginSnapshot(&sink, 0);
+      executor->BeginSnapshot(&sink);
       state.ResumeTiming();
     }
     const auto begin = std::chrono::steady_clock::now();

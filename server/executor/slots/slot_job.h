@@ -19,7 +19,7 @@ struct SlotJob {
     kSwitchPlan,  // a new plan: batches in flight and uncommitted steps are dropped; owned ones of
                   // `slots` leave the model, but stay readable for SlotPull
     kAttach,      // reserved ones of `slots`, of which all rows were put, become part of the model;
-                  // the answer, MoveSlots, names them
+                  // the reply, Attached, names them
     kRelease,     // those of `slots` that have left are forgotten
     kForgetCopy,  // nobody copies `slots` any more; those that have left stay readable
   };

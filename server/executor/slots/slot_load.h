@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "common/wire/messages.h"
+#include "common/base/ids.h"
 #include "server/rows/slot_map.h"
 
 namespace dslide {
@@ -38,6 +38,23 @@ struct WorkCosts {
   static constexpr double kInputRow = 32;
   static constexpr double kRetrieved = 0.5;
   static constexpr double kBuildStep = 1.2;  // of the upkeep of hash tables; spread over the slots
+};
+
+// What a slot cost in an interval.
+struct SlotCost {
+  SlotId slot;
+  uint32_t retrieved = 0;  // see SlotCounts
+  uint32_t used = 0;       // rows of both layers, once a batch
+  uint32_t updated = 0;
+  float work = 0;        // in units of work
+  float service_us = 0;  // its share of the executor's busy time
+  uint64_t bytes = 0;    // of its rows, optimiser state and hash codes in memory
+};
+// What an executor's slots cost in an interval.
+struct ExecutorLoad {
+  uint32_t batches = 0;  // whose gradients were taken
+  double busy_seconds = 0;
+  std::vector<SlotCost> slots;  // ascending
 };
 
 class SlotLoad {
@@ -73,9 +90,8 @@ class SlotLoad {
   // Whether the bucket entries of the next sample are to be counted.
   bool TakeTurn() { return ++turn_ % kSampleEvery == 0; }
 
-  // What the slots (ascending) cost since the last call. LoadReport::busy has one entry, the
-  // executor's busy time in seconds; executor is 0; interval_ms and bytes are left to others.
-  LoadReport Take(std::span<const SlotId> slots);
+  // What the slots (ascending) cost since the last call; the bytes are left to the caller.
+  ExecutorLoad Take(std::span<const SlotId> slots);
 
  private:
   double WorkOf(const SlotCounts& counts) const;

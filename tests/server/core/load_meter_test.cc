@@ -6,21 +6,12 @@ namespace dslide {
 namespace {
 
 // An executor that worked on slot 3 for this many seconds.
-Body Part(float work, float busy_seconds) {
-  Heartbeat beat;
-  beat.memory_used_bytes = 100;
-  beat.bucket_largest = 9;
-  LoadReport load;
-  load.batches = 10;
-  load.slots = {3};
-  load.executor = {0};
-  load.retrieved = load.used = load.updated = {1};
-  load.work = {work};
-  load.service_us = {1};
-  load.bytes = {1};
-  load.busy = {busy_seconds};
-  beat.load = load;
-  return beat;
+JobReply Part(float work, double busy_seconds) {
+  Measured part;
+  part.load = {10, busy_seconds, {{.slot = {3}, .work = work}}};
+  part.memory_bytes = 100;
+  part.tables = TableFigures{{.largest = 9}, 0, 0};
+  return part;
 }
 
 TEST_CASE("a load is told once, the other figures until the next measurement") {

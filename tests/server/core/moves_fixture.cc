@@ -35,21 +35,18 @@ ServerCore::Effects MovesFixture::Do(const ServerCore::Effects& effects) {
   ServerCore::Effects all;
   std::vector<ServerWork> work = effects.work;
   for (size_t i = 0; i < work.size(); ++i) {
-    if (!work[i].job) continue;
-    jobs.push_back(*work[i].job);
-    (void)core.HandleOutcome({work[i].ticket, 0, AnswerTo(*work[i].job)}, 1000 * now);
-    auto more = core.HandleOutcome({work[i].ticket, 1, Ack{}}, 1000 * now);
+    if (!work[i].slot_job()) continue;
+    jobs.push_back(*work[i].slot_job());
+    (void)core.HandleOutcome({work[i].ticket, 0, AnswerTo(*work[i].slot_job())}, 1000 * now);
+    auto more = core.HandleOutcome({work[i].ticket, 1, Attached{}}, 1000 * now);
     work.insert(work.end(), more.work.begin(), more.work.end());
     Append(std::move(more), &all);
   }
   return all;
 }
 
-Body MovesFixture::AnswerTo(const SlotJob& job) {
-  if (job.kind != SlotJob::Kind::kAttach) return Ack{};
-  MoveSlots attached;
-  for (const SlotId slot : job.slots) attached.slots.push_back(slot.value);
-  return attached;
+Attached MovesFixture::AnswerTo(const SlotJob& job) {
+  return {job.kind == SlotJob::Kind::kAttach ? job.slots : std::vector<SlotId>()};
 }
 
 void MovesFixture::Append(ServerCore::Effects more, ServerCore::Effects* all) {
@@ -66,7 +63,7 @@ void MovesFixture::Append(ServerCore::Effects more, ServerCore::Effects* all) {
 std::vector<ServerWork> MovesFixture::OwnPulls(const ServerCore::Effects& effects) {
   std::vector<ServerWork> found;
   for (const ServerWork& work : effects.work) {
-    if (work.request && std::holds_alternative<SlotPull>(*work.request)) found.push_back(work);
+    if (work.request() && std::holds_alternative<SlotPull>(*work.request())) found.push_back(work);
   }
   return found;
 }

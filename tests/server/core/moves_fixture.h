@@ -22,7 +22,7 @@ struct MovesFixture : ServerFixture {
   // The executors do what they are told; what the server does then, and so on.
   ServerCore::Effects Do(const ServerCore::Effects& effects);
   // The slots that come are with the first executor.
-  static Body AnswerTo(const SlotJob& job);
+  static Attached AnswerTo(const SlotJob& job);
   static void Append(ServerCore::Effects more, ServerCore::Effects* all);
   // The pulls of the server's own slots, for its executors.
   static std::vector<ServerWork> OwnPulls(const ServerCore::Effects& effects);

@@ -11,12 +11,14 @@ TEST_CASE("a job is finished when all executors have done their part") {
   const uint64_t first = jobs.Open(SlotLoading{});
   const uint64_t second = jobs.Open(LoadMeasuring{true});
   CHECK(second > first);
-  CHECK_FALSE(jobs.Add({second, 1, Ready{2, 0, 0}}));
-  CHECK_FALSE(jobs.Add({first, 0, Ack{}}));
-  const auto finished = jobs.Add({second, 0, Ready{1, 0, 0}});
+  CHECK_FALSE(jobs.Add({second, 1, Loaded{2, 0}}));
+  CHECK_FALSE(jobs.Add({first, 0, Done{}}));
+  const auto finished = jobs.Add({second, 0, Loaded{1, 0}});
   REQUIRE(finished);
-  CHECK(std::get<LoadMeasuring>(finished->job).tables);
-  CHECK(finished->parts == std::vector<Body>{Ready{1, 0, 0}, Ready{2, 0, 0}});
+  CHECK(std::get<LoadMeasuring>(finished->purpose).tables);
+  REQUIRE(finished->parts.size() == 2);
+  CHECK(std::get<Loaded>(finished->parts[0]).rows == 1);
+  CHECK(std::get<Loaded>(finished->parts[1]).rows == 2);
   CHECK(jobs.size() == 1);
 }
 
@@ -28,10 +30,10 @@ TEST_CASE("the results of forgotten jobs are dropped: tickets never repeat") {
   jobs.SetExecutors(1);
   const uint64_t ticket = jobs.Open(SlotLoading{});
   CHECK(ticket != forgotten);
-  CHECK_FALSE(jobs.Add({forgotten, 0, Ack{}}));
+  CHECK_FALSE(jobs.Add({forgotten, 0, Done{}}));
   CHECK(jobs.NewTicket() > ticket);
-  CHECK(jobs.Add({ticket, 0, Ack{}}));
-  CHECK_FALSE(jobs.Add({ticket, 0, Ack{}}));
+  CHECK(jobs.Add({ticket, 0, Done{}}));
+  CHECK_FALSE(jobs.Add({ticket, 0, Done{}}));
 }
 
 }  // namespace

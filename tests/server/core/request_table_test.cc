@@ -33,9 +33,9 @@ struct Fixture : PartFixture {
 TEST_CASE_FIXTURE(Fixture, "a request is worked on once, and answered as often as it comes") {
   CHECK(Take(1, TopK()).work.size() == 1);
   CHECK(Take(1, TopK()).work.empty());
-  PeerRequest request{{"peer", kWorker, 1}, std::make_shared<const Body>(TopK())};
+  const Asker asker{"peer", kWorker, 1};
   const TopKReply part{{0, 1}, {3}, {0.5f}};
-  table.Complete(request, {part, part}, seat, 0, &out);
+  table.Complete({asker, RequestRound(TopK())}, {part, part}, seat, 0, &out);
   const auto answered = out.Drain().to_workers;
   REQUIRE(answered.size() == 1);
   CHECK(Take(1, TopK()).to_workers == answered);
@@ -50,8 +50,8 @@ TEST_CASE_FIXTURE(Fixture, "requests wait for their step, and go behind its comm
   table.OnCommit({0}, seat, &out);
   const auto work = out.Drain().work;
   REQUIRE(work.size() == 2);
-  CHECK(*work[0].request == Body{CommitSteps{0}});
-  CHECK(*work[1].request == Embed(0));
+  CHECK(*work[0].request() == Body{CommitSteps{0}});
+  CHECK(*work[1].request() == Embed(0));
   CHECK(table.committed() == 0);
   // A plan switch ends the wait of the others.
   table.RefuseWaiting(2, 0, &out);

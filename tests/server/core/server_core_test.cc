@@ -31,8 +31,8 @@ TEST_CASE_FIXTURE(Fixture, "a server joins, gets its slots, loads them and is re
   CHECK(load->slots[1] == std::vector<SlotId>{{6}, {7}});
   CHECK_FALSE(Scheduler(plan).load);  // a repeated plan loads nothing
   CHECK(Refusal(core.HandleWorker("peer", Request(1), 0)) == ErrorCode::kRefused);  // not yet
-  CHECK(core.HandleOutcome({load->ticket, 1, Ready{0, 4, 20}}, 0).to_scheduler.empty());
-  const auto ready = core.HandleOutcome({load->ticket, 0, Ready{0, 3, 10}}, 0);
+  CHECK(core.HandleOutcome({load->ticket, 1, Loaded{4, 20}}, 0).to_scheduler.empty());
+  const auto ready = core.HandleOutcome({load->ticket, 0, Loaded{3, 10}}, 0);
   REQUIRE(ready.to_scheduler.size() == 1);
   CHECK(std::get<Ready>(ready.to_scheduler[0].body) == Ready{1, 7, 30});
   CHECK(ready.to_scheduler[0].envelope.run == kRun);
@@ -42,7 +42,7 @@ TEST_CASE_FIXTURE(Fixture, "a request goes to the executors, and their parts mak
   Load();
   const auto effects = core.HandleWorker("peer", Request(7), 0);
   REQUIRE(effects.work.size() == 1);
-  CHECK(effects.work[0].sender == kWorker);
+  CHECK(effects.work[0].sender() == kWorker);
   const uint64_t ticket = effects.work[0].ticket;
   CHECK(core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0).to_workers.empty());
   const Message reply = Reply(core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0));
@@ -117,7 +117,7 @@ TEST_CASE_FIXTURE(Fixture, "the scheduler has a dead worker's batches and replie
   const uint64_t ticket = core.HandleWorker("peer", Request(7), 0).work.at(0).ticket;
   const auto effects = Scheduler(DropBatches{kWorker});
   REQUIRE(effects.work.size() == 1);
-  CHECK(*effects.work[0].request == Body{DropBatches{kWorker}});
+  CHECK(*effects.work[0].request() == Body{DropBatches{kWorker}});
   (void)core.HandleOutcome({effects.work[0].ticket, 0, Ack{}}, 0);
   CHECK(core.HandleOutcome({effects.work[0].ticket, 1, Ack{}}, 0).to_workers.empty());
   (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
@@ -129,7 +129,7 @@ TEST_CASE_FIXTURE(Fixture, "tables are built anew when the scheduler says so, no
   Load();
   const auto asked = Scheduler(RebuildTables{1, 3});
   REQUIRE(asked.work.size() == 1);
-  CHECK(*asked.work[0].request == Body{RebuildTables{1, 3}});
+  CHECK(*asked.work[0].request() == Body{RebuildTables{1, 3}});
   CHECK(Refusal(core.HandleWorker("peer", Request(1, RebuildTables{2, 3}), now)) ==
         ErrorCode::kRefused);
   version = 7;  // of another plan
@@ -138,19 +138,15 @@ TEST_CASE_FIXTURE(Fixture, "tables are built anew when the scheduler says so, no
 
 TEST_CASE_FIXTURE(Fixture, "executors without rows say nothing of the tables") {
   Load();
-  const auto measure = Tick(6000).measure;
-  REQUIRE(measure);
-  Heartbeat filled;
-  filled.bucket_mean = 5;
-  filled.bucket_empty_share = 0.25f;
-  filled.bucket_largest = 9;
-  filled.hash_round = 2;
-  filled.memory_used_bytes = 100;
-  Heartbeat empty;
-  empty.memory_used_bytes = 10;
-  empty.bucket_empty_share = 1;
-  (void)core.HandleOutcome({measure->ticket, 0, empty}, 0);
-  (void)core.HandleOutcome({measure->ticket, 1, filled}, 0);
+  const uint64_t measuring = MeasureIn(Tick(6000));
+  Measured filled;
+  filled.tables = TableFigures{{.empty_share = 0.25, .mean = 5, .p99 = 7, .largest = 9}, 2, 0};
+  filled.memory_bytes = 100;
+  Measured empty;
+  empty.tables = TableFigures{{.empty_share = 1}, 0, 0};
+  empty.memory_bytes = 10;
+  (void)core.HandleOutcome({measuring, 0, empty}, 0);
+  (void)core.HandleOutcome({measuring, 1, filled}, 0);
   const auto beats = Sent<Heartbeat>(Tick(9000));
   REQUIRE(beats.size() == 1);
   const auto& beat = std::get<Heartbeat>(beats[0].body);
@@ -168,13 +164,11 @@ TEST_CASE_FIXTURE(Fixture, "under a CPU quota a server is as busy as what it use
     fresh.Load();
     Heartbeat usage;
     usage.cpu_seconds = cpu_s;
-    const auto measure = fresh.core.Tick(usage, 6000).measure;
-    REQUIRE(measure);
+    const uint64_t measuring = MeasureIn(fresh.core.Tick(usage, 6000));
     for (uint32_t executor = 0; executor < 2; ++executor) {
-      Heartbeat part;
-      part.load.emplace();
-      part.load->busy = {executor == 0 ? 0.1f : 0.2f};
-      (void)fresh.core.HandleOutcome({measure->ticket, executor, part}, 1'000'000);
+      Measured part;
+      part.load.busy_seconds = executor == 0 ? 0.1 : 0.2;
+      (void)fresh.core.HandleOutcome({measuring, executor, part}, 1'000'000);
     }
     const auto beats = Sent<Heartbeat>(fresh.core.Tick(usage, 9000));
     REQUIRE(beats.size() == 1);
@@ -193,9 +187,9 @@ TEST_CASE_FIXTURE(Fixture, "under a CPU quota a server is as busy as what it use
 TEST_CASE_FIXTURE(Fixture, "a failed load is reported, and again if the plan comes again") {
   (void)JoinAs("server-2");
   const auto load = Scheduler(plan).load;
-  (void)core.HandleOutcome({load->ticket, 0, Ready{}}, 0);
+  (void)core.HandleOutcome({load->ticket, 0, Loaded{}}, 0);
   const ErrorReply error{ErrorCode::kRefused, "no such shard"};
-  const auto effects = core.HandleOutcome({load->ticket, 1, error}, 0);
+  const auto effects = core.HandleOutcome({load->ticket, 1, Failed(error.text)}, 0);
   CHECK_FALSE(effects.exit);  // the scheduler decides
   CHECK(effects.to_scheduler.at(0).body == Body{error});
   CHECK(Scheduler(plan).to_scheduler.at(0).body == Body{error});
@@ -246,7 +240,7 @@ TEST_CASE_FIXTURE(Named, "a server whose name was taken goes by the one that it 
     (void)JoinReplied("server-3-2");
     const auto load = core.HandleScheduler({{kRun, {9}, ++sequence, 0, 1}, Body{plan}}, 0).load;
     REQUIRE(load);
-    for (uint32_t e = 0; e < 2; ++e) (void)core.HandleOutcome({load->ticket, e, Ready{}}, 0);
+    for (uint32_t e = 0; e < 2; ++e) (void)core.HandleOutcome({load->ticket, e, Loaded{}}, 0);
     const auto drains = Sent<DrainServer>(core.RequestStop(0));
     REQUIRE(drains.size() == 1);
     CHECK(std::get<DrainServer>(drains[0].body).name == "server-3-2");

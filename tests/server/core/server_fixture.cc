@@ -25,9 +25,9 @@ ServerCore::Effects ServerFixture::JoinAs(const std::string& name, uint64_t repl
   return Scheduler(JoinReply{name, FormatConfig(config), 100}, reply_to);
 }
 
-ServerCore::Effects ServerFixture::Loaded(const ServerLoad& load) {
-  (void)core.HandleOutcome({load.ticket, 0, Ready{0, 3, 10}}, 0);
-  return core.HandleOutcome({load.ticket, 1, Ready{0, 4, 20}}, 0);
+ServerCore::Effects ServerFixture::FinishLoad(const ServerLoad& load) {
+  (void)core.HandleOutcome({load.ticket, 0, Loaded{3, 10}}, 0);
+  return core.HandleOutcome({load.ticket, 1, Loaded{4, 20}}, 0);
 }
 
 void ServerFixture::Load() {
@@ -35,7 +35,7 @@ void ServerFixture::Load() {
   (void)JoinAs("server-2");
   const auto load = Scheduler(plan).load;
   REQUIRE(load);
-  (void)Loaded(*load);
+  (void)FinishLoad(*load);
 }
 
 Message ServerFixture::Request(uint64_t number, Body body, uint32_t plan_version) {
@@ -53,6 +53,14 @@ Message ServerFixture::Reply(const ServerCore::Effects& effects) {
 ErrorCode ServerFixture::Refusal(const ServerCore::Effects& effects) {
   CHECK(effects.work.empty());
   return std::get<ErrorReply>(Reply(effects).body).code;
+}
+
+uint64_t ServerFixture::MeasureIn(const ServerCore::Effects& effects) {
+  for (const ServerWork& work : effects.work) {
+    if (std::holds_alternative<MeasureJob>(work.job)) return work.ticket;
+  }
+  FAIL("nothing is measured");
+  return 0;
 }
 
 ServerCore::Effects ServerFixture::Tick(int64_t at) {

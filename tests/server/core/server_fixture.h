@@ -30,13 +30,15 @@ struct ServerFixture {
   ServerCore::Effects Scheduler(Body body, uint64_t reply_to = 0);
   ServerCore::Effects JoinAs(const std::string& name, uint64_t reply_to = 0);
   // The executors have loaded their slots.
-  ServerCore::Effects Loaded(const ServerLoad& load);
+  ServerCore::Effects FinishLoad(const ServerLoad& load);
   // Joined, planned and loaded.
   void Load();
   static Message Request(uint64_t number, Body body = TopKRequest{Matrix(1, 4), 3, {}, {}},
                          uint32_t plan_version = 1);
   static Message Reply(const ServerCore::Effects& effects);
   static ErrorCode Refusal(const ServerCore::Effects& effects);
+  // The ticket of the measurement that begins.
+  static uint64_t MeasureIn(const ServerCore::Effects& effects);
   static TopKReply Part(uint32_t id, float score) { return {{0, 1}, {id}, {score}}; }
   // The messages of a kind to the scheduler, whole.
   template <typename T>

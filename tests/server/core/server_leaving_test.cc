@@ -54,7 +54,7 @@ TEST_CASE_FIXTURE(Moves, "moves: slots that go are readable until their new owne
   CHECK(Sent<Ready>(ready).size() == 1);  // nothing comes
   const auto pulled = PullFrom({4, 0, false, 1000, false}, 2);
   REQUIRE(pulled.work.size() == 1);
-  CHECK(std::holds_alternative<SlotPull>(*pulled.work[0].request));
+  CHECK(std::holds_alternative<SlotPull>(*pulled.work[0].request()));
   (void)core.HandleOutcome({pulled.work[0].ticket, 0, Ack{}}, 0);
   SlotRows rows;
   rows.slot = 4;

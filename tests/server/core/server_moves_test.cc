@@ -25,8 +25,8 @@ TEST_CASE_FIXTURE(Moves,
   CHECK(pulls[0].envelope.plan_version == 1);
   const auto put = Answer(pulls[0], Part(pulls[0], false, 3));
   REQUIRE(put.work.size() == 1);
-  CHECK(put.work[0].job->kind == SlotJob::Kind::kPut);
-  CHECK(put.work[0].job->rows->rows.size() == 3);
+  CHECK(put.work[0].slot_job()->kind == SlotJob::Kind::kPut);
+  CHECK(put.work[0].slot_job()->rows->rows.size() == 3);
   CHECK(Sent<MoveReady>(put).empty());
   CHECK(Answer(pulls[1], Part(pulls[1], false, 0)).work.empty());
   const auto rest = PullsOf(Tick(SlotFetcher::kWatchMs));
@@ -91,7 +91,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a slot that comes back is let go of first") {
   CHECK(jobs[1].slots == std::vector<SlotId>{{4}});
 }
 
-const ErrorReply kBadPart{ErrorCode::kRefused, "part 0 of slot 2 has a row of another model"};
+const Error kBadPart = Failed("part 0 of slot 2 has a row of another model");
 
 TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and nothing else") {
   const auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
@@ -100,7 +100,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and
   REQUIRE(pulls.size() == 2);
   const auto put = Answer(pulls[0], Part(pulls[0], false));
   REQUIRE(put.work.size() == 1);
-  (void)core.HandleOutcome({put.work[0].ticket, 0, Ack{}}, 0);
+  (void)core.HandleOutcome({put.work[0].ticket, 0, Attached{}}, 0);
   const auto failed = core.HandleOutcome({put.work[0].ticket, 1, kBadPart}, 0);
   CHECK_FALSE(failed.unload);
   CHECK_FALSE(failed.exit);
@@ -128,14 +128,14 @@ TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and
 TEST_CASE_FIXTURE(Moves, "moves: no room for a slot ends its copy, and nothing else") {
   const auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
   REQUIRE(effects.work.size() == 2);
-  const ErrorReply full{ErrorCode::kRefused, "there is no memory for 1 slots"};
-  const SlotId slot = effects.work[0].job->slots.at(0);
+  const Error full = Failed("there is no memory for 1 slots");
+  const SlotId slot = effects.work[0].slot_job()->slots.at(0);
   (void)core.HandleOutcome({effects.work[0].ticket, 0, full}, 0);
-  const auto failed = core.HandleOutcome({effects.work[0].ticket, 1, Ack{}}, 0);
+  const auto failed = core.HandleOutcome({effects.work[0].ticket, 1, Attached{}}, 0);
   CHECK_FALSE(failed.unload);
   REQUIRE(failed.work.size() == 1);
-  CHECK(failed.work[0].job->kind == SlotJob::Kind::kDiscard);
-  CHECK(failed.work[0].job->slots == std::vector<SlotId>{slot});
+  CHECK(failed.work[0].slot_job()->kind == SlotJob::Kind::kDiscard);
+  CHECK(failed.work[0].slot_job()->slots == std::vector<SlotId>{slot});
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: executors that are behind with putting hold back the pulls") {
@@ -155,14 +155,14 @@ TEST_CASE_FIXTURE(Moves, "moves: executors that are behind with putting hold bac
   CHECK(puts.size() == SlotMigration::kMaxPuts);
   CHECK(core.AcceptsRequests());
   CHECK(Tick(2000).to_servers.empty());
-  (void)core.HandleOutcome({puts[0].ticket, 0, Ack{}}, 0);
-  CHECK(PullsOf(core.HandleOutcome({puts[0].ticket, 1, Ack{}}, 0)).size() == 1);
+  (void)core.HandleOutcome({puts[0].ticket, 0, Attached{}}, 0);
+  CHECK(PullsOf(core.HandleOutcome({puts[0].ticket, 1, Attached{}}, 0)).size() == 1);
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a copy that its server does not take after all is forgotten") {
   const auto job_of = [&](const ServerCore::Effects& effects) {
     CHECK(std::holds_alternative<Ack>(Answers(effects).at(0).body));
-    return effects.work.empty() ? std::nullopt : std::optional(*effects.work.at(0).job);
+    return effects.work.empty() ? std::nullopt : std::optional(*effects.work.at(0).slot_job());
   };
   const auto forgotten = job_of(Release(4, 1));
   REQUIRE(forgotten);
@@ -231,7 +231,7 @@ TEST_CASE_FIXTURE(ServerFixture, "moves: a server that joins a generation has no
     CHECK(load->restore.empty());  // nothing to read
     REQUIRE(load->slots.size() == 2);
     for (const auto& slots : load->slots) CHECK(slots.empty());
-    CHECK(std::get<Ready>(Sent<Ready>(Loaded(*load)).at(0).body).plan_version == 3);
+    CHECK(std::get<Ready>(Sent<Ready>(FinishLoad(*load)).at(0).body).plan_version == 3);
     CHECK(Scheduler(MoveSlots{1, {2}, {0}, 0}).to_servers.size() == 1);
   }
   SUBCASE("slots that it must have had are lost") {

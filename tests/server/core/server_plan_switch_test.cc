@@ -33,9 +33,9 @@ TEST_CASE_FIXTURE(
   now = 5007;
   const auto there = Answer(pulls[1], Part(pulls[1], true));
   REQUIRE(there.work.size() == 2);  // the rows, then the slots
-  CHECK(there.work[0].job->kind == SlotJob::Kind::kPut);
-  CHECK(there.work[1].job->kind == SlotJob::Kind::kAttach);
-  CHECK(there.work[1].job->slots == std::vector<SlotId>{{2}, {3}});
+  CHECK(there.work[0].slot_job()->kind == SlotJob::Kind::kPut);
+  CHECK(there.work[1].slot_job()->kind == SlotJob::Kind::kAttach);
+  CHECK(there.work[1].slot_job()->slots == std::vector<SlotId>{{2}, {3}});
   CHECK(Sent<Ready>(there).empty());  // only when they are part of the model
   const auto attached = Do(there);
   const auto ready = Sent<Ready>(attached);
@@ -54,10 +54,14 @@ TEST_CASE_FIXTURE(Moves,
                   "moves: what workers asked for under the plan before need not be computed") {
   const auto asked = core.HandleWorker("peer", Request(1), 0).work;
   REQUIRE(asked.size() == 1);
-  CHECK_FALSE(asked[0].StaleUnder(core.plan_version()));
+  const auto is_stale = [&](const ServerWork& work) {
+    const auto* request = std::get_if<RequestJob>(&work.job);
+    return request != nullptr && request->StaleUnder(core.plan_version());
+  };
+  CHECK_FALSE(is_stale(asked[0]));
   const auto plan_switch = SwitchPlan(Next({6, 7}));
-  CHECK(asked[0].StaleUnder(core.plan_version()));
-  for (const ServerWork& work : plan_switch.work) CHECK_FALSE(work.StaleUnder(100));
+  CHECK(is_stale(asked[0]));
+  for (const ServerWork& work : plan_switch.work) CHECK_FALSE(is_stale(work));
   (void)core.HandleOutcome({asked[0].ticket, 0, ServerFixture::Part(1, 2)}, 0);  // it was under way
   const ErrorReply late{ErrorCode::kStalePlan, "slots have moved"};
   const auto refused = core.HandleOutcome({asked[0].ticket, 1, late}, 0);
@@ -66,7 +70,7 @@ TEST_CASE_FIXTURE(Moves,
   const auto next =
       core.HandleWorker("peer", Request(2, TopKRequest{Matrix(1, 4), 3, {}, {}}, 2), 0);
   REQUIRE(next.work.size() == 1);
-  CHECK_FALSE(next.work[0].StaleUnder(core.plan_version()));
+  CHECK_FALSE(is_stale(next.work[0]));
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a plan without an order before copies everything then") {
@@ -91,7 +95,7 @@ TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is rea
     CHECK(early.to_workers.empty());
     const auto ready = TakeOver(Next(kSix));
     const auto asked = std::count_if(ready.work.begin(), ready.work.end(),
-                                     [](const auto& work) { return work.request != nullptr; });
+                                     [](const auto& work) { return work.request() != nullptr; });
     CHECK(asked == 1);
   }
   SUBCASE("they come before its slots") {
@@ -103,7 +107,7 @@ TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is rea
     (void)Do(Answer(pulls[0], Part(pulls[0], true)));
     const auto ready = Do(Answer(pulls[1], Part(pulls[1], true)));
     const auto asked = std::count_if(ready.work.begin(), ready.work.end(),
-                                     [](const auto& work) { return work.request != nullptr; });
+                                     [](const auto& work) { return work.request() != nullptr; });
     CHECK(asked == 1);
   }
   SUBCASE("too many of them") {
@@ -200,7 +204,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation drops copies and s
   CHECK(effects.load->slots[0] == std::vector<SlotId>{{4}, {5}});
   CHECK(effects.to_servers.empty());
   CHECK(Tick(500).to_servers.empty());
-  const auto ready = Loaded(*effects.load);
+  const auto ready = FinishLoad(*effects.load);
   CHECK(Sent<Ready>(ready).size() == 1);
   CHECK(ready.work.empty());  // what waited was for another generation
   jobs.clear();
@@ -245,8 +249,8 @@ TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kep
   SUBCASE("a part cannot be taken") {
     const auto put = Answer(pulls[0], Part(pulls[0], false));
     REQUIRE(put.work.size() == 1);
-    const ErrorReply error{ErrorCode::kRefused, "part 2 of slot 2 has a row of another model"};
-    (void)core.HandleOutcome({put.work[0].ticket, 0, Ack{}}, 0);
+    const Error error = Failed("part 2 of slot 2 has a row of another model");
+    (void)core.HandleOutcome({put.work[0].ticket, 0, Attached{}}, 0);
     failed = core.HandleOutcome({put.work[0].ticket, 1, error}, 0);
   }
   SUBCASE("no executor has attached it") {
@@ -254,8 +258,8 @@ TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kep
     const auto there = Answer(pulls[1], Part(pulls[1], true));
     REQUIRE(there.work.size() == 2);
     const uint64_t attach = there.work[1].ticket;
-    (void)core.HandleOutcome({attach, 0, MoveSlots{0, {2}, {}, 0}}, 0);
-    failed = core.HandleOutcome({attach, 1, Ack{}}, 0);
+    (void)core.HandleOutcome({attach, 0, Attached{{{2}}}}, 0);
+    failed = core.HandleOutcome({attach, 1, Attached{}}, 0);
   }
   CHECK(failed.unload);
   CHECK_FALSE(failed.exit);
@@ -281,21 +285,13 @@ struct InnerMoves : ServerFixture {
 };
 
 TEST_CASE_FIXTURE(InnerMoves, "moves: a slot of its own that cannot be read is asked for again") {
-  const auto measure = Tick(1000).measure;
-  REQUIRE(measure);
+  const uint64_t measuring = MeasureIn(Tick(1000));
   for (uint32_t e = 0; e < 2; ++e) {  // the first executor has more to do
-    LoadReport load;
-    load.batches = 10;
-    load.busy = {0.5f};
-    load.slots = {4 + 2 * e, 5 + 2 * e};
-    load.executor = {0, 0};
-    load.work = std::vector<float>(2, e == 0 ? 100.0f : 1.0f);
-    load.retrieved = load.used = load.updated = {1, 1};
-    load.service_us = {1, 1};
-    load.bytes = {1, 1};
-    Heartbeat beat;
-    beat.load = load;
-    (void)core.HandleOutcome({measure->ticket, e, beat}, 1'000'000);
+    const float work = e == 0 ? 100.0f : 1.0f;
+    Measured part;
+    part.load = {
+        10, 0.5, {{.slot = {4 + 2 * e}, .work = work}, {.slot = {5 + 2 * e}, .work = work}}};
+    (void)core.HandleOutcome({measuring, e, part}, 1'000'000);
   }
   Plan next = plan;
   next.version = version = 2;

@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(Fixture, "with a newer plan a server drops all it has, and loa
   CHECK(core.HandleSaved(save->ticket, {}, 0).to_scheduler.empty());
   CHECK(Refusal(core.HandleWorker("peer", Request(8, TopKRequest{}, 2), 0)) == ErrorCode::kRefused);
   CHECK_FALSE(Scheduler(RequestFor("step-1")).save);
-  const auto ready = Loaded(*effects.load);
+  const auto ready = FinishLoad(*effects.load);
   CHECK(ready.to_scheduler.at(0).body == Body{Ready{2, 7, 30}});
   CHECK(ready.to_scheduler.at(0).envelope.plan_version == 2);
   // Stored replies, fenced workers and checkpoints were the old plan's.
@@ -125,11 +125,11 @@ TEST_CASE_FIXTURE(Fixture, "a newer plan in the middle of loading loads anew") {
   (void)JoinAs("server-2");
   const auto first = Scheduler(plan).load;
   REQUIRE(first);
-  (void)core.HandleOutcome({first->ticket, 0, Ready{0, 3, 10}}, 0);
+  (void)core.HandleOutcome({first->ticket, 0, Loaded{3, 10}}, 0);
   const auto second = Scheduler(PlanOf(2, kSelf)).load;
   REQUIRE(second);
-  CHECK(core.HandleOutcome({first->ticket, 1, Ready{0, 3, 10}}, 0).to_scheduler.empty());
-  CHECK(Loaded(*second).to_scheduler.at(0).body == Body{Ready{2, 7, 30}});
+  CHECK(core.HandleOutcome({first->ticket, 1, Loaded{3, 10}}, 0).to_scheduler.empty());
+  CHECK(FinishLoad(*second).to_scheduler.at(0).body == Body{Ready{2, 7, 30}});
 }
 
 TEST_CASE_FIXTURE(Fixture, "older and repeated plans load nothing, the latter are answered") {
@@ -210,7 +210,7 @@ TEST_CASE_FIXTURE(Fixture, "with a new life of the scheduler the workers' old li
   const Envelope of_new_life{kRun, {10}, 1, 0, 1};
   const auto effects = core.HandleScheduler({of_new_life, HeartbeatReply{}}, 0);
   REQUIRE(effects.work.size() == 1);
-  CHECK(*effects.work[0].request == Body{DropBatches{kWorker}});
+  CHECK(*effects.work[0].request() == Body{DropBatches{kWorker}});
   CHECK(core.senders() == 0);
   CHECK(Refusal(core.HandleWorker("peer", Request(8), 0)) == ErrorCode::kFenced);
 }
@@ -358,7 +358,7 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
       const auto load = Scheduler(PlanOf(2, kSelf)).load;
       REQUIRE(load);
       CHECK_FALSE(core.HandleSaved(effects.save->ticket, {}, 0).exit);
-      (void)Loaded(*load);
+      (void)FinishLoad(*load);
       CHECK(core.AcceptsRequests());
     }
   }

@@ -36,8 +36,8 @@ struct Fixture {
     (void)Scheduler(JoinReply{"server", FormatConfig(config), 100});
     const auto load = Scheduler(plan).load;
     REQUIRE(load);
-    (void)core.HandleOutcome({load->ticket, 0, Ready{0, 3, 10}}, 0);
-    (void)core.HandleOutcome({load->ticket, 1, Ready{0, 4, 20}}, 0);
+    (void)core.HandleOutcome({load->ticket, 0, Loaded{3, 10}}, 0);
+    (void)core.HandleOutcome({load->ticket, 1, Loaded{4, 20}}, 0);
   }
 
   ServerCore::Effects Scheduler(Body body) {
@@ -98,11 +98,11 @@ TEST_CASE_FIXTURE(Synchronous, "a batch waits until its step is open, and goes b
   CHECK(Nothing(Worker(1, Embed(1), kOther)));
   auto effects = Scheduler(CommitSteps{0});
   REQUIRE(effects.work.size() == 3);
-  CHECK(*effects.work[0].request == Body{CommitSteps{0}});
-  CHECK(*effects.work[1].request == Body{Embed(0)});
-  CHECK(effects.work[1].sender == kWorker);
-  CHECK(*effects.work[2].request == Body{Embed(1)});
-  CHECK(effects.work[2].sender == kOther);
+  CHECK(*effects.work[0].request() == Body{CommitSteps{0}});
+  CHECK(*effects.work[1].request() == Body{Embed(0)});
+  CHECK(effects.work[1].sender() == kWorker);
+  CHECK(*effects.work[2].request() == Body{Embed(1)});
+  CHECK(effects.work[2].sender() == kOther);
   const Message reply = Reply(Answer(effects.work[1], EmbedReply{Matrix(1, 4)}));
   CHECK(reply.envelope.reply_to == 1);
   // The scheduler hears of the commit when all executors have it.
@@ -113,8 +113,8 @@ TEST_CASE_FIXTURE(Synchronous, "a batch waits until its step is open, and goes b
 
   effects = Scheduler(CommitSteps{1});
   REQUIRE(effects.work.size() == 2);
-  CHECK(*effects.work[0].request == Body{CommitSteps{1}});
-  CHECK(*effects.work[1].request == Body{Embed(3)});
+  CHECK(*effects.work[0].request() == Body{CommitSteps{1}});
+  CHECK(*effects.work[1].request() == Body{Embed(3)});
   // Open now, and what is older is not this core's to judge.
   CHECK(Worker(3, Embed(2)).work.size() == 1);
   CHECK(Worker(4, Embed(0)).work.size() == 1);
@@ -128,7 +128,7 @@ TEST_CASE("with staleness so many steps more are open") {
   CHECK(Nothing(f.Worker(2, f.Embed(6))));
   const auto effects = f.Scheduler(CommitSteps{2});
   REQUIRE(effects.work.size() == 2);
-  CHECK(*effects.work[1].request == Body{f.Embed(6)});
+  CHECK(*effects.work[1].request() == Body{f.Embed(6)});
 }
 
 TEST_CASE_FIXTURE(Synchronous, "what needs no open step never waits") {
@@ -178,7 +178,7 @@ TEST_CASE_FIXTURE(Synchronous, "dropping a worker's batches drops what waits of 
   CHECK(Scheduler(DropBatches{kWorker}).work.size() == 1);
   const auto effects = Scheduler(CommitSteps{0});
   REQUIRE(effects.work.size() == 2);
-  CHECK(effects.work[1].sender == kOther);
+  CHECK(effects.work[1].sender() == kOther);
   // It is refused, until a new life of it comes.
   const Message refused = Reply(Worker(1, Embed(0)));
   CHECK(std::get<ErrorReply>(refused.body).code == ErrorCode::kFenced);
@@ -214,7 +214,7 @@ TEST_CASE_FIXTURE(Synchronous, "waiting requests keep the order of their steps")
   const auto effects = Scheduler(CommitSteps{3});
   REQUIRE(effects.work.size() == 6);
   const uint64_t expected[] = {3, 2, 5, 7, 6};  // of one step: as they came
-  for (size_t i = 0; i < 5; ++i) CHECK(*effects.work[i + 1].request == Body{Embed(expected[i])});
+  for (size_t i = 0; i < 5; ++i) CHECK(*effects.work[i + 1].request() == Body{Embed(expected[i])});
 }
 
 TEST_CASE_FIXTURE(Synchronous, "workers do not commit steps, nor drop batches") {
@@ -304,7 +304,7 @@ struct Whole : OnlyServer {
       const ServerWork work = effects.work.at(0);
       for (uint32_t e = 0; e < 2; ++e) {
         effects = core.HandleOutcome(
-            {work.ticket, e, executors[e]->Handle(work.sender, *work.request)}, 0);
+            {work.ticket, e, executors[e]->Handle(work.sender(), *work.request())}, 0);
       }
     }
     const Message reply = Reply(effects);
@@ -356,8 +356,8 @@ TEST_CASE_FIXTURE(OnlyServer, "a request in two rounds is one: repeated, timed a
   const auto between = core.HandleOutcome({first.ticket, 1, active}, 2000);
   CHECK(between.to_workers.empty());
   REQUIRE(between.work.size() == 1);
-  CHECK(std::holds_alternative<GradientPush>(*between.work[0].request));
-  CHECK(between.work[0].sender == kWorker);
+  CHECK(std::holds_alternative<GradientPush>(*between.work[0].request()));
+  CHECK(between.work[0].sender() == kWorker);
   CHECK(Nothing(Worker(1, Query(true), kWorker, 2500)));  // in progress
   const auto second = between.work[0];
   const auto last = Answer(second, GradientReply{Matrix(2, 4)}, 4000);

@@ -33,7 +33,7 @@ struct Fixture : PartFixture {
   }
   static std::vector<SlotJob::Kind> Kinds(const ServerEffects& effects) {
     std::vector<SlotJob::Kind> kinds;
-    for (const ServerWork& work : effects.work) kinds.push_back(work.job->kind);
+    for (const ServerWork& work : effects.work) kinds.push_back(work.slot_job()->kind);
     return kinds;
   }
   // The other server answers a pull with the whole slot.
@@ -78,9 +78,8 @@ TEST_CASE_FIXTURE(Fixture, "a switch attaches what came and has the old owner re
   REQUIRE(pulls.size() == 1);
   const auto arrived = Answer(pulls[0].second);
   CHECK(Kinds(arrived) == std::vector<Kind>{Kind::kPut, Kind::kAttach});
-  const SlotJob attach = *arrived.work[1].job;
-  CHECK(slots.Complete(attach, {Ack{}, MoveSlots{0, {2}, {}}}, seat, 0, &out) ==
-        Outcome::kAttached);
+  const SlotJob attach = *arrived.work[1].slot_job();
+  CHECK(slots.Complete(attach, {Attached{}, Attached{{{2}}}}, seat, 0, &out) == Outcome::kAttached);
   const auto switched = slots.TakeSwitch(seat, 5000, &out);
   CHECK(switched.moved_bytes == 10);
   CHECK(switched.stall_us == 5000);
@@ -102,23 +101,23 @@ TEST_CASE_FIXTURE(Fixture, "a slot that left is kept until its new owner has it"
 }
 
 TEST_CASE_FIXTURE(Fixture, "a copy that fails is given up; a slot of the plan is lost") {
-  const ErrorReply error{ErrorCode::kRefused, "no memory"};
+  const Error error = Failed("no memory");
   SUBCASE("while it is only copied") {
-    const SlotJob reserve = *Order().work.at(0).job;
-    CHECK(slots.Complete(reserve, {error, Ack{}}, seat, 0, &out) == Outcome::kGoesOn);
+    const SlotJob reserve = *Order().work.at(0).slot_job();
+    CHECK(slots.Complete(reserve, {error, Attached{}}, seat, 0, &out) == Outcome::kGoesOn);
     CHECK(Kinds(out.Drain()) == std::vector<Kind>{Kind::kDiscard});
     CHECK(Order().to_servers.size() >= 1);  // the same order begins it again
   }
   SUBCASE("during the switch") {
     const auto effects = SwitchTo({2, 4, 5, 6, 7});
-    const SlotJob reserve = *effects.work.at(1).job;
+    const SlotJob reserve = *effects.work.at(1).slot_job();
     CHECK(reserve.kind == Kind::kReserve);
-    CHECK(slots.Complete(reserve, {error, Ack{}}, seat, 0, &out) == Outcome::kLost);
+    CHECK(slots.Complete(reserve, {error, Attached{}}, seat, 0, &out) == Outcome::kLost);
   }
   SUBCASE("attached by no executor") {
     const auto pulls = SwitchTo({2, 4, 5, 6, 7}).to_servers;
-    const SlotJob attach = *Answer(pulls.at(0).second).work.at(1).job;
-    CHECK(slots.Complete(attach, {Ack{}, Ack{}}, seat, 0, &out) == Outcome::kLost);
+    const SlotJob attach = *Answer(pulls.at(0).second).work.at(1).slot_job();
+    CHECK(slots.Complete(attach, {Attached{}, Attached{}}, seat, 0, &out) == Outcome::kLost);
   }
 }
 

@@ -36,16 +36,15 @@ TEST_CASE("every job runs on every executor, in the order of submission") {
   constexpr uint64_t kJobs = 50;
   std::map<uint32_t, uint64_t> last;
   for (uint64_t ticket = 1; ticket <= kJobs; ++ticket) {
-    pool.Submit(ticket, [ticket](Executor& executor) -> Body {
-      return Ready{static_cast<uint32_t>(ticket), executor.output().layer().map().owned()[0].value,
-                   0};
+    pool.Submit(ticket, [ticket](Executor& executor) {
+      return Loaded{ticket, executor.output().layer().map().owned()[0].value};
     });
   }
   for (uint64_t n = 0; n < 3 * kJobs; ++n) {
     const auto outcome = Next(&pool);
-    const auto& part = std::get<Ready>(outcome.part);
-    CHECK(part.plan_version == outcome.ticket);
-    CHECK(part.rows == 2 * outcome.executor);  // its own slots
+    const auto& part = std::get<Loaded>(outcome.part);
+    CHECK(part.rows == outcome.ticket);
+    CHECK(part.memory_bytes == 2 * outcome.executor);  // its own slots
     CHECK(outcome.ticket == ++last[outcome.executor]);
   }
   CHECK_FALSE(pool.Collect());
@@ -54,15 +53,15 @@ TEST_CASE("every job runs on every executor, in the order of submission") {
 TEST_CASE("more jobs than the queues hold, and results that nobody collects, keep their order") {
   ExecutorPool pool(2, Factory());
   std::latch running(2), release(1);
-  pool.Submit(0, [&](Executor&) -> Body {
+  pool.Submit(0, [&](Executor&) {
     running.count_down();
     release.wait();
-    return Ack{};
+    return Done{};
   });
   running.wait();  // both lanes are busy now
   constexpr uint64_t kJobs = 3 * ExecutorPool::kQueued;
   for (uint64_t ticket = 1; ticket < kJobs; ++ticket) {
-    pool.Submit(ticket, [](Executor&) -> Body { return Ack{}; });
+    pool.Submit(ticket, [](Executor&) { return Done{}; });
   }
   release.count_down();
   std::map<uint32_t, uint64_t> next;
@@ -75,23 +74,23 @@ TEST_CASE("more jobs than the queues hold, and results that nobody collects, kee
 
 TEST_CASE("an executor that finds no memory answers every job with the reason") {
   ExecutorPool pool(1, [](uint32_t) -> std::unique_ptr<Executor> { throw std::bad_alloc(); });
-  pool.Submit(4, [](Executor&) -> Body { return Ack{}; });
+  pool.Submit(4, [](Executor&) { return Done{}; });
   const auto outcome = Next(&pool);
   CHECK(outcome.ticket == 4);
-  CHECK(std::get<ErrorReply>(outcome.part).text.find("not enough memory") == 0);
+  CHECK(std::get<Error>(outcome.part).message.find("not enough memory") == 0);
 }
 
 TEST_CASE("a pool ends with jobs still waiting") {
   std::latch running(2), release(1);
   {
     ExecutorPool pool(2, Factory());
-    pool.Submit(1, [&](Executor&) -> Body {
+    pool.Submit(1, [&](Executor&) {
       running.count_down();
-      return Ack{};
+      return Done{};
     });
     running.wait();
     for (uint64_t n = 0; n < 20; ++n) {
-      pool.Submit(n, [](Executor&) -> Body { return Ack{}; });
+      pool.Submit(n, [](Executor&) { return Done{}; });
     }
   }
   CHECK(running.try_wait());

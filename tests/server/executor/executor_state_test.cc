@@ -1,7 +1,7 @@
 // An executor's state to a checkpoint and back: it goes on bit for bit, and no batch counts twice.
 #include <set>
 
-#include "server/executor/gather.h"
+#include "server/executor/request_round.h"
 #include "tests/server/support/training_run.h"
 
 namespace dslide {
@@ -211,14 +211,11 @@ struct MixedShards {
   void Train() {
     BatchFlight flight = planner.Flight(RunBatch(config, 4), 4);
     while (!flight.done()) {
-      const Body request = flight.RequestFor(0);
-      Body reply = GatherReplies(request, {executor->Handle({1}, request)});
-      if (const auto push = SecondRound(request, reply)) {
-        Body second = GatherReplies(*push, {executor->Handle({1}, *push)});
-        std::get<GradientReply>(second).active = std::get<ActiveReply>(std::move(reply));
-        reply = std::move(second);
+      RequestRound round(flight.RequestFor(0));
+      while (round.Gather({executor->Handle({1}, *round.request())}) ==
+             RequestRound::Progress::kSecondRound) {
       }
-      REQUIRE(flight.Take(0, std::move(reply)).ok());
+      REQUIRE(flight.Take(0, round.TakeReply()).ok());
     }
   }
 };

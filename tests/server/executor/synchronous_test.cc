@@ -4,6 +4,7 @@
 #include <set>
 
 #include "server/executor/gather.h"
+#include "server/executor/request_round.h"
 #include "server/storage/checkpoint.h"
 #include "tests/server/support/dense_copy.h"
 #include "tests/server/support/local_cluster.h"
@@ -535,35 +536,22 @@ TEST_CASE("synchronous: batches in flight of a step that stays open go on after 
   cluster.Commit(2);
 }
 
-bool Finite(const Body& reply) {
-  const auto finite = [](const std::vector<float>& v) {
-    return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
-  };
-  if (const auto* embed = std::get_if<EmbedReply>(&reply)) return finite(embed->partial.data);
-  if (const auto* active = std::get_if<ActiveReply>(&reply)) {
-    return finite(active->sum_exp) && finite(active->target_logit);
-  }
-  return finite(std::get<GradientReply>(reply).partial.data);
-}
-
-// Trains by executors' replies alone, which a server would check; steps until one is not finite.
+// Trains until a reply is not finite.
 void CheckDiverges(Config config) {
   LocalCluster cluster(config, kSamples, {1});
   cluster.Commit(0);
   for (uint64_t number = 0; number < 20; ++number) {
     BatchFlight flight = cluster.Flight(BatchOf(config, number), number);
     while (!flight.done()) {
-      const Body request = flight.RequestFor(0);
-      Body reply = cluster.AskExecutors(0, request);
+      RequestRound round(flight.RequestFor(0));
+      RequestRound::Progress progress;
+      do {
+        progress = round.Gather(cluster.Parts(0, *round.request()));
+      } while (progress == RequestRound::Progress::kSecondRound);
+      if (progress == RequestRound::Progress::kDiverged) return;
+      Body reply = round.TakeReply();
       REQUIRE_FALSE(std::holds_alternative<ErrorReply>(reply));
       if (std::holds_alternative<Ack>(reply)) break;
-      if (!Finite(reply)) return;
-      if (const auto push = SecondRound(request, reply)) {
-        Body second = cluster.AskExecutors(0, *push);
-        if (!Finite(second)) return;
-        std::get<GradientReply>(second).active = std::get<ActiveReply>(std::move(reply));
-        reply = std::move(second);
-      }
       REQUIRE(flight.Take(0, std::move(reply)).ok());
     }
     cluster.Commit(number + 1);

@@ -321,7 +321,7 @@ TEST_CASE("a store gives up at once, and leaves nothing behind") {
     saver.store->Begin(
         {2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {CheckpointName(1)}, {}, 2, 0});
     Executor* first = saver.cluster.executors()[0];
-    first->BeginSnapshot(saver.store.get(), 0);
+    first->BeginSnapshot(saver.store.get());
     while (first->snapshot_in_progress()) {
       if (!first->AdvanceSnapshot()) std::this_thread::yield();
     }

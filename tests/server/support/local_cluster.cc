@@ -2,6 +2,7 @@
 
 #include "common/run/step.h"
 #include "server/executor/gather.h"
+#include "server/executor/request_round.h"
 
 namespace dslide {
 
@@ -61,20 +62,22 @@ void LocalCluster::Commit(uint64_t committed) {
 }
 
 Body LocalCluster::Ask(uint32_t server, Body body, Incarnation sender) {
-  const Body request = OverTheWire(std::move(body), FixedPrecision(config_.cluster.wire));
-  Body reply = AskExecutors(server, request, sender);
-  if (const auto push = SecondRound(request, reply)) {
-    Body second = AskExecutors(server, *push, sender);
-    std::get<GradientReply>(second).active = std::get<ActiveReply>(std::move(reply));
-    reply = std::move(second);
+  const WirePrecision precision = FixedPrecision(config_.cluster.wire);
+  RequestRound round(OverTheWire(std::move(body), precision));
+  while (round.Gather(Parts(server, *round.request(), sender)) ==
+         RequestRound::Progress::kSecondRound) {
   }
-  return OverTheWire(std::move(reply), FixedPrecision(config_.cluster.wire));
+  return OverTheWire(round.TakeReply(), precision);
 }
 
 Body LocalCluster::AskExecutors(uint32_t server, const Body& request, Incarnation sender) {
+  return GatherReplies(request, Parts(server, request, sender));
+}
+
+std::vector<Body> LocalCluster::Parts(uint32_t server, const Body& request, Incarnation sender) {
   std::vector<Body> parts;
   for (auto& executor : servers_[server]) parts.push_back(executor->Handle(sender, request));
-  return GatherReplies(request, std::move(parts));
+  return parts;
 }
 
 RowView LocalCluster::Row(LayerKind kind, uint32_t id) {

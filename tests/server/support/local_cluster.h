@@ -41,6 +41,8 @@ class LocalCluster {
 
   // A server's reply to a worker, over the wire.
   Body Ask(uint32_t server, Body body, Incarnation sender = {1});
+  // What the executors of a server answer to a request, in their order.
+  std::vector<Body> Parts(uint32_t server, const Body& request, Incarnation sender = {1});
   // The executors' reply to one round.
   Body AskExecutors(uint32_t server, const Body& request, Incarnation sender = {1});
 

@@ -25,7 +25,8 @@ void MemoryStore::Finish(uint32_t executor, std::string record) {
 
 void MemoryStore::Begin(Executor* of, uint32_t executor) {
   written_[executor].clear();
-  of->BeginSnapshot(this, executor);
+  of->set_local_index(executor);
+  of->BeginSnapshot(this);
 }
 
 void MemoryStore::Save(Executor* of, uint32_t executor) {

@@ -28,7 +28,10 @@ CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& ex
   }
   std::sort(save.slots.begin(), save.slots.end());
   store->Begin(save);
-  for (uint32_t i = 0; i < executors.size(); ++i) executors[i]->BeginSnapshot(store, i);
+  for (uint32_t i = 0; i < executors.size(); ++i) {
+    executors[i]->set_local_index(i);
+    executors[i]->BeginSnapshot(store);
+  }
   for (Executor* e : executors) {
     while (e->snapshot_in_progress()) {
       if (!e->AdvanceSnapshot()) std::this_thread::yield();  // the writer makes room

@@ -7,13 +7,8 @@ namespace dslide {
 std::string DoAll(const std::vector<Executor*>& executors, const SlotJob& job) {
   std::string errors;
   for (uint32_t e = 0; e < executors.size(); ++e) {
-    const Body reply = executors[e]->Do(job, e);
-    if (const auto* error = std::get_if<ErrorReply>(&reply)) {
-      CHECK(error->code == ErrorCode::kRefused);
-      errors += error->text;
-    } else {
-      CHECK((std::holds_alternative<Ack>(reply) || std::holds_alternative<MoveSlots>(reply)));
-    }
+    executors[e]->set_local_index(e);
+    if (const auto done = executors[e]->Do(job); !done.ok()) errors += done.error().message;
   }
   return errors;
 }

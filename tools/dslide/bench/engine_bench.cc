@@ -14,7 +14,7 @@
 #include "common/base/random.h"
 #include "common/run/slot_plan.h"
 #include "server/executor/executor_pool.h"
-#include "server/executor/gather.h"
+#include "server/executor/request_round.h"
 #include "worker/batch_flight.h"
 
 namespace dslide {
@@ -98,11 +98,11 @@ class Engine {
   template <typename Work>
   double OnAll(const Work& work) {
     const auto begin = std::chrono::steady_clock::now();
-    const std::vector<Body> parts = pool_->RunOnAll([&](Executor& executor) -> Body {
+    const std::vector<JobReply> parts = pool_->RunOnAll([&](Executor& executor) -> JobReply {
       work(executor);
-      return Ack{};
+      return Done{};
     });
-    for (const Body& part : parts) ThrowIfError(part);
+    for (const JobReply& part : parts) ThrowIfError(part);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
@@ -112,17 +112,18 @@ class Engine {
   static constexpr size_t kInFlight = 3;
 
   struct Flight {
-    std::unique_ptr<BatchFlight> batch;
-    std::shared_ptr<const Body> request;
-    std::optional<ActiveReply> active;  // the first round's, during the second round
-    std::vector<Body> parts;
+    BatchFlight batch;
+    RequestRound round;
+    std::vector<JobReply> parts;
     size_t missing = 0;
   };
 
   // Most likely out of memory. RunExecutable() prints the text.
-  static void ThrowIfError(const Body& part) {
-    const auto* error = std::get_if<ErrorReply>(&part);
-    if (error != nullptr) throw std::runtime_error(error->text);
+  static void ThrowIfError(const JobReply& part) {
+    if (const auto* error = std::get_if<Error>(&part)) throw std::runtime_error(error->message);
+    const auto* body = std::get_if<Body>(&part);
+    const auto* refused = body == nullptr ? nullptr : std::get_if<ErrorReply>(body);
+    if (refused != nullptr) throw std::runtime_error(refused->text);
   }
 
   void Launch() {
@@ -131,20 +132,16 @@ class Engine {
     LeaseBatch batch = batches_[next_batch_ % kGeneratedBatches];
     batch.index = static_cast<uint32_t>(next_batch_ % config_.train.unit_batches);
     const uint64_t ticket = ++next_batch_;
-    Flight& flight = flights_[ticket];
-    flight.batch =
-        std::make_unique<BatchFlight>(config_, plan_, lease, std::move(batch), next_batch_);
-    Request(ticket, &flight, flight.batch->RequestFor(0));
+    BatchFlight flight(config_, plan_, lease, std::move(batch), next_batch_);
+    RequestRound first(flight.RequestFor(0));
+    const auto added = flights_.emplace(ticket, Flight{std::move(flight), std::move(first), {}});
+    Submit(ticket, &added.first->second);
   }
 
-  void Request(uint64_t ticket, Flight* flight, Body request) {
-    flight->request = std::make_shared<const Body>(std::move(request));
+  void Submit(uint64_t ticket, Flight* flight) {
     flight->parts.resize(pool_->size());
     flight->missing = pool_->size();
-    const auto job = [request = flight->request](Executor& executor) {
-      return executor.Handle(kWorker, *request);
-    };
-    pool_->Submit(ticket, job);
+    pool_->Submit(ticket, RequestJob{kWorker, flight->round.request()});
   }
 
   // True if the outcome ended a batch.
@@ -153,22 +150,20 @@ class Engine {
     ThrowIfError(outcome.part);
     flight.parts[outcome.executor] = std::move(outcome.part);
     if (--flight.missing > 0) return false;
-    Body reply = GatherReplies(*flight.request, std::move(flight.parts));
-    if (auto push = SecondRound(*flight.request, reply)) {
-      flight.active = std::get<ActiveReply>(std::move(reply));
-      Request(outcome.ticket, &flight, std::move(*push));
-      return false;
+    const auto progress = flight.round.Gather(BodiesOf(std::move(flight.parts)));
+    if (progress == RequestRound::Progress::kDiverged)
+      throw std::runtime_error("training diverged");
+    if (progress == RequestRound::Progress::kReplied) {
+      const Result<bool> taken = flight.batch.Take(0, flight.round.TakeReply());
+      DSLIDE_CHECK(taken.ok());
+      if (flight.batch.done()) {
+        flights_.erase(outcome.ticket);
+        return true;
+      }
+      flight.round = RequestRound(flight.batch.RequestFor(0));
     }
-    auto* gradient = std::get_if<GradientReply>(&reply);
-    if (gradient != nullptr) gradient->active = std::exchange(flight.active, std::nullopt);
-    const Result<bool> taken = flight.batch->Take(0, std::move(reply));
-    DSLIDE_CHECK(taken.ok());
-    if (!flight.batch->done()) {
-      Request(outcome.ticket, &flight, flight.batch->RequestFor(0));
-      return false;
-    }
-    flights_.erase(outcome.ticket);
-    return true;
+    Submit(outcome.ticket, &flight);
+    return false;
   }
 
   const Config& config_;

@@ -51,13 +51,13 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
   });
   const auto shards = CheckpointShards::Open(model->directory_);
   DSLIDE_RETURN_IF_ERROR(shards);
-  const std::vector<Body> loaded = model->pool_->RunOnAll([&shards](Executor& executor) -> Body {
+  const auto loaded = model->pool_->RunOnAll([&shards](Executor& executor) -> JobReply {
     const Status restored = (*shards)->Restore(&executor);
-    if (!restored.ok()) return ErrorReply{ErrorCode::kRefused, restored.error().message};
-    return Ack{};
+    if (!restored.ok()) return restored.error();
+    return Done{};
   });
-  for (const Body& part : loaded) {
-    if (const auto* error = std::get_if<ErrorReply>(&part)) return BadInput(error->text);
+  for (const JobReply& part : loaded) {
+    if (const auto* error = std::get_if<Error>(&part)) return BadInput(error->message);
   }
   return model;
 }
@@ -89,9 +89,8 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
 }
 
 Result<Body> Inference::Call(const Body& request) {
-  Body reply = GatherReplies(request, pool_->RunOnAll([&request](Executor& executor) {
-    return executor.Handle({}, request);
-  }));
+  const auto job = [&request](Executor& executor) { return executor.Handle({}, request); };
+  Body reply = GatherReplies(request, BodiesOf(pool_->RunOnAll(job)));
   if (const auto* error = std::get_if<ErrorReply>(&reply)) return Failed(error->text);
   return reply;
 }

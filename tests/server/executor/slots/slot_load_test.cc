@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "tests/server/support/local_cluster.h"
@@ -15,25 +14,18 @@ namespace {
 constexpr uint32_t kFeatures = 40, kLabels = 30, kSamples = 12;
 
 template <typename T>
-double Sum(const std::vector<T>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
+double Sum(const ExecutorLoad& load, T SlotCost::*field) {
+  double sum = 0;
+  for (const SlotCost& cost : load.slots) sum += static_cast<double>(cost.*field);
+  return sum;
 }
 
-// All executors' reports, one after the other.
-LoadReport TakeLoad(LocalCluster* cluster) {
-  LoadReport all;
+// All executors' loads, one after the other.
+ExecutorLoad TakeLoad(LocalCluster* cluster) {
+  ExecutorLoad all;
   for (Executor* executor : cluster->executors()) {
-    const LoadReport load = executor->TakeLoad();
-    const auto append = [](auto* to, const auto& from) {
-      to->insert(to->end(), from.begin(), from.end());
-    };
-    append(&all.slots, load.slots);
-    append(&all.retrieved, load.retrieved);
-    append(&all.used, load.used);
-    append(&all.updated, load.updated);
-    append(&all.work, load.work);
-    append(&all.service_us, load.service_us);
-    append(&all.busy, load.busy);
+    const ExecutorLoad load = executor->TakeLoad();
+    all.slots.insert(all.slots.end(), load.slots.begin(), load.slots.end());
     all.batches = load.batches;
   }
   return all;
@@ -56,43 +48,47 @@ TEST_CASE("a load report by hand") {
   load.CountTaken(30);
   { const SlotLoad::Busy busy(&load); }
   const std::vector<SlotId> slots = {{1}, {3}};
-  const LoadReport report = load.Take(slots);
+  const ExecutorLoad report = load.Take(slots);
   CHECK(report.batches == 2);
-  CHECK(report.slots == std::vector<uint32_t>{1, 3});
-  CHECK(report.executor == std::vector<uint16_t>{0, 0});
-  CHECK(report.retrieved == std::vector<uint32_t>{0, 64});
-  CHECK(report.used == std::vector<uint32_t>{10, 5});
-  CHECK(report.updated == std::vector<uint32_t>{12, 0});
+  REQUIRE(report.slots.size() == 2);
+  const SlotCost& first = report.slots[0];
+  const SlotCost& second = report.slots[1];
+  CHECK(first.slot == SlotId{1});
+  CHECK(second.slot == SlotId{3});
+  CHECK(first.retrieved == 0);
+  CHECK(second.retrieved == 64);
+  CHECK(first.used == 10);
+  CHECK(second.used == 5);
+  CHECK(first.updated == 12);
+  CHECK(second.updated == 0);
   const double upkeep = 50 * WorkCosts::kBuildStep / 2;
-  CHECK(report.work[0] == doctest::Approx(100 + 10 * WorkCosts::kColumn + upkeep));
-  CHECK(report.work[1] ==
+  CHECK(first.work == doctest::Approx(100 + 10 * WorkCosts::kColumn + upkeep));
+  CHECK(second.work ==
         doctest::Approx(5 * WorkCosts::kInputRow + 64 * WorkCosts::kRetrieved + upkeep));
-  REQUIRE(report.busy.size() == 1);
-  CHECK(report.busy[0] > 0);
-  CHECK(Sum(report.service_us) == doctest::Approx(1e6 * double{report.busy[0]}));
-  CHECK(report.service_us[0] * report.work[1] ==
-        doctest::Approx(report.service_us[1] * report.work[0]));
+  CHECK(report.busy_seconds > 0);
+  CHECK(Sum(report, &SlotCost::service_us) == doctest::Approx(1e6 * report.busy_seconds));
+  CHECK(first.service_us * second.work == doctest::Approx(second.service_us * first.work));
   // What was reported is not reported again.
-  const LoadReport next = load.Take(slots);
-  CHECK(Sum(next.work) == 0);
-  CHECK(Sum(next.used) == 0);
+  const ExecutorLoad next = load.Take(slots);
+  CHECK(Sum(next, &SlotCost::work) == 0);
+  CHECK(Sum(next, &SlotCost::used) == 0);
   CHECK(next.batches == 0);
-  CHECK(next.busy[0] == 0);
+  CHECK(next.busy_seconds == 0);
 }
 
 TEST_CASE("time without work is all slots' alike, that of slots that left is nobody's") {
   SlotLoad load(4);
   { const SlotLoad::Busy busy(&load); }
   const std::vector<SlotId> slots = {{1}, {3}};
-  const LoadReport idle = load.Take(slots);
-  CHECK(idle.service_us[0] > 0);
-  CHECK(idle.service_us[0] == idle.service_us[1]);
+  const ExecutorLoad idle = load.Take(slots);
+  CHECK(idle.slots[0].service_us > 0);
+  CHECK(idle.slots[0].service_us == idle.slots[1].service_us);
   load.Of({0}).scores = 300;
   load.Of({1}).scores = 100;
   { const SlotLoad::Busy busy(&load); }
-  const LoadReport left = load.Take(slots);
-  CHECK(left.service_us[0] == doctest::Approx(0.25e6 * double{left.busy[0]}));
-  CHECK(left.service_us[1] == 0);
+  const ExecutorLoad left = load.Take(slots);
+  CHECK(left.slots[0].service_us == doctest::Approx(0.25e6 * left.busy_seconds));
+  CHECK(left.slots[1].service_us == 0);
   CHECK(load.Take({}).slots.empty());
 }
 
@@ -120,21 +116,21 @@ TEST_CASE("executors count the rows of their slots, once however often a batch c
     for (uint32_t id = 0; id < kLabels; ++id) ++used[id % config.cluster.slots];
     (void)cluster.Train(batches[b], b);
   }
-  const LoadReport load = TakeLoad(&cluster);
+  const ExecutorLoad load = TakeLoad(&cluster);
   CHECK(load.batches == 3);
   REQUIRE(load.slots.size() == config.cluster.slots);
-  for (size_t i = 0; i < load.slots.size(); ++i) {
-    CAPTURE(load.slots[i]);
-    CHECK(load.used[i] == used[load.slots[i]]);
-    CHECK(load.updated[i] == used[load.slots[i]]);
-    CHECK(load.work[i] > 0);
-    CHECK(load.service_us[i] > 0);
+  for (const SlotCost& cost : load.slots) {
+    CAPTURE(cost.slot.value);
+    CHECK(cost.used == used[cost.slot.value]);
+    CHECK(cost.updated == used[cost.slot.value]);
+    CHECK(cost.work > 0);
+    CHECK(cost.service_us > 0);
   }
   // A batch that comes again is computed, and applied nowhere.
   (void)cluster.Train(batches[0], 0);
-  const LoadReport again = TakeLoad(&cluster);
-  CHECK(Sum(again.used) > 0);
-  CHECK(Sum(again.updated) == 0);
+  const ExecutorLoad again = TakeLoad(&cluster);
+  CHECK(Sum(again, &SlotCost::used) > 0);
+  CHECK(Sum(again, &SlotCost::updated) == 0);
 }
 
 TEST_CASE("bucket entries are counted for one sample in so many") {
@@ -156,7 +152,7 @@ TEST_CASE("bucket entries are counted for one sample in so many") {
       const_cast<Executor&>(executor).output().ForEachRetrieved(i, [&](uint32_t) { ++entries; });
     }
   }
-  const double retrieved = Sum(TakeLoad(&cluster).retrieved);
+  const double retrieved = Sum(TakeLoad(&cluster), &SlotCost::retrieved);
   CHECK(entries > 0);
   CHECK(retrieved > 0.7 * static_cast<double>(entries));
   CHECK(retrieved < 1.3 * static_cast<double>(entries));
@@ -169,8 +165,8 @@ TEST_CASE("ranking is work of the slots that are ranked") {
   request.hidden = Matrix(3, 6);
   request.k = 2;
   (void)cluster.AskExecutors(0, Body(request));
-  const LoadReport load = TakeLoad(&cluster);
-  CHECK(Sum(load.work) == doctest::Approx(3 * kLabels * WorkCosts::kScanned));
+  const ExecutorLoad load = TakeLoad(&cluster);
+  CHECK(Sum(load, &SlotCost::work) == doctest::Approx(3 * kLabels * WorkCosts::kScanned));
 }
 
 TEST_CASE("the bytes of slots are those of their executor") {
@@ -178,15 +174,14 @@ TEST_CASE("the bytes of slots are those of their executor") {
   config.model.active = ActiveSet::kLsh;
   ResolveConfig(kFeatures, kLabels, &config);
   Executor executor(config, 1000, AllSlots(config), 0, Purpose::kTraining, BestKernels());
-  const LoadReport load = executor.TakeLoad();
-  CHECK(load.bytes.size() == config.cluster.slots);
+  const ExecutorLoad load = executor.TakeLoad();
+  CHECK(load.slots.size() == config.cluster.slots);
   const uint64_t all = executor.MemoryBytes();
-  CHECK(executor.Occupancy().memory_used_bytes == all);
   // All but the tables' offsets.
   const HashTables& tables = executor.output().tables()->tables();
   const uint64_t empty =
       HashTables(tables.size(), executor.output().tables()->functions().bits(), 0).MemoryBytes();
-  CHECK(Sum(load.bytes) == static_cast<double>(all - empty));
+  CHECK(Sum(load, &SlotCost::bytes) == static_cast<double>(all - empty));
 }
 
 TEST_CASE("executors without slots take part and cost nothing") {
@@ -209,13 +204,13 @@ TEST_CASE("executors without slots take part and cost nothing") {
     }
     uint32_t empty = 0;
     for (Executor* executor : many.executors()) {
-      const LoadReport load = executor->TakeLoad();
+      const ExecutorLoad load = executor->TakeLoad();
       CHECK(load.batches == 30);
       empty += load.slots.empty();
       if (!load.slots.empty()) continue;
-      CHECK(Sum(load.work) == 0);
+      CHECK(Sum(load, &SlotCost::work) == 0);
       CHECK(executor->output().layer().map().rows() == 0);
-      CHECK(executor->Occupancy().bucket_largest == 0);
+      if (hashed) CHECK(executor->MeasureTables()->buckets.largest == 0);
     }
     CHECK(empty == 3);
   }

@@ -59,7 +59,7 @@ TEST_CASE("a rebuild changes nothing until it is done, and gives tables like fre
     const uint32_t lag = FreshTables(cluster.executors()[0], config, kOther).lag_batches();
     for (; number < 6 + lag - lag % 2; number += 2) {
       CHECK(AllUse(&cluster, {0, 2}));
-      CHECK(cluster.executors()[0]->Occupancy().hash_round == 0);
+      CHECK(cluster.executors()[0]->MeasureTables()->hash_round == 0);
       for (size_t i = 0; i < 2; ++i) {
         CHECK(StateOf(cluster.executors()[i]) == StateOf(undisturbed.executors()[i]));
       }
@@ -69,7 +69,7 @@ TEST_CASE("a rebuild changes nothing until it is done, and gives tables like fre
     TrainRun(&cluster, number, number + 2);
     REQUIRE(AllUse(&cluster, kOther));
     for (Executor* executor : cluster.executors()) {
-      CHECK(executor->Occupancy().hash_round == 1);
+      CHECK(executor->MeasureTables()->hash_round == 1);
       // Every row is in a bucket of every table.
       const LiveTables& tables = *executor->output().tables();
       const BuiltCodes built = tables.tables().Built();
