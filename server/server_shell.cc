@@ -130,17 +130,16 @@ void ServerShell::ForgetServers() {
   std::erase_if(servers_, [&](const auto& server) { return !core_.MayAsk(server.first); });
 }
 
+// The store's outcome is taken before the executors' and handed over after them: the core hears of
+// all marks before it hears that what was marked is stored.
 void ServerShell::CollectFromExecutors() {
+  auto saved = storage_ ? storage_->Collect() : std::nullopt;
   while (pool_) {
     auto outcome = pool_->Collect();
     if (!outcome) break;
-    if (storage_->Take(*outcome)) continue;
     Apply(core_.HandleOutcome(std::move(*outcome), clock_.Micros()));
   }
-  if (!pool_) return;
-  if (auto saved = storage_->Advance(pool_.get())) {
-    Apply(core_.HandleSaved(saved->ticket, std::move(saved->done), clock_.Millis()));
-  }
+  if (saved) Apply(core_.HandleSaved(saved->ticket, std::move(saved->done), clock_.Millis()));
 }
 
 void ServerShell::Send(const Message& message) {
@@ -176,6 +175,7 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (effects.unload) StopExecutors();
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) storage_->StartSave(*effects.save, pool_.get());
+  if (effects.give_up_save) storage_->GiveUp(*effects.give_up_save);
   for (const auto& [address, message] : effects.to_servers) SendToServer(address, message);
   if (pool_) pool_->SetPlanVersion(core_.plan_version());
   for (ServerWork& work : effects.work) {

@@ -27,8 +27,8 @@ struct ServerLoad {
   uint64_t ticket;
 };
 
-// Have the executors mark where they are, in the order of their work, and write that in the
-// background. The outcome goes to ServerCore::HandleSaved().
+// Begin a checkpoint in the store, then give the executors a MarkJob under this ticket. The store's
+// outcome goes to ServerCore::HandleSaved(), after all outcomes of executors that came before it.
 struct ServerSave {
   std::string name;
   std::string directory;
@@ -66,6 +66,7 @@ struct ServerEffects {
   bool unload = false;  // stop the executors: the slots belong to other servers now
   std::optional<ServerLoad> load;
   std::optional<ServerSave> save;
+  std::optional<Error> give_up_save;  // the store ends the save in progress with this outcome
   std::vector<std::pair<std::string, Message>> to_servers;  // by address
   std::vector<ServerWork> work;
   std::optional<Status> exit;

@@ -12,7 +12,7 @@ void OpenJobs::SetExecutors(uint32_t executors) {
 }
 
 uint64_t OpenJobs::Open(JobPurpose purpose) {
-  const uint64_t ticket = NewTicket();
+  const uint64_t ticket = next_ticket_++;
   open_.try_emplace(ticket, Entry{std::move(purpose),
                                   std::vector<std::optional<JobReply>>(executors_), executors_});
   return ticket;

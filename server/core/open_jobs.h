@@ -49,8 +49,12 @@ struct LoadMeasuring {
   bool tables;
 };
 struct SlotLoading {};
+struct SnapshotMarking {};  // of the save in progress
+struct SnapshotDropping {
+  bool gives_up;  // the save in progress waits for it; otherwise nobody does
+};
 using JobPurpose = std::variant<PeerRequest, SchedulerOrder, StepCommit, OwnPull, SlotMoving,
-                                LoadMeasuring, SlotLoading>;
+                                LoadMeasuring, SlotLoading, SnapshotMarking, SnapshotDropping>;
 
 class OpenJobs {
  public:
@@ -65,8 +69,6 @@ class OpenJobs {
 
   // The job's ticket.
   uint64_t Open(JobPurpose purpose);
-  // A ticket of something else, which has no parts here.
-  uint64_t NewTicket() { return next_ticket_++; }
 
   // Adds an executor's part. The purpose and all parts of the job, if this was the last one. The
   // outcome of a forgotten job is dropped.

@@ -58,10 +58,9 @@ void ServerOutbox::Load(ServerLoad load) {
 }
 
 uint64_t ServerOutbox::Save(ServerSave save) {
-  const uint64_t ticket = jobs_.NewTicket();
-  save.ticket = ticket;
+  save.ticket = jobs_.Open(SnapshotMarking{});
   effects_.save = std::move(save);
-  return ticket;
+  return effects_.save->ticket;
 }
 
 void ServerOutbox::ForgetJobs() {

@@ -48,8 +48,10 @@ class ServerOutbox {
   // Replaces the executors; later jobs are for the new ones. Fills in the ticket. REQUIRES
   // ForgetJobs() before.
   void Load(ServerLoad load);
-  // Fills in the ticket, which it returns.
+  // Fills in the ticket, which it returns: of the executors' marks, and of the save's outcome.
   uint64_t Save(ServerSave save);
+  // The outcome of the save in progress will be this error. REQUIRES that no executor puts rows.
+  void GiveUpSave(Error why) { effects_.give_up_save = std::move(why); }
   // Forgets all jobs, also those that were submitted in this call.
   void ForgetJobs();
   void Unload() { effects_.unload = true; }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -40,14 +41,36 @@ void Saver::Start(CheckpointRequest request, const ServerSeat& seat,
   save.slots = seat.OwnSlots();
   if (IsSynchronous(seat.config.train)) save.committed = committed;
   const uint64_t ticket = out->Save(std::move(save));
-  saving_ = Saving{std::move(request), ticket};
+  saving_ = Saving{std::move(request), ticket, 0, std::nullopt};
+}
+
+void Saver::OnMarked(const std::vector<JobReply>& parts, ServerOutbox* out) {
+  DSLIDE_CHECK(saving_ && !saving_->mark_failed);
+  for (const JobReply& part : parts) {
+    if (const auto* marked = std::get_if<Marked>(&part)) {
+      saving_->stall_us = std::max(saving_->stall_us, marked->stall_us);
+    } else if (!saving_->mark_failed) {
+      saving_->mark_failed = std::get<Error>(part);
+    }
+  }
+  if (!saving_->mark_failed) return;
+  out->Submit(SnapshotDropping{.gives_up = true}, DropSnapshotJob{.store_lost = false});
+}
+
+void Saver::OnDropped(ServerOutbox* out) {
+  DSLIDE_CHECK(saving_ && saving_->mark_failed);
+  out->GiveUpSave(*saving_->mark_failed);
 }
 
 bool Saver::Take(uint64_t ticket, CheckpointDone done, const ServerSeat& seat, ServerOutbox* out) {
   if (!saving_ || saving_->ticket != ticket) return false;
   done.name = saving_->request.name;
   done.shard = ShardName(seat.plan.version, *seat.index);
+  done.stall_us = saving_->stall_us;
   saving_.reset();
+  if (!done.error.empty() && !done.retry) {
+    out->Submit(SnapshotDropping{.gives_up = false}, DropSnapshotJob{.store_lost = true});
+  }
   if (orphaned_) {
     out->Exit(
         TryLater(done.error.empty()

@@ -1,12 +1,22 @@
 // The checkpoints of a server's part: one at a time, and the last one that the server writes by
 // itself when the scheduler is gone.
 //
-// Invariant: a server that saves for itself is orphaned.
+// A save:
+//   1. The store begins, and every executor marks a snapshot (ServerSave).
+//   2. The executors put rows to the store between their other jobs. The store's outcome ends the
+//      save (Take).
+//   If an executor cannot mark, all executors drop the snapshot, then the store gives the save up:
+//   its outcome is the first executor's error.
+//   If the store fails, its rows are lost: the executors write all rows next time. They learn it
+//   before the scheduler can ask for the next checkpoint.
+//
+// Invariants: a server that saves for itself is orphaned; only a save in progress is given up.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/wire/messages.h"
 #include "server/core/outbox.h"
@@ -23,6 +33,9 @@ class Saver {
   // training. REQUIRES a seat with slots that are all loaded.
   void OnRequest(const CheckpointRequest& request, const ServerSeat& seat,
                  std::optional<uint64_t> committed, ServerOutbox* out);
+  // The executors' answers to the MarkJob, and to the DropSnapshotJob of a save that is given up.
+  void OnMarked(const std::vector<JobReply>& parts, ServerOutbox* out);
+  void OnDropped(ServerOutbox* out);
   // The outcome of a ServerSave. False: of another one.
   bool Take(uint64_t ticket, CheckpointDone done, const ServerSeat& seat, ServerOutbox* out);
   // The slots have changed: the last checkpoint is of other ones.
@@ -49,6 +62,8 @@ class Saver {
   struct Saving {
     CheckpointRequest request;
     uint64_t ticket;
+    uint32_t stall_us = 0;             // the longest that an executor stood still for its mark
+    std::optional<Error> mark_failed;  // why it is given up
   };
   void Start(CheckpointRequest request, const ServerSeat& seat, std::optional<uint64_t> committed,
              ServerOutbox* out);

@@ -250,6 +250,14 @@ void ServerCore::OnResult(const SlotLoading&, const Parts& parts, int64_t now_us
   TakeEarly();
 }
 
+void ServerCore::OnResult(const SnapshotMarking&, const Parts& parts, int64_t) {
+  generation_->saver.OnMarked(parts, &out_);
+}
+
+void ServerCore::OnResult(const SnapshotDropping& dropping, const Parts&, int64_t) {
+  if (dropping.gives_up) generation_->saver.OnDropped(&out_);
+}
+
 ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms) {
   if (generation_ && generation_->saver.Take(ticket, std::move(done), generation_->seat, &out_) &&
       !generation_->saver.orphaned()) {

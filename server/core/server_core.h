@@ -4,13 +4,14 @@
 // Requests are verified messages from anybody. The core is a dispatcher: each part below owns its
 // fields, and the core passes values between them.
 //
-//   ServerOutbox          messages, jobs and log lines of the present call; the link to the
-//   scheduler LoadMeter       what the slots cost, for the heartbeats OrderlyStop     leaving after
-//   SIGTERM Generation      all that belongs to the plans of one generation:
-//     ServerSeat            the plan in force
-//     RequestTable    requests from their arrival to the reply
-//     SlotMigration   slots that come and go
-//     Saver           checkpoints
+//   ServerOutbox     messages, jobs and log lines of this call; the link to the scheduler
+//   LoadMeter        what the slots cost, for the heartbeats
+//   OrderlyStop      leaving after SIGTERM
+//   Generation       all that belongs to the plans of one generation:
+//     ServerSeat       the plan in force
+//     RequestTable     requests from their arrival to the reply
+//     SlotMigration    slots that come and go
+//     Saver            checkpoints
 //
 // Plans of one generation carry the same state on. With a plan of another generation the server
 // drops its Generation and fills its slots from the checkpoint that the plan names. With the next
@@ -154,6 +155,8 @@ class ServerCore {
   void OnResult(const SlotMoving& moving, const Parts& parts, int64_t now_us);
   void OnResult(const LoadMeasuring& measuring, const Parts& parts, int64_t now_us);
   void OnResult(const SlotLoading&, const Parts& parts, int64_t now_us);
+  void OnResult(const SnapshotMarking&, const Parts& parts, int64_t now_us);
+  void OnResult(const SnapshotDropping& dropping, const Parts& parts, int64_t now_us);
 
   // At the end of every call from outside.
   Effects Drain();

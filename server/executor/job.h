@@ -52,8 +52,8 @@ struct MarkJob {
   SnapshotSink* sink;
   std::optional<uint64_t> committed;
 };
-// The snapshot in progress comes to nothing, or the last one could not be stored. The reply is
-// Done.
+// The snapshot in progress, or the last one, is not stored: its rows count as changed again. The
+// reply is Done.
 struct DropSnapshotJob {
   bool store_lost;  // the next snapshot writes all rows
 };

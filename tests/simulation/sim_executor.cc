@@ -176,7 +176,12 @@ Status SimExecutor::Restore(const SimCheckpoint& checkpoint, SimStore* store, bo
   return {};
 }
 
-void SimExecutor::BeginSnapshot(SimStore* store) {
+JobReply SimExecutor::Mark(SimStore* store, const std::optional<uint64_t>& committed,
+                           uint32_t plan_version) {
+  JobReply reply = Run(MarkJob{store, committed}, plan_version);
+  auto* marked = std::get_if<Marked>(&reply);
+  if (marked == nullptr) return reply;
+  marked->stall_us = 0;  // of real time, it would differ from run to run
   StoredRows rows;
   for (Layer* layer : layers()) {
     for (const SlotId slot : slots_) {
@@ -186,7 +191,7 @@ void SimExecutor::BeginSnapshot(SimStore* store) {
     }
   }
   store->Mark(executor_.local_index(), std::move(rows), shadow_);
-  executor_.BeginSnapshot(store);
+  return reply;
 }
 
 }  // namespace dslide::sim

@@ -24,8 +24,8 @@ class SimExecutor {
   JobReply Run(const ExecutorJob& job, uint32_t plan_version);
   // Fills it from a checkpoint. `*store` has its rows then, if `stored`.
   Status Restore(const SimCheckpoint& checkpoint, SimStore* store, bool stored);
-  // The mark of a snapshot.
-  void BeginSnapshot(SimStore* store);
+  // Does a MarkJob, and tells the store which rows it has to get.
+  JobReply Mark(SimStore* store, const std::optional<uint64_t>& committed, uint32_t plan_version);
 
   Executor& executor() { return executor_; }
 

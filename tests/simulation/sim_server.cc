@@ -4,8 +4,7 @@ namespace dslide::sim {
 namespace {
 
 constexpr size_t kLateSenders = 4;
-constexpr size_t kMostHeld = 16;      // of each worker when the run ends
-constexpr uint64_t kNobodyWaits = 0;  // a ticket; the core's begin at 1
+constexpr size_t kMostHeld = 16;  // of each worker when the run ends
 
 // A checkpoint as one executor loads it.
 class SimSource final : public StateSource {
@@ -74,7 +73,7 @@ void SimExecutors::Next(uint32_t index) {
     Lane& own = self.lanes_[index];
     const Task task = std::move(own.tasks.front());
     own.tasks.pop_front();
-    JobReply part = task.job(*own.executor, index);
+    JobReply part = task.job(*own.executor);
     if (!self.host_.alive()) return;
     self.After(10, [ticket = task.ticket, index, part = std::move(part)](SimExecutors& then) {
       then.done_({ticket, index, part});
@@ -188,6 +187,7 @@ void SimServer::Apply(ServerCore::Effects effects) {
   if (effects.unload) executors_.reset();
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) StartSave(*effects.save);
+  if (effects.give_up_save) store_->GiveUp(*effects.give_up_save);
   for (const auto& [address, message] : effects.to_servers) {
     auto link = servers_.find(address);
     if (link == servers_.end()) {
@@ -198,7 +198,7 @@ void SimServer::Apply(ServerCore::Effects effects) {
     world_.network.Send(link->second, Encode(message, WirePrecision::kFp32));
   }
   for (const ServerWork& work : effects.work) {
-    executors_->Submit(work.ticket, [this, job = work.job](SimExecutor& executor, uint32_t) {
+    executors_->Submit(work.ticket, [this, job = work.job](SimExecutor& executor) {
       return Work(job, &executor);
     });
   }
@@ -252,14 +252,15 @@ void SimServer::StartExecutors(const ServerLoad& load) {
       });
   store_ = std::make_unique<SimStore>(
       &world_, &host_, load.slots.size(), [this](uint64_t ticket, CheckpointDone done) {
-        host_.Post(world_.Draw(1, 50 * kMs), [this, ticket, done = std::move(done)] {
+        // Behind the executors' outcomes, which take 10 us.
+        const int64_t delay_us = std::max<int64_t>(11, world_.Draw(1, 50 * kMs));
+        host_.Post(delay_us, [this, ticket, done = std::move(done)] {
           if (exit_) return;
-          if (!done.error.empty() && executors_ != nullptr) AbortSnapshots();
           Apply(core_.HandleSaved(ticket, done, host_.now_ms()));
         });
       });
   const bool stored = world_.random.Below(2) == 0;
-  executors_->Submit(load.ticket, [this, load, stored](SimExecutor& executor, uint32_t) {
+  executors_->Submit(load.ticket, [this, load, stored](SimExecutor& executor) {
     return LoadExecutor(load, stored, &executor);
   });
 }
@@ -278,29 +279,10 @@ JobReply SimServer::LoadExecutor(const ServerLoad& load, bool stored, SimExecuto
   return executor->Run(LoadJob{source}, core_.plan_version());
 }
 
-// Before the core may ask for the next ones.
-void SimServer::AbortSnapshots() {
-  executors_->Submit(kNobodyWaits, [](SimExecutor& executor, uint32_t) -> JobReply {
-    executor.executor().AbortSnapshot();
-    return Done{};
-  });
-}
-
-// The executors mark where they are in the order of their work. One that does not stand at the
-// steps that are asked for says so.
 void SimServer::StartSave(const ServerSave& save) {
   store_->Begin(save);
-  executors_->Submit(save.ticket, [this, save](SimExecutor& executor, uint32_t) -> JobReply {
-    if (!store_->IsSaving(save.ticket)) return Done{};
-    const auto committed = executor.executor().committed();
-    if (save.committed && committed != save.committed) {
-      store_->GiveUp(
-          fmt::format("{} steps are committed, not {}", committed.value_or(0), *save.committed),
-          true);
-    } else {
-      executor.BeginSnapshot(store_.get());
-    }
-    return Done{};
+  executors_->Submit(save.ticket, [this, committed = save.committed](SimExecutor& executor) {
+    return executor.Mark(store_.get(), committed, core_.plan_version());
   });
 }
 

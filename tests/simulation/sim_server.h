@@ -20,7 +20,7 @@ namespace dslide::sim {
 // takes is drawn. Between them it works on its snapshot.
 class SimExecutors : public std::enable_shared_from_this<SimExecutors> {
  public:
-  using Job = std::function<JobReply(SimExecutor&, uint32_t index)>;
+  using Job = std::function<JobReply(SimExecutor&)>;
   using Done = std::function<void(ExecutorPool::Outcome)>;
 
   SimExecutors(SimWorld* world, SimHost* host, const ServerLoad& load, Done done);
@@ -64,7 +64,6 @@ class SimServer : public SimProcess {
   JobReply Work(const ExecutorJob& job, SimExecutor* executor);
   void Apply(ServerCore::Effects effects);
   void StartExecutors(const ServerLoad& load);
-  void AbortSnapshots();
   void CheckMemory() const;
   void StartSave(const ServerSave& save);
   JobReply LoadExecutor(const ServerLoad& load, bool stored, SimExecutor* executor);

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace dslide::sim {
 
 // The disk is slow now and then.
 bool SimStore::HasRoom(uint32_t) { return world_.random.Below(4) != 0; }
 
 void SimStore::Put(uint32_t, RowChunk chunk) {
+  failed_ = failed_ || host_.DiskFails();
   size_t begin = 0;
   for (size_t i = 0; i < chunk.keys.size(); ++i) {
     rows_[chunk.keys[i]].assign(chunk.bytes.begin() + static_cast<ptrdiff_t>(begin),
@@ -17,7 +20,9 @@ void SimStore::Put(uint32_t, RowChunk chunk) {
 }
 
 void SimStore::Begin(const ServerSave& save) {
+  DSLIDE_CHECK(!save_);
   save_ = save;
+  failed_ = false;
   std::erase_if(rows_, [&](const auto& entry) {
     return !std::binary_search(save.slots.begin(), save.slots.end(), entry.first.slot);
   });
@@ -29,13 +34,17 @@ void SimStore::Mark(uint32_t executor, StoredRows rows, AppliedShadow shadow) {
   parts_[executor].shadow = std::move(shadow);
 }
 
-void SimStore::GiveUp(const std::string& why, bool retry) {
+void SimStore::GiveUp(const Error& why) {
+  rows_ = complete_;
   CheckpointDone done;
-  done.error = why;
-  done.retry = retry;
+  done.error = why.message;
+  done.retry = !failed_ && why.kind == ErrorKind::kTryLater;
+  End(std::move(done));
+}
+
+void SimStore::End(CheckpointDone done) {
   const uint64_t ticket = save_->ticket;
   save_.reset();
-  rows_ = complete_;
   saved_(ticket, std::move(done));
 }
 
@@ -54,12 +63,18 @@ void SimStore::Check(uint32_t executor) const {
 }
 
 void SimStore::Finish(uint32_t executor, std::string record) {
-  if (!save_) return;
+  DSLIDE_CHECK(save_);
   Check(executor);
   parts_[executor].record = std::move(record);
   parts_[executor].finished = true;
   if (!std::all_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.finished; })) return;
-  if (host_.DiskFails()) return GiveUp(save_->directory + ": no space left on device", false);
+  if (failed_ || host_.DiskFails()) {
+    rows_.clear();
+    complete_.clear();
+    CheckpointDone lost;
+    lost.error = save_->directory + ": no space left on device";
+    return End(std::move(lost));
+  }
   complete_ = rows_;
   SimShard shard;
   shard.rows = rows_;
@@ -69,10 +84,8 @@ void SimStore::Finish(uint32_t executor, std::string record) {
   }
   CheckpointDone done;
   done.rows = shard.rows.size();
-  const uint64_t ticket = save_->ticket;
   world_.disk.checkpoints[save_->directory].shards[save_->shard] = std::move(shard);
-  save_.reset();
-  saved_(ticket, std::move(done));
+  End(std::move(done));
 }
 
 }  // namespace dslide::sim

@@ -1,5 +1,6 @@
 // A server's store in memory, as server/storage/checkpoint_store.h has it in RocksDB: snapshots of
 // its executors add changed rows to it, and when all have finished it is linked into a checkpoint.
+// After a write that failed the rows are lost: the executors have to put all of them again.
 #pragma once
 
 #include <functional>
@@ -23,14 +24,12 @@ class SimStore : public SnapshotSink {
   void Put(uint32_t executor, RowChunk chunk) override;
   void Finish(uint32_t executor, std::string record) override;
 
-  // A checkpoint begins; one in progress is given up.
+  // A checkpoint begins. REQUIRES that none is in progress.
   void Begin(const ServerSave& save);
-  // Whether this is still what is being saved.
-  bool IsSaving(uint64_t ticket) const { return save_ && save_->ticket == ticket; }
   // An executor has marked where it is. What it then puts must be these rows.
   void Mark(uint32_t executor, StoredRows rows, AppliedShadow shadow);
-  // The checkpoint comes to nothing. The executors' rows count as changed again then.
-  void GiveUp(const std::string& why, bool retry);
+  // The checkpoint in progress ends with this error. REQUIRES that no executor puts rows to it.
+  void GiveUp(const Error& why);
 
   // Rows that were loaded from a checkpoint lie here already.
   void Assume(const StoredRowKey& key, const std::vector<uint8_t>& value) {
@@ -45,6 +44,7 @@ class SimStore : public SnapshotSink {
     bool finished = false;
   };
   void Check(uint32_t executor) const;
+  void End(CheckpointDone done);
 
   SimWorld& world_;
   const SimHost& host_;
@@ -52,6 +52,7 @@ class SimStore : public SnapshotSink {
   StoredRows rows_;
   StoredRows complete_;  // rows_ as of the last complete checkpoint
   std::optional<ServerSave> save_;
+  bool failed_ = false;  // a write of the save in progress
   std::vector<Part> parts_;
 };
 

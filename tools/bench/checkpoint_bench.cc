@@ -106,8 +106,9 @@ CheckpointDone Save(ServerStorage* storage, ExecutorPool* pool, const std::strin
   save.ticket = n + 1;
   storage->StartSave(save, pool);
   while (true) {
-    while (auto outcome = pool->Collect()) (void)storage->Take(*outcome);
-    if (auto saved = storage->Advance(pool)) return saved->done;
+    while (pool->Collect()) {
+    }
+    if (auto saved = storage->Collect()) return saved->done;
     pollfd ready[] = {{pool->fd(), POLLIN, 0}, {storage->fd(), POLLIN, 0}};
     (void)poll(ready, 2, 1000);
   }

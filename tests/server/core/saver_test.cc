@@ -41,6 +41,49 @@ TEST_CASE_FIXTURE(Fixture, "a checkpoint is written once, and its answer given a
   CHECK(Ask("step-1").save);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a checkpoint that is complete tells the longest mark") {
+  const auto save = Ask("step-1").save;
+  saver.OnMarked({Marked{5}, Marked{9}}, &out);
+  CHECK(out.Drain().work.empty());
+  CHECK(saver.Take(save->ticket, {}, seat, &out));
+  const auto effects = out.Drain();
+  CHECK(effects.work.empty());
+  CHECK(Done(effects).stall_us == 9);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an executor that cannot mark makes all drop what they have marked") {
+  const auto save = Ask("step-1").save;
+  saver.OnMarked({Marked{5}, TryLater("stands elsewhere"), Failed("a later error")}, &out);
+  const auto dropping = out.Drain();
+  REQUIRE(dropping.work.size() == 1);
+  CHECK_FALSE(std::get<DropSnapshotJob>(dropping.work[0].job).store_lost);
+  CHECK_FALSE(dropping.give_up_save);  // executors may still put rows
+  saver.OnDropped(&out);
+  const auto given_up = out.Drain().give_up_save;
+  REQUIRE(given_up);
+  CHECK(given_up->message == "stands elsewhere");
+  CheckpointDone done;
+  done.error = given_up->message;
+  done.retry = true;
+  CHECK(saver.Take(save->ticket, done, seat, &out));
+  const auto effects = out.Drain();
+  CHECK(Done(effects).retry);
+  CHECK(effects.work.empty());  // the store has what it had before
+  CHECK(Ask("step-1").save);
+}
+
+TEST_CASE_FIXTURE(Fixture, "after the store has failed the executors write all rows") {
+  const auto save = Ask("step-1").save;
+  saver.OnMarked({Marked{5}, Marked{9}}, &out);
+  CheckpointDone done;
+  done.error = "no space left on device";
+  CHECK(saver.Take(save->ticket, done, seat, &out));
+  const auto effects = out.Drain();
+  CHECK(Done(effects).error == done.error);
+  REQUIRE(effects.work.size() == 1);
+  CHECK(std::get<DropSnapshotJob>(effects.work[0].job).store_lost);
+}
+
 TEST_CASE_FIXTURE(Fixture, "what cannot be saved now may be asked for again") {
   SUBCASE("another one is being written") {
     CHECK(Ask("step-1").save);
