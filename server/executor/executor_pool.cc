@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <poll.h>
 
-#include <algorithm>
 #include <new>
 
 #include "common/math/kernels.h"
@@ -20,7 +19,7 @@ JobReply DoJob(const ExecutorPool::Job& job, Executor& executor) try {
 }  // namespace
 
 ExecutorPool::ExecutorPool(uint32_t executors, const Factory& factory)
-    : outcomes_(size_t{executors} * kQueued) {
+    : outcomes_(size_t{executors} * kQueued), backlog_(executors, kQueued) {
   for (uint32_t i = 0; i < executors; ++i) lanes_.push_back(std::make_unique<Lane>());
   for (uint32_t i = 0; i < executors; ++i) {
     Lane* lane = lanes_[i].get();
@@ -37,7 +36,7 @@ ExecutorPool::~ExecutorPool() {
 }
 
 void ExecutorPool::Submit(uint64_t ticket, Job job) {
-  waiting_.push_back({ticket, std::move(job)});
+  backlog_.Add({ticket, std::move(job)});
   Advance();
 }
 
@@ -50,30 +49,22 @@ void ExecutorPool::Submit(uint64_t ticket, ExecutorJob job) {
 std::optional<ExecutorPool::Outcome> ExecutorPool::Collect() {
   auto outcome = outcomes_.Pop();
   if (!outcome) return outcome;
-  uncollected_--;
+  backlog_.Collected(outcome->executor);
   Advance();
   return outcome;
 }
 
-bool ExecutorPool::HasRoom() const {
-  return uncollected_ + lanes_.size() <= outcomes_.capacity() &&
-         std::all_of(lanes_.begin(), lanes_.end(),
-                     [](const auto& lane) { return lane->tasks.size() < kQueued; });
-}
-
 void ExecutorPool::Advance() {
-  for (; !waiting_.empty() && HasRoom(); waiting_.pop_front()) {
-    uncollected_ += lanes_.size();
-    // Only this thread pushes, so the room seen above is still there.
-    for (const auto& lane : lanes_) DSLIDE_CHECK(lane->tasks.Push(Task(waiting_.front())));
+  while (const std::optional<Task> task = backlog_.Next()) {
+    for (const auto& lane : lanes_) DSLIDE_CHECK(lane->tasks.Push(Task(*task)));
   }
 }
 
 std::vector<JobReply> ExecutorPool::RunOnAll(const Job& job) {
-  DSLIDE_CHECK(uncollected_ == 0 && waiting_.empty());
+  DSLIDE_CHECK(backlog_.idle());
   Submit(0, job);
   std::vector<JobReply> parts(lanes_.size());
-  while (uncollected_ > 0) {
+  while (!backlog_.idle()) {
     pollfd ready{fd(), POLLIN, 0};
     (void)poll(&ready, 1, -1);
     while (auto outcome = Collect()) parts[outcome->executor] = std::move(outcome->part);
@@ -103,7 +94,7 @@ void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
     auto task = lane->tasks.Pop();
     if (!task) continue;
     JobReply part = executor ? DoJob(task->job, *executor) : JobReply(Failed(failure));
-    // Submit() keeps room for the results of all that it takes.
+    // The backlog keeps room for the outcomes of all jobs that it lets go.
     DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));
   }
 }

@@ -2,11 +2,10 @@
 //
 // Every job goes to all executors; each runs its jobs in the order of submission, and between jobs
 // a slice of its snapshot (Executor::Background). Results come back over one bounded queue whose
-// descriptor a poll can wait for. Owned by the network thread, which bounds what it submits.
+// descriptor a poll can wait for. Owned by the network thread.
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "common/base/bounded_queue.h"
 #include "server/executor/executor.h"
 #include "server/executor/job.h"
+#include "server/executor/job_backlog.h"
 
 namespace dslide {
 
@@ -31,7 +31,7 @@ class ExecutorPool {
     JobReply part;
   };
 
-  static constexpr size_t kQueued = 1024;  // jobs before an executor; more wait with this thread
+  static constexpr size_t kQueued = 1024;  // jobs of an executor; see JobBacklog
 
   ExecutorPool(uint32_t executors, const Factory& factory);
   ~ExecutorPool();  // lets the running jobs end, drops the others
@@ -39,8 +39,8 @@ class ExecutorPool {
   uint32_t size() const { return static_cast<uint32_t>(lanes_.size()); }
   int fd() const { return outcomes_.fd(); }
 
-  // To be run behind all that was submitted before. What finds the queues full, with jobs or with
-  // results, goes there as results are collected.
+  // Runs a job behind all that were submitted before. JobBacklog says when it goes to the
+  // executors.
   void Submit(uint64_t ticket, Job job);
   void Submit(uint64_t ticket, ExecutorJob job);
   // The newest plan: see RunJob(). Jobs that were submitted before learn of it, too.
@@ -60,14 +60,12 @@ class ExecutorPool {
     BoundedQueue<Task> tasks{kQueued};
     std::jthread thread;
   };
-  bool HasRoom() const;
   void Advance();
   void Run(uint32_t index, const Factory& factory, Lane* lane);
 
   std::atomic<uint32_t> plan_version_ = 0;  // the executors read it
   BoundedQueue<Outcome> outcomes_;
-  size_t uncollected_ = 0;    // results of the jobs in the lanes, at most outcomes_.capacity()
-  std::deque<Task> waiting_;  // for room
+  JobBacklog<Task> backlog_;
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 

@@ -29,7 +29,11 @@ std::string AddressOf(const SimWorld& world, const SimHost& host) {
 }  // namespace
 
 SimExecutors::SimExecutors(SimWorld* world, SimHost* host, const ServerLoad& load, Done done)
-    : world_(*world), host_(*host), done_(std::move(done)), lanes_(load.slots.size()) {
+    : world_(*world),
+      host_(*host),
+      done_(std::move(done)),
+      backlog_(load.slots.size(), kQueued),
+      lanes_(load.slots.size()) {
   for (uint32_t i = 0; i < lanes_.size(); ++i) {
     lanes_[i].executor = std::make_unique<SimExecutor>(
         world, fmt::format("{} executor {}", host->name(), i), load.config, load.train_samples,
@@ -38,9 +42,16 @@ SimExecutors::SimExecutors(SimWorld* world, SimHost* host, const ServerLoad& loa
 }
 
 void SimExecutors::Submit(uint64_t ticket, const Job& job) {
-  for (uint32_t i = 0; i < lanes_.size(); ++i) {
-    lanes_[i].tasks.push_back({ticket, job});
-    if (!lanes_[i].busy) Next(i);
+  backlog_.Add({ticket, job});
+  Feed();
+}
+
+void SimExecutors::Feed() {
+  while (const std::optional<Task> task = backlog_.Next()) {
+    for (uint32_t i = 0; i < lanes_.size(); ++i) {
+      lanes_[i].tasks.push_back(*task);
+      if (!lanes_[i].busy) Next(i);
+    }
   }
 }
 
@@ -76,6 +87,8 @@ void SimExecutors::Next(uint32_t index) {
     JobReply part = task.job(*own.executor);
     if (!self.host_.alive()) return;
     self.After(10, [ticket = task.ticket, index, part = std::move(part)](SimExecutors& then) {
+      then.backlog_.Collected(index);
+      then.Feed();
       then.done_({ticket, index, part});
     });
     self.Background(index);

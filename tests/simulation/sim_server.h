@@ -11,13 +11,15 @@
 #include <vector>
 
 #include "server/core/server_core.h"
+#include "server/executor/job_backlog.h"
 #include "tests/simulation/sim_executor.h"
 #include "tests/simulation/world/sim_world.h"
 
 namespace dslide::sim {
 
-// The executors of one server. Each works its jobs off in the order of submission; how long a job
-// takes is drawn. Between them it works on its snapshot.
+// The executors of one server, as server/executor/executor_pool.h has them in threads. Each does
+// its jobs in the order of submission; how long a job takes is drawn. Between jobs it works on its
+// snapshot.
 class SimExecutors : public std::enable_shared_from_this<SimExecutors> {
  public:
   using Job = std::function<JobReply(SimExecutor&)>;
@@ -38,6 +40,10 @@ class SimExecutors : public std::enable_shared_from_this<SimExecutors> {
     std::deque<Task> tasks;
     bool busy = false;
   };
+  // So few that jobs have to wait now and then.
+  static constexpr size_t kQueued = 4;
+
+  void Feed();
   void Next(uint32_t index);
   void Background(uint32_t index);
   void After(int64_t delay_us, std::function<void(SimExecutors&)> event);
@@ -45,6 +51,7 @@ class SimExecutors : public std::enable_shared_from_this<SimExecutors> {
   SimWorld& world_;
   SimHost& host_;
   Done done_;
+  JobBacklog<Task> backlog_;
   std::vector<Lane> lanes_;
 };
 
