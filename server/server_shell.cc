@@ -167,7 +167,7 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   for (const std::string& line : effects.warnings) LogWarning(line);
   for (const Message& message : effects.to_scheduler) Send(message);
   for (auto& [peer, bytes] : effects.to_workers) {
-    bytes_sent_ += bytes.size();
+    bytes_sent_ += bytes->size();
     PassFailpoint(Failpoint::kServerBeforeReply);
     // A worker that died, or a server that has what it wanted: either is as it should be.
     if (!workers_.Send(peer, std::move(bytes))) LogInfo("a peer is gone; its reply is dropped");

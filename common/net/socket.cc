@@ -90,14 +90,19 @@ bool ReceiveMessage(zmq::socket_t& socket, zmq::message_t (&frames)[kFrames], si
   return true;
 }
 
-// A frame that owns `bytes`; ZeroMQ's I/O thread frees them once they are sent.
-zmq::message_t Frame(Bytes bytes) {
-  auto owned = std::make_unique<Bytes>(std::move(bytes));
-  const auto release = [](void*, void* hint) { delete static_cast<Bytes*>(hint); };
-  zmq::message_t frame(owned->data(), owned->size(), release, owned.get());
-  owned.release();
+// A frame that shares `bytes`; ZeroMQ's I/O thread drops its share once they are sent. It only
+// reads them.
+zmq::message_t Frame(std::shared_ptr<const Bytes> bytes) {
+  using Share = std::shared_ptr<const Bytes>;
+  auto share = std::make_unique<Share>(std::move(bytes));
+  const auto release = [](void*, void* hint) { delete static_cast<Share*>(hint); };
+  zmq::message_t frame(const_cast<uint8_t*>((*share)->data()), (*share)->size(), release,
+                       share.get());
+  share.release();
   return frame;
 }
+
+zmq::message_t Frame(Bytes bytes) { return Frame(std::make_shared<const Bytes>(std::move(bytes))); }
 
 Bytes ToBytes(const zmq::message_t& frame) {
   const auto* data = frame.data<uint8_t>();
@@ -174,6 +179,10 @@ std::optional<std::pair<PeerId, Bytes>> RouterSocket::Receive() {
 }
 
 bool RouterSocket::Send(const PeerId& peer, Bytes bytes) {
+  return Send(peer, std::make_shared<const Bytes>(std::move(bytes)));
+}
+
+bool RouterSocket::Send(const PeerId& peer, std::shared_ptr<const Bytes> bytes) {
   impl_->thread.Check();
   zmq::message_t id(peer.data(), peer.size());
   if (!SendFrame(impl_->socket, id, ZMQ_SNDMORE)) return false;

@@ -54,7 +54,9 @@ class RouterSocket {
   // (the connection is closed).
   std::optional<std::pair<PeerId, Bytes>> Receive();
 
-  // False if the peer is gone or its queue is full. The bytes are sent without a copy.
+  // False if the peer is gone or its queue is full. The bytes are sent without a copy; ZeroMQ's I/O
+  // thread drops its share of them when they are sent.
+  bool Send(const PeerId& peer, std::shared_ptr<const Bytes> bytes);
   bool Send(const PeerId& peer, Bytes bytes);
 
   struct Impl;

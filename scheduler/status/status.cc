@@ -228,7 +228,8 @@ void AddServerGauges(const RunStatus& status, prometheus::Registry* registry) {
       family("dslide_server_load", "Load over capacity of the server, relative to the mean");
   auto& busy =
       family("dslide_server_busy_ratio", "Share of the time that the server's executors work");
-  auto& used = family("dslide_server_memory_bytes", "Memory of the server's rows and hash tables");
+  auto& used = family("dslide_server_memory_bytes",
+                      "Memory of the server's rows, hash tables and kept replies");
   auto& limit =
       family("dslide_server_memory_limit_bytes", "Memory limit of the server; 0: not known");
   for (const MemberStatus& server : status.members) {

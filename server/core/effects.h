@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,7 +63,7 @@ struct ServerEffects {
   std::vector<std::string> notices;
   std::vector<std::string> warnings;
   std::vector<Message> to_scheduler;
-  std::vector<std::pair<PeerId, Bytes>> to_workers;
+  std::vector<std::pair<PeerId, std::shared_ptr<const Bytes>>> to_workers;  // never null
   bool unload = false;  // stop the executors: the slots belong to other servers now
   std::optional<ServerLoad> load;
   std::optional<ServerSave> save;

@@ -20,8 +20,9 @@ uint64_t ServerOutbox::ToServer(const std::string& address, Body body) {
 }
 
 void ServerOutbox::Answer(const PeerId& peer, uint64_t sequence, Body body) {
+  const Message message = Envelop(std::move(body), sequence);
   effects_.to_workers.emplace_back(
-      peer, Encode(Envelop(std::move(body), sequence), WirePrecision::kFp32));
+      peer, std::make_shared<const Bytes>(Encode(message, WirePrecision::kFp32)));
 }
 
 std::shared_ptr<const Bytes> ServerOutbox::Answer(const Asker& asker, Body body, int64_t now_us) {
@@ -29,12 +30,12 @@ std::shared_ptr<const Bytes> ServerOutbox::Answer(const Asker& asker, Body body,
   message.envelope.service_us =
       static_cast<uint32_t>(std::max<int64_t>(0, now_us - asker.arrived_us));
   auto bytes = std::make_shared<const Bytes>(Encode(message, asker.precision));
-  effects_.to_workers.emplace_back(asker.peer, *bytes);
+  effects_.to_workers.emplace_back(asker.peer, bytes);
   return bytes;
 }
 
-void ServerOutbox::AnswerAgain(const PeerId& peer, const Bytes& bytes) {
-  effects_.to_workers.emplace_back(peer, bytes);
+void ServerOutbox::AnswerAgain(const PeerId& peer, std::shared_ptr<const Bytes> bytes) {
+  effects_.to_workers.emplace_back(peer, std::move(bytes));
 }
 
 void ServerOutbox::Submit(JobPurpose purpose, ExecutorJob job) {

@@ -37,7 +37,7 @@ class ServerOutbox {
   // An answer to `asker`, with the time that it waited for it; the encoded message.
   std::shared_ptr<const Bytes> Answer(const Asker& asker, Body body, int64_t now_us);
   // An answer that was given before.
-  void AnswerAgain(const PeerId& peer, const Bytes& bytes);
+  void AnswerAgain(const PeerId& peer, std::shared_ptr<const Bytes> bytes);
 
   // A job for all executors, behind what was submitted before. Its result goes to the part of the
   // core that takes this purpose.

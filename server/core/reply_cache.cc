@@ -14,6 +14,7 @@ ReplyCache::Seen ReplyCache::Begin(Incarnation sender, uint64_t sequence) {
   from.replies.emplace(sequence, nullptr);
   while (from.replies.size() > kKept && from.replies.begin()->second != nullptr) {
     from.forgotten = from.replies.begin()->first;
+    bytes_ -= from.replies.begin()->second->size();
     from.replies.erase(from.replies.begin());
   }
   return Seen::kNew;
@@ -23,7 +24,19 @@ void ReplyCache::Finish(Incarnation sender, uint64_t sequence, std::shared_ptr<c
   const auto from = senders_.find(sender);
   if (from == senders_.end()) return;  // forgotten meanwhile
   const auto found = from->second.replies.find(sequence);
-  if (found != from->second.replies.end()) found->second = std::move(reply);
+  if (found == from->second.replies.end()) return;
+  if (found->second != nullptr) bytes_ -= found->second->size();
+  bytes_ += reply->size();
+  found->second = std::move(reply);
+}
+
+void ReplyCache::Forget(Incarnation sender) {
+  const auto from = senders_.find(sender);
+  if (from == senders_.end()) return;
+  for (const auto& [sequence, reply] : from->second.replies) {
+    if (reply != nullptr) bytes_ -= reply->size();
+  }
+  senders_.erase(from);
 }
 
 std::vector<Incarnation> ReplyCache::Senders() const {
@@ -32,10 +45,10 @@ std::vector<Incarnation> ReplyCache::Senders() const {
   return senders;
 }
 
-const Bytes& ReplyCache::Reply(Incarnation sender, uint64_t sequence) const {
+const std::shared_ptr<const Bytes>& ReplyCache::Reply(Incarnation sender, uint64_t sequence) const {
   const std::shared_ptr<const Bytes>& reply = senders_.at(sender).replies.at(sequence);
   DSLIDE_CHECK(reply != nullptr);
-  return *reply;
+  return reply;
 }
 
 }  // namespace dslide

@@ -29,10 +29,11 @@ class ReplyCache {
   void Finish(Incarnation sender, uint64_t sequence, std::shared_ptr<const Bytes> reply);
 
   // REQUIRES Begin() said kAnswered.
-  const Bytes& Reply(Incarnation sender, uint64_t sequence) const;
+  const std::shared_ptr<const Bytes>& Reply(Incarnation sender, uint64_t sequence) const;
 
-  void Forget(Incarnation sender) { senders_.erase(sender); }
+  void Forget(Incarnation sender);
   std::vector<Incarnation> Senders() const;  // those with replies kept
+  uint64_t bytes() const { return bytes_; }  // of all replies that are kept
 
  private:
   struct Sender {
@@ -40,6 +41,7 @@ class ReplyCache {
     std::map<uint64_t, std::shared_ptr<const Bytes>> replies;  // null: in progress
   };
   std::map<Incarnation, Sender> senders_;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace dslide

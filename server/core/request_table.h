@@ -62,6 +62,7 @@ class RequestTable {
   size_t waiting() const { return waiting_.size(); }
   // Those whose replies are kept.
   std::vector<Incarnation> Senders() const { return replies_.Senders(); }
+  uint64_t reply_bytes() const { return replies_.bytes(); }  // of all replies that are kept
 
   void CheckInvariants(const ServerSeat& seat) const;
 

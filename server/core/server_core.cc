@@ -316,6 +316,7 @@ void ServerCore::SendHeartbeat(const Heartbeat& usage) {
   beat.bytes_sent = usage.bytes_sent;
   beat.bytes_received = usage.bytes_received;
   beat.malformed = malformed_;
+  if (generation_) beat.memory_used_bytes += generation_->requests.reply_bytes();
   out_.ToScheduler(std::move(beat));
 }
 

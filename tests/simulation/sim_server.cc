@@ -196,7 +196,7 @@ void SimServer::Apply(ServerCore::Effects effects) {
   for (const Message& message : effects.to_scheduler) {
     world_.network.Send(scheduler_, Encode(message, WirePrecision::kFp32));
   }
-  for (auto& [peer, bytes] : effects.to_workers) world_.network.Send(peer, bytes);
+  for (auto& [peer, bytes] : effects.to_workers) world_.network.Send(peer, *bytes);
   if (effects.unload) executors_.reset();
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) StartSave(*effects.save);

@@ -140,7 +140,7 @@ std::vector<Message> MovesFixture::PullsOf(const ServerCore::Effects& effects) {
 
 std::vector<Message> MovesFixture::Answers(const ServerCore::Effects& effects) const {
   std::vector<Message> answers;
-  for (const auto& [peer, bytes] : effects.to_workers) answers.push_back(*Decode(bytes));
+  for (const auto& [peer, bytes] : effects.to_workers) answers.push_back(*Decode(*bytes));
   return answers;
 }
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 namespace dslide {
 namespace {
 
@@ -18,7 +20,7 @@ TEST_CASE("a repeated request waits for, then gets the stored reply") {
   CHECK(cache.Begin({2}, 5) == Seen::kNew);  // another sender's
   cache.Finish({1}, 5, Reply(9));
   CHECK(cache.Begin({1}, 5) == Seen::kAnswered);
-  CHECK(cache.Reply({1}, 5) == Bytes{9});
+  CHECK(*cache.Reply({1}, 5) == Bytes{9});
   CHECK(cache.Begin({2}, 5) == Seen::kInProgress);
 }
 
@@ -30,7 +32,7 @@ TEST_CASE("the oldest answered replies are forgotten, and known to be") {
   }
   CHECK(cache.Begin({1}, 10) == Seen::kForgotten);
   CHECK(cache.Begin({1}, 11) == Seen::kAnswered);
-  CHECK(cache.Reply({1}, 11) == Bytes{11});
+  CHECK(*cache.Reply({1}, 11) == Bytes{11});
 }
 
 TEST_CASE("a request in progress is never forgotten") {
@@ -42,7 +44,7 @@ TEST_CASE("a request in progress is never forgotten") {
   }
   CHECK(cache.Begin({1}, 1) == Seen::kInProgress);
   cache.Finish({1}, 1, Reply(7));
-  CHECK(cache.Reply({1}, 1) == Bytes{7});
+  CHECK(*cache.Reply({1}, 1) == Bytes{7});
 }
 
 TEST_CASE("requests may come out of order") {
@@ -60,6 +62,22 @@ TEST_CASE("a forgotten sender's replies are gone, late results are dropped") {
   cache.Forget({1});
   cache.Finish({1}, 1, Reply(1));
   CHECK(cache.Begin({1}, 1) == Seen::kNew);
+}
+
+TEST_CASE("the bytes of all kept replies are known") {
+  ReplyCache cache;
+  for (uint64_t s = 1; s <= ReplyCache::kKept + 10; ++s) {
+    (void)cache.Begin({1}, s);
+    CHECK(cache.bytes() == std::min<uint64_t>(s - 1, ReplyCache::kKept - 1));
+    cache.Finish({1}, s, Reply(1));
+  }
+  (void)cache.Begin({2}, 1);
+  cache.Finish({2}, 1, std::make_shared<const Bytes>(Bytes(50)));
+  CHECK(cache.bytes() == ReplyCache::kKept + 50);
+  cache.Forget({1});
+  CHECK(cache.bytes() == 50);
+  cache.Forget({2});
+  CHECK(cache.bytes() == 0);
 }
 
 }  // namespace

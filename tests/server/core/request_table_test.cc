@@ -26,7 +26,7 @@ struct Fixture : PartFixture {
   static ErrorCode Refusal(const ServerEffects& effects) {
     CHECK(effects.work.empty());
     REQUIRE(effects.to_workers.size() == 1);
-    return std::get<ErrorReply>(Decode(effects.to_workers[0].second)->body).code;
+    return std::get<ErrorReply>(Decode(*effects.to_workers[0].second)->body).code;
   }
 };
 

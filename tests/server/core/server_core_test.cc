@@ -86,8 +86,8 @@ TEST_CASE_FIXTURE(Fixture, "other runs and stale plans are refused, the latter w
   message.envelope.plan_version = 0;
   const auto effects = core.HandleWorker("peer", message, 0);
   REQUIRE(effects.to_workers.size() == 2);
-  CHECK(std::get<Plan>(Decode(effects.to_workers[0].second)->body) == plan);
-  const auto refusal = Decode(effects.to_workers[1].second);
+  CHECK(std::get<Plan>(Decode(*effects.to_workers[0].second)->body) == plan);
+  const auto refusal = Decode(*effects.to_workers[1].second);
   CHECK(std::get<ErrorReply>(refusal->body).code == ErrorCode::kStalePlan);
 }
 

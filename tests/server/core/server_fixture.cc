@@ -45,7 +45,7 @@ Message ServerFixture::Request(uint64_t number, Body body, uint32_t plan_version
 Message ServerFixture::Reply(const ServerCore::Effects& effects) {
   REQUIRE(effects.to_workers.size() == 1);
   CHECK(effects.to_workers[0].first == "peer");
-  const auto message = Decode(effects.to_workers[0].second);
+  const auto message = Decode(*effects.to_workers[0].second);
   REQUIRE(message.ok());
   return *message;
 }

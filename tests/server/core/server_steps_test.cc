@@ -68,7 +68,7 @@ struct Fixture {
   static Message Reply(const ServerCore::Effects& effects, Incarnation worker = kWorker) {
     REQUIRE(effects.to_workers.size() == 1);
     CHECK(effects.to_workers[0].first == PeerOf(worker));
-    const auto message = Decode(effects.to_workers[0].second);
+    const auto message = Decode(*effects.to_workers[0].second);
     REQUIRE(message.ok());
     return *message;
   }
@@ -257,7 +257,7 @@ TEST_CASE_FIXTURE(OnlyServer, "a reply is encoded as its request asks, and says 
     Message reply = Reply(effects);
     CHECK(reply.envelope.service_us == 1234);
     reply.body = EmbedReply{third};
-    CHECK(Encode(reply, precision) == effects.to_workers[0].second);
+    CHECK(Encode(reply, precision) == *effects.to_workers[0].second);
     // The stored reply has the same bytes.
     CHECK(core.HandleWorker(PeerOf(kWorker), {envelope, Embed(0)}, 99000).to_workers ==
           effects.to_workers);
