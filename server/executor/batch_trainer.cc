@@ -1,0 +1,271 @@
+#include "server/executor/batch_trainer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/failpoint.h"
+#include "common/base/random.h"
+#include "server/executor/batches/not_yet_applied.h"
+#include "server/model/popular.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint64_t kHiddenDropoutStream = 0xd1;
+
+ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(text)}; }
+
+ErrorReply UnknownBatch(const BatchId& b) {
+  return {ErrorCode::kUnknownBatch, fmt::format("no batch {}.{}.{} of this sender is at that stage",
+                                                b.epoch, b.unit, b.index)};
+}
+
+}  // namespace
+
+uint64_t NegativeSeed(uint64_t seed, uint32_t executor) {
+  return SubSeed(SubSeed(seed, 0x4e6), executor);
+}
+
+BatchTrainer::BatchTrainer(const Config& config, uint64_t train_samples, const Kernels& kernels,
+                           Rows rows, std::function<void()> updated)
+    : config_(config),
+      train_samples_(train_samples),
+      kernels_(kernels),
+      rows_(rows),
+      updated_(std::move(updated)),
+      batches_(IsSynchronous(config.train)),
+      steps_(config.train, train_samples, rows.output.layer(), rows.input.layer()) {}
+
+void BatchTrainer::UseNegativesOf(uint32_t executor) {
+  negative_seed_ = NegativeSeed(config_.common.seed, executor);
+}
+
+float BatchTrainer::LearningRate(uint64_t batch_number) const {
+  const uint64_t total = config_.train.epochs * BatchesPerEpoch(config_.train, train_samples_);
+  return LearningRateAt(config_.train, batch_number, total);
+}
+
+// Why a batch cannot be trained now; empty: it can. What is no batch of the run has no number that
+// could be kept.
+std::string BatchTrainer::WhyNotOpen(const EmbedRequest& request) const {
+  const BatchId& id = request.batch;
+  const uint64_t samples = SamplesOf(id, config_.train, train_samples_);
+  if (samples == 0) {
+    return fmt::format("the run has no batch {}.{}.{}", id.epoch, id.unit, id.index);
+  }
+  if (!synchronous()) return "";
+  if (request.features.rows() != samples) {
+    return fmt::format("batch {}.{}.{} has {} samples, not {}", id.epoch, id.unit, id.index,
+                       samples, request.features.rows());
+  }
+  return steps_.WhyNotOpen(id);
+}
+
+Body BatchTrainer::Embed(Incarnation sender, const EmbedRequest& request) {
+  if (std::string why = WhyNotOpen(request); !why.empty()) return Refuse(std::move(why));
+  OpenBatch& batch = batches_.Begin({sender, request.batch}, request.features.rows());
+  EmbedReply reply{rows_.input.Embed(request.features, &batch.input)};
+  DropUnits(NumberOf(request.batch), &reply.partial);
+  return reply;
+}
+
+// Dropout of hidden units, here and not where h is formed: zeros cost next to nothing on the wire.
+// All executors leave out the same units of a batch.
+void BatchTrainer::DropUnits(uint64_t batch_number, Matrix* partial) const {
+  const float drop = config_.train.dropout_hidden;
+  if (drop == 0) return;
+  Random random(SubSeed(SubSeed(config_.common.seed, kHiddenDropoutStream), batch_number));
+  const auto below = static_cast<uint32_t>(std::lround(drop * 0x1p16f));
+  uint64_t bits = 0;  // 16 a unit
+  for (size_t i = 0; i < partial->data.size(); ++i, bits >>= 16) {
+    if (i % 4 == 0) bits = random.Next();
+    if ((bits & 0xffff) < below) partial->data[i] = 0.0f;
+  }
+}
+
+// Why a query does not fit the model and its batch; empty: it fits.
+std::string BatchTrainer::WhyNotAsked(const ActiveQuery& request, const OpenBatch& batch) const {
+  if (request.hidden.rows != batch.samples || request.hidden.cols != config_.model.hidden) {
+    return fmt::format("ActiveQuery: hidden is {}x{}, expected {}x{}", request.hidden.rows,
+                       request.hidden.cols, batch.samples, config_.model.hidden);
+  }
+  if (request.labels.rows() != batch.samples || request.label_totals.size() != batch.samples) {
+    return "ActiveQuery: labels are not one row a sample";
+  }
+  if (std::ranges::any_of(request.labels.ids,
+                          [&](uint32_t id) { return id >= config_.model.labels; })) {
+    return fmt::format("ActiveQuery: label id above {}", config_.model.labels - 1);
+  }
+  for (uint32_t i = 0; i < batch.samples; ++i) {
+    if (request.labels.Ids(i).size() > request.label_totals[i]) {
+      return "ActiveQuery: more labels than label_totals says";
+    }
+  }
+  return "";
+}
+
+Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
+  OpenBatch* batch = batches_.Find({sender, request.batch}, BatchStage::kEmbedded);
+  if (batch == nullptr) return UnknownBatch(request.batch);
+  if (std::string why = WhyNotAsked(request, *batch); !why.empty()) return Refuse(std::move(why));
+  if (!synchronous()) rows_.output.FollowActivations(ColumnMeans(request.hidden, kernels_));
+  Random random(SubSeed(negative_seed_, NumberOf(request.batch)));
+  ActiveReply reply = rows_.output.Query(request, &random, &batch->output);
+  rows_.counter.CountQuery(batch->output);
+  batch->stage = BatchStage::kQueried;
+  return reply;
+}
+
+Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
+  OpenBatch* batch = batches_.Find({sender, request.batch}, BatchStage::kQueried);
+  if (batch == nullptr) return UnknownBatch(request.batch);
+  if (request.log_normaliser.size() != batch->samples) {
+    return Refuse("GradientPush: log_normaliser is not one number a sample");
+  }
+  batch->stage = BatchStage::kPushed;
+  rows_.counter.CountTaken();
+  GradientReply reply;
+  reply.partial =
+      synchronous() ? HoldOutput(request, &batch->output) : ApplyOutput(request, &batch->output);
+  // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
+  const std::vector<float>& hidden = batch->output.hidden.data;
+  for (size_t i = 0; i < hidden.size(); ++i) {
+    if (hidden[i] <= 0) reply.partial.data[i] = 0;
+  }
+  return reply;
+}
+
+Matrix BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* batch) {
+  const uint64_t number = NumberOf(request.batch);
+  const float rate = LearningRate(number);
+  OutputLayer& output = rows_.output;
+  const NotYetApplied not_yet_applied(rows_.applied, Part::kOutput, number, output.layer().map());
+  PassFailpoint(Failpoint::kServerBeforeApply);
+  // Half applied is worse than dead: an exception in here ends the process, and a new one begins
+  // from a checkpoint.
+  Matrix partial = [&]() noexcept {
+    Matrix sum = output.Gradient(batch, request.log_normaliser,
+                                 [&](uint32_t row, const float* g, float bias) {
+                                   if (!not_yet_applied.Has(row)) return;
+                                   output.Update(row, rate, g, bias);
+                                   rows_.counter.CountUpdate(output.layer(), row);
+                                 });
+    if (not_yet_applied.any()) rows_.applied.Add(Part::kOutput, number);
+    return sum;
+  }();
+  updated_();
+  PassFailpoint(Failpoint::kServerAfterApply);
+  return partial;
+}
+
+Matrix BatchTrainer::HoldOutput(const GradientPush& request, OutputBatch* batch) {
+  StepSums::Step& step = steps_.StepOf(request.batch);
+  StepSums::Batch& held = step.batches[request.batch];
+  const float share = steps_.ShareOfStep(request.batch, batch->hidden.rows);
+  Matrix partial = rows_.output.Gradient(batch, request.log_normaliser,
+                                         [&](uint32_t row, const float* g, float bias) {
+                                           if (!held.output) step.output.Add(row, share, g, bias);
+                                         });
+  if (!held.output) held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
+  held.output = true;
+  return partial;
+}
+
+Body BatchTrainer::PushEmbedding(Incarnation sender, const EmbedPush& request) {
+  const BatchKey key{sender, request.batch};
+  OpenBatch* batch = batches_.Find(key, BatchStage::kPushed);
+  if (batch == nullptr) return UnknownBatch(request.batch);
+  if (request.gradient.rows != batch->samples || request.gradient.cols != config_.model.hidden) {
+    return Refuse("EmbedPush: the gradient has not the shape of the batch");
+  }
+  if (synchronous()) {
+    HoldInput(request, batch->input);
+  } else {
+    ApplyInput(NumberOf(request.batch), batch->input, request.gradient);
+  }
+  batches_.End(key);
+  return Ack{};
+}
+
+void BatchTrainer::ApplyInput(uint64_t number, const InputBatch& batch,
+                              const Matrix& gradient) noexcept {
+  InputLayer& input = rows_.input;
+  const NotYetApplied not_yet_applied(rows_.applied, Part::kInput, number, input.layer().map());
+  if (!not_yet_applied.any()) return;
+  PassFailpoint(Failpoint::kServerBeforeApply);
+  const float rate = LearningRate(number);
+  input.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
+    const bool takes = not_yet_applied.Has(row);
+    if (takes) input.Update(row, rate, g);
+    rows_.counter.CountInput(row, takes);
+  });
+  rows_.applied.Add(Part::kInput, number);
+  PassFailpoint(Failpoint::kServerAfterApply);
+}
+
+void BatchTrainer::HoldInput(const EmbedPush& request, const InputBatch& batch) {
+  StepSums::Step& step = steps_.StepOf(request.batch);
+  StepSums::Batch& held = step.batches[request.batch];
+  if (held.input) return;
+  const float share = steps_.ShareOfStep(request.batch, request.gradient.rows);
+  rows_.input.Gradient(batch, request.gradient, [&](uint32_t row, const float* g, float) {
+    step.input.Add(row, share, g, 0);
+    rows_.counter.CountInput(row, false);
+  });
+  held.input = true;
+}
+
+Body BatchTrainer::Commit(const CommitSteps& request) {
+  if (!committed()) SetCommitted(request.committed);
+  while (*committed() < request.committed) {
+    const Result<const StepSums::Step*> step = steps_.Next();
+    if (!step.ok()) return Refuse(step.error().message);
+    Apply(**step, ExtentOfStep(*committed(), config_.train, train_samples_).first_batch);
+    steps_.Commit();
+  }
+  // Other workers have done these meanwhile, or the steps could not be complete.
+  batches_.DropIf([&](const BatchId& batch) {
+    return StepOf(batch, config_.train, train_samples_) < *committed();
+  });
+  return StepsCommitted{*committed()};
+}
+
+void BatchTrainer::Apply(const StepSums::Step& step, uint64_t first_batch) {
+  PassFailpoint(Failpoint::kServerBeforeApply);
+  const float rate = LearningRate(first_batch);
+  step.input.ForEach([&](uint32_t row, const float* g, float) {
+    rows_.input.Update(row, rate, g);
+    rows_.counter.CountUpdate(rows_.input.layer(), row);
+  });
+  step.output.ForEach([&](uint32_t row, const float* g, float bias) {
+    rows_.output.Update(row, rate, g, bias);
+    rows_.counter.CountUpdate(rows_.output.layer(), row);
+  });
+  for (const auto& [id, batch] : step.batches) {
+    for (const Part part : {Part::kOutput, Part::kInput}) {
+      if (rows_.applied.Has(part, NumberOf(id)) != AppliedBatches::Share::kAll) {
+        rows_.applied.Add(part, NumberOf(id));
+      }
+    }
+    rows_.output.FollowActivations(batch.mean_hidden);
+    updated_();
+  }
+  PassFailpoint(Failpoint::kServerAfterApply);
+}
+
+void BatchTrainer::DropWork() {
+  batches_.Clear();
+  steps_.Clear();
+}
+
+void BatchTrainer::CheckInvariants() const {
+  batches_.CheckInvariants();
+  steps_.CheckInvariants();
+  DSLIDE_CHECK(synchronous() || !steps_.holds());
+}
+
+}  // namespace dslide

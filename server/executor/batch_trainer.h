@@ -1,0 +1,93 @@
+// Takes workers' batches through an executor's rows: forward pass, gradients, updates.
+//
+// Asynchronous training updates the rows at once. Synchronous training holds what a batch
+// contributes until the step is committed (StepSums).
+//
+// A batch counts once: rows that have taken it already (AppliedBatches) are computed with, but not
+// updated, when it comes again.
+// Owned by one executor thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/config/config.h"
+#include "common/run/step.h"
+#include "common/wire/messages.h"
+#include "server/executor/batches/applied_batches.h"
+#include "server/executor/batches/batch_table.h"
+#include "server/executor/batches/step_sums.h"
+#include "server/executor/slots/work_counter.h"
+#include "server/model/input_layer.h"
+#include "server/model/output_layer.h"
+
+namespace dslide {
+
+// The seed of an executor's negatives; each batch has its own below it.
+uint64_t NegativeSeed(uint64_t seed, uint32_t executor);
+
+class BatchTrainer {
+ public:
+  // The executor's rows and their accounts. All must outlive the trainer.
+  struct Rows {
+    InputLayer& input;
+    OutputLayer& output;
+    AppliedBatches& applied;
+    WorkCounter& counter;
+  };
+  // `config` must outlive the trainer. `updated` is called after the updates of each batch.
+  BatchTrainer(const Config& config, uint64_t train_samples, const Kernels& kernels, Rows rows,
+               std::function<void()> updated);
+
+  // The stages of a batch, in this order. Each returns the matching reply or an ErrorReply.
+  // REQUIRES of Embed() and of PushEmbedding()'s `next` that feature ids, shapes and sizes fit the
+  // model; the others check them.
+  Body Embed(Incarnation sender, const EmbedRequest& request);
+  Body Query(Incarnation sender, const ActiveQuery& request);
+  Body Push(Incarnation sender, const GradientPush& request);
+  // Acknowledges without the batch that follows (`request.next`).
+  Body PushEmbedding(Incarnation sender, const EmbedPush& request);
+
+  // Applies the steps before request.committed, in order. The first commit tells where the run
+  // begins.
+  Body Commit(const CommitSteps& request);
+
+  void DropWorker(Incarnation worker) { batches_.DropWorker(worker); }
+  // Drops all batches in flight and all steps that are not committed. Call when slots come or go.
+  void DropWork();
+
+  void UseNegativesOf(uint32_t executor);
+  std::optional<uint64_t> committed() const { return steps_.committed(); }
+  void SetCommitted(std::optional<uint64_t> committed) { steps_.SetCommitted(committed); }
+  size_t batches_in_flight() const { return batches_.size(); }
+  void CheckInvariants() const;
+
+ private:
+  bool synchronous() const { return IsSynchronous(config_.train); }
+  uint64_t NumberOf(const BatchId& batch) const {
+    return BatchNumber(batch, config_.train, train_samples_);
+  }
+  float LearningRate(uint64_t batch_number) const;
+
+  std::string WhyNotOpen(const EmbedRequest& request) const;
+  std::string WhyNotAsked(const ActiveQuery& request, const OpenBatch& batch) const;
+  void DropUnits(uint64_t batch_number, Matrix* partial) const;
+  Matrix ApplyOutput(const GradientPush& request, OutputBatch* batch);
+  Matrix HoldOutput(const GradientPush& request, OutputBatch* batch);
+  void ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) noexcept;
+  void HoldInput(const EmbedPush& request, const InputBatch& batch);
+  void Apply(const StepSums::Step& step, uint64_t first_batch);
+
+  const Config& config_;
+  const uint64_t train_samples_;
+  const Kernels& kernels_;
+  const Rows rows_;
+  const std::function<void()> updated_;
+  uint64_t negative_seed_ = 0;
+  BatchTable batches_;
+  StepSums steps_;
+};
+
+}  // namespace dslide

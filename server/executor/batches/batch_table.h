@@ -1,0 +1,80 @@
+// The batches in flight of one executor: which stage each is at, and who has sent it.
+//
+// Memory is bounded, whatever workers do: batches that nobody will go on with are given up. These
+// are a worker's lowest batch when it has kMaxBatchesOfWorker here, the oldest batch when there are
+// kMaxBatchesInFlight, and in asynchronous training the batches of an earlier epoch.
+//
+// Invariants: at most kMaxBatchesInFlight batches, and at most kMaxBatchesOfWorker of a worker.
+// Owned by one executor thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/config/limits.h"
+#include "server/model/input_layer.h"
+#include "server/model/output_layer.h"
+
+namespace dslide {
+
+// A batch in flight belongs to the worker life that sent it.
+struct BatchKey {
+  Incarnation worker;
+  BatchId batch;
+  auto operator<=>(const BatchKey&) const = default;
+};
+
+constexpr size_t kMaxBatchesInFlight = 1024;
+constexpr size_t kMaxBatchesOfWorker = 128;
+static_assert(kMaxBatchesOfWorker >= kMostOpenRequests);
+static_assert(kMaxBatchesOfWorker <= kMaxBatchesInFlight);
+
+// A batch goes through these stages, one request each.
+enum class BatchStage { kEmbedded, kQueried, kPushed };
+
+struct OpenBatch {
+  BatchStage stage = BatchStage::kEmbedded;
+  uint64_t arrival = 0;
+  uint32_t samples = 0;
+  InputBatch input;
+  OutputBatch output;
+};
+
+class BatchTable {
+ public:
+  // `epochs_overlap`: batches of an epoch may go on when the next one has begun (synchronous
+  // training).
+  explicit BatchTable(bool epochs_overlap) : epochs_overlap_(epochs_overlap) {}
+
+  // Begins a batch; one with this key that was given up by its worker is replaced. The buffers of
+  // `input` and `output` may hold an earlier batch.
+  OpenBatch& Begin(const BatchKey& key, uint32_t samples);
+  // Null: there is no such batch at that stage.
+  OpenBatch* Find(const BatchKey& key, BatchStage stage);
+  // The batch is done. REQUIRES that it is there.
+  void End(const BatchKey& key);
+
+  void DropWorker(Incarnation worker);
+  // Drops the batches for which `drop` is true.
+  void DropIf(const std::function<bool(const BatchId&)>& drop);
+  void Clear() { batches_.clear(); }
+
+  size_t size() const { return batches_.size(); }
+  void CheckInvariants() const;
+
+ private:
+  size_t OfWorker(Incarnation worker) const;
+  void MakeRoom(const BatchKey& next);
+
+  const bool epochs_overlap_;
+  std::map<BatchKey, std::unique_ptr<OpenBatch>> batches_;
+  std::vector<std::unique_ptr<OpenBatch>> spare_;  // finished ones, their buffers are used again
+  uint64_t arrivals_ = 0;
+  uint32_t epoch_ = 0;  // the latest that a batch was of
+};
+
+}  // namespace dslide

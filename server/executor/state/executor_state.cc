@@ -1,0 +1,239 @@
+#include "server/executor/state/executor_state.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "common/base/failpoint.h"
+
+namespace dslide {
+namespace {
+
+Error DoesNotFit(const ExecutorRecord& record) {
+  return BadInput(fmt::format(
+      "the record of executor {} does not fit the model; the checkpoint is damaged or of another "
+      "model",
+      record.executor));
+}
+
+Result<std::vector<ExecutorRecord>> DecodeAll(std::span<const std::string> encoded) {
+  std::vector<ExecutorRecord> records;
+  for (const std::string& bytes : encoded) {
+    Result<ExecutorRecord> record = ExecutorRecord::Decode(bytes);
+    DSLIDE_RETURN_IF_ERROR(record);
+    records.push_back(std::move(*record));
+  }
+  return records;
+}
+
+// Those of a record's groups that have slots of this map, reduced to these slots.
+std::vector<AppliedBatches::Group> GroupsIn(const SlotMap& map, const ExecutorRecord& record) {
+  std::vector<AppliedBatches::Group> groups;
+  for (const AppliedBatches::Group& stored : record.applied) {
+    AppliedBatches::Group group{{}, stored.batches};
+    for (const SlotId slot : stored.slots) {
+      if (map.Owns(slot)) group.slots.push_back(slot);
+    }
+    if (!group.slots.empty()) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+// The slots of all groups, ascending.
+std::vector<SlotId> SlotsOf(const std::vector<AppliedBatches::Group>& groups) {
+  std::vector<SlotId> slots;
+  for (const auto& group : groups) {
+    slots.insert(slots.end(), group.slots.begin(), group.slots.end());
+  }
+  std::ranges::sort(slots);
+  return slots;
+}
+
+}  // namespace
+
+ExecutorState::ExecutorState(const Config& config, InputLayer* input, OutputLayer* output)
+    : config_(config), input_(*input), output_(*output) {}
+
+ExecutorRecord ExecutorState::Record(uint32_t cluster_index, std::optional<uint64_t> committed,
+                                     const AppliedBatches& applied) const {
+  ExecutorRecord record;
+  record.executor = cluster_index;
+  record.slots = output_.layer().map().Layout();
+  record.committed = committed;
+  if (output_.tables() != nullptr) {
+    record.hash = output_.tables()->Position();
+    record.hashing = output_.hashing();
+  }
+  record.popular = output_.popular().Save();
+  record.applied = applied.groups();
+  return record;
+}
+
+void ExecutorState::BeginSnapshot(SnapshotSink* sink, uint32_t number, std::string record) {
+  snapshot_.emplace(sink, number, std::move(record), &input_, &output_);
+}
+
+bool ExecutorState::AdvanceSnapshot(uint32_t rows) {
+  return snapshot_in_progress() && snapshot_->Advance(rows);
+}
+
+void ExecutorState::AbortSnapshot() {
+  if (snapshot_) snapshot_->Abort();
+  snapshot_.reset();
+}
+
+void ExecutorState::ForgetStored() {
+  AbortSnapshot();
+  input_.layer().changed().MarkAll();
+  output_.layer().changed().MarkAll();
+}
+
+void ExecutorState::AssumeStored() {
+  input_.layer().changed().Forget();
+  output_.layer().changed().Forget();
+  if (loader_ == nullptr) return;
+  for (const uint32_t row : loader_->unsettled()) output_.layer().changed().MarkChanged(row);
+  loader_.reset();
+}
+
+Status ExecutorState::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value) {
+  if (PassFailpoint(Failpoint::kServerMidRestore)) return Failed("failpoint server.mid-restore");
+  const bool is_output = key.layer == LayerKind::kOutput;
+  Layer& layer = is_output ? output_.layer() : input_.layer();
+  const auto refuse = [&](const char* why) {
+    return BadInput(fmt::format("{} row {} of slot {} {}", is_output ? "output" : "input", key.row,
+                                key.slot.value, why));
+  };
+  if (!layer.map().Owns(key.slot) || key.row >= layer.map().SlotSize(key.slot)) {
+    return refuse("does not fit the model: it has no place here");
+  }
+  if (value.size() < layer.RowBytes()) {
+    return refuse("does not fit the model: it is too short");
+  }
+  const uint32_t local = layer.map().LocalRow(key.slot, key.row);
+  const std::span<const uint8_t> rest = value.subspan(layer.RowBytes());
+  if (is_output && output_.tables() != nullptr) {
+    if (!Loader().Load(local, rest)) {
+      return refuse("does not fit the model: these are not its hash codes");
+    }
+  } else if (!rest.empty()) {
+    return refuse("does not fit the model: it is too long");
+  }
+  layer.LoadRow(local, value.data());
+  return {};
+}
+
+HashStateLoader& ExecutorState::Loader() {
+  const HashTables& tables = output_.tables()->tables();
+  if (loader_ == nullptr) {
+    loader_ = std::make_unique<HashStateLoader>(tables.size(), tables.rows());
+  }
+  return *loader_;
+}
+
+Status ExecutorState::FinishLoadForInference(std::span<const std::string> records) {
+  const Result<std::vector<ExecutorRecord>> decoded = DecodeAll(records);
+  DSLIDE_RETURN_IF_ERROR(decoded);
+  DSLIDE_RETURN_IF_ERROR(FinishTables(*decoded, nullptr));
+  if (output_.tables() != nullptr) output_.tables()->CatchUp();
+  loader_.reset();
+  return {};
+}
+
+Result<ExecutorState::Position> ExecutorState::FinishLoad(std::span<const std::string> records) {
+  const Result<std::vector<ExecutorRecord>> decoded = DecodeAll(records);
+  DSLIDE_RETURN_IF_ERROR(decoded);
+  Result<Position> position = TakePosition(*decoded);
+  DSLIDE_RETURN_IF_ERROR(position);
+  // Without slots there is nothing to go on with.
+  if (const std::vector<SlotId> layout = output_.layer().map().Layout(); !layout.empty()) {
+    for (const ExecutorRecord& record : *decoded) {
+      if (record.slots != layout) continue;
+      DSLIDE_RETURN_IF_ERROR(GoOnFrom(record, *decoded));
+      position->cluster_index = record.executor;
+      return position;
+    }
+  }
+  DSLIDE_RETURN_IF_ERROR(FinishTables(*decoded, nullptr));
+  return position;
+}
+
+// Which batches the slots have taken, and the steps that are committed.
+Result<ExecutorState::Position> ExecutorState::TakePosition(
+    std::span<const ExecutorRecord> records) const {
+  const SlotMap& map = output_.layer().map();
+  std::vector<AppliedBatches::Group> groups;
+  std::optional<uint64_t> committed;
+  for (const ExecutorRecord& record : records) {
+    std::vector<AppliedBatches::Group> own = GroupsIn(map, record);
+    if (own.empty()) continue;
+    if (committed && record.committed != committed) {
+      return BadInput("the executors' records are of different steps; use another checkpoint");
+    }
+    committed = record.committed;
+    std::ranges::move(own, std::back_inserter(groups));
+  }
+  const std::vector<SlotId> slots = SlotsOf(groups);
+  if (!std::ranges::equal(slots, map.owned())) {
+    return BadInput(
+        fmt::format("the executors' records have {} of {} slots, each should be there "
+                    "once; use another checkpoint",
+                    slots.size(), map.owned().size()));
+  }
+  return Position{AppliedBatches(std::move(groups)), committed, std::nullopt};
+}
+
+Status ExecutorState::GoOnFrom(const ExecutorRecord& record,
+                               std::span<const ExecutorRecord> records) {
+  if (record.hash.has_value() != (output_.tables() != nullptr) ||
+      !output_.popular().Restore(record.popular)) {
+    return DoesNotFit(record);
+  }
+  return FinishTables(records, &record);
+}
+
+// The hash functions to use: those of `own`, the record that this executor goes on from, or else of
+// the latest round that hashed any of its slots. Fills in what each slot's codes were made with.
+Result<HashChoice> ExecutorState::ChooseHashing(std::span<const ExecutorRecord> records,
+                                                const ExecutorRecord* own,
+                                                std::vector<HashChoice>* of_slot) const {
+  const SlotMap& map = output_.layer().map();
+  HashChoice chosen{0, config_.hash.k};
+  of_slot->assign(map.slots(), chosen);
+  for (const ExecutorRecord& record : records) {
+    const HashChoice theirs =
+        record.hashing.k == 0 ? HashChoice{0, config_.hash.k} : record.hashing;
+    if (!output_.Allows(theirs)) return DoesNotFit(record);
+    for (const SlotId slot : record.slots) {
+      if (!map.Owns(slot)) continue;
+      (*of_slot)[slot.value] = theirs;
+      if (own == nullptr && theirs.round > chosen.round) chosen = theirs;
+    }
+    if (&record == own) chosen = theirs;
+  }
+  return chosen;
+}
+
+// Puts the loaded codes into the hash tables.
+Status ExecutorState::FinishTables(std::span<const ExecutorRecord> records,
+                                   const ExecutorRecord* own) {
+  if (output_.tables() == nullptr) return {};
+  std::vector<HashChoice> of_slot;
+  const Result<HashChoice> chosen = ChooseHashing(records, own, &of_slot);
+  DSLIDE_RETURN_IF_ERROR(chosen);
+  if (*chosen != output_.hashing()) output_.UseHashing(*chosen);
+  LiveTables& tables = *output_.tables();
+  if (own != nullptr && !tables.Fits(*own->hash)) return DoesNotFit(*own);
+  const SlotMap& map = output_.layer().map();
+  const auto wrong = Loader().Finish(
+      own != nullptr ? &*own->hash : nullptr,
+      [&](uint32_t row) { return of_slot[map.SlotOf(row).value] == *chosen; }, &tables);
+  if (!wrong) return {};
+  return BadInput(
+      fmt::format("output row {} of slot {} does not fit the model: these are not its hash codes",
+                  map.RowInSlot(*wrong), map.SlotOf(*wrong).value));
+}
+
+}  // namespace dslide
