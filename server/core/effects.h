@@ -40,7 +40,7 @@ struct ServerSave {
   uint64_t ticket;
 };
 
-// A job for all executors, behind those before it.
+// A job for all executors, behind all earlier jobs.
 struct ServerWork {
   uint64_t ticket;
   ExecutorJob job;

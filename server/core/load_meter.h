@@ -1,8 +1,8 @@
-// What the slots of a server cost its executors, measured for the heartbeats.
+// Measures what the slots of a server cost its executors, for the heartbeats.
 //
-// One measurement is under way at a time. Each counts from the end of the one before; the first one
-// from the moment that the slots were loaded. The hash tables change slowly and reading them takes
-// longer, so only some measurements read them.
+// There is one measurement at a time. Each covers the time since the last one; the first covers the
+// time since the slots were loaded. Hash tables change slowly and take long to read, so only some
+// measurements read them.
 //
 // Invariant: nothing is measured before Begin().
 #pragma once
@@ -37,10 +37,10 @@ class LoadMeter {
   // The replies to the measurement under way: Measured of each executor.
   void Take(const LoadMeasuring& measuring, const std::vector<JobReply>& replies, int64_t now_ms);
 
-  // The fields of a heartbeat that come from the executors. A load is told once, because it is of
-  // its interval alone.
+  // The fields of a heartbeat that come from the executors. Each load is returned once, because it
+  // covers one interval.
   Heartbeat TakeFigures();
-  // The work of each slot that was measured, a batch, smoothed over measurements.
+  // The work a batch of each slot that was measured, smoothed over measurements.
   const std::map<SlotId, double>& slot_work() const { return figures_.slot_work; }
 
   void CheckInvariants() const;

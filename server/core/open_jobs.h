@@ -63,7 +63,7 @@ class OpenJobs {
     std::vector<JobReply> parts;  // [executors]
   };
 
-  // Later jobs go to so many executors. REQUIRES that none is open.
+  // The number of executors that later jobs go to. REQUIRES that no job is open.
   void SetExecutors(uint32_t executors);
   void Forget() { open_.clear(); }
 

@@ -1,11 +1,11 @@
-// How a server leaves after SIGTERM without losing what it has.
+// How a server leaves after SIGTERM without losing its part of the model.
 //
-// It asks the scheduler to have its slots handed to other servers, and leaves when they have them
-// (ServerCore sees to that). If nobody can take them, or not in time (cluster.drain_s), it asks for
-// a checkpoint of the cluster and leaves after that. Both are asked for again while nobody has
-// decided. A second signal, and a server that has nothing loaded, end at once.
+// The server asks the scheduler to move its slots to other servers, and leaves when they have them
+// (ServerCore checks that). If no server can take them, or not in time (cluster.drain_s), it asks
+// for a checkpoint of the cluster and leaves after that. It repeats both requests until the
+// scheduler has decided. After a second signal, or with nothing loaded, it ends at once.
 //
-// Invariants: nothing is asked for before Request(); what may be unheard has been sent.
+// Invariants: nothing is asked for before Request(); only a request that was sent can be unheard.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class OrderlyStop {
   // The server as it stops.
   struct Situation {
     bool loaded;       // its slots
-    bool has_slots;    // the plan has it; false: others copy what it had
+    bool has_slots;    // the plan has this server; false: other servers copy the slots it had
     size_t servers;    // of the plan
     uint32_t drain_s;  // cluster.drain_s
     std::string name;  // by which the scheduler knows it
@@ -34,8 +34,8 @@ class OrderlyStop {
   void Request(const Situation& server, int64_t now_ms, ServerOutbox* out);
   // Goes on, and asks again. A new life of the scheduler does not know what was asked before.
   void Advance(const Situation& server, int64_t now_ms, ServerOutbox* out);
-  // Takes the scheduler's answer to what was asked. kRefused is a decision; for any other error the
-  // scheduler has come to none (it may not know this server yet) and is asked again, but the error
+  // Takes the scheduler's answer to a request of this class. kRefused is a decision. After any
+  // other error the scheduler is asked again, because it may not know this server yet; the error
   // itself is for the caller (kOtherError).
   Answer Take(const Message& message, const Situation& server, int64_t now_ms, ServerOutbox* out);
   // Another life of the scheduler was heard.

@@ -1,5 +1,5 @@
-// What a ServerCore and its parts want done in one call, in the order in which they say it. Numbers
-// the messages and opens the tickets.
+// Collects the effects of one call of a ServerCore and its parts, in their order. Numbers the
+// messages and opens the jobs' tickets.
 //
 // The core owns it and hands it to its parts in each call.
 #pragma once
@@ -31,12 +31,11 @@ class ServerOutbox {
   uint64_t ToScheduler(Body body);
   uint64_t ToServer(const std::string& address, Body body);
 
-  // To a peer, as an answer to the request with that sequence (0: to none). Not kept for a repeated
-  // request.
+  // Answers a peer's request with that sequence (0: no request). The answer is not kept.
   void Answer(const PeerId& peer, uint64_t sequence, Body body);
-  // An answer to `asker`, with the time that it waited for it; the encoded message.
+  // Answers `asker`, and tells it how long it has waited. Returns the encoded message.
   std::shared_ptr<const Bytes> Answer(const Asker& asker, Body body, int64_t now_us);
-  // An answer that was given before.
+  // Sends an answer again.
   void AnswerAgain(const PeerId& peer, std::shared_ptr<const Bytes> bytes);
 
   // A job for all executors, behind what was submitted before. Its result goes to the part of the
@@ -67,7 +66,7 @@ class ServerOutbox {
   std::optional<OpenJobs::Finished> Add(ExecutorPool::Outcome outcome) {
     return jobs_.Add(std::move(outcome));
   }
-  // What was collected; begins anew.
+  // Returns the effects and begins to collect those of the next call.
   ServerEffects Drain();
 
  private:

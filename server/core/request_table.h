@@ -1,9 +1,9 @@
 // The requests of workers and other servers, from their arrival to the reply.
 //
-// A request counts once: what is repeated gets the stored reply, and what is still worked on is not
-// started again. In synchronous training a batch's first request waits until its step is open. A
-// worker that the scheduler dropped is fenced off. Requests for a plan that is not in force yet are
-// kept until it is.
+// A request counts once: a repeated request gets the stored reply, or waits for it while the
+// executors work on the first. In synchronous training a batch's first request waits until its step
+// is open. Requests of a worker that the scheduler dropped are refused. Requests by a plan that is
+// not in force yet are kept until it is.
 //
 // Invariants: both queues are bounded; no request waits for a step that is open.
 #pragma once
@@ -48,15 +48,15 @@ class RequestTable {
   // Answers, and keeps the answer for a repeated request.
   void Reply(const Asker& asker, Body body, int64_t now_us, ServerOutbox* out);
 
-  // The scheduler says which steps count. What waited for them goes behind that to the executors,
-  // which work in the order of submission.
+  // The scheduler commits steps. Requests that waited for them go to the executors behind the
+  // commit; executors work in the order of submission.
   void OnCommit(const CommitSteps& commit, const ServerSeat& seat, ServerOutbox* out);
   // Steps; none before the first CommitSteps.
   std::optional<uint64_t> committed() const { return committed_; }
 
   // The scheduler took a worker for dead: its batches, replies and requests are dropped.
   void DropWorker(Incarnation worker, ServerOutbox* out);
-  // A plan switch begins: what waits was for the plan before.
+  // A plan switch begins: requests that wait are of the plan before.
   void RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOutbox* out);
 
   size_t waiting() const { return waiting_.size(); }

@@ -1,4 +1,4 @@
-// A server's seat in the plan in force: what all parts of its core read, and none of them changes.
+// A server's place in the plan in force. All parts of its core read it; only the core changes it.
 //
 // Invariants: the plan has one owner for each slot of the run; with an index, that server of the
 // plan is this one.

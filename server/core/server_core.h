@@ -1,8 +1,8 @@
 // A server's decisions: joining, its slots, requests of workers, checkpoints, leaving.
 //
 // A pure core: messages, results of executors and the time go in; messages and jobs come out.
-// Requests are verified messages from anybody. The core is a dispatcher: each part below owns its
-// fields, and the core passes values between them.
+// Requests are verified messages, but anybody may send them. The core is a dispatcher: each part
+// below owns its fields, and the core passes values between them.
 //
 //   ServerOutbox     messages, jobs and log lines of this call; the link to the scheduler
 //   LoadMeter        what the slots cost, for the heartbeats

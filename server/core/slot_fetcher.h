@@ -1,10 +1,10 @@
 // The copies of slots that a server takes: from other servers, or from one of its own executors to
 // another.
 //
-// A copy is pulled part by part, each asked for once the one before it is there, so that whoever
-// takes sets the pace; a part without an answer is asked for again. At first only cold rows are
-// copied: rows that change with every batch would have to be sent twice. Once the plan gives the
-// slot to this server its old owner leaves it as it is, and the rest follows.
+// A copy is pulled part by part. The next part is asked for when the last one has arrived, so the
+// receiver sets the pace; a part without an answer is asked for again. At first only cold rows are
+// copied: rows that change with every batch would have to be sent twice. When the plan gives the
+// slot to this server, the old owner stops changing it, and the rest is copied.
 // Pure: time comes in as milliseconds.
 #pragma once
 
@@ -25,32 +25,33 @@ class SlotFetcher {
   static constexpr uint32_t kPartBytes = 256 << 10;
   static constexpr size_t kPulling = 8;     // slots at a time
   static constexpr int64_t kWatchMs = 500;  // what changes, before the first rows are asked for
-  // A part without an answer: twice as long after each time, also for the next parts, because only
-  // the answer to the last request is taken. An answer takes it back, to kAgainTimes what it took.
+  // A part without an answer is asked for again after kAgainMs. The wait doubles with each try,
+  // also for the parts that follow, because only the answer to the last request is taken. After an
+  // answer the wait is kAgainTimes the time that the answer took.
   static constexpr int64_t kAgainMs = 1000;
   static constexpr int64_t kMostAgainMs = 64000;
   static constexpr int64_t kAgainTimes = 4;
-  static constexpr int64_t kRefusedMs = 100;  // one that was refused
+  static constexpr int64_t kRefusedMs = 100;  // after a refusal
 
   struct Due {
     PlanServer from;
     SlotPull pull;
   };
 
-  // At most so many bytes a second while only cold rows are copied; 0: no limit.
+  // The most bytes a second while only cold rows are copied; 0: no limit.
   void Limit(uint64_t bytes_per_second) { bytes_per_second_ = bytes_per_second; }
 
   // Begins a copy, if there is none of that slot from that server yet; true if it is new.
   bool Begin(SlotId slot, const PlanServer& from);
   // No row of the slot changes any more at its old owner: everything is copied now.
   void Complete(SlotId slot);
-  void Give(SlotId slot) { copies_.erase(slot); }  // up
+  void GiveUp(SlotId slot) { copies_.erase(slot); }
   void Clear() { *this = SlotFetcher(); }
 
   // The pulls to be sent now; `from` as given to Begin().
   std::vector<Due> TakeDue(int64_t now_ms);
 
-  // An answer. True: it is the part that was waited for, and its rows are to be put.
+  // An answer. True: it is the expected part, and the caller puts its rows.
   bool Take(const SlotRows& rows, int64_t now_ms);
   // The source could not answer; the copy begins again a little later.
   void Refused(SlotId slot, int64_t now_ms);
@@ -58,13 +59,13 @@ class SlotFetcher {
   bool empty() const { return copies_.empty(); }
   std::vector<SlotId> slots() const;
   std::optional<PlanServer> SourceOf(SlotId slot) const;
-  bool AllRest() const;   // of all copies only what changes is missing, or nothing
-  bool AllThere() const;  // nothing is missing
+  bool AllRest() const;   // all cold rows of all copies have arrived
+  bool AllThere() const;  // all rows of all copies have arrived
   uint64_t BytesOf(SlotId slot) const { return copies_.at(slot).bytes; }
   // Of the slot's rows, each once.
   uint64_t ContentOf(SlotId slot) const { return copies_.at(slot).content; }
   uint64_t bytes() const { return bytes_; }  // of rows taken since Clear()
-  uint64_t left_bytes() const;               // that the sources have still, by the rows' mean
+  uint64_t left_bytes() const;               // still to be copied, estimated by the mean of a row
 
  private:
   struct Copy {

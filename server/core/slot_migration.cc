@@ -109,7 +109,7 @@ void SlotMigration::GiveUp(const std::vector<SlotId>& slots, const ServerSeat& s
   for (const SlotId slot : slots) {
     const std::optional<PlanServer> from = fetcher_.SourceOf(slot);
     if (from && from->incarnation != seat.self) out->ToServer(from->address, ReleaseOf(slot));
-    fetcher_.Give(slot);
+    fetcher_.GiveUp(slot);
   }
   out->Submit(SlotJob{SlotJob::Kind::kDiscard, slots});
 }

@@ -1,13 +1,13 @@
 // The slots of a server that come and go while training goes on: pre-copy live migration (Clark et
 // al., NSDI 2005), between servers and between the executors of one server.
 //
-// A MoveSlots has slots copied in the background (SlotFetcher) while their owners train on. With
-// the next plan of the generation the plan switch begins: the slots that leave stay readable, the
-// copies of those that come are completed, then attached to the model. Their old owners are told to
-// release them, again and again until they answer.
+// After MoveSlots this server copies slots in the background (SlotFetcher) while their owners go on
+// training. The next plan of the generation begins the plan switch: slots that leave stay readable;
+// slots that come are copied completely, then attached to the model. This server asks the old
+// owners to release them until they answer.
 //
-// Invariants: a move is ready only while there is one; a slot that was copied completely and a slot
-// that still arrives are different ones; there is a switch while slots are being attached.
+// Invariants: only a move that has begun is ready; a switch comes from an earlier plan; while slots
+// are attached, all copies are complete.
 #pragma once
 
 #include <cstdint>
@@ -51,15 +51,16 @@ class SlotMigration {
   // A new life of the scheduler numbers its moves from 1 again.
   void ForgetMove();
 
-  // The plan of `seat` has followed `before`, by which this server had the slots `had`. No row of
-  // the slots that leave changes from here on. `slot_work`: see LoadMeter; by it slots change
-  // executors. REQUIRES that no plan switch is in progress; Advance() goes on with this one.
+  // The plan of `seat` has replaced `before`, under which this server had the slots `had`. Rows of
+  // the slots that leave do not change from here on. Slots change executors by `slot_work`, see
+  // LoadMeter. REQUIRES that no plan switch is in progress; Advance() goes on with this one.
   void BeginSwitch(const Plan& before, const std::vector<SlotId>& had, const ServerSeat& seat,
                    const std::map<SlotId, double>& slot_work, int64_t now_ms, ServerOutbox* out);
   bool switching() const { return switch_.has_value(); }
   // The plan before, while its successor's slots are still on their way. REQUIRES switching().
   uint32_t switching_from() const { return switch_->from_version; }
-  // Ends the switch: lets go of what was copied. REQUIRES that Complete() said kAttached.
+  // Ends the switch, and asks the old owners to release their slots. REQUIRES that Complete()
+  // returned kAttached.
   Switched TakeSwitch(const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
 
   // Sends what is due, and goes on with the move or the switch.
@@ -79,7 +80,7 @@ class SlotMigration {
   void OnRelease(const Envelope& envelope, SlotId slot, const ServerSeat& seat, ServerOutbox* out);
   // Whether another server still copies a slot that has left.
   bool keeps_slots_for_others() const { return !leaving_.empty(); }
-  // Whether a slot comes from the server at this address, or it is still to be told of one.
+  // Whether a slot comes from the server at this address, or the server has to release one.
   bool MayAsk(const std::string& address) const;
 
   void CheckInvariants(const ServerSeat& seat) const;

@@ -10,6 +10,8 @@
 namespace dslide {
 namespace {
 
+// Arrays in huge pages (HugeBuffer) throw when the system refuses them: hash tables, while an
+// executor loads or builds new ones. Any other allocation that fails ends the process.
 JobReply DoJob(const ExecutorPool::Job& job, Executor& executor) try {
   return job(executor);
 } catch (const std::bad_alloc&) {

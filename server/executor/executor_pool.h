@@ -34,7 +34,7 @@ class ExecutorPool {
   static constexpr size_t kQueued = 1024;  // jobs of an executor; see JobBacklog
 
   ExecutorPool(uint32_t executors, const Factory& factory);
-  ~ExecutorPool();  // lets the running jobs end, drops the others
+  ~ExecutorPool();  // waits for the jobs that are running, drops those that have not begun
 
   uint32_t size() const { return static_cast<uint32_t>(lanes_.size()); }
   int fd() const { return outcomes_.fd(); }
@@ -45,8 +45,8 @@ class ExecutorPool {
   void Submit(uint64_t ticket, ExecutorJob job);
   // The newest plan: see RunJob(). Jobs that were submitted before learn of it, too.
   void SetPlanVersion(uint32_t version) { plan_version_ = version; }
-  // Runs a job on all executors and waits; the parts in executor order. REQUIRES that no other
-  // job's results are outstanding.
+  // Runs a job on all executors and waits for it. Returns their parts in executor order. REQUIRES
+  // that the outcomes of all other jobs were collected.
   std::vector<JobReply> RunOnAll(const Job& job);
 
   std::optional<Outcome> Collect();

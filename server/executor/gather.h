@@ -7,8 +7,7 @@
 
 namespace dslide {
 
-// `parts` are in executor order and at least one; if any of them is an ErrorReply, that is the
-// reply.
+// `parts`: in executor order, at least one. If one is an ErrorReply, it is the reply.
 Body GatherReplies(const Body& request, std::vector<Body> parts);
 
 }  // namespace dslide

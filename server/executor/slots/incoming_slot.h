@@ -1,4 +1,4 @@
-// A slot that comes from another executor: its rows go into a region that is reserved for it.
+// A slot that arrives from another executor: its rows go into a region that is reserved for it.
 // Owned by one executor thread.
 #pragma once
 

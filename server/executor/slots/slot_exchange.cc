@@ -34,7 +34,7 @@ Status SlotExchange::Reserve(std::span<const SlotId> slots) {
   }
   Release(slots);
   Discard(slots);
-  try {
+  try {  // the layers and tables grow in huge pages, which the system may refuse
     for (const SlotId slot : slots) {
       if (!incoming_.try_emplace(slot, slot, &input_, &output_).second) continue;  // named twice
       input_.layer().Reserve(slot);

@@ -3,7 +3,8 @@
 // Work is counted in units that mean the same on every machine: one unit is what a (sample, output
 // column) pair costs in the three products of a batch. So work per busy second is a machine's
 // speed, whatever slots it has. An executor's time goes to its slots by their share of its work.
-// What no row stands for (writing a checkpoint, ranking by hash tables) takes time, but is no work.
+// Work that belongs to no row (writing a checkpoint, ranking by hash tables) takes time, but is not
+// counted.
 // Owned by one executor thread.
 #pragma once
 
@@ -30,8 +31,8 @@ struct SlotCounts {
 // The costs of these things in units of work. Fitted to an executor's times (dslide-microbench,
 // Work/): mixes of few and many features, labels, neurons, negatives and candidates, batches of 32
 // to 256 samples, with and without hash tables, at H = 128 in fp32 with Adam and at H = 256 in bf16
-// with AdaGrad. There the time of a unit, 5.7 ns, differs by 15% at most. What a sample's feature
-// or a sample itself costs beside them is within that.
+// with AdaGrad. There the time of a unit, 5.7 ns, differs by 15% at most. The costs of a feature
+// and of a sample are within that.
 struct WorkCosts {
   static constexpr double kScanned = 1.0 / 3;  // one product of three
   static constexpr double kColumn = 50;        // gathered twice, updated, hashed
@@ -80,7 +81,7 @@ class SlotLoad {
 
   explicit SlotLoad(uint32_t slots) : counts_(slots) {}
 
-  // The gradients of a batch were taken, and so many steps of building hash tables.
+  // The gradients of a batch were taken, and hash tables were built for `build_steps` steps.
   void CountTaken(uint64_t build_steps) {
     ++taken_;
     build_steps_ += build_steps;

@@ -1,10 +1,9 @@
-// The slots of an executor as others copy them: in parts, while training goes on.
+// Sends an executor's slots to the executors that copy them: in parts, while training goes on.
 //
-// A copy lacks all rows at first. A part has rows that it lacks, input rows first; a row that
-// changes afterwards is lacking again. Rows that change all the time would be copied over and over,
-// so a receiver that asks for cold rows gets no row that changed of late, and none that it
-// has had: what is missing then it asks for when the slot has left the model and nothing changes
-// any more.
+// A copy lacks all rows at first. A part has rows that the copy lacks, input rows first; a row that
+// changes afterwards is lacking again. Rows that change with every batch would be sent again and
+// again. So a receiver that asks for cold rows gets no row that changed lately, and no row twice.
+// It asks for the rest when the slot has left the model and its rows do not change any more.
 //
 // Memory: 4 bits a row of the slots that are being copied, and the last part of each.
 // Owned by one executor thread.
@@ -27,8 +26,8 @@ class SlotSender {
  public:
   // A row is cold when this many batches have not changed it, or up to twice as many.
   static constexpr uint32_t kRestBatches = 16;
-  // When this share of a slot's rows, 1 in ..., had to be copied again, no more are copied while
-  // the slot is in the model.
+  // When 1 of this many of a slot's rows had to be sent again, no more are sent while the slot is
+  // in the model.
   static constexpr uint32_t kAgainShare = 10;
   static constexpr uint32_t kMaxPartBytes = 8u << 20;
 
@@ -38,9 +37,9 @@ class SlotSender {
   SlotSender(const SlotSender&) = delete;
   SlotSender& operator=(const SlotSender&) = delete;
 
-  // A part of a copy: of max_bytes, but at least one row; the same again for the number that was
-  // asked for last. Part 0 begins the copy anew. None: the copy is not that far. REQUIRES a slot
-  // that is attached or has departed.
+  // A part of a copy, of at most max_bytes, but at least one row. The last part may be asked for
+  // again and is the same. Part 0 begins the copy from the start. None: this part is not the next
+  // one. REQUIRES a slot that is attached or has departed.
   std::optional<SlotRows> Pull(const SlotPull& pull);
 
   // The updates of one more batch were made.

@@ -22,7 +22,7 @@ class WorkCounter {
   }
   // The last query of the output layer.
   void CountQuery(const OutputBatch& batch);
-  // An exact ranking of so many samples.
+  // An exact ranking of `samples` samples.
   void CountScan(uint32_t samples);
   // A distinct input row of a batch.
   void CountInput(uint32_t row, bool updated) {

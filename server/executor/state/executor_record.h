@@ -1,5 +1,6 @@
-// What a checkpoint has of an executor beside its rows: what it takes to go on exactly where it
-// was. Stored as a FlatBuffer, schema/executor_record.fbs; this is the only interface to it.
+// The state of an executor besides its rows, as a checkpoint has it: with both the executor goes on
+// exactly where it was. Stored as a FlatBuffer, schema/executor_record.fbs; this is the only
+// interface to it.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ struct ExecutorRecord {
   std::vector<AppliedBatches::Group> applied;
 
   std::string Encode() const;
-  // Errors (kBadInput) say whether it is damaged or of another format. Every slot is in one group;
-  // whether the rest fits a model is for the executor to see.
+  // Errors (kBadInput) say whether it is damaged or of another format. Every slot of a decoded
+  // record is in one group. Whether it fits the model is for the caller to check.
   static Result<ExecutorRecord> Decode(std::string_view bytes);
 };
 

@@ -1,5 +1,5 @@
-// An executor's snapshot in progress: its changed rows as they were at the mark, on their way to a
-// sink, slice by slice between the executor's other work.
+// Writes an executor's changed rows, as they were at the mark, to a sink: slice by slice, between
+// the executor's other work.
 // Owned by one executor thread.
 #pragma once
 
@@ -15,8 +15,8 @@ namespace dslide {
 
 class Snapshot {
  public:
-  // The mark. `number`: of the executor, for the sink; `record`: its own, as of now. The layers and
-  // the sink must outlive the snapshot.
+  // The mark. `number`: the executor's for the sink; `record`: its ExecutorRecord at this moment,
+  // encoded. The layers and the sink must outlive the snapshot.
   Snapshot(SnapshotSink* sink, uint32_t number, std::string record, InputLayer* input,
            OutputLayer* output);
 
@@ -26,7 +26,7 @@ class Snapshot {
   bool Advance(uint32_t rows = kSliceRows);
   // Everything is with the sink.
   bool finished() const { return finished_; }
-  // The rows count as changed again, also those of a finished snapshot. Nothing else may follow.
+  // The rows count as changed again, also those of a finished snapshot. No other call may follow.
   void Abort();
 
  private:
@@ -43,7 +43,7 @@ class Snapshot {
   const LiveTables* tables_;   // null: none
   BuiltCodes built_;           // the tables at the mark
   std::vector<SlotId> slots_;  // attached at the mark, ascending
-  // What is being written: rows at `next_` and behind of a slot in a layer.
+  // The next row to write: `next_` or a later one of slot number `slot_` in `layer_`.
   Layer* layer_;
   size_t slot_ = 0;
   uint32_t next_ = 0;

@@ -1,7 +1,7 @@
-// What an executor gives to a checkpoint and takes from one, independent of where it is kept.
+// Rows between an executor and a store of checkpoints, whatever the store is.
 //
-// A checkpoint's content is rows by key and one record an executor. Keys do not depend on the
-// number of servers: ids are spread by slot = id mod V, row = id div V.
+// A checkpoint holds rows by key, and one record an executor. Keys do not depend on the number of
+// servers: ids are spread by slot = id mod V, row = id div V.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@ struct RowChunk {
 class SnapshotSink {
  public:
   virtual ~SnapshotSink() = default;
-  // Whether a chunk would be taken now without waiting. An executor that is told no goes on with
-  // its other work and asks again.
+  // Whether a chunk can be taken now without waiting. If not, the executor goes on with its other
+  // work and asks again.
   virtual bool HasRoom(uint32_t executor) = 0;
   // Of one executor, chunks come in ascending order of their keys.
   virtual void Put(uint32_t executor, RowChunk chunk) = 0;
-  // The executor has put all its rows; its record has everything else (see ExecutorRecord).
+  // The executor has put all its rows. Its record has the rest of its state (ExecutorRecord).
   virtual void Finish(uint32_t executor, std::string record) = 0;
 };
 

@@ -112,7 +112,7 @@ TEST_CASE("slot fetcher: doubles, parts out of order and slots that nobody wants
   CHECK(fetcher.Take(Rows(3, 1, {}, 0, true), 0));
   CHECK_FALSE(fetcher.Take(Rows(3, 2, {0}, 1), 0));
   CHECK(fetcher.bytes() == 100);
-  fetcher.Give({3});
+  fetcher.GiveUp({3});
   CHECK_FALSE(fetcher.SourceOf({3}));
   CHECK(fetcher.AllThere());
 }
