@@ -1,0 +1,140 @@
+#include "server/executor/batch_trainer.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "common/math/kernels.h"
+#include "tests/server/support/test_batches.h"
+
+namespace dslide {
+namespace {
+
+constexpr Incarnation kWorker{5};
+constexpr uint32_t kFeatures = 20, kLabels = 15, kHidden = 4;
+constexpr uint64_t kSamples = 8;  // synchronous: steps of two batches of two samples
+
+Config TrainerConfig(int32_t staleness) {
+  Config config = SmallConfig(kFeatures, kLabels, kHidden);
+  config.train.batch = 2;
+  config.train.target_batch = 4;
+  config.train.staleness = staleness;
+  ResolveConfig(kFeatures, kLabels, &config);
+  return config;
+}
+
+struct Fixture {
+  explicit Fixture(int32_t staleness) : config(TrainerConfig(staleness)) {
+    input.layer().Initialise(1, 0.3f, kFeatures);
+    output.layer().Initialise(1, 0.3f, kLabels);
+  }
+
+  BatchId Batch(uint32_t number) const {
+    return {0, number / config.train.unit_batches, number % config.train.unit_batches};
+  }
+  // All stages of a batch; its dL/dh.
+  Matrix Train(uint32_t number, Incarnation worker = kWorker) {
+    EmbedRequest embed{Batch(number), true, {}};
+    embed.features.ids = {1, kFeatures, 2, 7, kFeatures};
+    embed.features.values = {1, 1, 0.5f, 2, 1};
+    embed.features.offsets = {0, 2, 5};
+    REQUIRE(std::holds_alternative<EmbedReply>(trainer.Embed(worker, embed)));
+    ActiveQuery query;
+    query.batch = Batch(number);
+    query.hidden = Matrix(2, kHidden);
+    query.hidden.data = {1, 0, 2, 0, 0.5f, 0.5f, 0, 1};
+    query.labels.ids = {3, 4, 14};
+    query.labels.offsets = {0, 2, 3};
+    query.label_totals = {2, 1};
+    REQUIRE(std::holds_alternative<ActiveReply>(trainer.Query(worker, query)));
+    const Body reply = trainer.Push(worker, {Batch(number), {2.0f, 2.0f}});
+    EmbedPush push{Batch(number), Matrix(2, kHidden)};
+    push.gradient.data.assign(push.gradient.data.size(), 0.5f);
+    REQUIRE(std::holds_alternative<Ack>(trainer.PushEmbedding(worker, push)));
+    return std::get<GradientReply>(reply).partial;
+  }
+  std::vector<uint8_t> Rows() {
+    std::vector<uint8_t> rows;
+    for (Layer* layer : {&input.layer(), &output.layer()}) {
+      std::vector<uint8_t> bytes(layer->RowBytes());
+      for (uint32_t row = 0; row < layer->map().rows(); ++row) {
+        layer->StoreRow(row, bytes.data());
+        rows.insert(rows.end(), bytes.begin(), bytes.end());
+      }
+    }
+    return rows;
+  }
+
+  Config config;
+  InputLayer input{config, AllSlots(config), Purpose::kTraining, BestKernels()};
+  OutputLayer output{config, AllSlots(config), Purpose::kTraining, BestKernels()};
+  AppliedBatches applied{AllSlots(config)};
+  SlotLoad load{config.cluster.slots};
+  WorkCounter counter{&load, input.layer(), output};
+  int updates = 0;
+  BatchTrainer trainer{
+      config, kSamples, BestKernels(), {input, output, applied, counter}, [this] { ++updates; }};
+};
+
+TEST_CASE("asynchronous training applies a batch at once, and once") {
+  Fixture fixture(-1);
+  const auto before = fixture.Rows();
+  (void)fixture.Train(0);
+  CHECK(fixture.updates == 1);
+  CHECK(fixture.trainer.batches_in_flight() == 0);
+  const auto after = fixture.Rows();
+  CHECK(after != before);
+  // It comes again, from another worker: it is answered, but the rows have taken it.
+  CHECK(fixture.Train(0, {6}).rows == 2);
+  CHECK(fixture.Rows() == after);
+  CHECK(fixture.applied.additions(Part::kOutput) == 1);
+  CHECK(fixture.applied.additions(Part::kInput) == 1);
+  (void)fixture.Train(1);
+  CHECK(fixture.Rows() != after);
+  fixture.trainer.CheckInvariants();
+}
+
+TEST_CASE("synchronous training applies a step when it is committed") {
+  Fixture fixture(0);
+  BatchTrainer& trainer = fixture.trainer;
+  CHECK(std::get<StepsCommitted>(trainer.Commit({0})).committed == 0);
+  const auto before = fixture.Rows();
+  (void)fixture.Train(1);
+  CHECK(std::get<ErrorReply>(trainer.Commit({1})).text ==
+        "step 0 cannot be committed: 1 of 2 batches missing");
+  (void)fixture.Train(0);
+  CHECK(fixture.Rows() == before);
+  CHECK(fixture.updates == 0);
+  CHECK(std::get<StepsCommitted>(trainer.Commit({1})).committed == 1);
+  CHECK(fixture.Rows() != before);
+  CHECK(fixture.updates == 2);  // both batches
+  CHECK(fixture.applied.Has(Part::kInput, 1) == AppliedBatches::Share::kAll);
+  trainer.CheckInvariants();
+}
+
+TEST_CASE("when slots come or go nothing of what was begun is left") {
+  Fixture fixture(0);
+  (void)fixture.trainer.Commit({0});
+  (void)fixture.Train(0);
+  fixture.trainer.DropWork();
+  (void)fixture.Train(1);
+  CHECK(std::holds_alternative<ErrorReply>(fixture.trainer.Commit({1})));
+  (void)fixture.Train(0);
+  CHECK(std::holds_alternative<StepsCommitted>(fixture.trainer.Commit({1})));
+}
+
+TEST_CASE("what is no batch of the run, or of no open step, is refused") {
+  Fixture fixture(0);
+  (void)fixture.trainer.Commit({0});
+  const auto refusal = [&](BatchId batch, std::vector<uint32_t> offsets) {
+    EmbedRequest embed{batch, true, {}};
+    embed.features.offsets = std::move(offsets);
+    return std::get<ErrorReply>(fixture.trainer.Embed(kWorker, embed)).text;
+  };
+  CHECK(refusal({99, 0, 0}, {0, 0, 0}) == "the run has no batch 99.0.0");
+  CHECK(refusal(fixture.Batch(0), {0, 0}) == "batch 0.0.0 has 2 samples, not 1");
+  CHECK(refusal(fixture.Batch(2), {0, 0, 0}) == "step 1 is not open, 0 are committed");
+}
+
+}  // namespace
+}  // namespace dslide
