@@ -14,6 +14,8 @@
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/nearest.h"
+#include "common/base/plural.h"
+#include "common/checkpoint/layout.h"
 #include "common/data/load.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/resume.h"
@@ -132,7 +134,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   }
   std::unique_ptr<Ledger> ledger;
   std::error_code error;
-  const std::string ledger_path = (root / "ledger").string();
+  const std::string ledger_path = (root / kLedgerName).string();
   const bool began = fs::exists(ledger_path, error);
   const auto open_ledger = [&]() -> Status {
     Result<std::unique_ptr<Ledger>> opened = Ledger::Open(ledger_path, &inputs.ledger);
@@ -142,7 +144,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   };
   if (began) DSLIDE_RETURN_IF_ERROR(open_ledger());
   inputs.checkpoint_directory = fs::absolute(options.config.checkpoint.directory.empty()
-                                                 ? root / "checkpoint"
+                                                 ? root / kCheckpointsName
                                                  : fs::path(options.config.checkpoint.directory))
                                     .string();
   if (!options.resume &&

@@ -11,15 +11,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "common/checkpoint/layout.h"
 #include "manifest_generated.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kFileName[] = "manifest";
-constexpr char kPrefix[] = "step-";
 
 Error SystemError(const std::string& path, const char* what) {
   return Failed(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
@@ -57,10 +55,6 @@ std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->s
 
 }  // namespace
 
-std::string CheckpointName(uint64_t batches) { return fmt::format("{}{:012}", kPrefix, batches); }
-
-bool IsCheckpointName(const std::string& name) { return name.starts_with(kPrefix); }
-
 std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
   std::vector<std::string> found;
   std::error_code error;
@@ -75,7 +69,7 @@ std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
 
 void RemoveCheckpoint(const std::string& directory) {
   std::error_code ignored;
-  fs::remove(fs::path(directory) / kFileName, ignored);
+  fs::remove(fs::path(directory) / kManifestName, ignored);
   fs::remove_all(directory, ignored);
 }
 
@@ -98,8 +92,8 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
       manifest.ledger_position, manifest.slot_shard.empty() ? nullptr : &manifest.slot_shard);
   wire::FinishManifestBuffer(builder, root);
 
-  const std::string path = fmt::format("{}/{}", directory, kFileName);
-  const std::string temporary = path + ".tmp";
+  const std::string path = fmt::format("{}/{}", directory, kManifestName);
+  const std::string temporary = path + kTemporarySuffix;
   DSLIDE_RETURN_IF_ERROR(WriteSynced(temporary, builder.GetBufferPointer(), builder.GetSize()));
   if (rename(temporary.c_str(), path.c_str()) != 0) return SystemError(path, "cannot rename to");
   DSLIDE_RETURN_IF_ERROR(SyncDirectory(directory));
@@ -109,11 +103,11 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
 
 bool HasManifest(const std::string& directory) {
   std::error_code error;
-  return fs::exists(fs::path(directory) / kFileName, error);
+  return fs::exists(fs::path(directory) / kManifestName, error);
 }
 
 Result<Manifest> ReadManifest(const std::string& directory) {
-  const std::string path = fmt::format("{}/{}", directory, kFileName);
+  const std::string path = fmt::format("{}/{}", directory, kManifestName);
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return BadInput(fmt::format("{}: cannot open: {}; is it a checkpoint directory?", path,
@@ -174,7 +168,7 @@ Result<std::string> FindCheckpoint(const std::string& path) {
         fmt::format("{}: no such directory; give a checkpoint or a directory of them", path));
   }
   if (HasManifest(path)) return path;
-  for (const std::string& in : {path, (fs::path(path) / "checkpoint").string()}) {
+  for (const std::string& in : {path, (fs::path(path) / kCheckpointsName).string()}) {
     const std::vector<std::string> complete = CompleteCheckpoints(in);
     if (!complete.empty()) return in + "/" + complete.back();
   }
@@ -188,7 +182,7 @@ Result<std::string> CheckpointDirectory(const std::string& path) {
     return BadInput(
         fmt::format("{}: no such directory; give a run or its directory of checkpoints", path));
   }
-  const std::string in_run = (fs::path(path) / "checkpoint").string();
+  const std::string in_run = (fs::path(path) / kCheckpointsName).string();
   for (const std::string& in : {path, in_run}) {
     if (!CompleteCheckpoints(in).empty()) return in;
   }

@@ -1,5 +1,7 @@
 #include "scheduler/balance/model_size.h"
 
+#include "common/run/slot_rows.h"
+
 namespace dslide {
 
 uint64_t SlotMemoryBytes(const Config& config) {
@@ -14,8 +16,9 @@ uint64_t SlotMemoryBytes(const Config& config) {
   // the row changed.
   const uint64_t hashed = (config.hash.tables + 1) * (kCode + kEntry) + 1;
   const uint64_t slots = config.cluster.slots;
-  const uint64_t input_rows = (model.features + slots) / slots;  // with the hidden bias
-  const uint64_t neurons = (model.labels + slots - 1) / slots;
+  const SlotId largest{0};
+  const uint64_t input_rows = RowsOfSlot(uint64_t{model.features} + 1, slots, largest);  // and bias
+  const uint64_t neurons = RowsOfSlot(model.labels, slots, largest);
   return (input_rows + neurons) * row + (model.active == ActiveSet::kLsh ? neurons * hashed : 0);
 }
 

@@ -3,15 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <vector>
 
 #include "common/checkpoint/file_checksum.h"
+#include "common/checkpoint/layout.h"
 #include "common/run/slot_plan.h"
+#include "common/run/slot_rows.h"
 #include "common/run/step.h"
 
 namespace dslide {
@@ -19,41 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "orphan-";
-
-struct OrphanName {
-  uint32_t plan_version = 0;
-  uint64_t committed = 0;
-};
-
-std::optional<OrphanName> ParseOrphanName(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  OrphanName parsed;
-  const char* end = name.data() + name.size();
-  const auto version = std::from_chars(name.data() + kPrefix.size(), end, parsed.plan_version);
-  if (version.ec != std::errc() || version.ptr == end || *version.ptr != '-') return std::nullopt;
-  const auto committed = std::from_chars(version.ptr + 1, end, parsed.committed);
-  if (committed.ec != std::errc() || committed.ptr != end) return std::nullopt;
-  return parsed;
-}
-
-// Rows of the ids [0, total) in some slots.
-uint64_t RowsIn(const std::vector<SlotId>& slots, uint64_t total, uint64_t all_slots) {
-  uint64_t rows = 0;
-  for (const SlotId slot : slots) {
-    if (slot.value < total) rows += (total - slot.value - 1) / all_slots + 1;
-  }
-  return rows;
-}
-
 Result<ManifestShard> DescribeShard(const fs::path& directory, const LedgerState& ledger,
                                     uint32_t index, const Config& config) {
   ManifestShard shard;
   shard.directory = directory.filename();
   shard.server = ledger.plan.servers[index].name;
-  const std::vector<SlotId> slots = SlotsOf(ledger.plan, {index});
-  shard.rows = RowsIn(slots, uint64_t{config.model.features} + 1, config.cluster.slots) +
-               RowsIn(slots, config.model.labels, config.cluster.slots);
+  for (const SlotId slot : SlotsOf(ledger.plan, {index})) {
+    shard.rows += RowsOfSlot(uint64_t{config.model.features} + 1, config.cluster.slots, slot);
+    shard.rows += RowsOfSlot(config.model.labels, config.cluster.slots, slot);
+  }
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const Result<uint64_t> checksum = FileChecksum(entry.path());
@@ -105,7 +78,7 @@ Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committ
   if (!manifest) return {};
   std::error_code error;
   for (uint32_t i = 0; i < ledger.plan.servers.size(); ++i) {
-    const fs::path shard = orphan / fmt::format("shard-{}-{}", ledger.plan.version, i);
+    const fs::path shard = orphan / ShardName(ledger.plan.version, i);
     if (!fs::is_directory(shard, error)) return {};
     Result<ManifestShard> described = DescribeShard(shard, ledger, i, *config);
     DSLIDE_RETURN_IF_ERROR(described);
@@ -125,7 +98,7 @@ Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committ
 }  // namespace
 
 Status AdoptOrphans(const LedgerState& ledger, const std::string& directory) {
-  std::vector<std::pair<fs::path, OrphanName>> orphans;
+  std::vector<std::pair<fs::path, Orphan>> orphans;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     if (const auto name = ParseOrphanName(entry.path().filename())) {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "server/storage/shard_directory.h"
+#include "common/checkpoint/layout.h"
 
 namespace dslide {
 
@@ -91,7 +91,7 @@ void Saver::SaveAndLeave(const std::string& why, const ServerSeat& seat,
   out->Notice(why + "; saving what this server has");
   if (saving_) return;  // it ends with that one
   CheckpointRequest request;
-  request.name = fmt::format("orphan-{}-{}", seat.plan.version, committed.value_or(0));
+  request.name = OrphanName({seat.plan.version, committed.value_or(0)});
   request.directory = checkpoints_ + "/" + request.name;
   saves_for_itself_ = true;
   Start(std::move(request), seat, committed, out);

@@ -1,16 +1,15 @@
 #include "server/core/seat.h"
 
 #include "common/base/check.h"
-#include "server/rows/slot_map.h"
+#include "common/run/slot_rows.h"
 
 namespace dslide {
 
 uint64_t ServerSeat::OwnRows() const {
   uint64_t rows = 0;
   for (const SlotId slot : OwnSlots()) {
-    for (const uint32_t ids : {config.model.features + 1, config.model.labels}) {
-      rows += SlotMap::SlotSize(ids, config.cluster.slots, slot);
-    }
+    rows += RowsOfSlot(uint64_t{config.model.features} + 1, config.cluster.slots, slot);
+    rows += RowsOfSlot(config.model.labels, config.cluster.slots, slot);
   }
   return rows;
 }

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/checkpoint/layout.h"
 #include "common/run/slot_plan.h"
 #include "server/core/server_core.h"
-#include "server/storage/shard_directory.h"
 
 namespace dslide {
 

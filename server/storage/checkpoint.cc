@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/checkpoint/file_checksum.h"
+#include "common/checkpoint/layout.h"
 #include "common/math/kernels.h"
 #include "server/storage/shard_directory.h"
 #include "server/storage/stored_keys.h"

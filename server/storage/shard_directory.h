@@ -1,30 +1,14 @@
-// The directories of a checkpoint on a server's disk: names, age, removal.
-//
-//   DIRECTORY/                         checkpoint.directory
-//     store-<server>-<incarnation>/    a server's live database (checkpoint_store.h)
-//     step-000000001412/               one checkpoint (common/checkpoint/manifest.h)
-//       shard-<plan version>-<index>/  one server's part
+// What a server removes and syncs in the directory of checkpoints
+// (common/checkpoint/layout.h has the names).
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/error.h"
 
 namespace dslide {
-
-// The parent directory of a path.
-std::string ParentOf(const std::string& path);
-
-std::string ShardName(uint32_t plan_version, uint32_t server_index);
-// Nullopt: not a shard's name.
-std::optional<uint32_t> PlanVersionOfShard(const std::string& name);
-
-// `life`: a server's name, '-' and its incarnation in 16 hexadecimal digits. Characters that do not
-// belong in a file name are written as %XX.
-std::string StoreName(const std::string& life);
 
 // Removes the stores of the same server's other lives in `directory`, except those that a process
 // has open: two servers may have been started under one name.

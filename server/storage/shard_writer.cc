@@ -9,6 +9,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/checkpoint/file_checksum.h"
+#include "common/checkpoint/layout.h"
 #include "server/storage/shard_directory.h"
 #include "server/storage/stored_keys.h"
 
@@ -174,7 +175,7 @@ Status ShardWriter::Store() {
   fs::create_directories(save_->directory, error);
   // Remains of an earlier attempt, and of RocksDB's own.
   fs::remove_all(shard, error);
-  fs::remove_all(shard + ".tmp", error);
+  fs::remove_all(shard + kTemporarySuffix, error);
   return database_->LinkTo(shard);
 }
 

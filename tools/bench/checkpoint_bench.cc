@@ -17,6 +17,7 @@
 
 #include "common/base/process.h"
 #include "common/base/random.h"
+#include "common/checkpoint/layout.h"
 #include "common/run/slot_plan.h"
 #include "server/executor/executor_pool.h"
 #include "server/server_storage.h"

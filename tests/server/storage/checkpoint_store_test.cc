@@ -13,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "common/checkpoint/layout.h"
 #include "server/storage/checkpoint.h"
 #include "server/storage/checkpoint_verify.h"
 #include "server/storage/shard_directory.h"

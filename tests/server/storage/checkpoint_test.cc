@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "common/checkpoint/layout.h"
 #include "server/storage/shard_directory.h"
 #include "tests/server/support/local_cluster.h"
 #include "tests/server/support/saving.h"

@@ -12,6 +12,7 @@
 #include "common/app/executable.h"
 #include "common/base/plural.h"
 
+#include "common/checkpoint/layout.h"
 namespace dslide {
 namespace {
 
@@ -99,7 +100,7 @@ std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& nam
   }
   arguments.insert(arguments.end(), {"--run-dir", launch_.run_directory});
   // A scheduler that died in this launch had begun its run if there is a ledger.
-  const bool began = !children_.empty() && fs::exists(Path("ledger"));
+  const bool began = !children_.empty() && fs::exists(Path(kLedgerName));
   if (launch_.resume || began) arguments.push_back("--resume");
   return arguments;
 }

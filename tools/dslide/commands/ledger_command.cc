@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "common/app/executable.h"
+#include "common/base/plural.h"
+#include "common/checkpoint/layout.h"
 #include "scheduler/ledger/ledger.h"
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
@@ -20,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 // A run's ledger directory; `path` is the run directory, or the ledger itself.
 std::string LedgerDirectory(const std::string& path) {
-  const std::filesystem::path inside = std::filesystem::path(path) / "ledger";
+  const std::filesystem::path inside = std::filesystem::path(path) / kLedgerName;
   std::error_code error;
   return std::filesystem::is_directory(inside, error) ? inside.string() : path;
 }
@@ -88,7 +90,7 @@ Result<LedgerAccount> Recount(const std::string& directory) {
 Result<std::optional<CheckpointRecords>> RecordsOf(const ParsedArguments& arguments,
                                                    const LedgerAccount& account) {
   std::string place = account.config().checkpoint.directory;
-  if (place.empty()) place = arguments.Positional()[0] + "/checkpoint";
+  if (place.empty()) place = arguments.Positional()[0] + "/" + kCheckpointsName;
   if (arguments.Has("checkpoint")) place = arguments.Get("checkpoint");
   const Result<std::string> found = FindCheckpoint(place);
   if (!found.ok()) {
