@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "common/base/check.h"
+#include "common/base/median.h"
 
 namespace dslide {
 namespace {
@@ -141,9 +143,7 @@ double SlotLoads::CoreCapacity() const {
   for (const auto& [id, s] : servers_) {
     if (CapacityMeasured(id)) per_core.push_back(Capacity(id) / s.cores);
   }
-  const auto middle = per_core.begin() + static_cast<std::ptrdiff_t>(per_core.size() / 2);
-  if (!per_core.empty()) std::nth_element(per_core.begin(), middle, per_core.end());
-  core_capacity_ = per_core.empty() ? 1 : *middle;
+  core_capacity_ = per_core.empty() ? 1 : Median(std::move(per_core));
   return *core_capacity_;
 }
 

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <utility>
 
+#include "common/base/median.h"
 #include "common/base/plural.h"
 
 namespace dslide {
@@ -29,10 +31,7 @@ double MedianSpeed(const std::vector<WorkerMeasure>& workers) {
   for (const WorkerMeasure& w : workers) {
     if (w.batches_per_second > 0) speeds.push_back(w.batches_per_second / std::max(1u, w.cores));
   }
-  if (speeds.empty()) return 0;
-  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
-  std::nth_element(speeds.begin(), middle, speeds.end());
-  return *middle;
+  return speeds.empty() ? 0 : Median(std::move(speeds));
 }
 
 // Seconds that a batch's bytes take on one of the worker's links to `servers` servers.

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "common/base/median.h"
 #include "common/base/random.h"
 #include "common/run/slot_plan.h"
 #include "server/executor/executor_pool.h"
@@ -260,12 +261,6 @@ void MeasureRehash(Engine* engine, EngineBenchResult* result) {
 }
 
 }  // namespace
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 EngineBenchResult RunEngineBench(const EngineBenchOptions& given) {
   EngineBenchOptions options = given;

@@ -58,6 +58,4 @@ RankingBenchResult RunRankingBench(const EngineBenchOptions& options, uint32_t s
 // Batch `number` of the generated data; the same for the same seed and sizes.
 LeaseBatch GenerateBatch(const EngineBenchOptions& options, uint32_t number);
 
-double Median(std::vector<double> values);
-
 }  // namespace dslide
