@@ -8,10 +8,10 @@ namespace {
 
 Status Schedule(const ParsedArguments& arguments) {
   // A resumed run keeps the configuration that it was started with.
-  const bool stored = arguments.Has("resume") && !arguments.Has("config");
-  Result<Config> config =
-      stored ? LoadConfig(arguments.Get("run-dir") + "/config.ini", arguments.All("set"))
-             : ConfigFromArguments(arguments);
+  Result<std::string> file = arguments.Get("config");
+  if (arguments.Has("resume") && file->empty()) file = StoredConfig(arguments.Get("run-dir"));
+  DSLIDE_RETURN_IF_ERROR(file);
+  Result<Config> config = LoadConfig(*file, arguments.All("set"));
   DSLIDE_RETURN_IF_ERROR(config);
   StopSignals signals;
   StartLog("scheduler", config->common.log_level);

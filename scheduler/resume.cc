@@ -3,10 +3,20 @@
 #include <fmt/core.h>
 
 #include "common/config/config_keys.h"
+#include "common/data/checksum.h"
 #include "scheduler/ledger/orphans.h"
 
 namespace dslide {
 namespace {
+
+// Other data may have the same number of samples, features and labels.
+Status CheckSameSamples(const RunInputs& inputs, uint64_t checksum) {
+  if (checksum == 0 || checksum == Checksum(*inputs.train)) return {};
+  return BadInput(
+      fmt::format("--resume: {} has other samples than this run started with; name the same "
+                  "train.data, or begin again in another --run-dir",
+                  inputs.config.train.data));
+}
 
 // What a stored row holds and which batches there are must be as when `checkpoint` was written.
 Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const Config& stored,
@@ -27,17 +37,24 @@ Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const C
 
 Status FindWhatToResume(bool began, RunInputs* inputs) {
   const LedgerState& ledger = inputs->ledger;
-  if (ledger.opened && ledger.run.train_samples != inputs->train->size()) {
-    return BadInput(
-        fmt::format("--resume: the run has {} training samples, not {}; name the same train.data",
-                    ledger.run.train_samples, inputs->train->size()));
+  if (ledger.opened) {
+    if (ledger.run.train_samples != inputs->train->size()) {
+      return BadInput(
+          fmt::format("--resume: the run has {} training samples, not {}; name the same train.data",
+                      ledger.run.train_samples, inputs->train->size()));
+    }
+    DSLIDE_RETURN_IF_ERROR(CheckSameSamples(*inputs, ledger.run.train_checksum));
+    inputs->run = ledger.run.run;
   }
-  if (ledger.opened) inputs->run = ledger.run.run;
   if (ledger.live) {
     DSLIDE_RETURN_IF_ERROR(AdoptOrphans(ledger, inputs->checkpoint_directory));
   }
   const Result<std::string> found = FindCheckpoint(inputs->checkpoint_directory);
-  if (!found.ok() && began) return {};
+  if (!found.ok() && began) {
+    // Servers that still run may hold the trained state.
+    if (ledger.live || ledger.last_checkpoint.empty()) return {};
+    return CheckpointsAreGone(ledger, inputs->checkpoint_directory);
+  }
   DSLIDE_RETURN_IF_ERROR(found);
   Result<Manifest> manifest = ReadManifest(*found);
   DSLIDE_RETURN_IF_ERROR(manifest);

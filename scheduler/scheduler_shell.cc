@@ -180,8 +180,9 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
 
   fs::create_directories(root, error);
   if (error) return BadInput(fmt::format("{}: cannot create: {}", root.string(), error.message()));
-  if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
+  // Before the ledger, so that a run that can be resumed has a configuration.
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));
+  if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}", *address));
   if (page != nullptr) {

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
@@ -72,6 +73,15 @@ Result<Config> ConfigFromArguments(const ParsedArguments& arguments) {
 bool IsForServer(const std::string& assignment) {
   std::string name = assignment.substr(0, assignment.find('='));
   std::erase(name, ' ');
+Result<std::string> StoredConfig(const std::string& run_directory) {
+  std::string path = run_directory + "/config.ini";
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return path;
+  return BadInput(fmt::format(
+      "--resume: {} holds no run (it has no config.ini); start one with --config, without --resume",
+      run_directory));
+}
+
   const ConfigKey* key = FindConfigKey(name);
   return key != nullptr && key->servers_own;
 }

@@ -21,6 +21,9 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
 // --config, --set and --help-config, for every executable that reads the configuration.
 void DeclareConfigOptions(CommandLine* line);
 Result<Config> ConfigFromArguments(const ParsedArguments& arguments);
+// The configuration file of a run directory, for --resume. Errors (kBadInput) say that the
+// directory holds no run.
+Result<std::string> StoredConfig(const std::string& run_directory);
 // Whether a server uses the key of an override ("section.key=value") itself, before it has joined.
 // All other values come from the scheduler.
 bool IsForServer(const std::string& assignment);

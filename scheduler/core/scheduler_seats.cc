@@ -6,6 +6,7 @@
 
 #include "common/base/plural.h"
 #include "scheduler/core/scheduler_core.h"
+#include "scheduler/ledger/orphans.h"
 #include "scheduler/plan/seat_policy.h"
 
 namespace dslide {
@@ -118,10 +119,15 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   }
 }
 
-// Servers and what counts go back to the newest complete checkpoint together.
+// Servers and what counts go back to the newest complete checkpoint together. Ends a run that has
+// lost its checkpoints.
 void SchedulerCore::BeginGeneration(const std::vector<SeatedServer>& servers,
                                     std::vector<uint16_t> slot_owner, int64_t now_ms) {
   const auto& checkpoint = checkpointer_.newest();
+  if (!checkpoint && !inputs_.ledger.last_checkpoint.empty()) {
+    return Finish(CheckpointsAreGone(inputs_.ledger, inputs_.checkpoint_directory),
+                  "the checkpoints are gone", now_ms);
+  }
   const std::string name = checkpoint ? checkpoint->name : "";
   if (cluster_.seats.live()) {
     const uint64_t batches = pass().counted().batches;

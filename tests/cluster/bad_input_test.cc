@@ -1,6 +1,7 @@
 // A mistake of the user is named in one line, with exit code 2, and leaves nothing that looks
 // complete.
 #include <doctest/doctest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -142,6 +143,51 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
   CHECK_FALSE(fs::exists(output + ".tmp"));
   // Nor is a finished run overwritten by another one.
   CHECK(run.Train()->Wait() == 2);
+}
+
+TEST_CASE("--resume refuses what is not the run that began") {
+  TestRun run;
+  const Arguments resume = {"train", "--resume", "--run-dir", run.run_directory()};
+  const auto refused = [&](const Arguments& more, const std::string& names) {
+    Arguments arguments = resume;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    CheckOneLine(&run, arguments, names);
+  };
+  refused({}, "--resume: " + run.run_directory() + " holds no run");
+  CHECK(run.Run("dslide-scheduler", {"--resume", "--run-dir", run.run_directory()}) == 2);
+  CHECK(run.last_errors().find(" holds no run (it has no config.ini)") != std::string::npos);
+  REQUIRE(run.Train()->Wait() == 0);
+  // As many samples, features and labels as before.
+  WriteSamples(run.Path("other.txt"), kSamples, 3);
+  const std::string other = run.Path("other.txt") + " has other samples than this run started with";
+  refused({"--set", "train.data=" + run.Path("other.txt"), "--set", "train.epochs=4"}, other);
+  fs::remove_all(run.run_directory() + "/checkpoint");
+  refused({}, "is gone from " + run.run_directory() + "/checkpoint");
+  CHECK_FALSE(fs::exists(run.run_directory() + "/checkpoint"));
+}
+
+TEST_CASE("a run directory that is in use stays as it is") {
+  TestRun run;
+  const auto train = run.Train({"--set", "train.epochs=1000"});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  const std::string address = run.SchedulerAddress();
+  const std::string config = ReadFile(run.run_directory() + "/config.ini");
+  for (const Arguments& more : {Arguments{}, Arguments{"--resume"}}) {
+    Arguments arguments = {"train",
+                           "--config",
+                           run.config(),
+                           "--run-dir",
+                           run.run_directory(),
+                           "--set",
+                           "cluster.status_bind="};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    CHECK(run.Run("dslide", arguments) == 75);
+    CHECK(run.last_errors().find("ledger") != std::string::npos);
+    CHECK(run.SchedulerAddress() == address);
+    CHECK(ReadFile(run.run_directory() + "/config.ini") == config);
+  }
+  train->Signal(SIGTERM);
+  CHECK(train->Wait() == 85);
 }
 
 TEST_CASE("a scheduler without servers says what it waited for, and asks for another try") {

@@ -109,6 +109,36 @@ TEST_CASE("death of the scheduler: a run that was stopped begins a new plan from
   run.CheckAllCountedOnce();
 }
 
+TEST_CASE("death of the scheduler: without its checkpoints a run does not begin again by itself") {
+  FakeCluster run;
+  run.Start();
+  for (int i = 0; i < 5; ++i) CHECK(run.Work(11));
+  run.Join(21, Role::kObserver);
+  run.Send(21, CheckpointNow{});
+  REQUIRE(run.ledger.last_checkpoint == "step-000000000005");
+  run.manifests.clear();
+  SUBCASE("the servers are there: it goes on, and writes another") {
+    run.Restart();
+    run.Join(12, Role::kWorker);
+    run.WorkAll(12);
+    CHECK(run.core().outcome().ok());
+    CHECK(run.manifests.size() == 1);
+    run.CheckAllCountedOnce();
+  }
+  SUBCASE("a server is gone: it stops, with the reason") {
+    run.Silence(2);
+    run.Restart();
+    run.Join(3, Role::kServer, "server-2");
+    run.Wait(3000);
+    REQUIRE(run.core().phase() == Phase::kFinished);
+    REQUIRE_FALSE(run.core().outcome().ok());
+    CHECK(run.core().outcome().error().kind == ErrorKind::kBadInput);
+    CHECK(run.core().outcome().error().message ==
+          "step-000000000005 is gone from /checkpoints, and so is every other checkpoint of this "
+          "run; put one back, or begin again in another --run-dir");
+  }
+}
+
 TEST_CASE("death of the scheduler: a new life with another configuration goes back") {
   FakeCluster run;
   run.Start();

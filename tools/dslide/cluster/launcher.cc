@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +12,8 @@
 
 #include "common/app/executable.h"
 #include "common/base/plural.h"
-
 #include "common/checkpoint/layout.h"
+
 namespace dslide {
 namespace {
 
@@ -66,7 +67,7 @@ Status Launcher::Prepare() {
   std::error_code error;
   fs::create_directories(Path("logs"), error);
   if (error) return BadInput(fmt::format("{}: cannot create: {}", Path("logs"), error.message()));
-  fs::remove(Path("scheduler.address"), error);  // of an earlier launch
+  old_address_ = AddressFile();
   return {};
 }
 
@@ -127,9 +128,18 @@ std::string Launcher::Address() const {
   return address;
 }
 
-// The scheduler reads its data first, then writes the address that it listens at.
+// Each life of a scheduler writes a new file.
+Launcher::FileIdentity Launcher::AddressFile() const {
+  struct stat file;
+  if (stat(Path("scheduler.address").c_str(), &file) != 0) return std::nullopt;
+  return std::pair(uint64_t{file.st_ino},
+                   int64_t{file.st_ctim.tv_sec} * 1'000'000'000 + file.st_ctim.tv_nsec);
+}
+
+// The scheduler reads its data first, then writes the address that it listens at. Until then the
+// file may be that of an earlier launch, or of a launch that still uses the run directory.
 Status Launcher::WaitForAddress() {
-  while (Address().empty()) {
+  while (AddressFile() == old_address_ || Address().empty()) {
     poll(nullptr, 0, kPollMs);
     if (signals_->Take()) return Failed("stopped before training began");
     if (!scheduler().Poll()) continue;
@@ -246,7 +256,7 @@ Status Launcher::AfterScheduler() {
   while (running() && MonotonicMillis() < deadline_ms) poll(nullptr, 0, kPollMs);
   if (scheduler().exit_code() != 0) return SchedulerFailure();
   Say(fmt::format("run directory  {}\ncheckpoint     {}\nsummary        {}", launch_.run_directory,
-                  Path("checkpoint"), Path("summary.json")));
+                  Path(kCheckpointsName), Path("summary.json")));
   return {};
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <ios>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.h"
@@ -34,6 +36,9 @@ class Launcher {
   Status Run();
 
  private:
+  // Inode and time of change; nullopt: no file.
+  using FileIdentity = std::optional<std::pair<uint64_t, int64_t>>;
+
   enum class Kind { kScheduler, kServer, kWorker };
   struct Child {
     Kind kind;
@@ -51,6 +56,7 @@ class Launcher {
   std::vector<std::string> ArgumentsOf(Kind kind, const std::string& name);
   std::vector<std::string> ConfigArguments(Kind kind) const;
   std::string Address() const;
+  FileIdentity AddressFile() const;
   Status WaitForAddress();
   Status StartMembers();
   Status Follow();
@@ -66,6 +72,7 @@ class Launcher {
   StopSignals* signals_;
   bool stopping_ = false;         // the scheduler was asked to end
   std::streamoff log_start_ = 0;  // of this life in the scheduler's log
+  FileIdentity old_address_;      // file of an earlier launch
   std::vector<Child> children_;   // the scheduler first, then servers, then workers
 };
 

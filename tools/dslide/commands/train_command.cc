@@ -20,7 +20,9 @@ Result<Launch> Prepare(const ParsedArguments& arguments) {
   launch.overrides = arguments.All("set");
   launch.config_file = arguments.Get("config");
   if (launch.resume && launch.config_file.empty() && arguments.Has("run-dir")) {
-    launch.config_file = arguments.Get("run-dir") + "/config.ini";
+    Result<std::string> stored = StoredConfig(arguments.Get("run-dir"));
+    DSLIDE_RETURN_IF_ERROR(stored);
+    launch.config_file = std::move(*stored);
   }
   Result<Config> config = LoadConfig(launch.config_file, launch.overrides);
   DSLIDE_RETURN_IF_ERROR(config);
