@@ -27,14 +27,15 @@ uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels, uint32_t hidden)
 
 // Tuned on gnd-tibkat. Row-wise AdaGrad moves a new row by rate * sqrt(H) in all, so wider rows
 // need a lower rate; Adam moves each element by the rate.
-float DerivedLearningRate(OptimizerKind optimizer, uint32_t hidden) {
+float DerivedLearningRate(OptimizerKind optimizer, Loss loss, uint32_t hidden) {
+  const float by_width = 0.1f * std::sqrt(128.0f / static_cast<float>(hidden));
   switch (optimizer) {
     case OptimizerKind::kAdaGrad:
-      return 0.1f * std::sqrt(128.0f / static_cast<float>(hidden));
+      return by_width;
     case OptimizerKind::kAdam:
       return 0.01f;
     case OptimizerKind::kSgd:
-      return 1.0f;
+      return loss == Loss::kSigmoid ? by_width : 1.0f;
   }
   DSLIDE_CHECK(false);
   return 0.0f;
@@ -70,7 +71,8 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
     model.output_init = 1.0f / std::sqrt(static_cast<float>(model.hidden));
   }
   if (config->train.learning_rate == 0.0f) {
-    config->train.learning_rate = DerivedLearningRate(config->train.optimizer, model.hidden);
+    config->train.learning_rate =
+        DerivedLearningRate(config->train.optimizer, model.loss, model.hidden);
   }
   const bool fp32 = model.precision == Precision::kFp32;
   if (model.products == Products::kAuto) {

@@ -426,6 +426,20 @@ TEST_CASE("config: resolving") {
   }
 }
 
+TEST_CASE("config: the derived rate of SGD follows the loss") {
+  const auto derived = [](Loss loss, uint32_t hidden) {
+    Config config;
+    config.train.optimizer = OptimizerKind::kSgd;
+    config.model.loss = loss;
+    config.model.hidden = hidden;
+    ResolveConfig(1000, 5000, &config);
+    return config.train.learning_rate;
+  };
+  CHECK(derived(Loss::kSoftmax, 512) == 1.0f);
+  CHECK(derived(Loss::kSigmoid, 128) == doctest::Approx(0.1));
+  CHECK(derived(Loss::kSigmoid, 512) == doctest::Approx(0.05));
+}
+
 TEST_CASE("config: the derived rate and K follow the hidden width") {
   Config wide;
   wide.model.hidden = 2048;
