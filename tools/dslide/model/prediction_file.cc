@@ -11,32 +11,38 @@
 namespace dslide {
 
 Result<PredictionFile> PredictionFile::Create(const std::string& path, bool json) {
-  if (path.empty()) return PredictionFile(path, json, nullptr);
+  if (path.empty()) return PredictionFile("", "", json, nullptr);
   std::error_code error;
   const bool in_place =
       std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
-  std::FILE* out = std::fopen((in_place ? path : path + ".tmp").c_str(), "w");
+  const std::string temporary = in_place ? "" : path + ".tmp";
+  std::FILE* out = std::fopen((in_place ? path : temporary).c_str(), "w");
   if (out == nullptr) {
     return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
   }
-  return PredictionFile(in_place ? "" : path, json, out);
+  return PredictionFile(path, temporary, json, out);
 }
 
-PredictionFile PredictionFile::StandardOutput(bool json) { return {"", json, stdout}; }
+PredictionFile PredictionFile::StandardOutput(bool json) {
+  return {"standard output", "", json, stdout};
+}
 
 PredictionFile::PredictionFile(PredictionFile&& other) noexcept
-    : path_(std::move(other.path_)), json_(other.json_), out_(std::exchange(other.out_, nullptr)) {}
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      json_(other.json_),
+      out_(std::exchange(other.out_, nullptr)),
+      error_(other.error_) {}
 
 PredictionFile::~PredictionFile() {
   if (out_ == nullptr || out_ == stdout) return;
   std::fclose(out_);
-  if (path_.empty()) return;
-  std::remove((path_ + ".tmp").c_str());  // incomplete
+  if (!temporary_.empty()) std::remove(temporary_.c_str());  // incomplete
 }
 
 void PredictionFile::Write(const TopKReply& reply, uint32_t top_k) {
   if (out_ == nullptr) return;
-  std::string labels, scores;
+  std::string labels, scores, lines;
   for (size_t i = 0; i + 1 < reply.offsets.size(); ++i) {
     labels.clear();
     scores.clear();
@@ -50,29 +56,23 @@ void PredictionFile::Write(const TopKReply& reply, uint32_t top_k) {
         labels += fmt::format("{}{}:{:.4f}", first ? "" : " ", reply.ids[e], reply.scores[e]);
       }
     }
-    if (json_) {
-      fmt::print(out_, "{{\"labels\":[{}],\"scores\":[{}]}}\n", labels, scores);
-    } else {
-      fmt::print(out_, "{}\n", labels);
-    }
+    lines += json_ ? fmt::format("{{\"labels\":[{}],\"scores\":[{}]}}\n", labels, scores)
+                   : labels + "\n";
   }
+  if (std::fputs(lines.c_str(), out_) < 0 && error_ == 0) error_ = errno;
 }
 
 Status PredictionFile::Finish() {
   if (out_ == nullptr) return {};
   std::FILE* out = std::exchange(out_, nullptr);
-  bool written = std::fflush(out) == 0;
-  if (out == stdout) {
-    if (written) return {};
-    return Failed(fmt::format("standard output: cannot write: {}", std::strerror(errno)));
-  }
-  written = std::fclose(out) == 0 && written;
-  if (written && path_.empty()) return {};
-  const std::string temporary = path_ + ".tmp";
-  if (written && std::rename(temporary.c_str(), path_.c_str()) == 0) return {};
-  const std::string reason = std::strerror(errno);
-  std::remove(temporary.c_str());
-  return Failed(fmt::format("{}: cannot write: {}", path_, reason));
+  const auto check = [this](int result) {
+    if (result != 0 && error_ == 0) error_ = errno;
+  };
+  check(out == stdout ? std::fflush(out) : std::fclose(out));
+  if (error_ == 0 && !temporary_.empty()) check(std::rename(temporary_.c_str(), path_.c_str()));
+  if (error_ == 0) return {};
+  if (!temporary_.empty()) std::remove(temporary_.c_str());
+  return Failed(fmt::format("{}: cannot write: {}", path_, std::strerror(error_)));
 }
 
 }  // namespace dslide

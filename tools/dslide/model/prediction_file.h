@@ -22,17 +22,19 @@ class PredictionFile {
   PredictionFile(PredictionFile&& other) noexcept;
   ~PredictionFile();
 
-  // The first `top_k` labels of each row.
+  // The first `top_k` labels of each row. Finish() reports a failure.
   void Write(const TopKReply& reply, uint32_t top_k);
   Status Finish();
 
  private:
-  PredictionFile(std::string path, bool json, std::FILE* out)
-      : path_(std::move(path)), json_(json), out_(out) {}
+  PredictionFile(std::string path, std::string temporary, bool json, std::FILE* out)
+      : path_(std::move(path)), temporary_(std::move(temporary)), json_(json), out_(out) {}
 
-  std::string path_;  // empty: not a regular file, written in place
+  std::string path_;
+  std::string temporary_;  // empty: not a regular file, written in place
   bool json_;
   std::FILE* out_;  // null: nothing is written, or finished
+  int error_ = 0;   // errno of the first failure
 };
 
 }  // namespace dslide

@@ -1,0 +1,68 @@
+#include "tools/dslide/model/prediction_file.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/support/temp_directory.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ContentOf(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Two samples: labels 7 and 3, and none.
+TopKReply Predictions() {
+  TopKReply reply;
+  reply.offsets = {0, 2, 2};
+  reply.ids = {7, 3};
+  reply.scores = {0.5f, 0.25f};
+  return reply;
+}
+
+TEST_CASE("prediction file: it has its name once it is complete") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/out";
+  {
+    auto file = PredictionFile::Create(path, false);
+    REQUIRE(file.ok());
+    file->Write(Predictions(), 1);
+    CHECK_FALSE(fs::exists(path));
+    REQUIRE(file->Finish().ok());
+  }
+  CHECK(ContentOf(path) == "7:0.5000\n\n");
+  {
+    auto dropped = PredictionFile::Create(path, true);
+    REQUIRE(dropped.ok());
+  }
+  CHECK(ContentOf(path) == "7:0.5000\n\n");
+  CHECK_FALSE(fs::exists(path + ".tmp"));
+}
+
+TEST_CASE("prediction file: a full device is an error that names it, and removes no other file") {
+  const TempDirectory directory;
+  const fs::path before = fs::current_path();
+  fs::current_path(directory.path());
+  std::ofstream(".tmp") << "not ours";
+  {
+    auto file = PredictionFile::Create("/dev/full", false);
+    REQUIRE(file.ok());
+    for (int i = 0; i < 10'000; ++i) file->Write(Predictions(), 2);  // more than is buffered
+    const Status full = file->Finish();
+    REQUIRE_FALSE(full.ok());
+    CHECK(full.error().message == "/dev/full: cannot write: No space left on device");
+  }
+  CHECK(ContentOf(".tmp") == "not ours");
+  CHECK(fs::exists("/dev/full"));
+  fs::current_path(before);
+}
+
+}  // namespace
+}  // namespace dslide
