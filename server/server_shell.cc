@@ -56,6 +56,7 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(scheduler);
   LogInfo(fmt::format("serving at {}, joining the scheduler at {}; up to {} MB for rows and tables",
                       *address, options.scheduler, options.memory_bytes >> 20));
+  WarnIfUnresolved(options.scheduler);
   ServerCore core({DrawIncarnation(), options.name, *address, CoresOfThisMachine(),
                    options.memory_bytes, CgroupLimitsOfThisProcess().cores});
   ServerShell shell(&context, std::move(core), std::move(*workers), std::move(*scheduler),

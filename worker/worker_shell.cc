@@ -54,6 +54,7 @@ Status WorkerShell::Run(const WorkerOptions& options, StopSignals* signals) {
   Result<DealerSocket> socket = DealerSocket::Connect(context, options.scheduler);
   DSLIDE_RETURN_IF_ERROR(socket);
   LogInfo(fmt::format("joining the scheduler at {}", options.scheduler));
+  WarnIfUnresolved(options.scheduler);
   WorkerShell shell(
       &context,
       WorkerCore(DrawIncarnation(), options.name, CoresOfThisMachine(), file ? &*file : nullptr),

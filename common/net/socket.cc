@@ -12,6 +12,7 @@
 
 #include "common/base/address.h"
 #include "common/base/check.h"
+#include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/thread_owner.h"
 
@@ -270,6 +271,11 @@ Status CheckResolves(const std::string& address) {
   return {Error{
       code == EAI_AGAIN ? ErrorKind::kTryLater : ErrorKind::kBadInput,
       fmt::format("cannot look up the host {} of {}: {}", tcp->host, address, gai_strerror(code))}};
+}
+
+void WarnIfUnresolved(const std::string& address) {
+  const Status resolves = CheckResolves(address);
+  if (!resolves.ok()) LogWarning(resolves.error().message + "; trying again until it is known");
 }
 
 }  // namespace dslide

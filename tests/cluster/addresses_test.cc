@@ -47,6 +47,25 @@ TEST_CASE("a server refuses an address of its own that nobody can use") {
           "tcp://host:port with one host or ipc://path");
 }
 
+TEST_CASE("a host that no resolver knows is named at once; servers and workers go on trying") {
+  TestRun run;
+  const std::string unknown = "tcp://host.invalid:7700";  // RFC 6761: ".invalid" has no names
+  const auto waits = [&](const std::string& program, const Arguments& arguments) {
+    CAPTURE(program);
+    const auto waiting = run.Start(program, arguments);
+    CHECK(WaitFor([&] {
+      return Contains(waiting->Errors(), "cannot look up the host host.invalid of " + unknown);
+    }));
+    CHECK(waiting->Running());
+    waiting->Signal(SIGTERM);
+    CHECK(waiting->Wait().has_value());
+  };
+  waits("dslide-worker", {"--scheduler", unknown});
+  waits("dslide-server", {"--scheduler", unknown, "--advertise", "tcp://host.invalid:*"});
+  CHECK(run.Run("dslide", {"status", "--scheduler", unknown}) != 0);
+  CHECK(Contains(run.last_errors(), "cannot look up the host host.invalid of " + unknown));
+}
+
 TEST_CASE("a scheduler refuses an address of its own that nobody can use") {
   TestRun run;
   const auto refused = [&](const std::string& setting, const std::string& rule) {
