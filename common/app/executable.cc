@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 
+#include "common/app/open_files.h"
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
 #include "common/base/nearest.h"
@@ -52,6 +53,8 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
     fmt::print("{}", ConfigHelp());
     return 0;
   }
+  const Status enough_files = RaiseOpenFileLimit();
+  if (!enough_files.ok()) return Report(program, enough_files.error());
   const Status armed = ArmFailpointsFromEnvironment();
   if (!armed.ok()) return Report(program, armed.error());
   const Status outcome = work(*arguments);
@@ -70,9 +73,6 @@ Result<Config> ConfigFromArguments(const ParsedArguments& arguments) {
   return LoadConfig(arguments.Get("config"), arguments.All("set"));
 }
 
-bool IsForServer(const std::string& assignment) {
-  std::string name = assignment.substr(0, assignment.find('='));
-  std::erase(name, ' ');
 Result<std::string> StoredConfig(const std::string& run_directory) {
   std::string path = run_directory + "/config.ini";
   std::error_code error;
@@ -82,6 +82,9 @@ Result<std::string> StoredConfig(const std::string& run_directory) {
       run_directory));
 }
 
+bool IsForServer(const std::string& assignment) {
+  std::string name = assignment.substr(0, assignment.find('='));
+  std::erase(name, ' ');
   const ConfigKey* key = FindConfigKey(name);
   return key != nullptr && key->servers_own;
 }
