@@ -167,9 +167,9 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     DSLIDE_RETURN_IF_ERROR(read);
     if (read->num_features() != train->num_features() ||
         read->num_labels() != train->num_labels()) {
-      return BadInput(fmt::format("{}: {} features and {} labels, but {} has {} and {}",
-                                  options.config.train.test, read->num_features(),
-                                  read->num_labels(), options.config.train.data,
+      return BadInput(fmt::format("{}: {} and {}, but {} has {} and {}", options.config.train.test,
+                                  Plural(read->num_features(), "feature"),
+                                  Plural(read->num_labels(), "label"), options.config.train.data,
                                   train->num_features(), train->num_labels()));
     }
     test = std::move(*read);

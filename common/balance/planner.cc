@@ -10,6 +10,7 @@
 #include "common/balance/assignment.h"
 #include "common/balance/relief.h"
 #include "common/base/check.h"
+#include "common/base/plural.h"
 
 namespace dslide {
 namespace {
@@ -303,12 +304,12 @@ std::string ObstacleText(const BalancePlan& plan, const std::string& owner_kind)
       return "";
     case BalanceObstacle::kTooCoarse:
       if (plan.unplaced > 0)
-        return fmt::format("no {} is left for {} slots", owner_kind, plan.unplaced);
+        return fmt::format("no {} is left for {}", owner_kind, Plural(plan.unplaced, "slot"));
       return "no move helps, single slots are too hot";
     case BalanceObstacle::kMemory:
       return plan.unplaced > 0
-                 ? fmt::format("no {} has memory for {} slots: {} MB are lacking", owner_kind,
-                               plan.unplaced, megabytes(plan.lacking_bytes))
+                 ? fmt::format("no {} has memory for {}: {} MB are lacking", owner_kind,
+                               Plural(plan.unplaced, "slot"), megabytes(plan.lacking_bytes))
                  : fmt::format("the moves that help need {} MB more memory",
                                megabytes(plan.lacking_bytes));
     case BalanceObstacle::kBudget:

@@ -62,9 +62,9 @@ Result<XcHeader> ReadHeader(TextStream* stream) {
   }
   // Each sample is a line.
   if (header->num_samples > stream->most_bytes()) {
-    return stream->BadLine(fmt::format(
-        "the header says {} samples, but the file has at most {} bytes of text (is it cut?)",
-        header->num_samples, stream->most_bytes()));
+    return stream->BadLine(
+        fmt::format("the header says {}, but the file has at most {} of text (is it cut?)",
+                    Plural(header->num_samples, "sample"), Plural(stream->most_bytes(), "byte")));
   }
   return header;
 }
@@ -94,8 +94,8 @@ Result<LabelName> ParseLabelName(std::string_view line, uint32_t num_labels) {
     return BadInput(fmt::format("bad label line {} (expected id, tab, name)", Quoted(line)));
   }
   if (id.overflow || id.value >= num_labels) {
-    return BadInput(fmt::format("label id {} is out of range (the data has {} labels)",
-                                Quoted({line.data(), id.next}), num_labels));
+    return BadInput(fmt::format("label id {} is out of range (the data has {})",
+                                Quoted({line.data(), id.next}), Plural(num_labels, "label")));
   }
   return LabelName{static_cast<uint32_t>(id.value), NameColumn(line)};
 }

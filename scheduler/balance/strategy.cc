@@ -90,8 +90,8 @@ std::string WhyStraggler(const WorkerMeasure& w, double median) {
   if (w.lease_size == 0 || speed <= 0) return "";
   const double expected_s = std::max(Strategy::kLeastExpectedS, w.lease_size / speed);
   if (w.lease_age_s <= Strategy::kLatest * expected_s) return "";
-  return fmt::format("{} batches leased {:.0f} s ago, expected to take {:.0f} s", w.lease_size,
-                     w.lease_age_s, expected_s);
+  return fmt::format("{} leased {:.0f} s ago, expected to take {:.0f} s",
+                     Plural(w.lease_size, "batch", "batches"), w.lease_age_s, expected_s);
 }
 
 std::string Reason(const WorkerMeasure& w, uint32_t lease, uint32_t in_flight_cap,

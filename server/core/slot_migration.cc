@@ -9,6 +9,7 @@
 
 #include "common/balance/planner.h"
 #include "common/base/check.h"
+#include "common/base/plural.h"
 #include "server/executor/gather.h"
 
 namespace dslide {
@@ -138,7 +139,7 @@ void SlotMigration::BeginSwitch(const Plan& before, const std::vector<SlotId>& h
   MakeRoom(inner, out);
   for (const SlotId slot : arriving) fetcher_.Complete(slot);
   if (!leaving.empty() || !arriving.empty()) {
-    out->Notice(fmt::format("slot plan {}: {} slots go, {} come, {} change executors",
+    out->Notice(fmt::format("slot plan {}: slots leaving {}, arriving {}, changing executors {}",
                             seat.plan.version, leaving.size() - inner.size(),
                             arriving.size() - inner.size(), inner.size()));
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/app/executable.h"
+#include "common/base/plural.h"
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "tools/dslide/commands/checkpoint_commands.h"
@@ -83,10 +84,10 @@ void PrintManifest(const std::string& directory, const Manifest& m, const ModelC
   line("epoch", fmt::format("{}, {} of its batches done", m.epoch, m.done.size()));
   line("batches", std::to_string(m.batches));
   line("samples", fmt::format("{} ({} an epoch)", m.samples, m.train_samples));
-  line("model", fmt::format("{} features, {} labels, hidden {}", model.features, model.labels,
-                            model.hidden));
+  line("model", fmt::format("{}, {}, hidden {}", Plural(model.features, "feature"),
+                            Plural(model.labels, "label"), model.hidden));
   line("rows", std::to_string(RowsOf(m)));
-  line("size", fmt::format("{:.1f} MB in {} files", Megabytes(BytesOf(m)), FilesOf(m)));
+  line("size", fmt::format("{:.1f} MB in {}", Megabytes(BytesOf(m)), Plural(FilesOf(m), "file")));
   size_t width = 12;
   for (const ManifestShard& shard : m.shards) {
     width = std::max({width, shard.directory.size() + 2, shard.server.size() + 2});

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/app/executable.h"
+#include "common/base/plural.h"
 #include "tools/dslide/commands/checkpoint_commands.h"
 
 namespace dslide {
@@ -58,10 +59,10 @@ Status Prune(const ParsedArguments& arguments) {
   const size_t before = CompleteCheckpoints(*in).size();
   PruneCheckpoints(*in, *keep);
   const size_t after = CompleteCheckpoints(*in).size();
-  fmt::print("{} of {} checkpoints removed from {}\n", before - after, before, *in);
+  fmt::print("{} of {} removed from {}\n", before - after, Plural(before, "checkpoint"), *in);
   if (after > *keep) {
-    return Failed(
-        fmt::format("{}: {} checkpoints are still there; make the directory writable", *in, after));
+    return Failed(fmt::format("{}: {} cannot be removed; make the directory writable", *in,
+                              Plural(after - *keep, "checkpoint")));
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/app/executable.h"
+#include "common/base/plural.h"
 #include "common/data/metrics.h"
 #include "common/data/xc_reader.h"
 #include "tools/dslide/commands/commands.h"
@@ -56,9 +57,10 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
 Status CheckFit(const Task& task, const XcHeader& header, const Inference& model) {
   const ModelConfig& m = model.config().model;
   if (header.num_features != m.features || header.num_labels != m.labels) {
-    return BadInput(fmt::format("{}: {} features and {} labels, but the model in {} has {} and {}",
-                                task.data, header.num_features, header.num_labels,
-                                model.directory(), m.features, m.labels));
+    return BadInput(fmt::format("{}: {} and {}, but the model in {} has {} and {}", task.data,
+                                Plural(header.num_features, "feature"),
+                                Plural(header.num_labels, "label"), model.directory(), m.features,
+                                m.labels));
   }
   if (task.search == Search::kLsh && m.active != ActiveSet::kLsh) {
     return BadInput(
@@ -160,7 +162,7 @@ void PrintMetrics(const Task& task, const RankingMetrics& m, double seconds, boo
   row("P", m.precision);
   row("nDCG", m.ndcg);
   if (psp) row("PSP", m.propensity_precision);
-  fmt::print("{} samples in {:.1f} s ({:.0f} a second)\n", m.samples, seconds,
+  fmt::print("{} in {:.1f} s ({:.0f} a second)\n", Plural(m.samples, "sample"), seconds,
              static_cast<double>(m.samples) / std::max(seconds, 1e-9));
 }
 
@@ -247,7 +249,7 @@ Status Predict(const ParsedArguments& arguments) {
                                   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());
   const double seconds = SecondsSince(start);
-  fmt::print(stderr, "{} predictions in {:.1f} s ({:.0f} a second)\n", samples, seconds,
+  fmt::print(stderr, "{} in {:.1f} s ({:.0f} a second)\n", Plural(samples, "prediction"), seconds,
              static_cast<double>(samples) / std::max(seconds, 1e-9));
   return {};
 }

@@ -139,18 +139,20 @@ void Print(const LedgerAccount& account, const LedgerAudit& audit) {
   fmt::print("seen        {}\nduplicated  {}\nmissing     {}\n", audit.seen, audit.duplicated,
              audit.missing);
   if (!account.finished()) {
-    fmt::print("unfinished, {} batches to go\n", account.batches_of_run() - account.batches());
+    fmt::print("unfinished, {} to go\n",
+               Plural(account.batches_of_run() - account.batches(), "batch", "batches"));
   }
-  fmt::print("epochs      {} of {} done, {} samples each\n", account.epochs_done(),
-             account.config().train.epochs, account.run().train_samples);
+  fmt::print("epochs      {} of {} done, {} each\n", account.epochs_done(),
+             account.config().train.epochs, Plural(account.run().train_samples, "sample"));
   fmt::print("batches     {} of {} count{}\n", account.batches(), account.batches_of_run(),
              account.inherited() == 0
                  ? ""
                  : fmt::format(", {} of them from an earlier run", account.inherited()));
-  fmt::print("plans       {}, {} recoveries\n", account.generations(), account.recoveries());
+  fmt::print("plans       {}, {}\n", account.generations(),
+             Plural(account.recoveries(), "recovery", "recoveries"));
   fmt::print("checkpoint  {}\n", audit.checkpoint.empty()
                                      ? "none; the servers' records were not compared"
-                                     : fmt::format("{}, {} batches lack a part on a server",
+                                     : fmt::format("{}, batches that lack a part on a server: {}",
                                                    audit.checkpoint, audit.lacking));
   for (size_t e = 0; e < audit.epochs.size(); ++e) {
     const auto& count = audit.epochs[e];
@@ -176,8 +178,9 @@ Status Verify(const ParsedArguments& arguments) {
     Print(*account, audit);
   }
   if (audit.clean()) return {};
-  return Failed(fmt::format("{}: {} samples duplicated, {} missing, {} problems", directory,
-                            audit.duplicated, audit.missing, audit.problems.size()));
+  return Failed(fmt::format("{}: {} duplicated, {} missing, {}", directory,
+                            Plural(audit.duplicated, "sample"), audit.missing,
+                            Plural(audit.problems.size(), "problem")));
 }
 
 int VerifyCommand(int argc, char** argv) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/plural.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
 
@@ -63,7 +64,8 @@ Status LedgerAccount::Take(const LedgerRestored& entry) {
   restored_at_ = entries_;
   restored_from_ = entry.checkpoint;
   if (batches() != entry.batches) {
-    Problem(fmt::format("says that {} batches count, but {} do", entry.batches, batches()));
+    Problem(fmt::format("says that {} count, but {} do", Plural(entry.batches, "batch", "batches"),
+                        batches()));
   }
   return {};
 }
@@ -118,8 +120,8 @@ Status LedgerAccount::Take(const LedgerCounted& entry) {
   }
   const uint64_t samples = SamplesOf(entry.batch, config_.train, run_.train_samples);
   if (entry.samples != samples) {
-    Problem(fmt::format("counts {} with {} samples; it has {}", Name(entry.batch), entry.samples,
-                        samples));
+    Problem(fmt::format("counts {} with {}; it has {}", Name(entry.batch),
+                        Plural(entry.samples, "sample"), samples));
   }
   if (entry.batch.epoch > epochs_done_) {
     Problem(fmt::format("counts {}, an epoch that has not begun", Name(entry.batch)));
@@ -131,7 +133,8 @@ Status LedgerAccount::Take(const LedgerCounted& entry) {
 
 Status LedgerAccount::Take(const LedgerEpochDone& entry) {
   if (entry.epochs != epochs_done_ + 1) {
-    Problem(fmt::format("says that {} epochs are done, after {}", entry.epochs, epochs_done_));
+    Problem(fmt::format("says that {} are done, after {}", Plural(entry.epochs, "epoch"),
+                        epochs_done_));
   }
   epochs_done_ = std::min(entry.epochs, static_cast<uint32_t>(counts_.size()));
   return {};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/plural.h"
 #include "common/run/step.h"
 
 namespace dslide {
@@ -53,8 +54,9 @@ class RecordsAudit {
       return false;
     }
     if (manifest_.ledger_position > account_.entries()) {
-      Problem(fmt::format("was cut after {} entries of the ledger, which has {}: some are lost",
-                          manifest_.ledger_position, account_.entries()));
+      Problem(fmt::format("was cut after {} of the ledger, which has {}: some are lost",
+                          Plural(manifest_.ledger_position, "entry", "entries"),
+                          account_.entries()));
     }
     if (account_.restored_at() >= manifest_.ledger_position &&
         account_.restored_from() != manifest_.name) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
@@ -20,11 +21,11 @@ Status CheckMemory(Config config, const std::string& directory) {
   const uint64_t bytes = config.cluster.slots * SlotMemoryBytes(config);
   const uint64_t machine = MemoryOfThisMachine();
   if (bytes <= machine) return {};
-  return Failed(
-      fmt::format("{}: a model of {} features, {} labels and {} hidden units needs {} MB, this "
-                  "machine has {} MB; use a larger one",
-                  directory, config.model.features, config.model.labels, config.model.hidden,
-                  bytes >> 20, machine >> 20));
+  return Failed(fmt::format(
+      "{}: a model of {}, {} and {} needs {} MB, this machine has {} MB; use a larger "
+      "one",
+      directory, Plural(config.model.features, "feature"), Plural(config.model.labels, "label"),
+      Plural(config.model.hidden, "hidden unit"), bytes >> 20, machine >> 20));
 }
 
 }  // namespace
