@@ -21,7 +21,7 @@ class AmxKernel {
  public:
   static constexpr size_t kTileRows = 2 * kLanes;
   static constexpr size_t kTileCols = 2 * kLanes;
-  static constexpr size_t kPairStep = kLanes;
+  static constexpr size_t kUnitStep = kLanes;
 
   AmxKernel() { Tile::Configure(); }
   ~AmxKernel() { Tile::Release(); }

@@ -13,7 +13,7 @@ namespace {
 struct Avx512Kernel {
   static constexpr size_t kTileRows = 12;
   static constexpr size_t kTileCols = 2 * kLanes;
-  static constexpr size_t kPairStep = 1;
+  static constexpr size_t kUnitStep = 1;
 
   static void PackA(size_t size, size_t depth, size_t pairs, const Operand& x, float* out) {
     Pack<kTileRows, true>(size, size, depth, pairs, x, out);

@@ -12,7 +12,7 @@ using Vec = float __attribute__((vector_size(32)));
 using IntVec = int32_t __attribute__((vector_size(32)));
 
 // 6 x 16 tile: 12 of the 16 registers are sums, two hold b, one a.
-constexpr size_t kTileRows = 6;
+constexpr size_t kRowsPerTile = 6;
 
 Vec EstimateReciprocal(Vec x) { return _mm256_rcp_ps(x); }
 Vec EstimateReciprocalSqrt(Vec x) { return _mm256_rsqrt_ps(x); }
@@ -38,6 +38,7 @@ void StoreFirst(size_t n, Vec value, float* x) {
 
 namespace dslide {
 
-constinit const Kernels kAvx2Kernels = MakeKernels("avx2");
+constinit const Kernels kAvx2Kernels =
+    MakeKernels("avx2", GemmNt<FloatKernel>, GemmNn<FloatKernel>, GemmTn<FloatKernel>);
 
 }  // namespace dslide

@@ -13,7 +13,7 @@ using Vec = float __attribute__((vector_size(64)));
 using IntVec = int32_t __attribute__((vector_size(64)));
 
 // 12 x 32 tile: 24 of the 32 registers are sums, two hold b, the rest a.
-constexpr size_t kTileRows = 12;
+constexpr size_t kRowsPerTile = 12;
 
 __mmask16 FirstLanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
 
@@ -33,6 +33,7 @@ void StoreFirst(size_t n, Vec value, float* x) { _mm512_mask_storeu_ps(x, FirstL
 
 namespace dslide {
 
-constinit const Kernels kAvx512Kernels = MakeKernels("avx512");
+constinit const Kernels kAvx512Kernels =
+    MakeKernels("avx512", GemmNt<FloatKernel>, GemmNn<FloatKernel>, GemmTn<FloatKernel>);
 
 }  // namespace dslide

@@ -427,32 +427,7 @@ void Transpose16(size_t count, size_t dim, const float* x, size_t stride, float*
   PackAlongDepth<16>(count, dim, {x, stride, true}, block);
 }
 
-constexpr Kernels MakeKernels(const char* name) {
-  return {.name = name,
-          .gemm_nt = GemmNt,
-          .gemm_nn = GemmNn,
-          .gemm_tn = GemmTn,
-          .dot = Dot<float>,
-          .axpy = Axpy,
-          .weighted_sum = WeightedSum<float>,
-          .max = Max,
-          .exp_sum = ExpSum,
-          .scale_add = ScaleAdd,
-          .adam = Adam,
-          .adam_bf16 = AdamOf<uint16_t, float>,
-          .adam_all_bf16 = AdamOf<uint16_t, uint16_t>,
-          .axpy_bf16 = AxpyBf16,
-          .dot_bf16 = Dot<uint16_t>,
-          .weighted_sum_bf16 = WeightedSum<uint16_t>,
-          .to_bf16 = ToBf16,
-          .from_bf16 = FromBf16,
-          .max_abs = MaxAbs,
-          .to_int8 = ToInt8,
-          .to_int8_carry = ToInt8Carry,
-          .from_int8 = FromInt8,
-          .transpose16 = Transpose16,
-          .wta16 = Wta16};
-}
-
 }  // namespace
 }  // namespace dslide
+
+#include "common/math/kernels_table_inl.h"

@@ -19,6 +19,15 @@ constexpr size_t kBlock = 128;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// A vector's element as float, and back; element i uses one half of its 32 random bits for each of
+// two vectors.
+float Read(const float* x, size_t i) { return x[i]; }
+float Read(const uint16_t* x, size_t i) { return std::bit_cast<float>(uint32_t{x[i]} << 16); }
+void Write(float value, uint32_t, float* x, size_t i) { x[i] = value; }
+void Write(float value, uint32_t bits, uint16_t* x, size_t i) {
+  x[i] = StochasticBf16(value, bits);
+}
+
 float Dot(size_t n, const float* x, const float* y) {
   float sums[kPartialSums] = {};
   size_t i = 0;
@@ -29,6 +38,12 @@ float Dot(size_t n, const float* x, const float* y) {
   float total = 0;
   for (float sum : sums) total += sum;
   return total;
+}
+
+float Dot(size_t n, const float* x, const uint16_t* y) {
+  double sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += double{x[i]} * double{Read(y, i)};
+  return static_cast<float>(sum);
 }
 
 void Axpy(size_t n, float a, const float* x, float* y) {
@@ -87,11 +102,12 @@ float Exp(float x) {
   return x < kLowest ? 0.0f : std::exp(x > kHighest ? kHighest : x);
 }
 
-void WeightedSum(size_t n, size_t count, const uint32_t* rows, const float* weights, const float* x,
+template <typename X>
+void WeightedSum(size_t n, size_t count, const uint32_t* rows, const float* weights, const X* x,
                  size_t stride, float* out) {
   for (size_t i = 0; i < n; ++i) {
     float sum = 0;
-    for (size_t e = 0; e < count; ++e) sum += weights[e] * x[rows[e] * stride + i];
+    for (size_t e = 0; e < count; ++e) sum += weights[e] * Read(x, rows[e] * stride + i);
     out[i] = sum;
   }
 }
@@ -120,18 +136,9 @@ void Adam(size_t n, const AdamStep& step, const float* g, float* w, float* m, fl
   }
 }
 
-// A vector's element as float, and back; element i uses one half of its 32 random bits for each of
-// two vectors.
-float Read(const float* x, size_t i) { return x[i]; }
-float Read(const uint16_t* x, size_t i) { return std::bit_cast<float>(uint32_t{x[i]} << 16); }
-void Write(float value, uint32_t, float* x, size_t i) { x[i] = value; }
-void Write(float value, uint32_t bits, uint16_t* x, size_t i) {
-  x[i] = StochasticBf16(value, bits);
-}
-
 template <typename Moment>
-void AdamBf16(size_t n, const AdamStep& step, const float* g, uint16_t* w, Moment* m, Moment* v,
-              uint32_t noise) {
+void AdamOf(size_t n, const AdamStep& step, const float* g, uint16_t* w, Moment* m, Moment* v,
+            uint32_t noise) {
   for (size_t i = 0; i < n; ++i) {
     const uint32_t bits = RoundingNoise(noise, static_cast<uint32_t>(2 * i));
     const float mi = step.beta1 * Read(m, i) + (1.0f - step.beta1) * g[i];
@@ -150,21 +157,6 @@ void AxpyBf16(size_t n, float a, const float* x, uint16_t* y, uint32_t noise) {
   }
 }
 
-float DotBf16(size_t n, const float* x, const uint16_t* y) {
-  double sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += double{x[i]} * double{Read(y, i)};
-  return static_cast<float>(sum);
-}
-
-void WeightedSumBf16(size_t n, size_t count, const uint32_t* rows, const float* weights,
-                     const uint16_t* x, size_t stride, float* out) {
-  for (size_t i = 0; i < n; ++i) {
-    float sum = 0;
-    for (size_t e = 0; e < count; ++e) sum += weights[e] * Read(x + rows[e] * stride, i);
-    out[i] = sum;
-  }
-}
-
 uint16_t ToBf16(float x) {
   constexpr uint32_t kQuiet = 0x0040;  // keeps a NaN a NaN when its low payload bits are cut off
   const uint32_t bits = std::bit_cast<uint32_t>(x);
@@ -177,7 +169,7 @@ void ToBf16(size_t n, const float* x, uint16_t* y) {
 }
 
 void FromBf16(size_t n, const uint16_t* x, float* y) {
-  for (size_t i = 0; i < n; ++i) y[i] = std::bit_cast<float>(uint32_t{x[i]} << 16);
+  for (size_t i = 0; i < n; ++i) y[i] = Read(x, i);
 }
 
 float MaxAbs(size_t n, const float* x) {
@@ -247,30 +239,12 @@ void Wta16(size_t hashes, size_t bin, const uint16_t* coordinates, const float* 
 }
 
 }  // namespace
+}  // namespace dslide
 
-const Kernels kScalarKernels = {.name = "scalar",
-                                .gemm_nt = GemmNt,
-                                .gemm_nn = GemmNn,
-                                .gemm_tn = GemmTn,
-                                .dot = Dot,
-                                .axpy = Axpy,
-                                .weighted_sum = WeightedSum,
-                                .max = Max,
-                                .exp_sum = ExpSum,
-                                .scale_add = ScaleAdd,
-                                .adam = Adam,
-                                .adam_bf16 = AdamBf16<float>,
-                                .adam_all_bf16 = AdamBf16<uint16_t>,
-                                .axpy_bf16 = AxpyBf16,
-                                .dot_bf16 = DotBf16,
-                                .weighted_sum_bf16 = WeightedSumBf16,
-                                .to_bf16 = ToBf16,
-                                .from_bf16 = FromBf16,
-                                .max_abs = MaxAbs,
-                                .to_int8 = ToInt8,
-                                .to_int8_carry = ToInt8Carry,
-                                .from_int8 = FromInt8,
-                                .transpose16 = Transpose16,
-                                .wta16 = Wta16};
+#include "common/math/kernels_table_inl.h"
+
+namespace dslide {
+
+constinit const Kernels kScalarKernels = MakeKernels("scalar", GemmNt, GemmNn, GemmTn);
 
 }  // namespace dslide
