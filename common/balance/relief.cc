@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kSwapReceivers = 8;  // owners whose slots are tried for an exchange
 constexpr size_t kSwapAllPairs = 64;  // slots; with more, only those of a fitting load are tried
-constexpr double kRounding = 1e-9;    // relative
+constexpr double kLeastShare = 1e-9;  // smaller differences are rounding
 constexpr uint32_t kNoSlot = kNoOwner;
 
 // Owners in the order of a number.
@@ -27,7 +27,7 @@ class Relief {
   ReliefOutcome Run() {
     bool stuck = false;
     size_t steps = 4 * a_.slots() + 1000;  // far more than needed, even if each gains little
-    while (!loaded_.empty() && loaded_.rbegin()->first > options_.level * (1 + kRounding)) {
+    while (!loaded_.empty() && loaded_.rbegin()->first > options_.level * (1 + kLeastShare)) {
       const uint32_t from = loaded_.rbegin()->second;
       std::optional<Step> step = BestMove(from);
       if (!step) step = BestSwap(from);
@@ -74,7 +74,7 @@ class Relief {
   }
   void Consider(uint32_t from, Step step, double load, std::optional<Step>& best) {
     const double gain = Gain(load, from, step.to);
-    if (gain <= kRounding * Limit(from)) return;
+    if (gain <= kLeastShare * Limit(from)) return;
     if (step.cost > static_cast<double>(budget_)) {
       const auto bytes = static_cast<uint64_t>(step.cost);
       cheapest_ = cheapest_ == 0 ? bytes : std::min(cheapest_, bytes);
@@ -189,7 +189,7 @@ class Saving {
   // Whether `owner` keeps the level with `load` added.
   bool Has(uint32_t owner, double load) const {
     const double limit = options_.level * options_.mean * a_.Capacity(owner);
-    return a_.OwnerLoad(owner) + load <= limit * (1 + kRounding);
+    return a_.OwnerLoad(owner) + load <= limit * (1 + kLeastShare);
   }
   bool Pass() {
     bool changed = false;

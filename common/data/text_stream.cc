@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#define ZLIB_CONST  // makes zlib promise not to write to its input
 #include <zlib.h>
 #include <zstd.h>
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kKeyBytes = 8;
+constexpr size_t kNumberBytes = 8;
 constexpr size_t kMaxLengthBytes = 5;
 // RocksDB's logs consist of blocks of 32 KB; it finds a damaged length before the last block.
 constexpr std::streamoff kTailBytes = 2 * 32768;
@@ -23,7 +23,7 @@ constexpr size_t kIdentifierOffset = 9;
 
 uint64_t GetBigEndian(std::string_view in) {
   uint64_t value = 0;
-  for (size_t i = 0; i < kKeyBytes; ++i) value = value << 8 | static_cast<uint8_t>(in[i]);
+  for (size_t i = 0; i < kNumberBytes; ++i) value = value << 8 | static_cast<uint8_t>(in[i]);
   return value;
 }
 
@@ -40,10 +40,10 @@ std::optional<uint64_t> GetVarint(std::string_view in) {
 
 // Whether a whole entry's value begins at `at`, after its key and its length.
 bool IsEntryAt(std::string_view bytes, size_t at, uint64_t first) {
-  for (size_t n = 1; n <= kMaxLengthBytes && n + kKeyBytes <= at; ++n) {
+  for (size_t n = 1; n <= kMaxLengthBytes && n + kNumberBytes <= at; ++n) {
     const std::optional<uint64_t> length = GetVarint(bytes.substr(at - n, n));
     if (!length || *length > bytes.size() - at) continue;
-    const uint64_t number = GetBigEndian(bytes.substr(at - n - kKeyBytes));
+    const uint64_t number = GetBigEndian(bytes.substr(at - n - kNumberBytes));
     if (number >= first && DecodeLedgerEntry(number, bytes.substr(at, *length)).ok()) return true;
   }
   return false;

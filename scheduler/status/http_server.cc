@@ -59,16 +59,17 @@ int PortOf(int listener) {
                                            : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
 }
 
-using Body = std::shared_ptr<const std::string>;
+using Content = std::shared_ptr<const std::string>;
 
 // The response shares the body, which may be replaced while a slow client still reads it.
-MHD_Response* ResponseOf(const Body& body) {
-  const auto release = [](void* owner) { delete static_cast<Body*>(owner); };
+MHD_Response* ResponseOf(const Content& body) {
+  const auto release = [](void* owner) { delete static_cast<Content*>(owner); };
   return MHD_create_response_from_buffer_with_free_callback_cls(
-      body->size(), const_cast<char*>(body->data()), release, new Body(body));
+      body->size(), const_cast<char*>(body->data()), release, new Content(body));
 }
 
-MHD_Result Reply(MHD_Connection* connection, unsigned status, const char* type, const Body& body) {
+MHD_Result Reply(MHD_Connection* connection, unsigned status, const char* type,
+                 const Content& body) {
   MHD_Response* response = ResponseOf(body);
   (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
   (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");

@@ -14,10 +14,6 @@ namespace {
 
 using testing::FakeScheduler;
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // The last line of `text`: the error with which a refused process ends.
 std::string LastLine(const std::string& text) {
   const size_t end = text.find_last_not_of('\n');
@@ -80,7 +76,7 @@ TEST_CASE("a scheduler refuses an address of its own that nobody can use") {
 }
 
 // For example a server of another version, which did not check its own address.
-TEST_CASE("a server that joins with an address that nobody can dial is refused; the run goes on") {
+TEST_CASE("a server that joins with an address that nobody can dial is refused, the run goes on") {
   TestRun run;
   const auto train = run.Train({"--set", "train.epochs=40"});
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
@@ -122,7 +118,7 @@ void CheckGoesOn(const TestRun& run, Process* train) {
   CHECK(train->Wait() == 85);
 }
 
-TEST_CASE("a server that nobody reaches at its advertised address is refused; the run goes on") {
+TEST_CASE("a server that nobody reaches at its advertised address is refused, the run goes on") {
   TestRun run;
   const auto train = run.Train(kQuick);
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
@@ -201,7 +197,7 @@ class SilentServer {
   std::string dismissed_;
 };
 
-TEST_CASE("a server that answers the scheduler but no worker is left out; the run goes on") {
+TEST_CASE("a server that answers the scheduler but no worker is left out, the run goes on") {
   TestRun run;
   const auto train = run.Train(kQuick);
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));

@@ -19,6 +19,10 @@ void WriteSamples(const std::string& path, int samples, uint64_t seed) {
   }
 }
 
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 TestRun::TestRun() : config_(Path("cluster.ini")), status_port_(FreePort()) {
   WriteSamples(Path("train.txt"), kSamples, 1);
   WriteSamples(Path("test.txt"), kTestSamples, 2);

@@ -22,6 +22,9 @@ constexpr int kLabels = 200;
 // of every sample are noise.
 void WriteSamples(const std::string& path, int samples, uint64_t seed);
 
+// Whether `part` is somewhere in `text`.
+bool Contains(const std::string& text, const std::string& part);
+
 class TestRun {
  public:
   TestRun();  // with data and configuration, nothing started

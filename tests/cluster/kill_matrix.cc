@@ -40,10 +40,10 @@ struct Job {
   std::string directory;
 };
 
-class Matrix {
+class KillMatrix {
  public:
   // Files go into `directory`; they stay there if `keep`.
-  Matrix(std::vector<Case> cells, std::string directory, bool keep)
+  KillMatrix(std::vector<Case> cells, std::string directory, bool keep)
       : cells_(std::move(cells)), root_(std::move(directory)), keep_(keep) {}
 
   Status RunUndisturbedOnes() {
@@ -174,7 +174,7 @@ Status Work(const ParsedArguments& arguments) {
   std::string directory = arguments.Get("keep");
   if (directory.empty()) directory = temporary.emplace().path();
   std::filesystem::create_directories(directory);
-  Matrix matrix(std::move(*cells), directory, !temporary.has_value());
+  KillMatrix matrix(std::move(*cells), directory, !temporary.has_value());
   DSLIDE_RETURN_IF_ERROR(matrix.RunUndisturbedOnes());
   size_t failed = 0;
   for (uint32_t i = 0; i < *repeat; ++i) failed += matrix.RunCells(*seed + i, *jobs);

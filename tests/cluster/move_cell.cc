@@ -22,23 +22,23 @@ constexpr const char* kComes = "server-3";
 constexpr const char* kLeaves = "server-2";
 
 // Where the victim is killed, and the process that passes that point.
-struct Row {
+struct MoveRow {
   const char* failpoint;
   Victim host;
   uint32_t max_pass;          // the pass that counts is drawn from 1 to this, ...
   uint32_t max_pass_of_join;  // ... for joins, whose first plan adds a server without slots
 };
 
-constexpr std::array kRows = {
-    Row{"server.move-pull", Victim::kSource, 3, 2},
-    Row{"server.move-put", Victim::kTarget, 3, 3},
-    Row{"server.before-plan-switch", Victim::kSource, 1, 2},
-    Row{"server.plan-switched", Victim::kSource, 1, 1},
-    Row{"server.before-attach", Victim::kTarget, 1, 1},
-    Row{"server.after-attach", Victim::kTarget, 1, 1},
-    Row{"server.release", Victim::kSource, 1, 1},
-    Row{"scheduler.before-plan-switch", Victim::kScheduler, 1, 2},
-    Row{"scheduler.after-plan-switch", Victim::kScheduler, 1, 2},
+constexpr std::array kMoveRows = {
+    MoveRow{"server.move-pull", Victim::kSource, 3, 2},
+    MoveRow{"server.move-put", Victim::kTarget, 3, 3},
+    MoveRow{"server.before-plan-switch", Victim::kSource, 1, 2},
+    MoveRow{"server.plan-switched", Victim::kSource, 1, 1},
+    MoveRow{"server.before-attach", Victim::kTarget, 1, 1},
+    MoveRow{"server.after-attach", Victim::kTarget, 1, 1},
+    MoveRow{"server.release", Victim::kSource, 1, 1},
+    MoveRow{"scheduler.before-plan-switch", Victim::kScheduler, 1, 2},
+    MoveRow{"scheduler.after-plan-switch", Victim::kScheduler, 1, 2},
 };
 
 constexpr std::array kVictims = {Victim::kSource, Victim::kTarget, Victim::kScheduler};
@@ -53,7 +53,7 @@ const char* VictimName(Victim victim) {
 
 // "before-plan-switch" of "server.before-plan-switch". The scheduler has a point of that name, too,
 // so its points keep their whole names.
-std::string PointName(const Row& row) {
+std::string PointName(const MoveRow& row) {
   const std::string name = row.failpoint;
   return row.host == Victim::kScheduler ? name : name.substr(name.find('.') + 1);
 }
@@ -73,7 +73,7 @@ class MoveRun {
  public:
   MoveRun(const MoveCell& cell, uint64_t seed, const std::string& directory)
       : cell_(cell),
-        row_(kRows[cell.point]),
+        row_(kMoveRows[cell.point]),
         random_(SubSeed(seed, 10'000 + cell.point * 100 + static_cast<size_t>(cell.victim) * 10 +
                                   static_cast<size_t>(cell.why))),
         cluster_(directory, {.synchronous = cell.synchronous, .epochs = Epochs(cell.synchronous)}) {
@@ -96,7 +96,7 @@ class MoveRun {
   Status CheckUndisturbed();
 
   MoveCell cell_;
-  Row row_;
+  MoveRow row_;
   Random random_;
   KeptCluster cluster_;
   std::string source_;             // a server that slots leave
@@ -193,7 +193,7 @@ Status MoveRun::Run(const Undisturbed& expected) {
 std::string MoveCell::Name() const {
   const char* mode = synchronous ? "sync" : "async";
   if (victim == Victim::kNobody) return fmt::format("{}.{}", WhyName(why), mode);
-  return fmt::format("{}.{}.{}.{}", WhyName(why), PointName(kRows[point]), VictimName(victim),
+  return fmt::format("{}.{}.{}.{}", WhyName(why), PointName(kMoveRows[point]), VictimName(victim),
                      mode);
 }
 
@@ -207,7 +207,7 @@ std::vector<MoveCell> AllMoveCells(bool flip) {
       cells.push_back({why, Victim::kNobody, 0, synchronous});
     }
   }
-  for (size_t point = 0; point < kRows.size(); ++point) {
+  for (size_t point = 0; point < kMoveRows.size(); ++point) {
     for (const Victim victim : kVictims) add(Why::kJoin, victim, point);
     add(point % 2 == 0 ? Why::kDrain : Why::kTerm, kVictims[point % kVictims.size()], point);
   }

@@ -18,10 +18,6 @@ namespace {
 
 constexpr int kGoneMs = 30000;
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 bool AllGone(const std::vector<pid_t>& processes) {
   return std::all_of(processes.begin(), processes.end(), IsGone);
 }

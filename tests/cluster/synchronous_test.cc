@@ -14,7 +14,7 @@ namespace {
 
 // 20 steps of 15,360 samples, 240 batches each but for the last of an epoch.
 constexpr int kSamples20 = 150000;
-constexpr int kEpochs = 2;
+constexpr int kRunEpochs = 2;
 const Arguments kSteps = {"--servers", "2",
                           "--set",     "train.batch=64",
                           "--set",     "train.staleness=0",
@@ -56,7 +56,7 @@ uint64_t Train(int workers, bool kill_one) {
   }
   REQUIRE(train->Wait() == 0);
   if (kill_one) CHECK(train->Output().find("worker-2 ended (signal 9)") != std::string::npos);
-  CHECK(run.Summary()["samples"] == kEpochs * kSamples20);
+  CHECK(run.Summary()["samples"] == kRunEpochs * kSamples20);
   return Weights(run);
 }
 

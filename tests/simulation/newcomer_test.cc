@@ -9,7 +9,6 @@
 namespace dslide::sim {
 namespace {
 
-constexpr uint64_t kVariants = 64;
 constexpr int64_t kLongUs = 400 * kSecond;
 
 // Setups in which a server more than cluster.servers joins, and may get slots.

@@ -3,7 +3,7 @@
 namespace dslide::sim {
 namespace {
 
-constexpr int64_t kFarewellUs = 3 * kSecond;  // as the shell's
+constexpr int64_t kShellFarewellUs = 3 * kSecond;  // as the shell's
 constexpr const char* kCheckpoints = "/checkpoints";
 
 }  // namespace
@@ -46,7 +46,7 @@ void SimScheduler::Tick() {
   });
   if (!host_.alive() || core_.phase() != SchedulerCore::Phase::kFinished) return;
   if (finished_us_ < 0) finished_us_ = host_.now_us();
-  if (core_.AllLeft() || host_.now_us() - finished_us_ >= kFarewellUs) exit_ = core_.outcome();
+  if (core_.AllLeft() || host_.now_us() - finished_us_ >= kShellFarewellUs) exit_ = core_.outcome();
 }
 
 // A second signal would end the run with an error, as its user wants it.

@@ -19,7 +19,6 @@
 namespace dslide::sim {
 namespace {
 
-constexpr uint64_t kVariants = 64;
 constexpr uint64_t kSeedsByDefault = 100;
 
 const SimSetup& SetupOf(uint64_t seed) {

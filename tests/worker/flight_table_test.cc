@@ -10,13 +10,13 @@ namespace {
 constexpr uint32_t kServers = 2;
 
 // Flights of one sample each, on two servers.
-struct Fixture {
+struct FlightFixture {
   Config config;
   Plan plan = EqualPlan(1, 4, {{"a", "a"}, {"b", "b"}});
   FlightTable table;
   uint64_t sequence = 0;
 
-  Fixture() {
+  FlightFixture() {
     config.cluster.slots = 4;
     ResolveConfig(12, 8, &config);
   }
@@ -44,7 +44,7 @@ struct Fixture {
   }
 };
 
-TEST_CASE_FIXTURE(Fixture, "flight table: a reply is taken once, and from its server") {
+TEST_CASE_FIXTURE(FlightFixture, "flight table: a reply is taken once, and from its server") {
   const auto sequences = Request(Begin(5));
   CHECK_FALSE(table.Take(sequences[0], 1));
   CHECK(table.Take(sequences[0], 0)->server == 0);
@@ -53,7 +53,7 @@ TEST_CASE_FIXTURE(Fixture, "flight table: a reply is taken once, and from its se
   CHECK(table.awaited().size() == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "flight table: a flight that fails takes its requests along") {
+TEST_CASE_FIXTURE(FlightFixture, "flight table: a flight that fails takes its requests along") {
   const uint64_t other = Begin(4);
   const auto kept = Request(other);
   const uint64_t failing = Begin(5);
@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(Fixture, "flight table: a flight that fails takes its requests
   table.CheckInvariants(kServers);
 }
 
-TEST_CASE_FIXTURE(Fixture, "flight table: a push and the batch that goes with it") {
+TEST_CASE_FIXTURE(FlightFixture, "flight table: a push and the batch that goes with it") {
   const uint64_t pushing = Begin(4), next = Begin(5);
   table.At(pushing).answered = table.At(pushing).pushed = true;
   const auto sequences = Request(pushing, next);
@@ -86,7 +86,8 @@ TEST_CASE_FIXTURE(Fixture, "flight table: a push and the batch that goes with it
   table.CheckInvariants(kServers);
 }
 
-TEST_CASE_FIXTURE(Fixture, "flight table: requests without a reply are sent again after a time") {
+TEST_CASE_FIXTURE(FlightFixture,
+                  "flight table: requests without a reply are sent again after a time") {
   const auto sequences = Request(Begin(5));
   std::vector<uint64_t> sent;
   const auto send = [&](uint64_t number, const AwaitedReply& request) {
@@ -101,7 +102,8 @@ TEST_CASE_FIXTURE(Fixture, "flight table: requests without a reply are sent agai
   CHECK(sent == sequences);
 }
 
-TEST_CASE_FIXTURE(Fixture, "flight table: a new plan begins the batches again in their order") {
+TEST_CASE_FIXTURE(FlightFixture,
+                  "flight table: a new plan begins the batches again in their order") {
   for (const uint64_t number : {8, 6, 7}) Request(Begin(number));
   const auto batches = table.Clear();
   REQUIRE(batches.size() == 3);
@@ -111,7 +113,7 @@ TEST_CASE_FIXTURE(Fixture, "flight table: a new plan begins the batches again in
   CHECK(table.awaited().empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "flight table: flights of later steps are not counted") {
+TEST_CASE_FIXTURE(FlightFixture, "flight table: flights of later steps are not counted") {
   for (const uint64_t step : {0, 1, 1}) Begin(step, step);
   CHECK(table.CountUnpushed(0) == 1);
   CHECK(table.CountUnpushed(1) == 3);

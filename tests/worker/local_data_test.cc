@@ -19,11 +19,11 @@ TrainingFile FileOf(Dataset data) {
 }
 
 // A run on 50 samples in 13 batches in 5 units, and a worker that has the file.
-struct Fixture {
+struct FileRun {
   TrainingFile file = FileOf(NumberedSamples(kSamples, kLabels));
   Config config;
 
-  Fixture() {
+  FileRun() {
     config.train.data = "theirs.txt";
     config.train.batch = kBatch;
     config.train.unit_batches = kUnitBatches;
@@ -42,7 +42,7 @@ struct Fixture {
   }
 };
 
-TEST_CASE_FIXTURE(Fixture, "batches get the samples that the scheduler would have sent") {
+TEST_CASE_FIXTURE(FileRun, "batches get the samples that the scheduler would have sent") {
   LocalData local(&file);
   REQUIRE(local.Join(config, Reply()).ok());
   CHECK(local.in_use());
@@ -58,7 +58,7 @@ TEST_CASE_FIXTURE(Fixture, "batches get the samples that the scheduler would hav
   CHECK(last.batches[0].features.rows() == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "batches that come with samples stay as they are") {
+TEST_CASE_FIXTURE(FileRun, "batches that come with samples stay as they are") {
   LeaseGrant grant{3, LeaseKind::kEvaluate, 1, 0, 5, {BatchWithSamples(Order(7), 0, 0)}};
   const LeaseGrant before = grant;
   for (const TrainingFile* has :
@@ -72,7 +72,7 @@ TEST_CASE_FIXTURE(Fixture, "batches that come with samples stay as they are") {
   CHECK_FALSE(LocalData(&file).Complete(config, &grant).ok());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a file that is not the run's is refused, and what differs is named") {
+TEST_CASE_FIXTURE(FileRun, "a file that is not the run's is refused, and what differs is named") {
   const auto refused = [&](const TrainingFile& other, const std::string& names) {
     LocalData local(&other);
     const Status status = local.Join(config, Reply());
@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(Fixture, "a file that is not the run's is refused, and what di
   refused(FileOf(std::move(changed)), "other samples");
 }
 
-TEST_CASE_FIXTURE(Fixture, "without the scheduler's checksum the samples come from it") {
+TEST_CASE_FIXTURE(FileRun, "without the scheduler's checksum the samples come from it") {
   LocalData local(&file);
   JoinReply reply = Reply();
   reply.train_checksum = 0;
@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler's checksum the samples come fr
   CHECK_FALSE(local.in_use());
 }
 
-TEST_CASE_FIXTURE(Fixture, "numbers that the file does not have are refused") {
+TEST_CASE_FIXTURE(FileRun, "numbers that the file does not have are refused") {
   LocalData local(&file);
   REQUIRE(local.Join(config, Reply()).ok());
   const auto refused = [&](LeaseGrant grant) { return !local.Complete(config, &grant).ok(); };
@@ -145,7 +145,7 @@ struct Worker {
   WorkerCore core;
   int64_t now = 0;
 
-  Worker(const Fixture& run, const TrainingFile* file)
+  Worker(const FileRun& run, const TrainingFile* file)
       : config(run.config), core({5}, "w", 2, file) {
     (void)core.Start(0);
   }
@@ -166,7 +166,7 @@ std::vector<T> Sent(const WorkerCore::Effects& effects) {
   return bodies;
 }
 
-TEST_CASE_FIXTURE(Fixture, "a worker with the file says so and works on numbers") {
+TEST_CASE_FIXTURE(FileRun, "a worker with the file says so and works on numbers") {
   Worker worker(*this, &file);
   CHECK_FALSE(worker.Take(Reply()).exit);
   const auto requests = Sent<LeaseRequest>(worker.TakePlan());
@@ -181,7 +181,7 @@ TEST_CASE_FIXTURE(Fixture, "a worker with the file says so and works on numbers"
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "a worker whose file is not the run's leaves before it has a lease") {
+TEST_CASE_FIXTURE(FileRun, "a worker whose file is not the run's leaves before it has a lease") {
   const TrainingFile other = FileOf(NumberedSamples(kSamples - 1, kLabels));
   Worker worker(*this, &other);
   const auto effects = worker.Take(Reply());
@@ -193,7 +193,7 @@ TEST_CASE_FIXTURE(Fixture, "a worker whose file is not the run's leaves before i
   CHECK(worker.TakePlan().send.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a lease by numbers is not taken by a worker without the file") {
+TEST_CASE_FIXTURE(FileRun, "a lease by numbers is not taken by a worker without the file") {
   Worker worker(*this, nullptr);
   (void)worker.Take(Reply());
   const auto requests = Sent<LeaseRequest>(worker.TakePlan());

@@ -10,20 +10,9 @@
 namespace dslide {
 namespace {
 
-using Outbox = std::vector<WorkerCore::Outgoing>;
-
-struct OneServer : WorkerFixture {
-  OneServer() : WorkerFixture(1) { JoinAndPlan(); }
-};
 struct TwoServers : WorkerFixture {
   TwoServers() : WorkerFixture(2) { JoinAndPlan(); }
 };
-
-template <typename T>
-const T& As(const WorkerCore::Outgoing& request) {
-  REQUIRE(std::holds_alternative<T>(request.message.body));
-  return std::get<T>(request.message.body);
-}
 
 TEST_CASE_FIXTURE(OneServer,
                   "a push carries the next batch's first request, its reply advances both") {

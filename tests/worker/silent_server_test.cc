@@ -9,8 +9,8 @@ namespace {
 constexpr int64_t kSilentMs = 20000;  // twice cluster.request_timeout_ms
 
 // One batch in flight, on two servers with the incarnations 101 and 102.
-struct TwoServers : WorkerFixture {
-  TwoServers() {
+struct OneBatchOnTwo : WorkerFixture {
+  OneBatchOnTwo() {
     plan.servers[0].incarnation = {101};
     plan.servers[1].incarnation = {102};
     now = 1;
@@ -33,7 +33,8 @@ struct TwoServers : WorkerFixture {
   std::vector<WorkerCore::Outgoing> requests;
 };
 
-TEST_CASE_FIXTURE(TwoServers, "a server that does not answer while another one does is told of") {
+TEST_CASE_FIXTURE(OneBatchOnTwo,
+                  "a server that does not answer while another one does is told of") {
   now = 1000;
   Answer(0);
   CHECK(SilentAt(1000 + kSilentMs - 1).empty());
@@ -47,7 +48,7 @@ TEST_CASE_FIXTURE(TwoServers, "a server that does not answer while another one d
   CHECK(SilentAt(1000 + kSilentMs + 5000).empty());
 }
 
-TEST_CASE_FIXTURE(TwoServers,
+TEST_CASE_FIXTURE(OneBatchOnTwo,
                   "when no server answers, the log says so and the scheduler is not told") {
   Tick(kSilentMs / 2 + 1000);  // the requests are sent again
   CHECK(SilentAt(kSilentMs + 2000).empty());
@@ -55,7 +56,7 @@ TEST_CASE_FIXTURE(TwoServers,
         std::vector<std::string>{"a at tcp://a does not answer", "b at tcp://b does not answer"});
 }
 
-TEST_CASE_FIXTURE(TwoServers, "a server whose replies do not fit is as good as silent") {
+TEST_CASE_FIXTURE(OneBatchOnTwo, "a server whose replies do not fit is as good as silent") {
   for (now = 1000; now < 1000 + 2 * kSilentMs; now += 1000) {
     Answer(0);
     const WorkerCore::Outgoing request = requests[1];
@@ -68,7 +69,7 @@ TEST_CASE_FIXTURE(TwoServers, "a server whose replies do not fit is as good as s
   CHECK(SilentAt(now) == std::vector<uint64_t>{102});
 }
 
-TEST_CASE_FIXTURE(TwoServers, "another plan's server begins with a clean sheet") {
+TEST_CASE_FIXTURE(OneBatchOnTwo, "another plan's server begins with a clean sheet") {
   now = 1000;
   Answer(0);
   REQUIRE(SilentAt(2000 + kSilentMs) == std::vector<uint64_t>{102});

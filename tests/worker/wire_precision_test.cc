@@ -4,18 +4,6 @@
 namespace dslide {
 namespace {
 
-using Outbox = std::vector<WorkerCore::Outgoing>;
-
-struct OneServer : WorkerFixture {
-  OneServer() : WorkerFixture(1) { JoinAndPlan(); }
-};
-
-template <typename T>
-const T& As(const WorkerCore::Outgoing& request) {
-  REQUIRE(std::holds_alternative<T>(request.message.body));
-  return std::get<T>(request.message.body);
-}
-
 // A server behind a link: trains batches one after another, each message takes the round trip and
 // its bytes' time on the link. The worker is idle for `pause_ms` between two batches.
 struct MeteredLink {
@@ -93,7 +81,7 @@ TEST_CASE("replies to requests that were sent again tell nothing of the link") {
   CHECK(beats[0].bits_per_second == 0);
 }
 
-TEST_CASE("wire = auto: a quick link stays in bf16; a configured precision and steps stay theirs") {
+TEST_CASE("wire = auto: a quick link stays in bf16, a configured precision and steps stay theirs") {
   MeteredLink idle{Config()};
   CHECK(idle.Train(30000, 4000) == WirePrecision::kBf16);
   for (const auto& [wire, precision] : {std::pair{Wire::kBf16, WirePrecision::kBf16},

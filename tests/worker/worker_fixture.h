@@ -48,4 +48,17 @@ struct WorkerFixture {
   static Body Answer(const Body& request);
 };
 
+using Outbox = std::vector<WorkerCore::Outgoing>;
+
+struct OneServer : WorkerFixture {
+  OneServer() : WorkerFixture(1) { JoinAndPlan(); }
+};
+
+// The request as a T, which it is.
+template <typename T>
+const T& As(const WorkerCore::Outgoing& request) {
+  REQUIRE(std::holds_alternative<T>(request.message.body));
+  return std::get<T>(request.message.body);
+}
+
 }  // namespace dslide

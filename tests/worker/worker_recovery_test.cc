@@ -6,8 +6,6 @@ namespace {
 
 using Fixture = WorkerFixture;
 
-constexpr RunId kRun = Fixture::kRun;
-
 // Trains a whole batch; its report is in f->last.
 void TrainBatch(Fixture* f, uint32_t unit = 2) {
   auto requests = Fixture::Requests(f->Scheduler(Fixture::Grant(1, LeaseKind::kTrain, unit)));

@@ -10,18 +10,6 @@
 namespace dslide {
 namespace {
 
-using Outbox = std::vector<WorkerCore::Outgoing>;
-
-struct OneServer : WorkerFixture {
-  OneServer() : WorkerFixture(1) { JoinAndPlan(); }
-};
-
-template <typename T>
-const T& As(const WorkerCore::Outgoing& request) {
-  REQUIRE(std::holds_alternative<T>(request.message.body));
-  return std::get<T>(request.message.body);
-}
-
 // 50 batches an epoch in steps of 4; units of one batch.
 Config StepConfig(int32_t staleness = 0) {
   Config config;

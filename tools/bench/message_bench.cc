@@ -15,7 +15,7 @@ namespace dslide {
 namespace {
 
 constexpr uint32_t kSamples = 256;
-constexpr uint32_t kDim = 128;
+constexpr uint32_t kMatrixDim = 128;
 constexpr uint32_t kIds = 670'091;
 
 SparseRows RandomRows(uint32_t ids_a_row) {
@@ -31,7 +31,7 @@ SparseRows RandomRows(uint32_t ids_a_row) {
 }
 
 Matrix RandomMatrix() {
-  Matrix matrix(kSamples, kDim);
+  Matrix matrix(kSamples, kMatrixDim);
   matrix.data = RandomFloats(matrix.data.size(), 2);
   return matrix;
 }

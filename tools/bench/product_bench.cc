@@ -30,8 +30,8 @@ struct Product {
   bool accumulate;
 };
 
-void Random(uint64_t seed, std::vector<float>* out) { *out = RandomFloats(kElements, seed); }
-void Random(uint64_t seed, std::vector<uint16_t>* out) {
+void FillRandom(uint64_t seed, std::vector<float>* out) { *out = RandomFloats(kElements, seed); }
+void FillRandom(uint64_t seed, std::vector<uint16_t>* out) {
   out->resize(kElements);
   BestKernels().to_bf16(kElements, RandomFloats(kElements, seed).data(), out->data());
 }
@@ -39,8 +39,8 @@ void Random(uint64_t seed, std::vector<uint16_t>* out) {
 template <typename T>
 void Multiply(benchmark::State& state, const Product<T>& p) {
   std::vector<T> a, b;
-  Random(1, &a);
-  Random(2, &b);
+  FillRandom(1, &a);
+  FillRandom(2, &b);
   std::vector<float> c(kElements);
   for (auto _ : state) {
     p.function(p.m, p.n, p.k, a.data(), p.lda, b.data(), p.ldb, c.data(), p.n, p.accumulate);

@@ -14,7 +14,7 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kDim = 128;
+constexpr uint32_t kRowDim = 128;
 constexpr size_t kActive = 7000;  // rows of a batch
 
 struct LayerSpec {
@@ -26,7 +26,7 @@ struct LayerSpec {
 
 Layer MakeLayer(const LayerSpec& spec) {
   Config config;
-  config.model.hidden = kDim;
+  config.model.hidden = kRowDim;
   config.model.precision = spec.precision;
   config.train.optimizer = spec.optimizer;
   ResolveConfig(spec.rows, spec.rows, &config);
@@ -44,7 +44,7 @@ Layer& LayerOf(const LayerSpec& spec) {
   layer.emplace(MakeLayer(spec));
   layer->Initialise(1, 0.1f, spec.rows);
   // Moments get their memory on first touch.
-  const std::vector<float> gradient = RandomFloats(kDim, 2);
+  const std::vector<float> gradient = RandomFloats(kRowDim, 2);
   for (uint32_t row = 0; row < spec.rows; ++row) {
     layer->Update(row, 1e-3f, gradient.data(), 0.1f, true);
   }
@@ -90,7 +90,7 @@ template <typename To>
 void Gather(benchmark::State& state, const LayerSpec& spec) {
   const Layer& layer = LayerOf(spec);
   Batches batches(spec.rows);
-  std::vector<To> out(kActive * kDim);
+  std::vector<To> out(kActive * kRowDim);
   for (auto _ : state) {
     layer.Gather(batches.Next(), out.data());
     benchmark::ClobberMemory();
@@ -101,7 +101,7 @@ void Gather(benchmark::State& state, const LayerSpec& spec) {
 void Dot(benchmark::State& state, const LayerSpec& spec) {
   const Layer& layer = LayerOf(spec);
   Batches batches(spec.rows);
-  const std::vector<float> x = RandomFloats(kDim, 4);
+  const std::vector<float> x = RandomFloats(kRowDim, 4);
   for (auto _ : state) {
     ForEach(
         batches.Next(), [&](uint32_t row) { layer.PrefetchWeights(row); },
@@ -114,7 +114,7 @@ void Dot(benchmark::State& state, const LayerSpec& spec) {
 void Update(benchmark::State& state, const LayerSpec& spec) {
   Layer& layer = LayerOf(spec);
   Batches batches(spec.rows);
-  const std::vector<float> gradient = RandomFloats(kDim, 4);
+  const std::vector<float> gradient = RandomFloats(kRowDim, 4);
   for (auto _ : state) {
     ForEach(
         batches.Next(), [&](uint32_t row) { layer.PrefetchAll(row); },

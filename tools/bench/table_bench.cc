@@ -14,15 +14,15 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kDim = 128;
+constexpr uint32_t kHashedDim = 128;
 constexpr uint32_t kQueries = 16384;  // hit 2 of 5 buckets of 670,091 rows: 25 MB
 
 // The default hash functions for `neurons` neurons.
 std::unique_ptr<HashFunctions> FunctionsFor(uint32_t neurons) {
   Config config;
-  config.model.hidden = kDim;
+  config.model.hidden = kHashedDim;
   ResolveConfig(neurons, neurons, &config);
-  return HashFunctions::Make(config.hash, kDim, 1, BestKernels());
+  return HashFunctions::Make(config.hash, kHashedDim, 1, BestKernels());
 }
 
 // Codes of random vectors, [count x tables].
@@ -31,7 +31,7 @@ std::vector<BucketCode> RandomCodes(const HashFunctions& functions, uint32_t cou
   std::vector<BucketCode> codes(size_t{count} * functions.tables());
   for (uint32_t begin = 0; begin < count; begin += kChunk) {
     const uint32_t size = std::min(kChunk, count - begin);
-    functions.Codes(size, RandomFloats(size_t{size} * kDim, seed + begin).data(), kDim,
+    functions.Codes(size, RandomFloats(size_t{size} * kHashedDim, seed + begin).data(), kHashedDim,
                     codes.data() + size_t{begin} * functions.tables());
   }
   return codes;

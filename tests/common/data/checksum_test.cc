@@ -9,21 +9,21 @@
 namespace dslide {
 namespace {
 
-struct Sample {
+struct LabelledSample {
   std::vector<uint32_t> labels;
   std::vector<uint32_t> features;
   std::vector<float> values;
 };
 
-Dataset Of(const std::vector<Sample>& samples) {
+Dataset Of(const std::vector<LabelledSample>& samples) {
   Dataset data(10, 10);
-  for (const Sample& s : samples) data.Add({s.labels, s.features, s.values});
+  for (const LabelledSample& s : samples) data.Add({s.labels, s.features, s.values});
   return data;
 }
 
 TEST_CASE("every part of every sample counts, and where samples end") {
-  const std::vector<Sample> samples = {{{1}, {2, 3}, {1.0f, 0.5f}}, {{4, 5}, {6}, {2.0f}}};
-  std::vector<std::vector<Sample>> others(7, samples);
+  const std::vector<LabelledSample> samples = {{{1}, {2, 3}, {1.0f, 0.5f}}, {{4, 5}, {6}, {2.0f}}};
+  std::vector<std::vector<LabelledSample>> others(7, samples);
   others[0][0].labels[0] = 0;
   others[1][0].features[1] = 4;
   others[2][1].values[0] = 2.0000002f;

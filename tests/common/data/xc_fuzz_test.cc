@@ -18,7 +18,7 @@
 namespace dslide {
 namespace {
 
-const std::string kText =
+const std::string kGoodText =
     "6 100 20\n"
     "1,3,19 0:0.5 7:-2 99:1e-3\n"
     " 2:1e-3 50:.25\n"
@@ -77,7 +77,7 @@ bool IsSound(const Error& error) {
 
 enum class Outcome { kRead, kError, kBug };
 
-Outcome Read(std::string bytes) {
+Outcome ReadText(std::string bytes) {
   auto stream = TextStream::FromMemory("mem", std::move(bytes));
   if (!stream.ok()) return IsSound(stream.error()) ? Outcome::kError : Outcome::kBug;
   auto reader = XcReader::FromStream(*std::move(stream));
@@ -95,14 +95,14 @@ Outcome Read(std::string bytes) {
 
 // Reads `iterations` mutations of `bytes`, each the result of 1 to 4 edits.
 void Fuzz(const std::string& bytes, int iterations, uint64_t seed) {
-  REQUIRE(Read(bytes) == Outcome::kRead);
+  REQUIRE(ReadText(bytes) == Outcome::kRead);
   Random random(seed);
   int read = 0;
   for (int i = 0; i < iterations; ++i) {
     std::string mutated = bytes;
     for (uint64_t edits = 1 + random.Below(4); edits > 0; --edits) Mutate(&random, &mutated);
     CAPTURE(i);
-    const Outcome outcome = Read(mutated);
+    const Outcome outcome = ReadText(mutated);
     REQUIRE(outcome != Outcome::kBug);
     read += outcome == Outcome::kRead ? 1 : 0;
   }
@@ -113,7 +113,7 @@ void Fuzz(const std::string& bytes, int iterations, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("mutated plain files do no harm") { Fuzz(kText, 20000, 1); }
+TEST_CASE("mutated plain files do no harm") { Fuzz(kGoodText, 20000, 1); }
 
 // The line is alone in its allocation, so that the address sanitizer sees a byte read too many.
 TEST_CASE("mutated lines are not overrun") {
@@ -133,8 +133,8 @@ TEST_CASE("mutated lines are not overrun") {
   CHECK(parsed < 19000);
 }
 
-TEST_CASE("mutated gzip files do no harm") { Fuzz(Gzip(kText), 5000, 2); }
+TEST_CASE("mutated gzip files do no harm") { Fuzz(Gzip(kGoodText), 5000, 2); }
 
-TEST_CASE("mutated zstd files do no harm") { Fuzz(Zstd(kText), 5000, 3); }
+TEST_CASE("mutated zstd files do no harm") { Fuzz(Zstd(kGoodText), 5000, 3); }
 
 }  // namespace dslide

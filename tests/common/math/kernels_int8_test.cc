@@ -9,8 +9,7 @@ namespace {
 
 using ByteArray = ArrayOf<int8_t>;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kScale = 0x1.8p-7f;
+constexpr float kInt8Scale = 0x1.8p-7f;
 
 bool SameBits(const Array& a, const Array& b) {
   return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
@@ -25,7 +24,7 @@ Array Elements(size_t n, size_t offset, Random* random) {
   for (size_t i = 0; i < n; ++i) {
     const uint64_t kind = random->Below(8);
     if (kind == 0) x.data()[i] = 0.0f;
-    if (kind == 1) x.data()[i] = (static_cast<float>(random->Below(255)) - 127.5f) * kScale;
+    if (kind == 1) x.data()[i] = (static_cast<float>(random->Below(255)) - 127.5f) * kInt8Scale;
     if (kind == 2) x.data()[i] *= 0x1p-9f;
     if (kind == 3) x.data()[i] *= 2;
   }
@@ -59,16 +58,17 @@ TEST_CASE("to_int8 rounds to nearest within the range and keeps what is not 0") 
   ForAllLengths([&](const Kernels& kernels, size_t n, size_t offset) {
     const Array x = Elements(n, offset, &random);
     ByteArray y(n, offset / 2), expected(n, 0);
-    kernels.to_int8(n, x.data(), 1 / kScale, y.data());
-    scalar.to_int8(n, x.data(), 1 / kScale, expected.data());
+    kernels.to_int8(n, x.data(), 1 / kInt8Scale, y.data());
+    scalar.to_int8(n, x.data(), 1 / kInt8Scale, expected.data());
     REQUIRE(SameBits(y, expected));
     CHECK(y.GuardsIntact());
     for (size_t i = 0; i < n; ++i) {
-      const double exact = std::nearbyint(std::clamp(double{x[i]} / double{kScale}, -127.0, 127.0));
+      const double exact =
+          std::nearbyint(std::clamp(double{x[i]} / double{kInt8Scale}, -127.0, 127.0));
       const bool lost = exact == 0 && x[i] != 0;
       // The product with the reciprocal may be on the other side of a tie.
       if (!lost)
-        REQUIRE(std::abs(y[i] - std::clamp(double{x[i]} / double{kScale}, -127.0, 127.0)) <=
+        REQUIRE(std::abs(y[i] - std::clamp(double{x[i]} / double{kInt8Scale}, -127.0, 127.0)) <=
                 0.5001);
       if (lost) REQUIRE(y[i] == (x[i] > 0 ? 1 : -1));
       REQUIRE((y[i] == 0) == (x[i] == 0));
@@ -93,7 +93,7 @@ TEST_CASE("to_int8_carry loses nothing") {
     Array carry(n, offset / 3, &random, -1, 1);
     Array expected_carry = carry;
     // Several rows with other scales: some saturate.
-    for (const float scale : {kScale, 0x1p-9f, 0x1.fffep-8f}) {
+    for (const float scale : {kInt8Scale, 0x1p-9f, 0x1.fffep-8f}) {
       const Array x = Elements(n, offset, &random);
       const Array before = carry;
       ByteArray y(n, offset / 2), expected(n, 0);

@@ -14,7 +14,6 @@
 namespace dslide {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr size_t kGuards = 16;
 

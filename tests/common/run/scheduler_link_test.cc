@@ -15,7 +15,7 @@ TEST_CASE("messages are numbered from 1 and say who sends them") {
   CHECK(link.last_sequence() == 2);
 }
 
-TEST_CASE("a new life is another incarnation in no run; answers to the old one are known") {
+TEST_CASE("a new life is another incarnation in no run, answers to the old one are known") {
   SchedulerLink link({5});
   link.Joined({77});
   (void)link.Next(0);

@@ -17,7 +17,7 @@ namespace {
 constexpr WirePrecision kInt8 = WirePrecision::kInt8;
 
 template <typename T>
-T Sent(T body, WirePrecision precision = kInt8) {
+T Received(T body, WirePrecision precision = kInt8) {
   Result<Message> decoded = Decode(Encode({{}, std::move(body)}, precision));
   REQUIRE_MESSAGE(decoded.ok(), decoded.error().message);
   return std::get<T>(decoded->body);
@@ -62,8 +62,8 @@ TEST_CASE("int8: activations are rounded to nearest, and no mask changes") {
   Random random(2);
   for (const double kept : {0.05, 0.4, 1.0}) {
     const Matrix matrix = RandomMatrix(64, 77, kept, &random);
-    const Matrix hidden = Sent(TopKRequest{matrix, 5, Search::kExact, {}}).hidden;
-    CHECK(hidden == Sent(EmbedReply{matrix}).partial);
+    const Matrix hidden = Received(TopKRequest{matrix, 5, Search::kExact, {}}).hidden;
+    CHECK(hidden == Received(EmbedReply{matrix}).partial);
     for (uint32_t i = 0; i < matrix.rows; ++i) {
       const float step = RowMax(matrix, i) / 127;
       for (uint32_t j = 0; j < matrix.cols; ++j) {
@@ -79,8 +79,8 @@ TEST_CASE("int8: activations are rounded to nearest, and no mask changes") {
 
 TEST_CASE("int8: a second trip changes nothing") {
   Random random(3);
-  const Matrix once = Sent(EmbedReply{RandomMatrix(50, 33, 0.6, &random)}).partial;
-  CHECK(Sent(EmbedReply{once}).partial == once);
+  const Matrix once = Received(EmbedReply{RandomMatrix(50, 33, 0.6, &random)}).partial;
+  CHECK(Received(EmbedReply{once}).partial == once);
 }
 
 TEST_CASE("int8: extreme rows stay finite, numbers that are not are refused") {
@@ -89,12 +89,12 @@ TEST_CASE("int8: extreme rows stay finite, numbers that are not are refused") {
   Matrix matrix(4, 3);
   matrix.data = {kHuge, -kHuge, 1, kTiny, 0, -kTiny, 0, 0, 0, 1e-38f, -1e-39f, 0};
   for (const Matrix& sent :
-       {Sent(EmbedReply{matrix}).partial, Sent(GradientReply{matrix}).partial}) {
+       {Received(EmbedReply{matrix}).partial, Received(GradientReply{matrix}).partial}) {
     CHECK(sent.row(0)[0] == 127 * 0x1p120f);
     CHECK(sent.row(0)[1] == -127 * 0x1p120f);
     CHECK(sent.row(2)[0] == 0);
   }
-  const Matrix sent = Sent(EmbedReply{matrix}).partial;
+  const Matrix sent = Received(EmbedReply{matrix}).partial;
   CHECK((sent.row(1)[0] > 0 && sent.row(1)[1] == 0 && sent.row(1)[2] < 0));
   CHECK((sent.row(3)[0] > 0 && sent.row(3)[1] < 0));
   for (const float bad :
@@ -124,14 +124,14 @@ TEST_CASE("int8: sums of gradients over any first rows stay within one step") {
   for (const double kept : {0.05, 0.4, 1.0}) {
     CAPTURE(kept);
     const Matrix matrix = RandomMatrix(256, 70, kept, &random);
-    const Matrix pushed = Sent(EmbedPush{{}, matrix}).gradient;
-    CHECK(pushed == Sent(GradientReply{matrix}).partial);
+    const Matrix pushed = Received(EmbedPush{{}, matrix}).gradient;
+    CHECK(pushed == Received(GradientReply{matrix}).partial);
     CHECK(WorstPrefixError(matrix, pushed) < 0.51);
     for (size_t i = 0; i < matrix.data.size(); ++i) {
       if (matrix.data[i] == 0) REQUIRE(pushed.data[i] == 0);
     }
     // Rounding to nearest is a random walk instead.
-    if (kept == 1.0) CHECK(WorstPrefixError(matrix, Sent(EmbedReply{matrix}).partial) > 1);
+    if (kept == 1.0) CHECK(WorstPrefixError(matrix, Received(EmbedReply{matrix}).partial) > 1);
   }
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("int8: a carry that a small row cannot take goes on to the next") {
   // Row 0 loses half a step of 1; rows 1 to 4 take 127 steps of 0.001 of it each.
   Matrix gradient(6, 2);
   gradient.data = {127, 0.49f, 0.127f, 0.127f, 0.127f, 0.127f, 0.127f, 0.127f, 0, 0, 127, 3};
-  const Matrix sent = Sent(EmbedPush{{}, gradient}).gradient;
+  const Matrix sent = Received(EmbedPush{{}, gradient}).gradient;
   CHECK(sent.row(0)[1] == 0);
   double sum = 0, exact = 0;
   for (uint32_t i = 0; i < 6; ++i) sum += sent.row(i)[1], exact += gradient.row(i)[1];
@@ -177,7 +177,7 @@ TEST_CASE("int8: feature values are rounded with a scale for each row") {
   request.features.ids = {1, 2, 3, 9};
   request.features.values = {1.0f, 0.5f, 100.0f, -0.01f};
   request.features.offsets = {0, 2, 2, 4};
-  const SparseRows sent = Sent(request).features;
+  const SparseRows sent = Received(request).features;
   CHECK(sent.ids == request.features.ids);
   CHECK(sent.offsets == request.features.offsets);
   for (const size_t i : {size_t{0}, size_t{1}}) {

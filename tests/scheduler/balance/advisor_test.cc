@@ -7,8 +7,8 @@
 namespace dslide {
 namespace {
 
-struct Setup {
-  Setup() {
+struct AdvisorRun {
+  AdvisorRun() {
     Join join;
     join.cores = 1;
     roster.Add(join, kWorker, "w", 0);
@@ -30,20 +30,20 @@ struct Setup {
 };
 
 TEST_CASE("a worker whose speed is not known has short leases and no cap") {
-  Setup run;
-  CHECK(run.advisor.LeaseBatches(Setup::kWorker) == Strategy::kFirstLease);
-  CHECK(run.advisor.InFlightCap(Setup::kWorker) == 0);
+  AdvisorRun run;
+  CHECK(run.advisor.LeaseBatches(AdvisorRun::kWorker) == Strategy::kFirstLease);
+  CHECK(run.advisor.InFlightCap(AdvisorRun::kWorker) == 0);
   run.Decide(5000);
   REQUIRE(run.advisor.decisions().workers.size() == 1);
-  CHECK(run.advisor.LeaseBatches(Setup::kWorker) == Strategy::kFirstLease);
+  CHECK(run.advisor.LeaseBatches(AdvisorRun::kWorker) == Strategy::kFirstLease);
 }
 
 TEST_CASE("decisions are due every five seconds, and early for a new worker's speed") {
-  Setup run;
+  AdvisorRun run;
   CHECK_FALSE(run.advisor.Due(run.roster, 4999));
   CHECK(run.advisor.Due(run.roster, 5000));
   run.Decide(5000);
-  run.advisor.OnLease(Setup::kWorker, 5000);
+  run.advisor.OnLease(AdvisorRun::kWorker, 5000);
   CHECK_FALSE(run.advisor.Due(run.roster, 5600));  // its speed is not known yet
   run.Work(5100, 5600);
   CHECK(run.advisor.Due(run.roster, 5600));
@@ -53,32 +53,33 @@ TEST_CASE("decisions are due every five seconds, and early for a new worker's sp
 }
 
 TEST_CASE("a lease follows the worker's speed") {
-  Setup run;
-  run.advisor.OnLease(Setup::kWorker, 0);
+  AdvisorRun run;
+  run.advisor.OnLease(AdvisorRun::kWorker, 0);
   run.Work(100, 5000);
-  CHECK(run.advisor.BatchesPerSecond(Setup::kWorker, 5000) == doctest::Approx(10).epsilon(0.05));
+  CHECK(run.advisor.BatchesPerSecond(AdvisorRun::kWorker, 5000) ==
+        doctest::Approx(10).epsilon(0.05));
   run.Decide(5000);
-  CHECK(run.advisor.LeaseBatches(Setup::kWorker) == 8);  // three seconds are more than a unit
+  CHECK(run.advisor.LeaseBatches(AdvisorRun::kWorker) == 8);  // three seconds are more than a unit
   CHECK_FALSE(run.out.journal().decisions().empty());
 }
 
 TEST_CASE("a worker that has left is forgotten") {
-  Setup run;
-  run.advisor.OnLease(Setup::kWorker, 0);
+  AdvisorRun run;
+  run.advisor.OnLease(AdvisorRun::kWorker, 0);
   run.Work(100, 5000);
-  run.roster.Remove(Setup::kWorker);
+  run.roster.Remove(AdvisorRun::kWorker);
   run.Decide(5000);
-  CHECK(run.advisor.BatchesPerSecond(Setup::kWorker, 5000) == 0);
-  CHECK(run.advisor.LeaseBatches(Setup::kWorker) == Strategy::kFirstLease);
+  CHECK(run.advisor.BatchesPerSecond(AdvisorRun::kWorker, 5000) == 0);
+  CHECK(run.advisor.LeaseBatches(AdvisorRun::kWorker) == Strategy::kFirstLease);
 }
 
 TEST_CASE("an old lease makes a straggler only while servers do not pause") {
   for (const bool pause : {false, true}) {
-    Setup run;
-    run.advisor.OnLease(Setup::kWorker, 0);
+    AdvisorRun run;
+    run.advisor.OnLease(AdvisorRun::kWorker, 0);
     run.Work(100, 5000);
     OpenLease lease;
-    lease.holder = Setup::kWorker;
+    lease.holder = AdvisorRun::kWorker;
     lease.granted = 8;
     lease.granted_ms = -60000;
     run.measures.leases = {lease};
@@ -89,7 +90,7 @@ TEST_CASE("an old lease makes a straggler only while servers do not pause") {
 }
 
 TEST_CASE("tables are renewed on all servers once, then on those that lag behind") {
-  Setup run;
+  AdvisorRun run;
   Config config;
   ResolveConfig(50, 100000, &config);
   Join join;

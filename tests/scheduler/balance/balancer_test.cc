@@ -20,8 +20,8 @@ Config AutoConfig() {
 }
 
 // Two servers with four slots each. The loads are what the servers report.
-struct Setup {
-  explicit Setup(Config config = AutoConfig())
+struct BalancerRun {
+  explicit BalancerRun(Config config = AutoConfig())
       : balancer(config), loads(config.cluster.slots, 1000) {
     for (uint32_t i = 0; i < 2; ++i) {
       const Incarnation server{i + 1};
@@ -64,7 +64,7 @@ struct Setup {
 };
 
 TEST_CASE("a look is due a heartbeat after the last one, and on every tick of a pause") {
-  Setup run;
+  BalancerRun run;
   CHECK(run.balancer.LookGapMs() == 1000);
   CHECK(run.balancer.Due(false, 1000));
   run.balancer.BeginLook(1000);
@@ -74,7 +74,7 @@ TEST_CASE("a look is due a heartbeat after the last one, and on every tick of a 
 }
 
 TEST_CASE("pauses are not most of the time: the gap grows with the last stall") {
-  Setup run;
+  BalancerRun run;
   PlanSwitchReport report;
   report.stall_us = 2'000'000;
   run.balancer.Learn(report, 1000);
@@ -84,7 +84,7 @@ TEST_CASE("pauses are not most of the time: the gap grows with the last stall") 
 }
 
 TEST_CASE("slots of a server that leaves move at once") {
-  Setup run;
+  BalancerRun run;
   run.leaving[1] = true;
   const Balancer::Decision decision = run.Look(1000);
   REQUIRE(decision.wave);
@@ -99,7 +99,7 @@ TEST_CASE("slots of a server that leaves move at once") {
 TEST_CASE("slots of a server that leaves move where balancing is off, others do not") {
   Config config = AutoConfig();
   config.cluster.balance = Balance::kOff;
-  Setup run(config);
+  BalancerRun run(config);
   CHECK_FALSE(run.Look(1000).wave);
   run.leaving[1] = true;
   CHECK(run.Look(2000).wave);
@@ -107,7 +107,7 @@ TEST_CASE("slots of a server that leaves move where balancing is off, others do 
 }
 
 TEST_CASE("without measured capacities nothing moves for balance") {
-  Setup run;
+  BalancerRun run;
   const Balancer::Decision decision = run.Look(1000);
   CHECK_FALSE(decision.wave);
   CHECK_FALSE(decision.uneven);
@@ -117,7 +117,7 @@ TEST_CASE("without measured capacities nothing moves for balance") {
 TEST_CASE("a limited link has its slots copied before, and the patience follows it") {
   Config config = AutoConfig();
   config.cluster.move_mbit = 8;
-  Setup run(config);
+  BalancerRun run(config);
   run.leaving[1] = true;
   const Balancer::Decision decision = run.Look(1000);
   REQUIRE(decision.wave);
@@ -127,7 +127,7 @@ TEST_CASE("a limited link has its slots copied before, and the patience follows 
 }
 
 TEST_CASE("the totals are the sums of all switches") {
-  Setup run;
+  BalancerRun run;
   PlanSwitchReport report;
   report.slots = 3;
   report.bytes = 100;
@@ -146,7 +146,7 @@ TEST_CASE("the totals are the sums of all switches") {
 }
 
 TEST_CASE("a switch disturbs reports for as long as it stalls") {
-  Setup run;
+  BalancerRun run;
   PlanSwitchReport report;
   report.stall_us = 600'000;
   CHECK(run.balancer.DisturbedReports(report) == 0);  // no slot moved
@@ -157,7 +157,7 @@ TEST_CASE("a switch disturbs reports for as long as it stalls") {
 }
 
 TEST_CASE("an uneven load moves slots after it was seen three times and has cost enough") {
-  Setup run;
+  BalancerRun run;
   run.Report(0, 30, 30, {0.9f});
   run.Report(1, 10, 10, {0.3f});
   int64_t now_ms = 1000;
@@ -177,14 +177,14 @@ TEST_CASE("an uneven load moves slots after it was seen three times and has cost
 TEST_CASE("synchronous training moves nothing for balance") {
   Config config = AutoConfig();
   config.train.staleness = 0;
-  Setup run(config);
+  BalancerRun run(config);
   run.Report(0, 30, 30, {0.9f});
   run.Report(1, 10, 10, {0.3f});
   for (int64_t now_ms = 1000; now_ms < 100000; now_ms += 1000) CHECK_FALSE(run.Look(now_ms).wave);
 }
 
 TEST_CASE("slots move until the load is even after a server has joined, then rest") {
-  Setup run;
+  BalancerRun run;
   run.Report(0, 20, 20, {0.5f});
   run.Report(1, 20, 20, {0.5f});
   run.balancer.OnServersJoined();
@@ -198,7 +198,7 @@ TEST_CASE("slots move until the load is even after a server has joined, then res
 TEST_CASE("executors that share a server's work badly get another plan, once for a skew") {
   Config config = AutoConfig();
   config.cluster.balance_threshold = 1.3f;
-  Setup calm(config);
+  BalancerRun calm(config);
   calm.Report(0, 30, 10, {0.6f, 0.6f});
   calm.Report(1, 20, 20, {0.6f, 0.6f});
   const Balancer::Decision decision = calm.Look(60000);

@@ -207,7 +207,7 @@ TEST_CASE("servers are told which earlier checkpoints stay") {
   CHECK(keep[3] == std::vector<std::string>{"step-000000000002", "step-000000000003"});
 }
 
-TEST_CASE("a stop during an evaluation saves the epoch; a second stop ends at once") {
+TEST_CASE("a stop during an evaluation saves the epoch, a second stop ends at once") {
   FakeCluster run;
   run.Start();
   while (run.core().phase() == Phase::kTraining) CHECK(run.Work(11));

@@ -6,7 +6,7 @@ namespace {
 
 using Phase = SchedulerCore::Phase;
 
-constexpr int64_t kDeadMs = 8000;  // a silence that no member survives
+constexpr int64_t kGoneMs = 8000;  // a silence that no member survives
 
 Config ElasticConfig() {
   Config config = RunConfig();
@@ -35,7 +35,7 @@ TEST_CASE("elastic: who may be a replacement is not added to the plan beside the
   run.Join(3, Role::kServer, "b");  // started again before anybody missed it
   run.Wait(2000);
   CHECK(run.core().plan_version() == 1);
-  run.Wait(kDeadMs);
+  run.Wait(kGoneMs);
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(run.status().recoveries == 1);
   CHECK(ServersOf(run.PlanOf(1)) == std::vector<uint64_t>{1, 3});
@@ -57,12 +57,12 @@ TEST_CASE("elastic: of more than cluster.servers one may be lost, and the others
   run.Wait(3000);
   REQUIRE(ServersOf(run.PlanOf(1)) == std::vector<uint64_t>{1, 2, 3});
   run.Silence(2);
-  run.Wait(kDeadMs);
+  run.Wait(kGoneMs);
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(ServersOf(run.PlanOf(1)) == std::vector<uint64_t>{1, 3});
   // One more is one too few: it is waited for.
   run.Silence(3);
-  run.Wait(kDeadMs);
+  run.Wait(kGoneMs);
   CHECK(run.core().phase() == Phase::kGathering);
   CHECK(run.status().waiting == "waiting for c or a replacement");
 }

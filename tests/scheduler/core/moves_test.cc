@@ -438,7 +438,7 @@ TEST_CASE("moves: reports under an earlier plan of the generation count, of anot
   CHECK(run.status().batches == 0);
 }
 
-TEST_CASE("moves: a replacement gets the lost server's slots and no others; else all share them") {
+TEST_CASE("moves: a replacement gets the lost server's slots and no others, else all share them") {
   Config config = MoveConfig();
   config.cluster.servers = 3;
   config.cluster.balance = Balance::kOff;

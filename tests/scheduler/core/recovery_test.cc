@@ -6,7 +6,7 @@ namespace {
 
 using Phase = SchedulerCore::Phase;
 
-constexpr int64_t kDeadMs = 8000;  // a silence that no member survives
+constexpr int64_t kLostMs = 8000;  // a silence that no member survives
 
 Config PatientConfig() {
   Config config = RunConfig();
@@ -23,7 +23,7 @@ void TrainSaveTrain(FakeCluster* run, int saved, int more) {
   for (int i = 0; i < more; ++i) CHECK(run->Work(11));
 }
 
-void FinishRun(FakeCluster* run, uint64_t worker = 11) {
+void FinishAndCheck(FakeCluster* run, uint64_t worker = 11) {
   run->WorkAll(worker);
   REQUIRE(run->core().phase() == Phase::kFinished);
   CHECK(run->core().outcome().ok());
@@ -62,7 +62,7 @@ TEST_CASE("recovery: a server that was only silent comes back as it was, and not
   TrainSaveTrain(&run, 2, 3);
   CHECK(run.Lease(12));
   run.Silence(2);
-  run.Wait(kDeadMs);
+  run.Wait(kLostMs);
   CHECK(run.core().phase() == Phase::kGathering);
   CHECK(run.status().waiting == "waiting for server-2 or a replacement");
   CHECK_FALSE(run.Lease(11));
@@ -81,7 +81,7 @@ TEST_CASE("recovery: a server that was only silent comes back as it was, and not
   CHECK(run.Work(12));  // leases did not expire meanwhile
   CHECK(run.status().batches == 7);
   run.Send(12, Leave{});
-  FinishRun(&run);
+  FinishAndCheck(&run);
   CHECK(EntriesOf<LedgerPlanned>(run).size() == 1);
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("recovery: a spare takes the seat, and all go back to the last checkpo
   run.Join(3, Role::kServer);
   run.Silence(2);
   run.servers_answer = false;
-  run.Wait(kDeadMs);
+  run.Wait(kLostMs);
   CHECK(run.core().phase() == Phase::kLoading);
   CHECK(run.core().plan_version() == 2);
   CHECK(run.status().batches == 2);
@@ -129,7 +129,7 @@ TEST_CASE("recovery: a spare takes the seat, and all go back to the last checkpo
   CHECK(run.PlanOf(11) == plan);
   run.Say({{77}, {11}, 901, 0, 1}, FakeCluster::Report(grant, batch));
   CHECK(run.status().batches == 2);
-  FinishRun(&run);
+  FinishAndCheck(&run);
   CHECK(run.status().work.batches == 29);
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("recovery: without any checkpoint it goes back to the beginning") {
   CHECK(run.status().batches == 0);
   CHECK(run.PlanOf(3).restore.empty());
   CHECK(run.PlanOf(3).servers[0].incarnation == Incarnation{3});
-  FinishRun(&run);
+  FinishAndCheck(&run);
 }
 
 TEST_CASE("recovery: after cluster.takeover_s the others share the slots") {
@@ -151,7 +151,7 @@ TEST_CASE("recovery: after cluster.takeover_s the others share the slots") {
   run.Start();
   TrainSaveTrain(&run, 2, 3);
   run.Silence(1);
-  run.Wait(kDeadMs);
+  run.Wait(kLostMs);
   CHECK(run.status().waiting ==
         "waiting for server or a replacement (after 30 s the others take over)");
   run.Wait(29000);
@@ -166,7 +166,7 @@ TEST_CASE("recovery: after cluster.takeover_s the others share the slots") {
   run.Return(1);
   CHECK(run.servers.at(1).fenced);
   CHECK(std::get<ErrorReply>(run.LastTo(1)).code == ErrorCode::kFenced);
-  FinishRun(&run);
+  FinishAndCheck(&run);
   CHECK(run.manifests.back().shards.size() == 1);
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("recovery: a replacement that asks for the name is taken as soon as th
     CHECK(run.core().plan_version() == 2);
   }
   SUBCASE("it comes after") {
-    run.Wait(kDeadMs);
+    run.Wait(kLostMs);
     CHECK(run.core().plan_version() == 1);
     run.Join(3, Role::kServer, "b");
     CHECK(run.core().plan_version() == 2);
@@ -199,7 +199,7 @@ TEST_CASE("recovery: a replacement that asks for the name is taken as soon as th
   run.Wait(2000);
   CHECK(run.core().plan_version() == 3);
   CHECK(run.PlanOf(4).servers[1].incarnation == Incarnation{4});
-  FinishRun(&run);
+  FinishAndCheck(&run);
 }
 
 TEST_CASE("recovery: a spare with the name of the lost one goes before the others") {
@@ -214,7 +214,7 @@ TEST_CASE("recovery: a spare with the name of the lost one goes before the other
   REQUIRE(run.core().plan_version() == 2);
   CHECK(run.PlanOf(4).servers[1].incarnation == Incarnation{4});
   CHECK(run.core().roster().Spares().size() == 1);
-  FinishRun(&run);
+  FinishAndCheck(&run);
 }
 
 TEST_CASE("recovery: two servers are lost at once") {
@@ -223,7 +223,7 @@ TEST_CASE("recovery: two servers are lost at once") {
   TrainSaveTrain(&run, 3, 2);
   for (const uint64_t server : {1, 2}) run.Silence(server);
   SUBCASE("one comes back, a spare comes for the other") {
-    run.Wait(kDeadMs);
+    run.Wait(kLostMs);
     run.Return(1);
     CHECK(run.core().phase() == Phase::kGathering);
     CHECK(run.core().plan_version() == 1);
@@ -231,7 +231,7 @@ TEST_CASE("recovery: two servers are lost at once") {
     CHECK(run.core().plan_version() == 2);
   }
   SUBCASE("two spares come") {
-    run.Wait(kDeadMs);
+    run.Wait(kLostMs);
     run.Join(3, Role::kServer);
     CHECK(run.core().plan_version() == 1);
     run.Join(4, Role::kServer);
@@ -239,20 +239,20 @@ TEST_CASE("recovery: two servers are lost at once") {
   }
   SUBCASE("one spare comes, and takes all after a while") {
     run.Join(3, Role::kServer);
-    run.Wait(kDeadMs);
+    run.Wait(kLostMs);
     CHECK(run.core().plan_version() == 1);
     run.Wait(31000);
     CHECK(run.core().plan_version() == 2);
     CHECK(run.PlanOf(3).servers.size() == 1);
   }
   SUBCASE("both come back") {
-    run.Wait(kDeadMs);
+    run.Wait(kLostMs);
     for (const uint64_t server : {2, 1}) run.Return(server);
     CHECK(run.core().plan_version() == 1);
     CHECK(run.status().batches == 5);
   }
   CHECK(run.core().phase() == Phase::kTraining);
-  FinishRun(&run);
+  FinishAndCheck(&run);
 }
 
 TEST_CASE("recovery: a server dies while it loads, and another one after that") {
@@ -264,7 +264,7 @@ TEST_CASE("recovery: a server dies while it loads, and another one after that") 
   CHECK(run.core().phase() == Phase::kLoading);
   run.Send(1, Ready{1, 5, 100});
   run.Silence(2);
-  run.Wait(kDeadMs);
+  run.Wait(kLostMs);
   CHECK(run.core().phase() == Phase::kGathering);
   run.Join(3, Role::kServer);
   CHECK(run.core().plan_version() == 2);
@@ -272,13 +272,13 @@ TEST_CASE("recovery: a server dies while it loads, and another one after that") 
   run.Send(3, Ready{2, 5, 100});
   CHECK(run.core().phase() == Phase::kLoading);
   run.Silence(1);
-  run.Wait(kDeadMs);
+  run.Wait(kLostMs);
   run.servers_answer = true;
   run.Join(4, Role::kServer);
   CHECK(run.core().plan_version() == 3);
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(run.PlanOf(4).servers[0].incarnation == Incarnation{4});
-  FinishRun(&run);
+  FinishAndCheck(&run);
 }
 
 TEST_CASE("recovery: a server that is cut off while it loads comes back and goes on loading") {
@@ -288,14 +288,14 @@ TEST_CASE("recovery: a server that is cut off while it loads comes back and goes
   run.Join(2, Role::kServer);
   run.Join(11, Role::kWorker);
   run.Silence(2);
-  run.Wait(kDeadMs);
+  run.Wait(kLostMs);
   run.servers_answer = true;
   run.Tick();
   CHECK(run.core().phase() == Phase::kGathering);
   run.Return(2);
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK(run.core().plan_version() == 1);
-  FinishRun(&run);
+  FinishAndCheck(&run);
 }
 
 TEST_CASE("recovery: a checkpoint that is being written is given up, and taken again") {
@@ -306,7 +306,7 @@ TEST_CASE("recovery: a checkpoint that is being written is given up, and taken a
   run.Send(21, CheckpointNow{});
   CHECK(run.CountTo<CheckpointRequest>(1) == 2);
   run.Silence(2);
-  run.Wait(kDeadMs);
+  run.Wait(kLostMs);
   run.servers_answer = true;
   SUBCASE("the server comes back") {
     run.Return(2);
@@ -332,7 +332,7 @@ TEST_CASE("recovery: a checkpoint that is being written is given up, and taken a
     CHECK(run.manifests[1].shards[1].directory == "shard-2-1");
   }
   CHECK(run.CountTo<CheckpointDone>(21) == 2);
-  FinishRun(&run);
+  FinishAndCheck(&run);
 }
 
 TEST_CASE("recovery: an evaluation that is interrupted") {
@@ -342,7 +342,7 @@ TEST_CASE("recovery: an evaluation that is interrupted") {
   REQUIRE(run.core().phase() == Phase::kEvaluating);
   CHECK(run.Work(11));
   run.Silence(2);
-  run.Wait(kDeadMs);
+  run.Wait(kLostMs);
   CHECK(run.core().phase() == Phase::kGathering);
   SUBCASE("goes on if the server comes back") {
     run.Return(2);
@@ -354,7 +354,7 @@ TEST_CASE("recovery: an evaluation that is interrupted") {
     CHECK(run.status().epoch == 0);
     CHECK(run.status().batches == 2);
   }
-  FinishRun(&run);
+  FinishAndCheck(&run);
   CHECK(run.evaluations.size() == 2);
   CHECK(run.evaluations[0].metrics.samples == 6);
   CHECK(run.evaluations[1].final);
@@ -371,7 +371,7 @@ TEST_CASE("recovery: the final evaluation is done again from the last checkpoint
   CHECK(run.core().phase() == Phase::kEvaluating);
   CHECK(run.core().plan_version() == 2);
   CHECK(run.status().batches == 26);
-  FinishRun(&run);
+  FinishAndCheck(&run);
   CHECK(run.evaluations.size() == 2);
   CHECK(run.evaluations[1].metrics.samples == 20);
 }
@@ -382,7 +382,7 @@ TEST_CASE("recovery: a stop while servers are missing ends at once with what is 
   SUBCASE("there is a checkpoint") {
     TrainSaveTrain(&run, 2, 1);
     run.Silence(2);
-    run.Wait(kDeadMs);
+    run.Wait(kLostMs);
     run.Stop();
     REQUIRE(run.core().phase() == Phase::kFinished);
     CHECK(run.core().outcome().error().kind == ErrorKind::kPreempted);
@@ -391,7 +391,7 @@ TEST_CASE("recovery: a stop while servers are missing ends at once with what is 
   }
   SUBCASE("there is none") {
     run.Silence(2);
-    run.Wait(kDeadMs);
+    run.Wait(kLostMs);
     run.Stop();
     REQUIRE(run.core().phase() == Phase::kFinished);
     CHECK(run.core().outcome().error().kind == ErrorKind::kTryLater);
@@ -406,7 +406,7 @@ TEST_CASE("recovery: a server is lost while a stop's checkpoint is being written
   run.servers_answer = false;
   run.Stop();
   run.Silence(2);
-  run.Wait(kDeadMs);
+  run.Wait(kLostMs);
   CHECK(run.core().phase() == Phase::kGathering);
   run.servers_answer = true;
   SUBCASE("it comes back: all is saved") {
@@ -523,7 +523,7 @@ TEST_CASE("recovery: replacements without limit") {
     REQUIRE(run.core().plan_version() == n + 2);
   }
   CHECK(run.status().recoveries == 7);
-  FinishRun(&run);
+  FinishAndCheck(&run);
 }
 
 TEST_CASE("recovery: a ledger that cannot be written ends the run, and all are told") {

@@ -193,7 +193,7 @@ TEST_CASE("synchronous: a stop before the first step is complete saves the begin
   resumed.CheckAllCountedOnce();
 }
 
-TEST_CASE("synchronous: a stop gives no more leases; what is complete after it is not saved") {
+TEST_CASE("synchronous: a stop gives no more leases, what is complete after it is not saved") {
   FakeCluster run(StepConfig());
   run.Start();
   LeaseAll(&run, 11);

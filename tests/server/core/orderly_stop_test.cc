@@ -5,7 +5,7 @@
 namespace dslide {
 namespace {
 
-struct Fixture {
+struct StoppingServer {
   ServerOutbox out{{1}};
   OrderlyStop stop;
   OrderlyStop::Situation server{true, true, 2, 20, "server-2"};
@@ -21,7 +21,8 @@ struct Fixture {
   }
 };
 
-TEST_CASE_FIXTURE(Fixture, "first its slots go to others, then a checkpoint, then it leaves") {
+TEST_CASE_FIXTURE(StoppingServer,
+                  "first its slots go to others, then a checkpoint, then it leaves") {
   CHECK(At(0).empty());
   stop.Request(server, 0, &out);
   auto sent = out.Drain().to_scheduler;
@@ -37,7 +38,8 @@ TEST_CASE_FIXTURE(Fixture, "first its slots go to others, then a checkpoint, the
   CHECK(out.exits());
 }
 
-TEST_CASE_FIXTURE(Fixture, "where others cannot take its slots it asks for a checkpoint at once") {
+TEST_CASE_FIXTURE(StoppingServer,
+                  "where others cannot take its slots it asks for a checkpoint at once") {
   SUBCASE("the only server") { server.servers = 1; }
   SUBCASE("cluster.drain_s = 0") { server.drain_s = 0; }
   stop.Request(server, 0, &out);
@@ -49,7 +51,7 @@ TEST_CASE_FIXTURE(Fixture, "where others cannot take its slots it asks for a che
   CHECK(out.Drain().exit->error().kind == ErrorKind::kPreempted);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a refused handover is a decision, other errors are not") {
+TEST_CASE_FIXTURE(StoppingServer, "a refused handover is a decision, other errors are not") {
   stop.Request(server, 0, &out);
   const uint64_t drain = out.Drain().to_scheduler.at(0).envelope.sequence;
   CHECK(Answer(drain, ErrorReply{ErrorCode::kWrongRun, "who?"}, 1) ==
@@ -65,14 +67,15 @@ TEST_CASE_FIXTURE(Fixture, "a refused handover is a decision, other errors are n
   CHECK(At(5000).size() == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "it ends at once without loaded slots, and at the second signal") {
+TEST_CASE_FIXTURE(StoppingServer,
+                  "it ends at once without loaded slots, and at the second signal") {
   SUBCASE("nothing loaded") { server.loaded = false; }
   SUBCASE("twice") { stop.Request(server, 0, &out); }
   stop.Request(server, 1, &out);
   CHECK(out.exits());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a server whose slots have left waits until others have them") {
+TEST_CASE_FIXTURE(StoppingServer, "a server whose slots have left waits until others have them") {
   server.has_slots = false;
   stop.Request(server, 0, &out);
   CHECK(At(19'999).empty());

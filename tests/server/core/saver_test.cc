@@ -5,7 +5,7 @@
 namespace dslide {
 namespace {
 
-struct Fixture : PartFixture {
+struct SavingServer : PartFixture {
   Saver saver{""};
 
   ServerEffects Ask(const std::string& name) {
@@ -21,7 +21,7 @@ struct Fixture : PartFixture {
   }
 };
 
-TEST_CASE_FIXTURE(Fixture, "a checkpoint is written once, and its answer given again") {
+TEST_CASE_FIXTURE(SavingServer, "a checkpoint is written once, and its answer given again") {
   const auto save = Ask("step-1").save;
   REQUIRE(save);
   CHECK(save->directory == "/c/step-1");
@@ -41,7 +41,7 @@ TEST_CASE_FIXTURE(Fixture, "a checkpoint is written once, and its answer given a
   CHECK(Ask("step-1").save);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a checkpoint that is complete tells the longest mark") {
+TEST_CASE_FIXTURE(SavingServer, "a checkpoint that is complete tells the longest mark") {
   const auto save = Ask("step-1").save;
   saver.OnMarked({Marked{5}, Marked{9}}, &out);
   CHECK(out.Drain().work.empty());
@@ -51,7 +51,8 @@ TEST_CASE_FIXTURE(Fixture, "a checkpoint that is complete tells the longest mark
   CHECK(Done(effects).stall_us == 9);
 }
 
-TEST_CASE_FIXTURE(Fixture, "an executor that cannot mark makes all drop what they have marked") {
+TEST_CASE_FIXTURE(SavingServer,
+                  "an executor that cannot mark makes all drop what they have marked") {
   const auto save = Ask("step-1").save;
   saver.OnMarked({Marked{5}, TryLater("stands elsewhere"), Failed("a later error")}, &out);
   const auto dropping = out.Drain();
@@ -72,7 +73,7 @@ TEST_CASE_FIXTURE(Fixture, "an executor that cannot mark makes all drop what the
   CHECK(Ask("step-1").save);
 }
 
-TEST_CASE_FIXTURE(Fixture, "after the store has failed the executors write all rows") {
+TEST_CASE_FIXTURE(SavingServer, "after the store has failed the executors write all rows") {
   const auto save = Ask("step-1").save;
   saver.OnMarked({Marked{5}, Marked{9}}, &out);
   CheckpointDone done;
@@ -84,7 +85,7 @@ TEST_CASE_FIXTURE(Fixture, "after the store has failed the executors write all r
   CHECK(std::get<DropSnapshotJob>(effects.work[0].job).store_lost);
 }
 
-TEST_CASE_FIXTURE(Fixture, "what cannot be saved now may be asked for again") {
+TEST_CASE_FIXTURE(SavingServer, "what cannot be saved now may be asked for again") {
   SUBCASE("another one is being written") {
     CHECK(Ask("step-1").save);
     CHECK(Done(Ask("step-2")).retry);
@@ -96,7 +97,7 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be saved now may be asked for again") {
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "without its scheduler a server saves its part, and ends") {
+TEST_CASE_FIXTURE(SavingServer, "without its scheduler a server saves its part, and ends") {
   saver = Saver("/c");
   saver.SaveAndLeave("silence", seat, std::nullopt, &out);
   saver.CheckInvariants();
@@ -113,7 +114,7 @@ TEST_CASE_FIXTURE(Fixture, "without its scheduler a server saves its part, and e
   CHECK(ended.to_scheduler.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "it waits for the checkpoint that is being written already") {
+TEST_CASE_FIXTURE(SavingServer, "it waits for the checkpoint that is being written already") {
   const auto save = Ask("step-1").save;
   saver.SaveAndLeave("silence", seat, std::nullopt, &out);
   CHECK_FALSE(out.Drain().save);

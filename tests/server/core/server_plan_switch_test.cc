@@ -10,7 +10,7 @@ constexpr Incarnation kWorker = ServerFixture::kWorker;
 const std::vector<uint32_t> kSix = {2, 3, 4, 5, 6, 7};
 
 TEST_CASE_FIXTURE(
-    Moves, "moves: the next plan is switched to, without a load; it is ready with its slots") {
+    Moves, "moves: the next plan is switched to, without a load, it is ready with its slots") {
   CopyColdRows();
   now = 5000;
   const auto plan_switch = SwitchPlan(Next(kSix));

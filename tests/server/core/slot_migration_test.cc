@@ -100,7 +100,7 @@ TEST_CASE_FIXTURE(Fixture, "a slot that left is kept until its new owner has it"
   CHECK(Kinds(out.Drain()) == std::vector<Kind>{Kind::kRelease});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a copy that fails is given up; a slot of the plan is lost") {
+TEST_CASE_FIXTURE(Fixture, "a copy that fails is given up, a slot of the plan is lost") {
   const Error error = Failed("no memory");
   SUBCASE("while it is only copied") {
     const SlotJob reserve = *Order().work.at(0).slot_job();

@@ -73,7 +73,7 @@ TEST_CASE_FIXTURE(Fixture, "a batch goes through its four requests, each once an
   CHECK(Refusal(PushEmbedding()) == ErrorCode::kUnknownBatch);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a batch is the sender's own; batches interleave") {
+TEST_CASE_FIXTURE(Fixture, "a batch is the sender's own, batches interleave") {
   Ask(Embed(0));
   Ask(Embed(1));
   CHECK(Refusal(Query(0), {6}) == ErrorCode::kUnknownBatch);
@@ -190,7 +190,7 @@ TEST_CASE_FIXTURE(Fixture, "no more than a bounded number of batches is kept") {
   CHECK(std::holds_alternative<ActiveReply>(Ask(Query(), {1})));
 }
 
-TEST_CASE_FIXTURE(Fixture, "batches of an epoch that is over make room; the run has no others") {
+TEST_CASE_FIXTURE(Fixture, "batches of an epoch that is over make room, the run has no others") {
   Ask(Embed(0));
   Ask(Embed(1), {6});
   EmbedRequest later = Embed();
@@ -215,7 +215,7 @@ TEST_CASE_FIXTURE(Fixture, "requests that ask for much memory are refused") {
   CHECK(Refusal(many) == ErrorCode::kRefused);
 }
 
-TEST_CASE("embedding without training keeps nothing; an executor for inference does not train") {
+TEST_CASE("embedding without training keeps nothing, an executor for inference does not train") {
   const Config config = SampledConfig();
   Executor executor(config, 100, AllSlots(config), 0, Purpose::kInference, BestKernels());
   executor.Initialise();

@@ -94,7 +94,7 @@ TEST_CASE("list scorer: a sample without any column, and a batch without") {
   });
 }
 
-TEST_CASE("list scorer: own columns and no draws; all draws own") {
+TEST_CASE("list scorer: own columns and no draws, all draws own") {
   ForEachLoss([](const Config& config) {
     CheckCase(config, [](ScorerModel* model) {
       const std::vector<uint32_t>& r = model->rows();

@@ -11,12 +11,12 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kDim = 19;
+constexpr size_t kRowLength = 19;
 
 // A row of each optimiser beside the reference, through `steps` random gradients.
 void CheckAgainstFormulas(const TrainConfig& train, bool decay, int steps) {
   Random random(2);
-  std::vector<float> w(kDim), m(kDim), v(kDim);
+  std::vector<float> w(kRowLength), m(kRowLength), v(kRowLength);
   RowScalars scalars;
   scalars.bias = 0.25f;
   DenseRow reference;
@@ -30,16 +30,17 @@ void CheckAgainstFormulas(const TrainConfig& train, bool decay, int steps) {
     const auto rate = static_cast<float>(0.1 * random.Uniform());
     std::vector<float> g;
     std::vector<double> exact;
-    for (size_t j = 0; j <= kDim; ++j) {
+    for (size_t j = 0; j <= kRowLength; ++j) {
       g.push_back(static_cast<float>(random.Normal()));
       exact.push_back(g.back());
     }
-    optimizer.Apply({rate, g.data(), g[kDim], decay}, kDim,
+    optimizer.Apply({rate, g.data(), g[kRowLength], decay}, kRowLength,
                     RowView{w.data(), m.data(), v.data(), &scalars}, 0);
     reference.Update(train, rate, exact, decay);
   }
-  for (size_t j = 0; j < kDim; ++j) CHECK(w[j] == doctest::Approx(reference.w[j]).epsilon(1e-4));
-  CHECK(scalars.bias == doctest::Approx(reference.w[kDim]).epsilon(1e-4));
+  for (size_t j = 0; j < kRowLength; ++j)
+    CHECK(w[j] == doctest::Approx(reference.w[j]).epsilon(1e-4));
+  CHECK(scalars.bias == doctest::Approx(reference.w[kRowLength]).epsilon(1e-4));
   CHECK(scalars.steps == static_cast<uint32_t>(steps));
 }
 

@@ -29,6 +29,7 @@ struct SimSetup {
   std::string Describe() const;
 };
 
+constexpr uint64_t kVariants = 64;  // that tests draw
 SimSetup DrawSetup(uint64_t variant);
 
 }  // namespace dslide::sim

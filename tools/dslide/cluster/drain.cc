@@ -24,7 +24,7 @@ struct ServerState {
 };
 using ServerStates = std::map<std::string, ServerState>;  // by name
 
-std::string TextAt(const Json& json, const char* key) {
+std::string StringAt(const Json& json, const char* key) {
   const Json value = json.value(key, Json());
   return value.is_string() ? value.get<std::string>() : "";
 }
@@ -43,15 +43,15 @@ Result<ClusterState> AskState(Observer& observer) {
   }
   ClusterState state;
   for (const Json& member : status["members"]) {
-    if (!member.is_object() || TextAt(member, "role") != "server") continue;
+    if (!member.is_object() || StringAt(member, "role") != "server") continue;
     const Json slots = member.value("slots", Json());
-    if (TextAt(member, "name").empty() || TextAt(member, "state") == "missing") continue;
-    state.servers[TextAt(member, "name")] = {TextAt(member, "incarnation"),
-                                             slots.is_number_integer() ? slots.get<int64_t>() : -1};
+    if (StringAt(member, "name").empty() || StringAt(member, "state") == "missing") continue;
+    state.servers[StringAt(member, "name")] = {
+        StringAt(member, "incarnation"), slots.is_number_integer() ? slots.get<int64_t>() : -1};
   }
   for (const Json& gone : status.value("departures", Json::array())) {
     if (gone.is_object() && gone.value("lost", Json()) == true) {
-      state.lost[TextAt(gone, "incarnation")] = TextAt(gone, "why");
+      state.lost[StringAt(gone, "incarnation")] = StringAt(gone, "why");
     }
   }
   return state;

@@ -8,7 +8,7 @@
 namespace dslide {
 namespace {
 
-constexpr Command kCommands[] = {
+constexpr Command kCheckpointCommands[] = {
     {"now", CheckpointNowCommand, "write a checkpoint of a running cluster"},
     {"list", CheckpointListCommand, "list the checkpoints of a run, oldest first"},
     {"inspect", CheckpointInspectCommand, "print what a checkpoint holds"},
@@ -23,7 +23,7 @@ int CheckpointCommand(int argc, char** argv) {
   const bool help = name == "--help" || name == "-h";
   if (name.starts_with("--") && !help)
     return CheckpointNowCommand(argc, argv);  // --scheduler ADDRESS
-  return RunCommand("dslide checkpoint", kCommands, argc, argv);
+  return RunCommand("dslide checkpoint", kCheckpointCommands, argc, argv);
 }
 
 }  // namespace dslide

@@ -54,7 +54,7 @@ std::string Describe(const LedgerCheckpointed& e) {
 }
 std::string Describe(const LedgerStopped& e) { return e.finished ? "stopped finished" : "stopped"; }
 
-Status Show(const ParsedArguments& arguments) {
+Status ShowLedger(const ParsedArguments& arguments) {
   const std::string directory = LedgerDirectory(arguments.Positional()[0]);
   const Result<uint32_t> tail = arguments.Number("tail", 0, UINT32_MAX);
   DSLIDE_RETURN_IF_ERROR(tail);
@@ -162,7 +162,7 @@ void Print(const LedgerAccount& account, const LedgerAudit& audit) {
   for (const std::string& problem : audit.problems) fmt::print("problem     {}\n", problem);
 }
 
-Status Verify(const ParsedArguments& arguments) {
+Status VerifyLedger(const ParsedArguments& arguments) {
   const std::string directory = LedgerDirectory(arguments.Positional()[0]);
   Result<LedgerAccount> account = Recount(directory);
   DSLIDE_RETURN_IF_ERROR(account);
@@ -192,17 +192,17 @@ int VerifyCommand(int argc, char** argv) {
   line.Option("checkpoint", "DIRECTORY",
               "a checkpoint, or the directory of the checkpoints, if it is not RUN/checkpoint");
   line.Flag("json", "print JSON");
-  return RunExecutable("dslide ledger verify", line, argc, argv, Verify);
+  return RunExecutable("dslide ledger verify", line, argc, argv, VerifyLedger);
 }
 
 int ShowCommand(int argc, char** argv) {
   CommandLine line("dslide ledger show RUN [options]", "Prints a run's ledger, newest last.");
   line.Positional("RUN", "run directory", 1, 1);
   line.Option("tail", "N", "only the last N entries; 0: all", "0");
-  return RunExecutable("dslide ledger show", line, argc, argv, Show);
+  return RunExecutable("dslide ledger show", line, argc, argv, ShowLedger);
 }
 
-constexpr Command kCommands[] = {
+constexpr Command kLedgerCommands[] = {
     {"verify", VerifyCommand, "check that every sample counted exactly once"},
     {"show", ShowCommand, "print the entries"},
 };
@@ -210,7 +210,7 @@ constexpr Command kCommands[] = {
 }  // namespace
 
 int LedgerCommand(int argc, char** argv) {
-  return RunCommand("dslide ledger", kCommands, argc, argv);
+  return RunCommand("dslide ledger", kLedgerCommands, argc, argv);
 }
 
 }  // namespace dslide

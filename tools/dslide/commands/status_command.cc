@@ -19,7 +19,7 @@ size_t TerminalColumns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-Status Show(const ParsedArguments& arguments) {
+Status ShowStatus(const ParsedArguments& arguments) {
   Result<Observer> observer = Observer::Join(arguments.Get("scheduler"), "dslide-status");
   DSLIDE_RETURN_IF_ERROR(observer);
   const Result<std::string> text = observer->StatusJson();
@@ -42,7 +42,7 @@ int StatusCommand(int argc, char** argv) {
                    "and the last decisions of the scheduler.");
   line.Required("scheduler", "ADDRESS", "address of the scheduler");
   line.Flag("json", "print JSON, as /api/status of the status page");
-  return RunExecutable("dslide status", line, argc, argv, Show);
+  return RunExecutable("dslide status", line, argc, argv, ShowStatus);
 }
 
 }  // namespace dslide

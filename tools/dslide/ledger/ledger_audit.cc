@@ -13,7 +13,7 @@ namespace {
 
 using Group = AppliedBatches::Group;
 
-constexpr size_t kMaxProblems = 20;  // more would not help
+constexpr size_t kMaxListed = 20;  // more would not help
 
 class RecordsAudit {
  public:
@@ -86,7 +86,7 @@ class RecordsAudit {
         complete_ = false;
       } else if (groups_of[slot].size() > 1) {
         Problem(fmt::format("has {} records of slot {}", groups_of[slot].size(), slot));
-        if (groups_.size() < kMaxProblems) groups_.push_back(groups_of[slot]);
+        if (groups_.size() < kMaxListed) groups_.push_back(groups_of[slot]);
       }
     }
   }
@@ -146,7 +146,7 @@ class RecordsAudit {
   }
 
   void Problem(const std::string& what) {
-    if (audit_->problems.size() < kMaxProblems) {
+    if (audit_->problems.size() < kMaxListed) {
       audit_->problems.push_back(fmt::format("checkpoint {}: {}", manifest_.name, what));
     }
   }
