@@ -87,7 +87,7 @@ void WorkerCore::OnSchedulerMessage(Message message) {
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
-    if (work_) work_->paused_until_us = 0;  // also if a server had told it before
+    EndPause();  // also if a server had told it before
     OnPlan(*plan);
   } else if (auto* grant = std::get_if<LeaseGrant>(&message.body)) {
     const bool of_this_generation =
@@ -163,6 +163,11 @@ void WorkerCore::OnPlan(const Plan& plan) {
 void WorkerCore::BeginAgain() {
   for (LeasedBatch& batch : work_->flights.Clear()) work_->leases.Add(std::move(batch));
   work_->leases.ReturnAll();
+  EndPause();
+}
+
+void WorkerCore::EndPause() {
+  if (!work_) return;
   work_->paused_until_us = 0;
   work_->told_idle = false;
 }

@@ -104,6 +104,7 @@ class WorkerCore {
   void SendReport(BatchDone done);
   void SendAgain();
   void BeginAgain();
+  void EndPause();
 
   void SendJoin();
   void BeginNewLife();

@@ -177,6 +177,10 @@ TEST_CASE_FIXTURE(Moves,
   CHECK(idle[0].batches_in_flight == 0);
   CHECK(Tick(1030).send.empty());  // once
   SUBCASE("the plan ends it") { CHECK(Batches(SwitchPlan(Next())) == Indices{2, 3}); }
+  SUBCASE("the plan that it has ends it when it comes again") {
+    CHECK(Scheduler(plan, 0, plan.version).send.empty());
+    CHECK(Batches(Tick(1031)) == Indices{2, 3});
+  }
   SUBCASE("a plan that a server tells ends it") {
     const Plan next = Next();
     last = core.Handle(1, {{kRun, {101}, 1, 0, 2}, next}, 100, 1000 * now);
