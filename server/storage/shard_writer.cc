@@ -112,7 +112,7 @@ void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
   } else if (PassFailpoint(Failpoint::kServerMidCheckpoint)) {
     error_ = Failed("failpoint server.mid-checkpoint");
   }
-  if (error_) Discard();  // frees the disk space of its files
+  if (error_) DropFiles();
 }
 
 Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {
@@ -246,9 +246,14 @@ CheckpointDone ShardWriter::Close(CheckpointDone done) {
   return done;
 }
 
-void ShardWriter::Discard() {
+// Frees the disk space of the save's files. The records stay: they tell when the save is complete.
+void ShardWriter::DropFiles() {
   open_.clear();
   files_.clear();
+}
+
+void ShardWriter::Discard() {
+  DropFiles();
   records_.clear();
 }
 

@@ -52,6 +52,7 @@ class ShardWriter {
   Status WriteRecords();
   Status Store();
   Status ListFiles(CheckpointDone* done);
+  void DropFiles();
   void Discard();
   CheckpointDone Close(CheckpointDone done);
   std::string ShardPath() const;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -274,6 +275,24 @@ TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor th
   REQUIRE(saver.Save(3, {CheckpointName(1)}).error == "");  // with the rows of the failed one
   saver.CheckRestores(3);
   CHECK(saver.Health(3).damage.empty());
+}
+
+TEST_CASE("a write that fails after another executor's end still ends the save") {
+  FailingDisk disk;
+  Saver saver(StoreConfig(), &disk);
+  REQUIRE(saver.Save(1).error == "");
+  disk.full = true;
+  saver.store->Begin({2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {}, {}, 2, 0});
+  saver.store->Finish(0, "record");
+  RowChunk rows;
+  for (uint32_t row = 0; row < 512; ++row) {  // 4 MB, more than RocksDB buffers
+    rows.keys.push_back({LayerKind::kOutput, 0, row});
+    for (int i = 0; i < 8192; ++i) rows.bytes.push_back(static_cast<uint8_t>(std::rand()));
+    rows.ends.push_back(rows.bytes.size());
+  }
+  saver.store->Put(1, std::move(rows));
+  saver.store->Finish(1, "record");
+  CHECK(AwaitSaved(saver.store.get()).error.find("free space there") != std::string::npos);
 }
 
 TEST_CASE("a file that may not grow any more is named") {
