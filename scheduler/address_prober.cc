@@ -9,7 +9,7 @@ namespace dslide {
 void AddressProber::Send(Incarnation server, const std::string& address, Bytes request) {
   auto found = sockets_.find(server);
   if (found == sockets_.end()) {
-    Result<DealerSocket> socket = DealerSocket::Connect(*context_, address);
+    Result<DealerSocket> socket = DealerSocket::Connect(context_, address);
     if (!socket.ok()) return LogWarning(socket.error().message);
     found = sockets_.emplace(server, std::move(*socket)).first;
     changes_++;

@@ -16,9 +16,6 @@ namespace dslide {
 
 class AddressProber {
  public:
-  // `context` must outlive it.
-  explicit AddressProber(NetContext* context) : context_(context) {}
-
   // Sends `request` to the address of `server`, by the socket of its first one. An address that
   // cannot be dialled is logged.
   void Send(Incarnation server, const std::string& address, Bytes request);
@@ -33,7 +30,8 @@ class AddressProber {
   uint64_t changes() const { return changes_; }
 
  private:
-  NetContext* context_;
+  // Its own: a name that resolves slowly must hold up no other socket.
+  NetContext context_;
   std::map<Incarnation, DealerSocket> sockets_;
   uint64_t changes_ = 0;
 };

@@ -92,13 +92,12 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
 }  // namespace
 
 SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
-                               std::unique_ptr<Ledger> ledger, NetContext* context,
-                               RouterSocket socket, std::unique_ptr<StatusPage> page, RunId run)
+                               std::unique_ptr<Ledger> ledger, RouterSocket socket,
+                               std::unique_ptr<StatusPage> page, RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
       socket_(std::move(socket)),
-      prober_(context),
       page_(std::move(page)),
       run_(run),
       incarnation_(DrawIncarnation()),
@@ -191,7 +190,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   }
   const RunId run = inputs.run;
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(ledger), &context, std::move(*socket), std::move(page), run);
+                       std::move(ledger), std::move(*socket), std::move(page), run);
   return shell.Loop(signals);
 }
 

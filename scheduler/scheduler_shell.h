@@ -35,8 +35,7 @@ class SchedulerShell {
 
  private:
   SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
-                 NetContext* context, RouterSocket socket, std::unique_ptr<StatusPage> page,
-                 RunId run);
+                 RouterSocket socket, std::unique_ptr<StatusPage> page, RunId run);
 
   Status Loop(StopSignals* signals);
   void Apply(SchedulerCore::Effects effects);
