@@ -39,7 +39,8 @@ double ProgressOf(const RunContext& run, const Pass& pass) {
   const uint64_t per_epoch = BatchesPerEpoch(run.config.train, run.train->size());
   const uint64_t total = per_epoch * run.config.train.epochs;
   if (total == 0) return 1.0;
-  const uint64_t done = per_epoch * pass.counted().epoch + pass.done();
+  const uint64_t in_epoch = pass.begun() ? pass.done() : pass.counted().done.size();
+  const uint64_t done = per_epoch * pass.counted().epoch + in_epoch;
   return std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
 }
 

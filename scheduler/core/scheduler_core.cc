@@ -65,7 +65,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
 // `member` may be gone afterwards.
 void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now_ms) {
   const bool of_this_plan = message.envelope.plan_version == plan_version();
-  const bool current = cluster_.seats.IsOfThisGeneration(message.envelope);
+  const bool current = cluster_.seats.IsOfThisGeneration(message.envelope.plan_version);
   const bool finished = stage_ == Stage::kFinished;
   if (const auto* ready = std::get_if<Ready>(&message.body)) {
     OnReady(member, *ready, now_ms);
@@ -135,7 +135,7 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
   out_.Reply(*member, message, advisor_.OrdersFor(*member, change().PauseMs(now_ms)));
   // It missed the plan without it, or the others have gone back to a checkpoint since.
   if (member->draining && !member->seated && !of_this_plan) {
-    out_.Send(*member, cluster_.seats.IsOfThisGeneration(message.envelope)
+    out_.Send(*member, cluster_.seats.IsOfThisGeneration(message.envelope.plan_version)
                            ? Body(plan())
                            : Body(Shutdown{"its slots have gone to others", 0}));
   }
@@ -147,7 +147,7 @@ void SchedulerCore::OnLeaseRequest(const Member& member, const Message& message,
   const bool has_data = std::get<LeaseRequest>(message.body).has_data;
   const Generation::Request request{member.incarnation, message.envelope.sequence, has_data};
   generation_.Forget(member.incarnation);
-  const bool up_to_date = cluster_.seats.IsOfThisGeneration(message.envelope);
+  const bool up_to_date = cluster_.seats.IsOfThisGeneration(message.envelope.plan_version);
   if (up_to_date && MayLease() &&
       generation_.GiveLease(request, inputs_, roster(), now_ms, &advisor_, &out_)) {
     return;
@@ -163,7 +163,9 @@ void SchedulerCore::OnLeaseRequest(const Member& member, const Message& message,
 void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Message& message,
                                 int64_t now_ms) {
   out_.Reply(*member, message, Ack{});  // whatever becomes of it, it need not be sent again
-  if (!cluster_.seats.IsOfThisGeneration(message.envelope) || !pass().IsOfThisPass(done)) return;
+  if (!cluster_.seats.IsOfThisGeneration(message.envelope.plan_version) ||
+      !pass().IsOfThisPass(done))
+    return;
   if (message.envelope.plan_version == plan_version()) cluster_.seats.OnBatch();
   advisor_.OnBatch(member->incarnation, now_ms);
   if (pass().evaluating()) {

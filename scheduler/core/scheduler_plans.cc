@@ -85,7 +85,9 @@ bool SchedulerCore::AwaitPlanSwitch(int64_t now_ms) {
                           source_gone ? "a server was lost that others copied from"
                                       : "not all servers have their slots"));
   const std::vector<const Member*> unready = cluster_.Unready();
-  if (!source_gone && !unready.empty()) {
+  // An earlier life's switch: it is not known whether their sources are gone.
+  const bool own_switch = change().switching();
+  if (own_switch && !source_gone && !unready.empty()) {
     cluster_.LeaveOut(unready,
                       fmt::format("has not taken up slot plan {} within {} s", plan_version(),
                                   kSwitchPatienceMs / 1000),

@@ -64,7 +64,7 @@ void SchedulerCore::TendMembers(int64_t now_ms) {
                   pass().Return(member.incarnation), now_ms, &out_);
   }
   cluster_.TendApplicants(now_ms, &out_);
-  if (!InPass()) return;
+  if (!InPass() || !Settled()) return;  // a server that takes a plan up answers late
   const int64_t silence_ms = int64_t{2} * inputs_.config.cluster.request_timeout_ms;
   cluster_.LeaveOut(
       cluster_.Unheard(silence_ms, now_ms),

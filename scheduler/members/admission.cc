@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kProbeMs = 1000;           // between two requests to one address
 constexpr int64_t kPatienceHeartbeats = 10;  // an address is tried for
 constexpr int64_t kLeastPatienceMs = 3000;
-constexpr int64_t kBarredMs = 60000;  // the first time
-constexpr uint32_t kMostDoublings = 6;
+constexpr int64_t kBarredMs = 60000;    // the first time
+constexpr uint32_t kMostDoublings = 2;  // less than cluster.join_timeout_s in the end
 
 std::string WhyRefused(const Admission::Applicant& applicant, int64_t patience_ms) {
   return fmt::format(

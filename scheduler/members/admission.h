@@ -5,7 +5,7 @@
 // reach there would get slots, and training would stop. So the scheduler dials that address first
 // and sends a request: the server that asked to join has to be the one that answers. Until then it
 // is no member. A server that does not do its part in a plan is left out, and no server may join
-// from its address for a minute, then for twice as long each time.
+// from its address for a minute, then for two, then for four.
 //
 // Pure: the shell dials, and reports who answered (SchedulerCore::OnProbe).
 #pragma once

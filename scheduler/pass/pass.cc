@@ -147,6 +147,7 @@ std::vector<OpenLease> Pass::OpenLeases() const {
 }
 
 bool Pass::CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms) {
+  if (done.samples != SamplesOf(done.batch, run.config.train, run.train->size())) return false;
   if (!book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) return false;
   counted_.batches++;
   counted_.samples += done.samples;

@@ -35,9 +35,13 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     return Joined();
   };
   const Incarnation incarnation = message.envelope.incarnation;
-  const bool known = roster.Heard(incarnation, from, now_ms) != nullptr;
+  const Member* member_before = roster.Heard(incarnation, from, now_ms);
+  const bool known = member_before != nullptr;
   const bool is_server = join.role == Role::kServer;
   const bool has_seat = seats.Has(incarnation);
+  if ((known && member_before->role != join.role) || (has_seat && !is_server)) {
+    return refuse(ErrorCode::kRefused, "its incarnation is another member's");
+  }
   // Others may still be copying from a server that the last plan is without.
   const bool departs = is_server && seats.HadSeat(incarnation, join.plan_version);
   if (is_server && join.plan_version != 0 && !has_seat && !departs) {
@@ -128,7 +132,7 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
       asking++;
       unanswered += std::count(silent.begin(), silent.end(), server->incarnation.value) > 0;
     }
-    const int64_t since_ms = std::max(server->trained_ms, server->joined_ms);
+    const int64_t since_ms = std::max({server->trained_ms, server->joined_ms, server->ready_ms});
     if (unanswered == 0 || unanswered < asking || now_ms - since_ms < silence_ms) continue;
     unheard.push_back(server);
   }

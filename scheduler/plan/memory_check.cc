@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "common/base/plural.h"
 #include "scheduler/balance/model_size.h"
 
 namespace dslide {
@@ -28,10 +29,7 @@ std::string WhyTooSmall(const Join& join, const Config& config, const Roster& ro
       "(cluster.memory_mb); give it more, or have the run wait for more servers "
       "(cluster.servers)",
       (slots * slot_bytes >> 20) + 1, limit,
-      others.empty()
-          ? ""
-          : fmt::format(" beside {} other{}", others.size(), others.size() == 1 ? "" : "s"),
-      room, slots);
+      others.empty() ? "" : " beside " + Plural(others.size(), "other"), room, slots);
 }
 
 }  // namespace dslide

@@ -19,14 +19,14 @@ std::string Megabytes(uint64_t bytes) {
 
 std::string SwitchLine(const Plan& plan, const PlanSwitchReport& report) {
   std::string line =
-      fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms pause", plan.version,
+      fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms stall", plan.version,
                   Plural(plan.slot_owner.size(), "slot"), Plural(plan.servers.size(), "server"),
                   report.slots, Megabytes(report.bytes), (report.stall_us + 999) / 1000);
   if (report.paused_ms > 0) {
     line += fmt::format(" after {} ms without new batches", report.paused_ms);
   }
   if (report.unpaused > 0) {
-    line += fmt::format("; those of {} begin anew", Plural(report.unpaused, "worker"));
+    line += fmt::format("; those of {} begin again", Plural(report.unpaused, "worker"));
   }
   return line;
 }

@@ -31,14 +31,13 @@ bool Seats::Has(Incarnation server) const { return live_ && HasServer(plan_, ser
 
 bool Seats::Switched() const { return plan_.version != GenerationOf(plan_); }
 
-bool Seats::IsOfThisGeneration(const Envelope& envelope) const {
-  return plan_.version != 0 && envelope.plan_version <= plan_.version &&
-         envelope.plan_version >= GenerationOf(plan_);
+bool Seats::IsOfThisGeneration(uint32_t plan_version) const {
+  return plan_version != 0 && plan_version <= plan_.version && plan_version >= GenerationOf(plan_);
 }
 
 bool Seats::HadSeat(Incarnation server, uint32_t plan_version) const {
-  return live_ && !Has(server) && plan_version != 0 && !gone_.contains(server) && Switched() &&
-         plan_version <= plan_.version && plan_version >= GenerationOf(plan_);
+  return live_ && !Has(server) && !gone_.contains(server) && Switched() &&
+         IsOfThisGeneration(plan_version);
 }
 
 std::vector<size_t> Seats::Vacant(const Roster& roster) const {

@@ -44,7 +44,7 @@ class Seats {
   bool Has(Incarnation server) const;
   // The plan is not the first one of its generation.
   bool Switched() const;
-  bool IsOfThisGeneration(const Envelope& envelope) const;
+  bool IsOfThisGeneration(uint32_t plan_version) const;
   // A server without a seat that joins again had slots in an earlier plan of this generation, of
   // which others may still be copying. `plan_version`: of its Join.
   bool HadSeat(Incarnation server, uint32_t plan_version) const;

@@ -106,7 +106,7 @@ TEST_CASE("a server that joins with an address that nobody can dial is refused, 
 const Arguments kQuick = {"--servers", "2",
                           "--workers", "1",
                           "--set",     "train.epochs=1000",
-                          "--set",     "cluster.heartbeat_ms=200",
+                          "--set",     "cluster.heartbeat_ms=500",
                           "--set",     "cluster.request_timeout_ms=1000"};
 
 // Training goes on; a stop saves it.
@@ -132,7 +132,7 @@ TEST_CASE("a server that nobody reaches at its advertised address is refused, th
     CHECK(Contains(ReadFile(run.run_directory() + "/logs/scheduler.log"),
                    "a server is refused: " + line));
   };
-  refused(Loopback(FreePort()), "nobody answered for 3 s");
+  refused(Loopback(FreePort()), "nobody answered for 5 s");
   const nlohmann::json status = run.Status();
   for (const auto& member : status["members"]) {
     if (member["role"] != "server") continue;

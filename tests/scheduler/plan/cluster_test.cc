@@ -107,6 +107,23 @@ TEST_CASE("a server that is left out may not come back at once") {
         std::string::npos);
 }
 
+TEST_CASE("a member may not join as another role, nor with the incarnation of a seat") {
+  Setup run;
+  run.Start();
+  const auto join_as = [&](Role role, uint64_t incarnation) {
+    dslide::Join join;
+    join.role = role;
+    join.address = "tcp://host:9";
+    const Message message{{{77}, {incarnation}, 1, 0, 0}, join};
+    return run.cluster.OnJoin("p", message, true, run.inputs, 9, 6, &run.out).member;
+  };
+  CHECK(join_as(Role::kServer, 11) == nullptr);
+  CHECK(join_as(Role::kWorker, 2) == nullptr);
+  run.cluster.roster.Remove({2});  // its seat is vacant
+  CHECK(join_as(Role::kObserver, 2) == nullptr);
+  CHECK(join_as(Role::kObserver, 40) != nullptr);
+}
+
 TEST_CASE("a server is unheard if no worker with batches in flight hears it") {
   Setup run;
   run.Start();

@@ -102,12 +102,12 @@ TEST_CASE("messages of all plans of the generation are current") {
   run.seats.SwitchTo(run.seats.plan(), &run.roster, 200, &run.out);
   Envelope envelope;
   envelope.plan_version = first;
-  CHECK(run.seats.IsOfThisGeneration(envelope));
+  CHECK(run.seats.IsOfThisGeneration(envelope.plan_version));
   envelope.plan_version = first + 2;
-  CHECK_FALSE(run.seats.IsOfThisGeneration(envelope));
+  CHECK_FALSE(run.seats.IsOfThisGeneration(envelope.plan_version));
   run.seats.BeginGeneration(ChooseFirstServers(run.roster, 3), {0, 0, 1, 1}, "", &run.roster, 300);
   envelope.plan_version = first;
-  CHECK_FALSE(run.seats.IsOfThisGeneration(envelope));
+  CHECK_FALSE(run.seats.IsOfThisGeneration(envelope.plan_version));
 }
 
 TEST_CASE("a server that had a seat in this generation may hold slots, one that was lost may not") {
