@@ -13,9 +13,12 @@ Status RaiseOpenFileLimit() {
         "this process may open {} files and needs {}; raise the limit (ulimit -n, LimitNOFILE)",
         limit.rlim_max, kMinOpenFiles));
   }
+  const rlim_t soft = limit.rlim_cur;
   limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);  // a process may always raise it this far
-  return {};
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 || soft >= kMinOpenFiles) return {};
+  return BadInput(fmt::format(
+      "this process may open {} files and cannot raise the limit to {} (ulimit -n, LimitNOFILE)",
+      soft, kMinOpenFiles));
 }
 
 }  // namespace dslide

@@ -2,8 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
+#include "common/base/check.h"
 #include "common/run/combine.h"
 
 namespace dslide {
@@ -23,7 +22,7 @@ std::vector<Matrix> Partials(std::vector<Body> parts) {
   return matrices;
 }
 
-// Of the executor that has the slot.
+// The reply of the executor that has the slot.
 Body GatherRows(const SlotPull& pull, std::vector<Body> parts) {
   for (Body& part : parts) {
     if (std::holds_alternative<SlotRows>(part)) return std::move(part);
@@ -35,8 +34,9 @@ Body GatherRows(const SlotPull& pull, std::vector<Body> parts) {
 
 Body GatherReplies(const Body& request, std::vector<Body> parts) {
   DSLIDE_CHECK(!parts.empty());
-  if (const auto* pull = std::get_if<SlotPull>(&request))
+  if (const auto* pull = std::get_if<SlotPull>(&request)) {
     return GatherRows(*pull, std::move(parts));
+  }
   for (Body& part : parts) {
     if (std::holds_alternative<ErrorReply>(part)) return std::move(part);
   }

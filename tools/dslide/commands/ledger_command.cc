@@ -97,7 +97,7 @@ Result<std::optional<CheckpointRecords>> RecordsOf(const ParsedArguments& argume
     if (account.checkpoints() == 0 && !arguments.Has("checkpoint")) {
       return std::optional<CheckpointRecords>();
     }
-    return BadInput(found.error().message + " with --checkpoint");
+    return BadInput(found.error().message + "; name another one by --checkpoint");
   }
   Result<CheckpointRecords> records = ReadCheckpointRecords(*found);
   DSLIDE_RETURN_IF_ERROR(records);
