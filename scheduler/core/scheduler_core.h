@@ -103,9 +103,7 @@ class SchedulerCore {
     return stop_wanted_ &&
            (checkpointer_.last_round_stops() || checkpointer_.IsSaved(pass().BatchesToSave()));
   }
-  std::string WaitingLine() const {
-    return cluster_.WaitingLine(inputs_.config.cluster, stage_ == Stage::kLoading);
-  }
+  std::string WaitingLine() const { return cluster_.WaitingLine(inputs_.config.cluster); }
   void ServePending(int64_t now_ms) {
     if (MayLease()) generation_.ServePending(inputs_, roster(), now_ms, &advisor_, &out_);
   }

@@ -82,7 +82,6 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
   situation.checkpoint = checkpoint ? &*checkpoint : nullptr;
   situation.started_ms = started_ms_;
   situation.in_pass = InPass();
-  situation.loading = stage_ == Stage::kLoading;
   situation.stopping = stop_wanted_;
   situation.writing = checkpointer_.Writing(roster());
   SeatDecision decision = DecideSeats(situation, now_ms);

@@ -108,7 +108,7 @@ void Cluster::LeaveOut(const std::vector<const Member*>& servers, const std::str
   for (const Member* server : servers) {
     const std::string line =
         fmt::format("the server at {} {}; it is left out", server->address, why);
-    out->Send(*server, Shutdown{line, 0});
+    out->Send(*server, Shutdown{line, static_cast<uint32_t>(ExitCode(ErrorKind::kTryLater))});
     admission.Bar(server->address, line + " for some time", now_ms);
     Drop(*server, false, why, 0, now_ms, out);
   }
@@ -139,7 +139,7 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
   return unheard;
 }
 
-std::string Cluster::WaitingLine(const ClusterConfig& config, bool loading) const {
+std::string Cluster::WaitingLine(const ClusterConfig& config) const {
   if (seats.lacking_bytes() > 0) {
     return fmt::format(
         "the servers' memory is {} MB less than their slots need (cluster.memory_mb); waiting for "
@@ -157,7 +157,7 @@ std::string Cluster::WaitingLine(const ClusterConfig& config, bool loading) cons
                            : "");
   }
   const size_t servers = roster.Count(Role::kServer);
-  if (loading) {
+  if (seats.live() && !roster.AllReady()) {
     for (const Member* server : roster.Seated()) {
       if (!server->ready) missing = Listed(missing, server->name);
     }

@@ -55,8 +55,7 @@ struct Cluster {
   std::vector<const Member*> Unheard(int64_t silence_ms, int64_t now_ms) const;
 
   // "have 1 of 2 servers and 0 workers, waiting for 1 more server" and the like.
-  // `loading`: servers load the slots of the plan.
-  std::string WaitingLine(const ClusterConfig& config, bool loading) const;
+  std::string WaitingLine(const ClusterConfig& config) const;
   // The loads under the plan in force.
   Balancer::View Loads(bool training) const;
   // Forgets the loads of servers that are neither in the plan nor in the roster. Returns those that

@@ -50,7 +50,8 @@ SeatDecision GatherServers(const SeatSituation& now, int64_t now_ms) {
 SeatDecision AwaitReady(const SeatSituation& now, int64_t now_ms) {
   SeatDecision decision;
   decision.lacking_bytes = 0;
-  if (!now.in_pass && now.cluster.roster.AllReady()) {
+  if (now.in_pass) return decision;
+  if (now.cluster.roster.AllReady()) {
     decision.kind = Kind::kGo;
     return decision;
   }
@@ -58,7 +59,7 @@ SeatDecision AwaitReady(const SeatSituation& now, int64_t now_ms) {
   for (const Member* server : now.cluster.roster.Seated()) {
     if (server->ready) since_ms = std::max(since_ms, server->ready_ms);
   }
-  if (!now.loading || now_ms - since_ms <= JoinTimeoutMs(now)) return decision;
+  if (now_ms - since_ms <= JoinTimeoutMs(now)) return decision;
   decision.kind = Kind::kLeaveOut;
   decision.why = fmt::format("has not loaded its slots within {} s of the others",
                              now.config.cluster.join_timeout_s);

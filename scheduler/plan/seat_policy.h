@@ -21,7 +21,6 @@ struct SeatSituation {
   const Manifest* checkpoint = nullptr;  // the newest complete one; null: none
   int64_t started_ms = 0;                // of the scheduler
   bool in_pass = false;
-  bool loading = false;   // servers load the slots of the first plan of a generation
   bool stopping = false;  // the run ends with its next checkpoint
   bool writing = false;   // a server may be writing a checkpoint
 };

@@ -59,8 +59,7 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
     if (answer == OrderlyStop::Answer::kTaken) return Drain();
     OnSchedulerError(std::get<ErrorReply>(message.body), now_ms);
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
-    out_.Notice(fmt::format("the scheduler ends the run: {}", shutdown->reason));
-    out_.Exit(Status());
+    OnShutdown(*shutdown);
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     OnSchedulerError(*error, now_ms);
   }
@@ -92,6 +91,14 @@ void ServerCore::OnSchedulerError(const ErrorReply& error, int64_t now_ms) {
   } else {
     out_.Notice("the scheduler refused: " + error.text);
   }
+}
+
+void ServerCore::OnShutdown(const Shutdown& shutdown) {
+  if (shutdown.exit_code == static_cast<uint32_t>(ExitCode(ErrorKind::kTryLater))) {
+    return out_.Exit(TryLater(shutdown.reason));  // the line is the reason
+  }
+  out_.Notice(fmt::format("the scheduler ends the run: {}", shutdown.reason));
+  out_.Exit(Status());
 }
 
 bool ServerCore::AcceptsRequests() const {

@@ -139,6 +139,7 @@ class ServerCore {
 
   void MeetScheduler(Incarnation life);
   void OnSchedulerError(const ErrorReply& error, int64_t now_ms);
+  void OnShutdown(const Shutdown& shutdown);
   void LeaveWithoutScheduler(int64_t silent_ms);
   void OnRequest(const PeerId& peer, Message message, int64_t now_us);
   void OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull, int64_t now_us);

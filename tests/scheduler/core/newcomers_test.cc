@@ -159,5 +159,20 @@ TEST_CASE("newcomers: a server that never loads its slots is left out") {
   FinishRun(&run);
 }
 
+TEST_CASE("newcomers: a new life of the scheduler leaves out who never loads its slots") {
+  FakeCluster run(MoveConfig());
+  run.servers.ready_lost = 2;
+  run.Start();
+  run.servers.at(2).loaded = 0;
+  run.Restart();
+  run.Wait(20'000);
+  CHECK(run.status().waiting == "have 2 servers, loading slots: server-2");
+  run.Wait(300'000);
+  CHECK(run.Noticed("has not loaded its slots within 300 s of the others"));
+  run.Join(12, Role::kWorker);
+  run.WorkAll(12);
+  CHECK(run.core().outcome().ok());
+}
+
 }  // namespace
 }  // namespace dslide

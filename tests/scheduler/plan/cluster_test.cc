@@ -87,7 +87,7 @@ TEST_CASE("a server that is gone leaves its seat vacant") {
   run.cluster.Drop(*run.cluster.roster.Find({2}), false, "left", 0, 5, &run.out);
   CHECK(run.cluster.seats.Vacant(run.cluster.roster) == std::vector<size_t>{1});
   CHECK(run.out.Drain().notices.at(0).ends_with("left; waiting for a replacement"));
-  CHECK(run.cluster.WaitingLine(run.inputs.config.cluster, false)
+  CHECK(run.cluster.WaitingLine(run.inputs.config.cluster)
             .starts_with("waiting for server-2 or a replacement"));
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("a server that is left out may not come back at once") {
   Setup run;
   run.Start();
   run.cluster.LeaveOut({run.cluster.roster.Find({2})}, "is deaf", 5, &run.out);
-  CHECK(std::holds_alternative<Shutdown>(run.out.Drain().send.at(0).body));
+  CHECK(std::get<Shutdown>(run.out.Drain().send.at(0).body).exit_code == 75);
   const Cluster::Joined again = [&] {
     dslide::Join join;
     join.role = Role::kServer;
@@ -157,14 +157,14 @@ TEST_CASE("servers are unready only beside others that are ready") {
   run.cluster.roster.Find({1})->ready = true;
   REQUIRE(run.cluster.Unready().size() == 1);
   CHECK(run.cluster.Unready()[0]->incarnation == Incarnation{2});
-  CHECK(run.cluster.WaitingLine(run.inputs.config.cluster, true) ==
+  CHECK(run.cluster.WaitingLine(run.inputs.config.cluster) ==
         "have 2 servers, loading slots: server-2");
 }
 
 TEST_CASE("before the first plan the line says how many servers are missing") {
   Setup run;
   run.Join(1, Role::kServer);
-  CHECK(run.cluster.WaitingLine(run.inputs.config.cluster, false) ==
+  CHECK(run.cluster.WaitingLine(run.inputs.config.cluster) ==
         "have 1 of 2 servers and 0 workers, waiting for 1 more server");
 }
 

@@ -92,7 +92,6 @@ TEST_CASE("the pass goes on when all servers of the plan are ready") {
 TEST_CASE("one server that does not load its slots is left out after the others have waited") {
   Setup run;
   run.Start();
-  run.situation.loading = true;
   run.cluster.roster.Find({2})->ready = false;
   run.cluster.roster.Find({1})->ready_ms = 5000;
   run.now_ms = 305'000;

@@ -202,6 +202,13 @@ TEST_CASE_FIXTURE(Fixture, "what ends a server") {
     REQUIRE(exit);
     CHECK(exit->ok());
   }
+  SUBCASE("a scheduler that leaves it out") {
+    Load();
+    const auto exit = Scheduler(Shutdown{"nobody hears it", 75}).exit;
+    REQUIRE(exit);
+    CHECK(exit->error().kind == ErrorKind::kTryLater);
+    CHECK(exit->error().message == "nobody hears it");
+  }
   SUBCASE("a refused join") {
     CHECK(Scheduler(ErrorReply{ErrorCode::kRefused, "full"}).exit->error().kind ==
           ErrorKind::kTryLater);
