@@ -54,7 +54,7 @@ JobReply SimExecutor::Run(const ExecutorJob& job, uint32_t plan_version) {
     world_.slots_moved |= (*slots)->kind == SlotJob::Kind::kReserve;
     if (!std::holds_alternative<Error>(reply)) FollowSlots(plan_version);
   } else if (auto* measured = std::get_if<Measured>(&reply)) {
-    measured->load = Load();
+    measured->load = Load(measured->load.batches > 0);
   } else if (std::holds_alternative<Loaded>(reply)) {
     digests_ = DigestParts();
   }
@@ -79,8 +79,8 @@ void SimExecutor::FollowSlots(uint32_t plan_version) {
   digests_ = DigestParts();
 }
 
-ExecutorLoad SimExecutor::Load() const {
-  ExecutorLoad load{10, 0.5, {}};
+ExecutorLoad SimExecutor::Load(bool worked) const {
+  ExecutorLoad load{worked ? 10u : 0u, 0.5, {}};
   constexpr uint32_t kSpread = 20;
   for (const SlotId slot : slots_) {
     const uint64_t draw = SubSeed(world_.setup.variant, slot.value) % kSpread;

@@ -43,8 +43,9 @@ class SimExecutor {
   bool MustChange(const PartKey& part, const Body& request) const;
   bool Recorded(const PartKey& part, uint64_t batch) const;
   void FollowSlots(uint32_t plan_version);
-  // Made up from the slot's number and the setup: real times would differ from run to run.
-  ExecutorLoad Load() const;
+  // Made up from the number of the slot and the setup: real times would differ from run to run.
+  // `worked`: batches were trained since the last report.
+  ExecutorLoad Load(bool worked) const;
 
   SimWorld& world_;
   std::string name_;
