@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "common/config/config_keys.h"
-#include "common/data/checksum.h"
 #include "scheduler/ledger/orphans.h"
 
 namespace dslide {
@@ -11,7 +10,7 @@ namespace {
 
 // Other data may have the same number of samples, features and labels.
 Status CheckSameSamples(const RunInputs& inputs, uint64_t checksum) {
-  if (checksum == 0 || checksum == Checksum(*inputs.train)) return {};
+  if (checksum == 0 || checksum == inputs.train_checksum) return {};
   return BadInput(
       fmt::format("--resume: {} has other samples than this run started with; name the same "
                   "train.data, or begin again in another --run-dir",
@@ -28,6 +27,7 @@ Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const C
   if (manifest.train_samples != inputs.train->size()) {
     return differs("the number of training samples", inputs.train->size(), manifest.train_samples);
   }
+  DSLIDE_RETURN_IF_ERROR(CheckSameSamples(inputs, manifest.train_checksum));
   const ConfigKey* key = FixedKeyThatDiffers(inputs.config, stored);
   if (key == nullptr) return {};
   return differs(key->FullName(), key->field.format(inputs.config), key->field.format(stored));

@@ -16,6 +16,7 @@
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
+#include "common/data/checksum.h"
 #include "common/data/load.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/resume.h"
@@ -160,6 +161,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     return BadInput(fmt::format("{}: no samples to train on", options.config.train.data));
   }
   inputs.train = &*train;
+  inputs.train_checksum = Checksum(*train);
   std::optional<Dataset> test;
   if (!options.config.train.test.empty()) {
     Result<Dataset> read = ReadData("train.test", options.config.train.test);

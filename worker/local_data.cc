@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "common/run/batch_number.h"
 #include "common/run/lease_batch.h"
 #include "common/wire/rounding.h"
 
@@ -59,7 +60,7 @@ Status LocalData::FillIn(const Config& config, const LeaseGrant& grant, LeaseBat
   if (!in_use_) return refused("to a worker that has no training file");
   if (grant.kind != LeaseKind::kTrain) return refused("of an evaluation");
   const DataOrder& order = OrderOf(config, grant.epoch);
-  const uint64_t number = uint64_t{grant.unit} * config.train.unit_batches + batch->index;
+  const uint64_t number = NumberInPass(grant.unit, batch->index, config.train.unit_batches);
   if (batch->index >= config.train.unit_batches || number >= order.batches() ||
       BatchByNumbers(order, number, batch->index) != *batch) {
     return refused("and its numbers do not match the training file");

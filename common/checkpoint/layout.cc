@@ -6,8 +6,6 @@
 #include <charconv>
 #include <string_view>
 
-#include "common/checkpoint/manifest.h"
-
 namespace dslide {
 namespace {
 

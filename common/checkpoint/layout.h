@@ -29,7 +29,10 @@ constexpr char kTemporarySuffix[] = ".tmp";        // of what is being written
 // The directory that a path lies in.
 std::string ParentOf(const std::string& path);
 
-// CheckpointName() and IsCheckpointName() are in common/checkpoint/manifest.h.
+// Sort by age.
+std::string CheckpointName(uint64_t batches);
+bool IsCheckpointName(const std::string& name);
+
 std::string ShardName(uint32_t plan_version, uint32_t server_index);
 std::optional<uint32_t> PlanVersionOfShard(const std::string& name);
 

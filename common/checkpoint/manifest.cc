@@ -89,7 +89,8 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
   const auto root = wire::CreateManifestDirect(
       builder, kManifestFormat, manifest.run.value, manifest.name.c_str(), manifest.config.c_str(),
       manifest.epoch, manifest.batches, manifest.samples, manifest.train_samples, &done, &shards,
-      manifest.ledger_position, manifest.slot_shard.empty() ? nullptr : &manifest.slot_shard);
+      manifest.ledger_position, manifest.slot_shard.empty() ? nullptr : &manifest.slot_shard,
+      manifest.train_checksum);
   wire::FinishManifestBuffer(builder, root);
 
   const std::string path = fmt::format("{}/{}", directory, kManifestName);
@@ -135,6 +136,7 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   manifest.samples = stored.samples();
   manifest.train_samples = stored.train_samples();
   manifest.ledger_position = stored.ledger_position();
+  manifest.train_checksum = stored.train_checksum();
   if (stored.done() != nullptr) {
     for (const wire::DoneBatch* b : *stored.done())
       manifest.done.push_back({b->unit(), b->index()});

@@ -1,12 +1,8 @@
-// The manifest of a checkpoint, and the directories of checkpoints.
+// The manifest of a checkpoint, and finding and removing the checkpoints of a directory
+// (common/checkpoint/layout.h has the names).
 //
-//   DIRECTORY/                 checkpoint.directory of the run
-//     step-000000001412/       one checkpoint, named by its number of counted batches
-//       manifest               FlatBuffer (schema/manifest.fbs), written last and atomically
-//       shard-1-0/ ...         one RocksDB database a server (server/storage/shard_directory.h)
-//
-// A directory without a manifest is not a checkpoint. This is the only interface to the stored
-// manifest.
+// The manifest is written last and atomically (FlatBuffer, schema/manifest.fbs): a directory
+// without one is not a checkpoint. This is the only interface to the stored manifest.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +11,11 @@
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/checkpoint/shard_file.h"
 
 namespace dslide {
 
 constexpr uint32_t kManifestFormat = 3;
-
-// A file of a shard. Checksum: XXH3, 64 bits.
-struct ShardFile {
-  std::string name;  // within the shard
-  uint64_t bytes = 0;
-  uint64_t checksum = 0;
-  bool operator==(const ShardFile&) const = default;
-};
 
 struct ManifestShard {
   std::string directory;  // within the checkpoint
@@ -54,6 +43,7 @@ struct Manifest {
   std::vector<ManifestShard> shards;
   uint64_t ledger_position = 0;      // entries of the ledger when the checkpoint was cut
   std::vector<uint16_t> slot_shard;  // [slots] index into shards; empty: unknown
+  uint64_t train_checksum = 0;       // of the training samples (common/data/checksum.h); 0: unknown
 };
 
 // Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.
@@ -80,9 +70,5 @@ std::vector<std::string> CompleteCheckpoints(const std::string& directory);
 // Removes a checkpoint's directory, its manifest first, so that an interrupted removal leaves no
 // checkpoint.
 void RemoveCheckpoint(const std::string& directory);
-
-// "step-000000001412": sorts by age.
-std::string CheckpointName(uint64_t batches);
-bool IsCheckpointName(const std::string& name);
 
 }  // namespace dslide

@@ -11,18 +11,19 @@
 
 #include "common/base/ids.h"
 #include "common/config/config.h"
+#include "common/run/batch_number.h"
 
 namespace dslide {
 
 inline uint64_t BatchNumber(const BatchId& batch, const TrainConfig& train,
                             uint64_t train_samples) {
   return batch.epoch * BatchesPerEpoch(train, train_samples) +
-         uint64_t{batch.unit} * train.unit_batches + batch.index;
+         NumberInPass(batch.unit, batch.index, train.unit_batches);
 }
 
 // Samples of a batch; 0 if the run has no such batch.
 inline uint64_t SamplesOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples) {
-  const uint64_t number = uint64_t{batch.unit} * train.unit_batches + batch.index;
+  const uint64_t number = NumberInPass(batch.unit, batch.index, train.unit_batches);
   if (batch.epoch >= train.epochs || batch.index >= train.unit_batches ||
       number >= BatchesPerEpoch(train, train_samples)) {
     return 0;
@@ -42,7 +43,7 @@ inline uint64_t StepsPerEpoch(const TrainConfig& train, uint64_t train_samples) 
 
 // The number within the run of the step that a batch belongs to.
 inline uint64_t StepOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples) {
-  const uint64_t in_epoch = uint64_t{batch.unit} * train.unit_batches + batch.index;
+  const uint64_t in_epoch = NumberInPass(batch.unit, batch.index, train.unit_batches);
   return batch.epoch * StepsPerEpoch(train, train_samples) + in_epoch / BatchesPerStep(train);
 }
 

@@ -1,6 +1,7 @@
 // What a run of the scheduler is made of.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct RunContext {
   const Dataset* train = nullptr;
   const Dataset* test = nullptr;     // null: no evaluation
   std::string checkpoint_directory;  // where checkpoints are put
+  uint64_t train_checksum = 0;       // Checksum(*train)
 };
 
 // The same, with what earlier lives have left.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "common/data/checksum.h"
 #include "common/run/step.h"
 #include "scheduler/members/planned_servers.h"
 
@@ -28,7 +27,6 @@ CountedWork WorkIn(const LedgerState& ledger) {
 SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
     : inputs_(std::move(inputs)),
       inverse_propensities_(*inputs_.train),
-      train_checksum_(Checksum(*inputs_.train)),
       started_ms_(now_ms),
       cluster_(inputs_, ServersHoldState(inputs_), now_ms),
       balancer_(inputs_.config),
@@ -37,7 +35,7 @@ SchedulerCore::SchedulerCore(RunInputs inputs, int64_t now_ms)
       out_(inputs_.ledger.entries) {
   const std::string config = FormatConfig(inputs_.config);
   if (!inputs_.ledger.opened || inputs_.ledger.run.config != config) {
-    out_.Record(LedgerOpened{inputs_.run, config, inputs_.train->size(), train_checksum_});
+    out_.Record(LedgerOpened{inputs_.run, config, inputs_.train->size(), inputs_.train_checksum});
   }
 }
 

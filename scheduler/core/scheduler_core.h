@@ -158,7 +158,6 @@ class SchedulerCore {
 
   RunInputs inputs_;
   InversePropensities inverse_propensities_;
-  uint64_t train_checksum_;
   int64_t started_ms_;
   Stage stage_ = Stage::kGathering;
   Status outcome_;

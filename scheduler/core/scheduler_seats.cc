@@ -6,7 +6,6 @@
 
 #include "common/base/plural.h"
 #include "scheduler/core/scheduler_core.h"
-#include "scheduler/ledger/orphans.h"
 #include "scheduler/plan/seat_policy.h"
 
 namespace dslide {
@@ -24,8 +23,7 @@ void SchedulerCore::OnJoin(const PeerId& from, const Message& message, bool reac
                               join.protocol, kProtocolVersion));
   }
   if (stage_ == Stage::kFinished) return refuse(ErrorCode::kRefused, "the run is finished");
-  const auto [member, is_new] =
-      cluster_.OnJoin(from, message, reached, inputs_, train_checksum_, now_ms, &out_);
+  const auto [member, is_new] = cluster_.OnJoin(from, message, reached, inputs_, now_ms, &out_);
   if (member == nullptr) return;
   const bool is_server = join.role == Role::kServer;
   if (is_server && cluster_.seats.Has(member->incarnation)) WelcomeServer(member, join, now_ms);

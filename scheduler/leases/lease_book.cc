@@ -51,8 +51,7 @@ bool LeaseBook::Mark(uint32_t unit, uint32_t index) {
 void LeaseBook::Drop(uint64_t lease, uint64_t batch) {
   const auto held = leases_.find(lease);
   std::vector<uint32_t>& left = held->second.left;
-  left.erase(
-      std::lower_bound(left.begin(), left.end(), static_cast<uint32_t>(batch % unit_batches_)));
+  left.erase(std::lower_bound(left.begin(), left.end(), PlaceInUnit(batch, unit_batches_).index));
   if (left.empty()) leases_.erase(held);
 }
 
@@ -78,13 +77,13 @@ std::optional<Lease> LeaseBook::Grant(Incarnation holder, int64_t now_ms,
     if (held.holder != holder || Number(held.unit, held.left.back()) < limits.open) continue;
     for (const uint32_t index : held.left) waiting += Number(held.unit, index) >= limits.open;
   }
-  const auto unit = static_cast<uint32_t>(free_.first() / unit_batches_);
+  const uint32_t unit = PlaceInUnit(free_.first(), unit_batches_).unit;
   const uint64_t end = std::min(limits.end, Number(unit, 0) + UnitSize(unit));
   std::vector<uint32_t> batches;
   for (uint64_t n = free_.first(); n < end && batches.size() < limits.batches;
        n = free_.Next(n + 1, end)) {
     if (n >= limits.open && waiting++ >= limits.share) break;
-    batches.push_back(static_cast<uint32_t>(n % unit_batches_));
+    batches.push_back(PlaceInUnit(n, unit_batches_).index);
   }
   if (batches.empty()) return std::nullopt;
   return Open(holder, unit, std::move(batches), false, now_ms);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/run/batch_number.h"
 #include "scheduler/leases/batch_runs.h"
 
 namespace dslide {
@@ -118,7 +119,7 @@ class LeaseBook {
   };
 
   uint64_t Number(uint32_t unit, uint32_t index) const {
-    return uint64_t{unit} * unit_batches_ + index;
+    return NumberInPass(unit, index, unit_batches_);
   }
   uint32_t UnitSize(uint32_t unit) const;
   bool Mark(uint32_t unit, uint32_t index);

@@ -118,6 +118,9 @@ struct LedgerState {
   DoneSet counted_;  // the batches in `done`
 };
 
+// The error of a run whose ledger names a last checkpoint although `directory` has none.
+Error CheckpointsAreGone(const LedgerState& ledger, const std::string& directory);
+
 class Ledger {
  public:
   // Opens the ledger in a directory, or creates an empty one. `*state` is the sum of its entries.

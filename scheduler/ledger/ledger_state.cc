@@ -1,6 +1,8 @@
 // The state that a ledger's entries add up to.
 #include "scheduler/ledger/ledger.h"
 
+#include <fmt/core.h>
+
 namespace dslide {
 
 void LedgerState::Add(const LedgerOpened& entry) {
@@ -49,6 +51,13 @@ void LedgerState::Add(const LedgerStopped& entry) {
 void LedgerState::Apply(const LedgerEntry& entry) {
   std::visit([this](const auto& e) { Add(e); }, entry);
   entries++;
+}
+
+Error CheckpointsAreGone(const LedgerState& ledger, const std::string& directory) {
+  return BadInput(
+      fmt::format("{} is gone from {}, and so is every other checkpoint of this run; put one back, "
+                  "or begin again in another --run-dir",
+                  ledger.last_checkpoint, directory));
 }
 
 bool LedgerState::Counts(const BatchId& batch) const {

@@ -113,11 +113,4 @@ Status AdoptOrphans(const LedgerState& ledger, const std::string& directory) {
   return {};
 }
 
-Error CheckpointsAreGone(const LedgerState& ledger, const std::string& directory) {
-  return BadInput(
-      fmt::format("{} is gone from {}, and so is every other checkpoint of this run; put one back, "
-                  "or begin again in another --run-dir",
-                  ledger.last_checkpoint, directory));
-}
-
 }  // namespace dslide

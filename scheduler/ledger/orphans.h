@@ -19,7 +19,4 @@ namespace dslide {
 // steps are not of the ledger's epoch. REQUIRES ledger.live.
 Status AdoptOrphans(const LedgerState& ledger, const std::string& directory);
 
-// The error of a run whose ledger names a last checkpoint although `directory` has none.
-Error CheckpointsAreGone(const LedgerState& ledger, const std::string& directory);
-
 }  // namespace dslide

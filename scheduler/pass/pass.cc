@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/run/batch_number.h"
 #include "common/run/lease_batch.h"
 #include "common/run/step.h"
 
@@ -12,10 +13,6 @@ namespace dslide {
 namespace {
 
 constexpr uint32_t kEvaluationTop = kMaxMetricK;
-
-uint64_t NumberInPass(const TrainConfig& train, uint32_t unit, uint32_t index) {
-  return uint64_t{unit} * train.unit_batches + index;
-}
 
 }  // namespace
 
@@ -49,7 +46,7 @@ void Pass::BeginEpoch(const RunContext& run) {
   }
   for (const DoneBatch& done : counted_.done) {
     book_->Restore(done.unit, done.index);
-    const uint64_t number = NumberInPass(train, done.unit, done.index);
+    const uint64_t number = NumberInPass(done.unit, done.index, train.unit_batches);
     leased_end_ = std::max(leased_end_, number + 1);
     if (steps_) steps_->Done(number);
   }
@@ -96,7 +93,8 @@ std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& ap
   const auto lease = NextLease(run, applicant, now_ms);
   if (!lease) return std::nullopt;
   const TrainConfig& train = run.config.train;
-  leased_end_ = std::max(leased_end_, NumberInPass(train, lease->unit, lease->batches.back()) + 1);
+  leased_end_ = std::max(leased_end_,
+                         NumberInPass(lease->unit, lease->batches.back(), train.unit_batches) + 1);
   LeaseGrant grant;
   grant.lease = lease->id;
   grant.kind = evaluating() ? LeaseKind::kEvaluate : LeaseKind::kTrain;
@@ -105,7 +103,7 @@ std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& ap
   grant.top_k = kEvaluationTop;
   const bool by_numbers = applicant.has_data && !evaluating();
   for (const uint32_t index : lease->batches) {
-    const uint64_t number = NumberInPass(train, lease->unit, index);
+    const uint64_t number = NumberInPass(lease->unit, index, train.unit_batches);
     grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
                                        : BatchWithSamples(*order_, number, index));
   }
@@ -151,14 +149,15 @@ bool Pass::CountTrained(const RunContext& run, const BatchDone& done, int64_t no
   if (!book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) return false;
   counted_.batches++;
   counted_.samples += done.samples;
-  if (steps_) steps_->Done(NumberInPass(run.config.train, done.batch.unit, done.batch.index));
+  if (steps_)
+    steps_->Done(NumberInPass(done.batch.unit, done.batch.index, run.config.train.unit_batches));
   return true;
 }
 
 // Judged before it counts: a bad report must leave the batch to be leased again.
 bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, int64_t now_ms) {
   const TrainConfig& train = run.config.train;
-  const uint64_t number = NumberInPass(train, done.batch.unit, done.batch.index);
+  const uint64_t number = NumberInPass(done.batch.unit, done.batch.index, train.unit_batches);
   const uint64_t first = number * train.batch;
   const TopKReply& p = done.predictions;
   const uint64_t samples = p.offsets.size() - 1;
@@ -224,8 +223,8 @@ CountedWork Pass::WorkToSave(const RunContext& run) const {
   if (evaluating() || !book_) return work;
   const TrainConfig& train = run.config.train;
   for (uint64_t n = 0; n < book_->batches(); ++n) {
-    const DoneBatch batch{static_cast<uint32_t>(n / train.unit_batches),
-                          static_cast<uint32_t>(n % train.unit_batches)};
+    const UnitPlace place = PlaceInUnit(n, train.unit_batches);
+    const DoneBatch batch{place.unit, place.index};
     if (steps_ ? n < told_batches_ : book_->IsDone(batch.unit, batch.index)) {
       work.done.push_back(batch);
     }

@@ -27,8 +27,7 @@ Cluster::Cluster(const RunInputs& inputs, bool live, int64_t now_ms)
 }
 
 Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool reached,
-                                const RunContext& run, uint64_t train_checksum, int64_t now_ms,
-                                Outbox* out) {
+                                const RunContext& run, int64_t now_ms, Outbox* out) {
   const auto& join = std::get<Join>(message.body);
   const auto refuse = [&](ErrorCode code, std::string text) {
     out->Reply(from, message.envelope.sequence, ErrorReply{code, std::move(text)});
@@ -68,8 +67,9 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     member.draining = true;
     if (join.plan_version < seats.plan().version) out->Send(member, seats.plan());
   }
-  out->Reply(member, message,
-             JoinReply{member.name, FormatConfig(run.config), run.train->size(), train_checksum});
+  out->Reply(
+      member, message,
+      JoinReply{member.name, FormatConfig(run.config), run.train->size(), run.train_checksum});
   return {&member, !known};
 }
 

@@ -33,10 +33,9 @@ struct Cluster {
   Cluster(const RunInputs& inputs, bool live, int64_t now_ms);
 
   // A process asks to take part. `reached`: the scheduler has reached it at the address that it
-  // advertises. `train_checksum`: of the training data. The caller welcomes a server that has a
-  // seat.
+  // advertises. The caller welcomes a server that has a seat.
   Joined OnJoin(const PeerId& from, const Message& message, bool reached, const RunContext& run,
-                uint64_t train_checksum, int64_t now_ms, Outbox* out);
+                int64_t now_ms, Outbox* out);
   // Dials servers that ask to join, and refuses those that were not reached in time.
   void TendApplicants(int64_t now_ms, Outbox* out);
 

@@ -16,6 +16,7 @@
 
 #include "common/base/check.h"
 #include "common/base/ids.h"
+#include "common/run/slot_rows.h"
 
 namespace dslide {
 
@@ -62,10 +63,8 @@ class SlotMap {
   }
 
   // Ids of one slot: rows [0, SlotSize(slot)).
-  uint32_t SlotSize(SlotId slot) const { return SlotSize(total_, slots_, slot); }
-  // The same for ids [0, total) over `slots` slots.
-  static uint32_t SlotSize(uint32_t total, uint32_t slots, SlotId slot) {
-    return slot.value < total ? (total - slot.value - 1) / slots + 1 : 0;
+  uint32_t SlotSize(SlotId slot) const {
+    return static_cast<uint32_t>(RowsOfSlot(total_, slots_, slot));
   }
 
   bool Owns(SlotId slot) const { return slot.value < slots_ && attached_[slot.value] != 0; }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/shard_file.h"
 
 namespace rocksdb {
 class Env;

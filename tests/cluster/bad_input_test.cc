@@ -161,6 +161,10 @@ TEST_CASE("--resume refuses what is not the run that began") {
   WriteSamples(run.Path("other.txt"), kSamples, 3);
   const std::string other = run.Path("other.txt") + " has other samples than this run started with";
   refused({"--set", "train.data=" + run.Path("other.txt"), "--set", "train.epochs=4"}, other);
+  fs::rename(run.run_directory() + "/ledger", run.Path("ledger"));  // the checkpoint tells as well
+  refused({"--set", "train.data=" + run.Path("other.txt"), "--set", "train.epochs=4"}, other);
+  fs::remove_all(run.run_directory() + "/ledger");
+  fs::rename(run.Path("ledger"), run.run_directory() + "/ledger");
   fs::remove_all(run.run_directory() + "/checkpoint");
   refused({}, "is gone from " + run.run_directory() + "/checkpoint");
   CHECK_FALSE(fs::exists(run.run_directory() + "/checkpoint"));

@@ -20,6 +20,7 @@ RunInputs SimScheduler::Inputs(RunId run) const {
   inputs.config = world_.setup.config;
   inputs.run = run;
   inputs.train = &world_.setup.train.data;
+  inputs.train_checksum = world_.setup.train.checksum;
   inputs.test = world_.setup.with_test ? &world_.setup.test : nullptr;
   inputs.checkpoint_directory = kCheckpoints;
   for (const LedgerEntry& entry : world_.disk.ledger) inputs.ledger.Apply(entry);

@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "common/checkpoint/manifest.h"
-
 namespace dslide {
 namespace {
 

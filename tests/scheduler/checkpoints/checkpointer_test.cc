@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "common/checkpoint/layout.h"
 #include "tests/support/numbered_samples.h"
 
 namespace dslide {
@@ -16,6 +17,7 @@ struct Setup {
     inputs.run = {77};
     inputs.train = &data;
     inputs.checkpoint_directory = "/checkpoints";
+    inputs.train_checksum = 17;
     Join join;
     join.role = Role::kServer;
     roster.Add(join, kFirst, "p1", 0).seated = true;
@@ -85,6 +87,7 @@ TEST_CASE("a manifest is written when all servers have their shards, with what c
   REQUIRE(done.manifest);
   CHECK(done.manifest->batches == 3);
   CHECK(done.manifest->ledger_position == 5);
+  CHECK(done.manifest->train_checksum == 17);
   CHECK(done.manifest->shards.size() == 2);
   CHECK_FALSE(run.checkpointer->IsSaved(3));
 

@@ -1,4 +1,5 @@
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/layout.h"
 
 #include <doctest/doctest.h>
 
@@ -44,7 +45,8 @@ bool Same(const Manifest& a, const Manifest& b) {
   };
   return a.run == b.run && a.name == b.name && a.config == b.config && a.epoch == b.epoch &&
          a.batches == b.batches && a.samples == b.samples && a.train_samples == b.train_samples &&
-         a.ledger_position == b.ledger_position && a.slot_shard == b.slot_shard &&
+         a.train_checksum == b.train_checksum && a.ledger_position == b.ledger_position &&
+         a.slot_shard == b.slot_shard &&
          std::equal(a.done.begin(), a.done.end(), b.done.begin(), b.done.end(), same_done) &&
          std::equal(a.shards.begin(), a.shards.end(), b.shards.begin(), b.shards.end(), same_shard);
 }

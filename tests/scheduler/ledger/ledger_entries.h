@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/checkpoint/layout.h"
 #include "scheduler/ledger/ledger.h"
 #include "tests/support/random_messages.h"
 

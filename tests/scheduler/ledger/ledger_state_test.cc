@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/base/random.h"
+#include "common/checkpoint/layout.h"
 #include "scheduler/ledger/ledger.h"
 
 namespace dslide {

@@ -25,7 +25,7 @@ struct Setup {
     join.role = role;
     join.address = "tcp://host:" + std::to_string(member);
     const Message message{{{77}, {member}, 1, 0, 0}, join};
-    return cluster.OnJoin("p" + std::to_string(member), message, reached, inputs, 9, now_ms, &out);
+    return cluster.OnJoin("p" + std::to_string(member), message, reached, inputs, now_ms, &out);
   }
   // Servers 1 and 2 have the plan, worker 11 trains.
   void Start() {
@@ -100,7 +100,7 @@ TEST_CASE("a server that is left out may not come back at once") {
     dslide::Join join;
     join.role = Role::kServer;
     join.address = "tcp://host:2";
-    return run.cluster.OnJoin("p", {{{77}, {3}, 1, 0, 0}, join}, true, run.inputs, 9, 6, &run.out);
+    return run.cluster.OnJoin("p", {{{77}, {3}, 1, 0, 0}, join}, true, run.inputs, 6, &run.out);
   }();
   CHECK(again.member == nullptr);
   CHECK(std::get<ErrorReply>(run.out.Drain().send.at(0).body).text.find("is deaf") !=
@@ -115,7 +115,7 @@ TEST_CASE("a member may not join as another role, nor with the incarnation of a 
     join.role = role;
     join.address = "tcp://host:9";
     const Message message{{{77}, {incarnation}, 1, 0, 0}, join};
-    return run.cluster.OnJoin("p", message, true, run.inputs, 9, 6, &run.out).member;
+    return run.cluster.OnJoin("p", message, true, run.inputs, 6, &run.out).member;
   };
   CHECK(join_as(Role::kServer, 11) == nullptr);
   CHECK(join_as(Role::kWorker, 2) == nullptr);

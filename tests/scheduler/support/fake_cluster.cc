@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/data/checksum.h"
 #include "tests/support/numbered_samples.h"
 
 namespace dslide {
@@ -152,7 +153,8 @@ bool FakeCluster::Noticed(const std::string& part) const {
 }
 
 void FakeCluster::MakeCore() {
-  RunInputs inputs{config_, {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints"};
+  RunInputs inputs{config_, {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints",
+                   Checksum(train_)};
   inputs.ledger = ledger;
   std::vector<Manifest> complete;
   if (resume_) complete.push_back(*resume_);

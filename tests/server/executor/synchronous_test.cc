@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "common/checkpoint/layout.h"
 #include "server/executor/gather.h"
 #include "server/executor/request_round.h"
 #include "server/storage/checkpoint.h"

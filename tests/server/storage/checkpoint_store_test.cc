@@ -1,5 +1,6 @@
 // A server's store: increments, what stays after failures, what is removed.
 #include "server/storage/checkpoint_store.h"
+#include "common/checkpoint/layout.h"
 
 #include <fcntl.h>
 #include <rocksdb/env.h>
@@ -14,7 +15,6 @@
 #include <fstream>
 #include <thread>
 
-#include "common/checkpoint/layout.h"
 #include "server/storage/checkpoint.h"
 #include "server/storage/checkpoint_verify.h"
 #include "server/storage/shard_directory.h"

@@ -1,10 +1,10 @@
 // Rows to disk and back, over other numbers of servers and executors.
 #include "server/storage/checkpoint.h"
+#include "common/checkpoint/layout.h"
 
 #include <cstring>
 #include <fstream>
 
-#include "common/checkpoint/layout.h"
 #include "server/storage/shard_directory.h"
 #include "tests/server/support/local_cluster.h"
 #include "tests/server/support/saving.h"

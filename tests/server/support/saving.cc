@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/checkpoint/manifest.h"
+
 namespace dslide {
 
 CheckpointDone AwaitSaved(CheckpointStore* store) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/checkpoint/manifest.h"
 #include "server/executor/executor.h"
 #include "server/storage/checkpoint_store.h"
 

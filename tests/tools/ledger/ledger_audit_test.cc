@@ -1,4 +1,5 @@
 #include "tools/dslide/ledger/ledger_audit.h"
+#include "common/checkpoint/layout.h"
 
 #include <doctest/doctest.h>
 

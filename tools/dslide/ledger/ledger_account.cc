@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/plural.h"
+#include "common/run/batch_number.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
 
@@ -189,7 +190,7 @@ bool LedgerAccount::InRun(const BatchId& batch) const {
 }
 
 size_t LedgerAccount::InEpoch(const BatchId& batch) const {
-  return size_t{batch.unit} * config_.train.unit_batches + batch.index;
+  return NumberInPass(batch.unit, batch.index, config_.train.unit_batches);
 }
 
 std::string LedgerAccount::Name(const BatchId& batch) const {

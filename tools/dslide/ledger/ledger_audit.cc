@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/plural.h"
+#include "common/run/batch_number.h"
 #include "common/run/step.h"
 
 namespace dslide {
@@ -137,8 +138,8 @@ class RecordsAudit {
   }
 
   BatchId BatchAt(uint32_t epoch, uint64_t in_epoch) const {
-    return {epoch, static_cast<uint32_t>(in_epoch / train_.unit_batches),
-            static_cast<uint32_t>(in_epoch % train_.unit_batches)};
+    const UnitPlace place = PlaceInUnit(in_epoch, train_.unit_batches);
+    return {epoch, place.unit, place.index};
   }
 
   static std::string Name(const BatchId& batch) {
