@@ -49,7 +49,7 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
   done_.lease = lease.lease;
   done_.batch = {lease.epoch, lease.unit, batch.index};
   done_.samples = samples_;
-  done_.bytes_by_kind.assign(std::variant_size_v<Body>, 0);
+  done_.bytes_by_kind.assign(kBodyKinds, 0);
   SplitOverServers(batch);
   if (config.train.exclude_own_features && kind_ == LeaseKind::kEvaluate) {
     all_features_ = std::move(batch.features);
@@ -173,7 +173,7 @@ void BatchFlight::Advance() {
       break;
     case Stage::kQuery:
       if (OnlyServer()) {
-        auto reply = std::get<GradientReply>(std::move(*replies_[0]));
+        auto& reply = std::get<GradientReply>(*replies_[0]);
         MergeStatistics(std::move(*reply.active));
         MaskGradient(std::move(reply.partial));
         stage_ = Stage::kEmbedPush;

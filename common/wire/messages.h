@@ -12,12 +12,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
-#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/shard_file.h"
 #include "common/config/config.h"
 
 namespace dslide {
@@ -390,13 +392,38 @@ struct RebuildTables {
   bool operator==(const RebuildTables&) const = default;
 };
 
-using Body =
+using AnyBody =
     std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest, LeaseGrant,
                  LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery, ActiveReply,
                  GradientPush, GradientReply, EmbedPush, Ack, DropBatches, TopKRequest, TopKReply,
                  CheckpointRequest, CheckpointDone, CheckpointNow, Shutdown, ErrorReply, Leave,
                  CommitSteps, StepsCommitted, MoveSlots, MoveReady, SlotPull, SlotRows, DrainServer,
                  StatusRequest, StatusReply, RebuildTables>;
+
+constexpr size_t kBodyKinds = std::variant_size_v<AnyBody>;
+
+template <typename T, typename Variant>
+constexpr bool kIsAlternative = false;
+template <typename T, typename... Types>
+constexpr bool kIsAlternative<T, std::variant<Types...>> = (std::is_same_v<T, Types> || ...);
+
+// What a message says: one of the structs above. The code that copies, moves, compares and destroys
+// 37 kinds is large, so it is compiled once, in messages.cc.
+class Body : public AnyBody {
+ public:
+  Body();
+  template <typename T>
+    requires kIsAlternative<std::remove_cvref_t<T>, AnyBody>
+  Body(T&& kind)  // NOLINT: a message's struct is a body
+      : AnyBody(std::in_place_type<std::remove_cvref_t<T>>, std::forward<T>(kind)) {}
+  Body(const Body& other);
+  Body(Body&& other) noexcept;
+  Body& operator=(const Body& other);
+  Body& operator=(Body&& other) noexcept;
+  ~Body();
+
+  bool operator==(const Body& other) const;
+};
 
 struct Envelope {
   RunId run;
@@ -426,7 +453,7 @@ Bytes Encode(const Message& message, WirePrecision precision);
 Result<Message> Decode(std::span<const uint8_t> bytes);
 
 // "ActiveQuery" and so on, for logs and counters.
-std::string_view BodyName(size_t kind);  // kind: Body::index()
+std::string_view BodyName(size_t kind);  // kind: Body::index(), below kBodyKinds
 inline std::string_view BodyName(const Body& body) { return BodyName(body.index()); }
 
 }  // namespace dslide

@@ -185,7 +185,6 @@ using BodyTables =
                wire::MoveSlots, wire::MoveReady, wire::SlotPull, wire::SlotRows, wire::DrainServer,
                wire::StatusRequest, wire::StatusReply, wire::RebuildTables>;
 
-constexpr size_t kBodyKinds = std::variant_size_v<Body>;
 static_assert(kBodyKinds == std::tuple_size_v<BodyTables>);
 static_assert(kBodyKinds == static_cast<size_t>(wire::Body::MAX));
 

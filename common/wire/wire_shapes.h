@@ -24,7 +24,7 @@ inline void CheckShape(const LeaseBatch& m, WireReader* reader) {
 
 inline void CheckShape(const BatchDone& m, WireReader* reader) {
   if (!m.bytes_by_kind.empty()) {
-    reader->RequireSize("bytes_by_kind", m.bytes_by_kind.size(), std::variant_size_v<Body>);
+    reader->RequireSize("bytes_by_kind", m.bytes_by_kind.size(), kBodyKinds);
   }
   reader->RequireAtMost("samples", m.samples, kMaxBatchSamples);
   const size_t rows = m.predictions.offsets.size() - 1;

@@ -16,7 +16,7 @@ struct TrainingStats {
   uint64_t active_rows_sum = 0;
   uint64_t bytes_sent = 0;                                          // by workers to servers
   uint64_t bytes_received = 0;                                      // by workers from servers
-  std::array<uint64_t, std::variant_size_v<Body>> bytes_by_kind{};  // both, by Body::index()
+  std::array<uint64_t, kBodyKinds> bytes_by_kind{};  // both, by Body::index()
   uint64_t probed = 0;
   double recall_set = 0;
   double recall_hash = 0;

@@ -23,7 +23,7 @@ class RandomMessages {
   // A message whose body is the variant's alternative `kind`.
   Message Next(size_t kind) { return {Header(), BodyOf(kind, Kinds())}; }
 
-  static constexpr size_t kKinds = std::variant_size_v<Body>;
+  static constexpr size_t kKinds = kBodyKinds;
 
  private:
   using Kinds = std::make_index_sequence<kKinds>;
@@ -31,7 +31,7 @@ class RandomMessages {
   template <size_t... kIndex>
   Body BodyOf(size_t kind, std::index_sequence<kIndex...>) {
     Body body;
-    ((kind == kIndex ? void(body = Make(std::variant_alternative_t<kIndex, Body>())) : void()),
+    ((kind == kIndex ? void(body = Make(std::variant_alternative_t<kIndex, AnyBody>())) : void()),
      ...);
     return body;
   }
