@@ -1,28 +1,34 @@
-# Most of a compilation is headers, which the sources of a folder share. Here up to 8 sources of a
-# folder are compiled together: a build from nothing takes less than half the time.
+# Most of a compilation is headers, which the sources of a target share. Here up to 12 sources of a
+# target are compiled together: a build from nothing takes less than half the time.
 #
-# Sources that define one name at the beginning of a line, say Fixture in two tests, come into
-# different groups. Sources with compile options of their own, and those with the property
+# Sources that define one name differently, say Fixture in two tests, come into different groups.
+# Sources with compile options of their own, and those with the property
 # SKIP_UNITY_BUILD_INCLUSION, are compiled by themselves.
-set(DSLIDE_GROUP_SIZE 8)
+set(DSLIDE_GROUP_SIZE 12)
 
-# Sets `names` to those that a source defines outside of classes and functions, and maybe others;
-# `aliases` to those that it defines by `using`, which may be defined twice.
-function(dslide_names_in source names aliases)
-  file(READ ${source} text)
+# Sets `result` to NAME=ORIGIN for each name that a file, or a header of the tests that it includes,
+# defines outside of classes and functions (and maybe for others). Two definitions with one origin
+# are the same.
+function(dslide_names_in file result)
+  file(READ ${file} text)
   string(REGEX MATCHALL "\n(struct|class|enum|enum class) [A-Za-z0-9_]+" types "${text}")
-  string(REGEX MATCHALL "\n(const|constexpr) [^\n]*" constants "${text}")
-  string(REGEX MATCHALL "k[A-Z][A-Za-z0-9_]*" constants "${constants}")
+  string(REGEX MATCHALL "\n((const|constexpr) | +constexpr )[^\n]*" constants "${text}")
+  string(REGEX MATCHALL "k[A-Z][A-Za-z0-9_]*" names "${constants}")
   string(REGEX MATCHALL "\n[A-Za-z][^\n;(=]* [*&]*[A-Za-z0-9_]+\\(" functions "${text}")
-  string(REGEX MATCHALL "\nusing [A-Za-z0-9_]+ =" usings "${text}")
-  set(found ${constants})
   foreach(definition IN LISTS types functions)
     string(REGEX MATCH "([A-Za-z0-9_]+)\\(?$" name "${definition}")
-    list(APPEND found ${CMAKE_MATCH_1})
+    list(APPEND names ${CMAKE_MATCH_1})
   endforeach()
-  string(REGEX REPLACE "\nusing | =" "" usings "${usings}")
-  set(${names} ${found} PARENT_SCOPE)
-  set(${aliases} ${usings} PARENT_SCOPE)
+  list(TRANSFORM names APPEND "=${file}")
+  string(REGEX MATCHALL "\nusing [A-Za-z0-9_]+ = [^\n;]*" usings "${text}")
+  string(REGEX REPLACE "\nusing ([^;]*) = " "\\1=" usings "${usings}")
+  string(REGEX MATCHALL "\n#include \"tests/[^\"]*" headers "${text}")
+  foreach(header IN LISTS headers)
+    string(REGEX REPLACE ".*\"" "" header "${header}")
+    dslide_names_in(${CMAKE_SOURCE_DIR}/${header} included)
+    list(APPEND names ${included})
+  endforeach()
+  set(${result} ${names} ${usings} PARENT_SCOPE)
 endfunction()
 
 # Puts the sources of one target into groups.
@@ -30,20 +36,15 @@ function(dslide_group_sources_of target directory)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
-    dslide_names_in(${directory}/${source} names aliases)
-    get_filename_component(folder "${source}" DIRECTORY)
-    string(MAKE_C_IDENTIFIER "${target}_${folder}" prefix)
+    dslide_names_in(${directory}/${source} names)
     set(number 0)
     while(TRUE)
-      set(group ${prefix}_${number})
+      set(group ${target}_${number})
       set(met FALSE)
       foreach(name IN LISTS names)
-        if(name IN_LIST names_of_${group} OR name IN_LIST aliases_of_${group})
-          set(met TRUE)
-        endif()
-      endforeach()
-      foreach(alias IN LISTS aliases)
-        if(alias IN_LIST names_of_${group})
+        string(REGEX MATCH "([^=]*)=(.*)" name "${name}")
+        set(origin "${origin_${group}_${CMAKE_MATCH_1}}")
+        if(NOT origin STREQUAL "" AND NOT origin STREQUAL CMAKE_MATCH_2)
           set(met TRUE)
         endif()
       endforeach()
@@ -54,8 +55,10 @@ function(dslide_group_sources_of target directory)
       math(EXPR number "${number} + 1")
     endwhile()
     list(APPEND sources_of_${group} ${source})
-    list(APPEND names_of_${group} ${names})
-    list(APPEND aliases_of_${group} ${aliases})
+    foreach(name IN LISTS names)
+      string(REGEX MATCH "([^=]*)=(.*)" name "${name}")
+      set(origin_${group}_${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
+    endforeach()
     set_source_files_properties(${directory}/${source} TARGET_DIRECTORY ${target}
       PROPERTIES UNITY_GROUP ${group})
   endforeach()

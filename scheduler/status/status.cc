@@ -11,7 +11,7 @@
 namespace dslide {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 const char* PhaseName(RunPhase phase) {
   switch (phase) {
@@ -42,7 +42,7 @@ std::string Text(Incarnation incarnation) { return fmt::format("{:016x}", incarn
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 // Adds the load of a server.
-void AddLoad(const RunStatus& status, const MemberStatus& server, Json* json) {
+void AddLoad(const RunStatus& status, const MemberStatus& server, OrderedJson* json) {
   if (server.seat) {
     (*json)["slots"] = status.seats[*server.seat].slots;
     (*json)["load"] = status.seats[*server.seat].load;
@@ -58,7 +58,7 @@ void AddLoad(const RunStatus& status, const MemberStatus& server, Json* json) {
   (*json)["memory_limit_mb"] = Mb(measured.memory_limit);
 }
 
-void AddWork(const RunStatus& status, const MemberStatus& worker, Json* json) {
+void AddWork(const RunStatus& status, const MemberStatus& worker, OrderedJson* json) {
   const Member& member = worker.member;
   const double batch = status.run->config.train.batch;
   (*json)["samples_per_second"] = batch * worker.batches_per_second;
@@ -71,10 +71,10 @@ void AddWork(const RunStatus& status, const MemberStatus& worker, Json* json) {
   }
 }
 
-Json MemberJson(const RunStatus& status, const MemberStatus& of) {
+OrderedJson MemberJson(const RunStatus& status, const MemberStatus& of) {
   const Member& member = of.member;
   const Heartbeat& beat = member.heartbeat;
-  Json json;
+  OrderedJson json;
   json["name"] = member.name;
   json["incarnation"] = Text(member.incarnation);
   json["role"] = member.role == Role::kServer ? "server" : "worker";
@@ -115,7 +115,7 @@ double SinceStart(const RunStatus& status, int64_t at_ms) {
 }
 
 // Adds the plan's servers that are not in the roster.
-void AddVacantSeats(const RunStatus& status, Json* members) {
+void AddVacantSeats(const RunStatus& status, OrderedJson* members) {
   for (size_t i = 0; i < status.seats.size(); ++i) {
     if (!status.seats[i].vacant) continue;
     const PlanServer& server = status.plan.servers[i];
@@ -132,7 +132,7 @@ void AddVacantSeats(const RunStatus& status, Json* members) {
 std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& reading,
                        const LearningCurve& curve, const std::string& line) {
   const TrainingStats here = status.work;
-  Json json;
+  OrderedJson json;
   json["phase"] = PhaseName(status.phase);
   json["progress"] = status.progress;
   json["line"] = line;
@@ -143,7 +143,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   if (reading.p_at_1) json["p_at_1"] = *reading.p_at_1;
   json["plan_version"] = status.plan.version;
   json["recoveries"] = status.recoveries;
-  json["evaluations"] = Json::array();
+  json["evaluations"] = OrderedJson::array();
   for (const EvaluationResult& e : curve.Points()) {
     json["evaluations"].push_back({{"epochs_trained", e.epoch},
                                    {"final", e.final},
@@ -152,7 +152,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
                                    {"p_at_5", e.metrics.precision[4]}});
   }
   json["best_p_at_1"] = curve.best_p_at_1();
-  Json& figures = json["figures"];
+  OrderedJson& figures = json["figures"];
   figures["samples"] = status.samples;
   figures["samples per second"] = reading.samples_per_second;
   figures["loss"] = here.Loss();
@@ -173,12 +173,12 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
                    {"slot_bytes_moved", moves.slot_bytes},
                    {"in_progress", status.moving_slots},
                    {"longest_stall_ms", moves.longest_stall_us / 1000.0}};
-  json["decisions"] = Json::array();
+  json["decisions"] = OrderedJson::array();
   for (const DecisionLine& line_of : status.journal.decisions()) {
     json["decisions"].push_back(
         {{"at_s", SinceStart(status, line_of.at_ms)}, {"text", line_of.text}});
   }
-  json["departures"] = Json::array();
+  json["departures"] = OrderedJson::array();
   for (const Departure& gone : status.journal.departures()) {
     json["departures"].push_back({{"name", gone.name},
                                   {"incarnation", Text(gone.incarnation)},
@@ -187,21 +187,21 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
                                   {"lost", gone.lost},
                                   {"why", gone.why}});
   }
-  json["members"] = Json::array();
+  json["members"] = OrderedJson::array();
   AddVacantSeats(status, &json["members"]);
   for (const MemberStatus& member : status.members) {
     json["members"].push_back(MemberJson(status, member));
   }
   // An address or a path may not be UTF-8.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 std::string LoadsRecord(const RunStatus& status, double elapsed_s) {
-  Json json;
+  OrderedJson json;
   json["elapsed_s"] = elapsed_s;
   json["plan_version"] = status.plan.version;
   json["imbalance"] = status.imbalance;
-  json["servers"] = Json::array();
+  json["servers"] = OrderedJson::array();
   for (size_t i = 0; i < status.seats.size(); ++i) {
     const auto server = std::find_if(status.members.begin(), status.members.end(),
                                      [&](const MemberStatus& member) { return member.seat == i; });
@@ -213,7 +213,7 @@ std::string LoadsRecord(const RunStatus& status, double elapsed_s) {
                                {"busy", server->figures->busy},
                                {"memory_used_mb", Mb(server->figures->memory_used)}});
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 namespace {

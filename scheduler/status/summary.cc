@@ -5,9 +5,9 @@
 namespace dslide {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-void AddMetrics(const RankingMetrics& metrics, Json* json) {
+void AddMetrics(const RankingMetrics& metrics, OrderedJson* json) {
   for (const int k : {1, 3, 5}) {
     (*json)["p_at_" + std::to_string(k)] = metrics.precision[k - 1];
     (*json)["ndcg_at_" + std::to_string(k)] = metrics.ndcg[k - 1];
@@ -16,14 +16,14 @@ void AddMetrics(const RankingMetrics& metrics, Json* json) {
   (*json)["evaluated_samples"] = metrics.samples;
 }
 
-void AddStats(const TrainingStats& stats, Json* json) {
+void AddStats(const TrainingStats& stats, OrderedJson* json) {
   (*json)["loss"] = stats.Loss();
   (*json)["active_neurons_per_sample"] = stats.ActiveNeuronsPerSample();
   (*json)["active_rows_per_batch"] = stats.ActiveRowsPerBatch();
   (*json)["bytes_sent_per_sample"] = stats.BytesSentPerSample();
   (*json)["bytes_received_per_sample"] = stats.BytesReceivedPerSample();
-  Json& by_message = (*json)["bytes_per_sample_by_message"];
-  by_message = Json::object();
+  OrderedJson& by_message = (*json)["bytes_per_sample_by_message"];
+  by_message = OrderedJson::object();
   for (size_t kind = 0; kind < stats.bytes_by_kind.size(); ++kind) {
     if (stats.bytes_by_kind[kind] == 0) continue;
     by_message[std::string(BodyName(kind))] = stats.BytesPerSample(kind);
@@ -37,7 +37,7 @@ void AddStats(const TrainingStats& stats, Json* json) {
 }  // namespace
 
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s) {
-  Json json;
+  OrderedJson json;
   json["event"] = "progress";
   json["elapsed_s"] = elapsed_s;
   json["epoch"] = reading.epoch;
@@ -49,7 +49,7 @@ std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed
 }
 
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {
-  Json json;
+  OrderedJson json;
   json["event"] = "evaluation";
   json["elapsed_s"] = elapsed_s;
   json["epochs_trained"] = result.epoch;
@@ -62,7 +62,7 @@ std::string SummaryJson(const RunStatus& status, double own_cpu_seconds, uint64_
   const TrainingStats& here = status.work;
   const ModelConfig& model = status.run->config.model;
   const double seconds = static_cast<double>(status.training_ms) / 1000.0;
-  Json json;
+  OrderedJson json;
   json["outcome"] = status.outcome.empty() ? "finished" : status.outcome;
   if (status.last_evaluation) AddMetrics(status.last_evaluation->metrics, &json);
   json["epochs"] = status.epoch;
@@ -77,7 +77,7 @@ std::string SummaryJson(const RunStatus& status, double own_cpu_seconds, uint64_
                        uint64_t{model.labels} * (uint64_t{model.hidden} + 1);
   json["peak_rss_mb"] = static_cast<double>(status.peak_rss_bytes + own_rss_bytes) / (1 << 20);
   json["checkpoint"] = status.last_checkpoint;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace dslide

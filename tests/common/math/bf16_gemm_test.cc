@@ -12,13 +12,13 @@
 #include "common/base/random.h"
 #include "common/math/bf16_gemm_amx_inl.h"
 #include "common/math/bf16_gemm_internal.h"
+#include "tests/support/floats.h"
 
 namespace dslide {
 namespace {
 
 constexpr float kGuard = 12345.0f;     // around c: nothing may be written there
 constexpr uint16_t kBf16Nan = 0x7fff;  // around a and b: nothing may be read there
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 float ToFloat(uint16_t x) { return std::bit_cast<float>(uint32_t{x} << 16); }
 

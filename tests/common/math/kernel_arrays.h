@@ -6,15 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "common/base/random.h"
 #include "common/math/kernels.h"
+#include "tests/support/floats.h"
 
 namespace dslide {
-
-inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 inline std::vector<const Kernels*> AvailableKernels() {
   std::vector<const Kernels*> available;

@@ -5,16 +5,15 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "common/base/random.h"
 #include "tests/common/math/kernel_arrays.h"
+#include "tests/support/floats.h"
 
 namespace dslide {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr size_t kGuards = 16;
 
 TEST_CASE("the best kernels are the widest available") {
@@ -293,8 +292,8 @@ struct GemmShape {
 };
 
 // A matrix of rows x cols floats whose rows are `stride` apart.
-struct Matrix {
-  Matrix(size_t rows, size_t cols, size_t padding, size_t offset, Random* random)
+struct StridedMatrix {
+  StridedMatrix(size_t rows, size_t cols, size_t padding, size_t offset, Random* random)
       : stride(cols + padding), values(rows * (cols + padding), offset, random, -1, 1) {}
 
   size_t stride;
@@ -317,12 +316,12 @@ void CheckGemm(const Kernels& kernels, Layout layout, const GemmShape& shape, si
   CAPTURE(padding);
   const bool a_transposed = layout == Layout::kTn;
   const bool b_transposed = layout == Layout::kNt;
-  Matrix a(a_transposed ? k : m, a_transposed ? m : k, padding, padding % 4, random);
-  Matrix b(b_transposed ? n : k, b_transposed ? k : n, 2 * padding, padding % 3, random);
-  Matrix c(m, n, 3 * padding, padding % 5, random);
+  StridedMatrix a(a_transposed ? k : m, a_transposed ? m : k, padding, padding % 4, random);
+  StridedMatrix b(b_transposed ? n : k, b_transposed ? k : n, 2 * padding, padding % 3, random);
+  StridedMatrix c(m, n, 3 * padding, padding % 5, random);
   // What c holds is of no matter when it is overwritten.
   if (!accumulate && m * n > 0) c.values.data()[0] = kNan;
-  const Matrix before = c;
+  const StridedMatrix before = c;
   GemmOf(kernels, layout)(m, n, k, a.values.data(), a.stride, b.values.data(), b.stride,
                           c.values.data(), c.stride, accumulate);
   CHECK(c.values.GuardsIntact());

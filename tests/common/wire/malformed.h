@@ -2,7 +2,6 @@
 #pragma once
 
 #include <initializer_list>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,15 +10,13 @@
 
 #include "common/wire/messages.h"
 #include "protocol_generated.h"
+#include "tests/support/floats.h"
 
 namespace dslide::testing {
 
 using Builder = flatbuffers::FlatBufferBuilder;
 using MatrixOffset = flatbuffers::Offset<wire::Matrix>;
 using RowsOffset = flatbuffers::Offset<wire::SparseRows>;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The message of one table; its type decides the union's.
 template <typename Table>

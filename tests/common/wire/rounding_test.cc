@@ -7,11 +7,10 @@
 #include <limits>
 
 #include "common/base/random.h"
+#include "tests/support/floats.h"
 
 namespace dslide {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Checks `rows` against a trip over the wire, bit by bit.
 void CheckAsOnWire(SparseRows rows) {

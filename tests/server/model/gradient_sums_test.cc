@@ -6,17 +6,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 
 #include "common/base/random.h"
+#include "tests/support/floats.h"
 
 namespace dslide {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 struct Addend {
   uint32_t row;
@@ -169,7 +166,7 @@ TEST_CASE("cleared gradient sums begin anew in the same memory") {
 TEST_CASE(
     "a gradient that is no number or out of range makes all sums NaN until they are cleared") {
   constexpr float kGood[] = {1, 2};
-  for (const float bad : {kNaN, kInfinity, -kInfinity, 1024.0f, -1024.0f, 2048.0f, 1e30f}) {
+  for (const float bad : {kNan, kInfinity, -kInfinity, 1024.0f, -1024.0f, 2048.0f, 1e30f}) {
     CAPTURE(bad);
     for (const bool in_bias : {false, true}) {
       GradientSums sums(10, 2);
@@ -190,7 +187,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a share does not bring a gradient back into range") {
-  for (const float bad : {1024.0f, -1024.0f, 1e30f, kInfinity, kNaN}) {
+  for (const float bad : {1024.0f, -1024.0f, 1e30f, kInfinity, kNan}) {
     CAPTURE(bad);
     GradientSums sums(1, 1);
     sums.Add(0, 0x1p-20f, &bad, 0);

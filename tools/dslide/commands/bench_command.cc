@@ -15,7 +15,7 @@
 namespace dslide {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 Overrides OverridesFrom(const ParsedArguments& arguments) {
   Overrides overrides = {"model.active=lsh", "model.popular=0", "train.probe_samples=0"};
@@ -74,8 +74,8 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
 }
 
 // The measured settings, by their configuration keys.
-Json Settings(const EngineBenchOptions& options) {
-  Json json;
+OrderedJson Settings(const EngineBenchOptions& options) {
+  OrderedJson json;
   json["features"] = options.features;
   json["labels"] = options.labels;
   json["threads"] = options.threads;
@@ -87,7 +87,7 @@ Json Settings(const EngineBenchOptions& options) {
 }
 
 void PrintJson(const EngineBenchOptions& options, const EngineBenchResult& r) {
-  Json json;
+  OrderedJson json;
   json["settings"] = Settings(options);
   json["samples_per_second"] = r.samples_per_second;
   json["bytes_per_sample"] = r.bytes_per_sample;
@@ -109,7 +109,7 @@ void PrintJson(const EngineBenchOptions& options, const EngineBenchResult& r) {
 }
 
 void PrintTable(const EngineBenchOptions& options, const EngineBenchResult& r) {
-  const Json json = Settings(options);
+  const OrderedJson json = Settings(options);
   std::string settings;
   for (const auto& [name, value] : json.items()) {
     settings += fmt::format("{}{} {}", settings.empty() ? "" : ", ", name,
@@ -152,13 +152,13 @@ Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& optio
   DSLIDE_RETURN_IF_ERROR(result);
   const ClusterBenchResult& r = *result;
   if (arguments.Has("json")) {
-    fmt::print("{}\n", Json{{"samples_per_second", r.samples_per_second},
-                            {"engine_samples_per_second", r.engine_samples_per_second},
-                            {"share_of_engine", r.share},
-                            {"rows_per_batch", r.rows_per_batch},
-                            {"engine_rows_per_batch", r.engine_rows_per_batch},
-                            {"bytes_sent_per_sample", r.bytes_sent_per_sample},
-                            {"bytes_received_per_sample", r.bytes_received_per_sample}}
+    fmt::print("{}\n", OrderedJson{{"samples_per_second", r.samples_per_second},
+                                   {"engine_samples_per_second", r.engine_samples_per_second},
+                                   {"share_of_engine", r.share},
+                                   {"rows_per_batch", r.rows_per_batch},
+                                   {"engine_rows_per_batch", r.engine_rows_per_batch},
+                                   {"bytes_sent_per_sample", r.bytes_sent_per_sample},
+                                   {"bytes_received_per_sample", r.bytes_received_per_sample}}
                            .dump());
     return {};
   }
@@ -183,9 +183,9 @@ Status Ranking(const ParsedArguments& arguments, const EngineBenchOptions& optio
   }
   const RankingBenchResult r = RunRankingBench(options, kSamples);
   if (arguments.Has("json")) {
-    fmt::print("{}\n", Json{{"samples", r.samples},
-                            {"exact_seconds", r.exact_seconds},
-                            {"lsh_seconds", r.lsh_seconds}}
+    fmt::print("{}\n", OrderedJson{{"samples", r.samples},
+                                   {"exact_seconds", r.exact_seconds},
+                                   {"lsh_seconds", r.lsh_seconds}}
                            .dump());
     return {};
   }

@@ -13,7 +13,7 @@
 namespace dslide {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 uint64_t RowsOf(const Manifest& manifest) {
   uint64_t rows = 0;
@@ -35,7 +35,7 @@ uint64_t FilesOf(const Manifest& manifest) {
 
 double Megabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
-Json JsonOf(const std::string& directory, const Manifest& m) {
+OrderedJson JsonOf(const std::string& directory, const Manifest& m) {
   return {{"checkpoint", directory},
           {"run", fmt::format("{:016x}", m.run.value)},
           {"name", m.name},
@@ -52,7 +52,7 @@ Status List(const ParsedArguments& arguments) {
   const std::string path = arguments.Positional()[0];
   const Result<std::string> in = CheckpointDirectory(path);
   DSLIDE_RETURN_IF_ERROR(in);
-  Json all = Json::array();
+  OrderedJson all = OrderedJson::array();
   const bool json = arguments.Has("json");
   if (!json) {
     fmt::print("{:<20}{:>7}{:>12}{:>14}{:>8}{:>12}\n", "checkpoint", "epoch", "batches", "samples",
@@ -100,15 +100,15 @@ void PrintManifest(const std::string& directory, const Manifest& m, const ModelC
   }
 }
 
-Json Detailed(const std::string& directory, const Manifest& m, const ModelConfig& model) {
-  Json json = JsonOf(directory, m);
+OrderedJson Detailed(const std::string& directory, const Manifest& m, const ModelConfig& model) {
+  OrderedJson json = JsonOf(directory, m);
   json["train_samples"] = m.train_samples;
   json["ledger_position"] = m.ledger_position;
   json["model"] = {
       {"features", model.features}, {"labels", model.labels}, {"hidden", model.hidden}};
-  json["shards"] = Json::array();
+  json["shards"] = OrderedJson::array();
   for (const ManifestShard& shard : m.shards) {
-    Json files = Json::array();
+    OrderedJson files = OrderedJson::array();
     for (const ShardFile& file : shard.files) {
       files.push_back({{"name", file.name},
                        {"bytes", file.bytes},

@@ -12,13 +12,13 @@
 namespace dslide {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr uint32_t kMostKept = 1000000;
 
 void PrintHealth(const std::string& directory, const CheckpointHealth& health, bool json) {
   if (json) {
-    Json out = {
+    OrderedJson out = {
         {"checkpoint", directory}, {"good", health.damage.empty()},
         {"files", health.files},   {"bytes", health.bytes},
         {"rows", health.rows},     {"content_checksum", fmt::format("{:016x}", health.checksum)},

@@ -16,7 +16,7 @@
 namespace dslide {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr uint32_t kBatch = 512;
 constexpr uint32_t kMaxTopK = 10000;
@@ -142,7 +142,7 @@ class SampleViewer {
 
 void PrintMetrics(const Task& task, const RankingMetrics& m, double seconds, bool psp) {
   if (task.json) {
-    Json json;
+    OrderedJson json;
     for (const int k : {1, 3, 5}) {
       json["p_at_" + std::to_string(k)] = m.precision[k - 1];
       json["ndcg_at_" + std::to_string(k)] = m.ndcg[k - 1];

@@ -18,7 +18,7 @@
 namespace dslide {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // A run's ledger directory; `path` is the run directory, or the ledger itself.
 std::string LedgerDirectory(const std::string& path) {
@@ -104,8 +104,8 @@ Result<std::optional<CheckpointRecords>> RecordsOf(const ParsedArguments& argume
   return std::optional(std::move(*records));
 }
 
-Json ToJson(const LedgerAccount& account, const LedgerAudit& audit) {
-  Json epochs = Json::array();
+OrderedJson ToJson(const LedgerAccount& account, const LedgerAudit& audit) {
+  OrderedJson epochs = OrderedJson::array();
   for (size_t e = 0; e < audit.epochs.size(); ++e) {
     const auto& count = audit.epochs[e];
     epochs.push_back({{"epoch", e},
