@@ -1,4 +1,6 @@
-#include <numeric>
+#include <algorithm>
+#include <span>
+#include <vector>
 
 #include "common/balance/relief.h"
 
@@ -24,6 +26,7 @@ class Packer {
     std::stable_sort(order_.begin(), order_.end(),
                      [&](uint32_t x, uint32_t y) { return a_.Load(x) > a_.Load(y); });
     chosen_.resize(order_.size());
+    ranked_.resize(order_.size() * room_.size());
   }
 
   bool Run() {
@@ -48,13 +51,19 @@ class Packer {
     }
     const uint32_t slot = order_[i], home = a_.HomeOf(slot);
     if (home != kNoOwner) Try(i, home, cost);
-    std::vector<uint32_t> others(room_.size());
-    std::iota(others.begin(), others.end(), 0u);
-    std::stable_sort(others.begin(), others.end(),
-                     [&](uint32_t x, uint32_t y) { return room_[x] > room_[y]; });
-    for (const uint32_t o : others) {
+    for (const uint32_t o : RankOwners(i)) {
       if (o != home) Try(i, o, cost);
     }
+  }
+  // The owners, those with most room first. Valid until order_[i] is placed again.
+  std::span<const uint32_t> RankOwners(size_t i) {
+    const std::span<uint32_t> ranked(&ranked_[i * room_.size()], room_.size());
+    for (uint32_t o = 0; o < ranked.size(); ++o) {  // insertion: there are few owners
+      uint32_t at = o;
+      for (; at > 0 && room_[o] > room_[ranked[at - 1]]; --at) ranked[at] = ranked[at - 1];
+      ranked[at] = o;
+    }
+    return ranked;
   }
   void Try(size_t i, uint32_t owner, double cost) {
     const uint32_t slot = order_[i];
@@ -75,6 +84,7 @@ class Packer {
   std::vector<uint32_t> order_;       // slots that are placed, the hottest first
   std::vector<uint32_t> chosen_;      // [order_] owners
   std::vector<uint32_t> best_;        // the same; empty: none yet
+  std::vector<uint32_t> ranked_;      // [order_, owners]
   double best_cost_ = 0;
   size_t steps_ = 0;
 };
