@@ -1,5 +1,7 @@
 #include "common/run/slot_plan.h"
 
+#include <algorithm>
+
 #include "common/base/check.h"
 
 namespace dslide {
@@ -22,6 +24,11 @@ std::vector<SlotId> SlotsOf(const Plan& plan, ServerIndex index) {
     if (plan.slot_owner[slot] == index.value) slots.push_back({slot});
   }
   return slots;
+}
+
+bool HasServer(const Plan& plan, Incarnation server) {
+  return std::any_of(plan.servers.begin(), plan.servers.end(),
+                     [&](const PlanServer& s) { return s.incarnation == server; });
 }
 
 }  // namespace dslide

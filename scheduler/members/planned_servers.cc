@@ -1,18 +1,11 @@
 #include "scheduler/members/planned_servers.h"
 
-#include <algorithm>
-
 namespace dslide {
 
 std::vector<Incarnation> IncarnationsOf(const Plan& plan) {
   std::vector<Incarnation> servers;
   for (const PlanServer& server : plan.servers) servers.push_back(server.incarnation);
   return servers;
-}
-
-bool HasServer(const Plan& plan, Incarnation server) {
-  return std::any_of(plan.servers.begin(), plan.servers.end(),
-                     [&](const PlanServer& s) { return s.incarnation == server; });
 }
 
 std::vector<bool> LeavingServers(const Plan& plan, const Roster& roster) {

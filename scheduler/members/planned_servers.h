@@ -10,7 +10,6 @@
 namespace dslide {
 
 std::vector<Incarnation> IncarnationsOf(const Plan& plan);
-bool HasServer(const Plan& plan, Incarnation server);
 // [plan.servers] Whether the server's slots are to move to others.
 std::vector<bool> LeavingServers(const Plan& plan, const Roster& roster);
 

@@ -4,7 +4,6 @@
 // plan is this one.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -28,10 +27,6 @@ struct ServerSeat {
   }
   // Of both layers, in these slots.
   uint64_t OwnRows() const;
-  bool PlanHas(Incarnation server) const {
-    return std::ranges::any_of(plan.servers,
-                               [&](const PlanServer& s) { return s.incarnation == server; });
-  }
   // Whether a plan carries the state of this one on.
   bool IsSameGeneration(const Plan& other) const {
     return GenerationOf(other) == GenerationOf(plan);

@@ -161,7 +161,7 @@ void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const Sl
                             int64_t now_us) {
   const Envelope& envelope = message.envelope;
   const ServerSeat& seat = generation_->seat;
-  if (pull.slot >= seat.plan.slot_owner.size() || !seat.PlanHas(envelope.incarnation)) {
+  if (pull.slot >= seat.plan.slot_owner.size() || !HasServer(seat.plan, envelope.incarnation)) {
     return out_.Answer(peer, envelope.sequence,
                        ErrorReply{ErrorCode::kRefused,
                                   "SlotPull: no such slot, or not from a server of the plan"});

@@ -309,7 +309,8 @@ void SlotMigration::OnRelease(const Envelope& envelope, SlotId slot, const Serve
     if (departure.to == envelope.incarnation && envelope.plan_version >= departure.plan_version) {
       ReleaseSlot(slot, out);
     }
-  } else if (seat.PlanHas(envelope.incarnation) && envelope.plan_version == seat.plan.version &&
+  } else if (HasServer(seat.plan, envelope.incarnation) &&
+             envelope.plan_version == seat.plan.version &&
              slot.value < seat.plan.slot_owner.size()) {
     out->Submit(SlotJob{SlotJob::Kind::kForgetCopy, {slot}});  // the sender does not take it
   }
