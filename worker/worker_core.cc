@@ -344,7 +344,7 @@ void WorkerCore::Proceed(uint64_t id) {
 // needs to train it again.
 void WorkerCore::SendReport(BatchDone done) {
   const uint64_t sequence = Send(kScheduler, done);
-  work_->reports.emplace(sequence, Report{std::move(done), NowMs()});
+  work_->reports.emplace(sequence, Report{std::move(done), plan_.version, NowMs()});
 }
 
 // Ends a flight, and the one whose first request went with its push. Their batches begin again a
@@ -435,7 +435,8 @@ void WorkerCore::SendAgain() {
   for (auto& [sequence, report] : work_->reports) {
     if (NowMs() - report.sent_ms < timeout_ms) continue;
     report.sent_ms = NowMs();
-    effects_.send.push_back({kScheduler, {link_.Again(sequence, plan_.version), report.done}});
+    effects_.send.push_back(
+        {kScheduler, {link_.Again(sequence, report.plan_version), report.done}});
   }
 }
 

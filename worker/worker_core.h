@@ -64,6 +64,7 @@ class WorkerCore {
  private:
   struct Report {  // of a batch that is done, until the scheduler has it
     BatchDone done;
+    uint32_t plan_version;  // by which it was trained
     int64_t sent_ms;
   };
   // What a worker has in hand. It is of use while plans of one generation follow one another.

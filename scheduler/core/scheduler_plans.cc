@@ -60,7 +60,7 @@ void SchedulerCore::LookAtLoads(int64_t now_ms) {
     if (MakeWay(now_ms)) SwitchTo(WithoutEmpty(plan(), leaving), now_ms);
     return;
   }
-  if (!cluster_.seats.NewcomersProven(roster())) return;
+  if (!cluster_.seats.NewcomersProven(roster(), now_ms)) return;
   Balancer::Decision decision = balancer_.Look(cluster_.Loads(Training()), now_ms);
   if (!decision.line.empty()) out_.DecideOnce(std::move(decision.line), now_ms);
   if (decision.wave) {
@@ -122,7 +122,7 @@ void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_
               now_ms);
   balancer_.OnServersJoined();
   SwitchTo(std::move(next), now_ms);
-  cluster_.seats.OnServersJoined();
+  cluster_.seats.OnServersJoined(now_ms);
 }
 
 // Call it on every tick while a plan change is wanted. It first stops leasing past the current step

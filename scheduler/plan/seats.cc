@@ -7,6 +7,11 @@
 #include "scheduler/members/planned_servers.h"
 
 namespace dslide {
+namespace {
+
+constexpr int64_t kIdleMs = 5000;  // after which nobody will show what newcomers are good for
+
+}  // namespace
 
 Plan WithoutEmpty(const Plan& plan, const std::vector<bool>& unwanted) {
   Plan next = plan;
@@ -142,10 +147,13 @@ Plan Seats::GiveUp(const std::vector<size_t>& vacant) {
 
 bool Seats::SetLacking(uint64_t bytes) { return std::exchange(lacking_bytes_, bytes) != bytes; }
 
-bool Seats::NewcomersProven(const Roster& roster) const {
+bool Seats::NewcomersProven(const Roster& roster, int64_t now_ms) const {
   if (proven_version_ >= joined_version_) return true;
   const auto workers = roster.Of(Role::kWorker);
-  return std::none_of(workers.begin(), workers.end(),
+  if (workers.empty()) return true;
+  // Workers that pause for the plan are idle for a moment.
+  return now_ms - joined_ms_ >= kIdleMs &&
+         std::none_of(workers.begin(), workers.end(),
                       [](const Member* worker) { return worker->heartbeat.batches_in_flight > 0; });
 }
 

@@ -76,12 +76,16 @@ class Seats {
   uint32_t recoveries() const { return recoveries_; }
 
   // The plan in force is the first one with a server that has joined.
-  void OnServersJoined() { joined_version_ = plan_.version; }
+  void OnServersJoined(int64_t now_ms) {
+    joined_version_ = plan_.version;
+    joined_ms_ = now_ms;
+  }
   // A worker has done a batch by the plan in force.
   void OnBatch() { proven_version_ = plan_.version; }
   // Whether slots may go to the servers that joined last: a worker has done a batch with them, or
-  // none tries to. A server that workers cannot reach is left out without a loss while it has none.
-  bool NewcomersProven(const Roster& roster) const;
+  // there is none, or all have been idle for a while. A server that workers cannot reach is left
+  // out without a loss while it has no slots.
+  bool NewcomersProven(const Roster& roster, int64_t now_ms) const;
 
   void CheckInvariants(const Roster& roster, uint32_t slots) const;
 
@@ -100,6 +104,7 @@ class Seats {
   uint64_t lacking_bytes_ = 0;  // of memory, for the next plan
   uint32_t recoveries_ = 0;
   uint32_t joined_version_ = 0;  // of the plan by which servers joined last
+  int64_t joined_ms_ = 0;        // the same
   uint32_t proven_version_ = 0;  // of the newest plan by which a worker has done a batch
 };
 

@@ -122,21 +122,23 @@ TEST_CASE("a server that had a seat in this generation may hold slots, one that 
   CHECK_FALSE(run.seats.HadSeat({9}, 0));
 }
 
-TEST_CASE("newcomers are proven by a batch with them, or if no worker tries") {
+TEST_CASE("newcomers are proven by a batch with them, or if no worker tries for a while") {
   Setup run;
+  const auto proven = [&](int64_t now_ms) { return run.seats.NewcomersProven(run.roster, now_ms); };
+  run.seats.SwitchTo(run.seats.plan(), &run.roster, 100, &run.out);
+  run.seats.OnServersJoined(100);
+  CHECK(proven(100));  // there is no worker
   Join join;
   join.role = Role::kWorker;
   Member& worker = run.roster.Add(join, {11}, "w", 0);
   worker.heartbeat.batches_in_flight = 1;
-  CHECK(run.seats.NewcomersProven(run.roster));
-  run.seats.SwitchTo(run.seats.plan(), &run.roster, 200, &run.out);
-  run.seats.OnServersJoined();
-  CHECK_FALSE(run.seats.NewcomersProven(run.roster));
+  CHECK_FALSE(proven(9000));
   worker.heartbeat.batches_in_flight = 0;
-  CHECK(run.seats.NewcomersProven(run.roster));
+  CHECK_FALSE(proven(5099));  // it may have paused for the plan
+  CHECK(proven(5100));
   worker.heartbeat.batches_in_flight = 1;
   run.seats.OnBatch();
-  CHECK(run.seats.NewcomersProven(run.roster));
+  CHECK(proven(100));
 }
 
 TEST_CASE("a return to the checkpoint is counted, a first plan is not") {
