@@ -413,8 +413,8 @@ class Body : public AnyBody {
  public:
   Body();
   template <typename T>
-    requires kIsAlternative<std::remove_cvref_t<T>, AnyBody>
-  Body(T&& kind)  // NOLINT: a message's struct is a body
+  requires kIsAlternative<std::remove_cvref_t<T>, AnyBody> Body(
+      T&& kind)  // NOLINT: a message's struct is a body
       : AnyBody(std::in_place_type<std::remove_cvref_t<T>>, std::forward<T>(kind)) {}
   Body(const Body& other);
   Body(Body&& other) noexcept;

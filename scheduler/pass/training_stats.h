@@ -14,8 +14,8 @@ struct TrainingStats {
   double loss_sum = 0;
   uint64_t active_neurons_sum = 0;
   uint64_t active_rows_sum = 0;
-  uint64_t bytes_sent = 0;                                          // by workers to servers
-  uint64_t bytes_received = 0;                                      // by workers from servers
+  uint64_t bytes_sent = 0;                           // by workers to servers
+  uint64_t bytes_received = 0;                       // by workers from servers
   std::array<uint64_t, kBodyKinds> bytes_by_kind{};  // both, by Body::index()
   uint64_t probed = 0;
   double recall_set = 0;

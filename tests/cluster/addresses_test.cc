@@ -43,7 +43,7 @@ TEST_CASE("a server refuses an address of its own that nobody can use") {
           "tcp://host:port with one host or ipc://path");
 }
 
-TEST_CASE("a host that no resolver knows is named at once; servers and workers go on trying") {
+TEST_CASE("a host that no resolver knows is named at once, and servers and workers go on trying") {
   TestRun run;
   const std::string unknown = "tcp://host.invalid:7700";  // RFC 6761: ".invalid" has no names
   const auto waits = [&](const std::string& program, const Arguments& arguments) {

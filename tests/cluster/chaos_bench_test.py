@@ -18,7 +18,9 @@ KEYS = ["goodput_share", "kills", "duplicated", "missing", "recovery_seconds_p50
 
 def run(bench, build, directory, *arguments):
     process = subprocess.run(
-        [bench, "--build", build, "--json", "--servers", "2", "--workers", "2", *arguments],
+        [bench, "--build", build, "--json", "--servers", "2", "--workers", "2", "--set",
+         "model.hidden=32", "--set", "model.popular=200", "--set", "model.uniform=200",
+         *arguments],
         stdout=subprocess.PIPE, text=True, check=False, env=os.environ | {"TMPDIR": directory})
     assert process.returncode == 0, f"exit code {process.returncode}"
     results = json.loads(process.stdout)
@@ -33,10 +35,10 @@ def run(bench, build, directory, *arguments):
 def main():
     bench, build = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
-        results = run(bench, build, directory, "--seconds", "12", "--interval", "3")
+        results = run(bench, build, directory, "--seconds", "8", "--interval", "2")
         assert results["kills"] > 0, results
         results = run(bench, build, directory, "--role", "server", "--replacements", "2",
-                      "--synchronous", "--set", "train.target_batch=1024")
+                      "--synchronous", "--epochs", "2", "--set", "train.target_batch=1024")
         assert results["kills"] == results["server_kills"] == 2, results
         assert results["same_model"], results
         assert results["recovery_seconds_max"] > 0, results

@@ -27,18 +27,18 @@ struct Row {
 
 constexpr std::array kRows = {
     Row{"join", {"scheduler.join", "server.join", "worker.join"}, 1, 1},
-    Row{"embed", {"server.embed", "server.embed", "worker.embed"}, 2, 1000},
-    Row{"query", {"server.query", "server.query", "worker.query"}, 2, 1000},
-    Row{"push", {"server.push", "server.push", "worker.push"}, 2, 1000},
+    Row{"embed", {"server.embed", "server.embed", "worker.embed"}, 2, 500},
+    Row{"query", {"server.query", "server.query", "worker.query"}, 2, 500},
+    Row{"push", {"server.push", "server.push", "worker.push"}, 2, 500},
     Row{"before-apply",
         {"server.before-apply", "server.before-apply", "server.before-apply"},
         2,
-        150},
-    Row{"after-apply", {"server.after-apply", "server.after-apply", "server.after-apply"}, 2, 150},
+        75},
+    Row{"after-apply", {"server.after-apply", "server.after-apply", "server.after-apply"}, 2, 75},
     Row{"before-reply",
         {"server.before-reply", "server.before-reply", "server.before-reply"},
         2,
-        4000},
+        2000},
     Row{"mid-checkpoint",
         {"server.mid-checkpoint", "server.mid-checkpoint", "server.mid-checkpoint"},
         1,
@@ -75,7 +75,7 @@ class CellRun {
                                   static_cast<size_t>(cell.signal))),
         takes_over_(cell.signal == SIGSTOP && cell.victim == Victim::kServer && !cell.synchronous),
         // After a move other negatives are drawn, and the weights differ.
-        cluster_(directory, {cell.synchronous, takes_over_, !cell.synchronous}) {}
+        cluster_(directory, {cell.synchronous, takes_over_, !cell.synchronous, cell.Epochs()}) {}
 
   Status Run(const Undisturbed& expected);
 
@@ -138,7 +138,7 @@ void CellRun::BeginRestore(const std::string& failpoints) {
   cluster_.Start("server-1", host_ == "server-1" && !host_dies ? failpoints : "");
   cluster_.Start("server-2", host_ == "server-2" && !host_dies ? failpoints : "");
   cluster_.Start("worker-1",
-                 fmt::format("worker.push=pause:{}@{}", Gate(), 200 + random_.Below(1000)));
+                 fmt::format("worker.push=pause:{}@{}", Gate(), 100 + random_.Below(500)));
   cluster_.Await([&] { return std::filesystem::exists(Gate()); });
   const auto request = cluster_.RequestCheckpoint();
   cluster_.Await([&] { return !request->Running(); });
@@ -210,6 +210,8 @@ std::string Cell::Name() const {
   return fmt::format("{}.{}.{}.{}", kRows[point].name, SignalName(signal), RoleName(victim),
                      synchronous ? "sync" : "async");
 }
+
+uint32_t Cell::Epochs() const { return signal == SIGSTOP ? 12 : 6; }
 
 std::vector<Cell> AllCells(bool flip) {
   std::vector<Cell> cells;

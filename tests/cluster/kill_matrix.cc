@@ -15,6 +15,8 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <thread>
+#include <utility>
 
 #include "common/app/executable.h"
 #include "common/base/process.h"
@@ -29,6 +31,7 @@ namespace {
 struct Case {
   std::string name;
   bool synchronous = false;
+  uint32_t epochs = 0;  // of the undisturbed run to compare with
   std::function<Status(uint64_t seed, const Undisturbed& expected, const std::string& directory)>
       run;
 };
@@ -47,17 +50,16 @@ class KillMatrix {
       : cells_(std::move(cells)), root_(std::move(directory)), keep_(keep) {}
 
   Status RunUndisturbedOnes() {
-    for (const bool synchronous : {false, true}) {
-      if (std::none_of(cells_.begin(), cells_.end(),
-                       [&](const Case& cell) { return cell.synchronous == synchronous; })) {
-        continue;
-      }
-      Result<Undisturbed> result =
-          RunUndisturbed(NewDirectory(synchronous ? "sync" : "async"), synchronous);
+    for (const Case& cell : cells_) {
+      const auto [found, is_new] = undisturbed_.try_emplace({cell.synchronous, cell.epochs});
+      if (!is_new) continue;
+      const std::string mode = cell.synchronous ? "synchronous" : "asynchronous";
+      Result<Undisturbed> result = RunUndisturbed(
+          NewDirectory(mode), {.synchronous = cell.synchronous, .epochs = cell.epochs});
       DSLIDE_RETURN_IF_ERROR(result);
-      undisturbed_[synchronous] = std::move(*result);
-      fmt::print("undisturbed, {}: P@1 {:.4f} {}\n", synchronous ? "synchronous" : "asynchronous",
-                 undisturbed_[synchronous].p_at_1, undisturbed_[synchronous].checksum);
+      found->second = std::move(*result);
+      fmt::print("undisturbed, {}, {} epochs: P@1 {:.4f} {}\n", mode, cell.epochs,
+                 found->second.p_at_1, found->second.checksum);
     }
     return {};
   }
@@ -88,7 +90,8 @@ class KillMatrix {
     if (pid == 0) {
       DieWithParent();
       DSLIDE_CHECK(std::freopen((job.directory + "/verdict").c_str(), "w", stdout) != nullptr);
-      const Status status = cell.run(seed, undisturbed_[cell.synchronous], job.directory);
+      const Status status =
+          cell.run(seed, undisturbed_[{cell.synchronous, cell.epochs}], job.directory);
       if (!status.ok()) fmt::print("{}\n", status.error().message);
       std::fflush(stdout);
       _exit(status.ok() ? 0 : 1);
@@ -122,7 +125,7 @@ class KillMatrix {
   std::string root_;
   bool keep_;
   int directories_ = 0;
-  std::map<bool, Undisturbed> undisturbed_;  // by synchronous
+  std::map<std::pair<bool, uint32_t>, Undisturbed> undisturbed_;  // by synchronous, epochs
   std::map<pid_t, Job> running_;
   size_t failed_ = 0;
 };
@@ -130,10 +133,11 @@ class KillMatrix {
 std::vector<Case> AllCases(bool flip) {
   std::vector<Case> all;
   for (const Cell& cell : AllCells(flip)) {
-    all.push_back({cell.Name(), cell.synchronous, std::bind_front(RunCell, cell)});
+    all.push_back({cell.Name(), cell.synchronous, cell.Epochs(), std::bind_front(RunCell, cell)});
   }
   for (const MoveCell& cell : AllMoveCells(flip)) {
-    all.push_back({cell.Name(), cell.synchronous, std::bind_front(RunMoveCell, cell)});
+    all.push_back(
+        {cell.Name(), cell.synchronous, kMoveCellEpochs, std::bind_front(RunMoveCell, cell)});
   }
   return all;
 }
@@ -191,7 +195,8 @@ int main(int argc, char** argv) {
   line.Positional("CELL", "a cell, or the beginning of several; all if none is given", 0, 10000);
   line.Option("seed", "N", "when within a place, and which process", "1");
   line.Option("repeat", "N", "so many times, with seeds from --seed on", "1");
-  line.Option("jobs", "N", "cells at once", "8");
+  line.Option("jobs", "N", "cells at once",
+              std::to_string(2 * std::max(1u, std::thread::hardware_concurrency())));
   line.Flag("flip", "synchronous training where it is asynchronous else");
   line.Flag("both", "every cell in asynchronous and in synchronous training");
   line.Option("keep", "DIRECTORY", "where all files stay; default: they are removed");

@@ -16,7 +16,7 @@ using Why = MoveCell::Why;
 using Victim = MoveCell::Victim;
 
 // Long enough for slots to move twice on a fast machine, with a pause of a heartbeat before each.
-uint32_t Epochs(bool synchronous) { return synchronous ? 12 : 24; }
+uint32_t Epochs(bool synchronous) { return synchronous ? kMoveCellEpochs : 24; }
 
 constexpr const char* kComes = "server-3";
 constexpr const char* kLeaves = "server-2";

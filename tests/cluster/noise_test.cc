@@ -35,7 +35,7 @@ Bytes Damaged(Random* random) {
 
 TEST_CASE("noise at all sockets is counted, and training finishes") {
   TestRun run;
-  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=200"});
+  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=60"});
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   NetContext context;
   std::vector<DealerSocket> sockets;

@@ -24,7 +24,7 @@ bool AllGone(const std::vector<pid_t>& processes) {
 
 TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
   TestRun run;
-  const std::string epochs = "train.epochs=150";
+  const std::string epochs = "train.epochs=40";
   const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", epochs});
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   const auto children = Descendants(train->pid());
@@ -38,11 +38,11 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
   const auto manifest = ReadManifest(*checkpoint);
   REQUIRE(manifest.ok());
   CHECK(manifest->samples > 0);
-  CHECK(manifest->samples < 150 * kSamples);
+  CHECK(manifest->samples < 40 * kSamples);
 
   const auto resumed = run.Train({"--resume", "--servers", "2", "--workers", "2", "--set", epochs});
   REQUIRE(resumed->Wait() == 0);
-  CHECK(run.Summary()["samples"] == 150 * kSamples);
+  CHECK(run.Summary()["samples"] == 40 * kSamples);
 }
 
 // The files that a process writes its output to, as pipes that the test can close.

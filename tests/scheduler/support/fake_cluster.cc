@@ -153,7 +153,7 @@ bool FakeCluster::Noticed(const std::string& part) const {
 }
 
 void FakeCluster::MakeCore() {
-  RunInputs inputs{config_, {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints",
+  RunInputs inputs{config_,         {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints",
                    Checksum(train_)};
   inputs.ledger = ledger;
   std::vector<Manifest> complete;
