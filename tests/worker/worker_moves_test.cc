@@ -86,7 +86,10 @@ TEST_CASE_FIXTURE(Moves, "moves: reports that the scheduler has not seen are sen
   (void)SwitchPlan(Next());
   const auto again = Tick(config.cluster.request_timeout_ms);
   REQUIRE(ToScheduler<BatchDone>(again).size() == 1);
-  for (const auto& out : again.send) CHECK(out.message.envelope.plan_version == 2);
+  for (const auto& out : again.send) {
+    if (!std::holds_alternative<BatchDone>(out.message.body)) continue;
+    CHECK(out.message.envelope.plan_version == 1);  // by which the batch was trained
+  }
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: leases by an earlier plan of the generation are taken") {
