@@ -29,10 +29,13 @@ namespace {
 constexpr int kLookMs = 1;
 constexpr int64_t kLongestPauseMs = 600'000;
 constexpr std::string_view kPausePrefix = "pause:";
+constexpr std::string_view kDelayPrefix = "delay:";
+constexpr uint32_t kLongestDelayMs = 60'000;
 
 struct Action {
-  enum class Kind { kKill, kTerm, kStop, kPause, kFail } kind = Kind::kKill;
-  std::string path;  // of a pause
+  enum class Kind { kKill, kTerm, kStop, kPause, kDelay, kFail } kind = Kind::kKill;
+  std::string path{};  // of a pause
+  uint32_t ms = 0;     // of a delay
 };
 std::array<Action, kFailpoints.size()> actions;
 
@@ -54,13 +57,24 @@ std::string UnknownName(std::string_view name) {
   return "no such point" + (nearest != nullptr ? fmt::format("; did you mean {}?", *nearest) : "");
 }
 
+// The positive number that is all of `digits`, or 0.
+uint32_t ParseCount(std::string_view digits) {
+  uint32_t count = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  return error == std::errc() && end == digits.data() + digits.size() ? count : 0;
+}
+
 std::optional<Action> ParseAction(std::string_view text) {
-  if (text == "kill") return Action{Action::Kind::kKill, {}};
-  if (text == "term") return Action{Action::Kind::kTerm, {}};
-  if (text == "stop") return Action{Action::Kind::kStop, {}};
-  if (text == "fail") return Action{Action::Kind::kFail, {}};
+  if (text == "kill") return Action{Action::Kind::kKill};
+  if (text == "term") return Action{.kind = Action::Kind::kTerm};
+  if (text == "stop") return Action{Action::Kind::kStop};
+  if (text == "fail") return Action{Action::Kind::kFail};
   if (text.starts_with(kPausePrefix) && text.size() > kPausePrefix.size()) {
     return Action{Action::Kind::kPause, std::string(text.substr(kPausePrefix.size()))};
+  }
+  if (text.starts_with(kDelayPrefix)) {
+    const uint32_t ms = ParseCount(text.substr(kDelayPrefix.size()));
+    if (ms > 0 && ms <= kLongestDelayMs) return Action{Action::Kind::kDelay, {}, ms};
   }
   return std::nullopt;
 }
@@ -69,11 +83,8 @@ std::optional<Action> ParseAction(std::string_view text) {
 uint32_t TakeCount(std::string_view* text) {
   const size_t at = text->rfind('@');
   if (at == std::string_view::npos) return 1;
-  const std::string_view digits = text->substr(at + 1);
-  uint32_t count = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-  if (error != std::errc() || end != digits.data() + digits.size()) return 0;
-  *text = text->substr(0, at);
+  const uint32_t count = ParseCount(text->substr(at + 1));
+  if (count != 0) *text = text->substr(0, at);
   return count;
 }
 
@@ -86,9 +97,11 @@ Status ArmOne(std::string_view part) {
   const uint32_t count = TakeCount(&rest);
   if (count == 0) return Wrong(part, "what follows '@' must be a number from 1 to 4294967295");
   std::optional<Action> action = ParseAction(rest);
-  if (!action) return Wrong(part, "the action must be kill, term, stop, fail or pause:PATH");
+  if (!action)
+    return Wrong(part, "the action must be kill, term, stop, fail, pause:PATH or delay:MS");
   if (action->kind == Action::Kind::kFail && !kFailpoints[*point].may_fail) {
-    return Wrong(part, "this point has no disk to fail; use kill, term, stop or pause:PATH");
+    return Wrong(part,
+                 "this point has no disk to fail; use kill, term, stop, pause:PATH or delay:MS");
   }
   if (failpoint_internal::left[*point] != 0) return Wrong(part, "this point is set twice");
   actions[*point] = std::move(*action);
@@ -133,6 +146,9 @@ bool Act(const Action& action) {
     case Action::Kind::kPause:
       Pause(action.path);
       return false;
+    case Action::Kind::kDelay:
+      (void)poll(nullptr, 0, static_cast<int>(action.ms));
+      return false;
     case Action::Kind::kFail:
       return true;
   }
@@ -144,9 +160,11 @@ bool Act(const Action& action) {
 
 bool failpoint_internal::Pass(Failpoint point) {
   const auto i = static_cast<size_t>(point);
+  const bool again = actions[i].kind == Action::Kind::kDelay;
   uint32_t count = left[i].load(std::memory_order_relaxed);
   do {
     if (count == 0) return false;
+    if (count == 1 && again) return Act(actions[i]);
   } while (!left[i].compare_exchange_weak(count, count - 1, std::memory_order_relaxed));
   if (count != 1) return false;
   fmt::print(stderr, "failpoint {}\n", kFailpoints[i].name);

@@ -5,12 +5,15 @@
 //
 //   DSLIDE_FAILPOINTS="server.push=kill@3;worker.embed=pause:/tmp/here"
 //
-// that is NAME=ACTION[@N], separated by ';'. The action happens once, when the process passes the
-// point for the N-th time (default 1), in any thread. Actions:
+// that is NAME=ACTION[@N], separated by ';'. Except for a delay, the action happens once, when
+// the process passes the point for the N-th time (default 1), in any thread. Actions:
 //
 //   kill, term, stop  the process sends itself SIGKILL, SIGTERM, SIGSTOP
 //   pause:PATH        the thread creates PATH with the process id in it, and waits until PATH is
 //                     removed; after 10 minutes the process aborts
+//   delay:MS          the thread sleeps for so many milliseconds (at most 60000), at the N-th and
+//   at
+//                     every later pass: a slow machine that leaves the CPU to others
 //   fail              PassFailpoint() returns true, which its caller turns into an I/O error; only
 //                     at the points marked "may fail" below
 //
@@ -103,7 +106,7 @@ Status ArmFailpoints(std::string_view text);
 Status ArmFailpointsFromEnvironment();
 
 namespace failpoint_internal {
-// Passes left until each point acts; 0: not set, or has acted already.
+// Passes left until each point acts; 0: not set, or has acted for the last time.
 extern std::array<std::atomic<uint32_t>, kFailpoints.size()> left;
 bool Pass(Failpoint point);
 }  // namespace failpoint_internal

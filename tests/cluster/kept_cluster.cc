@@ -17,6 +17,7 @@ constexpr int kTestSamplesHere = 400;
 constexpr int kLeaveMs = 20000;  // time for members to end after the scheduler
 constexpr size_t kShownLines = 12;
 constexpr int kShownLives = 2;
+const std::string kSlow = "worker.before-report=delay:15";
 
 std::string LastLinesOf(const std::string& text) {
   size_t begin = text.size();
@@ -38,9 +39,10 @@ KeptCluster::KeptCluster(std::string directory, const Options& options)
 void KeptCluster::WriteConfig() const {
   auto file = fmt::output_file(Path("cluster.ini"));
   file.print("[model]\nhidden = 16\nactive = lsh\npopular = 20\nuniform = 40\n");
+  file.print("[hash]\ntables = 8\n");
   file.print("[train]\ndata = {}\ntest = {}\nepochs = {}\n", Path("train.txt"), Path("test.txt"),
-             options_.epochs);
-  file.print("batch = 32\nlearning_rate = 0.08\nwarmup_batches = 20\ndropout_hidden = 0\n");
+             kEpochs);
+  file.print("batch = 64\nlearning_rate = 0.08\nwarmup_batches = 20\ndropout_hidden = 0\n");
   file.print("unit_batches = 4\nevaluate_samples = 10\nprobe_samples = 0\n");
   if (options_.synchronous) file.print("staleness = 0\ntarget_batch = 256\n");
   file.print("[cluster]\nservers = {}\nworkers = {}\nexecutors = 1\nstatus_bind =\n", kServers,
@@ -100,10 +102,13 @@ void KeptCluster::SetNext(const std::string& name, const std::string& failpoints
 }
 
 void KeptCluster::Launch(Member* member) {
-  const std::string failpoints = std::exchange(member->next, "");
+  std::string failpoints = std::exchange(member->next, "");
   member->lives++;
   member->struck = failpoints.find("=term") != std::string::npos;
   member->dismissals = dismissals_;
+  if (options_.slow && member->name.starts_with("worker")) {
+    failpoints += failpoints.empty() ? kSlow : ";" + kSlow;
+  }
   const std::string program = "dslide-" + member->name.substr(0, member->name.find('-'));
   member->process = std::make_unique<Process>(program, ArgumentsOf(*member),
                                               LogOf(member->name, member->lives), failpoints);

@@ -27,9 +27,9 @@ struct Row {
 
 constexpr std::array kRows = {
     Row{"join", {"scheduler.join", "server.join", "worker.join"}, 1, 1},
-    Row{"embed", {"server.embed", "server.embed", "worker.embed"}, 2, 500},
-    Row{"query", {"server.query", "server.query", "worker.query"}, 2, 500},
-    Row{"push", {"server.push", "server.push", "worker.push"}, 2, 500},
+    Row{"embed", {"server.embed", "server.embed", "worker.embed"}, 2, 125},
+    Row{"query", {"server.query", "server.query", "worker.query"}, 2, 125},
+    Row{"push", {"server.push", "server.push", "worker.push"}, 2, 125},
     Row{"before-apply",
         {"server.before-apply", "server.before-apply", "server.before-apply"},
         2,
@@ -38,7 +38,7 @@ constexpr std::array kRows = {
     Row{"before-reply",
         {"server.before-reply", "server.before-reply", "server.before-reply"},
         2,
-        2000},
+        500},
     Row{"mid-checkpoint",
         {"server.mid-checkpoint", "server.mid-checkpoint", "server.mid-checkpoint"},
         1,
@@ -74,8 +74,11 @@ class CellRun {
         random_(SubSeed(seed, cell.point * 100 + static_cast<size_t>(cell.victim) * 10 +
                                   static_cast<size_t>(cell.signal))),
         takes_over_(cell.signal == SIGSTOP && cell.victim == Victim::kServer && !cell.synchronous),
-        // After a move other negatives are drawn, and the weights differ.
-        cluster_(directory, {cell.synchronous, takes_over_, !cell.synchronous, cell.Epochs()}) {}
+        cluster_(directory, {.synchronous = cell.synchronous,
+                             .takeover = takes_over_,
+                             // After a move other negatives are drawn, and the weights differ.
+                             .elastic = !cell.synchronous,
+                             .slow = cell.signal == SIGSTOP}) {}
 
   Status Run(const Undisturbed& expected);
 
@@ -138,7 +141,7 @@ void CellRun::BeginRestore(const std::string& failpoints) {
   cluster_.Start("server-1", host_ == "server-1" && !host_dies ? failpoints : "");
   cluster_.Start("server-2", host_ == "server-2" && !host_dies ? failpoints : "");
   cluster_.Start("worker-1",
-                 fmt::format("worker.push=pause:{}@{}", Gate(), 100 + random_.Below(500)));
+                 fmt::format("worker.push=pause:{}@{}", Gate(), 50 + random_.Below(150)));
   cluster_.Await([&] { return std::filesystem::exists(Gate()); });
   const auto request = cluster_.RequestCheckpoint();
   cluster_.Await([&] { return !request->Running(); });
@@ -210,8 +213,6 @@ std::string Cell::Name() const {
   return fmt::format("{}.{}.{}.{}", kRows[point].name, SignalName(signal), RoleName(victim),
                      synchronous ? "sync" : "async");
 }
-
-uint32_t Cell::Epochs() const { return signal == SIGSTOP ? 12 : 6; }
 
 std::vector<Cell> AllCells(bool flip) {
   std::vector<Cell> cells;

@@ -19,8 +19,6 @@ struct Cell {
   bool synchronous = false;
 
   std::string Name() const;  // e.g. "before-reply.kill.worker.sync"
-  // Of its run, which has to last until a stopped process is missed.
-  uint32_t Epochs() const;
 };
 
 // All cells: 3 signals x 3 victims x 11 points, every second one in synchronous training (with

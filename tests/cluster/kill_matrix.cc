@@ -31,7 +31,6 @@ namespace {
 struct Case {
   std::string name;
   bool synchronous = false;
-  uint32_t epochs = 0;  // of the undisturbed run to compare with
   std::function<Status(uint64_t seed, const Undisturbed& expected, const std::string& directory)>
       run;
 };
@@ -51,15 +50,15 @@ class KillMatrix {
 
   Status RunUndisturbedOnes() {
     for (const Case& cell : cells_) {
-      const auto [found, is_new] = undisturbed_.try_emplace({cell.synchronous, cell.epochs});
+      const auto [found, is_new] = undisturbed_.try_emplace(cell.synchronous);
       if (!is_new) continue;
       const std::string mode = cell.synchronous ? "synchronous" : "asynchronous";
-      Result<Undisturbed> result = RunUndisturbed(
-          NewDirectory(mode), {.synchronous = cell.synchronous, .epochs = cell.epochs});
+      Result<Undisturbed> result =
+          RunUndisturbed(NewDirectory(mode), {.synchronous = cell.synchronous});
       DSLIDE_RETURN_IF_ERROR(result);
       found->second = std::move(*result);
-      fmt::print("undisturbed, {}, {} epochs: P@1 {:.4f} {}\n", mode, cell.epochs,
-                 found->second.p_at_1, found->second.checksum);
+      fmt::print("undisturbed, {}: P@1 {:.4f} {}\n", mode, found->second.p_at_1,
+                 found->second.checksum);
     }
     return {};
   }
@@ -90,8 +89,7 @@ class KillMatrix {
     if (pid == 0) {
       DieWithParent();
       DSLIDE_CHECK(std::freopen((job.directory + "/verdict").c_str(), "w", stdout) != nullptr);
-      const Status status =
-          cell.run(seed, undisturbed_[{cell.synchronous, cell.epochs}], job.directory);
+      const Status status = cell.run(seed, undisturbed_[cell.synchronous], job.directory);
       if (!status.ok()) fmt::print("{}\n", status.error().message);
       std::fflush(stdout);
       _exit(status.ok() ? 0 : 1);
@@ -125,7 +123,7 @@ class KillMatrix {
   std::string root_;
   bool keep_;
   int directories_ = 0;
-  std::map<std::pair<bool, uint32_t>, Undisturbed> undisturbed_;  // by synchronous, epochs
+  std::map<bool, Undisturbed> undisturbed_;  // by synchronous
   std::map<pid_t, Job> running_;
   size_t failed_ = 0;
 };
@@ -133,11 +131,10 @@ class KillMatrix {
 std::vector<Case> AllCases(bool flip) {
   std::vector<Case> all;
   for (const Cell& cell : AllCells(flip)) {
-    all.push_back({cell.Name(), cell.synchronous, cell.Epochs(), std::bind_front(RunCell, cell)});
+    all.push_back({cell.Name(), cell.synchronous, std::bind_front(RunCell, cell)});
   }
   for (const MoveCell& cell : AllMoveCells(flip)) {
-    all.push_back(
-        {cell.Name(), cell.synchronous, kMoveCellEpochs, std::bind_front(RunMoveCell, cell)});
+    all.push_back({cell.Name(), cell.synchronous, std::bind_front(RunMoveCell, cell)});
   }
   return all;
 }
@@ -196,7 +193,7 @@ int main(int argc, char** argv) {
   line.Option("seed", "N", "when within a place, and which process", "1");
   line.Option("repeat", "N", "so many times, with seeds from --seed on", "1");
   line.Option("jobs", "N", "cells at once",
-              std::to_string(2 * std::max(1u, std::thread::hardware_concurrency())));
+              std::to_string(3 * std::max(1u, std::thread::hardware_concurrency())));
   line.Flag("flip", "synchronous training where it is asynchronous else");
   line.Flag("both", "every cell in asynchronous and in synchronous training");
   line.Option("keep", "DIRECTORY", "where all files stay; default: they are removed");

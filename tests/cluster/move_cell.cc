@@ -15,9 +15,6 @@ namespace {
 using Why = MoveCell::Why;
 using Victim = MoveCell::Victim;
 
-// Long enough for slots to move twice on a fast machine, with a pause of a heartbeat before each.
-uint32_t Epochs(bool synchronous) { return synchronous ? kMoveCellEpochs : 24; }
-
 constexpr const char* kComes = "server-3";
 constexpr const char* kLeaves = "server-2";
 
@@ -76,8 +73,7 @@ class MoveRun {
         row_(kMoveRows[cell.point]),
         random_(SubSeed(seed, 10'000 + cell.point * 100 + static_cast<size_t>(cell.victim) * 10 +
                                   static_cast<size_t>(cell.why))),
-        cluster_(directory, {.synchronous = cell.synchronous, .epochs = Epochs(cell.synchronous)}) {
-  }
+        cluster_(directory, {.synchronous = cell.synchronous, .slow = true}) {}
 
   Status Run(const Undisturbed& expected);
 

@@ -27,9 +27,6 @@ struct MoveCell {
   std::string Name() const;  // e.g. "move-join.before-plan-switch.target.sync", "move-drain.async"
 };
 
-// Of the undisturbed run to compare with.
-constexpr uint32_t kMoveCellEpochs = 12;
-
 // Joins with all three victims at 9 points; leaving servers with one victim at each point; all
 // reasons of a move without a kill, asynchronous and synchronous. Every second kill is in
 // synchronous training (with `flip` the others).

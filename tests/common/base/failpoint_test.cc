@@ -12,6 +12,7 @@
 #include <functional>
 #include <thread>
 
+#include "common/base/process.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide {
@@ -124,14 +125,27 @@ TEST_CASE("failpoints: a pause lasts until its file is removed") {
   CHECK(Wait(pid) == 0);
 }
 
+TEST_CASE("failpoints: a delay is at the N-th and at every later pass") {
+  CHECK(Ending("worker.push=delay:20@3", [] {
+          const auto passes = [](int n) {
+            const int64_t began_ms = MonotonicMillis();
+            for (int i = 0; i < n; ++i) (void)PassFailpoint(Failpoint::kWorkerPush);
+            return MonotonicMillis() - began_ms;
+          };
+          (void)passes(2);
+          return passes(1) >= 19 && passes(3) >= 59 ? 0 : 1;
+        }) == 0);
+}
+
 TEST_CASE("failpoints: what makes no sense is refused in a line that names it") {
   CHECK(Refusal("server.puhs=kill") ==
         "DSLIDE_FAILPOINTS: server.puhs=kill: no such point; did you mean server.push?");
   CHECK(Refusal("elsewhere=kill") == "DSLIDE_FAILPOINTS: elsewhere=kill: no such point");
   CHECK(Refusal("server.push") == "DSLIDE_FAILPOINTS: server.push: expected NAME=ACTION[@N]");
-  const std::string actions = ": the action must be kill, term, stop, fail or pause:PATH";
+  const std::string actions = ": the action must be kill, term, stop, fail, pause:PATH or delay:MS";
   for (const char* part : {"server.push=", "server.push=kil", "server.push=pause",
-                           "server.push=pause:", "server.push=kill3"}) {
+                           "server.push=pause:", "server.push=kill3", "server.push=delay:",
+                           "server.push=delay:0", "server.push=delay:60001"}) {
     CHECK(Refusal(part) == "DSLIDE_FAILPOINTS: " + std::string(part) + actions);
   }
   for (const char* count : {"", "0", "-1", "x", "1x", "4294967296"}) {
