@@ -78,7 +78,7 @@ TEST_CASE("a scheduler refuses an address of its own that nobody can use") {
 // For example a server of another version, which did not check its own address.
 TEST_CASE("a server that joins with an address that nobody can dial is refused, the run goes on") {
   TestRun run;
-  const auto train = run.Train({"--set", "train.epochs=40"});
+  const auto train = run.Train({"--set", "train.epochs=3"}, kSlowly);
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   NetContext context;
   auto socket = DealerSocket::Connect(context, run.SchedulerAddress());
@@ -100,7 +100,7 @@ TEST_CASE("a server that joins with an address that nobody can dial is refused, 
   CHECK(Contains(ReadFile(run.run_directory() + "/logs/scheduler.log"),
                  "a server is refused: the advertised address 10.0.0.2:7701"));
   REQUIRE(train->Wait() == 0);
-  CHECK(run.Summary()["samples"] == 40 * kSamples);
+  CHECK(run.Summary()["samples"] == 3 * kSamples);
 }
 
 const Arguments kQuick = {"--servers", "2",
@@ -120,7 +120,7 @@ void CheckGoesOn(const TestRun& run, Process* train) {
 
 TEST_CASE("a server that nobody reaches at its advertised address is refused, the run goes on") {
   TestRun run;
-  const auto train = run.Train(kQuick);
+  const auto train = run.Train(kQuick, kSlowly);
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   const auto refused = [&](const std::string& address, const std::string& why) {
     CHECK(run.Run("dslide-server",
@@ -199,7 +199,7 @@ class SilentServer {
 
 TEST_CASE("a server that answers the scheduler but no worker is left out, the run goes on") {
   TestRun run;
-  const auto train = run.Train(kQuick);
+  const auto train = run.Train(kQuick, kSlowly);
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   SilentServer silent(run.SchedulerAddress());
   REQUIRE(WaitFor([&] { return !silent.Step().empty(); }));

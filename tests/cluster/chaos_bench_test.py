@@ -34,10 +34,11 @@ def run(bench, build, directory, *arguments):
 def main():
     bench, build = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
-        results = run(bench, build, directory, "--seconds", "8", "--interval", "2")
+        results = run(bench, build, directory, "--seconds", "5", "--interval", "2")
         assert results["kills"] > 0, results
         results = run(bench, build, directory, "--role", "server", "--replacements", "2",
-                      "--synchronous", "--epochs", "2", "--set", "train.target_batch=1024")
+                      "--synchronous", "--epochs", "1", "--interval", "1", "--set",
+                      "train.target_batch=1024", "--set", "checkpoint.interval_s=1")
         assert results["kills"] == results["server_kills"] == 2, results
         assert results["same_model"], results
         assert results["recovery_seconds_max"] > 0, results

@@ -18,6 +18,10 @@ constexpr int kTestSamples = 500;
 constexpr int kFeatures = 300;
 constexpr int kLabels = 200;
 
+// Failpoints of a run that has to last: each worker waits after every batch. An epoch of kSamples
+// in batches of 32 takes a worker two seconds, and leaves the CPU to others.
+constexpr const char* kSlowly = "worker.before-report=delay:10";
+
 // Writes samples of a rule that can be learned: feature i < kLabels means label i, and two features
 // of every sample are noise.
 void WriteSamples(const std::string& path, int samples, uint64_t seed);

@@ -47,8 +47,9 @@ TEST_CASE("launcher: a process that cannot be kept running ends the launch in on
 
 TEST_CASE("launcher: every process comes back after kill -9, and training ends") {
   TestRun run;
-  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=60",
-                                "--set", "cluster.heartbeat_ms=100"});
+  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=6",
+                                "--set", "cluster.heartbeat_ms=100"},
+                               kSlowly);
   const std::vector<std::string> names = {"scheduler", "server-1", "server-2", "worker-1",
                                           "worker-2"};
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
@@ -63,7 +64,7 @@ TEST_CASE("launcher: every process comes back after kill -9, and training ends")
     }));
   }
   REQUIRE(train->Wait() == 0);
-  CHECK(run.Summary()["samples"] == 60 * kSamples);
+  CHECK(run.Summary()["samples"] == 6 * kSamples);
   CHECK(run.Summary()["p_at_1"] > 0.9);
 }
 

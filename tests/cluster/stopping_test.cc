@@ -24,8 +24,8 @@ bool AllGone(const std::vector<pid_t>& processes) {
 
 TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
   TestRun run;
-  const std::string epochs = "train.epochs=40";
-  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", epochs});
+  const std::string epochs = "train.epochs=4";
+  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", epochs}, kSlowly);
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   const auto children = Descendants(train->pid());
   CHECK(children.size() == 5);
@@ -38,11 +38,11 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
   const auto manifest = ReadManifest(*checkpoint);
   REQUIRE(manifest.ok());
   CHECK(manifest->samples > 0);
-  CHECK(manifest->samples < 40 * kSamples);
+  CHECK(manifest->samples < 4 * kSamples);
 
   const auto resumed = run.Train({"--resume", "--servers", "2", "--workers", "2", "--set", epochs});
   REQUIRE(resumed->Wait() == 0);
-  CHECK(run.Summary()["samples"] == 40 * kSamples);
+  CHECK(run.Summary()["samples"] == 4 * kSamples);
 }
 
 // The files that a process writes its output to, as pipes that the test can close.
@@ -98,12 +98,12 @@ TEST_CASE("each role takes SIGHUP for SIGTERM") {
 TEST_CASE("a run goes on when the pipes close that it writes its output to") {
   TestRun run;
   Pipe output(run.Path("dslide-1.out")), errors(run.Path("dslide-1.err"));
-  const auto train = run.Train({"--set", "train.epochs=40"});
+  const auto train = run.Train({"--set", "train.epochs=4"}, kSlowly);
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   output.Close();
   errors.Close();
   REQUIRE(train->Wait() == 0);
-  CHECK(run.Summary()["samples"] == 40 * kSamples);
+  CHECK(run.Summary()["samples"] == 4 * kSamples);
 }
 
 TEST_CASE("processes go on when the pipes close that they log to") {
@@ -115,16 +115,16 @@ TEST_CASE("processes go on when the pipes close that they log to") {
     const std::string log = run.Path(fmt::format("{}-{}", program, processes.size() + 1));
     pipes.push_back(std::make_unique<Pipe>(log + ".out"));
     pipes.push_back(std::make_unique<Pipe>(log + ".err"));
-    processes.push_back(run.Start(program, arguments));
+    processes.push_back(run.Start(program, arguments, kSlowly));
   };
   start("dslide-scheduler", {"--config", run.config(), "--run-dir", run.run_directory(), "--set",
-                             "cluster.scheduler_bind=" + address, "--set", "train.epochs=40"});
+                             "cluster.scheduler_bind=" + address, "--set", "train.epochs=4"});
   start("dslide-server", {"--scheduler", address});
   start("dslide-worker", {"--scheduler", address});
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   for (const auto& pipe : pipes) pipe->Close();
   for (const auto& process : processes) CHECK(process->Wait() == 0);
-  CHECK(run.Summary()["samples"] == 40 * kSamples);
+  CHECK(run.Summary()["samples"] == 4 * kSamples);
 }
 
 // As a service manager or the end of a batch job does it.

@@ -12,13 +12,13 @@
 namespace dslide {
 namespace {
 
-// 20 steps of 7,680 samples, 120 batches each but for the last of an epoch.
-constexpr int kSamples20 = 75000;
+// 20 steps of 3,840 samples, 60 batches each but for the last of an epoch.
+constexpr int kSamples20 = 37500;
 constexpr int kRunEpochs = 2;
 const Arguments kSteps = {"--servers", "2",
                           "--set",     "train.batch=64",
                           "--set",     "train.staleness=0",
-                          "--set",     "train.target_batch=7680",
+                          "--set",     "train.target_batch=3840",
                           "--set",     "train.epochs=2",
                           "--set",     "model.active=lsh",
                           "--set",     "cluster.wire=auto"};
@@ -71,14 +71,14 @@ TEST_CASE(
 TEST_CASE("synchronous: a run that was stopped and resumed counts every sample") {
   TestRun run;
   const Arguments steps = {"--set", "train.staleness=0", "--set", "train.target_batch=128",
-                           "--set", "train.epochs=16"};
-  const auto train = run.Train(With(steps, {"--servers", "2", "--workers", "2"}));
+                           "--set", "train.epochs=6"};
+  const auto train = run.Train(With(steps, {"--servers", "2", "--workers", "2"}), kSlowly);
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
   train->Signal(SIGTERM);
   REQUIRE(train->Wait() == 85);
   const auto resumed = run.Train(With(steps, {"--resume", "--servers", "3", "--workers", "1"}));
   REQUIRE(resumed->Wait() == 0);
-  CHECK(run.Summary()["samples"] == 16 * kSamples);
+  CHECK(run.Summary()["samples"] == 6 * kSamples);
   CHECK(run.Summary()["p_at_1"] > 0.9);
   // Held gradients are in no checkpoint, so a synchronous run cannot resume as an asynchronous one.
   const auto otherwise = run.Train({"--resume"});

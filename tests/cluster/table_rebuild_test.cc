@@ -13,10 +13,10 @@
 namespace dslide {
 namespace {
 
-// Half of the samples have the same 20 features and labels of the same 2,000, drawn at random: the
+// Half of the samples have the same 20 features and labels of the same 800, drawn at random: the
 // neurons of those labels learn the same and become parallel.
 void WriteParallelLabels(const std::string& path) {
-  constexpr int kSampleCount = 1500, kAlike = 2000, kAll = 2500, kEach = 20;
+  constexpr int kSampleCount = 1500, kAlike = 800, kAll = 1000, kEach = 20;
   Random random(1);
   std::ofstream file(path);
   file << kSampleCount << ' ' << 2 * kEach << ' ' << kAll << '\n';

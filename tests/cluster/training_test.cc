@@ -1,6 +1,5 @@
 // A launched cluster trains, is evaluated, resumed, and outlives its workers.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -78,13 +77,9 @@ TEST_CASE("a checkpoint of two servers continues on three") {
 }
 
 TEST_CASE("the others finish when a worker is killed, and no sample is lost or counted twice") {
-  constexpr int kManySamples = 50000;  // so that the worker is killed long before the end
-  constexpr int kEpochs = 4;
   TestRun run;
-  WriteSamples(run.Path("many.txt"), kManySamples, 3);
-  const auto train = run.Train({"--servers", "2", "--workers", "2", "--set",
-                                fmt::format("train.epochs={}", kEpochs), "--set",
-                                "train.data=" + run.Path("many.txt")});
+  const auto train =
+      run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=4"}, kSlowly);
   REQUIRE(WaitFor([&] { return run.TrainedSamples("worker-2") > 0; }));
   const auto children = Descendants(train->pid());
   REQUIRE(children.size() == 5);
@@ -94,7 +89,7 @@ TEST_CASE("the others finish when a worker is killed, and no sample is lost or c
   CAPTURE(output);
   CHECK(Contains(output, "worker-2 ended (signal 9)"));
   CHECK(Contains(output, "leases returned"));
-  CHECK(run.Summary()["samples"] == kEpochs * kManySamples);
+  CHECK(run.Summary()["samples"] == 4 * kSamples);
 }
 
 TEST_CASE("a worker that is started later takes part") {
