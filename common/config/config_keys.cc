@@ -260,10 +260,13 @@ const std::vector<ConfigKey>& ConfigKeys() {
 }
 
 const ConfigKey* FindConfigKey(std::string_view full_name) {
-  for (const ConfigKey& key : ConfigKeys()) {
-    if (key.FullName() == full_name) return &key;
-  }
-  return nullptr;
+  const size_t dot = full_name.find('.');
+  if (dot == std::string_view::npos) return nullptr;
+  const auto& keys = ConfigKeys();
+  const auto found = std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& key) {
+    return key.section == full_name.substr(0, dot) && key.name == full_name.substr(dot + 1);
+  });
+  return found == keys.end() ? nullptr : &*found;
 }
 
 const ConfigKey* FixedKeyThatDiffers(const Config& now, const Config& then) {
