@@ -1,16 +1,22 @@
-# Most of a compilation is headers, which the sources of a target share. Here up to 12 sources of a
+# Most of a compilation is headers, which the sources of a target share. Here up to 16 sources of a
 # target are compiled together: a build from nothing takes less than half the time.
 #
 # Sources that define one name differently, say Fixture in two tests, come into different groups.
 # Sources with compile options of their own, and those with the property
 # SKIP_UNITY_BUILD_INCLUSION, are compiled by themselves.
-set(DSLIDE_GROUP_SIZE 12)
+set(DSLIDE_GROUP_SIZE 16)
 
 # Sets `result` to NAME=ORIGIN for each name that a file, or a header of the tests that it includes,
 # defines outside of classes and functions (and maybe for others). Two definitions with one origin
-# are the same.
+# are the same. A file with a namespace of its own, dslide::FILE, shares no names.
 function(dslide_names_in file result)
   file(READ ${file} text)
+  string(PREPEND text "\n")
+  string(REGEX MATCHALL "\n#include \"tests/[^\"]*" headers "${text}")
+  get_filename_component(own ${file} NAME_WE)
+  if(text MATCHES "\nnamespace dslide::${own} {")
+    set(text "")
+  endif()
   string(REGEX MATCHALL "\n(struct|class|enum|enum class) [A-Za-z0-9_]+" types "${text}")
   string(REGEX MATCHALL "\n((const|constexpr) | +constexpr )[^\n]*" constants "${text}")
   string(REGEX MATCHALL "k[A-Z][A-Za-z0-9_]*" names "${constants}")
@@ -19,10 +25,11 @@ function(dslide_names_in file result)
     string(REGEX MATCH "([A-Za-z0-9_]+)\\(?$" name "${definition}")
     list(APPEND names ${CMAKE_MATCH_1})
   endforeach()
-  list(TRANSFORM names APPEND "=${file}")
+  # What a header declares and its source defines is one name.
+  string(REGEX REPLACE "\\.(cc|h)$" "" origin ${file})
+  list(TRANSFORM names APPEND "=${origin}")
   string(REGEX MATCHALL "\nusing [A-Za-z0-9_]+ = [^\n;]*" usings "${text}")
   string(REGEX REPLACE "\nusing ([^;]*) = " "\\1=" usings "${usings}")
-  string(REGEX MATCHALL "\n#include \"tests/[^\"]*" headers "${text}")
   foreach(header IN LISTS headers)
     string(REGEX REPLACE ".*\"" "" header "${header}")
     dslide_names_in(${CMAKE_SOURCE_DIR}/${header} included)

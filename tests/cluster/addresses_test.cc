@@ -9,7 +9,7 @@
 #include "tests/cluster/cluster.h"
 #include "tests/support/fake_scheduler.h"
 
-namespace dslide {
+namespace dslide::addresses_test {
 namespace {
 
 using testing::FakeScheduler;
@@ -245,4 +245,4 @@ TEST_CASE("a worker goes on when a plan names an address that it cannot dial") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::addresses_test

@@ -11,7 +11,7 @@
 #include "common/net/socket.h"
 #include "tests/cluster/cluster.h"
 
-namespace dslide {
+namespace dslide::bad_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -204,4 +204,4 @@ TEST_CASE("a scheduler without servers says what it waited for, and asks for ano
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::bad_input_test

@@ -21,7 +21,7 @@ def main():
     bench, build = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen(
-            [bench, "--build", build, "--situation", "skew", "--seconds", "16", "--workers", "1",
+            [bench, "--build", build, "--situation", "skew", "--seconds", "10", "--workers", "1",
              "--json", "--out", directory], stdout=subprocess.PIPE, text=True)
         output, _ = process.communicate()
         assert process.returncode in (0, 1), f"exit code {process.returncode}"

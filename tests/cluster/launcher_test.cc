@@ -7,7 +7,7 @@
 #include "tests/cluster/cluster.h"
 #include "tools/dslide/cluster/restart_limit.h"
 
-namespace dslide {
+namespace dslide::launcher_test {
 namespace {
 
 size_t Count(const std::string& text, const std::string& part) {
@@ -84,4 +84,4 @@ TEST_CASE("a wrong failpoint is refused by every executable") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::launcher_test

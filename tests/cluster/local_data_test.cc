@@ -6,7 +6,7 @@
 
 #include "tests/cluster/cluster.h"
 
-namespace dslide {
+namespace dslide::local_data_test {
 namespace {
 
 // A scheduler and a server that wait for workers, started by hand because the launcher's workers
@@ -82,4 +82,4 @@ TEST_CASE("a worker refuses a training file that is not the run's") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::local_data_test

@@ -7,7 +7,7 @@
 #include "common/net/socket.h"
 #include "tests/cluster/cluster.h"
 
-namespace dslide {
+namespace dslide::noise_test {
 namespace {
 
 Bytes Noise(Random* random) {
@@ -70,4 +70,4 @@ TEST_CASE("noise at all sockets is counted, and training finishes") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::noise_test

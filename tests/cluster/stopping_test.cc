@@ -13,7 +13,7 @@
 #include "common/checkpoint/manifest.h"
 #include "tests/cluster/cluster.h"
 
-namespace dslide {
+namespace dslide::stopping_test {
 namespace {
 
 constexpr int kGoneMs = 30000;
@@ -172,4 +172,4 @@ TEST_CASE("no process outlives a launcher that is killed") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::stopping_test

@@ -9,7 +9,7 @@
 #include "server/storage/checkpoint_verify.h"
 #include "tests/cluster/cluster.h"
 
-namespace dslide {
+namespace dslide::synchronous_test {
 namespace {
 
 // 20 steps of 3,840 samples, 60 batches each but for the last of an epoch.
@@ -88,4 +88,4 @@ TEST_CASE("synchronous: a run that was stopped and resumed counts every sample")
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::synchronous_test

@@ -10,7 +10,7 @@
 #include "common/base/random.h"
 #include "tests/cluster/cluster.h"
 
-namespace dslide {
+namespace dslide::table_rebuild_test {
 namespace {
 
 // Half of the samples have the same 20 features and labels of the same 800, drawn at random: the
@@ -83,4 +83,4 @@ TEST_CASE("degenerate hash tables are built anew on all servers, and stay so aft
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::table_rebuild_test

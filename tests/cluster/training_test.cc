@@ -7,7 +7,7 @@
 
 #include "tests/cluster/cluster.h"
 
-namespace dslide {
+namespace dslide::training_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ TEST_CASE("processes may be started by hand in any order") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::training_test

@@ -7,7 +7,7 @@
 
 #include "common/run/slot_plan.h"
 
-namespace dslide {
+namespace dslide::batch_flight_test {
 namespace {
 
 constexpr uint32_t kFeatures = 12, kLabels = 8, kHidden = 4;
@@ -310,4 +310,4 @@ TEST_CASE("with one server an evaluation is what it is with several") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::batch_flight_test

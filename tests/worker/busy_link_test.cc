@@ -5,7 +5,7 @@
 #include "common/base/random.h"
 #include "tests/worker/worker_fixture.h"
 
-namespace dslide {
+namespace dslide::busy_link_test {
 namespace {
 
 struct LinkModel {
@@ -157,4 +157,4 @@ TEST_CASE("a worker with a quick link finds it idle, however many batches are in
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::busy_link_test

@@ -4,7 +4,7 @@
 
 #include "common/run/slot_plan.h"
 
-namespace dslide {
+namespace dslide::flight_table_test {
 namespace {
 
 constexpr uint32_t kServers = 2;
@@ -121,4 +121,4 @@ TEST_CASE_FIXTURE(FlightFixture, "flight table: flights of later steps are not c
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::flight_table_test

@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-namespace dslide {
+namespace dslide::in_flight_control_test {
 namespace {
 
 // Workers before one server. A batch is kStages requests one after another; a request takes
@@ -229,4 +229,4 @@ TEST_CASE("in flight: it never leaves its bounds, whatever it is told") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::in_flight_control_test

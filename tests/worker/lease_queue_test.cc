@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::lease_queue_test {
 namespace {
 
 LeasedBatch Batch(uint64_t number, uint32_t index = 0) {
@@ -70,4 +70,4 @@ TEST_CASE("lease queue: one request for a lease is under way at a time") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::lease_queue_test

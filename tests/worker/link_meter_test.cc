@@ -5,7 +5,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::link_meter_test {
 namespace {
 
 struct KnownLink {
@@ -114,4 +114,4 @@ TEST_CASE("link meter: times that make no sense give bounds, not nonsense") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::link_meter_test

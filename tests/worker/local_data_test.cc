@@ -8,7 +8,7 @@
 #include "tests/support/numbered_samples.h"
 #include "worker/worker_core.h"
 
-namespace dslide {
+namespace dslide::local_data_test {
 namespace {
 
 constexpr uint32_t kSamples = 50, kLabels = 10, kBatch = 4, kUnitBatches = 3;
@@ -210,4 +210,4 @@ TEST_CASE_FIXTURE(FileRun, "a lease by numbers is not taken by a worker without 
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::local_data_test

@@ -7,7 +7,7 @@
 #include "common/run/step.h"
 #include "tests/worker/worker_fixture.h"
 
-namespace dslide {
+namespace dslide::pipeline_test {
 namespace {
 
 struct TwoServers : WorkerFixture {
@@ -283,4 +283,4 @@ TEST_CASE_FIXTURE(OneServer, "a push with a next batch is sent again as it was")
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::pipeline_test

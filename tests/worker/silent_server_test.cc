@@ -3,7 +3,7 @@
 
 #include "tests/worker/worker_fixture.h"
 
-namespace dslide {
+namespace dslide::silent_server_test {
 namespace {
 
 constexpr int64_t kSilentMs = 20000;  // twice cluster.request_timeout_ms
@@ -80,4 +80,4 @@ TEST_CASE_FIXTURE(OneBatchOnTwo, "another plan's server begins with a clean shee
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::silent_server_test

@@ -1,7 +1,7 @@
 // How a worker chooses the precision of its links.
 #include "tests/worker/worker_fixture.h"
 
-namespace dslide {
+namespace dslide::wire_precision_test {
 namespace {
 
 // A server behind a link: trains batches one after another, each message takes the round trip and
@@ -115,4 +115,4 @@ TEST_CASE("wire = auto: a request that is sent again keeps the precision it had"
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::wire_precision_test

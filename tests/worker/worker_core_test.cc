@@ -5,7 +5,7 @@
 
 #include "tests/worker/worker_fixture.h"
 
-namespace dslide {
+namespace dslide::worker_core_test {
 namespace {
 
 using Fixture = WorkerFixture;
@@ -231,4 +231,4 @@ TEST_CASE_FIXTURE(Fixture, "senseless plans are ignored") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::worker_core_test

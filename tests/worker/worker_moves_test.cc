@@ -1,7 +1,7 @@
 // A worker when slots move: plans of the same generation.
 #include "tests/worker/worker_fixture.h"
 
-namespace dslide {
+namespace dslide::worker_moves_test {
 namespace {
 
 struct Moves : WorkerFixture {
@@ -238,4 +238,4 @@ TEST_CASE_FIXTURE(Moves, "moves: the scheduler's cap on batches in flight is obe
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::worker_moves_test

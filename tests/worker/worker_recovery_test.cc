@@ -1,7 +1,7 @@
 // A worker whose messages are lost, that was taken for dead, or meets a new plan or scheduler.
 #include "tests/worker/worker_fixture.h"
 
-namespace dslide {
+namespace dslide::worker_recovery_test {
 namespace {
 
 using Fixture = WorkerFixture;
@@ -164,4 +164,4 @@ TEST_CASE_FIXTURE(Fixture, "a worker leaves when the scheduler has been silent f
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::worker_recovery_test

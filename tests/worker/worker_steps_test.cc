@@ -7,7 +7,7 @@
 #include "common/run/step.h"
 #include "tests/worker/worker_fixture.h"
 
-namespace dslide {
+namespace dslide::worker_steps_test {
 namespace {
 
 // 50 batches an epoch in steps of 4; units of one batch.
@@ -264,4 +264,4 @@ TEST_CASE("synchronous: whatever order leases and replies come in, no worker wai
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::worker_steps_test

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace dslide {
+namespace dslide::open_files_test {
 namespace {
 
 // Runs `check` in a child with these limits, because a process cannot raise its hard limit again.
@@ -38,4 +38,4 @@ TEST_CASE("open files: too few are refused by one line") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::open_files_test

@@ -7,7 +7,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::planner_test {
 namespace {
 
 using Owners = std::vector<BalanceOwner>;
@@ -369,4 +369,4 @@ TEST_CASE("small clusters against all assignments") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::planner_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::address_test {
 namespace {
 
 TEST_CASE("address: the parts of tcp://HOST:PORT") {
@@ -81,4 +81,4 @@ TEST_CASE("address: which addresses stay on this machine") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::address_test

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace dslide {
+namespace dslide::bounded_queue_test {
 namespace {
 
 constexpr int kDeadlineMs = 10000;
@@ -113,4 +113,4 @@ TEST_CASE("bounded_queue: many producers lose nothing and keep their own order")
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::bounded_queue_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::cgroup_test {
 namespace {
 
 struct Mounted {
@@ -62,4 +62,4 @@ TEST_CASE("cgroup limits: text that is none sets no limits") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::cgroup_test

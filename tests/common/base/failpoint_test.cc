@@ -15,7 +15,7 @@
 #include "common/base/process.h"
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::failpoint_test {
 namespace {
 
 constexpr int kLookMs = 1;
@@ -159,4 +159,4 @@ TEST_CASE("failpoints: what makes no sense is refused in a line that names it") 
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::failpoint_test

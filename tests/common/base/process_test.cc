@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace dslide {
+namespace dslide::process_test {
 namespace {
 
 TEST_CASE("a clock of the time awake leaves out what a process slept through") {
@@ -79,4 +79,4 @@ TEST_CASE("silence is reported every 30 s, from the last that was heard") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::process_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::layout_test {
 namespace {
 
 constexpr uint64_t kMost = ~uint64_t{0};
@@ -53,4 +53,4 @@ TEST_CASE("layout: the stores of a server's other lives, whatever its name") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::layout_test

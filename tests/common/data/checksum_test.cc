@@ -6,7 +6,7 @@
 
 #include "tests/support/numbered_samples.h"
 
-namespace dslide {
+namespace dslide::checksum_test {
 namespace {
 
 struct LabelledSample {
@@ -45,4 +45,4 @@ TEST_CASE("the checksum is part of the protocol") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::checksum_test

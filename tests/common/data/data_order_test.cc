@@ -7,7 +7,7 @@
 
 #include "tests/support/numbered_samples.h"
 
-namespace dslide {
+namespace dslide::data_order_test {
 namespace {
 
 std::vector<uint32_t> Order(const DataOrder& order) {
@@ -78,4 +78,4 @@ TEST_CASE("an evaluation on all samples goes in the file's order") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::data_order_test

@@ -14,7 +14,7 @@
 #include "common/math/bf16_gemm_internal.h"
 #include "tests/support/floats.h"
 
-namespace dslide {
+namespace dslide::bf16_gemm_test {
 namespace {
 
 constexpr float kGuard = 12345.0f;     // around c: nothing may be written there
@@ -286,4 +286,4 @@ TEST_CASE("bf16 products by name") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::bf16_gemm_test

@@ -4,7 +4,7 @@
 
 #include "tests/common/math/kernel_arrays.h"
 
-namespace dslide {
+namespace dslide::kernels_bf16_test {
 namespace {
 
 using HalfArray = ArrayOf<uint16_t>;
@@ -358,4 +358,4 @@ TEST_CASE("an element's weight and moments are rounded independently of each oth
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::kernels_bf16_test

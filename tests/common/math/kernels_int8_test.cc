@@ -4,7 +4,7 @@
 
 #include "tests/common/math/kernel_arrays.h"
 
-namespace dslide {
+namespace dslide::kernels_int8_test {
 namespace {
 
 using ByteArray = ArrayOf<int8_t>;
@@ -133,4 +133,4 @@ TEST_CASE("from_int8 gives back every byte") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::kernels_int8_test

@@ -11,7 +11,7 @@
 #include "tests/common/math/kernel_arrays.h"
 #include "tests/support/floats.h"
 
-namespace dslide {
+namespace dslide::kernels_test {
 namespace {
 
 constexpr size_t kGuards = 16;
@@ -410,4 +410,4 @@ TEST_CASE("FlushDenormals makes denormal results zero") {
 #endif
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::kernels_test

@@ -14,7 +14,7 @@
 
 #include "common/base/bounded_queue.h"
 
-namespace dslide {
+namespace dslide::socket_test {
 namespace {
 
 constexpr char kAnyPort[] = "tcp://127.0.0.1:*";
@@ -283,4 +283,4 @@ TEST_CASE("socket: which hosts have an address") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::socket_test

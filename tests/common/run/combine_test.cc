@@ -10,7 +10,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::combine_test {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
@@ -200,4 +200,4 @@ TEST_CASE("combine: results do not depend on the order of the parts") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::combine_test

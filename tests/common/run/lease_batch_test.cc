@@ -4,7 +4,7 @@
 
 #include "tests/support/numbered_samples.h"
 
-namespace dslide {
+namespace dslide::lease_batch_test {
 namespace {
 
 TEST_CASE("a batch with samples holds those of its place in the order") {
@@ -42,4 +42,4 @@ TEST_CASE("a batch by numbers says where and how many") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::lease_batch_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::scheduler_link_test {
 namespace {
 
 TEST_CASE("messages are numbered from 1 and say who sends them") {
@@ -65,4 +65,4 @@ TEST_CASE("heartbeats are due by their interval") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::scheduler_link_test

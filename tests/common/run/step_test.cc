@@ -7,7 +7,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::step_test {
 namespace {
 
 TrainConfig Train(uint32_t batch, uint32_t target_batch, uint32_t unit_batches) {
@@ -153,4 +153,4 @@ TEST_CASE("steps: target_batch is a batch if it is left open, asynchronous units
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::step_test

@@ -8,7 +8,7 @@
 #include "common/wire/wire_arrays.h"
 #include "tests/common/wire/malformed.h"
 
-namespace dslide {
+namespace dslide::messages_arrays_test {
 namespace {
 
 using namespace testing;
@@ -208,4 +208,4 @@ TEST_CASE("malformed: the largest factor that an honest message unpacks by is al
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::messages_arrays_test

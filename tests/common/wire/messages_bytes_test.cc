@@ -8,7 +8,7 @@
 #include "common/wire/messages.h"
 #include "tests/support/random_messages.h"
 
-namespace dslide {
+namespace dslide::messages_bytes_test {
 namespace {
 
 constexpr size_t kKinds = testing::RandomMessages::kKinds;
@@ -61,4 +61,4 @@ TEST_CASE("messages: the bytes of every kind stay as they are") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::messages_bytes_test

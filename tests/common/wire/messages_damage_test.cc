@@ -7,7 +7,7 @@
 #include "common/wire/messages.h"
 #include "tests/support/random_messages.h"
 
-namespace dslide {
+namespace dslide::messages_damage_test {
 namespace {
 
 TEST_CASE("malformed: truncation at every length") {
@@ -128,4 +128,4 @@ TEST_CASE("malformed: 50,000 random mutations are refused or leave a consistent 
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::messages_damage_test

@@ -11,7 +11,7 @@
 #include "common/wire/wire_arrays.h"
 #include "tests/support/random_messages.h"
 
-namespace dslide {
+namespace dslide::messages_int8_test {
 namespace {
 
 constexpr WirePrecision kInt8 = WirePrecision::kInt8;
@@ -256,4 +256,4 @@ TEST_CASE("int8: bytes of a training batch") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::messages_int8_test

@@ -8,7 +8,7 @@
 #include "common/wire/messages.h"
 #include "tests/common/wire/malformed.h"
 
-namespace dslide {
+namespace dslide::messages_malformed_test {
 namespace {
 
 using namespace testing;
@@ -221,4 +221,4 @@ TEST_CASE("malformed: absent strings and vectors are empty ones") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::messages_malformed_test

@@ -8,7 +8,7 @@
 #include "tests/common/wire/malformed.h"
 #include "tests/support/hex.h"
 
-namespace dslide {
+namespace dslide::messages_moves_test {
 namespace {
 
 using namespace testing;
@@ -213,4 +213,4 @@ TEST_CASE("malformed: LoadReport") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::messages_moves_test

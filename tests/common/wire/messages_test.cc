@@ -9,7 +9,7 @@
 #include "tests/support/hex.h"
 #include "tests/support/random_messages.h"
 
-namespace dslide {
+namespace dslide::messages_test {
 namespace {
 
 using testing::FromHex;
@@ -381,4 +381,4 @@ TEST_CASE("messages: a buffer need not be aligned") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::messages_test

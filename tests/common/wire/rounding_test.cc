@@ -9,7 +9,7 @@
 #include "common/base/random.h"
 #include "tests/support/floats.h"
 
-namespace dslide {
+namespace dslide::rounding_test {
 namespace {
 
 // Checks `rows` against a trip over the wire, bit by bit.
@@ -75,4 +75,4 @@ TEST_CASE("values at the ends of the range are rounded, or refused, as on the wi
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::rounding_test

@@ -4,7 +4,7 @@
 
 #include "scheduler/balance/table_health.h"
 
-namespace dslide {
+namespace dslide::advisor_test {
 namespace {
 
 struct AdvisorRun {
@@ -114,4 +114,4 @@ TEST_CASE("tables are renewed on all servers once, then on those that lag behind
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::advisor_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace dslide {
+namespace dslide::balancer_test {
 namespace {
 
 constexpr uint32_t kSlots = 8;
@@ -211,4 +211,4 @@ TEST_CASE("executors that share a server's work badly get another plan, once for
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::balancer_test

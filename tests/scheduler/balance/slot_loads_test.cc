@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace dslide {
+namespace dslide::slot_loads_test {
 namespace {
 
 constexpr Incarnation kA{1}, kB{2}, kC{3};
@@ -190,4 +190,4 @@ TEST_CASE("a slot has the bytes that are expected of it until they are reported"
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::slot_loads_test

@@ -7,7 +7,7 @@
 #include "common/base/random.h"
 #include "scheduler/members/speed_meter.h"
 
-namespace dslide {
+namespace dslide::strategy_test {
 namespace {
 
 constexpr RunMeasure kRun{.unit_batches = 64, .batches_left = 1'000'000, .seconds_per_batch = 0.1};
@@ -187,4 +187,4 @@ TEST_CASE("a speed is right from the beginning, and follows within some ten seco
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::strategy_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::outbox_test {
 namespace {
 
 Member MemberAt(const PeerId& peer) {
@@ -89,4 +89,4 @@ TEST_CASE("a departure says who is gone, and why") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::outbox_test

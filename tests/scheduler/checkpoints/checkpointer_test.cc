@@ -5,7 +5,7 @@
 #include "common/checkpoint/layout.h"
 #include "tests/support/numbered_samples.h"
 
-namespace dslide {
+namespace dslide::checkpointer_test {
 namespace {
 
 constexpr Incarnation kFirst{1}, kSecond{2};
@@ -192,4 +192,4 @@ TEST_CASE("only servers that have not answered are asked again") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::checkpointer_test

@@ -1,7 +1,7 @@
 // The scheduler's checkpoints, stops and resumes.
 #include "tests/scheduler/support/fake_cluster.h"
 
-namespace dslide {
+namespace dslide::checkpointing_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -384,4 +384,4 @@ TEST_CASE("a checkpoint that is asked for while a server is away is written when
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::checkpointing_test

@@ -2,7 +2,7 @@
 #include "scheduler/balance/model_size.h"
 #include "tests/scheduler/support/moving_cluster.h"
 
-namespace dslide {
+namespace dslide::drains_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -283,4 +283,4 @@ TEST_CASE_FIXTURE(Joined, "moves: what servers could do that left is expected of
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::drains_test

@@ -1,7 +1,7 @@
 // Servers that come while others are about to be missed: who takes whose place.
 #include "tests/scheduler/support/fake_cluster.h"
 
-namespace dslide {
+namespace dslide::elastic_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -68,4 +68,4 @@ TEST_CASE("elastic: of more than cluster.servers one may be lost, and the others
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::elastic_test

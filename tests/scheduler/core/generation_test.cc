@@ -4,7 +4,7 @@
 
 #include "tests/support/numbered_samples.h"
 
-namespace dslide {
+namespace dslide::generation_test {
 namespace {
 
 // Three batches in units of one; workers 11 and 12.
@@ -74,4 +74,4 @@ TEST_CASE("requests of workers that are gone or ask again are forgotten") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::generation_test

@@ -10,7 +10,7 @@
 #include "tests/support/hex.h"
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::manifest_test {
 namespace {
 
 using testing::Hex;
@@ -182,4 +182,4 @@ TEST_CASE("pruning keeps the newest complete ones and what may still be written"
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::manifest_test

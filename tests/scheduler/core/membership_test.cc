@@ -1,7 +1,7 @@
 // Who may take part, and what the scheduler does about those who do not answer.
 #include "tests/scheduler/support/fake_cluster.h"
 
-namespace dslide {
+namespace dslide::membership_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -126,4 +126,4 @@ TEST_CASE("training time stands still while an evaluation runs") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::membership_test

@@ -2,7 +2,7 @@
 #include "scheduler/status/status.h"
 #include "tests/scheduler/support/moving_cluster.h"
 
-namespace dslide {
+namespace dslide::moves_deaths_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -218,4 +218,4 @@ TEST_CASE("moves: training time does not go back when a plan cannot be taken up"
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::moves_deaths_test

@@ -4,7 +4,7 @@
 #include "tests/scheduler/support/moving_cluster.h"
 #include "tests/scheduler/support/step_cluster.h"
 
-namespace dslide {
+namespace dslide::moves_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -472,4 +472,4 @@ TEST_CASE("moves: a replacement gets the lost server's slots and no others, else
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::moves_test

@@ -1,7 +1,7 @@
 // Servers that join and cannot do their part: nobody reaches them, or they are never ready.
 #include "tests/scheduler/support/moving_cluster.h"
 
-namespace dslide {
+namespace dslide::newcomers_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -175,4 +175,4 @@ TEST_CASE("newcomers: a new life of the scheduler leaves out who never loads its
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::newcomers_test

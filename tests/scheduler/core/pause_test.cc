@@ -1,7 +1,7 @@
 // Workers are held before the plan changes, so that no batch begins anew with it.
 #include "tests/scheduler/support/moving_cluster.h"
 
-namespace dslide {
+namespace dslide::pause_test {
 namespace {
 
 constexpr int64_t kTickMs = 100;
@@ -173,4 +173,4 @@ TEST_CASE_FIXTURE(Pausing,
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::pause_test

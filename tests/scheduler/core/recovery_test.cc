@@ -1,7 +1,7 @@
 // Servers that are lost, come back, are replaced, or whose slots the others take over.
 #include "tests/scheduler/support/fake_cluster.h"
 
-namespace dslide {
+namespace dslide::recovery_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -544,4 +544,4 @@ TEST_CASE("recovery: a ledger that cannot be written ends the run, and all are t
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::recovery_test

@@ -2,7 +2,7 @@
 
 #include "tests/scheduler/support/fake_cluster.h"
 
-namespace dslide {
+namespace dslide::run_status_test {
 namespace {
 
 TEST_CASE("the status before the first plan says what the run waits for") {
@@ -50,4 +50,4 @@ TEST_CASE("the status shows a vacant seat, and the end") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::run_status_test

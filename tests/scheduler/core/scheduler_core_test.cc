@@ -7,7 +7,7 @@
 #include "tests/scheduler/support/fake_cluster.h"
 #include "tests/support/numbered_samples.h"
 
-namespace dslide {
+namespace dslide::scheduler_core_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -344,4 +344,4 @@ TEST_CASE("a worker that nothing is known of gets short leases") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::scheduler_core_test

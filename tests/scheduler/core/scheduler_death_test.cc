@@ -3,7 +3,7 @@
 
 #include "tests/scheduler/support/step_cluster.h"
 
-namespace dslide {
+namespace dslide::scheduler_death_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -254,4 +254,4 @@ TEST_CASE("death of the scheduler: many deaths in one run") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::scheduler_death_test

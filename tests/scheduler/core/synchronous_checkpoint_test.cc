@@ -1,7 +1,7 @@
 // Checkpoints and stops in synchronous training.
 #include "tests/scheduler/support/step_cluster.h"
 
-namespace dslide {
+namespace dslide::synchronous_checkpoint_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -260,4 +260,4 @@ TEST_CASE("synchronous: a stop between two epochs saves the first") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::synchronous_checkpoint_test

@@ -3,7 +3,7 @@
 #include "common/run/step.h"
 #include "tests/scheduler/support/step_cluster.h"
 
-namespace dslide {
+namespace dslide::synchronous_random_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -94,4 +94,4 @@ TEST_CASE("synchronous: whatever happens, every batch counts once and steps comm
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::synchronous_random_test

@@ -1,7 +1,7 @@
 // The scheduler in synchronous training: what it leases, and when steps are committed.
 #include "tests/scheduler/support/step_cluster.h"
 
-namespace dslide {
+namespace dslide::synchronous_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -211,4 +211,4 @@ TEST_CASE("synchronous: a server that cannot commit ends the run") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::synchronous_test

@@ -8,7 +8,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::lease_book_test {
 namespace {
 
 constexpr Incarnation kA{1}, kB{2}, kC{3}, kD{4}, kW{5}, kX{6}, kY{7};
@@ -325,4 +325,4 @@ TEST_CASE("runs of batches against a plain set") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::lease_book_test

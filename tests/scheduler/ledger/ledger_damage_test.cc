@@ -8,7 +8,7 @@
 #include "tests/scheduler/ledger/ledger_entries.h"
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::ledger_damage_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -157,4 +157,4 @@ TEST_CASE("each missing file of a ledger is reported") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::ledger_damage_test

@@ -7,7 +7,7 @@
 #include "common/checkpoint/layout.h"
 #include "scheduler/ledger/ledger.h"
 
-namespace dslide {
+namespace dslide::ledger_state_test {
 namespace {
 
 constexpr uint32_t kUnits = 2;
@@ -141,4 +141,4 @@ TEST_CASE("a batch of an epoch that has not begun does not count") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::ledger_state_test

@@ -12,7 +12,7 @@
 #include "tests/scheduler/ledger/ledger_entries.h"
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::ledger_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ TEST_CASE("a ledger that is not there, and a place that cannot hold one, are nam
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::ledger_test

@@ -5,7 +5,7 @@
 #include "tests/scheduler/ledger/ledger_entries.h"
 #include "tests/support/hex.h"
 
-namespace dslide {
+namespace dslide::ledger_value_test {
 namespace {
 
 using testing::Hex;
@@ -72,4 +72,4 @@ TEST_CASE("a flipped bit, a cut and another entry's number are found in a value 
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::ledger_value_test

@@ -10,7 +10,7 @@
 #include "common/run/slot_plan.h"
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::orphans_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -99,4 +99,4 @@ TEST_CASE("orphans: in synchronous training only the steps that were committed c
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::orphans_test

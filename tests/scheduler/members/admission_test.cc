@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::admission_test {
 namespace {
 
 Message JoinOf(uint64_t server, const std::string& address, uint64_t sequence = 1) {
@@ -78,4 +78,4 @@ TEST_CASE("an address whose server was left out is barred for a minute, then for
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::admission_test

@@ -4,7 +4,7 @@
 
 #include "scheduler/pass/training_stats.h"
 
-namespace dslide {
+namespace dslide::roster_test {
 namespace {
 
 Join Named(const std::string& name, Role role = Role::kWorker) {
@@ -124,4 +124,4 @@ TEST_CASE("training figures are means over what was counted") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::roster_test

@@ -6,7 +6,7 @@
 #include "scheduler/pass/training_clock.h"
 #include "tests/support/numbered_samples.h"
 
-namespace dslide {
+namespace dslide::pass_test {
 namespace {
 
 constexpr Incarnation kWorker{11}, kServer{1};
@@ -256,4 +256,4 @@ TEST_CASE("lease bytes are per trained sample") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::pass_test

@@ -8,7 +8,7 @@
 #include "common/base/random.h"
 #include "scheduler/leases/lease_book.h"
 
-namespace dslide {
+namespace dslide::step_book_test {
 namespace {
 
 constexpr Incarnation kA{1}, kB{2}, kC{3}, kD{4}, kE{5};
@@ -145,4 +145,4 @@ TEST_CASE("a lease is renewed only if none of its batches that are left could be
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::step_book_test

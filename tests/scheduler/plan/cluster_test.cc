@@ -4,7 +4,7 @@
 
 #include "tests/support/numbered_samples.h"
 
-namespace dslide {
+namespace dslide::cluster_test {
 namespace {
 
 RunInputs InputsFor(const Dataset& data) {
@@ -169,4 +169,4 @@ TEST_CASE("before the first plan the line says how many servers are missing") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::cluster_test

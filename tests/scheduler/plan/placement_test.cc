@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::placement_test {
 namespace {
 
 constexpr uint64_t kSlotBytes = 100;
@@ -102,4 +102,4 @@ TEST_CASE("memory that is lacking for a slot is reckoned") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::placement_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::plan_change_test {
 namespace {
 
 using State = PlanChange::State;
@@ -181,4 +181,4 @@ TEST_CASE("a source that is lost during the switch is noticed") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::plan_change_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/numbered_samples.h"
 
-namespace dslide {
+namespace dslide::seat_policy_test {
 namespace {
 
 using Kind = SeatDecision::Kind;
@@ -180,4 +180,4 @@ TEST_CASE("servers with too little memory have to wait for more servers") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::seat_policy_test

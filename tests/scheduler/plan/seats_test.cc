@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::seats_test {
 namespace {
 
 constexpr int64_t kHeartbeatMs = 1000;
@@ -152,4 +152,4 @@ TEST_CASE("a return to the checkpoint is counted, a first plan is not") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::seats_test

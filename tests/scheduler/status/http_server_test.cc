@@ -8,7 +8,7 @@
 
 #include "scheduler/status/status_page.h"
 
-namespace dslide {
+namespace dslide::http_server_test {
 namespace {
 
 constexpr int kDeadlineS = 30;
@@ -181,4 +181,4 @@ TEST_CASE("status page: what was published last is served") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::http_server_test

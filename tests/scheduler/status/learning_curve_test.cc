@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::learning_curve_test {
 namespace {
 
 EvaluationResult After(uint32_t epochs, double p_at_1) {
@@ -38,4 +38,4 @@ TEST_CASE("learning curve: a long one is even, bounded, and ends with the newest
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::learning_curve_test

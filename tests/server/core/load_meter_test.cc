@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::load_meter_test {
 namespace {
 
 // An executor that worked on slot 3 for this many seconds.
@@ -57,4 +57,4 @@ TEST_CASE("a slot's work is smoothed over measurements") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::load_meter_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::open_jobs_test {
 namespace {
 
 TEST_CASE("a job is finished when all executors have done their part") {
@@ -36,4 +36,4 @@ TEST_CASE("the results of forgotten jobs are dropped: tickets never repeat") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::open_jobs_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::orderly_stop_test {
 namespace {
 
 struct StoppingServer {
@@ -85,4 +85,4 @@ TEST_CASE_FIXTURE(StoppingServer, "a server whose slots have left waits until ot
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::orderly_stop_test

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace dslide {
+namespace dslide::reply_cache_test {
 namespace {
 
 using Seen = ReplyCache::Seen;
@@ -81,4 +81,4 @@ TEST_CASE("the bytes of all kept replies are known") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::reply_cache_test

@@ -2,7 +2,7 @@
 
 #include "tests/server/core/part_fixture.h"
 
-namespace dslide {
+namespace dslide::request_table_test {
 namespace {
 
 struct Fixture : PartFixture {
@@ -79,4 +79,4 @@ TEST_CASE_FIXTURE(Fixture, "only so many requests are kept for a plan to come") 
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::request_table_test

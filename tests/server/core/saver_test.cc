@@ -2,7 +2,7 @@
 
 #include "tests/server/core/part_fixture.h"
 
-namespace dslide {
+namespace dslide::saver_test {
 namespace {
 
 struct SavingServer : PartFixture {
@@ -126,4 +126,4 @@ TEST_CASE_FIXTURE(SavingServer, "it waits for the checkpoint that is being writt
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::saver_test

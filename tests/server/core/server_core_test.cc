@@ -2,7 +2,7 @@
 
 #include "tests/server/core/server_fixture.h"
 
-namespace dslide {
+namespace dslide::server_core_test {
 namespace {
 
 using Fixture = ServerFixture;
@@ -256,4 +256,4 @@ TEST_CASE_FIXTURE(Named, "a server whose name was taken goes by the one that it 
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::server_core_test

@@ -1,7 +1,7 @@
 // How a server lets go of slots, and leaves.
 #include "tests/server/core/moves_fixture.h"
 
-namespace dslide {
+namespace dslide::server_leaving_test {
 namespace {
 
 using Moves = MovesFixture;
@@ -234,4 +234,4 @@ TEST_CASE_FIXTURE(Moves, "moves: a release of an earlier move lets go of nothing
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::server_leaving_test

@@ -1,7 +1,7 @@
 // What a server copies before a plan gives it slots.
 #include "tests/server/core/moves_fixture.h"
 
-namespace dslide {
+namespace dslide::server_moves_test {
 namespace {
 
 using Moves = MovesFixture;
@@ -244,4 +244,4 @@ TEST_CASE_FIXTURE(ServerFixture, "moves: a server that joins a generation has no
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::server_moves_test

@@ -1,7 +1,7 @@
 // A server that goes from one plan of a generation to the next.
 #include "tests/server/core/moves_fixture.h"
 
-namespace dslide {
+namespace dslide::server_plan_switch_test {
 namespace {
 
 using Moves = MovesFixture;
@@ -335,4 +335,4 @@ TEST_CASE_FIXTURE(OneServer,
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::server_plan_switch_test

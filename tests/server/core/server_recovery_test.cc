@@ -1,7 +1,7 @@
 // A server's checkpoints, plans that follow each other, lives that end, and a silent scheduler.
 #include "tests/server/core/server_fixture.h"
 
-namespace dslide {
+namespace dslide::server_recovery_test {
 namespace {
 
 using Fixture = ServerFixture;
@@ -378,4 +378,4 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::server_recovery_test

@@ -7,7 +7,7 @@
 #include "server/core/server_core.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::server_steps_test {
 namespace {
 
 constexpr RunId kRun{77};
@@ -394,4 +394,4 @@ TEST_CASE("where there are two servers none can finish alone") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::server_steps_test

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace dslide {
+namespace dslide::slot_fetcher_test {
 namespace {
 
 const PlanServer kFrom{"a", "tcp://a", {7}}, kOther{"b", "tcp://b", {8}};
@@ -246,4 +246,4 @@ TEST_CASE("slot fetcher: answers that come soon shorten the time until a part is
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::slot_fetcher_test

@@ -2,7 +2,7 @@
 
 #include "tests/server/core/part_fixture.h"
 
-namespace dslide {
+namespace dslide::slot_migration_test {
 namespace {
 
 using Outcome = SlotMigration::Outcome;
@@ -122,4 +122,4 @@ TEST_CASE_FIXTURE(Fixture, "a copy that fails is given up, a slot of the plan is
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::slot_migration_test

@@ -7,7 +7,7 @@
 #include "common/math/kernels.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::batch_trainer_test {
 namespace {
 
 constexpr Incarnation kWorker{5};
@@ -137,4 +137,4 @@ TEST_CASE("what is no batch of the run, or of no open step, is refused") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::batch_trainer_test

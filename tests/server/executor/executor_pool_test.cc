@@ -10,7 +10,7 @@
 #include "common/math/kernels.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::executor_pool_test {
 namespace {
 
 ExecutorPool::Factory Factory() {
@@ -97,4 +97,4 @@ TEST_CASE("a pool ends with jobs still waiting") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::executor_pool_test

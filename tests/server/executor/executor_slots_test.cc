@@ -8,7 +8,7 @@
 #include "tests/server/support/slot_move.h"
 #include "tests/server/support/training_run.h"
 
-namespace dslide {
+namespace dslide::executor_slots_test {
 namespace {
 
 using Kind = SlotJob::Kind;
@@ -428,4 +428,4 @@ TEST_CASE("an executor goes on bit for bit only where the same slots lie in the 
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::executor_slots_test

@@ -4,7 +4,7 @@
 #include "server/executor/request_round.h"
 #include "tests/server/support/training_run.h"
 
-namespace dslide {
+namespace dslide::executor_state_test {
 namespace {
 
 using Share = AppliedBatches::Share;
@@ -314,4 +314,4 @@ TEST_CASE("records of different steps are refused") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::executor_state_test

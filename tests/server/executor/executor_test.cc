@@ -8,7 +8,7 @@
 
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::executor_test {
 namespace {
 
 constexpr Incarnation kWorker{5};
@@ -239,4 +239,4 @@ TEST_CASE("the step of a batch is its place in the run") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::executor_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::job_backlog_test {
 namespace {
 
 TEST_CASE("jobs go in their order while every executor has room") {
@@ -44,4 +44,4 @@ TEST_CASE("a backlog is idle when all outcomes were collected") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::job_backlog_test

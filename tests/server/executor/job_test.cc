@@ -6,7 +6,7 @@
 #include "tests/server/support/memory_store.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::job_test {
 namespace {
 
 struct Fixture {
@@ -72,4 +72,4 @@ TEST_CASE("parts of a reply are bodies, and an error is refused") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::job_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace dslide {
+namespace dslide::request_round_test {
 namespace {
 
 using Progress = RequestRound::Progress;
@@ -63,4 +63,4 @@ TEST_CASE("floats that are not finite mean that training has diverged") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::request_round_test

@@ -5,7 +5,7 @@
 #include "server/executor/executor.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::slot_memory_test {
 namespace {
 
 uint64_t MeasuredBytes(const Config& config) {
@@ -37,4 +37,4 @@ TEST_CASE("the memory of a slot is what executors take for it, within a few per 
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::slot_memory_test

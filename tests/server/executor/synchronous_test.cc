@@ -12,7 +12,7 @@
 #include "tests/server/support/saving.h"
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::synchronous_test {
 namespace {
 
 constexpr uint32_t kFeatures = 40, kLabels = 60, kHidden = 16, kBatch = 8;
@@ -576,4 +576,4 @@ TEST_CASE("synchronous: gradients that leave the range make replies that are not
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::synchronous_test

@@ -11,7 +11,7 @@
 #include "server/model/output_layer.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::active_set_test {
 namespace {
 
 constexpr uint32_t kNeurons = 97, kSlots = 8;
@@ -225,4 +225,4 @@ TEST_CASE("the weighted tail keeps the partition function unbiased") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::active_set_test

@@ -3,7 +3,7 @@
 
 #include "tests/server/support/local_cluster.h"
 
-namespace dslide {
+namespace dslide::bf16_training_test {
 namespace {
 
 constexpr uint32_t kFeatures = 90, kLabels = 30, kHidden = 32;
@@ -130,4 +130,4 @@ TEST_CASE("a run in bf16 does not depend on how many executors there are, but fo
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::bf16_training_test

@@ -2,7 +2,7 @@
 #include "tests/server/support/dense_copy.h"
 #include "tests/server/support/local_cluster.h"
 
-namespace dslide {
+namespace dslide::dense_reference_test {
 namespace {
 
 constexpr uint32_t kFeatures = 60, kLabels = 40, kHidden = 12;
@@ -129,4 +129,4 @@ TEST_CASE("bf16 and int8 on the wire stay near the dense reference") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::dense_reference_test

@@ -9,7 +9,7 @@
 #include "server/model/output_layer.h"
 #include "tests/server/model/scorer_model.h"
 
-namespace dslide {
+namespace dslide::dense_scorer_test {
 namespace {
 
 constexpr uint32_t kLabels = 700, kHidden = 24;
@@ -154,4 +154,4 @@ TEST_CASE("dense scorer: buffers of a larger batch do not show in a smaller one 
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::dense_scorer_test

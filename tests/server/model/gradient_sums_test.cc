@@ -12,7 +12,7 @@
 #include "common/base/random.h"
 #include "tests/support/floats.h"
 
-namespace dslide {
+namespace dslide::gradient_sums_test {
 namespace {
 
 struct Addend {
@@ -264,4 +264,4 @@ TEST_CASE("gradients below 2^-52 count as 0, however many there are") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::gradient_sums_test

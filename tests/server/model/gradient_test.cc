@@ -6,7 +6,7 @@
 #include "tests/server/support/dense_network.h"
 #include "tests/server/support/local_cluster.h"
 
-namespace dslide {
+namespace dslide::gradient_test {
 namespace {
 
 constexpr uint32_t kLabels = 30, kHidden = 6;
@@ -158,4 +158,4 @@ TEST_CASE("one step of SGD moves every parameter of the network by its slope") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::gradient_test

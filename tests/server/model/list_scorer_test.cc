@@ -10,7 +10,7 @@
 #include "tests/server/model/scorer_model.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::list_scorer_test {
 namespace {
 
 constexpr uint32_t kLabels = 45, kHidden = 6;
@@ -244,4 +244,4 @@ TEST_CASE("a label named twice is no other neuron's target") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::list_scorer_test

@@ -8,7 +8,7 @@
 #include "common/base/random.h"
 #include "common/math/kernels.h"
 
-namespace dslide {
+namespace dslide::popular_test {
 namespace {
 
 constexpr uint32_t kDim = 12, kSlots = 8, kIds = 101;  // 8 regions of 13 rows, 3 rows are padding
@@ -206,4 +206,4 @@ TEST_CASE("popular neurons: a slot that is only copied changes nothing") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::popular_test

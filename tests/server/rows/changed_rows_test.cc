@@ -8,7 +8,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::changed_rows_test {
 namespace {
 
 constexpr uint32_t kRows = 200;
@@ -156,4 +156,4 @@ TEST_CASE_FIXTURE(Rows, "changed rows: what the store has is not written") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::changed_rows_test

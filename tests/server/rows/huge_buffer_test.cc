@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace dslide {
+namespace dslide::huge_buffer_test {
 namespace {
 
 // How many of the pages in a range are in memory.
@@ -49,4 +49,4 @@ TEST_CASE("huge buffer: what is given back is zero and out of memory, the rest i
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::huge_buffer_test

@@ -13,7 +13,7 @@
 #include "common/base/random.h"
 #include "server/rows/layer.h"
 
-namespace dslide {
+namespace dslide::layer_bf16_test {
 namespace {
 
 constexpr uint32_t kTotal = 103, kSlots = 10, kDim = 37;
@@ -369,4 +369,4 @@ TEST_CASE("many small bf16 updates move a weight as far as fp32 ones") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::layer_bf16_test

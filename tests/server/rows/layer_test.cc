@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace dslide {
+namespace dslide::layer_test {
 namespace {
 
 constexpr uint32_t kTotal = 103, kSlots = 10, kDim = 7;
@@ -138,4 +138,4 @@ TEST_CASE("a stored row comes back with its optimiser state") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::layer_test

@@ -8,7 +8,7 @@
 #include "common/base/random.h"
 #include "tests/server/support/dense_network.h"
 
-namespace dslide {
+namespace dslide::optimizer_test {
 namespace {
 
 constexpr size_t kRowLength = 19;
@@ -83,4 +83,4 @@ TEST_CASE("only Adam keeps moment vectors") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::optimizer_test

@@ -8,7 +8,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::slot_map_test {
 namespace {
 
 constexpr uint32_t kTotal = 103, kSlots = 10;
@@ -114,4 +114,4 @@ TEST_CASE("slot map: ids and local rows match after any changes") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::slot_map_test

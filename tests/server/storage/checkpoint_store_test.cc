@@ -23,7 +23,7 @@
 #include "tests/server/support/slot_move.h"
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::checkpoint_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -445,4 +445,4 @@ TEST_CASE("verify names every damaged file, by its checksum or its absence") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::checkpoint_store_test

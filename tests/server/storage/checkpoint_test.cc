@@ -10,7 +10,7 @@
 #include "tests/server/support/saving.h"
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -274,4 +274,4 @@ TEST_CASE("what is missing or damaged is named") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::checkpoint_test

@@ -6,7 +6,7 @@
 
 #include "tests/support/fake_scheduler.h"
 
-namespace dslide {
+namespace dslide::drain_test {
 namespace {
 
 using testing::FakeScheduler;
@@ -128,4 +128,4 @@ TEST_CASE("drain: a scheduler that does not tell slots") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::drain_test

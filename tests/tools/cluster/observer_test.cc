@@ -4,7 +4,7 @@
 
 #include "tests/support/fake_scheduler.h"
 
-namespace dslide {
+namespace dslide::observer_test {
 namespace {
 
 using testing::FakeScheduler;
@@ -113,4 +113,4 @@ TEST_CASE("observer: a refusal, another answer, the end of the run") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::observer_test

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-namespace dslide {
+namespace dslide::status_text_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -107,4 +107,4 @@ TEST_CASE("status: tables fit 100 columns, with names of 12") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::status_text_test

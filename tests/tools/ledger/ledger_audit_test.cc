@@ -10,7 +10,7 @@
 #include "common/base/random.h"
 #include "common/run/step.h"
 
-namespace dslide {
+namespace dslide::ledger_audit_test {
 namespace {
 
 constexpr uint64_t kTrainSamples = 95;  // the last batch is a short one
@@ -337,4 +337,4 @@ TEST_CASE("a run that goes on from an earlier run's checkpoint takes its account
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::ledger_audit_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/temp_directory.h"
 
-namespace dslide {
+namespace dslide::prediction_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,4 +65,4 @@ TEST_CASE("prediction file: a full device is an error that names it, and removes
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::prediction_file_test

@@ -8,7 +8,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::applied_batches_test {
 namespace {
 
 using Share = AppliedBatches::Share;
@@ -137,4 +137,4 @@ TEST_CASE("applied batches: a set is known by its words, whatever zeros follow")
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::applied_batches_test

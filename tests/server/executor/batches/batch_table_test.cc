@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dslide {
+namespace dslide::batch_table_test {
 namespace {
 
 constexpr Incarnation kWorker{3}, kOther{4};
@@ -78,4 +78,4 @@ TEST_CASE("batches are dropped by worker and by number") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::batch_table_test

@@ -7,7 +7,7 @@
 #include "server/model/output_layer.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::step_sums_test {
 namespace {
 
 constexpr uint64_t kSamples = 76;  // 10 batches of 8, the last of 4; steps of 4, 4 and 2 batches
@@ -102,4 +102,4 @@ TEST_CASE("as many later steps are open as train.staleness says") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::step_sums_test

@@ -8,7 +8,7 @@
 #include "common/math/kernels.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::slot_exchange_test {
 namespace {
 
 // An executor's slots, of a model of 4.
@@ -100,4 +100,4 @@ TEST_CASE("what cannot be reserved changes nothing, and a place can be given up"
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::slot_exchange_test

@@ -8,7 +8,7 @@
 
 #include "tests/server/support/local_cluster.h"
 
-namespace dslide {
+namespace dslide::slot_load_test {
 namespace {
 
 constexpr uint32_t kFeatures = 40, kLabels = 30, kSamples = 12;
@@ -217,4 +217,4 @@ TEST_CASE("executors without slots take part and cost nothing") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::slot_load_test

@@ -9,7 +9,7 @@
 #include "common/base/random.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::slot_sender_test {
 namespace {
 
 constexpr uint32_t kRows = 2000;  // of a slot, in both layers
@@ -148,4 +148,4 @@ TEST_CASE_FIXTURE(Source, "the copy of a slot in the model ends when it is forgo
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::slot_sender_test

@@ -6,7 +6,7 @@
 #include "server/model/input_layer.h"
 #include "tests/server/support/test_batches.h"
 
-namespace dslide {
+namespace dslide::work_counter_test {
 namespace {
 
 struct Fixture {
@@ -51,4 +51,4 @@ TEST_CASE_FIXTURE(Fixture, "an exact ranking counts every neuron with every samp
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::work_counter_test

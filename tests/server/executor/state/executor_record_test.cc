@@ -4,7 +4,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::executor_record_test {
 namespace {
 
 ExecutorRecord SomeRecord() {
@@ -74,4 +74,4 @@ TEST_CASE("executor record: damage is an error, not a crash") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::executor_record_test

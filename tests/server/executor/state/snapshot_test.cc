@@ -3,7 +3,7 @@
 
 #include "tests/server/support/training_run.h"
 
-namespace dslide {
+namespace dslide::snapshot_test {
 namespace {
 
 // The state of a run after so many batches, undisturbed by snapshots.
@@ -143,4 +143,4 @@ TEST_CASE("snapshots: one that is given up leaves its rows to the next") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::snapshot_test

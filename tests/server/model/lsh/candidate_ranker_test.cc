@@ -7,7 +7,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::candidate_ranker_test {
 namespace {
 
 using Codes = std::vector<BucketCode>;
@@ -79,4 +79,4 @@ TEST_CASE("CandidateRanker equals a full sort") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::candidate_ranker_test

@@ -11,7 +11,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::hash_family_test {
 namespace {
 
 constexpr uint64_t kSeed = 20240607;
@@ -321,4 +321,4 @@ TEST_CASE("golden codes") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::hash_family_test

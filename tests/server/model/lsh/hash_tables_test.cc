@@ -9,7 +9,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide {
+namespace dslide::hash_tables_test {
 namespace {
 
 using Codes = std::vector<BucketCode>;
@@ -190,4 +190,4 @@ TEST_CASE("HashTables: the 99th percentile leaves the largest of many buckets ou
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::hash_tables_test

@@ -5,7 +5,7 @@
 
 #include "tests/server/model/lsh/table_layer.h"
 
-namespace dslide {
+namespace dslide::live_tables_slots_test {
 namespace {
 
 using Codes = std::vector<BucketCode>;
@@ -209,4 +209,4 @@ TEST_CASE("live tables: their identity is that of the hash functions") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::live_tables_slots_test

@@ -9,7 +9,7 @@
 
 #include "tests/server/model/lsh/table_layer.h"
 
-namespace dslide {
+namespace dslide::live_tables_test {
 namespace {
 
 constexpr uint32_t kMost = 4096;  // rows of the model looked through a batch
@@ -248,4 +248,4 @@ TEST_CASE("live tables: a layer without rows has work for nobody") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::live_tables_test

@@ -5,7 +5,7 @@
 #include "tests/server/support/slot_move.h"
 #include "tests/server/support/training_run.h"
 
-namespace dslide {
+namespace dslide::rebuild_test {
 namespace {
 
 const RunKind kHashed = {OptimizerKind::kAdaGrad, false, true, false};
@@ -249,4 +249,4 @@ TEST_CASE("a round of hash functions that is not newer is ignored") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::rebuild_test

@@ -4,7 +4,7 @@
 
 #include "tests/server/model/lsh/table_layer.h"
 
-namespace dslide {
+namespace dslide::table_health_test {
 namespace {
 
 constexpr uint32_t kHidden = 64, kNeurons = 6000;
@@ -89,4 +89,4 @@ TEST_CASE("a round has a hash more a table as long as there is room") {
 }
 
 }  // namespace
-}  // namespace dslide
+}  // namespace dslide::table_health_test
