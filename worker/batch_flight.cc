@@ -229,7 +229,7 @@ void BatchFlight::MergeStatistics(ActiveReply merged) {
     done_.probed++;
     done_.recall_set += in_set / static_cast<double>(top);
     done_.recall_hash += in_hash / static_cast<double>(top);
-    done_.recall_uniform += double{1.0} * merged.active_rows / config_.model.labels;
+    done_.recall_uniform += static_cast<double>(merged.active_rows) / config_.model.labels;
   }
 }
 

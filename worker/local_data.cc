@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/plural.h"
 #include "common/run/batch_number.h"
 #include "common/run/lease_batch.h"
 #include "common/wire/rounding.h"
@@ -14,19 +15,19 @@ Status LocalData::Join(const Config& config, const JoinReply& reply) {
   if (file_ == nullptr) return {};
   const auto differs = [&](const char* what, uint64_t here, uint64_t there) {
     return BadInput(
-        fmt::format("{}: {} {}, but the run trains on {}; name the scheduler's "
+        fmt::format("{}: {}, but the run trains on {}; name the scheduler's "
                     "train.data ({}), or leave --data out",
-                    file_->path, here, what, there, config.train.data));
+                    file_->path, Plural(here, what), there, config.train.data));
   };
   const Dataset& data = file_->data;
   if (data.size() != reply.train_samples) {
-    return differs("samples", data.size(), reply.train_samples);
+    return differs("sample", data.size(), reply.train_samples);
   }
   if (data.num_features() != config.model.features) {
-    return differs("features", data.num_features(), config.model.features);
+    return differs("feature", data.num_features(), config.model.features);
   }
   if (data.num_labels() != config.model.labels) {
-    return differs("labels", data.num_labels(), config.model.labels);
+    return differs("label", data.num_labels(), config.model.labels);
   }
   if (reply.train_checksum == 0) return {};
   if (file_->checksum != reply.train_checksum) {

@@ -32,11 +32,12 @@ class ServerLinks {
   void Measure(const AwaitedReply& request, size_t kind, size_t bytes, int64_t service_us,
                const Config& config, int64_t now_us);
 
-  // The slowest of the links, and how many have 8 bits.
+  // Reports the slowest link, and how many links use int8.
   void Describe(Heartbeat* beat) const;
-  // Adds the silent servers to `beat`, and a line to `notices` for each that fell silent. Silent is
-  // who has answered nothing for twice cluster.request_timeout_ms. The scheduler is told only of
-  // servers that others outdo: when none answers, the worker's own network may be at fault.
+  // Adds the silent servers to `beat`, and a line to `notices` for each that fell silent. A server
+  // is silent when it has answered nothing for twice cluster.request_timeout_ms. The scheduler is
+  // told of a silent server only while others answer; when none answers, the worker's own network
+  // may be at fault.
   void TellSilent(const FlightTable& flights, const Config& config, int64_t now_us, Heartbeat* beat,
                   std::vector<std::string>* notices);
 

@@ -15,6 +15,7 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
+constexpr char kLostWithPush[] = "its first request went with the push of a batch that failed";
 
 }  // namespace
 
@@ -100,7 +101,7 @@ void WorkerCore::OnSchedulerMessage(Message message) {
   } else if (const auto* wait = std::get_if<LeaseWait>(&message.body)) {
     if (work_) work_->leases.Answered(NowMs() + wait->retry_ms);
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
-    effects_.notices.push_back(fmt::format("the scheduler ends the run: {}", shutdown->reason));
+    effects_.notices.push_back(fmt::format("dismissed by the scheduler: {}", shutdown->reason));
     effects_.exit = Status();
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     OnError(*error);
@@ -284,7 +285,7 @@ void WorkerCore::Pushed(const AwaitedReply& request, Body reply, int64_t service
   if (!embedded && !std::holds_alternative<Ack>(reply)) {
     TakeReply(request.flight, request.server, std::move(reply), service_us);
     const bool failed = !work_->flights.Has(request.flight);
-    if (request.next && failed) FailFlight(*request.next, "it went with that one");
+    if (request.next && failed) FailFlight(*request.next, kLostWithPush);
     return;
   }
   TakeReply(request.flight, request.server, Ack{}, service_us);
@@ -356,7 +357,7 @@ void WorkerCore::FailFlight(uint64_t id, const std::string& why, After after) {
   const bool again =
       after == After::kBeginAgain && work_->leases.SetAside(std::move(failed->leased), now_us_);
   effects_.notices.push_back((again ? "a batch begins again: " : "a batch is given up: ") + why);
-  if (failed->next) FailFlight(*failed->next, "it went with that one", after);
+  if (failed->next) FailFlight(*failed->next, kLostWithPush, after);
 }
 
 // Batches that wait for their step may wait for ever once workers leave; nothing is lost with them.

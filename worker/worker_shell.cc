@@ -121,7 +121,12 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
     // A message that does not fit the queue is sent again after cluster.request_timeout_ms.
     DealerSocket* const socket = SocketOf(out.to);
     if (socket == nullptr) continue;
-    if (!socket->Send(std::move(bytes))) LogWarning("a queue is full; sending again later");
+    if (!socket->Send(std::move(bytes))) {
+      LogWarning(fmt::format("the queue to {} is full; sending again later",
+                             out.to == WorkerCore::kScheduler
+                                 ? "the scheduler"
+                                 : "the server at " + addresses_[out.to]));
+    }
     if (std::holds_alternative<Join>(out.message.body)) {
       PassFailpoint(Failpoint::kWorkerJoin);
     }

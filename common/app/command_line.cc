@@ -112,9 +112,9 @@ Error CommandLine::UnknownOption(const std::string& given) const {
   std::vector<std::string> known;
   for (const Declared& option : options_) known.push_back("--" + option.name);
   const std::string* nearest = Nearest(given, known);
-  const std::string mend = nearest == nullptr ? "--help lists the known ones"
-                                              : fmt::format("did you mean {}?", *nearest);
-  return BadInput(fmt::format("unknown option {}; {}", Printable(given), mend));
+  const std::string remedy = nearest == nullptr ? "--help lists the known ones"
+                                                : fmt::format("did you mean {}?", *nearest);
+  return BadInput(fmt::format("unknown option {}; {}", Printable(given), remedy));
 }
 
 Error CommandLine::SyntaxError(const std::string& given) const {

@@ -298,17 +298,17 @@ double Imbalance(const std::vector<BalanceOwner>& owners, const std::vector<Bala
 }
 
 std::string ObstacleText(const BalancePlan& plan, const std::string& owner_kind) {
-  const auto megabytes = [](uint64_t bytes) { return (bytes + 999'999) / 1'000'000; };
+  const auto megabytes = [](uint64_t bytes) { return (bytes + (1u << 20) - 1) >> 20; };
   switch (plan.obstacle) {
     case BalanceObstacle::kNone:
       return "";
     case BalanceObstacle::kTooCoarse:
       if (plan.unplaced > 0)
         return fmt::format("no {} is left for {}", owner_kind, Plural(plan.unplaced, "slot"));
-      return "no move helps, single slots are too hot";
+      return "no move helps: one slot alone has too much load";
     case BalanceObstacle::kMemory:
       return plan.unplaced > 0
-                 ? fmt::format("no {} has memory for {}: {} MB are lacking", owner_kind,
+                 ? fmt::format("no {} has memory for {}: it needs {} MB more", owner_kind,
                                Plural(plan.unplaced, "slot"), megabytes(plan.lacking_bytes))
                  : fmt::format("the moves that help need {} MB more memory",
                                megabytes(plan.lacking_bytes));

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kIpc = "ipc://";
 constexpr std::string_view kAny = "*";  // host or port
-constexpr std::string_view kMend = "use tcp://HOST:PORT";
+constexpr std::string_view kRemedy = "use tcp://HOST:PORT";
 constexpr size_t kMaxPath = sizeof(sockaddr_un::sun_path) - 1;
 
 // ZeroMQ takes ports modulo 65536 and would silently listen at another port.
@@ -60,7 +60,7 @@ std::string NotAnAddress(std::string_view address) {
   if (address.find("://") == std::string_view::npos && ParseTcp(whole)) {
     return fmt::format("not an address; did you mean {}?", Printable(whole));
   }
-  return fmt::format("not an address; {}", kMend);
+  return fmt::format("not an address; {}", kRemedy);
 }
 
 std::string WhyNotReachable(std::string_view address, bool any_port) {
@@ -69,15 +69,15 @@ std::string WhyNotReachable(std::string_view address, bool any_port) {
   if (!tcp) return NotAnAddress(address);
   if (IsWildcard(tcp->host)) {
     return fmt::format("{} is every address of its machine; {} with the one that others can reach",
-                       tcp->host, kMend);
+                       tcp->host, kRemedy);
   }
   if (!IsHostName(tcp->host) && !IsIpv6Literal(tcp->host)) {
     return fmt::format("{} is neither a host name nor an IP address; {}, with [] around IPv6",
-                       Printable(tcp->host), kMend);
+                       Printable(tcp->host), kRemedy);
   }
   if (any_port && tcp->port == kAny) return "";
   if (PortNumber(tcp->port).value_or(0) > 0) return "";
-  return fmt::format("port {} is not in 1 to 65535; {}", Printable(tcp->port), kMend);
+  return fmt::format("port {} is not in 1 to 65535; {}", Printable(tcp->port), kRemedy);
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ std::string WhyNotListenable(std::string_view address) {
   const std::optional<TcpAddress> tcp = ParseTcp(address);
   if (!tcp) return NotAnAddress(address);
   if (tcp->port == kAny || PortNumber(tcp->port)) return "";
-  return fmt::format("port {} is not in 0 to 65535; {}", Printable(tcp->port), kMend);
+  return fmt::format("port {} is not in 0 to 65535; {}", Printable(tcp->port), kRemedy);
 }
 
 std::string WhyNotDialable(std::string_view address) { return WhyNotReachable(address, false); }

@@ -71,6 +71,14 @@ class BoundedQueue {
     closed_ = true;
   }
 
+  // Closes, and drops the elements that are in the queue. Any thread.
+  void CloseAndDrop() {
+    const std::lock_guard lock(mutex_);
+    if (!closed_ && items_.empty()) Raise();
+    items_.clear();
+    closed_ = true;
+  }
+
   bool closed() const {
     const std::lock_guard lock(mutex_);
     return closed_;

@@ -11,9 +11,8 @@
 //   kill, term, stop  the process sends itself SIGKILL, SIGTERM, SIGSTOP
 //   pause:PATH        the thread creates PATH with the process id in it, and waits until PATH is
 //                     removed; after 10 minutes the process aborts
-//   delay:MS          the thread sleeps for so many milliseconds (at most 60000), at the N-th and
-//   at
-//                     every later pass: a slow machine that leaves the CPU to others
+//   delay:MS          the thread sleeps for MS milliseconds (at most 60000), at the N-th pass and
+//                     at every later one: a slow machine that leaves the CPU to others
 //   fail              PassFailpoint() returns true, which its caller turns into an I/O error; only
 //                     at the points marked "may fail" below
 //

@@ -191,9 +191,9 @@ Result<std::string> CheckpointDirectory(const std::string& path) {
   return fs::is_directory(in_run, error) ? in_run : path;
 }
 
-void PruneCheckpoints(const std::string& directory, size_t keep) {
+size_t PruneCheckpoints(const std::string& directory, size_t keep) {
   const std::vector<std::string> complete = CompleteCheckpoints(directory);
-  if (keep == 0 || complete.size() <= keep) return;
+  if (keep == 0 || complete.size() <= keep) return 0;
   const std::string oldest_kept = complete[complete.size() - keep];
   std::error_code error;
   std::vector<fs::path> doomed;
@@ -201,7 +201,13 @@ void PruneCheckpoints(const std::string& directory, size_t keep) {
     const std::string name = entry.path().filename();
     if (IsCheckpointName(name) && name < oldest_kept) doomed.push_back(entry.path());
   }
-  for (const fs::path& path : doomed) RemoveCheckpoint(path);
+  size_t removed = 0;
+  for (const fs::path& path : doomed) {
+    const bool whole = fs::exists(path / kManifestName, error);
+    RemoveCheckpoint(path);
+    removed += whole && !fs::exists(path / kManifestName, error);
+  }
+  return removed;
 }
 
 }  // namespace dslide

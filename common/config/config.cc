@@ -52,9 +52,9 @@ std::optional<std::string> SuggestKey(const std::string& unknown) {
 
 Error UnknownKey(std::string_view origin, const std::string& name) {
   const std::optional<std::string> suggestion = SuggestKey(name);
-  const std::string mend = suggestion ? fmt::format("did you mean {}?", *suggestion)
-                                      : std::string("--help-config lists the known ones");
-  return BadInput(fmt::format("{}: unknown key {}; {}", origin, Printable(name), mend));
+  const std::string remedy = suggestion ? fmt::format("did you mean {}?", *suggestion)
+                                        : std::string("--help-config lists the known ones");
+  return BadInput(fmt::format("{}: unknown key {}; {}", origin, Printable(name), remedy));
 }
 
 Error NotAllowed(std::string_view origin, const ConfigKey& key, std::string_view value,

@@ -113,21 +113,22 @@ struct Ready {
   uint32_t plan_version = 0;
   uint64_t rows = 0;
   uint64_t memory_bytes = 0;
-  uint64_t moved_bytes = 0;  // sent for the slots that came with this plan
-  uint32_t stall_us = 0;     // from the plan's arrival until they were there
-  uint64_t slot_bytes = 0;   // that these slots have
+  uint64_t moved_bytes = 0;  // sent for the slots that this plan brought
+  uint32_t stall_us = 0;     // from the plan's arrival until all these slots were here
+  uint64_t slot_bytes = 0;   // size of these slots
   bool operator==(const Ready&) const = default;
 };
 // What the slots of a server cost since its last report.
 struct LoadReport {
   uint32_t interval_ms = 0;
-  uint32_t batches = 0;             // whose gradients were taken
-  std::vector<uint32_t> slots;      // ascending; the following, but for `busy`, are one a slot
+  uint32_t batches = 0;  // whose gradients were taken
+  // Ascending. The vectors below, except busy, have one entry per slot.
+  std::vector<uint32_t> slots;
   std::vector<uint16_t> executor;   // that has the slot
   std::vector<uint32_t> retrieved;  // bucket entries read
   std::vector<uint32_t> used;       // rows in active sets
   std::vector<uint32_t> updated;    // rows, of both layers
-  std::vector<float> work;          // what that comes to, whatever the machine
+  std::vector<float> work;          // cost of these counts, in machine-independent units
   std::vector<float> service_us;    // its part of its executor's time
   std::vector<uint64_t> bytes;      // in memory
   std::vector<float> busy;          // [executors] share of the interval that it worked
@@ -145,11 +146,13 @@ struct Heartbeat {
   uint32_t bucket_largest = 0;
   uint32_t batches_in_flight = 0;
   uint64_t malformed = 0;
-  uint32_t in_flight_limit = 0;  // workers, and the following
+  // Of workers:
+  uint32_t in_flight_limit = 0;
   uint32_t round_trip_us = 0;
   uint64_t bits_per_second = 0;
   uint32_t int8_links = 0;
-  std::optional<LoadReport> load = {};        // servers, and the following
+  // Of servers:
+  std::optional<LoadReport> load = {};
   uint64_t memory_used_bytes = 0;             // by rows, optimiser and hash tables
   uint32_t hash_round = 0;                    // of the hash functions in use
   uint32_t longest_batch_us = 0;              // workers: that a batch took since the last heartbeat
@@ -351,8 +354,9 @@ struct MoveReady {
 // Server to server: the rows of a slot that the sender's copy lacks.
 struct SlotPull {
   uint32_t slot = 0;
-  uint32_t part = 0;  // 0 begins a copy, and has no rows while `cold_only`; one that comes again is
-                      // answered as before
+  // 0 begins a copy; with cold_only it is answered without rows. A repeated part gets the same
+  // answer.
+  uint32_t part = 0;
   bool cold_only = false;  // only rows that did not change of late
   uint32_t max_bytes = 0;
   bool release = false;  // the receiver may forget the slot

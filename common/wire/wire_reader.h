@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "common/base/check.h"
+#include "common/base/plural.h"
 #include "common/wire/messages.h"
 #include "protocol_generated.h"
 
@@ -55,14 +56,18 @@ class WireReader {
   void Fail(std::string_view reason);
   void Fail(const char* field, std::string_view reason);
   void RequireSize(size_t size, size_t wanted) {
-    if (size != wanted) Fail(fmt::format("has {} entries instead of {}", size, wanted));
+    if (size != wanted) {
+      Fail(fmt::format("has {} instead of {}", Plural(size, "entry", "entries"), wanted));
+    }
   }
   void RequireSize(const char* field, size_t size, size_t wanted) {
     const InField in(this, field);
     RequireSize(size, wanted);
   }
   void RequireAtMost(size_t size, size_t limit) {
-    if (size > limit) Fail(fmt::format("has {} entries, more than {}", size, limit));
+    if (size > limit) {
+      Fail(fmt::format("has {}, more than {}", Plural(size, "entry", "entries"), limit));
+    }
   }
   void RequireAtMost(const char* field, size_t size, size_t limit) {
     const InField in(this, field);

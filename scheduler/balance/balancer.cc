@@ -80,8 +80,8 @@ Balancer::Decision Balancer::Look(const View& view, int64_t now_ms) {
   Decision decision;
   if (!balancing_ && !must) {
     decision.line = fmt::format(
-        "slots move: the busiest server has {:.2f} times the mean load over capacity, {:.2f} is "
-        "the goal",
+        "slots move: the busiest server's load over capacity is {:.2f} times the mean; the goal is "
+        "{:.2f}",
         plan.before, goal);
   }
   balancing_ = on();
@@ -115,8 +115,8 @@ Balancer::Decision Balancer::Rest(const View& view, const BalancePlan& plan, boo
   Decision decision;
   const bool settled = now_ms - moved_ms_ >= kSettleMs;
   if (AnyLeaves(view.leaving) || (balancing_ && settled)) {
-    decision.line =
-        fmt::format("slots rest: the busiest server has {:.2f} times the mean load", plan.after);
+    decision.line = fmt::format(
+        "no more slots move: the busiest server has {:.2f} times the mean load", plan.after);
     if (const std::string why = ObstacleText(plan, "server"); !why.empty()) {
       decision.line += "; " + why;
     }
@@ -186,7 +186,7 @@ void Balancer::Learn(const PlanSwitchReport& report, int64_t now_ms) {
   totals_.slot_bytes += report.slot_bytes;
   totals_.longest_stall_us = std::max(totals_.longest_stall_us, report.stall_us);
   constexpr double kForget = 1.2;
-  const double stall_us = std::max(1.0, double{1.0} * report.stall_us);
+  const double stall_us = std::max(1.0, static_cast<double>(report.stall_us));
   least_stall_us_ = least_stall_us_ == 0 ? stall_us : std::min(stall_us, kForget * least_stall_us_);
   last_stall_us_ = stall_us;
   if (report.slots == 0) return;
@@ -198,7 +198,7 @@ void Balancer::Learn(const PlanSwitchReport& report, int64_t now_ms) {
 
 uint32_t Balancer::DisturbedReports(const PlanSwitchReport& report) const {
   if (report.slots == 0) return 0;
-  const double stall_us = std::max(1.0, double{1.0} * report.stall_us);
+  const double stall_us = std::max(1.0, static_cast<double>(report.stall_us));
   const double again_ms = report.unpaused > 0 ? report.batch_ms : 0;
   const double disturbed_ms = 2 * (again_ms + stall_us / 1000);
   return static_cast<uint32_t>(
@@ -213,7 +213,7 @@ void Balancer::CheckInvariants() const {
   DSLIDE_CHECK(!balancing_ || on());
   DSLIDE_CHECK(wave_bytes_ >= kLeastWaveBytes && wave_bytes_ <= kLargestWaveBytes);
   DSLIDE_CHECK(lost_ms_ >= 0);
-  DSLIDE_CHECK(least_stall_us_ <= last_stall_us_ || last_stall_us_ > 0);
+  DSLIDE_CHECK(least_stall_us_ <= last_stall_us_);
 }
 
 }  // namespace dslide

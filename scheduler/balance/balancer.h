@@ -1,9 +1,9 @@
 // When and where slots move: a policy that looks at the loads and says what should be done.
 //
-// A plan comes when staying with the old one has cost as much as the change: in all, at most twice
-// what the best moments would cost (the ski rental; Karlin et al.: "Competitive Snoopy Caching",
-// Algorithmica 3, 1988). Where plans are dear, noise moves nothing. Slots of servers that leave
-// move at once, also where balancing is off.
+// Slots move once the old plan has cost as much as the move would. That costs at most twice the
+// best choice (ski rental; Karlin et al.: "Competitive Snoopy Caching", Algorithmica 3, 1988). So
+// noise moves nothing where a move is expensive. Slots of servers that leave move at once, also
+// where balancing is off.
 //
 // Slots move in waves. A wave is as large as the pause that is aimed at allows: the balancer learns
 // from the pause of each plan switch (Learn).
@@ -92,7 +92,7 @@ class Balancer {
   static BalancePlan PlanMoves(const View& view, const BalanceOptions& options);
   static double Imbalance(const View& view);
 
-  // The plan for Decision::uneven is out.
+  // The plan for Decision::uneven was sent.
   void OnShared(const UnevenServer& uneven) { shared_at_skew_[uneven.server] = uneven.skew; }
   // A server has joined: slots move until the load is even.
   void OnServersJoined() { balancing_ = true; }

@@ -152,7 +152,10 @@ double SlotLoads::BusyShare(Incarnation server) const { return Get(server).busy_
 double SlotLoads::ExecutorSkew(Incarnation server) const {
   const std::vector<double>& work = Get(server).executor_work;
   double sum = 0, most = 0;
-  for (const double w : work) sum += w, most = std::max(most, w);
+  for (const double w : work) {
+    sum += w;
+    most = std::max(most, w);
+  }
   return sum > 0 ? most * static_cast<double>(work.size()) / sum : 1.0;
 }
 

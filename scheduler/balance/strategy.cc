@@ -83,7 +83,7 @@ uint32_t InFlightCap(double rate, double latency_s) {
 std::string WhyStraggler(const WorkerMeasure& w, double median) {
   const double cores = std::max(1u, w.cores);
   if (w.batches_per_second > 0 && w.batches_per_second / cores < Strategy::kSlowest * median) {
-    return fmt::format("{} batches/s a core where the median is {}",
+    return fmt::format("{} batches/s per core where the median is {}",
                        Figure(w.batches_per_second / cores), Figure(median));
   }
   const double speed = w.batches_per_second > 0 ? w.batches_per_second : median * cores;
@@ -96,7 +96,7 @@ std::string WhyStraggler(const WorkerMeasure& w, double median) {
 
 std::string Reason(const WorkerMeasure& w, uint32_t lease, uint32_t in_flight_cap,
                    const std::string& straggler) {
-  std::string text = fmt::format("{}: {} a lease", w.name, Plural(lease, "batch", "batches"));
+  std::string text = fmt::format("{}: {} per lease", w.name, Plural(lease, "batch", "batches"));
   text += w.batches_per_second > 0 ? fmt::format(" ({} batches/s)", Figure(w.batches_per_second))
                                    : " (speed not known yet)";
   if (in_flight_cap > 0) {
@@ -131,8 +131,8 @@ std::vector<ServerDecision> Strategy::DecideServers(const std::vector<ServerMeas
       decision.reason = fmt::format("{}: leaving, its slots go to the others", s.name);
     } else {
       decision.share = s.capacity / capacity;
-      decision.reason =
-          fmt::format("{}: {:.0f} % of the load, as of the capacity", s.name, 100 * decision.share);
+      decision.reason = fmt::format("{}: gets {:.0f} % of the load, its share of the capacity",
+                                    s.name, 100 * decision.share);
     }
     const auto [logged, first] = servers_.try_emplace(s.name, decision.share);
     decision.log = first || Changed(logged->second, decision.share, 0);

@@ -25,6 +25,8 @@
 #include <string>
 #include <vector>
 
+#include "common/config/limits.h"
+
 namespace dslide {
 
 struct WorkerMeasure {
@@ -55,7 +57,7 @@ struct WorkerDecision {
   uint32_t lease_batches = 1;  // [1, unit_batches]
   uint32_t in_flight_cap = 0;  // 0: none, else >= 1
   bool straggler = false;
-  std::string reason = {};  // "worker-2: 3 batches a lease (1.1 batches/s), ..."
+  std::string reason = {};  // "worker-2: 3 batches per lease (1.1 batches/s), ..."
   bool log = false;         // worth a log line: see kChange
 };
 
@@ -84,7 +86,7 @@ class Strategy {
   static constexpr double kQueue = 2;
   static constexpr double kSlack = 1.5;  // factor of the batches in flight, for measuring errors
   static constexpr uint32_t kFewestInFlight = 2;
-  static constexpr uint32_t kMostInFlight = 64;
+  static constexpr uint32_t kMostInFlight = kMostBatchesInFlight;
   static constexpr double kSlowest = 1.0 / 3;  // of the median speed of a core; slower: a straggler
   static constexpr double kLatest = 3;  // times the expected time of a lease; older: a straggler
   static constexpr double kLeastExpectedS = 1;  // lower bound of that time

@@ -27,11 +27,11 @@ struct Generation {
   // REQUIRES the worker in the roster.
   bool GiveLease(const Request& request, const RunContext& run, const Roster& roster,
                  int64_t now_ms, Advisor* advisor, Outbox* out);
-  // Those who had to wait get work as soon as there is some: asking again costs a slow link's
-  // worker a round trip that it has nothing to do in.
+  // Gives work to the workers that had to wait. Without it each would ask again, a round trip in
+  // which it idles.
   void ServePending(const RunContext& run, const Roster& roster, int64_t now_ms, Advisor* advisor,
                     Outbox* out);
-  // A worker's requests are answered, or repeated.
+  // Drops a worker's pending requests: they were answered, or the worker repeats them.
   void Forget(Incarnation worker);
   // Slots stay where they are; workers and steps go on.
   void CancelChange(const Roster& roster, Outbox* out);

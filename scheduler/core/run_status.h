@@ -23,10 +23,10 @@ namespace dslide {
 enum class RunPhase {
   kGathering,   // the plan's seats, or before the first plan cluster.servers of them, wait for
                 // servers
-  kLoading,     // a plan is out, servers initialise or restore their slots
+  kLoading,     // a plan was sent, servers initialise or restore their slots
   kTraining,    // units of the epoch are leased; checkpoints are written meanwhile
   kEvaluating,  // units of the evaluation are leased
-  kFinished,    // Shutdown is out
+  kFinished,    // Shutdown was sent
 };
 
 // What a server's reports say.

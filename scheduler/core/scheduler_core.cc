@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/plural.h"
 #include "common/run/step.h"
 #include "scheduler/members/planned_servers.h"
 
@@ -55,7 +56,7 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
     Dispatch(member, message, now_ms);
   }
   TendSeats(now_ms);
-  // No work comes of signs of life, which are most of the messages.
+  // Heartbeats, most of all messages, free no work.
   if (!std::holds_alternative<Heartbeat>(message.body)) ServePending(now_ms);
   return Drain();
 }
@@ -131,11 +132,12 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
   }
   if (heartbeat.batches_in_flight == 0) change().OnIdle(member->incarnation);
   out_.Reply(*member, message, advisor_.OrdersFor(*member, change().PauseMs(now_ms)));
-  // It missed the plan without it, or the others have gone back to a checkpoint since.
+  // The server missed the plan that leaves it out, or the cluster has gone back to a checkpoint
+  // since.
   if (member->draining && !member->seated && !of_this_plan) {
     out_.Send(*member, cluster_.seats.IsOfThisGeneration(message.envelope.plan_version)
                            ? Body(plan())
-                           : Body(Shutdown{"its slots have gone to others", 0}));
+                           : Body(Shutdown{"this server's slots have gone to others", 0}));
   }
   // It missed the plan.
   if (member->role == Role::kWorker && InPass() && !of_this_plan) out_.Send(*member, plan());
@@ -189,7 +191,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   // Servers make batches wait: for their step, or all while a server is missing. So does a pause.
   const bool all_wait = !InPass() || change().paused();
   const size_t expired = pass().ExpireLeases(inputs_, all_wait, now_ms);
-  if (expired > 0) out_.Notice(fmt::format("{} leases expired without progress", expired));
+  if (expired > 0) out_.Notice(Plural(expired, "lease") + " expired without progress");
   MaybeCheckpoint(now_ms);
   ServePending(now_ms);
   return Drain();
@@ -238,7 +240,7 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
     Finish(Failed("stopped at once; what was trained since the last checkpoint is lost"),
            "stopped at once", now_ms);
   } else if (!InPass()) {
-    Finish(StoppedWithoutServers(), "stopped", now_ms);
+    Finish(StoppedWithoutServers(), "stopped on request", now_ms);
   } else {
     stop_wanted_ = true;
     checkpointer_.WantAtOnce(now_ms);

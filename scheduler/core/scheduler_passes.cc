@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/plural.h"
 #include "scheduler/core/scheduler_core.h"
 
 namespace dslide {
@@ -89,8 +90,9 @@ void SchedulerCore::AfterCheckpoint(int64_t now_ms) {
   if (!StopsWithLastCheckpoint()) return Proceed(now_ms);
   const Error stopped{
       ErrorKind::kPreempted,
-      fmt::format("stopped after {} batches; the checkpoint is {}",
-                  checkpointer_.saved_batches().value_or(0), checkpointer_.newest_directory())};
+      fmt::format("stopped after {}; the checkpoint is {}",
+                  Plural(checkpointer_.saved_batches().value_or(0), "batch", "batches"),
+                  checkpointer_.newest_directory())};
   Finish(stopped, "stopped on request", now_ms);
 }
 

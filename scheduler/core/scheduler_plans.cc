@@ -72,8 +72,8 @@ void SchedulerCore::LookAtLoads(int64_t now_ms) {
   }
 }
 
-// True: not all servers have taken up the plan, of this life or an earlier one, yet. If they cannot
-// a new generation begins.
+// True: some servers have not taken up the present plan yet. The plan may be of an earlier life. If
+// they cannot, a new generation begins.
 bool SchedulerCore::AwaitPlanSwitch(int64_t now_ms) {
   const Seats& seats = cluster_.seats;
   if (!seats.live() || !seats.Vacant(roster()).empty() || Settled() || !seats.Switched()) {
@@ -117,7 +117,7 @@ void SchedulerCore::AddServers(const std::vector<const Member*>& servers, int64_
     cluster_.loads.WarmUp(server->incarnation);
     names += (names.empty() ? "" : ", ") + server->name;
   }
-  out_.Decide(fmt::format("{} join{} the plan of {}", names, servers.size() == 1 ? "s" : "",
+  out_.Decide(fmt::format("{} join{} the {} of the plan", names, servers.size() == 1 ? "s" : "",
                           Plural(plan().servers.size(), "server")),
               now_ms);
   balancer_.OnServersJoined();
@@ -179,13 +179,15 @@ void SchedulerCore::OnDrain(Member* asking, const DrainServer& drain, const Mess
   if (asking->role == Role::kServer) server = asking;  // whatever name it knows itself by
   for (const Member* member : roster().Seated()) staying += !member->draining && member != server;
   if (server == nullptr) {
-    return refuse(fmt::format("there is no server {}; there are {}", drain.name, names));
+    return refuse(names.empty() ? "no server has joined"
+                                : fmt::format("there is no server {}; the servers are: {}",
+                                              drain.name, names));
   }
   // Others may be copying from it still. A spare learns the same by the reply to its heartbeat.
   if (server->draining) return out_.Reply(*asking, message, Ack{});
   if (!server->seated) {
     server->draining = true;
-    out_.Send(*server, Shutdown{"it has no slots", 0});
+    out_.Send(*server, Shutdown{"this server has no slots", 0});
     return out_.Reply(*asking, message, Ack{});
   }
   if (staying == 0 && cluster_.seats.Vacant(roster()).empty()) {

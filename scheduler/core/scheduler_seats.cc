@@ -102,7 +102,7 @@ void SchedulerCore::TendSeats(int64_t now_ms) {
       }
       return SwitchTo(seats.GiveUp(decision.vacant), now_ms);
     case SeatDecision::Kind::kStop:
-      return Finish(StoppedWithoutServers(), "stopped", now_ms);
+      return Finish(StoppedWithoutServers(), "stopped on request", now_ms);
     case SeatDecision::Kind::kNotEnough:
       return Finish(
           TryLater(fmt::format("{} after {} s (cluster.join_timeout_s)", WaitingLine(), timeout_s)),

@@ -139,9 +139,8 @@ class Ledger {
 
   ~Ledger();
 
-  // REQUIRES that the first entry of a ledger is LedgerOpened. After an error the disk's state is
-  // unknown: every later Append() returns the same error.
-  // Appends all of them or none.
+  // Appends all entries or none. REQUIRES that the first entry of a ledger is LedgerOpened. After
+  // an error the disk's state is unknown: every later Append() returns the same error.
   Status Append(std::span<const LedgerEntry> entries);
   Status Append(const LedgerEntry& entry) { return Append({&entry, 1}); }
   // Makes all entries so far survive a crash of the machine. Errors as Append().

@@ -38,7 +38,7 @@ class Admission {
   };
   struct Refusal {
     Applicant applicant;
-    std::string why;  // with the address and the mend
+    std::string why;  // with the address and the remedy
   };
 
   explicit Admission(int64_t heartbeat_ms);

@@ -67,16 +67,16 @@ class Roster {
   std::vector<const Member*> Spares() const;
   // All servers in the plan have its slots.
   bool AllReady() const;
-  // Spares without possible replacements of a seated server: those that asked for its name, if the
-  // server has been silent since they joined.
+  // Spares that do not stand in for a seated server. A spare stands in if it asked for that
+  // server's name and the server has been silent since the spare joined.
   std::vector<const Member*> Newcomers() const;
 
   // Dead members: silent for too long, or suspect while a later member asked for their name (their
   // replacement).
   std::vector<const Member*> Dead(int64_t now_ms) const;
 
-  // From the first request of a batch to its last answer: the median of what workers say was the
-  // longest, 0 if nobody has. The cluster needs as long for all that is in flight (Little's law).
+  // The longest time of a batch, from its first request to its last answer: the median over
+  // workers; 0: not known. All batches in flight end within about this time.
   double BatchMs() const;
   // Sums over all members, including those that left.
   double cpu_seconds() const;

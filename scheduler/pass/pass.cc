@@ -135,7 +135,7 @@ size_t Pass::ExpireLeases(const RunContext& run, bool all_wait, int64_t now_ms) 
   if (all_wait) {
     book_->RenewFrom(0, now_ms);
   } else if (steps_) {
-    book_->RenewFrom(OpenBatches(run.config.train), now_ms);
+    book_->RenewFrom(BatchesServersTake(run.config.train), now_ms);
   }
   return book_->Expire(now_ms, run.config.cluster.lease_timeout_ms);
 }
@@ -208,9 +208,9 @@ void Pass::HoldSteps(const RunContext& run) {
   lease_end_ = (std::max(leased_end_, told_batches_) + step - 1) / step * step;
 }
 
-// Batches of the epoch below this may be worked on: servers that know the committed steps take
-// them.
-uint64_t Pass::OpenBatches(const TrainConfig& train) const {
+// Servers take batches of the epoch below this: the steps before them are committed, and the
+// servers were told.
+uint64_t Pass::BatchesServersTake(const TrainConfig& train) const {
   return told_batches_ + (1 + static_cast<uint64_t>(train.staleness)) * BatchesPerStep(train);
 }
 

@@ -113,7 +113,7 @@ class Pass {
   std::optional<dslide::Lease> NextLease(const RunContext& run, const Applicant& applicant,
                                          int64_t now_ms);
   LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
-  uint64_t OpenBatches(const TrainConfig& train) const;
+  uint64_t BatchesServersTake(const TrainConfig& train) const;
 
   CountedWork counted_;
   bool begun_ = false;

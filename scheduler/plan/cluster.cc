@@ -44,7 +44,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   // Others may still be copying from a server that the last plan is without.
   const bool departs = is_server && seats.HadSeat(incarnation, join.plan_version);
   if (is_server && join.plan_version != 0 && !has_seat && !departs) {
-    return refuse(ErrorCode::kFenced, "its slots have gone to others; begin a new life");
+    return refuse(ErrorCode::kFenced, "this server's slots have gone to others; begin a new life");
   }
   if (is_server && !known) {
     if (const std::string why = admission.WhyBarred(join.address, now_ms); !why.empty()) {
@@ -164,7 +164,8 @@ std::string Cluster::WaitingLine(const ClusterConfig& config) const {
     return fmt::format("have {}, loading slots: {}", Plural(servers, "server"), missing);
   }
   if (!seats.live() && servers < config.servers) {
-    return fmt::format("have {} of {} servers and {}, waiting for {}", servers, config.servers,
+    return fmt::format("have {} of {} and {}, waiting for {}", servers,
+                       Plural(config.servers, "server"),
                        Plural(roster.Count(Role::kWorker), "worker"),
                        Plural(config.servers - servers, "more server"));
   }

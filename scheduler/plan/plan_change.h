@@ -5,8 +5,8 @@
 //   kCopying    targets copy a wave of slots while training goes on (MoveSlots, MoveReady)
 //   kPausing    the change waits: for the end of a checkpoint or step, then for the batches in
 //               flight, which would begin again with another plan. Workers begin no batch meanwhile
-//   kSwitching  the plan is out; servers copy what has changed since, and say when they have their
-//               slots (Ready)
+//   kSwitching  the plan was sent; servers copy what has changed since, and say when they have
+//               their slots (Ready)
 //
 // A change without slots to copy begins with kPausing, and each wait is skipped when there is
 // nothing to wait for. The core wants a change by calling Advance() on every tick. A wait that is

@@ -39,14 +39,18 @@ Result<int> Listen(const TcpAddress& address) {
   int error = EINVAL;
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
     const int listener = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0) {
+      // A machine without IPv6 has no such socket. Why another address failed says more.
+      if (error == EINVAL) error = errno;
+      continue;
+    }
     const int yes = 1;
     (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (listener >= 0 && ::bind(listener, at->ai_addr, at->ai_addrlen) == 0 &&
-        listen(listener, kBacklog) == 0) {
+    if (::bind(listener, at->ai_addr, at->ai_addrlen) == 0 && listen(listener, kBacklog) == 0) {
       return listener;
     }
     error = errno;
-    if (listener >= 0) close(listener);
+    close(listener);
   }
   return CannotListen(std::strerror(error));
 }

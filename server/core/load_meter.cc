@@ -100,7 +100,7 @@ void LoadMeter::Take(const LoadMeasuring& measuring, const std::vector<JobReply>
   sum.load = GatherLoads(parts, static_cast<uint32_t>(now_ms - figures_.since_ms));
   ApplyQuota(&*sum.load);
   for (size_t i = 0; i < sum.load->slots.size() && sum.load->batches > 0; ++i) {
-    const double work = double{1.0} * sum.load->work[i] / sum.load->batches;
+    const double work = static_cast<double>(sum.load->work[i]) / sum.load->batches;
     const auto [known, is_new] = figures_.slot_work.try_emplace({sum.load->slots[i]}, work);
     if (!is_new) known->second += kNewShare * (work - known->second);
   }

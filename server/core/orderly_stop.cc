@@ -15,15 +15,15 @@ constexpr int64_t kAskAgainMs = 2000;
 void OrderlyStop::Request(const Situation& server, int64_t now_ms, ServerOutbox* out) {
   if (requested_ && server.loaded) {
     out->Warn(
-        "stopped again: what others have not taken over of its slots is lost, and the cluster goes "
-        "back to the last checkpoint");
+        "second signal: leaving at once; slots that no other server has taken over are lost, and "
+        "the cluster goes back to the last checkpoint");
   }
   if (requested_ || !server.loaded) return out->Exit(TryLater("stopped by a signal"));
   requested_ = true;
   leave_by_ms_ = now_ms + int64_t{1000} * server.drain_s;
   if (!server.has_slots) return;  // it leaves once others have copied what it had
   if (server.servers == 1 || server.drain_s == 0) return AskForCheckpoint(now_ms, out);
-  out->Notice("stopping: handing its slots to the other servers first");
+  out->Notice("stopping: handing this server's slots to the other servers first");
   drain_sent_ms_ = now_ms - kAskAgainMs;
   Advance(server, now_ms, out);
 }
@@ -34,7 +34,7 @@ void OrderlyStop::Advance(const Situation& server, int64_t now_ms, ServerOutbox*
     if (checkpoint_sequence_ || !server.has_slots) {
       return out->Exit(TryLater("stopped by a signal"));
     }
-    out->Notice(fmt::format("its slots are not all with others after {} s (cluster.drain_s)",
+    out->Notice(fmt::format("after {} s (cluster.drain_s) some slots are still on this server",
                             server.drain_s));
     AskForCheckpoint(now_ms, out);
   } else if (checkpoint_unheard_ && now_ms - checkpoint_sent_ms_ >= kAskAgainMs) {
@@ -60,7 +60,7 @@ OrderlyStop::Answer OrderlyStop::Take(const Message& message, const Situation& s
     out->Exit(saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
                     : TryLater("stopped by a signal, without a checkpoint"));
   } else if (error != nullptr && server.loaded) {
-    out->Notice("its slots stay here: " + error->text);
+    out->Notice("this server keeps its slots: " + error->text);
     AskForCheckpoint(now_ms, out);
   }
   return Answer::kTaken;

@@ -20,7 +20,8 @@ void Saver::OnRequest(const CheckpointRequest& request, const ServerSeat& seat,
   std::string why;
   if (saving_) why = fmt::format("{} is still being written", saving_->request.name);
   if (IsSynchronous(seat.config.train) && committed != request.committed) {
-    why = fmt::format("{} steps are committed, not {}", committed.value_or(0), request.committed);
+    why = fmt::format("committed steps: {} here, {} asked for", committed.value_or(0),
+                      request.committed);
   }
   if (why.empty()) return Start(request, seat, committed, out);
   CheckpointDone refused;
@@ -74,7 +75,7 @@ bool Saver::Take(uint64_t ticket, CheckpointDone done, const ServerSeat& seat, S
   if (orphaned_) {
     out->Exit(
         TryLater(done.error.empty()
-                     ? fmt::format("the scheduler is gone; its state is saved as {}/{}/{}",
+                     ? fmt::format("the scheduler is gone; this server's part is saved as {}/{}/{}",
                                    checkpoints_, done.name, done.shard)
                      : fmt::format("the scheduler is gone, and saving failed: {}", done.error)));
     return true;

@@ -97,7 +97,7 @@ void ServerCore::OnShutdown(const Shutdown& shutdown) {
   if (shutdown.exit_code == static_cast<uint32_t>(ExitCode(ErrorKind::kTryLater))) {
     return out_.Exit(TryLater(shutdown.reason));  // the line is the reason
   }
-  out_.Notice(fmt::format("the scheduler ends the run: {}", shutdown.reason));
+  out_.Notice(fmt::format("dismissed by the scheduler: {}", shutdown.reason));
   out_.Exit(Status());
 }
 

@@ -35,7 +35,7 @@ void ServerCore::BeginNewLife(int64_t now_ms) {
   if (stop_.requested()) {
     return out_.Exit(TryLater("stopped by a signal, without a checkpoint"));
   }
-  out_.Notice("its slots have gone to others; joining again with nothing loaded");
+  out_.Notice("this server's slots have gone to others; joining again with nothing loaded");
   DropGeneration();
   out_.Unload();
   config_.reset();
@@ -119,7 +119,8 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   load.train_samples = train_samples_;
   load.restore = late ? "" : plan.restore;
   load.slots = generation_->slots.Place(generation_->seat);
-  // Leaves room between servers, so that no two executors draw the same negatives.
+  // Keeps the negatives of servers apart, in clusters of up to 257 servers and for some 4,000 plans
+  // of a generation.
   load.first_executor = (index + 257 * (plan.version - GenerationOf(plan))) * 4096;
   out_.Load(std::move(load));
 }
@@ -165,7 +166,7 @@ void ServerCore::FollowNextPlan(int64_t now_ms) {
 void ServerCore::LeaveIfEmpty() {
   if (!without_slots() || switching() || out_.exits()) return;
   if (generation_->slots.keeps_slots_for_others()) return;
-  out_.Notice("all its slots are with others");
+  out_.Notice("all slots of this server are with others");
   out_.Exit(Status());
 }
 

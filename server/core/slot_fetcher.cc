@@ -104,7 +104,7 @@ std::optional<PlanServer> SlotFetcher::SourceOf(SlotId slot) const {
   return found->second.from;
 }
 
-bool SlotFetcher::AllRest() const {
+bool SlotFetcher::AllColdThere() const {
   return std::all_of(copies_.begin(), copies_.end(), [](const auto& entry) {
     return entry.second.cold_complete || entry.second.there;
   });

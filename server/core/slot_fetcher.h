@@ -23,11 +23,12 @@ namespace dslide {
 class SlotFetcher {
  public:
   static constexpr uint32_t kPartBytes = 256 << 10;
-  static constexpr size_t kPulling = 8;     // slots at a time
-  static constexpr int64_t kWatchMs = 500;  // what changes, before the first rows are asked for
+  static constexpr size_t kPulling = 8;  // slots at a time
+  // The old owner notes which rows change for so long before the first rows are asked for.
+  static constexpr int64_t kWatchMs = 500;
   // A part without an answer is asked for again after kAgainMs. The wait doubles with each try,
   // also for the parts that follow, because only the answer to the last request is taken. After an
-  // answer the wait is kAgainTimes the time that the answer took.
+  // answer the wait falls to kAgainTimes the time that the answer took, but not below kAgainMs.
   static constexpr int64_t kAgainMs = 1000;
   static constexpr int64_t kMostAgainMs = 64000;
   static constexpr int64_t kAgainTimes = 4;
@@ -59,8 +60,8 @@ class SlotFetcher {
   bool empty() const { return copies_.empty(); }
   std::vector<SlotId> slots() const;
   std::optional<PlanServer> SourceOf(SlotId slot) const;
-  bool AllRest() const;   // all cold rows of all copies have arrived
-  bool AllThere() const;  // all rows of all copies have arrived
+  bool AllColdThere() const;  // all cold rows of all copies have arrived
+  bool AllThere() const;      // all rows of all copies have arrived
   uint64_t BytesOf(SlotId slot) const { return copies_.at(slot).bytes; }
   // Of the slot's rows, each once.
   uint64_t ContentOf(SlotId slot) const { return copies_.at(slot).content; }

@@ -177,7 +177,7 @@ void SlotMigration::Advance(const ServerSeat& seat, int64_t now_ms, ServerOutbox
     if (switch_->attaching || !fetcher_.AllThere()) return;
     switch_->attaching = true;
     out->Submit(SlotJob{SlotJob::Kind::kAttach, switch_->arriving});
-  } else if (!move_ready_ && move_ != 0 && fetcher_.AllRest()) {
+  } else if (!move_ready_ && move_ != 0 && fetcher_.AllColdThere()) {
     move_ready_ = true;
     out->ToScheduler(MoveReady{move_, fetcher_.bytes(), fetcher_.left_bytes()});
   }

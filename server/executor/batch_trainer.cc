@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
+#include "common/base/plural.h"
 #include "common/base/random.h"
 #include "server/executor/batches/not_yet_applied.h"
 #include "server/model/popular.h"
@@ -59,8 +60,8 @@ std::string BatchTrainer::WhyNotOpen(const EmbedRequest& request) const {
   }
   if (!synchronous()) return "";
   if (request.features.rows() != samples) {
-    return fmt::format("batch {}.{}.{} has {} samples, not {}", id.epoch, id.unit, id.index,
-                       samples, request.features.rows());
+    return fmt::format("batch {}.{}.{} has {}, not {}", id.epoch, id.unit, id.index,
+                       Plural(samples, "sample"), request.features.rows());
   }
   return steps_.WhyNotOpen(id);
 }

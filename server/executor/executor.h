@@ -78,7 +78,8 @@ class Executor {
   bool snapshot_in_progress() const { return state_.snapshot_in_progress(); }
   // Gives the last snapshot up: its rows count as changed again. Nothing more goes to the sink.
   void AbortSnapshot();
-  // A slice of the work that is done when there is no request. False: there is none now.
+  // Writes a slice of the snapshot in progress. The pool calls it after every job, and while there
+  // is no job. False: there is nothing to do now.
   bool Background();
 
   // Answers EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest, DropBatches and
@@ -88,9 +89,9 @@ class Executor {
   // built while training goes on and take the place of the present ones after a batch, when every
   // row is in them and no snapshot is in progress.
   Body Handle(Incarnation sender, const Body& request);
-  // Slots come and go; a job that is for another executor changes nothing. The slots that kAttach
-  // has made part of the model; or an error, which names the slot and the row if there is one, and
-  // nothing has changed.
+  // Does a slot job; a job for another executor changes nothing. Returns the slots that kAttach has
+  // made part of the model. After an error nothing has changed; the error names the slot and the
+  // row, if there is one.
   Result<Attached> Do(const SlotJob& job);
 
   bool synchronous() const { return IsSynchronous(config_.train); }

@@ -30,11 +30,7 @@ ExecutorPool::ExecutorPool(uint32_t executors, const Factory& factory)
 }
 
 ExecutorPool::~ExecutorPool() {
-  for (const auto& lane : lanes_) {
-    while (lane->tasks.Pop()) {
-    }
-    lane->tasks.Close();
-  }
+  for (const auto& lane : lanes_) lane->tasks.CloseAndDrop();
 }
 
 void ExecutorPool::Submit(uint64_t ticket, Job job) {

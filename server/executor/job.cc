@@ -61,10 +61,9 @@ class Runner {
     } else if (const Status loaded = job.source->Load(&executor_); !loaded.ok()) {
       return loaded.error();
     }
-    Layer& input = executor_.input().layer();
-    Layer& output = executor_.output().layer();
-    return Loaded{uint64_t{input.map().size()} + output.map().size(),
-                  input.MemoryBytes() + output.MemoryBytes()};
+    const SlotMap& input = executor_.input().layer().map();
+    const SlotMap& output = executor_.output().layer().map();
+    return Loaded{uint64_t{input.size()} + output.size(), executor_.MemoryBytes()};
   }
 
  private:

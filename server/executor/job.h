@@ -83,8 +83,8 @@ struct Marked {
   uint32_t stall_us = 0;  // how long the executor stood still
 };
 struct Loaded {
-  uint64_t rows = 0;  // of both layers
-  uint64_t memory_bytes = 0;
+  uint64_t rows = 0;          // of both layers
+  uint64_t memory_bytes = 0;  // rows, optimiser state and hash tables
 };
 // An Error says why the job was not done; with kTryLater nothing is wrong, and a later job may do.
 using JobReply = std::variant<Body, Done, Attached, Measured, Marked, Loaded, Error>;

@@ -9,7 +9,7 @@ namespace {
 // This executor's share of a number given for all N neurons; at least 1 unless the number is 0.
 uint32_t Share(uint32_t number, const SlotMap& map) {
   if (number == 0 || map.size() == 0) return 0;
-  const double share = double{1.0} * number * map.size() / map.total();
+  const double share = static_cast<double>(number) * map.size() / map.total();
   return std::min(map.size(), std::max(1u, static_cast<uint32_t>(std::lround(share))));
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "common/base/plural.h"
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
 #include "common/math/kernels.h"
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr LayerKind kLayers[] = {LayerKind::kInput, LayerKind::kOutput};
-constexpr char kMend[] = "copy it again from where it was written, or use an older checkpoint";
+constexpr char kRemedy[] = "copy it again from where it was written, or use an older checkpoint";
 
 // Checks that a shard's files exist with the sizes in the manifest. Their content is checked when
 // it is read.
@@ -28,10 +29,10 @@ Status CheckFiles(const std::string& shard, const ManifestShard& listed) {
     const std::string path = shard + "/" + file.name;
     std::error_code error;
     const uint64_t bytes = fs::file_size(path, error);
-    if (error) return BadInput(fmt::format("{}: {}; {}", path, error.message(), kMend));
+    if (error) return BadInput(fmt::format("{}: {}; {}", path, error.message(), kRemedy));
     if (bytes != file.bytes) {
       return BadInput(fmt::format("{}: {} bytes, the checkpoint's manifest says {}; {}", path,
-                                  bytes, file.bytes, kMend));
+                                  bytes, file.bytes, kRemedy));
     }
   }
   return {};
@@ -222,9 +223,9 @@ Status CheckpointShards::CheckComplete(const SlotMap& map, LayerKind layer,
     const uint32_t found = counts.At(layer, slot);
     if (found == map.SlotSize(slot)) continue;
     return BadInput(fmt::format(
-        "{}: slot {} has {} of {} rows in the {} shards here{}; copy all shard-* directories of "
+        "{}: slot {} has {} of {} rows in the {} here{}; copy all shard-* directories of "
         "that checkpoint here",
-        directory_, slot.value, found, map.SlotSize(slot), shards_.size(),
+        directory_, slot.value, found, map.SlotSize(slot), Plural(shards_.size(), "shard"),
         absent_.empty() ? "" : ", without " + absent_));
   }
   return {};
@@ -272,7 +273,7 @@ Result<CheckpointShards::Content> CheckpointShards::CheckContent(const Config& c
         return BadInput(
             fmt::format("{}: row {} of slot {} does not fit the model ({} bytes, expected {}); {}",
                         shard.directory, key->row, key->slot.value, at.value().size(),
-                        sizes[layer].content, kMend));
+                        sizes[layer].content, kRemedy));
       }
       counts.At(key->layer, key->slot)++;
       content.checksum += RowChecksum(at.key(), at.value().first(sizes[layer].content));

@@ -19,7 +19,7 @@ class CheckpointShards {
  public:
   // Opens the shards on this machine that the manifest names; their files must be complete. Without
   // a manifest (a server on another machine than the scheduler): the shards here of the latest
-  // plan. Errors (kBadInput) name the file, what is wrong and the mend.
+  // plan. Errors (kBadInput) name the file, what is wrong and the remedy.
   static Result<std::shared_ptr<const CheckpointShards>> Open(const std::string& directory);
 
   // The shard from which a server with these slots (ascending) continues: the one with the most of

@@ -93,11 +93,11 @@ std::string FileIn(const std::string& text) {
 }
 
 Error DiskError(const std::string& place, const char* what, const rocksdb::Status& status,
-                const char* mend) {
+                const char* remedy) {
   std::string text = status.ToString();
   std::replace(text.begin(), text.end(), '\n', ' ');
   const std::string file = FileIn(text);
-  return Failed(fmt::format("{}: {}: {}; {}", file.empty() ? place : file, what, text, mend));
+  return Failed(fmt::format("{}: {}: {}; {}", file.empty() ? place : file, what, text, remedy));
 }
 
 Error WriteError(const std::string& place, const rocksdb::Status& status) {

@@ -28,7 +28,7 @@ class RowDatabase {
   // Creates a database in `directory`, which must not exist. It starts with the content of `base`,
   // the directory of another database (empty: none), by hard links where the file system allows.
   // `env` does the disk access; null: the system's. Here and below, errors name the place, the
-  // reason and the mend.
+  // reason and the remedy.
   static Result<std::unique_ptr<RowDatabase>> Create(const std::string& directory,
                                                      const std::string& base,
                                                      rocksdb::Env* env = nullptr);

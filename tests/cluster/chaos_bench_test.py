@@ -34,7 +34,7 @@ def run(bench, build, directory, *arguments):
 def main():
     bench, build = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
-        results = run(bench, build, directory, "--seconds", "5", "--interval", "2")
+        results = run(bench, build, directory, "--seconds", "5", "--epochs", "1", "--interval", "1")
         assert results["kills"] > 0, results
         results = run(bench, build, directory, "--role", "server", "--replacements", "2",
                       "--synchronous", "--epochs", "1", "--interval", "1", "--set",

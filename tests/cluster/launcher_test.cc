@@ -40,7 +40,7 @@ TEST_CASE("launcher: a process that cannot be kept running ends the launch in on
   const std::string errors = train->Errors();
   CAPTURE(errors);
   CHECK(Count(errors, "\n") == 1);
-  CHECK(Contains(errors, "worker-1 ended (signal 9, the last of many times), see " +
+  CHECK(Contains(errors, "worker-1 ended (signal 9; 6 times within 10 s), see " +
                              run.run_directory() + "/logs/worker-1.log"));
   CHECK(Count(run.WorkerLog(1), "failpoint worker.join") == 6);
 }

@@ -169,7 +169,8 @@ Status MoveRun::CheckUndisturbed() {
   if (drain_ != nullptr && drain_->Wait() != 0) {
     return Wrong(cluster_, "dslide drain failed: " + drain_->Errors());
   }
-  const bool left = Count(cluster_.AllErrors(kLeaves), "all its slots are with others") == 1;
+  const bool left =
+      Count(cluster_.AllErrors(kLeaves), "all slots of this server are with others") == 1;
   if (left && cluster_.Lives(kLeaves) == 1 && cluster_.Now(kLeaves).Wait() == 0) return {};
   return Wrong(cluster_, fmt::format("{} has not left with 0", kLeaves));
 }

@@ -32,7 +32,7 @@ std::string StepSums::WhyNotOpen(const BatchId& batch) const {
   const uint64_t committed = committed_.value_or(0);
   const auto staleness = static_cast<uint64_t>(train_.staleness);
   if (committed_ && step >= committed && step <= committed + staleness) return "";
-  return fmt::format("step {} is not open, {} are committed", step, committed);
+  return fmt::format("step {} is not open; committed steps: {}", step, committed);
 }
 
 StepSums::Step& StepSums::StepOf(const BatchId& batch) {

@@ -9,6 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
+#include "common/base/plural.h"
 
 namespace dslide {
 
@@ -43,7 +44,7 @@ Status SlotExchange::Reserve(std::span<const SlotId> slots) {
     FollowMap();
   } catch (const std::bad_alloc&) {
     Discard(slots);
-    return Failed(fmt::format("there is no memory for {} slots", slots.size()));
+    return Failed("there is no memory for " + Plural(slots.size(), "slot"));
   }
   return {};
 }

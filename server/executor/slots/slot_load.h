@@ -60,7 +60,7 @@ struct ExecutorLoad {
 
 class SlotLoad {
  public:
-  // Of how many samples the bucket entries are counted.
+  // The bucket entries of one sample in kSampleEvery are counted.
   static constexpr uint64_t kSampleEvery = 64;
 
   // Counts the time until it goes out of scope as busy.

@@ -29,10 +29,11 @@ std::vector<SlotId> Slots(const flatbuffers::Vector<uint32_t>* stored) {
   return slots;
 }
 
-// Whether the groups have each of the slots that regions have once.
+// Whether the groups have each of the slots that regions have once, and none has no slot.
 bool Covers(const std::vector<AppliedBatches::Group>& groups, std::vector<SlotId> slots) {
   std::vector<SlotId> grouped;
   for (const auto& group : groups) {
+    if (group.slots.empty()) return false;
     grouped.insert(grouped.end(), group.slots.begin(), group.slots.end());
   }
   std::erase(slots, SlotMap::kNoSlot);

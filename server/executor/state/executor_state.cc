@@ -178,8 +178,8 @@ Result<ExecutorState::Position> ExecutorState::TakePosition(
   const std::vector<SlotId> slots = SlotsOf(groups);
   if (!std::ranges::equal(slots, map.owned())) {
     return BadInput(
-        fmt::format("the executors' records have {} of {} slots, each should be there "
-                    "once; use another checkpoint",
+        fmt::format("slots in the executors' records: {}, slots needed: {}; each must be "
+                    "there once; use another checkpoint",
                     slots.size(), map.owned().size()));
   }
   return Position{AppliedBatches(std::move(groups)), committed, std::nullopt};

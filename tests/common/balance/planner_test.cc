@@ -164,7 +164,7 @@ TEST_CASE("one slot that is too hot does not make others move") {
   plan = Checked(Owners(3), then);
   CHECK(plan.moves.empty());
   CHECK(plan.obstacle == BalanceObstacle::kTooCoarse);
-  CHECK(ObstacleText(plan, "server") == "no move helps, single slots are too hot");
+  CHECK(ObstacleText(plan, "server") == "no move helps: one slot alone has too much load");
 }
 
 TEST_CASE("memory bounds what comes, and the figure that is lacking is told") {
@@ -183,7 +183,7 @@ TEST_CASE("memory bounds what comes, and the figure that is lacking is told") {
   CHECK(plan.moves.size() == 6);
   CHECK(plan.unplaced == 14);
   CHECK(plan.lacking_bytes == 1350);
-  CHECK(ObstacleText(plan, "server") == "no server has memory for 14 slots: 1 MB are lacking");
+  CHECK(ObstacleText(plan, "server") == "no server has memory for 14 slots: it needs 1 MB more");
   owners[1].leaving = true;
   plan = Checked(owners, slots);
   CHECK(plan.moves.empty());

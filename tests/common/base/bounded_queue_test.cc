@@ -72,6 +72,19 @@ TEST_CASE("bounded_queue: after Close pushes fail and what is there can be poppe
   CHECK_FALSE(queue.Pop().has_value());
 }
 
+TEST_CASE("bounded_queue: CloseAndDrop leaves nothing to pop, and wakes the consumer") {
+  for (const int elements : {0, 1, 3}) {
+    BoundedQueue<int> queue(4);
+    for (int i = 0; i < elements; ++i) CHECK(queue.Push(int{i}));
+    queue.CloseAndDrop();
+    queue.CloseAndDrop();
+    CHECK(queue.closed());
+    CHECK_FALSE(queue.Push(2));
+    CHECK(Readable(queue));
+    CHECK_FALSE(queue.Pop().has_value());
+  }
+}
+
 TEST_CASE("bounded_queue: Wait returns at its timeout, for a push and for Close") {
   BoundedQueue<int> queue(4);
   CHECK_FALSE(queue.Wait(1));

@@ -166,7 +166,8 @@ TEST_CASE("an uneven load moves slots after it was seen three times and has cost
   for (; looks < 20 && !decision.wave; now_ms += 1000, ++looks) decision = run.Look(now_ms);
   REQUIRE(decision.wave);
   CHECK(looks >= 3);
-  CHECK(decision.line.starts_with("slots move: the busiest server has 1.50 times"));
+  CHECK(decision.line.starts_with(
+      "slots move: the busiest server's load over capacity is 1.50 times the mean"));
   double to_idle = 0;  // work per batch; slots may be exchanged
   for (const SlotMove& move : decision.wave->moves) {
     to_idle += (move.to == 1 ? 1 : -1) * run.loads.Load(move.slot);
@@ -191,7 +192,7 @@ TEST_CASE("slots move until the load is even after a server has joined, then res
   CHECK(run.Look(1000).line.empty());  // the loads may not have settled
   const Balancer::Decision rest = run.Look(20000);
   CHECK_FALSE(rest.wave);
-  CHECK(rest.line == "slots rest: the busiest server has 1.00 times the mean load");
+  CHECK(rest.line == "no more slots move: the busiest server has 1.00 times the mean load");
   CHECK(run.Look(21000).line.empty());
 }
 

@@ -113,7 +113,7 @@ TEST_CASE("servers get shares by their capacity") {
   CHECK(decided.servers[0].share == doctest::Approx(0.75));
   CHECK(decided.servers[1].share == doctest::Approx(0.25));
   CHECK(decided.servers[2].share == 0);
-  CHECK(decided.servers[0].reason == "server: 75 % of the load, as of the capacity");
+  CHECK(decided.servers[0].reason == "server: gets 75 % of the load, its share of the capacity");
   CHECK(decided.servers[2].reason == "server-3: leaving, its slots go to the others");
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("reasons have the numbers, and only news are logged") {
   auto decided = strategy.Decide({w}, {{"server"}}, kRun);
   CHECK(decided.workers[0].log);
   CHECK(decided.workers[0].reason ==
-        "worker-2: 3 batches a lease (1.1 batches/s), at most 9 in flight (round trip 80 ms, "
+        "worker-2: 3 batches per lease (1.1 batches/s), at most 9 in flight (round trip 80 ms, "
         "123 Mbit/s)");
   w.batches_per_second = 1.4;  // 4 a lease: just one more
   decided = strategy.Decide({w}, {{"server"}}, kRun);
@@ -142,7 +142,7 @@ TEST_CASE("reasons have the numbers, and only news are logged") {
   CHECK(decided.workers[0].log);
   CHECK(decided.servers[0].log);
   CHECK(decided.workers[1].reason.starts_with(
-      "first: 2 batches a lease (speed not known yet), at most "));
+      "first: 2 batches per lease (speed not known yet), at most "));
 }
 
 TEST_CASE("stragglers are named: slow cores, and leases that take too long") {
@@ -154,7 +154,7 @@ TEST_CASE("stragglers are named: slow cores, and leases that take too long") {
   CHECK_FALSE(decided.workers[0].straggler);
   CHECK(decided.workers[2].straggler);
   CHECK(decided.workers[2].reason.ends_with(
-      "; holds others up: 0.75 batches/s a core where the median is 3"));
+      "; holds others up: 0.75 batches/s per core where the median is 3"));
   CHECK_FALSE(decided.workers[3].straggler);
   workers[0].lease_size = 9;
   workers[0].lease_age_s = 8;

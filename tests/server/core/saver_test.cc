@@ -93,7 +93,7 @@ TEST_CASE_FIXTURE(SavingServer, "what cannot be saved now may be asked for again
   SUBCASE("synchronous training stands at another step") {
     seat.config.train.staleness = 0;
     saver.OnRequest({"step-1", "/c/step-1", 7}, seat, 6, &out);
-    CHECK(Done(out.Drain()).error == "6 steps are committed, not 7");
+    CHECK(Done(out.Drain()).error == "committed steps: 6 here, 7 asked for");
   }
 }
 

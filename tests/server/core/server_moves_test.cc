@@ -128,7 +128,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and
 TEST_CASE_FIXTURE(Moves, "moves: no room for a slot ends its copy, and nothing else") {
   const auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
   REQUIRE(effects.work.size() == 2);
-  const Error full = Failed("there is no memory for 1 slots");
+  const Error full = Failed("there is no memory for 1 slot");
   const SlotId slot = effects.work[0].slot_job()->slots.at(0);
   (void)core.HandleOutcome({effects.work[0].ticket, 0, full}, 0);
   const auto failed = core.HandleOutcome({effects.work[0].ticket, 1, Attached{}}, 0);

@@ -79,7 +79,7 @@ TEST_CASE_FIXTURE(Synchronous, "a checkpoint of other steps than are committed i
   request.committed = 2;
   auto answer = Scheduler(request);
   CHECK(std::get<CheckpointDone>(answer.to_scheduler.at(0).body).error ==
-        "0 steps are committed, not 2");
+        "committed steps: 0 here, 2 asked for");
   (void)Scheduler(CommitSteps{3});
   answer = Scheduler(request);
   CHECK_FALSE(answer.save);
@@ -339,7 +339,7 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
       REQUIRE(exit);
       CHECK(exit->error().kind == ErrorKind::kTryLater);
       CHECK(exit->error().message ==
-            "the scheduler is gone; its state is saved as /c/orphan-1-0/shard-1-1");
+            "the scheduler is gone; this server's part is saved as /c/orphan-1-0/shard-1-1");
     }
     SUBCASE("not saved") {
       CheckpointDone failed;

@@ -39,16 +39,16 @@ using Asked = std::vector<SlotPull>;
 TEST_CASE(
     "slot fetcher: parts are asked for one after the other, until only what changes is left") {
   SlotFetcher fetcher;
-  CHECK(fetcher.AllRest());  // nothing is wanted
+  CHECK(fetcher.AllColdThere());  // nothing is wanted
   CHECK(fetcher.Begin({3}, kFrom));
-  CHECK_FALSE(fetcher.AllRest());
+  CHECK_FALSE(fetcher.AllColdThere());
   const auto due = fetcher.TakeDue(0);
   REQUIRE(due.size() == 1);
   CHECK(due[0].from == kFrom);
   CHECK(due[0].pull == Pull(3, 0));
   CHECK(Pulls(&fetcher, 0).empty());  // an answer is awaited
   CHECK(fetcher.Take(Rows(3, 0, {0, 1}, 4), 5));
-  CHECK_FALSE(fetcher.AllRest());
+  CHECK_FALSE(fetcher.AllColdThere());
   // The source watches for a while what changes.
   CHECK(Pulls(&fetcher, 4 + SlotFetcher::kWatchMs).empty());
   CHECK(Pulls(&fetcher, 5 + SlotFetcher::kWatchMs) == Asked{Pull(3, 1)});
@@ -56,7 +56,7 @@ TEST_CASE(
   CHECK(Pulls(&fetcher, 600) == Asked{Pull(3, 2)});
   CHECK(fetcher.left_bytes() == 300);
   CHECK(fetcher.Take(Rows(3, 2, {}, 3), 700));
-  CHECK(fetcher.AllRest());
+  CHECK(fetcher.AllColdThere());
   CHECK_FALSE(fetcher.AllThere());
   CHECK(Pulls(&fetcher, 60'000).empty());  // the plan has to come first
   fetcher.Complete({3});
@@ -66,7 +66,7 @@ TEST_CASE(
   CHECK(Pulls(&fetcher, 60'001) == Asked{Pull(3, 4, false)});
   CHECK(fetcher.Take(Rows(3, 4, {5}, 0, true), 60'002));
   CHECK(fetcher.AllThere());
-  CHECK(fetcher.AllRest());
+  CHECK(fetcher.AllColdThere());
   CHECK(Pulls(&fetcher, 120'000).empty());
   CHECK(fetcher.bytes() == 600);
   CHECK(fetcher.BytesOf({3}) == 600);

@@ -133,7 +133,7 @@ TEST_CASE("what is no batch of the run, or of no open step, is refused") {
   };
   CHECK(refusal({99, 0, 0}, {0, 0, 0}) == "the run has no batch 99.0.0");
   CHECK(refusal(fixture.Batch(0), {0, 0}) == "batch 0.0.0 has 2 samples, not 1");
-  CHECK(refusal(fixture.Batch(2), {0, 0, 0}) == "step 1 is not open, 0 are committed");
+  CHECK(refusal(fixture.Batch(2), {0, 0, 0}) == "step 1 is not open; committed steps: 0");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace {
 struct Fixture {
   explicit Fixture(int32_t staleness = -1) {
     config.train.staleness = staleness;
+    config.model.active = ActiveSet::kLsh;
     executor.emplace(config, 10, AllSlots(config), 0, Purpose::kTraining, BestKernels());
   }
   JobReply Run(const ExecutorJob& job, uint32_t plan_version = 1) {
@@ -44,7 +45,7 @@ TEST_CASE("a load tells rows and memory, or what is wrong with the checkpoint") 
   Fixture fixture;
   const auto loaded = std::get<Loaded>(fixture.Run(LoadJob{nullptr}));
   CHECK(loaded.rows == 20 + 1 + 10);
-  CHECK(loaded.memory_bytes > 0);
+  CHECK(loaded.memory_bytes == fixture.executor->MemoryBytes());
   const JobReply refused = fixture.Run(LoadJob{std::make_shared<Damaged>()});
   CHECK(std::get<Error>(refused).message == "a damaged file");
 }

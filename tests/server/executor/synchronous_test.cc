@@ -364,10 +364,10 @@ struct StepFixture {
 };
 
 TEST_CASE_FIXTURE(StepFixture, "synchronous: only batches of open steps are taken") {
-  CHECK(Refusal(Embed(0)) == "step 0 is not open, 0 are committed");  // before the first commit
-  cluster.Commit(1);                                                  // resumed there
-  CHECK(Refusal(Embed(3)) == "step 0 is not open, 1 are committed");
-  CHECK(Refusal(Embed(8)) == "step 2 is not open, 1 are committed");
+  CHECK(Refusal(Embed(0)) == "step 0 is not open; committed steps: 0");  // before the first commit
+  cluster.Commit(1);                                                     // resumed there
+  CHECK(Refusal(Embed(3)) == "step 0 is not open; committed steps: 1");
+  CHECK(Refusal(Embed(8)) == "step 2 is not open; committed steps: 1");
   CHECK(InFlight() == 0);
   CHECK(std::holds_alternative<EmbedReply>(Embed(4)));
   CHECK(std::holds_alternative<EmbedReply>(Embed(7)));

@@ -224,7 +224,7 @@ TEST_CASE("what is missing or damaged is named") {
     fs::remove_all(path + "/shard-1-1");
     const Status status = Restore(&restored, path);
     CHECK(Mentions(status, path));
-    CHECK(Mentions(status, " rows in the 1 shards here, without shard-1-1 of server-1; copy"));
+    CHECK(Mentions(status, " rows in the 1 shard here, without shard-1-1 of server-1; copy"));
     CHECK_FALSE(fs::exists(path + "/shard-1-1"));  // reading creates nothing
   }
   SUBCASE("truncated data file") {

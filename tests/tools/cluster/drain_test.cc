@@ -94,10 +94,9 @@ TEST_CASE("drain: an unknown name is answered with the servers that there are") 
   const Outcome outcome = DrainThrough("w", {Members(Server("a", 1) + Server("b", 2))});
   REQUIRE_FALSE(outcome.status.ok());
   CHECK(outcome.status.error().kind == ErrorKind::kFailed);
-  CHECK(outcome.status.error().message == "no server is called w; there are a, b");
+  CHECK(outcome.status.error().message == "there is no server w; the servers are: a, b");
   CHECK_FALSE(outcome.asked);
-  CHECK(DrainThrough("a", {Members("")}).status.error().message ==
-        "no server is called a; there are none");
+  CHECK(DrainThrough("a", {Members("")}).status.error().message == "no server has joined");
 }
 
 TEST_CASE("drain: refused, stuck, or a status that says nothing") {
@@ -117,7 +116,7 @@ TEST_CASE("drain: refused, stuck, or a status that says nothing") {
   // Members without what is asked for.
   CHECK(DrainThrough("a", {R"({"members":[3,{},{"role":"server"},{"role":"server","name":7}]})"})
             .status.error()
-            .message == "no server is called a; there are none");
+            .message == "no server has joined");
 }
 
 TEST_CASE("drain: a scheduler that does not tell slots") {

@@ -41,9 +41,9 @@ server    state    slots  load  work/s  busy   memory MB  empty  mean  p99  larg
 server-1  serving    105  1.02    1.2M  93 %  1234/19284   12 %  10.2   48     1.9k   4.7
 server-2  serving     64  0.90       -     -           -      -     -    -        -     -
 
-worker  state      samples/s  in flight  batches a lease  round trip ms  link Mbit/s
-w1      straggler       2561        3/8                4           80.2           10
-w2      working            -        2/4                -              -            -
+worker  state      samples/s  in flight  batches per lease  round trip ms  link Mbit/s
+w1      straggler       2561        3/8                  4           80.2           10
+w2      working            -        2/4                  -              -            -
 
 last decisions
     1:02  server-2 has 2.02 times the mean: 41 slots to server-1

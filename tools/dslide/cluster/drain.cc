@@ -60,7 +60,7 @@ Result<ClusterState> AskState(Observer& observer) {
 std::string Names(const ServerStates& servers) {
   std::string names;
   for (const auto& [name, state] : servers) names += (names.empty() ? "" : ", ") + name;
-  return names.empty() ? "there are none" : "there are " + names;
+  return names;
 }
 
 }  // namespace
@@ -71,8 +71,9 @@ Status Drain(Observer& observer, const std::string& name,
   DSLIDE_RETURN_IF_ERROR(state);
   const auto known = state->servers.find(name);
   if (known == state->servers.end()) {
-    return Failed(
-        fmt::format("no server is called {}; {}", Printable(name), Names(state->servers)));
+    if (state->servers.empty()) return Failed("no server has joined");
+    return Failed(fmt::format("there is no server {}; the servers are: {}", Printable(name),
+                              Names(state->servers)));
   }
   const std::string incarnation = known->second.incarnation;
   DSLIDE_RETURN_IF_ERROR(observer.Ask(DrainServer{name}, kAcceptMs));

@@ -199,7 +199,9 @@ Status Launcher::StartAgain(Child* child) {
   const std::string name = child->process.name();
   const std::string ending = child->process.Ending();
   if (!child->restarts.Allow(now_ms - child->started_ms, now_ms)) {
-    return CannotGoOn(*child, ending + ", the last of many times");
+    return CannotGoOn(*child,
+                      fmt::format("{}; {} times within {} s", ending, RestartLimit::kRestarts + 1,
+                                  RestartLimit::kWindowMs / 1000));
   }
   Result<ChildProcess> process = Start(child->kind, name);
   DSLIDE_RETURN_IF_ERROR(process);

@@ -9,9 +9,11 @@ namespace dslide {
 
 class RestartLimit {
  public:
-  static constexpr size_t kRestarts = 5;        // at most, within
-  static constexpr int64_t kWindowMs = 10'000;  // this time,
-  static constexpr int64_t kHealthyMs = 2'000;  // of a process that never lived this long
+  // A process may be restarted kRestarts times within kWindowMs; once it has lived for kHealthyMs,
+  // the count begins anew.
+  static constexpr size_t kRestarts = 5;
+  static constexpr int64_t kWindowMs = 10'000;
+  static constexpr int64_t kHealthyMs = 2'000;
 
   // Notes that the process died, `lived_ms` after its start. True if it may be started again.
   bool Allow(int64_t lived_ms, int64_t now_ms) {

@@ -175,7 +175,7 @@ const std::vector<Column>& WorkerColumns() {
       {"state", WorkerState},
       NumberColumn("samples/s", "samples_per_second", 0),
       {"in flight", InFlight},
-      NumberColumn("batches a lease", "lease_batches", 0),
+      NumberColumn("batches per lease", "lease_batches", 0),
       NumberColumn("round trip ms", "round_trip_ms", 1),
       {"link Mbit/s", [](const Json& m) { return Short(NumberAt(m, "link_mbit_per_second")); }},
   };

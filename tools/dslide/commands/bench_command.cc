@@ -64,7 +64,7 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
   options.config = std::move(*config);
   const double vectors = options.config.train.optimizer == OptimizerKind::kAdam ? 3 : 1;
   const double width = options.config.model.precision == Precision::kBf16 ? 2 : 4;
-  const double bytes = (double{1.0} * options.features + options.labels) *
+  const double bytes = (static_cast<double>(options.features) + options.labels) *
                        options.config.model.hidden * vectors * width;
   if (bytes > static_cast<double>(MemoryOfThisMachine())) {
     return BadInput(fmt::format("the parameters take {:.0f} GB, this machine has {:.0f}",
@@ -120,17 +120,17 @@ void PrintTable(const EngineBenchOptions& options, const EngineBenchResult& r) {
   fmt::print("{:<24}{:>12.2f}\n", "roofline share", r.roofline_share);
   fmt::print("{:<24}{:>12.1f}\n", "random rows, GB/s", r.roofline.random_row_bandwidth / 1e9);
   fmt::print("{:<24}{:>12.0f}\n", "matrix rate, GFLOP/s", r.roofline.matrix_rate / 1e9);
-  fmt::print("{:<24}{:>12.0f}\n", "bytes a sample", r.bytes_per_sample);
-  fmt::print("{:<24}{:>12.0f}\n", "output rows a batch", r.rows_per_batch);
-  fmt::print("{:<24}{:>12.0f}\n", "input rows a batch", r.input_rows_per_batch);
+  fmt::print("{:<24}{:>12.0f}\n", "bytes per sample", r.bytes_per_sample);
+  fmt::print("{:<24}{:>12.0f}\n", "output rows per batch", r.rows_per_batch);
+  fmt::print("{:<24}{:>12.0f}\n", "input rows per batch", r.input_rows_per_batch);
   fmt::print("{:<24}{:>12.0f}\n", "parameters, MB", r.parameter_bytes / 1e6);
-  fmt::print("{:<24}{:>12.0f}\n", "tables, bytes a neuron", r.table_bytes_per_neuron);
+  fmt::print("{:<24}{:>12.0f}\n", "tables, bytes per neuron", r.table_bytes_per_neuron);
   fmt::print("{:<24}{:>12.2f}\n", "full rehash, s", r.rehash_seconds);
   fmt::print("{:<24}{:>12.2f}\n", "in the background, s", r.background_rehash_seconds);
   fmt::print("{:<24}{:>12.2f}\n", "its longest step, ms", 1000 * r.longest_rehash_step);
   double total = 0;
   for (const double seconds : r.phase_seconds) total += seconds;
-  fmt::print("executor time a batch, ms\n");
+  fmt::print("executor time per batch, ms\n");
   for (size_t p = 0; p < kPhases; ++p) {
     fmt::print("  {:<22}{:>12.2f}{:>6.0f} %\n", kPhaseNames[p], r.phase_seconds[p],
                100 * r.phase_seconds[p] / total);
@@ -162,17 +162,17 @@ Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& optio
                            .dump());
     return {};
   }
-  fmt::print("{:<24}{:>12.0f}\n", "cluster, samples/s", r.samples_per_second);
-  fmt::print("{:<24}{:>12.0f}\n", "engine, samples/s", r.engine_samples_per_second);
-  fmt::print("{:<24}{:>12.2f}\n", "share of the engine", r.share);
-  fmt::print("{:<24}{:>12.0f}\n", "rows a batch", r.rows_per_batch);
-  fmt::print("{:<24}{:>12.0f}\n", "rows, engine", r.engine_rows_per_batch);
+  fmt::print("{:<26}{:>12.0f}\n", "cluster, samples/s", r.samples_per_second);
+  fmt::print("{:<26}{:>12.0f}\n", "engine, samples/s", r.engine_samples_per_second);
+  fmt::print("{:<26}{:>12.2f}\n", "share of the engine", r.share);
+  fmt::print("{:<26}{:>12.0f}\n", "rows per batch", r.rows_per_batch);
+  fmt::print("{:<26}{:>12.0f}\n", "rows, engine", r.engine_rows_per_batch);
   if (std::abs(r.rows_per_batch / r.engine_rows_per_batch - 1) > 0.05) {
     fmt::print(
         "cluster and engine had different work; with --candidates 0 their rows are the same\n");
   }
-  fmt::print("{:<24}{:>12.0f}\n", "bytes sent a sample", r.bytes_sent_per_sample);
-  fmt::print("{:<24}{:>12.0f}\n", "bytes received a sample", r.bytes_received_per_sample);
+  fmt::print("{:<26}{:>12.0f}\n", "bytes sent per sample", r.bytes_sent_per_sample);
+  fmt::print("{:<26}{:>12.0f}\n", "bytes received per sample", r.bytes_received_per_sample);
   return {};
 }
 
@@ -219,11 +219,11 @@ int BenchCommand(int argc, char** argv) {
   line.Option("features", "D", "input features", "136000");
   line.Option("labels", "N", "output neurons", "670000");
   line.Option("hidden", "H", "hidden units", "128");
-  line.Option("batch", "B", "samples a batch", "256");
-  line.Option("candidates", "C", "hash candidates a sample", "20");
-  line.Option("uniform", "R", "uniform negatives a batch", "2000");
-  line.Option("features-per-sample", "F", "features a sample", "75");
-  line.Option("labels-per-sample", "L", "labels a sample", "5");
+  line.Option("batch", "B", "samples per batch", "256");
+  line.Option("candidates", "C", "hash candidates per sample", "20");
+  line.Option("uniform", "R", "uniform negatives per batch", "2000");
+  line.Option("features-per-sample", "F", "features per sample", "75");
+  line.Option("labels-per-sample", "L", "labels per sample", "5");
   line.Option("threads", "T", "executors", std::to_string(CoresOfThisMachine()));
   line.Option("precision", "fp32|bf16", "of weights, moments and products", "fp32");
   line.Option("optimizer", "O", "adam, adagrad or sgd", "adam");

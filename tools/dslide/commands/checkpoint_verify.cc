@@ -56,10 +56,9 @@ Status Prune(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(keep);
   const Result<std::string> in = CheckpointDirectory(arguments.Positional()[0]);
   DSLIDE_RETURN_IF_ERROR(in);
-  const size_t before = CompleteCheckpoints(*in).size();
-  PruneCheckpoints(*in, *keep);
+  const size_t removed = PruneCheckpoints(*in, *keep);
   const size_t after = CompleteCheckpoints(*in).size();
-  fmt::print("{} of {} removed from {}\n", before - after, Plural(before, "checkpoint"), *in);
+  fmt::print("{} of {} removed from {}\n", removed, Plural(removed + after, "checkpoint"), *in);
   if (after > *keep) {
     return Failed(fmt::format("{}: {} cannot be removed; make the directory writable", *in,
                               Plural(after - *keep, "checkpoint")));

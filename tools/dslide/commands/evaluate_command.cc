@@ -18,9 +18,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr uint32_t kBatch = 512;
-constexpr uint32_t kMaxTopK = 10000;
-
 struct Task {
   std::string checkpoint, data, output;
   uint32_t top_k = 5;
@@ -70,14 +67,14 @@ Status CheckFit(const Task& task, const XcHeader& header, const Inference& model
   return {};
 }
 
-// Reads the next at most kBatch samples; no rows at the end.
+// Reads the next at most kMaxInferenceBatch samples; no rows at the end.
 struct SampleBatch {
   SparseRows features;
   SparseRows labels;
 };
 Result<SampleBatch> NextBatch(XcReader* reader) {
   SampleBatch batch;
-  while (batch.features.rows() < kBatch) {
+  while (batch.features.rows() < kMaxInferenceBatch) {
     const Result<std::optional<SampleView>> sample = reader->Next();
     DSLIDE_RETURN_IF_ERROR(sample);
     if (!*sample) break;

@@ -74,7 +74,7 @@ Status Train(const ParsedArguments& arguments) {
 
 int TrainCommand(int argc, char** argv) {
   CommandLine line(
-      "dslide train --config FILE [options]",
+      "dslide train [options]",
       "Starts a cluster on this machine, trains, and follows it to the end. Ctrl-C, SIGTERM or a "
       "terminal that closes writes a checkpoint and stops; a second signal stops at once.");
   line.Option("servers", "N", "servers to start (cluster.servers)");

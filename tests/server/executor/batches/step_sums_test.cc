@@ -50,7 +50,7 @@ TEST_CASE("a step is complete when all its batches are wholly there") {
   Fixture fixture;
   StepSums& sums = fixture.sums;
   CHECK_FALSE(sums.committed());
-  CHECK(sums.WhyNotOpen(fixture.Batch(0)) == "step 0 is not open, 0 are committed");
+  CHECK(sums.WhyNotOpen(fixture.Batch(0)) == "step 0 is not open; committed steps: 0");
   sums.SetCommitted(0);
   CHECK(sums.Next().error().message == "step 0 cannot be committed: all batches missing");
   for (const uint64_t number : {2, 0, 3}) fixture.Hold(number);
@@ -90,7 +90,7 @@ TEST_CASE("as many later steps are open as train.staleness says") {
   Fixture fixture(1);
   StepSums& sums = fixture.sums;
   sums.SetCommitted(1);
-  CHECK(sums.WhyNotOpen(fixture.Batch(0)) == "step 0 is not open, 1 are committed");
+  CHECK(sums.WhyNotOpen(fixture.Batch(0)) == "step 0 is not open; committed steps: 1");
   CHECK(sums.WhyNotOpen(fixture.Batch(4)).empty());
   CHECK(sums.WhyNotOpen(fixture.Batch(9)).empty());
   CHECK_FALSE(sums.WhyNotOpen({1, 0, 0}).empty());

@@ -71,6 +71,9 @@ TEST_CASE("executor record: damage is an error, not a crash") {
   CHECK(message(twice.Encode()).find("damaged") != std::string::npos);
   twice.applied.pop_back();
   CHECK(message(twice.Encode()).find("damaged") != std::string::npos);
+  ExecutorRecord empty = SomeRecord();
+  empty.applied.emplace_back();
+  CHECK(message(empty.Encode()).find("damaged") != std::string::npos);
 }
 
 }  // namespace

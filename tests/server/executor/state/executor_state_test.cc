@@ -280,10 +280,10 @@ TEST_CASE("rows and records that do not fit are named") {
   fails_with(other, "input row 1000 of slot 0 does not fit the model");
   other = store;
   other.records.clear();
-  fails_with(other, "have 0 of 8 slots");
+  fails_with(other, "records: 0, slots needed: 8;");
   other = store;
   other.records[1] = other.records[0];
-  fails_with(other, "have 16 of 8 slots");
+  fails_with(other, "records: 16, slots needed: 8;");
   other = store;
   other.records[0].resize(20);
   fails_with(other, "damaged");

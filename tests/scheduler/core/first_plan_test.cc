@@ -6,7 +6,7 @@
 #include "tests/scheduler/support/moving_cluster.h"
 #include "tests/scheduler/support/step_cluster.h"
 
-namespace dslide::placement_test {
+namespace dslide::first_plan_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -140,4 +140,4 @@ TEST_CASE("placement: a lost server, and what its loss costs, can be seen") {
 }
 
 }  // namespace
-}  // namespace dslide::placement_test
+}  // namespace dslide::first_plan_test

@@ -1,5 +1,4 @@
 #include "common/checkpoint/manifest.h"
-#include "common/checkpoint/layout.h"
 
 #include <doctest/doctest.h>
 
@@ -7,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "common/checkpoint/layout.h"
 #include "tests/support/hex.h"
 #include "tests/support/temp_directory.h"
 
@@ -171,14 +171,14 @@ TEST_CASE("pruning keeps the newest complete ones and what may still be written"
   for (const uint64_t batches : {1, 3, 5, 7}) Make(in, batches, true);
   for (const uint64_t batches : {2, 6, 8}) Make(in, batches, false);
   fs::create_directories(in + "/other");
-  PruneCheckpoints(in, 10);
+  CHECK(PruneCheckpoints(in, 10) == 0);
   CHECK(fs::exists(in + "/" + CheckpointName(1)));
-  PruneCheckpoints(in, 2);
+  CHECK(PruneCheckpoints(in, 2) == 2);
   for (const uint64_t batches : {1, 2, 3})
     CHECK_FALSE(fs::exists(in + "/" + CheckpointName(batches)));
   for (const uint64_t batches : {5, 6, 7, 8}) CHECK(fs::exists(in + "/" + CheckpointName(batches)));
   CHECK(fs::exists(in + "/other"));
-  PruneCheckpoints(in + "/nowhere", 2);
+  CHECK(PruneCheckpoints(in + "/nowhere", 2) == 0);
 }
 
 }  // namespace
