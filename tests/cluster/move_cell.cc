@@ -13,7 +13,7 @@ namespace dslide {
 namespace {
 
 using Why = MoveCell::Why;
-using Victim = MoveCell::Victim;
+using MoveVictim = MoveCell::Victim;
 
 constexpr const char* kComes = "server-3";
 constexpr const char* kLeaves = "server-2";
@@ -21,38 +21,40 @@ constexpr const char* kLeaves = "server-2";
 // Where the victim is killed, and the process that passes that point.
 struct MoveRow {
   const char* failpoint;
-  Victim host;
+  MoveVictim host;
   uint32_t max_pass;          // the pass that counts is drawn from 1 to this, ...
   uint32_t max_pass_of_join;  // ... for joins, whose first plan adds a server without slots
 };
 
 constexpr std::array kMoveRows = {
-    MoveRow{"server.move-pull", Victim::kSource, 3, 2},
-    MoveRow{"server.move-put", Victim::kTarget, 3, 3},
-    MoveRow{"server.before-plan-switch", Victim::kSource, 1, 2},
-    MoveRow{"server.plan-switched", Victim::kSource, 1, 1},
-    MoveRow{"server.before-attach", Victim::kTarget, 1, 1},
-    MoveRow{"server.after-attach", Victim::kTarget, 1, 1},
-    MoveRow{"server.release", Victim::kSource, 1, 1},
-    MoveRow{"scheduler.before-plan-switch", Victim::kScheduler, 1, 2},
-    MoveRow{"scheduler.after-plan-switch", Victim::kScheduler, 1, 2},
+    MoveRow{"server.move-pull", MoveVictim::kSource, 3, 2},
+    MoveRow{"server.move-put", MoveVictim::kTarget, 3, 3},
+    MoveRow{"server.before-plan-switch", MoveVictim::kSource, 1, 2},
+    MoveRow{"server.plan-switched", MoveVictim::kSource, 1, 1},
+    MoveRow{"server.before-attach", MoveVictim::kTarget, 1, 1},
+    MoveRow{"server.after-attach", MoveVictim::kTarget, 1, 1},
+    MoveRow{"server.release", MoveVictim::kSource, 1, 1},
+    MoveRow{"scheduler.before-plan-switch", MoveVictim::kScheduler, 1, 2},
+    MoveRow{"scheduler.after-plan-switch", MoveVictim::kScheduler, 1, 2},
 };
 
-constexpr std::array kVictims = {Victim::kSource, Victim::kTarget, Victim::kScheduler};
+constexpr std::array kVictims = {MoveVictim::kSource, MoveVictim::kTarget, MoveVictim::kScheduler};
 
 const char* WhyName(Why why) {
   return why == Why::kJoin ? "move-join" : why == Why::kDrain ? "move-drain" : "move-term";
 }
 
-const char* VictimName(Victim victim) {
-  return victim == Victim::kSource ? "source" : victim == Victim::kTarget ? "target" : "scheduler";
+const char* VictimName(MoveVictim victim) {
+  return victim == MoveVictim::kSource   ? "source"
+         : victim == MoveVictim::kTarget ? "target"
+                                         : "scheduler";
 }
 
 // "before-plan-switch" of "server.before-plan-switch". The scheduler has a point of that name, too,
 // so its points keep their whole names.
 std::string PointName(const MoveRow& row) {
   const std::string name = row.failpoint;
-  return row.host == Victim::kScheduler ? name : name.substr(name.find('.') + 1);
+  return row.host == MoveVictim::kScheduler ? name : name.substr(name.find('.') + 1);
 }
 
 // The number of slots moved, by the scheduler's log: "..., 5 moved (...".
@@ -78,13 +80,13 @@ class MoveRun {
   Status Run(const Undisturbed& expected);
 
  private:
-  bool kills() const { return cell_.victim != Victim::kNobody; }
+  bool kills() const { return cell_.victim != MoveVictim::kNobody; }
   bool HitsItself() const { return cell_.victim == row_.host; }
   std::string Gate() const { return cluster_.Path("gate"); }
   bool AtGate() const { return std::filesystem::exists(Gate()); }
   void OpenGate() const { unlink(Gate().c_str()); }
   std::string PausePath() const { return cluster_.Path("pause"); }
-  std::string NameOf(Victim role) const;
+  std::string NameOf(MoveVictim role) const;
   void Arm();
   void Begin();
   void Change();
@@ -101,9 +103,9 @@ class MoveRun {
   std::unique_ptr<Process> drain_;
 };
 
-std::string MoveRun::NameOf(Victim role) const {
-  if (role == Victim::kScheduler) return "scheduler";
-  if (role == Victim::kSource) return source_;
+std::string MoveRun::NameOf(MoveVictim role) const {
+  if (role == MoveVictim::kScheduler) return "scheduler";
+  if (role == MoveVictim::kSource) return source_;
   return cell_.why == Why::kJoin ? kComes : "server-1";
 }
 
@@ -189,23 +191,23 @@ Status MoveRun::Run(const Undisturbed& expected) {
 
 std::string MoveCell::Name() const {
   const char* mode = synchronous ? "sync" : "async";
-  if (victim == Victim::kNobody) return fmt::format("{}.{}", WhyName(why), mode);
+  if (victim == MoveVictim::kNobody) return fmt::format("{}.{}", WhyName(why), mode);
   return fmt::format("{}.{}.{}.{}", WhyName(why), PointName(kMoveRows[point]), VictimName(victim),
                      mode);
 }
 
 std::vector<MoveCell> AllMoveCells(bool flip) {
   std::vector<MoveCell> cells;
-  const auto add = [&](Why why, Victim victim, size_t point) {
+  const auto add = [&](Why why, MoveVictim victim, size_t point) {
     cells.push_back({why, victim, point, (cells.size() % 2 == 1) != flip});
   };
   for (const Why why : {Why::kJoin, Why::kDrain, Why::kTerm}) {
     for (const bool synchronous : {false, true}) {
-      cells.push_back({why, Victim::kNobody, 0, synchronous});
+      cells.push_back({why, MoveVictim::kNobody, 0, synchronous});
     }
   }
   for (size_t point = 0; point < kMoveRows.size(); ++point) {
-    for (const Victim victim : kVictims) add(Why::kJoin, victim, point);
+    for (const MoveVictim victim : kVictims) add(Why::kJoin, victim, point);
     add(point % 2 == 0 ? Why::kDrain : Why::kTerm, kVictims[point % kVictims.size()], point);
   }
   return cells;
