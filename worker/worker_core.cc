@@ -91,9 +91,7 @@ void WorkerCore::OnSchedulerMessage(Message message) {
     EndPause();  // also if a server had told it before
     OnPlan(*plan);
   } else if (auto* grant = std::get_if<LeaseGrant>(&message.body)) {
-    const bool of_this_generation =
-        envelope.plan_version <= plan_.version && envelope.plan_version >= GenerationOf(plan_);
-    if (of_this_generation) OnGrant(std::move(*grant));
+    if (IsInGeneration(plan_, envelope.plan_version)) OnGrant(std::move(*grant));
   } else if (const auto* beat = std::get_if<HeartbeatReply>(&message.body)) {
     OnHeartbeatReply(*beat);
   } else if (std::holds_alternative<Ack>(message.body)) {

@@ -26,9 +26,11 @@ std::vector<SlotId> SlotsOf(const Plan& plan, ServerIndex index) {
   return slots;
 }
 
-bool HasServer(const Plan& plan, Incarnation server) {
-  return std::any_of(plan.servers.begin(), plan.servers.end(),
-                     [&](const PlanServer& s) { return s.incarnation == server; });
+std::optional<uint32_t> IndexOf(const Plan& plan, Incarnation server) {
+  const auto found = std::find_if(plan.servers.begin(), plan.servers.end(),
+                                  [&](const PlanServer& s) { return s.incarnation == server; });
+  if (found == plan.servers.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - plan.servers.begin());
 }
 
 }  // namespace dslide

@@ -1,6 +1,10 @@
 // Slot plans: which server owns which slots.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -12,11 +16,21 @@ Plan EqualPlan(uint32_t version, uint32_t slots, std::vector<PlanServer> servers
 // The slots of server `index`, ascending.
 std::vector<SlotId> SlotsOf(const Plan& plan, ServerIndex index);
 
-bool HasServer(const Plan& plan, Incarnation server);
+// The position of `server` among the plan's servers; none if the plan is without it.
+std::optional<uint32_t> IndexOf(const Plan& plan, Incarnation server);
+inline bool HasServer(const Plan& plan, Incarnation server) {
+  return IndexOf(plan, server).has_value();
+}
 
 // The first version of the plan's generation.
 inline uint32_t GenerationOf(const Plan& plan) {
   return plan.generation == 0 ? plan.version : plan.generation;
+}
+
+// Whether what was said under plan version `version` holds under `plan`: plans of one generation
+// carry the same state on.
+inline bool IsInGeneration(const Plan& plan, uint32_t version) {
+  return version <= plan.version && version >= GenerationOf(plan);
 }
 
 }  // namespace dslide

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/members/planned_servers.h"
@@ -12,13 +13,6 @@ namespace {
 ServerFigures FiguresOf(const SlotLoads& loads, Incarnation server) {
   return {loads.Capacity(server), loads.BusyShare(server), loads.ExecutorSkew(server),
           loads.MemoryUsed(server), loads.MemoryLimit(server)};
-}
-
-std::optional<size_t> SeatOf(const Plan& plan, Incarnation server) {
-  const auto seat = std::find_if(plan.servers.begin(), plan.servers.end(),
-                                 [&](const PlanServer& s) { return s.incarnation == server; });
-  if (seat == plan.servers.end()) return std::nullopt;
-  return static_cast<size_t>(seat - plan.servers.begin());
 }
 
 std::vector<SeatStatus> SeatsOf(const Cluster& cluster) {
@@ -93,7 +87,7 @@ RunStatus SchedulerCore::Describe(int64_t now_ms) const {
       MemberStatus& entry = status.members.emplace_back();
       entry.member = *member;
       entry.batches_per_second = advisor_.BatchesPerSecond(member->incarnation, now_ms);
-      entry.seat = SeatOf(plan(), member->incarnation);
+      entry.seat = IndexOf(plan(), member->incarnation);
       if (role == Role::kServer) entry.figures = FiguresOf(cluster_.loads, member->incarnation);
     }
   }

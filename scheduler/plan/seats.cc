@@ -37,7 +37,7 @@ bool Seats::Has(Incarnation server) const { return live_ && HasServer(plan_, ser
 bool Seats::Switched() const { return plan_.version != GenerationOf(plan_); }
 
 bool Seats::IsOfThisGeneration(uint32_t plan_version) const {
-  return plan_version != 0 && plan_version <= plan_.version && plan_version >= GenerationOf(plan_);
+  return plan_version != 0 && IsInGeneration(plan_, plan_version);
 }
 
 bool Seats::HadSeat(Incarnation server, uint32_t plan_version) const {

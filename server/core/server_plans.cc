@@ -84,10 +84,7 @@ void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
     if (generation_->load_error) out_.ToScheduler(*generation_->load_error);
     return;
   }
-  const auto self = std::ranges::find_if(
-      plan.servers, [&](const PlanServer& s) { return s.incarnation == incarnation(); });
-  std::optional<uint32_t> index;
-  if (self != plan.servers.end()) index = static_cast<uint32_t>(self - plan.servers.begin());
+  const std::optional<uint32_t> index = IndexOf(plan, incarnation());
   if (loaded() && generation_->seat.IsSameGeneration(plan)) {
     BeginPlanSwitch(plan, index, now_ms);
   } else if (without_slots()) {
