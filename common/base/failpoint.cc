@@ -66,7 +66,7 @@ uint32_t ParseCount(std::string_view digits) {
 
 std::optional<Action> ParseAction(std::string_view text) {
   if (text == "kill") return Action{Action::Kind::kKill};
-  if (text == "term") return Action{.kind = Action::Kind::kTerm};
+  if (text == "term") return Action{Action::Kind::kTerm};
   if (text == "stop") return Action{Action::Kind::kStop};
   if (text == "fail") return Action{Action::Kind::kFail};
   if (text.starts_with(kPausePrefix) && text.size() > kPausePrefix.size()) {

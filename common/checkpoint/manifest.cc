@@ -203,9 +203,9 @@ size_t PruneCheckpoints(const std::string& directory, size_t keep) {
   }
   size_t removed = 0;
   for (const fs::path& path : doomed) {
-    const bool whole = fs::exists(path / kManifestName, error);
+    const bool complete_before = HasManifest(path);
     RemoveCheckpoint(path);
-    removed += whole && !fs::exists(path / kManifestName, error);
+    removed += complete_before && !HasManifest(path);
   }
   return removed;
 }

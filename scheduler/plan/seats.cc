@@ -4,7 +4,6 @@
 
 #include "common/base/check.h"
 #include "common/run/slot_plan.h"
-#include "scheduler/members/planned_servers.h"
 
 namespace dslide {
 namespace {

@@ -25,7 +25,7 @@ def run(bench, build, directory, *arguments):
     results = json.loads(process.stdout)
     assert list(results)[:len(KEYS)] == KEYS, results
     assert results["duplicated"] == results["missing"] == 0, results
-    assert results["goodput_share"] > 0, results
+    assert results["samples_per_second_undisturbed"] > 0, results
     left = glob.glob(f"{directory}/*")
     assert not left, left
     return results

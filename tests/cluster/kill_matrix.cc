@@ -53,8 +53,7 @@ class KillMatrix {
       const auto [found, is_new] = undisturbed_.try_emplace(cell.synchronous);
       if (!is_new) continue;
       const std::string mode = cell.synchronous ? "synchronous" : "asynchronous";
-      Result<Undisturbed> result =
-          RunUndisturbed(NewDirectory(mode), {.synchronous = cell.synchronous});
+      Result<Undisturbed> result = RunUndisturbed(NewDirectory(mode), cell.synchronous);
       DSLIDE_RETURN_IF_ERROR(result);
       found->second = std::move(*result);
       fmt::print("undisturbed, {}: P@1 {:.4f} {}\n", mode, found->second.p_at_1,

@@ -27,14 +27,13 @@ Status CheckLedger(KeptCluster* cluster) {
 
 }  // namespace
 
-Result<Undisturbed> RunUndisturbed(const std::string& directory,
-                                   const KeptCluster::Options& options) {
-  KeptCluster cluster(directory, options);
+Result<Undisturbed> RunUndisturbed(const std::string& directory, bool synchronous) {
+  KeptCluster cluster(directory, {.synchronous = synchronous});
   cluster.StartRest();
   if (!cluster.AwaitEnd()) return Wrong(cluster, "undisturbed: " + cluster.failure());
   Undisturbed result;
   result.p_at_1 = cluster.Summary().value("p_at_1", 0.0);
-  if (options.synchronous) result.checksum = ContentChecksum(&cluster);
+  if (synchronous) result.checksum = ContentChecksum(&cluster);
   return result;
 }
 

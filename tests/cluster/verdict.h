@@ -15,8 +15,7 @@ struct Undisturbed {
   std::string checksum;  // of the last checkpoint's content; synchronous training only
 };
 // The error says why the run failed.
-Result<Undisturbed> RunUndisturbed(const std::string& directory,
-                                   const KeptCluster::Options& options);
+Result<Undisturbed> RunUndisturbed(const std::string& directory, bool synchronous);
 
 // Checks that training has ended, that every sample counts once, and that the model is about as
 // good as `expected`.

@@ -9,6 +9,7 @@
 #include "common/base/plural.h"
 #include "common/data/metrics.h"
 #include "common/data/xc_reader.h"
+#include "server/executor/executor.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/model/inference.h"
 #include "tools/dslide/model/prediction_file.h"
