@@ -25,7 +25,8 @@ LAYERS = [
         common/wire common/run common/net common/app"""),
     ("server", ["common"], """
         server/rows server/model/lsh server/model server/executor/batches server/executor/slots
-        server/executor/state server/executor server/storage server/core server"""),
+        server/executor/state server/executor server/storage server/base server/migration
+        server/core server"""),
     ("scheduler", ["common"], """
         scheduler/members scheduler/leases scheduler/ledger scheduler/base scheduler/balance
         scheduler/checkpoints scheduler/plan scheduler/pass scheduler/core scheduler/status
@@ -36,9 +37,9 @@ LAYERS = [
         tools/dslide/commands tools/dslide tools/bench"""),
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.
-PURE = ["server/core", "server/executor", "server/executor/batches", "server/executor/slots",
-        "server/executor/state", "server/model", "server/rows", "scheduler/core",
-        "scheduler/base", "scheduler/members", "scheduler/leases", "scheduler/balance",
+PURE = ["server/base", "server/migration", "server/core", "server/executor",
+        "server/executor/batches", "server/executor/slots", "server/executor/state",
+        "server/model", "server/rows", "scheduler/core", "scheduler/base", "scheduler/members", "scheduler/leases", "scheduler/balance",
         "scheduler/checkpoints", "scheduler/plan", "scheduler/pass"]
 IMPURE = ["common/net", "common/app"]
 

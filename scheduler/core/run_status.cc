@@ -4,7 +4,7 @@
 
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
-#include "scheduler/core/scheduler_core.h"
+#include "scheduler/core/run_state.h"
 #include "scheduler/members/planned_servers.h"
 
 namespace dslide {
@@ -53,46 +53,46 @@ const MemberStatus* RunStatus::Find(Incarnation member) const {
   return found == members.end() ? nullptr : &*found;
 }
 
-RunStatus SchedulerCore::Describe(int64_t now_ms) const {
+RunStatus Describe(const RunState& run, int64_t now_ms) {
   RunStatus status;
-  status.run = &inputs_;
+  status.run = &run.inputs;
   status.now_ms = now_ms;
-  status.started_ms = started_ms_;
-  status.phase = phase();
-  if (!outcome_.ok()) status.outcome = outcome_.error().message;
-  status.waiting = WaitingLine();
+  status.started_ms = run.started_ms;
+  status.phase = run.Phase();
+  if (!run.outcome.ok()) status.outcome = run.outcome.error().message;
+  status.waiting = run.WaitingLine();
 
-  status.epoch = pass().counted().epoch;
-  status.batches = pass().counted().batches;
-  status.samples = pass().counted().samples;
-  status.progress = ProgressOf(inputs_, pass());
-  status.work = totals_.work;
-  status.lease_bytes_per_sample = totals_.LeaseBytesPerSample();
-  status.training_ms = clock_.Millis(now_ms);
-  status.training_cpu_seconds = clock_.cpu_seconds();
-  status.last_evaluation = totals_.last_evaluation;
-  status.last_checkpoint = checkpointer_.newest_directory();
+  status.epoch = run.pass().counted().epoch;
+  status.batches = run.pass().counted().batches;
+  status.samples = run.pass().counted().samples;
+  status.progress = ProgressOf(run.inputs, run.pass());
+  status.work = run.totals.work;
+  status.lease_bytes_per_sample = run.totals.LeaseBytesPerSample();
+  status.training_ms = run.clock.Millis(now_ms);
+  status.training_cpu_seconds = run.clock.cpu_seconds();
+  status.last_evaluation = run.totals.last_evaluation;
+  status.last_checkpoint = run.checkpointer.newest_directory();
 
-  status.plan = plan();
-  status.recoveries = cluster_.seats.recoveries();
-  status.moves = balancer_.totals();
-  status.moving_slots = change().moving_slots();
-  status.imbalance = Balancer::Imbalance(cluster_.Loads(Training()));
-  status.seats = SeatsOf(cluster_);
-  status.decisions = advisor_.decisions();
-  status.journal = out_.journal();
+  status.plan = run.plan();
+  status.recoveries = run.cluster.seats.recoveries();
+  status.moves = run.balancer.totals();
+  status.moving_slots = run.change().moving_slots();
+  status.imbalance = Balancer::Imbalance(run.cluster.Loads(run.Training()));
+  status.seats = SeatsOf(run.cluster);
+  status.decisions = run.advisor.decisions();
+  status.journal = run.out.journal();
 
   for (const Role role : {Role::kServer, Role::kWorker}) {
-    for (const Member* member : roster().Of(role)) {
+    for (const Member* member : run.roster().Of(role)) {
       MemberStatus& entry = status.members.emplace_back();
       entry.member = *member;
-      entry.batches_per_second = advisor_.BatchesPerSecond(member->incarnation, now_ms);
-      entry.seat = IndexOf(plan(), member->incarnation);
-      if (role == Role::kServer) entry.figures = FiguresOf(cluster_.loads, member->incarnation);
+      entry.batches_per_second = run.advisor.BatchesPerSecond(member->incarnation, now_ms);
+      entry.seat = IndexOf(run.plan(), member->incarnation);
+      if (role == Role::kServer) entry.figures = FiguresOf(run.cluster.loads, member->incarnation);
     }
   }
-  status.cpu_seconds = roster().cpu_seconds();
-  status.peak_rss_bytes = roster().peak_rss_bytes();
+  status.cpu_seconds = run.roster().cpu_seconds();
+  status.peak_rss_bytes = run.roster().peak_rss_bytes();
   return status;
 }
 

@@ -20,6 +20,8 @@
 
 namespace dslide {
 
+struct RunState;
+
 enum class RunPhase {
   kGathering,   // the plan's seats, or before the first plan cluster.servers of them, wait for
                 // servers
@@ -89,5 +91,7 @@ struct RunStatus {
   size_t Count(Role role) const;
   const MemberStatus* Find(Incarnation member) const;  // null: not in the roster
 };
+
+RunStatus Describe(const RunState& run, int64_t now_ms);
 
 }  // namespace dslide

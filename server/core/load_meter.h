@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/wire/messages.h"
-#include "server/core/open_jobs.h"
+#include "server/base/open_jobs.h"
 
 namespace dslide {
 

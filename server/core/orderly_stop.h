@@ -13,7 +13,7 @@
 #include <string>
 
 #include "common/wire/messages.h"
-#include "server/core/outbox.h"
+#include "server/base/outbox.h"
 
 namespace dslide {
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "common/wire/messages.h"
-#include "server/core/outbox.h"
+#include "server/base/outbox.h"
+#include "server/base/seat.h"
 #include "server/core/reply_cache.h"
-#include "server/core/seat.h"
 
 namespace dslide {
 

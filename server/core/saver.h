@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "common/wire/messages.h"
-#include "server/core/outbox.h"
-#include "server/core/seat.h"
+#include "server/base/outbox.h"
+#include "server/base/seat.h"
 
 namespace dslide {
 

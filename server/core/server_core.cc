@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
-#include "server/executor/gather.h"
+#include "common/base/check.h"
 
 namespace dslide {
 
@@ -19,39 +20,34 @@ ServerCore::Effects ServerCore::Drain() {
   return out_.Drain();
 }
 
-// Plans of one generation carry the same state on, so what was said under an earlier one holds.
-bool ServerCore::IsOfThisGeneration(const Envelope& envelope) const {
-  if (!generation_) return false;
-  const Plan& plan = generation_->seat.plan;
-  const Plan& newest = generation_->next_plan ? *generation_->next_plan : plan;
-  return envelope.plan_version <= newest.version && envelope.plan_version >= GenerationOf(plan);
-}
-
 ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms) {
   if (out_.link().AnswersEarlierLife(message.envelope)) return Drain();
   out_.link().Heard(now_ms);
   if (generation_) generation_->saver.HearScheduler();
   MeetScheduler(message.envelope.incarnation);
-  const bool current = IsOfThisGeneration(message.envelope);
+  // Null: the message is of another generation.
+  ServerGeneration* current =
+      generation_ && generation_->IsCurrent(message.envelope) ? &*generation_ : nullptr;
+  const bool has_rows = current != nullptr && current->loaded;
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
     OnPlan(*plan, now_ms);
   } else if (const auto* move = std::get_if<MoveSlots>(&message.body)) {
     // What cannot be taken now the scheduler sends again, also in the cases below.
-    if (!current || !settled() || generation_->next_plan) return Drain();
-    generation_->slots.OnMoveSlots(*move, generation_->seat, now_ms, &out_);
+    if (current == nullptr || !current->settled() || current->next_plan) return Drain();
+    current->slots.OnMoveSlots(*move, current->seat, now_ms, &out_);
   } else if (const auto* checkpoint = std::get_if<CheckpointRequest>(&message.body)) {
-    if (!current || !settled() || message.envelope.plan_version != plan_version()) return Drain();
-    generation_->saver.OnRequest(*checkpoint, generation_->seat, generation_->requests.committed(),
-                                 &out_);
+    if (current == nullptr || !current->settled()) return Drain();
+    if (message.envelope.plan_version != plan_version()) return Drain();
+    current->saver.OnRequest(*checkpoint, current->seat, current->requests.committed(), &out_);
   } else if (const auto* commit = std::get_if<CommitSteps>(&message.body)) {
-    if (current && loaded()) generation_->requests.OnCommit(*commit, generation_->seat, &out_);
+    if (has_rows) current->requests.OnCommit(*commit, current->seat, &out_);
   } else if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
-    if (current && loaded()) generation_->requests.DropWorker(drop->incarnation, &out_);
+    if (has_rows) current->requests.DropWorker(drop->incarnation, &out_);
   } else if (std::holds_alternative<RebuildTables>(message.body)) {
     // The scheduler sees by the heartbeats' round whether it was done.
-    if (!current || !loaded()) return Drain();
+    if (!has_rows) return Drain();
     out_.Submit(SchedulerOrder{},
                 RequestJob{{}, std::make_shared<const Body>(std::move(message.body))});
   } else if (const auto answer = stop_.Take(message, StopSituation(), now_ms, &out_);
@@ -121,67 +117,13 @@ bool ServerCore::MayAsk(const std::string& address) const {
 }
 
 ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message, int64_t now_us) {
-  OnRequest(peer, std::move(message), now_us);
+  if (message.envelope.run != out_.link().run() || !generation_) {
+    out_.Answer(peer, message.envelope.sequence,
+                ErrorReply{ErrorCode::kWrongRun, "not in that run"});
+  } else {
+    generation_->OnRequest(peer, std::move(message), now_us, &out_);
+  }
   return Drain();
-}
-
-// What the plan says about a request; the rest is the request table's.
-void ServerCore::OnRequest(const PeerId& peer, Message message, int64_t now_us) {
-  const Envelope envelope = message.envelope;
-  const auto refuse = [&](ErrorCode code, std::string text) {
-    out_.Answer(peer, envelope.sequence, ErrorReply{code, std::move(text)});
-  };
-  if (envelope.run != out_.link().run() || !generation_) {
-    return refuse(ErrorCode::kWrongRun, "not in that run");
-  }
-  const auto* pull = std::get_if<SlotPull>(&message.body);
-  if (pull != nullptr && pull->release && loaded()) {
-    return OnRelease(peer, envelope, {pull->slot}, now_us);
-  }
-  const Plan& plan = generation_->seat.plan;
-  if (envelope.plan_version < plan.version) {
-    out_.Answer(peer, 0, plan);
-    return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan.version));
-  }
-  const bool joins = !loaded() && plan.version != GenerationOf(plan);
-  if (!loaded() && !joins) return refuse(ErrorCode::kRefused, "the slots are being loaded");
-  if (envelope.plan_version > plan.version || joins || (switching() && pull == nullptr)) {
-    if (!generation_->requests.KeepEarly({peer, std::move(message), now_us})) {
-      refuse(ErrorCode::kStalePlan, "too many requests wait");
-    }
-    return;
-  }
-  if (pull != nullptr) return OnSlotPull(peer, message, *pull, now_us);
-  if (without_slots()) return refuse(ErrorCode::kStalePlan, "this server has no slots any more");
-  generation_->requests.Take(peer, std::move(message), generation_->seat, now_us, &out_);
-}
-
-// From another server, which has the sender's incarnation in the plan.
-void ServerCore::OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull,
-                            int64_t now_us) {
-  const Envelope& envelope = message.envelope;
-  const ServerSeat& seat = generation_->seat;
-  if (pull.slot >= seat.plan.slot_owner.size() || !HasServer(seat.plan, envelope.incarnation)) {
-    return out_.Answer(peer, envelope.sequence,
-                       ErrorReply{ErrorCode::kRefused,
-                                  "SlotPull: no such slot, or not from a server of the plan"});
-  }
-  Asker asker{peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us};
-  out_.Submit(PeerRequest{std::move(asker), RequestRound(pull)});
-}
-
-void ServerCore::OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot,
-                           int64_t now_us) {
-  generation_->slots.OnRelease(envelope, slot, generation_->seat, &out_);
-  out_.Answer({peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us}, Ack{},
-              now_us);
-  LeaveIfEmpty();
-}
-
-void ServerCore::TakeEarly() {
-  for (RequestTable::Early& early : generation_->requests.TakeEarly()) {
-    OnRequest(early.peer, std::move(early.message), early.arrived_us);
-  }
 }
 
 ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error& error) {
@@ -200,69 +142,42 @@ ServerCore::Effects ServerCore::HandleServer(Message message, int64_t now_us) {
 
 ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us) {
   if (auto finished = out_.Add(std::move(outcome))) {
-    std::visit(
-        [&](auto&& purpose) { OnResult(std::move(purpose), std::move(finished->parts), now_us); },
-        std::move(finished->purpose));
+    TakeResult(*std::move(finished), now_us);
   }
   return Drain();
 }
 
-void ServerCore::OnResult(PeerRequest request, Parts parts, int64_t now_us) {
-  generation_->requests.Complete(std::move(request), std::move(parts), generation_->seat, now_us,
-                                 &out_);
+// The purpose of a job decides who takes its result. Without a generation there are no jobs.
+void ServerCore::TakeResult(OpenJobs::Finished job, int64_t now_us) {
+  const auto take = [&](auto&& purpose) {
+    using Kind = std::decay_t<decltype(purpose)>;
+    if constexpr (std::is_same_v<Kind, SchedulerOrder>) {
+      // Nobody waits.
+    } else if constexpr (std::is_same_v<Kind, LoadMeasuring>) {
+      load_.Take(purpose, job.parts, now_us / 1000);
+    } else if constexpr (std::is_same_v<Kind, SlotLoading>) {
+      if (generation_->OnLoaded(job.parts, &out_)) load_.Begin(now_us / 1000);
+    } else if constexpr (std::is_same_v<Kind, SlotMoving>) {
+      OnSlotMoved(*purpose.job, job.parts, now_us);
+    } else {
+      generation_->OnResult(std::move(purpose), std::move(job.parts), now_us, &out_);
+    }
+  };
+  std::visit(take, std::move(job.purpose));
 }
 
-void ServerCore::OnResult(const StepCommit& step, Parts parts, int64_t) {
-  out_.ToScheduler(GatherReplies(step.commit, BodiesOf(std::move(parts))));
-}
-
-void ServerCore::OnResult(const OwnPull& pull, Parts parts, int64_t now_us) {
-  generation_->slots.Complete(pull, std::move(parts), generation_->seat, now_us / 1000, &out_);
-}
-
-void ServerCore::OnResult(const SlotMoving& moving, const Parts& parts, int64_t now_us) {
-  switch (
-      generation_->slots.Complete(*moving.job, parts, generation_->seat, now_us / 1000, &out_)) {
+void ServerCore::OnSlotMoved(const SlotJob& job, const std::vector<JobReply>& parts,
+                             int64_t now_us) {
+  ServerGeneration& g = *generation_;
+  switch (g.slots.Complete(job, parts, g.seat, now_us / 1000, &out_)) {
     case SlotMigration::Outcome::kGoesOn:
       return;
     case SlotMigration::Outcome::kAttached:
-      return CompletePlanSwitch(now_us);
+      g.CompletePlanSwitch(now_us, &out_);
+      return FollowNextPlan(now_us / 1000);
     case SlotMigration::Outcome::kLost:
       return BeginNewLife(now_us / 1000);
   }
-}
-
-void ServerCore::OnResult(const LoadMeasuring& measuring, const Parts& parts, int64_t now_us) {
-  load_.Take(measuring, parts, now_us / 1000);
-}
-
-// Loaded from all executors, or the first error of any.
-void ServerCore::OnResult(const SlotLoading&, const Parts& parts, int64_t now_us) {
-  Ready ready{plan_version(), 0, 0};
-  for (const JobReply& part : parts) {
-    if (const auto* error = std::get_if<Error>(&part)) {
-      // The scheduler decides: it may have gone on without this server, and pruned the checkpoint.
-      out_.Notice(error->message);
-      generation_->load_error = ErrorReply{ErrorCode::kRefused, error->message};
-      out_.ToScheduler(*generation_->load_error);
-      return;
-    }
-    ready.rows += std::get<Loaded>(part).rows;
-    ready.memory_bytes += std::get<Loaded>(part).memory_bytes;
-  }
-  generation_->loaded = true;
-  generation_->ready = ready;
-  load_.Begin(now_us / 1000);
-  out_.ToScheduler(ready);
-  TakeEarly();
-}
-
-void ServerCore::OnResult(const SnapshotMarking&, const Parts& parts, int64_t) {
-  generation_->saver.OnMarked(parts, &out_);
-}
-
-void ServerCore::OnResult(const SnapshotDropping& dropping, const Parts&, int64_t) {
-  if (dropping.gives_up) generation_->saver.OnDropped(&out_);
 }
 
 ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms) {
@@ -287,7 +202,8 @@ ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {
 void ServerCore::LeaveWithoutScheduler(int64_t silent_ms) {
   const std::string why =
       fmt::format("nothing heard from the scheduler for {} s", silent_ms / 1000);
-  if (!settled() || !generation_->saver.knows_directory()) return out_.Exit(TryLater(why));
+  const bool has_all = generation_ && generation_->settled();
+  if (!has_all || !generation_->saver.knows_directory()) return out_.Exit(TryLater(why));
   generation_->saver.SaveAndLeave(why, generation_->seat, generation_->requests.committed(), &out_);
 }
 
@@ -338,32 +254,13 @@ void ServerCore::CheckInvariants() const {
   out_.jobs().CheckInvariants();
   load_.CheckInvariants();
   stop_.CheckInvariants(out_.link());
-  DSLIDE_CHECK(generation_ || (out_.plan_version() == 0 && !load_.measures()));
-  if (!generation_) return;
-  const Generation& g = *generation_;
-  DSLIDE_CHECK(config_ && g.seat.config.cluster.slots == config_->cluster.slots);
-  DSLIDE_CHECK(g.seat.plan.version == out_.plan_version());
-  DSLIDE_CHECK(g.seat.self == out_.link().incarnation());
-  g.seat.CheckInvariants();
-  g.slots.CheckInvariants(g.seat);
-  g.requests.CheckInvariants(g.seat);
-  g.saver.CheckInvariants();
-
-  // Without loaded slots there is nothing to move, to save, to commit or to measure.
-  DSLIDE_CHECK(g.loaded || g.load_error || out_.jobs().size() > 0);
-  DSLIDE_CHECK(!g.loaded || !g.load_error);
-  if (!g.loaded) {
-    DSLIDE_CHECK(g.seat.index && !g.next_plan && !g.slots.switching() && !g.saver.saving());
-    DSLIDE_CHECK(!g.requests.committed() && g.requests.waiting() == 0 && !load_.measures());
+  if (!generation_) {
+    DSLIDE_CHECK(out_.plan_version() == 0 && !load_.measures());
     return;
   }
-  // One plan switch or one checkpoint at a time; the next plan waits for either.
-  DSLIDE_CHECK(!g.saver.saving() || settled());
-  DSLIDE_CHECK(!g.slots.switching() || g.requests.waiting() == 0);
-  DSLIDE_CHECK(g.slots.switching() || g.ready.plan_version == g.seat.plan.version);
-  DSLIDE_CHECK(!g.next_plan || g.slots.switching() || g.saver.saving() || g.saver.orphaned());
-  DSLIDE_CHECK(!g.next_plan || (g.next_plan->version > g.seat.plan.version &&
-                                g.seat.IsSameGeneration(*g.next_plan)));
+  generation_->CheckInvariants(out_);
+  DSLIDE_CHECK(config_ && generation_->seat.config.cluster.slots == config_->cluster.slots);
+  DSLIDE_CHECK(generation_->loaded || !load_.measures());
 }
 
 }  // namespace dslide

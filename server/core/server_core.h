@@ -4,20 +4,18 @@
 // Requests are verified messages, but anybody may send them. The core is a dispatcher: each part
 // below owns its fields, and the core passes values between them.
 //
-//   ServerOutbox     messages, jobs and log lines of this call; the link to the scheduler
-//   LoadMeter        what the slots cost, for the heartbeats
-//   OrderlyStop      leaving after SIGTERM
-//   Generation       all that belongs to the plans of one generation:
-//     ServerSeat       the plan in force
-//     RequestTable     requests from their arrival to the reply
-//     SlotMigration    slots that come and go
-//     Saver            checkpoints
+//   ServerOutbox       messages, jobs and log lines of this call; the link to the scheduler
+//   LoadMeter          what the slots cost, for the heartbeats
+//   OrderlyStop        leaving after SIGTERM
+//   ServerGeneration   all that belongs to the plans of one generation:
+//     ServerSeat         the plan in force
+//     RequestTable       requests from their arrival to the reply
+//     SlotMigration      slots that come and go
+//     Saver              checkpoints
 //
-// Plans of one generation carry the same state on. With a plan of another generation the server
-// drops its Generation and fills its slots from the checkpoint that the plan names. With the next
-// plan of the same generation it keeps its slots except those that moved (SlotMigration). Requests
-// that come before it is ready for a plan wait. A server that the scheduler has given up begins a
-// new life, with a new incarnation and nothing loaded.
+// With a plan of another generation the server drops its ServerGeneration and fills its slots from
+// the checkpoint that the plan names. A server that the scheduler has given up begins a new life,
+// with a new incarnation and nothing loaded.
 //
 // In two files: server_core.cc (messages, requests, results), server_plans.cc (joining, plans).
 // Owned by the network thread.
@@ -30,14 +28,11 @@
 #include "common/base/ids.h"
 #include "common/config/config.h"
 #include "common/wire/messages.h"
-#include "server/core/effects.h"
+#include "server/base/effects.h"
+#include "server/base/outbox.h"
+#include "server/core/generation.h"
 #include "server/core/load_meter.h"
 #include "server/core/orderly_stop.h"
-#include "server/core/outbox.h"
-#include "server/core/request_table.h"
-#include "server/core/saver.h"
-#include "server/core/seat.h"
-#include "server/core/slot_migration.h"
 #include "server/executor/executor_pool.h"
 
 namespace dslide {
@@ -96,34 +91,13 @@ class ServerCore {
   size_t senders() const;
 
  private:
-  // What lives as long as a generation of plans. Without one the server has no seat in any plan.
-  struct Generation {
-    Generation(ServerSeat s, std::string checkpoints)
-        : seat(std::move(s)), saver(std::move(checkpoints)) {}
-
-    ServerSeat seat;
-    bool loaded = false;                   // the slots of the first plan
-    std::optional<ErrorReply> load_error;  // why they could not be loaded
-    Ready ready;                           // as it was sent last
-    std::optional<Plan> next_plan;         // came during a plan switch or a checkpoint
-    RequestTable requests;
-    SlotMigration slots;
-    Saver saver;
-  };
-
   bool loaded() const { return generation_ && generation_->loaded; }
-  bool switching() const { return generation_ && generation_->slots.switching(); }
-  // The plan is without this server; others may still copy what it had.
-  bool without_slots() const { return generation_ && !generation_->seat.index; }
-  // All slots that the plan gives this server are here.
-  bool settled() const { return loaded() && !switching() && !without_slots(); }
-
+  bool without_slots() const { return generation_ && generation_->without_slots(); }
   // The name that it asked for, else the one that it was given.
   const std::string& JoinName() const {
     return identity_.name.empty() ? given_name_ : identity_.name;
   }
   OrderlyStop::Situation StopSituation() const;
-  bool IsOfThisGeneration(const Envelope& envelope) const;
 
   // Joining and plans (server_plans.cc).
   void SendJoin(int64_t now_ms);
@@ -132,32 +106,15 @@ class ServerCore {
   void OnJoinReply(const Message& message, const JoinReply& reply);
   void OnPlan(const Plan& plan, int64_t now_ms);
   void LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms);
-  void BeginPlanSwitch(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms);
-  void CompletePlanSwitch(int64_t now_us);
   void FollowNextPlan(int64_t now_ms);
-  void LeaveIfEmpty();
 
   void MeetScheduler(Incarnation life);
   void OnSchedulerError(const ErrorReply& error, int64_t now_ms);
   void OnShutdown(const Shutdown& shutdown);
   void LeaveWithoutScheduler(int64_t silent_ms);
-  void OnRequest(const PeerId& peer, Message message, int64_t now_us);
-  void OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull, int64_t now_us);
-  void OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot, int64_t now_us);
-  void TakeEarly();
+  void TakeResult(OpenJobs::Finished job, int64_t now_us);
+  void OnSlotMoved(const SlotJob& job, const std::vector<JobReply>& parts, int64_t now_us);
   void SendHeartbeat(const Heartbeat& usage);
-
-  // All executors' parts of a job.
-  using Parts = std::vector<JobReply>;
-  void OnResult(PeerRequest request, Parts parts, int64_t now_us);
-  void OnResult(const SchedulerOrder&, const Parts&, int64_t) {}
-  void OnResult(const StepCommit& step, Parts parts, int64_t now_us);
-  void OnResult(const OwnPull& pull, Parts parts, int64_t now_us);
-  void OnResult(const SlotMoving& moving, const Parts& parts, int64_t now_us);
-  void OnResult(const LoadMeasuring& measuring, const Parts& parts, int64_t now_us);
-  void OnResult(const SlotLoading&, const Parts& parts, int64_t now_us);
-  void OnResult(const SnapshotMarking&, const Parts& parts, int64_t now_us);
-  void OnResult(const SnapshotDropping& dropping, const Parts& parts, int64_t now_us);
 
   // At the end of every call from outside.
   Effects Drain();
@@ -172,7 +129,7 @@ class ServerCore {
   ServerOutbox out_;
   LoadMeter load_;
   OrderlyStop stop_;
-  std::optional<Generation> generation_;
+  std::optional<ServerGeneration> generation_;  // none: no seat in any plan
 };
 
 }  // namespace dslide

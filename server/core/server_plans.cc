@@ -24,7 +24,8 @@ void ServerCore::SendJoin(int64_t now_ms) {
   join.cores = identity_.cores;
   join.memory_bytes = identity_.memory_bytes;
   if (loaded()) {
-    join.plan_version = switching() ? generation_->slots.switching_from() : plan_version();
+    const SlotMigration& slots = generation_->slots;
+    join.plan_version = slots.switching() ? slots.switching_from() : plan_version();
   }
   out_.ToScheduler(std::move(join));
   out_.link().JoinSent(now_ms);
@@ -80,13 +81,13 @@ void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
   }
   if (generation_ && plan.version < plan_version()) return;
   if (generation_ && plan.version == plan_version()) {  // the answer was lost
-    if (settled()) out_.ToScheduler(generation_->ready);
+    if (generation_->settled()) out_.ToScheduler(generation_->ready);
     if (generation_->load_error) out_.ToScheduler(*generation_->load_error);
     return;
   }
   const std::optional<uint32_t> index = IndexOf(plan, incarnation());
   if (loaded() && generation_->seat.IsSameGeneration(plan)) {
-    BeginPlanSwitch(plan, index, now_ms);
+    generation_->BeginPlanSwitch(plan, index, load_.slot_work(), now_ms, &out_);
   } else if (without_slots()) {
     out_.Exit(Status());  // no server needs the slots that left
   } else if (index) {
@@ -122,49 +123,8 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   out_.Load(std::move(load));
 }
 
-// The next plan of this generation. What workers had under way is begun again.
-void ServerCore::BeginPlanSwitch(const Plan& plan, std::optional<uint32_t> index, int64_t now_ms) {
-  Generation& g = *generation_;
-  if (g.saver.saving() || g.slots.switching()) {
-    g.next_plan = plan;
-    return;
-  }
-  const std::vector<SlotId> had = g.seat.OwnSlots();
-  const Plan before = std::exchange(g.seat.plan, plan);
-  g.seat.index = index;
-  out_.set_plan_version(plan.version);
-  g.saver.ForgetLast();
-  g.requests.RefuseWaiting(plan.version, now_ms * 1000, &out_);
-  g.slots.BeginSwitch(before, had, g.seat, load_.slot_work(), now_ms, &out_);
-  TakeEarly();  // pulls of those that have switched plans already
-  g.slots.Advance(g.seat, now_ms, &out_);
-}
-
-// All slots of the plan are here.
-void ServerCore::CompletePlanSwitch(int64_t now_us) {
-  Generation& g = *generation_;
-  const SlotMigration::Switched switched = g.slots.TakeSwitch(g.seat, now_us, &out_);
-  g.ready.plan_version = g.seat.plan.version;
-  g.ready.rows = g.seat.OwnRows();
-  g.ready.moved_bytes = switched.moved_bytes;
-  g.ready.slot_bytes = switched.slot_bytes;
-  g.ready.stall_us = switched.stall_us;
-  if (g.seat.index) out_.ToScheduler(g.ready);
-  LeaveIfEmpty();
-  g.slots.Pull(g.seat, now_us / 1000, &out_);
-  TakeEarly();
-  FollowNextPlan(now_us / 1000);
-}
-
 void ServerCore::FollowNextPlan(int64_t now_ms) {
   if (const auto plan = std::exchange(generation_->next_plan, std::nullopt)) OnPlan(*plan, now_ms);
-}
-
-void ServerCore::LeaveIfEmpty() {
-  if (!without_slots() || switching() || out_.exits()) return;
-  if (generation_->slots.keeps_slots_for_others()) return;
-  out_.Notice("all slots of this server are with others");
-  out_.Exit(Status());
 }
 
 }  // namespace dslide

@@ -1,6 +1,6 @@
 #include "server/core/request_table.h"
 
-#include "tests/server/core/part_fixture.h"
+#include "tests/server/support/part_fixture.h"
 
 namespace dslide::request_table_test {
 namespace {

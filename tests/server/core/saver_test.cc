@@ -1,6 +1,6 @@
 #include "server/core/saver.h"
 
-#include "tests/server/core/part_fixture.h"
+#include "tests/server/support/part_fixture.h"
 
 namespace dslide::saver_test {
 namespace {

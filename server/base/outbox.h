@@ -10,8 +10,8 @@
 #include <string>
 
 #include "common/run/scheduler_link.h"
-#include "server/core/effects.h"
-#include "server/core/open_jobs.h"
+#include "server/base/effects.h"
+#include "server/base/open_jobs.h"
 
 namespace dslide {
 

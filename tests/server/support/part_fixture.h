@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "common/run/slot_plan.h"
-#include "server/core/outbox.h"
-#include "server/core/seat.h"
+#include "server/base/outbox.h"
+#include "server/base/seat.h"
 #include "tests/server/support/test_batches.h"
 
 namespace dslide {

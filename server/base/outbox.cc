@@ -1,4 +1,4 @@
-#include "server/core/outbox.h"
+#include "server/base/outbox.h"
 
 #include <algorithm>
 #include <utility>

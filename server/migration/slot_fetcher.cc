@@ -1,4 +1,4 @@
-#include "server/core/slot_fetcher.h"
+#include "server/migration/slot_fetcher.h"
 
 #include <algorithm>
 

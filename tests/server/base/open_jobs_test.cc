@@ -1,4 +1,4 @@
-#include "server/core/open_jobs.h"
+#include "server/base/open_jobs.h"
 
 #include <doctest/doctest.h>
 

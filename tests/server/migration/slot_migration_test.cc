@@ -1,6 +1,6 @@
-#include "server/core/slot_migration.h"
+#include "server/migration/slot_migration.h"
 
-#include "tests/server/core/part_fixture.h"
+#include "tests/server/support/part_fixture.h"
 
 namespace dslide::slot_migration_test {
 namespace {

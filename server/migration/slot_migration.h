@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "common/wire/messages.h"
-#include "server/core/outbox.h"
-#include "server/core/seat.h"
-#include "server/core/slot_fetcher.h"
+#include "server/base/outbox.h"
+#include "server/base/seat.h"
+#include "server/migration/slot_fetcher.h"
 
 namespace dslide {
 

@@ -1,4 +1,4 @@
-#include "server/core/slot_migration.h"
+#include "server/migration/slot_migration.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "server/core/seat.h"
+#include "server/base/seat.h"
 
 #include "common/base/check.h"
 #include "common/run/slot_rows.h"

@@ -1,0 +1,137 @@
+#include "scheduler/core/run_course.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/plural.h"
+
+namespace dslide {
+namespace {
+
+void EndEvaluation(RunState* run, int64_t now_ms) {
+  const EvaluationResult result = run->pass().EndEvaluation();
+  run->totals.last_evaluation = result;
+  run->out.ShowEvaluation(result);
+  if (result.final) return Finish(run, {}, "training is finished", now_ms);
+  run->clock.Start(now_ms);
+  run->pass().BeginEpoch(run->inputs);
+}
+
+// Between two epochs: an evaluation, the next epoch, or the end.
+void BeginNextPass(RunState* run, int64_t now_ms) {
+  run->clock.Stop(run->roster().cpu_seconds(), now_ms);
+  const bool last = run->pass().training_complete();
+  const bool evaluate = run->inputs.test != nullptr && run->inputs.test->size() > 0 &&
+                        (last || run->inputs.config.train.evaluate_samples > 0);
+  if (evaluate) {
+    run->pass().BeginEvaluation(run->inputs, last, run->inverse_propensities);
+  } else if (last) {
+    Finish(run, {}, "training is finished", now_ms);
+  } else {
+    run->clock.Start(now_ms);
+    run->pass().BeginEpoch(run->inputs);
+  }
+}
+
+void AfterCheckpoint(RunState* run, int64_t now_ms) {
+  run->checkpointer.OnComplete(now_ms);
+  if (!run->StopsWithLastCheckpoint()) return Proceed(run, now_ms);
+  const Error stopped{
+      ErrorKind::kPreempted,
+      fmt::format("stopped after {}; the checkpoint is {}",
+                  Plural(run->checkpointer.saved_batches().value_or(0), "batch", "batches"),
+                  run->checkpointer.newest_directory())};
+  Finish(run, stopped, "stopped on request", now_ms);
+}
+
+}  // namespace
+
+void Proceed(RunState* run, int64_t now_ms) {
+  if (!run->InPass()) return;
+  if (run->pass().complete() && run->pass().AllCommitted(run->inputs, run->roster())) {
+    if (run->pass().evaluating()) {
+      EndEvaluation(run, now_ms);
+    } else {
+      run->pass().EndEpoch(run->inputs, &run->out);
+    }
+  }
+  if (run->InPass() && run->pass().between_passes() && !run->stop_wanted) {
+    // The last epoch's end is in a checkpoint before anything else happens.
+    if (!run->pass().training_complete() ||
+        run->checkpointer.IsSaved(run->pass().BatchesToSave())) {
+      return BeginNextPass(run, now_ms);
+    }
+    run->checkpointer.Want();
+  }
+  MaybeCheckpoint(run, now_ms);
+}
+
+// Begins a checkpoint if one is due and the plan is not about to change. Servers cut where they
+// are. In asynchronous training they know which batches their rows have taken, so what counts now
+// is in every shard, and what is half done is not done twice after a restore. In synchronous
+// training the request says which steps they hold.
+void MaybeCheckpoint(RunState* run, int64_t now_ms) {
+  if (!run->InPass()) return;
+  run->checkpointer.WantAfterInterval(now_ms);
+  if (!run->checkpointer.Due(run->stop_wanted, now_ms) || run->change().paused() || !run->Settled())
+    return;
+  if (run->checkpointer.IsSaved(run->pass().BatchesToSave())) {
+    run->checkpointer.AnswerWaiters("", run->roster(), &run->out);
+    return AfterCheckpoint(run, now_ms);
+  }
+  run->checkpointer.Begin(
+      run->inputs, run->plan(), run->roster(),
+      {run->pass().WorkToSave(run->inputs), run->pass().told().value_or(0), run->stop_wanted},
+      &run->out);
+}
+
+void OnCheckpointNow(RunState* run, const Member& member, const Message& message, int64_t now_ms) {
+  if (!run->InPass() && !run->Interrupted()) {
+    return run->out.Reply(member, message,
+                          ErrorReply{ErrorCode::kRefused, "not training now; nothing to save"});
+  }
+  run->checkpointer.WantFor(member.incarnation, message.envelope.sequence, now_ms);
+  MaybeCheckpoint(run, now_ms);
+}
+
+void OnCheckpointWritten(RunState* run, const Status& written, int64_t now_ms) {
+  if (!run->checkpointer.round()) return;  // a recovery came in between: it is complete
+  const Status status = run->checkpointer.OnManifest(written, run->WaitsForCheckpoint(), now_ms,
+                                                     &run->out, run->roster());
+  if (!status.ok()) Finish(run, status, "a checkpoint failed", now_ms);
+  if (!written.ok()) return;
+  // Servers that stop with the run leave with its last checkpoint, not with an earlier one.
+  if (!run->stop_wanted || run->StopsWithLastCheckpoint()) {
+    run->checkpointer.AnswerWaiters("", run->roster(), &run->out);
+  }
+  AfterCheckpoint(run, now_ms);
+}
+
+void Finish(RunState* run, Status outcome, const std::string& reason, int64_t now_ms) {
+  if (run->Finished()) return;
+  if (run->clock.running()) run->clock.Stop(run->roster().cpu_seconds(), now_ms);
+  run->outcome = std::move(outcome);
+  run->stage = RunState::Stage::kFinished;
+  run->pass().Stop();
+  run->out.Record(LedgerStopped{run->outcome.ok()});
+  const Shutdown shutdown{
+      reason, run->outcome.ok() ? 0u : static_cast<uint32_t>(ExitCode(run->outcome.error().kind))};
+  for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) {
+    run->out.SendToAll(run->roster(), role, shutdown);
+  }
+}
+
+Error StoppedWithoutServers(const RunState& run) {
+  if (run.checkpointer.newest()) {
+    return {ErrorKind::kPreempted, fmt::format("stopped while servers were missing; the checkpoint "
+                                               "is {}",
+                                               run.checkpointer.newest_directory())};
+  }
+  const bool began = run.pass().counted().batches > 0;
+  return TryLater(fmt::format("stopped {}; nothing was saved",
+                              began ? "while servers were missing" : "before training began"));
+}
+
+}  // namespace dslide

@@ -1,0 +1,30 @@
+// The course of a run: from pass to pass, from checkpoint to checkpoint, to its end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/wire/messages.h"
+#include "scheduler/core/run_state.h"
+
+namespace dslide {
+
+// Ends the pass if all its batches count, on all servers; goes on to the next one if nothing stands
+// against it; begins a checkpoint if one is due.
+void Proceed(RunState* run, int64_t now_ms);
+
+// Begins a checkpoint if one is due and the plan is not about to change.
+void MaybeCheckpoint(RunState* run, int64_t now_ms);
+
+void OnCheckpointNow(RunState* run, const Member& member, const Message& message, int64_t now_ms);
+// The outcome of Effects::manifest.
+void OnCheckpointWritten(RunState* run, const Status& written, int64_t now_ms);
+
+// Tells everybody that the run is over. `reason` is for the members' logs.
+void Finish(RunState* run, Status outcome, const std::string& reason, int64_t now_ms);
+// The outcome of a run that stops with what was saved before: without all servers there is no other
+// checkpoint.
+Error StoppedWithoutServers(const RunState& run);
+
+}  // namespace dslide

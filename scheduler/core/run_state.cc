@@ -1,0 +1,69 @@
+#include "scheduler/core/run_state.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace dslide {
+namespace {
+
+// Servers of an earlier life may hold its state, unless they would work by another configuration.
+bool ServersHoldState(const RunInputs& inputs) {
+  return inputs.ledger.live && inputs.ledger.run.config == FormatConfig(inputs.config);
+}
+
+CountedWork WorkIn(const LedgerState& ledger) {
+  return {ledger.epoch, ledger.batches, ledger.samples, ledger.done};
+}
+
+}  // namespace
+
+RunState::RunState(RunInputs run_inputs, int64_t now_ms)
+    : inputs(std::move(run_inputs)),
+      inverse_propensities(*inputs.train),
+      started_ms(now_ms),
+      cluster(inputs, ServersHoldState(inputs), now_ms),
+      balancer(inputs.config),
+      checkpointer(inputs),
+      generation(cluster.seats.live() ? WorkIn(inputs.ledger) : checkpointer.Restore()),
+      out(inputs.ledger.entries) {
+  const std::string config = FormatConfig(inputs.config);
+  if (!inputs.ledger.opened || inputs.ledger.run.config != config) {
+    out.Record(LedgerOpened{inputs.run, config, inputs.train->size(), inputs.train_checksum});
+  }
+}
+
+RunPhase RunState::Phase() const {
+  switch (stage) {
+    case Stage::kGathering:
+      return RunPhase::kGathering;
+    case Stage::kLoading:
+      return RunPhase::kLoading;
+    case Stage::kInPass:
+      return pass().evaluating() ? RunPhase::kEvaluating : RunPhase::kTraining;
+    case Stage::kFinished:
+      return RunPhase::kFinished;
+  }
+  return RunPhase::kFinished;
+}
+
+void RunState::CheckInvariants() const {
+  if (Finished()) return;  // nothing is decided any more
+  cluster.seats.CheckInvariants(roster(), inputs.config.cluster.slots);
+  pass().CheckInvariants(inputs);
+  change().CheckInvariants();
+  checkpointer.CheckInvariants();
+  balancer.CheckInvariants();
+  advisor.CheckInvariants();
+
+  DSLIDE_CHECK(cluster.seats.live() || stage == Stage::kGathering);
+  DSLIDE_CHECK(!InPass() || pass().begun());
+  DSLIDE_CHECK(stage != Stage::kLoading || !pass().begun());
+  DSLIDE_CHECK(!clock.running() || Training());
+  DSLIDE_CHECK(!change().has_wave() || InPass());
+  DSLIDE_CHECK(!change().switching() || cluster.seats.Switched());
+  DSLIDE_CHECK(!change().switching() || !checkpointer.round());
+  DSLIDE_CHECK(!checkpointer.round() || (InPass() && !change().paused()));
+}
+
+}  // namespace dslide

@@ -1,0 +1,74 @@
+// All that a scheduler knows of its run. Each part owns its fields and none knows another; the
+// functions of seating.h, replanning.h, run_course.h and SchedulerCore pass values between them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/data/metrics.h"
+#include "scheduler/balance/advisor.h"
+#include "scheduler/balance/balancer.h"
+#include "scheduler/base/outbox.h"
+#include "scheduler/base/run_inputs.h"
+#include "scheduler/checkpoints/checkpointer.h"
+#include "scheduler/core/generation.h"
+#include "scheduler/core/run_status.h"
+#include "scheduler/pass/run_totals.h"
+#include "scheduler/pass/training_clock.h"
+#include "scheduler/plan/cluster.h"
+
+namespace dslide {
+
+struct RunState {
+  enum class Stage { kGathering, kLoading, kInPass, kFinished };
+
+  RunState(RunInputs run_inputs, int64_t now_ms);
+
+  Pass& pass() { return generation.pass; }
+  const Pass& pass() const { return generation.pass; }
+  PlanChange& change() { return generation.change; }
+  const PlanChange& change() const { return generation.change; }
+  const Plan& plan() const { return cluster.seats.plan(); }
+  const Roster& roster() const { return cluster.roster; }
+
+  RunPhase Phase() const;
+  bool Finished() const { return stage == Stage::kFinished; }
+  bool InPass() const { return stage == Stage::kInPass; }
+  // A pass waits for a seat.
+  bool Interrupted() const { return stage == Stage::kGathering && pass().begun(); }
+  bool Training() const { return InPass() && !pass().evaluating(); }
+  // All servers have the slots of the plan in force.
+  bool Settled() const { return !change().switching() && roster().AllReady(); }
+  // Slots can move: the run goes on, with all servers.
+  bool MayMove() const { return MayLease() && cluster.seats.Vacant(roster()).empty(); }
+  bool MayLease() const { return InPass() && !stop_wanted; }
+  // The run ends with the newest checkpoint.
+  bool StopsWithLastCheckpoint() const {
+    return stop_wanted &&
+           (checkpointer.last_round_stops() || checkpointer.IsSaved(pass().BatchesToSave()));
+  }
+  // The run has nothing to do but its last checkpoint.
+  bool WaitsForCheckpoint() const { return stop_wanted || pass().training_complete(); }
+  std::string WaitingLine() const { return cluster.WaitingLine(inputs.config.cluster); }
+  // Aborts if something does not hold that holds between two calls, whatever has happened.
+  void CheckInvariants() const;
+
+  RunInputs inputs;
+  InversePropensities inverse_propensities;
+  int64_t started_ms;  // of this scheduler
+  Stage stage = Stage::kGathering;
+  Status outcome;            // once finished; not ok: why the run ended early
+  bool stop_wanted = false;  // the run ends after a checkpoint
+  int64_t sent_again_ms = 0;
+  Cluster cluster;
+  Balancer balancer;
+  Advisor advisor;
+  Checkpointer checkpointer;
+  Generation generation;
+  RunTotals totals;
+  TrainingClock clock;
+  Outbox out;
+};
+
+}  // namespace dslide

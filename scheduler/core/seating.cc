@@ -1,0 +1,192 @@
+#include "scheduler/core/seating.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/base/plural.h"
+#include "scheduler/core/replanning.h"
+#include "scheduler/core/run_course.h"
+#include "scheduler/plan/seat_policy.h"
+
+namespace dslide {
+namespace {
+
+// A server of the plan that this life of the scheduler has not met, or had given up.
+void WelcomeServer(RunState* run, Member* member, const Join& join, int64_t now_ms) {
+  run->cluster.seats.Return(member->incarnation, now_ms);
+  member->seated = true;
+  member->ready = join.plan_version == run->plan().version;
+  if (!member->ready) return run->out.Send(*member, run->plan());
+  if (run->pass().told()) run->out.Send(*member, CommitSteps{*run->pass().told()});
+  OnTakenUp(run, {}, now_ms);  // its Ready was lost with its connection
+}
+
+// All seats have servers that are ready.
+void Go(RunState* run, int64_t now_ms) {
+  const bool interrupted = run->Interrupted();
+  run->stage = RunState::Stage::kInPass;
+  if (interrupted) {
+    if (run->Training()) run->clock.Start(now_ms);
+    run->out.Notice("all servers are back as they were; going on");
+  } else {
+    run->checkpointer.BeginInterval(now_ms);
+    run->clock.Start(now_ms);
+    run->pass().Begin(run->inputs, &run->out);
+    run->pass().Commit(run->inputs, run->roster(),
+                       &run->out);  // tells the servers where the run begins
+  }
+  Proceed(run, now_ms);
+  run->out.SendToAll(run->roster(), Role::kWorker, run->plan());
+}
+
+}  // namespace
+
+void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reached,
+            int64_t now_ms) {
+  const auto& join = std::get<Join>(message.body);
+  const auto refuse = [&](ErrorCode code, std::string text) {
+    run->out.Reply(from, message.envelope.sequence, ErrorReply{code, std::move(text)});
+  };
+  if (join.protocol != kProtocolVersion) {
+    return refuse(ErrorCode::kIncompatible,
+                  fmt::format("protocol {}, this scheduler speaks {}; use binaries of one version",
+                              join.protocol, kProtocolVersion));
+  }
+  if (run->Finished()) return refuse(ErrorCode::kRefused, "the run is finished");
+  const auto [member, is_new] =
+      run->cluster.OnJoin(from, message, reached, run->inputs, now_ms, &run->out);
+  if (member == nullptr) return;
+  const bool is_server = join.role == Role::kServer;
+  if (is_server && run->cluster.seats.Has(member->incarnation))
+    WelcomeServer(run, member, join, now_ms);
+  if (join.role == Role::kWorker && run->InPass()) run->out.Send(*member, run->plan());
+  if (!is_new || join.role == Role::kObserver) return;
+  run->out.Notice(is_server ? fmt::format("{} joined at {}", member->name, join.address)
+                            : fmt::format("{} joined", member->name));
+}
+
+void OnReady(RunState* run, Member* member, const Ready& ready, int64_t now_ms) {
+  if (!member->seated || member->ready || ready.plan_version != run->plan().version) return;
+  member->ready = true;
+  member->ready_ms = now_ms;
+  if (run->change().switching()) return OnTakenUp(run, ready, now_ms);
+  run->out.Notice(fmt::format("{} is ready: {} rows, {} MB", member->name, ready.rows,
+                              ready.memory_bytes >> 20));
+}
+
+void TendMembers(RunState* run, int64_t now_ms) {
+  std::vector<Member> dead;  // copies: names change when members go
+  for (const Member* member : run->roster().Dead(now_ms)) dead.push_back(*member);
+  for (const Member& member : dead) {
+    const auto silent_s = static_cast<double>(member.life.SilentMs(now_ms)) / 1000;
+    run->cluster.Drop(member, true,
+                      fmt::format("has been silent for {:.1f} s, taken for dead", silent_s),
+                      run->pass().Return(member.incarnation), now_ms, &run->out);
+  }
+  run->cluster.TendApplicants(now_ms, &run->out);
+  if (!run->InPass() || !run->Settled()) return;  // a server that takes a plan up answers late
+  const int64_t silence_ms = int64_t{2} * run->inputs.config.cluster.request_timeout_ms;
+  run->cluster.LeaveOut(
+      run->cluster.Unheard(silence_ms, now_ms),
+      "does not answer the workers (do they reach the address that --advertise names?)", now_ms,
+      &run->out);
+}
+
+void TendSeats(RunState* run, int64_t now_ms) {
+  if (run->Finished()) return;
+  Seats& seats = run->cluster.seats;
+  if (seats.live() && !seats.Vacant(run->roster()).empty()) Interrupt(run, now_ms);
+  const auto& checkpoint = run->checkpointer.newest();
+  SeatSituation situation{run->cluster, run->inputs.config};
+  situation.checkpoint = checkpoint ? &*checkpoint : nullptr;
+  situation.started_ms = run->started_ms;
+  situation.in_pass = run->InPass();
+  situation.stopping = run->stop_wanted;
+  situation.writing = run->checkpointer.Writing(run->roster());
+  SeatDecision decision = DecideSeats(situation, now_ms);
+
+  const uint32_t timeout_s = run->inputs.config.cluster.join_timeout_s;
+  const uint64_t lacking_bytes = decision.lacking_bytes.value_or(seats.lacking_bytes());
+  if (seats.SetLacking(lacking_bytes) && lacking_bytes > 0)
+    run->out.Decide(run->WaitingLine(), now_ms);
+  switch (decision.kind) {
+    case SeatDecision::Kind::kWait:
+      return;
+    case SeatDecision::Kind::kGo:
+      return Go(run, now_ms);
+    case SeatDecision::Kind::kLeaveOut:
+      return run->cluster.LeaveOut(run->cluster.Unready(), decision.why, now_ms, &run->out);
+    case SeatDecision::Kind::kBegin:
+      return BeginGeneration(run, decision.servers, std::move(decision.slot_owner), now_ms);
+    case SeatDecision::Kind::kGoOnWithout:
+      for (const size_t seat : decision.vacant) {
+        run->out.Decide(fmt::format("{} is lost; it had no slots", run->plan().servers[seat].name),
+                        now_ms);
+      }
+      return SwitchTo(run, seats.GiveUp(decision.vacant), now_ms);
+    case SeatDecision::Kind::kStop:
+      return Finish(run, StoppedWithoutServers(*run), "stopped on request", now_ms);
+    case SeatDecision::Kind::kNotEnough:
+      return Finish(run,
+                    TryLater(fmt::format("{} after {} s (cluster.join_timeout_s)",
+                                         run->WaitingLine(), timeout_s)),
+                    "not enough servers joined", now_ms);
+    case SeatDecision::Kind::kNotReplaced:
+      return Finish(
+          run,
+          TryLater(fmt::format("no server took the place of {} within {} s "
+                               "(cluster.join_timeout_s); start the cluster again with --resume",
+                               run->plan().servers[decision.vacant[0]].name, timeout_s)),
+          "servers are missing", now_ms);
+  }
+}
+
+void Interrupt(RunState* run, int64_t now_ms) {
+  if (run->InPass()) {
+    if (run->clock.running()) run->clock.Stop(run->roster().cpu_seconds(), now_ms);
+    run->checkpointer.GiveUp(now_ms);
+    run->generation.CancelChange(run->roster(), &run->out);
+  }
+  run->stage = RunState::Stage::kGathering;
+}
+
+void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
+                     std::vector<uint16_t> slot_owner, int64_t now_ms) {
+  const auto& checkpoint = run->checkpointer.newest();
+  if (!checkpoint && !run->inputs.ledger.last_checkpoint.empty()) {
+    return Finish(run, CheckpointsAreGone(run->inputs.ledger, run->inputs.checkpoint_directory),
+                  "the checkpoints are gone", now_ms);
+  }
+  const std::string name = checkpoint ? checkpoint->name : "";
+  if (run->cluster.seats.live()) {
+    const uint64_t batches = run->pass().counted().batches;
+    const uint64_t kept = run->checkpointer.saved_batches().value_or(0);
+    run->out.Decide(fmt::format("all go back to {}, {} to be done again",
+                                checkpoint ? "checkpoint " + name : "the beginning",
+                                Plural(batches - std::min(batches, kept), "batch", "batches")),
+                    now_ms);
+  }
+  run->generation = Generation(run->checkpointer.Restore());
+  run->checkpointer.BeginGeneration();
+  run->balancer.BeginGeneration();
+  run->cluster.seats.BeginGeneration(servers, std::move(slot_owner),
+                                     run->checkpointer.newest_directory(), &run->cluster.roster,
+                                     now_ms);
+  for (const PlanServer& server : run->plan().servers)
+    run->cluster.loads.WarmUp(server.incarnation);
+  run->stage = RunState::Stage::kLoading;
+  const CountedWork& counted = run->pass().counted();
+  run->out.Record(
+      LedgerRestored{name, counted.epoch, counted.batches, counted.samples, counted.done});
+  run->out.Record(LedgerPlanned{run->plan()});
+  run->out.SendToSeated(run->roster(), run->plan());
+  run->out.Notice(fmt::format("slot plan {}: {} over {}{}", run->plan().version,
+                              Plural(run->plan().slot_owner.size(), "slot"),
+                              Plural(run->plan().servers.size(), "server"),
+                              checkpoint ? fmt::format(", from checkpoint {}", name) : ""));
+}
+
+}  // namespace dslide
