@@ -4,9 +4,18 @@
 #include <fmt/os.h>
 #include <httplib.h>
 
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+
 #include "common/base/random.h"
 
 namespace dslide {
+namespace {
+
+constexpr size_t kShownBytes = 3000;  // of each process's output, when a test has failed
+
+}  // namespace
 
 void WriteSamples(const std::string& path, int samples, uint64_t seed) {
   Random random(seed);
@@ -32,6 +41,20 @@ TestRun::TestRun() : config_(Path("cluster.ini")), status_port_(FreePort()) {
   file.print(
       "epochs = 3\nbatch = 32\noptimizer = adam\nlearning_rate = 0.01\nwarmup_batches = 20\n");
   file.print("[cluster]\nexecutors = 1\nwire = fp32\nstatus_bind = {}\n", Loopback(status_port_));
+}
+
+TestRun::~TestRun() {
+  if (std::uncaught_exceptions() == 0) return;
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(directory_.path(), error)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".out" && extension != ".err" && extension != ".log") continue;
+    const std::string text = ReadFile(entry.path().string());
+    if (text.empty()) continue;
+    fmt::print(stderr, "--- the end of {}\n{}\n", entry.path().filename().string(),
+               text.substr(text.size() - std::min(text.size(), kShownBytes)));
+  }
 }
 
 std::unique_ptr<Process> TestRun::Start(const std::string& program, const Arguments& arguments,

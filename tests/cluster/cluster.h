@@ -31,7 +31,10 @@ bool Contains(const std::string& text, const std::string& part);
 
 class TestRun {
  public:
-  TestRun();  // with data and configuration, nothing started
+  TestRun();   // with data and configuration, nothing started
+  ~TestRun();  // prints what the processes wrote if a REQUIRE has failed
+  TestRun(const TestRun&) = delete;
+  TestRun& operator=(const TestRun&) = delete;
 
   std::string Path(const std::string& name) const { return directory_.path() + "/" + name; }
   std::string run_directory() const { return Path("run"); }

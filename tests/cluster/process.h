@@ -49,7 +49,7 @@ std::vector<pid_t> Descendants(pid_t root);
 // The process is gone, or a zombie that its parent has not collected yet.
 bool IsGone(pid_t pid);
 
-// A free TCP port of loopback.
+// A free TCP port of loopback, another one with each call.
 int FreePort();
 std::string Loopback(int port);
 
