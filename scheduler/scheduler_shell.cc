@@ -50,6 +50,18 @@ Status WriteWhole(const std::string& path, const std::string& text) {
   return {};
 }
 
+// Creates the directory that a setting names, if there is none. Errors name the setting.
+Status MakeDirectory(const std::string& setting, const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error && access(path.c_str(), W_OK | X_OK) != 0) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (!error) return {};
+  return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", setting,
+                              path.string(), error.message()));
+}
+
 // Whether a plan switch is among the entries: a plan that continues a generation.
 bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
   return std::any_of(entries.begin(), entries.end(), [](const LedgerEntry& entry) {
@@ -147,12 +159,13 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                                                  ? root / kCheckpointsName
                                                  : fs::path(options.config.checkpoint.directory))
                                     .string();
-  if (!options.resume &&
-      (inputs.ledger.opened || FindCheckpoint(inputs.checkpoint_directory).ok())) {
+  // A run that ended before anything counted leaves nothing to continue.
+  const bool has_work = inputs.ledger.batches > 0 || !inputs.ledger.last_checkpoint.empty();
+  if (!options.resume && (has_work || FindCheckpoint(inputs.checkpoint_directory).ok())) {
     return BadInput(fmt::format(
         "{} holds {} of an earlier run; continue it with --resume, or name another --run-dir",
-        inputs.ledger.opened ? root.string() : inputs.checkpoint_directory,
-        inputs.ledger.opened ? "the ledger" : "checkpoints"));
+        has_work ? root.string() : inputs.checkpoint_directory,
+        has_work ? "the ledger" : "checkpoints"));
   }
 
   const Result<Dataset> train = ReadData("train.data", options.config.train.data);
@@ -179,8 +192,13 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config);
   if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
-  fs::create_directories(root, error);
-  if (error) return BadInput(fmt::format("{}: cannot create: {}", root.string(), error.message()));
+  DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
+  DSLIDE_RETURN_IF_ERROR(MakeDirectory("checkpoint.directory", inputs.checkpoint_directory));
+  if (!options.resume && ledger != nullptr) {
+    ledger.reset();
+    inputs.ledger = LedgerState();
+    fs::remove_all(ledger_path, error);
+  }
   // Before the ledger, so that a run that can be resumed has a configuration.
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());

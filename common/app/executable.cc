@@ -125,8 +125,8 @@ Result<std::string> AdvertisedAddress(const std::string& key, const std::string&
   }
   if (!NamesNoAddress(bound)) return bound;
   return BadInput(
-      fmt::format("{}_bind = {} does not say which address of this machine others dial; set "
-                  "{}_advertise = tcp://HOST:PORT",
+      fmt::format("{}_bind = {} does not say which address of this machine others dial; give "
+                  "--advertise tcp://HOST:PORT, or set {}_advertise",
                   key, bound, key));
 }
 

@@ -59,6 +59,7 @@ TEST_CASE("dslide train refuses bad input in one line") {
   const auto taken = RouterSocket::Bind(context, "tcp://127.0.0.1:*");
   REQUIRE(taken.ok());
   refused({"--set", "cluster.scheduler_bind=" + taken->address()}, taken->address());
+  refused({"--set", "checkpoint.directory=/proc/none"}, "checkpoint.directory = /proc/none: ");
 }
 
 TEST_CASE("sizes that a file or the configuration claims are checked before memory is taken") {

@@ -45,6 +45,23 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
   CHECK(run.Summary()["samples"] == 4 * kSamples);
 }
 
+TEST_CASE("a run that was stopped before training began can begin again in its directory") {
+  TestRun run;
+  const auto scheduler =
+      run.Start("dslide-scheduler", {"--config", run.config(), "--run-dir", run.run_directory(),
+                                     "--set", "cluster.scheduler_bind=" + Loopback(FreePort())});
+  REQUIRE(WaitFor([&] { return !run.SchedulerAddress().empty(); }));
+  scheduler->Signal(SIGTERM);
+  REQUIRE(scheduler->Wait() == 75);
+  const auto train = run.Train({"--set", "train.epochs=1", "--set", "train.learning_rate=0.02"});
+  REQUIRE(train->Wait() == 0);
+  CHECK(run.Summary()["samples"] == kSamples);
+  CHECK(run.Run("dslide", {"ledger", "verify", run.run_directory()}) == 0);
+  const auto again = run.Train();
+  CHECK(again->Wait() == 2);
+  CHECK(Contains(again->Errors(), "holds the ledger of an earlier run"));
+}
+
 // The files that a process writes its output to, as pipes that the test can close.
 class Pipe {
  public:

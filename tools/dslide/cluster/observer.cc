@@ -78,8 +78,10 @@ Result<Observer> Observer::Join(const std::string& address, const std::string& n
   const auto reply = observer.impl_->Receive(request, MonotonicMillis() + answer_ms);
   DSLIDE_RETURN_IF_ERROR(reply);
   if (!reply->has_value()) {
-    return TryLater(fmt::format("no answer from {} within {} s; is the scheduler running there?",
-                                address, (answer_ms + 999) / 1000));
+    return TryLater(
+        fmt::format("no answer from {} within {} s; is the scheduler running there? Its address is "
+                    "in the file scheduler.address of its run directory",
+                    address, (answer_ms + 999) / 1000));
   }
   if (const auto* error = std::get_if<ErrorReply>(&(*reply)->body)) {
     // A scheduler accepts a Join of any run.

@@ -148,7 +148,7 @@ void Print(const LedgerAccount& account, const LedgerAudit& audit) {
              account.inherited() == 0
                  ? ""
                  : fmt::format(", {} of them from an earlier run", account.inherited()));
-  fmt::print("plans       {}, {}\n", account.generations(),
+  fmt::print("generations {} of plans, {}\n", account.generations(),
              Plural(account.recoveries(), "recovery", "recoveries"));
   fmt::print("checkpoint  {}\n", audit.checkpoint.empty()
                                      ? "none; the servers' records were not compared"
