@@ -79,8 +79,10 @@ TEST_CASE("observer: nobody there, or nobody who answers") {
   const Result<Observer> nobody = Observer::Join("tcp://127.0.0.1:1", "test", 20);
   REQUIRE_FALSE(nobody.ok());
   CHECK(nobody.error().kind == ErrorKind::kTryLater);
-  CHECK(nobody.error().message ==
-        "no answer from tcp://127.0.0.1:1 within 1 s; is the scheduler running there?");
+  CHECK(
+      nobody.error().message ==
+      "no answer from tcp://127.0.0.1:1 within 1 s; is the scheduler running there? Its address is "
+      "in the file scheduler.address of its run directory");
 
   FakeScheduler silent(Silence);
   Observer observer = Joined(silent);
