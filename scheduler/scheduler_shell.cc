@@ -198,6 +198,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     ledger.reset();
     inputs.ledger = LedgerState();
     fs::remove_all(ledger_path, error);
+    if (error) return Failed(fmt::format("{}: cannot remove: {}", ledger_path, error.message()));
   }
   // Before the ledger, so that a run that can be resumed has a configuration.
   DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));

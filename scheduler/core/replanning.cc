@@ -29,6 +29,15 @@ bool AnyReleased(const Plan& plan, const std::vector<bool>& leaving) {
   return false;
 }
 
+// Passes on what has become of the change: a pause that began or ended since `was_paused`, and
+// steps that need not be held any more.
+void FollowChange(RunState* run, bool was_paused, int64_t now_ms) {
+  if (run->change().paused() != was_paused) {
+    run->advisor.SendOrders(run->roster(), run->change().PauseMs(now_ms), &run->out);
+  }
+  if (!run->change().wanted()) run->pass().ReleaseSteps();
+}
+
 // Call it on every tick while a plan change is wanted. It first stops leasing past the current step
 // (synchronous training), then pauses the workers. True: the plan may be published now.
 bool MakeWay(RunState* run, int64_t now_ms) {
@@ -39,13 +48,10 @@ bool MakeWay(RunState* run, int64_t now_ms) {
   conditions.in_steps = run->pass().in_steps();
   conditions.batch_ms = run->roster().BatchMs();
   conditions.longest_pause_ms = int64_t{1000} * run->inputs.config.cluster.drain_s / kPausesInDrain;
-  const bool paused = run->change().paused();
+  const bool was_paused = run->change().paused();
   const bool may_switch = run->change().Advance(conditions, run->roster(), now_ms, &run->out);
-  if (run->change().paused() != paused) {
-    run->advisor.SendOrders(run->roster(), run->change().PauseMs(now_ms), &run->out);
-  }
+  FollowChange(run, was_paused, now_ms);
   if (run->change().wanted_at(now_ms)) run->pass().HoldSteps(run->inputs);
-  if (!run->change().wanted()) run->pass().ReleaseSteps();
   return may_switch;
 }
 
@@ -132,12 +138,9 @@ bool AwaitPlanSwitch(RunState* run, int64_t now_ms) {
 }  // namespace
 
 void TendPlan(RunState* run, int64_t now_ms) {
-  const bool paused = run->change().paused();
+  const bool was_paused = run->change().paused();
   run->change().EndUnwanted(kUnwantedLooks * run->balancer.LookGapMs(), now_ms);
-  if (run->change().paused() != paused) {
-    run->advisor.SendOrders(run->roster(), run->change().PauseMs(now_ms), &run->out);
-  }
-  if (!run->change().wanted()) run->pass().ReleaseSteps();
+  FollowChange(run, was_paused, now_ms);
   if (AwaitPlanSwitch(run, now_ms) || !run->MayMove()) return;
   if (!run->change().has_wave()) LookAtLoads(run, now_ms);
   if (run->change().has_wave() && MakeWay(run, now_ms)) {

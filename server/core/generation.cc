@@ -8,9 +8,7 @@
 namespace dslide {
 
 bool ServerGeneration::IsCurrent(const Envelope& envelope) const {
-  const Plan& newest = next_plan ? *next_plan : seat.plan;
-  return envelope.plan_version <= newest.version &&
-         envelope.plan_version >= GenerationOf(seat.plan);
+  return IsInGeneration(next_plan ? *next_plan : seat.plan, envelope.plan_version);
 }
 
 void ServerGeneration::OnRequest(const PeerId& peer, Message message, int64_t now_us,
