@@ -16,7 +16,7 @@
 namespace dslide {
 
 enum class Loss { kSoftmax, kSigmoid };
-enum class ActiveSet { kAuto, kLsh, kSampled, kAll };
+enum class ActiveSet { kAuto, kMass, kLsh, kSampled, kAll };
 enum class Sharing { kBatch, kSample };
 enum class Tail { kWeighted, kNone };
 enum class HashFamily { kDwta, kSimHash };
@@ -47,6 +47,7 @@ struct ModelConfig {
   uint32_t candidates = 10;                // hash candidates kept per sample
   uint32_t popular = 2000;                 // neurons best for the mean activation, in every batch
   uint32_t uniform = 3000;                 // negatives drawn uniformly per batch
+  uint32_t negatives = 2500;               // expected per batch, with active = mass
   Precision precision = Precision::kBf16;  // weights; bf16 is rounded stochastically
   Products products = Products::kAuto;     // precision of the B x U block; auto: as precision
   float input_init = 0.005f;               // standard deviation of the input rows at the start

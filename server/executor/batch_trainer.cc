@@ -17,6 +17,7 @@ namespace dslide {
 namespace {
 
 constexpr uint64_t kHiddenDropoutStream = 0xd1;
+constexpr uint64_t kDrawStream = 0xd2;
 
 ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(text)}; }
 
@@ -114,8 +115,10 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
   if (batch == nullptr) return UnknownBatch(request.batch);
   if (std::string why = WhyNotAsked(request, *batch); !why.empty()) return Refuse(std::move(why));
   if (!synchronous()) rows_.output.FollowActivations(ColumnMeans(request.hidden, kernels_));
-  Random random(SubSeed(negative_seed_, NumberOf(request.batch)));
-  ActiveReply reply = rows_.output.Query(request, &random, &batch->output);
+  const uint64_t number = NumberOf(request.batch);
+  Random random(SubSeed(negative_seed_, number));
+  const uint64_t seed = SubSeed(SubSeed(config_.common.seed, kDrawStream), number);
+  ActiveReply reply = rows_.output.Query(request, seed, &random, &batch->output);
   rows_.counter.CountQuery(batch->output);
   batch->stage = BatchStage::kQueried;
   return reply;
@@ -155,6 +158,10 @@ Matrix BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* batch
                                    output.Update(row, rate, g, bias);
                                    rows_.counter.CountUpdate(output.layer(), row);
                                  });
+    for (size_t u = 0; u < batch->masses.size(); ++u) {
+      const uint32_t row = batch->columns.rows[u];
+      if (not_yet_applied.Has(row)) output.ObserveMass(row, batch->masses[u]);
+    }
     if (not_yet_applied.any()) rows_.applied.Add(Part::kOutput, number);
     return sum;
   }();
@@ -171,7 +178,11 @@ Matrix BatchTrainer::HoldOutput(const GradientPush& request, OutputBatch* batch)
                                          [&](uint32_t row, const float* g, float bias) {
                                            if (!held.output) step.output.Add(row, share, g, bias);
                                          });
-  if (!held.output) held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
+  if (!held.output) {
+    held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
+    if (!batch->masses.empty()) held.rows = batch->columns.rows;
+    held.masses = std::move(batch->masses);
+  }
   held.output = true;
   return partial;
 }
@@ -251,6 +262,9 @@ void BatchTrainer::Apply(const StepSums::Step& step, uint64_t first_batch) {
       if (rows_.applied.Has(part, NumberOf(id)) != AppliedBatches::Share::kAll) {
         rows_.applied.Add(part, NumberOf(id));
       }
+    }
+    for (size_t u = 0; u < batch.masses.size(); ++u) {
+      rows_.output.ObserveMass(batch.rows[u], batch.masses[u]);
     }
     rows_.output.FollowActivations(batch.mean_hidden);
     updated_();

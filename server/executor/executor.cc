@@ -19,7 +19,7 @@ ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(tex
 uint64_t SlotBytes(const Layer& input, const OutputLayer& output) {
   const auto of = [](const Layer& layer) {
     return layer.map().rows_per_slot() *
-           (layer.WeightBytes() + layer.StateBytes() + sizeof(RowScalars));
+           (layer.WeightBytes() + layer.StateBytes() + sizeof(RowScalars) + layer.MassBytes());
   };
   const LiveTables* tables = output.tables();
   const uint64_t per_row = tables == nullptr ? 0 : tables->RowBytes();
@@ -61,6 +61,7 @@ Status Executor::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value
 Status Executor::FinishLoad(std::span<const std::string> records) {
   if (!trains()) return state_.FinishLoadForInference(records);
   Result<ExecutorState::Position> position = state_.FinishLoad(records);
+  output_.FollowLoad();
   DSLIDE_RETURN_IF_ERROR(position);
   applied_ = std::move(position->applied);
   trainer_.SetCommitted(position->committed);

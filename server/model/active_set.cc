@@ -15,7 +15,8 @@ uint32_t Share(uint32_t number, const SlotMap& map) {
 
 // SLIDE's own active sets (sharing = sample) contain no popular neurons.
 bool UsesPopular(const ModelConfig& config) {
-  return config.active != ActiveSet::kAll && config.sharing == Sharing::kBatch;
+  return config.sharing == Sharing::kBatch &&
+         (config.active == ActiveSet::kLsh || config.active == ActiveSet::kSampled);
 }
 
 }  // namespace
@@ -48,6 +49,30 @@ void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t>
   for (const uint32_t row : popular) columns_.Of(row);
   out->hash_part = columns_.size();
   AddUniform(random, out);
+  out->rows = columns_.rows();
+}
+
+void ActiveSetBuilder::Build(const SparseRows& labels, const ImportanceBuckets& buckets,
+                             uint64_t seed, ActiveColumns* out) {
+  *out = ActiveColumns();
+  columns_.Clear();
+  AddLabels(labels, out);
+  out->labelled = out->hash_part = columns_.size();
+  draws_.clear();
+  buckets.Sample(config_.negatives, seed, &draws_);
+  // Labels are in the set whatever was drawn.
+  out->weights.assign(columns_.size(), 1.0f);
+  out->drawn.assign(columns_.size(), 0);
+  out->draws = static_cast<uint32_t>(draws_.size());
+  for (const ImportanceBuckets::Draw& draw : draws_) {
+    const uint32_t column = columns_.Of(draw.row);
+    if (column < out->labelled) {
+      out->drawn[column] = 1;
+    } else {
+      out->drawn.push_back(1);
+      out->weights.push_back(config_.tail == Tail::kWeighted ? 1.0f / draw.pi : 1.0f);
+    }
+  }
   out->rows = columns_.rows();
 }
 

@@ -11,6 +11,7 @@
 #include "common/base/random.h"
 #include "common/config/config.h"
 #include "common/wire/messages.h"
+#include "server/model/importance.h"
 #include "server/model/lsh/candidate_ranker.h"
 #include "server/model/lsh/hash_tables.h"
 #include "server/rows/row_numbers.h"
@@ -22,7 +23,8 @@ namespace dslide {
 // labels and of its hash candidates.
 struct ActiveColumns {
   std::vector<uint32_t> rows;  // [U] local row of each column
-  std::vector<uint8_t> drawn;  // [U] 1: drawn as a uniform negative
+  std::vector<uint8_t> drawn;  // [U] 1: drawn as a negative
+  std::vector<float> weights;  // [U] how many neurons a column stands for; empty: derived
   uint32_t hash_part = 0;      // columns [0, hash_part) are labels, candidates or popular
   uint32_t draws = 0;          // distinct uniform draws, including those in the hash part
   std::vector<uint32_t> label_offsets = {0};  // [B + 1] into label_columns
@@ -45,6 +47,10 @@ class ActiveSetBuilder {
   // < N.
   void Build(const SparseRows& labels, std::span<const uint32_t> popular, const HashTables* tables,
              const BucketCode* codes, Random* random, ActiveColumns* out);
+  // The same with active = mass: the labels, and draws from `buckets`. `seed` is that of the batch,
+  // for all executors the same.
+  void Build(const SparseRows& labels, const ImportanceBuckets& buckets, uint64_t seed,
+             ActiveColumns* out);
 
   // Hash candidates per sample of this executor: its share of model.candidates.
   uint32_t candidates() const { return candidates_; }
@@ -66,6 +72,7 @@ class ActiveSetBuilder {
   CandidateRanker ranker_;
   RowNumbers columns_;
   std::vector<uint32_t> picked_;
+  std::vector<ImportanceBuckets::Draw> draws_;
 };
 
 }  // namespace dslide

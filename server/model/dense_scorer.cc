@@ -45,8 +45,12 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   batch->values.resize(samples * width);
   batch->shifts.resize(samples * ((width + kChunk - 1) / kChunk));
   // Columns beyond the hash part are negatives; each stands for TailWeight() neurons.
-  batch->weights.assign(width, TailWeight(columns.hash_part, width - columns.hash_part));
-  std::fill_n(batch->weights.begin(), columns.hash_part, 1.0f);
+  if (columns.weights.empty()) {
+    batch->weights.assign(width, TailWeight(columns.hash_part, width - columns.hash_part));
+    std::fill_n(batch->weights.begin(), columns.hash_part, 1.0f);
+  } else {
+    batch->weights = columns.weights;
+  }
   reply->active.assign(samples, static_cast<uint32_t>(width));
   reply->max.assign(samples, model_.loss == Loss::kSoftmax ? kMinusInfinity : 0.0f);
   reply->sum_exp.assign(samples, model_.loss == Loss::kSoftmax ? 0.0f : 1.0f);
@@ -156,9 +160,12 @@ void DenseScorer::SigmoidDelta(const Chunk& chunk, const OutputBatch& batch,
 
 void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                            const RowGradientSink& take, Matrix* partial) {
+  const bool keeps_mass = rows_.layer.keeps_mass() && model_.loss == Loss::kSoftmax;
+  batch->masses.assign(keeps_mass ? batch->columns.rows.size() : 0, 0.0f);
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kSoftmax);
     SoftmaxDelta(chunk, *batch, log_normaliser);
+    if (keeps_mass) MeasureMass(chunk, batch);
     SubtractTargets(chunk, *batch);
     stats_.Enter(Phase::kBackward);
     Products(chunk, *batch, partial);
@@ -187,6 +194,23 @@ void DenseScorer::SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
       kernels_.axpy(count, smooth, chunk.weights, bias_gradient_.data());
     }
   }
+}
+
+// From the sums over samples, before the targets are subtracted.
+void DenseScorer::MeasureMass(const Chunk& chunk, OutputBatch* batch) const {
+  const ActiveColumns& columns = batch->columns;
+  const size_t count = chunk.rows.size();
+  float* masses = batch->masses.data() + chunk.begin;
+  std::copy_n(bias_gradient_.begin(), count, masses);
+  if (chunk.begin < columns.labelled) {
+    for (size_t i = 0; i < batch->hidden.rows; ++i) {
+      for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
+        const size_t u = columns.label_columns[e] - chunk.begin;
+        if (u < count) masses[u] -= chunk.values[i * count + u];
+      }
+    }
+  }
+  for (size_t u = 0; u < count; ++u) masses[u] /= chunk.weights[u];
 }
 
 void DenseScorer::SubtractTargets(const Chunk& chunk, const OutputBatch& batch) {

@@ -40,6 +40,7 @@ class DenseScorer final : public Scorer {
   void SigmoidDelta(const Chunk& chunk, const OutputBatch& batch, ActiveReply* reply) const;
   void SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
                     const std::vector<float>& log_normaliser);
+  void MeasureMass(const Chunk& chunk, OutputBatch* batch) const;
   void SubtractTargets(const Chunk& chunk, const OutputBatch& batch);
   void HandOut(const Chunk& chunk, const RowGradientSink& take);
 

@@ -21,6 +21,7 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
       builder_(config.model, rows_.layer.map()),
       popular_(builder_.popular(), rows_.layer, kernels) {
   if (model_.active == ActiveSet::kLsh) UseHashing({0, hash_.k});
+  if (model_.active == ActiveSet::kMass && training_) importance_.emplace(rows_.layer);
   if (OwnOnly()) {
     scorer_ = std::make_unique<ListScorer>(config, &rows_, kernels, &stats_);
   } else {
@@ -33,9 +34,11 @@ void OutputLayer::FollowMap() {
   if (rows_.next) rows_.next->FollowMap();
   builder_.FollowMap();
   popular_.FollowMap(builder_.popular());
+  if (importance_) importance_->FollowMap();
 }
 
-ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* batch) {
+ActiveReply OutputLayer::Query(ActiveQuery query, uint64_t seed, Random* random,
+                               OutputBatch* batch) {
   batch->hidden = std::move(query.hidden);
   batch->label_totals = std::move(query.label_totals);
   const uint32_t samples = batch->hidden.rows;
@@ -47,8 +50,12 @@ ActiveReply OutputLayer::Query(ActiveQuery query, Random* random, OutputBatch* b
                                     codes_.data());
   }
   stats_.Enter(Phase::kRetrieve);
-  builder_.Build(query.labels, popular_.rows(), tables, tables != nullptr ? codes_.data() : nullptr,
-                 random, &batch->columns);
+  if (importance_) {
+    builder_.Build(query.labels, *importance_, seed, &batch->columns);
+  } else {
+    builder_.Build(query.labels, popular_.rows(), tables,
+                   tables != nullptr ? codes_.data() : nullptr, random, &batch->columns);
+  }
   ActiveReply reply;
   reply.active_rows = static_cast<uint32_t>(batch->columns.rows.size());
   reply.probes = MeasureRecall(*batch, std::min(query.probe_samples, samples));

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/wire/messages.h"
 #include "server/model/active_set.h"
 #include "server/model/engine_stats.h"
+#include "server/model/importance.h"
 #include "server/model/output_rows.h"
 #include "server/model/popular.h"
 #include "server/model/scorer.h"
@@ -54,7 +56,8 @@ class OutputLayer {
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // Does not change the model.
   // REQUIRES query.hidden.cols == H, label ids < N.
-  ActiveReply Query(ActiveQuery query, Random* random, OutputBatch* batch);
+  // `seed`: of the batch, for all executors the same; `random`: this executor's own.
+  ActiveReply Query(ActiveQuery query, uint64_t seed, Random* random, OutputBatch* batch);
 
   // Calls take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash
   // tables.
@@ -75,6 +78,17 @@ class OutputLayer {
   // One optimiser step on a neuron.
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {
     rows_.Update(row, learning_rate, gradient, bias_gradient);
+  }
+
+  // What a batch's samples gave its neurons (OutputBatch::masses). REQUIRES an Update() of the row
+  // with the same gradients before.
+  void ObserveMass(uint32_t row, float mass) {
+    rows_.layer.ObserveMass(row, mass);
+    importance_->FollowMass(row);
+  }
+  // Call after rows were loaded.
+  void FollowLoad() {
+    if (importance_) importance_->FollowMap();
   }
 
   // Upkeep after a batch: FollowActivations() updates the popular neurons from the batch's mean
@@ -106,6 +120,7 @@ class OutputLayer {
   OutputRows rows_;
   ActiveSetBuilder builder_;
   PopularNeurons popular_;
+  std::optional<ImportanceBuckets> importance_;  // with active = mass, while training
   EngineStats stats_;
   std::unique_ptr<Scorer> scorer_;
   std::vector<float> scan_;        // scratch: a range's weights, if they are bf16 in memory

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "common/base/prefetch.h"
 #include "common/base/random.h"
@@ -44,6 +45,7 @@ Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
       bf16_(config.model.precision == Precision::kBf16),
       narrow_moments_(config.train.moments == MomentPrecision::kBf16),
       training_(purpose == Purpose::kTraining),
+      keeps_mass_(kind == LayerKind::kOutput && config.model.active == ActiveSet::kMass),
       kernels_(kernels),
       optimizer_(config.train, kernels),
       weights_(bf16_),
@@ -62,6 +64,7 @@ void Layer::Grow() {
     moment2_.Grow(elements);
   }
   scalars_.Grow(map_.rows());
+  if (keeps_mass_) masses_.Grow(map_.rows());
   if (training_) changed_.Grow(map_.rows());
 }
 
@@ -90,6 +93,7 @@ void Layer::Release(SlotId slot) {
     moment2_.GiveBack(begin * dim_, end * dim_);
   }
   scalars_.GiveBack(begin, end);
+  if (keeps_mass_) masses_.GiveBack(begin, end);
 }
 
 template <typename Weight, typename Moment>
@@ -122,6 +126,13 @@ void Layer::Update(uint32_t row, float learning_rate, const float* gradient, flo
       static_cast<uint32_t>(SubSeed(id << 8 | static_cast<uint64_t>(kind_), scalars_[row].steps));
   if (narrow_moments_) return optimizer_.Apply(step, dim_, ViewOf<uint16_t, uint16_t>(row), noise);
   optimizer_.Apply(step, dim_, ViewOf<uint16_t, float>(row), noise);
+}
+
+void Layer::ObserveMass(uint32_t row, float mass) {
+  constexpr float kNewShare = 0.1f;  // of a batch in the running mean
+  float& kept = masses_[row];
+  const float observed = std::max(mass, std::numeric_limits<float>::min());  // 0: nothing yet
+  kept = kept == 0 ? observed : kept + kNewShare * (observed - kept);
 }
 
 void Layer::Gather(std::span<const uint32_t> rows, float* out) const {
@@ -213,11 +224,11 @@ void Layer::Initialise(uint64_t seed, float deviation, uint32_t drawn) {
 size_t Layer::StateBytes() const { return training_ ? moments_ * VectorBytes(narrow_moments_) : 0; }
 
 size_t Layer::RowBytes() const {
-  return sizeof(RowScalars) + WeightBytes() + moments_ * VectorBytes(narrow_moments_);
+  return sizeof(RowScalars) + WeightBytes() + moments_ * VectorBytes(narrow_moments_) + MassBytes();
 }
 
 uint64_t Layer::MemoryBytes() const {
-  const uint64_t row = WeightBytes() + StateBytes() + sizeof(RowScalars);
+  const uint64_t row = WeightBytes() + StateBytes() + sizeof(RowScalars) + MassBytes();
   return row * map_.rows_per_slot() * map_.regions();
 }
 
@@ -226,9 +237,11 @@ void Layer::ForEachPart(uint32_t row, const Copy& copy) {
   const size_t at = size_t{row} * dim_;
   copy(reinterpret_cast<uint8_t*>(&scalars_[row]), sizeof(RowScalars));
   copy(weights_.At(at), WeightBytes());
-  if (moments_ == 0) return;
-  copy(training_ ? moment1_.At(at) : nullptr, VectorBytes(narrow_moments_));
-  copy(training_ ? moment2_.At(at) : nullptr, VectorBytes(narrow_moments_));
+  if (moments_ > 0) {
+    copy(training_ ? moment1_.At(at) : nullptr, VectorBytes(narrow_moments_));
+    copy(training_ ? moment2_.At(at) : nullptr, VectorBytes(narrow_moments_));
+  }
+  if (keeps_mass_) copy(reinterpret_cast<uint8_t*>(&masses_[row]), sizeof(float));
 }
 
 void Layer::StoreRow(uint32_t row, uint8_t* out) {

@@ -50,6 +50,13 @@ class Layer {
 
   float bias(uint32_t row) const { return scalars_[row].bias; }
 
+  // The running mean of what ObserveMass() was told; 0: nothing yet. Stored with the row, if
+  // model.active = mass and these are output neurons. ObserveMass() REQUIRES
+  // changed().BeforeChange(row), as for row().
+  bool keeps_mass() const { return keeps_mass_; }
+  float mass(uint32_t row) const { return masses_[row]; }
+  void ObserveMass(uint32_t row, float mass);
+
   // One optimiser step, given the gradients of the weights ([dim]) and of the bias. `decay` is
   // false for rows that are biases themselves.
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient,
@@ -74,6 +81,7 @@ class Layer {
   // Bytes of a row in memory: its weights, and its optimiser vectors.
   size_t WeightBytes() const { return dim_ * (bf16() ? sizeof(uint16_t) : sizeof(float)); }
   size_t StateBytes() const;
+  size_t MassBytes() const { return keeps_mass_ ? sizeof(float) : 0; }
 
   // The parameters in place. REQUIRES fp32, and changed().BeforeChange(row) before they are
   // changed.
@@ -85,7 +93,7 @@ class Layer {
   // servers starts equal. Ids >= `drawn` stay 0.
   void Initialise(uint64_t seed, float deviation, uint32_t drawn);
 
-  // Bytes of a stored row: scalars, weights, moments.
+  // Bytes of a stored row: scalars, weights, moments, mass.
   size_t RowBytes() const;
   // Copies a row to / from its stored form, RowBytes() long, little-endian. Storing REQUIRES
   // training.
@@ -129,12 +137,14 @@ class Layer {
   bool bf16_;
   bool narrow_moments_;
   bool training_;
+  bool keeps_mass_;
   const Kernels& kernels_;
   Optimizer optimizer_;
   Vectors weights_;
   Vectors moment1_;  // empty where moments are not kept
   Vectors moment2_;
   HugeBuffer<RowScalars> scalars_;  // [rows]
+  HugeBuffer<float> masses_;        // [rows]; empty where masses are not kept
   ChangedRows changed_;
 };
 

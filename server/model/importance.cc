@@ -1,0 +1,144 @@
+#include "server/model/importance.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/check.h"
+#include "common/base/random.h"
+
+namespace dslide {
+namespace {
+
+// The probability of each class, so that `expected` members are expected.
+std::array<double, ImportanceBuckets::kClasses> Probabilities(
+    const std::array<std::vector<uint32_t>, ImportanceBuckets::kClasses>& members,
+    double expected) {
+  constexpr uint32_t kClasses = ImportanceBuckets::kClasses;
+  std::array<double, kClasses> pi;
+  pi.fill(1.0);
+  double mass = 0;  // of classes [0, full), in units of class 0
+  for (uint32_t k = 0; k < kClasses; ++k) {
+    mass += std::ldexp(static_cast<double>(members[k].size()), static_cast<int>(k));
+  }
+  // Classes from `full` on are drawn completely; the rest shares what is left.
+  double left = expected;
+  for (uint32_t full = kClasses; full > 0; --full) {
+    const auto size = static_cast<double>(members[full - 1].size());
+    const double top = std::ldexp(1.0, static_cast<int>(full - 1));
+    const double c = mass > 0 ? std::max(left, 0.0) / mass : 0;
+    if (c * top < 1.0) {
+      for (uint32_t k = 0; k < full; ++k) pi[k] = c * std::ldexp(1.0, static_cast<int>(k));
+      return pi;
+    }
+    left -= size;
+    mass -= size * top;
+  }
+  return pi;
+}
+
+double UniformOf(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+
+}  // namespace
+
+ImportanceBuckets::ImportanceBuckets(const Layer& layer) : layer_(layer) { FollowMap(); }
+
+uint8_t ImportanceBuckets::ClassOf(uint32_t row) const {
+  // What was never active counts as average.
+  const float mass = layer_.mass(row);
+  if (mass <= 0) return 2;
+  const double relative = static_cast<double>(mass) * layer_.map().total();
+  if (relative < 0.25) return 0;
+  return static_cast<uint8_t>(std::min<int>(std::ilogb(relative) + 2, kClasses - 1));
+}
+
+void ImportanceBuckets::FollowMap() {
+  const SlotMap& map = layer_.map();
+  slots_.assign(map.rows() / map.rows_per_slot(), {});
+  class_.assign(map.rows(), kNoClass);
+  place_.assign(map.rows(), 0);
+  for (uint32_t row = 0; row < map.rows(); ++row) {
+    if (map.Global(row) != SlotMap::kNone) {
+      Add(&slots_[row / map.rows_per_slot()], row, ClassOf(row));
+    }
+  }
+}
+
+void ImportanceBuckets::FollowMass(uint32_t row) {
+  const uint8_t cls = ClassOf(row);
+  if (class_[row] == cls) return;
+  Members* members = &slots_[row / layer_.map().rows_per_slot()];
+  Remove(members, row);
+  Add(members, row, cls);
+}
+
+void ImportanceBuckets::Add(Members* members, uint32_t row, uint8_t cls) {
+  class_[row] = cls;
+  place_[row] = static_cast<uint32_t>((*members)[cls].size());
+  (*members)[cls].push_back(layer_.map().RowInSlot(row));
+}
+
+void ImportanceBuckets::Remove(Members* members, uint32_t row) {
+  std::vector<uint32_t>& from = (*members)[class_[row]];
+  const uint32_t begin = row - layer_.map().RowInSlot(row);
+  from[place_[row]] = from.back();
+  place_[begin + from.back()] = place_[row];
+  from.pop_back();
+}
+
+void ImportanceBuckets::Sample(uint32_t expected, uint64_t seed, std::vector<Draw>* out) const {
+  const SlotMap& map = layer_.map();
+  for (const SlotId slot : map.owned()) {
+    const double share = static_cast<double>(expected) * map.SlotSize(slot) / map.total();
+    SampleSlot(slot, share, SubSeed(seed, slot.value), out);
+  }
+}
+
+void ImportanceBuckets::SampleSlot(SlotId slot, double expected, uint64_t seed,
+                                   std::vector<Draw>* out) const {
+  const SlotMap& map = layer_.map();
+  const uint32_t begin = map.RegionBegin(slot);
+  const uint32_t size = map.SlotSize(slot);
+  const Members& members = slots_[begin / map.rows_per_slot()];
+  const std::array<double, kClasses> probabilities = Probabilities(members, expected);
+  const size_t before = out->size();
+  for (uint32_t k = 0; k < kClasses; ++k) {
+    const double pi = probabilities[k];
+    if (members[k].empty() || pi <= 0) continue;
+    const auto weight = static_cast<float>(pi);
+    if (pi >= 1 || static_cast<double>(members[k].size()) <= pi * size) {
+      for (const uint32_t row : members[k]) {
+        if (UniformOf(Mix64(seed + row)) < pi) out->push_back({begin + row, weight});
+      }
+      continue;
+    }
+    // A walk over the whole slot that stops at each row with probability pi.
+    const double scale = 1.0 / std::log1p(-pi);
+    Random random(SubSeed(seed, uint64_t{k} << 32));
+    double at = -1;
+    while (true) {
+      at += 1.0 + std::floor(std::log(1.0 - random.Uniform()) * scale);
+      if (at >= size) break;
+      const uint32_t row = begin + static_cast<uint32_t>(at);
+      if (class_[row] == k) out->push_back({row, weight});
+    }
+  }
+  // Members are in the order of their past.
+  std::sort(out->begin() + static_cast<std::ptrdiff_t>(before), out->end(),
+            [](const Draw& a, const Draw& b) { return a.row < b.row; });
+}
+
+uint64_t ImportanceBuckets::MemoryBytes() const {
+  return class_.size() * (sizeof(uint8_t) + 2 * sizeof(uint32_t));
+}
+
+void ImportanceBuckets::CheckInvariants() const {
+  const SlotMap& map = layer_.map();
+  for (uint32_t row = 0; row < map.rows(); ++row) {
+    if (class_[row] == kNoClass) continue;
+    DSLIDE_CHECK(class_[row] == ClassOf(row));
+    DSLIDE_CHECK(slots_[row / map.rows_per_slot()][class_[row]].at(place_[row]) ==
+                 map.RowInSlot(row));
+  }
+}
+
+}  // namespace dslide

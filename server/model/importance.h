@@ -1,0 +1,67 @@
+// Draws the neurons of a batch's active set by the share of the softmax that they have.
+//
+// The normaliser of a sample is a sum over all neurons. A set S that contains neuron j with
+// probability pi_j estimates it without bias if each member counts 1 / pi_j times (Horvitz and
+// Thompson, 1952), and the best pi for that is proportional to the neurons' shares of the sum. The
+// share of a neuron changes slowly, so it is remembered: its mass is the mean probability that
+// samples gave it which do not have it as a label (Layer::mass(); adaptive importance sampling:
+// Bengio and Senecal, IEEE Trans. Neural Networks 19(4), 2008).
+//
+// Buckets: neurons of a slot whose masses have the same power of two are in one class.
+//   class(m) = floor(log2(max(N m, 1/4))) + 2,    pi = min(1, c 2^class)
+// with c of each slot so that R / V neurons of a slot are expected. The lower bound of N m keeps
+// every pi > 0. Classes with pi = 1 are in every batch.
+//
+// Whether a neuron is drawn depends on the seed, the batch, the neuron's place in its slot and the
+// masses in that slot, and on nothing else: neither on the slot's owner nor on the slot's past.
+// Owned by one executor thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "server/rows/layer.h"
+
+namespace dslide {
+
+class ImportanceBuckets {
+ public:
+  static constexpr uint32_t kClasses = 32;
+
+  struct Draw {
+    uint32_t row;  // local
+    float pi;      // the probability with which it was drawn
+  };
+
+  // `layer` must outlive the buckets. Its neurons are in the class of their masses.
+  explicit ImportanceBuckets(const Layer& layer);
+
+  // Call when the layer's map changed, or rows were loaded.
+  void FollowMap();
+  // Call when the mass of a row changed.
+  void FollowMass(uint32_t row);
+
+  // Draws neurons so that `expected` of all N are expected. `seed` is that of the batch.
+  void Sample(uint32_t expected, uint64_t seed, std::vector<Draw>* out) const;
+
+  uint64_t MemoryBytes() const;
+  void CheckInvariants() const;
+
+ private:
+  static constexpr uint8_t kNoClass = 0xff;
+
+  using Members = std::array<std::vector<uint32_t>, kClasses>;  // rows within the slot
+
+  uint8_t ClassOf(uint32_t row) const;
+  void Add(Members* members, uint32_t row, uint8_t cls);
+  void Remove(Members* members, uint32_t row);
+  void SampleSlot(SlotId slot, double expected, uint64_t seed, std::vector<Draw>* out) const;
+
+  const Layer& layer_;
+  std::vector<Members> slots_;   // [regions]
+  std::vector<uint8_t> class_;   // [rows]; kNoClass: no neuron
+  std::vector<uint32_t> place_;  // [rows] in its class's members
+};
+
+}  // namespace dslide
