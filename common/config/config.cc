@@ -112,6 +112,9 @@ Status Builder::CheckTogether() const {
       config_.train.moments == MomentPrecision::kBf16) {
     return Refuse("train.moments", "moments in bf16 need model.precision = bf16; auto follows it");
   }
+  if (config_.model.active == ActiveSet::kMass && config_.model.sharing == Sharing::kSample) {
+    return Refuse("model.active", "a batch shares its draws; it needs model.sharing = batch");
+  }
   const TrainConfig& train = config_.train;
   if (train.target_batch != 0 && train.staleness < 0) {
     return Refuse("train.target_batch",

@@ -160,7 +160,7 @@ void DenseScorer::SigmoidDelta(const Chunk& chunk, const OutputBatch& batch,
 
 void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                            const RowGradientSink& take, Matrix* partial) {
-  const bool keeps_mass = rows_.layer.keeps_mass() && model_.loss == Loss::kSoftmax;
+  const bool keeps_mass = rows_.layer.keeps_mass();
   batch->masses.assign(keeps_mass ? batch->columns.rows.size() : 0, 0.0f);
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kSoftmax);

@@ -30,7 +30,7 @@ struct OutputBatch {
   std::vector<float> values;
   std::vector<float> shifts;   // subtracted from logits; the scorer's order
   std::vector<float> weights;  // how many neurons a column (or entry) stands for
-  // After Gradient(), with softmax: mean probability of a column in samples of which it is no
+  // After Gradient(): mean probability of a column in samples of which it is no
   // label.
   std::vector<float> masses;  // [U]; dense scorer only
   // List scorer only: entries of column u are [offsets[u], offsets[u+1]).

@@ -165,6 +165,15 @@ TEST_CASE("synchronous: the order of a step's batches does not matter, with hash
   CheckOrderDoesNotMatter(config, {2, 1});
 }
 
+TEST_CASE("synchronous: the order of a step's batches does not matter, with draws by mass") {
+  Config config = StepConfig(4);
+  config.model.active = ActiveSet::kMass;
+  config.model.negatives = 12;
+  config.train.optimizer = OptimizerKind::kAdaGrad;
+  config.train.learning_rate = 0.3f;
+  CheckBothPrecisions(config);
+}
+
 TEST_CASE("synchronous: when checkpoints are written does not matter, with hash tables") {
   const Config config = HashedConfig();
   TempDirectory directory;

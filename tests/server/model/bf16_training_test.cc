@@ -83,7 +83,8 @@ void CheckLikeFp32(const Config& config, MomentPrecision moments) {
 }
 
 TEST_CASE("a bf16 model learns as an fp32 model does, whatever the optimiser") {
-  for (const ActiveSet active : {ActiveSet::kAll, ActiveSet::kSampled, ActiveSet::kLsh}) {
+  for (const ActiveSet active :
+       {ActiveSet::kAll, ActiveSet::kSampled, ActiveSet::kLsh, ActiveSet::kMass}) {
     CAPTURE(static_cast<int>(active));
     for (const MomentPrecision moments : {MomentPrecision::kFp32, MomentPrecision::kBf16}) {
       CAPTURE(static_cast<int>(moments));

@@ -51,6 +51,7 @@ Config OutputConfig(Loss loss, Tail tail, Sharing sharing, ActiveSet active) {
   config.model.candidates = 4;
   config.model.popular = 6;
   config.model.uniform = 8;
+  config.model.negatives = 14;
   config.hash.family = HashFamily::kSimHash;
   config.hash.k = 3;
   config.hash.tables = 6;
@@ -61,7 +62,9 @@ void ForEachVariant(const std::function<void(const Config&)>& check) {
   for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
     for (const Tail tail : {Tail::kWeighted, Tail::kNone}) {
       for (const Sharing sharing : {Sharing::kBatch, Sharing::kSample}) {
-        for (const ActiveSet active : {ActiveSet::kAll, ActiveSet::kSampled, ActiveSet::kLsh}) {
+        for (const ActiveSet active :
+             {ActiveSet::kAll, ActiveSet::kSampled, ActiveSet::kLsh, ActiveSet::kMass}) {
+          if (active == ActiveSet::kMass && sharing == Sharing::kSample) continue;
           CAPTURE(static_cast<int>(loss));
           CAPTURE(static_cast<int>(tail));
           CAPTURE(static_cast<int>(sharing));

@@ -4,16 +4,17 @@ namespace dslide {
 
 std::ostream& operator<<(std::ostream& out, const RunKind& kind) {
   return out << "optimizer " << static_cast<int>(kind.optimizer) << (kind.bf16 ? ", bf16" : "")
-             << (kind.hashed ? ", hashed" : "") << (kind.synchronous ? ", synchronous" : "");
+             << ", active set " << static_cast<int>(kind.active)
+             << (kind.synchronous ? ", synchronous" : "");
 }
 
 std::vector<RunKind> AllRunKinds() {
   std::vector<RunKind> kinds;
   for (const auto optimizer : {OptimizerKind::kAdaGrad, OptimizerKind::kAdam}) {
     for (const bool bf16 : {false, true}) {
-      for (const bool hashed : {false, true}) {
+      for (const auto active : {ActiveSet::kSampled, ActiveSet::kLsh, ActiveSet::kMass}) {
         for (const bool synchronous : {false, true}) {
-          kinds.push_back({optimizer, bf16, hashed, synchronous});
+          kinds.push_back({optimizer, bf16, active, synchronous});
         }
       }
     }
@@ -23,7 +24,8 @@ std::vector<RunKind> AllRunKinds() {
 
 Config RunConfig(const RunKind& kind) {
   Config config = SmallConfig(1500, 2003, 8);
-  config.model.active = kind.hashed ? ActiveSet::kLsh : ActiveSet::kSampled;
+  config.model.active = kind.active;
+  config.model.negatives = 80;
   config.model.candidates = 6;
   config.model.uniform = 60;
   config.model.popular = 20;

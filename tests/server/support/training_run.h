@@ -13,7 +13,7 @@ namespace dslide {
 struct RunKind {
   OptimizerKind optimizer;
   bool bf16;
-  bool hashed;
+  ActiveSet active;
   bool synchronous;
 };
 
