@@ -13,8 +13,8 @@ namespace {
 
 using Kind = SlotJob::Kind;
 
-const RunKind kPlain = {OptimizerKind::kAdam, false, false, false};
-const RunKind kHashed = {OptimizerKind::kAdaGrad, false, true, false};
+const RunKind kPlain = {OptimizerKind::kAdam, false, ActiveSet::kSampled, false};
+const RunKind kHashed = {OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, false};
 
 std::vector<uint8_t> StoredRow(Layer* layer, SlotId slot, uint32_t row) {
   std::vector<uint8_t> bytes(layer->RowBytes());
@@ -184,7 +184,7 @@ TEST_CASE("what a slot took of a batch before it moved it does not take again") 
 }
 
 TEST_CASE("a slot of another step is refused, and taken once the steps agree") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, true});
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, true});
   LocalCluster cluster(config, kRunSamples, {2});
   Executor* a = cluster.executors()[0];
   TrainRun(&cluster, 0, 4);

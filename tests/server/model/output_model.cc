@@ -122,8 +122,12 @@ Weights OutputModel::WeightsOf(uint32_t i) const {
     for (uint32_t u = 0; u < columns.rows.size(); ++u) {
       if (columns.drawn[u] && !hash_part.contains(u)) negatives.insert(u);
     }
-    const double tail = config_.model.tail == Tail::kNone || negatives.empty()
-                            ? 1.0
+    // No mass has been observed yet: all neurons are drawn with one probability.
+    const double even =
+        static_cast<double>(config_.model.labels) / static_cast<double>(config_.model.negatives);
+    const double tail = config_.model.tail == Tail::kNone || negatives.empty() ? 1.0
+                        : config_.model.active == ActiveSet::kMass
+                            ? even
                             : static_cast<double>(map.size() - hash_part.size()) /
                                   static_cast<double>(negatives.size());
     for (const uint32_t u : hash_part) weights[map.Global(columns.rows[u])] = 1.0;

@@ -76,7 +76,7 @@ TEST_CASE("restored executors go on bit for bit, and their next snapshots have w
 
 TEST_CASE(
     "restored over other executors: rows, codes and buckets are there, and batches count once") {
-  const Config config = RunConfig({OptimizerKind::kAdam, false, true, false});
+  const Config config = RunConfig({OptimizerKind::kAdam, false, ActiveSet::kLsh, false});
   LocalCluster saved(config, kRunSamples, {3});
   TrainRun(&saved, 0, 11);
   MemoryStore store;
@@ -115,7 +115,7 @@ TEST_CASE(
 }
 
 TEST_CASE("inference: weights without moments, all codes fresh, no record needed") {
-  const Config config = RunConfig({OptimizerKind::kAdam, false, true, false});
+  const Config config = RunConfig({OptimizerKind::kAdam, false, ActiveSet::kLsh, false});
   LocalCluster saved(config, kRunSamples, {2});
   TrainRun(&saved, 0, 7);
   MemoryStore store;
@@ -148,7 +148,7 @@ StoredRows RowsOf(Executor* executor) {
 }
 
 TEST_CASE("asynchronous: a batch that comes again is answered and changes nothing") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, false});
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, false});
   LocalCluster cluster(config, kRunSamples, {2});
   TrainRun(&cluster, 0, 5);
   std::vector<StoredRows> before;
@@ -168,7 +168,7 @@ TEST_CASE("asynchronous: a batch that comes again is answered and changes nothin
 }
 
 TEST_CASE("asynchronous: of a batch that was cut in the middle only the missing part is applied") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, false});
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, false});
   LocalCluster cluster(config, kRunSamples, {1});
   TrainRun(&cluster, 0, 4);
   BatchFlight half = cluster.Flight(RunBatch(config, 4), 4);
@@ -193,7 +193,7 @@ TEST_CASE("asynchronous: of a batch that was cut in the middle only the missing 
 
 // Two halves of the slots, of which the first took a batch more than the second.
 struct MixedShards {
-  Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, false});
+  Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, false});
   LocalCluster planner{config, kRunSamples, {1}, false};
   MemoryStore store;
   std::unique_ptr<Executor> executor = std::make_unique<Executor>(
@@ -255,7 +255,7 @@ std::string LoadError(const Config& config, const MemoryStore& store) {
 }
 
 TEST_CASE("rows and records that do not fit are named") {
-  const RunKind kind = {OptimizerKind::kAdaGrad, false, true, true};
+  const RunKind kind = {OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, true};
   const Config config = RunConfig(kind);
   MemoryStore store;
   LocalCluster cluster(config, kRunSamples, {1});
@@ -299,7 +299,7 @@ TEST_CASE("rows and records that do not fit are named") {
 }
 
 TEST_CASE("records of different steps are refused") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, true});
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, true});
   MemoryStore store;
   LocalCluster cluster(config, kRunSamples, {2});
   TrainRun(&cluster, 0, 4);

@@ -50,7 +50,7 @@ StoredRows Due(const StoredRows& before, const StoredRows& now, size_t settled_b
 }
 
 TEST_CASE("snapshots: the first has all rows, the next what changed or was not settled") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, true, false});
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, false});
   LocalCluster cluster(config, kRunSamples, {1});
   Executor* executor = cluster.executors()[0];
   MemoryStore store;
@@ -96,7 +96,7 @@ TEST_CASE("snapshots: chunks have some 1 MB") {
 }
 
 TEST_CASE("snapshots: without room nothing is put, and nothing else waits") {
-  const Config config = RunConfig({OptimizerKind::kAdam, false, true, false});
+  const Config config = RunConfig({OptimizerKind::kAdam, false, ActiveSet::kLsh, false});
   LocalCluster cluster(config, kRunSamples, {1});
   Executor* executor = cluster.executors()[0];
   MemoryStore full(~0u);
@@ -107,7 +107,7 @@ TEST_CASE("snapshots: without room nothing is put, and nothing else waits") {
 }
 
 TEST_CASE("snapshots: one that is given up leaves its rows to the next") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, true, true, false});
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, true, ActiveSet::kLsh, false});
   LocalCluster cluster(config, kRunSamples, {1});
   Executor* executor = cluster.executors()[0];
   CHECK_FALSE(executor->AdvanceSnapshot());

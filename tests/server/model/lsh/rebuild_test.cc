@@ -8,8 +8,8 @@
 namespace dslide::rebuild_test {
 namespace {
 
-const RunKind kHashed = {OptimizerKind::kAdaGrad, false, true, false};
-const RunKind kHashedSteps = {OptimizerKind::kAdam, false, true, true};
+const RunKind kHashed = {OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, false};
+const RunKind kHashedSteps = {OptimizerKind::kAdam, false, ActiveSet::kLsh, true};
 constexpr HashChoice kOther = {1, 1};  // the run's own is {0, 2}
 constexpr uint64_t kEnough = 40;       // batches until a rebuild is done
 
