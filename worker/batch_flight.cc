@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/random.h"
 #include "common/run/combine.h"
@@ -218,6 +219,9 @@ void BatchFlight::MergeStatistics(ActiveReply merged) {
     }
   }
   done_.active_rows = merged.active_rows;
+  done_.probed = static_cast<uint32_t>(merged.tail_variance.size());
+  for (const float variance : merged.tail_variance) done_.tail_error += std::sqrt(double{variance});
+  uint32_t recalls = 0;
   for (const Probe& probe : merged.probes) {
     const size_t top = std::min<size_t>(kProbeNeurons, probe.ids.size());
     if (top == 0) continue;
@@ -226,11 +230,12 @@ void BatchFlight::MergeStatistics(ActiveReply merged) {
       in_set += probe.in_set[j];
       in_hash += probe.in_hash[j];
     }
-    done_.probed++;
+    recalls++;
     done_.recall_set += in_set / static_cast<double>(top);
     done_.recall_hash += in_hash / static_cast<double>(top);
     done_.recall_uniform += static_cast<double>(merged.active_rows) / config_.model.labels;
   }
+  done_.probed = std::max(done_.probed, recalls);
 }
 
 void BatchFlight::MaskGradient(Matrix gradient) {

@@ -41,7 +41,7 @@ struct ModelConfig {
   uint32_t labels = 0;    // N; from the training file's header, never set by hand
   uint32_t hidden = 512;  // H
   Loss loss = Loss::kSoftmax;
-  ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, lsh above
+  ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, mass above
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
   uint32_t candidates = 10;                // hash candidates kept per sample

@@ -51,6 +51,12 @@ uint32_t DerivedUnit(const TrainConfig& train) {
   return unit;
 }
 
+// SLIDE's own active sets are of hash tables.
+ActiveSet DefaultActiveSet(const ModelConfig& model) {
+  if (model.labels <= kMaxLabelsForAll) return ActiveSet::kAll;
+  return model.sharing == Sharing::kBatch ? ActiveSet::kMass : ActiveSet::kLsh;
+}
+
 }  // namespace
 
 uint32_t BitsPerHash(const HashConfig& hash) {
@@ -64,7 +70,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
   model.features = features;
   model.labels = labels;
   if (model.active == ActiveSet::kAuto) {
-    model.active = labels <= kMaxLabelsForAll ? ActiveSet::kAll : ActiveSet::kLsh;
+    model.active = DefaultActiveSet(model);
   }
   if (config->hash.k == 0) config->hash.k = DerivedHashes(config->hash, labels, model.hidden);
   if (model.output_init == 0.0f) {
@@ -89,6 +95,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
   model.candidates = std::min(model.candidates, labels);
   model.popular = std::min(model.popular, labels);
   model.uniform = std::min(model.uniform, labels);
+  model.negatives = std::min(model.negatives, labels);
   config->cluster.slots = std::min({config->cluster.slots, labels, features});
 }
 

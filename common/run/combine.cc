@@ -63,6 +63,22 @@ Probe MergeProbes(const std::vector<ActiveReply>& parts, size_t i) {
   return merged;
 }
 
+// The parts' errors are independent, so their variances add up. REQUIRES merged normalisers.
+void MergeTailVariance(const std::vector<ActiveReply>& parts, ActiveReply* merged) {
+  merged->tail_variance.assign(merged->tail_variance.size(), 0.0f);
+  for (const ActiveReply& part : parts) {
+    if (part.tail_variance.size() != merged->tail_variance.size()) {
+      merged->tail_variance.clear();
+      return;
+    }
+    for (size_t i = 0; i < part.tail_variance.size(); ++i) {
+      const float share =
+          part.sum_exp[i] / merged->sum_exp[i] * std::exp(part.max[i] - merged->max[i]);
+      if (share > 0) merged->tail_variance[i] += share * share * part.tail_variance[i];
+    }
+  }
+}
+
 }  // namespace
 
 Matrix SumMatrices(std::vector<Matrix> parts) {
@@ -93,6 +109,7 @@ ActiveReply MergeActive(std::vector<ActiveReply> parts) {
   MergeNormalisers(parts, &merged);
   merged.probes.clear();
   for (size_t i = 0; i < probes; ++i) merged.probes.push_back(MergeProbes(parts, i));
+  MergeTailVariance(parts, &merged);
   return merged;
 }
 

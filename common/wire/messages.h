@@ -216,6 +216,7 @@ struct BatchDone {
   TopKReply predictions;
   std::vector<uint32_t> bytes_by_kind =
       {};  // of sent and received, by Body::index(); empty: unknown
+  double tail_error = 0;
   bool operator==(const BatchDone&) const = default;
 };
 
@@ -254,6 +255,7 @@ struct ActiveReply {
   std::vector<float> loss;          // [B] or empty
   uint32_t active_rows = 0;
   std::vector<Probe> probes;
+  std::vector<float> tail_variance = {};  // [probe_samples] or empty
   bool operator==(const ActiveReply&) const = default;
 };
 struct GradientPush {

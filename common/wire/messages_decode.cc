@@ -141,6 +141,7 @@ void Decoder::Read<wire::ActiveReply>(const wire::ActiveReply& table, ActiveRepl
   get("loss", table.loss(), &m->loss);
   m->active_rows = table.active_rows();
   get("probes", table.probes(), &m->probes);
+  get("tail_variance", table.tail_variance(), &m->tail_variance);
   CheckShape(*m, this);
 }
 

@@ -152,8 +152,9 @@ flatbuffers::Offset<wire::ActiveReply> Encoder::Write<wire::ActiveReply>(const A
   const auto target_logit = Vector(m.target_logit);
   const auto active = OnceIfEqual(m.active);
   const auto loss = Vector(m.loss);
+  const auto tail_variance = Vector(m.tail_variance);
   return wire::CreateActiveReply(builder(), max, sum_exp, target_logit, active, loss, m.active_rows,
-                                 probes);
+                                 probes, tail_variance);
 }
 
 using Builder = WireWriter::Builder;

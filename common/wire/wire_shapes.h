@@ -44,6 +44,7 @@ inline void CheckShape(const ActiveReply& m, WireReader* reader) {
   reader->RequireSize("active", m.active.size(), rows);
   if (!m.loss.empty()) reader->RequireSize("loss", m.loss.size(), rows);
   reader->RequireAtMost("probes", m.probes.size(), rows);
+  reader->RequireAtMost("tail_variance", m.tail_variance.size(), rows);
 }
 
 inline void CheckShape(const GradientPush& m, WireReader* reader) {

@@ -15,6 +15,7 @@ void TrainingStats::Add(const BatchDone& done) {
   recall_set += done.recall_set;
   recall_hash += done.recall_hash;
   recall_uniform += done.recall_uniform;
+  tail_error += done.tail_error;
 }
 
 TrainingStats TrainingStats::Since(const TrainingStats& earlier) const {
@@ -31,6 +32,7 @@ TrainingStats TrainingStats::Since(const TrainingStats& earlier) const {
   d.recall_set -= earlier.recall_set;
   d.recall_hash -= earlier.recall_hash;
   d.recall_uniform -= earlier.recall_uniform;
+  d.tail_error -= earlier.tail_error;
   return d;
 }
 

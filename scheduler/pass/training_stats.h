@@ -21,6 +21,7 @@ struct TrainingStats {
   double recall_set = 0;
   double recall_hash = 0;
   double recall_uniform = 0;
+  double tail_error = 0;
 
   void Add(const BatchDone& done);
   TrainingStats Since(const TrainingStats& earlier) const;
@@ -36,6 +37,11 @@ struct TrainingStats {
   double BytesPerSample(size_t kind) const {
     return PerSample(static_cast<double>(bytes_by_kind[kind]));
   }
+  // Recall is not measured with active = mass; nor is the tail's error with sharing = sample.
+  bool measured_recall() const { return recall_uniform > 0; }
+  bool measured_tail() const { return tail_error > 0; }
+  // Relative standard error of a sample's normaliser, from the draw of its active set.
+  double TailError() const { return PerProbe(tail_error); }
   double RecallSet() const { return PerProbe(recall_set); }
   double RecallHash() const { return PerProbe(recall_hash); }
   double RecallUniform() const { return PerProbe(recall_uniform); }

@@ -62,7 +62,8 @@ std::string ProgressLine(const ProgressMeter::Reading& r) {
                         Grouped(s.ActiveNeuronsPerSample()),
                         Grouped(s.BytesSentPerSample() + s.BytesReceivedPerSample()));
   }
-  if (s.probed > 0) line += fmt::format("  recall@10 {:.2f}", s.RecallSet());
+  if (s.measured_tail()) line += fmt::format("  tail error {:.2f}", s.TailError());
+  if (s.measured_recall()) line += fmt::format("  recall@10 {:.2f}", s.RecallSet());
   if (r.p_at_1) line += fmt::format("  P@1 {:.2f}", 100 * *r.p_at_1);
   return line;
 }

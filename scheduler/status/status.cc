@@ -159,7 +159,8 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   figures["neurons scored per sample"] = here.ActiveNeuronsPerSample();
   figures["distinct neurons per batch"] = here.ActiveRowsPerBatch();
   figures["bytes per sample"] = here.BytesSentPerSample() + here.BytesReceivedPerSample();
-  if (here.probed > 0) {
+  if (here.measured_tail()) figures["error of the normaliser"] = here.TailError();
+  if (here.measured_recall()) {
     figures["recall@10 of the active set"] = here.RecallSet();
     figures["recall@10 of the sample's hash candidates"] = here.RecallHash();
     figures["recall@10 of as many uniform draws"] = here.RecallUniform();
@@ -273,6 +274,7 @@ std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading
     if (here.bytes_by_kind[kind] == 0) continue;
     by_message.Add({{"message", std::string(BodyName(kind))}}).Set(here.BytesPerSample(kind));
   }
+  gauge("dslide_tail_error", "Relative standard error of the softmax normaliser", here.TailError());
   gauge("dslide_active_set_recall_at_10", "Share of the true top 10 in the active set",
         here.RecallSet());
   gauge("dslide_hash_recall_at_10", "Share of the true top 10 in the sample's hash candidates",

@@ -28,7 +28,8 @@ void AddStats(const TrainingStats& stats, OrderedJson* json) {
     if (stats.bytes_by_kind[kind] == 0) continue;
     by_message[std::string(BodyName(kind))] = stats.BytesPerSample(kind);
   }
-  if (stats.probed == 0) return;
+  if (stats.measured_tail()) (*json)["tail_error"] = stats.TailError();
+  if (!stats.measured_recall()) return;
   (*json)["active_set_recall_at_10"] = stats.RecallSet();
   (*json)["hash_recall_at_10"] = stats.RecallHash();
   (*json)["uniform_recall_at_10"] = stats.RecallUniform();

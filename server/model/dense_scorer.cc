@@ -158,6 +158,30 @@ void DenseScorer::SigmoidDelta(const Chunk& chunk, const OutputBatch& batch,
   }
 }
 
+// A column with weight w = 1 / pi adds (1 - pi) (w e)^2 to the variance of the sum; w e is the
+// value.
+std::vector<float> DenseScorer::TailVariance(const OutputBatch& batch, const ActiveReply& reply,
+                                             uint32_t samples) const {
+  if (model_.loss != Loss::kSoftmax) return {};
+  std::vector<float> variance(samples, 0.0f);
+  const size_t width = batch.columns.rows.size();
+  for (size_t begin = 0; begin < width; begin += kChunk) {
+    const size_t count = std::min(kChunk, width - begin);
+    const float* values = batch.values.data() + begin * batch.hidden.rows;
+    const float* shifts = batch.shifts.data() + begin / kChunk * batch.hidden.rows;
+    for (size_t i = 0; i < samples; ++i) {
+      double sum = 0;
+      for (size_t u = 0; u < count; ++u) {
+        const double value = values[i * count + u];
+        sum += value * value * (1.0 - 1.0 / batch.weights[begin + u]);
+      }
+      const double share = std::exp(double{shifts[i]} - reply.max[i]) / reply.sum_exp[i];
+      variance[i] += static_cast<float>(sum * share * share);
+    }
+  }
+  return variance;
+}
+
 void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                            const RowGradientSink& take, Matrix* partial) {
   const bool keeps_mass = rows_.layer.keeps_mass();

@@ -17,6 +17,8 @@ class DenseScorer final : public Scorer {
   DenseScorer(const Config& config, OutputRows* rows, const Kernels& kernels, EngineStats* stats);
 
   void Score(OutputBatch* batch, ActiveReply* reply) override;
+  std::vector<float> TailVariance(const OutputBatch& batch, const ActiveReply& reply,
+                                  uint32_t samples) const override;
   void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                 const RowGradientSink& take, Matrix* partial) override;
 

@@ -14,6 +14,9 @@ class ListScorer final : public Scorer {
   using Scorer::Scorer;
 
   void Score(OutputBatch* batch, ActiveReply* reply) override;
+  std::vector<float> TailVariance(const OutputBatch&, const ActiveReply&, uint32_t) const override {
+    return {};
+  }
   void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                 const RowGradientSink& take, Matrix* partial) override;
 

@@ -58,8 +58,10 @@ ActiveReply OutputLayer::Query(ActiveQuery query, uint64_t seed, Random* random,
   }
   ActiveReply reply;
   reply.active_rows = static_cast<uint32_t>(batch->columns.rows.size());
-  reply.probes = MeasureRecall(*batch, std::min(query.probe_samples, samples));
+  const uint32_t probed = std::min(query.probe_samples, samples);
+  if (!importance_) reply.probes = MeasureRecall(*batch, probed);
   scorer_->Score(batch, &reply);
+  reply.tail_variance = scorer_->TailVariance(*batch, reply, probed);
   stats_.Leave();
   return reply;
 }

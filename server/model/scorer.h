@@ -53,6 +53,12 @@ class Scorer {
   // sigmoid, and `active`. REQUIRES hidden, label_totals and columns of *batch.
   virtual void Score(OutputBatch* batch, ActiveReply* reply) = 0;
 
+  // The relative variance of `sum_exp` over the draw of the active set, of each of the first
+  // samples (Horvitz and Thompson, 1952), estimated from the neurons that were drawn. Empty if the
+  // scorer cannot tell, or there is no sum. REQUIRES Score() before.
+  virtual std::vector<float> TailVariance(const OutputBatch& batch, const ActiveReply& reply,
+                                          uint32_t samples) const = 0;
+
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), adds the
   // partial dL/dh to *partial, with L the mean loss over the batch, and calls take() once with the
   // gradient of each active row, while the row is in cache; `take` may update the row.

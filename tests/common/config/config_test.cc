@@ -39,8 +39,8 @@ Config UnusualConfig() {
   Config c;
   c.common = {UINT64_MAX, "trace"};
   c.model = {
-      135'909, 670'091, 77, Loss::kSigmoid,   ActiveSet::kSampled, Sharing::kSample, Tail::kNone,
-      3,       5,       4,  Precision::kFp32, Products::kFp32,     0.123456789f,     1.0f / 3.0f};
+      135'909, 670'091, 77, Loss::kSigmoid,   ActiveSet::kSampled, Sharing::kSample, Tail::kNone, 3,
+      5,       4,       6,  Precision::kFp32, Products::kFp32,     0.123456789f,     1.0f / 3.0f};
   c.hash = {HashFamily::kSimHash, 9, 17, 16};
   c.train.data = "/srv/with space/träin=1.txt.gz";
   c.train.test = "[test]";
@@ -156,7 +156,7 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
   CHECK(ErrorOf("[model]\nloss = Softmax") ==
         "cluster.ini:2: model.loss = Softmax: must be softmax or sigmoid");
   CHECK(ErrorOf("[model]\nactive = lhs") ==
-        "cluster.ini:2: model.active = lhs: must be auto, lsh, sampled or all");
+        "cluster.ini:2: model.active = lhs: must be auto, mass, lsh, sampled or all");
   CHECK(ErrorOf("[hash]\nbin = 6") == "cluster.ini:2: hash.bin = 6: must be 2, 4, 8 or 16");
   CHECK(ErrorOf("[security]\nallow_plaintext = yes") ==
         "cluster.ini:2: security.allow_plaintext = yes: must be true or false");
@@ -391,13 +391,13 @@ TEST_CASE("config: resolving") {
       {1, 1, ActiveSet::kAll, 1, 1, 1},
       {100, 191, ActiveSet::kAll, 1, 4, 100},
       {10'000, 2000, ActiveSet::kAll, 2, 7, 256},
-      {10'000, 2001, ActiveSet::kLsh, 2, 7, 256},
-      {136'000, 30'938, ActiveSet::kLsh, 3, 11, 256},
-      {136'000, 41'218, ActiveSet::kLsh, 4, 12, 256},
-      {50, 262'143, ActiveSet::kLsh, 4, 14, 50},
-      {50, 262'144, ActiveSet::kLsh, 5, 15, 50},
-      {136'000, 670'091, ActiveSet::kLsh, 5, 15, 256},
-      {4'000'000'000, 4'000'000'000, ActiveSet::kLsh, 5, 15, 256},
+      {10'000, 2001, ActiveSet::kMass, 2, 7, 256},
+      {136'000, 30'938, ActiveSet::kMass, 3, 11, 256},
+      {136'000, 41'218, ActiveSet::kMass, 4, 12, 256},
+      {50, 262'143, ActiveSet::kMass, 4, 14, 50},
+      {50, 262'144, ActiveSet::kMass, 5, 15, 50},
+      {136'000, 670'091, ActiveSet::kMass, 5, 15, 256},
+      {4'000'000'000, 4'000'000'000, ActiveSet::kMass, 5, 15, 256},
   };
   for (const Case& c : cases) {
     CAPTURE(c.n);
@@ -409,6 +409,7 @@ TEST_CASE("config: resolving") {
     CHECK(config.hash.k == c.k_dwta);
     CHECK(config.model.candidates == std::min(ModelConfig().candidates, c.n));
     CHECK(config.model.uniform == std::min(ModelConfig().uniform, c.n));
+    CHECK(config.model.negatives == std::min(ModelConfig().negatives, c.n));
     CHECK(config.model.popular == std::min(ModelConfig().popular, c.n));
     CHECK(config.train.learning_rate == doctest::Approx(0.05));
     CHECK(config.cluster.slots == c.slots);
@@ -418,6 +419,11 @@ TEST_CASE("config: resolving") {
     ResolveConfig(c.d, c.n, &again);
     CHECK(again == config);
     CHECK(Parsed(FormatConfig(config)) == config);
+
+    Config own;
+    own.model.sharing = Sharing::kSample;
+    ResolveConfig(c.d, c.n, &own);
+    CHECK(own.model.active == (c.n > 2000 ? ActiveSet::kLsh : ActiveSet::kAll));
 
     Config simhash;
     simhash.hash.family = HashFamily::kSimHash;

@@ -107,6 +107,18 @@ TEST_CASE("combine: counts, targets and losses add up") {
   CHECK(MergeActive({a}) == a);
 }
 
+TEST_CASE("combine: variances of independent sums add up") {
+  // Sums 3 and 1 e^2 with variances 0.5 * 3^2 and 0.25 * e^4.
+  ActiveReply a{{0, 0}, {3, 1}, {0, 0}, {3, 1}, {}, 3, {}, {0.5f}};
+  ActiveReply b{{2, kMinusInfinity}, {1, 0}, {0, 0}, {1, 0}, {}, 1, {}, {0.25f}};
+  const double sum = 3 + std::exp(2.0);
+  const ActiveReply merged = MergeActive({a, b});
+  REQUIRE(merged.tail_variance.size() == 1);
+  CHECK(merged.tail_variance[0] == doctest::Approx((0.5 * 9 + 0.25 * std::exp(4.0)) / (sum * sum)));
+  b.tail_variance.clear();  // unknown of one part, so of the whole
+  CHECK(MergeActive({a, b}).tail_variance.empty());
+}
+
 TEST_CASE("combine: probes keep the best neurons of all parts with their marks") {
   // Part p has neurons with ids = p modulo 3; an id's logit and marks follow from the id.
   const auto logit = [](uint32_t id) { return static_cast<float>((id * 37) % 50); };
