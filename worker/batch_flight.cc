@@ -92,7 +92,9 @@ Body BatchFlight::RequestFor(uint32_t server) const {
       return EmbedRequest{id(), kind_ == LeaseKind::kTrain, features_[server]};
     case Stage::kQuery: {
       const uint32_t every = config_.train.probe_batches;
-      const bool probe = every > 0 && number_ % every == 0;
+      // With active = mass there is no scan to be spared.
+      const bool mass = config_.model.active == ActiveSet::kMass;
+      const bool probe = every > 0 && (mass || number_ % every == 0);
       return ActiveQuery{id(),
                          hidden_,
                          labels_[server],

@@ -47,7 +47,7 @@ struct ModelConfig {
   uint32_t candidates = 10;                // hash candidates kept per sample
   uint32_t popular = 2000;                 // neurons best for the mean activation, in every batch
   uint32_t uniform = 3000;                 // negatives drawn uniformly per batch
-  uint32_t negatives = 2500;               // expected per batch, with active = mass
+  uint32_t negatives = 2500;               // drawn per batch with active = mass, on average
   Precision precision = Precision::kBf16;  // weights; bf16 is rounded stochastically
   Products products = Products::kAuto;     // precision of the B x U block; auto: as precision
   float input_init = 0.005f;               // standard deviation of the input rows at the start
@@ -186,6 +186,11 @@ inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
 }
 
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
+
+// Neurons that batch `step` of `total` draws with active = mass: 1.5 times model.negatives at the
+// start, half of them at the end. While the model knows nothing, every neuron has to be told often
+// that it is wrong; later few are, and the masses tell which.
+uint32_t DrawsAt(const ModelConfig& model, uint64_t step, uint64_t total);
 
 // Learning rate of batch `step` of `total` (both counted over the whole run): up from
 // learning_rate / warmup_batches to learning_rate, then as train.decay says. Defined for every

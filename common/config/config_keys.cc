@@ -75,7 +75,7 @@ std::vector<ConfigKey> ModelKeys() {
        Number(kIn, &M::popular, 0, 1u << 24)},
       {section, "uniform", "negatives drawn uniformly per batch",
        Number(kIn, &M::uniform, 0, 1u << 24)},
-      {section, "negatives", "neurons drawn by their mass per batch (active = mass)",
+      {section, "negatives", "neurons drawn by their mass per batch, on average (active = mass)",
        Number(kIn, &M::negatives, 1, 1u << 24)},
       {section, "input_init", "standard deviation of the input rows at the start",
        Number(kIn, &M::input_init, 1e-6f, 10.0f)},

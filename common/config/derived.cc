@@ -99,6 +99,12 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
   config->cluster.slots = std::min({config->cluster.slots, labels, features});
 }
 
+uint32_t DrawsAt(const ModelConfig& model, uint64_t step, uint64_t total) {
+  const double done =
+      total == 0 ? 0 : static_cast<double>(std::min(step, total)) / static_cast<double>(total);
+  return std::max(1u, static_cast<uint32_t>(std::lround(model.negatives * (1.5 - done))));
+}
+
 float LearningRateAt(const TrainConfig& train, uint64_t step, uint64_t total) {
   const double peak = train.learning_rate;
   const uint64_t warmup = train.warmup_batches;

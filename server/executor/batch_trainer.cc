@@ -46,9 +46,12 @@ void BatchTrainer::UseNegativesOf(uint32_t executor) {
   negative_seed_ = NegativeSeed(config_.common.seed, executor);
 }
 
+uint64_t BatchTrainer::TotalBatches() const {
+  return config_.train.epochs * BatchesPerEpoch(config_.train, train_samples_);
+}
+
 float BatchTrainer::LearningRate(uint64_t batch_number) const {
-  const uint64_t total = config_.train.epochs * BatchesPerEpoch(config_.train, train_samples_);
-  return LearningRateAt(config_.train, batch_number, total);
+  return LearningRateAt(config_.train, batch_number, TotalBatches());
 }
 
 // Why a batch cannot be trained now; empty: it can. What is no batch of the run has no number that
@@ -117,8 +120,9 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
   if (!synchronous()) rows_.output.FollowActivations(ColumnMeans(request.hidden, kernels_));
   const uint64_t number = NumberOf(request.batch);
   Random random(SubSeed(negative_seed_, number));
-  const uint64_t seed = SubSeed(SubSeed(config_.common.seed, kDrawStream), number);
-  ActiveReply reply = rows_.output.Query(request, seed, &random, &batch->output);
+  const Draws draws{SubSeed(SubSeed(config_.common.seed, kDrawStream), number),
+                    DrawsAt(config_.model, number, TotalBatches())};
+  ActiveReply reply = rows_.output.Query(request, draws, &random, &batch->output);
   rows_.counter.CountQuery(batch->output);
   batch->stage = BatchStage::kQueried;
   return reply;

@@ -69,6 +69,7 @@ class BatchTrainer {
   uint64_t NumberOf(const BatchId& batch) const {
     return BatchNumber(batch, config_.train, train_samples_);
   }
+  uint64_t TotalBatches() const;  // of the run
   float LearningRate(uint64_t batch_number) const;
 
   std::string WhyNotOpen(const EmbedRequest& request) const;

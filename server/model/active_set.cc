@@ -53,13 +53,13 @@ void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t>
 }
 
 void ActiveSetBuilder::Build(const SparseRows& labels, const ImportanceBuckets& buckets,
-                             uint64_t seed, ActiveColumns* out) {
+                             const Draws& draws, ActiveColumns* out) {
   *out = ActiveColumns();
   columns_.Clear();
   AddLabels(labels, out);
   out->labelled = out->hash_part = columns_.size();
   draws_.clear();
-  buckets.Sample(config_.negatives, seed, &draws_);
+  buckets.Sample(draws.expected, draws.seed, &draws_);
   // Labels are in the set whatever was drawn.
   out->weights.assign(columns_.size(), 1.0f);
   out->drawn.assign(columns_.size(), 0);

@@ -34,6 +34,12 @@ struct ActiveColumns {
   std::vector<uint32_t> hit_columns;          // columns of each sample's own hash candidates
 };
 
+// What a batch draws; for all executors the same.
+struct Draws {
+  uint64_t seed = 0;      // of the batch
+  uint32_t expected = 0;  // with active = mass: of all N neurons
+};
+
 class ActiveSetBuilder {
  public:
   // `map` must outlive the builder.
@@ -47,9 +53,8 @@ class ActiveSetBuilder {
   // < N.
   void Build(const SparseRows& labels, std::span<const uint32_t> popular, const HashTables* tables,
              const BucketCode* codes, Random* random, ActiveColumns* out);
-  // The same with active = mass: the labels, and draws from `buckets`. `seed` is that of the batch,
-  // for all executors the same.
-  void Build(const SparseRows& labels, const ImportanceBuckets& buckets, uint64_t seed,
+  // The same with active = mass: the labels, and neurons drawn from `buckets`.
+  void Build(const SparseRows& labels, const ImportanceBuckets& buckets, const Draws& draws,
              ActiveColumns* out);
 
   // Hash candidates per sample of this executor: its share of model.candidates.

@@ -37,11 +37,11 @@ void OutputLayer::FollowMap() {
   if (importance_) importance_->FollowMap();
 }
 
-ActiveReply OutputLayer::Query(ActiveQuery query, uint64_t seed, Random* random,
+ActiveReply OutputLayer::Query(ActiveQuery query, const Draws& draws, Random* random,
                                OutputBatch* batch) {
   batch->hidden = std::move(query.hidden);
   batch->label_totals = std::move(query.label_totals);
-  batch->seed = seed;
+  batch->seed = draws.seed;
   const uint32_t samples = batch->hidden.rows;
   const HashTables* tables = rows_.tables ? &rows_.tables->tables() : nullptr;
   stats_.Enter(Phase::kHash);
@@ -52,7 +52,7 @@ ActiveReply OutputLayer::Query(ActiveQuery query, uint64_t seed, Random* random,
   }
   stats_.Enter(Phase::kRetrieve);
   if (importance_) {
-    builder_.Build(query.labels, *importance_, seed, &batch->columns);
+    builder_.Build(query.labels, *importance_, draws, &batch->columns);
   } else {
     builder_.Build(query.labels, popular_.rows(), tables,
                    tables != nullptr ? codes_.data() : nullptr, random, &batch->columns);

@@ -56,8 +56,8 @@ class OutputLayer {
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // Does not change the model.
   // REQUIRES query.hidden.cols == H, label ids < N.
-  // `seed`: of the batch, for all executors the same; `random`: this executor's own.
-  ActiveReply Query(ActiveQuery query, uint64_t seed, Random* random, OutputBatch* batch);
+  // `random` is this executor's own.
+  ActiveReply Query(ActiveQuery query, const Draws& draws, Random* random, OutputBatch* batch);
 
   // Calls take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash
   // tables.

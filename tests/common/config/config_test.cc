@@ -381,6 +381,18 @@ TEST_CASE("config: the help shows every key within 100 columns") {
   for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= 100, line);
 }
 
+TEST_CASE("config: fewer neurons are drawn from batch to batch") {
+  ModelConfig model;
+  model.negatives = 1000;
+  CHECK(DrawsAt(model, 0, 200) == 1500);
+  CHECK(DrawsAt(model, 50, 200) == 1250);
+  CHECK(DrawsAt(model, 199, 200) == 505);
+  CHECK(DrawsAt(model, 5000, 200) == 500);  // a run that is over
+  CHECK(DrawsAt(model, 3, 0) == 1500);
+  model.negatives = 1;
+  CHECK(DrawsAt(model, 200, 200) == 1);
+}
+
 TEST_CASE("config: resolving") {
   struct Case {
     uint32_t d, n;

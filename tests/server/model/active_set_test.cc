@@ -201,11 +201,11 @@ void CheckUnbiased(Sharing sharing) {
   };
   OutputBatch batch;
   Random random(9);
-  const ActiveReply exact = full.Query(query, 1, &random, &batch);
+  const ActiveReply exact = full.Query(query, {1}, &random, &batch);
   constexpr int kRepeats = 4000;
   double mean[2] = {}, squares[2] = {};
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    const ActiveReply reply = sampled.Query(query, 1, &random, &batch);
+    const ActiveReply reply = sampled.Query(query, {1}, &random, &batch);
     for (size_t i = 0; i < 2; ++i) {
       mean[i] += sum(reply, i) / kRepeats;
       squares[i] += sum(reply, i) * sum(reply, i) / kRepeats;

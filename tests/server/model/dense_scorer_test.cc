@@ -143,12 +143,12 @@ TEST_CASE("dense scorer: buffers of a larger batch do not show in a smaller one 
     fresh.layer().Initialise(5, 0.6f, kLabels);
     OutputBatch used_batch, fresh_batch;
     Random random(1);
-    (void)used.Query(query(40), 1, &random, &used_batch);
+    (void)used.Query(query(40), {1}, &random, &used_batch);
     const auto ignore = [](uint32_t, const float*, float) {};
     (void)used.Gradient(&used_batch, std::vector<float>(40, 6.0f), ignore);
     Random again(2), same(2);
-    CHECK(used.Query(query(3), 1, &again, &used_batch) ==
-          fresh.Query(query(3), 1, &same, &fresh_batch));
+    CHECK(used.Query(query(3), {1}, &again, &used_batch) ==
+          fresh.Query(query(3), {1}, &same, &fresh_batch));
     CHECK(used.Gradient(&used_batch, {6.0f, 6.0f, 6.0f}, ignore) ==
           fresh.Gradient(&fresh_batch, {6.0f, 6.0f, 6.0f}, ignore));
   }

@@ -180,7 +180,7 @@ TEST_CASE("list scorer with every neuron drawn equals the dense scorer with acti
         query.label_totals.push_back(static_cast<uint32_t>(labels.size()));
       }
       OutputBatch batch;
-      *reply = layer.Query(query, 1, &random, &batch);
+      *reply = layer.Query(query, {1}, &random, &batch);
       const std::vector<float> normaliser = {4.0f, 4.1f, 3.9f, 4.2f};
       *partial = layer.Gradient(&batch, normaliser, [&](uint32_t row, const float* g, float bias) {
         layer.Update(row, 1.0f, g, bias);
@@ -231,7 +231,7 @@ Matrix GradientOfRepeatedLabel(ActiveSet active) {
   query.label_totals = {1, 2};
   OutputBatch batch;
   Random random(1);
-  (void)layer.Query(query, 1, &random, &batch);
+  (void)layer.Query(query, {1}, &random, &batch);
   return layer.Gradient(&batch, {3.0f, 3.0f}, [](uint32_t, const float*, float) {});
 }
 

@@ -63,7 +63,8 @@ Matrix OutputModel::Step() {
   std::vector<ActiveReply> parts;
   batches_.resize(layers_.size());
   for (size_t s = 0; s < layers_.size(); ++s) {
-    parts.push_back(layers_[s]->Query(query_, 1, &random_, &batches_[s]));
+    parts.push_back(
+        layers_[s]->Query(query_, {1, config_.model.negatives}, &random_, &batches_[s]));
   }
   for (uint32_t i = 0; i < kOutputSamples; ++i) weights_.push_back(WeightsOf(i));
   const ActiveReply merged = MergeActive(std::move(parts));

@@ -47,7 +47,8 @@ Scatter ScatterOf(const Config& config) {
   Scatter scatter;
   for (uint32_t draw = 0; draw < kDraws; ++draw) {
     OutputBatch batch;
-    const ActiveReply reply = layer.Query(query, SubSeed(8, draw), &random, &batch);
+    const ActiveReply reply =
+        layer.Query(query, {SubSeed(8, draw), config.model.negatives}, &random, &batch);
     REQUIRE(reply.tail_variance.size() == kSamples);
     for (uint32_t i = 0; i < kSamples; ++i) {
       const double sum = reply.sum_exp[i] * std::exp(double{reply.max[i]});
@@ -91,7 +92,7 @@ TEST_CASE("the tail has no variance where every neuron is active") {
   query.probe_samples = 5;
   OutputBatch batch;
   Random random(1);
-  CHECK(layer.Query(query, 1, &random, &batch).tail_variance == std::vector<float>{0});
+  CHECK(layer.Query(query, {1}, &random, &batch).tail_variance == std::vector<float>{0});
 }
 
 }  // namespace
