@@ -12,6 +12,7 @@ namespace dslide {
 namespace {
 
 constexpr uint64_t kInputDropoutStream = 0xd0;
+constexpr float kEvaluationRecall = 0.99f;  // see TopKRequest
 
 // All replies, typed, in server order. REQUIRES that they hold a T each.
 template <typename T>
@@ -107,7 +108,7 @@ Body BatchFlight::RequestFor(uint32_t server) const {
     case Stage::kEmbedPush:
       return EmbedPush{id(), gradient_, {}};
     case Stage::kTopK:
-      return TopKRequest{hidden_, top_k_, Search::kExact, all_features_};
+      return TopKRequest{hidden_, top_k_, Search::kExact, all_features_, kEvaluationRecall};
     case Stage::kDone:
       break;
   }

@@ -67,7 +67,7 @@ struct SparseRows {
 
 enum class Role : uint8_t { kServer, kWorker, kObserver };
 enum class LeaseKind : uint8_t { kTrain, kEvaluate };
-enum class Search : uint8_t { kExact, kLsh };
+enum class Search : uint8_t { kExact, kLsh, kScan };
 enum class ErrorCode : uint8_t {
   kMalformed,
   kWrongRun,
@@ -287,6 +287,7 @@ struct TopKRequest {
   uint32_t k = 0;
   Search search = Search::kExact;
   SparseRows excluded;  // no rows, or [B]
+  float recall = 0;     // of the best k that kExact has to find; 0: all
   bool operator==(const TopKRequest&) const = default;
 };
 

@@ -139,7 +139,9 @@ auto FieldsOf(Is<GradientReply> auto& m) { return Fields(Gradient{m.partial}, m.
 auto FieldsOf(Is<EmbedPush> auto& m) { return Fields(m.batch, Gradient{m.gradient}, m.next); }
 auto FieldsOf(Is<Ack> auto&) { return Fields(); }
 auto FieldsOf(Is<DropBatches> auto& m) { return Fields(m.incarnation); }
-auto FieldsOf(Is<TopKRequest> auto& m) { return Fields(m.hidden, m.k, m.search, m.excluded); }
+auto FieldsOf(Is<TopKRequest> auto& m) {
+  return Fields(m.hidden, m.k, m.search, m.excluded, m.recall);
+}
 
 auto FieldsOf(Is<CheckpointRequest> auto& m) {
   return Fields(m.name, m.directory, m.committed, m.keep);

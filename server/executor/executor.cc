@@ -170,7 +170,9 @@ Body Executor::TopK(const TopKRequest& request) {
   if (request.search == Search::kLsh && output_.tables() == nullptr) {
     return Refuse("TopKRequest: the model has no hash tables (model.active is not lsh)");
   }
-  if (request.search == Search::kExact) counter_.CountScan(request.hidden.rows);
+  if (request.search != Search::kLsh) {
+    counter_.CountScan(request.hidden.rows, output_.ScansInInt8(request));
+  }
   return output_.TopK(request);
 }
 

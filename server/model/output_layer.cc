@@ -1,11 +1,9 @@
 #include "server/model/output_layer.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "server/model/dense_scorer.h"
 #include "server/model/list_scorer.h"
-#include "server/model/top_k.h"
 
 namespace dslide {
 
@@ -18,6 +16,7 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
       training_(purpose == Purpose::kTraining),
       rows_{Layer(LayerKind::kOutput, config,
                   SlotMap(config.model.labels, config.cluster.slots, slots), purpose, kernels)},
+      search_(rows_, purpose, kernels),
       builder_(config.model, rows_.layer.map()),
       popular_(builder_.popular(), rows_.layer, kernels) {
   if (model_.active == ActiveSet::kLsh) UseHashing({0, hash_.k});
@@ -83,70 +82,8 @@ void OutputLayer::FollowActivations(std::span<const float> mean) {
   stats_.Leave();
 }
 
-// Logits of all samples against local rows [begin, end), [B x (end - begin)]; padding rows get
-// -inf.
-void OutputLayer::ScoreRange(const Matrix& hidden, uint32_t begin, uint32_t end, float* logits) {
-  const Layer& layer = rows_.layer;
-  const size_t count = end - begin;
-  std::vector<float> bias(count);
-  for (size_t u = 0; u < count; ++u) {
-    const auto row = static_cast<uint32_t>(begin + u);
-    bias[u] = layer.map().Global(row) == SlotMap::kNone ? -std::numeric_limits<float>::infinity()
-                                                        : layer.bias(row);
-  }
-  for (size_t i = 0; i < hidden.rows; ++i) std::copy(bias.begin(), bias.end(), logits + i * count);
-  kernels_.gemm_nt(hidden.rows, count, model_.hidden, hidden.data.data(), model_.hidden,
-                   layer.Range(begin, end, &scan_), model_.hidden, logits, count, true);
-}
-
 TopKReply OutputLayer::TopK(const TopKRequest& request) {
-  const size_t samples = request.hidden.rows;
-  std::vector<TopKHeap> heaps(samples, TopKHeap(request.k));
-  const auto allowed = [&](size_t i, uint32_t id) {
-    if (request.excluded.rows() == 0) return true;
-    const auto out = request.excluded.Ids(i);
-    return std::find(out.begin(), out.end(), id) == out.end();
-  };
-  const auto offer = [&](size_t i, uint32_t row, float score) {
-    if (!heaps[i].Accepts(score)) return;
-    const uint32_t id = rows_.layer.map().Global(row);
-    if (id != SlotMap::kNone && allowed(i, id)) heaps[i].Offer(id, score);
-  };
-  if (request.search == Search::kLsh && rows_.tables) {
-    CandidateRanker ranker(rows_.layer.map().rows());
-    const HashTables& tables = rows_.tables->tables();
-    std::vector<BucketCode> codes(samples * tables.size());
-    rows_.tables->functions().Codes(samples, request.hidden.data.data(), model_.hidden,
-                                    codes.data());
-    std::vector<uint32_t> picked;
-    const uint32_t limit = std::max(10 * request.k, 10 * builder_.candidates());
-    for (size_t i = 0; i < samples; ++i) {
-      picked.clear();
-      ranker.Rank(tables, {codes.data() + i * tables.size(), tables.size()}, limit, &picked);
-      for (const uint32_t row : picked) {
-        offer(i, row, rows_.layer.bias(row) + rows_.layer.Dot(row, request.hidden.row(i)));
-      }
-    }
-  } else {
-    constexpr uint32_t kScan = 1024;
-    constexpr uint32_t kBlock = 64;
-    std::vector<float> logits(samples * kScan);
-    for (uint32_t begin = 0; begin < rows_.layer.map().rows(); begin += kScan) {
-      const uint32_t end = std::min(rows_.layer.map().rows(), begin + kScan);
-      ScoreRange(request.hidden, begin, end, logits.data());
-      for (size_t i = 0; i < samples; ++i) {
-        const float* z = logits.data() + i * (end - begin);
-        for (uint32_t u = 0; u < end - begin; u += kBlock) {
-          const uint32_t count = std::min(kBlock, end - begin - u);
-          if (!heaps[i].Accepts(kernels_.max(count, z + u))) continue;  // nearly always
-          for (uint32_t j = u; j < u + count; ++j) offer(i, begin + j, z[j]);
-        }
-      }
-    }
-  }
-  TopKReply reply;
-  for (TopKHeap& heap : heaps) heap.AppendTo(&reply);
-  return reply;
+  return search_.Find(request, std::max(10 * request.k, 10 * builder_.candidates()));
 }
 
 std::vector<Probe> OutputLayer::MeasureRecall(const OutputBatch& batch, uint32_t samples) {

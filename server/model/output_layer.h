@@ -11,6 +11,7 @@
 #include "server/model/active_set.h"
 #include "server/model/engine_stats.h"
 #include "server/model/importance.h"
+#include "server/model/neuron_search.h"
 #include "server/model/output_rows.h"
 #include "server/model/popular.h"
 #include "server/model/scorer.h"
@@ -96,15 +97,16 @@ class OutputLayer {
   void FollowActivations(std::span<const float> mean);
   void FollowUpdates();
 
-  // The best k neurons for each row of request.hidden, by exact scan or among hash candidates.
+  // The best k neurons for each row of request.hidden. REQUIRES hash tables for Search::kLsh.
   TopKReply TopK(const TopKRequest& request);
+  // Whether TopK() scans int8 rows first.
+  bool ScansInInt8(const TopKRequest& request) const { return search_.ScansInInt8(request); }
 
  private:
   bool OwnOnly() const {
     return model_.sharing == Sharing::kSample && model_.active != ActiveSet::kAll;
   }
   std::vector<Probe> MeasureRecall(const OutputBatch& batch, uint32_t samples);
-  void ScoreRange(const Matrix& hidden, uint32_t begin, uint32_t end, float* logits);
 
   std::unique_ptr<LiveTables> MakeTables(const HashChoice& choice) const;
   void InstallTables(std::unique_ptr<LiveTables> tables, const HashChoice& choice);
@@ -118,12 +120,12 @@ class OutputLayer {
   HashChoice next_hashing_;
   uint32_t next_batches_ = 0;  // that rows_.next has followed so far
   OutputRows rows_;
+  NeuronSearch search_;
   ActiveSetBuilder builder_;
   PopularNeurons popular_;
   std::optional<ImportanceBuckets> importance_;  // with active = mass, while training
   EngineStats stats_;
   std::unique_ptr<Scorer> scorer_;
-  std::vector<float> scan_;        // scratch: a range's weights, if they are bf16 in memory
   std::vector<BucketCode> codes_;  // scratch: codes of the batch's activations
 };
 

@@ -63,7 +63,7 @@ void OutputLayer::FollowUpdates() {
 }
 
 uint64_t OutputLayer::MemoryBytes() const {
-  uint64_t bytes = rows_.layer.MemoryBytes();
+  uint64_t bytes = rows_.layer.MemoryBytes() + search_.MemoryBytes();
   if (rows_.tables) bytes += rows_.tables->MemoryBytes();
   if (rows_.next) bytes += rows_.next->MemoryBytes();
   return bytes;

@@ -19,6 +19,11 @@ class TopKHeap {
            (heap_.size() < k_ || (k_ > 0 && score >= heap_.front().score));
   }
 
+  // The score that a pair must have to be among the best, the lowest float while any could be.
+  float least() const {
+    return heap_.size() < k_ ? std::numeric_limits<float>::lowest() : heap_.front().score;
+  }
+
   void Offer(uint32_t id, float score) {
     if (!Accepts(score)) return;
     heap_.push_back({score, id});

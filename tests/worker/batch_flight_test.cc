@@ -199,6 +199,7 @@ TEST_CASE("an evaluation ranks labels, without a sample's own features if told s
   const auto request = std::get<TopKRequest>(flight.RequestFor(1));
   CHECK(request.k == 5);
   CHECK(request.search == Search::kExact);
+  CHECK(request.recall == 0.99f);
   CHECK(request.excluded.ids == Batch().features.ids);
   TakeBoth(&flight, TopKReply{{0, 1, 1, 1}, {0}, {1.0f}}, TopKReply{{0, 1, 2, 2}, {3, 2}, {2, 5}});
   REQUIRE(flight.done());

@@ -23,7 +23,7 @@ struct SlotCounts {
   uint64_t retrieved = 0;   // bucket entries read, estimated from some of the samples
   uint64_t columns = 0;     // rows in active sets
   uint64_t scores = 0;      // (sample, column) pairs
-  uint64_t scanned = 0;     // (sample, row) pairs of exact rankings
+  uint64_t scanned = 0;     // (sample, row) pairs of exact rankings, and what those in int8 come to
   uint64_t input_rows = 0;  // distinct ones of batches
   uint64_t updated = 0;     // rows, of both layers
 };
@@ -34,8 +34,9 @@ struct SlotCounts {
 // with AdaGrad. There the time of a unit, 5.7 ns, differs by 15% at most. The costs of a feature
 // and of a sample are within that.
 struct WorkCosts {
-  static constexpr double kScanned = 1.0 / 3;  // one product of three
-  static constexpr double kColumn = 50;        // gathered twice, updated, hashed
+  static constexpr double kScanned = 1.0 / 3;   // one product of three
+  static constexpr uint64_t kInt8Percent = 30;  // of an exact ranking: rounding, scan and check
+  static constexpr double kColumn = 50;         // gathered twice, updated, hashed
   static constexpr double kInputRow = 32;
   static constexpr double kRetrieved = 0.5;
   static constexpr double kBuildStep = 1.2;  // of the upkeep of hash tables; spread over the slots

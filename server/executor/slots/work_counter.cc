@@ -24,10 +24,11 @@ void WorkCounter::CountQuery(const OutputBatch& batch) {
   }
 }
 
-void WorkCounter::CountScan(uint32_t samples) {
+void WorkCounter::CountScan(uint32_t samples, bool int8) {
   const SlotMap& map = output_.layer().map();
   for (const SlotId slot : map.owned()) {
-    load_.Of(slot).scanned += uint64_t{samples} * map.SlotSize(slot);
+    const uint64_t pairs = uint64_t{samples} * map.SlotSize(slot);
+    load_.Of(slot).scanned += int8 ? pairs * WorkCosts::kInt8Percent / 100 : pairs;
   }
 }
 

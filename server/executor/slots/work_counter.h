@@ -22,8 +22,8 @@ class WorkCounter {
   }
   // The last query of the output layer.
   void CountQuery(const OutputBatch& batch);
-  // An exact ranking of `samples` samples.
-  void CountScan(uint32_t samples);
+  // A ranking of `samples` samples that scores all rows, in int8 or in floats.
+  void CountScan(uint32_t samples, bool int8);
   // A distinct input row of a batch.
   void CountInput(uint32_t row, bool updated) {
     SlotCounts& counts = load_.Of(input_.map().SlotOf(row));

@@ -129,8 +129,9 @@ TEST_CASE("malformed: TopKRequest and TopKReply") {
   };
   CHECK(Decode(request(0, wire::Search::Exact)).ok());
   CHECK(Decode(request(3, wire::Search::Lsh)).ok());
+  CHECK(Decode(request(3, wire::Search::Scan)).ok());
   ExpectRefused(request(2, wire::Search::Lsh), {"TopKRequest", "excluded", "2", "3"});
-  ExpectRefused(request(3, static_cast<wire::Search>(2)), {"search", "2"});
+  ExpectRefused(request(3, static_cast<wire::Search>(3)), {"search", "3"});
 
   const auto reply = [](std::vector<uint8_t> lengths, std::vector<uint32_t> ids,
                         std::vector<float> scores) {

@@ -51,6 +51,13 @@ TEST_CASE("messages: defaults survive the round trip") {
   CHECK(Sent(ActiveReply(), WirePrecision::kBf16) == ActiveReply());
 }
 
+TEST_CASE("messages: how to rank survives the round trip") {
+  for (const Search search : {Search::kExact, Search::kLsh, Search::kScan}) {
+    const TopKRequest request{Matrix(1, 2), 3, search, {}, 0.75f};
+    CHECK(Sent(request, WirePrecision::kFp32) == request);
+  }
+}
+
 TEST_CASE("messages: what recovery needs survives the round trip") {
   const auto survives = [](const auto& body) {
     for (const WirePrecision precision : {WirePrecision::kFp32, WirePrecision::kInt8}) {

@@ -7,12 +7,14 @@
 
 #include "common/app/executable.h"
 #include "common/base/plural.h"
+#include "common/base/process.h"
 #include "common/data/metrics.h"
 #include "common/data/xc_reader.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/model/inference.h"
 #include "tools/dslide/model/prediction_file.h"
+#include "tools/dslide/model/search_choice.h"
 
 namespace dslide {
 namespace {
@@ -23,7 +25,7 @@ struct Task {
   std::string checkpoint, data, output;
   uint32_t top_k = 5;
   uint32_t show = 0;
-  Search search = Search::kExact;
+  std::optional<Search> search;  // nullopt: what is the cheapest on the first samples
   bool json = false;
   bool exclude_own_features = false;
 };
@@ -44,10 +46,10 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
     task.show = *show;
   }
   const std::string search = arguments.Get("search");
-  if (search != "exact" && search != "lsh") {
-    return BadInput(fmt::format("--search {}: must be exact or lsh", search));
+  task.search = SearchByName(search);
+  if (!task.search && search != "auto") {
+    return BadInput(fmt::format("--search {}: must be one of auto|{}", search, SearchNames()));
   }
-  task.search = search == "lsh" ? Search::kLsh : Search::kExact;
   return task;
 }
 
@@ -66,6 +68,10 @@ Status CheckFit(const Task& task, const XcHeader& header, const Inference& model
                     model.directory()));
   }
   return {};
+}
+
+bool ExcludesOwnFeatures(const Task& task, const Inference& model) {
+  return task.exclude_own_features || model.config().train.exclude_own_features;
 }
 
 // Reads the next at most kMaxInferenceBatch samples; no rows at the end.
@@ -89,16 +95,47 @@ Result<SampleBatch> NextBatch(XcReader* reader) {
   return batch;
 }
 
-// Ranks all samples of a file; `each` sees every batch with its predictions.
+// The cheapest search for some samples of a batch, spread over it; says which.
+Result<Search> CheapestSearch(const Task& task, const SampleBatch& batch, Inference* model) {
+  constexpr uint32_t kTried = 64;
+  constexpr uint32_t kLeastLabels = 10;
+  const uint32_t rows = batch.features.rows();
+  const uint32_t tried = std::min(rows, kTried);
+  SparseRows some;
+  for (uint32_t i = 0; i < tried; ++i) {
+    const auto ids = batch.features.Ids(i * rows / tried);
+    const auto values = batch.features.Values(i * rows / tried);
+    some.ids.insert(some.ids.end(), ids.begin(), ids.end());
+    some.values.insert(some.values.end(), values.begin(), values.end());
+    some.EndRow();
+  }
+  const Result<SearchChoice> choice = ChooseSearch(
+      SearchesOf(model->config().model),
+      [&](Search search) {
+        return model->Rank(some, std::max(task.top_k, kLeastLabels), search,
+                           ExcludesOwnFeatures(task, *model));
+      },
+      [] { return UsageOfThisProcess().cpu_seconds; });
+  DSLIDE_RETURN_IF_ERROR(choice);
+  fmt::print(stderr, "{}\n", choice->Text());
+  return choice->search;
+}
+
+// Ranks all samples of a file; `each` sees every batch with its predictions. Sets task->search.
 template <typename Each>
-Status RankFile(const Task& task, Inference* model, XcReader* reader, const Each& each) {
+Status RankFile(Task* task, Inference* model, XcReader* reader, const Each& each) {
   while (true) {
     const Result<SampleBatch> batch = NextBatch(reader);
     DSLIDE_RETURN_IF_ERROR(batch);
     if (batch->features.rows() == 0) return {};
+    if (!task->search) {
+      const Result<Search> search = CheapestSearch(*task, *batch, model);
+      DSLIDE_RETURN_IF_ERROR(search);
+      task->search = *search;
+    }
     const Result<TopKReply> ranked =
-        model->Rank(batch->features, std::max<uint32_t>(task.top_k, kMaxMetricK), task.search,
-                    task.exclude_own_features || model->config().train.exclude_own_features);
+        model->Rank(batch->features, std::max<uint32_t>(task->top_k, kMaxMetricK), *task->search,
+                    ExcludesOwnFeatures(*task, *model));
     DSLIDE_RETURN_IF_ERROR(ranked);
     DSLIDE_RETURN_IF_ERROR(each(*batch, *ranked));
   }
@@ -148,7 +185,7 @@ void PrintMetrics(const Task& task, const RankingMetrics& m, double seconds, boo
     }
     json["samples"] = m.samples;
     json["seconds"] = seconds;
-    json["search"] = task.search == Search::kLsh ? "lsh" : "exact";
+    json["search"] = SearchName(task.search.value_or(Search::kExact));
     fmt::print("{}\n", json.dump());
     return;
   }
@@ -215,7 +252,7 @@ Status Evaluate(const ParsedArguments& arguments) {
   SampleViewer viewer(task.show, std::move(names));
   RankingEvaluator evaluator(propensities);
   const auto start = std::chrono::steady_clock::now();
-  DSLIDE_RETURN_IF_ERROR(RankFile(task, model.get(), &reader,
+  DSLIDE_RETURN_IF_ERROR(RankFile(&task, model.get(), &reader,
                                   [&](const SampleBatch& batch, const TopKReply& ranked) -> Status {
                                     for (size_t i = 0; i < batch.labels.rows(); ++i) {
                                       evaluator.Add(RankedIds(ranked, i), batch.labels.Ids(i));
@@ -239,7 +276,7 @@ Status Predict(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(output);
   uint64_t samples = 0;
   const auto start = std::chrono::steady_clock::now();
-  DSLIDE_RETURN_IF_ERROR(RankFile(task, model.get(), &reader,
+  DSLIDE_RETURN_IF_ERROR(RankFile(&task, model.get(), &reader,
                                   [&](const SampleBatch& batch, const TopKReply& ranked) -> Status {
                                     output->Write(ranked, task.top_k);
                                     samples += batch.features.rows();
@@ -258,8 +295,9 @@ CommandLine CommonLine(const std::string& name, const std::string& summary) {
   line.Required("checkpoint", "DIRECTORY", "a checkpoint, or the run directory that holds it");
   line.Required("data", "FILE", "samples in the XC repository's text format, plain, .gz or .zst");
   line.Option("top-k", "K", "labels a sample", "5");
-  line.Option("search", "exact|lsh", "score all neurons, or only those that the hash tables return",
-              "exact");
+  line.Option("search", "auto|" + SearchNames(),
+              "score all labels, all in 8 bits first, or those in hash buckets; auto: the cheapest",
+              "auto");
   line.Flag("exclude-own-features", "rank without label i where the sample has feature i");
   line.Flag("json", "print JSON");
   return line;

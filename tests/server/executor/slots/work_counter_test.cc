@@ -43,9 +43,12 @@ TEST_CASE_FIXTURE(Fixture, "a query counts its active rows, each with every samp
 }
 
 TEST_CASE_FIXTURE(Fixture, "an exact ranking counts every neuron with every sample") {
-  counter.CountScan(5);
+  counter.CountScan(5, false);
   CHECK(load.Of({1}).scanned == 2 * 5);
   CHECK(load.Of({5}).scanned == 5);
+  counter.CountScan(10, true);
+  CHECK(load.Of({1}).scanned == 2 * 5 + 2 * 3);
+  CHECK(load.Of({5}).scanned == 5 + 3);
   counter.CountTaken();
   CHECK(load.Take(AllSlots(config)).batches == 1);
 }
