@@ -9,7 +9,8 @@ from dataclasses import dataclass, fields
 
 from netlab import BenchError
 
-SOCKET = re.compile(r"pid=(\d+),.*?\bbytes_sent:(\d+).*?\bdata_segs_out:(\d+)")
+SOCKET = re.compile(r"^\S+ +\d+ +\d+ +(?P<ends>\S+ +\S+) .*?\bpid=(?P<pid>\d+),"
+                    r".*?\bbytes_sent:(?P<sent>\d+).*?\bdata_segs_out:(?P<segments>\d+)", re.M)
 
 
 @dataclass
@@ -45,32 +46,44 @@ def check_sockets():
         raise BenchError("ss is missing; apt-get install iproute2", 2)
 
 
-def usages(pids):
-    """The Usage of each running process, by its id. Threads and sockets that are gone do not
-    count."""
-    found = {pid: Usage() for pid in pids}
-    for pid, usage in found.items():
-        _add_threads(pid, usage)
-    done = subprocess.run(["ss", "-tinpHO"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BenchError(f"ss: {done.stderr.strip()}")
-    for line in done.stdout.splitlines():
-        match = SOCKET.search(line)
-        if match and int(match[1]) in found:
-            found[int(match[1])].bytes_sent += int(match[2])
-            found[int(match[1])].segments += int(match[3])
+class UsageMeter:
+    """Reads the usage of processes again and again. A thread or socket that has ended counts with
+    what it had used when it was seen last."""
+
+    def __init__(self, pids):
+        self._parts = {pid: {} for pid in pids}  # Usage of each thread and socket
+
+    def read(self):
+        """The Usage of each process by its id."""
+        for pid, parts in self._parts.items():
+            parts.update(_threads(pid))
+        for pid, socket, usage in _sockets():
+            if pid in self._parts:
+                self._parts[pid][socket] = usage
+        return {pid: sum(parts.values(), Usage()) for pid, parts in self._parts.items()}
+
+
+def _threads(pid):
+    """Usage by thread; {} for a process that has ended."""
+    found = {}
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            path = f"/proc/{pid}/task/{thread}"
+            with open(f"{path}/comm") as comm, open(f"{path}/schedstat") as schedstat:
+                name, (run_ns, _, wake_ups) = comm.read(), map(int, schedstat.read().split())
+            part = ("main_ms" if thread == str(pid) else
+                    "zmq_ms" if name.startswith("ZMQ") else "other_ms")
+            found[thread] = Usage(**{part: run_ns / 1e6}, wake_ups=wake_ups)
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it ends
     return found
 
 
-def _add_threads(pid, usage):
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        path = f"/proc/{pid}/task/{thread}"
-        try:
-            with open(f"{path}/comm") as comm, open(f"{path}/schedstat") as schedstat:
-                name, (run_ns, _, wake_ups) = comm.read(), map(int, schedstat.read().split())
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # ended since listdir()
-        part = ("main_ms" if thread == str(pid) else
-                "zmq_ms" if name.startswith("ZMQ") else "other_ms")
-        setattr(usage, part, getattr(usage, part) + run_ns / 1e6)
-        usage.wake_ups += wake_ups
+def _sockets():
+    """(process id, name, Usage) of each TCP socket of this machine."""
+    done = subprocess.run(["ss", "-tinpHO"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"ss: {done.stderr.strip()}")
+    for match in SOCKET.finditer(done.stdout):
+        sent, segments = int(match["sent"]), int(match["segments"])
+        yield int(match["pid"]), match["ends"], Usage(bytes_sent=sent, segments=segments)
