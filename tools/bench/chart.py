@@ -37,6 +37,9 @@ class Chart:
         self._parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" '
                            f'stroke-width="{width}" stroke-dasharray="{dash or "none"}"/>')
 
+    def dot(self, x, y, colour):
+        self._parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+
     def text(self, x, y, words, anchor="start", size=12, turn=False, colour="#222"):
         turned = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turn else ""
         self._parts.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" '
