@@ -33,6 +33,7 @@ def main():
         # Every server gets the hidden activations and sends a gradient of the same size.
         assert two["bytes_per_sample"] > 1.5 * one["bytes_per_sample"] > 2 * 128, results
         assert two["segments_per_batch"] > one["segments_per_batch"] > 4, results
+        assert [size["messages_per_batch"] for size in (one, two)] == [4, 12], results
         further = results["further_server_ms_per_batch"]
         wanted = two["cpu_ms_per_batch"] - one["cpu_ms_per_batch"]
         assert abs(further["least_squares"] - wanted) < 1e-6, further
