@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zlib
 
 SOURCE = '''
 /* a comment that calls nothing_here() */
@@ -81,6 +82,15 @@ def check_calls(program, directory):
     assert sorted(names) == [f"rare_{group}" for group in "abcdef"], names
 
 
+def check_quarter(program, directory):
+    make(program, "quarter", f"{directory}/calls", f"{directory}/quarter")
+    whole, part = (read_set(f"{directory}/{name}") for name in ("calls", "quarter"))
+    for name, samples in part.items():
+        kept = [sample for sample in whole[name] if zlib.crc32(str(sample[0][0]).encode()) % 4 == 0]
+        assert [features for _, features in samples] == [features for _, features in kept], name
+    assert 0 < len(part["train"]) < len(whole["train"]), part
+
+
 def check_titles(program, directory):
     os.mkdir(f"{directory}/text")
     for name, records in (("train", TITLES), ("dev", TITLES[:1]), ("test", TITLES[1:])):
@@ -100,6 +110,7 @@ def main():
     program, = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
         check_calls(program, directory)
+        check_quarter(program, directory)
         check_titles(program, directory)
 
 
