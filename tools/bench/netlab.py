@@ -117,6 +117,7 @@ class Process:
             self._popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
                                            stderr=output, start_new_session=True,
                                            preexec_fn=in_child)
+        self.pid = self._popen.pid
 
     def output(self):
         with open(self._log, errors="replace") as log:
@@ -158,7 +159,7 @@ class Process:
             self._popen.wait()
 
     def cpu_seconds(self):
-        with open(f"/proc/{self._popen.pid}/stat") as stat:
+        with open(f"/proc/{self.pid}/stat") as stat:
             fields = stat.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""The text that tools/bench/network prints for its figures."""
+"""Tables of figures, and the text that tools/bench/network prints."""
 
 TRAINING_COLUMNS = {
     "samples/s": "samples_per_second", "of the first": "share_of_first", "B sent":
@@ -25,6 +25,13 @@ def table(columns, rows):
     lines = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
              for line in cells)
     return "\n".join(lines) + "\n"
+
+
+def markdown(columns, rows):
+    """The same as a Markdown table; its columns are aligned to the right but for the first."""
+    lines = [" | ".join(columns), " | ".join(["---"] + ["---:"] * (len(columns) - 1)),
+             *(" | ".join(shown(row.get(key)) for key in columns.values()) for row in rows)]
+    return "".join(f"| {line} |\n" for line in lines)
 
 
 def text_of(results):

@@ -15,7 +15,7 @@ struct Ways {
   };
   std::map<Search, Way> ways;
   double now = 5;
-  std::map<Search, int> calls;
+  std::map<Search, int> calls = {};
 
   Result<SearchChoice> Choose(std::vector<Search> order) {
     return ChooseSearch(

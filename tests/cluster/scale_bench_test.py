@@ -1,0 +1,45 @@
+#!/usr/bin/python3
+"""Checks that tools/bench/scale runs, prints its figures and leaves nothing behind.
+
+    scale_bench_test.py BENCH BUILD_DIRECTORY
+"""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+
+def main():
+    bench, build = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.run(
+            [bench, "--build", build, "--servers", "1,2", "--json", "--plot",
+             f"{directory}/scale.svg", "--synthetic",
+             "labels=5000,features=5000,samples=60000,per_sample=10",
+             *("--set", "model.popular=200", "--set", "model.uniform=200")],
+            stdout=subprocess.PIPE, text=True, check=False, env=os.environ | {"TMPDIR": directory})
+        assert process.returncode == 0, f"exit code {process.returncode}"
+        results = json.loads(process.stdout)
+        one, two = results["sizes"]
+        assert [one["servers"], two["servers"]] == [1, 2], results
+        for size in (one, two):
+            roles = [size[f"{role}_us_per_sample"] for role in ("server", "worker", "scheduler")]
+            assert min(roles) > 0, size
+            assert abs(sum(roles) - size["cpu_us_per_sample"]) < 1e-6 * sum(roles), size
+            assert size["samples_per_second"] > 0, size
+        # Every server gets the hidden activations and sends a gradient of the same size.
+        assert two["bytes_per_sample"] > 1.5 * one["bytes_per_sample"] > 2 * 128, results
+        assert two["segments_per_batch"] > one["segments_per_batch"] > 4, results
+        assert [size["messages_per_batch"] for size in (one, two)] == [4, 12], results
+        further = results["further_server_ms_per_batch"]
+        wanted = two["cpu_ms_per_batch"] - one["cpu_ms_per_batch"]
+        assert abs(further["least_squares"] - wanted) < 1e-6, further
+        left = glob.glob(f"{directory}/*")
+        assert left == [f"{directory}/scale.svg"], left
+
+
+if __name__ == "__main__":
+    main()
