@@ -4,11 +4,24 @@
 #include <cmath>
 #include <limits>
 
+#include "common/run/combine.h"
+
 namespace dslide {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr size_t kChunk = 256;  // columns: 128 KB of rows at H = 128
+
+// At most kChunk columns each, of one slot if columns are ordered by slot.
+std::vector<size_t> ChunkEnds(const ActiveColumns& columns) {
+  const std::vector<uint32_t> all = {static_cast<uint32_t>(columns.rows.size())};
+  std::vector<size_t> ends;
+  size_t begin = 0;
+  for (const uint32_t end : columns.slot_ends.empty() ? all : columns.slot_ends) {
+    for (; begin < end; begin = ends.back()) ends.push_back(std::min<size_t>(begin + kChunk, end));
+  }
+  return ends;
+}
 
 }  // namespace
 
@@ -25,12 +38,14 @@ template <typename Each>
 void DenseScorer::ForEachChunk(OutputBatch* batch, const Each& each) {
   const std::span<const uint32_t> rows = batch->columns.rows;
   const size_t samples = batch->hidden.rows;
-  for (size_t begin = 0; begin < rows.size(); begin += kChunk) {
-    const size_t count = std::min(kChunk, rows.size() - begin);
-    const auto after = rows.subspan(begin + count);
-    each(Chunk{begin, rows.subspan(begin, count), after.first(std::min(kChunk, after.size())),
-               batch->values.data() + begin * samples,
-               batch->shifts.data() + begin / kChunk * samples, batch->weights.data() + begin});
+  const std::vector<size_t>& ends = batch->chunks;
+  size_t begin = 0;
+  for (size_t c = 0; c < ends.size(); ++c) {
+    const size_t next_end = c + 1 < ends.size() ? ends[c + 1] : ends[c];
+    each(Chunk{begin, rows.subspan(begin, ends[c] - begin),
+               rows.subspan(ends[c], next_end - ends[c]), batch->values.data() + begin * samples,
+               batch->shifts.data() + c * samples, batch->weights.data() + begin});
+    begin = ends[c];
   }
 }
 
@@ -43,7 +58,8 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
     kernels_.to_bf16(batch->narrow.size(), batch->hidden.data.data(), batch->narrow.data());
   }
   batch->values.resize(samples * width);
-  batch->shifts.resize(samples * ((width + kChunk - 1) / kChunk));
+  batch->chunks = ChunkEnds(columns);
+  batch->shifts.resize(samples * batch->chunks.size());
   // Columns beyond the hash part are negatives; each stands for TailWeight() neurons.
   if (columns.weights.empty()) {
     batch->weights.assign(width, TailWeight(columns.hash_part, width - columns.hash_part));
@@ -56,6 +72,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   reply->sum_exp.assign(samples, model_.loss == Loss::kSoftmax ? 0.0f : 1.0f);
   reply->target_logit.assign(samples, 0.0f);
   if (model_.loss == Loss::kSigmoid) reply->loss.assign(samples, 0.0f);
+  if (synchronous_ && model_.loss == Loss::kSoftmax) reply->exp_sums.resize(samples);
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kForward);
     Logits(chunk, *batch);
@@ -66,6 +83,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
       SigmoidDelta(chunk, *batch, reply);
     }
   });
+  if (!reply->exp_sums.empty()) UseExpSums(reply);
 }
 
 // values = h W^T + b, and for the softmax + log weight.
@@ -92,27 +110,30 @@ void DenseScorer::Logits(const Chunk& chunk, const OutputBatch& batch) {
 }
 
 // partial += values W; gradient_ = values^T h.
-void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, Matrix* partial) {
+// Each chunk is a part of the sum.
+void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, PartialSums* partial) {
   const size_t samples = batch.hidden.rows;
   const size_t dim = model_.hidden;
   const size_t count = chunk.rows.size();
+  float* sum = partial->part()->data.data();
   if (bf16_ != nullptr) {
     rows_.layer.Gather(chunk.rows, narrow_weights_.data());
     for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
     narrow_values_.resize(samples * kChunk);
     kernels_.to_bf16(samples * count, chunk.values, narrow_values_.data());
-    bf16_->nn(samples, dim, count, narrow_values_.data(), count, narrow_weights_.data(), dim,
-              partial->data.data(), dim, true);
+    bf16_->nn(samples, dim, count, narrow_values_.data(), count, narrow_weights_.data(), dim, sum,
+              dim, true);
     bf16_->tn(count, dim, samples, narrow_values_.data(), count, batch.narrow.data(), dim,
               gradient_.data(), dim, false);
   } else {
     rows_.layer.Gather(chunk.rows, weights_.data());
     for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
-    kernels_.gemm_nn(samples, dim, count, chunk.values, count, weights_.data(), dim,
-                     partial->data.data(), dim, true);
+    kernels_.gemm_nn(samples, dim, count, chunk.values, count, weights_.data(), dim, sum, dim,
+                     true);
     kernels_.gemm_tn(count, dim, samples, chunk.values, count, batch.hidden.data.data(), dim,
                      gradient_.data(), dim, false);
   }
+  partial->EndPart();
 }
 
 // Replaces the logits by exponentials and merges them into the reply (a streaming log-sum-exp).
@@ -131,7 +152,9 @@ void DenseScorer::SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch
     const float max = kernels_.max(count, z);
     const float sum = kernels_.exp_sum(count, max, z);
     chunk.shifts[i] = max;
-    if (max > reply->max[i]) {
+    if (synchronous_) {
+      reply->exp_sums[i].Add(max, sum);
+    } else if (max > reply->max[i]) {
       reply->sum_exp[i] = reply->sum_exp[i] * std::exp(reply->max[i] - max) + sum;
       reply->max[i] = max;
     } else {
@@ -164,11 +187,11 @@ std::vector<float> DenseScorer::TailVariance(const OutputBatch& batch, const Act
                                              uint32_t samples) const {
   if (model_.loss != Loss::kSoftmax) return {};
   std::vector<float> variance(samples, 0.0f);
-  const size_t width = batch.columns.rows.size();
-  for (size_t begin = 0; begin < width; begin += kChunk) {
-    const size_t count = std::min(kChunk, width - begin);
+  size_t begin = 0;
+  for (size_t c = 0; c < batch.chunks.size(); ++c) {
+    const size_t count = batch.chunks[c] - begin;
     const float* values = batch.values.data() + begin * batch.hidden.rows;
-    const float* shifts = batch.shifts.data() + begin / kChunk * batch.hidden.rows;
+    const float* shifts = batch.shifts.data() + c * batch.hidden.rows;
     for (size_t i = 0; i < samples; ++i) {
       double sum = 0;
       for (size_t u = 0; u < count; ++u) {
@@ -178,12 +201,13 @@ std::vector<float> DenseScorer::TailVariance(const OutputBatch& batch, const Act
       const double share = std::exp(double{shifts[i]} - reply.max[i]) / reply.sum_exp[i];
       variance[i] += static_cast<float>(sum * share * share);
     }
+    begin = batch.chunks[c];
   }
   return variance;
 }
 
 void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                           const RowGradientSink& take, Matrix* partial) {
+                           const RowGradientSink& take, PartialSums* partial) {
   const bool keeps_mass = rows_.layer.keeps_mass();
   batch->masses.assign(keeps_mass ? batch->columns.rows.size() : 0, 0.0f);
   ForEachChunk(batch, [&](const Chunk& chunk) {

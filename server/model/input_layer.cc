@@ -10,13 +10,26 @@ InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purp
                        const Kernels& kernels)
     : kernels_(kernels),
       bias_id_(config.model.features),
+      synchronous_(IsSynchronous(config.train)),
       layer_(LayerKind::kInput, config,
              SlotMap(config.model.features + 1, config.cluster.slots, slots), purpose, kernels),
       numbers_(layer_.map().rows()) {}
 
-Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
+PartialSum InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   stats_.Enter(Phase::kEmbed);
-  Matrix partial(features.rows(), layer_.dim());
+  PartialSum partial;
+  if (synchronous_) {
+    partial = FixedMatrix(features.rows(), layer_.dim());
+  } else {
+    partial = Matrix(features.rows(), layer_.dim());
+  }
+  std::visit([&](auto& sum) { SumAll(features, batch, &sum); }, partial);
+  stats_.Leave();
+  return partial;
+}
+
+template <typename M>
+void InputLayer::SumAll(const SparseRows& features, InputBatch* batch, M* partial) const {
   batch->offsets.assign(1, 0);
   batch->rows.clear();
   batch->values.clear();
@@ -31,17 +44,24 @@ Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
       batch->values.push_back(values[j]);
     }
     batch->offsets.push_back(static_cast<uint32_t>(batch->rows.size()));
-    if (i > 0) Sum(*batch, i - 1, &partial);  // one behind the prefetches
+    if (i > 0) Sum(*batch, i - 1, partial);  // one behind the prefetches
   }
-  if (features.rows() > 0) Sum(*batch, features.rows() - 1, &partial);
-  stats_.Leave();
-  return partial;
+  if (features.rows() > 0) Sum(*batch, features.rows() - 1, partial);
 }
 
 void InputLayer::Sum(const InputBatch& batch, uint32_t sample, Matrix* partial) const {
   const uint32_t begin = batch.offsets[sample];
   layer_.WeightedSum({batch.rows.data() + begin, batch.offsets[sample + 1] - begin},
                      batch.values.data() + begin, partial->row(sample));
+}
+
+// Feature by feature, so that it does not matter which of them live here.
+void InputLayer::Sum(const InputBatch& batch, uint32_t sample, FixedMatrix* partial) const {
+  std::vector<float> term(layer_.dim());
+  for (uint32_t e = batch.offsets[sample]; e < batch.offsets[sample + 1]; ++e) {
+    layer_.WeightedSum({&batch.rows[e], 1}, &batch.values[e], term.data());
+    partial->in_range &= MoveToFixed(term.size(), term.data(), partial->row(sample));
+  }
 }
 
 void InputLayer::Invert(const InputBatch& batch) {

@@ -33,8 +33,8 @@ class InputLayer {
   const EngineStats& stats() const { return stats_; }
 
   // partial[i] = sum over the features f of sample i that live here of x_if * E_f. Fills *batch
-  // with them. REQUIRES feature ids <= D.
-  Matrix Embed(const SparseRows& features, InputBatch* batch);
+  // with them. Synchronous training adds the features up in fixed point. REQUIRES feature ids <= D.
+  PartialSum Embed(const SparseRows& features, InputBatch* batch);
 
   // Calls take() with dL/dE_f = sum_i x_if * gradient_i. Feature-major: once for each distinct row,
   // while the row is being prefetched.
@@ -45,10 +45,15 @@ class InputLayer {
 
  private:
   void Sum(const InputBatch& batch, uint32_t sample, Matrix* partial) const;
+  void Sum(const InputBatch& batch, uint32_t sample, FixedMatrix* partial) const;
+  // Fills `partial`, which is 0.
+  template <typename M>
+  void SumAll(const SparseRows& features, InputBatch* batch, M* partial) const;
   void Invert(const InputBatch& batch);
 
   const Kernels& kernels_;
   uint32_t bias_id_;
+  bool synchronous_;
   Layer layer_;
   EngineStats stats_;
   // The batch by features: the distinct row with number u has entries [offsets_[u], offsets_[u+1]),
