@@ -83,6 +83,7 @@ struct TrainConfig {
   float dropout_input = 0.0f;         // share of a sample's features left out
   float dropout_hidden = 0.2f;        // share of hidden units left out
   float label_smoothing = 0.0f;       // softmax: target mass spread over all neurons
+  float sparsify = 0.01f;             // probabilities below it become 0 or it at random; 0: never
   bool exclude_own_features = false;  // rank without label i if feature i is in the sample
   uint32_t unit_batches = 8;          // batches per work unit
   uint32_t batches_in_flight = 0;     // per worker; 0: adapts to the round trip

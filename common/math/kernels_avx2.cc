@@ -17,6 +17,11 @@ constexpr size_t kRowsPerTile = 6;
 Vec EstimateReciprocal(Vec x) { return _mm256_rcp_ps(x); }
 Vec EstimateReciprocalSqrt(Vec x) { return _mm256_rsqrt_ps(x); }
 
+// Bit i: lane i is negative.
+uint32_t SignBits(IntVec x) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(x)));
+}
+
 IntVec FirstLanes(size_t n) {
   const IntVec lane = {0, 1, 2, 3, 4, 5, 6, 7};
   return lane < static_cast<int32_t>(n);

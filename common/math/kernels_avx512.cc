@@ -21,6 +21,9 @@ __mmask16 FirstLanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
 Vec EstimateReciprocal(Vec x) { return _mm512_maskz_rcp14_ps(FirstLanes(kLanes), x); }
 Vec EstimateReciprocalSqrt(Vec x) { return _mm512_maskz_rsqrt14_ps(FirstLanes(kLanes), x); }
 
+// Bit i: lane i is negative.
+uint32_t SignBits(IntVec x) { return _mm512_movepi32_mask(reinterpret_cast<__m512i>(x)); }
+
 // The first n < kLanes lanes; those beyond read as 0 and are not touched in memory.
 Vec LoadFirst(size_t n, const float* x) { return _mm512_maskz_loadu_ps(FirstLanes(n), x); }
 

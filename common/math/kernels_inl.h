@@ -1,6 +1,6 @@
 // The vectorised kernels, over the vector that the including file defines: Vec, IntVec, kLanes,
-// EstimateReciprocal, EstimateReciprocalSqrt, LoadFirst and StoreFirst. Included by kernels_avx2.cc
-// and kernels_avx512.cc only.
+// EstimateReciprocal, EstimateReciprocalSqrt, SignBits, LoadFirst and StoreFirst. Included by
+// kernels_avx2.cc and kernels_avx512.cc only.
 //
 // Everything is in an anonymous namespace and nothing of the standard library is instantiated: the
 // linker must not find, under a common name, code that is compiled for more than the baseline.
@@ -203,6 +203,37 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
     StoreFirst(n - i, y, x + i);
     StoreFirst(n - i, LoadFirst(n - i, sum + i) + y, sum + i);
   }
+}
+
+// Few elements are appended, so they are stored one by one.
+size_t Sparsify(size_t n, float a, const float* x, float threshold, uint32_t noise,
+                const uint32_t* noises, float* sum, uint32_t* index, float* value) {
+  size_t count = 0;
+  const auto append = [&](size_t i, Vec y, UintVec bits) {
+    const Vec uniform = __builtin_convertvector((noise + bits) >> 8, Vec) * 0x1p-24f;
+    const Vec rounded = y > threshold ? y : Splat(threshold);
+    for (uint32_t kept = SignBits(y > threshold * uniform); kept != 0; kept &= kept - 1) {
+      const auto lane = static_cast<uint32_t>(__builtin_ctz(kept));
+      index[count] = static_cast<uint32_t>(i) + lane;
+      value[count++] = rounded[lane];
+    }
+  };
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Vec y = a * Load(x + i);
+    Store(Load(sum + i) + y, sum + i);
+    UintVec bits;
+    __builtin_memcpy(&bits, noises + i, sizeof(bits));
+    append(i, y, bits);
+  }
+  if (i < n) {
+    const Vec y = a * LoadFirst(n - i, x + i);
+    StoreFirst(n - i, LoadFirst(n - i, sum + i) + y, sum + i);
+    UintVec bits = {};
+    __builtin_memcpy(&bits, noises + i, (n - i) * sizeof(uint32_t));
+    append(i, y, bits);  // lanes beyond n are 0, and not kept
+  }
+  return count;
 }
 
 // The CPU's estimates with one Newton step each: relative errors below 2^-22, at a fraction of the

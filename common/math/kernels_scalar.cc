@@ -128,6 +128,20 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
   }
 }
 
+size_t Sparsify(size_t n, float a, const float* x, float threshold, uint32_t noise,
+                const uint32_t* noises, float* sum, uint32_t* index, float* value) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const float y = a * x[i];
+    sum[i] += y;
+    const float uniform = static_cast<float>((noise + noises[i]) >> 8) * 0x1p-24f;
+    if (!(y > threshold * uniform)) continue;
+    index[count] = static_cast<uint32_t>(i);
+    value[count++] = std::max(y, threshold);
+  }
+  return count;
+}
+
 void Adam(size_t n, const AdamStep& step, const float* g, float* w, float* m, float* v) {
   for (size_t i = 0; i < n; ++i) {
     m[i] = step.beta1 * m[i] + (1.0f - step.beta1) * g[i];

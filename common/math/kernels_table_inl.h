@@ -20,6 +20,7 @@ constexpr Kernels MakeKernels(const char* name, GemmFunction nt, GemmFunction nn
           .max = Max,
           .exp_sum = ExpSum,
           .scale_add = ScaleAdd,
+          .sparsify = Sparsify,
           .adam = Adam,
           .adam_bf16 = AdamOf,
           .adam_all_bf16 = AdamOf,

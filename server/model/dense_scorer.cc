@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+
+#include "common/base/prefetch.h"
+#include "common/base/random.h"
 
 #include "common/run/combine.h"
 
@@ -29,6 +33,7 @@ DenseScorer::DenseScorer(const Config& config, OutputRows* rows, const Kernels& 
                          EngineStats* stats)
     : Scorer(config, rows, kernels, stats),
       bf16_(config.model.products == Products::kBf16 ? BestBf16Gemm() : nullptr),
+      threshold_(config.train.sparsify),
       weights_(bf16_ == nullptr ? kChunk * config.model.hidden : 0),
       narrow_weights_(bf16_ == nullptr ? 0 : kChunk * config.model.hidden),
       gradient_(kChunk * config.model.hidden),
@@ -210,6 +215,13 @@ void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_nor
                            const RowGradientSink& take, PartialSums* partial) {
   const bool keeps_mass = rows_.layer.keeps_mass();
   batch->masses.assign(keeps_mass ? batch->columns.rows.size() : 0, 0.0f);
+  if (IsSparse(*batch)) {
+    stats_.Enter(Phase::kSoftmax);
+    Sparsify(batch, log_normaliser);
+    stats_.Enter(Phase::kBackward);
+    SparseProducts(*batch, take, partial);
+    return;
+  }
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kSoftmax);
     SoftmaxDelta(chunk, *batch, log_normaliser);
@@ -259,6 +271,100 @@ void DenseScorer::MeasureMass(const Chunk& chunk, OutputBatch* batch) const {
     }
   }
   for (size_t u = 0; u < count; ++u) masses[u] /= chunk.weights[u];
+}
+
+// Whether the entries that are left are few enough: each costs as much as some 4 of a product.
+// Synchronous training decides by what it expects of all executors, so that all decide the same.
+bool DenseScorer::IsSparse(const OutputBatch& batch) const {
+  size_t width = batch.columns.rows.size();
+  if (synchronous_) width = model_.active == ActiveSet::kMass ? model_.negatives : model_.labels;
+  return bf16_ == nullptr && label_smoothing_ == 0 && threshold_ > 0 &&
+         static_cast<float>(width) * threshold_ >= 4;
+}
+
+// by_sample_ = dL/dlogit, in expectation. Labels are always left.
+void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_normaliser) {
+  const ActiveColumns& columns = batch->columns;
+  const size_t samples = batch->hidden.rows;
+  const size_t width = columns.rows.size();
+  const float threshold = threshold_ / static_cast<float>(samples);
+  const std::vector<size_t>& ends = batch->chunks;
+  const auto chunk_of = [&](size_t u) {
+    return static_cast<size_t>(std::ranges::upper_bound(ends, u) - ends.begin());
+  };
+  const auto begin_of = [&](size_t chunk) { return chunk == 0 ? 0 : ends[chunk - 1]; };
+  const auto factor = [&](size_t i, size_t chunk) {
+    if (model_.loss == Loss::kSigmoid) return 1.0f;
+    return SoftmaxFactor(*batch, i, batch->shifts[chunk * samples + i], log_normaliser[i]);
+  };
+  const auto values_of = [&](size_t i, size_t chunk) {
+    const size_t begin = begin_of(chunk);
+    return batch->values.data() + begin * samples + i * (ends[chunk] - begin);
+  };
+  noises_.resize(width);
+  for (size_t u = 0; u < width; ++u) {
+    noises_[u] =
+        static_cast<uint32_t>(Mix64(batch->seed + rows_.layer.map().Global(columns.rows[u])));
+  }
+  bias_gradient_.assign(width, 0.0f);  // over samples of which a column is no label
+  by_sample_.Clear();
+  size_t used = 0;
+  for (size_t i = 0; i < samples; ++i) {
+    const size_t most = used + width + columns.label_offsets[i + 1] - columns.label_offsets[i];
+    if (by_sample_.columns.size() < most) {
+      by_sample_.columns.resize(2 * most);
+      by_sample_.values.resize(2 * most);
+    }
+    const float target = Target(*batch, i);
+    for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
+      const uint32_t u = columns.label_columns[e];
+      const size_t chunk = chunk_of(u);
+      float& value = values_of(i, chunk)[u - begin_of(chunk)];
+      by_sample_.columns[used] = u;
+      by_sample_.values[used++] = value * factor(i, chunk) - target;
+      value = 0;
+    }
+    const auto noise = static_cast<uint32_t>(SubSeed(batch->seed, i));
+    for (size_t chunk = 0; chunk < ends.size(); ++chunk) {
+      const size_t begin = begin_of(chunk);
+      const size_t left =
+          kernels_.sparsify(ends[chunk] - begin, factor(i, chunk), values_of(i, chunk), threshold,
+                            noise, noises_.data() + begin, bias_gradient_.data() + begin,
+                            by_sample_.columns.data() + used, by_sample_.values.data() + used);
+      for (size_t e = used; e < used + left; ++e) {
+        by_sample_.columns[e] += static_cast<uint32_t>(begin);
+      }
+      used += left;
+    }
+    by_sample_.offsets.push_back(static_cast<uint32_t>(used));
+  }
+  by_sample_.columns.resize(used);
+  by_sample_.values.resize(used);
+  for (size_t u = 0; u < batch->masses.size(); ++u) {
+    batch->masses[u] = bias_gradient_[u] / batch->weights[u];
+  }
+}
+
+void DenseScorer::SparseProducts(const OutputBatch& batch, const RowGradientSink& take,
+                                 PartialSums* partial) {
+  const std::vector<uint32_t>& rows = batch.columns.rows;
+  const size_t dim = model_.hidden;
+  for (uint32_t i = 0; i < by_sample_.rows(); ++i) {
+    picked_.clear();
+    for (const uint32_t u : by_sample_.Columns(i)) picked_.push_back(rows[u]);
+    partial->AddRows(rows_.layer, picked_, by_sample_.Values(i).data(), i);
+  }
+  Transpose(by_sample_, by_sample_.columns, static_cast<uint32_t>(rows.size()), &by_column_);
+  stats_.Enter(Phase::kUpdate);
+  const size_t ahead = PrefetchDistance(rows_.layer.WeightBytes() + rows_.layer.StateBytes());
+  for (uint32_t u = 0; u < rows.size(); ++u) {
+    if (u + ahead < rows.size()) rows_.layer.PrefetchAll(rows[u + ahead]);
+    const auto values = by_column_.Values(u);
+    if (values.empty()) continue;
+    kernels_.weighted_sum(dim, values.size(), by_column_.Columns(u).data(), values.data(),
+                          batch.hidden.data.data(), dim, gradient_.data());
+    take(rows[u], gradient_.data(), std::accumulate(values.begin(), values.end(), 0.0f));
+  }
 }
 
 void DenseScorer::SubtractTargets(const Chunk& chunk, const OutputBatch& batch) {

@@ -6,10 +6,18 @@
 // second-level cache; in the backward pass they are updated at once. The next chunk's rows are
 // prefetched during the products. Each exponential is computed once, forward, against the chunk's
 // own maximum for the sample; backward it only needs a factor.
+//
+// Backward most probabilities are tiny. Those below train.sparsify are rounded at random to 0 or to
+// it, without bias, and the two products of the backward pass are made of the entries that are left
+// (Wangni et al.: "Gradient Sparsification for Communication-Efficient Distributed Optimization",
+// NeurIPS 2018). At most 1 / train.sparsify of a sample's probabilities are above the threshold,
+// and about as many of the others are left, whatever U is. Whether an entry is left depends on the
+// batch, the sample and the neuron only. Products in bf16 are cheaper whole.
 #pragma once
 
 #include "common/math/bf16_gemm.h"
 #include "server/model/scorer.h"
+#include "server/model/sparse_matrix.h"
 
 namespace dslide {
 
@@ -44,10 +52,14 @@ class DenseScorer final : public Scorer {
   void SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
                     const std::vector<float>& log_normaliser);
   void MeasureMass(const Chunk& chunk, OutputBatch* batch) const;
+  bool IsSparse(const OutputBatch& batch) const;
+  void Sparsify(OutputBatch* batch, const std::vector<float>& log_normaliser);
+  void SparseProducts(const OutputBatch& batch, const RowGradientSink& take, PartialSums* partial);
   void SubtractTargets(const Chunk& chunk, const OutputBatch& batch);
   void HandOut(const Chunk& chunk, const RowGradientSink& take);
 
-  const Bf16Gemm* bf16_;  // null: products in fp32
+  const Bf16Gemm* bf16_;   // null: products in fp32
+  const float threshold_;  // train.sparsify
 
   // Scratch of one chunk.
   std::vector<float> weights_;            // [chunk x H] gathered, in fp32 or
@@ -56,6 +68,12 @@ class DenseScorer final : public Scorer {
   std::vector<float> gradient_;           // [chunk x H]
   std::vector<float> bias_;               // [chunk]
   std::vector<float> bias_gradient_;      // [chunk]
+
+  // Scratch of a sparse backward pass: dL/dlogit by samples and by columns.
+  SparseMatrix by_sample_;
+  SparseMatrix by_column_;
+  std::vector<uint32_t> noises_;  // [U]
+  std::vector<uint32_t> picked_;  // rows of a sample's entries
 };
 
 }  // namespace dslide

@@ -9,17 +9,14 @@
 #include "common/wire/messages.h"
 #include "server/model/engine_stats.h"
 #include "server/model/gradient_sums.h"
+#include "server/model/sparse_matrix.h"
 #include "server/rows/layer.h"
 #include "server/rows/row_numbers.h"
 
 namespace dslide {
 
-// A batch's features that live here: sample i has entries [offsets[i], offsets[i+1]).
-struct InputBatch {
-  std::vector<uint32_t> offsets;
-  std::vector<uint32_t> rows;  // local
-  std::vector<float> values;
-};
+// A batch's features that live here: a row a sample, columns are local rows.
+using InputBatch = SparseMatrix;
 
 class InputLayer {
  public:
@@ -44,24 +41,15 @@ class InputLayer {
   void Update(uint32_t row, float learning_rate, const float* gradient);
 
  private:
-  void Sum(const InputBatch& batch, uint32_t sample, Matrix* partial) const;
-  void Sum(const InputBatch& batch, uint32_t sample, FixedMatrix* partial) const;
-  // Fills `partial`, which is 0.
-  template <typename M>
-  void SumAll(const SparseRows& features, InputBatch* batch, M* partial) const;
-  void Invert(const InputBatch& batch);
-
   const Kernels& kernels_;
   uint32_t bias_id_;
   bool synchronous_;
   Layer layer_;
   EngineStats stats_;
-  // The batch by features: the distinct row with number u has entries [offsets_[u], offsets_[u+1]),
-  // samples in order.
+  // A batch by features: its distinct rows are numbered.
   RowNumbers numbers_;
-  std::vector<uint32_t> offsets_;
-  std::vector<uint32_t> samples_;
-  std::vector<float> values_;
+  std::vector<uint32_t> numbered_;  // [entries] the number of each entry's row
+  SparseMatrix by_row_;             // columns are samples
 };
 
 }  // namespace dslide

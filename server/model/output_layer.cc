@@ -42,6 +42,7 @@ ActiveReply OutputLayer::Query(ActiveQuery query, uint64_t seed, Random* random,
                                OutputBatch* batch) {
   batch->hidden = std::move(query.hidden);
   batch->label_totals = std::move(query.label_totals);
+  batch->seed = seed;
   const uint32_t samples = batch->hidden.rows;
   const HashTables* tables = rows_.tables ? &rows_.tables->tables() : nullptr;
   stats_.Enter(Phase::kHash);

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "common/wire/messages.h"
+#include "server/rows/layer.h"
 
 namespace dslide {
 
@@ -24,6 +26,17 @@ class PartialSums {
     if (!fixed_) return;
     const size_t size = part_.data.size();
     fixed_->in_range &= MoveToFixed(size, part_.data.data(), fixed_->data.data());
+  }
+  // Row `sample` of the sum = sum over e of factors[e] times row rows[e] of the layer, each row a
+  // part. REQUIRES that it is 0.
+  void AddRows(const Layer& layer, std::span<const uint32_t> rows, const float* factors,
+               size_t sample) {
+    float* part = part_.row(sample);
+    if (!fixed_) return layer.WeightedSum(rows, factors, part);
+    for (size_t e = 0; e < rows.size(); ++e) {
+      layer.WeightedSum(rows.subspan(e, 1), factors + e, part);
+      fixed_->in_range &= MoveToFixed(part_.cols, part, fixed_->row(sample));
+    }
   }
   // The sum of all parts.
   PartialSum Take() {

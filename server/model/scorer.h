@@ -25,6 +25,7 @@ struct OutputBatch {
   std::vector<uint16_t> narrow;        // h in bf16, if products are computed in bf16
   std::vector<uint32_t> label_totals;  // [B] labels of the sample on all servers
   ActiveColumns columns;               // U columns
+  uint64_t seed = 0;                   // for all executors the same
 
   // One value for each scored (sample, column); the order is the scorer's. After Score(), softmax:
   // exp(logit - shift); sigmoid: dloss/dlogit as if no column were a label of the sample.
@@ -65,8 +66,8 @@ class Scorer {
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), adds the
   // partial dL/dh to *partial, part by part, with L the mean loss over the batch, and calls take()
-  // once with the gradient of each active row, while the row is in cache; `take` may update the
-  // row. Softmax: a sample without labels has no target distribution and no gradient.
+  // once with the gradient of each active row that has one, while the row is in cache; `take` may
+  // update the row. Softmax: a sample without labels has no target distribution and no gradient.
   virtual void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                         const RowGradientSink& take, PartialSums* partial) = 0;
 

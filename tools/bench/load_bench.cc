@@ -99,9 +99,8 @@ void TrainMix(benchmark::State& state, const Mix& mix, bool bf16) {
       Body reply = executor.Handle({1}, flight.RequestFor(0));
       if (auto* active = std::get_if<ActiveReply>(&reply)) {
         const BatchId id = flight.id();
-        GradientReply second =
-            std::get<GradientReply>(executor.Handle({1}, Body(PushAfter(id, *active))));
-        second.active = std::move(*active);
+        Body second = executor.Handle({1}, Body(PushAfter(id, *active)));
+        std::get<GradientReply>(second).active = std::move(*active);
         reply = std::move(second);
       }
       DSLIDE_CHECK(flight.Take(0, std::move(reply)).ok());

@@ -58,6 +58,7 @@ Config UnusualConfig() {
   c.train.weight_decay = 0.01f;
   c.train.dropout_input = 0.1f;
   c.train.dropout_hidden = 0.4f;
+  c.train.sparsify = 0.25f;
   c.train.label_smoothing = 0.3f;
   c.train.exclude_own_features = true;
   c.train.unit_batches = 9;

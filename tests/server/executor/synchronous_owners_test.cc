@@ -92,6 +92,8 @@ void CheckOwnersDoNotMatter(const Config& config) {
 TEST_CASE("synchronous: the number of servers and executors does not matter, with draws by mass") {
   Config config = OwnersConfig(ActiveSet::kMass);
   CheckOwnersDoNotMatter(config);
+  config.train.sparsify = 0.03f;
+  CheckOwnersDoNotMatter(config);
   CheckOwnersDoNotMatter(InBf16(config));
   config.train.optimizer = OptimizerKind::kAdaGrad;
   config.train.learning_rate = 0.2f;
@@ -108,6 +110,8 @@ TEST_CASE("synchronous: the number of servers and executors does not matter, wit
   CheckOwnersDoNotMatter(InBf16(config));
   config.model.loss = Loss::kSigmoid;
   CheckOwnersDoNotMatter(InBf16(config));
+  config.train.sparsify = 0.03f;
+  CheckOwnersDoNotMatter(config);
 }
 
 TEST_CASE("synchronous: slots that move between steps do not matter") {
