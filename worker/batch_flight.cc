@@ -27,14 +27,14 @@ ActiveReply CollectStatistics(std::vector<std::optional<Body>>* replies) {
 }
 
 template <typename T>
-std::vector<Matrix> CollectPartials(std::vector<std::optional<Body>>* replies) {
-  std::vector<Matrix> parts;
+Matrix SumOfPartials(std::vector<std::optional<Body>>* replies) {
+  std::vector<PartialSum> parts;
   for (T& reply : Collect<T>(replies)) parts.push_back(std::move(reply.partial));
-  return parts;
+  return InFloats(SumPartials(std::move(parts)));
 }
 
-bool HasShape(const Matrix& m, uint32_t rows, uint32_t cols) {
-  return m.rows == rows && m.cols == cols;
+bool HasShape(const PartialSum& sum, uint32_t rows, uint32_t cols) {
+  return std::visit([&](const auto& m) { return m.rows == rows && m.cols == cols; }, sum);
 }
 
 }  // namespace
@@ -179,7 +179,7 @@ void BatchFlight::Advance() {
       if (OnlyServer()) {
         auto& reply = std::get<GradientReply>(*replies_[0]);
         MergeStatistics(std::move(*reply.active));
-        MaskGradient(std::move(reply.partial));
+        MaskGradient(InFloats(std::move(reply.partial)));
         stage_ = Stage::kEmbedPush;
       } else {
         MergeStatistics(CollectStatistics(&replies_));
@@ -187,7 +187,7 @@ void BatchFlight::Advance() {
       }
       break;
     case Stage::kPush:
-      MaskGradient(SumMatrices(CollectPartials<GradientReply>(&replies_)));
+      MaskGradient(SumOfPartials<GradientReply>(&replies_));
       stage_ = Stage::kEmbedPush;
       break;
     case Stage::kTopK:
@@ -205,10 +205,10 @@ void BatchFlight::Advance() {
 // probability p (their sum is 0), and the other units are scaled by 1 / (1 - p). A dropped or
 // inactive unit has h = 0, which later masks its gradient.
 void BatchFlight::Activate() {
-  hidden_ = SumMatrices(CollectPartials<EmbedReply>(&replies_));
+  hidden_ = SumOfPartials<EmbedReply>(&replies_);
   const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_hidden : 0.0f;
   const float scale = 1.0f / (1.0f - drop);
-  for (float& h : hidden_.data) h = h > 0 ? h * scale : 0.0f;
+  for (float& h : hidden_.data) h = h <= 0 ? 0.0f : h * scale;  // NaN stays
 }
 
 void BatchFlight::MergeStatistics(ActiveReply merged) {

@@ -39,6 +39,19 @@ void MergeNormalisers(const std::vector<ActiveReply>& parts, ActiveReply* merged
   }
 }
 
+// Adds all parts' sums of exponentials up; none if some part has none.
+void MergeExpSums(const std::vector<ActiveReply>& parts, ActiveReply* merged) {
+  for (size_t p = 1; p < parts.size(); ++p) {
+    if (parts[p].exp_sums.size() != merged->exp_sums.size()) {
+      merged->exp_sums.clear();
+      return;
+    }
+    for (size_t i = 0; i < merged->exp_sums.size(); ++i) {
+      merged->exp_sums[i].Add(parts[p].exp_sums[i]);
+    }
+  }
+}
+
 // The best kProbeNeurons of sample i's probes.
 Probe MergeProbes(const std::vector<ActiveReply>& parts, size_t i) {
   std::vector<std::pair<const Probe*, size_t>> neurons;
@@ -91,6 +104,34 @@ Matrix SumMatrices(std::vector<Matrix> parts) {
   return sum;
 }
 
+PartialSum SumPartials(std::vector<PartialSum> parts) {
+  DSLIDE_CHECK(!parts.empty());
+  const bool fixed = std::ranges::all_of(
+      parts, [](const PartialSum& part) { return std::holds_alternative<FixedMatrix>(part); });
+  if (!fixed) {
+    std::vector<Matrix> floats;
+    for (PartialSum& part : parts) floats.push_back(InFloats(std::move(part)));
+    return SumMatrices(std::move(floats));
+  }
+  auto sum = std::get<FixedMatrix>(std::move(parts.front()));
+  for (size_t p = 1; p < parts.size(); ++p) {
+    const auto& part = std::get<FixedMatrix>(parts[p]);
+    DSLIDE_CHECK(part.rows == sum.rows && part.cols == sum.cols);
+    const bool added = AddFixed(part.data.size(), part.data.data(), sum.data.data());
+    sum.in_range = sum.in_range && part.in_range && added;
+  }
+  return sum;
+}
+
+Matrix InFloats(PartialSum sum) {
+  if (auto* floats = std::get_if<Matrix>(&sum)) return std::move(*floats);
+  const auto& fixed = std::get<FixedMatrix>(sum);
+  Matrix result(fixed.rows, fixed.cols);
+  std::ranges::transform(fixed.data, result.data.begin(), FromFixed);
+  if (!fixed.in_range) std::ranges::fill(result.data, std::numeric_limits<float>::quiet_NaN());
+  return result;
+}
+
 ActiveReply MergeActive(std::vector<ActiveReply> parts) {
   DSLIDE_CHECK(!parts.empty());
   if (parts.size() == 1) return std::move(parts.front());
@@ -106,7 +147,12 @@ ActiveReply MergeActive(std::vector<ActiveReply> parts) {
     merged.active_rows += part.active_rows;
     probes = std::max(probes, part.probes.size());
   }
-  MergeNormalisers(parts, &merged);
+  MergeExpSums(parts, &merged);
+  if (merged.exp_sums.empty()) {
+    MergeNormalisers(parts, &merged);
+  } else {
+    UseExpSums(&merged);
+  }
   merged.probes.clear();
   for (size_t i = 0; i < probes; ++i) merged.probes.push_back(MergeProbes(parts, i));
   MergeTailVariance(parts, &merged);
@@ -138,6 +184,12 @@ TopKReply MergeTopK(std::span<const TopKReply> parts, uint32_t k) {
     merged.offsets.push_back(static_cast<uint32_t>(merged.ids.size()));
   }
   return merged;
+}
+
+void UseExpSums(ActiveReply* reply) {
+  std::ranges::transform(reply->exp_sums, reply->max.begin(),
+                         [](const ExpSum& sum) { return sum.Log(); });
+  reply->sum_exp.assign(reply->max.size(), 1.0f);
 }
 
 void Condense(ActiveReply* reply) {

@@ -13,12 +13,22 @@ namespace dslide {
 // Elementwise sums.
 Matrix SumMatrices(std::vector<Matrix> parts);
 
+// The same; in fixed point, whatever the order of the parts, if all parts are.
+PartialSum SumPartials(std::vector<PartialSum> parts);
+
+// A sum in floats; NaN in all elements if it left the range of fixed-point numbers.
+Matrix InFloats(PartialSum sum);
+
 // Merges local softmax statistics (log-sum-exp with the largest maximum as shift), adds counts,
-// target logits and losses, keeps the best neurons of all probes.
+// target logits and losses, keeps the best neurons of all probes. Where all parts have `exp_sums`
+// these are added up, and give the maximum and the sum of exponentials.
 ActiveReply MergeActive(std::vector<ActiveReply> parts);
 
 // The best k of all parts per row, best first; ties by lower id.
 TopKReply MergeTopK(std::span<const TopKReply> parts, uint32_t k);
+
+// Scales the statistics to sum_exp = 1: max becomes the log of `exp_sums`.
+void UseExpSums(ActiveReply* reply);
 
 // Scales the statistics to sum_exp = 1 for each sample, so that messages can omit it: max becomes
 // the log of the sum of exponentials.

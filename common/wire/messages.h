@@ -21,10 +21,11 @@
 #include "common/base/ids.h"
 #include "common/checkpoint/shard_file.h"
 #include "common/config/config.h"
+#include "common/math/exact_sums.h"
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 5;
+constexpr uint32_t kProtocolVersion = 6;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
 // Servers and workers leave when the scheduler has not been heard of for so long before its first
 // answer (it may be started last); afterwards cluster.scheduler_silence_s counts.
@@ -47,6 +48,22 @@ struct Matrix {
   const float* row(size_t i) const { return data.data() + i * cols; }
   bool operator==(const Matrix&) const = default;
 };
+
+// A matrix of fixed-point numbers (exact_sums.h), which can be added up in any order.
+struct FixedMatrix {
+  uint32_t rows = 0;
+  uint32_t cols = 0;
+  std::vector<int64_t> data;
+  bool in_range = true;  // of all messages that are sent
+
+  FixedMatrix() = default;
+  FixedMatrix(uint32_t r, uint32_t c) : rows(r), cols(c), data(size_t{r} * c) {}
+  int64_t* row(size_t i) { return data.data() + i * cols; }
+  bool operator==(const FixedMatrix&) const = default;
+};
+
+// A part of a sum over features or neurons: in fixed point in synchronous training.
+using PartialSum = std::variant<Matrix, FixedMatrix>;
 
 // Rows of ids with optional values: row i is [offsets[i], offsets[i+1]) of ids and values.
 struct SparseRows {
@@ -227,7 +244,7 @@ struct EmbedRequest {
   bool operator==(const EmbedRequest&) const = default;
 };
 struct EmbedReply {
-  Matrix partial;
+  PartialSum partial;
   bool operator==(const EmbedReply&) const = default;
 };
 struct ActiveQuery {
@@ -256,6 +273,7 @@ struct ActiveReply {
   uint32_t active_rows = 0;
   std::vector<Probe> probes;
   std::vector<float> tail_variance = {};  // [probe_samples] or empty
+  std::vector<ExpSum> exp_sums = {};      // [B] or empty
   bool operator==(const ActiveReply&) const = default;
 };
 struct GradientPush {
@@ -264,7 +282,7 @@ struct GradientPush {
   bool operator==(const GradientPush&) const = default;
 };
 struct GradientReply {
-  Matrix partial;
+  PartialSum partial;
   std::optional<ActiveReply> active = std::nullopt;  // where ActiveQuery said `finish`
   bool operator==(const GradientReply&) const = default;
 };

@@ -76,6 +76,7 @@ class Decoder : private WireReader {
     to = Vector(v);
   }
   void Get(const VectorOf<float>* v, std::vector<float>& to) { to = Floats(v); }
+  void Get(const VectorOf<const wire::ExpSum*>* v, std::vector<ExpSum>& to) { to = ExpSums(v); }
   template <typename Table, typename M>
   void Get(const TablesOf<Table>* tables, std::vector<M>& to) {
     if (tables == nullptr || !Charge(size_t{tables->size()} * sizeof(M))) return;
@@ -87,6 +88,7 @@ class Decoder : private WireReader {
     if (table != nullptr) Read(*table, &to.emplace());
   }
   void Get(const wire::Matrix* matrix, Matrix& to) { to = DenseMatrix(matrix); }
+  void Get(const wire::Matrix* matrix, PartialSum& to) { to = Partial(matrix); }
   void Get(const wire::SparseRows* rows, SparseRows& to) { to = Rows(rows); }
 
   template <typename From, typename V, typename Of>
@@ -108,7 +110,7 @@ class Decoder : private WireReader {
   }
   template <typename V>
   void Get(const wire::Matrix* matrix, const Gradient<V>& to) {
-    to.matrix = DenseMatrix(matrix);
+    Get(matrix, to.matrix);
   }
   template <typename Table, typename V>
   void Get(const Table* table, const UnlessNoRows<V>& to) {
@@ -142,6 +144,7 @@ void Decoder::Read<wire::ActiveReply>(const wire::ActiveReply& table, ActiveRepl
   m->active_rows = table.active_rows();
   get("probes", table.probes(), &m->probes);
   get("tail_variance", table.tail_variance(), &m->tail_variance);
+  get("exp_sums", table.exp_sums(), &m->exp_sums);
   CheckShape(*m, this);
 }
 

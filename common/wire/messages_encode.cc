@@ -96,6 +96,10 @@ class Encoder : private WireWriter {
     return DenseMatrix(matrix, Rounding::kNearest);
   }
   template <typename>
+  auto Put(const PartialSum& partial) {
+    return Partial(partial, Rounding::kNearest);
+  }
+  template <typename>
   auto Put(const SparseRows& rows) {
     return Rows(rows);
   }
@@ -119,7 +123,11 @@ class Encoder : private WireWriter {
   }
   template <typename, typename V>
   auto Put(const Gradient<V>& field) {
-    return DenseMatrix(field.matrix, Rounding::kErrorFeedback);
+    if constexpr (std::is_same_v<std::remove_const_t<V>, PartialSum>) {
+      return Partial(field.matrix, Rounding::kErrorFeedback);
+    } else {
+      return DenseMatrix(field.matrix, Rounding::kErrorFeedback);
+    }
   }
   template <typename Field, typename V>
   Offset<TableOf<Field>> Put(const UnlessNoRows<V>& field) {
@@ -133,6 +141,12 @@ class Encoder : private WireWriter {
   template <typename Field, typename V>
   Field Put(const ValueOf<V>& field) {
     return field.optional.value_or(0);
+  }
+
+  Offset<wire::Matrix> Partial(const PartialSum& partial, Rounding rounding) {
+    const auto* floats = std::get_if<Matrix>(&partial);
+    return floats != nullptr ? DenseMatrix(*floats, rounding)
+                             : DenseMatrix(std::get<FixedMatrix>(partial));
   }
 
   template <typename T>
@@ -153,8 +167,9 @@ flatbuffers::Offset<wire::ActiveReply> Encoder::Write<wire::ActiveReply>(const A
   const auto active = OnceIfEqual(m.active);
   const auto loss = Vector(m.loss);
   const auto tail_variance = Vector(m.tail_variance);
+  const auto exp_sums = ExpSums(m.exp_sums);
   return wire::CreateActiveReply(builder(), max, sum_exp, target_logit, active, loss, m.active_rows,
-                                 probes, tail_variance);
+                                 probes, tail_variance, exp_sums);
 }
 
 using Builder = WireWriter::Builder;

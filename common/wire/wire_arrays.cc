@@ -151,6 +151,7 @@ bool AllFiniteOrMinusInfinity(std::span<const float> x) {
 
 size_t CountNonzero(std::span<const float> x) { return CountNonzeroOf(x); }
 size_t CountNonzero(std::span<const uint8_t> x) { return CountNonzeroOf(x); }
+size_t CountNonzero(std::span<const int64_t> x) { return CountNonzeroOf(x); }
 
 size_t PopCount(std::span<const uint8_t> bitmap) {
   size_t count = 0;
@@ -168,6 +169,9 @@ void PackNonzero(std::span<const float> x, uint8_t* bitmap, float* packed) {
 void PackNonzero(std::span<const uint8_t> x, uint8_t* bitmap, uint8_t* packed) {
   PackNonzeroOf(x, bitmap, packed);
 }
+void PackNonzero(std::span<const int64_t> x, uint8_t* bitmap, int64_t* packed) {
+  PackNonzeroOf(x, bitmap, packed);
+}
 
 void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const float> packed,
                    std::span<float> out) {
@@ -175,6 +179,10 @@ void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const float> packe
 }
 void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const uint8_t> packed,
                    std::span<uint8_t> out) {
+  UnpackNonzeroOf(bitmap, packed, out);
+}
+void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const int64_t> packed,
+                   std::span<int64_t> out) {
   UnpackNonzeroOf(bitmap, packed, out);
 }
 

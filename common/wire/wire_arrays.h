@@ -56,6 +56,7 @@ bool AllFiniteOrMinusInfinity(std::span<const float> x);
 inline size_t BitmapBytes(size_t elements) { return (elements + 7) / 8; }
 size_t CountNonzero(std::span<const float> x);
 size_t CountNonzero(std::span<const uint8_t> x);
+size_t CountNonzero(std::span<const int64_t> x);
 size_t PopCount(std::span<const uint8_t> bitmap);
 
 // Whether no bit past the first `elements` is set. REQUIRES bitmap.size() == BitmapBytes(elements).
@@ -65,12 +66,15 @@ bool PaddingIsZero(std::span<const uint8_t> bitmap, size_t elements);
 // `packed` has room for CountNonzero(x) + 1 of them: the last one is scratch.
 void PackNonzero(std::span<const float> x, uint8_t* bitmap, float* packed);
 void PackNonzero(std::span<const uint8_t> x, uint8_t* bitmap, uint8_t* packed);
+void PackNonzero(std::span<const int64_t> x, uint8_t* bitmap, int64_t* packed);
 
 // The inverse; other elements become 0. REQUIRES PopCount(bitmap) == packed.size(), padding zero.
 void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const float> packed,
                    std::span<float> out);
 void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const uint8_t> packed,
                    std::span<uint8_t> out);
+void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const int64_t> packed,
+                   std::span<int64_t> out);
 
 // Whole numbers in LEB128: 7 bits a byte, lowest first, the high bit set in all but the last byte
 // of a number.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
 
 #include "common/wire/wire_arrays.h"
 
@@ -18,6 +21,8 @@ constexpr size_t kMaxUnpackedFactor = 64;
 // And to no more than this, twice the largest message: fp32 from bf16. A message in int8 that would
 // need more is above 256 MiB.
 constexpr size_t kMaxUnpackedBytes = 2 * kMaxMessageBytes;
+
+bool IsFixedSum(int64_t number) { return -kFixedSumLimit <= number && number < kFixedSumLimit; }
 
 // The elements of one matrix: all of `data`, or, `packed`, those whose bit of `bits` is set.
 void ReadFloats(std::span<const uint8_t> data, bool packed, std::span<const uint8_t> bits,
@@ -50,6 +55,8 @@ std::optional<WirePrecision> FromWire(wire::Precision precision) {
       return WirePrecision::kBf16;
     case wire::Precision::Int8:
       return WirePrecision::kInt8;
+    case wire::Precision::Fixed64:
+      break;  // read by Fixed()
   }
   return std::nullopt;
 }
@@ -127,49 +134,100 @@ std::vector<float> WireReader::Scales(const flatbuffers::Vector<float>* scales,
   return result;
 }
 
+auto WireReader::StoredElements(const wire::Matrix* matrix, size_t element_bytes)
+    -> std::optional<Stored> {
+  if (matrix->rows() > kMaxBatchSamples || matrix->cols() > kMaxMatrixCols) {
+    Fail(fmt::format("of {} x {} is larger than {} x {}", matrix->rows(), matrix->cols(),
+                     kMaxBatchSamples, kMaxMatrixCols));
+    return std::nullopt;
+  }
+  const size_t elements = size_t{matrix->rows()} * matrix->cols();
+  const auto* bitmap = matrix->nonzero();
+  Stored stored{{}, {}, bitmap != nullptr, elements};
+  if (bitmap != nullptr) stored.bits = {bitmap->data(), bitmap->size()};
+  if (bitmap != nullptr &&
+      (stored.bits.size() != BitmapBytes(elements) || !PaddingIsZero(stored.bits, elements))) {
+    Fail(fmt::format("of {} x {} has a bitmap that does not fit ({} bytes)", matrix->rows(),
+                     matrix->cols(), stored.bits.size()));
+    return std::nullopt;
+  }
+  if (bitmap != nullptr) stored.count = PopCount(stored.bits);
+  if (matrix->data() != nullptr) stored.data = {matrix->data()->data(), matrix->data()->size()};
+  if (stored.data.size() != stored.count * element_bytes) {
+    Fail(fmt::format("of {} x {} has {} bytes of data instead of {}", matrix->rows(),
+                     matrix->cols(), stored.data.size(), stored.count * element_bytes));
+    return std::nullopt;
+  }
+  return stored;
+}
+
 Matrix WireReader::DenseMatrix(const wire::Matrix* matrix) {
   if (matrix == nullptr) {
     Fail("is missing");
     return {};
   }
-  if (matrix->rows() > kMaxBatchSamples || matrix->cols() > kMaxMatrixCols) {
-    Fail(fmt::format("of {} x {} is larger than {} x {}", matrix->rows(), matrix->cols(),
-                     kMaxBatchSamples, kMaxMatrixCols));
-    return {};
-  }
-  const size_t elements = size_t{matrix->rows()} * matrix->cols();
-  const auto* bitmap = matrix->nonzero();
-  std::span<const uint8_t> bits;
-  if (bitmap != nullptr) bits = {bitmap->data(), bitmap->size()};
-  if (bitmap != nullptr &&
-      (bits.size() != BitmapBytes(elements) || !PaddingIsZero(bits, elements))) {
-    Fail(fmt::format("of {} x {} has a bitmap that does not fit ({} bytes)", matrix->rows(),
-                     matrix->cols(), bits.size()));
-    return {};
-  }
-  const size_t stored = bitmap != nullptr ? PopCount(bits) : elements;
   const WirePrecision precision = Precision(matrix->precision());
-  const size_t bytes = matrix->data() != nullptr ? matrix->data()->size() : 0;
-  if (bytes != stored * WireFloatBytes(precision)) {
-    Fail(fmt::format("of {} x {} has {} bytes of data instead of {}", matrix->rows(),
-                     matrix->cols(), bytes, stored * WireFloatBytes(precision)));
-    return {};
-  }
+  const auto stored = StoredElements(matrix, WireFloatBytes(precision));
+  if (!stored) return {};
+  const size_t elements = size_t{matrix->rows()} * matrix->cols();
   const bool int8 = precision == WirePrecision::kInt8;
   const std::vector<float> scales = Scales(matrix->scales(), precision, matrix->rows());
   // With a bitmap twice: packed floats are unpacked before they are spread, bytes after it.
-  const size_t spread = bitmap == nullptr ? 0 : int8 ? elements : stored * sizeof(float);
+  const size_t spread = !stored->packed ? 0 : int8 ? elements : stored->count * sizeof(float);
   if (!fault_.empty() || !Charge(elements * sizeof(float) + spread)) return {};
 
-  std::span<const uint8_t> data;
-  if (bytes != 0) data = {matrix->data()->data(), bytes};
   Matrix result(matrix->rows(), matrix->cols());
   if (int8) {
-    ReadInt8(data, bitmap != nullptr, bits, scales, &result);
+    ReadInt8(stored->data, stored->packed, stored->bits, scales, &result);
     return result;
   }
-  ReadFloats(data, bitmap != nullptr, bits, precision, &result);
+  ReadFloats(stored->data, stored->packed, stored->bits, precision, &result);
   if (!AllFinite(result.data)) Fail("holds a number that is not finite");
+  return result;
+}
+
+FixedMatrix WireReader::Fixed(const wire::Matrix& matrix) {
+  const auto stored = StoredElements(&matrix, sizeof(int64_t));
+  if (!stored) return {};
+  {
+    const InField in(this, "scales");
+    RequireSize(matrix.scales() != nullptr ? matrix.scales()->size() : 0, 0);
+  }
+  const size_t elements = size_t{matrix.rows()} * matrix.cols();
+  if (!fault_.empty() || !Charge((elements + stored->count) * sizeof(int64_t))) return {};
+  std::vector<int64_t> numbers(stored->count);
+  if (!numbers.empty()) std::memcpy(numbers.data(), stored->data.data(), stored->data.size());
+  if (!std::ranges::all_of(numbers, IsFixedSum)) Fail("holds a number of 2^24 or more");
+  FixedMatrix result;
+  result.rows = matrix.rows();
+  result.cols = matrix.cols();
+  if (stored->packed) {
+    result.data.resize(elements);
+    UnpackNonzero(stored->bits, numbers, result.data);
+  } else {
+    result.data = std::move(numbers);
+  }
+  return result;
+}
+
+PartialSum WireReader::Partial(const wire::Matrix* matrix) {
+  if (matrix != nullptr && matrix->precision() == wire::Precision::Fixed64) return Fixed(*matrix);
+  return DenseMatrix(matrix);
+}
+
+std::vector<ExpSum> WireReader::ExpSums(const flatbuffers::Vector<const wire::ExpSum*>* sums) {
+  // No sum of a finite model is near: exp(2^21) has place 94548.
+  constexpr int32_t kMaxPlace = 1 << 20;
+  constexpr uint64_t kMaxDigit = uint64_t{1} << 48;  // of 2^16 parts no sum overflows
+  std::vector<ExpSum> result;
+  if (sums == nullptr || !Charge(size_t{sums->size()} * sizeof(ExpSum))) return result;
+  for (const wire::ExpSum* sum : *sums) {
+    const bool empty = sum->place() == ExpSum::kEmpty && sum->high() == 0 && sum->low() == 0;
+    const bool good = std::abs(int64_t{sum->place()}) <= kMaxPlace && sum->high() > 0 &&
+                      sum->high() <= kMaxDigit && sum->low() <= kMaxDigit;
+    if (!empty && !good) Fail("holds a number that is no sum of exponentials");
+    result.push_back({sum->place(), sum->high(), sum->low()});
+  }
   return result;
 }
 

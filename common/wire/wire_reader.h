@@ -102,6 +102,9 @@ class WireReader {
   // Finite ones.
   std::vector<float> Floats(const flatbuffers::Vector<float>* v);
 
+  // Finite, and small enough to be added up.
+  std::vector<ExpSum> ExpSums(const flatbuffers::Vector<const wire::ExpSum*>* sums);
+
   // Numbers in LEB128.
   std::vector<uint32_t> Numbers(const flatbuffers::Vector<uint8_t>* bytes);
 
@@ -110,11 +113,23 @@ class WireReader {
 
   // A fault if it is absent.
   Matrix DenseMatrix(const wire::Matrix* matrix);
+  PartialSum Partial(const wire::Matrix* matrix);
   // No rows if it is absent.
   SparseRows Rows(const wire::SparseRows* rows);
 
  private:
   WirePrecision Precision(wire::Precision precision);
+
+  // The elements that a matrix stores: all, or, `packed`, those whose bit of `bits` is set.
+  struct Stored {
+    std::span<const uint8_t> data;
+    std::span<const uint8_t> bits;
+    bool packed;
+    size_t count;
+  };
+  // Nothing, with a fault, if the matrix is too large or its bytes do not fit its shape.
+  std::optional<Stored> StoredElements(const wire::Matrix* matrix, size_t element_bytes);
+  FixedMatrix Fixed(const wire::Matrix& matrix);
 
   // Scales of `rows` rows in int8; a fault unless there are none in another precision.
   std::vector<float> Scales(const flatbuffers::Vector<float>* scales, WirePrecision precision,

@@ -45,6 +45,7 @@ inline void CheckShape(const ActiveReply& m, WireReader* reader) {
   if (!m.loss.empty()) reader->RequireSize("loss", m.loss.size(), rows);
   reader->RequireAtMost("probes", m.probes.size(), rows);
   reader->RequireAtMost("tail_variance", m.tail_variance.size(), rows);
+  if (!m.exp_sums.empty()) reader->RequireSize("exp_sums", m.exp_sums.size(), rows);
 }
 
 inline void CheckShape(const GradientPush& m, WireReader* reader) {
@@ -52,7 +53,8 @@ inline void CheckShape(const GradientPush& m, WireReader* reader) {
 }
 
 inline void CheckShape(const GradientReply& m, WireReader* reader) {
-  if (m.active) reader->RequireSize("active.max", m.active->max.size(), m.partial.rows);
+  const uint32_t rows = std::visit([](const auto& partial) { return partial.rows; }, m.partial);
+  if (m.active) reader->RequireSize("active.max", m.active->max.size(), rows);
 }
 
 inline void CheckShape(const TopKRequest& m, WireReader* reader) {

@@ -32,6 +32,15 @@ auto WireWriter::OnceIfEqual(const std::vector<uint32_t>& v) -> VectorOffset<uin
   return b_.CreateVector(v.data(), equal ? 1 : v.size());
 }
 
+auto WireWriter::ExpSums(const std::vector<ExpSum>& sums)
+    -> Offset<flatbuffers::Vector<const wire::ExpSum*>> {
+  if (sums.empty()) return {};
+  std::vector<wire::ExpSum> structs;
+  structs.reserve(sums.size());
+  for (const ExpSum& sum : sums) structs.emplace_back(sum.high, sum.low, sum.place);
+  return b_.CreateVectorOfStructs(structs);
+}
+
 auto WireWriter::Numbers(std::span<const uint32_t> numbers) -> VectorOffset<uint8_t> {
   return Vector(PackNumbers(numbers));
 }
@@ -43,8 +52,7 @@ auto WireWriter::Lengths(const std::vector<uint32_t>& offsets) -> VectorOffset<u
 }
 
 // Whether `nonzero` elements and a bitmap are smaller than all of them.
-bool WireWriter::BitmapPays(size_t elements, size_t nonzero) const {
-  const size_t element_bytes = WireFloatBytes(precision_);
+bool WireWriter::BitmapPays(size_t elements, size_t nonzero, size_t element_bytes) {
   return BitmapBytes(elements) + nonzero * element_bytes + kVectorHeaderBytes <
          elements * element_bytes;
 }
@@ -61,7 +69,7 @@ auto WireWriter::Floats(std::span<const float> x) -> VectorOffset<uint8_t> {
 
 auto WireWriter::FloatElements(std::span<const float> x) -> Elements {
   const size_t nonzero = CountNonzero(x);
-  if (!BitmapPays(x.size(), nonzero)) return {{}, Floats(x)};
+  if (!BitmapPays(x.size(), nonzero, WireFloatBytes(precision_))) return {{}, Floats(x)};
   std::vector<float> packed(nonzero + 1);
   uint8_t* bits = nullptr;
   const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(x.size()), &bits);
@@ -72,7 +80,7 @@ auto WireWriter::FloatElements(std::span<const float> x) -> Elements {
 // The bitmap is of the bytes: elements that were rounded to 0 are left out too.
 auto WireWriter::Int8Elements(const std::vector<uint8_t>& bytes) -> Elements {
   const size_t nonzero = CountNonzero(bytes);
-  if (!BitmapPays(bytes.size(), nonzero)) return {{}, Vector(bytes)};
+  if (!BitmapPays(bytes.size(), nonzero, sizeof(int8_t))) return {{}, Vector(bytes)};
   std::vector<uint8_t> packed(nonzero + 1);
   uint8_t* bits = nullptr;
   const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(bytes.size()), &bits);
@@ -100,6 +108,29 @@ auto WireWriter::DenseMatrix(const Matrix& m, Rounding rounding) -> Offset<wire:
   if (precision_ == WirePrecision::kInt8) return Int8Matrix(m, rounding);
   const Elements elements = FloatElements(m.data);
   return wire::CreateMatrix(b_, m.rows, m.cols, ToWire(precision_), elements.bitmap, elements.data);
+}
+
+auto WireWriter::BytesOf(std::span<const int64_t> x) -> VectorOffset<uint8_t> {
+  if (x.empty()) return {};
+  return b_.CreateVector(reinterpret_cast<const uint8_t*>(x.data()), x.size_bytes());
+}
+
+auto WireWriter::FixedElements(const std::vector<int64_t>& x) -> Elements {
+  const size_t nonzero = CountNonzero(x);
+  if (!BitmapPays(x.size(), nonzero, sizeof(int64_t))) return {{}, BytesOf(x)};
+  std::vector<int64_t> packed(nonzero + 1);
+  uint8_t* bits = nullptr;
+  const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(x.size()), &bits);
+  PackNonzero(x, bits, packed.data());
+  packed.pop_back();
+  return {bitmap, BytesOf(packed)};
+}
+
+auto WireWriter::DenseMatrix(const FixedMatrix& m) -> Offset<wire::Matrix> {
+  DSLIDE_CHECK(m.data.size() == size_t{m.rows} * m.cols && m.in_range);
+  const Elements elements = FixedElements(m.data);
+  return wire::CreateMatrix(b_, m.rows, m.cols, wire::Precision::Fixed64, elements.bitmap,
+                            elements.data);
 }
 
 // Bytes of the values, whose rows' scales go into `scales`.

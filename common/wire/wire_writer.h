@@ -44,6 +44,7 @@ class WireWriter {
   }
   // One entry if all are the same.
   VectorOffset<uint32_t> OnceIfEqual(const std::vector<uint32_t>& v);
+  Offset<flatbuffers::Vector<const wire::ExpSum*>> ExpSums(const std::vector<ExpSum>& sums);
   // In LEB128.
   VectorOffset<uint8_t> Numbers(std::span<const uint32_t> numbers);
   // Of the rows that begin at `offsets`, in LEB128.
@@ -51,6 +52,8 @@ class WireWriter {
 
   // REQUIRE consistent shapes (checked).
   Offset<wire::Matrix> DenseMatrix(const Matrix& m, Rounding rounding);
+  // As it is, whatever the precision.
+  Offset<wire::Matrix> DenseMatrix(const FixedMatrix& m);
   Offset<wire::SparseRows> Rows(const SparseRows& rows);
 
  private:
@@ -60,10 +63,12 @@ class WireWriter {
     VectorOffset<uint8_t> data;
   };
 
-  bool BitmapPays(size_t elements, size_t nonzero) const;
+  static bool BitmapPays(size_t elements, size_t nonzero, size_t element_bytes);
   VectorOffset<uint8_t> Floats(std::span<const float> x);
   Elements FloatElements(std::span<const float> x);
   Elements Int8Elements(const std::vector<uint8_t>& bytes);
+  VectorOffset<uint8_t> BytesOf(std::span<const int64_t> x);
+  Elements FixedElements(const std::vector<int64_t>& x);
   Offset<wire::Matrix> Int8Matrix(const Matrix& m, Rounding rounding);
   VectorOffset<uint8_t> Int8Values(const SparseRows& rows, VectorOffset<float>* scales);
 

@@ -80,16 +80,20 @@ Body BatchTrainer::Embed(Incarnation sender, const EmbedRequest& request) {
 
 // Dropout of hidden units, here and not where h is formed: zeros cost next to nothing on the wire.
 // All executors leave out the same units of a batch.
-void BatchTrainer::DropUnits(uint64_t batch_number, Matrix* partial) const {
+void BatchTrainer::DropUnits(uint64_t batch_number, PartialSum* partial) const {
   const float drop = config_.train.dropout_hidden;
   if (drop == 0) return;
   Random random(SubSeed(SubSeed(config_.common.seed, kHiddenDropoutStream), batch_number));
   const auto below = static_cast<uint32_t>(std::lround(drop * 0x1p16f));
-  uint64_t bits = 0;  // 16 a unit
-  for (size_t i = 0; i < partial->data.size(); ++i, bits >>= 16) {
-    if (i % 4 == 0) bits = random.Next();
-    if ((bits & 0xffff) < below) partial->data[i] = 0.0f;
-  }
+  std::visit(
+      [&](auto& sum) {
+        uint64_t bits = 0;  // 16 a unit
+        for (size_t i = 0; i < sum.data.size(); ++i, bits >>= 16) {
+          if (i % 4 == 0) bits = random.Next();
+          if ((bits & 0xffff) < below) sum.data[i] = 0;
+        }
+      },
+      *partial);
 }
 
 // Why a query does not fit the model and its batch; empty: it fits.
@@ -141,13 +145,17 @@ Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
       synchronous() ? HoldOutput(request, &batch->output) : ApplyOutput(request, &batch->output);
   // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
   const std::vector<float>& hidden = batch->output.hidden.data;
-  for (size_t i = 0; i < hidden.size(); ++i) {
-    if (hidden[i] <= 0) reply.partial.data[i] = 0;
-  }
+  std::visit(
+      [&](auto& sum) {
+        for (size_t i = 0; i < hidden.size(); ++i) {
+          if (hidden[i] <= 0) sum.data[i] = 0;
+        }
+      },
+      reply.partial);
   return reply;
 }
 
-Matrix BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* batch) {
+PartialSum BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* batch) {
   const uint64_t number = NumberOf(request.batch);
   const float rate = LearningRate(number);
   OutputLayer& output = rows_.output;
@@ -155,13 +163,13 @@ Matrix BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* batch
   PassFailpoint(Failpoint::kServerBeforeApply);
   // Half applied is worse than dead: an exception in here ends the process, and a new one begins
   // from a checkpoint.
-  Matrix partial = [&]() noexcept {
-    Matrix sum = output.Gradient(batch, request.log_normaliser,
-                                 [&](uint32_t row, const float* g, float bias) {
-                                   if (!not_yet_applied.Has(row)) return;
-                                   output.Update(row, rate, g, bias);
-                                   rows_.counter.CountUpdate(output.layer(), row);
-                                 });
+  PartialSum partial = [&]() noexcept {
+    PartialSum sum = output.Gradient(batch, request.log_normaliser,
+                                     [&](uint32_t row, const float* g, float bias) {
+                                       if (!not_yet_applied.Has(row)) return;
+                                       output.Update(row, rate, g, bias);
+                                       rows_.counter.CountUpdate(output.layer(), row);
+                                     });
     for (size_t u = 0; u < batch->masses.size(); ++u) {
       const uint32_t row = batch->columns.rows[u];
       if (not_yet_applied.Has(row)) output.ObserveMass(row, batch->masses[u]);
@@ -174,14 +182,15 @@ Matrix BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* batch
   return partial;
 }
 
-Matrix BatchTrainer::HoldOutput(const GradientPush& request, OutputBatch* batch) {
+PartialSum BatchTrainer::HoldOutput(const GradientPush& request, OutputBatch* batch) {
   StepSums::Step& step = steps_.StepOf(request.batch);
   StepSums::Batch& held = step.batches[request.batch];
   const float share = steps_.ShareOfStep(request.batch, batch->hidden.rows);
-  Matrix partial = rows_.output.Gradient(batch, request.log_normaliser,
-                                         [&](uint32_t row, const float* g, float bias) {
-                                           if (!held.output) step.output.Add(row, share, g, bias);
-                                         });
+  PartialSum partial = rows_.output.Gradient(batch, request.log_normaliser,
+                                             [&](uint32_t row, const float* g, float bias) {
+                                               if (!held.output)
+                                                 step.output.Add(row, share, g, bias);
+                                             });
   if (!held.output) {
     held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
     if (!batch->masses.empty()) held.rows = batch->columns.rows;

@@ -74,9 +74,9 @@ class BatchTrainer {
 
   std::string WhyNotOpen(const EmbedRequest& request) const;
   std::string WhyNotAsked(const ActiveQuery& request, const OpenBatch& batch) const;
-  void DropUnits(uint64_t batch_number, Matrix* partial) const;
-  Matrix ApplyOutput(const GradientPush& request, OutputBatch* batch);
-  Matrix HoldOutput(const GradientPush& request, OutputBatch* batch);
+  void DropUnits(uint64_t batch_number, PartialSum* partial) const;
+  PartialSum ApplyOutput(const GradientPush& request, OutputBatch* batch);
+  PartialSum HoldOutput(const GradientPush& request, OutputBatch* batch);
   void ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) noexcept;
   void HoldInput(const EmbedPush& request, const InputBatch& batch);
   void Apply(const StepSums::Step& step, uint64_t first_batch);

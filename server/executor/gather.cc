@@ -16,10 +16,10 @@ std::vector<T> As(std::vector<Body> parts) {
 }
 
 template <typename T>
-std::vector<Matrix> Partials(std::vector<Body> parts) {
-  std::vector<Matrix> matrices;
-  for (Body& part : parts) matrices.push_back(std::move(std::get<T>(part).partial));
-  return matrices;
+std::vector<PartialSum> Partials(std::vector<Body> parts) {
+  std::vector<PartialSum> partials;
+  for (Body& part : parts) partials.push_back(std::move(std::get<T>(part).partial));
+  return partials;
 }
 
 // The reply of the executor that has the slot.
@@ -45,13 +45,13 @@ Body GatherReplies(const Body& request, std::vector<Body> parts) {
     if (std::holds_alternative<Ack>(part)) return std::move(part);
   }
   if (std::holds_alternative<EmbedReply>(parts[0])) {
-    return EmbedReply{SumMatrices(Partials<EmbedReply>(std::move(parts)))};
+    return EmbedReply{SumPartials(Partials<EmbedReply>(std::move(parts)))};
   }
   if (std::holds_alternative<ActiveReply>(parts[0])) {
     return MergeActive(As<ActiveReply>(std::move(parts)));
   }
   if (std::holds_alternative<GradientReply>(parts[0])) {
-    return GradientReply{SumMatrices(Partials<GradientReply>(std::move(parts)))};
+    return GradientReply{SumPartials(Partials<GradientReply>(std::move(parts)))};
   }
   if (std::holds_alternative<TopKReply>(parts[0])) {
     return MergeTopK(As<TopKReply>(std::move(parts)), std::get<TopKRequest>(request).k);

@@ -7,13 +7,17 @@
 namespace dslide {
 namespace {
 
+bool IsFinite(const Matrix& sum) { return AllFinite(sum.data); }
+bool IsFinite(const FixedMatrix& sum) { return sum.in_range; }
+bool IsFinite(const PartialSum& sum) {
+  return std::visit([](const auto& of_type) { return IsFinite(of_type); }, sum);
+}
+
 // Whether a reply's floats are what the protocol allows; a diverged model's are not. Sums of finite
 // numbers may overflow, so this is for the gathered reply.
 bool IsFinite(const Body& reply) {
-  if (const auto* embed = std::get_if<EmbedReply>(&reply)) return AllFinite(embed->partial.data);
-  if (const auto* gradient = std::get_if<GradientReply>(&reply)) {
-    return AllFinite(gradient->partial.data);
-  }
+  if (const auto* embed = std::get_if<EmbedReply>(&reply)) return IsFinite(embed->partial);
+  if (const auto* gradient = std::get_if<GradientReply>(&reply)) return IsFinite(gradient->partial);
   if (const auto* active = std::get_if<ActiveReply>(&reply)) {
     return AllFinite(active->sum_exp) && AllFinite(active->target_logit) &&
            AllFinite(active->loss) && AllFiniteOrMinusInfinity(active->max);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 namespace dslide {
 namespace {
@@ -21,8 +23,12 @@ bool UsesPopular(const ModelConfig& config) {
 
 }  // namespace
 
-ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map)
-    : config_(config), map_(map), ranker_(map.rows()), columns_(map.rows()) {
+ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map, bool by_slot)
+    : config_(config),
+      map_(map),
+      by_slot_(by_slot && (config.active == ActiveSet::kMass || config.active == ActiveSet::kAll)),
+      ranker_(map.rows()),
+      columns_(map.rows()) {
   FollowMap();
 }
 
@@ -50,6 +56,7 @@ void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t>
   out->hash_part = columns_.size();
   AddUniform(random, out);
   out->rows = columns_.rows();
+  if (by_slot_) OrderBySlot(out);
 }
 
 void ActiveSetBuilder::Build(const SparseRows& labels, const ImportanceBuckets& buckets,
@@ -74,6 +81,32 @@ void ActiveSetBuilder::Build(const SparseRows& labels, const ImportanceBuckets& 
     }
   }
   out->rows = columns_.rows();
+  if (by_slot_) OrderBySlot(out);
+}
+
+// Labels are then anywhere among the columns.
+void ActiveSetBuilder::OrderBySlot(ActiveColumns* out) const {
+  const std::vector<uint32_t> rows = std::move(out->rows);
+  std::vector<uint32_t> order(rows.size());  // the old columns
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::sort(order, {}, [&](uint32_t column) { return rows[column]; });
+  std::vector<uint32_t> place(rows.size());  // of an old column
+  const auto ordered = [&](const auto& of_column) {
+    auto result = of_column;
+    for (size_t u = 0; u < result.size(); ++u) result[u] = of_column[order[u]];
+    return result;
+  };
+  for (uint32_t u = 0; u < order.size(); ++u) place[order[u]] = u;
+  out->rows = ordered(rows);
+  out->drawn = ordered(out->drawn);
+  out->weights = ordered(out->weights);
+  for (uint32_t& column : out->label_columns) column = place[column];
+  out->labelled = out->labelled > 0 ? static_cast<uint32_t>(rows.size()) : 0;
+  for (uint32_t u = 1; u <= order.size(); ++u) {
+    if (u == order.size() || map_.SlotOf(out->rows[u]) != map_.SlotOf(out->rows[u - 1])) {
+      out->slot_ends.push_back(u);
+    }
+  }
 }
 
 void ActiveSetBuilder::AddLabels(const SparseRows& labels, ActiveColumns* out) {

@@ -25,13 +25,15 @@ struct ActiveColumns {
   std::vector<uint32_t> rows;  // [U] local row of each column
   std::vector<uint8_t> drawn;  // [U] 1: drawn as a negative
   std::vector<float> weights;  // [U] how many neurons a column stands for; empty: derived
-  uint32_t hash_part = 0;      // columns [0, hash_part) are labels, candidates or popular
+  uint32_t hash_part = 0;      // columns [0, hash_part) are labels, candidates or popular, if
+                               // there are no weights
   uint32_t draws = 0;          // distinct uniform draws, including those in the hash part
   std::vector<uint32_t> label_offsets = {0};  // [B + 1] into label_columns
   uint32_t labelled = 0;                      // columns [0, labelled) are a label of some sample
   std::vector<uint32_t> label_columns;        // columns of each sample's labels that live here
   std::vector<uint32_t> hit_offsets = {0};    // [B + 1] into hit_columns
   std::vector<uint32_t> hit_columns;          // columns of each sample's own hash candidates
+  std::vector<uint32_t> slot_ends;  // ends of each slot's columns, which ascend; or not in order
 };
 
 // What a batch draws; for all executors the same.
@@ -42,8 +44,9 @@ struct Draws {
 
 class ActiveSetBuilder {
  public:
-  // `map` must outlive the builder.
-  ActiveSetBuilder(const ModelConfig& config, const SlotMap& map);
+  // `map` must outlive the builder. `by_slot`: the sets that do not depend on who owns which slot
+  // (active = mass, active = all) are ordered by slot.
+  ActiveSetBuilder(const ModelConfig& config, const SlotMap& map, bool by_slot = false);
   // Call when the map's slots changed: recomputes this executor's shares of candidates, popular
   // neurons and negatives.
   void FollowMap();
@@ -68,9 +71,11 @@ class ActiveSetBuilder {
                      ActiveColumns* out);
   void AddUniform(Random* random, ActiveColumns* out);
   void AddAll();
+  void OrderBySlot(ActiveColumns* out) const;
 
   const ModelConfig config_;
   const SlotMap& map_;
+  const bool by_slot_;
   uint32_t candidates_ = 0;
   uint32_t popular_ = 0;
   uint32_t uniform_ = 0;

@@ -8,11 +8,24 @@
 #include "common/base/prefetch.h"
 #include "common/base/random.h"
 
+#include "common/run/combine.h"
+
 namespace dslide {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr size_t kChunk = 256;  // columns: 128 KB of rows at H = 128
+
+// At most kChunk columns each, of one slot if columns are ordered by slot.
+std::vector<size_t> ChunkEnds(const ActiveColumns& columns) {
+  const std::vector<uint32_t> all = {static_cast<uint32_t>(columns.rows.size())};
+  std::vector<size_t> ends;
+  size_t begin = 0;
+  for (const uint32_t end : columns.slot_ends.empty() ? all : columns.slot_ends) {
+    for (; begin < end; begin = ends.back()) ends.push_back(std::min<size_t>(begin + kChunk, end));
+  }
+  return ends;
+}
 
 }  // namespace
 
@@ -30,12 +43,14 @@ template <typename Each>
 void DenseScorer::ForEachChunk(OutputBatch* batch, const Each& each) {
   const std::span<const uint32_t> rows = batch->columns.rows;
   const size_t samples = batch->hidden.rows;
-  for (size_t begin = 0; begin < rows.size(); begin += kChunk) {
-    const size_t count = std::min(kChunk, rows.size() - begin);
-    const auto after = rows.subspan(begin + count);
-    each(Chunk{begin, rows.subspan(begin, count), after.first(std::min(kChunk, after.size())),
-               batch->values.data() + begin * samples,
-               batch->shifts.data() + begin / kChunk * samples, batch->weights.data() + begin});
+  const std::vector<size_t>& ends = batch->chunks;
+  size_t begin = 0;
+  for (size_t c = 0; c < ends.size(); ++c) {
+    const size_t next_end = c + 1 < ends.size() ? ends[c + 1] : ends[c];
+    each(Chunk{begin, rows.subspan(begin, ends[c] - begin),
+               rows.subspan(ends[c], next_end - ends[c]), batch->values.data() + begin * samples,
+               batch->shifts.data() + c * samples, batch->weights.data() + begin});
+    begin = ends[c];
   }
 }
 
@@ -48,7 +63,8 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
     kernels_.to_bf16(batch->narrow.size(), batch->hidden.data.data(), batch->narrow.data());
   }
   batch->values.resize(samples * width);
-  batch->shifts.resize(samples * ((width + kChunk - 1) / kChunk));
+  batch->chunks = ChunkEnds(columns);
+  batch->shifts.resize(samples * batch->chunks.size());
   // Columns beyond the hash part are negatives; each stands for TailWeight() neurons.
   if (columns.weights.empty()) {
     batch->weights.assign(width, TailWeight(columns.hash_part, width - columns.hash_part));
@@ -61,6 +77,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   reply->sum_exp.assign(samples, model_.loss == Loss::kSoftmax ? 0.0f : 1.0f);
   reply->target_logit.assign(samples, 0.0f);
   if (model_.loss == Loss::kSigmoid) reply->loss.assign(samples, 0.0f);
+  if (synchronous_ && model_.loss == Loss::kSoftmax) reply->exp_sums.resize(samples);
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kForward);
     Logits(chunk, *batch);
@@ -71,6 +88,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
       SigmoidDelta(chunk, *batch, reply);
     }
   });
+  if (!reply->exp_sums.empty()) UseExpSums(reply);
 }
 
 // values = h W^T + b, and for the softmax + log weight.
@@ -97,27 +115,30 @@ void DenseScorer::Logits(const Chunk& chunk, const OutputBatch& batch) {
 }
 
 // partial += values W; gradient_ = values^T h.
-void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, Matrix* partial) {
+// Each chunk is a part of the sum.
+void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, PartialSums* partial) {
   const size_t samples = batch.hidden.rows;
   const size_t dim = model_.hidden;
   const size_t count = chunk.rows.size();
+  float* sum = partial->part()->data.data();
   if (bf16_ != nullptr) {
     rows_.layer.Gather(chunk.rows, narrow_weights_.data());
     for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
     narrow_values_.resize(samples * kChunk);
     kernels_.to_bf16(samples * count, chunk.values, narrow_values_.data());
-    bf16_->nn(samples, dim, count, narrow_values_.data(), count, narrow_weights_.data(), dim,
-              partial->data.data(), dim, true);
+    bf16_->nn(samples, dim, count, narrow_values_.data(), count, narrow_weights_.data(), dim, sum,
+              dim, true);
     bf16_->tn(count, dim, samples, narrow_values_.data(), count, batch.narrow.data(), dim,
               gradient_.data(), dim, false);
   } else {
     rows_.layer.Gather(chunk.rows, weights_.data());
     for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
-    kernels_.gemm_nn(samples, dim, count, chunk.values, count, weights_.data(), dim,
-                     partial->data.data(), dim, true);
+    kernels_.gemm_nn(samples, dim, count, chunk.values, count, weights_.data(), dim, sum, dim,
+                     true);
     kernels_.gemm_tn(count, dim, samples, chunk.values, count, batch.hidden.data.data(), dim,
                      gradient_.data(), dim, false);
   }
+  partial->EndPart();
 }
 
 // Replaces the logits by exponentials and merges them into the reply (a streaming log-sum-exp).
@@ -136,7 +157,9 @@ void DenseScorer::SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch
     const float max = kernels_.max(count, z);
     const float sum = kernels_.exp_sum(count, max, z);
     chunk.shifts[i] = max;
-    if (max > reply->max[i]) {
+    if (synchronous_) {
+      reply->exp_sums[i].Add(max, sum);
+    } else if (max > reply->max[i]) {
       reply->sum_exp[i] = reply->sum_exp[i] * std::exp(reply->max[i] - max) + sum;
       reply->max[i] = max;
     } else {
@@ -169,11 +192,11 @@ std::vector<float> DenseScorer::TailVariance(const OutputBatch& batch, const Act
                                              uint32_t samples) const {
   if (model_.loss != Loss::kSoftmax) return {};
   std::vector<float> variance(samples, 0.0f);
-  const size_t width = batch.columns.rows.size();
-  for (size_t begin = 0; begin < width; begin += kChunk) {
-    const size_t count = std::min(kChunk, width - begin);
+  size_t begin = 0;
+  for (size_t c = 0; c < batch.chunks.size(); ++c) {
+    const size_t count = batch.chunks[c] - begin;
     const float* values = batch.values.data() + begin * batch.hidden.rows;
-    const float* shifts = batch.shifts.data() + begin / kChunk * batch.hidden.rows;
+    const float* shifts = batch.shifts.data() + c * batch.hidden.rows;
     for (size_t i = 0; i < samples; ++i) {
       double sum = 0;
       for (size_t u = 0; u < count; ++u) {
@@ -183,12 +206,13 @@ std::vector<float> DenseScorer::TailVariance(const OutputBatch& batch, const Act
       const double share = std::exp(double{shifts[i]} - reply.max[i]) / reply.sum_exp[i];
       variance[i] += static_cast<float>(sum * share * share);
     }
+    begin = batch.chunks[c];
   }
   return variance;
 }
 
 void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                           const RowGradientSink& take, Matrix* partial) {
+                           const RowGradientSink& take, PartialSums* partial) {
   const bool keeps_mass = rows_.layer.keeps_mass();
   batch->masses.assign(keeps_mass ? batch->columns.rows.size() : 0, 0.0f);
   if (IsSparse(*batch)) {
@@ -250,9 +274,12 @@ void DenseScorer::MeasureMass(const Chunk& chunk, OutputBatch* batch) const {
 }
 
 // Whether the entries that are left are few enough: each costs as much as some 4 of a product.
+// Synchronous training decides by what it expects of all executors, so that all decide the same.
 bool DenseScorer::IsSparse(const OutputBatch& batch) const {
+  size_t width = batch.columns.rows.size();
+  if (synchronous_) width = model_.active == ActiveSet::kMass ? model_.negatives : model_.labels;
   return bf16_ == nullptr && label_smoothing_ == 0 && threshold_ > 0 &&
-         static_cast<float>(batch.columns.rows.size()) * threshold_ >= 4;
+         static_cast<float>(width) * threshold_ >= 4;
 }
 
 // by_sample_ = dL/dlogit, in expectation. Labels are always left.
@@ -261,14 +288,18 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
   const size_t samples = batch->hidden.rows;
   const size_t width = columns.rows.size();
   const float threshold = threshold_ / static_cast<float>(samples);
-  const auto chunk_of = [&](size_t u) { return u / kChunk; };
+  const std::vector<size_t>& ends = batch->chunks;
+  const auto chunk_of = [&](size_t u) {
+    return static_cast<size_t>(std::ranges::upper_bound(ends, u) - ends.begin());
+  };
+  const auto begin_of = [&](size_t chunk) { return chunk == 0 ? 0 : ends[chunk - 1]; };
   const auto factor = [&](size_t i, size_t chunk) {
     if (model_.loss == Loss::kSigmoid) return 1.0f;
     return SoftmaxFactor(*batch, i, batch->shifts[chunk * samples + i], log_normaliser[i]);
   };
-  const auto value_of = [&](size_t i, size_t u) {
-    const size_t begin = chunk_of(u) * kChunk;
-    return batch->values.data() + begin * samples + i * std::min(kChunk, width - begin) + u - begin;
+  const auto values_of = [&](size_t i, size_t chunk) {
+    const size_t begin = begin_of(chunk);
+    return batch->values.data() + begin * samples + i * (ends[chunk] - begin);
   };
   noises_.resize(width);
   for (size_t u = 0; u < width; ++u) {
@@ -287,17 +318,19 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
     const float target = Target(*batch, i);
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
       const uint32_t u = columns.label_columns[e];
-      float* value = value_of(i, u);
+      const size_t chunk = chunk_of(u);
+      float& value = values_of(i, chunk)[u - begin_of(chunk)];
       by_sample_.columns[used] = u;
-      by_sample_.values[used++] = *value * factor(i, chunk_of(u)) - target;
-      *value = 0;
+      by_sample_.values[used++] = value * factor(i, chunk) - target;
+      value = 0;
     }
     const auto noise = static_cast<uint32_t>(SubSeed(batch->seed, i));
-    for (size_t begin = 0; begin < width; begin += kChunk) {
-      const size_t left = kernels_.sparsify(
-          std::min(kChunk, width - begin), factor(i, chunk_of(begin)), value_of(i, begin),
-          threshold, noise, noises_.data() + begin, bias_gradient_.data() + begin,
-          by_sample_.columns.data() + used, by_sample_.values.data() + used);
+    for (size_t chunk = 0; chunk < ends.size(); ++chunk) {
+      const size_t begin = begin_of(chunk);
+      const size_t left =
+          kernels_.sparsify(ends[chunk] - begin, factor(i, chunk), values_of(i, chunk), threshold,
+                            noise, noises_.data() + begin, bias_gradient_.data() + begin,
+                            by_sample_.columns.data() + used, by_sample_.values.data() + used);
       for (size_t e = used; e < used + left; ++e) {
         by_sample_.columns[e] += static_cast<uint32_t>(begin);
       }
@@ -313,13 +346,13 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
 }
 
 void DenseScorer::SparseProducts(const OutputBatch& batch, const RowGradientSink& take,
-                                 Matrix* partial) {
+                                 PartialSums* partial) {
   const std::vector<uint32_t>& rows = batch.columns.rows;
   const size_t dim = model_.hidden;
   for (uint32_t i = 0; i < by_sample_.rows(); ++i) {
     picked_.clear();
     for (const uint32_t u : by_sample_.Columns(i)) picked_.push_back(rows[u]);
-    rows_.layer.WeightedSum(picked_, by_sample_.Values(i).data(), partial->row(i));
+    partial->AddRows(rows_.layer, picked_, by_sample_.Values(i).data(), i);
   }
   Transpose(by_sample_, by_sample_.columns, static_cast<uint32_t>(rows.size()), &by_column_);
   stats_.Enter(Phase::kUpdate);

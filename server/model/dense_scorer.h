@@ -1,10 +1,11 @@
 // Every sample against every column: three matrix products over the B x U block.
 //
-// The passes go over the columns in chunks. A chunk's rows are gathered into contiguous memory and
-// multiplied with all B activations while they are in the second-level cache; in the backward pass
-// they are updated at once. The next chunk's rows are prefetched during the products. Each
-// exponential is computed once, forward, against the chunk's own maximum for the sample; backward
-// it only needs a factor.
+// The passes go over the columns in chunks, each of one slot if the columns are ordered by slot:
+// what a chunk contributes then does not depend on the slot's neighbours. A chunk's rows are
+// gathered into contiguous memory and multiplied with all B activations while they are in the
+// second-level cache; in the backward pass they are updated at once. The next chunk's rows are
+// prefetched during the products. Each exponential is computed once, forward, against the chunk's
+// own maximum for the sample; backward it only needs a factor.
 //
 // Backward most probabilities are tiny. Those below train.sparsify are rounded at random to 0 or to
 // it, without bias, and the two products of the backward pass are made of the entries that are left
@@ -28,7 +29,7 @@ class DenseScorer final : public Scorer {
   std::vector<float> TailVariance(const OutputBatch& batch, const ActiveReply& reply,
                                   uint32_t samples) const override;
   void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                const RowGradientSink& take, Matrix* partial) override;
+                const RowGradientSink& take, PartialSums* partial) override;
 
  private:
   // Columns [begin, begin + rows.size()) of a batch; its values are [B x rows.size()], row-major,
@@ -45,7 +46,7 @@ class DenseScorer final : public Scorer {
   void ForEachChunk(OutputBatch* batch, const Each& each);
 
   void Logits(const Chunk& chunk, const OutputBatch& batch);
-  void Products(const Chunk& chunk, const OutputBatch& batch, Matrix* partial);
+  void Products(const Chunk& chunk, const OutputBatch& batch, PartialSums* partial);
   void SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch, ActiveReply* reply) const;
   void SigmoidDelta(const Chunk& chunk, const OutputBatch& batch, ActiveReply* reply) const;
   void SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
@@ -53,7 +54,7 @@ class DenseScorer final : public Scorer {
   void MeasureMass(const Chunk& chunk, OutputBatch* batch) const;
   bool IsSparse(const OutputBatch& batch) const;
   void Sparsify(OutputBatch* batch, const std::vector<float>& log_normaliser);
-  void SparseProducts(const OutputBatch& batch, const RowGradientSink& take, Matrix* partial);
+  void SparseProducts(const OutputBatch& batch, const RowGradientSink& take, PartialSums* partial);
   void SubtractTargets(const Chunk& chunk, const OutputBatch& batch);
   void HandOut(const Chunk& chunk, const RowGradientSink& take);
 

@@ -1,6 +1,7 @@
 #include "server/model/input_layer.h"
 
 #include "common/base/prefetch.h"
+#include "server/model/partial_sums.h"
 
 namespace dslide {
 
@@ -8,16 +9,17 @@ InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purp
                        const Kernels& kernels)
     : kernels_(kernels),
       bias_id_(config.model.features),
+      synchronous_(IsSynchronous(config.train)),
       layer_(LayerKind::kInput, config,
              SlotMap(config.model.features + 1, config.cluster.slots, slots), purpose, kernels),
       numbers_(layer_.map().rows()) {}
 
-Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
+PartialSum InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   stats_.Enter(Phase::kEmbed);
-  Matrix partial(features.rows(), layer_.dim());
+  PartialSums partial(features.rows(), layer_.dim(), synchronous_);
   batch->Clear();
   const auto sum = [&](uint32_t i) {
-    layer_.WeightedSum(batch->Columns(i), batch->Values(i).data(), partial.row(i));
+    partial.AddRows(layer_, batch->Columns(i), batch->Values(i).data(), i);
   };
   for (uint32_t i = 0; i < features.rows(); ++i) {
     const auto ids = features.Ids(i);
@@ -33,7 +35,7 @@ Matrix InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   }
   if (features.rows() > 0) sum(features.rows() - 1);
   stats_.Leave();
-  return partial;
+  return partial.Take();
 }
 
 void InputLayer::Gradient(const InputBatch& batch, const Matrix& gradient,

@@ -30,8 +30,8 @@ class InputLayer {
   const EngineStats& stats() const { return stats_; }
 
   // partial[i] = sum over the features f of sample i that live here of x_if * E_f. Fills *batch
-  // with them. REQUIRES feature ids <= D.
-  Matrix Embed(const SparseRows& features, InputBatch* batch);
+  // with them. Synchronous training adds the features up in fixed point. REQUIRES feature ids <= D.
+  PartialSum Embed(const SparseRows& features, InputBatch* batch);
 
   // Calls take() with dL/dE_f = sum_i x_if * gradient_i. Feature-major: once for each distinct row,
   // while the row is being prefetched.
@@ -43,6 +43,7 @@ class InputLayer {
  private:
   const Kernels& kernels_;
   uint32_t bias_id_;
+  bool synchronous_;
   Layer layer_;
   EngineStats stats_;
   // A batch by features: its distinct rows are numbered.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/base/prefetch.h"
+#include "common/run/combine.h"
 
 namespace dslide {
 
@@ -145,6 +146,10 @@ void ListScorer::SoftmaxStatistics(OutputBatch* batch, ActiveReply* reply) const
   (void)kernels_.exp_sum(entries, 0.0f, z);
   for (size_t e = 0; e < entries; ++e) reply->sum_exp[batch->samples[e]] += z[e];
   batch->shifts = reply->max;
+  if (!synchronous_) return;
+  reply->exp_sums.resize(samples);
+  for (size_t i = 0; i < samples; ++i) reply->exp_sums[i].Add(reply->max[i], reply->sum_exp[i]);
+  UseExpSums(reply);
 }
 
 void ListScorer::SigmoidDelta(OutputBatch* batch, ActiveReply* reply) const {
@@ -191,7 +196,7 @@ void ListScorer::Delta(OutputBatch* batch, const std::vector<float>& log_normali
 }
 
 void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                          const RowGradientSink& take, Matrix* partial) {
+                          const RowGradientSink& take, PartialSums* partial) {
   const ActiveColumns& columns = batch->columns;
   const size_t dim = model_.hidden;
   stats_.Enter(Phase::kSoftmax);
@@ -207,11 +212,12 @@ void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_norm
       const uint32_t i = batch->samples[e];
       const float delta = batch->values[e];
       kernels_.axpy(dim, delta, batch->hidden.row(i), gradient_.data());
-      kernels_.axpy(dim, delta, row, partial->row(i));
+      kernels_.axpy(dim, delta, row, partial->part()->row(i));
       bias_gradient += delta;
     }
     take(columns.rows[u], gradient_.data(), bias_gradient);
   }
+  partial->EndPart();
 }
 
 }  // namespace dslide

@@ -18,7 +18,7 @@ class ListScorer final : public Scorer {
     return {};
   }
   void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                const RowGradientSink& take, Matrix* partial) override;
+                const RowGradientSink& take, PartialSums* partial) override;
 
  private:
   // A sample's own column: a label (numbered as in label_columns) or a hash candidate.

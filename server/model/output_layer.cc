@@ -14,10 +14,11 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
       hash_(config.hash),
       hash_seed_(SubSeed(config.common.seed, 0x4a5)),
       training_(purpose == Purpose::kTraining),
+      synchronous_(IsSynchronous(config.train)),
       rows_{Layer(LayerKind::kOutput, config,
                   SlotMap(config.model.labels, config.cluster.slots, slots), purpose, kernels)},
       search_(rows_, purpose, kernels),
-      builder_(config.model, rows_.layer.map()),
+      builder_(config.model, rows_.layer.map(), synchronous_),
       popular_(builder_.popular(), rows_.layer, kernels) {
   if (model_.active == ActiveSet::kLsh) UseHashing({0, hash_.k});
   if (model_.active == ActiveSet::kMass && training_) importance_.emplace(rows_.layer);
@@ -66,14 +67,14 @@ ActiveReply OutputLayer::Query(ActiveQuery query, const Draws& draws, Random* ra
   return reply;
 }
 
-Matrix OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                             const RowGradientSink& take) {
-  Matrix partial(batch->hidden.rows, model_.hidden);
+PartialSum OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
+                                 const RowGradientSink& take) {
+  PartialSums partial(batch->hidden.rows, model_.hidden, synchronous_);
   scorer_->Gradient(batch, log_normaliser, take, &partial);
   stats_.Leave();
   stats_.CountRows(batch->columns.rows.size());
   stats_.CountScores(batch->values.size());
-  return partial;
+  return partial.Take();
 }
 
 void OutputLayer::FollowActivations(std::span<const float> mean) {

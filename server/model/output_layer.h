@@ -73,8 +73,8 @@ class OutputLayer {
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), returns the
   // partial dL/dh [B x H] with L the mean loss over the batch, and calls take() with the gradient
   // of each active neuron.
-  Matrix Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                  const RowGradientSink& take);
+  PartialSum Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
+                      const RowGradientSink& take);
 
   // One optimiser step on a neuron.
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {
@@ -116,6 +116,7 @@ class OutputLayer {
   HashConfig hash_;
   uint64_t hash_seed_;
   bool training_;
+  bool synchronous_;
   HashChoice hashing_;  // of rows_.tables
   HashChoice next_hashing_;
   uint32_t next_batches_ = 0;  // that rows_.next has followed so far

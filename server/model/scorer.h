@@ -15,6 +15,7 @@
 #include "server/model/engine_stats.h"
 #include "server/model/gradient_sums.h"
 #include "server/model/output_rows.h"
+#include "server/model/partial_sums.h"
 
 namespace dslide {
 
@@ -30,6 +31,7 @@ struct OutputBatch {
   // exp(logit - shift); sigmoid: dloss/dlogit as if no column were a label of the sample.
   std::vector<float> values;
   std::vector<float> shifts;   // subtracted from logits; the scorer's order
+  std::vector<size_t> chunks;  // dense scorer only: ends of the columns that are scored together
   std::vector<float> weights;  // how many neurons a column (or entry) stands for
   // After Gradient(): mean probability of a column in samples of which it is no
   // label.
@@ -45,13 +47,15 @@ class Scorer {
   Scorer(const Config& config, OutputRows* rows, const Kernels& kernels, EngineStats* stats)
       : model_(config.model),
         label_smoothing_(config.train.label_smoothing),
+        synchronous_(IsSynchronous(config.train)),
         rows_(*rows),
         kernels_(kernels),
         stats_(*stats) {}
   virtual ~Scorer() = default;
 
-  // Fills the reply's local softmax statistics (max, sum_exp, target_logit), or the losses of
-  // sigmoid, and `active`. REQUIRES hidden, label_totals and columns of *batch.
+  // Fills the reply's local softmax statistics (max, sum_exp, target_logit, in synchronous training
+  // exp_sums), or the losses of sigmoid, and `active`. REQUIRES hidden, label_totals and columns of
+  // *batch.
   virtual void Score(OutputBatch* batch, ActiveReply* reply) = 0;
 
   // The relative variance of `sum_exp` over the draw of the active set, of each of the first
@@ -61,11 +65,11 @@ class Scorer {
                                           uint32_t samples) const = 0;
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), adds the
-  // partial dL/dh to *partial, with L the mean loss over the batch, and calls take() once with the
-  // gradient of each active row that has one, while the row is in cache; `take` may update the row.
-  // Softmax: a sample without labels has no target distribution and no gradient.
+  // partial dL/dh to *partial, part by part, with L the mean loss over the batch, and calls take()
+  // once with the gradient of each active row that has one, while the row is in cache; `take` may
+  // update the row. Softmax: a sample without labels has no target distribution and no gradient.
   virtual void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
-                        const RowGradientSink& take, Matrix* partial) = 0;
+                        const RowGradientSink& take, PartialSums* partial) = 0;
 
  protected:
   // How many neurons one negative stands for: `negatives` draws stand for all neurons here outside
@@ -85,6 +89,7 @@ class Scorer {
 
   const ModelConfig model_;
   const float label_smoothing_;
+  const bool synchronous_;
   OutputRows& rows_;
   const Kernels& kernels_;
   EngineStats& stats_;

@@ -1,4 +1,4 @@
-// Synchronous training: the same weights, whichever workers take part (train.staleness = 0).
+// Synchronous training: the same weights, whoever takes part (train.staleness = 0).
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <signal.h>
@@ -66,6 +66,34 @@ TEST_CASE(
   CHECK(Train(2, false) == one);
   CHECK(Train(4, false) == one);
   CHECK(Train(4, true) == one);
+}
+
+// The weights after a short run with draws by mass; its second server may leave in the midst.
+uint64_t TrainOn(int servers, int executors, bool drain_one) {
+  TestRun run;
+  const auto train =
+      run.Train({"--servers", std::to_string(servers), "--workers", "2", "--set",
+                 "cluster.executors=" + std::to_string(executors), "--set", "cluster.wire=auto",
+                 "--set", "train.staleness=0", "--set", "train.target_batch=96", "--set",
+                 "model.active=mass", "--set", "model.negatives=60"},
+                drain_one ? kSlowly : "");
+  if (drain_one) {
+    REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+    CHECK(run.Run("dslide", {"drain", "server-2", "--scheduler", run.SchedulerAddress()}) == 0);
+    CHECK(run.TrainedSamples() > 0);  // the run goes on
+    CHECK(Contains(run.ServerLog(2), "all slots of this server are with others"));
+  }
+  REQUIRE(train->Wait() == 0);
+  CHECK(run.Summary()["samples"] == 3 * kSamples);
+  CHECK(run.Summary()["p_at_1"] > 0.9);
+  return Weights(run);
+}
+
+TEST_CASE("synchronous: one, two and five servers, and three of which one drains, give the same") {
+  const uint64_t one = TrainOn(1, 1, false);
+  CHECK(TrainOn(2, 2, false) == one);
+  CHECK(TrainOn(5, 1, false) == one);
+  CHECK(TrainOn(3, 1, true) == one);
 }
 
 TEST_CASE("synchronous: a run that was stopped and resumed counts every sample") {

@@ -109,8 +109,9 @@ class RandomMessages {
   }
   GradientPush Make(GradientPush) { return {Batch(), Floats(Size())}; }
   GradientReply Make(GradientReply) {
-    GradientReply reply{MatrixOf(Size())};
-    if (random_.Below(2) == 1) reply.active = Active(reply.partial.rows);
+    const Matrix partial = MatrixOf(Size());
+    GradientReply reply{partial};
+    if (random_.Below(2) == 1) reply.active = Active(partial.rows);
     return reply;
   }
   EmbedPush Make(EmbedPush) {

@@ -119,6 +119,78 @@ TEST_CASE("combine: variances of independent sums add up") {
   CHECK(MergeActive({a, b}).tail_variance.empty());
 }
 
+// A matrix of multiples of 2^-30 in fixed point.
+FixedMatrix RandomFixed(Random* random) {
+  FixedMatrix matrix(3, 5);
+  for (int64_t& x : matrix.data) x = (static_cast<int64_t>(random->Below(1 << 20)) - 500'000) << 8;
+  return matrix;
+}
+
+TEST_CASE("combine: sums in fixed point are the same in every order, and right") {
+  Random random(5);
+  std::vector<PartialSum> parts;
+  Matrix expected(3, 5);
+  for (int p = 0; p < 6; ++p) {
+    const FixedMatrix part = RandomFixed(&random);
+    parts.emplace_back(part);
+    for (size_t i = 0; i < part.data.size(); ++i) {
+      expected.data[i] += static_cast<float>(std::ldexp(static_cast<double>(part.data[i]), -38));
+    }
+  }
+  const PartialSum sum = SumPartials(parts);
+  CHECK(InFloats(sum) == expected);  // few enough bits for floats
+  std::ranges::reverse(parts);
+  CHECK(SumPartials({SumPartials({parts[0], parts[1]}), SumPartials({parts[2], parts[3], parts[4]}),
+                     parts[5]}) == sum);
+}
+
+TEST_CASE("combine: sums that leave the range of fixed point are NaN") {
+  FixedMatrix most(1, 2);
+  most.data = {kFixedSumLimit - 1, 0};
+  FixedMatrix one(1, 2);
+  one.data = {1, 1};
+  const PartialSum sum = SumPartials({most, one});
+  CHECK_FALSE(std::get<FixedMatrix>(sum).in_range);
+  for (const PartialSum& bad : {sum, SumPartials({one, sum}), SumPartials({sum, one})}) {
+    for (const float x : InFloats(bad).data) CHECK(std::isnan(x));
+  }
+}
+
+TEST_CASE("combine: where some part is in floats, so is the sum") {
+  Matrix floats(1, 1);
+  floats.data = {0.5f};
+  FixedMatrix fixed(1, 1);
+  fixed.data = {int64_t{3} << 38};
+  CHECK(std::get<Matrix>(SumPartials({fixed, floats})).data == std::vector{3.5f});
+}
+
+TEST_CASE("combine: sums of exponentials make normalisers that do not depend on the parts") {
+  Random random(6);
+  std::vector<ActiveReply> parts;
+  std::vector<float> logits;
+  for (int p = 0; p < 5; ++p) {
+    std::vector<float> here(1 + random.Below(4));
+    for (float& z : here) z = static_cast<float>(60 * random.Uniform() - 20);
+    logits.insert(logits.end(), here.begin(), here.end());
+    parts.push_back(FromLogits({here}));
+    parts[p].exp_sums.resize(1);
+    parts[p].exp_sums[0].Add(parts[p].max[0], parts[p].sum_exp[0]);
+    UseExpSums(&parts[p]);
+  }
+  const ActiveReply merged = MergeActive(parts);
+  CHECK(merged.sum_exp == std::vector{1.0f});
+  CHECK(LogNormaliser(merged)[0] == doctest::Approx(Reference(logits)).epsilon(1e-6));
+  ActiveReply two = MergeActive({parts[3], parts[1]});
+  Condense(&two);  // as on the wire
+  ActiveReply three = MergeActive({parts[0], parts[4], parts[2]});
+  Condense(&three);
+  CHECK(MergeActive({three, two}).max == merged.max);
+  CHECK(MergeActive({three, two}).exp_sums == merged.exp_sums);
+  parts[2].exp_sums.clear();
+  CHECK(MergeActive(parts).exp_sums.empty());
+  CHECK(LogNormaliser(MergeActive(parts))[0] == doctest::Approx(Reference(logits)).epsilon(1e-6));
+}
+
 TEST_CASE("combine: probes keep the best neurons of all parts with their marks") {
   // Part p has neurons with ids = p modulo 3; an id's logit and marks follow from the id.
   const auto logit = [](uint32_t id) { return static_cast<float>((id * 37) % 50); };

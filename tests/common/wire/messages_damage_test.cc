@@ -44,6 +44,12 @@ struct CheckInvariants {
     return Good(r.offsets, r.ids.size()) && (r.values.empty() || r.values.size() == r.ids.size()) &&
            std::all_of(r.values.begin(), r.values.end(), [](float x) { return std::isfinite(x); });
   }
+  bool Good(const FixedMatrix& m) const {
+    return m.in_range && m.data.size() == size_t{m.rows} * m.cols;
+  }
+  bool Good(const PartialSum& sum) const {
+    return std::visit([&](const auto& m) { return Good(m); }, sum);
+  }
   bool operator()(const EmbedRequest& m) const { return Good(m.features); }
   bool operator()(const EmbedReply& m) const { return Good(m.partial); }
   bool operator()(const GradientReply& m) const { return Good(m.partial); }

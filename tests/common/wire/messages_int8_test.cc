@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "common/base/random.h"
+#include "common/run/combine.h"
 #include "common/wire/messages.h"
 #include "common/wire/wire_arrays.h"
 #include "tests/support/random_messages.h"
@@ -63,7 +64,7 @@ TEST_CASE("int8: activations are rounded to nearest, and no mask changes") {
   for (const double kept : {0.05, 0.4, 1.0}) {
     const Matrix matrix = RandomMatrix(64, 77, kept, &random);
     const Matrix hidden = Received(TopKRequest{matrix, 5, Search::kExact, {}}).hidden;
-    CHECK(hidden == Received(EmbedReply{matrix}).partial);
+    CHECK(hidden == InFloats(Received(EmbedReply{matrix}).partial));
     for (uint32_t i = 0; i < matrix.rows; ++i) {
       const float step = RowMax(matrix, i) / 127;
       for (uint32_t j = 0; j < matrix.cols; ++j) {
@@ -79,8 +80,8 @@ TEST_CASE("int8: activations are rounded to nearest, and no mask changes") {
 
 TEST_CASE("int8: a second trip changes nothing") {
   Random random(3);
-  const Matrix once = Received(EmbedReply{RandomMatrix(50, 33, 0.6, &random)}).partial;
-  CHECK(Received(EmbedReply{once}).partial == once);
+  const Matrix once = InFloats(Received(EmbedReply{RandomMatrix(50, 33, 0.6, &random)}).partial);
+  CHECK(InFloats(Received(EmbedReply{once}).partial) == once);
 }
 
 TEST_CASE("int8: extreme rows stay finite, numbers that are not are refused") {
@@ -88,13 +89,13 @@ TEST_CASE("int8: extreme rows stay finite, numbers that are not are refused") {
   constexpr float kTiny = std::numeric_limits<float>::denorm_min();
   Matrix matrix(4, 3);
   matrix.data = {kHuge, -kHuge, 1, kTiny, 0, -kTiny, 0, 0, 0, 1e-38f, -1e-39f, 0};
-  for (const Matrix& sent :
-       {Received(EmbedReply{matrix}).partial, Received(GradientReply{matrix}).partial}) {
+  for (const Matrix& sent : {InFloats(Received(EmbedReply{matrix}).partial),
+                             InFloats(Received(GradientReply{matrix}).partial)}) {
     CHECK(sent.row(0)[0] == 127 * 0x1p120f);
     CHECK(sent.row(0)[1] == -127 * 0x1p120f);
     CHECK(sent.row(2)[0] == 0);
   }
-  const Matrix sent = Received(EmbedReply{matrix}).partial;
+  const Matrix sent = InFloats(Received(EmbedReply{matrix}).partial);
   CHECK((sent.row(1)[0] > 0 && sent.row(1)[1] == 0 && sent.row(1)[2] < 0));
   CHECK((sent.row(3)[0] > 0 && sent.row(3)[1] < 0));
   for (const float bad :
@@ -125,13 +126,14 @@ TEST_CASE("int8: sums of gradients over any first rows stay within one step") {
     CAPTURE(kept);
     const Matrix matrix = RandomMatrix(256, 70, kept, &random);
     const Matrix pushed = Received(EmbedPush{{}, matrix}).gradient;
-    CHECK(pushed == Received(GradientReply{matrix}).partial);
+    CHECK(pushed == InFloats(Received(GradientReply{matrix}).partial));
     CHECK(WorstPrefixError(matrix, pushed) < 0.51);
     for (size_t i = 0; i < matrix.data.size(); ++i) {
       if (matrix.data[i] == 0) REQUIRE(pushed.data[i] == 0);
     }
     // Rounding to nearest is a random walk instead.
-    if (kept == 1.0) CHECK(WorstPrefixError(matrix, Received(EmbedReply{matrix}).partial) > 1);
+    if (kept == 1.0)
+      CHECK(WorstPrefixError(matrix, InFloats(Received(EmbedReply{matrix}).partial)) > 1);
   }
 }
 

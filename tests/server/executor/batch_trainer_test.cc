@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/math/kernels.h"
+#include "common/run/combine.h"
 #include "tests/server/support/test_batches.h"
 
 namespace dslide::batch_trainer_test {
@@ -51,7 +52,7 @@ struct Fixture {
     EmbedPush push{Batch(number), Matrix(2, kHidden)};
     push.gradient.data.assign(push.gradient.data.size(), 0.5f);
     REQUIRE(std::holds_alternative<Ack>(trainer.PushEmbedding(worker, push)));
-    return std::get<GradientReply>(reply).partial;
+    return InFloats(std::get<GradientReply>(reply).partial);
   }
   std::vector<uint8_t> Rows() {
     std::vector<uint8_t> rows;

@@ -224,7 +224,7 @@ TEST_CASE("embedding without training keeps nothing, an executor for inference d
   request.training = false;
   const Body reply = executor.Handle(kWorker, request);
   CHECK(executor.batches_in_flight() == 0);
-  const Matrix& partial = std::get<EmbedReply>(reply).partial;
+  const Matrix partial = InFloats(std::get<EmbedReply>(reply).partial);
   const float* row = executor.input().layer().weights(executor.input().layer().map().Local(1));
   CHECK(partial.row(0)[2] == row[2]);  // 1 * E_1 + 1 * bias, which is 0 at first
 }

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "common/math/kernels.h"
+#include "common/run/combine.h"
 #include "server/model/output_layer.h"
 #include "tests/server/model/scorer_model.h"
 #include "tests/server/support/test_batches.h"
@@ -182,9 +183,10 @@ TEST_CASE("list scorer with every neuron drawn equals the dense scorer with acti
       OutputBatch batch;
       *reply = layer.Query(query, {1}, &random, &batch);
       const std::vector<float> normaliser = {4.0f, 4.1f, 3.9f, 4.2f};
-      *partial = layer.Gradient(&batch, normaliser, [&](uint32_t row, const float* g, float bias) {
+      const auto update = [&](uint32_t row, const float* g, float bias) {
         layer.Update(row, 1.0f, g, bias);
-      });
+      };
+      *partial = InFloats(layer.Gradient(&batch, normaliser, update));
       std::vector<float> weights;
       for (uint32_t id = 0; id < kLabels; ++id) {
         const uint32_t row = layer.layer().map().Local(id);
@@ -232,7 +234,7 @@ Matrix GradientOfRepeatedLabel(ActiveSet active) {
   OutputBatch batch;
   Random random(1);
   (void)layer.Query(query, {1}, &random, &batch);
-  return layer.Gradient(&batch, {3.0f, 3.0f}, [](uint32_t, const float*, float) {});
+  return InFloats(layer.Gradient(&batch, {3.0f, 3.0f}, [](uint32_t, const float*, float) {}));
 }
 
 TEST_CASE("a label named twice is no other neuron's target") {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/base/random.h"
+#include "common/run/combine.h"
 #include "server/model/dense_scorer.h"
 #include "server/model/list_scorer.h"
 
@@ -64,11 +65,12 @@ ScorerResult ScorerModel::Run(const Config& config,
   ScorerResult result;
   scorer->Score(&batch, &result.reply);
   result.log_normaliser.assign(log_normaliser.begin(), log_normaliser.end());
-  result.hidden_gradient = Matrix(hidden_.rows, hidden_.cols);
+  PartialSums partial(hidden_.rows, hidden_.cols, false);
   scorer->Gradient(
       &batch, result.log_normaliser,
       [&](uint32_t row, const float* g, float bias) { rows.Update(row, kRate, g, bias); },
-      &result.hidden_gradient);
+      &partial);
+  result.hidden_gradient = InFloats(partial.Take());
   result.after = Parameters(&rows.layer);
   return result;
 }

@@ -60,13 +60,13 @@ Gradients GradientsOf(const Config& config, uint32_t shards, uint64_t seed) {
   result.hidden.resize(query.hidden.data.size());
   for (uint32_t s = 0; s < shards; ++s) {
     const SlotMap& map = layers[s]->layer().map();
-    const Matrix partial = layers[s]->Gradient(
+    const Matrix partial = InFloats(layers[s]->Gradient(
         &batches[s], normalisers, [&](uint32_t row, const float* g, float bias) {
           std::vector<double>& sum = result.rows[map.Global(row)];
           sum.assign(g, g + kHidden);
           sum.push_back(bias);
           ++result.taken;
-        });
+        }));
     for (size_t k = 0; k < result.hidden.size(); ++k) result.hidden[k] += partial.data[k];
     for (size_t u = 0; u < batches[s].masses.size(); ++u) {
       result.masses[map.Global(batches[s].columns.rows[u])] = batches[s].masses[u];

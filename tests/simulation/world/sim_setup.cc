@@ -31,7 +31,9 @@ void DrawModel(Random* random, Config* config) {
   model.hidden = 4;
   model.input_init = 0.3f;
   model.precision = random->Below(4) == 0 ? Precision::kBf16 : Precision::kFp32;
-  model.active = random->Below(2) == 0 ? ActiveSet::kLsh : ActiveSet::kAll;
+  constexpr ActiveSet kActiveSets[] = {ActiveSet::kLsh, ActiveSet::kAll, ActiveSet::kMass};
+  model.active = kActiveSets[random->Below(3)];
+  model.negatives = 6;
   model.candidates = 3;
   model.popular = 2;
   model.uniform = 3;

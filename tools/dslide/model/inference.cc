@@ -6,6 +6,7 @@
 
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/run/combine.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
 #include "server/executor/gather.h"
@@ -79,7 +80,7 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
   Result<Body> embedded = Call(embed);
   DSLIDE_RETURN_IF_ERROR(embedded);
   TopKRequest request;
-  request.hidden = std::move(std::get<EmbedReply>(*embedded).partial);
+  request.hidden = InFloats(std::get<EmbedReply>(std::move(*embedded)).partial);
   for (float& h : request.hidden.data) h = std::max(h, 0.0f);
   request.k = k;
   request.search = search;
