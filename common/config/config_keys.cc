@@ -50,7 +50,7 @@ std::vector<ConfigKey> ModelKeys() {
       {section, "hidden", "hidden units (H)", Number(kIn, &M::hidden, 1, 8192), kFixed},
       {section, "loss", "over a sample's labels together, or label by label",
        OneOf(kIn, &M::loss, {{"softmax", Loss::kSoftmax}, {"sigmoid", Loss::kSigmoid}})},
-      {section, "active", "neurons that are computed; auto: all to 2,000 labels, else mass",
+      {section, "active", "neurons computed; auto: all up to 2,000 labels, else mass",
        OneOf(kIn, &M::active,
              {{"auto", ActiveSet::kAuto},
               {"mass", ActiveSet::kMass},

@@ -11,7 +11,7 @@
 #include "common/base/plural.h"
 #include "common/base/random.h"
 #include "server/executor/batches/not_yet_applied.h"
-#include "server/model/popular.h"
+#include "server/model/sampling/popular.h"
 
 namespace dslide {
 namespace {

@@ -11,9 +11,9 @@
 #include "common/base/random.h"
 #include "common/config/config.h"
 #include "common/wire/messages.h"
-#include "server/model/importance.h"
 #include "server/model/lsh/candidate_ranker.h"
 #include "server/model/lsh/hash_tables.h"
+#include "server/model/sampling/importance.h"
 #include "server/rows/row_numbers.h"
 #include "server/rows/slot_map.h"
 

@@ -1,7 +1,7 @@
 // The best neurons of one executor for activations h: z_j = w_j . h + b_j, in four ways.
 //
 //   kExact   all rows in fp32.
-//   kScan    all rows in int8 (common/math/int8_scan.h), then the best max(2k, 20) of a sample
+//   kScan    all rows in int8 (common/math/int8/int8_scan.h), then the best max(2k, 20) of a sample
 //            exactly. An executor for inference keeps the int8 rows, [N x H] bytes, from the first
 //            scan on; while training goes on they are made anew for every request.
 //   kLsh     the rows that the hash tables return.
@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/math/int8_scan.h"
+#include "common/math/int8/int8_scan.h"
 #include "common/wire/messages.h"
 #include "server/model/output_rows.h"
 #include "server/model/top_k.h"

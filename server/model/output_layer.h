@@ -10,10 +10,10 @@
 #include "common/wire/messages.h"
 #include "server/model/active_set.h"
 #include "server/model/engine_stats.h"
-#include "server/model/importance.h"
 #include "server/model/neuron_search.h"
 #include "server/model/output_rows.h"
-#include "server/model/popular.h"
+#include "server/model/sampling/importance.h"
+#include "server/model/sampling/popular.h"
 #include "server/model/scorer.h"
 
 namespace dslide {

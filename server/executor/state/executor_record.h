@@ -13,7 +13,7 @@
 #include "common/base/ids.h"
 #include "server/executor/batches/applied_batches.h"
 #include "server/model/lsh/live_tables.h"
-#include "server/model/popular.h"
+#include "server/model/sampling/popular.h"
 
 namespace dslide {
 

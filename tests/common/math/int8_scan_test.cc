@@ -1,5 +1,5 @@
 // Every variant of the scan finds what the definition in int8_scan.h says, with the same bits.
-#include "common/math/int8_scan.h"
+#include "common/math/int8/int8_scan.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "server/model/importance.h"
+#include "server/model/sampling/importance.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "server/model/popular.h"
+#include "server/model/sampling/popular.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "common/math/int8_scan_internal.h"
+#include "common/math/int8/int8_scan_internal.h"
 
 namespace dslide {
 namespace {

@@ -3,7 +3,7 @@
 // (kernels_inl.h says why).
 #include <immintrin.h>
 
-#include "common/math/int8_scan_internal.h"
+#include "common/math/int8/int8_scan_internal.h"
 
 namespace dslide {
 namespace {

@@ -1,9 +1,9 @@
-#include "common/math/int8_scan.h"
+#include "common/math/int8/int8_scan.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "common/math/int8_scan_internal.h"
+#include "common/math/int8/int8_scan_internal.h"
 
 namespace dslide {
 namespace {

@@ -1,7 +1,7 @@
 // Declarations shared by the variants of Int8Scan and the dispatch in int8_scan.cc.
 #pragma once
 
-#include "common/math/int8_scan.h"
+#include "common/math/int8/int8_scan.h"
 
 namespace dslide {
 
