@@ -244,9 +244,9 @@ void BatchFlight::MergeStatistics(ActiveReply merged) {
 void BatchFlight::MaskGradient(Matrix gradient) {
   gradient_ = std::move(gradient);
   const float scale = 1.0f / (1.0f - config_.train.dropout_hidden);
-  for (size_t i = 0; i < gradient_.data.size(); ++i) {
-    gradient_.data[i] = hidden_.data[i] > 0 ? gradient_.data[i] * scale : 0.0f;
-  }
+  const float* h = hidden_.data.data();
+  float* g = gradient_.data.data();
+  for (size_t i = 0; i < gradient_.data.size(); ++i) g[i] = h[i] > 0 ? g[i] * scale : 0.0f;
 }
 
 void BatchFlight::CountSent(size_t kind, size_t bytes) {

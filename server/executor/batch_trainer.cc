@@ -90,7 +90,7 @@ void BatchTrainer::DropUnits(uint64_t batch_number, PartialSum* partial) const {
         uint64_t bits = 0;  // 16 a unit
         for (size_t i = 0; i < sum.data.size(); ++i, bits >>= 16) {
           if (i % 4 == 0) bits = random.Next();
-          if ((bits & 0xffff) < below) sum.data[i] = 0;
+          sum.data[i] = (bits & 0xffff) < below ? 0 : sum.data[i];
         }
       },
       *partial);
@@ -147,9 +147,9 @@ Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
   const std::vector<float>& hidden = batch->output.hidden.data;
   std::visit(
       [&](auto& sum) {
-        for (size_t i = 0; i < hidden.size(); ++i) {
-          if (hidden[i] <= 0) sum.data[i] = 0;
-        }
+        // Stored whatever it is: the compiler makes vectors of that.
+        auto* x = sum.data.data();
+        for (size_t i = 0; i < hidden.size(); ++i) x[i] = hidden[i] <= 0 ? 0 : x[i];
       },
       reply.partial);
   return reply;

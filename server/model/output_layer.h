@@ -81,9 +81,9 @@ class OutputLayer {
     rows_.Update(row, learning_rate, gradient, bias_gradient);
   }
 
-  // What a batch's samples gave its neurons (OutputBatch::masses). REQUIRES an Update() of the row
-  // with the same gradients before.
+  // What a batch's samples gave its neurons (OutputBatch::masses), with or without an Update().
   void ObserveMass(uint32_t row, float mass) {
+    rows_.layer.changed().BeforeChange(row);
     rows_.layer.ObserveMass(row, mass);
     importance_->FollowMass(row);
   }

@@ -155,6 +155,24 @@ TEST_CASE("recall is measured every so many batches") {
   CHECK(flight.report().recall_set == doctest::Approx(0.75));
   CHECK(flight.report().recall_hash == doctest::Approx(0.25));
   CHECK(flight.report().recall_uniform == doctest::Approx(8.0 / kLabels));
+  CHECK(flight.report().tail_error == 0);
+}
+
+TEST_CASE("the error of the draws is measured in every batch") {
+  Config config = FlightConfig();
+  config.model.active = ActiveSet::kMass;
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 21);
+  TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
+  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).probe_samples == 3);
+  // Sums of 1 and 3 whose variances are 0.25 and 0.09 of their squares.
+  ActiveReply a = Statistics(0, 1, 0), b = Statistics(0, 3, 0);
+  a.tail_variance = {0.25f};
+  b.tail_variance = {0.09f};
+  TakeBoth(&flight, a, b);
+  TakeBoth(&flight, GradientReply{Filled({})}, GradientReply{Filled({})});
+  TakeBoth(&flight, Ack{}, Ack{});
+  CHECK(flight.report().probed == 1);
+  CHECK(flight.report().tail_error == doctest::Approx(std::sqrt(0.25 + 0.81) / 4));
 }
 
 TEST_CASE("dropout leaves out a share, scales the rest, and repeats for the same step") {

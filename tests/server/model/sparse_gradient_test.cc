@@ -140,6 +140,18 @@ TEST_CASE("which entries are left does not depend on who owns the neurons") {
   }
 }
 
+TEST_CASE("a mass that changes is in the next checkpoint, also without a gradient") {
+  const Config config = SparseConfig(Loss::kSoftmax, 0.05f);
+  OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
+  ChangedRows& changed = layer.layer().changed();
+  changed.Forget();
+  const uint32_t row = layer.layer().map().Local(17);
+  layer.ObserveMass(row, 0.5f);
+  changed.Mark([](uint32_t, std::vector<uint8_t>*) {});
+  std::vector<uint8_t> bytes;
+  CHECK(changed.Write(0, layer.layer().map().rows(), &bytes) == row);
+}
+
 TEST_CASE("a sparse matrix is transposed in order") {
   SparseMatrix matrix;
   matrix.Append(2, 1.0f);
