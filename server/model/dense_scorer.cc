@@ -27,13 +27,23 @@ std::vector<size_t> ChunkEnds(const ActiveColumns& columns) {
   return ends;
 }
 
+// Null: not in int8.
+const Int8Scan* LogitsInInt8(const ModelConfig& model) {
+  if (model.products != Products::kBf16 || BestBf16Gemm() != nullptr) return nullptr;
+  const Int8Scan& best = BestInt8Scan();
+  return best.name == "scalar" ? nullptr : &best;
+}
+
 }  // namespace
 
 DenseScorer::DenseScorer(const Config& config, OutputRows* rows, const Kernels& kernels,
                          EngineStats* stats)
     : Scorer(config, rows, kernels, stats),
       bf16_(config.model.products == Products::kBf16 ? BestBf16Gemm() : nullptr),
+      int8_(LogitsInInt8(config.model)),
       threshold_(config.train.sparsify),
+      queries_(kInt8PanelQueries, config.model.hidden),
+      panels_(kInt8PanelRows, config.model.hidden),
       weights_(bf16_ == nullptr ? kChunk * config.model.hidden : 0),
       narrow_weights_(bf16_ == nullptr ? 0 : kChunk * config.model.hidden),
       gradient_(kChunk * config.model.hidden),
@@ -61,6 +71,10 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   if (bf16_ != nullptr) {
     batch->narrow.resize(batch->hidden.data.size());
     kernels_.to_bf16(batch->narrow.size(), batch->hidden.data.data(), batch->narrow.data());
+  }
+  if (int8_ != nullptr) {
+    queries_.Resize(samples);
+    queries_.Set(0, samples, batch->hidden.data.data(), kernels_);
   }
   batch->values.resize(samples * width);
   batch->chunks = ChunkEnds(columns);
@@ -99,6 +113,15 @@ void DenseScorer::Logits(const Chunk& chunk, const OutputBatch& batch) {
   for (size_t u = 0; u < count; ++u) {
     bias_[u] = rows_.layer.bias(chunk.rows[u]);
     if (model_.loss == Loss::kSoftmax) bias_[u] += std::log(chunk.weights[u]);
+  }
+  if (int8_ != nullptr) {
+    rows_.layer.Gather(chunk.rows, weights_.data());
+    for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
+    panels_.Resize(count);
+    panels_.Set(0, count, weights_.data(), kernels_);
+    int8_->score(queries_.units(), samples, queries_.values(0), queries_.scales(0), count,
+                 panels_.values(0), panels_.scales(0), bias_.data(), chunk.values, count);
+    return;
   }
   for (size_t i = 0; i < samples; ++i) std::copy_n(bias_.data(), count, chunk.values + i * count);
   if (bf16_ != nullptr) {

@@ -7,6 +7,10 @@
 // prefetched during the products. Each exponential is computed once, forward, against the chunk's
 // own maximum for the sample; backward it only needs a factor.
 //
+// With model.products = bf16 the products are made by the CPU's bf16 instructions. A CPU without
+// them that multiplies bytes computes the logits in int8, a scale a row and a sample, and the
+// backward pass in fp32.
+//
 // Backward most probabilities are tiny. Those below train.sparsify are rounded at random to 0 or to
 // it, without bias, and the two products of the backward pass are made of the entries that are left
 // (Wangni et al.: "Gradient Sparsification for Communication-Efficient Distributed Optimization",
@@ -16,6 +20,7 @@
 #pragma once
 
 #include "common/math/bf16_gemm.h"
+#include "common/math/int8/int8_scan.h"
 #include "server/model/scorer.h"
 #include "server/model/sparse_matrix.h"
 
@@ -59,9 +64,13 @@ class DenseScorer final : public Scorer {
   void HandOut(const Chunk& chunk, const RowGradientSink& take);
 
   const Bf16Gemm* bf16_;   // null: products in fp32
+  const Int8Scan* int8_;   // null: logits like the other products
   const float threshold_;  // train.sparsify
 
+  Int8Panels queries_;  // a batch's activations, if logits are computed in int8
+
   // Scratch of one chunk.
+  Int8Panels panels_;                     // its rows, if logits are computed in int8
   std::vector<float> weights_;            // [chunk x H] gathered, in fp32 or
   std::vector<uint16_t> narrow_weights_;  // in bf16
   std::vector<uint16_t> narrow_values_;   // [B x chunk] the chunk's values in bf16

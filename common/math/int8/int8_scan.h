@@ -1,4 +1,4 @@
-// A scan over int8 rows: which rows have a high score for which queries. Chosen at run time.
+// Scores of int8 rows for int8 queries: all of them, or those that are high. Chosen at run time.
 //
 // A vector x of H floats is kept as int8 values q and one float scale: x_p = scale * q_p, rounded
 // to nearest, with scale = max |x| / 127. Queries must not be negative (activations after a ReLU),
@@ -47,6 +47,11 @@ struct Int8Scan {
   size_t (*find)(size_t units, size_t query_panels, const int8_t* queries,
                  const float* query_scales, const float* thresholds, size_t row_panels,
                  const int8_t* rows, const float* row_scales, const float* bias, Int8Hit* hits);
+  // out[i*stride + j] = score(i, j) for the first `query_count` queries and `row_count` rows.
+  // Panels are whole; nothing else of `out` is touched.
+  void (*score)(size_t units, size_t query_count, const int8_t* queries, const float* query_scales,
+                size_t row_count, const int8_t* rows, const float* row_scales, const float* bias,
+                float* out, size_t stride);
 };
 
 // The fastest variant that this CPU has. Chosen once.

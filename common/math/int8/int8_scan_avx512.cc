@@ -11,18 +11,32 @@ namespace {
 constexpr size_t kGroup = 4;
 constexpr auto kAllLanes = static_cast<__mmask16>(~0);  // masked forms: see kernels_avx512.cc
 
-struct Scan {
+// What both scores and scans are made of.
+struct Operands {
   size_t units;
   const int8_t* queries;
   const float* query_scales;
-  const float* thresholds;
   const int8_t* rows;
   const float* row_scales;
   const float* bias;
+
+  // Of query i and the rows from j on, given the sums of their products.
+  __m512 Score(size_t i, size_t j, __m512i sums) const {
+    const __m512 scale = _mm512_loadu_ps(row_scales + j) * _mm512_set1_ps(query_scales[i]);
+    return _mm512_loadu_ps(bias + j) + scale * _mm512_maskz_cvtepi32_ps(kAllLanes, sums);
+  }
+};
+
+// Takes the scores that are high.
+struct High {
+  const float* thresholds;
   Int8Hit* hits;
   size_t found = 0;
 
-  void Take(size_t i, size_t j, __m512 score, __mmask16 high) {
+  void operator()(size_t i, size_t j, __m512 score) {
+    const __mmask16 high = _mm512_cmp_ps_mask(score, _mm512_set1_ps(thresholds[i]), _CMP_GE_OQ);
+    if (high == 0) [[likely]]
+      return;
     alignas(64) float scores[kInt8PanelRows];
     _mm512_store_ps(scores, score);
     for (unsigned left = high; left != 0; left &= left - 1) {
@@ -30,16 +44,25 @@ struct Scan {
       hits[found++] = {static_cast<uint32_t>(i), static_cast<uint32_t>(j + r), scores[r]};
     }
   }
+};
 
-  // Takes the rows from j on whose score for query i is high, given the sums of their products.
-  void Filter(size_t i, size_t j, __m512i sums) {
-    const __m512 scale = _mm512_loadu_ps(row_scales + j) * _mm512_set1_ps(query_scales[i]);
-    const __m512 score =
-        _mm512_loadu_ps(bias + j) + scale * _mm512_maskz_cvtepi32_ps(kAllLanes, sums);
-    const __mmask16 high = _mm512_cmp_ps_mask(score, _mm512_set1_ps(thresholds[i]), _CMP_GE_OQ);
-    if (high != 0) [[unlikely]]
-      Take(i, j, score, high);
+// Writes all scores.
+struct All {
+  size_t query_count, row_count;
+  float* out;
+  size_t stride;
+
+  void operator()(size_t i, size_t j, __m512 score) const {
+    if (i >= query_count) return;
+    const size_t left = row_count - j;
+    const auto mask = left >= kInt8PanelRows ? kAllLanes : static_cast<__mmask16>((1u << left) - 1);
+    _mm512_mask_storeu_ps(out + i * stride + j, mask, score);
   }
+};
+
+template <typename Sink>
+struct Products : Operands {
+  Sink take;
 
   // kTiles panels of queries from query i on, kPanels panels of rows from row j on.
   template <size_t kTiles, size_t kPanels>
@@ -75,7 +98,9 @@ struct Scan {
       for (size_t p = 0; p < kPanels; ++p) _mm512_store_si512(&totals[q][p], sums[q][p]);
     }
     for (size_t p = 0; p < kPanels; ++p) {
-      for (size_t q = 0; q < kQueries; ++q) Filter(i + q, j + p * kInt8PanelRows, totals[q][p]);
+      for (size_t q = 0; q < kQueries; ++q) {
+        take(i + q, j + p * kInt8PanelRows, Score(i + q, j + p * kInt8PanelRows, totals[q][p]));
+      }
     }
   }
 
@@ -86,20 +111,34 @@ struct Scan {
     if (t + 2 == query_panels) Block<2, kPanels>(t * kInt8PanelQueries, j);
     if (t + 1 == query_panels) Block<1, kPanels>(t * kInt8PanelQueries, j);
   }
+
+  void Run(size_t query_panels, size_t row_panels) {
+    size_t p = 0;
+    for (; p + 2 <= row_panels; p += 2) Rows<2>(query_panels, p * kInt8PanelRows);
+    if (p < row_panels) Rows<1>(query_panels, p * kInt8PanelRows);
+  }
 };
 
 size_t Find(size_t units, size_t query_panels, const int8_t* queries, const float* query_scales,
             const float* thresholds, size_t row_panels, const int8_t* rows, const float* row_scales,
             const float* bias, Int8Hit* hits) {
-  Scan scan{units, queries, query_scales, thresholds, rows, row_scales, bias, hits};
-  size_t p = 0;
-  for (; p + 2 <= row_panels; p += 2) scan.Rows<2>(query_panels, p * kInt8PanelRows);
-  if (p < row_panels) scan.Rows<1>(query_panels, p * kInt8PanelRows);
-  return scan.found;
+  Products<High> products{{units, queries, query_scales, rows, row_scales, bias},
+                          {thresholds, hits}};
+  products.Run(query_panels, row_panels);
+  return products.take.found;
+}
+
+void Score(size_t units, size_t query_count, const int8_t* queries, const float* query_scales,
+           size_t row_count, const int8_t* rows, const float* row_scales, const float* bias,
+           float* out, size_t stride) {
+  Products<All> products{{units, queries, query_scales, rows, row_scales, bias},
+                         {query_count, row_count, out, stride}};
+  products.Run((query_count + kInt8PanelQueries - 1) / kInt8PanelQueries,
+               (row_count + kInt8PanelRows - 1) / kInt8PanelRows);
 }
 
 }  // namespace
 
-constinit const Int8Scan kAvx512VnniInt8Scan = {"avx512vnni", Find};
+constinit const Int8Scan kAvx512VnniInt8Scan = {"avx512vnni", Find, Score};
 
 }  // namespace dslide

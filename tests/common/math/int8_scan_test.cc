@@ -126,6 +126,34 @@ TEST_CASE("int8 scan: every variant finds what the definition says, bit for bit"
   }
 }
 
+TEST_CASE("int8 scores: every variant writes what the definition says, and nothing else") {
+  Random random(5);
+  for (const size_t dim : {1, 5, 64, 130}) {
+    for (const size_t queries : {1, 4, 7, 13, 31}) {
+      for (const size_t rows : {1, 7, 8, 9, 16, 17, 31, 33, 80}) {
+        Case c(queries, rows, dim, &random);
+        std::fill_n(c.thresholds.begin(), queries, std::numeric_limits<float>::lowest());
+        const Int8Panels a = c.queries.InPanels(kInt8PanelQueries);
+        const Int8Panels b = c.rows.InPanels(kInt8PanelRows);
+        const size_t stride = rows + 3;
+        constexpr float kUntouched = 1e30f;
+        std::vector<float> expected((queries + 2) * stride, kUntouched);
+        for (const Int8Hit& hit : c.Expected()) expected[hit.query * stride + hit.row] = hit.score;
+        for (const Int8Scan* scan : Available()) {
+          CAPTURE(scan->name);
+          CAPTURE(dim);
+          CAPTURE(queries);
+          CAPTURE(rows);
+          std::vector<float> out(expected.size(), kUntouched);
+          scan->score(a.units(), queries, a.values(0), a.scales(0), rows, b.values(0), b.scales(0),
+                      c.bias.data(), out.data(), stride);
+          REQUIRE(std::ranges::equal(out, expected));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("int8 scan: no sum saturates") {
   constexpr size_t kDim = 4096;
   Random random(2);
