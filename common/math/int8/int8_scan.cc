@@ -8,7 +8,6 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kGroup = 4;
 constexpr float kLargest = 127.0f;
 
 #if defined(__x86_64__)
@@ -48,7 +47,7 @@ void Int8Panels::Resize(size_t count) {
 }
 
 void Int8Panels::Set(size_t begin, size_t count, const float* x, const Kernels& kernels) {
-  const size_t stride = units_ * kGroup;
+  const size_t stride = units_ * kInt8Group;
   rounded_.assign(width_ * stride, 0);
   for (size_t from = 0; from < count; from += width_) {
     const size_t vectors = std::min(width_, count - from);
@@ -68,8 +67,8 @@ void Int8Panels::Set(size_t begin, size_t count, const float* x, const Kernels& 
     int8_t* panel = values_.data() + (begin + from) / width_ * PanelBytes();
     for (size_t u = 0; u < units_; ++u) {
       for (size_t r = 0; r < width_; ++r) {
-        std::memcpy(panel + (u * width_ + r) * kGroup, rounded_.data() + r * stride + u * kGroup,
-                    kGroup);
+        std::memcpy(panel + (u * width_ + r) * kInt8Group,
+                    rounded_.data() + r * stride + u * kInt8Group, kInt8Group);
       }
     }
   }

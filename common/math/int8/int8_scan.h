@@ -28,8 +28,9 @@ namespace dslide {
 
 constexpr size_t kInt8PanelRows = 16;
 constexpr size_t kInt8PanelQueries = 4;
+constexpr size_t kInt8Group = 4;  // values that lie together
 
-inline size_t Int8Units(size_t dim) { return (dim + 3) / 4; }
+inline size_t Int8Units(size_t dim) { return (dim + kInt8Group - 1) / kInt8Group; }
 
 struct Int8Hit {
   uint32_t query;
@@ -74,7 +75,7 @@ class Int8Panels {
   uint64_t MemoryBytes() const { return values_.size() + scales_.size() * sizeof(float); }
   const int8_t* values(size_t panel) const { return values_.data() + panel * PanelBytes(); }
   const float* scales(size_t panel) const { return scales_.data() + panel * width_; }
-  size_t PanelBytes() const { return width_ * units_ * 4; }
+  size_t PanelBytes() const { return width_ * units_ * kInt8Group; }
 
   // Room for `count` vectors; those beyond the last call of Set() are undefined.
   void Resize(size_t count);

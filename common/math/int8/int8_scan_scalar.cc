@@ -3,19 +3,18 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kGroup = 4;
-
 // The score of a pair, with one bias and scale a vector.
 float ScoreOf(size_t units, const int8_t* queries, const float* query_scales, size_t i,
               const int8_t* rows, const float* row_scales, const float* bias, size_t j) {
-  const int8_t* row =
-      rows + j / kInt8PanelRows * kInt8PanelRows * units * kGroup + j % kInt8PanelRows * kGroup;
-  const int8_t* query = queries + i / kInt8PanelQueries * kInt8PanelQueries * units * kGroup +
-                        i % kInt8PanelQueries * kGroup;
+  const int8_t* row = rows + j / kInt8PanelRows * kInt8PanelRows * units * kInt8Group +
+                      j % kInt8PanelRows * kInt8Group;
+  const int8_t* query = queries + i / kInt8PanelQueries * kInt8PanelQueries * units * kInt8Group +
+                        i % kInt8PanelQueries * kInt8Group;
   int32_t sum = 0;
   for (size_t u = 0; u < units; ++u) {
-    for (size_t e = 0; e < kGroup; ++e) {
-      sum += query[u * kInt8PanelQueries * kGroup + e] * row[u * kInt8PanelRows * kGroup + e];
+    for (size_t e = 0; e < kInt8Group; ++e) {
+      sum +=
+          query[u * kInt8PanelQueries * kInt8Group + e] * row[u * kInt8PanelRows * kInt8Group + e];
     }
   }
   return bias[j] + query_scales[i] * row_scales[j] * static_cast<float>(sum);
