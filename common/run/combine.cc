@@ -192,6 +192,11 @@ void UseExpSums(ActiveReply* reply) {
   reply->sum_exp.assign(reply->max.size(), 1.0f);
 }
 
+size_t CountCommon(std::span<const uint32_t> ids, std::span<const uint32_t> others) {
+  return static_cast<size_t>(std::ranges::count_if(
+      ids, [&](uint32_t id) { return std::ranges::find(others, id) != others.end(); }));
+}
+
 void Condense(ActiveReply* reply) {
   reply->max = LogNormaliser(*reply);
   reply->sum_exp.assign(reply->max.size(), 1.0f);

@@ -27,6 +27,9 @@ ActiveReply MergeActive(std::vector<ActiveReply> parts);
 // The best k of all parts per row, best first; ties by lower id.
 TopKReply MergeTopK(std::span<const TopKReply> parts, uint32_t k);
 
+// How many of `ids` are also in `others`.
+size_t CountCommon(std::span<const uint32_t> ids, std::span<const uint32_t> others);
+
 // Scales the statistics to sum_exp = 1: max becomes the log of `exp_sums`.
 void UseExpSums(ActiveReply* reply);
 

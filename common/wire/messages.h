@@ -214,6 +214,10 @@ struct TopKReply {
   std::vector<uint32_t> offsets = {0};  // [B + 1]
   std::vector<uint32_t> ids;
   std::vector<float> scores;
+  // Those of row i.
+  std::span<const uint32_t> Ids(size_t i) const {
+    return std::span(ids).subspan(offsets[i], offsets[i + 1] - offsets[i]);
+  }
   bool operator==(const TopKReply&) const = default;
 };
 

@@ -7,7 +7,6 @@
 
 #include "common/base/prefetch.h"
 #include "common/base/random.h"
-
 #include "common/run/combine.h"
 
 namespace dslide {
@@ -114,9 +113,13 @@ void DenseScorer::Logits(const Chunk& chunk, const OutputBatch& batch) {
     bias_[u] = rows_.layer.bias(chunk.rows[u]);
     if (model_.loss == Loss::kSoftmax) bias_[u] += std::log(chunk.weights[u]);
   }
-  if (int8_ != nullptr) {
+  if (bf16_ != nullptr) {
+    rows_.layer.Gather(chunk.rows, narrow_weights_.data());
+  } else {
     rows_.layer.Gather(chunk.rows, weights_.data());
-    for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
+  }
+  for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
+  if (int8_ != nullptr) {
     panels_.Resize(count);
     panels_.Set(0, count, weights_.data(), kernels_);
     int8_->score(queries_.units(), samples, queries_.values(0), queries_.scales(0), count,
@@ -125,20 +128,15 @@ void DenseScorer::Logits(const Chunk& chunk, const OutputBatch& batch) {
   }
   for (size_t i = 0; i < samples; ++i) std::copy_n(bias_.data(), count, chunk.values + i * count);
   if (bf16_ != nullptr) {
-    rows_.layer.Gather(chunk.rows, narrow_weights_.data());
-    for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
     bf16_->nt(samples, count, dim, batch.narrow.data(), dim, narrow_weights_.data(), dim,
               chunk.values, count, true);
   } else {
-    rows_.layer.Gather(chunk.rows, weights_.data());
-    for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
     kernels_.gemm_nt(samples, count, dim, batch.hidden.data.data(), dim, weights_.data(), dim,
                      chunk.values, count, true);
   }
 }
 
-// partial += values W; gradient_ = values^T h.
-// Each chunk is a part of the sum.
+// partial += values W, a part of the sum; gradient_ = values^T h.
 void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, PartialSums* partial) {
   const size_t samples = batch.hidden.rows;
   const size_t dim = model_.hidden;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/run/combine.h"
 #include "server/model/lsh/candidate_ranker.h"
 
 namespace dslide {
@@ -96,14 +97,7 @@ bool NeuronSearch::ScanSuffices(const TopKRequest& request, const TopKReply& fou
   }
   const TopKReply best = By(Search::kExact, part, 0);
   size_t both = 0;
-  for (uint32_t c = 0; c < checked; ++c) {
-    const uint32_t i = sample_of(c);
-    const auto ids =
-        std::span(found.ids).subspan(found.offsets[i], found.offsets[i + 1] - found.offsets[i]);
-    for (uint32_t e = best.offsets[c]; e < best.offsets[c + 1]; ++e) {
-      both += std::ranges::find(ids, best.ids[e]) != ids.end();
-    }
-  }
+  for (uint32_t c = 0; c < checked; ++c) both += CountCommon(best.Ids(c), found.Ids(sample_of(c)));
   return static_cast<double>(both) >= double{request.recall} * static_cast<double>(best.ids.size());
 }
 

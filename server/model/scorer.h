@@ -33,8 +33,7 @@ struct OutputBatch {
   std::vector<float> shifts;   // subtracted from logits; the scorer's order
   std::vector<size_t> chunks;  // dense scorer only: ends of the columns that are scored together
   std::vector<float> weights;  // how many neurons a column (or entry) stands for
-  // After Gradient(): mean probability of a column in samples of which it is no
-  // label.
+  // After Gradient(): mean probability of a column in samples of which it is no label.
   std::vector<float> masses;  // [U]; dense scorer only
   // List scorer only: entries of column u are [offsets[u], offsets[u+1]).
   std::vector<size_t> offsets;

@@ -27,14 +27,6 @@ Config OwnersConfig(ActiveSet active) {
   return config;
 }
 
-Config InBf16(Config config) {
-  config.model.precision = Precision::kBf16;
-  config.model.products = Products::kBf16;
-  config.train.moments = MomentPrecision::kBf16;
-  config.cluster.wire = Wire::kBf16;
-  return config;
-}
-
 // Every row as it would be stored, by layer and id: weights, moments, scalars, mass.
 using StoredModel = std::map<std::pair<LayerKind, uint32_t>, std::vector<uint8_t>>;
 

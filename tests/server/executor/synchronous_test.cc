@@ -115,14 +115,6 @@ void CheckOrderDoesNotMatter(const Config& config, const std::vector<uint32_t>& 
   }
 }
 
-Config InBf16(Config config) {
-  config.model.precision = Precision::kBf16;
-  config.model.products = Products::kBf16;
-  config.train.moments = MomentPrecision::kBf16;
-  config.cluster.wire = Wire::kBf16;
-  return config;
-}
-
 void CheckBothPrecisions(const Config& config) {
   CheckOrderDoesNotMatter(config, {1});
   CheckOrderDoesNotMatter(config, {2, 1});

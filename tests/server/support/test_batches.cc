@@ -23,6 +23,14 @@ Config SmallConfig(uint32_t features, uint32_t labels, uint32_t hidden) {
   return config;
 }
 
+Config InBf16(Config config) {
+  config.model.precision = Precision::kBf16;
+  config.model.products = Products::kBf16;
+  config.train.moments = MomentPrecision::kBf16;
+  config.cluster.wire = Wire::kBf16;
+  return config;
+}
+
 std::vector<SlotId> AllSlots(const Config& config) {
   std::vector<SlotId> slots;
   for (uint32_t s = 0; s < config.cluster.slots; ++s) slots.push_back({s});

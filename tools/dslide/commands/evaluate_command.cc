@@ -141,10 +141,6 @@ Status RankFile(Task* task, Inference* model, XcReader* reader, const Each& each
   }
 }
 
-std::span<const uint32_t> RankedIds(const TopKReply& reply, size_t i) {
-  return {reply.ids.data() + reply.offsets[i], reply.offsets[i + 1] - reply.offsets[i]};
-}
-
 // Prints samples with their predicted and true labels by name.
 class SampleViewer {
  public:
@@ -153,10 +149,9 @@ class SampleViewer {
 
   void Show(const SampleBatch& batch, const TopKReply& ranked) {
     for (size_t i = 0; left_ > 0 && i < batch.labels.rows(); ++i, --left_, ++number_) {
-      fmt::print(
-          "test sample {}\n  predicted: {}\n  true:      {}\n", number_,
-          Names(RankedIds(ranked, i).first(std::min<size_t>(5, RankedIds(ranked, i).size()))),
-          Names(batch.labels.Ids(i)));
+      fmt::print("test sample {}\n  predicted: {}\n  true:      {}\n", number_,
+                 Names(ranked.Ids(i).first(std::min<size_t>(5, ranked.Ids(i).size()))),
+                 Names(batch.labels.Ids(i)));
     }
   }
 
@@ -255,7 +250,7 @@ Status Evaluate(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(RankFile(&task, model.get(), &reader,
                                   [&](const SampleBatch& batch, const TopKReply& ranked) -> Status {
                                     for (size_t i = 0; i < batch.labels.rows(); ++i) {
-                                      evaluator.Add(RankedIds(ranked, i), batch.labels.Ids(i));
+                                      evaluator.Add(ranked.Ids(i), batch.labels.Ids(i));
                                     }
                                     output->Write(ranked, task.top_k);
                                     viewer.Show(batch, ranked);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/run/combine.h"
 
 namespace dslide {
 namespace {
@@ -18,11 +19,7 @@ constexpr std::array<std::pair<Search, std::string_view>, 3> kNames = {
 double Recall(const TopKReply& best, const TopKReply& found) {
   size_t both = 0;
   for (size_t i = 0; i + 1 < best.offsets.size(); ++i) {
-    const auto row =
-        std::span(found.ids).subspan(found.offsets[i], found.offsets[i + 1] - found.offsets[i]);
-    for (uint32_t e = best.offsets[i]; e < best.offsets[i + 1]; ++e) {
-      both += std::ranges::find(row, best.ids[e]) != row.end();
-    }
+    both += CountCommon(best.Ids(i), found.Ids(i));
   }
   return best.ids.empty() ? 1 : static_cast<double>(both) / static_cast<double>(best.ids.size());
 }
