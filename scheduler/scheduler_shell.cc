@@ -18,6 +18,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/data/checksum.h"
 #include "common/data/load.h"
+#include "common/data/metrics.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/resume.h"
 #include "scheduler/status/status.h"
@@ -189,7 +190,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     test = std::move(*read);
     inputs.test = &*test;
   }
-  ResolveConfig(train->num_features(), train->num_labels(), &inputs.config);
+  ResolveConfig(train->num_features(), train->num_labels(), &inputs.config, LabelRepeats(*train));
   if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
   DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@ namespace dslide {
 enum class Loss { kSoftmax, kSigmoid };
 enum class ActiveSet { kAuto, kMass, kLsh, kSampled, kAll };
 enum class Sharing { kBatch, kSample };
+enum class Neurons { kAuto, kLearned, kCentroids };
 enum class Tail { kWeighted, kNone };
 enum class HashFamily { kDwta, kSimHash };
 enum class OptimizerKind { kAdam, kAdaGrad, kSgd };
@@ -41,6 +43,7 @@ struct ModelConfig {
   uint32_t labels = 0;    // N; from the training file's header, never set by hand
   uint32_t hidden = 512;  // H
   Loss loss = Loss::kSoftmax;
+  Neurons neurons = Neurons::kAuto;     // centroids of their samples if all labels are rare
   ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, mass above
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
@@ -50,7 +53,8 @@ struct ModelConfig {
   uint32_t negatives = 2500;               // drawn per batch with active = mass, on average
   Precision precision = Precision::kBf16;  // weights; bf16 is rounded stochastically
   Products products = Products::kAuto;     // precision of the B x U block; auto: as precision
-  float input_init = 0.005f;               // standard deviation of the input rows at the start
+  float input_init = 0.0f;                 // standard deviation of the input rows at the start;
+                                           // 0: derived, 0.005 or with centroids 1
   float output_init = 0.0f;                // the same for output neurons; 0: derived, 1/sqrt(H)
 
   bool operator==(const ModelConfig&) const = default;
@@ -167,12 +171,14 @@ std::string FormatConfig(const Config& config);
 // Every key with its default and one line of help, for --help-config and the README.
 std::string ConfigHelp();
 
-// Sets model.features and model.labels, replaces the automatic values (model.active,
-// model.products, model.output_init, hash.k, train.learning_rate, train.moments,
+// Sets model.features and model.labels, replaces the automatic values (model.neurons, model.active,
+// model.products, model.input_init, model.output_init, hash.k, train.learning_rate, train.moments,
 // train.target_batch) by values derived from D, N and H, lowers model.candidates, model.popular,
 // model.uniform and cluster.slots to the size of the data, and train.unit_batches to a divisor of a
-// step. Idempotent. REQUIRES features > 0 and labels > 0.
-void ResolveConfig(uint32_t features, uint32_t labels, Config* config);
+// step. `label_repeats`: LabelRepeats() of the training data, from which model.neurons is derived.
+// Idempotent. REQUIRES features > 0 and labels > 0.
+void ResolveConfig(uint32_t features, uint32_t labels, Config* config,
+                   double label_repeats = std::numeric_limits<double>::infinity());
 
 // The precision of cluster.wire where no link is measured; auto: bf16.
 inline WirePrecision FixedPrecision(Wire wire) {
@@ -183,6 +189,13 @@ inline WirePrecision FixedPrecision(Wire wire) {
 // Total batches of one epoch over `samples` samples.
 inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
   return (samples + train.batch - 1) / train.batch;
+}
+
+// Whether a batch of the first epoch only tells the neurons where their samples are
+// (model.neurons = centroids).
+inline bool OnlyCentroids(const Config& config, uint64_t batch_number, uint64_t samples) {
+  return config.model.neurons == Neurons::kCentroids &&
+         batch_number < BatchesPerEpoch(config.train, samples);
 }
 
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }

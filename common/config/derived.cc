@@ -51,6 +51,16 @@ uint32_t DerivedUnit(const TrainConfig& train) {
   return unit;
 }
 
+// Input rows that begin far from 0 have further to go.
+constexpr float kCentroidRate = 10.0f;
+
+// Of a label that occurs a few times a centroid says more than gradients can.
+Neurons DefaultNeurons(const ModelConfig& model, double label_repeats) {
+  const bool rare = label_repeats <= kMaxRepeatsForCentroids;
+  const bool can = model.loss == Loss::kSoftmax && model.sharing == Sharing::kBatch;
+  return rare && can && model.labels > kMaxLabelsForAll ? Neurons::kCentroids : Neurons::kLearned;
+}
+
 // SLIDE's own active sets are of hash tables.
 ActiveSet DefaultActiveSet(const ModelConfig& model) {
   if (model.labels <= kMaxLabelsForAll) return ActiveSet::kAll;
@@ -64,7 +74,7 @@ uint32_t BitsPerHash(const HashConfig& hash) {
                                              : static_cast<uint32_t>(std::bit_width(hash.bin) - 1);
 }
 
-void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
+void ResolveConfig(uint32_t features, uint32_t labels, Config* config, double label_repeats) {
   DSLIDE_CHECK(features > 0 && labels > 0);
   ModelConfig& model = config->model;
   model.features = features;
@@ -73,12 +83,18 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config) {
     model.active = DefaultActiveSet(model);
   }
   if (config->hash.k == 0) config->hash.k = DerivedHashes(config->hash, labels, model.hidden);
+  if (model.neurons == Neurons::kAuto) model.neurons = DefaultNeurons(model, label_repeats);
+  const bool centroids = model.neurons == Neurons::kCentroids;
+  if (model.input_init == 0.0f) model.input_init = centroids ? 1.0f : 0.005f;
+  // A centroid of a few samples would have the units that the last of them had left.
+  if (centroids) config->train.dropout_hidden = 0.0f;
   if (model.output_init == 0.0f) {
     model.output_init = 1.0f / std::sqrt(static_cast<float>(model.hidden));
   }
   if (config->train.learning_rate == 0.0f) {
     config->train.learning_rate =
-        DerivedLearningRate(config->train.optimizer, model.loss, model.hidden);
+        DerivedLearningRate(config->train.optimizer, model.loss, model.hidden) *
+        (centroids ? kCentroidRate : 1.0f);
   }
   const bool fp32 = model.precision == Precision::kFp32;
   if (model.products == Products::kAuto) {

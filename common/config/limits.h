@@ -11,6 +11,7 @@ namespace dslide {
 // model.active = auto: up to this many labels every neuron is computed. That is exact and costs no
 // more than an active set of the default size.
 inline constexpr uint32_t kMaxLabelsForAll = 2000;
+inline constexpr double kMaxRepeatsForCentroids = 16;
 
 // hash.k = 0: the least mean number of neurons per bucket. From 80 to 10, gnd-tibkat lost no
 // accuracy at 20 % less work; from 50 to 6, linux-calls lost 0.2 points of P@1.

@@ -18,13 +18,11 @@ bool Contains(std::span<const uint32_t> sorted, uint32_t id) {
 
 }  // namespace
 
-InversePropensities::InversePropensities(const Dataset& train, double a, double b) : known_(true) {
-  if (train.size() == 0) return;
-  const double c = (std::log(static_cast<double>(train.size())) - 1.0) * std::pow(b + 1.0, a);
-  const auto inverse = [&](uint64_t count) {
-    return static_cast<float>(1.0 + c * std::pow(static_cast<double>(count) + b, -a));
-  };
-  others_ = inverse(0);
+namespace {
+
+// Calls take(label, count) for each label that occurs, ascending.
+template <typename Take>
+void CountLabels(const Dataset& train, const Take& take) {
   std::vector<uint32_t> labels;
   for (size_t i = 0; i < train.size(); ++i) {
     labels.insert(labels.end(), train[i].labels.begin(), train[i].labels.end());
@@ -32,9 +30,32 @@ InversePropensities::InversePropensities(const Dataset& train, double a, double 
   std::sort(labels.begin(), labels.end());
   for (auto first = labels.begin(); first != labels.end();) {
     const auto last = std::upper_bound(first, labels.end(), *first);
-    values_.emplace_back(*first, inverse(static_cast<uint64_t>(last - first)));
+    take(*first, static_cast<uint64_t>(last - first));
     first = last;
   }
+}
+
+}  // namespace
+
+double LabelRepeats(const Dataset& train) {
+  double sum = 0, squares = 0;
+  CountLabels(train, [&](uint32_t, uint64_t count) {
+    const auto n = static_cast<double>(count);
+    sum += n;
+    squares += n * n;
+  });
+  return sum == 0 ? 0 : squares / sum;
+}
+
+InversePropensities::InversePropensities(const Dataset& train, double a, double b) : known_(true) {
+  if (train.size() == 0) return;
+  const double c = (std::log(static_cast<double>(train.size())) - 1.0) * std::pow(b + 1.0, a);
+  const auto inverse = [&](uint64_t count) {
+    return static_cast<float>(1.0 + c * std::pow(static_cast<double>(count) + b, -a));
+  };
+  others_ = inverse(0);
+  CountLabels(train,
+              [&](uint32_t label, uint64_t count) { values_.emplace_back(label, inverse(count)); });
 }
 
 InversePropensities::InversePropensities(std::vector<std::pair<uint32_t, float>> values,

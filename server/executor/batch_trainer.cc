@@ -51,7 +51,12 @@ uint64_t BatchTrainer::TotalBatches() const {
 }
 
 float BatchTrainer::LearningRate(uint64_t batch_number) const {
-  return LearningRateAt(config_.train, batch_number, TotalBatches());
+  if (OnlyCentroids(batch_number)) return 0.0f;
+  // The schedule begins after a first epoch without learning.
+  const uint64_t before = config_.model.neurons == Neurons::kCentroids
+                              ? BatchesPerEpoch(config_.train, train_samples_)
+                              : 0;
+  return LearningRateAt(config_.train, batch_number - before, TotalBatches() - before);
 }
 
 // Why a batch cannot be trained now; empty: it can. What is no batch of the run has no number that
@@ -125,7 +130,7 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
   const uint64_t number = NumberOf(request.batch);
   Random random(SubSeed(negative_seed_, number));
   const Draws draws{SubSeed(SubSeed(config_.common.seed, kDrawStream), number),
-                    DrawsAt(config_.model, number, TotalBatches())};
+                    OnlyCentroids(number) ? 0 : DrawsAt(config_.model, number, TotalBatches())};
   ActiveReply reply = rows_.output.Query(request, draws, &random, &batch->output);
   rows_.counter.CountQuery(batch->output);
   batch->stage = BatchStage::kQueried;
@@ -155,6 +160,28 @@ Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
   return reply;
 }
 
+// dL/dh, and what moves the neurons: their gradients, or with centroids their samples.
+PartialSum BatchTrainer::Gradient(uint64_t number, const std::vector<float>& log_normaliser,
+                                  OutputBatch* batch, const RowGradientSink& take) {
+  OutputLayer& output = rows_.output;
+  if (config_.model.neurons != Neurons::kCentroids) {
+    return output.Gradient(batch, log_normaliser, take);
+  }
+  PartialSum sum = output.Gradient(batch, log_normaliser, [](uint32_t, const float*, float) {});
+  output.ForEachSampleOfLabel(*batch, take);
+  if (OnlyCentroids(number)) batch->masses.clear();
+  return sum;
+}
+
+void BatchTrainer::UpdateNeuron(uint64_t number, uint32_t row, float rate, const float* g,
+                                float bias_gradient) {
+  if (config_.model.neurons == Neurons::kCentroids) {
+    rows_.output.MoveToCentroid(row, g, OnlyCentroids(number));
+  } else {
+    rows_.output.Update(row, rate, g, bias_gradient);
+  }
+}
+
 PartialSum BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* batch) {
   const uint64_t number = NumberOf(request.batch);
   const float rate = LearningRate(number);
@@ -164,12 +191,12 @@ PartialSum BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* b
   // Half applied is worse than dead: an exception in here ends the process, and a new one begins
   // from a checkpoint.
   PartialSum partial = [&]() noexcept {
-    PartialSum sum = output.Gradient(batch, request.log_normaliser,
-                                     [&](uint32_t row, const float* g, float bias) {
-                                       if (!not_yet_applied.Has(row)) return;
-                                       output.Update(row, rate, g, bias);
-                                       rows_.counter.CountUpdate(output.layer(), row);
-                                     });
+    PartialSum sum = Gradient(number, request.log_normaliser, batch,
+                              [&](uint32_t row, const float* g, float bias) {
+                                if (!not_yet_applied.Has(row)) return;
+                                UpdateNeuron(number, row, rate, g, bias);
+                                rows_.counter.CountUpdate(output.layer(), row);
+                              });
     for (size_t u = 0; u < batch->masses.size(); ++u) {
       const uint32_t row = batch->columns.rows[u];
       if (not_yet_applied.Has(row)) output.ObserveMass(row, batch->masses[u]);
@@ -186,11 +213,10 @@ PartialSum BatchTrainer::HoldOutput(const GradientPush& request, OutputBatch* ba
   StepSums::Step& step = steps_.StepOf(request.batch);
   StepSums::Batch& held = step.batches[request.batch];
   const float share = steps_.ShareOfStep(request.batch, batch->hidden.rows);
-  PartialSum partial = rows_.output.Gradient(batch, request.log_normaliser,
-                                             [&](uint32_t row, const float* g, float bias) {
-                                               if (!held.output)
-                                                 step.output.Add(row, share, g, bias);
-                                             });
+  PartialSum partial = Gradient(NumberOf(request.batch), request.log_normaliser, batch,
+                                [&](uint32_t row, const float* g, float bias) {
+                                  if (!held.output) step.output.Add(row, share, g, bias);
+                                });
   if (!held.output) {
     held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
     if (!batch->masses.empty()) held.rows = batch->columns.rows;
@@ -267,7 +293,7 @@ void BatchTrainer::Apply(const StepSums::Step& step, uint64_t first_batch) {
     rows_.counter.CountUpdate(rows_.input.layer(), row);
   });
   step.output.ForEach([&](uint32_t row, const float* g, float bias) {
-    rows_.output.Update(row, rate, g, bias);
+    UpdateNeuron(first_batch, row, rate, g, bias);
     rows_.counter.CountUpdate(rows_.output.layer(), row);
   });
   for (const auto& [id, batch] : step.batches) {

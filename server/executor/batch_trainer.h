@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/config/config.h"
 #include "common/run/step.h"
@@ -71,6 +72,12 @@ class BatchTrainer {
   }
   uint64_t TotalBatches() const;  // of the run
   float LearningRate(uint64_t batch_number) const;
+  bool OnlyCentroids(uint64_t batch_number) const {
+    return dslide::OnlyCentroids(config_, batch_number, train_samples_);
+  }
+  PartialSum Gradient(uint64_t number, const std::vector<float>& log_normaliser, OutputBatch* batch,
+                      const RowGradientSink& take);
+  void UpdateNeuron(uint64_t number, uint32_t row, float rate, const float* g, float bias_gradient);
 
   std::string WhyNotOpen(const EmbedRequest& request) const;
   std::string WhyNotAsked(const ActiveQuery& request, const OpenBatch& batch) const;

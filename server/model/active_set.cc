@@ -84,6 +84,17 @@ void ActiveSetBuilder::Build(const SparseRows& labels, const ImportanceBuckets& 
   if (by_slot_) OrderBySlot(out);
 }
 
+void ActiveSetBuilder::BuildLabels(const SparseRows& labels, ActiveColumns* out) {
+  *out = ActiveColumns();
+  columns_.Clear();
+  AddLabels(labels, out);
+  out->labelled = out->hash_part = columns_.size();
+  out->weights.assign(columns_.size(), 1.0f);
+  out->drawn.assign(columns_.size(), 0);
+  out->rows = columns_.rows();
+  if (by_slot_) OrderBySlot(out);
+}
+
 // Labels are then anywhere among the columns.
 void ActiveSetBuilder::OrderBySlot(ActiveColumns* out) const {
   const std::vector<uint32_t> rows = std::move(out->rows);

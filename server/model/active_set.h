@@ -39,7 +39,7 @@ struct ActiveColumns {
 // What a batch draws; for all executors the same.
 struct Draws {
   uint64_t seed = 0;      // of the batch
-  uint32_t expected = 0;  // with active = mass: of all N neurons
+  uint32_t expected = 0;  // with active = mass: of all N neurons; 0: no neurons beside the labels
 };
 
 class ActiveSetBuilder {
@@ -59,6 +59,9 @@ class ActiveSetBuilder {
   // The same with active = mass: the labels, and neurons drawn from `buckets`.
   void Build(const SparseRows& labels, const ImportanceBuckets& buckets, const Draws& draws,
              ActiveColumns* out);
+
+  // The labels alone.
+  void BuildLabels(const SparseRows& labels, ActiveColumns* out);
 
   // Hash candidates per sample of this executor: its share of model.candidates.
   uint32_t candidates() const { return candidates_; }

@@ -8,6 +8,7 @@
 #include "common/base/prefetch.h"
 #include "common/base/random.h"
 #include "common/run/combine.h"
+#include "server/model/centroids.h"
 
 namespace dslide {
 namespace {
@@ -41,6 +42,7 @@ DenseScorer::DenseScorer(const Config& config, OutputRows* rows, const Kernels& 
       bf16_(config.model.products == Products::kBf16 ? BestBf16Gemm() : nullptr),
       int8_(LogitsInInt8(config.model)),
       threshold_(config.train.sparsify),
+      centroids_(config.model.neurons == Neurons::kCentroids),
       queries_(kInt8PanelQueries, config.model.hidden),
       panels_(kInt8PanelRows, config.model.hidden),
       weights_(bf16_ == nullptr ? kChunk * config.model.hidden : 0),
@@ -162,6 +164,10 @@ void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, Partial
   partial->EndPart();
 }
 
+float DenseScorer::WithoutSample(uint32_t row, float norm, float logit) const {
+  return LeaveOneOut(logit, norm, rows_.layer.samples(row), rows_.layer.sum_length(row));
+}
+
 // Replaces the logits by exponentials and merges them into the reply (a streaming log-sum-exp).
 void DenseScorer::SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch,
                                     ActiveReply* reply) const {
@@ -170,9 +176,13 @@ void DenseScorer::SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch
   for (size_t i = 0; i < batch.hidden.rows; ++i) {
     float* z = chunk.values + i * count;
     if (chunk.begin < columns.labelled) {
+      const float* h = batch.hidden.row(i);
+      const float norm = centroids_ ? std::sqrt(kernels_.dot(model_.hidden, h, h)) : 0.0f;
       for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
         const size_t u = columns.label_columns[e] - chunk.begin;  // wraps for earlier columns
-        if (u < count) reply->target_logit[i] += z[u] / static_cast<float>(batch.label_totals[i]);
+        if (u >= count) continue;
+        if (centroids_) z[u] = WithoutSample(chunk.rows[u], norm, z[u]);
+        reply->target_logit[i] += z[u] / static_cast<float>(batch.label_totals[i]);
       }
     }
     const float max = kernels_.max(count, z);

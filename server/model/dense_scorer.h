@@ -57,6 +57,8 @@ class DenseScorer final : public Scorer {
   void SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
                     const std::vector<float>& log_normaliser);
   void MeasureMass(const Chunk& chunk, OutputBatch* batch) const;
+  // The logit of a label's centroid without the sample, whose |h| is `norm`.
+  float WithoutSample(uint32_t row, float norm, float logit) const;
   bool IsSparse(const OutputBatch& batch) const;
   void Sparsify(OutputBatch* batch, const std::vector<float>& log_normaliser);
   void SparseProducts(const OutputBatch& batch, const RowGradientSink& take, PartialSums* partial);
@@ -66,6 +68,7 @@ class DenseScorer final : public Scorer {
   const Bf16Gemm* bf16_;   // null: products in fp32
   const Int8Scan* int8_;   // null: logits like the other products
   const float threshold_;  // train.sparsify
+  const bool centroids_;   // model.neurons
 
   Int8Panels queries_;  // a batch's activations, if logits are computed in int8
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/model/centroids.h"
 #include "server/model/dense_scorer.h"
 #include "server/model/list_scorer.h"
 
@@ -51,7 +52,9 @@ ActiveReply OutputLayer::Query(ActiveQuery query, const Draws& draws, Random* ra
                                     codes_.data());
   }
   stats_.Enter(Phase::kRetrieve);
-  if (importance_) {
+  if (draws.expected == 0) {
+    builder_.BuildLabels(query.labels, &batch->columns);
+  } else if (importance_) {
     builder_.Build(query.labels, *importance_, draws, &batch->columns);
   } else {
     builder_.Build(query.labels, popular_.rows(), tables,
@@ -75,6 +78,27 @@ PartialSum OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& l
   stats_.CountRows(batch->columns.rows.size());
   stats_.CountScores(batch->values.size());
   return partial.Take();
+}
+
+void OutputLayer::MoveToCentroid(uint32_t row, const float* gradient, bool count) {
+  std::vector<float> towards(gradient, gradient + model_.hidden);
+  for (float& x : towards) x = -x;
+  rows_.layer.MoveToCentroid(row, towards.data(), kCentroidLength, count);
+  rows_.Touch(row);
+}
+
+void OutputLayer::ForEachSampleOfLabel(const OutputBatch& batch,
+                                       const RowGradientSink& take) const {
+  const ActiveColumns& columns = batch.columns;
+  const float share = -1.0f / static_cast<float>(batch.hidden.rows);
+  std::vector<float> gradient(model_.hidden);
+  for (uint32_t i = 0; i < batch.hidden.rows; ++i) {
+    std::transform(batch.hidden.row(i), batch.hidden.row(i) + model_.hidden, gradient.begin(),
+                   [&](float h) { return share * h; });
+    for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
+      take(columns.rows[columns.label_columns[e]], gradient.data(), 0.0f);
+    }
+  }
 }
 
 void OutputLayer::FollowActivations(std::span<const float> mean) {

@@ -57,7 +57,7 @@ class OutputLayer {
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // Does not change the model.
   // REQUIRES query.hidden.cols == H, label ids < N.
-  // `random` is this executor's own.
+  // `random` is this executor's own. draws.expected = 0: the active set is the labels alone.
   ActiveReply Query(ActiveQuery query, const Draws& draws, Random* random, OutputBatch* batch);
 
   // Calls take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash
@@ -80,6 +80,12 @@ class OutputLayer {
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {
     rows_.Update(row, learning_rate, gradient, bias_gradient);
   }
+
+  // With model.neurons = centroids, in place of Update(): the neuron moves to the centroid of its
+  // samples, from which `gradient` points away; `count`: these are seen for the first time.
+  void MoveToCentroid(uint32_t row, const float* gradient, bool count);
+  // Calls take(row, gradient, 0) for each label of each sample, with -h / B.
+  void ForEachSampleOfLabel(const OutputBatch& batch, const RowGradientSink& take) const;
 
   // What a batch's samples gave its neurons (OutputBatch::masses), with or without an Update().
   void ObserveMass(uint32_t row, float mass) {

@@ -19,6 +19,10 @@ struct OutputRows {
   // One optimiser step on a row, given the gradients of its weights ([H]) and of its bias.
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {
     layer.Update(row, learning_rate, gradient, bias_gradient, true);
+    Touch(row);
+  }
+  // The weights of a row have changed.
+  void Touch(uint32_t row) {
     if (tables) tables->Touch(row);
     if (next) next->Touch(row);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -126,6 +127,28 @@ void Layer::Update(uint32_t row, float learning_rate, const float* gradient, flo
       static_cast<uint32_t>(SubSeed(id << 8 | static_cast<uint64_t>(kind_), scalars_[row].steps));
   if (narrow_moments_) return optimizer_.Apply(step, dim_, ViewOf<uint16_t, uint16_t>(row), noise);
   optimizer_.Apply(step, dim_, ViewOf<uint16_t, float>(row), noise);
+}
+
+void Layer::MoveToCentroid(uint32_t row, const float* x, float length, bool count) {
+  const float norm = std::sqrt(kernels_.dot(dim_, x, x));
+  if (norm == 0) return;
+  changed_.BeforeChange(row);
+  RowScalars& scalars = scalars_[row];
+  if (count) scalars.steps++;
+  const auto n = static_cast<float>(scalars.steps);
+  const float left = count ? scalars.moment1 : scalars.moment1 * (n - 1) / n;
+  std::vector<float> sum(dim_);
+  Gather({&row, 1}, sum.data());
+  for (float& w : sum) w *= left / length;  // 0 at first, whatever the row was
+  kernels_.axpy(dim_, 1.0f / norm, x, sum.data());
+  scalars.moment1 = std::sqrt(kernels_.dot(dim_, sum.data(), sum.data()));
+  if (scalars.moment1 == 0) return;
+  for (float& w : sum) w *= length / scalars.moment1;
+  if (bf16()) {
+    kernels_.to_bf16(dim_, sum.data(), weights_.bf16.data() + size_t{row} * dim_);
+  } else {
+    std::copy(sum.begin(), sum.end(), weights_.fp32.data() + size_t{row} * dim_);
+  }
 }
 
 void Layer::ObserveMass(uint32_t row, float mass) {

@@ -62,6 +62,14 @@ class Layer {
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient,
               bool decay);
 
+  // Moves the row to the centroid of its samples, one of which has the activations x [dim]: the
+  // direction of the sum of n unit vectors, with the given length. `count`: the row has not seen x
+  // before, so that n grows; otherwise x replaces an n-th part.
+  void MoveToCentroid(uint32_t row, const float* x, float length, bool count);
+  // Of a row that moves to centroids.
+  uint32_t samples(uint32_t row) const { return scalars_[row].steps; }
+  float sum_length(uint32_t row) const { return scalars_[row].moment1; }
+
   // out[i] = weights of rows[i], [rows x dim]; fp32 weights are rounded to nearest for a bf16
   // output.
   void Gather(std::span<const uint32_t> rows, float* out) const;

@@ -318,7 +318,7 @@ TEST_CASE("config: the unusual config differs from the defaults in every key") {
 TEST_CASE("config: the written form") {
   const std::string text = FormatConfig(Config{});
   CHECK(text.starts_with("[common]\nseed = 1\nlog_level = info\n\n[model]\nfeatures = 0\n"));
-  CHECK(text.find("\ninput_init = 0.005\n") != std::string::npos);
+  CHECK(text.find("\noutput_init = 0\n") != std::string::npos);
   CHECK(text.find("\nepsilon = 1e-08\n") != std::string::npos);
   CHECK(text.find("\ndata =\n") != std::string::npos);
   CHECK(text.ends_with("\n[security]\nallow_plaintext = false\n"));
@@ -478,6 +478,34 @@ TEST_CASE("config: resolving keeps what the user chose") {
   CHECK(config.model.active == ActiveSet::kSampled);
   CHECK(config.model.output_init == 0.5f);
   CHECK(config.hash.k == 5);
+}
+
+TEST_CASE("config: neurons of rare labels are centroids") {
+  const auto resolved = [](uint32_t labels, double repeats, Config config = {}) {
+    ResolveConfig(1000, labels, &config, repeats);
+    Config again = config;
+    ResolveConfig(1000, labels, &again);
+    CHECK(again == config);
+    return config;
+  };
+  const Config rare = resolved(100'000, 16.0);
+  CHECK(rare.model.neurons == Neurons::kCentroids);
+  CHECK(rare.model.input_init == 1.0f);
+  CHECK(rare.train.dropout_hidden == 0.0f);
+  CHECK(rare.train.learning_rate == doctest::Approx(0.5));
+  const Config learned = resolved(100'000, 16.1);
+  CHECK(learned.model.neurons == Neurons::kLearned);
+  CHECK(learned.model.input_init == 0.005f);
+  CHECK(learned.train.dropout_hidden == 0.2f);
+  CHECK(learned.train.learning_rate == doctest::Approx(0.05));
+  // Few labels are all computed, and the sigmoid and a sample's own neurons have no centroids.
+  CHECK(resolved(2000, 1.0).model.neurons == Neurons::kLearned);
+  Config other;
+  other.model.loss = Loss::kSigmoid;
+  CHECK(resolved(100'000, 1.0, other).model.neurons == Neurons::kLearned);
+  other.model.loss = Loss::kSoftmax;
+  other.model.sharing = Sharing::kSample;
+  CHECK(resolved(100'000, 1.0, other).model.neurons == Neurons::kLearned);
 }
 
 TEST_CASE("learning rate: warm-up, then the decay") {

@@ -121,6 +121,16 @@ TEST_CASE("nothing evaluated gives zeros") {
   CheckNear(metrics.propensity_precision, {0, 0, 0, 0, 0});
 }
 
+TEST_CASE("how often a label occurs, as its samples see it") {
+  CHECK(LabelRepeats(Dataset(3, 4)) == 0.0);
+  Dataset data(3, 1000);
+  const std::vector<uint32_t> none, once = {999, 5}, twice = {5};
+  data.Add({once, none, {}});
+  data.Add({twice, none, {}});
+  data.Add({none, none, {}});
+  CHECK(LabelRepeats(data) == doctest::Approx((1.0 + 4.0) / 3.0));
+}
+
 TEST_CASE("inverse propensities by hand") {
   // A = 1, B = 1, N = 4: C = (ln 4 - 1) * 2 = 0.7725887222397811.
   // Counts 3, 1, 0: 1 + C/4, 1 + C/2, 1 + C/1.

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "common/math/kernels.h"
@@ -14,24 +15,29 @@ namespace {
 constexpr Incarnation kWorker{5};
 constexpr uint32_t kFeatures = 20, kLabels = 15, kHidden = 4;
 constexpr uint64_t kSamples = 8;  // synchronous: steps of two batches of two samples
+constexpr uint32_t kBatches = 4;  // of an epoch
 
-Config TrainerConfig(int32_t staleness) {
+Config TrainerConfig(int32_t staleness, Neurons neurons) {
   Config config = SmallConfig(kFeatures, kLabels, kHidden);
   config.train.batch = 2;
   config.train.target_batch = 4;
   config.train.staleness = staleness;
+  config.model.neurons = neurons;
   ResolveConfig(kFeatures, kLabels, &config);
   return config;
 }
 
 struct Fixture {
-  explicit Fixture(int32_t staleness) : config(TrainerConfig(staleness)) {
+  explicit Fixture(int32_t staleness, Neurons neurons = Neurons::kLearned)
+      : config(TrainerConfig(staleness, neurons)) {
     input.layer().Initialise(1, 0.3f, kFeatures);
     output.layer().Initialise(1, 0.3f, kLabels);
   }
 
   BatchId Batch(uint32_t number) const {
-    return {0, number / config.train.unit_batches, number % config.train.unit_batches};
+    const uint32_t in_epoch = number % kBatches;
+    return {number / kBatches, in_epoch / config.train.unit_batches,
+            in_epoch % config.train.unit_batches};
   }
   // All stages of a batch; its dL/dh.
   Matrix Train(uint32_t number, Incarnation worker = kWorker) {
@@ -111,6 +117,38 @@ TEST_CASE("synchronous training applies a step when it is committed") {
   CHECK(fixture.updates == 2);  // both batches
   CHECK(fixture.applied.Has(Part::kInput, 1) == AppliedBatches::Share::kAll);
   trainer.CheckInvariants();
+}
+
+TEST_CASE("centroids: the first epoch moves neurons, the others input rows too") {
+  for (const int32_t staleness : {-1, 0}) {
+    CAPTURE(staleness);
+    Fixture fixture(staleness, Neurons::kCentroids);
+    if (staleness == 0) (void)fixture.trainer.Commit({0});
+    const Layer& input = fixture.input.layer();
+    const Layer& output = fixture.output.layer();
+    const auto weights = [](const Layer& layer, uint32_t id) {
+      const float* w = layer.weights(layer.map().Local(id));
+      return std::vector<float>(w, w + kHidden);
+    };
+    const auto initial = weights(input, 7);
+    const auto other = weights(output, 9);
+    for (uint32_t number = 0; number < kBatches; ++number) (void)fixture.Train(number);
+    if (staleness == 0) (void)fixture.trainer.Commit({2});
+    CHECK(weights(input, 7) == initial);
+    CHECK(weights(output, 9) == other);  // no label
+    const std::vector<float> direction = {1, 0, 2, 0};
+    const auto is_centroid = [&](uint32_t id) {
+      for (uint32_t k = 0; k < kHidden; ++k) {
+        CHECK(weights(output, id)[k] == doctest::Approx(3.0 * direction[k] / std::sqrt(5.0)));
+      }
+    };
+    is_centroid(3);
+    is_centroid(4);
+    for (uint32_t number = kBatches; number < kBatches + 2; ++number) (void)fixture.Train(number);
+    if (staleness == 0) (void)fixture.trainer.Commit({3});
+    CHECK(weights(input, 7) != initial);
+    is_centroid(3);
+  }
 }
 
 TEST_CASE("when slots come or go nothing of what was begun is left") {

@@ -107,6 +107,34 @@ TEST_CASE("the seed and the layer change the initial weights, ids not drawn stay
   CHECK(b.weights(b.map().Local(50))[0] == 0.0f);
 }
 
+TEST_CASE("a row moves to the mean direction of its samples") {
+  Layer layer = MakeLayer(Map({0}));
+  layer.Initialise(5, 0.3f, kTotal);
+  std::vector<float> x(kDim, 0.0f), y(kDim, 0.0f);
+  x[0] = 4.0f;
+  y[1] = 0.5f;
+  layer.MoveToCentroid(2, x.data(), 3.0f, true);  // the initial weights are gone
+  CHECK(layer.weights(2)[0] == doctest::Approx(3.0));
+  CHECK(layer.weights(2)[1] == doctest::Approx(0.0));
+  layer.MoveToCentroid(2, y.data(), 3.0f, true);
+  CHECK(layer.weights(2)[0] == doctest::Approx(3.0 / std::sqrt(2.0)));
+  CHECK(layer.weights(2)[1] == doctest::Approx(3.0 / std::sqrt(2.0)));
+  CHECK(layer.samples(2) == 2);
+  CHECK(layer.sum_length(2) == doctest::Approx(std::sqrt(2.0)));
+  // Seen again: half of the sum (1, 1), and (0, 1).
+  layer.MoveToCentroid(2, y.data(), 3.0f, false);
+  CHECK(layer.samples(2) == 2);
+  const double first = 0.5, second = 1.5;
+  CHECK(layer.weights(2)[0] == doctest::Approx(3.0 * first / std::hypot(first, second)));
+  CHECK(layer.weights(2)[1] == doctest::Approx(3.0 * second / std::hypot(first, second)));
+  CHECK(layer.bias(2) == 0.0f);
+
+  const std::vector<float> before(layer.weights(2), layer.weights(2) + kDim);
+  const std::vector<float> nothing(kDim, 0.0f);
+  layer.MoveToCentroid(2, nothing.data(), 3.0f, true);
+  CHECK(std::equal(before.begin(), before.end(), layer.weights(2)));
+}
+
 TEST_CASE("a stored row comes back with its optimiser state") {
   for (const OptimizerKind optimizer : {OptimizerKind::kAdam, OptimizerKind::kAdaGrad}) {
     Layer layer = MakeLayer(Map({0, 1}), Purpose::kTraining, optimizer);
