@@ -130,7 +130,7 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
   const uint64_t number = NumberOf(request.batch);
   Random random(SubSeed(negative_seed_, number));
   const Draws draws{SubSeed(SubSeed(config_.common.seed, kDrawStream), number),
-                    OnlyCentroids(number) ? 0 : DrawsAt(config_.model, number, TotalBatches())};
+                    DrawsAt(config_.model, number, TotalBatches()), OnlyCentroids(number)};
   ActiveReply reply = rows_.output.Query(request, draws, &random, &batch->output);
   rows_.counter.CountQuery(batch->output);
   batch->stage = BatchStage::kQueried;

@@ -38,8 +38,9 @@ struct ActiveColumns {
 
 // What a batch draws; for all executors the same.
 struct Draws {
-  uint64_t seed = 0;      // of the batch
-  uint32_t expected = 0;  // with active = mass: of all N neurons; 0: no neurons beside the labels
+  uint64_t seed = 0;         // of the batch
+  uint32_t expected = 0;     // with active = mass: of all N neurons
+  bool only_labels = false;  // none
 };
 
 class ActiveSetBuilder {

@@ -52,7 +52,7 @@ ActiveReply OutputLayer::Query(ActiveQuery query, const Draws& draws, Random* ra
                                     codes_.data());
   }
   stats_.Enter(Phase::kRetrieve);
-  if (draws.expected == 0) {
+  if (draws.only_labels) {
     builder_.BuildLabels(query.labels, &batch->columns);
   } else if (importance_) {
     builder_.Build(query.labels, *importance_, draws, &batch->columns);

@@ -57,7 +57,7 @@ class OutputLayer {
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // Does not change the model.
   // REQUIRES query.hidden.cols == H, label ids < N.
-  // `random` is this executor's own. draws.expected = 0: the active set is the labels alone.
+  // `random` is this executor's own.
   ActiveReply Query(ActiveQuery query, const Draws& draws, Random* random, OutputBatch* batch);
 
   // Calls take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash

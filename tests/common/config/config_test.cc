@@ -38,9 +38,22 @@ Config Parsed(std::string_view text, const Overrides& overrides = {}) {
 Config UnusualConfig() {
   Config c;
   c.common = {UINT64_MAX, "trace"};
-  c.model = {
-      135'909, 670'091, 77, Loss::kSigmoid,   ActiveSet::kSampled, Sharing::kSample, Tail::kNone, 3,
-      5,       4,       6,  Precision::kFp32, Products::kFp32,     0.123456789f,     1.0f / 3.0f};
+  c.model = {135'909,
+             670'091,
+             77,
+             Loss::kSigmoid,
+             Neurons::kCentroids,
+             ActiveSet::kSampled,
+             Sharing::kSample,
+             Tail::kNone,
+             3,
+             5,
+             4,
+             6,
+             Precision::kFp32,
+             Products::kFp32,
+             0.123456789f,
+             1.0f / 3.0f};
   c.hash = {HashFamily::kSimHash, 9, 17, 16};
   c.train.data = "/srv/with space/träin=1.txt.gz";
   c.train.test = "[test]";
@@ -357,11 +370,12 @@ TEST_CASE("config: what a resumed run keeps") {
     CHECK((differs == nullptr || differs == &key));
     if (differs != nullptr) kept.push_back(key.FullName());
   }
-  CHECK(kept == std::vector<std::string>{
-                    "common.seed", "model.features", "model.labels", "model.hidden", "model.active",
-                    "model.precision", "hash.family", "hash.k", "hash.tables", "hash.bin",
-                    "train.batch", "train.optimizer", "train.moments", "train.unit_batches",
-                    "train.staleness", "train.target_batch", "cluster.slots"});
+  CHECK(kept == std::vector<std::string>{"common.seed", "model.features", "model.labels",
+                                         "model.hidden", "model.neurons", "model.active",
+                                         "model.precision", "hash.family", "hash.k", "hash.tables",
+                                         "hash.bin", "train.batch", "train.optimizer",
+                                         "train.moments", "train.unit_batches", "train.staleness",
+                                         "train.target_batch", "cluster.slots"});
   Config now, then;
   CHECK(FixedKeyThatDiffers(now, then) == nullptr);
   now.train.staleness = 0;
