@@ -243,6 +243,7 @@ void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_nor
     SparseProducts(*batch, take, partial);
     return;
   }
+  stats_.CountProducts(2 * batch->values.size());
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kSoftmax);
     SoftmaxDelta(chunk, *batch, log_normaliser);
@@ -376,6 +377,7 @@ void DenseScorer::SparseProducts(const OutputBatch& batch, const RowGradientSink
     partial->AddRows(rows_.layer, picked_, by_sample_.Values(i).data(), i);
   }
   Transpose(by_sample_, by_sample_.columns, static_cast<uint32_t>(rows.size()), &by_column_);
+  stats_.CountProducts(2 * by_sample_.values.size());
   stats_.Enter(Phase::kUpdate);
   const size_t ahead = PrefetchDistance(rows_.layer.WeightBytes() + rows_.layer.StateBytes());
   for (uint32_t u = 0; u < rows.size(); ++u) {

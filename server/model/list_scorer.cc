@@ -218,6 +218,7 @@ void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_norm
     take(columns.rows[u], gradient_.data(), bias_gradient);
   }
   partial->EndPart();
+  stats_.CountProducts(2 * batch->values.size());
 }
 
 }  // namespace dslide

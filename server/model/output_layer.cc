@@ -62,6 +62,7 @@ ActiveReply OutputLayer::Query(ActiveQuery query, const Draws& draws, Random* ra
   const uint32_t probed = std::min(query.probe_samples, samples);
   if (!importance_) reply.probes = MeasureRecall(*batch, probed);
   scorer_->Score(batch, &reply);
+  stats_.CountProducts(batch->values.size());
   reply.tail_variance = scorer_->TailVariance(*batch, reply, probed);
   stats_.Leave();
   return reply;
@@ -73,7 +74,6 @@ PartialSum OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& l
   scorer_->Gradient(batch, log_normaliser, take, &partial);
   stats_.Leave();
   stats_.CountRows(batch->columns.rows.size());
-  stats_.CountScores(batch->values.size());
   return partial.Take();
 }
 
