@@ -66,14 +66,15 @@ struct Kernels {
   float (*exp_sum)(size_t n, float shift, float* x);
   // x[i] *= a, then sum[i] += x[i].
   void (*scale_add)(size_t n, float a, float* x, float* sum);
-  // y = a * x[i] for x[i] >= 0: adds it to sum[i], and appends (i, y) to index and value if y >=
-  // threshold; otherwise (i, threshold) with probability y / threshold, which keeps the mean
-  // (Wangni et al.: "Gradient Sparsification for Communication-Efficient Distributed Optimization",
-  // NeurIPS 2018, section 3). The random number of an element is noise + noises[i] modulo 2^32,
-  // over 2^32: with random `noise` and `noises` any two are independent, so variances add up.
-  // Returns how many were appended, at most n.
-  size_t (*sparsify)(size_t n, float a, const float* x, float threshold, uint32_t noise,
-                     const uint32_t* noises, float* sum, uint32_t* index, float* value);
+  // Adds a * x[i] to sum[i]. Appends (i, y) to index and value, where y = a * x[i] - b * z[i], if
+  // |y| >= threshold; otherwise (i, threshold with the sign of y) with probability |y| / threshold,
+  // which keeps the mean (Wangni et al.: "Gradient Sparsification for Communication-Efficient
+  // Distributed Optimization", NeurIPS 2018, section 3). The random number of an element is noise +
+  // noises[i] modulo 2^32, over 2^32: with random `noise` and `noises` any two are independent, so
+  // variances add up. Returns how many were appended, at most n.
+  size_t (*sparsify)(size_t n, float a, const float* x, float b, const float* z, float threshold,
+                     uint32_t noise, const uint32_t* noises, float* sum, uint32_t* index,
+                     float* value);
 
   // One Adam step with gradient g on w, first moment m, second moment v (n each):
   // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= step_size * m / (sqrt(v) + epsilon), the step

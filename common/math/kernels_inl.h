@@ -206,13 +206,14 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
 }
 
 // Few elements are appended, so they are stored one by one.
-size_t Sparsify(size_t n, float a, const float* x, float threshold, uint32_t noise,
-                const uint32_t* noises, float* sum, uint32_t* index, float* value) {
+size_t Sparsify(size_t n, float a, const float* x, float b, const float* z, float threshold,
+                uint32_t noise, const uint32_t* noises, float* sum, uint32_t* index, float* value) {
   size_t count = 0;
   const auto append = [&](size_t i, Vec y, UintVec bits) {
     const Vec uniform = __builtin_convertvector((noise + bits) >> 8, Vec) * 0x1p-24f;
-    const Vec rounded = y > threshold ? y : Splat(threshold);
-    for (uint32_t kept = SignBits(y > threshold * uniform); kept != 0; kept &= kept - 1) {
+    const Vec size = y < 0.0f ? -y : y;
+    const Vec rounded = size > threshold ? y : y < 0.0f ? Splat(-threshold) : Splat(threshold);
+    for (uint32_t kept = SignBits(size > threshold * uniform); kept != 0; kept &= kept - 1) {
       const auto lane = static_cast<uint32_t>(__builtin_ctz(kept));
       index[count] = static_cast<uint32_t>(i) + lane;
       value[count++] = rounded[lane];
@@ -220,18 +221,18 @@ size_t Sparsify(size_t n, float a, const float* x, float threshold, uint32_t noi
   };
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    const Vec y = a * Load(x + i);
-    Store(Load(sum + i) + y, sum + i);
+    const Vec term = a * Load(x + i);
+    Store(Load(sum + i) + term, sum + i);
     UintVec bits;
     __builtin_memcpy(&bits, noises + i, sizeof(bits));
-    append(i, y, bits);
+    append(i, term - b * Load(z + i), bits);
   }
   if (i < n) {
-    const Vec y = a * LoadFirst(n - i, x + i);
-    StoreFirst(n - i, LoadFirst(n - i, sum + i) + y, sum + i);
+    const Vec term = a * LoadFirst(n - i, x + i);
+    StoreFirst(n - i, LoadFirst(n - i, sum + i) + term, sum + i);
     UintVec bits = {};
     __builtin_memcpy(&bits, noises + i, (n - i) * sizeof(uint32_t));
-    append(i, y, bits);  // lanes beyond n are 0, and not kept
+    append(i, term - b * LoadFirst(n - i, z + i), bits);  // lanes beyond n are 0, and not kept
   }
   return count;
 }

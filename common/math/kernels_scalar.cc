@@ -128,16 +128,16 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
   }
 }
 
-size_t Sparsify(size_t n, float a, const float* x, float threshold, uint32_t noise,
-                const uint32_t* noises, float* sum, uint32_t* index, float* value) {
+size_t Sparsify(size_t n, float a, const float* x, float b, const float* z, float threshold,
+                uint32_t noise, const uint32_t* noises, float* sum, uint32_t* index, float* value) {
   size_t count = 0;
   for (size_t i = 0; i < n; ++i) {
-    const float y = a * x[i];
-    sum[i] += y;
+    sum[i] += a * x[i];
+    const float y = a * x[i] - b * z[i];
     const float uniform = static_cast<float>((noise + noises[i]) >> 8) * 0x1p-24f;
-    if (!(y > threshold * uniform)) continue;
+    if (!(std::abs(y) > threshold * uniform)) continue;
     index[count] = static_cast<uint32_t>(i);
-    value[count++] = std::max(y, threshold);
+    value[count++] = std::copysign(std::max(std::abs(y), threshold), y);
   }
   return count;
 }

@@ -260,7 +260,6 @@ void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_nor
 void DenseScorer::SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
                                const std::vector<float>& log_normaliser) {
   const size_t count = chunk.rows.size();
-  const auto scale = 1.0f / static_cast<float>(batch.hidden.rows);
   bias_gradient_.assign(count, 0.0f);
   for (size_t i = 0; i < batch.hidden.rows; ++i) {
     float* values = chunk.values + i * count;
@@ -270,11 +269,6 @@ void DenseScorer::SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
     }
     kernels_.scale_add(count, SoftmaxFactor(batch, i, chunk.shifts[i], log_normaliser[i]), values,
                        bias_gradient_.data());
-    if (label_smoothing_ > 0 && batch.label_totals[i] > 0) {
-      const float smooth = -scale * label_smoothing_ / static_cast<float>(model_.labels);
-      kernels_.axpy(count, smooth, chunk.weights, values);
-      kernels_.axpy(count, smooth, chunk.weights, bias_gradient_.data());
-    }
   }
 }
 
@@ -300,8 +294,7 @@ void DenseScorer::MeasureMass(const Chunk& chunk, OutputBatch* batch) const {
 bool DenseScorer::IsSparse(const OutputBatch& batch) const {
   size_t width = batch.columns.rows.size();
   if (synchronous_) width = model_.active == ActiveSet::kMass ? model_.negatives : model_.labels;
-  return bf16_ == nullptr && label_smoothing_ == 0 && threshold_ > 0 &&
-         static_cast<float>(width) * threshold_ >= 4;
+  return bf16_ == nullptr && threshold_ > 0 && static_cast<float>(width) * threshold_ >= 4;
 }
 
 // by_sample_ = dL/dlogit, in expectation. Labels are always left.
@@ -338,21 +331,23 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
       by_sample_.values.resize(2 * most);
     }
     const float target = Target(*batch, i);
+    const float smooth = SmoothTarget(*batch, i);
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
       const uint32_t u = columns.label_columns[e];
       const size_t chunk = chunk_of(u);
       float& value = values_of(i, chunk)[u - begin_of(chunk)];
       by_sample_.columns[used] = u;
-      by_sample_.values[used++] = value * factor(i, chunk) - target;
+      by_sample_.values[used++] = value * factor(i, chunk) - target - smooth * batch->weights[u];
       value = 0;
     }
     const auto noise = static_cast<uint32_t>(SubSeed(batch->seed, i));
     for (size_t chunk = 0; chunk < ends.size(); ++chunk) {
       const size_t begin = begin_of(chunk);
       const size_t left =
-          kernels_.sparsify(ends[chunk] - begin, factor(i, chunk), values_of(i, chunk), threshold,
-                            noise, noises_.data() + begin, bias_gradient_.data() + begin,
-                            by_sample_.columns.data() + used, by_sample_.values.data() + used);
+          kernels_.sparsify(ends[chunk] - begin, factor(i, chunk), values_of(i, chunk), smooth,
+                            batch->weights.data() + begin, threshold, noise, noises_.data() + begin,
+                            bias_gradient_.data() + begin, by_sample_.columns.data() + used,
+                            by_sample_.values.data() + used);
       for (size_t e = used; e < used + left; ++e) {
         by_sample_.columns[e] += static_cast<uint32_t>(begin);
       }
@@ -393,6 +388,12 @@ void DenseScorer::SparseProducts(const OutputBatch& batch, const RowGradientSink
 void DenseScorer::SubtractTargets(const Chunk& chunk, const OutputBatch& batch) {
   const ActiveColumns& columns = batch.columns;
   const size_t count = chunk.rows.size();
+  for (size_t i = 0; i < batch.hidden.rows; ++i) {
+    const float smooth = SmoothTarget(batch, i);
+    if (smooth == 0) continue;
+    kernels_.axpy(count, -smooth, chunk.weights, chunk.values + i * count);
+    kernels_.axpy(count, -smooth, chunk.weights, bias_gradient_.data());
+  }
   if (chunk.begin >= columns.labelled) return;
   for (size_t i = 0; i < batch.hidden.rows; ++i) {
     const float target = Target(batch, i);

@@ -161,10 +161,13 @@ TEST_CASE("exp_sum and scale_add") {
 TEST_CASE("sparsify keeps large elements, and small ones at random without bias") {
   Random random(6);
   ForAllLengths([&](const Kernels& kernels, size_t n, size_t offset) {
-    constexpr float kScale = 0.5f, kThreshold = 0.25f;
+    constexpr float kScale = 0.5f, kOther = 0.25f, kThreshold = 0.25f;
     constexpr uint32_t kRounds = 64;
     Array x(n, offset, &random, 0, 1);  // scaled, half of them are below the threshold
     if (n > 2) x.data()[2] = 0;
+    Array z(n, offset / 3, &random, 0, 1);
+    if (n > 2) z.data()[2] = 0;
+    const auto element = [&](size_t i) { return kScale * x[i] - kOther * z[i]; };
     Array sums(n, offset / 2, &random, -1, 1);
     std::vector<uint32_t> noises(n);
     for (uint32_t& noise : noises) noise = static_cast<uint32_t>(random.Next());
@@ -176,21 +179,23 @@ TEST_CASE("sparsify keeps large elements, and small ones at random without bias"
       // Evenly spaced, so every element's share is exact to 1 / kRounds.
       const uint32_t noise = round * (0xffffffffu / kRounds + 1);
       std::copy(old.begin(), old.end(), sums.data());
-      const size_t count = kernels.sparsify(n, kScale, x.data(), kThreshold, noise, noises.data(),
-                                            sums.data(), index.data(), value.data());
+      const size_t count =
+          kernels.sparsify(n, kScale, x.data(), kOther, z.data(), kThreshold, noise, noises.data(),
+                           sums.data(), index.data(), value.data());
       REQUIRE(count <= n);
       CHECK(index[count] == (count == n ? 12345 : index[count]));
       for (size_t e = 0; e < count; ++e) {
         REQUIRE(index[e] < n);
         if (e > 0) REQUIRE(index[e] > index[e - 1]);
-        REQUIRE(value[e] == std::max(kThreshold, kScale * x[index[e]]));
-        REQUIRE(x[index[e]] > 0);
+        const float exact = element(index[e]);
+        REQUIRE(exact != 0);
+        REQUIRE(Near(value[e], std::copysign(std::max(kThreshold, std::abs(exact)), exact), 1e-6));
         means[index[e]] += value[e] / double{kRounds};
       }
       for (size_t i = 0; i < n; ++i) REQUIRE(sums[i] == old[i] + kScale * x[i]);
     }
     for (size_t i = 0; i < n; ++i) {
-      REQUIRE(Near(means[i], kScale * x[i], 1.001 * kThreshold / kRounds));
+      REQUIRE(Near(means[i], element(i), 1.001 * kThreshold / kRounds));
     }
     CHECK(sums.GuardsIntact());
   });
