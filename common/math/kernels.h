@@ -112,6 +112,23 @@ struct Kernels {
   // y[i] = x[i] * scale.
   void (*from_int8)(size_t n, const int8_t* x, float scale, float* y);
 
+  // A vector without its zeros, and where it has none: bit i of `bitmap` (byte i / 8, lowest first)
+  // is whether x[i] is not 0; those elements go to `packed`, in order, as they are or in bfloat16.
+  // Writes (n + 7) / 8 bytes of bitmap, bits beyond n are 0. `packed` has room for n elements, of
+  // which the ones after the last are scratch. Returns how many there are.
+  size_t (*pack_nonzero)(size_t n, const float* x, uint8_t* bitmap, float* packed);
+  size_t (*pack_nonzero_bf16)(size_t n, const float* x, uint8_t* bitmap, uint16_t* packed);
+  size_t (*pack_nonzero_bytes)(size_t n, const uint8_t* x, uint8_t* bitmap, uint8_t* packed);
+  // The inverse for elements [first, first + n) of the vector, which become out[0 .. n): `packed`
+  // points at the first of theirs and `left` more can be read from there. Returns how many they
+  // have. int8 is multiplied by `scale`. REQUIRES that bits of no more than `left` are set.
+  size_t (*unpack_nonzero)(size_t n, const uint8_t* bitmap, size_t first, const float* packed,
+                           size_t left, float* out);
+  size_t (*unpack_nonzero_bf16)(size_t n, const uint8_t* bitmap, size_t first,
+                                const uint16_t* packed, size_t left, float* out);
+  size_t (*unpack_nonzero_int8)(size_t n, const uint8_t* bitmap, size_t first, const int8_t* packed,
+                                size_t left, float scale, float* out);
+
   // block[d*16 + i] = x[i*stride + d] for d < dim: up to 16 vectors side by side, zeros beyond
   // count.
   void (*transpose16)(size_t count, size_t dim, const float* x, size_t stride, float* block);

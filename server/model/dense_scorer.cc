@@ -289,12 +289,18 @@ void DenseScorer::MeasureMass(const Chunk& chunk, OutputBatch* batch) const {
   for (size_t u = 0; u < count; ++u) masses[u] /= chunk.weights[u];
 }
 
-// Whether the entries that are left are few enough: each costs as much as some 4 of a product.
-// Synchronous training decides by what it expects of all executors, so that all decide the same.
+// Whether the entries that are left are few enough: each costs as much as some 4 of a product. A
+// sample's entries are spread over all executors, so what counts is the width on all of them.
+// Synchronous training takes the expected one, so that all decide the same.
 bool DenseScorer::IsSparse(const OutputBatch& batch) const {
-  size_t width = batch.columns.rows.size();
-  if (synchronous_) width = model_.active == ActiveSet::kMass ? model_.negatives : model_.labels;
-  return bf16_ == nullptr && threshold_ > 0 && static_cast<float>(width) * threshold_ >= 4;
+  const SlotMap& map = rows_.layer.map();
+  double width = 0;
+  if (synchronous_) {
+    width = model_.active == ActiveSet::kMass ? model_.negatives : model_.labels;
+  } else if (map.size() > 0) {
+    width = static_cast<double>(batch.columns.rows.size()) * map.total() / map.size();
+  }
+  return bf16_ == nullptr && threshold_ > 0 && width * threshold_ >= 4;
 }
 
 // by_sample_ = dL/dlogit, in expectation. Labels are always left.

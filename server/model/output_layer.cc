@@ -37,10 +37,10 @@ void OutputLayer::FollowMap() {
   if (importance_) importance_->FollowMap();
 }
 
-ActiveReply OutputLayer::Query(ActiveQuery query, const Draws& draws, Random* random,
+ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Random* random,
                                OutputBatch* batch) {
-  batch->hidden = std::move(query.hidden);
-  batch->label_totals = std::move(query.label_totals);
+  batch->hidden = query.hidden;
+  batch->label_totals = query.label_totals;
   batch->seed = draws.seed;
   const uint32_t samples = batch->hidden.rows;
   const HashTables* tables = rows_.tables ? &rows_.tables->tables() : nullptr;
