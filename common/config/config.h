@@ -81,7 +81,7 @@ struct TrainConfig {
   Decay decay = Decay::kLinear;                      // towards 0 at the end of the last epoch
   float weight_decay = 0.0f;          // decoupled (AdamW), a touched row loses lr * this share
   float dropout_input = 0.0f;         // share of a sample's features left out
-  float dropout_hidden = 0.2f;        // share of hidden units left out
+  float dropout_hidden = 0.1f;        // share of hidden units left out
   float label_smoothing = 0.1f;       // softmax: target mass spread over all neurons
   float sparsify = 0.01f;             // probabilities below it become 0 or it at random; 0: never
   bool exclude_own_features = false;  // rank without label i if feature i is in the sample
