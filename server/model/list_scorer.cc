@@ -175,12 +175,14 @@ void ListScorer::Delta(OutputBatch* batch, const std::vector<float>& log_normali
   const size_t samples = batch->hidden.rows;
   if (model_.loss == Loss::kSoftmax) {
     std::vector<float> factor(samples);
+    std::vector<float> smooth(samples);
     for (size_t i = 0; i < samples; ++i) {
       factor[i] = SoftmaxFactor(*batch, i, batch->shifts[i], log_normaliser[i]);
+      smooth[i] = SmoothTarget(*batch, i);
     }
     for (size_t e = 0; e < batch->values.size(); ++e) {
       const uint32_t i = batch->samples[e];
-      batch->values[e] = batch->values[e] * factor[i] - SmoothTarget(*batch, i) * batch->weights[e];
+      batch->values[e] = batch->values[e] * factor[i] - smooth[i] * batch->weights[e];
     }
   }
   for (size_t i = 0; i < samples; ++i) {
