@@ -26,11 +26,11 @@ ActiveReply CollectStatistics(std::vector<std::optional<Body>>* replies) {
   return MergeActive(Collect<ActiveReply>(replies));
 }
 
-template <typename T>
-Matrix SumOfPartials(std::vector<std::optional<Body>>* replies) {
-  std::vector<PartialSum> parts;
-  for (T& reply : Collect<T>(replies)) parts.push_back(std::move(reply.partial));
-  return InFloats(SumPartials(std::move(parts)));
+// Null: it has none.
+PartialSum* PartialOf(Body* reply) {
+  if (auto* embed = std::get_if<EmbedReply>(reply)) return &embed->partial;
+  auto* gradient = std::get_if<GradientReply>(reply);
+  return gradient == nullptr ? nullptr : &gradient->partial;
 }
 
 bool HasShape(const PartialSum& sum, uint32_t rows, uint32_t cols) {
@@ -119,12 +119,28 @@ Body BatchFlight::RequestFor(uint32_t server) const {
 Result<bool> BatchFlight::Take(uint32_t server, Body reply) {
   DSLIDE_RETURN_IF_ERROR(CheckShape(reply));
   replies_[server] = std::move(reply);
+  AddPartials();
   const bool complete =
       std::all_of(replies_.begin(), replies_.end(), [](const auto& r) { return r.has_value(); });
   if (!complete) return false;
   Advance();
   replies_.assign(replies_.size(), std::nullopt);
+  added_ = 0;
   return true;
+}
+
+// Adds up the partial sums that have come, as far as none of an earlier server lacks: those of the
+// last reply are still in the cache.
+void BatchFlight::AddPartials() {
+  for (; added_ < replies_.size() && replies_[added_]; ++added_) {
+    PartialSum* partial = PartialOf(&*replies_[added_]);
+    if (partial == nullptr) return;
+    if (added_ == 0) {
+      sum_ = std::move(*partial);
+    } else {
+      AddPartial(std::move(*partial), &sum_);
+    }
+  }
 }
 
 Status BatchFlight::CheckShape(const Body& reply) const {
@@ -179,7 +195,7 @@ void BatchFlight::Advance() {
       if (OnlyServer()) {
         auto& reply = std::get<GradientReply>(*replies_[0]);
         MergeStatistics(std::move(*reply.active));
-        MaskGradient(InFloats(std::move(reply.partial)));
+        MaskGradient(InFloats(std::move(sum_)));
         stage_ = Stage::kEmbedPush;
       } else {
         MergeStatistics(CollectStatistics(&replies_));
@@ -187,7 +203,7 @@ void BatchFlight::Advance() {
       }
       break;
     case Stage::kPush:
-      MaskGradient(SumOfPartials<GradientReply>(&replies_));
+      MaskGradient(InFloats(std::move(sum_)));
       stage_ = Stage::kEmbedPush;
       break;
     case Stage::kTopK:
@@ -205,10 +221,11 @@ void BatchFlight::Advance() {
 // probability p (their sum is 0), and the other units are scaled by 1 / (1 - p). A dropped or
 // inactive unit has h = 0, which later masks its gradient.
 void BatchFlight::Activate() {
-  hidden_ = SumOfPartials<EmbedReply>(&replies_);
+  hidden_ = InFloats(std::move(sum_));
   const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_hidden : 0.0f;
   const float scale = 1.0f / (1.0f - drop);
-  for (float& h : hidden_.data) h = h <= 0 ? 0.0f : h * scale;  // NaN stays
+  // Products with a factor that is chosen: the compiler makes vectors of that. NaN stays.
+  for (float& h : hidden_.data) h *= h <= 0 ? 0.0f : scale;
 }
 
 void BatchFlight::MergeStatistics(ActiveReply merged) {
@@ -246,7 +263,7 @@ void BatchFlight::MaskGradient(Matrix gradient) {
   const float scale = 1.0f / (1.0f - config_.train.dropout_hidden);
   const float* h = hidden_.data.data();
   float* g = gradient_.data.data();
-  for (size_t i = 0; i < gradient_.data.size(); ++i) g[i] = h[i] > 0 ? g[i] * scale : 0.0f;
+  for (size_t i = 0; i < gradient_.data.size(); ++i) g[i] *= h[i] > 0 ? scale : 0.0f;
 }
 
 void BatchFlight::CountSent(size_t kind, size_t bytes) {

@@ -51,6 +51,7 @@ class BatchFlight {
  private:
   void SplitOverServers(const LeaseBatch& batch);
   Status CheckShape(const Body& reply) const;
+  void AddPartials();
   void Advance();
   void Activate();
   bool OnlyServer() const { return plan_.servers.size() == 1; }
@@ -70,6 +71,8 @@ class BatchFlight {
   SparseRows all_features_;             // kept only if own features are left out of the ranking
   std::vector<uint32_t> label_totals_;  // [B]
   std::vector<std::optional<Body>> replies_;  // [servers]
+  size_t added_ = 0;                          // of these, from the first, are in sum_
+  PartialSum sum_;                            // [B x H]
   Matrix hidden_;                             // [B x H]
   GradientPush push_;
   Matrix gradient_;  // [B x H]

@@ -74,9 +74,9 @@ struct TrainConfig {
   std::string test;         // evaluation file; empty: no evaluation
   std::string label_names;  // tab-separated label id ... name; empty: none
   uint32_t epochs = 8;
-  uint32_t batch = 256;
+  uint32_t batch = 512;
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
-  float learning_rate = 0.0f;                        // 0: derived from optimiser and H
+  float learning_rate = 0.0f;                        // 0: derived from optimiser, H and batch
   float beta1 = 0.9f;                                // Adam
   float beta2 = 0.999f;                              // Adam
   float epsilon = 1e-8f;                             // Adam, AdaGrad
@@ -85,8 +85,8 @@ struct TrainConfig {
   Decay decay = Decay::kLinear;                      // towards 0 at the end of the last epoch
   float weight_decay = 0.0f;          // decoupled (AdamW), a touched row loses lr * this share
   float dropout_input = 0.0f;         // share of a sample's features left out
-  float dropout_hidden = 0.2f;        // share of hidden units left out
-  float label_smoothing = 0.0f;       // softmax: target mass spread over all neurons
+  float dropout_hidden = 0.1f;        // share of hidden units left out
+  float label_smoothing = 0.1f;       // softmax: target mass spread over all neurons
   float sparsify = 0.01f;             // probabilities below it become 0 or it at random; 0: never
   bool exclude_own_features = false;  // rank without label i if feature i is in the sample
   uint32_t unit_batches = 8;          // batches per work unit

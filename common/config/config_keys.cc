@@ -124,7 +124,7 @@ std::vector<ConfigKey> TrainKeys() {
               {"sgd", OptimizerKind::kSgd}}),
        kFixed},
       {section, "learning_rate",
-       "after the warm-up, before the decay; 0: derived from optimiser, loss and H",
+       "after the warm-up, before the decay; 0: derived from optimiser, loss, H and batch",
        Number(kIn, &T::learning_rate, 0.0f, 100.0f)},
       {section, "beta1", "adam: decay of the first moment", Number(kIn, &T::beta1, 0.0f, 0.9999f)},
       {section, "beta2", "adam: decay of the second moment",

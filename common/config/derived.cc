@@ -26,12 +26,14 @@ uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels, uint32_t hidden)
 }
 
 // Tuned on gnd-tibkat. Row-wise AdaGrad moves a new row by rate * sqrt(H) in all, so wider rows
-// need a lower rate; Adam moves each element by the rate.
-float DerivedLearningRate(OptimizerKind optimizer, Loss loss, uint32_t hidden) {
+// need a lower rate; Adam moves each element by the rate. A larger batch makes fewer steps with
+// less noise: the square root of its size keeps the noise of an epoch (Malladi et al.: "On the SDEs
+// and Scaling Rules for Adaptive Gradient Algorithms", NeurIPS 2022).
+float DerivedLearningRate(OptimizerKind optimizer, Loss loss, uint32_t hidden, uint32_t batch) {
   const float by_width = 0.1f * std::sqrt(128.0f / static_cast<float>(hidden));
   switch (optimizer) {
     case OptimizerKind::kAdaGrad:
-      return by_width;
+      return by_width * std::sqrt(static_cast<float>(batch) / 256.0f);
     case OptimizerKind::kAdam:
       return 0.01f;
     case OptimizerKind::kSgd:
@@ -93,7 +95,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, double la
   }
   if (config->train.learning_rate == 0.0f) {
     config->train.learning_rate =
-        DerivedLearningRate(config->train.optimizer, model.loss, model.hidden) *
+        DerivedLearningRate(config->train.optimizer, model.loss, model.hidden, config->train.batch) *
         (centroids ? kCentroidRate : 1.0f);
   }
   const bool fp32 = model.precision == Precision::kFp32;

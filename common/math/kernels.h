@@ -66,14 +66,15 @@ struct Kernels {
   float (*exp_sum)(size_t n, float shift, float* x);
   // x[i] *= a, then sum[i] += x[i].
   void (*scale_add)(size_t n, float a, float* x, float* sum);
-  // y = a * x[i] for x[i] >= 0: adds it to sum[i], and appends (i, y) to index and value if y >=
-  // threshold; otherwise (i, threshold) with probability y / threshold, which keeps the mean
-  // (Wangni et al.: "Gradient Sparsification for Communication-Efficient Distributed Optimization",
-  // NeurIPS 2018, section 3). The random number of an element is noise + noises[i] modulo 2^32,
-  // over 2^32: with random `noise` and `noises` any two are independent, so variances add up.
-  // Returns how many were appended, at most n.
-  size_t (*sparsify)(size_t n, float a, const float* x, float threshold, uint32_t noise,
-                     const uint32_t* noises, float* sum, uint32_t* index, float* value);
+  // Adds a * x[i] to sum[i]. Appends (i, y) to index and value, where y = a * x[i] - b * z[i], if
+  // |y| >= threshold; otherwise (i, threshold with the sign of y) with probability |y| / threshold,
+  // which keeps the mean (Wangni et al.: "Gradient Sparsification for Communication-Efficient
+  // Distributed Optimization", NeurIPS 2018, section 3). The random number of an element is noise +
+  // noises[i] modulo 2^32, over 2^32: with random `noise` and `noises` any two are independent, so
+  // variances add up. Returns how many were appended, at most n.
+  size_t (*sparsify)(size_t n, float a, const float* x, float b, const float* z, float threshold,
+                     uint32_t noise, const uint32_t* noises, float* sum, uint32_t* index,
+                     float* value);
 
   // One Adam step with gradient g on w, first moment m, second moment v (n each):
   // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= step_size * m / (sqrt(v) + epsilon), the step
@@ -110,6 +111,23 @@ struct Kernels {
                         int8_t* y);
   // y[i] = x[i] * scale.
   void (*from_int8)(size_t n, const int8_t* x, float scale, float* y);
+
+  // A vector without its zeros, and where it has none: bit i of `bitmap` (byte i / 8, lowest first)
+  // is whether x[i] is not 0; those elements go to `packed`, in order, as they are or in bfloat16.
+  // Writes (n + 7) / 8 bytes of bitmap, bits beyond n are 0. `packed` has room for n elements, of
+  // which the ones after the last are scratch. Returns how many there are.
+  size_t (*pack_nonzero)(size_t n, const float* x, uint8_t* bitmap, float* packed);
+  size_t (*pack_nonzero_bf16)(size_t n, const float* x, uint8_t* bitmap, uint16_t* packed);
+  size_t (*pack_nonzero_bytes)(size_t n, const uint8_t* x, uint8_t* bitmap, uint8_t* packed);
+  // The inverse for elements [first, first + n) of the vector, which become out[0 .. n): `packed`
+  // points at the first of theirs and `left` more can be read from there. Returns how many they
+  // have. int8 is multiplied by `scale`. REQUIRES that bits of no more than `left` are set.
+  size_t (*unpack_nonzero)(size_t n, const uint8_t* bitmap, size_t first, const float* packed,
+                           size_t left, float* out);
+  size_t (*unpack_nonzero_bf16)(size_t n, const uint8_t* bitmap, size_t first,
+                                const uint16_t* packed, size_t left, float* out);
+  size_t (*unpack_nonzero_int8)(size_t n, const uint8_t* bitmap, size_t first, const int8_t* packed,
+                                size_t left, float scale, float* out);
 
   // block[d*16 + i] = x[i*stride + d] for d < dim: up to 16 vectors side by side, zeros beyond
   // count.

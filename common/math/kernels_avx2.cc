@@ -1,4 +1,4 @@
-// The kernels on 8 lanes. Compiled with -mavx2 -mfma; runs only where kernels.cc finds both.
+// The kernels on 8 lanes. Compiled with -mavx2 -mfma -mbmi2; runs only where kernels.cc finds them.
 #include <immintrin.h>
 
 #include <cstddef>
@@ -34,6 +34,48 @@ Vec LoadFirst(size_t n, const float* x) {
 
 void StoreFirst(size_t n, Vec value, float* x) {
   _mm256_maskstore_ps(x, reinterpret_cast<__m256i>(FirstLanes(n)), value);
+}
+
+// Bytes as lanes, and the lowest byte of each lane. (Of __builtin_convertvector GCC 12 makes a
+// chain of insertions.)
+IntVec LoadBytes(const uint8_t* x) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
+  return reinterpret_cast<IntVec>(_mm256_cvtepu8_epi32(bytes));
+}
+IntVec LoadBytes(const int8_t* x) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
+  return reinterpret_cast<IntVec>(_mm256_cvtepi8_epi32(bytes));
+}
+void StoreBytes(IntVec lanes, void* x) {
+  const __m256i lowest =
+      _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
+                       0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+  const __m256i bytes = _mm256_shuffle_epi8(reinterpret_cast<__m256i>(lanes), lowest);
+  _mm_storel_epi64(
+      static_cast<__m128i*>(x),
+      _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
+}
+
+// Byte i is 0xff where bit i is set.
+uint64_t ByteMask(uint32_t bits) { return _pdep_u64(bits, 0x0101010101010101u) * 0xff; }
+constexpr uint64_t kByteNumbers = 0x0706050403020100;  // byte i is i
+
+IntVec Permute(IntVec x, uint64_t lanes) {
+  const __m128i bytes = _mm_cvtsi64_si128(static_cast<int64_t>(lanes));
+  return reinterpret_cast<IntVec>(
+      _mm256_permutevar8x32_epi32(reinterpret_cast<__m256i>(x), _mm256_cvtepu8_epi32(bytes)));
+}
+
+// The lanes whose bit is set, side by side from lane 0 on; what is in the rest does not matter. And
+// the inverse, where the rest is 0.
+IntVec Compress(uint32_t bits, IntVec x) {
+  return Permute(x, _pext_u64(kByteNumbers, ByteMask(bits)));
+}
+IntVec Expand(uint32_t bits, IntVec x) {
+  const uint64_t set = ByteMask(bits);
+  const __m128i bytes = _mm_cvtsi64_si128(static_cast<int64_t>(set));
+  const auto mask = reinterpret_cast<IntVec>(_mm256_cvtepi8_epi32(bytes));
+  return Permute(x, _pdep_u64(kByteNumbers, set)) & mask;
 }
 
 }  // namespace

@@ -29,6 +29,32 @@ Vec LoadFirst(size_t n, const float* x) { return _mm512_maskz_loadu_ps(FirstLane
 
 void StoreFirst(size_t n, Vec value, float* x) { _mm512_mask_storeu_ps(x, FirstLanes(n), value); }
 
+// Bytes as lanes, and the lowest byte of each lane. (Of __builtin_convertvector GCC 12 makes a
+// chain of insertions.)
+IntVec LoadBytes(const uint8_t* x) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return reinterpret_cast<IntVec>(_mm512_maskz_cvtepu8_epi32(FirstLanes(kLanes), bytes));
+}
+IntVec LoadBytes(const int8_t* x) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return reinterpret_cast<IntVec>(_mm512_maskz_cvtepi8_epi32(FirstLanes(kLanes), bytes));
+}
+void StoreBytes(IntVec lanes, void* x) {
+  _mm_storeu_si128(
+      static_cast<__m128i*>(x),
+      _mm512_maskz_cvtepi32_epi8(FirstLanes(kLanes), reinterpret_cast<__m512i>(lanes)));
+}
+
+// The lanes whose bit is set, side by side from lane 0 on; the rest is 0. And the inverse.
+IntVec Compress(uint32_t bits, IntVec x) {
+  return reinterpret_cast<IntVec>(
+      _mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), reinterpret_cast<__m512i>(x)));
+}
+IntVec Expand(uint32_t bits, IntVec x) {
+  return reinterpret_cast<IntVec>(
+      _mm512_maskz_expand_epi32(static_cast<__mmask16>(bits), reinterpret_cast<__m512i>(x)));
+}
+
 }  // namespace
 }  // namespace dslide
 

@@ -1,6 +1,6 @@
 // The vectorised kernels, over the vector that the including file defines: Vec, IntVec, kLanes,
-// EstimateReciprocal, EstimateReciprocalSqrt, SignBits, LoadFirst and StoreFirst. Included by
-// kernels_avx2.cc and kernels_avx512.cc only.
+// EstimateReciprocal, EstimateReciprocalSqrt, SignBits, LoadFirst, StoreFirst, LoadBytes,
+// StoreBytes, Compress and Expand. Included by kernels_avx2.cc and kernels_avx512.cc only.
 //
 // Everything is in an anonymous namespace and nothing of the standard library is instantiated: the
 // linker must not find, under a common name, code that is compiled for more than the baseline.
@@ -16,7 +16,6 @@ namespace {
 using UintVec = uint32_t __attribute__((vector_size(kLanes * 4)));
 using HalfVec = uint16_t __attribute__((vector_size(kLanes * 2)));
 using ByteVec = uint8_t __attribute__((vector_size(kLanes)));
-using Int8Vec = int8_t __attribute__((vector_size(kLanes)));
 
 constexpr float kInfinity = __builtin_inff();
 constexpr size_t kUnroll = 4;  // independent sums, which hide the latency of an FMA
@@ -206,13 +205,14 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
 }
 
 // Few elements are appended, so they are stored one by one.
-size_t Sparsify(size_t n, float a, const float* x, float threshold, uint32_t noise,
-                const uint32_t* noises, float* sum, uint32_t* index, float* value) {
+size_t Sparsify(size_t n, float a, const float* x, float b, const float* z, float threshold,
+                uint32_t noise, const uint32_t* noises, float* sum, uint32_t* index, float* value) {
   size_t count = 0;
   const auto append = [&](size_t i, Vec y, UintVec bits) {
     const Vec uniform = __builtin_convertvector((noise + bits) >> 8, Vec) * 0x1p-24f;
-    const Vec rounded = y > threshold ? y : Splat(threshold);
-    for (uint32_t kept = SignBits(y > threshold * uniform); kept != 0; kept &= kept - 1) {
+    const Vec size = y < 0.0f ? -y : y;
+    const Vec rounded = size > threshold ? y : y < 0.0f ? Splat(-threshold) : Splat(threshold);
+    for (uint32_t kept = SignBits(size > threshold * uniform); kept != 0; kept &= kept - 1) {
       const auto lane = static_cast<uint32_t>(__builtin_ctz(kept));
       index[count] = static_cast<uint32_t>(i) + lane;
       value[count++] = rounded[lane];
@@ -220,18 +220,18 @@ size_t Sparsify(size_t n, float a, const float* x, float threshold, uint32_t noi
   };
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    const Vec y = a * Load(x + i);
-    Store(Load(sum + i) + y, sum + i);
+    const Vec term = a * Load(x + i);
+    Store(Load(sum + i) + term, sum + i);
     UintVec bits;
     __builtin_memcpy(&bits, noises + i, sizeof(bits));
-    append(i, y, bits);
+    append(i, term - b * Load(z + i), bits);
   }
   if (i < n) {
-    const Vec y = a * LoadFirst(n - i, x + i);
-    StoreFirst(n - i, LoadFirst(n - i, sum + i) + y, sum + i);
+    const Vec term = a * LoadFirst(n - i, x + i);
+    StoreFirst(n - i, LoadFirst(n - i, sum + i) + term, sum + i);
     UintVec bits = {};
     __builtin_memcpy(&bits, noises + i, (n - i) * sizeof(uint32_t));
-    append(i, y, bits);  // lanes beyond n are 0, and not kept
+    append(i, term - b * LoadFirst(n - i, z + i), bits);  // lanes beyond n are 0, and not kept
   }
   return count;
 }
@@ -368,65 +368,173 @@ IntVec ToQuanta(Vec t) {
   return reinterpret_cast<IntVec>(t + kRound) - kRoundBits;
 }
 
-Int8Vec ToInt8(Vec x, float inverse) {
+// Less than kLanes elements, of one byte each.
+template <typename Byte>
+IntVec LoadFirstBytes(size_t n, const Byte* x) {
+  Byte bytes[kLanes] = {};
+  __builtin_memcpy(bytes, x, n);
+  return LoadBytes(bytes);
+}
+void StoreFirstBytes(size_t n, IntVec lanes, void* x) {
+  uint8_t bytes[kLanes];
+  StoreBytes(lanes, bytes);
+  __builtin_memcpy(x, bytes, n);
+}
+
+IntVec ToInt8(Vec x, float inverse) {
   const IntVec q = ToQuanta(x * inverse);
   const IntVec sign = (x < 0.0f) - (x > 0.0f);  // comparisons that hold are -1
-  return __builtin_convertvector(q == 0 ? sign : q, Int8Vec);
+  return q == 0 ? sign : q;
 }
 
 void ToInt8(size_t n, const float* x, float inverse, int8_t* y) {
   size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    const Int8Vec q = ToInt8(Load(x + i), inverse);
-    __builtin_memcpy(y + i, &q, sizeof(q));
-  }
-  if (i < n) {
-    const Int8Vec q = ToInt8(LoadFirst(n - i, x + i), inverse);
-    __builtin_memcpy(y + i, &q, n - i);
-  }
+  for (; i + kLanes <= n; i += kLanes) StoreBytes(ToInt8(Load(x + i), inverse), y + i);
+  if (i < n) StoreFirstBytes(n - i, ToInt8(LoadFirst(n - i, x + i), inverse), y + i);
 }
 
-Int8Vec ToInt8Carry(Vec x, float scale, float inverse, Vec* carry) {
+IntVec ToInt8Carry(Vec x, float scale, float inverse, Vec* carry) {
   const Vec wanted = x + *carry;
   const IntVec q = ToQuanta(wanted * inverse);
   const Vec left = wanted - __builtin_convertvector(q, Vec) * scale;
   const IntVec sent = x != 0.0f;
   *carry = sent ? left : *carry;
-  return __builtin_convertvector(q & sent, Int8Vec);
+  return q & sent;
 }
 
 void ToInt8Carry(size_t n, const float* x, float scale, float inverse, float* carry, int8_t* y) {
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     Vec left = Load(carry + i);
-    const Int8Vec q = ToInt8Carry(Load(x + i), scale, inverse, &left);
+    StoreBytes(ToInt8Carry(Load(x + i), scale, inverse, &left), y + i);
     Store(left, carry + i);
-    __builtin_memcpy(y + i, &q, sizeof(q));
   }
   if (i < n) {
     Vec left = LoadFirst(n - i, carry + i);
-    const Int8Vec q = ToInt8Carry(LoadFirst(n - i, x + i), scale, inverse, &left);
+    StoreFirstBytes(n - i, ToInt8Carry(LoadFirst(n - i, x + i), scale, inverse, &left), y + i);
     StoreFirst(n - i, left, carry + i);
-    __builtin_memcpy(y + i, &q, n - i);
   }
 }
 
-Vec FromInt8(Int8Vec x, float scale) {
-  return __builtin_convertvector(__builtin_convertvector(x, IntVec), Vec) * scale;
-}
+Vec FromInt8(IntVec x, float scale) { return __builtin_convertvector(x, Vec) * scale; }
 
 void FromInt8(size_t n, const int8_t* x, float scale, float* y) {
   size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) Store(FromInt8(LoadBytes(x + i), scale), y + i);
+  if (i < n) StoreFirst(n - i, FromInt8(LoadFirstBytes(n - i, x + i), scale), y + i);
+}
+
+// kLanes elements to be packed, in 32 bits each, or the first n with zeros behind them.
+IntVec LoadToPack(const float* x) { return reinterpret_cast<IntVec>(Load(x)); }
+IntVec LoadToPack(const uint8_t* x) { return LoadBytes(x); }
+IntVec LoadFirstToPack(size_t n, const float* x) {
+  return reinterpret_cast<IntVec>(LoadFirst(n, x));
+}
+IntVec LoadFirstToPack(size_t n, const uint8_t* x) { return LoadFirstBytes(n, x); }
+
+// Bit i: element i is not 0.
+uint32_t NonzeroBits(IntVec x, const float*) { return SignBits(reinterpret_cast<Vec>(x) != 0.0f); }
+uint32_t NonzeroBits(IntVec x, const uint8_t*) { return SignBits(x != 0); }
+
+// Stores all lanes as elements.
+void StorePacked(IntVec x, float* packed) { Store(reinterpret_cast<Vec>(x), packed); }
+void StorePacked(IntVec x, uint16_t* packed) {
+  const HalfVec half = ToBf16(reinterpret_cast<Vec>(x));
+  __builtin_memcpy(packed, &half, sizeof(half));
+}
+void StorePacked(IntVec x, uint8_t* packed) { StoreBytes(x, packed); }
+
+template <typename X, typename Y>
+size_t PackNonzero(size_t n, const X* x, uint8_t* bitmap, Y* packed) {
+  size_t count = 0;
+  size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    Int8Vec q;
-    __builtin_memcpy(&q, x + i, sizeof(q));
-    Store(FromInt8(q, scale), y + i);
+    const IntVec elements = LoadToPack(x + i);
+    const uint32_t nonzero = NonzeroBits(elements, x);
+    __builtin_memcpy(bitmap + i / 8, &nonzero, kLanes / 8);
+    StorePacked(Compress(nonzero, elements), packed + count);
+    count += static_cast<size_t>(__builtin_popcount(nonzero));
   }
   if (i < n) {
-    Int8Vec q = {};
-    __builtin_memcpy(&q, x + i, n - i);
-    StoreFirst(n - i, FromInt8(q, scale), y + i);
+    const IntVec elements = LoadFirstToPack(n - i, x + i);
+    const uint32_t nonzero = NonzeroBits(elements, x);
+    __builtin_memcpy(bitmap + i / 8, &nonzero, (n - i + 7) / 8);
+    Y rest[kLanes];
+    StorePacked(Compress(nonzero, elements), rest);
+    const auto left = static_cast<size_t>(__builtin_popcount(nonzero));
+    __builtin_memcpy(packed + count, rest, left * sizeof(Y));
+    count += left;
   }
+  return count;
+}
+
+// Bits [first, first + n) of the bitmap, n <= kLanes; reads no byte without one of them.
+uint32_t BitsAt(const uint8_t* bitmap, size_t first, size_t n) {
+  const uint8_t* bytes = bitmap + first / 8;
+  uint32_t bits = 0;
+  if (first % 8 == 0 && n == kLanes) {
+    __builtin_memcpy(&bits, bytes, kLanes / 8);
+    return bits;
+  }
+  for (size_t b = 0; b < (first % 8 + n + 7) / 8; ++b) {
+    bits |= static_cast<uint32_t>(bytes[b]) << (8 * b);
+  }
+  return (bits >> first % 8) & ((1u << n) - 1);
+}
+
+// kLanes packed elements in 32 bits each.
+IntVec LoadPacked(const float* packed) { return reinterpret_cast<IntVec>(Load(packed)); }
+IntVec LoadPacked(const uint16_t* packed) {
+  HalfVec half;
+  __builtin_memcpy(&half, packed, sizeof(half));
+  return __builtin_convertvector(half, IntVec);
+}
+IntVec LoadPacked(const int8_t* packed) { return LoadBytes(packed); }
+
+// `value` makes floats of them.
+template <typename X, typename Value>
+size_t SpreadNonzero(size_t n, const uint8_t* bitmap, size_t first, const X* packed, size_t left,
+                     const Value& value, float* out) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i += kLanes) {
+    const size_t lanes = n - i < kLanes ? n - i : kLanes;
+    const uint32_t bits = BitsAt(bitmap, first + i, lanes);
+    const auto set = static_cast<size_t>(__builtin_popcount(bits));
+    IntVec elements;
+    if (left - count >= kLanes) {
+      elements = LoadPacked(packed + count);
+    } else {
+      X rest[kLanes] = {};
+      __builtin_memcpy(rest, packed + count, set * sizeof(X));
+      elements = LoadPacked(rest);
+    }
+    const Vec y = value(Expand(bits, elements));
+    if (lanes == kLanes) {
+      Store(y, out + i);
+    } else {
+      StoreFirst(lanes, y, out + i);
+    }
+    count += set;
+  }
+  return count;
+}
+
+size_t UnpackNonzero(size_t n, const uint8_t* bitmap, size_t first, const float* packed,
+                     size_t left, float* out) {
+  const auto value = [](IntVec x) { return reinterpret_cast<Vec>(x); };
+  return SpreadNonzero(n, bitmap, first, packed, left, value, out);
+}
+
+size_t UnpackNonzero(size_t n, const uint8_t* bitmap, size_t first, const uint16_t* packed,
+                     size_t left, float* out) {
+  const auto value = [](IntVec x) { return reinterpret_cast<Vec>(x << 16); };
+  return SpreadNonzero(n, bitmap, first, packed, left, value, out);
+}
+
+size_t UnpackNonzero(size_t n, const uint8_t* bitmap, size_t first, const int8_t* packed,
+                     size_t left, float scale, float* out) {
+  const auto value = [scale](IntVec x) { return FromInt8(x, scale); };
+  return SpreadNonzero(n, bitmap, first, packed, left, value, out);
 }
 
 // The codes of kLanes of the 16 vectors: `block` and `codes` point at the first of them.

@@ -128,16 +128,16 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
   }
 }
 
-size_t Sparsify(size_t n, float a, const float* x, float threshold, uint32_t noise,
-                const uint32_t* noises, float* sum, uint32_t* index, float* value) {
+size_t Sparsify(size_t n, float a, const float* x, float b, const float* z, float threshold,
+                uint32_t noise, const uint32_t* noises, float* sum, uint32_t* index, float* value) {
   size_t count = 0;
   for (size_t i = 0; i < n; ++i) {
-    const float y = a * x[i];
-    sum[i] += y;
+    sum[i] += a * x[i];
+    const float y = a * x[i] - b * z[i];
     const float uniform = static_cast<float>((noise + noises[i]) >> 8) * 0x1p-24f;
-    if (!(y > threshold * uniform)) continue;
+    if (!(std::abs(y) > threshold * uniform)) continue;
     index[count] = static_cast<uint32_t>(i);
-    value[count++] = std::max(y, threshold);
+    value[count++] = std::copysign(std::max(std::abs(y), threshold), y);
   }
   return count;
 }
@@ -232,6 +232,45 @@ void Transpose16(size_t count, size_t dim, const float* x, size_t stride, float*
       block[d * kVectors + i] = i < count ? x[i * stride + d] : 0.0f;
     }
   }
+}
+
+void Store(float x, float* y) { *y = x; }
+void Store(float x, uint16_t* y) { *y = ToBf16(x); }
+void Store(uint8_t x, uint8_t* y) { *y = x; }
+
+template <typename X, typename Y>
+size_t PackNonzero(size_t n, const X* x, uint8_t* bitmap, Y* packed) {
+  size_t count = 0;
+  std::fill_n(bitmap, (n + 7) / 8, uint8_t{0});
+  for (size_t i = 0; i < n; ++i) {
+    if (x[i] == X{}) continue;
+    bitmap[i / 8] = static_cast<uint8_t>(bitmap[i / 8] | 1u << i % 8);
+    Store(x[i], packed + count++);
+  }
+  return count;
+}
+
+template <typename At>
+size_t SpreadNonzero(size_t n, const uint8_t* bitmap, size_t first, const At& at, float* out) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const bool there = (bitmap[(first + i) / 8] >> (first + i) % 8 & 1) != 0;
+    out[i] = there ? at(count++) : 0.0f;
+  }
+  return count;
+}
+
+template <typename X>
+size_t UnpackNonzero(size_t n, const uint8_t* bitmap, size_t first, const X* packed, size_t,
+                     float* out) {
+  return SpreadNonzero(
+      n, bitmap, first, [&](size_t e) { return Read(packed, e); }, out);
+}
+
+size_t UnpackNonzero(size_t n, const uint8_t* bitmap, size_t first, const int8_t* packed, size_t,
+                     float scale, float* out) {
+  const auto at = [&](size_t e) { return static_cast<float>(packed[e]) * scale; };
+  return SpreadNonzero(n, bitmap, first, at, out);
 }
 
 void Wta16(size_t hashes, size_t bin, const uint16_t* coordinates, const float* block,

@@ -33,6 +33,12 @@ constexpr Kernels MakeKernels(const char* name, GemmFunction nt, GemmFunction nn
           .to_int8 = ToInt8,
           .to_int8_carry = ToInt8Carry,
           .from_int8 = FromInt8,
+          .pack_nonzero = PackNonzero,
+          .pack_nonzero_bf16 = PackNonzero,
+          .pack_nonzero_bytes = PackNonzero,
+          .unpack_nonzero = UnpackNonzero,
+          .unpack_nonzero_bf16 = UnpackNonzero,
+          .unpack_nonzero_int8 = UnpackNonzero,
           .transpose16 = Transpose16,
           .wta16 = Wta16};
 }

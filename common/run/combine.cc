@@ -18,6 +18,11 @@ void AddTo(const std::vector<T>& part, std::vector<T>* sum) {
   for (size_t i = 0; i < part.size(); ++i) (*sum)[i] += part[i];
 }
 
+void AddMatrix(const Matrix& part, Matrix* sum) {
+  DSLIDE_CHECK(part.rows == sum->rows && part.cols == sum->cols);
+  AddTo(part.data, &sum->data);
+}
+
 // Better neurons first; a total order, so that the result does not depend on the parts' order.
 bool Better(float score_a, uint32_t id_a, float score_b, uint32_t id_b) {
   return score_a != score_b ? score_a > score_b : id_a < id_b;
@@ -94,32 +99,25 @@ void MergeTailVariance(const std::vector<ActiveReply>& parts, ActiveReply* merge
 
 }  // namespace
 
-Matrix SumMatrices(std::vector<Matrix> parts) {
-  DSLIDE_CHECK(!parts.empty());
-  Matrix sum = std::move(parts.front());
-  for (size_t p = 1; p < parts.size(); ++p) {
-    DSLIDE_CHECK(parts[p].rows == sum.rows && parts[p].cols == sum.cols);
-    AddTo(parts[p].data, &sum.data);
+void AddPartial(PartialSum part, PartialSum* sum) {
+  auto* const fixed_sum = std::get_if<FixedMatrix>(sum);
+  const auto* const fixed_part = std::get_if<FixedMatrix>(&part);
+  if (fixed_sum == nullptr || fixed_part == nullptr) {
+    Matrix floats = InFloats(std::move(*sum));
+    AddMatrix(InFloats(std::move(part)), &floats);
+    *sum = std::move(floats);
+    return;
   }
-  return sum;
+  DSLIDE_CHECK(fixed_part->rows == fixed_sum->rows && fixed_part->cols == fixed_sum->cols);
+  const bool added =
+      AddFixed(fixed_part->data.size(), fixed_part->data.data(), fixed_sum->data.data());
+  fixed_sum->in_range = fixed_sum->in_range && fixed_part->in_range && added;
 }
 
 PartialSum SumPartials(std::vector<PartialSum> parts) {
   DSLIDE_CHECK(!parts.empty());
-  const bool fixed = std::ranges::all_of(
-      parts, [](const PartialSum& part) { return std::holds_alternative<FixedMatrix>(part); });
-  if (!fixed) {
-    std::vector<Matrix> floats;
-    for (PartialSum& part : parts) floats.push_back(InFloats(std::move(part)));
-    return SumMatrices(std::move(floats));
-  }
-  auto sum = std::get<FixedMatrix>(std::move(parts.front()));
-  for (size_t p = 1; p < parts.size(); ++p) {
-    const auto& part = std::get<FixedMatrix>(parts[p]);
-    DSLIDE_CHECK(part.rows == sum.rows && part.cols == sum.cols);
-    const bool added = AddFixed(part.data.size(), part.data.data(), sum.data.data());
-    sum.in_range = sum.in_range && part.in_range && added;
-  }
+  PartialSum sum = std::move(parts.front());
+  for (size_t p = 1; p < parts.size(); ++p) AddPartial(std::move(parts[p]), &sum);
   return sum;
 }
 

@@ -9,11 +9,9 @@
 
 namespace dslide {
 
-// REQUIRES at least one part; the parts answer the same request (same shapes).
-// Elementwise sums.
-Matrix SumMatrices(std::vector<Matrix> parts);
-
-// The same; in fixed point, whatever the order of the parts, if all parts are.
+// Parts answer the same request (REQUIRES the same shapes), and REQUIRES at least one part.
+// Elementwise sums; in fixed point, whatever the order of the parts, if all parts are.
+void AddPartial(PartialSum part, PartialSum* sum);
 PartialSum SumPartials(std::vector<PartialSum> parts);
 
 // A sum in floats; NaN in all elements if it left the range of fixed-point numbers.

@@ -20,39 +20,6 @@ constexpr uint32_t kMinusInfinity = 0xff800000;
 
 constexpr uint64_t kLargestNumber = std::numeric_limits<uint32_t>::max();
 
-template <typename T>
-size_t CountNonzeroOf(std::span<const T> x) {
-  size_t count = 0;
-  for (const T value : x) count += value != T{};
-  return count;
-}
-
-template <typename T>
-void PackNonzeroOf(std::span<const T> x, uint8_t* bitmap, T* packed) {
-  for (size_t begin = 0; begin < x.size(); begin += 8) {
-    const size_t end = std::min(begin + 8, x.size());
-    uint32_t byte = 0;
-    for (size_t i = begin; i < end; ++i) {
-      const uint32_t bit = x[i] != T{};
-      byte |= bit << (i - begin);
-      *packed = x[i];  // written over by the next element if this one is 0: no branch to mispredict
-      packed += bit;
-    }
-    *bitmap++ = static_cast<uint8_t>(byte);
-  }
-}
-
-template <typename T>
-void UnpackNonzeroOf(std::span<const uint8_t> bitmap, std::span<const T> packed, std::span<T> out) {
-  std::fill(out.begin(), out.end(), T{});
-  const T* next = packed.data();
-  for (size_t b = 0; b < bitmap.size(); ++b) {
-    for (uint32_t byte = bitmap[b]; byte != 0; byte &= byte - 1) {
-      out[b * 8 + static_cast<size_t>(std::countr_zero(byte))] = *next++;
-    }
-  }
-}
-
 void AppendNumber(uint32_t number, std::vector<uint8_t>* bytes) {
   for (; number >= 0x80; number >>= 7) bytes->push_back(static_cast<uint8_t>(number | 0x80));
   bytes->push_back(static_cast<uint8_t>(number));
@@ -131,15 +98,11 @@ bool AreInt8Scales(std::span<const float> scales) {
   return good;
 }
 
-// The loops below have no early exit so that they vectorise: good data is the usual case.
 bool AllFinite(std::span<const float> x) {
-  bool finite = true;
-  for (const float value : x) {
-    finite &= (std::bit_cast<uint32_t>(value) & kExponent) != kExponent;
-  }
-  return finite;
+  return BestKernels().max_abs(x.size(), x.data()) <= std::numeric_limits<float>::max();
 }
 
+// No early exit, so that it vectorises: good data is the usual case.
 bool AllFiniteOrMinusInfinity(std::span<const float> x) {
   bool good = true;
   for (const float value : x) {
@@ -149,13 +112,15 @@ bool AllFiniteOrMinusInfinity(std::span<const float> x) {
   return good;
 }
 
-size_t CountNonzero(std::span<const float> x) { return CountNonzeroOf(x); }
-size_t CountNonzero(std::span<const uint8_t> x) { return CountNonzeroOf(x); }
-size_t CountNonzero(std::span<const int64_t> x) { return CountNonzeroOf(x); }
-
 size_t PopCount(std::span<const uint8_t> bitmap) {
   size_t count = 0;
-  for (const uint8_t byte : bitmap) count += static_cast<size_t>(std::popcount(byte));
+  while (!bitmap.empty()) {
+    uint64_t word = 0;
+    const size_t bytes = std::min(bitmap.size(), sizeof(word));
+    std::memcpy(&word, bitmap.data(), bytes);
+    count += static_cast<size_t>(std::popcount(word));
+    bitmap = bitmap.subspan(bytes);
+  }
   return count;
 }
 
@@ -163,27 +128,70 @@ bool PaddingIsZero(std::span<const uint8_t> bitmap, size_t elements) {
   return elements % 8 == 0 || bitmap.back() >> (elements % 8) == 0;
 }
 
-void PackNonzero(std::span<const float> x, uint8_t* bitmap, float* packed) {
-  PackNonzeroOf(x, bitmap, packed);
-}
-void PackNonzero(std::span<const uint8_t> x, uint8_t* bitmap, uint8_t* packed) {
-  PackNonzeroOf(x, bitmap, packed);
-}
-void PackNonzero(std::span<const int64_t> x, uint8_t* bitmap, int64_t* packed) {
-  PackNonzeroOf(x, bitmap, packed);
+size_t PackNonzero(std::span<const float> x, WirePrecision precision, uint8_t* bitmap,
+                   uint8_t* packed) {
+  const Kernels& kernels = BestKernels();
+  if (precision == WirePrecision::kFp32) {
+    return kernels.pack_nonzero(x.size(), x.data(), bitmap, reinterpret_cast<float*>(packed));
+  }
+  return kernels.pack_nonzero_bf16(x.size(), x.data(), bitmap, reinterpret_cast<uint16_t*>(packed));
 }
 
-void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const float> packed,
-                   std::span<float> out) {
-  UnpackNonzeroOf(bitmap, packed, out);
+size_t PackNonzero(std::span<const uint8_t> x, uint8_t* bitmap, uint8_t* packed) {
+  return BestKernels().pack_nonzero_bytes(x.size(), x.data(), bitmap, packed);
 }
+
+size_t PackNonzero(std::span<const int64_t> x, uint8_t* bitmap, int64_t* packed) {
+  size_t count = 0;
+  for (size_t begin = 0; begin < x.size(); begin += 8) {
+    const size_t end = std::min(begin + 8, x.size());
+    uint32_t byte = 0;
+    for (size_t i = begin; i < end; ++i) {
+      const uint32_t bit = x[i] != 0;
+      byte |= bit << (i - begin);
+      packed[count] = x[i];  // written over if it is 0: no branch to mispredict
+      count += bit;
+    }
+    *bitmap++ = static_cast<uint8_t>(byte);
+  }
+  return count;
+}
+
 void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const uint8_t> packed,
-                   std::span<uint8_t> out) {
-  UnpackNonzeroOf(bitmap, packed, out);
+                   WirePrecision precision, std::span<float> out) {
+  const Kernels& kernels = BestKernels();
+  const size_t count = packed.size() / WireFloatBytes(precision);
+  if (precision == WirePrecision::kFp32) {
+    (void)kernels.unpack_nonzero(out.size(), bitmap.data(), 0,
+                                 reinterpret_cast<const float*>(packed.data()), count, out.data());
+  } else {
+    (void)kernels.unpack_nonzero_bf16(out.size(), bitmap.data(), 0,
+                                      reinterpret_cast<const uint16_t*>(packed.data()), count,
+                                      out.data());
+  }
 }
+
+void UnpackNonzeroInt8(std::span<const uint8_t> bitmap, std::span<const uint8_t> packed,
+                       std::span<const float> scales, std::span<float> out) {
+  if (scales.empty()) return;
+  const size_t cols = out.size() / scales.size();
+  for (size_t i = 0; i < scales.size(); ++i) {
+    const size_t taken = BestKernels().unpack_nonzero_int8(
+        cols, bitmap.data(), i * cols, reinterpret_cast<const int8_t*>(packed.data()),
+        packed.size(), scales[i], out.data() + i * cols);
+    packed = packed.subspan(taken);
+  }
+}
+
 void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const int64_t> packed,
                    std::span<int64_t> out) {
-  UnpackNonzeroOf(bitmap, packed, out);
+  std::fill(out.begin(), out.end(), 0);
+  const int64_t* next = packed.data();
+  for (size_t b = 0; b < bitmap.size(); ++b) {
+    for (uint32_t byte = bitmap[b]; byte != 0; byte &= byte - 1) {
+      out[b * 8 + static_cast<size_t>(std::countr_zero(byte))] = *next++;
+    }
+  }
 }
 
 std::vector<uint8_t> PackNumbers(std::span<const uint32_t> numbers) {

@@ -54,25 +54,27 @@ bool AllFiniteOrMinusInfinity(std::span<const float> x);
 
 // Bitmaps have bit i in byte i / 8, lowest first; bits past the last element are 0.
 inline size_t BitmapBytes(size_t elements) { return (elements + 7) / 8; }
-size_t CountNonzero(std::span<const float> x);
-size_t CountNonzero(std::span<const uint8_t> x);
-size_t CountNonzero(std::span<const int64_t> x);
 size_t PopCount(std::span<const uint8_t> bitmap);
 
 // Whether no bit past the first `elements` is set. REQUIRES bitmap.size() == BitmapBytes(elements).
 bool PaddingIsZero(std::span<const uint8_t> bitmap, size_t elements);
 
-// Writes the bitmap of x (BitmapBytes(x.size()) bytes) and its non-zero elements, in order.
-// `packed` has room for CountNonzero(x) + 1 of them: the last one is scratch.
-void PackNonzero(std::span<const float> x, uint8_t* bitmap, float* packed);
-void PackNonzero(std::span<const uint8_t> x, uint8_t* bitmap, uint8_t* packed);
-void PackNonzero(std::span<const int64_t> x, uint8_t* bitmap, int64_t* packed);
+// Writes the bitmap of x (BitmapBytes(x.size()) bytes) and its non-zero elements, in order, in
+// `precision`, which is not int8. Returns how many there are. `packed` has room for all elements of
+// x; what is behind the non-zero ones is scratch.
+size_t PackNonzero(std::span<const float> x, WirePrecision precision, uint8_t* bitmap,
+                   uint8_t* packed);
+// The same with elements as they are.
+size_t PackNonzero(std::span<const uint8_t> x, uint8_t* bitmap, uint8_t* packed);
+size_t PackNonzero(std::span<const int64_t> x, uint8_t* bitmap, int64_t* packed);
 
-// The inverse; other elements become 0. REQUIRES PopCount(bitmap) == packed.size(), padding zero.
-void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const float> packed,
-                   std::span<float> out);
+// The inverse; other elements become 0. REQUIRES PopCount(bitmap) packed elements, padding zero.
 void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const uint8_t> packed,
-                   std::span<uint8_t> out);
+                   WirePrecision precision, std::span<float> out);
+// Of a matrix in int8, row-major, with a scale for each row. REQUIRES out.size() to be a multiple
+// of scales.size().
+void UnpackNonzeroInt8(std::span<const uint8_t> bitmap, std::span<const uint8_t> packed,
+                       std::span<const float> scales, std::span<float> out);
 void UnpackNonzero(std::span<const uint8_t> bitmap, std::span<const int64_t> packed,
                    std::span<int64_t> out);
 

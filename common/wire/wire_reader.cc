@@ -27,19 +27,13 @@ bool IsFixedSum(int64_t number) { return -kFixedSumLimit <= number && number < k
 // The elements of one matrix: all of `data`, or, `packed`, those whose bit of `bits` is set.
 void ReadFloats(std::span<const uint8_t> data, bool packed, std::span<const uint8_t> bits,
                 WirePrecision precision, Matrix* result) {
-  if (!packed) return UnpackFloats(data.data(), precision, result->data);
-  std::vector<float> elements(data.size() / WireFloatBytes(precision));
-  UnpackFloats(data.data(), precision, elements);
-  UnpackNonzero(bits, elements, result->data);
+  if (packed) return UnpackNonzero(bits, data, precision, result->data);
+  UnpackFloats(data.data(), precision, result->data);
 }
 
 void ReadInt8(std::span<const uint8_t> data, bool packed, std::span<const uint8_t> bits,
               std::span<const float> scales, Matrix* result) {
-  Bytes spread(packed ? result->data.size() : 0);
-  if (packed) {
-    UnpackNonzero(bits, data, spread);
-    data = spread;
-  }
+  if (packed) return UnpackNonzeroInt8(bits, data, scales, result->data);
   for (size_t i = 0; i < result->rows; ++i) {
     UnpackInt8(data.data() + i * result->cols, scales[i], {result->row(i), result->cols});
   }
@@ -172,9 +166,7 @@ Matrix WireReader::DenseMatrix(const wire::Matrix* matrix) {
   const size_t elements = size_t{matrix->rows()} * matrix->cols();
   const bool int8 = precision == WirePrecision::kInt8;
   const std::vector<float> scales = Scales(matrix->scales(), precision, matrix->rows());
-  // With a bitmap twice: packed floats are unpacked before they are spread, bytes after it.
-  const size_t spread = !stored->packed ? 0 : int8 ? elements : stored->count * sizeof(float);
-  if (!fault_.empty() || !Charge(elements * sizeof(float) + spread)) return {};
+  if (!fault_.empty() || !Charge(elements * sizeof(float))) return {};
 
   Matrix result(matrix->rows(), matrix->cols());
   if (int8) {

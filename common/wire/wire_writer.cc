@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 
 #include "common/base/check.h"
 #include "common/wire/wire_arrays.h"
@@ -67,25 +68,25 @@ auto WireWriter::Floats(std::span<const float> x) -> VectorOffset<uint8_t> {
   return offset;
 }
 
+// Packs into scratch first: only then is it known whether that pays.
 auto WireWriter::FloatElements(std::span<const float> x) -> Elements {
-  const size_t nonzero = CountNonzero(x);
-  if (!BitmapPays(x.size(), nonzero, WireFloatBytes(precision_))) return {{}, Floats(x)};
-  std::vector<float> packed(nonzero + 1);
-  uint8_t* bits = nullptr;
-  const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(x.size()), &bits);
-  PackNonzero(x, bits, packed.data());
-  return {bitmap, Floats({packed.data(), nonzero})};
+  const size_t element_bytes = WireFloatBytes(precision_);
+  const auto scratch = std::make_unique_for_overwrite<uint8_t[]>(x.size() * element_bytes);
+  const auto bits = std::make_unique_for_overwrite<uint8_t[]>(BitmapBytes(x.size()));
+  const size_t nonzero = PackNonzero(x, precision_, bits.get(), scratch.get());
+  if (!BitmapPays(x.size(), nonzero, element_bytes)) return {{}, Floats(x)};
+  const auto bitmap = b_.CreateVector(bits.get(), BitmapBytes(x.size()));
+  if (nonzero == 0) return {bitmap, {}};
+  return {bitmap, b_.CreateVector(scratch.get(), nonzero * element_bytes)};
 }
 
 // The bitmap is of the bytes: elements that were rounded to 0 are left out too.
 auto WireWriter::Int8Elements(const std::vector<uint8_t>& bytes) -> Elements {
-  const size_t nonzero = CountNonzero(bytes);
-  if (!BitmapPays(bytes.size(), nonzero, sizeof(int8_t))) return {{}, Vector(bytes)};
-  std::vector<uint8_t> packed(nonzero + 1);
-  uint8_t* bits = nullptr;
-  const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(bytes.size()), &bits);
-  PackNonzero(bytes, bits, packed.data());
-  packed.pop_back();
+  std::vector<uint8_t> packed(bytes.size());
+  std::vector<uint8_t> bits(BitmapBytes(bytes.size()));
+  packed.resize(PackNonzero(bytes, bits.data(), packed.data()));
+  if (!BitmapPays(bytes.size(), packed.size(), sizeof(int8_t))) return {{}, Vector(bytes)};
+  const auto bitmap = b_.CreateVector(bits);
   return {bitmap, Vector(packed)};
 }
 
@@ -116,13 +117,11 @@ auto WireWriter::BytesOf(std::span<const int64_t> x) -> VectorOffset<uint8_t> {
 }
 
 auto WireWriter::FixedElements(const std::vector<int64_t>& x) -> Elements {
-  const size_t nonzero = CountNonzero(x);
-  if (!BitmapPays(x.size(), nonzero, sizeof(int64_t))) return {{}, BytesOf(x)};
-  std::vector<int64_t> packed(nonzero + 1);
-  uint8_t* bits = nullptr;
-  const auto bitmap = b_.CreateUninitializedVector<uint8_t>(BitmapBytes(x.size()), &bits);
-  PackNonzero(x, bits, packed.data());
-  packed.pop_back();
+  std::vector<int64_t> packed(x.size());
+  std::vector<uint8_t> bits(BitmapBytes(x.size()));
+  packed.resize(PackNonzero(x, bits.data(), packed.data()));
+  if (!BitmapPays(x.size(), packed.size(), sizeof(int64_t))) return {{}, BytesOf(x)};
+  const auto bitmap = b_.CreateVector(bits);
   return {bitmap, BytesOf(packed)};
 }
 

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "common/base/check.h"
@@ -90,12 +92,21 @@ void BatchTrainer::DropUnits(uint64_t batch_number, PartialSum* partial) const {
   if (drop == 0) return;
   Random random(SubSeed(SubSeed(config_.common.seed, kHiddenDropoutStream), batch_number));
   const auto below = static_cast<uint32_t>(std::lround(drop * 0x1p16f));
+  std::array<uint64_t, 64> words;
+  std::array<uint16_t, 4 * words.size()> bits;  // of a unit each
+  static_assert(sizeof(bits) == sizeof(words));
   std::visit(
       [&](auto& sum) {
-        uint64_t bits = 0;  // 16 a unit
-        for (size_t i = 0; i < sum.data.size(); ++i, bits >>= 16) {
-          if (i % 4 == 0) bits = random.Next();
-          sum.data[i] = (bits & 0xffff) < below ? 0 : sum.data[i];
+        for (size_t begin = 0; begin < sum.data.size(); begin += bits.size()) {
+          const size_t units = std::min(bits.size(), sum.data.size() - begin);
+          for (size_t w = 0; w < (units + 3) / 4; ++w) words[w] = random.Next();
+          std::memcpy(bits.data(), words.data(), sizeof(bits));
+          // Stored whatever it is: the compiler makes vectors of that.
+          auto* x = sum.data.data() + begin;
+          for (size_t i = 0; i < units; ++i) {
+            const uint32_t unit = bits[i];
+            x[i] = unit < below ? 0 : x[i];
+          }
         }
       },
       *partial);

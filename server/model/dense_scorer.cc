@@ -253,6 +253,7 @@ void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_nor
     SparseProducts(*batch, take, partial);
     return;
   }
+  stats_.CountProducts(2 * batch->values.size());
   ForEachChunk(batch, [&](const Chunk& chunk) {
     stats_.Enter(Phase::kSoftmax);
     SoftmaxDelta(chunk, *batch, log_normaliser);
@@ -269,7 +270,6 @@ void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_nor
 void DenseScorer::SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
                                const std::vector<float>& log_normaliser) {
   const size_t count = chunk.rows.size();
-  const auto scale = 1.0f / static_cast<float>(batch.hidden.rows);
   bias_gradient_.assign(count, 0.0f);
   for (size_t i = 0; i < batch.hidden.rows; ++i) {
     float* values = chunk.values + i * count;
@@ -279,11 +279,6 @@ void DenseScorer::SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
     }
     kernels_.scale_add(count, SoftmaxFactor(batch, i, chunk.shifts[i], log_normaliser[i]), values,
                        bias_gradient_.data());
-    if (label_smoothing_ > 0 && batch.label_totals[i] > 0) {
-      const float smooth = -scale * label_smoothing_ / static_cast<float>(model_.labels);
-      kernels_.axpy(count, smooth, chunk.weights, values);
-      kernels_.axpy(count, smooth, chunk.weights, bias_gradient_.data());
-    }
   }
 }
 
@@ -304,13 +299,18 @@ void DenseScorer::MeasureMass(const Chunk& chunk, OutputBatch* batch) const {
   for (size_t u = 0; u < count; ++u) masses[u] /= chunk.weights[u];
 }
 
-// Whether the entries that are left are few enough: each costs as much as some 4 of a product.
-// Synchronous training decides by what it expects of all executors, so that all decide the same.
+// Whether the entries that are left are few enough: each costs as much as some 4 of a product. A
+// sample's entries are spread over all executors, so what counts is the width on all of them.
+// Synchronous training takes the expected one, so that all decide the same.
 bool DenseScorer::IsSparse(const OutputBatch& batch) const {
-  size_t width = batch.columns.rows.size();
-  if (synchronous_) width = model_.active == ActiveSet::kMass ? model_.negatives : model_.labels;
-  return bf16_ == nullptr && label_smoothing_ == 0 && threshold_ > 0 &&
-         static_cast<float>(width) * threshold_ >= 4;
+  const SlotMap& map = rows_.layer.map();
+  double width = 0;
+  if (synchronous_) {
+    width = model_.active == ActiveSet::kMass ? model_.negatives : model_.labels;
+  } else if (map.size() > 0) {
+    width = static_cast<double>(batch.columns.rows.size()) * map.total() / map.size();
+  }
+  return bf16_ == nullptr && threshold_ > 0 && width * threshold_ >= 4;
 }
 
 // by_sample_ = dL/dlogit, in expectation. Labels are always left.
@@ -347,21 +347,23 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
       by_sample_.values.resize(2 * most);
     }
     const float target = Target(*batch, i);
+    const float smooth = SmoothTarget(*batch, i);
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
       const uint32_t u = columns.label_columns[e];
       const size_t chunk = chunk_of(u);
       float& value = values_of(i, chunk)[u - begin_of(chunk)];
       by_sample_.columns[used] = u;
-      by_sample_.values[used++] = value * factor(i, chunk) - target;
+      by_sample_.values[used++] = value * factor(i, chunk) - target - smooth * batch->weights[u];
       value = 0;
     }
     const auto noise = static_cast<uint32_t>(SubSeed(batch->seed, i));
     for (size_t chunk = 0; chunk < ends.size(); ++chunk) {
       const size_t begin = begin_of(chunk);
       const size_t left =
-          kernels_.sparsify(ends[chunk] - begin, factor(i, chunk), values_of(i, chunk), threshold,
-                            noise, noises_.data() + begin, bias_gradient_.data() + begin,
-                            by_sample_.columns.data() + used, by_sample_.values.data() + used);
+          kernels_.sparsify(ends[chunk] - begin, factor(i, chunk), values_of(i, chunk), smooth,
+                            batch->weights.data() + begin, threshold, noise, noises_.data() + begin,
+                            bias_gradient_.data() + begin, by_sample_.columns.data() + used,
+                            by_sample_.values.data() + used);
       for (size_t e = used; e < used + left; ++e) {
         by_sample_.columns[e] += static_cast<uint32_t>(begin);
       }
@@ -386,6 +388,7 @@ void DenseScorer::SparseProducts(const OutputBatch& batch, const RowGradientSink
     partial->AddRows(rows_.layer, picked_, by_sample_.Values(i).data(), i);
   }
   Transpose(by_sample_, by_sample_.columns, static_cast<uint32_t>(rows.size()), &by_column_);
+  stats_.CountProducts(2 * by_sample_.values.size());
   stats_.Enter(Phase::kUpdate);
   const size_t ahead = PrefetchDistance(rows_.layer.WeightBytes() + rows_.layer.StateBytes());
   for (uint32_t u = 0; u < rows.size(); ++u) {
@@ -401,6 +404,12 @@ void DenseScorer::SparseProducts(const OutputBatch& batch, const RowGradientSink
 void DenseScorer::SubtractTargets(const Chunk& chunk, const OutputBatch& batch) {
   const ActiveColumns& columns = batch.columns;
   const size_t count = chunk.rows.size();
+  for (size_t i = 0; i < batch.hidden.rows; ++i) {
+    const float smooth = SmoothTarget(batch, i);
+    if (smooth == 0) continue;
+    kernels_.axpy(count, -smooth, chunk.weights, chunk.values + i * count);
+    kernels_.axpy(count, -smooth, chunk.weights, bias_gradient_.data());
+  }
   if (chunk.begin >= columns.labelled) return;
   for (size_t i = 0; i < batch.hidden.rows; ++i) {
     const float target = Target(batch, i);

@@ -47,20 +47,21 @@ class EngineStats {
   }
   void CountRehash(double cpu_seconds) { longest_rehash_ = std::max(longest_rehash_, cpu_seconds); }
   void CountRows(uint64_t rows) { rows_ += rows; }
-  void CountScores(uint64_t scores) { scores_ += scores; }
+  void CountProducts(uint64_t products) { products_ += products; }
 
   const std::array<double, kPhases>& seconds() const { return seconds_; }
   // CPU seconds of the longest rehashing after a batch: the delay of the next batch.
   double longest_rehash() const { return longest_rehash_; }
-  // Summed over batches: distinct rows updated; (sample, row) pairs multiplied.
+  // Summed over batches: distinct rows; products of a number with a row, of the forward and the
+  // backward pass.
   uint64_t rows() const { return rows_; }
-  uint64_t scores() const { return scores_; }
+  uint64_t products() const { return products_; }
 
  private:
   std::array<double, kPhases> seconds_{};
   double longest_rehash_ = 0;
   uint64_t rows_ = 0;
-  uint64_t scores_ = 0;
+  uint64_t products_ = 0;
   size_t current_ = 0;
   bool running_ = false;
   std::chrono::steady_clock::time_point since_;

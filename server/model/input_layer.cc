@@ -56,7 +56,7 @@ void InputLayer::Gradient(const InputBatch& batch, const Matrix& gradient,
     take(rows[u], sum.data(), 0.0f);
   }
   stats_.CountRows(rows.size());
-  stats_.CountScores(numbered_.size());
+  stats_.CountProducts(2 * numbered_.size());  // one in Embed()
   stats_.Leave();
 }
 

@@ -174,18 +174,15 @@ void ListScorer::Delta(OutputBatch* batch, const std::vector<float>& log_normali
   const ActiveColumns& columns = batch->columns;
   const size_t samples = batch->hidden.rows;
   if (model_.loss == Loss::kSoftmax) {
-    const float smooth =
-        label_smoothing_ / (static_cast<float>(samples) * static_cast<float>(model_.labels));
     std::vector<float> factor(samples);
+    std::vector<float> smooth(samples);
     for (size_t i = 0; i < samples; ++i) {
       factor[i] = SoftmaxFactor(*batch, i, batch->shifts[i], log_normaliser[i]);
+      smooth[i] = SmoothTarget(*batch, i);
     }
     for (size_t e = 0; e < batch->values.size(); ++e) {
       const uint32_t i = batch->samples[e];
-      batch->values[e] *= factor[i];
-      if (label_smoothing_ > 0 && batch->label_totals[i] > 0) {
-        batch->values[e] -= smooth * batch->weights[e];
-      }
+      batch->values[e] = batch->values[e] * factor[i] - smooth[i] * batch->weights[e];
     }
   }
   for (size_t i = 0; i < samples; ++i) {
@@ -218,6 +215,7 @@ void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_norm
     take(columns.rows[u], gradient_.data(), bias_gradient);
   }
   partial->EndPart();
+  stats_.CountProducts(2 * batch->values.size());
 }
 
 }  // namespace dslide

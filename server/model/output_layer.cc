@@ -38,10 +38,10 @@ void OutputLayer::FollowMap() {
   if (importance_) importance_->FollowMap();
 }
 
-ActiveReply OutputLayer::Query(ActiveQuery query, const Draws& draws, Random* random,
+ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Random* random,
                                OutputBatch* batch) {
-  batch->hidden = std::move(query.hidden);
-  batch->label_totals = std::move(query.label_totals);
+  batch->hidden = query.hidden;
+  batch->label_totals = query.label_totals;
   batch->seed = draws.seed;
   const uint32_t samples = batch->hidden.rows;
   const HashTables* tables = rows_.tables ? &rows_.tables->tables() : nullptr;
@@ -65,6 +65,7 @@ ActiveReply OutputLayer::Query(ActiveQuery query, const Draws& draws, Random* ra
   const uint32_t probed = std::min(query.probe_samples, samples);
   if (!importance_) reply.probes = MeasureRecall(*batch, probed);
   scorer_->Score(batch, &reply);
+  stats_.CountProducts(batch->values.size());
   reply.tail_variance = scorer_->TailVariance(*batch, reply, probed);
   stats_.Leave();
   return reply;
@@ -76,7 +77,6 @@ PartialSum OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& l
   scorer_->Gradient(batch, log_normaliser, take, &partial);
   stats_.Leave();
   stats_.CountRows(batch->columns.rows.size());
-  stats_.CountScores(batch->values.size());
   return partial.Take();
 }
 

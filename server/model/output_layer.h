@@ -58,7 +58,8 @@ class OutputLayer {
   // Does not change the model.
   // REQUIRES query.hidden.cols == H, label ids < N.
   // `random` is this executor's own.
-  ActiveReply Query(ActiveQuery query, const Draws& draws, Random* random, OutputBatch* batch);
+  ActiveReply Query(const ActiveQuery& query, const Draws& draws, Random* random,
+                    OutputBatch* batch);
 
   // Calls take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash
   // tables.

@@ -42,4 +42,10 @@ float Scorer::Target(const OutputBatch& batch, size_t sample) const {
   return scale * (1.0f - label_smoothing_) / static_cast<float>(batch.label_totals[sample]);
 }
 
+float Scorer::SmoothTarget(const OutputBatch& batch, size_t sample) const {
+  if (model_.loss == Loss::kSigmoid || batch.label_totals[sample] == 0) return 0.0f;
+  return label_smoothing_ /
+         (static_cast<float>(batch.hidden.rows) * static_cast<float>(model_.labels));
+}
+
 }  // namespace dslide

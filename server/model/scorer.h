@@ -83,8 +83,11 @@ class Scorer {
   static float SoftmaxFactor(const OutputBatch& batch, size_t sample, float shift,
                              float log_normaliser);
 
-  // What each label of the sample subtracts from its dL/dlogit.
+  // What each label of the sample subtracts from its dL/dlogit, and with label smoothing every
+  // neuron besides (Szegedy et al.: "Rethinking the Inception Architecture for Computer Vision",
+  // CVPR 2016, section 7).
   float Target(const OutputBatch& batch, size_t sample) const;
+  float SmoothTarget(const OutputBatch& batch, size_t sample) const;
 
   const ModelConfig model_;
   const float label_smoothing_;

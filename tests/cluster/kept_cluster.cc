@@ -38,8 +38,7 @@ KeptCluster::KeptCluster(std::string directory, const Options& options)
 
 void KeptCluster::WriteConfig() const {
   auto file = fmt::output_file(Path("cluster.ini"));
-  file.print("[model]\nhidden = 16\nactive = lsh\npopular = 20\nuniform = 40\n");
-  file.print("[hash]\ntables = 8\n");
+  file.print("[model]\nhidden = 16\nactive = mass\nnegatives = 60\n");
   file.print("[train]\ndata = {}\ntest = {}\nepochs = {}\n", Path("train.txt"), Path("test.txt"),
              kEpochs);
   file.print("batch = 64\nlearning_rate = 0.08\nwarmup_batches = 20\ndropout_hidden = 0\n");

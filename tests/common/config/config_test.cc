@@ -269,7 +269,7 @@ TEST_CASE("config: checks across keys") {
       "cluster.ini:2: train.target_batch = 512: needs train.staleness >= 0: asynchronous training "
       "has no steps");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 500") ==
-        "cluster.ini:3: train.target_batch = 500: must be a multiple of train.batch = 256");
+        "cluster.ini:3: train.target_batch = 500: must be a multiple of train.batch = 512");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 65536") == "");
   CHECK(ErrorOf("[train]\nstaleness = 3") == "");
   CHECK(ErrorOf("[hash]\nk = 6") ==
@@ -438,7 +438,7 @@ TEST_CASE("config: resolving") {
     CHECK(config.model.uniform == std::min(ModelConfig().uniform, c.n));
     CHECK(config.model.negatives == std::min(ModelConfig().negatives, c.n));
     CHECK(config.model.popular == std::min(ModelConfig().popular, c.n));
-    CHECK(config.train.learning_rate == doctest::Approx(0.05));
+    CHECK(config.train.learning_rate == doctest::Approx(0.05 * std::sqrt(2.0)));
     CHECK(config.cluster.slots == c.slots);
     CHECK(config.model.output_init == doctest::Approx(1.0 / std::sqrt(512.0)));
 
@@ -473,12 +473,17 @@ TEST_CASE("config: the derived rate of SGD follows the loss") {
   CHECK(derived(Loss::kSigmoid, 512) == doctest::Approx(0.05));
 }
 
-TEST_CASE("config: the derived rate and K follow the hidden width") {
+TEST_CASE("config: the derived rate follows hidden width and batch, K the width") {
   Config wide;
   wide.model.hidden = 2048;
+  wide.train.batch = 256;
   ResolveConfig(1000, 100'000, &wide);
   CHECK(wide.train.learning_rate == doctest::Approx(0.025));
   CHECK(wide.hash.k == 4);
+  Config large;
+  large.train.batch = 1024;
+  ResolveConfig(1000, 100'000, &large);
+  CHECK(large.train.learning_rate == doctest::Approx(0.1));
   // The K bins of a DWTA table are disjoint: 16 coordinates have room for two bins of 8.
   Config narrow;
   narrow.model.hidden = 16;

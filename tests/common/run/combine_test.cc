@@ -43,15 +43,17 @@ double Reference(const std::vector<float>& logits) {
 }
 
 TEST_CASE("combine: matrices add up elementwise") {
-  std::vector<Matrix> parts(3, Matrix(2, 2));
-  for (size_t p = 0; p < parts.size(); ++p) {
-    for (size_t i = 0; i < 4; ++i) parts[p].data[i] = static_cast<float>((p + 1) * (i + 1));
+  std::vector<PartialSum> parts;
+  for (size_t p = 0; p < 3; ++p) {
+    Matrix part(2, 2);
+    for (size_t i = 0; i < 4; ++i) part.data[i] = static_cast<float>((p + 1) * (i + 1));
+    parts.emplace_back(std::move(part));
   }
-  const Matrix sum = SumMatrices(parts);
+  const Matrix sum = InFloats(SumPartials(parts));
   CHECK(sum.rows == 2);
   CHECK(sum.cols == 2);
   CHECK(sum.data == std::vector<float>{6, 12, 18, 24});
-  CHECK(SumMatrices({parts[1]}) == parts[1]);
+  CHECK(SumPartials({parts[1]}) == parts[1]);
 }
 
 TEST_CASE("combine: log-sum-exp over parts is that of all logits, at any magnitude") {

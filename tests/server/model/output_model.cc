@@ -80,14 +80,13 @@ Matrix OutputModel::Step() {
       }
     }
   }
-  std::vector<Matrix> gradients;
+  std::vector<PartialSum> gradients;
   for (size_t s = 0; s < layers_.size(); ++s) {
-    gradients.push_back(InFloats(layers_[s]->Gradient(
-        &batches_[s], normaliser, [&](uint32_t row, const float* g, float bias) {
-          layers_[s]->Update(row, 1.0f, g, bias);
-        })));
+    gradients.push_back(layers_[s]->Gradient(
+        &batches_[s], normaliser,
+        [&](uint32_t row, const float* g, float bias) { layers_[s]->Update(row, 1.0f, g, bias); }));
   }
-  return SumMatrices(std::move(gradients));
+  return InFloats(SumPartials(std::move(gradients)));
 }
 
 double OutputModel::Loss(const std::vector<double>& w, const std::vector<double>& h) const {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/run/combine.h"
@@ -16,12 +17,13 @@ namespace {
 
 constexpr uint32_t kNeurons = 700, kHidden = 5, kSamples = 6;
 
-Config SparseConfig(Loss loss, float sparsify) {
+Config SparseConfig(Loss loss, float sparsify, float smoothing = 0) {
   Config config = SmallConfig(50, kNeurons, kHidden);
   config.model.loss = loss;
   config.model.active = ActiveSet::kMass;
   config.model.negatives = kNeurons;  // all of them are drawn
   config.train.sparsify = sparsify;
+  config.train.label_smoothing = smoothing;
   return config;
 }
 
@@ -78,16 +80,18 @@ Gradients GradientsOf(const Config& config, uint32_t shards, uint64_t seed) {
 TEST_CASE("sparse gradients are those of all entries in the mean") {
   constexpr uint32_t kDraws = 1500;
   constexpr double kThreshold = 0.05, kLargest = 2;  // of an activation
-  for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
+  for (const auto& [loss, smoothing] :
+       {std::pair{Loss::kSoftmax, 0.0f}, {Loss::kSoftmax, 0.3f}, {Loss::kSigmoid, 0.0f}}) {
     CAPTURE(static_cast<int>(loss));
-    const Gradients whole = GradientsOf(SparseConfig(loss, 0), 1, 1);
+    CAPTURE(smoothing);
+    const Gradients whole = GradientsOf(SparseConfig(loss, 0, smoothing), 1, 1);
     CHECK(whole.rows.size() == kNeurons);
     std::vector<double> hidden(whole.hidden.size());
     std::map<uint32_t, std::vector<double>> rows;
     size_t taken = 0;
     for (uint32_t draw = 0; draw < kDraws; ++draw) {
-      const Gradients sparse =
-          GradientsOf(SparseConfig(loss, static_cast<float>(kThreshold)), 1, SubSeed(7, draw));
+      const Gradients sparse = GradientsOf(
+          SparseConfig(loss, static_cast<float>(kThreshold), smoothing), 1, SubSeed(7, draw));
       for (size_t k = 0; k < hidden.size(); ++k) hidden[k] += sparse.hidden[k] / kDraws;
       for (const auto& [id, g] : sparse.rows) {
         rows[id].resize(kHidden + 1);
@@ -95,11 +99,12 @@ TEST_CASE("sparse gradients are those of all entries in the mean") {
       }
       taken += sparse.taken;
     }
-    // An entry p / B scatters by at most kThreshold p / B^2 around it, so sums of them do.
+    // An entry p / B scatters by at most kThreshold p / B^2 around it, so sums of them do. Here p
+    // includes what smoothing subtracts.
     const auto scatter = [&](double probabilities, double largest) {
       return largest * std::sqrt(kThreshold * probabilities / kDraws) / kSamples + 1e-6;
     };
-    double all = 0;
+    double all = kSamples * smoothing;
     for (const auto& [id, mass] : whole.masses) all += mass * kSamples;
     for (size_t k = 0; k < hidden.size(); ++k) {
       const double largest_weight = 5;
@@ -108,34 +113,43 @@ TEST_CASE("sparse gradients are those of all entries in the mean") {
     for (const auto& [id, g] : whole.rows) {
       CAPTURE(id);
       rows[id].resize(kHidden + 1);
-      const double bound = 6 * scatter(whole.masses.at(id) * kSamples, kLargest);
+      const double probability = whole.masses.at(id) + smoothing / kNeurons;
+      const double bound = 6 * scatter(probability * kSamples, kLargest);
       for (size_t k = 0; k < g.size(); ++k) CHECK(std::abs(rows[id][k] - g[k]) < bound);
     }
     if (loss == Loss::kSoftmax) CHECK(taken < kDraws * kNeurons / 3);
   }
 }
 
-TEST_CASE("masses are measured before the entries are chosen") {
+TEST_CASE("masses are measured before targets are subtracted and entries chosen") {
   const Gradients whole = GradientsOf(SparseConfig(Loss::kSoftmax, 0), 1, 1);
-  const Gradients sparse = GradientsOf(SparseConfig(Loss::kSoftmax, 0.05f), 1, 1);
   REQUIRE(whole.masses.size() == kNeurons);
-  for (const auto& [id, mass] : whole.masses) {
-    CHECK(sparse.masses.at(id) == doctest::Approx(mass).epsilon(1e-5));
+  for (const float sparsify : {0.0f, 0.05f}) {
+    const Gradients smooth = GradientsOf(SparseConfig(Loss::kSoftmax, sparsify, 0.3f), 1, 1);
+    const Gradients sparse = GradientsOf(SparseConfig(Loss::kSoftmax, sparsify), 1, 1);
+    for (const auto& [id, mass] : whole.masses) {
+      CHECK(sparse.masses.at(id) == doctest::Approx(mass).epsilon(1e-5));
+      CHECK(smooth.masses.at(id) == doctest::Approx(mass).epsilon(1e-5));
+    }
   }
 }
 
 TEST_CASE("which entries are left does not depend on who owns the neurons") {
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    const Gradients one = GradientsOf(SparseConfig(Loss::kSoftmax, 0.05f), 1, seed);
-    const Gradients three = GradientsOf(SparseConfig(Loss::kSoftmax, 0.05f), 3, seed);
-    REQUIRE(one.rows.size() == three.rows.size());
-    for (const auto& [id, g] : one.rows) {
-      for (size_t k = 0; k < g.size(); ++k) {
-        CHECK(three.rows.at(id)[k] == doctest::Approx(g[k]).epsilon(1e-4));
+  // Also of owners that have less active rows than a sparse pass of one owner needs.
+  constexpr float kThreshold = 0.04f;
+  for (const uint32_t owners : {3u, 8u}) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Gradients one = GradientsOf(SparseConfig(Loss::kSoftmax, kThreshold), 1, seed);
+      const Gradients many = GradientsOf(SparseConfig(Loss::kSoftmax, kThreshold), owners, seed);
+      REQUIRE(one.rows.size() == many.rows.size());
+      for (const auto& [id, g] : one.rows) {
+        for (size_t k = 0; k < g.size(); ++k) {
+          CHECK(many.rows.at(id)[k] == doctest::Approx(g[k]).epsilon(1e-4));
+        }
       }
-    }
-    for (size_t k = 0; k < one.hidden.size(); ++k) {
-      CHECK(three.hidden[k] == doctest::Approx(one.hidden[k]).epsilon(1e-4));
+      for (size_t k = 0; k < one.hidden.size(); ++k) {
+        CHECK(many.hidden[k] == doctest::Approx(one.hidden[k]).epsilon(1e-4));
+      }
     }
   }
 }

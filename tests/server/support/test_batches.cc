@@ -15,6 +15,7 @@ Config SmallConfig(uint32_t features, uint32_t labels, uint32_t hidden) {
   config.train.optimizer = OptimizerKind::kSgd;
   config.train.learning_rate = 1.0f;
   config.train.dropout_hidden = 0.0f;
+  config.train.label_smoothing = 0.0f;
   config.train.sparsify = 0.0f;
   config.train.probe_samples = 0;
   config.cluster.wire = Wire::kFp32;

@@ -108,8 +108,8 @@ class Engine {
   }
 
  private:
-  static constexpr uint64_t kSamples = uint64_t{1}
-                                       << 32;  // so many that the learning rate stays constant
+  // So many that learning rate and draws stay constant, as they are in the middle of a run.
+  static constexpr uint64_t kSamples = uint64_t{1} << 32;
   static constexpr size_t kInFlight = 3;
 
   struct Flight {
@@ -173,15 +173,14 @@ class Engine {
   std::vector<Executor*> executors_;
   std::unique_ptr<ExecutorPool> pool_;
   std::map<uint64_t, Flight> flights_;
-  uint64_t next_batch_ = 0;
+  uint64_t next_batch_ = kSamples / config_.train.batch / 2;  // the epoch's middle
 };
 
 // Sums over the executors.
 struct Snapshot {
   std::array<double, kPhases> seconds{};
   double output_rows = 0;
-  double output_scores = 0;
-  double input_scores = 0;
+  double products = 0;
   double input_rows = 0;
 };
 Snapshot Observe(const Engine& engine) {
@@ -192,8 +191,8 @@ Snapshot Observe(const Engine& engine) {
           executor->output().stats().seconds()[p] + executor->input().stats().seconds()[p];
     }
     sum.output_rows += static_cast<double>(executor->output().stats().rows());
-    sum.output_scores += static_cast<double>(executor->output().stats().scores());
-    sum.input_scores += static_cast<double>(executor->input().stats().scores());
+    sum.products += static_cast<double>(executor->output().stats().products() +
+                                        executor->input().stats().products());
     sum.input_rows += static_cast<double>(executor->input().stats().rows());
   }
   return sum;
@@ -221,10 +220,8 @@ EngineBenchResult Measure(const EngineBenchOptions& options, Engine* engine) {
       static_cast<double>(output.WeightBytes() + 2 * (output.WeightBytes() + output.StateBytes()));
   result.bytes_per_sample =
       row_bytes * (result.rows_per_batch + result.input_rows_per_batch) / config.train.batch;
-  result.operations_per_sample = 2.0 * config.model.hidden *
-                                 (3 * (after.output_scores - before.output_scores) +
-                                  2 * (after.input_scores - before.input_scores)) /
-                                 samples;
+  result.operations_per_sample =
+      2.0 * config.model.hidden * (after.products - before.products) / samples;
   const double least_seconds =
       std::max(result.bytes_per_sample / result.roofline.random_row_bandwidth,
                result.operations_per_sample / result.roofline.matrix_rate);
@@ -265,6 +262,7 @@ void MeasureRehash(Engine* engine, EngineBenchResult* result) {
 EngineBenchResult RunEngineBench(const EngineBenchOptions& given) {
   EngineBenchOptions options = given;
   options.config.cluster.executors = options.threads;
+  options.config.train.epochs = 1;
   ResolveConfig(options.features, options.labels, &options.config);
   Engine engine(options);
   (void)engine.Train(options.seconds / 2);  // caches, page tables, the first moments

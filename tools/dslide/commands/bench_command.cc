@@ -18,9 +18,11 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 Overrides OverridesFrom(const ParsedArguments& arguments) {
-  Overrides overrides = {"model.active=lsh", "model.popular=0", "train.probe_samples=0"};
+  Overrides overrides = {"model.popular=0", "train.probe_samples=0"};
   for (const auto& [option, key] : {std::pair{"hidden", "model.hidden"},
                                     {"batch", "train.batch"},
+                                    {"active", "model.active"},
+                                    {"negatives", "model.negatives"},
                                     {"candidates", "model.candidates"},
                                     {"uniform", "model.uniform"},
                                     {"precision", "model.precision"},
@@ -79,8 +81,13 @@ OrderedJson Settings(const EngineBenchOptions& options) {
   json["features"] = options.features;
   json["labels"] = options.labels;
   json["threads"] = options.threads;
-  for (const char* name : {"model.hidden", "model.precision", "model.sharing", "model.candidates",
-                           "model.uniform", "train.batch", "train.optimizer"}) {
+  std::vector<const char*> names = {"model.hidden", "model.precision", "train.batch",
+                                    "train.optimizer", "model.active"};
+  const ActiveSet active = options.config.model.active;
+  if (active == ActiveSet::kMass) names.push_back("model.negatives");
+  if (active == ActiveSet::kLsh) names.insert(names.end(), {"model.sharing", "model.candidates"});
+  if (active == ActiveSet::kLsh || active == ActiveSet::kSampled) names.push_back("model.uniform");
+  for (const char* name : names) {
     json[name] = FindConfigKey(name)->field.format(options.config);
   }
   return json;
@@ -169,7 +176,7 @@ Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& optio
   fmt::print("{:<26}{:>12.0f}\n", "rows, engine", r.engine_rows_per_batch);
   if (std::abs(r.rows_per_batch / r.engine_rows_per_batch - 1) > 0.05) {
     fmt::print(
-        "cluster and engine had different work; with --candidates 0 their rows are the same\n");
+        "cluster and engine had different work; with --active mass their rows are the same\n");
   }
   fmt::print("{:<26}{:>12.0f}\n", "bytes sent per sample", r.bytes_sent_per_sample);
   fmt::print("{:<26}{:>12.0f}\n", "bytes received per sample", r.bytes_received_per_sample);
@@ -220,13 +227,15 @@ int BenchCommand(int argc, char** argv) {
   line.Option("labels", "N", "output neurons", "670000");
   line.Option("hidden", "H", "hidden units", "128");
   line.Option("batch", "B", "samples per batch", "256");
-  line.Option("candidates", "C", "hash candidates per sample", "20");
-  line.Option("uniform", "R", "uniform negatives per batch", "2000");
+  line.Option("active", "mass|lsh|sampled|all", "neurons computed", "mass");
+  line.Option("negatives", "R", "mass: neurons drawn per batch", "2500");
+  line.Option("candidates", "C", "lsh: hash candidates per sample", "20");
+  line.Option("uniform", "R", "lsh, sampled: uniform negatives per batch", "2000");
   line.Option("features-per-sample", "F", "features per sample", "75");
   line.Option("labels-per-sample", "L", "labels per sample", "5");
   line.Option("threads", "T", "executors", std::to_string(CoresOfThisMachine()));
-  line.Option("precision", "fp32|bf16", "of weights, moments and products", "fp32");
-  line.Option("optimizer", "O", "adam, adagrad or sgd", "adam");
+  line.Option("precision", "fp32|bf16", "of weights, moments and products", "bf16");
+  line.Option("optimizer", "O", "adam, adagrad or sgd", "adagrad");
   line.Option("repeats", "R", "measurements; medians are printed", "5");
   line.Option("milliseconds", "MS", "length of a measurement", "2000");
   line.Repeated("set", "SECTION.KEY=VALUE", "another value of the configuration");
