@@ -115,6 +115,10 @@ Status Builder::CheckTogether() const {
   if (config_.model.active == ActiveSet::kMass && config_.model.sharing == Sharing::kSample) {
     return Refuse("model.active", "a batch shares its draws; it needs model.sharing = batch");
   }
+  if (config_.model.neurons == Neurons::kCentroids &&
+      (config_.model.sharing == Sharing::kSample || config_.model.loss == Loss::kSigmoid)) {
+    return Refuse("model.neurons", "centroids need model.loss = softmax and sharing = batch");
+  }
   const TrainConfig& train = config_.train;
   if (train.target_batch != 0 && train.staleness < 0) {
     return Refuse("train.target_batch",

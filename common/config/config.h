@@ -44,7 +44,7 @@ struct ModelConfig {
   uint32_t hidden = 512;  // H
   Loss loss = Loss::kSoftmax;
   Neurons neurons = Neurons::kAuto;     // centroids of their samples if all labels are rare
-  ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, mass above
+  ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, else mass; centroids: lsh
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
   uint32_t candidates = 10;                // hash candidates kept per sample
@@ -191,12 +191,13 @@ inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
   return (samples + train.batch - 1) / train.batch;
 }
 
-// Whether a batch of the first epoch only tells the neurons where their samples are
-// (model.neurons = centroids).
-inline bool OnlyCentroids(const Config& config, uint64_t batch_number, uint64_t samples) {
-  return config.model.neurons == Neurons::kCentroids &&
-         batch_number < BatchesPerEpoch(config.train, samples);
-}
+// Whether an epoch only forms the centroids anew (model.neurons = centroids): the first, the last,
+// and every other before the last. In the other epochs the input rows learn. REQUIRES epoch <
+// train.epochs.
+bool FormsCentroids(const Config& config, uint64_t epoch);
+
+// How many of the first `batches` of a run over `samples` samples learn.
+uint64_t LearningBatches(const Config& config, uint64_t batches, uint64_t samples);
 
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
 

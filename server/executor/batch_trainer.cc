@@ -54,11 +54,8 @@ uint64_t BatchTrainer::TotalBatches() const {
 
 float BatchTrainer::LearningRate(uint64_t batch_number) const {
   if (OnlyCentroids(batch_number)) return 0.0f;
-  // The schedule begins after a first epoch without learning.
-  const uint64_t before = config_.model.neurons == Neurons::kCentroids
-                              ? BatchesPerEpoch(config_.train, train_samples_)
-                              : 0;
-  return LearningRateAt(config_.train, batch_number - before, TotalBatches() - before);
+  return LearningRateAt(config_.train, LearningBatches(config_, batch_number, train_samples_),
+                        LearningBatches(config_, TotalBatches(), train_samples_));
 }
 
 // Why a batch cannot be trained now; empty: it can. What is no batch of the run has no number that
@@ -171,33 +168,34 @@ Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
   return reply;
 }
 
-// dL/dh, and what moves the neurons: their gradients, or with centroids their samples.
+// dL/dh, and what moves the neurons: their gradients, or their samples where these make centroids.
 PartialSum BatchTrainer::Gradient(uint64_t number, const std::vector<float>& log_normaliser,
                                   OutputBatch* batch, const RowGradientSink& take) {
-  OutputLayer& output = rows_.output;
-  if (config_.model.neurons != Neurons::kCentroids) {
-    return output.Gradient(batch, log_normaliser, take);
-  }
-  PartialSum sum = output.Gradient(batch, log_normaliser, [](uint32_t, const float*, float) {});
-  output.ForEachSampleOfLabel(*batch, take);
-  if (OnlyCentroids(number)) batch->masses.clear();
-  return sum;
+  if (OnlyCentroids(number)) return rows_.output.ForEachSampleOfLabel(*batch, take);
+  return rows_.output.Gradient(batch, log_normaliser, take);
 }
 
-void BatchTrainer::UpdateNeuron(uint64_t number, uint32_t row, float rate, const float* g,
-                                float bias_gradient) {
-  if (config_.model.neurons == Neurons::kCentroids) {
-    rows_.output.MoveToCentroid(row, g, OnlyCentroids(number));
-  } else {
-    rows_.output.Update(row, rate, g, bias_gradient);
+RowGradientSink BatchTrainer::NeuronUpdate(uint64_t number, uint64_t samples) {
+  OutputLayer& output = rows_.output;
+  if (!OnlyCentroids(number)) {
+    return [&output, rate = LearningRate(number)](uint32_t row, const float* g, float bias) {
+      output.Update(row, rate, g, bias);
+    };
   }
+  const auto all = static_cast<float>(samples);
+  const auto pass = static_cast<uint32_t>(EpochOf(number)) + 1;
+  return [&output, all, pass, units = std::vector<float>(config_.model.hidden)](
+             uint32_t row, const float* mean, float share) mutable {
+    std::transform(mean, mean + units.size(), units.begin(), [&](float x) { return x * all; });
+    output.AddToCentroid(row, units.data(), static_cast<uint32_t>(std::lround(share * all)), pass);
+  };
 }
 
 PartialSum BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* batch) {
   const uint64_t number = NumberOf(request.batch);
-  const float rate = LearningRate(number);
   OutputLayer& output = rows_.output;
   const NotYetApplied not_yet_applied(rows_.applied, Part::kOutput, number, output.layer().map());
+  const RowGradientSink update = NeuronUpdate(number, batch->hidden.rows);
   PassFailpoint(Failpoint::kServerBeforeApply);
   // Half applied is worse than dead: an exception in here ends the process, and a new one begins
   // from a checkpoint.
@@ -205,7 +203,7 @@ PartialSum BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* b
     PartialSum sum = Gradient(number, request.log_normaliser, batch,
                               [&](uint32_t row, const float* g, float bias) {
                                 if (!not_yet_applied.Has(row)) return;
-                                UpdateNeuron(number, row, rate, g, bias);
+                                update(row, g, bias);
                                 rows_.counter.CountUpdate(output.layer(), row);
                               });
     for (size_t u = 0; u < batch->masses.size(); ++u) {
@@ -260,11 +258,13 @@ void BatchTrainer::ApplyInput(uint64_t number, const InputBatch& batch,
   if (!not_yet_applied.any()) return;
   PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(number);
-  input.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
-    const bool takes = not_yet_applied.Has(row);
-    if (takes) input.Update(row, rate, g);
-    rows_.counter.CountInput(row, takes);
-  });
+  if (!OnlyCentroids(number)) {
+    input.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
+      const bool takes = not_yet_applied.Has(row);
+      if (takes) input.Update(row, rate, g);
+      rows_.counter.CountInput(row, takes);
+    });
+  }
   rows_.applied.Add(Part::kInput, number);
   PassFailpoint(Failpoint::kServerAfterApply);
 }
@@ -273,12 +273,13 @@ void BatchTrainer::HoldInput(const EmbedPush& request, const InputBatch& batch) 
   StepSums::Step& step = steps_.StepOf(request.batch);
   StepSums::Batch& held = step.batches[request.batch];
   if (held.input) return;
+  held.input = true;
+  if (OnlyCentroids(NumberOf(request.batch))) return;
   const float share = steps_.ShareOfStep(request.batch, request.gradient.rows);
   rows_.input.Gradient(batch, request.gradient, [&](uint32_t row, const float* g, float) {
     step.input.Add(row, share, g, 0);
     rows_.counter.CountInput(row, false);
   });
-  held.input = true;
 }
 
 Body BatchTrainer::Commit(const CommitSteps& request) {
@@ -286,7 +287,7 @@ Body BatchTrainer::Commit(const CommitSteps& request) {
   while (*committed() < request.committed) {
     const Result<const StepSums::Step*> step = steps_.Next();
     if (!step.ok()) return Refuse(step.error().message);
-    Apply(**step, ExtentOfStep(*committed(), config_.train, train_samples_).first_batch);
+    Apply(**step, ExtentOfStep(*committed(), config_.train, train_samples_));
     steps_.Commit();
   }
   // Other workers have done these meanwhile, or the steps could not be complete.
@@ -296,15 +297,16 @@ Body BatchTrainer::Commit(const CommitSteps& request) {
   return StepsCommitted{*committed()};
 }
 
-void BatchTrainer::Apply(const StepSums::Step& step, uint64_t first_batch) {
+void BatchTrainer::Apply(const StepSums::Step& step, const StepExtent& extent) {
   PassFailpoint(Failpoint::kServerBeforeApply);
-  const float rate = LearningRate(first_batch);
+  const float rate = LearningRate(extent.first_batch);
   step.input.ForEach([&](uint32_t row, const float* g, float) {
     rows_.input.Update(row, rate, g);
     rows_.counter.CountUpdate(rows_.input.layer(), row);
   });
+  const RowGradientSink update = NeuronUpdate(extent.first_batch, extent.samples);
   step.output.ForEach([&](uint32_t row, const float* g, float bias) {
-    UpdateNeuron(first_batch, row, rate, g, bias);
+    update(row, g, bias);
     rows_.counter.CountUpdate(rows_.output.layer(), row);
   });
   for (const auto& [id, batch] : step.batches) {

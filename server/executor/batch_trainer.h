@@ -72,12 +72,18 @@ class BatchTrainer {
   }
   uint64_t TotalBatches() const;  // of the run
   float LearningRate(uint64_t batch_number) const;
+  uint64_t EpochOf(uint64_t batch_number) const {
+    return batch_number / BatchesPerEpoch(config_.train, train_samples_);
+  }
+  // Whether a batch only forms centroids.
   bool OnlyCentroids(uint64_t batch_number) const {
-    return dslide::OnlyCentroids(config_, batch_number, train_samples_);
+    return config_.model.neurons == Neurons::kCentroids &&
+           FormsCentroids(config_, EpochOf(batch_number));
   }
   PartialSum Gradient(uint64_t number, const std::vector<float>& log_normaliser, OutputBatch* batch,
                       const RowGradientSink& take);
-  void UpdateNeuron(uint64_t number, uint32_t row, float rate, const float* g, float bias_gradient);
+  // Applies to a neuron what Gradient() gave of the batch or of a step that begins with it.
+  RowGradientSink NeuronUpdate(uint64_t number, uint64_t samples);
 
   std::string WhyNotOpen(const EmbedRequest& request) const;
   std::string WhyNotAsked(const ActiveQuery& request, const OpenBatch& batch) const;
@@ -86,7 +92,7 @@ class BatchTrainer {
   PartialSum HoldOutput(const GradientPush& request, OutputBatch* batch);
   void ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) noexcept;
   void HoldInput(const EmbedPush& request, const InputBatch& batch);
-  void Apply(const StepSums::Step& step, uint64_t first_batch);
+  void Apply(const StepSums::Step& step, const StepExtent& extent);
 
   const Config& config_;
   const uint64_t train_samples_;

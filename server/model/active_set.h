@@ -40,7 +40,7 @@ struct ActiveColumns {
 struct Draws {
   uint64_t seed = 0;         // of the batch
   uint32_t expected = 0;     // with active = mass: of all N neurons
-  bool only_labels = false;  // none
+  bool only_labels = false;  // none: where centroids are formed
 };
 
 class ActiveSetBuilder {

@@ -34,6 +34,13 @@ const Int8Scan* LogitsInInt8(const ModelConfig& model) {
   return best.name == "scalar" ? nullptr : &best;
 }
 
+// dL/dlogit of a label becomes what its neuron adds to dL/dh, and label->sample what the sample
+// adds.
+void MultiplyBy(float* delta, LabelLogit* label) {
+  label->sample *= *delta;
+  *delta *= label->neuron;
+}
+
 }  // namespace
 
 DenseScorer::DenseScorer(const Config& config, OutputRows* rows, const Kernels& kernels,
@@ -87,6 +94,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   } else {
     batch->weights = columns.weights;
   }
+  batch->label_logits.resize(centroids_ ? columns.label_columns.size() : 0);
   reply->active.assign(samples, static_cast<uint32_t>(width));
   reply->max.assign(samples, model_.loss == Loss::kSoftmax ? kMinusInfinity : 0.0f);
   reply->sum_exp.assign(samples, model_.loss == Loss::kSoftmax ? 0.0f : 1.0f);
@@ -97,6 +105,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
     stats_.Enter(Phase::kForward);
     Logits(chunk, *batch);
     stats_.Enter(Phase::kSoftmax);
+    if (centroids_) LeaveSamplesOut(chunk, batch);
     if (model_.loss == Loss::kSoftmax) {
       SoftmaxStatistics(chunk, *batch, reply);
     } else {
@@ -151,6 +160,7 @@ void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, Partial
     kernels_.to_bf16(samples * count, chunk.values, narrow_values_.data());
     bf16_->nn(samples, dim, count, narrow_values_.data(), count, narrow_weights_.data(), dim, sum,
               dim, true);
+    if (centroids_) return partial->EndPart();
     bf16_->tn(count, dim, samples, narrow_values_.data(), count, batch.narrow.data(), dim,
               gradient_.data(), dim, false);
   } else {
@@ -158,14 +168,40 @@ void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, Partial
     for (const uint32_t row : chunk.rows) rows_.layer.PrefetchAll(row);
     kernels_.gemm_nn(samples, dim, count, chunk.values, count, weights_.data(), dim, sum, dim,
                      true);
+    if (centroids_) return partial->EndPart();
     kernels_.gemm_tn(count, dim, samples, chunk.values, count, batch.hidden.data.data(), dim,
                      gradient_.data(), dim, false);
   }
   partial->EndPart();
 }
 
-float DenseScorer::WithoutSample(uint32_t row, float norm, float logit) const {
-  return LeaveOneOut(logit, norm, rows_.layer.samples(row), rows_.layer.sum_length(row));
+void DenseScorer::LeaveSamplesOut(const Chunk& chunk, OutputBatch* batch) const {
+  const ActiveColumns& columns = batch->columns;
+  if (chunk.begin >= columns.labelled) return;
+  const size_t count = chunk.rows.size();
+  for (size_t i = 0; i < batch->hidden.rows; ++i) {
+    const float* h = batch->hidden.row(i);
+    const float norm = std::sqrt(kernels_.dot(model_.hidden, h, h));
+    for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
+      const size_t u = columns.label_columns[e] - chunk.begin;  // wraps for earlier columns
+      if (u >= count) continue;
+      const uint32_t row = chunk.rows[u];
+      float& logit = chunk.values[i * count + u];
+      batch->label_logits[e] =
+          WithoutSample(logit, norm, rows_.layer.samples(row), rows_.layer.sum_length(row));
+      logit = batch->label_logits[e].logit;
+    }
+  }
+}
+
+// SubtractTargets() or Sparsify() has multiplied by dL/dlogit.
+void DenseScorer::AddSamples(const OutputBatch& batch, PartialSums* partial) const {
+  const ActiveColumns& columns = batch.columns;
+  for (uint32_t i = 0; i < batch.hidden.rows; ++i) {
+    for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
+      partial->Add(kernels_, batch.label_logits[e].sample, batch.hidden.row(i), i);
+    }
+  }
 }
 
 // Replaces the logits by exponentials and merges them into the reply (a streaming log-sum-exp).
@@ -176,13 +212,9 @@ void DenseScorer::SoftmaxStatistics(const Chunk& chunk, const OutputBatch& batch
   for (size_t i = 0; i < batch.hidden.rows; ++i) {
     float* z = chunk.values + i * count;
     if (chunk.begin < columns.labelled) {
-      const float* h = batch.hidden.row(i);
-      const float norm = centroids_ ? std::sqrt(kernels_.dot(model_.hidden, h, h)) : 0.0f;
       for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
         const size_t u = columns.label_columns[e] - chunk.begin;  // wraps for earlier columns
-        if (u >= count) continue;
-        if (centroids_) z[u] = WithoutSample(chunk.rows[u], norm, z[u]);
-        reply->target_logit[i] += z[u] / static_cast<float>(batch.label_totals[i]);
+        if (u < count) reply->target_logit[i] += z[u] / static_cast<float>(batch.label_totals[i]);
       }
     }
     const float max = kernels_.max(count, z);
@@ -251,6 +283,7 @@ void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_nor
     Sparsify(batch, log_normaliser);
     stats_.Enter(Phase::kBackward);
     SparseProducts(*batch, take, partial);
+    if (centroids_) AddSamples(*batch, partial);
     return;
   }
   stats_.CountProducts(2 * batch->values.size());
@@ -258,12 +291,13 @@ void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_nor
     stats_.Enter(Phase::kSoftmax);
     SoftmaxDelta(chunk, *batch, log_normaliser);
     if (keeps_mass) MeasureMass(chunk, batch);
-    SubtractTargets(chunk, *batch);
+    SubtractTargets(chunk, batch);
     stats_.Enter(Phase::kBackward);
     Products(chunk, *batch, partial);
     stats_.Enter(Phase::kUpdate);
-    HandOut(chunk, take);
+    if (!centroids_) HandOut(chunk, take);
   });
+  if (centroids_) AddSamples(*batch, partial);
 }
 
 // values = softmax / B (sigmoid has its gradient already), bias_gradient_ = their sum over samples.
@@ -353,7 +387,9 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
       const size_t chunk = chunk_of(u);
       float& value = values_of(i, chunk)[u - begin_of(chunk)];
       by_sample_.columns[used] = u;
-      by_sample_.values[used++] = value * factor(i, chunk) - target - smooth * batch->weights[u];
+      float delta = value * factor(i, chunk) - target - smooth * batch->weights[u];
+      if (centroids_) MultiplyBy(&delta, &batch->label_logits[e]);
+      by_sample_.values[used++] = delta;
       value = 0;
     }
     const auto noise = static_cast<uint32_t>(SubSeed(batch->seed, i));
@@ -387,6 +423,7 @@ void DenseScorer::SparseProducts(const OutputBatch& batch, const RowGradientSink
     for (const uint32_t u : by_sample_.Columns(i)) picked_.push_back(rows[u]);
     partial->AddRows(rows_.layer, picked_, by_sample_.Values(i).data(), i);
   }
+  if (centroids_) return;  // neurons have no gradients
   Transpose(by_sample_, by_sample_.columns, static_cast<uint32_t>(rows.size()), &by_column_);
   stats_.CountProducts(2 * by_sample_.values.size());
   stats_.Enter(Phase::kUpdate);
@@ -401,23 +438,24 @@ void DenseScorer::SparseProducts(const OutputBatch& batch, const RowGradientSink
   }
 }
 
-void DenseScorer::SubtractTargets(const Chunk& chunk, const OutputBatch& batch) {
-  const ActiveColumns& columns = batch.columns;
+void DenseScorer::SubtractTargets(const Chunk& chunk, OutputBatch* batch) {
+  const ActiveColumns& columns = batch->columns;
   const size_t count = chunk.rows.size();
-  for (size_t i = 0; i < batch.hidden.rows; ++i) {
-    const float smooth = SmoothTarget(batch, i);
+  for (size_t i = 0; i < batch->hidden.rows; ++i) {
+    const float smooth = SmoothTarget(*batch, i);
     if (smooth == 0) continue;
     kernels_.axpy(count, -smooth, chunk.weights, chunk.values + i * count);
     kernels_.axpy(count, -smooth, chunk.weights, bias_gradient_.data());
   }
   if (chunk.begin >= columns.labelled) return;
-  for (size_t i = 0; i < batch.hidden.rows; ++i) {
-    const float target = Target(batch, i);
+  for (size_t i = 0; i < batch->hidden.rows; ++i) {
+    const float target = Target(*batch, i);
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
       const size_t u = columns.label_columns[e] - chunk.begin;
       if (u >= count) continue;
       chunk.values[i * count + u] -= target;
       bias_gradient_[u] -= target;
+      if (centroids_) MultiplyBy(&chunk.values[i * count + u], &batch->label_logits[e]);
     }
   }
 }

@@ -57,12 +57,13 @@ class DenseScorer final : public Scorer {
   void SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
                     const std::vector<float>& log_normaliser);
   void MeasureMass(const Chunk& chunk, OutputBatch* batch) const;
-  // The logit of a label's centroid without the sample, whose |h| is `norm`.
-  float WithoutSample(uint32_t row, float norm, float logit) const;
+  // Centroids: the logits of labels without their own samples, and what those add to dL/dh.
+  void LeaveSamplesOut(const Chunk& chunk, OutputBatch* batch) const;
+  void AddSamples(const OutputBatch& batch, PartialSums* partial) const;
   bool IsSparse(const OutputBatch& batch) const;
   void Sparsify(OutputBatch* batch, const std::vector<float>& log_normaliser);
   void SparseProducts(const OutputBatch& batch, const RowGradientSink& take, PartialSums* partial);
-  void SubtractTargets(const Chunk& chunk, const OutputBatch& batch);
+  void SubtractTargets(const Chunk& chunk, OutputBatch* batch);
   void HandOut(const Chunk& chunk, const RowGradientSink& take);
 
   const Bf16Gemm* bf16_;   // null: products in fp32

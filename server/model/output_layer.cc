@@ -1,6 +1,7 @@
 #include "server/model/output_layer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "server/model/centroids.h"
 #include "server/model/dense_scorer.h"
@@ -46,7 +47,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
   const uint32_t samples = batch->hidden.rows;
   const HashTables* tables = rows_.tables ? &rows_.tables->tables() : nullptr;
   stats_.Enter(Phase::kHash);
-  if (tables != nullptr) {
+  if (tables != nullptr && !draws.only_labels) {
     codes_.resize(samples * size_t{tables->size()});
     rows_.tables->functions().Codes(samples, batch->hidden.data.data(), model_.hidden,
                                     codes_.data());
@@ -62,7 +63,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
   }
   ActiveReply reply;
   reply.active_rows = static_cast<uint32_t>(batch->columns.rows.size());
-  const uint32_t probed = std::min(query.probe_samples, samples);
+  const uint32_t probed = draws.only_labels ? 0 : std::min(query.probe_samples, samples);
   if (!importance_) reply.probes = MeasureRecall(*batch, probed);
   scorer_->Score(batch, &reply);
   stats_.CountProducts(batch->values.size());
@@ -80,25 +81,27 @@ PartialSum OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& l
   return partial.Take();
 }
 
-void OutputLayer::MoveToCentroid(uint32_t row, const float* gradient, bool count) {
-  std::vector<float> towards(gradient, gradient + model_.hidden);
-  for (float& x : towards) x = -x;
-  rows_.layer.MoveToCentroid(row, towards.data(), kCentroidLength, count);
-  rows_.Touch(row);
-}
-
-void OutputLayer::ForEachSampleOfLabel(const OutputBatch& batch,
-                                       const RowGradientSink& take) const {
+PartialSum OutputLayer::ForEachSampleOfLabel(const OutputBatch& batch,
+                                             const RowGradientSink& take) const {
   const ActiveColumns& columns = batch.columns;
-  const float share = -1.0f / static_cast<float>(batch.hidden.rows);
-  std::vector<float> gradient(model_.hidden);
-  for (uint32_t i = 0; i < batch.hidden.rows; ++i) {
-    std::transform(batch.hidden.row(i), batch.hidden.row(i) + model_.hidden, gradient.begin(),
-                   [&](float h) { return share * h; });
+  const uint32_t samples = batch.hidden.rows;
+  const float share = 1.0f / static_cast<float>(samples);
+  std::vector<float> unit(model_.hidden);
+  for (uint32_t i = 0; i < samples; ++i) {
+    const float* h = batch.hidden.row(i);
+    const float norm = std::sqrt(kernels_.dot(model_.hidden, h, h));
+    if (norm == 0) continue;
+    std::transform(h, h + model_.hidden, unit.begin(), [&](float x) { return x * share / norm; });
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
-      take(columns.rows[columns.label_columns[e]], gradient.data(), 0.0f);
+      take(columns.rows[columns.label_columns[e]], unit.data(), share);
     }
   }
+  return PartialSums(samples, model_.hidden, synchronous_).Take();
+}
+
+void OutputLayer::AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass) {
+  rows_.layer.AddToCentroid(row, units, samples, pass, kCentroidLength);
+  rows_.Touch(row);
 }
 
 void OutputLayer::FollowActivations(std::span<const float> mean) {

@@ -82,11 +82,11 @@ class OutputLayer {
     rows_.Update(row, learning_rate, gradient, bias_gradient);
   }
 
-  // With model.neurons = centroids, in place of Update(): the neuron moves to the centroid of its
-  // samples, from which `gradient` points away; `count`: these are seen for the first time.
-  void MoveToCentroid(uint32_t row, const float* gradient, bool count);
-  // Calls take(row, gradient, 0) for each label of each sample, with -h / B.
-  void ForEachSampleOfLabel(const OutputBatch& batch, const RowGradientSink& take) const;
+  // With model.neurons = centroids, in place of Gradient() and Update() where centroids are formed.
+  // Calls take(row, unit vector of h / B, 1 / B) for each label of each sample; dL/dh is 0.
+  PartialSum ForEachSampleOfLabel(const OutputBatch& batch, const RowGradientSink& take) const;
+  // Layer::AddToCentroid().
+  void AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass);
 
   // What a batch's samples gave its neurons (OutputBatch::masses), with or without an Update().
   void ObserveMass(uint32_t row, float mass) {

@@ -38,6 +38,12 @@ class PartialSums {
       fixed_->in_range &= MoveToFixed(part_.cols, part, fixed_->row(sample));
     }
   }
+  // Row `sample` of the sum += factor * x [cols], a part. REQUIRES that other parts have ended.
+  void Add(const Kernels& kernels, float factor, const float* x, size_t sample) {
+    float* part = part_.row(sample);
+    kernels.axpy(part_.cols, factor, x, part);
+    if (fixed_) fixed_->in_range &= MoveToFixed(part_.cols, part, fixed_->row(sample));
+  }
   // The sum of all parts.
   PartialSum Take() {
     if (fixed_) return std::move(*fixed_);

@@ -12,6 +12,7 @@
 #include "common/math/kernels.h"
 #include "common/wire/messages.h"
 #include "server/model/active_set.h"
+#include "server/model/centroids.h"
 #include "server/model/engine_stats.h"
 #include "server/model/gradient_sums.h"
 #include "server/model/output_rows.h"
@@ -33,6 +34,8 @@ struct OutputBatch {
   std::vector<float> shifts;   // subtracted from logits; the scorer's order
   std::vector<size_t> chunks;  // dense scorer only: ends of the columns that are scored together
   std::vector<float> weights;  // how many neurons a column (or entry) stands for
+  // After Score(), with model.neurons = centroids: of columns.label_columns.
+  std::vector<LabelLogit> label_logits;
   // After Gradient(): mean probability of a column in samples of which it is no label.
   std::vector<float> masses;  // [U]; dense scorer only
   // List scorer only: entries of column u are [offsets[u], offsets[u+1]).

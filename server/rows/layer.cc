@@ -129,18 +129,17 @@ void Layer::Update(uint32_t row, float learning_rate, const float* gradient, flo
   optimizer_.Apply(step, dim_, ViewOf<uint16_t, float>(row), noise);
 }
 
-void Layer::MoveToCentroid(uint32_t row, const float* x, float length, bool count) {
-  const float norm = std::sqrt(kernels_.dot(dim_, x, x));
-  if (norm == 0) return;
+void Layer::AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass,
+                          float length) {
   changed_.BeforeChange(row);
   RowScalars& scalars = scalars_[row];
-  if (count) scalars.steps++;
-  const auto n = static_cast<float>(scalars.steps);
-  const float left = count ? scalars.moment1 : scalars.moment1 * (n - 1) / n;
+  const auto this_pass = static_cast<float>(pass);
+  if (scalars.moment2 != this_pass) scalars = {scalars.bias, 0.0f, this_pass, 0};
   std::vector<float> sum(dim_);
   Gather({&row, 1}, sum.data());
-  for (float& w : sum) w *= left / length;  // 0 at first, whatever the row was
-  kernels_.axpy(dim_, 1.0f / norm, x, sum.data());
+  for (float& w : sum) w *= scalars.moment1 / length;
+  kernels_.axpy(dim_, 1.0f, units, sum.data());
+  scalars.steps += samples;
   scalars.moment1 = std::sqrt(kernels_.dot(dim_, sum.data(), sum.data()));
   if (scalars.moment1 == 0) return;
   for (float& w : sum) w *= length / scalars.moment1;

@@ -62,11 +62,12 @@ class Layer {
   void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient,
               bool decay);
 
-  // Moves the row to the centroid of its samples, one of which has the activations x [dim]: the
-  // direction of the sum of n unit vectors, with the given length. `count`: the row has not seen x
-  // before, so that n grows; otherwise x replaces an n-th part.
-  void MoveToCentroid(uint32_t row, const float* x, float length, bool count);
-  // Of a row that moves to centroids.
+  // Makes the row the centroid of its samples: the direction of the sum of their unit vectors, with
+  // the given length. Adds `samples` of them, whose unit vectors add up to units [dim]; the first
+  // call of a pass (1, 2, ...) begins a new sum.
+  void AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass,
+                     float length);
+  // Of a row that is a centroid.
   uint32_t samples(uint32_t row) const { return scalars_[row].steps; }
   float sum_length(uint32_t row) const { return scalars_[row].moment1; }
 

@@ -19,9 +19,12 @@ namespace dslide {
 // The scalars of a row. Checkpoints store them byte for byte.
 struct RowScalars {
   float bias = 0;
-  float moment1 = 0;   // Adam: the bias's first moment; a centroid: the length of its sum
-  float moment2 = 0;   // Adam: the bias's second moment; AdaGrad: the row's accumulator
-  uint32_t steps = 0;  // updates; a centroid: samples
+  // Adam: the bias's first moment. A centroid: the length of its sum.
+  float moment1 = 0;
+  // Adam: the bias's second moment. AdaGrad: the row's accumulator. A centroid: the pass of its
+  // sum.
+  float moment2 = 0;
+  uint32_t steps = 0;  // updates; a centroid: samples in its sum
 };
 static_assert(sizeof(RowScalars) == 16);
 

@@ -69,14 +69,15 @@ TEST_CASE(
 }
 
 // The weights after a short run with draws by mass; its second server may leave in the midst.
-uint64_t TrainOn(int servers, int executors, bool drain_one) {
+uint64_t TrainOn(int servers, int executors, bool drain_one,
+                 const std::string& neurons = "learned") {
   TestRun run;
-  const auto train =
-      run.Train({"--servers", std::to_string(servers), "--workers", "2", "--set",
-                 "cluster.executors=" + std::to_string(executors), "--set", "cluster.wire=auto",
-                 "--set", "train.staleness=0", "--set", "train.target_batch=96", "--set",
-                 "model.active=mass", "--set", "model.negatives=60"},
-                drain_one ? kSlowly : "");
+  const auto train = run.Train(
+      {"--servers", std::to_string(servers), "--workers", "2", "--set",
+       "cluster.executors=" + std::to_string(executors), "--set", "cluster.wire=auto", "--set",
+       "train.staleness=0", "--set", "train.target_batch=96", "--set", "model.active=mass", "--set",
+       "model.negatives=60", "--set", "model.neurons=" + neurons},
+      drain_one ? kSlowly : "");
   if (drain_one) {
     REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
     CHECK(run.Run("dslide", {"drain", "server-2", "--scheduler", run.SchedulerAddress()}) == 0);
@@ -94,6 +95,14 @@ TEST_CASE("synchronous: one, two and five servers, and three of which one drains
   CHECK(TrainOn(2, 2, false) == one);
   CHECK(TrainOn(5, 1, false) == one);
   CHECK(TrainOn(3, 1, true) == one);
+}
+
+TEST_CASE("synchronous: with centroids too") {
+  const uint64_t one = TrainOn(1, 1, false, "centroids");
+  CHECK(one != TrainOn(1, 1, false));
+  CHECK(TrainOn(2, 2, false, "centroids") == one);
+  CHECK(TrainOn(5, 1, false, "centroids") == one);
+  CHECK(TrainOn(3, 1, true, "centroids") == one);
 }
 
 TEST_CASE("synchronous: a run that was stopped and resumed counts every sample") {

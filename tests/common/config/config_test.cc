@@ -42,7 +42,7 @@ Config UnusualConfig() {
              670'091,
              77,
              Loss::kSigmoid,
-             Neurons::kCentroids,
+             Neurons::kLearned,
              ActiveSet::kSampled,
              Sharing::kSample,
              Tail::kNone,
@@ -510,21 +510,57 @@ TEST_CASE("config: neurons of rare labels are centroids") {
   const Config rare = resolved(100'000, 16.0);
   CHECK(rare.model.neurons == Neurons::kCentroids);
   CHECK(rare.model.input_init == 1.0f);
+  CHECK(rare.model.active == ActiveSet::kLsh);
   CHECK(rare.train.dropout_hidden == 0.0f);
-  CHECK(rare.train.learning_rate == doctest::Approx(0.5));
+  CHECK(rare.train.label_smoothing == 0.0f);
   const Config learned = resolved(100'000, 16.1);
   CHECK(learned.model.neurons == Neurons::kLearned);
   CHECK(learned.model.input_init == 0.005f);
-  CHECK(learned.train.dropout_hidden == 0.2f);
-  CHECK(learned.train.learning_rate == doctest::Approx(0.05));
+  CHECK(learned.model.active == ActiveSet::kMass);
+  CHECK(learned.train.dropout_hidden == Config().train.dropout_hidden);
+  CHECK(learned.train.label_smoothing == Config().train.label_smoothing);
+  CHECK(rare.train.learning_rate == doctest::Approx(5 * learned.train.learning_rate));
   // Few labels are all computed, and the sigmoid and a sample's own neurons have no centroids.
   CHECK(resolved(2000, 1.0).model.neurons == Neurons::kLearned);
   Config other;
+  other.train.staleness = 0;
+  CHECK(resolved(100'000, 1.0, other).model.active == ActiveSet::kMass);
+  other.train.staleness = -1;
   other.model.loss = Loss::kSigmoid;
   CHECK(resolved(100'000, 1.0, other).model.neurons == Neurons::kLearned);
   other.model.loss = Loss::kSoftmax;
   other.model.sharing = Sharing::kSample;
   CHECK(resolved(100'000, 1.0, other).model.neurons == Neurons::kLearned);
+}
+
+TEST_CASE("config: which epochs form centroids") {
+  Config config;
+  const auto epochs = [&](uint32_t count) {
+    config.train.epochs = count;
+    std::string text;
+    for (uint32_t epoch = 0; epoch < count; ++epoch) {
+      text += FormsCentroids(config, epoch) ? 'C' : 'L';
+    }
+    return text;
+  };
+  CHECK(epochs(3) == "LLL");
+  config.model.neurons = Neurons::kCentroids;
+  CHECK(epochs(1) == "C");
+  CHECK(epochs(2) == "CC");
+  CHECK(epochs(3) == "CLC");
+  CHECK(epochs(4) == "CLLC");
+  CHECK(epochs(5) == "CLCLC");
+  CHECK(epochs(8) == "CLLCLCLC");
+
+  config.train.batch = 10;
+  const auto learning = [&](uint64_t batches) { return LearningBatches(config, batches, 25); };
+  CHECK(learning(0) == 0);
+  CHECK(learning(3) == 0);
+  CHECK(learning(5) == 2);
+  CHECK(learning(12) == 6);
+  CHECK(learning(24) == 12);
+  config.model.neurons = Neurons::kLearned;
+  CHECK(learning(24) == 24);
 }
 
 TEST_CASE("learning rate: warm-up, then the decay") {

@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "common/math/kernels.h"
 #include "common/run/combine.h"
+#include "server/model/centroids.h"
 #include "tests/server/support/test_batches.h"
 
 namespace dslide::batch_trainer_test {
@@ -119,10 +121,12 @@ TEST_CASE("synchronous training applies a step when it is committed") {
   trainer.CheckInvariants();
 }
 
-TEST_CASE("centroids: the first epoch moves neurons, the others input rows too") {
+TEST_CASE("centroids: neurons and input rows learn in turn") {
   for (const int32_t staleness : {-1, 0}) {
     CAPTURE(staleness);
     Fixture fixture(staleness, Neurons::kCentroids);
+    REQUIRE(FormsCentroids(fixture.config, 0));
+    REQUIRE(!FormsCentroids(fixture.config, 1));
     if (staleness == 0) (void)fixture.trainer.Commit({0});
     const Layer& input = fixture.input.layer();
     const Layer& output = fixture.output.layer();
@@ -131,25 +135,28 @@ TEST_CASE("centroids: the first epoch moves neurons, the others input rows too")
       return std::vector<float>(w, w + kHidden);
     };
     const auto initial = weights(input, 7);
-    const auto other = weights(output, 9);
+    const auto no_label = weights(output, 9);
     const auto train = [&](uint32_t number) {
-      (void)fixture.Train(number);
+      const Matrix gradient = fixture.Train(number);
       if (staleness == 0 && number % 2 == 1) (void)fixture.trainer.Commit({(number + 1) / 2});
+      return std::ranges::any_of(gradient.data, [](float x) { return x != 0; });
     };
-    for (uint32_t number = 0; number < kBatches; ++number) train(number);
+    for (uint32_t number = 0; number < kBatches; ++number) CHECK_FALSE(train(number));
     CHECK(weights(input, 7) == initial);
-    CHECK(weights(output, 9) == other);  // no label
+    CHECK(weights(output, 9) == no_label);
     const std::vector<float> direction = {1, 0, 2, 0};
-    const auto is_centroid = [&](uint32_t id) {
+    for (const uint32_t id : {3, 4}) {
       for (uint32_t k = 0; k < kHidden; ++k) {
-        CHECK(weights(output, id)[k] == doctest::Approx(3.0 * direction[k] / std::sqrt(5.0)));
+        CHECK(weights(output, id)[k] ==
+              doctest::Approx(kCentroidLength * direction[k] / std::sqrt(5.0)));
       }
-    };
-    is_centroid(3);
-    is_centroid(4);
-    for (uint32_t number = kBatches; number < kBatches + 2; ++number) train(number);
+      CHECK(output.samples(output.map().Local(id)) == kBatches);
+      CHECK(output.sum_length(output.map().Local(id)) == doctest::Approx(kBatches));
+    }
+    const auto formed = weights(output, 3);
+    for (uint32_t number = kBatches; number < kBatches + 2; ++number) CHECK(train(number));
     CHECK(weights(input, 7) != initial);
-    is_centroid(3);
+    CHECK(weights(output, 3) == formed);
   }
 }
 

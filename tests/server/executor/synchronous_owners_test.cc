@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kFeatures = 120, kLabels = 2500, kHidden = 16, kBatch = 8;
 constexpr uint64_t kSamples = 40;  // 5 batches an epoch; steps of 2, 2 and 1
-constexpr uint64_t kSteps = 7;
+constexpr uint64_t kSteps = 9;
 
 Config OwnersConfig(ActiveSet active) {
   Config config = SmallConfig(kFeatures, kLabels, kHidden);
@@ -106,9 +106,27 @@ TEST_CASE("synchronous: the number of servers and executors does not matter, wit
   CheckOwnersDoNotMatter(config);
 }
 
-TEST_CASE("synchronous: slots that move between steps do not matter") {
+// The three epochs form, learn and form.
+Config CentroidConfig(ActiveSet active) {
+  Config config = OwnersConfig(active);
+  config.model.neurons = Neurons::kCentroids;
+  config.train.optimizer = OptimizerKind::kAdaGrad;
+  return config;
+}
+
+TEST_CASE("synchronous: the number of servers and executors does not matter, with centroids") {
   for (const ActiveSet active : {ActiveSet::kMass, ActiveSet::kAll}) {
-    const Config config = InBf16(OwnersConfig(active));
+    Config config = CentroidConfig(active);
+    CheckOwnersDoNotMatter(config);
+    config.train.sparsify = 0.03f;
+    CheckOwnersDoNotMatter(InBf16(config));
+  }
+}
+
+TEST_CASE("synchronous: slots that move between steps do not matter") {
+  for (const Config& config :
+       {InBf16(OwnersConfig(ActiveSet::kMass)), InBf16(OwnersConfig(ActiveSet::kAll)),
+        InBf16(CentroidConfig(ActiveSet::kMass))}) {
     const StoredModel expected = ModelOf(config, {1});
     LocalCluster cluster(config, kSamples, {2, 1});
     cluster.Commit(0);

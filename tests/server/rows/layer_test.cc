@@ -107,32 +107,37 @@ TEST_CASE("the seed and the layer change the initial weights, ids not drawn stay
   CHECK(b.weights(b.map().Local(50))[0] == 0.0f);
 }
 
-TEST_CASE("a row moves to the mean direction of its samples") {
+TEST_CASE("a row becomes the mean direction of its samples, anew in each pass") {
   Layer layer = MakeLayer(Map({0}));
   layer.Initialise(5, 0.3f, kTotal);
-  std::vector<float> x(kDim, 0.0f), y(kDim, 0.0f);
-  x[0] = 4.0f;
-  y[1] = 0.5f;
-  layer.MoveToCentroid(2, x.data(), 3.0f, true);  // the initial weights are gone
+  std::vector<float> x(kDim, 0.0f), both(kDim, 0.0f);
+  x[0] = 1.0f;
+  both[0] = both[1] = 1.0f;                      // two unit vectors
+  layer.AddToCentroid(2, x.data(), 1, 1, 3.0f);  // the initial weights are gone
   CHECK(layer.weights(2)[0] == doctest::Approx(3.0));
   CHECK(layer.weights(2)[1] == doctest::Approx(0.0));
-  layer.MoveToCentroid(2, y.data(), 3.0f, true);
-  CHECK(layer.weights(2)[0] == doctest::Approx(3.0 / std::sqrt(2.0)));
-  CHECK(layer.weights(2)[1] == doctest::Approx(3.0 / std::sqrt(2.0)));
-  CHECK(layer.samples(2) == 2);
-  CHECK(layer.sum_length(2) == doctest::Approx(std::sqrt(2.0)));
-  // Seen again: half of the sum (1, 1), and (0, 1).
-  layer.MoveToCentroid(2, y.data(), 3.0f, false);
-  CHECK(layer.samples(2) == 2);
-  const double first = 0.5, second = 1.5;
-  CHECK(layer.weights(2)[0] == doctest::Approx(3.0 * first / std::hypot(first, second)));
-  CHECK(layer.weights(2)[1] == doctest::Approx(3.0 * second / std::hypot(first, second)));
-  CHECK(layer.bias(2) == 0.0f);
+  layer.AddToCentroid(2, both.data(), 2, 1, 3.0f);
+  const auto is_sum = [&](double first, double second, uint32_t samples) {
+    const double length = std::hypot(first, second);
+    CHECK(layer.weights(2)[0] == doctest::Approx(3.0 * first / length));
+    CHECK(layer.weights(2)[1] == doctest::Approx(3.0 * second / length));
+    CHECK(layer.samples(2) == samples);
+    CHECK(layer.sum_length(2) == doctest::Approx(length));
+    CHECK(layer.bias(2) == 0.0f);
+  };
+  is_sum(2, 1, 3);
 
-  const std::vector<float> before(layer.weights(2), layer.weights(2) + kDim);
-  const std::vector<float> nothing(kDim, 0.0f);
-  layer.MoveToCentroid(2, nothing.data(), 3.0f, true);
-  CHECK(std::equal(before.begin(), before.end(), layer.weights(2)));
+  // In the midst of a pass, what is stored is all that counts.
+  std::vector<uint8_t> stored(layer.RowBytes());
+  layer.StoreRow(2, stored.data());
+  layer.AddToCentroid(2, x.data(), 1, 1, 3.0f);
+  is_sum(3, 1, 4);
+  layer.LoadRow(2, stored.data());
+  layer.AddToCentroid(2, both.data(), 2, 1, 3.0f);
+  is_sum(3, 2, 5);
+
+  layer.AddToCentroid(2, both.data(), 2, 2, 3.0f);
+  is_sum(1, 1, 2);
 }
 
 TEST_CASE("a stored row comes back with its optimiser state") {
