@@ -19,7 +19,7 @@
 #include "common/data/checksum.h"
 #include "common/data/load.h"
 #include "common/run/slot_plan.h"
-#include "scheduler/resume.h"
+#include "scheduler/base/resume.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
 

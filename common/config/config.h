@@ -105,6 +105,7 @@ struct ClusterConfig {
   std::string server_bind = "tcp://127.0.0.1:*";
   std::string server_advertise;  // empty: the bind address with the real port
   uint32_t slots = 256;          // V
+  int32_t input_slots = -1;      // of these hold input rows only; -1: a quarter; 0: none
   uint32_t executors = 0;        // threads per server; 0: one per core
   Wire wire = Wire::kAuto;       // auto: int8 on busy links, else bf16
   uint32_t join_timeout_s = 300;
@@ -169,9 +170,9 @@ std::string ConfigHelp();
 
 // Sets model.features and model.labels, replaces the automatic values (model.active,
 // model.products, model.output_init, hash.k, train.learning_rate, train.moments,
-// train.target_batch) by values derived from D, N and H, lowers model.candidates, model.popular,
-// model.uniform and cluster.slots to the size of the data, and train.unit_batches to a divisor of a
-// step. Idempotent. REQUIRES features > 0 and labels > 0.
+// train.target_batch, cluster.input_slots) by values derived from D, N and H, lowers
+// model.candidates, model.popular, model.uniform and cluster.slots to the size of the data, and
+// train.unit_batches to a divisor of a step. Idempotent. REQUIRES features > 0 and labels > 0.
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config);
 
 // The precision of cluster.wire where no link is measured; auto: bf16.

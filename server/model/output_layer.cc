@@ -15,8 +15,10 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
       hash_seed_(SubSeed(config.common.seed, 0x4a5)),
       training_(purpose == Purpose::kTraining),
       synchronous_(IsSynchronous(config.train)),
-      rows_{Layer(LayerKind::kOutput, config,
-                  SlotMap(config.model.labels, config.cluster.slots, slots), purpose, kernels)},
+      rows_{Layer(
+          LayerKind::kOutput, config,
+          SlotMap(config.model.labels, config.cluster.slots, OutputSlots(config.cluster), slots),
+          purpose, kernels)},
       search_(rows_, purpose, kernels),
       builder_(config.model, rows_.layer.map(), synchronous_),
       popular_(builder_.popular(), rows_.layer, kernels) {

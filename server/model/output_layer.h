@@ -95,6 +95,7 @@ class OutputLayer {
 
   // Upkeep after a batch: FollowActivations() updates the popular neurons from the batch's mean
   // activation ([H]), FollowUpdates() does a batch's share of rehashing.
+  bool follows_activations() const { return builder_.popular() > 0; }
   void FollowActivations(std::span<const float> mean);
   void FollowUpdates();
 

@@ -81,11 +81,12 @@ void Layer::Reserve(SlotId slot) {
 void Layer::Attach(SlotId slot) {
   map_.Attach(slot);
   const uint32_t begin = map_.RegionBegin(slot);
-  if (training_) changed_.Renew(begin, begin + map_.rows_per_slot());
+  const uint32_t rows = map_.RegionRows(slot);
+  if (training_ && rows > 0) changed_.Renew(begin, begin + rows);
 }
 
 void Layer::Release(SlotId slot) {
-  const size_t begin = map_.RegionBegin(slot), end = begin + map_.rows_per_slot();
+  const size_t begin = map_.RegionBegin(slot), end = begin + map_.RegionRows(slot);
   map_.Release(slot);
   weights_.GiveBack(begin * dim_, end * dim_);
   if (KeepsMoments()) {

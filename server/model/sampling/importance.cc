@@ -88,6 +88,7 @@ void ImportanceBuckets::Remove(Members* members, uint32_t row) {
 void ImportanceBuckets::Sample(uint32_t expected, uint64_t seed, std::vector<Draw>* out) const {
   const SlotMap& map = layer_.map();
   for (const SlotId slot : map.owned()) {
+    if (map.RegionRows(slot) == 0) continue;
     const double share = static_cast<double>(expected) * map.SlotSize(slot) / map.total();
     SampleSlot(slot, share, SubSeed(seed, slot.value), out);
   }

@@ -106,6 +106,8 @@ SimSetup DrawSetup(uint64_t variant) {
       DrawSamples(static_cast<uint32_t>(40 + random.Below(61)), features, labels, &random);
   setup.train.checksum = Checksum(setup.train.data);
   setup.test = DrawSamples(10, features, labels, &random);
+  constexpr int32_t kInputSlots[] = {0, 0, 2, 3};
+  setup.config.cluster.input_slots = kInputSlots[random.Below(4)];
   ResolveConfig(features, labels, &setup.config);
   return setup;
 }
