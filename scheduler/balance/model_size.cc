@@ -20,9 +20,8 @@ uint64_t SlotMemoryBytes(const Config& config) {
   const uint64_t input_rows = RowsOfSlot(uint64_t{model.features} + 1, slots, largest);  // and bias
   const uint64_t neurons = RowsOfSlot(model.labels, slots, largest);
   constexpr uint64_t kMass = 13;  // and the neuron's place in its class
-  const uint64_t index = model.active == ActiveSet::kLsh    ? hashed
-                         : model.active == ActiveSet::kMass ? kMass
-                                                            : 0;
+  const uint64_t index =
+      (model.active == ActiveSet::kLsh ? hashed : 0) + (DrawsByMass(model) ? kMass : 0);
   return (input_rows + neurons) * row + neurons * index;
 }
 
