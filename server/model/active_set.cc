@@ -9,6 +9,8 @@
 namespace dslide {
 namespace {
 
+constexpr uint64_t kCandidateStream = 0xca;
+
 // This executor's share of a number given for all N neurons; at least 1 unless the number is 0.
 uint32_t Share(uint32_t number, const SlotMap& map) {
   if (number == 0 || map.size() == 0) return 0;
@@ -133,9 +135,8 @@ void ActiveSetBuilder::AddLabels(const SparseRows& labels, ActiveColumns* out) {
   out->labelled = columns_.size();
 }
 
-// Each sample draws among the neurons of its buckets. What a sample draws all samples of the batch
-// are scored against, or with sharing = sample it alone; the weights are by the probability of
-// that.
+// Each sample draws among the neurons of its buckets. All samples of the batch are scored against
+// what it draws, or with sharing = sample it alone; the weights are by the probability of that.
 void ActiveSetBuilder::AddCandidates(const ImportanceBuckets& buckets, const Draws& draws,
                                      const Hashed& hashed, ActiveColumns* out) {
   const ImportanceBuckets::Chances by_mass = buckets.ChancesOf(draws.expected);
@@ -143,7 +144,7 @@ void ActiveSetBuilder::AddCandidates(const ImportanceBuckets& buckets, const Dra
   const size_t samples = out->label_offsets.size() - 1;
   for (size_t i = 0; i < samples; ++i) {
     if (i + 1 < samples) CandidateRanker::Prefetch(hashed.tables, hashed.CodesOf(i + 1));
-    const uint64_t seed = SubSeed(draws.seed, i);
+    const uint64_t seed = SubSeed(SubSeed(draws.seed, kCandidateStream), i);
     for (const auto& [row, pi] :
          ranker_.Candidates(hashed.tables, hashed.CodesOf(i), candidates_)) {
       const uint32_t id = map_.Global(row);
