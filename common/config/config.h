@@ -44,10 +44,10 @@ struct ModelConfig {
   ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, mass above
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
-  uint32_t candidates = 10;                // hash candidates kept per sample
-  uint32_t popular = 2000;                 // neurons best for the mean activation, in every batch
-  uint32_t uniform = 3000;                 // negatives drawn uniformly per batch
-  uint32_t negatives = 2500;               // drawn per batch with active = mass, on average
+  uint32_t candidates = 10;                // lsh: hash candidates drawn per sample, on average
+  uint32_t popular = 2000;                 // sampled: neurons best for the mean activation
+  uint32_t uniform = 3000;                 // sampled: negatives drawn uniformly per batch
+  uint32_t negatives = 2500;               // mass, lsh: drawn by mass per batch, on average
   Precision precision = Precision::kBf16;  // weights; bf16 is rounded stochastically
   Products products = Products::kAuto;     // precision of the B x U block; auto: as precision
   float input_init = 0.005f;               // standard deviation of the input rows at the start
@@ -186,9 +186,14 @@ inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
   return (samples + train.batch - 1) / train.batch;
 }
 
+// Whether neurons are drawn by their mass, so that each keeps one.
+inline bool DrawsByMass(const ModelConfig& model) {
+  return model.active == ActiveSet::kMass || model.active == ActiveSet::kLsh;
+}
+
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
 
-// Neurons that batch `step` of `total` draws with active = mass: 1.5 times model.negatives at the
+// Neurons that batch `step` of `total` draws by their mass: 1.5 times model.negatives at the
 // start, half of them at the end. While the model knows nothing, every neuron has to be told often
 // that it is wrong; later few are, and the masses tell which.
 uint32_t DrawsAt(const ModelConfig& model, uint64_t step, uint64_t total);

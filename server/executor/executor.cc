@@ -22,7 +22,7 @@ uint64_t SlotBytes(SlotId slot, const Layer& input, const OutputLayer& output) {
            (layer.WeightBytes() + layer.StateBytes() + sizeof(RowScalars) + layer.MassBytes());
   };
   const LiveTables* tables = output.tables();
-  const uint64_t per_row = tables == nullptr ? 0 : tables->RowBytes();
+  const uint64_t per_row = (tables == nullptr ? 0 : tables->RowBytes()) + output.IndexRowBytes();
   return of(input) + of(output.layer()) + per_row * output.layer().map().RegionRows(slot);
 }
 

@@ -31,6 +31,8 @@ class OutputLayer {
   const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
   PopularNeurons& popular() { return popular_; }
   uint64_t MemoryBytes() const;
+  // What one neuron takes of it beside its row and its codes.
+  uint64_t IndexRowBytes() const { return importance_ ? ImportanceBuckets::kRowBytes : 0; }
 
   // The hash functions in use; whether the model can use others.
   HashChoice hashing() const { return hashing_; }
@@ -84,6 +86,7 @@ class OutputLayer {
 
   // What a batch's samples gave its neurons (OutputBatch::masses), with or without an Update().
   void ObserveMass(uint32_t row, float mass) {
+    if (mass == kNoMass) return;
     rows_.layer.changed().BeforeChange(row);
     rows_.layer.ObserveMass(row, mass);
     importance_->FollowMass(row);
@@ -126,7 +129,7 @@ class OutputLayer {
   NeuronSearch search_;
   ActiveSetBuilder builder_;
   PopularNeurons popular_;
-  std::optional<ImportanceBuckets> importance_;  // with active = mass, while training
+  std::optional<ImportanceBuckets> importance_;  // with active = mass or lsh, while training
   EngineStats stats_;
   std::unique_ptr<Scorer> scorer_;
   std::vector<BucketCode> codes_;  // scratch: codes of the batch's activations

@@ -113,8 +113,7 @@ TEST_CASE("a cluster with slots of one layer each trains like the dense referenc
 
 TEST_CASE("a cluster whose neurons are all popular trains like the dense reference") {
   Config config = ReferenceConfig(OptimizerKind::kAdam, 0.02f, Loss::kSoftmax);
-  config.model.active = ActiveSet::kLsh;
-  config.model.candidates = 0;
+  config.model.active = ActiveSet::kSampled;
   config.model.uniform = 0;
   config.model.popular = kLabels;
   CheckAllSplits(config);

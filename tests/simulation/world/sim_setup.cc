@@ -35,8 +35,6 @@ void DrawModel(Random* random, Config* config) {
   model.active = kActiveSets[random->Below(3)];
   model.negatives = 6;
   model.candidates = 3;
-  model.popular = 2;
-  model.uniform = 3;
   config->hash.tables = 3;
   config->hash.k = 1;
   config->hash.bin = 2;
