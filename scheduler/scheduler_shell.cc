@@ -20,7 +20,7 @@
 #include "common/data/load.h"
 #include "common/data/metrics.h"
 #include "common/run/slot_plan.h"
-#include "scheduler/resume.h"
+#include "scheduler/base/resume.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
 

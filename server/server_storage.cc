@@ -7,9 +7,9 @@ namespace {
 
 // In both layers.
 uint64_t RowsOf(const Config& config, std::span<const SlotId> slots) {
-  const uint32_t of = config.cluster.slots;
-  return uint64_t{SlotMap(config.model.features + 1, of, slots).size()} +
-         SlotMap(config.model.labels, of, slots).size();
+  uint64_t rows = 0;
+  for (const SlotId slot : slots) rows += RowsOfSlot(config, slot);
+  return rows;
 }
 
 std::shared_ptr<CheckpointSource> SourceOf(const ServerLoad& load) {

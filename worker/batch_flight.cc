@@ -7,6 +7,7 @@
 
 #include "common/base/random.h"
 #include "common/run/combine.h"
+#include "common/run/slot_plan.h"
 
 namespace dslide {
 namespace {
@@ -18,7 +19,9 @@ constexpr float kEvaluationRecall = 0.99f;  // see TopKRequest
 template <typename T>
 std::vector<T> Collect(std::vector<std::optional<Body>>* replies) {
   std::vector<T> parts;
-  for (auto& reply : *replies) parts.push_back(std::get<T>(std::move(*reply)));
+  for (auto& reply : *replies) {
+    if (reply) parts.push_back(std::get<T>(std::move(*reply)));
+  }
   return parts;
 }
 
@@ -40,14 +43,18 @@ bool HasShape(const PartialSum& sum, uint32_t rows, uint32_t cols) {
 }  // namespace
 
 BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGrant& lease,
-                         LeaseBatch batch, uint64_t number)
+                         LeaseBatch batch, uint64_t number, std::vector<bool> greeted)
     : config_(config),
       plan_(plan),
       kind_(lease.kind),
       samples_(batch.features.rows()),
       top_k_(lease.top_k),
       number_(number),
+      with_input_(ServersWith(plan, InputSlots(config.cluster))),
+      with_neurons_(ServersWith(plan, OutputSlots(config.cluster))),
+      greeted_(std::move(greeted)),
       replies_(plan.servers.size()) {
+  greeted_.resize(plan.servers.size());
   done_.lease = lease.lease;
   done_.batch = {lease.epoch, lease.unit, batch.index};
   done_.samples = samples_;
@@ -60,7 +67,10 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
 
 void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
   const size_t servers = plan_.servers.size();
-  const auto owner = [&](uint32_t id) { return plan_.slot_owner[id % plan_.slot_owner.size()]; };
+  const auto owner = [&](const SlotRange& range, uint32_t id) {
+    return plan_.slot_owner[range.SlotOf(id).value];
+  };
+  const SlotRange input = InputSlots(config_.cluster), neurons = OutputSlots(config_.cluster);
   const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_input : 0.0f;
   Random random(SubSeed(SubSeed(config_.common.seed, kInputDropoutStream), number_));
   features_.resize(servers);
@@ -70,15 +80,17 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
     const auto values = batch.features.Values(i);
     for (size_t j = 0; j < ids.size(); ++j) {
       if (drop > 0 && random.Uniform() < drop) continue;
-      SparseRows& part = features_[owner(ids[j])];
+      SparseRows& part = features_[owner(input, ids[j])];
       part.ids.push_back(ids[j]);
       part.values.push_back(values[j] / (1.0f - drop));
     }
     // The hidden bias is the row of feature D, present in every sample.
-    SparseRows& bias_part = features_[owner(config_.model.features)];
+    SparseRows& bias_part = features_[owner(input, config_.model.features)];
     bias_part.ids.push_back(config_.model.features);
     bias_part.values.push_back(1.0f);
-    for (const uint32_t label : batch.labels.Ids(i)) labels_[owner(label)].ids.push_back(label);
+    for (const uint32_t label : batch.labels.Ids(i)) {
+      labels_[owner(neurons, label)].ids.push_back(label);
+    }
     label_totals_.push_back(static_cast<uint32_t>(batch.labels.Ids(i).size()));
     for (size_t s = 0; s < servers; ++s) {
       features_[s].EndRow();
@@ -87,10 +99,26 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
   }
 }
 
+bool BatchFlight::Asks(uint32_t server) const {
+  if (stage_ == Stage::kEmbed && greeted_[server]) return true;
+  const bool of_input = stage_ == Stage::kEmbed || stage_ == Stage::kEmbedPush;
+  return of_input ? with_input_[server] : with_neurons_[server];
+}
+
+EmbedRequest BatchFlight::Greeting() const {
+  EmbedRequest greeting{id(), false, {}};
+  greeting.features.EndRow();  // of one sample
+  return greeting;
+}
+
+bool BatchFlight::OnlyServer() const { return std::ranges::count(with_neurons_, true) == 1; }
+
 Body BatchFlight::RequestFor(uint32_t server) const {
   switch (stage_) {
     case Stage::kEmbed:
-      return EmbedRequest{id(), kind_ == LeaseKind::kTrain, features_[server]};
+      if (!with_input_[server]) return Greeting();
+      return EmbedRequest{id(), kind_ == LeaseKind::kTrain, features_[server],
+                          kind_ == LeaseKind::kTrain && !with_neurons_[server]};
     case Stage::kQuery: {
       const uint32_t every = config_.train.probe_batches;
       // With active = mass there is no scan to be spared.
@@ -101,7 +129,8 @@ Body BatchFlight::RequestFor(uint32_t server) const {
                          labels_[server],
                          label_totals_,
                          probe ? config_.train.probe_samples : 0,
-                         OnlyServer()};
+                         OnlyServer(),
+                         !with_input_[server]};
     }
     case Stage::kPush:
       return push_;
@@ -117,39 +146,41 @@ Body BatchFlight::RequestFor(uint32_t server) const {
 }
 
 Result<bool> BatchFlight::Take(uint32_t server, Body reply) {
-  DSLIDE_RETURN_IF_ERROR(CheckShape(reply));
+  DSLIDE_RETURN_IF_ERROR(CheckShape(server, reply));
   replies_[server] = std::move(reply);
   AddPartials();
-  const bool complete =
-      std::all_of(replies_.begin(), replies_.end(), [](const auto& r) { return r.has_value(); });
-  if (!complete) return false;
+  for (uint32_t s = 0; s < replies_.size(); ++s) {
+    if (Asks(s) && !replies_[s]) return false;
+  }
   Advance();
   replies_.assign(replies_.size(), std::nullopt);
   added_ = 0;
+  sum_.reset();
   return true;
 }
 
 // Adds up the partial sums that have come, as far as none of an earlier server lacks: those of the
 // last reply are still in the cache.
 void BatchFlight::AddPartials() {
-  for (; added_ < replies_.size() && replies_[added_]; ++added_) {
+  for (; added_ < replies_.size() && (replies_[added_] || !Asks(added_)); ++added_) {
+    if (!replies_[added_] || IsGreeted(added_)) continue;
     PartialSum* partial = PartialOf(&*replies_[added_]);
     if (partial == nullptr) return;
-    if (added_ == 0) {
-      sum_ = std::move(*partial);
+    if (sum_) {
+      AddPartial(std::move(*partial), &*sum_);
     } else {
-      AddPartial(std::move(*partial), &sum_);
+      sum_ = std::move(*partial);
     }
   }
 }
 
-Status BatchFlight::CheckShape(const Body& reply) const {
+Status BatchFlight::CheckShape(uint32_t server, const Body& reply) const {
   const uint32_t hidden = config_.model.hidden;
   bool good = false;
   switch (stage_) {
     case Stage::kEmbed: {
       const auto* embed = std::get_if<EmbedReply>(&reply);
-      good = embed != nullptr && HasShape(embed->partial, samples_, hidden);
+      good = embed != nullptr && HasShape(embed->partial, IsGreeted(server) ? 1 : samples_, hidden);
       break;
     }
     case Stage::kQuery: {
@@ -193,9 +224,9 @@ void BatchFlight::Advance() {
       break;
     case Stage::kQuery:
       if (OnlyServer()) {
-        auto& reply = std::get<GradientReply>(*replies_[0]);
-        MergeStatistics(std::move(*reply.active));
-        MaskGradient(InFloats(std::move(sum_)));
+        auto replies = Collect<GradientReply>(&replies_);
+        MergeStatistics(std::move(*replies[0].active));
+        MaskGradient(InFloats(*std::move(sum_)));
         stage_ = Stage::kEmbedPush;
       } else {
         MergeStatistics(CollectStatistics(&replies_));
@@ -203,7 +234,7 @@ void BatchFlight::Advance() {
       }
       break;
     case Stage::kPush:
-      MaskGradient(InFloats(std::move(sum_)));
+      MaskGradient(InFloats(*std::move(sum_)));
       stage_ = Stage::kEmbedPush;
       break;
     case Stage::kTopK:
@@ -221,7 +252,7 @@ void BatchFlight::Advance() {
 // probability p (their sum is 0), and the other units are scaled by 1 / (1 - p). A dropped or
 // inactive unit has h = 0, which later masks its gradient.
 void BatchFlight::Activate() {
-  hidden_ = InFloats(std::move(sum_));
+  hidden_ = InFloats(*std::move(sum_));
   const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_hidden : 0.0f;
   const float scale = 1.0f / (1.0f - drop);
   // Products with a factor that is chosen: the compiler makes vectors of that. NaN stays.

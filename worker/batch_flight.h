@@ -10,7 +10,8 @@
 //   kEmbedPush EmbedPush  -> acknowledgements; done
 //   kTopK    (evaluation, after kEmbed) TopKRequest -> best labels, merged; done
 //
-// With one server kQuery includes kPush: the server can compute the normaliser itself.
+// kEmbed and kEmbedPush ask the servers with input rows, the other stages those with neurons. Where
+// one server has all neurons kQuery includes kPush: that server can compute the normaliser itself.
 #pragma once
 
 #include <optional>
@@ -26,15 +27,23 @@ class BatchFlight {
   enum class Stage { kEmbed, kQuery, kPush, kEmbedPush, kTopK, kDone };
 
   // `config` and `plan` must outlive the flight. `lease` has the kind and the batch's identity.
+  // kEmbed also asks the servers that are `greeted` ([servers]; empty: none), for nothing: a server
+  // that cannot be reached must get no slots, and it gets some when batches have gone on under a
+  // plan.
   BatchFlight(const Config& config, const Plan& plan, const LeaseGrant& lease, LeaseBatch batch,
-              uint64_t number);
+              uint64_t number, std::vector<bool> greeted = {});
 
   Stage stage() const { return stage_; }
   bool done() const { return stage_ == Stage::kDone; }
   const BatchId& id() const { return done_.batch; }
 
-  // The current stage's request for one server. REQUIRES !done().
+  // Whether the current stage asks a server. REQUIRES !done().
+  bool Asks(uint32_t server) const;
+  // The current stage's request for one server. REQUIRES Asks(server).
   Body RequestFor(uint32_t server) const;
+  bool HasBothLayers(uint32_t server) const { return with_input_[server] && with_neurons_[server]; }
+  // A request for nothing.
+  EmbedRequest Greeting() const;
 
   // Takes a server's reply to the current stage. Returns true when that completed the stage (the
   // next stage's requests are then due, or the flight is done); an Error says why the reply is
@@ -50,11 +59,12 @@ class BatchFlight {
 
  private:
   void SplitOverServers(const LeaseBatch& batch);
-  Status CheckShape(const Body& reply) const;
+  bool IsGreeted(uint32_t server) const { return stage_ == Stage::kEmbed && !with_input_[server]; }
+  Status CheckShape(uint32_t server, const Body& reply) const;
   void AddPartials();
   void Advance();
   void Activate();
-  bool OnlyServer() const { return plan_.servers.size() == 1; }
+  bool OnlyServer() const;  // one server has all neurons
   void MergeStatistics(ActiveReply merged);
   void MaskGradient(Matrix gradient);
   void MergePredictions();
@@ -66,13 +76,16 @@ class BatchFlight {
   uint32_t top_k_;
   uint64_t number_;  // BatchNumber
   Stage stage_ = Stage::kEmbed;
+  std::vector<bool> with_input_;        // [servers] which have input rows
+  std::vector<bool> with_neurons_;      // which have neurons
+  std::vector<bool> greeted_;           // which get a Greeting(), if they have no input rows
   std::vector<SparseRows> features_;    // [servers]
   std::vector<SparseRows> labels_;      // [servers]
   SparseRows all_features_;             // kept only if own features are left out of the ranking
   std::vector<uint32_t> label_totals_;  // [B]
   std::vector<std::optional<Body>> replies_;  // [servers]
-  size_t added_ = 0;                          // of these, from the first, are in sum_
-  PartialSum sum_;                            // [B x H]
+  uint32_t added_ = 0;                        // of these, from the first, are in sum_
+  std::optional<PartialSum> sum_;             // [B x H]; none was added yet
   Matrix hidden_;                             // [B x H]
   GradientPush push_;
   Matrix gradient_;  // [B x H]

@@ -33,7 +33,7 @@ std::optional<FlightTable::Failed> FlightTable::Fail(uint64_t id) {
   Failed failed{std::move(found.mapped().leased), {}};
   for (auto& [sequence, awaited] : awaited_) {
     if (awaited.next == id) awaited.next.reset();  // the push itself stands
-    if (awaited.flight == id) failed.next = awaited.next;
+    if (awaited.flight == id && awaited.next) failed.next = awaited.next;
   }
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second.flight == id; });
   return failed;
@@ -47,7 +47,20 @@ std::vector<LeasedBatch> FlightTable::Clear() {
   return leased;
 }
 
+void FlightTable::End(uint64_t flight) {
+  std::erase_if(awaited_, [&](const auto& entry) { return entry.second.flight == flight; });
+  flights_.erase(flight);
+}
+
+bool FlightTable::IsProbed(uint64_t flight, uint32_t server) const {
+  return std::ranges::any_of(awaited_, [&](const auto& entry) {
+    const AwaitedReply& awaited = entry.second;
+    return awaited.probe && awaited.flight == flight && awaited.server == server;
+  });
+}
+
 Body FlightTable::RequestOf(const AwaitedReply& awaited) const {
+  if (awaited.probe) return At(awaited.flight).batch.Greeting();
   Body request = At(awaited.flight).batch.RequestFor(awaited.server);
   if (awaited.next) {
     std::get<EmbedPush>(request).next =

@@ -37,6 +37,7 @@ struct AwaitedReply {
   WirePrecision precision;  // of the request and its reply
   size_t bytes = 0;         // of the request on the wire
   bool repeated = false;
+  bool probe = false;  // asks for nothing: shows whether the server answers while others do not
 };
 
 class FlightTable {
@@ -50,10 +51,12 @@ class FlightTable {
 
   uint64_t Begin(Flight flight);  // returns its id
   bool Has(uint64_t flight) const { return flights_.contains(flight); }
+  // The last that began. REQUIRES !empty().
+  uint64_t Youngest() const { return flights_.rbegin()->first; }
   Flight& At(uint64_t flight) { return flights_.at(flight); }
   const Flight& At(uint64_t flight) const { return flights_.at(flight); }
-  // A flight that is done, without requests.
-  void End(uint64_t flight) { flights_.erase(flight); }
+  // A flight that is done; only probes may be left of its requests.
+  void End(uint64_t flight);
   // Removes a flight that is not done, and its requests. `next`: the flight whose first request
   // went with its push; it has lost that request. nullopt: there is no such flight.
   struct Failed {
@@ -73,6 +76,8 @@ class FlightTable {
   // Calls `send` for each request without a reply for `timeout_us`, and counts it as sent now.
   void SendAgain(int64_t now_us, int64_t timeout_us,
                  const std::function<void(uint64_t sequence, const AwaitedReply&)>& send);
+  // Whether a probe of the flight to the server is awaited.
+  bool IsProbed(uint64_t flight, uint32_t server) const;
   // What the request took on the wire.
   void CountSent(uint64_t sequence, size_t kind, size_t bytes);
   const std::map<uint64_t, AwaitedReply>& awaited() const { return awaited_; }  // by sequence

@@ -25,6 +25,19 @@ void ServerLinks::Follow(const Plan& plan, bool goes_on, const Config& config, i
   links_ = std::move(links);
 }
 
+std::vector<bool> ServerLinks::Unheard() const {
+  std::vector<bool> unheard;
+  for (const Link& link : links_) unheard.push_back(!link.heard);
+  return unheard;
+}
+
+bool ServerLinks::ProbeDue(uint32_t server, int64_t now_us) {
+  Link& link = links_[server];
+  if (now_us - link.probed_us < kProbeUs) return false;
+  link.probed_us = now_us;
+  return true;
+}
+
 void ServerLinks::Judge(uint32_t server, bool useful, int64_t now_us) {
   int64_t& since_us = links_[server].useless_since_us;
   if (useful) {

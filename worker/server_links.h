@@ -24,11 +24,19 @@ class ServerLinks {
 
   WirePrecision precision(uint32_t server) const { return links_[server].precision; }
   // A reply came, whatever it says.
-  void Heard(uint32_t server, int64_t now_us) { links_[server].heard_us = now_us; }
+  void Heard(uint32_t server, int64_t now_us) {
+    links_[server].heard_us = now_us;
+    links_[server].heard = true;
+  }
+  // [servers] Those that have answered nothing yet, since the plan named them first.
+  std::vector<bool> Unheard() const;
+  // Whether the link is to be probed now, by a message of few bytes: once in kProbeUs.
+  bool ProbeDue(uint32_t server, int64_t now_us);
   // Whether the reply was of use: it fitted its request.
   void Judge(uint32_t server, bool useful, int64_t now_us);
-  // Measures the link by a request of kind `kind` (BatchFlight::Stage) and its reply, `bytes` in
-  // all, `service_us` of the time at the server; then chooses the precision.
+  // Measures the link by a request of kind `kind` (BatchFlight::Stage or kProbe) and its reply,
+  // `bytes` in all, `service_us` of the time at the server; then chooses the precision.
+  static constexpr size_t kProbe = LinkMeter::kKinds - 1;
   void Measure(const AwaitedReply& request, size_t kind, size_t bytes, int64_t service_us,
                const Config& config, int64_t now_us);
 
@@ -42,6 +50,8 @@ class ServerLinks {
                   std::vector<std::string>* notices);
 
  private:
+  static constexpr int64_t kProbeUs = 2'000'000;  // half a window of the meter
+
   enum class Silence {
     kNone,
     kUnanswered,    // nor has another server answered for this stage of a batch
@@ -51,8 +61,10 @@ class ServerLinks {
     PlanServer server;
     LinkMeter meter;
     WirePrecision precision = WirePrecision::kBf16;
-    uint64_t windows = 0;          // of the meter that were acted on
+    uint64_t windows = 0;  // of the meter that were acted on
+    bool heard = false;
     int64_t heard_us = 0;          // last
+    int64_t probed_us = 0;         // last
     int64_t useless_since_us = 0;  // its replies do not fit their requests; 0: they do
     Silence told = Silence::kNone;
   };

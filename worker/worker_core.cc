@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -137,7 +138,8 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
 }
 
 void WorkerCore::OnPlan(const Plan& plan) {
-  if (config_ == nullptr || plan.servers.empty() || plan.slot_owner.empty()) return;
+  if (config_ == nullptr || plan.servers.empty()) return;
+  if (plan.slot_owner.size() != config_->cluster.slots) return;
   for (const uint16_t owner : plan.slot_owner) {
     if (owner >= plan.servers.size()) return;
   }
@@ -236,7 +238,7 @@ std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
   }
   LeasedBatch leased = work_->leases.Pop();
   if (leased.begun_us == 0) leased.begun_us = now_us_;
-  BatchFlight batch(*config_, plan_, leased.lease, leased.batch, leased.number);
+  BatchFlight batch(*config_, plan_, leased.lease, leased.batch, leased.number, links_.Unheard());
   return work_->flights.Begin({std::move(batch), std::move(leased), step, now_us_});
 }
 
@@ -250,6 +252,7 @@ void WorkerCore::SendStage(uint64_t flight, std::optional<uint64_t> next) {
   FlightTable& flights = work_->flights;
   flights.At(flight).first_reply_us = 0;
   for (uint32_t server = 0; server < plan_.servers.size(); ++server) {
+    if (!flights.At(flight).batch.Asks(server)) continue;
     const AwaitedReply request{flight, next, server, now_us_, links_.precision(server)};
     flights.Await(Send(server, flights.RequestOf(request), request.precision), request);
   }
@@ -264,11 +267,16 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     return OnServerError(*request, *error);
   }
-  const Flight& flight = flights.At(request->flight);
+  Flight& flight = flights.At(request->flight);
   const int64_t service_us = message.envelope.service_us;
   if (!request->repeated) {
-    links_.Measure(*request, static_cast<size_t>(flight.batch.stage()), request->bytes + bytes,
+    const auto stage = static_cast<size_t>(flight.batch.stage());
+    links_.Measure(*request, request->probe ? ServerLinks::kProbe : stage, request->bytes + bytes,
                    service_us, *config_, now_us_);
+  }
+  if (request->probe) {
+    if (flight.first_reply_us == 0) flight.first_reply_us = now_us_;
+    return;
   }
   flights.At(request->next.value_or(request->flight))
       .batch.CountReceived(message.body.index(), bytes);
@@ -400,6 +408,7 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   }
   if (work_) {
     SendAgain();
+    ProbeLinks();
     work_->leases.ReturnDue(now_us_);
     work_->leases.ForgetLostRequest(NowMs(), config_->cluster.request_timeout_ms);
   }
@@ -420,17 +429,47 @@ void WorkerCore::SendHeartbeat(const Heartbeat& usage) {
   link_.HeartbeatSent(NowMs());
 }
 
+void WorkerCore::Probe(uint64_t flight, uint32_t server) {
+  FlightTable& flights = work_->flights;
+  if (flights.IsProbed(flight, server)) return;
+  AwaitedReply probe{flight, std::nullopt, server, now_us_, links_.precision(server)};
+  probe.probe = true;
+  flights.Await(Send(server, flights.RequestOf(probe), probe.precision), probe);
+}
+
+// Asks the servers that a flight's stage has nothing for. If they answer, the path to the silent
+// one is at fault, and not this worker's own link.
+void WorkerCore::ProbeOthers(uint64_t flight) {
+  for (uint32_t server = 0; server < plan_.servers.size(); ++server) {
+    if (!work_->flights.At(flight).batch.Asks(server)) Probe(flight, server);
+  }
+}
+
+// The messages of a server with rows of one layer are all of about the same size; what they take
+// does not tell the round trip from the bandwidth.
+void WorkerCore::ProbeLinks() {
+  if (work_->flights.empty()) return;
+  const uint64_t flight = work_->flights.Youngest();
+  for (uint32_t server = 0; server < plan_.servers.size(); ++server) {
+    if (work_->flights.At(flight).batch.HasBothLayers(server)) continue;
+    if (links_.ProbeDue(server, now_us_)) Probe(flight, server);
+  }
+}
+
 // Repeats what has no answer, with the same sequence: a server that has done the work answers with
 // the reply that it kept.
 void WorkerCore::SendAgain() {
   const int64_t timeout_ms = config_->cluster.request_timeout_ms;
+  std::set<uint64_t> unanswered;
   const auto send = [&](uint64_t sequence, const AwaitedReply& request) {
+    if (!request.probe) unanswered.insert(request.flight);
     Envelope envelope = link_.Again(sequence, plan_.version);
     envelope.reply_precision = request.precision;
     effects_.send.push_back(
         {request.server, {envelope, work_->flights.RequestOf(request)}, request.precision});
   };
   work_->flights.SendAgain(now_us_, 1000 * timeout_ms, send);
+  for (const uint64_t flight : unanswered) ProbeOthers(flight);
   for (auto& [sequence, report] : work_->reports) {
     if (NowMs() - report.sent_ms < timeout_ms) continue;
     report.sent_ms = NowMs();

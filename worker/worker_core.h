@@ -103,6 +103,9 @@ class WorkerCore {
   void FailFlight(uint64_t flight, const std::string& why, After after = After::kBeginAgain);
   void GiveWaitingBack();
   void SendReport(BatchDone done);
+  void Probe(uint64_t flight, uint32_t server);
+  void ProbeOthers(uint64_t flight);
+  void ProbeLinks();
   void SendAgain();
   void BeginAgain();
   void EndPause();

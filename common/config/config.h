@@ -47,10 +47,10 @@ struct ModelConfig {
   ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, else mass; centroids: lsh
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
-  uint32_t candidates = 10;                // hash candidates kept per sample
-  uint32_t popular = 2000;                 // neurons best for the mean activation, in every batch
-  uint32_t uniform = 3000;                 // negatives drawn uniformly per batch
-  uint32_t negatives = 2500;               // drawn per batch with active = mass, on average
+  uint32_t candidates = 10;                // lsh: hash candidates drawn per sample, on average
+  uint32_t popular = 2000;                 // sampled: neurons best for the mean activation
+  uint32_t uniform = 3000;                 // sampled: negatives drawn uniformly per batch
+  uint32_t negatives = 2500;               // mass, lsh: drawn by mass per batch, on average
   Precision precision = Precision::kBf16;  // weights; bf16 is rounded stochastically
   Products products = Products::kAuto;     // precision of the B x U block; auto: as precision
   float input_init = 0.0f;                 // standard deviation of the input rows at the start;
@@ -109,6 +109,7 @@ struct ClusterConfig {
   std::string server_bind = "tcp://127.0.0.1:*";
   std::string server_advertise;  // empty: the bind address with the real port
   uint32_t slots = 256;          // V
+  int32_t input_slots = -1;      // of these hold input rows only; -1: a quarter; 0: none
   uint32_t executors = 0;        // threads per server; 0: one per core
   Wire wire = Wire::kAuto;       // auto: int8 on busy links, else bf16
   uint32_t join_timeout_s = 300;
@@ -173,10 +174,10 @@ std::string ConfigHelp();
 
 // Sets model.features and model.labels, replaces the automatic values (model.neurons, model.active,
 // model.products, model.input_init, model.output_init, hash.k, train.learning_rate, train.moments,
-// train.target_batch) by values derived from D, N and H, lowers model.candidates, model.popular,
-// model.uniform and cluster.slots to the size of the data, and train.unit_batches to a divisor of a
-// step. `label_repeats`: LabelRepeats() of the training data, from which model.neurons is derived.
-// Idempotent. REQUIRES features > 0 and labels > 0.
+// train.target_batch, cluster.input_slots) by values derived from D, N and H, lowers
+// model.candidates, model.popular, model.uniform and cluster.slots to the size of the data, and
+// train.unit_batches to a divisor of a step. `label_repeats`: LabelRepeats() of the training data,
+// from which model.neurons is derived. Idempotent. REQUIRES features > 0 and labels > 0.
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config,
                    double label_repeats = std::numeric_limits<double>::infinity());
 
@@ -199,9 +200,14 @@ bool FormsCentroids(const Config& config, uint64_t epoch);
 // How many of the first `batches` of a run over `samples` samples learn.
 uint64_t LearningBatches(const Config& config, uint64_t batches, uint64_t samples);
 
+// Whether neurons are drawn by their mass, so that each keeps one.
+inline bool DrawsByMass(const ModelConfig& model) {
+  return model.active == ActiveSet::kMass || model.active == ActiveSet::kLsh;
+}
+
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
 
-// Neurons that batch `step` of `total` draws with active = mass: 1.5 times model.negatives at the
+// Neurons that batch `step` of `total` draws by their mass: 1.5 times model.negatives at the
 // start, half of them at the end. While the model knows nothing, every neuron has to be told often
 // that it is wrong; later few are, and the masses tell which.
 uint32_t DrawsAt(const ModelConfig& model, uint64_t step, uint64_t total);

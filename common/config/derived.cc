@@ -72,6 +72,12 @@ ActiveSet DefaultActiveSet(const ModelConfig& model, bool synchronous) {
   return model.neurons == Neurons::kCentroids && !synchronous ? ActiveSet::kLsh : ActiveSet::kMass;
 }
 
+// Input rows take about a quarter of a batch's work. A model of few slots has few servers.
+int32_t DerivedInputSlots(uint32_t slots) {
+  constexpr uint32_t kFewSlots = 32;
+  return slots < kFewSlots ? 0 : static_cast<int32_t>(slots / 4);
+}
+
 }  // namespace
 
 uint32_t BitsPerHash(const HashConfig& hash) {
@@ -117,7 +123,10 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, double la
   model.popular = std::min(model.popular, labels);
   model.uniform = std::min(model.uniform, labels);
   model.negatives = std::min(model.negatives, labels);
-  config->cluster.slots = std::min({config->cluster.slots, labels, features});
+  ClusterConfig& cluster = config->cluster;
+  cluster.slots = std::min({cluster.slots, labels, features});
+  if (cluster.input_slots < 0) cluster.input_slots = DerivedInputSlots(cluster.slots);
+  cluster.input_slots = std::min(cluster.input_slots, static_cast<int32_t>(cluster.slots) - 1);
 }
 
 bool FormsCentroids(const Config& config, uint64_t epoch) {

@@ -26,6 +26,12 @@ std::vector<SlotId> SlotsOf(const Plan& plan, ServerIndex index) {
   return slots;
 }
 
+std::vector<bool> ServersWith(const Plan& plan, const SlotRange& range) {
+  std::vector<bool> with(plan.servers.size());
+  for (uint32_t s = 0; s < range.count; ++s) with[plan.slot_owner[range.first + s]] = true;
+  return with;
+}
+
 std::optional<uint32_t> IndexOf(const Plan& plan, Incarnation server) {
   const auto found = std::find_if(plan.servers.begin(), plan.servers.end(),
                                   [&](const PlanServer& s) { return s.incarnation == server; });

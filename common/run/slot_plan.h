@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/run/slot_rows.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -15,6 +16,9 @@ Plan EqualPlan(uint32_t version, uint32_t slots, std::vector<PlanServer> servers
 
 // The slots of server `index`, ascending.
 std::vector<SlotId> SlotsOf(const Plan& plan, ServerIndex index);
+
+// [servers] Which servers own a slot of the range.
+std::vector<bool> ServersWith(const Plan& plan, const SlotRange& range);
 
 // The position of `server` among the plan's servers; none if the plan is without it.
 std::optional<uint32_t> IndexOf(const Plan& plan, Incarnation server);

@@ -25,7 +25,7 @@
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 6;
+constexpr uint32_t kProtocolVersion = 7;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
 // Servers and workers leave when the scheduler has not been heard of for so long before its first
 // answer (it may be started last); afterwards cluster.scheduler_silence_s counts.
@@ -245,6 +245,7 @@ struct EmbedRequest {
   BatchId batch;
   bool training = false;
   SparseRows features;
+  bool alone = false;  // training: no ActiveQuery follows, EmbedPush is next
   bool operator==(const EmbedRequest&) const = default;
 };
 struct EmbedReply {
@@ -257,7 +258,8 @@ struct ActiveQuery {
   SparseRows labels;
   std::vector<uint32_t> label_totals;  // [B]
   uint32_t probe_samples = 0;
-  bool finish = false;  // the receiver is the only server and forms the normaliser itself
+  bool finish = false;  // the receiver has all neurons and forms the normaliser itself
+  bool alone = false;   // no EmbedRequest came before, and no EmbedPush follows
   bool operator==(const ActiveQuery&) const = default;
 };
 // The exact best neurons of one sample, best first, and whether the active set holds them.

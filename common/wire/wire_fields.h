@@ -125,10 +125,11 @@ auto FieldsOf(Is<BatchDone> auto& m) {
                 m.recall_uniform, UnlessNoRows{m.predictions}, m.bytes_by_kind, m.tail_error);
 }
 
-auto FieldsOf(Is<EmbedRequest> auto& m) { return Fields(m.batch, m.training, m.features); }
+auto FieldsOf(Is<EmbedRequest> auto& m) { return Fields(m.batch, m.training, m.features, m.alone); }
 auto FieldsOf(Is<EmbedReply> auto& m) { return Fields(m.partial); }
 auto FieldsOf(Is<ActiveQuery> auto& m) {
-  return Fields(m.batch, m.hidden, m.labels, m.probe_samples, Leb128{m.label_totals}, m.finish);
+  return Fields(m.batch, m.hidden, m.labels, m.probe_samples, Leb128{m.label_totals}, m.finish,
+                m.alone);
 }
 auto FieldsOf(Is<Probe> auto& m) {
   return Fields(m.ids, OneEach{m.logits, m.ids}, OneEach{m.in_set, m.ids},

@@ -1,12 +1,22 @@
 #include "scheduler/balance/model_size.h"
 
+#include <numeric>
+
 #include "common/run/slot_rows.h"
 
 namespace dslide {
 
-uint64_t SlotMemoryBytes(const Config& config) {
+namespace {
+
+struct RowMemory {
+  uint64_t input;
+  uint64_t neuron;
+};
+
+RowMemory BytesOfRows(const Config& config) {
   constexpr uint64_t kScalars = 16;  // bias and optimiser scalars of a row
   constexpr uint64_t kCode = 2, kEntry = 4;
+  constexpr uint64_t kMass = 13;  // and the neuron's place in its class
   const ModelConfig& model = config.model;
   const uint64_t weight = model.precision == Precision::kBf16 ? 2 : 4;
   const uint64_t moment = config.train.moments == MomentPrecision::kBf16 ? 2 : 4;
@@ -15,15 +25,28 @@ uint64_t SlotMemoryBytes(const Config& config) {
   // One more table is always being built, with the codes of its counting stage; a flag says whether
   // the row changed.
   const uint64_t hashed = (config.hash.tables + 1) * (kCode + kEntry) + 1;
-  const uint64_t slots = config.cluster.slots;
-  const SlotId largest{0};
-  const uint64_t input_rows = RowsOfSlot(uint64_t{model.features} + 1, slots, largest);  // and bias
-  const uint64_t neurons = RowsOfSlot(model.labels, slots, largest);
-  constexpr uint64_t kMass = 13;  // and the neuron's place in its class
-  const uint64_t index = model.active == ActiveSet::kLsh    ? hashed
-                         : model.active == ActiveSet::kMass ? kMass
-                                                            : 0;
-  return (input_rows + neurons) * row + neurons * index;
+  const uint64_t index =
+      (model.active == ActiveSet::kLsh ? hashed : 0) + (DrawsByMass(model) ? kMass : 0);
+  return {row, row + index};
+}
+
+}  // namespace
+
+std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
+  const RowMemory row = BytesOfRows(config);
+  const SlotRange input = InputSlots(config.cluster), output = OutputSlots(config.cluster);
+  std::vector<uint64_t> bytes;
+  for (uint32_t s = 0; s < config.cluster.slots; ++s) {
+    const uint64_t features = RowsOfSlot(uint64_t{config.model.features} + 1, input, {s});
+    bytes.push_back(features * row.input +
+                    RowsOfSlot(config.model.labels, output, {s}) * row.neuron);
+  }
+  return bytes;
+}
+
+uint64_t ModelMemoryBytes(const Config& config) {
+  const std::vector<uint64_t> slots = SlotMemoryBytes(config);
+  return std::accumulate(slots.begin(), slots.end(), uint64_t{0});
 }
 
 }  // namespace dslide

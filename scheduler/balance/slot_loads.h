@@ -26,9 +26,10 @@ namespace dslide {
 
 class SlotLoads {
  public:
-  // `slot_bytes`: the expected bytes of a slot, until its server reports them.
-  explicit SlotLoads(uint32_t slots, uint64_t slot_bytes = 0)
-      : slots_(slots, Slot{.bytes = slot_bytes}) {}
+  // `slot_bytes`: the expected bytes of each slot, until its server reports them.
+  explicit SlotLoads(std::span<const uint64_t> slot_bytes) {
+    for (const uint64_t bytes : slot_bytes) slots_.push_back(Slot{.bytes = bytes});
+  }
 
   // Adds a server that joined. `memory_limit_bytes`: limit of all its memory; 0: not known.
   void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes);

@@ -23,10 +23,7 @@ Result<ManifestShard> DescribeShard(const fs::path& directory, const LedgerState
   ManifestShard shard;
   shard.directory = directory.filename();
   shard.server = ledger.plan.servers[index].name;
-  for (const SlotId slot : SlotsOf(ledger.plan, {index})) {
-    shard.rows += RowsOfSlot(uint64_t{config.model.features} + 1, config.cluster.slots, slot);
-    shard.rows += RowsOfSlot(config.model.labels, config.cluster.slots, slot);
-  }
+  for (const SlotId slot : SlotsOf(ledger.plan, {index})) shard.rows += RowsOfSlot(config, slot);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const Result<uint64_t> checksum = FileChecksum(entry.path());

@@ -22,7 +22,7 @@ Cluster::Cluster(const RunInputs& inputs, bool live, int64_t now_ms)
     : roster(inputs.config.cluster.heartbeat_ms),
       admission(inputs.config.cluster.heartbeat_ms),
       seats(inputs.ledger, live, now_ms),
-      loads(inputs.config.cluster.slots, SlotMemoryBytes(inputs.config)) {
+      loads(SlotMemoryBytes(inputs.config)) {
   for (const PlanServer& server : seats.plan().servers) loads.Add(server.incarnation, 1, 0);
 }
 

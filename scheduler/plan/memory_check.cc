@@ -11,8 +11,9 @@ namespace dslide {
 
 std::string WhyTooSmall(const Join& join, const Config& config, const Roster& roster, bool live) {
   if (join.memory_bytes == 0) return "";
-  const uint64_t slot_bytes = SlotMemoryBytes(config);
   const uint32_t slots = config.cluster.slots;
+  const uint64_t model_bytes = ModelMemoryBytes(config);
+  const uint64_t slot_bytes = (model_bytes + slots - 1) / slots;  // in the mean
   const std::string limit = fmt::format("this server may use {} MB", join.memory_bytes >> 20);
   if (join.memory_bytes < slot_bytes) {
     return fmt::format("too little memory: one of {} slots needs {} MB, {} (cluster.memory_mb)",
@@ -28,7 +29,7 @@ std::string WhyTooSmall(const Join& join, const Config& config, const Roster& ro
       "too little memory: the model needs {} MB, {}{}, which is {} of {} slots "
       "(cluster.memory_mb); give it more, or have the run wait for more servers "
       "(cluster.servers)",
-      (slots * slot_bytes >> 20) + 1, limit,
+      (model_bytes >> 20) + 1, limit,
       others.empty() ? "" : " beside " + Plural(others.size(), "other"), room, slots);
 }
 

@@ -7,10 +7,7 @@ namespace dslide {
 
 uint64_t ServerSeat::OwnRows() const {
   uint64_t rows = 0;
-  for (const SlotId slot : OwnSlots()) {
-    rows += RowsOfSlot(uint64_t{config.model.features} + 1, config.cluster.slots, slot);
-    rows += RowsOfSlot(config.model.labels, config.cluster.slots, slot);
-  }
+  for (const SlotId slot : OwnSlots()) rows += RowsOfSlot(config, slot);
   return rows;
 }
 

@@ -7,6 +7,8 @@
 
 #include "common/base/check.h"
 #include "common/run/combine.h"
+#include "common/run/slot_plan.h"
+#include "common/run/slot_rows.h"
 #include "common/run/step.h"
 
 namespace dslide {
@@ -16,8 +18,29 @@ ErrorReply StalePlan(uint32_t plan_version) {
   return {ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_version)};
 }
 
-uint64_t StepOf(const Body& embed, const ServerSeat& seat) {
-  return StepOf(std::get<EmbedRequest>(embed).batch, seat.config.train, seat.train_samples);
+// The batch that a request begins to train, and its samples.
+struct Beginning {
+  BatchId batch;
+  uint32_t samples;
+};
+std::optional<Beginning> BeginningOf(const Body& request) {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request); embed && embed->training) {
+    return Beginning{embed->batch, embed->features.rows()};
+  }
+  if (const auto* query = std::get_if<ActiveQuery>(&request); query && query->alone) {
+    return Beginning{query->batch, query->hidden.rows};
+  }
+  return std::nullopt;
+}
+
+uint64_t StepOf(const BatchId& batch, const ServerSeat& seat) {
+  return StepOf(batch, seat.config.train, seat.train_samples);
+}
+
+// Whether other servers than this one have neurons.
+bool OthersHaveNeurons(const ServerSeat& seat) {
+  const std::vector<bool> has = ServersWith(seat.plan, OutputSlots(seat.config.cluster));
+  return std::ranges::count(has, true) > (has[*seat.index] ? 1 : 0);
 }
 
 }  // namespace
@@ -32,10 +55,11 @@ std::deque<RequestTable::Early> RequestTable::TakeEarly() { return std::exchange
 
 // As many steps before it as train.staleness allows may be uncommitted.
 bool RequestTable::MustWait(const Body& request, const ServerSeat& seat) const {
-  const auto* embed = std::get_if<EmbedRequest>(&request);
-  if (embed == nullptr || !embed->training || !IsSynchronous(seat.config.train)) return false;
+  if (!IsSynchronous(seat.config.train)) return false;
+  const std::optional<Beginning> begins = BeginningOf(request);
+  if (!begins) return false;
   const auto staleness = static_cast<uint64_t>(seat.config.train.staleness);
-  return !committed_ || StepOf(request, seat) > *committed_ + staleness;
+  return !committed_ || StepOf(begins->batch, seat) > *committed_ + staleness;
 }
 
 // What a server can tell without its executors; empty: nothing against it.
@@ -45,14 +69,14 @@ std::string RequestTable::WhyRefused(const Body& request, const ServerSeat& seat
       std::holds_alternative<RebuildTables>(request)) {
     return fmt::format("only the scheduler sends {}", BodyName(request));
   }
-  const auto* embed = std::get_if<EmbedRequest>(&request);
-  if (embed != nullptr && MustWait(request, seat) &&
-      SamplesOf(embed->batch, seat.config.train, seat.train_samples) != embed->features.rows()) {
-    return "EmbedRequest: the run has no such batch of so many samples";
+  const std::optional<Beginning> begins = BeginningOf(request);
+  if (begins && MustWait(request, seat) &&
+      SamplesOf(begins->batch, seat.config.train, seat.train_samples) != begins->samples) {
+    return fmt::format("{}: the run has no such batch of so many samples", BodyName(request));
   }
   const auto* query = std::get_if<ActiveQuery>(&request);
-  if (query != nullptr && query->finish && seat.plan.servers.size() != 1) {
-    return "ActiveQuery: finish is for clusters of one server";
+  if (query != nullptr && query->finish && OthersHaveNeurons(seat)) {
+    return "ActiveQuery: finish is for a server that has all neurons";
   }
   return "";
 }
@@ -92,7 +116,7 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
               fmt::format("{} requests wait for their steps, no more are taken", waiting_.size())},
           now_us, out);
   } else {
-    const uint64_t step = StepOf(body, seat);
+    const uint64_t step = StepOf(BeginningOf(body)->batch, seat);
     waiting_.emplace(step, std::move(request));
   }
 }

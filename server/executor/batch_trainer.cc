@@ -60,23 +60,29 @@ float BatchTrainer::LearningRate(uint64_t batch_number) const {
 
 // Why a batch cannot be trained now; empty: it can. What is no batch of the run has no number that
 // could be kept.
-std::string BatchTrainer::WhyNotOpen(const EmbedRequest& request) const {
-  const BatchId& id = request.batch;
-  const uint64_t samples = SamplesOf(id, config_.train, train_samples_);
-  if (samples == 0) {
+std::string BatchTrainer::WhyNotOpen(const BatchId& id, uint32_t samples) const {
+  const uint64_t in_run = SamplesOf(id, config_.train, train_samples_);
+  if (in_run == 0) {
     return fmt::format("the run has no batch {}.{}.{}", id.epoch, id.unit, id.index);
   }
   if (!synchronous()) return "";
-  if (request.features.rows() != samples) {
+  if (samples != in_run) {
     return fmt::format("batch {}.{}.{} has {}, not {}", id.epoch, id.unit, id.index,
-                       Plural(samples, "sample"), request.features.rows());
+                       Plural(in_run, "sample"), samples);
   }
   return steps_.WhyNotOpen(id);
 }
 
 Body BatchTrainer::Embed(Incarnation sender, const EmbedRequest& request) {
-  if (std::string why = WhyNotOpen(request); !why.empty()) return Refuse(std::move(why));
-  OpenBatch& batch = batches_.Begin({sender, request.batch}, request.features.rows());
+  const uint32_t samples = request.features.rows();
+  if (std::string why = WhyNotOpen(request.batch, samples); !why.empty()) {
+    return Refuse(std::move(why));
+  }
+  if (request.alone && rows_.output.layer().map().size() > 0) {
+    return Refuse("EmbedRequest: alone is for servers without neurons");
+  }
+  OpenBatch& batch =
+      batches_.Begin({sender, request.batch}, samples, BatchStage::kEmbedded, request.alone);
   EmbedReply reply{rows_.input.Embed(request.features, &batch.input)};
   DropUnits(NumberOf(request.batch), &reply.partial);
   return reply;
@@ -110,19 +116,22 @@ void BatchTrainer::DropUnits(uint64_t batch_number, PartialSum* partial) const {
 }
 
 // Why a query does not fit the model and its batch; empty: it fits.
-std::string BatchTrainer::WhyNotAsked(const ActiveQuery& request, const OpenBatch& batch) const {
-  if (request.hidden.rows != batch.samples || request.hidden.cols != config_.model.hidden) {
-    return fmt::format("ActiveQuery: hidden is {}x{}, expected {}x{}", request.hidden.rows,
-                       request.hidden.cols, batch.samples, config_.model.hidden);
+std::string BatchTrainer::WhyNotAsked(const ActiveQuery& request, uint32_t samples) const {
+  if (request.alone && rows_.input.layer().map().size() > 0) {
+    return "ActiveQuery: alone is for servers without input rows";
   }
-  if (request.labels.rows() != batch.samples || request.label_totals.size() != batch.samples) {
+  if (request.hidden.rows != samples || request.hidden.cols != config_.model.hidden) {
+    return fmt::format("ActiveQuery: hidden is {}x{}, expected {}x{}", request.hidden.rows,
+                       request.hidden.cols, samples, config_.model.hidden);
+  }
+  if (request.labels.rows() != samples || request.label_totals.size() != samples) {
     return "ActiveQuery: labels are not one row a sample";
   }
   if (std::ranges::any_of(request.labels.ids,
                           [&](uint32_t id) { return id >= config_.model.labels; })) {
     return fmt::format("ActiveQuery: label id above {}", config_.model.labels - 1);
   }
-  for (uint32_t i = 0; i < batch.samples; ++i) {
+  for (uint32_t i = 0; i < samples; ++i) {
     if (request.labels.Ids(i).size() > request.label_totals[i]) {
       return "ActiveQuery: more labels than label_totals says";
     }
@@ -131,10 +140,17 @@ std::string BatchTrainer::WhyNotAsked(const ActiveQuery& request, const OpenBatc
 }
 
 Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
-  OpenBatch* batch = batches_.Find({sender, request.batch}, BatchStage::kEmbedded);
-  if (batch == nullptr) return UnknownBatch(request.batch);
-  if (std::string why = WhyNotAsked(request, *batch); !why.empty()) return Refuse(std::move(why));
-  if (!synchronous()) rows_.output.FollowActivations(ColumnMeans(request.hidden, kernels_));
+  const BatchKey key{sender, request.batch};
+  OpenBatch* batch = request.alone ? nullptr : batches_.Find(key, BatchStage::kEmbedded);
+  if (batch == nullptr && !request.alone) return UnknownBatch(request.batch);
+  const uint32_t samples = request.alone ? request.hidden.rows : batch->samples;
+  std::string why = WhyNotAsked(request, samples);
+  if (why.empty() && request.alone) why = WhyNotOpen(request.batch, samples);
+  if (!why.empty()) return Refuse(std::move(why));
+  if (request.alone) batch = &batches_.Begin(key, samples, BatchStage::kEmbedded, true);
+  if (!synchronous() && rows_.output.follows_activations()) {
+    rows_.output.FollowActivations(ColumnMeans(request.hidden, kernels_));
+  }
   const uint64_t number = NumberOf(request.batch);
   Random random(SubSeed(negative_seed_, number));
   const Draws draws{SubSeed(SubSeed(config_.common.seed, kDrawStream), number),
@@ -146,7 +162,8 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
 }
 
 Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
-  OpenBatch* batch = batches_.Find({sender, request.batch}, BatchStage::kQueried);
+  const BatchKey key{sender, request.batch};
+  OpenBatch* batch = batches_.Find(key, BatchStage::kQueried);
   if (batch == nullptr) return UnknownBatch(request.batch);
   if (request.log_normaliser.size() != batch->samples) {
     return Refuse("GradientPush: log_normaliser is not one number a sample");
@@ -165,7 +182,21 @@ Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
         for (size_t i = 0; i < hidden.size(); ++i) x[i] = hidden[i] <= 0 ? 0 : x[i];
       },
       reply.partial);
+  if (batch->alone) {
+    TakeOtherPart(request.batch, Part::kInput);
+    batches_.End(key);
+  }
   return reply;
+}
+
+// This server has no rows of a part's layer.
+void BatchTrainer::TakeOtherPart(const BatchId& batch, Part part) {
+  if (synchronous()) {
+    StepSums::Batch& held = steps_.StepOf(batch).batches[batch];
+    held.output = held.input = true;
+  } else if (rows_.applied.Has(part, NumberOf(batch)) != AppliedBatches::Share::kAll) {
+    rows_.applied.Add(part, NumberOf(batch));
+  }
 }
 
 // dL/dh, and what moves the neurons: their gradients, or their samples where these make centroids.
@@ -227,7 +258,9 @@ PartialSum BatchTrainer::HoldOutput(const GradientPush& request, OutputBatch* ba
                                   if (!held.output) step.output.Add(row, share, g, bias);
                                 });
   if (!held.output) {
-    held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
+    if (rows_.output.follows_activations()) {
+      held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
+    }
     if (!batch->masses.empty()) held.rows = batch->columns.rows;
     held.masses = std::move(batch->masses);
   }
@@ -237,7 +270,7 @@ PartialSum BatchTrainer::HoldOutput(const GradientPush& request, OutputBatch* ba
 
 Body BatchTrainer::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   const BatchKey key{sender, request.batch};
-  OpenBatch* batch = batches_.Find(key, BatchStage::kPushed);
+  OpenBatch* batch = FindForPush(key);
   if (batch == nullptr) return UnknownBatch(request.batch);
   if (request.gradient.rows != batch->samples || request.gradient.cols != config_.model.hidden) {
     return Refuse("EmbedPush: the gradient has not the shape of the batch");
@@ -247,8 +280,20 @@ Body BatchTrainer::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   } else {
     ApplyInput(NumberOf(request.batch), batch->input, request.gradient);
   }
+  if (batch->alone) {
+    rows_.counter.CountTaken();
+    TakeOtherPart(request.batch, Part::kOutput);
+    updated_();
+  }
   batches_.End(key);
   return Ack{};
+}
+
+// The batch that waits for its EmbedPush.
+OpenBatch* BatchTrainer::FindForPush(const BatchKey& key) {
+  if (OpenBatch* batch = batches_.Find(key, BatchStage::kPushed)) return batch;
+  OpenBatch* batch = batches_.Find(key, BatchStage::kEmbedded);
+  return batch != nullptr && batch->alone ? batch : nullptr;
 }
 
 void BatchTrainer::ApplyInput(uint64_t number, const InputBatch& batch,
@@ -283,7 +328,10 @@ void BatchTrainer::HoldInput(const EmbedPush& request, const InputBatch& batch) 
 }
 
 Body BatchTrainer::Commit(const CommitSteps& request) {
-  if (!committed()) SetCommitted(request.committed);
+  // A server without rows is asked for nothing.
+  const bool rows = rows_.input.layer().map().size() + rows_.output.layer().map().size() > 0;
+  if (!rows) steps_.Clear();
+  if (!committed() || !rows) SetCommitted(std::max(request.committed, committed().value_or(0)));
   while (*committed() < request.committed) {
     const Result<const StepSums::Step*> step = steps_.Next();
     if (!step.ok()) return Refuse(step.error().message);
@@ -318,7 +366,7 @@ void BatchTrainer::Apply(const StepSums::Step& step, const StepExtent& extent) {
     for (size_t u = 0; u < batch.masses.size(); ++u) {
       rows_.output.ObserveMass(batch.rows[u], batch.masses[u]);
     }
-    rows_.output.FollowActivations(batch.mean_hidden);
+    if (!batch.mean_hidden.empty()) rows_.output.FollowActivations(batch.mean_hidden);
     updated_();
   }
   PassFailpoint(Failpoint::kServerAfterApply);

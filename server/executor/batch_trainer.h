@@ -3,6 +3,9 @@
 // Asynchronous training updates the rows at once. Synchronous training holds what a batch
 // contributes until the step is committed (StepSums).
 //
+// A server with rows of one layer only is alone with that layer's requests (EmbedRequest.alone,
+// ActiveQuery.alone). Its slots count as having taken the other part of a batch with their own one.
+//
 // A batch counts once: rows that have taken it already (AppliedBatches) are computed with, but not
 // updated, when it comes again.
 // Owned by one executor thread.
@@ -43,8 +46,9 @@ class BatchTrainer {
                std::function<void()> updated);
 
   // The stages of a batch, in this order. Each returns the matching reply or an ErrorReply.
-  // REQUIRES of Embed() and of PushEmbedding()'s `next` that feature ids, shapes and sizes fit the
-  // model; the others check them.
+  // REQUIRES of Embed(), of PushEmbedding()'s `next` and of a Query() that is alone that sizes fit
+  // the run, and of the former two that feature ids and shapes fit the model; the others check
+  // them.
   Body Embed(Incarnation sender, const EmbedRequest& request);
   Body Query(Incarnation sender, const ActiveQuery& request);
   Body Push(Incarnation sender, const GradientPush& request);
@@ -85,13 +89,15 @@ class BatchTrainer {
   // Applies to a neuron what Gradient() gave of the batch or of a step that begins with it.
   RowGradientSink NeuronUpdate(uint64_t number, uint64_t samples);
 
-  std::string WhyNotOpen(const EmbedRequest& request) const;
-  std::string WhyNotAsked(const ActiveQuery& request, const OpenBatch& batch) const;
+  std::string WhyNotOpen(const BatchId& batch, uint32_t samples) const;
+  std::string WhyNotAsked(const ActiveQuery& request, uint32_t samples) const;
+  OpenBatch* FindForPush(const BatchKey& key);
   void DropUnits(uint64_t batch_number, PartialSum* partial) const;
   PartialSum ApplyOutput(const GradientPush& request, OutputBatch* batch);
   PartialSum HoldOutput(const GradientPush& request, OutputBatch* batch);
   void ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) noexcept;
   void HoldInput(const EmbedPush& request, const InputBatch& batch);
+  void TakeOtherPart(const BatchId& batch, Part part);
   void Apply(const StepSums::Step& step, const StepExtent& extent);
 
   const Config& config_;

@@ -16,14 +16,14 @@ constexpr const char* kDoesNotTrain = "this executor does not train";
 ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(text)}; }
 
 // What a slot takes in memory.
-uint64_t SlotBytes(const Layer& input, const OutputLayer& output) {
-  const auto of = [](const Layer& layer) {
-    return layer.map().rows_per_slot() *
+uint64_t SlotBytes(SlotId slot, const Layer& input, const OutputLayer& output) {
+  const auto of = [&](const Layer& layer) {
+    return layer.map().RegionRows(slot) *
            (layer.WeightBytes() + layer.StateBytes() + sizeof(RowScalars) + layer.MassBytes());
   };
   const LiveTables* tables = output.tables();
-  const uint64_t per_row = tables == nullptr ? 0 : tables->RowBytes();
-  return of(input) + of(output.layer()) + per_row * output.layer().map().rows_per_slot();
+  const uint64_t per_row = (tables == nullptr ? 0 : tables->RowBytes()) + output.IndexRowBytes();
+  return of(input) + of(output.layer()) + per_row * output.layer().map().RegionRows(slot);
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ Body Executor::Handle(Incarnation sender, const Body& request) {
 
 Body Executor::Answer(Incarnation sender, const Body& request) {
   if (const auto* embed = std::get_if<EmbedRequest>(&request)) return Embed(sender, *embed);
-  if (const auto* query = std::get_if<ActiveQuery>(&request)) return trainer_.Query(sender, *query);
+  if (const auto* query = std::get_if<ActiveQuery>(&request)) return Query(sender, *query);
   if (const auto* push = std::get_if<GradientPush>(&request)) return trainer_.Push(sender, *push);
   if (const auto* push = std::get_if<EmbedPush>(&request)) return PushEmbedding(sender, *push);
   if (const auto* top = std::get_if<TopKRequest>(&request)) return TopK(*top);
@@ -149,6 +149,15 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
   }
   InputBatch scratch;
   return EmbedReply{input_.Embed(features, &scratch)};
+}
+
+// One that is alone begins a batch.
+Body Executor::Query(Incarnation sender, const ActiveQuery& request) {
+  if (request.alone && !trains()) return Refuse(kDoesNotTrain);
+  if (request.alone && !BatchFits(request.hidden.rows)) {
+    return Refuse("ActiveQuery: too few or too many samples");
+  }
+  return trainer_.Query(sender, request);
 }
 
 Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
@@ -264,7 +273,7 @@ uint64_t Executor::MemoryBytes() const {
 
 ExecutorLoad Executor::TakeLoad() {
   ExecutorLoad load = load_.Take(output_.layer().map().owned());
-  for (SlotCost& cost : load.slots) cost.bytes = SlotBytes(input_.layer(), output_);
+  for (SlotCost& cost : load.slots) cost.bytes = SlotBytes(cost.slot, input_.layer(), output_);
   return load;
 }
 

@@ -116,6 +116,7 @@ class Executor {
 
   Body Answer(Incarnation sender, const Body& request);
   Body Embed(Incarnation sender, const EmbedRequest& request);
+  Body Query(Incarnation sender, const ActiveQuery& request);
   Body PushEmbedding(Incarnation sender, const EmbedPush& request);
   Body TopK(const TopKRequest& request);
   Body Rebuild(const RebuildTables& request);

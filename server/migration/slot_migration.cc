@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,13 +31,11 @@ SlotPull ReleaseOf(SlotId slot) { return {.slot = slot.value, .release = true}; 
 }  // namespace
 
 std::vector<std::vector<SlotId>> SlotMigration::Place(const ServerSeat& seat) {
-  const std::vector<SlotId> slots = seat.OwnSlots();
-  std::vector<std::vector<SlotId>> placed(seat.executors);
+  std::vector<std::vector<SlotId>> placed =
+      DivideSlots(seat.OwnSlots(), seat.config.cluster, seat.executors);
   executor_of_.assign(seat.plan.slot_owner.size(), 0);
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const size_t executor = i * seat.executors / slots.size();
-    placed[executor].push_back(slots[i]);
-    executor_of_[slots[i].value] = static_cast<uint32_t>(executor);
+  for (uint32_t executor = 0; executor < placed.size(); ++executor) {
+    for (const SlotId slot : placed[executor]) executor_of_[slot.value] = executor;
   }
   return placed;
 }
@@ -71,18 +70,25 @@ void SlotMigration::ForgetMove() {
   move_ready_ = false;
 }
 
-// Begins the copies of slots, each to the executor with the fewest slots; an earlier copy of a slot
-// from another server is forgotten.
+// Begins the copies of slots, each to the executor with the fewest slots of its kind; an earlier
+// copy of a slot from another server is forgotten.
 void SlotMigration::Reserve(const std::vector<SlotId>& slots, const Plan& from,
                             const ServerSeat& seat, ServerOutbox* out) {
-  std::vector<size_t> held(seat.executors);
-  for (const SlotId slot : Without(seat.OwnSlots(), slots)) held[executor_of_[slot.value]]++;
-  for (const SlotId slot : fetcher_.slots()) held[executor_of_[slot.value]]++;
+  const SlotRange with_neurons = OutputSlots(seat.config.cluster);
+  std::array<std::vector<size_t>, 2> of_kind;
+  of_kind.fill(std::vector<size_t>(seat.executors));
+  const auto held_with = [&](SlotId slot) -> std::vector<size_t>& {
+    return of_kind[with_neurons.Has(slot) ? 1 : 0];
+  };
+  const auto count = [&](SlotId slot) { held_with(slot)[executor_of_[slot.value]]++; };
+  std::ranges::for_each(Without(seat.OwnSlots(), slots), count);
+  std::ranges::for_each(fetcher_.slots(), count);
   Places places;
   for (const SlotId slot : slots) {
     if (!fetcher_.Begin(slot, from.servers[from.slot_owner[slot.value]])) continue;
     if (leaving_.contains(slot)) ReleaseSlot(slot, out);  // it comes back
     release_.erase(slot);  // from an earlier move: its old owner may be the same one again
+    std::vector<size_t>& held = held_with(slot);
     const auto fewest = std::min_element(held.begin(), held.end());
     ++*fewest;
     places.emplace_back(slot, static_cast<uint32_t>(fewest - held.begin()));

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace dslide {
 namespace {
+
+constexpr uint64_t kCandidateStream = 0xca;
 
 // This executor's share of a number given for all N neurons; at least 1 unless the number is 0.
 uint32_t Share(uint32_t number, const SlotMap& map) {
@@ -17,8 +20,12 @@ uint32_t Share(uint32_t number, const SlotMap& map) {
 
 // SLIDE's own active sets (sharing = sample) contain no popular neurons.
 bool UsesPopular(const ModelConfig& config) {
-  return config.sharing == Sharing::kBatch &&
-         (config.active == ActiveSet::kLsh || config.active == ActiveSet::kSampled);
+  return config.sharing == Sharing::kBatch && config.active == ActiveSet::kSampled;
+}
+
+// Uniform over [0, 1), by its arguments alone.
+double UniformOf(uint64_t seed, uint32_t id) {
+  return static_cast<double>(Mix64(seed + id) >> 11) * 0x1.0p-53;
 }
 
 }  // namespace
@@ -35,60 +42,67 @@ ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map
 void ActiveSetBuilder::FollowMap() {
   candidates_ = config_.active == ActiveSet::kLsh ? Share(config_.candidates, map_) : 0;
   popular_ = UsesPopular(config_) ? Share(config_.popular, map_) : 0;
-  uniform_ = config_.active == ActiveSet::kAll ? 0 : Share(config_.uniform, map_);
+  uniform_ = config_.active == ActiveSet::kSampled ? Share(config_.uniform, map_) : 0;
   ranker_.Resize(map_.rows());
   columns_.Grow(map_.rows());
+  left_out_.resize(config_.active == ActiveSet::kLsh ? map_.rows() : 0, 1.0f);
 }
 
 void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t> popular,
-                             const HashTables* tables, const BucketCode* codes, Random* random,
-                             ActiveColumns* out) {
+                             Random* random, ActiveColumns* out) {
   *out = ActiveColumns();
   columns_.Clear();
   AddLabels(labels, out);
-  out->labelled = columns_.size();
-  if (config_.active == ActiveSet::kAll) {
-    AddAll();
-  } else if (codes != nullptr && candidates_ > 0) {
-    AddCandidates(labels.rows(), *tables, codes, out);
-  }
+  if (config_.active == ActiveSet::kAll) AddAll();
   for (const uint32_t row : popular) columns_.Of(row);
-  out->hash_part = columns_.size();
+  out->certain = columns_.size();
   AddUniform(random, out);
   out->rows = columns_.rows();
   if (by_slot_) OrderBySlot(out);
 }
 
 void ActiveSetBuilder::Build(const SparseRows& labels, const ImportanceBuckets& buckets,
-                             const Draws& draws, ActiveColumns* out) {
+                             const Draws& draws, const Hashed* hashed, ActiveColumns* out) {
   *out = ActiveColumns();
   columns_.Clear();
   AddLabels(labels, out);
-  out->labelled = out->hash_part = columns_.size();
+  AddDraws(buckets, draws, out);
+  if (hashed != nullptr && candidates_ > 0) AddCandidates(buckets, draws, *hashed, out);
+  out->rows = columns_.rows();
+  if (by_slot_) OrderBySlot(out);
+}
+
+// Labels are in the set whatever is drawn. With sharing = sample they are so for their own samples
+// only, and the scorer says which.
+void ActiveSetBuilder::AddDraws(const ImportanceBuckets& buckets, const Draws& draws,
+                                ActiveColumns* out) {
   draws_.clear();
   buckets.Sample(draws.expected, draws.seed, &draws_);
-  // Labels are in the set whatever was drawn.
   out->weights.assign(columns_.size(), 1.0f);
   out->drawn.assign(columns_.size(), 0);
   out->draws = static_cast<uint32_t>(draws_.size());
   for (const ImportanceBuckets::Draw& draw : draws_) {
     const uint32_t column = columns_.Of(draw.row);
-    if (column < out->labelled) {
-      out->drawn[column] = 1;
-    } else {
-      out->drawn.push_back(1);
-      out->weights.push_back(config_.tail == Tail::kWeighted ? 1.0f / draw.pi : 1.0f);
+    out->weights.resize(columns_.size(), 1.0f);
+    out->drawn.resize(columns_.size());
+    out->drawn[column] = 1;
+    if (column >= out->labelled || config_.sharing == Sharing::kSample) {
+      out->weights[column] = WeightOf(draw.pi, 1.0f);
     }
   }
-  out->rows = columns_.rows();
-  if (by_slot_) OrderBySlot(out);
+}
+
+// 1 / pi of a row that was drawn by its mass with one probability, and by none of the samples with
+// another. The two draws are independent.
+float ActiveSetBuilder::WeightOf(float by_mass, float left_out) const {
+  if (config_.tail == Tail::kNone) return 1.0f;
+  return static_cast<float>(1.0 / (1.0 - (1.0 - double{by_mass}) * double{left_out}));
 }
 
 void ActiveSetBuilder::BuildLabels(const SparseRows& labels, ActiveColumns* out) {
   *out = ActiveColumns();
   columns_.Clear();
   AddLabels(labels, out);
-  out->labelled = out->hash_part = columns_.size();
   out->weights.assign(columns_.size(), 1.0f);
   out->drawn.assign(columns_.size(), 0);
   out->rows = columns_.rows();
@@ -128,23 +142,54 @@ void ActiveSetBuilder::AddLabels(const SparseRows& labels, ActiveColumns* out) {
     }
     out->label_offsets.push_back(static_cast<uint32_t>(out->label_columns.size()));
   }
+  out->labelled = columns_.size();
 }
 
-void ActiveSetBuilder::AddCandidates(size_t batch, const HashTables& tables,
-                                     const BucketCode* codes, ActiveColumns* out) {
-  const auto codes_of = [&](size_t i) {
-    return std::span(codes + i * tables.size(), tables.size());
-  };
-  for (size_t i = 0; i < batch; ++i) {
-    if (i + 1 < batch) CandidateRanker::Prefetch(tables, codes_of(i + 1));
-    picked_.clear();
-    ranker_.Rank(tables, codes_of(i), candidates_, &picked_);
-    for (const uint32_t row : picked_) {
+// Each sample draws among the neurons of its buckets. All samples of the batch are scored against
+// what it draws, or with sharing = sample it alone; the weights are by the probability of that.
+void ActiveSetBuilder::AddCandidates(const ImportanceBuckets& buckets, const Draws& draws,
+                                     const Hashed& hashed, ActiveColumns* out) {
+  const ImportanceBuckets::Chances by_mass = buckets.ChancesOf(draws.expected);
+  const bool own_only = config_.sharing == Sharing::kSample;
+  const size_t samples = out->label_offsets.size() - 1;
+  for (size_t i = 0; i < samples; ++i) {
+    if (i + 1 < samples) CandidateRanker::Prefetch(hashed.tables, hashed.CodesOf(i + 1));
+    const uint64_t seed = SubSeed(SubSeed(draws.seed, kCandidateStream), i);
+    for (const auto& [row, pi] :
+         ranker_.Candidates(hashed.tables, hashed.CodesOf(i), candidates_)) {
+      const uint32_t id = map_.Global(row);
       // A bucket may list rows whose slot left after the table was built.
-      if (map_.Global(row) != SlotMap::kNone) out->hit_columns.push_back(columns_.Of(row));
+      if (id == SlotMap::kNone) continue;
+      const bool draws_row = UniformOf(seed, id) < double{pi};
+      if (!own_only) {
+        left_out_[row] *= 1.0f - pi;
+        touched_.push_back(row);
+      }
+      if (!draws_row && !(own_only && IsDrawn(row, *out))) continue;
+      out->hit_columns.push_back(columns_.Of(row));
+      if (own_only) out->hit_weights.push_back(WeightOf(by_mass.Of(row), 1.0f - pi));
     }
     out->hit_offsets.push_back(static_cast<uint32_t>(out->hit_columns.size()));
   }
+  out->drawn.resize(columns_.size());
+  out->weights.resize(columns_.size(), 1.0f);  // with sharing = sample of no meaning
+  if (!own_only) WeighCandidates(by_mass, out);
+}
+
+// Whether all samples are scored against the row, as far as drawing by mass has it so.
+bool ActiveSetBuilder::IsDrawn(uint32_t row, const ActiveColumns& columns) const {
+  const std::optional<uint32_t> column = columns_.Find(row);
+  return column && *column < columns.drawn.size() && columns.drawn[*column] != 0;
+}
+
+void ActiveSetBuilder::WeighCandidates(const ImportanceBuckets::Chances& by_mass,
+                                       ActiveColumns* out) {
+  for (uint32_t u = out->labelled; u < columns_.size(); ++u) {
+    const uint32_t row = columns_.rows()[u];
+    out->weights[u] = WeightOf(by_mass.Of(row), left_out_[row]);
+  }
+  for (const uint32_t row : touched_) left_out_[row] = 1.0f;
+  touched_.clear();
 }
 
 void ActiveSetBuilder::AddUniform(Random* random, ActiveColumns* out) {

@@ -1,8 +1,9 @@
 // Choosing the neurons that a batch is scored against.
 //
-// The hash part is the samples' labels and hash candidates, and with sharing = batch the popular
-// neurons (popular.h); uniform negatives stand for all others (server/README.md, The model). A
-// negative that is also in the hash part counts once, as hash part. Owned by one executor thread.
+// Labels are in the set for certain. By model.active the others are all neurons; neurons drawn by
+// their mass (importance.h); these and hash candidates (candidate_ranker.h); or the popular
+// neurons (popular.h) and uniform negatives that stand for all others (server/README.md, The
+// model). A neuron that came in by several ways is one column. Owned by one executor thread.
 #pragma once
 
 #include <span>
@@ -23,23 +24,23 @@ namespace dslide {
 // labels and of its hash candidates.
 struct ActiveColumns {
   std::vector<uint32_t> rows;  // [U] local row of each column
-  std::vector<uint8_t> drawn;  // [U] 1: drawn as a negative
+  std::vector<uint8_t> drawn;  // [U] 1: drawn for the whole batch
   std::vector<float> weights;  // [U] how many neurons a column stands for; empty: derived
-  uint32_t hash_part = 0;      // columns [0, hash_part) are labels, candidates or popular, if
-                               // there are no weights
-  uint32_t draws = 0;          // distinct uniform draws, including those in the hash part
+  uint32_t certain = 0;        // if there are no weights: columns [0, certain) stand for themselves
+  uint32_t draws = 0;          // distinct rows drawn for the batch, certain or not
   std::vector<uint32_t> label_offsets = {0};  // [B + 1] into label_columns
   uint32_t labelled = 0;                      // columns [0, labelled) are a label of some sample
   std::vector<uint32_t> label_columns;        // columns of each sample's labels that live here
   std::vector<uint32_t> hit_offsets = {0};    // [B + 1] into hit_columns
   std::vector<uint32_t> hit_columns;          // columns of each sample's own hash candidates
+  std::vector<float> hit_weights;             // sharing = sample: a hit's weight for its sample
   std::vector<uint32_t> slot_ends;  // ends of each slot's columns, which ascend; or not in order
 };
 
 // What a batch draws; for all executors the same.
 struct Draws {
   uint64_t seed = 0;         // of the batch
-  uint32_t expected = 0;     // with active = mass: of all N neurons
+  uint32_t expected = 0;     // with active = mass or lsh: of all N neurons, by mass
   bool only_labels = false;  // none: where centroids are formed
 };
 
@@ -52,14 +53,23 @@ class ActiveSetBuilder {
   // neurons and negatives.
   void FollowMap();
 
-  // Fills *out for a batch with the given labels and distinct `popular` local rows. `codes` ([B x
-  // tables.size()]) is null unless active = lsh. `random` draws the negatives. REQUIRES label ids
-  // < N.
-  void Build(const SparseRows& labels, std::span<const uint32_t> popular, const HashTables* tables,
-             const BucketCode* codes, Random* random, ActiveColumns* out);
-  // The same with active = mass: the labels, and neurons drawn from `buckets`.
-  void Build(const SparseRows& labels, const ImportanceBuckets& buckets, const Draws& draws,
+  // The buckets of a batch's samples.
+  struct Hashed {
+    const HashTables& tables;
+    const BucketCode* codes;  // [B x tables.size()]
+
+    std::span<const BucketCode> CodesOf(size_t sample) const {
+      return {codes + sample * tables.size(), tables.size()};
+    }
+  };
+
+  // Fills *out for a batch with the given labels and distinct `popular` local rows. `random` draws
+  // the negatives. REQUIRES label ids < N, and active = all or sampled.
+  void Build(const SparseRows& labels, std::span<const uint32_t> popular, Random* random,
              ActiveColumns* out);
+  // The same with active = mass, or with active = lsh: then `hashed` is not null.
+  void Build(const SparseRows& labels, const ImportanceBuckets& buckets, const Draws& draws,
+             const Hashed* hashed, ActiveColumns* out);
 
   // The labels alone.
   void BuildLabels(const SparseRows& labels, ActiveColumns* out);
@@ -71,8 +81,12 @@ class ActiveSetBuilder {
 
  private:
   void AddLabels(const SparseRows& labels, ActiveColumns* out);
-  void AddCandidates(size_t batch, const HashTables& tables, const BucketCode* codes,
+  void AddDraws(const ImportanceBuckets& buckets, const Draws& draws, ActiveColumns* out);
+  void AddCandidates(const ImportanceBuckets& buckets, const Draws& draws, const Hashed& hashed,
                      ActiveColumns* out);
+  void WeighCandidates(const ImportanceBuckets::Chances& by_mass, ActiveColumns* out);
+  bool IsDrawn(uint32_t row, const ActiveColumns& columns) const;
+  float WeightOf(float by_mass, float left_out) const;
   void AddUniform(Random* random, ActiveColumns* out);
   void AddAll();
   void OrderBySlot(ActiveColumns* out) const;
@@ -85,7 +99,8 @@ class ActiveSetBuilder {
   uint32_t uniform_ = 0;
   CandidateRanker ranker_;
   RowNumbers columns_;
-  std::vector<uint32_t> picked_;
+  std::vector<float> left_out_;    // [rows] probability that no sample draws the row; 1 at first
+  std::vector<uint32_t> touched_;  // rows with another one, some more than once
   std::vector<ImportanceBuckets::Draw> draws_;
 };
 

@@ -87,10 +87,10 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   batch->values.resize(samples * width);
   batch->chunks = ChunkEnds(columns);
   batch->shifts.resize(samples * batch->chunks.size());
-  // Columns beyond the hash part are negatives; each stands for TailWeight() neurons.
+  // Columns that are not certain are negatives; each stands for TailWeight() neurons.
   if (columns.weights.empty()) {
-    batch->weights.assign(width, TailWeight(columns.hash_part, width - columns.hash_part));
-    std::fill_n(batch->weights.begin(), columns.hash_part, 1.0f);
+    batch->weights.assign(width, TailWeight(columns.certain, width - columns.certain));
+    std::fill_n(batch->weights.begin(), columns.certain, 1.0f);
   } else {
     batch->weights = columns.weights;
   }
@@ -340,7 +340,7 @@ bool DenseScorer::IsSparse(const OutputBatch& batch) const {
   const SlotMap& map = rows_.layer.map();
   double width = 0;
   if (synchronous_) {
-    width = model_.active == ActiveSet::kMass ? model_.negatives : model_.labels;
+    width = DrawsByMass(model_) ? model_.negatives : model_.labels;
   } else if (map.size() > 0) {
     width = static_cast<double>(batch.columns.rows.size()) * map.total() / map.size();
   }

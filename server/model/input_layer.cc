@@ -11,7 +11,9 @@ InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purp
       bias_id_(config.model.features),
       synchronous_(IsSynchronous(config.train)),
       layer_(LayerKind::kInput, config,
-             SlotMap(config.model.features + 1, config.cluster.slots, slots), purpose, kernels),
+             SlotMap(config.model.features + 1, config.cluster.slots, InputSlots(config.cluster),
+                     slots),
+             purpose, kernels),
       numbers_(layer_.map().rows()) {}
 
 PartialSum InputLayer::Embed(const SparseRows& features, InputBatch* batch) {

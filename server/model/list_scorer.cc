@@ -18,28 +18,28 @@ void ListScorer::CollectOwn(const ActiveColumns& columns, size_t samples) {
   const bool hashed = columns.hit_offsets.size() > 1;
   for (uint32_t i = 0; i < samples; ++i) {
     const size_t before = own_.size();
-    const auto add = [&](uint32_t column, uint32_t label) {
+    const auto add = [&](uint32_t column, uint32_t label, float weight) {
       if (last_[column] == i + 1) {
-        if (label != kNoLabel) repeated_.push_back({column, i, label});
+        if (label != kNoLabel) repeated_.push_back({column, i, label, weight});
         return;
       }
       last_[column] = i + 1;
-      own_.push_back({column, i, label});
+      own_.push_back({column, i, label, weight});
     };
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
-      add(columns.label_columns[e], e);
+      add(columns.label_columns[e], e, 1.0f);
     }
     for (uint32_t e = hashed ? columns.hit_offsets[i] : 0; hashed && e < columns.hit_offsets[i + 1];
          ++e) {
-      add(columns.hit_columns[e], kNoLabel);
+      add(columns.hit_columns[e], kNoLabel, columns.hit_weights[e]);
     }
     own_counts_[i] = static_cast<uint32_t>(own_.size() - before);
   }
 }
 
 // Entries by column, samples ascending. A drawn column lists all samples, any other column those
-// that own it. A sample's negatives are the draws that the sample does not own; each stands for
-// TailWeight neurons.
+// that own it. A sample's negatives are the draws that the sample does not own; each has its
+// column's weight, or stands for TailWeight neurons.
 void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
   const ActiveColumns& columns = batch->columns;
   const auto samples = static_cast<uint32_t>(batch->hidden.rows);
@@ -72,14 +72,15 @@ void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
   for (size_t u = 0; u < columns.rows.size(); ++u) {
     for (uint32_t i = 0; columns.drawn[u] && i < samples; ++i) {
       batch->samples[batch->offsets[u] + i] = i;
-      batch->weights[batch->offsets[u] + i] = tail[i];
+      batch->weights[batch->offsets[u] + i] =
+          columns.weights.empty() ? tail[i] : columns.weights[u];
     }
   }
   for (const Own& own : own_) {
     const size_t entry =
         columns.drawn[own.column] ? batch->offsets[own.column] + own.sample : next_[own.column]++;
     batch->samples[entry] = own.sample;
-    batch->weights[entry] = 1.0f;
+    batch->weights[entry] = own.weight;
     if (own.label != kNoLabel) batch->label_entries[own.label] = entry;
   }
   for (const Own& again : repeated_) {
@@ -170,20 +171,38 @@ void ListScorer::SigmoidDelta(OutputBatch* batch, ActiveReply* reply) const {
   reply->loss.assign(loss.begin(), loss.end());
 }
 
+// Of the columns that were drawn for the batch, from probabilities before targets are subtracted.
+void ListScorer::MeasureMass(OutputBatch* batch) const {
+  const ActiveColumns& columns = batch->columns;
+  batch->masses.assign(columns.rows.size(), kNoMass);
+  const auto probability = [&](size_t e) { return batch->values[e] / batch->weights[e]; };
+  for (size_t u = 0; u < columns.rows.size(); ++u) {
+    if (!columns.drawn[u]) continue;
+    batch->masses[u] = 0;
+    for (size_t e = batch->offsets[u]; e < batch->offsets[u + 1]; ++e) {
+      batch->masses[u] += probability(e);
+    }
+  }
+  for (size_t e = 0; e < columns.label_columns.size(); ++e) {
+    const uint32_t u = columns.label_columns[e];
+    if (columns.drawn[u]) batch->masses[u] -= probability(batch->label_entries[e]);
+  }
+}
+
 void ListScorer::Delta(OutputBatch* batch, const std::vector<float>& log_normaliser) const {
   const ActiveColumns& columns = batch->columns;
   const size_t samples = batch->hidden.rows;
-  if (model_.loss == Loss::kSoftmax) {
-    std::vector<float> factor(samples);
-    std::vector<float> smooth(samples);
-    for (size_t i = 0; i < samples; ++i) {
-      factor[i] = SoftmaxFactor(*batch, i, batch->shifts[i], log_normaliser[i]);
-      smooth[i] = SmoothTarget(*batch, i);
-    }
-    for (size_t e = 0; e < batch->values.size(); ++e) {
-      const uint32_t i = batch->samples[e];
-      batch->values[e] = batch->values[e] * factor[i] - smooth[i] * batch->weights[e];
-    }
+  std::vector<float> factor(samples, 1.0f);
+  std::vector<float> smooth(samples);
+  for (size_t i = 0; i < samples; ++i) {
+    smooth[i] = SmoothTarget(*batch, i);
+    if (model_.loss == Loss::kSigmoid) continue;
+    factor[i] = SoftmaxFactor(*batch, i, batch->shifts[i], log_normaliser[i]);
+  }
+  for (size_t e = 0; e < batch->values.size(); ++e) batch->values[e] *= factor[batch->samples[e]];
+  if (rows_.layer.keeps_mass()) MeasureMass(batch);
+  for (size_t e = 0; e < batch->values.size(); ++e) {
+    batch->values[e] -= smooth[batch->samples[e]] * batch->weights[e];
   }
   for (size_t i = 0; i < samples; ++i) {
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {

@@ -1,5 +1,5 @@
 // Each sample against its own columns only (sharing = sample, SLIDE's way): its labels, its hash
-// candidates and the batch's uniform draws.
+// candidates and what was drawn for the batch.
 //
 // Still neuron-major: the lists are inverted. Column u lists the samples that use it, so each row
 // is read once for all of them.
@@ -26,6 +26,7 @@ class ListScorer final : public Scorer {
     uint32_t column;
     uint32_t sample;
     uint32_t label;  // kNoLabel for a candidate
+    float weight;
   };
   static constexpr uint32_t kNoLabel = 0xffffffffu;
 
@@ -35,6 +36,7 @@ class ListScorer final : public Scorer {
   void SoftmaxStatistics(OutputBatch* batch, ActiveReply* reply) const;
   void SigmoidDelta(OutputBatch* batch, ActiveReply* reply) const;
   void Delta(OutputBatch* batch, const std::vector<float>& log_normaliser) const;
+  void MeasureMass(OutputBatch* batch) const;
   const float* Row(const ActiveColumns& columns, size_t u);
 
   // Scratch.

@@ -17,13 +17,15 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
       hash_seed_(SubSeed(config.common.seed, 0x4a5)),
       training_(purpose == Purpose::kTraining),
       synchronous_(IsSynchronous(config.train)),
-      rows_{Layer(LayerKind::kOutput, config,
-                  SlotMap(config.model.labels, config.cluster.slots, slots), purpose, kernels)},
+      rows_{Layer(
+          LayerKind::kOutput, config,
+          SlotMap(config.model.labels, config.cluster.slots, OutputSlots(config.cluster), slots),
+          purpose, kernels)},
       search_(rows_, purpose, kernels),
       builder_(config.model, rows_.layer.map(), synchronous_),
       popular_(builder_.popular(), rows_.layer, kernels) {
   if (model_.active == ActiveSet::kLsh) UseHashing({0, hash_.k});
-  if (model_.active == ActiveSet::kMass && training_) importance_.emplace(rows_.layer);
+  if (DrawsByMass(model_) && training_) importance_.emplace(rows_.layer);
   if (OwnOnly()) {
     scorer_ = std::make_unique<ListScorer>(config, &rows_, kernels, &stats_);
   } else {
@@ -45,26 +47,26 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
   batch->label_totals = query.label_totals;
   batch->seed = draws.seed;
   const uint32_t samples = batch->hidden.rows;
-  const HashTables* tables = rows_.tables ? &rows_.tables->tables() : nullptr;
+  std::optional<ActiveSetBuilder::Hashed> hashed;
   stats_.Enter(Phase::kHash);
-  if (tables != nullptr && !draws.only_labels) {
-    codes_.resize(samples * size_t{tables->size()});
+  if (rows_.tables && !draws.only_labels) {
+    codes_.resize(samples * size_t{rows_.tables->tables().size()});
     rows_.tables->functions().Codes(samples, batch->hidden.data.data(), model_.hidden,
                                     codes_.data());
+    hashed.emplace(rows_.tables->tables(), codes_.data());
   }
   stats_.Enter(Phase::kRetrieve);
   if (draws.only_labels) {
     builder_.BuildLabels(query.labels, &batch->columns);
   } else if (importance_) {
-    builder_.Build(query.labels, *importance_, draws, &batch->columns);
+    builder_.Build(query.labels, *importance_, draws, hashed ? &*hashed : nullptr, &batch->columns);
   } else {
-    builder_.Build(query.labels, popular_.rows(), tables,
-                   tables != nullptr ? codes_.data() : nullptr, random, &batch->columns);
+    builder_.Build(query.labels, popular_.rows(), random, &batch->columns);
   }
   ActiveReply reply;
   reply.active_rows = static_cast<uint32_t>(batch->columns.rows.size());
   const uint32_t probed = draws.only_labels ? 0 : std::min(query.probe_samples, samples);
-  if (!importance_) reply.probes = MeasureRecall(*batch, probed);
+  if (model_.active != ActiveSet::kMass) reply.probes = MeasureRecall(*batch, probed);
   scorer_->Score(batch, &reply);
   stats_.CountProducts(batch->values.size());
   reply.tail_variance = scorer_->TailVariance(*batch, reply, probed);

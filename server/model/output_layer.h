@@ -31,6 +31,8 @@ class OutputLayer {
   const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
   PopularNeurons& popular() { return popular_; }
   uint64_t MemoryBytes() const;
+  // What one neuron takes of it beside its row and its codes.
+  uint64_t IndexRowBytes() const { return importance_ ? ImportanceBuckets::kRowBytes : 0; }
 
   // The hash functions in use; whether the model can use others.
   HashChoice hashing() const { return hashing_; }
@@ -90,6 +92,7 @@ class OutputLayer {
 
   // What a batch's samples gave its neurons (OutputBatch::masses), with or without an Update().
   void ObserveMass(uint32_t row, float mass) {
+    if (mass == kNoMass) return;
     rows_.layer.changed().BeforeChange(row);
     rows_.layer.ObserveMass(row, mass);
     importance_->FollowMass(row);
@@ -101,6 +104,7 @@ class OutputLayer {
 
   // Upkeep after a batch: FollowActivations() updates the popular neurons from the batch's mean
   // activation ([H]), FollowUpdates() does a batch's share of rehashing.
+  bool follows_activations() const { return builder_.popular() > 0; }
   void FollowActivations(std::span<const float> mean);
   void FollowUpdates();
 
@@ -131,7 +135,7 @@ class OutputLayer {
   NeuronSearch search_;
   ActiveSetBuilder builder_;
   PopularNeurons popular_;
-  std::optional<ImportanceBuckets> importance_;  // with active = mass, while training
+  std::optional<ImportanceBuckets> importance_;  // with active = mass or lsh, while training
   EngineStats stats_;
   std::unique_ptr<Scorer> scorer_;
   std::vector<BucketCode> codes_;  // scratch: codes of the batch's activations

@@ -66,6 +66,7 @@ uint64_t OutputLayer::MemoryBytes() const {
   uint64_t bytes = rows_.layer.MemoryBytes() + search_.MemoryBytes();
   if (rows_.tables) bytes += rows_.tables->MemoryBytes();
   if (rows_.next) bytes += rows_.next->MemoryBytes();
+  if (importance_) bytes += importance_->MemoryBytes();
   return bytes;
 }
 

@@ -11,10 +11,10 @@ double Softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::l
 
 }  // namespace
 
-float Scorer::TailWeight(size_t hash_part, size_t negatives) const {
+float Scorer::TailWeight(size_t certain, size_t negatives) const {
   if (model_.tail != Tail::kWeighted || negatives == 0) return 1.0f;
   return static_cast<float>(
-      (static_cast<double>(rows_.layer.map().size()) - static_cast<double>(hash_part)) /
+      (static_cast<double>(rows_.layer.map().size()) - static_cast<double>(certain)) /
       static_cast<double>(negatives));
 }
 

@@ -20,6 +20,8 @@
 
 namespace dslide {
 
+constexpr float kNoMass = -1.0f;
+
 // The output layer's state of a batch between ActiveQuery and GradientPush.
 struct OutputBatch {
   Matrix hidden;                       // h, [B x H]
@@ -36,8 +38,9 @@ struct OutputBatch {
   std::vector<float> weights;  // how many neurons a column (or entry) stands for
   // After Score(), with model.neurons = centroids: of columns.label_columns.
   std::vector<LabelLogit> label_logits;
-  // After Gradient(): mean probability of a column in samples of which it is no label.
-  std::vector<float> masses;  // [U]; dense scorer only
+  // After Gradient(), if neurons keep a mass: mean probability of a column over the samples of
+  // which it is no label, or kNoMass if not all samples were scored against it.
+  std::vector<float> masses;  // [U]
   // List scorer only: entries of column u are [offsets[u], offsets[u+1]).
   std::vector<size_t> offsets;
   std::vector<uint32_t> samples;      // [entries]
@@ -74,9 +77,9 @@ class Scorer {
                         const RowGradientSink& take, PartialSums* partial) = 0;
 
  protected:
-  // How many neurons one negative stands for: `negatives` draws stand for all neurons here outside
-  // the hash part.
-  float TailWeight(size_t hash_part, size_t negatives) const;
+  // How many neurons one uniform negative stands for: `negatives` of them stand for all neurons
+  // here but the `certain` ones.
+  float TailWeight(size_t certain, size_t negatives) const;
 
   // Binary cross-entropy of n logits with target 0, each counted weights[i] times: returns the sum
   // and replaces the logits by `scale` * dloss/dlogit.

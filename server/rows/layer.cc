@@ -46,7 +46,7 @@ Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
       bf16_(config.model.precision == Precision::kBf16),
       narrow_moments_(config.train.moments == MomentPrecision::kBf16),
       training_(purpose == Purpose::kTraining),
-      keeps_mass_(kind == LayerKind::kOutput && config.model.active == ActiveSet::kMass),
+      keeps_mass_(kind == LayerKind::kOutput && DrawsByMass(config.model)),
       kernels_(kernels),
       optimizer_(config.train, kernels),
       weights_(bf16_),
@@ -82,11 +82,12 @@ void Layer::Reserve(SlotId slot) {
 void Layer::Attach(SlotId slot) {
   map_.Attach(slot);
   const uint32_t begin = map_.RegionBegin(slot);
-  if (training_) changed_.Renew(begin, begin + map_.rows_per_slot());
+  const uint32_t rows = map_.RegionRows(slot);
+  if (training_ && rows > 0) changed_.Renew(begin, begin + rows);
 }
 
 void Layer::Release(SlotId slot) {
-  const size_t begin = map_.RegionBegin(slot), end = begin + map_.rows_per_slot();
+  const size_t begin = map_.RegionBegin(slot), end = begin + map_.RegionRows(slot);
   map_.Release(slot);
   weights_.GiveBack(begin * dim_, end * dim_);
   if (KeepsMoments()) {

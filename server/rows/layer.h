@@ -51,7 +51,7 @@ class Layer {
   float bias(uint32_t row) const { return scalars_[row].bias; }
 
   // The running mean of what ObserveMass() was told; 0: nothing yet. Stored with the row, if
-  // model.active = mass and these are output neurons. ObserveMass() REQUIRES
+  // neurons are drawn by it (DrawsByMass) and these are output neurons. ObserveMass() REQUIRES
   // changed().BeforeChange(row), as for row().
   bool keeps_mass() const { return keeps_mass_; }
   float mass(uint32_t row) const { return masses_[row]; }

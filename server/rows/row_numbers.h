@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,11 @@ class RowNumbers {
       number_[row] = static_cast<uint32_t>(rows_.size() - 1);
     }
     return number_[row];
+  }
+
+  // The row's number, if it has one.
+  std::optional<uint32_t> Find(uint32_t row) const {
+    return number_[row] == kNone ? std::nullopt : std::optional(number_[row]);
   }
 
   // The rows, by number.

@@ -1,8 +1,9 @@
 // Which ids (neurons or features) live in an executor, and at which local index.
 //
-// Ids are spread over V slots: slot = id mod V, row within the slot = id div V. The owner keeps
-// each of its slots in a region of fixed size, so that a slot comes or goes without moving the
-// others: local index = region * rows_per_slot + row. A region's last row may have no id.
+// Ids are spread over the slots of a range (common/run/slot_rows.h). The owner keeps each of its
+// slots in a region of fixed size, so that a slot comes or goes without moving the others: local
+// index = region * rows_per_slot + row. A region's last row may have no id. Slots outside of the
+// range come and go like the others, with a region of no rows at local index 0.
 //
 // The life of a slot here: Reserve() gives it a region, Attach() makes it part of the model,
 // Detach() takes it out of the model, Release() frees the region. A free region goes to the next
@@ -25,11 +26,13 @@ class SlotMap {
   static constexpr uint32_t kNone = 0xffffffffu;
   static constexpr SlotId kNoSlot{kNone};
 
-  // Ids [0, total) over `slots` slots; the slots `owned` (ascending) live here, in this order.
-  SlotMap(uint32_t total, uint32_t slots, std::span<const SlotId> owned)
+  // Ids [0, total) over those of the model's `slots` slots that `range` has; the slots `owned`
+  // (ascending) live here, in this order.
+  SlotMap(uint32_t total, uint32_t slots, const SlotRange& range, std::span<const SlotId> owned)
       : total_(total),
         slots_(slots),
-        rows_per_slot_((total + slots - 1) / slots),
+        range_(range),
+        rows_per_slot_((total + range.count - 1) / range.count),
         region_(slots, kNone),
         attached_(slots, 0) {
     for (const SlotId slot : owned) {
@@ -37,6 +40,9 @@ class SlotMap {
       Attach(slot);
     }
   }
+  // Over all slots.
+  SlotMap(uint32_t total, uint32_t slots, std::span<const SlotId> owned)
+      : SlotMap(total, slots, {0, slots}, owned) {}
 
   uint32_t slots() const { return slots_; }  // of the whole model
   uint32_t total() const { return total_; }
@@ -44,16 +50,16 @@ class SlotMap {
   uint32_t size() const { return size_; }  // ids that live here
   // Bound of the local indices; those in free regions and of slots not attached have no id.
   uint32_t rows() const { return static_cast<uint32_t>(layout_.size()) * rows_per_slot_; }
-  // Regions that are not free.
+  // Regions with rows that are not free.
   uint32_t regions() const {
     return static_cast<uint32_t>(layout_.size() -
                                  static_cast<size_t>(std::ranges::count(layout_, kNoSlot)));
   }
   // rows() if all slots lived here.
-  uint32_t all_rows() const { return slots_ * rows_per_slot_; }
+  uint32_t all_rows() const { return range_.count * rows_per_slot_; }
   // Attached slots, ascending.
   std::span<const SlotId> owned() const { return owned_; }
-  // The attached slot of each region; kNoSlot where there is none.
+  // The attached slot of each region with rows; kNoSlot where there is none.
   std::vector<SlotId> Layout() const {
     std::vector<SlotId> layout = layout_;
     for (SlotId& slot : layout) {
@@ -64,8 +70,10 @@ class SlotMap {
 
   // Ids of one slot: rows [0, SlotSize(slot)).
   uint32_t SlotSize(SlotId slot) const {
-    return static_cast<uint32_t>(RowsOfSlot(total_, slots_, slot));
+    return static_cast<uint32_t>(RowsOfSlot(total_, range_, slot));
   }
+  // What the slot's region has: rows_per_slot(), or 0.
+  uint32_t RegionRows(SlotId slot) const { return range_.Has(slot) ? rows_per_slot_ : 0; }
 
   bool Owns(SlotId slot) const { return slot.value < slots_ && attached_[slot.value] != 0; }
   // Whether the slot has a region, attached or not.
@@ -86,8 +94,8 @@ class SlotMap {
 
   // The local index of `id`, kNone if it lives elsewhere. REQUIRES id < total().
   uint32_t Local(uint32_t id) const {
-    const uint32_t slot = id % slots_;
-    return attached_[slot] == 0 ? kNone : region_[slot] * rows_per_slot_ + id / slots_;
+    const uint32_t slot = range_.SlotOf(id).value;
+    return attached_[slot] == 0 ? kNone : region_[slot] * rows_per_slot_ + id / range_.count;
   }
 
   // The id at local index `row`, kNone for padding and where no slot is attached. REQUIRES row <
@@ -95,13 +103,17 @@ class SlotMap {
   uint32_t Global(uint32_t row) const {
     const SlotId slot = layout_[row / rows_per_slot_];
     if (slot == kNoSlot || attached_[slot.value] == 0) return kNone;
-    const uint32_t id = (row % rows_per_slot_) * slots_ + slot.value;
+    const uint32_t id = (row % rows_per_slot_) * range_.count + slot.value - range_.first;
     return id < total_ ? id : kNone;
   }
 
   // Gives a slot a region; rows() may grow. REQUIRES that the slot has none.
   void Reserve(SlotId slot) {
     DSLIDE_CHECK(slot.value < slots_ && !HasRegion(slot));
+    if (!range_.Has(slot)) {
+      region_[slot.value] = 0;
+      return;
+    }
     auto region = std::find(layout_.begin(), layout_.end(), kNoSlot);
     if (region == layout_.end()) region = layout_.insert(region, kNoSlot);
     *region = slot;
@@ -123,13 +135,14 @@ class SlotMap {
   // REQUIRES that the slot has a region and is not attached.
   void Release(SlotId slot) {
     DSLIDE_CHECK(HasRegion(slot) && !Owns(slot));
-    layout_[region_[slot.value]] = kNoSlot;
+    if (range_.Has(slot)) layout_[region_[slot.value]] = kNoSlot;
     region_[slot.value] = kNone;
   }
 
  private:
   uint32_t total_;
   uint32_t slots_;
+  SlotRange range_;
   uint32_t rows_per_slot_;
   uint32_t size_ = 0;
   std::vector<SlotId> owned_;

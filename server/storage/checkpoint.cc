@@ -257,8 +257,9 @@ Result<CheckpointShards::Content> CheckpointShards::CheckContent(const Config& c
   std::vector<SlotId> all;
   for (uint32_t s = 0; s < slots; ++s) all.push_back({s});
   RowCounts counts(slots);
-  const SlotMap maps[] = {SlotMap(config.model.features + 1, slots, all),
-                          SlotMap(config.model.labels, slots, all)};
+  const SlotMap maps[] = {
+      SlotMap(config.model.features + 1, slots, InputSlots(config.cluster), all),
+      SlotMap(config.model.labels, slots, OutputSlots(config.cluster), all)};
   const StoredSizes sizes[] = {{config, LayerKind::kInput}, {config, LayerKind::kOutput}};
   Content content;
   for (const Shard& shard : shards_) {

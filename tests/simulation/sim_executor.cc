@@ -111,10 +111,13 @@ bool SimExecutor::Recorded(const PartKey& part, uint64_t batch) const {
 bool SimExecutor::MustChange(const PartKey& part, const Body& request) const {
   const ModelConfig& model = config_.model;
   if (model.precision != Precision::kFp32) return false;
+  const auto output_rows = [&](SlotId slot) {
+    return RowsOfSlot(model.labels, OutputSlots(config_.cluster), slot);
+  };
   if (part.first == LayerKind::kOutput) {
-    return model.active == ActiveSet::kAll && part.second.value < model.labels;
+    return model.active == ActiveSet::kAll && output_rows(part.second) > 0;
   }
-  if (part.second.value != model.features % config_.cluster.slots) return false;
+  if (part.second != InputSlots(config_.cluster).SlotOf(model.features)) return false;
   constexpr float kCertain = 0.01f;
   const Matrix& gradient = std::get<EmbedPush>(request).gradient;
   for (uint32_t h = 0; h < gradient.cols; ++h) {

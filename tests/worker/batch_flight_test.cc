@@ -225,6 +225,66 @@ TEST_CASE("an evaluation ranks labels, without a sample's own features if told s
   CHECK(flight.report().predictions.offsets == std::vector<uint32_t>{0, 2, 3, 3});
 }
 
+TEST_CASE("a stage asks the servers that have rows of its layer") {
+  Config config = FlightConfig();
+  config.cluster.input_slots = 1;  // slot 3; the neurons are in slots 0 to 2
+  const Plan plan = EqualPlan(1, 4, {{"a", "a"}, {"b", "b"}, {"c", "c"}, {"d", "d"}});
+  const auto asked = [](const BatchFlight& flight) {
+    std::vector<bool> asks;
+    for (uint32_t s = 0; s < 4; ++s) asks.push_back(flight.Asks(s));
+    return asks;
+  };
+  const std::vector<bool> of_input{false, false, false, true}, of_neurons{true, true, true, false};
+  BatchFlight flight(config, plan, Lease(), Batch(), 5);
+  CHECK(asked(flight) == of_input);
+  const auto embed = std::get<EmbedRequest>(flight.RequestFor(3));
+  CHECK(embed.alone);
+  CHECK(embed.features.ids.size() == 9);
+  REQUIRE(*flight.Take(3, EmbedReply{Filled({1, -2, 3, 0.5f})}));
+  CHECK(asked(flight) == of_neurons);
+  const auto query = std::get<ActiveQuery>(flight.RequestFor(1));
+  CHECK(query.alone);
+  CHECK_FALSE(query.finish);
+  CHECK(query.labels.ids == std::vector<uint32_t>{7});  // 7 mod 3
+  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).labels.ids == std::vector<uint32_t>{0});
+  for (const uint32_t s : {2u, 0u}) CHECK_FALSE(*flight.Take(s, Statistics(1, 2, 0.5f)));
+  REQUIRE(*flight.Take(1, Statistics(1, 2, 0.5f)));
+  CHECK(asked(flight) == of_neurons);
+  for (const uint32_t s : {2u, 0u}) CHECK_FALSE(*flight.Take(s, GradientReply{Filled({1, 1})}));
+  REQUIRE(*flight.Take(1, GradientReply{Filled({4, 4})}));
+  CHECK(asked(flight) == of_input);
+  CHECK(std::get<EmbedPush>(flight.RequestFor(3)).gradient == Filled({6, 0}));
+  REQUIRE(*flight.Take(3, Ack{}));
+  CHECK(flight.done());
+}
+
+TEST_CASE("the one server that has all neurons finishes alone") {
+  Config config = FlightConfig();
+  config.cluster.input_slots = 2;
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+  REQUIRE(*flight.Take(1, EmbedReply{Filled({1, -2, 3, 0.5f})}));
+  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).finish);
+  GradientReply reply{Filled({1, 1, 1, 1})};
+  reply.active = Statistics(1, 2, 0.5f);
+  REQUIRE(*flight.Take(0, reply));
+  CHECK(flight.stage() == BatchFlight::Stage::kEmbedPush);
+  CHECK(std::get<EmbedPush>(flight.RequestFor(1)).gradient == Filled({1, 0, 1, 1}));
+}
+
+TEST_CASE("a server that is greeted must answer before the batch goes on, and adds nothing") {
+  Config config = FlightConfig();
+  config.cluster.input_slots = 2;
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5, {true, true});
+  const auto greeting = std::get<EmbedRequest>(flight.RequestFor(0));
+  CHECK_FALSE(greeting.training);
+  CHECK(greeting.features.rows() == 1);
+  CHECK(greeting.features.ids.empty());
+  CHECK_FALSE(*flight.Take(1, EmbedReply{Filled({1, -2, 3, 0.5f})}));
+  CHECK_FALSE(flight.Take(0, EmbedReply{Filled({})}).ok());  // of three samples
+  REQUIRE(*flight.Take(0, EmbedReply{Matrix(1, kHidden)}));
+  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).hidden == Filled({1, 0, 3, 0.5f}));
+}
+
 TEST_CASE("replies that do not fit are errors") {
   const Config config = FlightConfig();
   BatchFlight flight(config, kPlan, Lease(), Batch(), 5);

@@ -79,5 +79,62 @@ TEST_CASE_FIXTURE(OneBatchOnTwo, "another plan's server begins with a clean shee
   CHECK(SilentAt(4000 + kSilentMs).empty());
 }
 
+// Server a has all input rows, b and c have the neurons.
+struct InputOnOne : WorkerFixture {
+  InputOnOne() : WorkerFixture(3, Settings()) {
+    for (uint32_t s = 0; s < 3; ++s) plan.servers[s].incarnation = {101 + s};
+    for (uint32_t s = 0; s < plan.slot_owner.size(); ++s) {
+      const bool input = InputSlots(config.cluster).Has({s});
+      plan.slot_owner[s] = static_cast<uint16_t>(input ? 0 : 1 + s % 2);
+    }
+    now = 1;
+    JoinAndPlan();
+  }
+  static Config Settings() {
+    Config config;
+    config.cluster.input_slots = 3;
+    return config;
+  }
+  static std::vector<uint32_t> To(const std::vector<WorkerCore::Outgoing>& requests) {
+    std::vector<uint32_t> servers;
+    for (const auto& request : requests) servers.push_back(request.to);
+    return servers;
+  }
+};
+
+TEST_CASE_FIXTURE(InputOnOne, "the first batch greets all servers of the plan, later ones do not") {
+  const auto first = Requests(Scheduler(Grant(1)));
+  CHECK(To(first) == std::vector<uint32_t>{0, 1, 2});
+  (void)Server(first[0], Answer(first[0].message.body));
+  (void)Server(first[1], Answer(first[1].message.body));
+  CHECK(Requests(last).empty());  // c has not answered
+  auto requests = Requests(Server(first[2], Answer(first[2].message.body)));
+  CHECK(To(requests) == std::vector<uint32_t>{1, 2});
+  LeaseGrant grant = Grant(1);
+  grant.unit++;
+  CHECK(To(Requests(Scheduler(grant))) == std::vector<uint32_t>{0});
+}
+
+TEST_CASE_FIXTURE(InputOnOne,
+                  "a server that is asked alone is told of if the others answer probes") {
+  const auto first = Requests(Scheduler(Grant(1)));
+  for (const auto& request : first) (void)Server(request, Answer(request.message.body));
+  LeaseGrant grant = Grant(1);
+  grant.unit++;
+  REQUIRE(To(Requests(Scheduler(grant))) == std::vector<uint32_t>{0});
+  const auto answer_others = [&] {
+    for (const auto& request : Requests(last)) {
+      if (request.to != 0) (void)Server(request, Answer(request.message.body));
+    }
+  };
+  std::vector<uint64_t> silent;
+  for (int64_t at = 1000; at <= 2 * kSilentMs; at += 1000) {
+    (void)Tick(at);
+    for (const Heartbeat& beat : ToScheduler<Heartbeat>(last)) silent = beat.silent_servers;
+    answer_others();
+  }
+  CHECK(silent == std::vector<uint64_t>{101});
+}
+
 }  // namespace
 }  // namespace dslide::silent_server_test

@@ -70,7 +70,7 @@ void TrainMix(benchmark::State& state, const Mix& mix, bool bf16) {
   config.model.popular = 0;
   config.model.precision = bf16 ? Precision::kBf16 : Precision::kFp32;
   config.model.candidates = mix.candidates;
-  config.model.uniform = mix.uniform;
+  config.model.uniform = config.model.negatives = mix.uniform;
   config.train.optimizer = bf16 ? OptimizerKind::kAdaGrad : OptimizerKind::kAdam;
   config.train.batch = mix.samples;
   config.train.probe_samples = 0;

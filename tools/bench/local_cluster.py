@@ -1,5 +1,6 @@
 """A D-SLIDE cluster on this machine: processes started one by one, and replaced when they die."""
 
+import configparser
 import json
 import os
 import signal
@@ -111,6 +112,11 @@ class Cluster:
     def summary(self):
         with open(f"{self.run_dir}/summary.json") as summary:
             return json.load(summary)
+
+    def config(self):
+        config = configparser.ConfigParser(interpolation=None)
+        config.read(f"{self.run_dir}/config.ini")
+        return config
 
     def count_samples(self):
         """What `dslide ledger verify` counts: seen, duplicated, missing."""

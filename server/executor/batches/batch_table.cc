@@ -28,7 +28,7 @@ void BatchTable::MakeRoom(const BatchKey& next) {
                                           [](const auto& entry) { return entry.second->arrival; }));
 }
 
-OpenBatch& BatchTable::Begin(const BatchKey& key, uint32_t samples) {
+OpenBatch& BatchTable::Begin(const BatchKey& key, uint32_t samples, BatchStage stage, bool alone) {
   batches_.erase(key);
   MakeRoom(key);
   std::unique_ptr<OpenBatch> batch;
@@ -38,7 +38,8 @@ OpenBatch& BatchTable::Begin(const BatchKey& key, uint32_t samples) {
     batch = std::move(spare_.back());
     spare_.pop_back();
   }
-  batch->stage = BatchStage::kEmbedded;
+  batch->stage = stage;
+  batch->alone = alone;
   batch->arrival = ++arrivals_;
   batch->samples = samples;
   return *batches_.emplace(key, std::move(batch)).first->second;

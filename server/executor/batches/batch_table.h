@@ -33,11 +33,13 @@ constexpr size_t kMaxBatchesOfWorker = 128;
 static_assert(kMaxBatchesOfWorker >= kMostOpenRequests);
 static_assert(kMaxBatchesOfWorker <= kMaxBatchesInFlight);
 
-// A batch goes through these stages, one request each.
+// A batch goes through these stages, one request each. Where a server has rows of one layer only,
+// its batches skip the stages of the other one.
 enum class BatchStage { kEmbedded, kQueried, kPushed };
 
 struct OpenBatch {
   BatchStage stage = BatchStage::kEmbedded;
+  bool alone = false;  // without the requests of the other layer
   uint64_t arrival = 0;
   uint32_t samples = 0;
   InputBatch input;
@@ -50,9 +52,9 @@ class BatchTable {
   // training).
   explicit BatchTable(bool epochs_overlap) : epochs_overlap_(epochs_overlap) {}
 
-  // Begins a batch; one with this key that was given up by its worker is replaced. The buffers of
-  // `input` and `output` may hold an earlier batch.
-  OpenBatch& Begin(const BatchKey& key, uint32_t samples);
+  // Begins a batch at a stage; one with this key that was given up by its worker is replaced. The
+  // buffers of `input` and `output` may hold an earlier batch.
+  OpenBatch& Begin(const BatchKey& key, uint32_t samples, BatchStage stage, bool alone);
   // Null: there is no such batch at that stage.
   OpenBatch* Find(const BatchKey& key, BatchStage stage);
   // The batch is done. REQUIRES that it is there.

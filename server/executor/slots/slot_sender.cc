@@ -19,6 +19,7 @@ class SlotSender::Follower final : public RowFollower {
 
   void Clear() { regions_.clear(); }
   void Add(SlotId slot, RowsOfLayer* rows) {
+    if (map_.RegionRows(slot) == 0) return;
     const uint32_t region = map_.RegionBegin(slot) / map_.rows_per_slot();
     if (region >= regions_.size()) regions_.resize(region + 1);
     regions_[region] = rows;

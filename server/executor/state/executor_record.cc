@@ -29,7 +29,8 @@ std::vector<SlotId> Slots(const flatbuffers::Vector<uint32_t>* stored) {
   return slots;
 }
 
-// Whether the groups have each of the slots that regions have once, and none has no slot.
+// Whether the groups have each of the slots that regions have, no slot twice, and none has no slot.
+// Slots without neurons have no region.
 bool Covers(const std::vector<AppliedBatches::Group>& groups, std::vector<SlotId> slots) {
   std::vector<SlotId> grouped;
   for (const auto& group : groups) {
@@ -39,7 +40,9 @@ bool Covers(const std::vector<AppliedBatches::Group>& groups, std::vector<SlotId
   std::erase(slots, SlotMap::kNoSlot);
   std::sort(grouped.begin(), grouped.end());
   std::sort(slots.begin(), slots.end());
-  return grouped == slots && std::adjacent_find(slots.begin(), slots.end()) == slots.end();
+  return std::ranges::includes(grouped, slots) &&
+         std::adjacent_find(slots.begin(), slots.end()) == slots.end() &&
+         std::adjacent_find(grouped.begin(), grouped.end()) == grouped.end();
 }
 
 }  // namespace

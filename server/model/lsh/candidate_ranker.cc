@@ -19,12 +19,26 @@ void CandidateRanker::Resize(uint32_t rows) {
 
 uint64_t CandidateRanker::Rank(const HashTables& tables, std::span<const BucketCode> codes,
                                uint32_t limit, std::vector<uint32_t>* out) {
-  DSLIDE_CHECK(codes.size() == tables.size() && tables.rows() == counts_.size());
-  DSLIDE_CHECK(tables.size() <= kMaxTables);
-  Open(tables, codes);
-  const Cut cut = FindCut(Count(), limit);
+  const Cut cut = FindCut(tables, codes, limit);
   TakeAndReset(cut, std::min<uint64_t>(limit, entries_), out);
   return entries_;
+}
+
+std::span<const CandidateRanker::Candidate> CandidateRanker::Candidates(
+    const HashTables& tables, std::span<const BucketCode> codes, uint32_t expected) {
+  DSLIDE_CHECK(expected > 0);
+  const Cut cut = FindCut(tables, codes, expected);
+  const float share =
+      cut.at > cut.ties ? static_cast<float>(cut.ties) / static_cast<float>(cut.at) : 1.0f;
+  const uint32_t least = cut.ties > 0 ? cut.count : cut.count + 1;
+  candidates_.clear();
+  for (const auto bucket : buckets_) {
+    for (const uint32_t row : bucket) {
+      const uint32_t count = std::exchange(counts_[row], uint8_t{0});
+      if (count >= least) candidates_.push_back({row, count == cut.count ? share : 1.0f});
+    }
+  }
+  return candidates_;
 }
 
 void CandidateRanker::Prefetch(const HashTables& tables, std::span<const BucketCode> codes) {
@@ -41,6 +55,14 @@ void CandidateRanker::Open(const HashTables& tables, std::span<const BucketCode>
     buckets_[t] = tables.Bucket(t, codes[t]);
     entries_ += buckets_[t].size();
   }
+}
+
+CandidateRanker::Cut CandidateRanker::FindCut(const HashTables& tables,
+                                              std::span<const BucketCode> codes, uint32_t limit) {
+  DSLIDE_CHECK(codes.size() == tables.size() && tables.rows() == counts_.size());
+  DSLIDE_CHECK(tables.size() <= kMaxTables);
+  Open(tables, codes);
+  return FindCut(Count(), limit);
 }
 
 // Counts, for every row, the tables that return it. Returns the number of rows in frequent_.
@@ -73,7 +95,7 @@ CandidateRanker::Cut CandidateRanker::FindCut(uint32_t frequent, uint32_t limit)
   uint32_t count = kMaxTables;
   while (count > 1 && above < limit && above + rows[count] <= limit) above += rows[count--];
   threshold_ = std::max(1u, count - 1);
-  return {.count = count, .ties = limit - above};
+  return {.count = count, .ties = limit - above, .at = rows[count]};
 }
 
 void CandidateRanker::TakeAndReset(Cut cut, size_t taken, std::vector<uint32_t>* out) {

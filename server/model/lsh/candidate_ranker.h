@@ -1,4 +1,16 @@
-// Picks, per query, the rows that share a bucket with it in the most tables.
+// Picks, per query, the rows that share a bucket with it in the most tables: the best ones for a
+// search, or each with the probability of being drawn for training.
+//
+// Rows above the cut are drawn for certain, rows at the cut all with the same probability, and rows
+// below it with none. So the probability of every row is known, drawn or not, and a sum over drawn
+// rows can be weighted without bias. Nothing is assumed about the hash family, or about how its
+// tables depend on each other: the tables are given, and the chance is that of the draw.
+//
+// Sampling by hash tables is from Spring, Shrivastava: "A New Unbiased and Efficient Class of
+// LSH-Based Samplers and Estimators for Partition Function Computation in Log-Linear Models", 2017,
+// and Chen, Xu, Shrivastava: "Fast and Accurate Stochastic Gradient Estimation", NeurIPS 2019.
+// There the chance is over the choice of hash functions, by the angle between query and row, which
+// is without bias only if each query has functions of its own.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +24,11 @@ namespace dslide {
 // Holds the scratch for one thread.
 class CandidateRanker {
  public:
+  struct Candidate {
+    uint32_t row;
+    float pi;  // the probability with which it is to be drawn
+  };
+
   explicit CandidateRanker(uint32_t rows);
   // REQUIRES that `rows` does not shrink.
   void Resize(uint32_t rows);
@@ -27,15 +44,24 @@ class CandidateRanker {
   uint64_t Rank(const HashTables& tables, std::span<const BucketCode> codes, uint32_t limit,
                 std::vector<uint32_t>* out);
 
+  // The rows with pi > 0, in the order of their first bucket entry, where `expected` are to be
+  // drawn on average: pi = 1 if fewer than `expected` rows share as many tables with the query or
+  // more. The sum of pi is `expected`, or the number of rows in the query's buckets if that is
+  // less. The result is valid until the next call. REQUIRES as Rank(), and expected > 0.
+  std::span<const Candidate> Candidates(const HashTables& tables, std::span<const BucketCode> codes,
+                                        uint32_t expected);
+
  private:
-  // Rows found in more than `count` tables are taken, and the first `ties` rows found in exactly
-  // `count`.
+  // Rows found in more than `count` tables are taken, and `ties` of those `at` rows that are found
+  // in exactly `count`; all of them if ties > at.
   struct Cut {
     uint32_t count;
     uint32_t ties;
+    uint32_t at;
   };
 
   void Open(const HashTables& tables, std::span<const BucketCode> codes);
+  Cut FindCut(const HashTables& tables, std::span<const BucketCode> codes, uint32_t limit);
   uint32_t Count();
   Cut FindCut(uint32_t frequent, uint32_t limit);
   void TakeAndReset(Cut cut, size_t taken, std::vector<uint32_t>* out);
@@ -47,6 +73,7 @@ class CandidateRanker {
   // is likely to be taken. The result does not depend on the guess.
   uint32_t threshold_ = 2;
   std::vector<uint32_t> frequent_;  // [rows + 1]
+  std::vector<Candidate> candidates_;
 };
 
 }  // namespace dslide

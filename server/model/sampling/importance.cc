@@ -88,18 +88,38 @@ void ImportanceBuckets::Remove(Members* members, uint32_t row) {
 void ImportanceBuckets::Sample(uint32_t expected, uint64_t seed, std::vector<Draw>* out) const {
   const SlotMap& map = layer_.map();
   for (const SlotId slot : map.owned()) {
-    const double share = static_cast<double>(expected) * map.SlotSize(slot) / map.total();
-    SampleSlot(slot, share, SubSeed(seed, slot.value), out);
+    if (map.RegionRows(slot) == 0) continue;
+    SampleSlot(slot, expected, SubSeed(seed, slot.value), out);
   }
 }
 
-void ImportanceBuckets::SampleSlot(SlotId slot, double expected, uint64_t seed,
+ImportanceBuckets::Chances ImportanceBuckets::ChancesOf(uint32_t expected) const {
+  const SlotMap& map = layer_.map();
+  Chances chances;
+  chances.rows_per_slot_ = map.rows_per_slot();
+  chances.class_ = class_;
+  chances.of_slot_.resize(slots_.size());
+  for (const SlotId slot : map.owned()) {
+    if (map.RegionRows(slot) == 0) continue;
+    chances.of_slot_[map.RegionBegin(slot) / map.rows_per_slot()] = ChancesIn(slot, expected);
+  }
+  return chances;
+}
+
+std::array<double, ImportanceBuckets::kClasses> ImportanceBuckets::ChancesIn(
+    SlotId slot, uint32_t expected) const {
+  const SlotMap& map = layer_.map();
+  const double share = static_cast<double>(expected) * map.SlotSize(slot) / map.total();
+  return Probabilities(slots_[map.RegionBegin(slot) / map.rows_per_slot()], share);
+}
+
+void ImportanceBuckets::SampleSlot(SlotId slot, uint32_t expected, uint64_t seed,
                                    std::vector<Draw>* out) const {
   const SlotMap& map = layer_.map();
   const uint32_t begin = map.RegionBegin(slot);
   const uint32_t size = map.SlotSize(slot);
   const Members& members = slots_[begin / map.rows_per_slot()];
-  const std::array<double, kClasses> probabilities = Probabilities(members, expected);
+  const std::array<double, kClasses> probabilities = ChancesIn(slot, expected);
   const size_t before = out->size();
   for (uint32_t k = 0; k < kClasses; ++k) {
     const double pi = probabilities[k];
@@ -125,10 +145,6 @@ void ImportanceBuckets::SampleSlot(SlotId slot, double expected, uint64_t seed,
   // Members are in the order of their past.
   std::sort(out->begin() + static_cast<std::ptrdiff_t>(before), out->end(),
             [](const Draw& a, const Draw& b) { return a.row < b.row; });
-}
-
-uint64_t ImportanceBuckets::MemoryBytes() const {
-  return class_.size() * (sizeof(uint8_t) + 2 * sizeof(uint32_t));
 }
 
 void ImportanceBuckets::CheckInvariants() const {

@@ -19,6 +19,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "server/rows/layer.h"
@@ -42,10 +43,28 @@ class ImportanceBuckets {
   // Call when the mass of a row changed.
   void FollowMass(uint32_t row);
 
+  // The probability with which Sample(expected, ...) draws a row.
+  class Chances {
+   public:
+    float Of(uint32_t row) const {
+      return static_cast<float>(of_slot_[row / rows_per_slot_][class_[row]]);
+    }
+
+   private:
+    friend class ImportanceBuckets;
+    std::vector<std::array<double, kClasses>> of_slot_;  // [regions]
+    uint32_t rows_per_slot_ = 1;
+    std::span<const uint8_t> class_;
+  };
+  // The result is valid until the masses or the map change.
+  Chances ChancesOf(uint32_t expected) const;
+
   // Draws neurons so that `expected` of all N are expected. `seed` is that of the batch.
   void Sample(uint32_t expected, uint64_t seed, std::vector<Draw>* out) const;
 
-  uint64_t MemoryBytes() const;
+  // Memory that one row takes.
+  static constexpr size_t kRowBytes = sizeof(uint8_t) + 2 * sizeof(uint32_t);
+  uint64_t MemoryBytes() const { return class_.size() * kRowBytes; }
   void CheckInvariants() const;
 
  private:
@@ -56,7 +75,9 @@ class ImportanceBuckets {
   uint8_t ClassOf(uint32_t row) const;
   void Add(Members* members, uint32_t row, uint8_t cls);
   void Remove(Members* members, uint32_t row);
-  void SampleSlot(SlotId slot, double expected, uint64_t seed, std::vector<Draw>* out) const;
+  // Of a slot's classes, where `expected` of all N are expected.
+  std::array<double, kClasses> ChancesIn(SlotId slot, uint32_t expected) const;
+  void SampleSlot(SlotId slot, uint32_t expected, uint64_t seed, std::vector<Draw>* out) const;
 
   const Layer& layer_;
   std::vector<Members> slots_;   // [regions]

@@ -89,6 +89,7 @@ Config UnusualConfig() {
                "ipc://@a",
                "tcp://10.0.0.1:1",
                12,
+               7,
                13,
                Wire::kFp32,
                14,
@@ -370,12 +371,12 @@ TEST_CASE("config: what a resumed run keeps") {
     CHECK((differs == nullptr || differs == &key));
     if (differs != nullptr) kept.push_back(key.FullName());
   }
-  CHECK(kept == std::vector<std::string>{"common.seed", "model.features", "model.labels",
-                                         "model.hidden", "model.neurons", "model.active",
-                                         "model.precision", "hash.family", "hash.k", "hash.tables",
-                                         "hash.bin", "train.batch", "train.optimizer",
-                                         "train.moments", "train.unit_batches", "train.staleness",
-                                         "train.target_batch", "cluster.slots"});
+  CHECK(kept == std::vector<std::string>{
+                    "common.seed", "model.features", "model.labels", "model.hidden",
+                    "model.neurons", "model.active", "model.precision", "hash.family", "hash.k",
+                    "hash.tables", "hash.bin", "train.batch", "train.optimizer", "train.moments",
+                    "train.unit_batches", "train.staleness", "train.target_batch", "cluster.slots",
+                    "cluster.input_slots"});
   Config now, then;
   CHECK(FixedKeyThatDiffers(now, then) == nullptr);
   now.train.staleness = 0;
@@ -440,6 +441,7 @@ TEST_CASE("config: resolving") {
     CHECK(config.model.popular == std::min(ModelConfig().popular, c.n));
     CHECK(config.train.learning_rate == doctest::Approx(0.05 * std::sqrt(2.0)));
     CHECK(config.cluster.slots == c.slots);
+    CHECK(config.cluster.input_slots == (c.slots < 32 ? 0 : static_cast<int32_t>(c.slots) / 4));
     CHECK(config.model.output_init == doctest::Approx(1.0 / std::sqrt(512.0)));
 
     Config again = config;

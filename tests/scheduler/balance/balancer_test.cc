@@ -22,7 +22,7 @@ Config AutoConfig() {
 // Two servers with four slots each. The loads are what the servers report.
 struct BalancerRun {
   explicit BalancerRun(Config config = AutoConfig())
-      : balancer(config), loads(config.cluster.slots, 1000) {
+      : balancer(config), loads(std::vector<uint64_t>(config.cluster.slots, 1000)) {
     for (uint32_t i = 0; i < 2; ++i) {
       const Incarnation server{i + 1};
       plan.servers.push_back({"server-" + std::to_string(i + 1), "", server});

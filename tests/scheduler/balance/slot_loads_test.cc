@@ -32,7 +32,7 @@ LoadReport MakeReport(uint32_t first, std::vector<float> work, uint32_t batches,
 }
 
 TEST_CASE("load is work per batch: neither the rate of batches nor pauses change it") {
-  SlotLoads loads(2);
+  SlotLoads loads(std::vector<uint64_t>(2));
   loads.Add(kA, 2, 0);
   loads.Report(kA, MakeReport(0, {3, 1}, 100, {0.5, 0.5}), 0);
   CHECK(loads.Load(0) == doctest::Approx(3));
@@ -44,7 +44,7 @@ TEST_CASE("load is work per batch: neither the rate of batches nor pauses change
 }
 
 TEST_CASE("the first reports are averaged, then a change shows within about ten seconds") {
-  SlotLoads loads(1);
+  SlotLoads loads(std::vector<uint64_t>(1));
   loads.Add(kA, 1, 0);
   loads.Report(kA, MakeReport(0, {8}, 10, {1}), 0);
   loads.Report(kA, MakeReport(0, {4}, 10, {1}), 0);
@@ -55,7 +55,7 @@ TEST_CASE("the first reports are averaged, then a change shows within about ten 
 }
 
 TEST_CASE("capacity is work per busy second, summed over executors") {
-  SlotLoads loads(8);
+  SlotLoads loads(std::vector<uint64_t>(8));
   loads.Add(kA, 2, 0);
   loads.Add(kB, 4, 0);
   CHECK_FALSE(loads.CapacityMeasured(kA));
@@ -79,7 +79,7 @@ TEST_CASE("capacity is work per busy second, summed over executors") {
 }
 
 TEST_CASE("what a server does with its first slots does not tell its capacity") {
-  SlotLoads loads(4);
+  SlotLoads loads(std::vector<uint64_t>(4));
   for (const Incarnation server : {kA, kB}) loads.Add(server, 1, 0);
   loads.WarmUp(kB);
   loads.Report(kA, MakeReport(0, {30}, 10, {0.5f}), 0);
@@ -95,7 +95,7 @@ TEST_CASE("what a server does with its first slots does not tell its capacity") 
 }
 
 TEST_CASE("while a server warms up to other slots its reports change nothing that is known") {
-  SlotLoads loads(4);
+  SlotLoads loads(std::vector<uint64_t>(4));
   loads.Add(kA, 1, 0);
   loads.Report(kA, MakeReport(0, {30}, 10, {0.5f}), 0);
   loads.WarmUp(kA);
@@ -111,7 +111,7 @@ TEST_CASE("while a server warms up to other slots its reports change nothing tha
 }
 
 TEST_CASE("a slot's load goes with it, and what covers a part of an interval does not count") {
-  SlotLoads loads(2);
+  SlotLoads loads(std::vector<uint64_t>(2));
   for (const Incarnation server : {kA, kB}) loads.Add(server, 1, 0);
   loads.Report(kA, MakeReport(0, {5, 5}, 10, {0.5}), 0);
   loads.Report(kB, MakeReport(1, {1}, 10, {0.05f}), 0);
@@ -127,7 +127,7 @@ TEST_CASE("a slot's load goes with it, and what covers a part of an interval doe
 }
 
 TEST_CASE("the planner's input") {
-  SlotLoads loads(4);
+  SlotLoads loads(std::vector<uint64_t>(4));
   loads.Add(kA, 1, 1000);
   loads.Add(kB, 1, 0);
   loads.Report(kA, MakeReport(0, {6, 2}, 10, {0.5}), 350);  // 150 bytes are not slots'
@@ -153,7 +153,7 @@ TEST_CASE("the planner's input") {
 }
 
 TEST_CASE("nonsense and strangers are ignored") {
-  SlotLoads loads(2);
+  SlotLoads loads(std::vector<uint64_t>(2));
   loads.Add(kA, 1, 0);
   loads.Report(kB, MakeReport(0, {6, 2}, 10, {0.5}), 0);
   LoadReport report = MakeReport(0, {6, 2}, 10, {0.5});
@@ -167,7 +167,7 @@ TEST_CASE("nonsense and strangers are ignored") {
 }
 
 TEST_CASE("what a server can do is not forgotten while it has too little to do to tell") {
-  SlotLoads loads(2);
+  SlotLoads loads(std::vector<uint64_t>(2));
   loads.Add(kA, 2, 0);
   loads.Add(kB, 2, 0);
   loads.Report(kA, MakeReport(0, {400}, 10, {0.5f}), 0);
@@ -181,7 +181,7 @@ TEST_CASE("what a server can do is not forgotten while it has too little to do t
 }
 
 TEST_CASE("a slot has the bytes that are expected of it until they are reported") {
-  SlotLoads loads(2, 700);
+  SlotLoads loads(std::vector<uint64_t>(2, 700));
   loads.Add(kA, 1, 0);
   CHECK(loads.SlotBytes(0) == 700);
   loads.Report(kA, MakeReport(0, {1}, 10, {0.5f}), 0);

@@ -225,7 +225,7 @@ TEST_CASE("moves: a server may leave though the others will be uneven") {
   config.cluster.servers = 3;
   FakeCluster run(config);
   run.servers.slot_work.assign(16, 10);
-  run.servers.slot_bytes = SlotMemoryBytes(config);
+  run.servers.slot_bytes = SlotMemoryBytes(config)[0];
   run.memory_bytes = 6 * run.servers.slot_bytes;  // it has 5 or 6, and half of all would be 8
   run.Join(1, Role::kServer);
   run.memory_bytes = 0;

@@ -15,14 +15,14 @@ Config LargeModel() {
   Config config = MoveConfig();
   config.model.features = 2'000'000;
   config.model.hidden = 1024;
-  REQUIRE(SlotMemoryBytes(config) > (100 << 20));
+  REQUIRE(SlotMemoryBytes(config)[0] > (100 << 20));
   return config;
 }
 
 TEST_CASE("placement: a server with too little memory is refused with what it lacks") {
   const Config config = LargeModel();
   FakeCluster run(config);
-  run.servers.slot_bytes = SlotMemoryBytes(config);
+  run.servers.slot_bytes = SlotMemoryBytes(config)[0];
   const auto refused = [&](uint64_t server, double slots) {
     run.memory_bytes = static_cast<uint64_t>(slots * static_cast<double>(run.servers.slot_bytes));
     run.Join(server, Role::kServer);
@@ -52,7 +52,7 @@ TEST_CASE("placement: a server with too little memory is refused with what it la
 TEST_CASE("placement: slots of a lost server go nowhere until there is memory for them") {
   const Config config = LargeModel();
   FakeCluster run(config);
-  run.servers.slot_bytes = SlotMemoryBytes(config);
+  run.servers.slot_bytes = SlotMemoryBytes(config)[0];
   run.memory_bytes = 10 * run.servers.slot_bytes;
   run.Start();
   REQUIRE(run.Work(11));

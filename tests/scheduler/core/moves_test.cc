@@ -168,7 +168,7 @@ TEST_CASE("moves: before slots are measured a server gets no more than it has me
   config.cluster.move_mbit = 0;
   FakeCluster run(config);
   run.Start();
-  run.memory_bytes = SlotMemoryBytes(config);
+  run.memory_bytes = SlotMemoryBytes(config)[0];
   run.Join(3, Role::kServer);
   run.Wait(5000);
   CHECK(HasSeat(run.core().plan(), 3));

@@ -22,7 +22,7 @@ struct Setup {
   }
 
   Roster roster{1000};
-  SlotLoads loads{4, kSlotBytes};
+  SlotLoads loads{std::vector<uint64_t>(4, kSlotBytes)};
   Plan plan;
 };
 

@@ -29,7 +29,9 @@ struct Fixture {
   Plan plan;
   ServerCore core{{kSelf, "", "tcp://here:1", 4, 1000}};
 
-  explicit Fixture(int32_t staleness = 0, uint32_t servers = 1) : config(ServerConfig(staleness)) {
+  explicit Fixture(int32_t staleness = 0, uint32_t servers = 1)
+      : Fixture(ServerConfig(staleness), servers) {}
+  Fixture(Config of, uint32_t servers) : config(std::move(of)) {
     std::vector<PlanServer> names = {{"server", "a", kSelf}, {"server-2", "b", {8}}};
     names.resize(servers);
     plan = EqualPlan(1, config.cluster.slots, std::move(names));
@@ -119,6 +121,22 @@ TEST_CASE_FIXTURE(Synchronous, "a batch waits until its step is open, and goes b
   CHECK(Worker(3, Embed(2)).work.size() == 1);
   CHECK(Worker(4, Embed(0)).work.size() == 1);
   CHECK(Nothing(Worker(5, Embed(4))));
+}
+
+TEST_CASE_FIXTURE(Synchronous, "a query that begins its batch waits for the step as well") {
+  (void)Scheduler(CommitSteps{0});
+  ActiveQuery query{Embed(3).batch, Matrix(10, 4), {}, std::vector<uint32_t>(10)};
+  for (uint32_t i = 0; i < 10; ++i) query.labels.EndRow();
+  CHECK(Worker(1, query).work.size() == 1);  // not alone: the EmbedRequest has waited
+  query.alone = true;
+  CHECK(Nothing(Worker(2, query)));
+  ActiveQuery of_wrong_size = query;
+  of_wrong_size.hidden = Matrix(9, 4);
+  CHECK(Refusal(Worker(3, of_wrong_size)) ==
+        "ActiveQuery: the run has no such batch of so many samples");
+  const auto committed = Scheduler(CommitSteps{1});
+  REQUIRE(committed.work.size() == 2);
+  CHECK(*committed.work[1].request() == Body{query});
 }
 
 TEST_CASE("with staleness so many steps more are open") {
@@ -389,8 +407,16 @@ TEST_CASE_FIXTURE(OnlyServer, "an error in the second round is the reply, and no
 
 TEST_CASE("where there are two servers none can finish alone") {
   Fixture f(-1, 2);
-  CHECK(f.Refusal(f.Worker(1, Query(true))) == "ActiveQuery: finish is for clusters of one server");
+  CHECK(f.Refusal(f.Worker(1, Query(true))) ==
+        "ActiveQuery: finish is for a server that has all neurons");
   CHECK(f.Worker(2, Query(false)).work.size() == 1);
+}
+
+TEST_CASE("of two servers the one with all neurons can finish alone") {
+  Config config = ServerConfig(-1);
+  config.cluster.input_slots = static_cast<int32_t>(config.cluster.slots) / 2;
+  Fixture f(config, 2);
+  CHECK(f.Worker(1, Query(true)).work.size() == 1);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr uint32_t kFeatures = 20, kLabels = 15, kHidden = 4;
 constexpr uint64_t kSamples = 8;  // synchronous: steps of two batches of two samples
 constexpr uint32_t kBatches = 4;  // of an epoch
 
-Config TrainerConfig(int32_t staleness, Neurons neurons) {
+Config TrainerConfig(int32_t staleness, Neurons neurons = Neurons::kLearned) {
   Config config = SmallConfig(kFeatures, kLabels, kHidden);
   config.train.batch = 2;
   config.train.target_batch = 4;
@@ -31,7 +31,12 @@ Config TrainerConfig(int32_t staleness, Neurons neurons) {
 
 struct Fixture {
   explicit Fixture(int32_t staleness, Neurons neurons = Neurons::kLearned)
-      : config(TrainerConfig(staleness, neurons)) {
+      : Fixture(TrainerConfig(staleness, neurons), AllSlots(TrainerConfig(staleness, neurons))) {}
+  Fixture(const Config& of, const std::vector<SlotId>& slots)
+      : config(of),
+        input(config, slots, Purpose::kTraining, BestKernels()),
+        output(config, slots, Purpose::kTraining, BestKernels()),
+        applied(slots) {
     input.layer().Initialise(1, 0.3f, kFeatures);
     output.layer().Initialise(1, 0.3f, kLabels);
   }
@@ -41,13 +46,15 @@ struct Fixture {
     return {number / kBatches, in_epoch / config.train.unit_batches,
             in_epoch % config.train.unit_batches};
   }
-  // All stages of a batch; its dL/dh.
-  Matrix Train(uint32_t number, Incarnation worker = kWorker) {
-    EmbedRequest embed{Batch(number), true, {}};
+  // The requests of a batch.
+  EmbedRequest Embedding(uint32_t number, bool alone = false) const {
+    EmbedRequest embed{Batch(number), true, {}, alone};
     embed.features.ids = {1, kFeatures, 2, 7, kFeatures};
     embed.features.values = {1, 1, 0.5f, 2, 1};
     embed.features.offsets = {0, 2, 5};
-    REQUIRE(std::holds_alternative<EmbedReply>(trainer.Embed(worker, embed)));
+    return embed;
+  }
+  ActiveQuery Asking(uint32_t number, bool alone = false) const {
     ActiveQuery query;
     query.batch = Batch(number);
     query.hidden = Matrix(2, kHidden);
@@ -55,11 +62,20 @@ struct Fixture {
     query.labels.ids = {3, 4, 14};
     query.labels.offsets = {0, 2, 3};
     query.label_totals = {2, 1};
-    REQUIRE(std::holds_alternative<ActiveReply>(trainer.Query(worker, query)));
-    const Body reply = trainer.Push(worker, {Batch(number), {2.0f, 2.0f}});
+    query.alone = alone;
+    return query;
+  }
+  EmbedPush Pushing(uint32_t number) const {
     EmbedPush push{Batch(number), Matrix(2, kHidden)};
     push.gradient.data.assign(push.gradient.data.size(), 0.5f);
-    REQUIRE(std::holds_alternative<Ack>(trainer.PushEmbedding(worker, push)));
+    return push;
+  }
+  // All stages of a batch; its dL/dh.
+  Matrix Train(uint32_t number, Incarnation worker = kWorker) {
+    REQUIRE(std::holds_alternative<EmbedReply>(trainer.Embed(worker, Embedding(number))));
+    REQUIRE(std::holds_alternative<ActiveReply>(trainer.Query(worker, Asking(number))));
+    const Body reply = trainer.Push(worker, {Batch(number), {2.0f, 2.0f}});
+    REQUIRE(std::holds_alternative<Ack>(trainer.PushEmbedding(worker, Pushing(number))));
     return InFloats(std::get<GradientReply>(reply).partial);
   }
   std::vector<uint8_t> Rows() {
@@ -75,9 +91,9 @@ struct Fixture {
   }
 
   Config config;
-  InputLayer input{config, AllSlots(config), Purpose::kTraining, BestKernels()};
-  OutputLayer output{config, AllSlots(config), Purpose::kTraining, BestKernels()};
-  AppliedBatches applied{AllSlots(config)};
+  InputLayer input;
+  OutputLayer output;
+  AppliedBatches applied;
   SlotLoad load{config.cluster.slots};
   WorkCounter counter{&load, input.layer(), output};
   int updates = 0;
@@ -169,6 +185,93 @@ TEST_CASE("when slots come or go nothing of what was begun is left") {
   CHECK(std::holds_alternative<ErrorReply>(fixture.trainer.Commit({1})));
   (void)fixture.Train(0);
   CHECK(std::holds_alternative<StepsCommitted>(fixture.trainer.Commit({1})));
+}
+
+// The rows of one layer only.
+struct OneLayer : Fixture {
+  OneLayer(int32_t staleness, LayerKind kind) : Fixture(WithInputSlots(staleness), SlotsOf(kind)) {
+    (void)trainer.Commit({0});
+  }
+  static Config WithInputSlots(int32_t staleness) {
+    Config config = TrainerConfig(staleness);
+    config.cluster.input_slots = 3;
+    return config;
+  }
+  static std::vector<SlotId> SlotsOf(LayerKind kind) {
+    const ClusterConfig cluster = WithInputSlots(0).cluster;
+    std::vector<SlotId> slots = AllSlots(cluster);
+    const SlotRange range = kind == LayerKind::kInput ? InputSlots(cluster) : OutputSlots(cluster);
+    std::erase_if(slots, [&](SlotId slot) { return !range.Has(slot); });
+    return slots;
+  }
+  void TrainInput(uint32_t number) {
+    REQUIRE(std::holds_alternative<EmbedReply>(trainer.Embed(kWorker, Embedding(number, true))));
+    REQUIRE(std::holds_alternative<Ack>(trainer.PushEmbedding(kWorker, Pushing(number))));
+  }
+  void TrainOutput(uint32_t number) {
+    REQUIRE(std::holds_alternative<ActiveReply>(trainer.Query(kWorker, Asking(number, true))));
+    const Body reply = trainer.Push(kWorker, {Batch(number), {2.0f, 2.0f}});
+    REQUIRE(std::holds_alternative<GradientReply>(reply));
+  }
+  bool HasBoth(uint32_t number) const {
+    return applied.Has(Part::kInput, number) == AppliedBatches::Share::kAll &&
+           applied.Has(Part::kOutput, number) == AppliedBatches::Share::kAll;
+  }
+};
+
+TEST_CASE("input rows alone: a batch is an EmbedRequest and an EmbedPush") {
+  for (const int32_t staleness : {-1, 0}) {
+    OneLayer fixture(staleness, LayerKind::kInput);
+    const auto before = fixture.Rows();
+    fixture.TrainInput(0);
+    fixture.TrainInput(0);
+    fixture.TrainInput(1);
+    CHECK(fixture.trainer.batches_in_flight() == 0);
+    if (staleness == 0) {
+      CHECK(fixture.Rows() == before);
+      CHECK(std::holds_alternative<StepsCommitted>(fixture.trainer.Commit({1})));
+    }
+    CHECK(fixture.Rows() != before);
+    CHECK(fixture.HasBoth(0));
+    CHECK(fixture.HasBoth(1));
+    CHECK(fixture.applied.additions(Part::kInput) == 2);
+    CHECK(std::get<ErrorReply>(fixture.trainer.Query(kWorker, fixture.Asking(2, true))).text ==
+          "ActiveQuery: alone is for servers without input rows");
+  }
+}
+
+TEST_CASE("neurons alone: a batch is an ActiveQuery and a GradientPush") {
+  for (const int32_t staleness : {-1, 0}) {
+    OneLayer fixture(staleness, LayerKind::kOutput);
+    const auto before = fixture.Rows();
+    fixture.TrainOutput(0);
+    fixture.TrainOutput(0);
+    fixture.TrainOutput(1);
+    CHECK(fixture.trainer.batches_in_flight() == 0);
+    if (staleness == 0) {
+      CHECK(fixture.Rows() == before);
+      CHECK(std::holds_alternative<StepsCommitted>(fixture.trainer.Commit({1})));
+      // The next step's batches are open, the one after is not.
+      CHECK(std::holds_alternative<ErrorReply>(
+          fixture.trainer.Query(kWorker, fixture.Asking(0, true))));
+    }
+    CHECK(fixture.Rows() != before);
+    CHECK(fixture.HasBoth(0));
+    CHECK(fixture.HasBoth(1));
+    CHECK(fixture.applied.additions(Part::kOutput) == 2);
+    CHECK(std::get<ErrorReply>(fixture.trainer.Embed(kWorker, fixture.Embedding(2, true))).text ==
+          "EmbedRequest: alone is for servers without neurons");
+    // A batch that began with another request of its own is not known.
+    CHECK(std::holds_alternative<ErrorReply>(
+        fixture.trainer.PushEmbedding(kWorker, fixture.Pushing(2))));
+  }
+}
+
+TEST_CASE("without any rows every step can be committed") {
+  Fixture fixture(TrainerConfig(0), {});
+  CHECK(std::get<StepsCommitted>(fixture.trainer.Commit({1})).committed == 1);
+  CHECK(std::get<StepsCommitted>(fixture.trainer.Commit({2})).committed == 2);
+  CHECK(fixture.trainer.committed() == 2);
 }
 
 TEST_CASE("what is no batch of the run, or of no open step, is refused") {

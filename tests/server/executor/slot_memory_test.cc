@@ -1,4 +1,4 @@
-// SlotMemoryBytes against the memory of an executor.
+// ModelMemoryBytes and SlotMemoryBytes against the memory of executors.
 #include <doctest/doctest.h>
 
 #include "scheduler/balance/model_size.h"
@@ -8,17 +8,15 @@
 namespace dslide::slot_memory_test {
 namespace {
 
-uint64_t MeasuredBytes(const Config& config) {
-  Executor executor(config, 1000, AllSlots(config), 0, Purpose::kTraining, BestKernels());
-  uint64_t bytes = executor.input().layer().MemoryBytes() + executor.output().layer().MemoryBytes();
-  if (executor.output().tables() != nullptr) bytes += executor.output().tables()->MemoryBytes();
-  return bytes;
+uint64_t MeasuredBytes(const Config& config, const std::vector<SlotId>& slots) {
+  Executor executor(config, 1000, slots, 0, Purpose::kTraining, BestKernels());
+  return executor.input().layer().MemoryBytes() + executor.output().MemoryBytes();
 }
 
 TEST_CASE("the memory of a slot is what executors take for it, within a few per cent") {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
     for (const auto optimizer : {OptimizerKind::kAdam, OptimizerKind::kAdaGrad}) {
-      for (const ActiveSet active : {ActiveSet::kAll, ActiveSet::kLsh}) {
+      for (const ActiveSet active : {ActiveSet::kAll, ActiveSet::kLsh, ActiveSet::kMass}) {
         Config config = SmallConfig(3000, 50000, 24);
         config.model.precision = precision;
         config.model.active = active;
@@ -28,9 +26,14 @@ TEST_CASE("the memory of a slot is what executors take for it, within a few per 
         config.hash.k = 2;
         config.hash.tables = 10;
         ResolveConfig(3000, 50000, &config);
-        const double expected = static_cast<double>(MeasuredBytes(config)) / config.cluster.slots;
-        CHECK(static_cast<double>(SlotMemoryBytes(config)) ==
-              doctest::Approx(expected).epsilon(0.03));
+        const auto same = [&](uint64_t bytes, const std::vector<SlotId>& slots) {
+          const auto measured = static_cast<double>(MeasuredBytes(config, slots));
+          CHECK(static_cast<double>(bytes) == doctest::Approx(measured).epsilon(0.03));
+        };
+        same(ModelMemoryBytes(config), AllSlots(config));
+        const std::vector<uint64_t> of_slots = SlotMemoryBytes(config);
+        same(of_slots.front(), {{0}});                        // of neurons
+        same(of_slots.back(), {{config.cluster.slots - 1}});  // of input rows
       }
     }
   }

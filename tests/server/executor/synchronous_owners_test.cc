@@ -94,6 +94,8 @@ TEST_CASE("synchronous: the number of servers and executors does not matter, wit
   config.train.dropout_input = 0.1f;
   config.train.weight_decay = 0.05f;
   CheckOwnersDoNotMatter(InBf16(config));
+  config.cluster.input_slots = 2;  // some servers have rows of one layer only
+  CheckOwnersDoNotMatter(InBf16(config));
 }
 
 TEST_CASE("synchronous: the number of servers and executors does not matter, with all neurons") {

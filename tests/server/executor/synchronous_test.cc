@@ -138,8 +138,7 @@ Config HashedConfig() {
   Config config = StepConfig(4);
   config.model.active = ActiveSet::kLsh;
   config.model.candidates = 4;
-  config.model.popular = 10;
-  config.model.uniform = 8;
+  config.model.negatives = 12;
   config.hash.k = 1;
   config.hash.tables = 6;
   config.train.optimizer = OptimizerKind::kAdaGrad;
@@ -566,8 +565,7 @@ TEST_CASE("synchronous: gradients that leave the range make replies that are not
     CAPTURE(static_cast<int>(active));
     Config config = StepConfig(1);
     config.model.active = active;
-    config.model.popular = 10;
-    config.model.uniform = 8;
+    config.model.negatives = 12;
     config.hash.k = 1;
     config.hash.tables = 6;
     config.train.learning_rate = 1e6f;

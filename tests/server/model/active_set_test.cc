@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "common/base/random.h"
 #include "common/math/kernels.h"
@@ -46,19 +48,19 @@ TEST_CASE("labels are always columns, no neuron is two columns, and counts are r
   const SparseRows labels = Labels({{3, 50}, {}, {50, 96}});
   for (int repeat = 0; repeat < 100; ++repeat) {
     ActiveColumns columns;
-    builder.Build(labels, {}, nullptr, nullptr, &random, &columns);
-    CHECK(columns.hash_part == 3);
+    builder.Build(labels, {}, &random, &columns);
+    CHECK(columns.certain == 3);
     CHECK(columns.draws == 30);
     REQUIRE(columns.drawn.size() == columns.rows.size());
     uint32_t drawn = 0, outside = 0;
     for (size_t u = 0; u < columns.rows.size(); ++u) {
       drawn += columns.drawn[u];
-      outside += u >= columns.hash_part;
+      outside += u >= columns.certain;
       CHECK(map.Global(columns.rows[u]) < kNeurons);
-      if (u >= columns.hash_part) CHECK(columns.drawn[u] == 1);
+      if (u >= columns.certain) CHECK(columns.drawn[u] == 1);
     }
     CHECK(drawn == 30);
-    CHECK(columns.rows.size() == columns.hash_part + outside);
+    CHECK(columns.rows.size() == columns.certain + outside);
     CHECK(std::set(columns.rows.begin(), columns.rows.end()).size() == columns.rows.size());
     CHECK(columns.label_offsets == labels.offsets);
     for (size_t e = 0; e < labels.ids.size(); ++e) {
@@ -77,7 +79,7 @@ TEST_CASE("every neuron is drawn with the same chance") {
   uint32_t draws = 0;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     ActiveColumns columns;
-    builder.Build(Labels({{4, 13}}), {}, nullptr, nullptr, &random, &columns);
+    builder.Build(Labels({{4, 13}}), {}, &random, &columns);
     draws = columns.draws;
     for (size_t u = 0; u < columns.rows.size(); ++u) times[columns.rows[u]] += columns.drawn[u];
   }
@@ -99,22 +101,22 @@ TEST_CASE("active = all takes every neuron once and draws none") {
   ActiveSetBuilder builder(Model(ActiveSet::kAll, 30), map);
   Random random(5);
   ActiveColumns columns;
-  builder.Build(Labels({{1, 9}, {2, 8}}), {}, nullptr, nullptr, &random, &columns);
-  CHECK(columns.hash_part == map.size());
+  builder.Build(Labels({{1, 9}, {2, 8}}), {}, &random, &columns);
+  CHECK(columns.certain == map.size());
   CHECK(columns.rows.size() == map.size());
   CHECK(columns.draws == 0);
   CHECK(std::set(columns.rows.begin(), columns.rows.end()).size() == map.size());
   CHECK(columns.label_columns.size() == 3);  // 8 lives elsewhere: slot 0
 }
 
-TEST_CASE("popular neurons are hash part, once, whether they are labels too or not") {
+TEST_CASE("popular neurons are certain, once, whether they are labels too or not") {
   const SlotMap map(kNeurons, kSlots, Slots(0, kSlots));
   ActiveSetBuilder builder(Model(ActiveSet::kSampled, 5), map);
   Random random(5);
   ActiveColumns columns;
   const std::vector<uint32_t> popular = {map.Local(3), map.Local(40)};
-  builder.Build(Labels({{3, 9}}), popular, nullptr, nullptr, &random, &columns);
-  CHECK(columns.hash_part == 3);
+  builder.Build(Labels({{3, 9}}), popular, &random, &columns);
+  CHECK(columns.certain == 3);
   CHECK(std::set(columns.rows.begin(), columns.rows.end()).size() == columns.rows.size());
   CHECK(std::find(columns.rows.begin(), columns.rows.begin() + 3, map.Local(40)) !=
         columns.rows.begin() + 3);
@@ -125,11 +127,11 @@ TEST_CASE("an owner of nothing and one of less than it should draw are no specia
   ActiveColumns columns;
   const SlotMap none(kNeurons, kSlots, Slots(0, 0));
   ActiveSetBuilder(Model(ActiveSet::kSampled, 30), none)
-      .Build(Labels({{1}}), {}, nullptr, nullptr, &random, &columns);
+      .Build(Labels({{1}}), {}, &random, &columns);
   CHECK(columns.rows.empty());
   const SlotMap map(kNeurons, kSlots, Slots(0, kSlots));
   ActiveSetBuilder(Model(ActiveSet::kSampled, kNeurons), map)
-      .Build(Labels({{1}}), {}, nullptr, nullptr, &random, &columns);
+      .Build(Labels({{1}}), {}, &random, &columns);
   CHECK(columns.rows.size() == kNeurons);
   CHECK(columns.draws == kNeurons);
 }
@@ -138,11 +140,18 @@ TEST_CASE("rows without an id are never active, whatever the buckets name and sl
   constexpr uint32_t kTables = 4, kBits = 3, kSamples = 6;
   Random random(17);
   for (int run = 0; run < 30; ++run) {
-    SlotMap map(kNeurons, kSlots, Slots(0, static_cast<uint32_t>(random.Below(kSlots + 1))));
-    ModelConfig model = Model(ActiveSet::kLsh, 1 + static_cast<uint32_t>(random.Below(90)));
-    model.candidates = 40;
-    model.popular = 0;
-    ActiveSetBuilder builder(model, map);
+    Config config = SmallConfig(20, kNeurons, 4);
+    config.model.active = ActiveSet::kLsh;
+    config.model.negatives = 1 + static_cast<uint32_t>(random.Below(90));
+    config.model.candidates = 40;
+    config.model.sharing = run % 2 == 0 ? Sharing::kBatch : Sharing::kSample;
+    Layer layer(
+        LayerKind::kOutput, config,
+        SlotMap(kNeurons, kSlots, Slots(0, static_cast<uint32_t>(random.Below(kSlots + 1)))),
+        Purpose::kTraining, BestKernels());
+    const SlotMap& map = layer.map();
+    ImportanceBuckets buckets(layer);
+    ActiveSetBuilder builder(config.model, map);
     HashTables tables(kTables, kBits, map.rows());
     const auto draw = [&](BucketCode* codes, size_t count) {
       for (size_t i = 0; i < count; ++i) codes[i] = static_cast<BucketCode>(random.Below(8));
@@ -150,11 +159,11 @@ TEST_CASE("rows without an id are never active, whatever the buckets name and sl
     for (int step = 0; step < 60; ++step) {
       const SlotId slot{static_cast<uint32_t>(random.Below(kSlots))};
       if (!map.HasRegion(slot)) {
-        map.Reserve(slot);
+        layer.Reserve(slot);
       } else if (!map.Owns(slot)) {
-        random.Below(2) == 0 ? map.Attach(slot) : map.Release(slot);
+        random.Below(2) == 0 ? layer.Attach(slot) : layer.Release(slot);
       } else {
-        map.Detach(slot);
+        layer.Detach(slot);
       }
       // Tables that know nothing of slots: every row is in a bucket.
       tables.Resize(map.rows());
@@ -165,53 +174,71 @@ TEST_CASE("rows without an id are never active, whatever the buckets name and sl
       }
       if (random.Below(2) == 0) tables.BuildAll();
       builder.FollowMap();
+      buckets.FollowMap();
       CHECK(builder.candidates() <= map.size());
       codes.resize(kSamples * kTables);
       draw(codes.data(), codes.size());
       ActiveColumns columns;
-      builder.Build(Labels({{1, 9}, {2, 8}, {}, {3}, {4}, {96}}), {}, &tables, codes.data(),
-                    &random, &columns);
+      const ActiveSetBuilder::Hashed hashed{tables, codes.data()};
+      builder.Build(Labels({{1, 9}, {2, 8}, {}, {3}, {4}, {96}}), buckets,
+                    {static_cast<uint64_t>(step), config.model.negatives}, &hashed, &columns);
       for (const uint32_t row : columns.rows) REQUIRE(map.Global(row) != SlotMap::kNone);
-      for (const uint32_t u : columns.hit_columns) REQUIRE(u < columns.hash_part);
+      for (const uint32_t u : columns.hit_columns) REQUIRE(u < columns.rows.size());
       CHECK(std::set(columns.rows.begin(), columns.rows.end()).size() == columns.rows.size());
+      CHECK(columns.weights.size() == columns.rows.size());
+      CHECK(columns.drawn.size() == columns.rows.size());
+      for (const float weight : columns.weights) CHECK(weight >= 1.0f);
+      for (const float weight : columns.hit_weights) CHECK(weight >= 1.0f);
       if (map.size() == 0) CHECK(columns.rows.empty());
-      if (map.size() > 0) CHECK(columns.draws > 0);
     }
   }
 }
 
-// The mean over draws of a sample's weighted sum of exponentials, and the full sum.
-void CheckUnbiased(Sharing sharing) {
-  Config config = SmallConfig(20, kNeurons, 6);
+// The mean over draws of a sample's weighted sum of exponentials, and the full sum. Hash functions
+// are drawn, too.
+void CheckUnbiased(ActiveSet active, Sharing sharing, HashFamily family) {
+  Config config = SmallConfig(20, kNeurons, 16);
   config.model.active = ActiveSet::kAll;
   OutputLayer full(config, AllSlots(config), Purpose::kTraining, BestKernels());
   full.layer().Initialise(3, 0.5f, kNeurons);
-  config.model.active = ActiveSet::kSampled;
+  config.model.active = active;
   config.model.sharing = sharing;
-  config.model.uniform = 20;
-  OutputLayer sampled(config, AllSlots(config), Purpose::kTraining, BestKernels());
-  sampled.layer().Initialise(3, 0.5f, kNeurons);
+  config.model.uniform = config.model.negatives = 20;
+  config.model.candidates = 5;
+  config.hash.family = family;
+  config.hash.k = family == HashFamily::kSimHash ? 4 : 2;
+  config.hash.tables = 10;
   ActiveQuery query;
-  query.hidden = Matrix(2, 6);
-  for (size_t j = 0; j < 12; ++j) query.hidden.data[j] = 0.2f * static_cast<float>(1 + j % 5);
-  query.labels = Labels({{10, 20}, {30}});
-  query.label_totals = {2, 1};
+  query.hidden = Matrix(3, 16);
+  for (size_t j = 0; j < 48; ++j) {
+    query.hidden.data[j] = std::max(0.0f, 0.2f * static_cast<float>(j * j % 11) - 0.8f);
+  }
+  query.labels = Labels({{10, 20}, {30}, {}});
+  query.label_totals = {2, 1, 0};
   const auto sum = [](const ActiveReply& reply, size_t i) {
     return double{reply.sum_exp[i]} * std::exp(double{reply.max[i]});
   };
   OutputBatch batch;
   Random random(9);
   const ActiveReply exact = full.Query(query, {1}, &random, &batch);
-  constexpr int kRepeats = 4000;
-  double mean[2] = {}, squares[2] = {};
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    const ActiveReply reply = sampled.Query(query, {1}, &random, &batch);
-    for (size_t i = 0; i < 2; ++i) {
-      mean[i] += sum(reply, i) / kRepeats;
-      squares[i] += sum(reply, i) * sum(reply, i) / kRepeats;
+  constexpr int kFunctions = 20, kDraws = 200, kRepeats = kFunctions * kDraws;
+  double mean[3] = {}, squares[3] = {};
+  for (int functions = 0; functions < kFunctions; ++functions) {
+    config.common.seed = static_cast<uint64_t>(functions);
+    OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
+    layer.layer().Initialise(3, 0.5f, kNeurons);
+    if (layer.tables() != nullptr) layer.tables()->CatchUp();
+    for (int draw = 0; draw < kDraws; ++draw) {
+      const Draws draws{SubSeed(static_cast<uint64_t>(functions), static_cast<uint64_t>(draw)), 20};
+      const ActiveReply reply = layer.Query(query, draws, &random, &batch);
+      for (size_t i = 0; i < 3; ++i) {
+        mean[i] += sum(reply, i) / kRepeats;
+        squares[i] += sum(reply, i) * sum(reply, i) / kRepeats;
+      }
     }
   }
-  for (size_t i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < 3; ++i) {
+    CAPTURE(i);
     const double error = std::sqrt((squares[i] - mean[i] * mean[i]) / kRepeats);
     CHECK(error > 0);
     CHECK(error < 0.02 * sum(exact, i));
@@ -220,8 +247,85 @@ void CheckUnbiased(Sharing sharing) {
 }
 
 TEST_CASE("the weighted tail keeps the partition function unbiased") {
-  CheckUnbiased(Sharing::kBatch);
-  CheckUnbiased(Sharing::kSample);
+  CheckUnbiased(ActiveSet::kSampled, Sharing::kBatch, HashFamily::kDwta);
+  CheckUnbiased(ActiveSet::kSampled, Sharing::kSample, HashFamily::kDwta);
+}
+
+TEST_CASE("weighted hash candidates keep the partition function unbiased") {
+  for (const Sharing sharing : {Sharing::kBatch, Sharing::kSample}) {
+    for (const HashFamily family : {HashFamily::kDwta, HashFamily::kSimHash}) {
+      CAPTURE(static_cast<int>(sharing));
+      CAPTURE(static_cast<int>(family));
+      CheckUnbiased(ActiveSet::kLsh, sharing, family);
+    }
+  }
+}
+
+// Weights are 1 / pi: a neuron that is in the set with the same probability in all draws has a
+// weight in every one, and over many draws is there as often as the weight says.
+TEST_CASE("hash candidates are in the set as often as their weights say") {
+  constexpr uint32_t kSamples = 12, kRounds = 4000;
+  for (const Sharing sharing : {Sharing::kBatch, Sharing::kSample}) {
+    CAPTURE(static_cast<int>(sharing));
+    Config config = SmallConfig(20, 600, 16);
+    config.model.active = ActiveSet::kLsh;
+    config.model.sharing = sharing;
+    config.model.negatives = 60;
+    config.model.candidates = 7;
+    config.hash.k = 2;
+    config.hash.tables = 8;
+    OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
+    layer.layer().Initialise(3, 0.5f, 600);
+    layer.tables()->CatchUp();
+    ActiveQuery query;
+    query.hidden = Matrix(kSamples, 16);
+    Random random(2);
+    for (float& h : query.hidden.data) h = static_cast<float>(random.Uniform());
+    for (uint32_t i = 0; i < kSamples; ++i) {
+      query.labels.ids.push_back(7 * i);
+      query.labels.EndRow();
+      query.label_totals.push_back(1);
+    }
+    // By (sample, row); one sample stands for all if the batch shares its set.
+    std::map<std::pair<uint32_t, uint32_t>, std::pair<float, uint32_t>> seen;  // weight, times
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      OutputBatch batch;
+      (void)layer.Query(query, {SubSeed(6, round), 60}, &random, &batch);
+      const auto count = [&](uint32_t sample, uint32_t column, float weight) {
+        const uint32_t row = batch.columns.rows[column];
+        auto& [kept, times] = seen.try_emplace({sample, row}, weight, 0u).first->second;
+        CHECK(kept == weight);
+        ++times;
+      };
+      for (uint32_t u = 0; u < batch.columns.rows.size(); ++u) {
+        if (sharing == Sharing::kBatch) {
+          count(0, u, batch.weights[u]);
+        } else {
+          for (size_t e = batch.offsets[u]; e < batch.offsets[u + 1]; ++e) {
+            count(batch.samples[e], u, batch.weights[e]);
+          }
+        }
+      }
+    }
+    double squares = 0, uncertain = 0, certain = 0;
+    for (const auto& [where, found] : seen) {
+      const double pi = 1.0 / double{found.first};
+      const double off = found.second - kRounds * pi;
+      if (pi > 0.9999) {
+        CHECK(found.second == kRounds);
+        ++certain;
+        continue;
+      }
+      squares += off * off / (kRounds * pi * (1 - pi));
+      ++uncertain;
+    }
+    CHECK(certain > 15);  // more than the labels
+    REQUIRE(uncertain > 300);
+    // Of normalised deviations: about one each. Draws by mass are the same for all samples, so with
+    // sharing = sample there are fewer independent ones than pairs.
+    const double independent = sharing == Sharing::kBatch ? uncertain : uncertain / kSamples;
+    CHECK(std::abs(squares / uncertain - 1) < 5 * std::sqrt(2 / independent));
+  }
 }
 
 }  // namespace

@@ -101,10 +101,19 @@ TEST_CASE("a cluster with SGD trains like the dense reference") {
   CheckAllSplits(ReferenceConfig(OptimizerKind::kSgd, 0.3f, Loss::kSigmoid));
 }
 
+TEST_CASE("a cluster with slots of one layer each trains like the dense reference") {
+  for (const int32_t input_slots : {1, 4, 7}) {
+    CAPTURE(input_slots);
+    Config config = ReferenceConfig(OptimizerKind::kAdam, 0.02f, Loss::kSoftmax);
+    REQUIRE(config.cluster.slots >= 8);
+    config.cluster.input_slots = input_slots;
+    CheckAllSplits(config);
+  }
+}
+
 TEST_CASE("a cluster whose neurons are all popular trains like the dense reference") {
   Config config = ReferenceConfig(OptimizerKind::kAdam, 0.02f, Loss::kSoftmax);
-  config.model.active = ActiveSet::kLsh;
-  config.model.candidates = 0;
+  config.model.active = ActiveSet::kSampled;
   config.model.uniform = 0;
   config.model.popular = kLabels;
   CheckAllSplits(config);

@@ -34,16 +34,16 @@ void SetBatchOf(size_t width, ScorerModel* model) {
   for (size_t i = rows.size() - 1; i > 0; --i) std::swap(rows[i], rows[random.Below(i + 1)]);
   rows.resize(width);
   const size_t labels = std::min<size_t>((width + 1) / 2, 270);
-  const size_t hash_part = labels + (width - labels) / 5;
+  const size_t certain = labels + (width - labels) / 5;
   const auto part = [&](size_t begin, size_t end) {
     return std::vector(rows.begin() + static_cast<ptrdiff_t>(begin),
                        rows.begin() + static_cast<ptrdiff_t>(end));
   };
   std::vector<ScorerSample> samples = {
       {{rows[0]}, {}}, {part(0, labels), {}, 3}, {{}, {}, 1}, {{}, {}}, {{rows[labels - 1]}, {}}};
-  std::vector<uint32_t> draws = part(hash_part, width);
+  std::vector<uint32_t> draws = part(certain, width);
   draws.push_back(rows[0]);  // a draw that is a label stands for itself
-  model->SetBatch(std::move(samples), part(labels, hash_part), draws, false);
+  model->SetBatch(std::move(samples), part(labels, certain), draws, false);
 }
 
 constexpr size_t kWidths[] = {1, 2, 255, 256, 257, 512, 513, 600};

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "common/math/kernels.h"
@@ -215,6 +217,51 @@ TEST_CASE("list scorer with every neuron drawn equals the dense scorer with acti
     CHECK(near(sampled_partial.data, all_partial.data));
     CHECK(near(a, b));
   });
+}
+
+TEST_CASE("list scorer measures the mass of what all samples were scored against") {
+  for (const float smoothing : {0.0f, 0.2f}) {
+    CAPTURE(smoothing);
+    Config config = OutputConfig(Loss::kSoftmax, Tail::kWeighted, smoothing, ActiveSet::kLsh);
+    config.model.negatives = kLabels / 2;
+    config.hash.k = 1;
+    OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
+    layer.layer().Initialise(5, 0.6f, kLabels);
+    layer.tables()->CatchUp();
+    Random random(8);
+    ActiveQuery query;
+    query.hidden = Matrix(3, kHidden);
+    for (float& h : query.hidden.data) h = static_cast<float>(random.Uniform());
+    query.labels.ids = {2, 11, 3};
+    query.labels.offsets = {0, 2, 3, 3};
+    query.label_totals = {2, 1, 1};  // the last one's label is elsewhere
+    OutputBatch batch;
+    (void)layer.Query(query, {1, config.model.negatives}, &random, &batch);
+    const std::vector<float> normaliser = {4.0f, 4.1f, 3.9f};
+    (void)layer.Gradient(&batch, normaliser, [](uint32_t, const float*, float) {});
+    const ActiveColumns& columns = batch.columns;
+    REQUIRE(batch.masses.size() == columns.rows.size());
+    uint32_t measured = 0;
+    for (size_t u = 0; u < columns.rows.size(); ++u) {
+      const uint32_t row = columns.rows[u];
+      const uint32_t id = layer.layer().map().Global(row);
+      double mass = 0;
+      for (uint32_t i = 0; i < 3; ++i) {
+        const auto labels = query.labels.Ids(i);
+        if (std::ranges::find(labels, id) != labels.end()) continue;
+        double logit = layer.layer().bias(row);
+        for (uint32_t d = 0; d < kHidden; ++d) {
+          logit += double{layer.layer().weights(row)[d]} * double{query.hidden.row(i)[d]};
+        }
+        mass += std::exp(logit - double{normaliser[i]}) / 3;
+      }
+      if (columns.drawn[u]) CHECK(batch.masses[u] == doctest::Approx(mass).epsilon(1e-4));
+      if (!columns.drawn[u]) CHECK(batch.masses[u] == kNoMass);
+      measured += columns.drawn[u];
+    }
+    CHECK(measured > 10);
+    CHECK(measured < columns.rows.size());
+  }
 }
 
 // The reader refuses it, but a message may hold it.

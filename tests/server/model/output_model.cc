@@ -99,29 +99,92 @@ std::vector<double> OutputModel::Hidden() const {
   return {query_.hidden.data.begin(), query_.hidden.data.end()};
 }
 
+// The rows by the number of tables in which they share the sample's bucket: all before the cut, and
+// at the cut each with the same chance.
+std::vector<double> OutputModel::CandidateChances(uint32_t i, size_t executor) const {
+  OutputLayer& layer = *layers_[executor];
+  const HashTables& tables = layer.tables()->tables();
+  const SlotMap& map = layer.layer().map();
+  std::vector<BucketCode> codes(tables.size());
+  layer.tables()->functions().Codes(1, query_.hidden.row(i), config_.model.hidden, codes.data());
+  std::vector<uint32_t> shared(map.rows());
+  std::vector<uint32_t> ranked;  // counts of the rows that share a bucket
+  for (uint32_t row = 0; row < map.rows(); ++row) {
+    if (map.Global(row) == SlotMap::kNone) continue;
+    for (uint32_t t = 0; t < tables.size(); ++t) shared[row] += tables.Code(t, row) == codes[t];
+    if (shared[row] > 0) ranked.push_back(shared[row]);
+  }
+  std::sort(ranked.rbegin(), ranked.rend());
+  const auto expected = static_cast<size_t>(std::lround(
+      static_cast<double>(config_.model.candidates * map.size()) / config_.model.labels));
+  const uint32_t cut = ranked.size() <= expected ? 0 : ranked[expected - 1];
+  const auto above = std::ranges::count_if(ranked, [&](uint32_t n) { return n > cut; });
+  const auto at = std::ranges::count(ranked, cut);
+  std::vector<double> chances(map.rows());
+  for (uint32_t row = 0; row < map.rows(); ++row) {
+    if (shared[row] > cut) chances[row] = 1;
+    if (cut > 0 && shared[row] == cut) {
+      chances[row] =
+          (static_cast<double>(expected) - static_cast<double>(above)) / static_cast<double>(at);
+    }
+  }
+  return chances;
+}
+
+// The neurons of one executor that a sample is scored against with active = lsh. No mass has been
+// observed yet: all neurons have the same one.
+void OutputModel::AddHashed(uint32_t i, size_t executor, Weights* weights) const {
+  const ActiveColumns& columns = batches_[executor].columns;
+  const SlotMap& map = layers_[executor]->layer().map();
+  const bool own_only = config_.model.sharing == Sharing::kSample;
+  const double even =
+      static_cast<double>(config_.model.negatives) / static_cast<double>(config_.model.labels);
+  std::vector<double> left_out(map.rows(), 1 - even);  // probability of not being in the set
+  for (uint32_t k = own_only ? i : 0; k < (own_only ? i + 1 : kOutputSamples); ++k) {
+    const std::vector<double> chances = CandidateChances(k, executor);
+    for (uint32_t row = 0; row < map.rows(); ++row) left_out[row] *= 1 - chances[row];
+  }
+  const auto list = [](const std::vector<uint32_t>& columns_of, const std::vector<uint32_t>& ends,
+                       uint32_t k) {
+    return std::set(columns_of.begin() + ends[k], columns_of.begin() + ends[k + 1]);
+  };
+  const std::set<uint32_t> hits = list(columns.hit_columns, columns.hit_offsets, i);
+  for (uint32_t u = 0; u < columns.rows.size(); ++u) {
+    if (own_only && !columns.drawn[u] && !hits.contains(u)) continue;
+    const double weight = 1 / (1 - left_out[columns.rows[u]]);
+    (*weights)[map.Global(columns.rows[u])] = config_.model.tail == Tail::kNone ? 1.0 : weight;
+  }
+  for (uint32_t k = own_only ? i : 0; k < (own_only ? i + 1 : kOutputSamples); ++k) {
+    for (const uint32_t u : list(columns.label_columns, columns.label_offsets, k)) {
+      (*weights)[map.Global(columns.rows[u])] = 1.0;
+    }
+  }
+}
+
 Weights OutputModel::WeightsOf(uint32_t i) const {
   Weights weights;
   for (size_t s = 0; s < layers_.size(); ++s) {
+    if (config_.model.active == ActiveSet::kLsh) {
+      AddHashed(i, s, &weights);
+      continue;
+    }
     const ActiveColumns& columns = batches_[s].columns;
     const SlotMap& map = layers_[s]->layer().map();
     const bool own_only =
         config_.model.sharing == Sharing::kSample && config_.model.active != ActiveSet::kAll;
-    std::set<uint32_t> hash_part;  // columns
+    std::set<uint32_t> certain;  // columns
     if (own_only) {
       for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
-        hash_part.insert(columns.label_columns[e]);
-      }
-      for (uint32_t e = 0; columns.hit_offsets.size() > 1 && e < columns.hit_columns.size(); ++e) {
-        if (e >= columns.hit_offsets[i] && e < columns.hit_offsets[i + 1]) {
-          hash_part.insert(columns.hit_columns[e]);
-        }
+        certain.insert(columns.label_columns[e]);
       }
     } else {
-      for (uint32_t u = 0; u < columns.hash_part; ++u) hash_part.insert(u);
+      const bool weighted = config_.model.active == ActiveSet::kMass;
+      const uint32_t end = weighted ? columns.labelled : columns.certain;
+      for (uint32_t u = 0; u < end; ++u) certain.insert(u);
     }
     std::set<uint32_t> negatives;
     for (uint32_t u = 0; u < columns.rows.size(); ++u) {
-      if (columns.drawn[u] && !hash_part.contains(u)) negatives.insert(u);
+      if (columns.drawn[u] && !certain.contains(u)) negatives.insert(u);
     }
     // No mass has been observed yet: all neurons are drawn with one probability.
     const double even =
@@ -129,9 +192,9 @@ Weights OutputModel::WeightsOf(uint32_t i) const {
     const double tail = config_.model.tail == Tail::kNone || negatives.empty() ? 1.0
                         : config_.model.active == ActiveSet::kMass
                             ? even
-                            : static_cast<double>(map.size() - hash_part.size()) /
+                            : static_cast<double>(map.size() - certain.size()) /
                                   static_cast<double>(negatives.size());
-    for (const uint32_t u : hash_part) weights[map.Global(columns.rows[u])] = 1.0;
+    for (const uint32_t u : certain) weights[map.Global(columns.rows[u])] = 1.0;
     for (const uint32_t u : negatives) weights[map.Global(columns.rows[u])] = tail;
   }
   return weights;

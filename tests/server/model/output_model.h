@@ -36,6 +36,9 @@ class OutputModel {
  private:
   // From the definition in server/README.md (The active set), executor by executor.
   Weights WeightsOf(uint32_t i) const;
+  void AddHashed(uint32_t i, size_t executor, Weights* weights) const;
+  // The probability with which a sample draws each row of an executor's tables.
+  std::vector<double> CandidateChances(uint32_t i, size_t executor) const;
 
   double SampleLoss(uint32_t i, const std::vector<double>& w, const std::vector<double>& h) const;
 

@@ -35,12 +35,15 @@ void ScorerModel::SetBatch(std::vector<ScorerSample> samples, const std::vector<
   }
   columns_.labelled = static_cast<uint32_t>(columns_.rows.size());
   for (const ScorerSample& sample : samples_) {
-    for (const uint32_t row : sample.hits) columns_.hit_columns.push_back(ColumnOf(row));
+    for (const uint32_t row : sample.hits) {
+      columns_.hit_columns.push_back(ColumnOf(row));
+      columns_.hit_weights.push_back(kHitWeight);
+    }
     columns_.hit_offsets.push_back(static_cast<uint32_t>(columns_.hit_columns.size()));
   }
   for (const uint32_t row : popular) ColumnOf(row);
-  columns_.hash_part = static_cast<uint32_t>(columns_.rows.size());
-  hash_part_ = std::set(columns_.rows.begin(), columns_.rows.end());
+  columns_.certain = static_cast<uint32_t>(columns_.rows.size());
+  certain_ = std::set(columns_.rows.begin(), columns_.rows.end());
   for (const uint32_t row : draws_) columns_.drawn[ColumnOf(row)] = 1;
   columns_.draws = static_cast<uint32_t>(draws_.size());
   Random random(17);
@@ -210,7 +213,7 @@ ScorerModel::AllParameters ScorerModel::InitialParameters() const {
 }
 
 std::map<uint32_t, double> ScorerModel::WeightsOf(size_t i) const {
-  std::set<uint32_t> own = hash_part_;
+  std::set<uint32_t> own = certain_;
   if (own_only_) {
     own = std::set(samples_[i].labels.begin(), samples_[i].labels.end());
     own.insert(samples_[i].hits.begin(), samples_[i].hits.end());
@@ -225,6 +228,9 @@ std::map<uint32_t, double> ScorerModel::WeightsOf(size_t i) const {
           : 1.0;
   for (auto& [row, weight] : weights) weight = tail;
   for (const uint32_t row : own) weights[row] = 1;
+  if (!own_only_) return weights;
+  for (const uint32_t row : samples_[i].hits) weights[row] = double{kHitWeight};
+  for (const uint32_t row : samples_[i].labels) weights[row] = 1;
   return weights;
 }
 

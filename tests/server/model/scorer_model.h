@@ -11,7 +11,8 @@
 
 namespace dslide {
 
-// Whom a sample is scored against, in local rows. `elsewhere`: its labels on other servers.
+// Whom a sample is scored against, in local rows. `elsewhere`: its labels on other servers. A hit
+// stands for kHitWeight neurons.
 struct ScorerSample {
   std::vector<uint32_t> labels;
   std::vector<uint32_t> hits;
@@ -28,6 +29,7 @@ struct ScorerResult {
 class ScorerModel {
  public:
   static constexpr float kRate = 1.0f;  // SGD
+  static constexpr float kHitWeight = 1.75f;
 
   // The neurons of `slots` live here.
   ScorerModel(const Config& config, const std::vector<uint32_t>& slots);
@@ -36,7 +38,7 @@ class ScorerModel {
   const std::vector<uint32_t>& rows() const { return rows_; }
 
   // The columns as ActiveSetBuilder orders them: labels, hits, `popular`, then draws. `own_only`:
-  // sharing = sample, otherwise every sample has the whole hash part.
+  // sharing = sample, otherwise every certain column is every sample's.
   void SetBatch(std::vector<ScorerSample> samples, const std::vector<uint32_t>& popular,
                 const std::vector<uint32_t>& draws, bool own_only);
 
@@ -82,7 +84,7 @@ class ScorerModel {
   std::vector<uint32_t> rows_;
   std::vector<ScorerSample> samples_;
   std::set<uint32_t> draws_;
-  std::set<uint32_t> hash_part_;
+  std::set<uint32_t> certain_;
   bool own_only_ = false;
   ActiveColumns columns_;
   Matrix hidden_;

@@ -54,6 +54,34 @@ TEST_CASE("slot map: a free region goes to the next slot") {
   CHECK(map.rows() == 44);
 }
 
+TEST_CASE("slot map: a slot outside of the range comes and goes, and has no rows") {
+  SlotMap map(50, kSlots, {6, 4}, std::vector<SlotId>{{1}, {7}});
+  CHECK(map.rows_per_slot() == 13);
+  CHECK(map.all_rows() == 52);
+  CHECK(map.rows() == 13);
+  CHECK(map.size() == 13);
+  CHECK(map.Owns({1}));
+  CHECK(map.RegionRows({1}) == 0);
+  CHECK(map.SlotSize({1}) == 0);
+  CHECK(map.SlotSize({7}) == 13);
+  CHECK(map.SlotSize({8}) == 12);
+  CHECK(map.Layout() == std::vector<SlotId>{{7}});
+  for (uint32_t id = 0; id < 50; ++id) {
+    CAPTURE(id);
+    CHECK(map.Local(id) == (id % 4 == 1 ? id / 4 : SlotMap::kNone));
+  }
+  CHECK(map.Global(2) == 9);
+  map.Detach({1});
+  CHECK(map.HasRegion({1}));
+  map.Release({1});
+  CHECK_FALSE(map.HasRegion({1}));
+  CHECK(map.Layout() == std::vector<SlotId>{{7}});
+  map.Reserve({5});
+  map.Attach({5});
+  CHECK(map.rows() == 13);
+  CHECK(std::vector(map.owned().begin(), map.owned().end()) == std::vector<SlotId>{{5}, {7}});
+}
+
 TEST_CASE("slot map: of no slots, until one comes") {
   SlotMap map(kTotal, kSlots, {});
   CHECK(map.rows() == 0);

@@ -85,7 +85,10 @@ void Oracles::CheckApplied(const std::string& directory, const SimShard& shard,
                                directory, batch, group.slots[0].value,
                                static_cast<int>(LayerOf(part))));
         }
+        const ClusterConfig& cluster = setup_.config.cluster;
+        const SlotRange rows = part == Part::kInput ? InputSlots(cluster) : OutputSlots(cluster);
         for (const SlotId slot : group.slots) {
+          if (!rows.Has(slot)) continue;  // it has taken this part with the other one
           const auto seen = shard.shadow.find({LayerOf(part), slot});
           for (uint64_t batch = 0; batch < setup_.batches(); ++batch) {
             const bool was = seen != shard.shadow.end() && seen->second.contains(batch);

@@ -35,8 +35,6 @@ void DrawModel(Random* random, Config* config) {
   model.active = kActiveSets[random->Below(3)];
   model.negatives = 6;
   model.candidates = 3;
-  model.popular = 2;
-  model.uniform = 3;
   config->hash.tables = 3;
   config->hash.k = 1;
   config->hash.bin = 2;
@@ -106,6 +104,8 @@ SimSetup DrawSetup(uint64_t variant) {
       DrawSamples(static_cast<uint32_t>(40 + random.Below(61)), features, labels, &random);
   setup.train.checksum = Checksum(setup.train.data);
   setup.test = DrawSamples(10, features, labels, &random);
+  constexpr int32_t kInputSlots[] = {0, 0, 2, 3};
+  setup.config.cluster.input_slots = kInputSlots[random.Below(4)];
   ResolveConfig(features, labels, &setup.config);
   return setup;
 }

@@ -63,12 +63,12 @@ class Engine {
   explicit Engine(const EngineBenchOptions& options)
       : config_(options.config), plan_(EqualPlan(1, config_.cluster.slots, {{"", ""}})) {
     for (uint32_t b = 0; b < kGeneratedBatches; ++b) batches_.push_back(GenerateBatch(options, b));
-    const Plan split =
-        EqualPlan(1, config_.cluster.slots, std::vector<PlanServer>(options.threads));
+    const std::vector<std::vector<SlotId>> split =
+        DivideSlots(AllSlots(config_.cluster), config_.cluster, options.threads);
     executors_.resize(options.threads);
     pool_ = std::make_unique<ExecutorPool>(options.threads, [&, split](uint32_t i) {
-      auto executor = std::make_unique<Executor>(config_, kSamples, SlotsOf(split, {i}), i,
-                                                 Purpose::kTraining, BestKernels());
+      auto executor = std::make_unique<Executor>(config_, kSamples, split[i], i, Purpose::kTraining,
+                                                 BestKernels());
       executor->Initialise();
       executors_[i] = executor.get();
       return executor;

@@ -84,9 +84,9 @@ OrderedJson Settings(const EngineBenchOptions& options) {
   std::vector<const char*> names = {"model.hidden", "model.precision", "train.batch",
                                     "train.optimizer", "model.active"};
   const ActiveSet active = options.config.model.active;
-  if (active == ActiveSet::kMass) names.push_back("model.negatives");
+  if (DrawsByMass(options.config.model)) names.push_back("model.negatives");
   if (active == ActiveSet::kLsh) names.insert(names.end(), {"model.sharing", "model.candidates"});
-  if (active == ActiveSet::kLsh || active == ActiveSet::kSampled) names.push_back("model.uniform");
+  if (active == ActiveSet::kSampled) names.push_back("model.uniform");
   for (const char* name : names) {
     json[name] = FindConfigKey(name)->field.format(options.config);
   }
@@ -228,9 +228,9 @@ int BenchCommand(int argc, char** argv) {
   line.Option("hidden", "H", "hidden units", "128");
   line.Option("batch", "B", "samples per batch", "256");
   line.Option("active", "mass|lsh|sampled|all", "neurons computed", "mass");
-  line.Option("negatives", "R", "mass: neurons drawn per batch", "2500");
+  line.Option("negatives", "R", "mass, lsh: neurons drawn by mass per batch", "2500");
   line.Option("candidates", "C", "lsh: hash candidates per sample", "20");
-  line.Option("uniform", "R", "lsh, sampled: uniform negatives per batch", "2000");
+  line.Option("uniform", "R", "sampled: uniform negatives per batch", "2000");
   line.Option("features-per-sample", "F", "features per sample", "75");
   line.Option("labels-per-sample", "L", "labels per sample", "5");
   line.Option("threads", "T", "executors", std::to_string(CoresOfThisMachine()));

@@ -7,7 +7,7 @@
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/run/combine.h"
-#include "common/run/slot_plan.h"
+#include "common/run/slot_rows.h"
 #include "scheduler/balance/model_size.h"
 #include "server/executor/gather.h"
 #include "server/storage/checkpoint.h"
@@ -19,7 +19,7 @@ namespace {
 // For inference no moments are in memory.
 Status CheckMemory(Config config, const std::string& directory) {
   config.train.optimizer = OptimizerKind::kSgd;
-  const uint64_t bytes = config.cluster.slots * SlotMemoryBytes(config);
+  const uint64_t bytes = ModelMemoryBytes(config);
   const uint64_t machine = MemoryOfThisMachine();
   if (bytes <= machine) return {};
   return Failed(fmt::format(
@@ -46,10 +46,9 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
   model->directory_ = std::move(*directory);
   const Config& c = model->config_;
   const uint32_t executors = std::min(CoresOfThisMachine(), c.cluster.slots);
-  model->plan_ = EqualPlan(0, c.cluster.slots, std::vector<PlanServer>(executors));
-  model->pool_ = std::make_unique<ExecutorPool>(executors, [&c, plan = model->plan_](uint32_t i) {
-    return std::make_unique<Executor>(c, 1, SlotsOf(plan, {i}), i, Purpose::kInference,
-                                      BestKernels());
+  const auto divided = DivideSlots(AllSlots(c.cluster), c.cluster, executors);
+  model->pool_ = std::make_unique<ExecutorPool>(executors, [&c, divided](uint32_t i) {
+    return std::make_unique<Executor>(c, 1, divided[i], i, Purpose::kInference, BestKernels());
   });
   const auto shards = CheckpointShards::Open(model->directory_);
   DSLIDE_RETURN_IF_ERROR(shards);

@@ -36,7 +36,6 @@ class Inference {
   Manifest manifest_;
   std::string directory_;
   std::unique_ptr<ExecutorPool> pool_;
-  Plan plan_;
 };
 
 }  // namespace dslide

@@ -137,7 +137,7 @@ TEST_CASE("bucket entries are counted for one sample in so many") {
   Config config = RunConfig();
   config.model.active = ActiveSet::kLsh;
   config.model.candidates = 4;
-  config.model.uniform = 4;
+  config.model.negatives = 4;
   config.hash.tables = 6;
   config.hash.k = 1;
   config.hash.bin = 4;
@@ -190,7 +190,6 @@ TEST_CASE("executors without slots take part and cost nothing") {
     CAPTURE(hashed);
     if (hashed) {
       config.model.active = ActiveSet::kLsh;
-      config.model.popular = 5;
       ResolveConfig(kFeatures, kLabels, &config);
     }
     LocalCluster one(config, 1000, {1}), many(config, 1000, {11});  // three of these have no slot

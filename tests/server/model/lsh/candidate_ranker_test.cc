@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <vector>
 
 #include "common/base/random.h"
@@ -45,7 +47,39 @@ std::vector<uint32_t> RankBySorting(const HashTables& tables, const Codes& codes
   return rows;
 }
 
-TEST_CASE("CandidateRanker equals a full sort") {
+// By the definition: certain above the cut, at the cut all alike, and as many as expected.
+void CheckChances(const HashTables& tables, const Codes& codes, uint32_t expected,
+                  std::span<const CandidateRanker::Candidate> candidates) {
+  std::map<uint32_t, uint32_t> counts;
+  for (uint32_t t = 0; t < tables.size(); ++t) {
+    for (const uint32_t row : tables.Bucket(t, codes[t])) ++counts[row];
+  }
+  std::map<uint32_t, float> chances;
+  double sum = 0;
+  for (const auto& [row, pi] : candidates) {
+    CHECK(chances.try_emplace(row, pi).second);
+    CHECK(pi > 0);
+    sum += double{pi};
+  }
+  const double reachable = std::min<double>(expected, static_cast<double>(counts.size()));
+  CHECK(sum == doctest::Approx(reachable).epsilon(1e-5));
+  bool right = true;
+  for (const auto& [row, count] : counts) {
+    const auto no_fewer = std::ranges::count_if(
+        counts, [&, least = count](const auto& other) { return other.second >= least; });
+    const auto more = std::ranges::count_if(
+        counts, [&, most = count](const auto& other) { return other.second > most; });
+    const auto found = chances.find(row);
+    const double pi = found == chances.end() ? 0.0 : double{found->second};
+    const double share =
+        static_cast<double>(expected - more) / static_cast<double>(no_fewer - more);
+    const double defined = no_fewer <= expected ? 1.0 : more >= expected ? 0.0 : share;
+    right = right && std::abs(pi - defined) < 1e-6;
+  }
+  CHECK(right);
+}
+
+TEST_CASE("CandidateRanker equals a full sort, and its chances are those of the definition") {
   Random random(11);
   for (int round = 0; round < 40; ++round) {
     const uint32_t table_count = 1 + static_cast<uint32_t>(random.Below(20));
@@ -74,6 +108,7 @@ TEST_CASE("CandidateRanker equals a full sort") {
       std::vector<uint32_t> actual = {4711};  // what is there stays
       CHECK(ranker.Rank(tables, codes, limit, &actual) == entries);
       CHECK(actual == expected);
+      if (limit > 0) CheckChances(tables, codes, limit, ranker.Candidates(tables, codes, limit));
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "scheduler/resume.h"
+#include "scheduler/base/resume.h"
 
 #include <fmt/core.h>
 
@@ -59,8 +59,12 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
   Result<Manifest> manifest = ReadManifest(*found);
   DSLIDE_RETURN_IF_ERROR(manifest);
   if (!ledger.opened) inputs->run = manifest->run;
-  const Result<Config> stored = ParseConfig(manifest->config, *found + "/manifest");
+  Result<Config> stored = ParseConfig(manifest->config, *found + "/manifest");
   DSLIDE_RETURN_IF_ERROR(stored);
+  // A run of a version without the key: every slot holds rows of both layers.
+  if (stored->cluster.input_slots < 0) {
+    stored->cluster.input_slots = inputs->config.cluster.input_slots = 0;
+  }
   DSLIDE_RETURN_IF_ERROR(CheckUnchanged(*inputs, *manifest, *stored, *found));
   inputs->checkpoint = std::move(*manifest);
   inputs->checkpoint_path = *found;
