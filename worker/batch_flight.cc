@@ -105,6 +105,10 @@ bool BatchFlight::Asks(uint32_t server) const {
   return of_input ? with_input_[server] : with_neurons_[server];
 }
 
+bool BatchFlight::AllHaveBothLayers() const {
+  return std::ranges::count(with_input_, false) + std::ranges::count(with_neurons_, false) == 0;
+}
+
 EmbedRequest BatchFlight::Greeting() const {
   EmbedRequest greeting{id(), false, {}};
   greeting.features.EndRow();  // of one sample

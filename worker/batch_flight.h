@@ -41,7 +41,8 @@ class BatchFlight {
   bool Asks(uint32_t server) const;
   // The current stage's request for one server. REQUIRES Asks(server).
   Body RequestFor(uint32_t server) const;
-  bool HasBothLayers(uint32_t server) const { return with_input_[server] && with_neurons_[server]; }
+  // Whether all stages ask all servers.
+  bool AllHaveBothLayers() const;
   // A request for nothing.
   EmbedRequest Greeting() const;
 

@@ -25,7 +25,7 @@ struct Flight {
   int64_t service_us = 0;      // at servers, of the requests that its stages waited for
   bool pushed = false;         // the last stage is under way
   bool answered = false;       // its first stage is done
-  int64_t first_reply_us = 0;  // to the requests of its stage; 0: none yet
+  int64_t first_reply_us = 0;  // to a request or probe in its present stage; 0: none yet
 };
 
 // A request without a reply. The numbers are ids of flights.

@@ -30,7 +30,7 @@ class ServerLinks {
   }
   // [servers] Those that have answered nothing yet, since the plan named them first.
   std::vector<bool> Unheard() const;
-  // Whether the link is to be probed now, by a message of few bytes: once in kProbeUs.
+  // Whether the link is to be probed now, by a message of few bytes: every kProbeUs.
   bool ProbeDue(uint32_t server, int64_t now_us);
   // Whether the reply was of use: it fitted its request.
   void Judge(uint32_t server, bool useful, int64_t now_us);
@@ -54,7 +54,7 @@ class ServerLinks {
 
   enum class Silence {
     kNone,
-    kUnanswered,    // nor has another server answered for this stage of a batch
+    kUnanswered,    // nor has another server in this stage of a batch
     kOthersAnswer,  // other servers have
   };
   struct Link {

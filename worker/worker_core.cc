@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -264,7 +263,8 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   const auto request = flights.Take(message.envelope.reply_to, server);
   if (!request) return;  // late or repeated
   links_.Heard(server, now_us_);
-  if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
+  const auto* error = std::get_if<ErrorReply>(&message.body);
+  if (error != nullptr && (!request->probe || error->code == ErrorCode::kFenced)) {
     return OnServerError(*request, *error);
   }
   Flight& flight = flights.At(request->flight);
@@ -408,7 +408,7 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   }
   if (work_) {
     SendAgain();
-    ProbeLinks();
+    ProbeServers();
     work_->leases.ReturnDue(now_us_);
     work_->leases.ForgetLostRequest(NowMs(), config_->cluster.request_timeout_ms);
   }
@@ -437,21 +437,15 @@ void WorkerCore::Probe(uint64_t flight, uint32_t server) {
   flights.Await(Send(server, flights.RequestOf(probe), probe.precision), probe);
 }
 
-// Asks the servers that a flight's stage has nothing for. If they answer, the path to the silent
-// one is at fault, and not this worker's own link.
-void WorkerCore::ProbeOthers(uint64_t flight) {
-  for (uint32_t server = 0; server < plan_.servers.size(); ++server) {
-    if (!work_->flights.At(flight).batch.Asks(server)) Probe(flight, server);
-  }
-}
-
-// The messages of a server with rows of one layer are all of about the same size; what they take
-// does not tell the round trip from the bandwidth.
-void WorkerCore::ProbeLinks() {
+// Where stages ask some servers only, all servers are probed all the time. A server that answers
+// neither its requests nor probes is silent, and that others answer probes shows that this worker's
+// own link is not at fault. Besides, the messages of a server with rows of one layer are of about
+// the same size; what they take does not tell the round trip from the bandwidth.
+void WorkerCore::ProbeServers() {
   if (work_->flights.empty()) return;
   const uint64_t flight = work_->flights.Youngest();
+  if (work_->flights.At(flight).batch.AllHaveBothLayers()) return;
   for (uint32_t server = 0; server < plan_.servers.size(); ++server) {
-    if (work_->flights.At(flight).batch.HasBothLayers(server)) continue;
     if (links_.ProbeDue(server, now_us_)) Probe(flight, server);
   }
 }
@@ -460,16 +454,13 @@ void WorkerCore::ProbeLinks() {
 // the reply that it kept.
 void WorkerCore::SendAgain() {
   const int64_t timeout_ms = config_->cluster.request_timeout_ms;
-  std::set<uint64_t> unanswered;
   const auto send = [&](uint64_t sequence, const AwaitedReply& request) {
-    if (!request.probe) unanswered.insert(request.flight);
     Envelope envelope = link_.Again(sequence, plan_.version);
     envelope.reply_precision = request.precision;
     effects_.send.push_back(
         {request.server, {envelope, work_->flights.RequestOf(request)}, request.precision});
   };
   work_->flights.SendAgain(now_us_, 1000 * timeout_ms, send);
-  for (const uint64_t flight : unanswered) ProbeOthers(flight);
   for (auto& [sequence, report] : work_->reports) {
     if (NowMs() - report.sent_ms < timeout_ms) continue;
     report.sent_ms = NowMs();

@@ -104,8 +104,7 @@ class WorkerCore {
   void GiveWaitingBack();
   void SendReport(BatchDone done);
   void Probe(uint64_t flight, uint32_t server);
-  void ProbeOthers(uint64_t flight);
-  void ProbeLinks();
+  void ProbeServers();
   void SendAgain();
   void BeginAgain();
   void EndPause();

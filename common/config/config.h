@@ -109,9 +109,9 @@ struct ClusterConfig {
   std::string server_bind = "tcp://127.0.0.1:*";
   std::string server_advertise;  // empty: the bind address with the real port
   uint32_t slots = 256;          // V
-  int32_t input_slots = -1;      // of these hold input rows only; -1: a quarter; 0: none
-  uint32_t executors = 0;        // threads per server; 0: one per core
-  Wire wire = Wire::kAuto;       // auto: int8 on busy links, else bf16
+  int32_t input_slots = -1;  // of these hold input rows only; -1: a quarter of 32 and more; 0: none
+  uint32_t executors = 0;    // threads per server; 0: one per core
+  Wire wire = Wire::kAuto;   // auto: int8 on busy links, else bf16
   uint32_t join_timeout_s = 300;
   uint32_t heartbeat_ms = 1000;
   uint32_t lease_timeout_ms = 60000;    // a lease ends after this time without progress

@@ -198,7 +198,7 @@ std::vector<ConfigKey> ClusterKeys() {
       {section, "slots", "parts (V) that neurons and features are spread over",
        Number(kIn, &C::slots, 1, 65536), kFixed},
       {section, "input_slots",
-       "slots for input rows only, the rest for neurons; -1: a quarter; 0: all for both",
+       "slots for input rows alone; -1: a quarter, below 32 slots none; 0: none",
        Number(kIn, &C::input_slots, -1, 65535), kFixed},
       {section, "executors", "threads per server; 0: one per core",
        Number(kIn, &C::executors, 0, 1024)},

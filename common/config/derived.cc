@@ -125,8 +125,8 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, double la
   model.negatives = std::min(model.negatives, labels);
   ClusterConfig& cluster = config->cluster;
   cluster.slots = std::min({cluster.slots, labels, features});
-  if (cluster.input_slots < 0) cluster.input_slots = DerivedInputSlots(cluster.slots);
-  cluster.input_slots = std::min(cluster.input_slots, static_cast<int32_t>(cluster.slots) - 1);
+  const bool too_many = cluster.input_slots >= static_cast<int32_t>(cluster.slots);
+  if (cluster.input_slots < 0 || too_many) cluster.input_slots = DerivedInputSlots(cluster.slots);
 }
 
 bool FormsCentroids(const Config& config, uint64_t epoch) {

@@ -58,6 +58,10 @@ float BatchTrainer::LearningRate(uint64_t batch_number) const {
                         LearningBatches(config_, TotalBatches(), train_samples_));
 }
 
+bool BatchTrainer::IsCommitted(const BatchId& batch) const {
+  return synchronous() && StepOf(batch, config_.train, train_samples_) < committed().value_or(0);
+}
+
 // Why a batch cannot be trained now; empty: it can. What is no batch of the run has no number that
 // could be kept.
 std::string BatchTrainer::WhyNotOpen(const BatchId& id, uint32_t samples) const {
@@ -81,8 +85,7 @@ Body BatchTrainer::Embed(Incarnation sender, const EmbedRequest& request) {
   if (request.alone && rows_.output.layer().map().size() > 0) {
     return Refuse("EmbedRequest: alone is for servers without neurons");
   }
-  OpenBatch& batch =
-      batches_.Begin({sender, request.batch}, samples, BatchStage::kEmbedded, request.alone);
+  OpenBatch& batch = batches_.Begin({sender, request.batch}, samples, request.alone);
   EmbedReply reply{rows_.input.Embed(request.features, &batch.input)};
   DropUnits(NumberOf(request.batch), &reply.partial);
   return reply;
@@ -142,12 +145,14 @@ std::string BatchTrainer::WhyNotAsked(const ActiveQuery& request, uint32_t sampl
 Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
   const BatchKey key{sender, request.batch};
   OpenBatch* batch = request.alone ? nullptr : batches_.Find(key, BatchStage::kEmbedded);
-  if (batch == nullptr && !request.alone) return UnknownBatch(request.batch);
+  if (!request.alone && (batch == nullptr || batch->alone)) return UnknownBatch(request.batch);
   const uint32_t samples = request.alone ? request.hidden.rows : batch->samples;
+  // Another worker's copy of the batch was trained meanwhile.
+  if (request.alone && IsCommitted(request.batch)) return UnknownBatch(request.batch);
   std::string why = WhyNotAsked(request, samples);
   if (why.empty() && request.alone) why = WhyNotOpen(request.batch, samples);
   if (!why.empty()) return Refuse(std::move(why));
-  if (request.alone) batch = &batches_.Begin(key, samples, BatchStage::kEmbedded, true);
+  if (request.alone) batch = &batches_.Begin(key, samples, true);
   if (!synchronous() && rows_.output.follows_activations()) {
     rows_.output.FollowActivations(ColumnMeans(request.hidden, kernels_));
   }
@@ -189,7 +194,7 @@ Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
   return reply;
 }
 
-// This server has no rows of a part's layer.
+// This server has no rows of a part's layer. A step has both parts then, whichever came.
 void BatchTrainer::TakeOtherPart(const BatchId& batch, Part part) {
   if (synchronous()) {
     StepSums::Batch& held = steps_.StepOf(batch).batches[batch];
@@ -283,7 +288,7 @@ Body BatchTrainer::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   if (batch->alone) {
     rows_.counter.CountTaken();
     TakeOtherPart(request.batch, Part::kOutput);
-    updated_();
+    if (!synchronous()) updated_();
   }
   batches_.End(key);
   return Ack{};

@@ -89,6 +89,7 @@ class BatchTrainer {
   // Applies to a neuron what Gradient() gave of the batch or of a step that begins with it.
   RowGradientSink NeuronUpdate(uint64_t number, uint64_t samples);
 
+  bool IsCommitted(const BatchId& batch) const;
   std::string WhyNotOpen(const BatchId& batch, uint32_t samples) const;
   std::string WhyNotAsked(const ActiveQuery& request, uint32_t samples) const;
   OpenBatch* FindForPush(const BatchKey& key);

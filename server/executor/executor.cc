@@ -36,7 +36,7 @@ Executor::Executor(const Config& config, uint64_t train_samples, std::span<const
       input_(config_, slots, purpose, kernels),
       output_(config_, slots, purpose, kernels),
       applied_(slots),
-      load_(config.cluster.slots),
+      load_(config.cluster),
       counter_(&load_, input_.layer(), output_),
       trainer_(config_, train_samples, kernels, {input_, output_, applied_, counter_},
                [this] { FollowUpdates(); }),

@@ -254,8 +254,7 @@ Status CheckpointShards::Restore(Executor* executor, const CheckpointStore::Base
 
 Result<CheckpointShards::Content> CheckpointShards::CheckContent(const Config& config) const {
   const uint32_t slots = config.cluster.slots;
-  std::vector<SlotId> all;
-  for (uint32_t s = 0; s < slots; ++s) all.push_back({s});
+  const std::vector<SlotId> all = AllSlots(config.cluster);
   RowCounts counts(slots);
   const SlotMap maps[] = {
       SlotMap(config.model.features + 1, slots, InputSlots(config.cluster), all),

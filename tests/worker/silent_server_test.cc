@@ -79,6 +79,12 @@ TEST_CASE_FIXTURE(OneBatchOnTwo, "another plan's server begins with a clean shee
   CHECK(SilentAt(4000 + kSilentMs).empty());
 }
 
+std::vector<uint32_t> To(const std::vector<WorkerCore::Outgoing>& requests) {
+  std::vector<uint32_t> servers;
+  for (const auto& request : requests) servers.push_back(request.to);
+  return servers;
+}
+
 // Server a has all input rows, b and c have the neurons.
 struct InputOnOne : WorkerFixture {
   InputOnOne() : WorkerFixture(3, Settings()) {
@@ -94,11 +100,6 @@ struct InputOnOne : WorkerFixture {
     Config config;
     config.cluster.input_slots = 3;
     return config;
-  }
-  static std::vector<uint32_t> To(const std::vector<WorkerCore::Outgoing>& requests) {
-    std::vector<uint32_t> servers;
-    for (const auto& request : requests) servers.push_back(request.to);
-    return servers;
   }
 };
 
@@ -134,6 +135,71 @@ TEST_CASE_FIXTURE(InputOnOne,
     answer_others();
   }
   CHECK(silent == std::vector<uint64_t>{101});
+}
+
+// Synchronous training. Server a has neurons only, b the other neurons and all input rows.
+struct InputOnOneOfTwo : WorkerFixture {
+  InputOnOneOfTwo() : WorkerFixture(2, Settings()) {
+    for (uint32_t s = 0; s < 2; ++s) plan.servers[s].incarnation = {101 + s};
+    now = 1;
+    JoinAndPlan();
+  }
+  static Config Settings() {
+    Config config;
+    config.cluster.input_slots = 3;
+    config.train.batch = 2;
+    config.train.target_batch = 8;
+    config.train.staleness = 0;
+    return config;
+  }
+  // Who is told of while the training request waits for its step, and all else is answered.
+  std::vector<uint64_t> SilentWhileWaiting() {
+    std::vector<uint64_t> silent;
+    const int64_t begin = now;
+    for (int64_t at = begin + 500; at <= begin + 3 * kSilentMs; at += 500) {
+      const auto sent = Tick(at);
+      for (const Heartbeat& beat : ToScheduler<Heartbeat>(sent)) {
+        silent.insert(silent.end(), beat.silent_servers.begin(), beat.silent_servers.end());
+      }
+      for (const auto& request : Requests(sent)) {
+        const auto* embed = std::get_if<EmbedRequest>(&request.message.body);
+        const bool waits = embed != nullptr && embed->training;
+        if (!waits) (void)Server(request, Answer(request.message.body));
+      }
+    }
+    return silent;
+  }
+};
+
+TEST_CASE_FIXTURE(InputOnOneOfTwo,
+                  "a server that holds the first batch back for its step is not silent") {
+  const auto first = Requests(Scheduler(Grant(1)));
+  REQUIRE(To(first) == std::vector<uint32_t>{0, 1});
+  (void)Server(first[0], Answer(first[0].message.body));
+  CHECK(SilentWhileWaiting().empty());
+}
+
+TEST_CASE_FIXTURE(InputOnOneOfTwo,
+                  "a server that holds a later batch back for its step is not silent") {
+  auto open = Requests(Scheduler(Grant(1)));
+  while (!open.empty()) {
+    const auto request = open.front();
+    open.erase(open.begin());
+    for (auto& next : Requests(Server(request, Answer(request.message.body)))) open.push_back(next);
+  }
+  REQUIRE(To(Requests(Scheduler(Grant(1, LeaseKind::kTrain, 4)))) == std::vector<uint32_t>{1});
+  CHECK(SilentWhileWaiting().empty());
+}
+
+TEST_CASE_FIXTURE(InputOnOneOfTwo, "an error in reply to a probe leaves the batch alone") {
+  const auto first = Requests(Scheduler(Grant(1)));
+  (void)Server(first[0], Answer(first[0].message.body));
+  const auto probes = Requests(Tick(3000));
+  REQUIRE(To(probes) == std::vector<uint32_t>{0, 1});
+  (void)Server(probes[0], ErrorReply{ErrorCode::kWrongRun, "another life"});
+  CHECK(last.notices.empty());
+  (void)Server(first[1], Answer(first[1].message.body));
+  CHECK(To(Requests(last)) == std::vector<uint32_t>{0, 1});  // the next stage
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void BatchTable::MakeRoom(const BatchKey& next) {
                                           [](const auto& entry) { return entry.second->arrival; }));
 }
 
-OpenBatch& BatchTable::Begin(const BatchKey& key, uint32_t samples, BatchStage stage, bool alone) {
+OpenBatch& BatchTable::Begin(const BatchKey& key, uint32_t samples, bool alone) {
   batches_.erase(key);
   MakeRoom(key);
   std::unique_ptr<OpenBatch> batch;
@@ -38,7 +38,7 @@ OpenBatch& BatchTable::Begin(const BatchKey& key, uint32_t samples, BatchStage s
     batch = std::move(spare_.back());
     spare_.pop_back();
   }
-  batch->stage = stage;
+  batch->stage = BatchStage::kEmbedded;
   batch->alone = alone;
   batch->arrival = ++arrivals_;
   batch->samples = samples;

@@ -52,9 +52,9 @@ class BatchTable {
   // training).
   explicit BatchTable(bool epochs_overlap) : epochs_overlap_(epochs_overlap) {}
 
-  // Begins a batch at a stage; one with this key that was given up by its worker is replaced. The
-  // buffers of `input` and `output` may hold an earlier batch.
-  OpenBatch& Begin(const BatchKey& key, uint32_t samples, BatchStage stage, bool alone);
+  // Begins a batch; one with this key that was given up by its worker is replaced. The buffers of
+  // `input` and `output` may hold an earlier batch.
+  OpenBatch& Begin(const BatchKey& key, uint32_t samples, bool alone);
   // Null: there is no such batch at that stage.
   OpenBatch* Find(const BatchKey& key, BatchStage stage);
   // The batch is done. REQUIRES that it is there.

@@ -15,10 +15,13 @@ ExecutorLoad SlotLoad::Take(std::span<const SlotId> slots) {
   const double upkeep = static_cast<double>(build_steps_) * WorkCosts::kBuildStep;
   double total = upkeep;  // of slots that left meanwhile, too
   for (const SlotCounts& counts : counts_) total += WorkOf(counts);
+  const auto with_neurons = static_cast<double>(
+      std::ranges::count_if(slots, [this](SlotId slot) { return with_neurons_.Has(slot); }));
   ExecutorLoad load{taken_, busy_seconds_, {}};
   for (const SlotId slot : slots) {
     const SlotCounts& counts = counts_[slot.value];
-    const double work = WorkOf(counts) + upkeep / static_cast<double>(slots.size());
+    const double own_upkeep = with_neurons_.Has(slot) ? upkeep / with_neurons : 0;
+    const double work = WorkOf(counts) + own_upkeep;
     const double share = total > 0 ? work / total : 1.0 / static_cast<double>(slots.size());
     SlotCost& cost = load.slots.emplace_back();
     cost.slot = slot;

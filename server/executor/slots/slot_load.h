@@ -80,7 +80,8 @@ class SlotLoad {
     std::chrono::steady_clock::time_point since_;
   };
 
-  explicit SlotLoad(uint32_t slots) : counts_(slots) {}
+  explicit SlotLoad(const ClusterConfig& cluster)
+      : with_neurons_(OutputSlots(cluster)), counts_(cluster.slots) {}
 
   // The gradients of a batch were taken, and hash tables were built for `build_steps` steps.
   void CountTaken(uint64_t build_steps) {
@@ -98,6 +99,7 @@ class SlotLoad {
  private:
   double WorkOf(const SlotCounts& counts) const;
 
+  const SlotRange with_neurons_;
   std::vector<SlotCounts> counts_;  // [slots of the model]
   uint64_t build_steps_ = 0;
   uint32_t taken_ = 0;

@@ -1,7 +1,7 @@
 // Rows between an executor and a store of checkpoints, whatever the store is.
 //
 // A checkpoint holds rows by key, and one record an executor. Keys do not depend on the number of
-// servers: ids are spread by slot = id mod V, row = id div V.
+// servers: see common/run/slot_rows.h.
 #pragma once
 
 #include <cstdint>

@@ -94,7 +94,7 @@ struct Fixture {
   InputLayer input;
   OutputLayer output;
   AppliedBatches applied;
-  SlotLoad load{config.cluster.slots};
+  SlotLoad load{config.cluster};
   WorkCounter counter{&load, input.layer(), output};
   int updates = 0;
   BatchTrainer trainer{
@@ -265,6 +265,34 @@ TEST_CASE("neurons alone: a batch is an ActiveQuery and a GradientPush") {
     CHECK(std::holds_alternative<ErrorReply>(
         fixture.trainer.PushEmbedding(kWorker, fixture.Pushing(2))));
   }
+}
+
+TEST_CASE("input rows alone: a batch does not go on with requests of the other layer") {
+  OneLayer fixture(-1, LayerKind::kInput);
+  REQUIRE(std::holds_alternative<EmbedReply>(
+      fixture.trainer.Embed(kWorker, fixture.Embedding(0, true))));
+  CHECK(std::get<ErrorReply>(fixture.trainer.Query(kWorker, fixture.Asking(0))).code ==
+        ErrorCode::kUnknownBatch);
+  CHECK_FALSE(fixture.HasBoth(0));
+}
+
+TEST_CASE("input rows alone: upkeep is once a batch") {
+  for (const int32_t staleness : {-1, 0}) {
+    OneLayer fixture(staleness, LayerKind::kInput);
+    fixture.TrainInput(0);
+    fixture.TrainInput(1);
+    if (staleness == 0) (void)fixture.trainer.Commit({1});
+    CHECK(fixture.updates == 2);
+  }
+}
+
+TEST_CASE("neurons alone: a late copy of a batch is not known") {
+  OneLayer fixture(0, LayerKind::kOutput);
+  fixture.TrainOutput(0);
+  fixture.TrainOutput(1);
+  REQUIRE(std::holds_alternative<StepsCommitted>(fixture.trainer.Commit({1})));
+  CHECK(std::get<ErrorReply>(fixture.trainer.Query(kWorker, fixture.Asking(1, true))).code ==
+        ErrorCode::kUnknownBatch);
 }
 
 TEST_CASE("without any rows every step can be committed") {

@@ -12,7 +12,7 @@ BatchKey Key(uint32_t index, uint32_t epoch = 0, Incarnation worker = kWorker) {
 }
 
 OpenBatch& Begin(BatchTable* table, const BatchKey& key, uint32_t samples) {
-  return table->Begin(key, samples, BatchStage::kEmbedded, false);
+  return table->Begin(key, samples, false);
 }
 
 TEST_CASE("a batch is found at its stage, until it ends") {

@@ -37,8 +37,25 @@ Config RunConfig() {
   return config;
 }
 
+ClusterConfig FourSlots(int32_t input_slots = 0) {
+  ClusterConfig cluster;
+  cluster.slots = 4;
+  cluster.input_slots = input_slots;
+  return cluster;
+}
+
+TEST_CASE("the upkeep of hash tables is that of the slots with neurons") {
+  SlotLoad load(FourSlots(1));
+  load.CountTaken(20);
+  const ExecutorLoad report = load.Take(std::vector<SlotId>{{0}, {2}, {3}});
+  const double upkeep = 20 * WorkCosts::kBuildStep;
+  CHECK(report.slots[0].work == doctest::Approx(upkeep / 2));
+  CHECK(report.slots[1].work == doctest::Approx(upkeep / 2));
+  CHECK(report.slots[2].work == 0);
+}
+
 TEST_CASE("a load report by hand") {
-  SlotLoad load(4);
+  SlotLoad load(FourSlots());
   load.Of({1}).columns = 10;
   load.Of({1}).scores = 100;
   load.Of({1}).updated = 12;
@@ -77,7 +94,7 @@ TEST_CASE("a load report by hand") {
 }
 
 TEST_CASE("time without work is all slots' alike, that of slots that left is nobody's") {
-  SlotLoad load(4);
+  SlotLoad load(FourSlots());
   { const SlotLoad::Busy busy(&load); }
   const std::vector<SlotId> slots = {{1}, {3}};
   const ExecutorLoad idle = load.Take(slots);
@@ -93,7 +110,7 @@ TEST_CASE("time without work is all slots' alike, that of slots that left is nob
 }
 
 TEST_CASE("samples take turns across reports") {
-  SlotLoad load(4);
+  SlotLoad load(FourSlots());
   uint64_t counted = 0;
   for (uint64_t sample = 0; sample < 10 * SlotLoad::kSampleEvery; ++sample) {
     counted += load.TakeTurn();

@@ -13,7 +13,7 @@ struct Fixture {
   Config config = SmallConfig(20, 10, 4);  // 8 slots, all neurons are active
   InputLayer input{config, AllSlots(config), Purpose::kTraining, BestKernels()};
   OutputLayer output{config, AllSlots(config), Purpose::kTraining, BestKernels()};
-  SlotLoad load{config.cluster.slots};
+  SlotLoad load{config.cluster};
   WorkCounter counter{&load, input.layer(), output};
 };
 
