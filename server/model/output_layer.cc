@@ -46,6 +46,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
   batch->hidden = query.hidden;
   batch->label_totals = query.label_totals;
   batch->seed = draws.seed;
+  batch->masses.clear();
   const uint32_t samples = batch->hidden.rows;
   std::optional<ActiveSetBuilder::Hashed> hashed;
   stats_.Enter(Phase::kHash);

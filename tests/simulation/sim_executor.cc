@@ -110,7 +110,7 @@ bool SimExecutor::Recorded(const PartKey& part, uint64_t batch) const {
 // gradient, and so has the hidden bias, the row of feature D.
 bool SimExecutor::MustChange(const PartKey& part, const Body& request) const {
   const ModelConfig& model = config_.model;
-  if (model.precision != Precision::kFp32) return false;
+  if (model.precision != Precision::kFp32 || model.neurons == Neurons::kCentroids) return false;
   const auto output_rows = [&](SlotId slot) {
     return RowsOfSlot(model.labels, OutputSlots(config_.cluster), slot);
   };

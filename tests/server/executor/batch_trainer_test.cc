@@ -302,6 +302,20 @@ TEST_CASE("without any rows every step can be committed") {
   CHECK(fixture.trainer.committed() == 2);
 }
 
+TEST_CASE("a batch that forms centroids has no masses, whatever was in its buffers") {
+  Config config = TrainerConfig(-1, Neurons::kCentroids);
+  config.model.active = ActiveSet::kMass;
+  Fixture fixture(config, AllSlots(config));
+  Random random(3);
+  OutputBatch batch;
+  const ActiveQuery query = fixture.Asking(0);
+  (void)fixture.output.Query(query, Draws{1, 10}, &random, &batch);
+  (void)fixture.output.Gradient(&batch, {2.0f, 2.0f}, [](uint32_t, const float*, float) {});
+  REQUIRE(batch.masses.size() == batch.columns.rows.size());
+  (void)fixture.output.Query(query, Draws{2, 10, true}, &random, &batch);
+  CHECK(batch.masses.empty());
+}
+
 TEST_CASE("what is no batch of the run, or of no open step, is refused") {
   Fixture fixture(0);
   (void)fixture.trainer.Commit({0});

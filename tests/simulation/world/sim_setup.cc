@@ -106,6 +106,7 @@ SimSetup DrawSetup(uint64_t variant) {
   setup.test = DrawSamples(10, features, labels, &random);
   constexpr int32_t kInputSlots[] = {0, 0, 2, 3};
   setup.config.cluster.input_slots = kInputSlots[random.Below(4)];
+  if (random.Below(4) == 0) setup.config.model.neurons = Neurons::kCentroids;
   ResolveConfig(features, labels, &setup.config);
   return setup;
 }
