@@ -117,7 +117,12 @@ Status Builder::CheckTogether() const {
   }
   if (config_.model.neurons == Neurons::kCentroids &&
       (config_.model.sharing == Sharing::kSample || config_.model.loss == Loss::kSigmoid)) {
-    return Refuse("model.neurons", "centroids need model.loss = softmax and sharing = batch");
+    const char* other = config_.model.loss == Loss::kSigmoid ? "loss = softmax" : "sharing = batch";
+    return Refuse("model.neurons", fmt::format("centroids need model.{}", other));
+  }
+  if (config_.cluster.input_slots >= static_cast<int32_t>(config_.cluster.slots)) {
+    return Refuse("cluster.input_slots",
+                  fmt::format("must be below cluster.slots = {}", config_.cluster.slots));
   }
   const TrainConfig& train = config_.train;
   if (train.target_batch != 0 && train.staleness < 0) {

@@ -271,6 +271,10 @@ TEST_CASE("config: checks across keys") {
       "has no steps");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 500") ==
         "cluster.ini:3: train.target_batch = 500: must be a multiple of train.batch = 512");
+  CHECK(ErrorOf("[cluster]\nslots = 64\ninput_slots = 64\n") ==
+        "cluster.ini:3: cluster.input_slots = 64: must be below cluster.slots = 64");
+  CHECK(ErrorOf("[model]\nneurons = centroids\nloss = sigmoid\n") ==
+        "cluster.ini:2: model.neurons = centroids: centroids need model.loss = softmax");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 65536") == "");
   CHECK(ErrorOf("[train]\nstaleness = 3") == "");
   CHECK(ErrorOf("[hash]\nk = 6") ==
