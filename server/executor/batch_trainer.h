@@ -81,8 +81,7 @@ class BatchTrainer {
   }
   // Whether a batch only forms centroids.
   bool OnlyCentroids(uint64_t batch_number) const {
-    return config_.model.neurons == Neurons::kCentroids &&
-           FormsCentroids(config_, EpochOf(batch_number));
+    return FormsCentroids(config_, EpochOf(batch_number));
   }
   PartialSum Gradient(uint64_t number, const std::vector<float>& log_normaliser, OutputBatch* batch,
                       const RowGradientSink& take);

@@ -23,11 +23,6 @@ bool UsesPopular(const ModelConfig& config) {
   return config.sharing == Sharing::kBatch && config.active == ActiveSet::kSampled;
 }
 
-// Uniform over [0, 1), by its arguments alone.
-double UniformOf(uint64_t seed, uint32_t id) {
-  return static_cast<double>(Mix64(seed + id) >> 11) * 0x1.0p-53;
-}
-
 }  // namespace
 
 ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map, bool by_slot)

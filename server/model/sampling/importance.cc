@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "common/base/check.h"
-#include "common/base/random.h"
 
 namespace dslide {
 namespace {
@@ -35,8 +34,6 @@ std::array<double, ImportanceBuckets::kClasses> Probabilities(
   }
   return pi;
 }
-
-double UniformOf(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
 }  // namespace
 
@@ -127,7 +124,7 @@ void ImportanceBuckets::SampleSlot(SlotId slot, uint32_t expected, uint64_t seed
     const auto weight = static_cast<float>(pi);
     if (pi >= 1 || static_cast<double>(members[k].size()) <= pi * size) {
       for (const uint32_t row : members[k]) {
-        if (UniformOf(Mix64(seed + row)) < pi) out->push_back({begin + row, weight});
+        if (UniformOf(seed, row) < pi) out->push_back({begin + row, weight});
       }
       continue;
     }

@@ -22,9 +22,15 @@
 #include <span>
 #include <vector>
 
+#include "common/base/random.h"
 #include "server/rows/layer.h"
 
 namespace dslide {
+
+// Uniform over [0, 1), by its arguments alone.
+inline double UniformOf(uint64_t seed, uint32_t id) {
+  return static_cast<double>(Mix64(seed + id) >> 11) * 0x1.0p-53;
+}
 
 class ImportanceBuckets {
  public:

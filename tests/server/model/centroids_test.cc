@@ -102,15 +102,13 @@ Gradients GradientsOf(const Config& config, uint32_t shards, uint64_t seed) {
     if (label % 140 != 70) belongs(Drawn(&random), label);  // others have one sample
   }
 
-  const std::vector<SlotId> slots = AllSlots(config);
+  const auto slots = DivideSlots(AllSlots(config), config.cluster, shards);
   std::vector<std::unique_ptr<OutputLayer>> layers;
   std::vector<OutputBatch> batches(shards);
   std::vector<ActiveReply> replies;
   for (uint32_t s = 0; s < shards; ++s) {
-    const size_t begin = s * slots.size() / shards;
-    const size_t end = (s + 1) * slots.size() / shards;
-    layers.push_back(std::make_unique<OutputLayer>(
-        config, std::span(slots).subspan(begin, end - begin), Purpose::kTraining, BestKernels()));
+    layers.push_back(
+        std::make_unique<OutputLayer>(config, slots[s], Purpose::kTraining, BestKernels()));
     for (uint32_t label = 0; label < kLabels; ++label) {
       const uint32_t row = layers[s]->layer().map().Local(label);
       if (row == SlotMap::kNone || samples[label] == 0) continue;

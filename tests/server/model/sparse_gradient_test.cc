@@ -45,15 +45,13 @@ Gradients GradientsOf(const Config& config, uint32_t shards, uint64_t seed) {
     query.labels.EndRow();
     query.label_totals.push_back(i % 4);
   }
-  const std::vector<SlotId> slots = AllSlots(config);
+  const auto slots = DivideSlots(AllSlots(config), config.cluster, shards);
   std::vector<std::unique_ptr<OutputLayer>> layers;
   std::vector<OutputBatch> batches(shards);
   std::vector<ActiveReply> replies;
   for (uint32_t s = 0; s < shards; ++s) {
-    const size_t begin = s * slots.size() / shards;
-    const size_t end = (s + 1) * slots.size() / shards;
-    layers.push_back(std::make_unique<OutputLayer>(
-        config, std::span(slots).subspan(begin, end - begin), Purpose::kTraining, BestKernels()));
+    layers.push_back(
+        std::make_unique<OutputLayer>(config, slots[s], Purpose::kTraining, BestKernels()));
     layers[s]->layer().Initialise(5, 1.0f, kNeurons);
     replies.push_back(layers[s]->Query(query, {seed, kNeurons}, &random, &batches[s]));
   }
