@@ -27,10 +27,6 @@ std::vector<uint16_t> SmallIntegers(size_t size, size_t seed) {
 }
 
 #if defined(__x86_64__)
-bool CpuHasAvx512Bf16() {
-  return KernelsByName("avx512") != nullptr && __builtin_cpu_supports("avx512bf16");
-}
-
 // Whether the operating system saves the tiles' state (Intel SDM vol. 1, 13.3: bits 17 and 18 of
 // XCR0, which can be read if CPUID reports OSXSAVE).
 bool SystemSavesTiles() {
@@ -73,7 +69,6 @@ const Bf16Gemm* ChooseBest() {
     if (PassesSelfCheck(kAmxBf16Gemm)) return &kAmxBf16Gemm;
     LogWarning("not using this CPU's AMX: it failed the check of its matrix products");
   }
-  if (__builtin_cpu_is("amd") && CpuHasAvx512Bf16()) return &kAvx512Bf16Gemm;
 #endif
   return nullptr;
 }
@@ -105,7 +100,6 @@ const Bf16Gemm* BestBf16Gemm() {
 const Bf16Gemm* Bf16GemmByName(std::string_view name) {
   if (name == kScalarBf16Gemm.name) return &kScalarBf16Gemm;
 #if defined(__x86_64__)
-  if (name == kAvx512Bf16Gemm.name && CpuHasAvx512Bf16()) return &kAvx512Bf16Gemm;
   if (name == kAmxBf16Gemm.name && CpuHasAmx()) return &kAmxBf16Gemm;
 #endif
   return nullptr;

@@ -7,7 +7,6 @@ namespace dslide {
 
 extern const Bf16Gemm kScalarBf16Gemm;
 #if defined(__x86_64__)
-extern const Bf16Gemm kAvx512Bf16Gemm;
 extern const Bf16Gemm kAmxBf16Gemm;
 #endif
 

@@ -208,15 +208,20 @@ void ScaleAdd(size_t n, float a, float* x, float* sum) {
 size_t Sparsify(size_t n, float a, const float* x, float b, const float* z, float threshold,
                 uint32_t noise, const uint32_t* noises, float* sum, uint32_t* index, float* value) {
   size_t count = 0;
-  const auto append = [&](size_t i, Vec y, UintVec bits) {
+  IntVec lanes;
+  for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = static_cast<int32_t>(lane);
+  // Appends the lanes that are kept. What is stored beyond them is within the n
+  // elements: no more than i have been appended before.
+  const auto append = [&](size_t i, size_t width, Vec y, UintVec bits) {
     const Vec uniform = __builtin_convertvector((noise + bits) >> 8, Vec) * 0x1p-24f;
     const Vec size = y < 0.0f ? -y : y;
     const Vec rounded = size > threshold ? y : y < 0.0f ? Splat(-threshold) : Splat(threshold);
-    for (uint32_t kept = SignBits(size > threshold * uniform); kept != 0; kept &= kept - 1) {
-      const auto lane = static_cast<uint32_t>(__builtin_ctz(kept));
-      index[count] = static_cast<uint32_t>(i) + lane;
-      value[count++] = rounded[lane];
-    }
+    const uint32_t kept = SignBits(size > threshold * uniform);
+    const IntVec indices = Compress(kept, lanes + static_cast<int32_t>(i));
+    const IntVec values = Compress(kept, reinterpret_cast<IntVec>(rounded));
+    __builtin_memcpy(index + count, &indices, width * sizeof(uint32_t));
+    __builtin_memcpy(value + count, &values, width * sizeof(float));
+    count += static_cast<size_t>(__builtin_popcount(kept));
   };
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -224,14 +229,15 @@ size_t Sparsify(size_t n, float a, const float* x, float b, const float* z, floa
     Store(Load(sum + i) + term, sum + i);
     UintVec bits;
     __builtin_memcpy(&bits, noises + i, sizeof(bits));
-    append(i, term - b * Load(z + i), bits);
+    append(i, kLanes, term - b * Load(z + i), bits);
   }
   if (i < n) {
     const Vec term = a * LoadFirst(n - i, x + i);
     StoreFirst(n - i, LoadFirst(n - i, sum + i) + term, sum + i);
     UintVec bits = {};
     __builtin_memcpy(&bits, noises + i, (n - i) * sizeof(uint32_t));
-    append(i, term - b * LoadFirst(n - i, z + i), bits);  // lanes beyond n are 0, and not kept
+    append(i, n - i, term - b * LoadFirst(n - i, z + i),
+           bits);  // lanes beyond n are 0, and not kept
   }
   return count;
 }

@@ -7,16 +7,15 @@
 // prefetched during the products. Each exponential is computed once, forward, against the chunk's
 // own maximum for the sample; backward it only needs a factor.
 //
-// With model.products = bf16 the products are made by the CPU's bf16 instructions. A CPU without
-// them that multiplies bytes computes the logits in int8, a scale a row and a sample, and the
-// backward pass in fp32.
+// With model.products = bf16 a CPU with AMX makes the products in bf16. Others compute the logits
+// in int8, a scale a row and a sample, and the backward pass in fp32.
 //
 // Backward most probabilities are tiny. Those below train.sparsify are rounded at random to 0 or to
 // it, without bias, and the two products of the backward pass are made of the entries that are left
 // (Wangni et al.: "Gradient Sparsification for Communication-Efficient Distributed Optimization",
 // NeurIPS 2018). At most 1 / train.sparsify of a sample's probabilities are above the threshold,
 // and about as many of the others are left, whatever U is. Whether an entry is left depends on the
-// batch, the sample and the neuron only. Products in bf16 are cheaper whole.
+// batch, the sample and the neuron only. AMX makes the whole products.
 #pragma once
 
 #include "common/math/bf16_gemm.h"

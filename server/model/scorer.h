@@ -25,7 +25,7 @@ constexpr float kNoMass = -1.0f;
 // The output layer's state of a batch between ActiveQuery and GradientPush.
 struct OutputBatch {
   Matrix hidden;                       // h, [B x H]
-  std::vector<uint16_t> narrow;        // h in bf16, if products are computed in bf16
+  std::vector<uint16_t> narrow;        // h in bf16, if products are computed on AMX
   std::vector<uint32_t> label_totals;  // [B] labels of the sample on all servers
   ActiveColumns columns;               // U columns
   uint64_t seed = 0;                   // for all executors the same

@@ -86,7 +86,7 @@ void RegisterProductBenches() {
     benchmark::RegisterBenchmark(fmt::format("max+exp_sum/{}", name).c_str(), Exponentials,
                                  *kernels);
   }
-  for (const char* name : {"scalar", "avx512bf16", "amx"}) {
+  for (const char* name : {"scalar", "amx"}) {
     const Bf16Gemm* gemm = Bf16GemmByName(name);
     if (gemm == nullptr) continue;
     RegisterVariant<uint16_t>(fmt::format("bf16/{}", name), gemm->nt, gemm->nn, gemm->tn);

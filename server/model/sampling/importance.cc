@@ -4,9 +4,19 @@
 #include <cmath>
 
 #include "common/base/check.h"
+#include "common/base/prefetch.h"
 
 namespace dslide {
 namespace {
+
+// A step of a walk over a slot, in rows whose turn comes one after another.
+constexpr double kStepCost = 16;
+
+constexpr auto kPowers = [] {
+  std::array<double, ImportanceBuckets::kClasses> powers{};
+  for (uint32_t k = 0; k < powers.size(); ++k) powers[k] = static_cast<double>(uint64_t{1} << k);
+  return powers;
+}();
 
 // The probability of each class, so that `expected` members are expected.
 std::array<double, ImportanceBuckets::kClasses> Probabilities(
@@ -17,16 +27,16 @@ std::array<double, ImportanceBuckets::kClasses> Probabilities(
   pi.fill(1.0);
   double mass = 0;  // of classes [0, full), in units of class 0
   for (uint32_t k = 0; k < kClasses; ++k) {
-    mass += std::ldexp(static_cast<double>(members[k].size()), static_cast<int>(k));
+    mass += static_cast<double>(members[k].size()) * kPowers[k];
   }
   // Classes from `full` on are drawn completely; the rest shares what is left.
   double left = expected;
   for (uint32_t full = kClasses; full > 0; --full) {
     const auto size = static_cast<double>(members[full - 1].size());
-    const double top = std::ldexp(1.0, static_cast<int>(full - 1));
+    const double top = kPowers[full - 1];
     const double c = mass > 0 ? std::max(left, 0.0) / mass : 0;
     if (c * top < 1.0) {
-      for (uint32_t k = 0; k < full; ++k) pi[k] = c * std::ldexp(1.0, static_cast<int>(k));
+      for (uint32_t k = 0; k < full; ++k) pi[k] = c * kPowers[k];
       return pi;
     }
     left -= size;
@@ -84,9 +94,10 @@ void ImportanceBuckets::Remove(Members* members, uint32_t row) {
 
 void ImportanceBuckets::Sample(uint32_t expected, uint64_t seed, std::vector<Draw>* out) const {
   const SlotMap& map = layer_.map();
+  std::vector<Stop> stops;
   for (const SlotId slot : map.owned()) {
     if (map.RegionRows(slot) == 0) continue;
-    SampleSlot(slot, expected, SubSeed(seed, slot.value), out);
+    SampleSlot(slot, expected, SubSeed(seed, slot.value), &stops, out);
   }
 }
 
@@ -111,18 +122,19 @@ std::array<double, ImportanceBuckets::kClasses> ImportanceBuckets::ChancesIn(
 }
 
 void ImportanceBuckets::SampleSlot(SlotId slot, uint32_t expected, uint64_t seed,
-                                   std::vector<Draw>* out) const {
+                                   std::vector<Stop>* stops, std::vector<Draw>* out) const {
   const SlotMap& map = layer_.map();
   const uint32_t begin = map.RegionBegin(slot);
   const uint32_t size = map.SlotSize(slot);
   const Members& members = slots_[begin / map.rows_per_slot()];
   const std::array<double, kClasses> probabilities = ChancesIn(slot, expected);
   const size_t before = out->size();
+  stops->clear();
   for (uint32_t k = 0; k < kClasses; ++k) {
     const double pi = probabilities[k];
     if (members[k].empty() || pi <= 0) continue;
     const auto weight = static_cast<float>(pi);
-    if (pi >= 1 || static_cast<double>(members[k].size()) <= pi * size) {
+    if (pi >= 1 || static_cast<double>(members[k].size()) <= kStepCost * pi * size) {
       for (const uint32_t row : members[k]) {
         if (UniformOf(seed, row) < pi) out->push_back({begin + row, weight});
       }
@@ -136,8 +148,12 @@ void ImportanceBuckets::SampleSlot(SlotId slot, uint32_t expected, uint64_t seed
       at += 1.0 + std::floor(std::log(1.0 - random.Uniform()) * scale);
       if (at >= size) break;
       const uint32_t row = begin + static_cast<uint32_t>(at);
-      if (class_[row] == k) out->push_back({row, weight});
+      Prefetch(&class_[row], sizeof(class_[row]));
+      stops->push_back({row, k});
     }
+  }
+  for (const auto& [row, k] : *stops) {
+    if (class_[row] == k) out->push_back({row, static_cast<float>(probabilities[k])});
   }
   // Members are in the order of their past.
   std::sort(out->begin() + static_cast<std::ptrdiff_t>(before), out->end(),

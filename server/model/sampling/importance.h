@@ -83,7 +83,13 @@ class ImportanceBuckets {
   void Remove(Members* members, uint32_t row);
   // Of a slot's classes, where `expected` of all N are expected.
   std::array<double, kClasses> ChancesIn(SlotId slot, uint32_t expected) const;
-  void SampleSlot(SlotId slot, uint32_t expected, uint64_t seed, std::vector<Draw>* out) const;
+  // A place where a walk for a class stops.
+  struct Stop {
+    uint32_t row;  // local
+    uint32_t cls;
+  };
+  void SampleSlot(SlotId slot, uint32_t expected, uint64_t seed, std::vector<Stop>* stops,
+                  std::vector<Draw>* out) const;
 
   const Layer& layer_;
   std::vector<Members> slots_;   // [regions]

@@ -83,7 +83,7 @@ constexpr Bf16Gemm kEmulatedAmx = MakeBf16Gemm<AmxKernel<EmulatedTile>>("emulate
 
 std::vector<const Bf16Gemm*> Variants() {
   std::vector<const Bf16Gemm*> variants = {&kEmulatedAmx};
-  for (const char* name : {"scalar", "avx512bf16", "amx"}) {
+  for (const char* name : {"scalar", "amx"}) {
     if (const Bf16Gemm* gemm = Bf16GemmByName(name)) variants.push_back(gemm);
   }
   return variants;
