@@ -16,10 +16,12 @@
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
+#include "common/checkpoint/stored_preprocessor.h"
 #include "common/data/checksum.h"
-#include "common/data/load.h"
 #include "common/data/metrics.h"
+#include "common/data/whole_file.h"
 #include "common/run/slot_plan.h"
+#include "common/text/samples.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
@@ -35,20 +37,13 @@ constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
 constexpr int64_t kStatusMs = 250;     // between versions of the status page
 constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
 
-Result<Dataset> ReadData(const std::string& key, const std::string& path) {
-  if (path.empty()) return BadInput(fmt::format("{} is not set; name the training file", key));
-  return LoadData(path);
-}
-
-Status WriteWhole(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";
-  std::ofstream file(temporary, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file || rename(temporary.c_str(), path.c_str()) != 0) {
-    return Failed(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
-  }
-  return {};
+// What the run that goes on was trained with; null: numbers, or nothing yet.
+Result<std::shared_ptr<const Preprocessor>> KnownPreprocessor(const std::string& checkpoints) {
+  const Result<std::string> newest = FindCheckpoint(checkpoints);
+  if (!newest.ok()) return std::shared_ptr<const Preprocessor>();
+  const Result<Manifest> manifest = ReadManifest(*newest);
+  DSLIDE_RETURN_IF_ERROR(manifest);
+  return LoadPreprocessor(checkpoints, manifest->preprocessor);
 }
 
 // Creates the directory that a setting names, if there is none. Errors name the setting.
@@ -169,16 +164,28 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
         has_work ? "the ledger" : "checkpoints"));
   }
 
-  const Result<Dataset> train = ReadData("train.data", options.config.train.data);
-  DSLIDE_RETURN_IF_ERROR(train);
+  if (options.config.train.data.empty()) {
+    return BadInput("train.data is not set; name the training file by --set train.data=FILE");
+  }
+  std::shared_ptr<const Preprocessor> preprocessor;
+  if (options.resume) {
+    auto known = KnownPreprocessor(inputs.checkpoint_directory);
+    DSLIDE_RETURN_IF_ERROR(known);
+    preprocessor = *std::move(known);
+  }
+  const Result<TrainingSamples> loaded =
+      LoadTrainingSamples(options.config.train.data, options.config.text, std::move(preprocessor));
+  DSLIDE_RETURN_IF_ERROR(loaded);
+  const Dataset* train = &loaded->data;
+  preprocessor = loaded->preprocessor;
   if (train->size() == 0) {
     return BadInput(fmt::format("{}: no samples to train on", options.config.train.data));
   }
-  inputs.train = &*train;
+  inputs.train = train;
   inputs.train_checksum = Checksum(*train);
   std::optional<Dataset> test;
   if (!options.config.train.test.empty()) {
-    Result<Dataset> read = ReadData("train.test", options.config.train.test);
+    Result<Dataset> read = LoadSamples(options.config.train.test, preprocessor.get());
     DSLIDE_RETURN_IF_ERROR(read);
     if (read->num_features() != train->num_features() ||
         read->num_labels() != train->num_labels()) {
@@ -191,10 +198,12 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     inputs.test = &*test;
   }
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config, LabelRepeats(*train));
+  inputs.preprocessor = ChecksumOf(preprocessor.get());
   if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
   DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
   DSLIDE_RETURN_IF_ERROR(MakeDirectory("checkpoint.directory", inputs.checkpoint_directory));
+  DSLIDE_RETURN_IF_ERROR(StorePreprocessor(inputs.checkpoint_directory, preprocessor.get()));
   if (!options.resume && ledger != nullptr) {
     ledger.reset();
     inputs.ledger = LedgerState();
@@ -202,9 +211,10 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     if (error) return Failed(fmt::format("{}: cannot remove: {}", ledger_path, error.message()));
   }
   // Before the ledger, so that a run that can be resumed has a configuration.
-  DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "config.ini").string(), FormatConfig(inputs.config)));
+  DSLIDE_RETURN_IF_ERROR(
+      WriteWholeFile((root / "config.ini").string(), FormatConfig(inputs.config)));
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
-  DSLIDE_RETURN_IF_ERROR(WriteWhole((root / "scheduler.address").string(), *address + "\n"));
+  DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}", *address));
   if (page != nullptr) {
     std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
@@ -409,7 +419,7 @@ Status SchedulerShell::WriteSummary() {
   if (transient_shown_) Print("", false);
   const ProcessUsage own = UsageOfThisProcess();
   if (!metrics_) return Failed(fmt::format("{}/metrics.jsonl: writing failed", run_directory_));
-  return WriteWhole(
+  return WriteWholeFile(
       run_directory_ + "/summary.json",
       SummaryJson(core_.Describe(clock_.Millis()), own.cpu_seconds, own.peak_rss_bytes));
 }

@@ -5,9 +5,9 @@
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/data/checksum.h"
-#include "common/data/load.h"
 #include "common/math/kernels.h"
 #include "common/net/usage.h"
+#include "common/text/samples.h"
 
 namespace dslide {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr int kPollMs = 50;
 
 Result<TrainingFile> ReadTrainingFile(const std::string& path) {
-  Result<Dataset> data = LoadData(path);
+  Result<Dataset> data = LoadSamples(path, nullptr);
   DSLIDE_RETURN_IF_ERROR(data);
   const uint64_t checksum = Checksum(*data);
   return TrainingFile{path, std::move(*data), checksum};

@@ -36,6 +36,10 @@ std::string CheckpointName(uint64_t batches) {
 
 bool IsCheckpointName(const std::string& name) { return name.starts_with(kCheckpointPrefix); }
 
+std::string PreprocessorName(uint64_t checksum) {
+  return fmt::format("preprocessor-{:016x}", checksum);
+}
+
 std::string ShardName(uint32_t plan_version, uint32_t server_index) {
   return fmt::format("{}{}-{}", kShardPrefix, plan_version, server_index);
 }

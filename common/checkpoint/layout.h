@@ -8,6 +8,7 @@
 //     step-000000001412/               one checkpoint, named by the batches that count
 //       manifest                       common/checkpoint/manifest.h, written last
 //       shard-3-0/                     server 0 of plan version 3: a database of its rows
+//     preprocessor-00000000000000ff    what made samples of text, by its checksum (XXH3)
 //     orphan-3-12/                     what servers of plan version 3 saved when they had lost the
 //       shard-3-0/                     scheduler, with 12 steps committed
 //     store-server-1-00000000000000ff/ a server's live database: its name and incarnation
@@ -32,6 +33,8 @@ std::string ParentOf(const std::string& path);
 // Sort by age.
 std::string CheckpointName(uint64_t batches);
 bool IsCheckpointName(const std::string& name);
+
+std::string PreprocessorName(uint64_t checksum);
 
 std::string ShardName(uint32_t plan_version, uint32_t server_index);
 std::optional<uint32_t> PlanVersionOfShard(const std::string& name);

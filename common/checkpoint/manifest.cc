@@ -1,8 +1,6 @@
 #include "common/checkpoint/manifest.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,44 +10,13 @@
 #include <iterator>
 
 #include "common/checkpoint/layout.h"
+#include "common/data/whole_file.h"
 #include "manifest_generated.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error SystemError(const std::string& path, const char* what) {
-  return Failed(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
-}
-
-// Writes and syncs a whole file.
-Status WriteSynced(const std::string& path, const uint8_t* data, size_t size) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return SystemError(path, "cannot create");
-  Status status;
-  for (size_t at = 0; at < size && status.ok();) {
-    const ssize_t n = write(fd, data + at, size - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      status = SystemError(path, "cannot write");
-    } else {
-      at += static_cast<size_t>(n);
-    }
-  }
-  if (status.ok() && fsync(fd) != 0) status = SystemError(path, "cannot sync");
-  close(fd);
-  return status;
-}
-
-Status SyncDirectory(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError(path, "cannot open");
-  const bool synced = fsync(fd) == 0;
-  close(fd);
-  if (!synced) return SystemError(path, "cannot sync");
-  return {};
-}
 
 std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
 
@@ -90,14 +57,12 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
       builder, kManifestFormat, manifest.run.value, manifest.name.c_str(), manifest.config.c_str(),
       manifest.epoch, manifest.batches, manifest.samples, manifest.train_samples, &done, &shards,
       manifest.ledger_position, manifest.slot_shard.empty() ? nullptr : &manifest.slot_shard,
-      manifest.train_checksum);
+      manifest.train_checksum, manifest.preprocessor);
   wire::FinishManifestBuffer(builder, root);
 
   const std::string path = fmt::format("{}/{}", directory, kManifestName);
-  const std::string temporary = path + kTemporarySuffix;
-  DSLIDE_RETURN_IF_ERROR(WriteSynced(temporary, builder.GetBufferPointer(), builder.GetSize()));
-  if (rename(temporary.c_str(), path.c_str()) != 0) return SystemError(path, "cannot rename to");
-  DSLIDE_RETURN_IF_ERROR(SyncDirectory(directory));
+  DSLIDE_RETURN_IF_ERROR(WriteWholeFile(
+      path, {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()}));
   // Its parent too: the directory may be new (servers with their own disks), or renamed.
   return SyncDirectory(fs::absolute(directory).parent_path());
 }
@@ -137,6 +102,7 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   manifest.train_samples = stored.train_samples();
   manifest.ledger_position = stored.ledger_position();
   manifest.train_checksum = stored.train_checksum();
+  manifest.preprocessor = stored.preprocessor();
   if (stored.done() != nullptr) {
     for (const wire::DoneBatch* b : *stored.done())
       manifest.done.push_back({b->unit(), b->index()});

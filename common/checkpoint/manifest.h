@@ -44,6 +44,7 @@ struct Manifest {
   uint64_t ledger_position = 0;      // entries of the ledger when the checkpoint was cut
   std::vector<uint16_t> slot_shard;  // [slots] index into shards; empty: unknown
   uint64_t train_checksum = 0;       // of the training samples (common/data/checksum.h); 0: unknown
+  uint64_t preprocessor = 0;  // checksum of its file (layout.h); 0: the model's samples are numbers
 };
 
 // Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.

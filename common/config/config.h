@@ -100,6 +100,18 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
+// How text becomes features (common/text/terms.h, common/text/vectorizer.h).
+struct TextConfig {
+  uint32_t ngrams = 2;              // words that make up a feature, at most; 1 or 2
+  bool title = true;                // words of the title are features of their own besides
+  bool fold_accents = false;        // letters lose their accents
+  uint32_t min_samples = 3;         // features of fewer samples are left out
+  float max_share = 0.5f;           // features of a larger share of the samples are left out
+  uint32_t max_features = 500'000;  // the most frequent ones stay
+
+  bool operator==(const TextConfig&) const = default;
+};
+
 struct ClusterConfig {
   uint32_t servers = 1;  // training starts when this many have joined
   uint32_t workers = 1;  // how many `dslide train` starts; any number may join
@@ -146,6 +158,7 @@ struct Config {
   ModelConfig model;
   HashConfig hash;
   TrainConfig train;
+  TextConfig text;
   ClusterConfig cluster;
   CheckpointConfig checkpoint;
   SecurityConfig security;

@@ -176,6 +176,26 @@ std::vector<ConfigKey> TrainKeys() {
   };
 }
 
+std::vector<ConfigKey> TextKeys() {
+  constexpr auto kIn = &Config::text;
+  using T = TextConfig;
+  const char* section = "text";
+  return {
+      {section, "ngrams", "words that make up a feature, at most",
+       OneOf(kIn, &T::ngrams, {{"1", 1}, {"2", 2}}), kFixed},
+      {section, "title", "words of the title are features of their own besides",
+       Boolean(kIn, &T::title), kFixed},
+      {section, "fold_accents", "letters lose their accents", Boolean(kIn, &T::fold_accents),
+       kFixed},
+      {section, "min_samples", "features of fewer samples are left out",
+       Number(kIn, &T::min_samples, 1, kMaxUint32), kFixed},
+      {section, "max_share", "features of a larger share of the samples are left out",
+       Number(kIn, &T::max_share, 0.0f, 1.0f), kFixed},
+      {section, "max_features", "the most frequent features stay",
+       Number(kIn, &T::max_features, 1, 1u << 30), kFixed},
+  };
+}
+
 std::vector<ConfigKey> ClusterKeys() {
   constexpr auto kIn = &Config::cluster;
   using C = ClusterConfig;
@@ -261,8 +281,8 @@ std::vector<ConfigKey> SecurityKeys() {
 
 std::vector<ConfigKey> AllKeys() {
   std::vector<ConfigKey> all;
-  for (const auto section_keys :
-       {CommonKeys, ModelKeys, HashKeys, TrainKeys, ClusterKeys, CheckpointKeys, SecurityKeys}) {
+  for (const auto section_keys : {CommonKeys, ModelKeys, HashKeys, TrainKeys, TextKeys, ClusterKeys,
+                                  CheckpointKeys, SecurityKeys}) {
     std::vector<ConfigKey> keys = section_keys();
     std::move(keys.begin(), keys.end(), std::back_inserter(all));
   }

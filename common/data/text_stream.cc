@@ -291,9 +291,15 @@ Result<std::optional<std::string_view>> TextStream::Next() {
 
 std::optional<std::string_view> TextStream::TakeLine(size_t length, size_t line_end_length) {
   std::string_view line(buffer_.data() + begin_, length);
+  last_begin_ = begin_;
   begin_ += length + line_end_length;
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
+}
+
+void TextStream::PutBack() {
+  begin_ = last_begin_;
+  --line_;
 }
 
 // Moves the unfinished line to the front of the buffer and decodes more behind it.

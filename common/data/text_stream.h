@@ -40,6 +40,9 @@ class TextStream {
   // last line may lack its line end. A compressed stream that is cut or damaged is an error.
   Result<std::optional<std::string_view>> Next();
 
+  // Next returns the line that it returned last once more. REQUIRES that there is one.
+  void PutBack();
+
   // The text has at most so many bytes, by the length of the file; a pipe or a Zstandard stream
   // does not tell.
   uint64_t most_bytes() const { return most_bytes_; }
@@ -66,6 +69,7 @@ class TextStream {
   std::vector<char> buffer_;  // [begin_, end_) is decoded and not yet returned
   size_t begin_ = 0;
   size_t end_ = 0;
+  size_t last_begin_ = 0;  // of the line that Next returned
   bool at_end_ = false;
   uint64_t line_ = 0;
   std::optional<Error> failure_;

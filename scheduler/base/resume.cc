@@ -47,7 +47,8 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     inputs->run = ledger.run.run;
   }
   if (ledger.live) {
-    DSLIDE_RETURN_IF_ERROR(AdoptOrphans(ledger, inputs->checkpoint_directory));
+    DSLIDE_RETURN_IF_ERROR(
+        AdoptOrphans(ledger, inputs->checkpoint_directory, inputs->preprocessor));
   }
   const Result<std::string> found = FindCheckpoint(inputs->checkpoint_directory);
   if (!found.ok() && began) {

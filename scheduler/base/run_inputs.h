@@ -22,6 +22,7 @@ struct RunContext {
   const Dataset* test = nullptr;     // null: no evaluation
   std::string checkpoint_directory;  // where checkpoints are put
   uint64_t train_checksum = 0;       // Checksum(*train)
+  uint64_t preprocessor = 0;         // checksum of its file; 0: samples are numbers
 };
 
 // The same, with what earlier lives have left.

@@ -57,6 +57,7 @@ void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& 
   manifest.done = std::move(contents.counted.done);
   manifest.train_samples = run.train->size();
   manifest.train_checksum = run.train_checksum;
+  manifest.preprocessor = run.preprocessor;
   manifest.ledger_position = out->ledger_entries();
   manifest.slot_shard = plan.slot_owner;  // shards are in the plan's order
   std::vector<std::pair<Incarnation, std::string>> servers;

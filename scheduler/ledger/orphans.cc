@@ -41,8 +41,9 @@ Result<ManifestShard> DescribeShard(const fs::path& directory, const LedgerState
 
 // The manifest without its shards; nullopt if the steps do not fit the ledger's epoch.
 std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& config,
-                                  uint64_t committed) {
+                                  uint64_t committed, uint64_t preprocessor) {
   Manifest manifest;
+  manifest.preprocessor = preprocessor;
   manifest.run = ledger.run.run;
   manifest.config = ledger.run.config;
   manifest.epoch = ledger.epoch;
@@ -68,10 +69,11 @@ std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& confi
   return manifest;
 }
 
-Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committed) {
+Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committed,
+             uint64_t preprocessor) {
   const Result<Config> config = ParseConfig(ledger.run.config, "the ledger's configuration");
   DSLIDE_RETURN_IF_ERROR(config);
-  std::optional<Manifest> manifest = AccountOf(ledger, *config, committed);
+  std::optional<Manifest> manifest = AccountOf(ledger, *config, committed, preprocessor);
   if (!manifest) return {};
   std::error_code error;
   for (uint32_t i = 0; i < ledger.plan.servers.size(); ++i) {
@@ -94,7 +96,8 @@ Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committ
 
 }  // namespace
 
-Status AdoptOrphans(const LedgerState& ledger, const std::string& directory) {
+Status AdoptOrphans(const LedgerState& ledger, const std::string& directory,
+                    uint64_t preprocessor) {
   std::vector<std::pair<fs::path, Orphan>> orphans;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
@@ -105,7 +108,7 @@ Status AdoptOrphans(const LedgerState& ledger, const std::string& directory) {
   for (const auto& [path, name] : orphans) {
     if (name.plan_version < ledger.plan.version) fs::remove_all(path, error);
     if (name.plan_version != ledger.plan.version) continue;
-    DSLIDE_RETURN_IF_ERROR(Adopt(ledger, path, name.committed));
+    DSLIDE_RETURN_IF_ERROR(Adopt(ledger, path, name.committed, preprocessor));
   }
   return {};
 }

@@ -17,6 +17,6 @@ namespace dslide {
 // Makes such a directory a complete checkpoint, and removes those of earlier plans. Does nothing if
 // there is none, if a server's shard is missing, or if in synchronous training the directory's
 // steps are not of the ledger's epoch. REQUIRES ledger.live.
-Status AdoptOrphans(const LedgerState& ledger, const std::string& directory);
+Status AdoptOrphans(const LedgerState& ledger, const std::string& directory, uint64_t preprocessor);
 
 }  // namespace dslide

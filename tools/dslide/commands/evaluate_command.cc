@@ -9,7 +9,7 @@
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/data/metrics.h"
-#include "common/data/xc_reader.h"
+#include "common/text/samples.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/model/inference.h"
@@ -54,12 +54,12 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
 }
 
 // Checks that the data file and the task fit the model.
-Status CheckFit(const Task& task, const XcHeader& header, const Inference& model) {
+Status CheckFit(const Task& task, const XcHeader* header, const Inference& model) {
   const ModelConfig& m = model.config().model;
-  if (header.num_features != m.features || header.num_labels != m.labels) {
+  if (header != nullptr && (header->num_features != m.features || header->num_labels != m.labels)) {
     return BadInput(fmt::format("{}: {} and {}, but the model in {} has {} and {}", task.data,
-                                Plural(header.num_features, "feature"),
-                                Plural(header.num_labels, "label"), model.directory(), m.features,
+                                Plural(header->num_features, "feature"),
+                                Plural(header->num_labels, "label"), model.directory(), m.features,
                                 m.labels));
   }
   if (task.search == Search::kLsh && m.active != ActiveSet::kLsh) {
@@ -79,7 +79,7 @@ struct SampleBatch {
   SparseRows features;
   SparseRows labels;
 };
-Result<SampleBatch> NextBatch(XcReader* reader) {
+Result<SampleBatch> NextBatch(SampleReader* reader) {
   SampleBatch batch;
   while (batch.features.rows() < kMaxInferenceBatch) {
     const Result<std::optional<SampleView>> sample = reader->Next();
@@ -123,7 +123,7 @@ Result<Search> CheapestSearch(const Task& task, const SampleBatch& batch, Infere
 
 // Ranks all samples of a file; `each` sees every batch with its predictions. Sets task->search.
 template <typename Each>
-Status RankFile(Task* task, Inference* model, XcReader* reader, const Each& each) {
+Status RankFile(Task* task, Inference* model, SampleReader* reader, const Each& each) {
   while (true) {
     const Result<SampleBatch> batch = NextBatch(reader);
     DSLIDE_RETURN_IF_ERROR(batch);
@@ -203,29 +203,29 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 // The common start of both commands: the task, its samples and the model, which fit each other.
 struct Opened {
   Task task;
-  XcReader reader;
   std::unique_ptr<Inference> model;
+  SampleReader reader;
 };
 Result<Opened> Open(const ParsedArguments& arguments) {
   Result<Task> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
-  Result<XcReader> reader = XcReader::Open(task->data);
-  DSLIDE_RETURN_IF_ERROR(reader);
   Result<std::unique_ptr<Inference>> model = Inference::Load(task->checkpoint);
   DSLIDE_RETURN_IF_ERROR(model);
+  Result<SampleReader> reader = SampleReader::Open(task->data, (*model)->preprocessor());
+  DSLIDE_RETURN_IF_ERROR(reader);
   DSLIDE_RETURN_IF_ERROR(CheckFit(*task, reader->header(), **model));
-  return Opened{std::move(*task), std::move(*reader), std::move(*model)};
+  return Opened{std::move(*task), std::move(*model), std::move(*reader)};
 }
 
 Status Evaluate(const ParsedArguments& arguments) {
   Result<Opened> opened = Open(arguments);
   DSLIDE_RETURN_IF_ERROR(opened);
-  auto& [task, reader, model] = *opened;
+  auto& [task, model, reader] = *opened;
 
   const TrainConfig& train = model->config().train;
   const std::string train_path = arguments.Has("train") ? arguments.Get("train") : train.data;
   InversePropensities propensities;
-  if (const Result<Dataset> data = ReadXcFile(train_path); data.ok()) {
+  if (const Result<Dataset> data = LoadSamples(train_path, model->preprocessor()); data.ok()) {
     propensities = InversePropensities(*data);
   } else if (arguments.Has("train")) {
     return data.error();
@@ -236,7 +236,9 @@ Status Evaluate(const ParsedArguments& arguments) {
   if (task.show > 0) {
     const std::string path =
         arguments.Has("label-names") ? arguments.Get("label-names") : train.label_names;
-    if (!path.empty()) {
+    if (model->preprocessor() != nullptr) {
+      names = model->preprocessor()->label_names();
+    } else if (!path.empty()) {
       Result<std::vector<std::string>> read = ReadLabelNames(path, model->config().model.labels);
       DSLIDE_RETURN_IF_ERROR(read);
       names = std::move(*read);
@@ -264,7 +266,7 @@ Status Evaluate(const ParsedArguments& arguments) {
 Status Predict(const ParsedArguments& arguments) {
   Result<Opened> opened = Open(arguments);
   DSLIDE_RETURN_IF_ERROR(opened);
-  auto& [task, reader, model] = *opened;
+  auto& [task, model, reader] = *opened;
   Result<PredictionFile> output = task.output.empty()
                                       ? PredictionFile::StandardOutput(task.json)
                                       : PredictionFile::Create(task.output, task.json);

@@ -6,6 +6,8 @@
 
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/checkpoint/layout.h"
+#include "common/checkpoint/stored_preprocessor.h"
 #include "common/run/combine.h"
 #include "common/run/slot_rows.h"
 #include "scheduler/balance/model_size.h"
@@ -39,11 +41,14 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
   Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckMemory(*config, *directory));
+  auto preprocessor = LoadPreprocessor(ParentOf(*directory), manifest->preprocessor);
+  DSLIDE_RETURN_IF_ERROR(preprocessor);
 
   std::unique_ptr<Inference> model(new Inference());
   model->config_ = std::move(*config);
   model->manifest_ = std::move(*manifest);
   model->directory_ = std::move(*directory);
+  model->preprocessor_ = *std::move(preprocessor);
   const Config& c = model->config_;
   const uint32_t executors = std::min(CoresOfThisMachine(), c.cluster.slots);
   const auto divided = DivideSlots(AllSlots(c.cluster), c.cluster, executors);

@@ -7,6 +7,7 @@
 
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
+#include "common/text/preprocessor.h"
 #include "server/executor/executor_pool.h"
 
 namespace dslide {
@@ -20,6 +21,8 @@ class Inference {
   const Config& config() const { return config_; }
   const Manifest& manifest() const { return manifest_; }
   const std::string& directory() const { return directory_; }
+  // Null: the model's samples are numbers.
+  const Preprocessor* preprocessor() const { return preprocessor_.get(); }
 
   // The best k labels of each sample. Feature ids must be below D. With `exclude_own_features`
   // label i is left out where feature i is in the sample.
@@ -35,6 +38,7 @@ class Inference {
   Config config_;
   Manifest manifest_;
   std::string directory_;
+  std::shared_ptr<const Preprocessor> preprocessor_;
   std::unique_ptr<ExecutorPool> pool_;
 };
 

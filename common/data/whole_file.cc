@@ -1,0 +1,67 @@
+#include "common/data/whole_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace dslide {
+namespace {
+
+Error SystemError(const std::string& path, const char* what) {
+  return Failed(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+}
+
+Status WriteSynced(const std::string& path, std::string_view bytes) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return SystemError(path, "cannot create");
+  Status status;
+  while (!bytes.empty() && status.ok()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      status = SystemError(path, "cannot write");
+    } else {
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+  }
+  if (status.ok() && fsync(fd) != 0) status = SystemError(path, "cannot sync");
+  close(fd);
+  return status;
+}
+
+}  // namespace
+
+Result<std::string> ReadWholeFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return BadInput(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) return BadInput(fmt::format("{}: cannot read", path));
+  return bytes;
+}
+
+Status WriteWholeFile(const std::string& path, std::string_view bytes) {
+  const std::string temporary = path + ".tmp";
+  DSLIDE_RETURN_IF_ERROR(WriteSynced(temporary, bytes));
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    return SystemError(path, "cannot rename to");
+  }
+  return SyncDirectory(std::filesystem::absolute(path).parent_path());
+}
+
+Status SyncDirectory(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError(path, "cannot open");
+  const bool synced = fsync(fd) == 0;
+  close(fd);
+  if (!synced) return SystemError(path, "cannot sync");
+  return {};
+}
+
+}  // namespace dslide

@@ -1,0 +1,21 @@
+// Files that are read or written as a whole.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/error.h"
+
+namespace dslide {
+
+// Errors (kBadInput) name the file.
+Result<std::string> ReadWholeFile(const std::string& path);
+
+// Writes a temporary file, syncs it, renames it and syncs the directory: a reader finds the old
+// file or the new one, also after the machine has lost power. Errors (kFailed) name the file.
+Status WriteWholeFile(const std::string& path, std::string_view bytes);
+
+// Syncs what a directory lists. Errors (kFailed) name it.
+Status SyncDirectory(const std::string& path);
+
+}  // namespace dslide

@@ -1,0 +1,18 @@
+#include "common/text/line_blocks.h"
+
+namespace dslide {
+
+Result<LineBlock> LineBlock::Read(TextStream* stream) {
+  LineBlock block;
+  while (block.size() < kMostLines && block.text_.size() < kMostBytes) {
+    const auto line = stream->Next();
+    DSLIDE_RETURN_IF_ERROR(line);
+    if (!line->has_value()) break;
+    if ((*line)->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    block.text_.append(**line);
+    block.lines_.push_back({block.text_.size(), stream->line()});
+  }
+  return block;
+}
+
+}  // namespace dslide

@@ -1,0 +1,192 @@
+#include "common/text/preprocessor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/process.h"
+#include "common/text/line_blocks.h"
+#include "common/text/record_file.h"
+#include "preprocessor_generated.h"
+
+namespace dslide {
+namespace {
+
+// Terms that are counted at once: 48 bytes and a name each.
+constexpr size_t kMostCountedTerms = size_t{16} << 20;
+
+// What one block of samples adds to the counts.
+struct BlockCounts {
+  TermTable terms;
+  std::unordered_map<std::string, uint64_t> labels;
+  uint64_t samples = 0;
+};
+
+class BlockCounter {
+ public:
+  BlockCounter(RecordFormat format, const TextConfig& config)
+      : format_(format), extractor_(config) {}
+
+  Result<BlockCounts> Count(const RecordFile& file, const LineBlock& block) {
+    BlockCounts counts;
+    for (size_t i = 0; i < block.size(); ++i) {
+      const Result<Record> record = ParseRecord(format_, block[i]);
+      if (!record.ok()) return file.BadLine(block.NumberOf(i), record.error());
+      ++counts.samples;
+      for (const std::string& label : record->labels) ++counts.labels[label];
+      const std::span<const uint64_t> terms = extractor_.TermsOf(*record);
+      order_.resize(terms.size());
+      for (uint32_t t = 0; t < order_.size(); ++t) order_[t] = t;
+      std::ranges::sort(order_, {}, [&](uint32_t t) { return terms[t]; });
+      for (size_t at = 0; at < order_.size(); ++at) {
+        const uint64_t hash = terms[order_[at]];
+        if (at > 0 && terms[order_[at - 1]] == hash) continue;
+        counts.terms.Add(hash, 1, [&] { return name_ = extractor_.NameOf(order_[at]); });
+      }
+    }
+    return counts;
+  }
+
+ private:
+  RecordFormat format_;
+  TermExtractor extractor_;
+  std::vector<uint32_t> order_;  // of a sample's terms, by hash
+  std::string name_;
+};
+
+// The most frequent label first.
+std::vector<std::string> ByFrequency(const std::unordered_map<std::string, uint64_t>& labels) {
+  std::vector<std::pair<uint64_t, std::string>> counted;
+  for (const auto& [name, count] : labels) counted.emplace_back(count, name);
+  std::ranges::sort(counted, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  std::vector<std::string> names;
+  for (auto& [count, name] : counted) names.push_back(std::move(name));
+  return names;
+}
+
+struct Packed {
+  std::vector<uint8_t> bytes;
+  std::vector<uint64_t> ends;
+};
+Packed Pack(const std::vector<std::string>& names) {
+  Packed packed;
+  for (const std::string& name : names) {
+    packed.bytes.insert(packed.bytes.end(), name.begin(), name.end());
+    packed.ends.push_back(packed.bytes.size());
+  }
+  return packed;
+}
+
+// False if the ends are not ascending within the bytes.
+bool Unpack(const flatbuffers::Vector<uint8_t>* bytes, const flatbuffers::Vector<uint64_t>* ends,
+            std::vector<std::string>* names) {
+  if (bytes == nullptr || ends == nullptr) return false;
+  uint64_t begin = 0;
+  for (const uint64_t end : *ends) {
+    if (end < begin || end > bytes->size()) return false;
+    names->emplace_back(reinterpret_cast<const char*>(bytes->data()) + begin, end - begin);
+    begin = end;
+  }
+  return true;
+}
+
+}  // namespace
+
+Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names)
+    : vectorizer_(std::move(vectorizer)), label_names_(std::move(label_names)) {
+  for (uint32_t id = 0; id < label_names_.size(); ++id) label_ids_.emplace(label_names_[id], id);
+}
+
+Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config) {
+  Result<RecordFile> file = RecordFile::Open(path);
+  DSLIDE_RETURN_IF_ERROR(file);
+  const size_t threads = CoresOfThisMachine();
+  std::vector<BlockCounter> counters;
+  for (size_t t = 0; t < threads; ++t) counters.emplace_back(file->format(), config);
+  TermCounts terms(kMostCountedTerms);
+  std::unordered_map<std::string, uint64_t> labels;
+  uint64_t samples = 0;
+  DSLIDE_RETURN_IF_ERROR(MapBlocks<BlockCounts>(
+      file->stream(), threads,
+      [&](size_t thread, const LineBlock& block) { return counters[thread].Count(*file, block); },
+      [&](std::vector<BlockCounts>& blocks) {
+        std::vector<TermTable> tables;
+        for (BlockCounts& block : blocks) {
+          tables.push_back(std::move(block.terms));
+          samples += block.samples;
+          for (const auto& [name, count] : block.labels) labels[name] += count;
+        }
+        terms.Merge(tables, threads);
+      }));
+  Vectorizer vectorizer(config, Vectorizer::Choose(config, terms, samples));
+  if (vectorizer.size() == 0) {
+    return BadInput(fmt::format("{}: no word occurs in {} samples or more (text.min_samples)", path,
+                                config.min_samples));
+  }
+  if (labels.empty()) return BadInput(fmt::format("{}: no sample has a label", path));
+  return Preprocessor(std::move(vectorizer), ByFrequency(labels));
+}
+
+std::string Preprocessor::ToBytes() const {
+  const Vectorizer::Vocabulary& vocabulary = vectorizer_.vocabulary();
+  const Packed features = Pack(vocabulary.names);
+  const Packed labels = Pack(label_names_);
+  Config config;
+  config.text = vectorizer_.config();
+  flatbuffers::FlatBufferBuilder builder;
+  wire::FinishPreprocessorBuffer(
+      builder,
+      wire::CreatePreprocessorDirect(builder, kPreprocessorFormat, FormatConfig(config).c_str(),
+                                     &vocabulary.hashes, &vocabulary.weights, &features.bytes,
+                                     &features.ends, &labels.bytes, &labels.ends));
+  return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
+Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std::string& path) {
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  flatbuffers::Verifier verifier(data, bytes.size());
+  const auto damaged = [&] {
+    return BadInput(fmt::format("{}: damaged ({} bytes)", path, bytes.size()));
+  };
+  if (bytes.size() < 8 || !wire::VerifyPreprocessorBuffer(verifier)) return damaged();
+  const wire::Preprocessor& stored = *wire::GetPreprocessor(data);
+  if (stored.format() != kPreprocessorFormat) {
+    return BadInput(fmt::format("{}: format {}, this program reads format {}", path,
+                                stored.format(), kPreprocessorFormat));
+  }
+  Vectorizer::Vocabulary vocabulary;
+  std::vector<std::string> labels;
+  if (stored.config() == nullptr || stored.feature_hashes() == nullptr ||
+      stored.feature_weights() == nullptr ||
+      !Unpack(stored.feature_names(), stored.feature_name_ends(), &vocabulary.names) ||
+      !Unpack(stored.label_names(), stored.label_name_ends(), &labels)) {
+    return damaged();
+  }
+  vocabulary.hashes.assign(stored.feature_hashes()->begin(), stored.feature_hashes()->end());
+  vocabulary.weights.assign(stored.feature_weights()->begin(), stored.feature_weights()->end());
+  const size_t size = vocabulary.hashes.size();
+  if (vocabulary.weights.size() != size || vocabulary.names.size() != size) return damaged();
+  const Result<Config> config = ParseConfig(stored.config()->string_view(), path);
+  DSLIDE_RETURN_IF_ERROR(config);
+  return Preprocessor(Vectorizer(config->text, std::move(vocabulary)), std::move(labels));
+}
+
+Preprocessor::Encoder::Encoder(const Preprocessor& preprocessor)
+    : preprocessor_(preprocessor), extractor_(preprocessor.vectorizer_.config()) {}
+
+SampleView Preprocessor::Encoder::Encode(const Record& record) {
+  labels_.clear();
+  uint32_t unknown = preprocessor_.num_labels();
+  for (const std::string& name : record.labels) {
+    const auto found = preprocessor_.label_ids_.find(name);
+    labels_.push_back(found == preprocessor_.label_ids_.end() ? unknown++ : found->second);
+  }
+  std::ranges::sort(labels_);
+  preprocessor_.vectorizer_.Transform(extractor_.TermsOf(record), &features_, &values_);
+  return {labels_, features_, values_};
+}
+
+}  // namespace dslide

@@ -1,0 +1,81 @@
+#include "common/text/vectorizer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+namespace dslide {
+
+Vectorizer::Vocabulary Vectorizer::Choose(const TextConfig& config, const TermCounts& counts,
+                                          uint64_t samples) {
+  struct Candidate {
+    TermTable::Entry entry;
+    std::string_view name;
+  };
+  const double most = double{config.max_share} * static_cast<double>(samples);
+  std::vector<Candidate> candidates;
+  for (const TermTable& shard : counts.shards()) {
+    shard.ForEach([&](const TermTable::Entry& entry) {
+      if (entry.samples < config.min_samples || entry.samples > most) return;
+      candidates.push_back({entry, shard.NameOf(entry)});
+    });
+  }
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    if (a.entry.samples != b.entry.samples) return a.entry.samples > b.entry.samples;
+    return a.name != b.name ? a.name < b.name : a.entry.hash < b.entry.hash;
+  });
+  candidates.resize(std::min<size_t>(candidates.size(), config.max_features));
+  Vocabulary chosen;
+  const auto n = static_cast<double>(samples);
+  for (const Candidate& candidate : candidates) {
+    chosen.hashes.push_back(candidate.entry.hash);
+    chosen.weights.push_back(
+        static_cast<float>(1.0 + std::log((1.0 + n) / (1.0 + candidate.entry.samples))));
+    chosen.names.emplace_back(candidate.name);
+  }
+  return chosen;
+}
+
+Vectorizer::Vectorizer(const TextConfig& config, Vocabulary vocabulary)
+    : config_(config), vocabulary_(std::move(vocabulary)) {
+  places_.assign(std::bit_ceil(2 * vocabulary_.hashes.size() + 2), {0, kFree});
+  const size_t mask = places_.size() - 1;
+  for (uint32_t id = 0; id < size(); ++id) {
+    size_t at = vocabulary_.hashes[id] & mask;
+    while (places_[at].id != kFree) at = (at + 1) & mask;
+    places_[at] = {vocabulary_.hashes[id], id};
+  }
+}
+
+void Vectorizer::Transform(std::span<const uint64_t> terms, std::vector<uint32_t>* ids,
+                           std::vector<float>* values) const {
+  ids->clear();
+  values->clear();
+  const size_t mask = places_.size() - 1;
+  for (const uint64_t hash : terms) {
+    size_t at = hash & mask;
+    while (places_[at].id != kFree && places_[at].hash != hash) at = (at + 1) & mask;
+    if (places_[at].id != kFree) ids->push_back(places_[at].id);
+  }
+  std::ranges::sort(*ids);
+  double squares = 0;
+  size_t distinct = 0;
+  for (size_t begin = 0; begin < ids->size();) {
+    const uint32_t id = (*ids)[begin];
+    size_t end = begin + 1;
+    while (end < ids->size() && (*ids)[end] == id) ++end;
+    const auto tf = static_cast<float>(end - begin);
+    const float value = (1.0f + std::log(tf)) * vocabulary_.weights[id];
+    squares += double{value} * value;
+    values->push_back(value);
+    (*ids)[distinct++] = id;
+    begin = end;
+  }
+  ids->resize(distinct);
+  if (squares == 0) return;
+  const auto scale = static_cast<float>(1.0 / std::sqrt(squares));
+  for (float& value : *values) value *= scale;
+}
+
+}  // namespace dslide

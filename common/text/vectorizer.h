@@ -1,0 +1,56 @@
+// Texts as sparse vectors: tf-idf over a vocabulary of terms.
+//
+//   x_j = (1 + ln tf_j) idf_j,   idf_j = 1 + ln((1 + n) / (1 + n_j)),   then |x| = 1
+//
+// where tf_j is how often term j occurs in the sample and n_j of n training samples have it (Salton
+// and Buckley: "Term-weighting approaches in automatic text retrieval", 1988, with the smoothed idf
+// that scikit-learn has). A term that is not in the vocabulary is left out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/config/config.h"
+#include "common/text/term_counts.h"
+#include "common/text/terms.h"
+
+namespace dslide {
+
+// Immutable; any number of threads may use it.
+class Vectorizer {
+ public:
+  // The parts of one, by feature id.
+  struct Vocabulary {
+    std::vector<uint64_t> hashes;    // of terms
+    std::vector<float> weights;      // idf
+    std::vector<std::string> names;  // for people
+  };
+
+  Vectorizer(const TextConfig& config, Vocabulary vocabulary);
+  // The terms that `config` wants of those counted in `samples` samples: the most frequent has id
+  // 0.
+  static Vocabulary Choose(const TextConfig& config, const TermCounts& counts, uint64_t samples);
+
+  const TextConfig& config() const { return config_; }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  uint32_t size() const { return static_cast<uint32_t>(vocabulary_.hashes.size()); }
+
+  // The vector of a sample with these terms: ascending ids, and their values.
+  void Transform(std::span<const uint64_t> terms, std::vector<uint32_t>* ids,
+                 std::vector<float>* values) const;
+
+ private:
+  struct Place {
+    uint64_t hash;
+    uint32_t id;  // kFree: there is none
+  };
+  static constexpr uint32_t kFree = 0xffffffffu;
+
+  TextConfig config_;
+  Vocabulary vocabulary_;
+  std::vector<Place> places_;  // a power of two, by open addressing
+};
+
+}  // namespace dslide
