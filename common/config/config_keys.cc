@@ -183,8 +183,9 @@ std::vector<ConfigKey> TextKeys() {
   return {
       {section, "ngrams", "words that make up a feature, at most",
        OneOf(kIn, &T::ngrams, {{"1", 1}, {"2", 2}}), kFixed},
-      {section, "title", "words of the title are features of their own besides",
-       Boolean(kIn, &T::title), kFixed},
+      {section, "title",
+       "how often a word of the title counts, as a feature of its own too; 0: as text",
+       Number(kIn, &T::title, 0, 100), kFixed},
       {section, "fold_accents", "letters lose their accents", Boolean(kIn, &T::fold_accents),
        kFixed},
       {section, "min_samples", "features of fewer samples are left out",

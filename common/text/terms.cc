@@ -23,7 +23,7 @@ std::span<const uint64_t> TermExtractor::TermsOf(const Record& record) {
   word_ends_.clear();
   word_hashes_.clear();
   for (size_t f = 0; f < record.fields.size(); ++f) {
-    AddField(record.fields[f], config_.title && f == 0 && record.fields.size() > 1);
+    AddField(record.fields[f], config_.title > 0 && f == 0 && record.fields.size() > 1);
   }
   return hashes_;
 }
@@ -36,8 +36,10 @@ void TermExtractor::AddField(const std::string& text, bool title) {
     word_hashes_.push_back(XXH3_64bits(word.data(), word.size()));
   });
   for (uint32_t w = first; w < word_hashes_.size(); ++w) {
-    AddTerm(word_hashes_[w], {w, 1, false});
-    if (title) AddTerm(SubSeed(kTitle, word_hashes_[w]), {w, 1, true});
+    for (uint32_t i = 0; i < (title ? config_.title : 1); ++i) {
+      AddTerm(word_hashes_[w], {w, 1, false});
+      if (title) AddTerm(SubSeed(kTitle, word_hashes_[w]), {w, 1, true});
+    }
     if (config_.ngrams < 2 || w == first) continue;
     AddTerm(SubSeed(SubSeed(kPair, word_hashes_[w - 1]), word_hashes_[w]), {w - 1, 2, false});
   }

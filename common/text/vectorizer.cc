@@ -66,7 +66,7 @@ void Vectorizer::Transform(std::span<const uint64_t> terms, std::vector<uint32_t
     size_t end = begin + 1;
     while (end < ids->size() && (*ids)[end] == id) ++end;
     const auto tf = static_cast<float>(end - begin);
-    const float value = (1.0f + std::log(tf)) * vocabulary_.weights[id];
+    const float value = tf * vocabulary_.weights[id];
     squares += double{value} * value;
     values->push_back(value);
     (*ids)[distinct++] = id;

@@ -1,6 +1,6 @@
 // Texts as sparse vectors: tf-idf over a vocabulary of terms.
 //
-//   x_j = (1 + ln tf_j) idf_j,   idf_j = 1 + ln((1 + n) / (1 + n_j)),   then |x| = 1
+//   x_j = tf_j idf_j,   idf_j = 1 + ln((1 + n) / (1 + n_j)),   then |x| = 1
 //
 // where tf_j is how often term j occurs in the sample and n_j of n training samples have it (Salton
 // and Buckley: "Term-weighting approaches in automatic text retrieval", 1988, with the smoothed idf
