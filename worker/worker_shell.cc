@@ -15,10 +15,12 @@ namespace {
 constexpr int kPollMs = 50;
 
 Result<TrainingFile> ReadTrainingFile(const std::string& path) {
-  Result<Dataset> data = LoadSamples(path, nullptr);
-  DSLIDE_RETURN_IF_ERROR(data);
-  const uint64_t checksum = Checksum(*data);
-  return TrainingFile{path, std::move(*data), checksum};
+  // Of text the same file gives the same samples as on the scheduler's machine, if the run has the
+  // default settings of [text].
+  Result<TrainingSamples> loaded = LoadTrainingSamples(path, TextConfig{}, nullptr);
+  DSLIDE_RETURN_IF_ERROR(loaded);
+  const uint64_t checksum = Checksum(loaded->data);
+  return TrainingFile{path, std::move(loaded->data), checksum};
 }
 
 // Passes the failpoint of a message that is about to be sent.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/process.h"
+#include "common/base/plural.h"
 #include "common/text/line_blocks.h"
 #include "common/text/record_file.h"
 #include "preprocessor_generated.h"
@@ -100,10 +100,10 @@ Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label
   for (uint32_t id = 0; id < label_names_.size(); ++id) label_ids_.emplace(label_names_[id], id);
 }
 
-Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config) {
+Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config,
+                                       size_t threads) {
   Result<RecordFile> file = RecordFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
-  const size_t threads = CoresOfThisMachine();
   std::vector<BlockCounter> counters;
   for (size_t t = 0; t < threads; ++t) counters.emplace_back(file->format(), config);
   TermCounts terms(kMostCountedTerms);
@@ -123,8 +123,10 @@ Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig
       }));
   Vectorizer vectorizer(config, Vectorizer::Choose(config, terms, samples));
   if (vectorizer.size() == 0) {
-    return BadInput(fmt::format("{}: no word occurs in {} samples or more (text.min_samples)", path,
-                                config.min_samples));
+    return BadInput(fmt::format(
+        "{}: no word occurs in {} or more, and at most in a share of {} of them (text.min_samples, "
+        "text.max_share)",
+        path, Plural(config.min_samples, "sample"), config.max_share));
   }
   if (labels.empty()) return BadInput(fmt::format("{}: no sample has a label", path));
   return Preprocessor(std::move(vectorizer), ByFrequency(labels));

@@ -23,10 +23,11 @@ class Preprocessor {
  public:
   Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names);
 
-  // Reads a file of records twice as fast as one thread would, on all cores, in bounded memory. The
-  // same file and configuration give the same result. Labels have ids by falling frequency.
-  // Errors are kBadInput and name the file and the line.
-  static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config);
+  // Reads a file of records, in bounded memory. The same file and configuration give the same
+  // result, whatever the number of threads. Labels have ids by falling frequency. Errors are
+  // kBadInput and name the file and the line.
+  static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config,
+                                  size_t threads);
 
   // The file's contents (schema/preprocessor.fbs). Errors of the inverse are kBadInput and name
   // `path`.

@@ -70,7 +70,7 @@ Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TextC
     return loaded;
   }
   if (known == nullptr) {
-    Result<Preprocessor> fitted = Preprocessor::Fit(path, config);
+    Result<Preprocessor> fitted = Preprocessor::Fit(path, config, CoresOfThisMachine());
     DSLIDE_RETURN_IF_ERROR(fitted);
     known = std::make_shared<const Preprocessor>(*std::move(fitted));
   }

@@ -54,7 +54,7 @@ void TermCounts::Merge(const std::vector<TermTable>& blocks, size_t threads) {
         shards_[shard].Add(entry.hash, entry.samples, [&] { return block.NameOf(entry); });
       });
       for (size_t shard = thread; shard < kShards; shard += threads) {
-        if (shards_[shard].size() > most) shards_[shard].ForgetRarest();
+        while (shards_[shard].size() > most) shards_[shard].ForgetRarest();
       }
     }
   });

@@ -17,6 +17,14 @@ TRY_LATER = 75
 MOST_DEATHS = 20  # without kill()
 
 
+def data_file(directory, name):
+    """train, dev or test of a data set, as text or as numbers."""
+    for ending in ("jsonl.zst", "txt.zst"):
+        if os.path.exists(path := f"{directory}/{name}.{ending}"):
+            return path
+    raise BenchError(f"{directory} has no {name}.jsonl.zst and no {name}.txt.zst", 2)
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

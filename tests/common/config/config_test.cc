@@ -72,6 +72,12 @@ Config UnusualConfig() {
   c.train.dropout_input = 0.1f;
   c.train.dropout_hidden = 0.4f;
   c.train.sparsify = 0.25f;
+  c.text.ngrams = 2;
+  c.text.title = 1;
+  c.text.fold_accents = true;
+  c.text.min_samples = 7;
+  c.text.max_share = 0.75f;
+  c.text.max_features = 1000;
   c.train.label_smoothing = 0.3f;
   c.train.exclude_own_features = true;
   c.train.unit_batches = 9;

@@ -49,7 +49,7 @@ TEST_CASE("orphans: all shards of the plan become a checkpoint of what the ledge
   Write(orphan + "/shard-3-1/CURRENT");
   const uint64_t checksum = *FileChecksum(orphan + "/shard-3-1/1.sst");
   Write(directory.path() + "/orphan-2-0/shard-2-0/1.sst");  // of an earlier plan
-  REQUIRE(AdoptOrphans(State(-1), directory.path()).ok());
+  REQUIRE(AdoptOrphans(State(-1), directory.path(), 0).ok());
   CHECK_FALSE(fs::exists(orphan));
   CHECK_FALSE(fs::exists(directory.path() + "/orphan-2-0"));
   const auto manifest = ReadManifest(directory.path() + "/step-000000000016");
@@ -76,8 +76,8 @@ TEST_CASE(
   Write(directory.path() + "/orphan-3-0/shard-3-0/1.sst");
   Write(directory.path() + "/orphan-4-0/shard-4-0/1.sst");
   Write(directory.path() + "/orphan-x/1");
-  REQUIRE(AdoptOrphans(State(-1), directory.path()).ok());
-  REQUIRE(AdoptOrphans(State(-1), directory.path() + "/nowhere").ok());
+  REQUIRE(AdoptOrphans(State(-1), directory.path(), 0).ok());
+  REQUIRE(AdoptOrphans(State(-1), directory.path() + "/nowhere", 0).ok());
   CHECK(CompleteCheckpoints(directory.path()).empty());
   CHECK(fs::exists(directory.path() + "/orphan-3-0/shard-3-0/1.sst"));
   CHECK(fs::exists(directory.path() + "/orphan-4-0"));
@@ -89,7 +89,7 @@ TEST_CASE("orphans: in synchronous training only the steps that were committed c
     Write(directory.path() + "/orphan-3-15" + shard);  // 13 steps of epoch 0, two of epoch 1
     Write(directory.path() + "/orphan-3-12" + shard);  // not of this epoch
   }
-  REQUIRE(AdoptOrphans(State(0), directory.path()).ok());
+  REQUIRE(AdoptOrphans(State(0), directory.path(), 0).ok());
   CHECK(CompleteCheckpoints(directory.path()).size() == 1);
   const auto manifest = ReadManifest(directory.path() + "/step-000000000015");
   REQUIRE(manifest.ok());

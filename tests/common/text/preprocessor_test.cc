@@ -1,0 +1,252 @@
+#include "common/text/preprocessor.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/base/temporary_directory.h"
+#include "common/text/line_blocks.h"
+
+namespace dslide {
+namespace {
+
+class File {
+ public:
+  explicit File(const std::string& text) : path_(directory_.path() + "/train.jsonl") {
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  TemporaryDirectory directory_{"preprocessor"};
+  std::string path_;
+};
+
+TextConfig EveryTerm() {
+  TextConfig config;
+  config.min_samples = 1;
+  config.max_share = 1;
+  return config;
+}
+
+Preprocessor Fitted(const std::string& text, const TextConfig& config, size_t threads = 1) {
+  const File file(text);
+  Result<Preprocessor> fitted = Preprocessor::Fit(file.path(), config, threads);
+  REQUIRE_MESSAGE(fitted.ok(), (fitted.ok() ? "" : fitted.error().message));
+  return *std::move(fitted);
+}
+
+// A sample's values by the names of the features.
+std::map<std::string, float> Values(const Preprocessor& preprocessor, const Record& record) {
+  Preprocessor::Encoder encoder(preprocessor);
+  const SampleView sample = encoder.Encode(record);
+  std::map<std::string, float> values;
+  for (size_t i = 0; i < sample.features.size(); ++i) {
+    values[preprocessor.vectorizer().vocabulary().names[sample.features[i]]] = sample.values[i];
+  }
+  return values;
+}
+
+void CheckValues(const std::map<std::string, float>& values,
+                 const std::map<std::string, double>& expected) {
+  CHECK(values.size() == expected.size());
+  for (const auto& [name, value] : expected) {
+    CAPTURE(name);
+    REQUIRE(values.contains(name));
+    CHECK(values.at(name) == doctest::Approx(value).epsilon(2e-6));
+  }
+}
+
+// TfidfVectorizer of scikit-learn 1.2.1 with tokenizer = \w+ on the lower-case text gives these.
+TEST_CASE("values are those of scikit-learn") {
+  const Preprocessor preprocessor = Fitted(
+      R"({"text": "The cat sat. The cat ran!", "labels": ["a"]}
+{"text": "A dog sat on the mat", "labels": ["b"]}
+{"text": "Cat and dog: cat, dog, cat", "labels": ["b"]}
+)",
+      EveryTerm());
+  CheckValues(Values(preprocessor, {"", {"The cat sat. The cat ran!"}, {}}),
+              {{"ran", 0.401429}, {"sat", 0.305297}, {"cat", 0.610594}, {"the", 0.610594}});
+  CheckValues(Values(preprocessor, {"", {"A dog sat on the mat"}, {}}), {{"mat", 0.459548},
+                                                                         {"on", 0.459548},
+                                                                         {"dog", 0.349498},
+                                                                         {"a", 0.459548},
+                                                                         {"sat", 0.349498},
+                                                                         {"the", 0.349498}});
+  CheckValues(Values(preprocessor, {"", {"Cat and dog: cat, dog, cat"}, {}}),
+              {{"and", 0.342611}, {"dog", 0.521128}, {"cat", 0.781693}});
+  CHECK(Values(preprocessor, {"", {"unknown words"}, {}}).empty());
+}
+
+// The same with ngram_range = (1, 2), min_df = 2, max_df = 0.7.
+TEST_CASE("pairs of words, and terms of too few or too many samples") {
+  TextConfig config;
+  config.ngrams = 2;
+  config.min_samples = 2;
+  config.max_share = 0.7f;
+  const Preprocessor preprocessor = Fitted(
+      R"({"text": "The cat sat. The cat ran!", "labels": ["a"]}
+{"text": "A dog sat on the mat", "labels": ["b"]}
+{"text": "Cat and dog: cat, dog, cat", "labels": ["b"]}
+{"text": "cat sat", "labels": ["b"]}
+)",
+      config);
+  CHECK(preprocessor.num_features() == 3);
+  CheckValues(Values(preprocessor, {"", {"The cat sat. The cat ran!"}, {}}),
+              {{"cat sat", 0.447214}, {"the", 0.894427}});
+  CheckValues(Values(preprocessor, {"", {"A dog sat on the mat"}, {}}),
+              {{"dog", 0.707107}, {"the", 0.707107}});
+}
+
+TEST_CASE("words of the title count as often as asked, as features of their own too") {
+  TextConfig config = EveryTerm();
+  const std::string text = R"({"text": "cat dog\ncat", "labels": ["a"]})";
+  // All terms occur in the one sample, so idf is 1.
+  config.title = 3;
+  CheckValues(Values(Fitted(text, config), {"", {"cat dog", "cat"}, {}}),
+              {{"cat", 4 / std::sqrt(43.0)},
+               {"dog", 3 / std::sqrt(43.0)},
+               {"title:cat", 3 / std::sqrt(43.0)},
+               {"title:dog", 3 / std::sqrt(43.0)}});
+  config.title = 0;
+  CheckValues(Values(Fitted(text, config), {"", {"cat dog", "cat"}, {}}),
+              {{"cat", 2 / std::sqrt(5.0)}, {"dog", 1 / std::sqrt(5.0)}});
+}
+
+TEST_CASE("labels have ids by falling frequency, unknown ones from N on") {
+  const Preprocessor preprocessor = Fitted(
+      R"({"text": "x", "labels": ["rare", "b"]}
+{"text": "x", "labels": ["often", "b"]}
+{"text": "x", "labels": ["often"]}
+{"text": "x", "labels": ["often"]}
+)",
+      EveryTerm());
+  CHECK(preprocessor.label_names() == std::vector<std::string>{"often", "b", "rare"});
+  Preprocessor::Encoder encoder(preprocessor);
+  const SampleView sample = encoder.Encode({"", {"x"}, {"new", "rare", "newer", "often"}});
+  CHECK(std::vector<uint32_t>(sample.labels.begin(), sample.labels.end()) ==
+        std::vector<uint32_t>{0, 2, 3, 4});
+}
+
+// More samples than a block has.
+std::string ManySamples(size_t count) {
+  Random random(3);
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    text += "{\"text\": \"";
+    for (int w = 0; w < 12; ++w) {
+      const double u = random.Uniform();
+      text += fmt::format("w{} ", static_cast<int>(5000 * u * u * u));
+    }
+    text += fmt::format("\", \"labels\": [{}]}}\n", random.Below(50));
+  }
+  return text;
+}
+
+TEST_CASE("the result does not depend on the number of threads") {
+  const std::string text = ManySamples(3 * LineBlock::kMostLines + 5);
+  TextConfig config;
+  config.max_features = 1000;
+  const std::string one = Fitted(text, config, 1).ToBytes();
+  CHECK(Fitted(text, config, 3).ToBytes() == one);
+  CHECK(Fitted(text, config, 8).ToBytes() == one);
+}
+
+TEST_CASE("terms that are forgotten do not depend on the number of threads") {
+  Random random(9);
+  std::vector<std::vector<TermTable>> rounds(4);
+  std::map<uint64_t, uint32_t> exact;
+  for (std::vector<TermTable>& blocks : rounds) {
+    blocks.resize(3);
+    for (TermTable& block : blocks) {
+      for (int i = 0; i < 20000; ++i) {
+        const double u = random.Uniform();
+        const uint64_t hash = Mix64(static_cast<uint64_t>(30000 * u * u * u * u));
+        block.Add(hash, 1, [] { return "x"; });
+        ++exact[hash];
+      }
+    }
+  }
+  const auto counted = [&](size_t threads) {
+    TermCounts counts(4096);
+    for (const std::vector<TermTable>& blocks : rounds) counts.Merge(blocks, threads);
+    std::map<uint64_t, uint32_t> terms;
+    for (const TermTable& shard : counts.shards()) {
+      shard.ForEach([&](const TermTable::Entry& entry) { terms[entry.hash] = entry.samples; });
+    }
+    return terms;
+  };
+  const std::map<uint64_t, uint32_t> one = counted(1);
+  CHECK(one.size() <= 4096);
+  CHECK(counted(5) == one);
+  // The frequent ones are there, with their whole count.
+  uint32_t frequent = 0;
+  for (const auto& [hash, count] : exact) {
+    if (count < 200) continue;
+    ++frequent;
+    REQUIRE(one.contains(hash));
+    CHECK(one.at(hash) == count);
+  }
+  CHECK(frequent > 50);
+}
+
+TEST_CASE("a preprocessor comes back as it was written") {
+  TextConfig config = EveryTerm();
+  config.title = 2;
+  const Preprocessor written =
+      Fitted(R"({"text": "Die Katze\nschläft", "labels": ["Säugetier"]})", config);
+  const std::string bytes = written.ToBytes();
+  const Result<Preprocessor> read = Preprocessor::FromBytes(bytes, "p");
+  REQUIRE(read.ok());
+  CHECK(read->vectorizer().config() == config);
+  CHECK(read->label_names() == written.label_names());
+  CHECK(read->vectorizer().vocabulary().names == written.vectorizer().vocabulary().names);
+  CHECK(Values(*read, {"", {"Katze", "schläft"}, {}}) ==
+        Values(written, {"", {"Katze", "schläft"}, {}}));
+  CHECK(read->ToBytes() == bytes);
+}
+
+TEST_CASE("a damaged preprocessor is an error or another one, never a crash") {
+  const std::string bytes =
+      Fitted(R"({"text": "some words\nand more", "labels": ["a", "b"]})", EveryTerm()).ToBytes();
+  for (size_t size = 0; size + 8 < bytes.size(); size += 7) {
+    CHECK(!Preprocessor::FromBytes(bytes.substr(0, size), "p").ok());
+  }
+  Random random(1);
+  for (int round = 0; round < 3000; ++round) {
+    std::string damaged = bytes;
+    damaged[random.Below(damaged.size())] = static_cast<char>(random.Below(256));
+    const Result<Preprocessor> read = Preprocessor::FromBytes(damaged, "p");
+    if (read.ok()) Values(*read, {"", {"some words"}, {"a"}});
+  }
+}
+
+std::string WhyNot(const std::string& text, const TextConfig& config = EveryTerm()) {
+  const File file(text);
+  const Result<Preprocessor> fitted = Preprocessor::Fit(file.path(), config, 2);
+  REQUIRE(!fitted.ok());
+  CHECK(fitted.error().kind == ErrorKind::kBadInput);
+  const std::string& message = fitted.error().message;
+  REQUIRE(message.starts_with(file.path()));
+  return message.substr(file.path().size());
+}
+
+TEST_CASE("files that nothing can be learned from are described") {
+  CHECK(WhyNot("{\"text\": \"a\", \"labels\": [\"x\"]}\n\n{\"text\": 5}\n") ==
+        ":3: \"text\" is no string and no list of strings");
+  CHECK(WhyNot("{\"text\": \"a b\"}\n") == ": no sample has a label");
+  CHECK(WhyNot("{\"text\": \"\", \"labels\": [\"x\"]}\n") ==
+        ": no word occurs in 1 sample or more, and at most in a share of 1 of them "
+        "(text.min_samples, text.max_share)");
+  CHECK(WhyNot("").find("no JSON lines, fastText or TSV") != std::string::npos);
+  CHECK(WhyNot("only words\n").find("no JSON lines, fastText or TSV") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dslide

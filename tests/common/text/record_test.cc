@@ -1,0 +1,85 @@
+#include "common/text/record.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace dslide {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Record Parsed(RecordFormat format, std::string_view line) {
+  const Result<Record> record = ParseRecord(format, line);
+  REQUIRE_MESSAGE(record.ok(), (record.ok() ? "" : record.error().message));
+  return *record;
+}
+
+std::string WhyNot(std::string_view line) {
+  const Result<Record> record = ParseRecord(RecordFormat::kJsonLines, line);
+  REQUIRE(!record.ok());
+  CHECK(record.error().kind == ErrorKind::kBadInput);
+  return record.error().message;
+}
+
+TEST_CASE("a format is recognised by a line") {
+  CHECK(RecordFormatOf(R"( {"text": "a\tb"})") == RecordFormat::kJsonLines);
+  CHECK(RecordFormatOf("some text\tlabel") == RecordFormat::kTsv);
+  CHECK(RecordFormatOf("__label__a some words") == RecordFormat::kFastText);
+  CHECK(RecordFormatOf("some words __label__a") == RecordFormat::kFastText);
+  CHECK(RecordFormatOf("3 10 5") == std::nullopt);
+  CHECK(RecordFormatOf("0,2 1:0.5 7:1") == std::nullopt);
+  CHECK(RecordFormatOf("only words") == std::nullopt);
+}
+
+TEST_CASE("JSON lines") {
+  const Record record = Parsed(
+      RecordFormat::kJsonLines,
+      R"({"id": "x:7", "text": "Title\nIt's \u00e4\nand more", "labels": ["b", "a", "b", 12], "year": 3})");
+  CHECK(record.id == "x:7");
+  CHECK(record.fields == Names{"Title", "It's ä\nand more"});
+  CHECK(record.labels == Names{"b", "a", "12"});
+
+  CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "no title", "labels": "one"})").labels ==
+        Names{"one"});
+  const Record fields =
+      Parsed(RecordFormat::kJsonLines, R"({"text": ["Title", "abstract\nx", ""], "id": 5})");
+  CHECK(fields.fields == Names{"Title", "abstract\nx", ""});
+  CHECK(fields.id == "5");
+  CHECK(fields.labels.empty());
+  CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "", "labels": null})").labels.empty());
+}
+
+TEST_CASE("JSON lines that are wrong are described") {
+  CHECK(WhyNot("{\"text\": ") == "'{\"text\": ' is no JSON");
+  CHECK(WhyNot("[1]") == "'[1]' is no JSON object");
+  CHECK(WhyNot(R"({"labels": []})") ==
+        "the object has no \"text\" (expected {\"text\": ..., \"labels\": [...]})");
+  CHECK(WhyNot(R"({"text": 5})") == "\"text\" is no string and no list of strings");
+  CHECK(WhyNot(R"({"text": ["a", 5]})") == "\"text\" is no string and no list of strings");
+  CHECK(WhyNot(R"({"text": "a", "labels": [1.5]})") ==
+        "label '1.5' is no name and no whole number");
+  CHECK(WhyNot(R"({"text": "a", "labels": [["b"]]})").find("is no name") != std::string::npos);
+}
+
+TEST_CASE("fastText lines") {
+  const Record record =
+      Parsed(RecordFormat::kFastText, "__label__b  Some words __label__a here __label__b ");
+  CHECK(record.fields == Names{"Some words here"});
+  CHECK(record.labels == Names{"b", "a"});
+  CHECK(Parsed(RecordFormat::kFastText, "words alone").labels.empty());
+}
+
+TEST_CASE("TSV lines") {
+  const Record record =
+      Parsed(RecordFormat::kTsv, "Some text\tfirst label\t second \t\tfirst label");
+  CHECK(record.fields == Names{"Some text"});
+  CHECK(record.labels == Names{"first label", "second"});
+  CHECK(Parsed(RecordFormat::kTsv, "text <a>\t<http://a/1> <http://a/2>").labels ==
+        Names{"http://a/1", "http://a/2"});
+  CHECK(Parsed(RecordFormat::kTsv, "no label").labels.empty());
+}
+
+}  // namespace
+}  // namespace dslide
