@@ -42,7 +42,7 @@ class BlockCounter {
       for (size_t at = 0; at < order_.size(); ++at) {
         const uint64_t hash = terms[order_[at]];
         if (at > 0 && terms[order_[at - 1]] == hash) continue;
-        counts.terms.Add(hash, 1, [&] { return name_ = extractor_.NameOf(order_[at]); });
+        counts.terms.Add(hash, 1, [&] { return extractor_.NameOf(order_[at]); });
       }
     }
     return counts;
@@ -52,7 +52,6 @@ class BlockCounter {
   RecordFormat format_;
   TermExtractor extractor_;
   std::vector<uint32_t> order_;  // of a sample's terms, by hash
-  std::string name_;
 };
 
 // The most frequent label first.

@@ -82,10 +82,13 @@ Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TextC
   return loaded;
 }
 
+Result<Dataset> ReadSamples(const std::string& path, const Preprocessor* preprocessor) {
+  return preprocessor == nullptr ? ReadXcFile(path) : EncodeFile(path, *preprocessor);
+}
+
 Result<Dataset> LoadSamples(const std::string& path, const Preprocessor* preprocessor) {
   const int64_t start_ms = MonotonicMillis();
-  Result<Dataset> data =
-      preprocessor == nullptr ? ReadXcFile(path) : EncodeFile(path, *preprocessor);
+  Result<Dataset> data = ReadSamples(path, preprocessor);
   if (data.ok()) LogLoaded(path, preprocessor == nullptr ? "numbers" : "text", *data, start_ms);
   return data;
 }

@@ -28,7 +28,8 @@ Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TextC
                                             std::shared_ptr<const Preprocessor> known);
 
 // Reads another file for the same model. `preprocessor` is null for a model of numbers. Labels that
-// the model lacks get ids from N on.
+// the model lacks get ids from N on. LoadSamples() logs what it found.
+Result<Dataset> ReadSamples(const std::string& path, const Preprocessor* preprocessor);
 Result<Dataset> LoadSamples(const std::string& path, const Preprocessor* preprocessor);
 
 // A file's samples one after another, for the same model.

@@ -23,13 +23,14 @@ class TermTable {
     uint64_t name;  // offset
   };
 
-  // Adds `samples` to the count of a term. make_name() gives the name of one that is new.
+  // Adds `samples` to the count of a term. make_name() gives the name of one that
+  // is new, as a string or a view.
   template <typename MakeName>
   void Add(uint64_t hash, uint32_t samples, const MakeName& make_name) {
     if (2 * (size_ + 1) > entries_.size()) Grow();
     Entry& entry = entries_[Place(hash)];
     if (entry.samples == 0) {
-      const std::string_view name = make_name();
+      const auto name = make_name();
       entry = {hash, 0, static_cast<uint32_t>(name.size()), names_.size()};
       names_.append(name);
       ++size_;

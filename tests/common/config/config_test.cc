@@ -381,12 +381,16 @@ TEST_CASE("config: what a resumed run keeps") {
     CHECK((differs == nullptr || differs == &key));
     if (differs != nullptr) kept.push_back(key.FullName());
   }
-  CHECK(kept == std::vector<std::string>{
-                    "common.seed", "model.features", "model.labels", "model.hidden",
-                    "model.neurons", "model.active", "model.precision", "hash.family", "hash.k",
-                    "hash.tables", "hash.bin", "train.batch", "train.optimizer", "train.moments",
-                    "train.unit_batches", "train.staleness", "train.target_batch", "cluster.slots",
-                    "cluster.input_slots"});
+  CHECK(kept ==
+        std::vector<std::string>{"common.seed",        "model.features",     "model.labels",
+                                 "model.hidden",       "model.neurons",      "model.active",
+                                 "model.precision",    "hash.family",        "hash.k",
+                                 "hash.tables",        "hash.bin",           "train.batch",
+                                 "train.optimizer",    "train.moments",      "train.unit_batches",
+                                 "train.staleness",    "train.target_batch", "text.ngrams",
+                                 "text.title",         "text.fold_accents",  "text.min_samples",
+                                 "text.max_share",     "text.max_features",  "cluster.slots",
+                                 "cluster.input_slots"});
   Config now, then;
   CHECK(FixedKeyThatDiffers(now, then) == nullptr);
   now.train.staleness = 0;

@@ -225,7 +225,7 @@ Status Evaluate(const ParsedArguments& arguments) {
   const TrainConfig& train = model->config().train;
   const std::string train_path = arguments.Has("train") ? arguments.Get("train") : train.data;
   InversePropensities propensities;
-  if (const Result<Dataset> data = LoadSamples(train_path, model->preprocessor()); data.ok()) {
+  if (const Result<Dataset> data = ReadSamples(train_path, model->preprocessor()); data.ok()) {
     propensities = InversePropensities(*data);
   } else if (arguments.Has("train")) {
     return data.error();
