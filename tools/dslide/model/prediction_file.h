@@ -4,37 +4,30 @@
 //   JSON   {"labels":[...],"scores":[...]}
 #pragma once
 
-#include <cstdio>
 #include <string>
+#include <utility>
 
 #include "common/base/error.h"
 #include "common/wire/messages.h"
+#include "tools/dslide/model/output_file.h"
 
 namespace dslide {
 
-// A file is written under a temporary name, and renamed by Finish(), so that an incomplete file
-// never looks complete.
 class PredictionFile {
  public:
   // An empty path: nothing is written.
   static Result<PredictionFile> Create(const std::string& path, bool json);
   static PredictionFile StandardOutput(bool json);
-  PredictionFile(PredictionFile&& other) noexcept;
-  ~PredictionFile();
 
   // The first `top_k` labels of each row. Finish() reports a failure.
   void Write(const TopKReply& reply, uint32_t top_k);
-  Status Finish();
+  Status Finish() { return out_.Finish(); }
 
  private:
-  PredictionFile(std::string path, std::string temporary, bool json, std::FILE* out)
-      : path_(std::move(path)), temporary_(std::move(temporary)), json_(json), out_(out) {}
+  PredictionFile(OutputFile out, bool json) : out_(std::move(out)), json_(json) {}
 
-  std::string path_;
-  std::string temporary_;  // empty: not a regular file, written in place
+  OutputFile out_;
   bool json_;
-  std::FILE* out_;  // null: nothing is written, or finished
-  int error_ = 0;   // errno of the first failure
 };
 
 }  // namespace dslide
