@@ -1,0 +1,49 @@
+// What came out for each sample, one line of JSON a sample, in the order of the data:
+//
+//   {"sample":1,"labels":[3,17],"predicted":[17,4,9,3,8],"scores":[...],
+//    "p_at_1":1,"p_at_5":0.4,"recall":1,"reciprocal_rank":1}
+//
+//   sample           its number in the data, from 1
+//   labels           the true ones, ascending
+//   predicted        best first, with their scores
+//   p_at_1, p_at_5   the share of true labels among the first 1 and 5 predictions
+//   recall           the share of the true labels that are in `predicted`; 0 without labels
+//   reciprocal_rank  1 / the rank in `predicted` of the first true label, from 1; 0 if there is
+//   none
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "common/base/error.h"
+#include "common/wire/messages.h"
+#include "tools/dslide/model/output_file.h"
+
+namespace dslide {
+
+// The line of one sample, with its end. `ranked`, `scores`: best first, of the same length; the
+// first `top_k` are written, and the first 5 measured. `labels`: ascending.
+std::string SampleLine(uint64_t number, std::span<const uint32_t> labels,
+                       std::span<const uint32_t> ranked, std::span<const float> scores,
+                       uint32_t top_k);
+
+class SampleFile {
+ public:
+  // An empty path: nothing is written.
+  static Result<SampleFile> Create(const std::string& path, uint32_t top_k);
+
+  // The next samples: row i of `labels` has the true labels of row i of `reply`.
+  void Write(const SparseRows& labels, const TopKReply& reply);
+  Status Finish() { return out_.Finish(); }
+
+ private:
+  SampleFile(OutputFile out, uint32_t top_k) : out_(std::move(out)), top_k_(top_k) {}
+
+  OutputFile out_;
+  uint32_t top_k_;
+  uint64_t samples_ = 0;  // written so far
+};
+
+}  // namespace dslide
