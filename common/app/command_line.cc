@@ -38,6 +38,16 @@ Error NeedsValue(std::string_view name) {
   return BadInput(fmt::format("option --{} needs a value", name));
 }
 
+Result<uint32_t> NumberFrom(const std::string& text, std::string_view name, uint32_t min,
+                            uint32_t max) {
+  uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    return BadInput(fmt::format("--{} {}: must be {} to {}", name, Printable(text), min, max));
+  }
+  return value;
+}
+
 // `--name --other`: Boost would take the other option as the value. `--name=--other` is valid.
 bool SwallowedAnOption(const po::option& option) {
   return option.original_tokens.size() > 1 && option.original_tokens[1].starts_with("--");
@@ -51,13 +61,18 @@ std::string ParsedArguments::Get(std::string_view name) const {
 }
 
 Result<uint32_t> ParsedArguments::Number(std::string_view name, uint32_t min, uint32_t max) const {
-  const std::string text = Get(name);
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
-    return BadInput(fmt::format("--{} {}: must be {} to {}", name, Printable(text), min, max));
+  return NumberFrom(Get(name), name, min, max);
+}
+
+Result<std::vector<uint32_t>> ParsedArguments::Numbers(std::string_view name, uint32_t min,
+                                                       uint32_t max) const {
+  std::vector<uint32_t> numbers;
+  for (const std::string& text : All(name)) {
+    const Result<uint32_t> number = NumberFrom(text, name, min, max);
+    DSLIDE_RETURN_IF_ERROR(number);
+    numbers.push_back(*number);
   }
-  return value;
+  return numbers;
 }
 
 const ParsedArguments::Values& ParsedArguments::Find(std::string_view name) const {

@@ -8,7 +8,7 @@
 //     step-000000001412/               one checkpoint, named by the batches that count
 //       manifest                       common/checkpoint/manifest.h, written last
 //       shard-3-0/                     server 0 of plan version 3: a database of its rows
-//     preprocessor-00000000000000ff    what made samples of text, by its checksum (XXH3)
+//     preprocessor-00000000000000ff    common/checkpoint/stored_preprocessor.h, by its checksum
 //     orphan-3-12/                     what servers of plan version 3 saved when they had lost the
 //       shard-3-0/                     scheduler, with 12 steps committed
 //     store-server-1-00000000000000ff/ a server's live database: its name and incarnation

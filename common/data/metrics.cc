@@ -2,48 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <functional>
 
 #include "common/base/check.h"
+#include "common/data/label_counts.h"
+#include "common/data/ranking_terms.h"
 
 namespace dslide {
-namespace {
-
-// What a hit at 0-based `rank` adds to the discounted cumulative gain.
-double Discount(size_t rank) { return 1.0 / std::log2(static_cast<double>(rank) + 2.0); }
-
-bool Contains(std::span<const uint32_t> sorted, uint32_t id) {
-  return std::binary_search(sorted.begin(), sorted.end(), id);
-}
-
-}  // namespace
-
-namespace {
-
-// Calls take(label, count) for each label that occurs, ascending.
-template <typename Take>
-void CountLabels(const Dataset& train, const Take& take) {
-  std::vector<uint32_t> labels;
-  for (size_t i = 0; i < train.size(); ++i) {
-    labels.insert(labels.end(), train[i].labels.begin(), train[i].labels.end());
-  }
-  std::sort(labels.begin(), labels.end());
-  for (auto first = labels.begin(); first != labels.end();) {
-    const auto last = std::upper_bound(first, labels.end(), *first);
-    take(*first, static_cast<uint64_t>(last - first));
-    first = last;
-  }
-}
-
-}  // namespace
 
 double LabelRepeats(const Dataset& train) {
   double sum = 0, squares = 0;
-  CountLabels(train, [&](uint32_t, uint64_t count) {
-    const auto n = static_cast<double>(count);
+  for (const LabelCount& label : CountLabels(train)) {
+    const auto n = static_cast<double>(label.count);
     sum += n;
     squares += n * n;
-  });
+  }
   return sum == 0 ? 0 : squares / sum;
 }
 
@@ -54,8 +28,7 @@ InversePropensities::InversePropensities(const Dataset& train, double a, double 
     return static_cast<float>(1.0 + c * std::pow(static_cast<double>(count) + b, -a));
   };
   others_ = inverse(0);
-  CountLabels(train,
-              [&](uint32_t label, uint64_t count) { values_.emplace_back(label, inverse(count)); });
+  for (const auto& [label, count] : CountLabels(train)) values_.emplace_back(label, inverse(count));
 }
 
 InversePropensities::InversePropensities(std::vector<std::pair<uint32_t, float>> values,
@@ -68,6 +41,16 @@ float InversePropensities::operator[](uint32_t label) const {
       values_.begin(), values_.end(), label,
       [](const std::pair<uint32_t, float>& value, uint32_t l) { return value.first < l; });
   return found != values_.end() && found->first == label ? found->second : others_;
+}
+
+void InversePropensities::Largest(std::span<const uint32_t> labels, size_t count,
+                                  std::vector<double>* largest) const {
+  largest->clear();
+  for (const uint32_t label : labels) largest->push_back((*this)[label]);
+  count = std::min(count, largest->size());
+  std::partial_sort(largest->begin(), largest->begin() + static_cast<std::ptrdiff_t>(count),
+                    largest->end(), std::greater<>());
+  largest->resize(count);
 }
 
 RankingEvaluator::RankingEvaluator(InversePropensities inverse_propensities)
@@ -99,14 +82,10 @@ void RankingEvaluator::AddHits(std::span<const uint32_t> ranked, std::span<const
 
 // The best k labels in the sense of PSP@k are the true ones with the largest inverse propensities.
 void RankingEvaluator::AddBestPropensities(std::span<const uint32_t> labels) {
-  weights_.clear();
-  for (const uint32_t label : labels) weights_.push_back(inverse_propensities_[label]);
-  const size_t count = std::min<size_t>(kMaxMetricK, weights_.size());
-  std::partial_sort(weights_.begin(), weights_.begin() + static_cast<std::ptrdiff_t>(count),
-                    weights_.end(), std::greater<>());
+  inverse_propensities_.Largest(labels, kMaxMetricK, &weights_);
   double best = 0;
   for (size_t rank = 0; rank < kMaxMetricK; ++rank) {
-    if (rank < count) best += weights_[rank];
+    if (rank < weights_.size()) best += weights_[rank];
     psp_denominator_[rank] += best;
   }
 }

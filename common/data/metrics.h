@@ -1,6 +1,7 @@
 // Ranking metrics of extreme classification, as pyxclib (xclib.evaluation.xc_metrics) defines them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -33,8 +34,10 @@ class InversePropensities {
   InversePropensities(std::vector<std::pair<uint32_t, float>> values, float others);
 
   bool known() const { return known_; }
-  // REQUIRES known().
+  // REQUIRES known(), here and below.
   float operator[](uint32_t label) const;
+  // The `count` largest values of `labels`, descending; of all labels if there are less.
+  void Largest(std::span<const uint32_t> labels, size_t count, std::vector<double>* largest) const;
 
  private:
   std::vector<std::pair<uint32_t, float>> values_;  // of the labels that occur, ascending

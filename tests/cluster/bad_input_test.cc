@@ -135,10 +135,35 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
   CHECK(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
                            run.Path("test.txt"), "--search", "lsh"}) == 2);
   CHECK(run.last_errors().find("--search lsh") != std::string::npos);
+  const auto evaluate_refused = [&](const Arguments& more, const std::string& names) {
+    Arguments arguments = {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                           run.Path("test.txt")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    CheckOneLine(&run, arguments, names);
+    CHECK(run.last_output().empty());
+  };
+  for (const char* k : {"0", "10001", "five", "5,10", "-3"}) {
+    evaluate_refused({"--at", k}, std::string("--at ") + k + ": must be 1 to 10000");
+  }
+  evaluate_refused({"--at", "1", "--at", "2", "--at", "3", "--at", "4", "--at", "6"},
+                   "--at: given 5 times, at most 4");
+  evaluate_refused({"--per-sample", run.Path("no/samples")}, run.Path("no/samples") + ": cannot");
+  evaluate_refused({"--per-sample", run.run_directory()}, run.run_directory() + ": cannot create");
+  evaluate_refused({"--output", output, "--per-sample", output}, "--per-sample " + output);
+  evaluate_refused({"--output", "absent", "--per-sample", "./absent"}, "--per-sample ./absent");
+  evaluate_refused({"--per-sample", run.Path("samples"), "--train", run.Path("absent.txt")},
+                   run.Path("absent.txt"));
+  CHECK_FALSE(fs::exists(output));
+  CHECK_FALSE(fs::exists(run.Path("samples")));
+  CHECK_FALSE(fs::exists(run.Path("samples.tmp")));
+  CHECK(run.Run("dslide", {"predict", "--at", "20"}) == 2);
   // A file that turns out bad in its middle leaves no predictions either.
   Write(run.Path("cut.txt"), "3 300 200\n1 2:1\n1 2:\n");
   CHECK(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
                            run.Path("cut.txt"), "--output", output}) == 2);
+  CHECK(run.last_errors().find(run.Path("cut.txt") + ":3") != std::string::npos);
+  CHECK(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                           run.Path("cut.txt"), "--per-sample", output}) == 2);
   CHECK(run.last_errors().find(run.Path("cut.txt") + ":3") != std::string::npos);
   CHECK_FALSE(fs::exists(output));
   CHECK_FALSE(fs::exists(output + ".tmp"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "tests/cluster/cluster.h"
 
@@ -18,6 +19,32 @@ size_t Lines(const std::string& text) {
 
 nlohmann::json Parse(const std::string& text) {
   return nlohmann::json::parse(text, nullptr, false);
+}
+
+// The lines of --per-sample --top-k 10 and the figures of the same evaluation agree.
+void CheckSamples(const std::string& text, const nlohmann::json& figures) {
+  REQUIRE(Lines(text) == kTestSamples);
+  std::istringstream lines(text);
+  double p_at_1 = 0, p_at_5 = 0, recall = 0, reciprocal_rank = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json sample = Parse(line);
+    REQUIRE(sample["predicted"].size() == 10);
+    REQUIRE(sample["scores"].size() == 10);
+    p_at_1 += sample["p_at_1"].get<double>();
+    p_at_5 += sample["p_at_5"].get<double>();
+    recall += sample["recall"].get<double>();
+    reciprocal_rank += sample["reciprocal_rank"].get<double>();
+  }
+  const auto near = [&](const char* key) {
+    return doctest::Approx(figures[key].get<double>() * kTestSamples).epsilon(1e-9);
+  };
+  CHECK(p_at_1 == near("p_at_1"));
+  CHECK(p_at_5 == near("p_at_5"));
+  CHECK(recall == near("recall_at_10"));
+  CHECK(reciprocal_rank == near("mrr_at_10"));
+  // There are 200 labels, and all are ranked.
+  CHECK(figures["recall_at_250"] == doctest::Approx(1.0));
+  CHECK(figures["bands"]["tail"]["recall_at_250"] == doctest::Approx(1.0));
 }
 
 TEST_CASE("a run learns, counts its samples and leaves a complete run directory") {
@@ -52,6 +79,13 @@ TEST_CASE("a run learns, counts its samples and leaves a complete run directory"
   CHECK(figures["samples"] == kTestSamples);
   CHECK(figures["p_at_1"].get<double>() ==
         doctest::Approx(summary["p_at_1"].get<double>()).epsilon(0.003));
+
+  // More k, and a line a sample that adds up to the same figures.
+  Arguments more = evaluate;
+  more.insert(more.end(),
+              {"--at", "250", "--top-k", "10", "--per-sample", run.Path("samples.jsonl")});
+  REQUIRE(run.Run("dslide", more) == 0);
+  CheckSamples(ReadFile(run.Path("samples.jsonl")), Parse(run.last_output()));
 
   evaluate.insert(evaluate.end(), {"--search", "lsh"});
   REQUIRE(run.Run("dslide", evaluate) == 0);

@@ -1,5 +1,6 @@
 #include "common/app/command_line.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,20 @@ TEST_CASE("command line: a value replaces the default and may be negative") {
   CHECK(p.Has("threads"));
   CHECK(p.All("threads") == std::vector<std::string>{"-5"});
   CHECK(p.Get("config") == "--odd");
+}
+
+TEST_CASE("command line: numbers of a repeated option") {
+  const auto numbers = [](const std::vector<std::string>& arguments) {
+    return Parsed(Example(), arguments).Numbers("set", 1, 100);
+  };
+  CHECK(numbers({"--config", "x"})->empty());
+  CHECK(*numbers({"--config", "x", "--set", "100", "--set", "1"}) == std::vector<uint32_t>{100, 1});
+  for (const char* bad : {"0", "101", "2x", "-1", "1,2", "4294967297"}) {
+    const auto refused = numbers({"--config", "x", "--set", "7", "--set", bad});
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().kind == ErrorKind::kBadInput);
+    CHECK(refused.error().message == std::string("--set ") + bad + ": must be 1 to 100");
+  }
 }
 
 TEST_CASE("command line: argc and argv") {

@@ -169,7 +169,7 @@ TEST_CASE("terms that are forgotten do not depend on the number of threads") {
       for (int i = 0; i < 20000; ++i) {
         const double u = random.Uniform();
         const uint64_t hash = Mix64(static_cast<uint64_t>(30000 * u * u * u * u));
-        block.Add(hash, 1, [] { return "x"; });
+        block.Add(hash, 1, [] { return std::string_view("x"); });
         ++exact[hash];
       }
     }

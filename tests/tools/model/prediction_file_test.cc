@@ -31,7 +31,7 @@ TEST_CASE("prediction file: it has its name once it is complete") {
   const TempDirectory directory;
   const std::string path = directory.path() + "/out";
   {
-    auto file = PredictionFile::Create(path, false);
+    auto file = PredictionFile::Create(path, false, nullptr);
     REQUIRE(file.ok());
     file->Write(Predictions(), 1);
     CHECK_FALSE(fs::exists(path));
@@ -39,11 +39,27 @@ TEST_CASE("prediction file: it has its name once it is complete") {
   }
   CHECK(ContentOf(path) == "7:0.5000\n\n");
   {
-    auto dropped = PredictionFile::Create(path, true);
+    auto dropped = PredictionFile::Create(path, true, nullptr);
     REQUIRE(dropped.ok());
   }
   CHECK(ContentOf(path) == "7:0.5000\n\n");
   CHECK_FALSE(fs::exists(path + ".tmp"));
+}
+
+TEST_CASE("prediction file: labels by name") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/out";
+  const std::vector<std::string> names = {"", "", "", "a \"quote\"", "", "", "", "two words"};
+  for (const bool json : {false, true}) {
+    auto file = PredictionFile::Create(path, json, &names);
+    REQUIRE(file.ok());
+    file->Write(Predictions(), 2);
+    REQUIRE(file->Finish().ok());
+    CHECK(ContentOf(path) ==
+          (json ? "{\"labels\":[\"two words\",\"a \\\"quote\\\"\"],\"scores\":[0.5,0.25]}\n"
+                  "{\"labels\":[],\"scores\":[]}\n"
+                : "two words:0.5000\ta \"quote\":0.2500\n\n"));
+  }
 }
 
 TEST_CASE("prediction file: a full device is an error that names it, and removes no other file") {
@@ -52,7 +68,7 @@ TEST_CASE("prediction file: a full device is an error that names it, and removes
   fs::current_path(directory.path());
   std::ofstream(".tmp") << "not ours";
   {
-    auto file = PredictionFile::Create("/dev/full", false);
+    auto file = PredictionFile::Create("/dev/full", false, nullptr);
     REQUIRE(file.ok());
     for (int i = 0; i < 10'000; ++i) file->Write(Predictions(), 2);  // more than is buffered
     const Status full = file->Finish();

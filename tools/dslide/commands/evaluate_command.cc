@@ -1,144 +1,86 @@
-// dslide evaluate and dslide predict: a checkpoint, a data file, no cluster.
+// dslide evaluate: measures of a checkpoint on a file with true labels.
 #include <fmt/core.h>
 
-#include <chrono>
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "common/app/executable.h"
 #include "common/base/plural.h"
-#include "common/base/process.h"
+#include "common/data/label_counts.h"
+#include "common/data/measures.h"
 #include "common/data/metrics.h"
+#include "common/data/xc_reader.h"
 #include "common/text/samples.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/commands/commands.h"
-#include "tools/dslide/model/inference.h"
+#include "tools/dslide/commands/ranking_run.h"
+#include "tools/dslide/model/measure_report.h"
 #include "tools/dslide/model/prediction_file.h"
+#include "tools/dslide/model/sample_file.h"
 #include "tools/dslide/model/search_choice.h"
 
 namespace dslide {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
+// The k of P@k and the other measures; --at adds some, so many that the table fits a terminal.
+constexpr uint32_t kCutoffs[] = {1, 3, 5, 10};
+constexpr size_t kMaxFurtherCutoffs = 4;
 
-struct Task {
-  std::string checkpoint, data, output;
-  uint32_t top_k = 5;
+struct EvaluateTask {
+  RankingTask ranking;
+  std::string per_sample;
+  std::vector<uint32_t> cutoffs;  // ascending
   uint32_t show = 0;
-  std::optional<Search> search;  // nullopt: what is the cheapest on the first samples
-  bool json = false;
-  bool exclude_own_features = false;
 };
 
-Result<Task> TaskFrom(const ParsedArguments& arguments) {
-  Task task;
-  task.checkpoint = arguments.Get("checkpoint");
-  task.data = arguments.Get("data");
-  task.output = arguments.Get("output");
-  task.json = arguments.Has("json");
-  task.exclude_own_features = arguments.Has("exclude-own-features");
-  const Result<uint32_t> top_k = arguments.Number("top-k", 1, kMaxTopK);
-  DSLIDE_RETURN_IF_ERROR(top_k);
-  task.top_k = *top_k;
-  if (arguments.Declares("show")) {
-    const Result<uint32_t> show = arguments.Number("show", 0, 1000000);
-    DSLIDE_RETURN_IF_ERROR(show);
-    task.show = *show;
+// The table's columns, ascending.
+Result<std::vector<uint32_t>> CutoffsFrom(const ParsedArguments& arguments) {
+  const Result<std::vector<uint32_t>> further = arguments.Numbers("at", 1, kMaxTopK);
+  DSLIDE_RETURN_IF_ERROR(further);
+  if (further->size() > kMaxFurtherCutoffs) {
+    return BadInput(
+        fmt::format("--at: given {} times, at most {}", further->size(), kMaxFurtherCutoffs));
   }
-  const std::string search = arguments.Get("search");
-  task.search = SearchByName(search);
-  if (!task.search && search != "auto") {
-    return BadInput(fmt::format("--search {}: must be one of auto|{}", search, SearchNames()));
+  std::vector<uint32_t> cutoffs(std::begin(kCutoffs), std::end(kCutoffs));
+  cutoffs.insert(cutoffs.end(), further->begin(), further->end());
+  std::sort(cutoffs.begin(), cutoffs.end());
+  cutoffs.erase(std::unique(cutoffs.begin(), cutoffs.end()), cutoffs.end());
+  return cutoffs;
+}
+
+// Whether both would be written under one name. Either may be empty.
+bool AreOneFile(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  if (a.empty() || b.empty()) return false;
+  std::error_code error;
+  if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;  // /dev/null, say
+  return fs::weakly_canonical(fs::absolute(a, error), error) ==
+         fs::weakly_canonical(fs::absolute(b, error), error);
+}
+
+Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
+  EvaluateTask task;
+  Result<RankingTask> ranking = RankingTaskFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(ranking);
+  task.ranking = std::move(*ranking);
+  const Result<uint32_t> show = arguments.Number("show", 0, 1000000);
+  DSLIDE_RETURN_IF_ERROR(show);
+  task.show = *show;
+  Result<std::vector<uint32_t>> cutoffs = CutoffsFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(cutoffs);
+  task.cutoffs = std::move(*cutoffs);
+  task.ranking.depth = std::max(task.ranking.depth, task.cutoffs.back());
+  task.per_sample = arguments.Get("per-sample");
+  if (AreOneFile(task.ranking.output, task.per_sample)) {
+    return BadInput(fmt::format("--per-sample {}: is the file of --output", task.per_sample));
   }
   return task;
-}
-
-// Checks that the data file and the task fit the model.
-Status CheckFit(const Task& task, const XcHeader* header, const Inference& model) {
-  const ModelConfig& m = model.config().model;
-  if (header != nullptr && (header->num_features != m.features || header->num_labels != m.labels)) {
-    return BadInput(fmt::format("{}: {} and {}, but the model in {} has {} and {}", task.data,
-                                Plural(header->num_features, "feature"),
-                                Plural(header->num_labels, "label"), model.directory(), m.features,
-                                m.labels));
-  }
-  if (task.search == Search::kLsh && m.active != ActiveSet::kLsh) {
-    return BadInput(
-        fmt::format("--search lsh: the model in {} was trained without hash tables (model.active)",
-                    model.directory()));
-  }
-  return {};
-}
-
-bool ExcludesOwnFeatures(const Task& task, const Inference& model) {
-  return task.exclude_own_features || model.config().train.exclude_own_features;
-}
-
-// Reads the next at most kMaxInferenceBatch samples; no rows at the end.
-struct SampleBatch {
-  SparseRows features;
-  SparseRows labels;
-};
-Result<SampleBatch> NextBatch(SampleReader* reader) {
-  SampleBatch batch;
-  while (batch.features.rows() < kMaxInferenceBatch) {
-    const Result<std::optional<SampleView>> sample = reader->Next();
-    DSLIDE_RETURN_IF_ERROR(sample);
-    if (!*sample) break;
-    const SampleView& s = **sample;
-    batch.features.ids.insert(batch.features.ids.end(), s.features.begin(), s.features.end());
-    batch.features.values.insert(batch.features.values.end(), s.values.begin(), s.values.end());
-    batch.features.EndRow();
-    batch.labels.ids.insert(batch.labels.ids.end(), s.labels.begin(), s.labels.end());
-    batch.labels.EndRow();
-  }
-  return batch;
-}
-
-// The cheapest search for some samples of a batch, spread over it; says which.
-Result<Search> CheapestSearch(const Task& task, const SampleBatch& batch, Inference* model) {
-  constexpr uint32_t kTried = 64;
-  constexpr uint32_t kLeastLabels = 10;
-  const uint32_t rows = batch.features.rows();
-  const uint32_t tried = std::min(rows, kTried);
-  SparseRows some;
-  for (uint32_t i = 0; i < tried; ++i) {
-    const auto ids = batch.features.Ids(i * rows / tried);
-    const auto values = batch.features.Values(i * rows / tried);
-    some.ids.insert(some.ids.end(), ids.begin(), ids.end());
-    some.values.insert(some.values.end(), values.begin(), values.end());
-    some.EndRow();
-  }
-  const Result<SearchChoice> choice = ChooseSearch(
-      SearchesOf(model->config().model),
-      [&](Search search) {
-        return model->Rank(some, std::max(task.top_k, kLeastLabels), search,
-                           ExcludesOwnFeatures(task, *model));
-      },
-      [] { return UsageOfThisProcess().cpu_seconds; });
-  DSLIDE_RETURN_IF_ERROR(choice);
-  fmt::print(stderr, "{}\n", choice->Text());
-  return choice->search;
-}
-
-// Ranks all samples of a file; `each` sees every batch with its predictions. Sets task->search.
-template <typename Each>
-Status RankFile(Task* task, Inference* model, SampleReader* reader, const Each& each) {
-  while (true) {
-    const Result<SampleBatch> batch = NextBatch(reader);
-    DSLIDE_RETURN_IF_ERROR(batch);
-    if (batch->features.rows() == 0) return {};
-    if (!task->search) {
-      const Result<Search> search = CheapestSearch(*task, *batch, model);
-      DSLIDE_RETURN_IF_ERROR(search);
-      task->search = *search;
-    }
-    const Result<TopKReply> ranked =
-        model->Rank(batch->features, std::max<uint32_t>(task->top_k, kMaxMetricK), *task->search,
-                    ExcludesOwnFeatures(*task, *model));
-    DSLIDE_RETURN_IF_ERROR(ranked);
-    DSLIDE_RETURN_IF_ERROR(each(*batch, *ranked));
-  }
 }
 
 // Prints samples with their predicted and true labels by name.
@@ -159,10 +101,15 @@ class SampleViewer {
   std::string Names(std::span<const uint32_t> labels) const {
     std::string text;
     for (const uint32_t label : labels) {
-      const bool named = label < names_.size() && !names_[label].empty();
-      text += (text.empty() ? "" : " | ") + (named ? names_[label] : std::to_string(label));
+      text += (text.empty() ? "" : " | ") + Name(label);
     }
     return text.empty() ? "(none)" : text;
+  }
+
+  std::string Name(uint32_t label) const {
+    if (names_.empty()) return std::to_string(label);
+    if (label >= names_.size()) return "(not in the training data)";
+    return names_[label].empty() ? std::to_string(label) : names_[label];
   }
 
   uint32_t left_;
@@ -170,152 +117,109 @@ class SampleViewer {
   std::vector<std::string> names_;
 };
 
-void PrintMetrics(const Task& task, const RankingMetrics& m, double seconds, bool psp) {
-  if (task.json) {
-    OrderedJson json;
-    for (const int k : {1, 3, 5}) {
-      json["p_at_" + std::to_string(k)] = m.precision[k - 1];
-      json["ndcg_at_" + std::to_string(k)] = m.ndcg[k - 1];
-      if (psp) json["psp_at_" + std::to_string(k)] = m.propensity_precision[k - 1];
-    }
-    json["samples"] = m.samples;
+void PrintMeasures(const RankingRun& run, const Measures& m, const FrequencyBands& bands) {
+  const double seconds = run.seconds();
+  if (run.task().json) {
+    nlohmann::ordered_json json = MeasureJson(m, bands);
+    json["labels"] = run.config().model.labels;
     json["seconds"] = seconds;
-    json["search"] = SearchName(task.search.value_or(Search::kExact));
+    json["search"] = SearchName(run.task().search.value_or(Search::kExact));
     fmt::print("{}\n", json.dump());
     return;
   }
-  fmt::print("        @1     @3     @5\n");
-  const auto row = [](const char* name, const double(&values)[kMaxMetricK]) {
-    fmt::print("{:<5}{:6.2f} {:6.2f} {:6.2f}\n", name, 100 * values[0], 100 * values[2],
-               100 * values[4]);
-  };
-  row("P", m.precision);
-  row("nDCG", m.ndcg);
-  if (psp) row("PSP", m.propensity_precision);
-  fmt::print("{} in {:.1f} s ({:.0f} a second)\n", Plural(m.samples, "sample"), seconds,
+  const std::string without = m.samples_without_labels == 0
+                                  ? ""
+                                  : fmt::format(", {} without labels", m.samples_without_labels);
+  fmt::print("{}{}{} in {:.1f} s ({:.0f} a second)\n", MeasureTable(m, bands),
+             Plural(m.samples, "sample"), without, seconds,
              static_cast<double>(m.samples) / std::max(seconds, 1e-9));
 }
 
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+// What the training file tells: how rare its labels are. Both unknown if it cannot be read.
+struct Frequencies {
+  InversePropensities propensities;
+  FrequencyBands bands;
+};
+Result<Frequencies> ReadFrequencies(const ParsedArguments& arguments, bool json,
+                                    const Inference& model) {
+  const bool is_given = arguments.Has("train");
+  const Result<Dataset> train = ReadSamples(
+      is_given ? arguments.Get("train") : model.config().train.data, model.preprocessor());
+  if (train.ok())
+    return Frequencies{InversePropensities(*train), FrequencyBands(CountLabels(*train))};
+  if (is_given) return train.error();
+  if (!json) {
+    fmt::print("without PSP, PSnDCG and bands: {} (name the training file by --train)\n",
+               train.error().message);
+  }
+  return Frequencies{};
 }
 
-// The common start of both commands: the task, its samples and the model, which fit each other.
-struct Opened {
-  Task task;
-  std::unique_ptr<Inference> model;
-  SampleReader reader;
-};
-Result<Opened> Open(const ParsedArguments& arguments) {
-  Result<Task> task = TaskFrom(arguments);
-  DSLIDE_RETURN_IF_ERROR(task);
-  Result<std::unique_ptr<Inference>> model = Inference::Load(task->checkpoint);
-  DSLIDE_RETURN_IF_ERROR(model);
-  Result<SampleReader> reader = SampleReader::Open(task->data, (*model)->preprocessor());
-  DSLIDE_RETURN_IF_ERROR(reader);
-  DSLIDE_RETURN_IF_ERROR(CheckFit(*task, reader->header(), **model));
-  return Opened{std::move(*task), std::move(*model), std::move(*reader)};
+// For --show.
+Result<std::vector<std::string>> ReadNames(const ParsedArguments& arguments, uint32_t show,
+                                           const Inference& model) {
+  if (show > 0 && model.label_names() != nullptr) return *model.label_names();
+  const Config& config = model.config();
+  const std::string path =
+      arguments.Has("label-names") ? arguments.Get("label-names") : config.train.label_names;
+  if (show == 0 || path.empty()) return std::vector<std::string>();
+  return ReadLabelNames(path, config.model.labels);
 }
 
 Status Evaluate(const ParsedArguments& arguments) {
-  Result<Opened> opened = Open(arguments);
-  DSLIDE_RETURN_IF_ERROR(opened);
-  auto& [task, model, reader] = *opened;
-
-  const TrainConfig& train = model->config().train;
-  const std::string train_path = arguments.Has("train") ? arguments.Get("train") : train.data;
-  InversePropensities propensities;
-  if (const Result<Dataset> data = ReadSamples(train_path, model->preprocessor()); data.ok()) {
-    propensities = InversePropensities(*data);
-  } else if (arguments.Has("train")) {
-    return data.error();
-  } else if (!task.json) {
-    fmt::print("without PSP: {} (name the training file by --train)\n", data.error().message);
-  }
-  std::vector<std::string> names;
-  if (task.show > 0) {
-    const std::string path =
-        arguments.Has("label-names") ? arguments.Get("label-names") : train.label_names;
-    if (model->preprocessor() != nullptr) {
-      names = model->preprocessor()->label_names();
-    } else if (!path.empty()) {
-      Result<std::vector<std::string>> read = ReadLabelNames(path, model->config().model.labels);
-      DSLIDE_RETURN_IF_ERROR(read);
-      names = std::move(*read);
+  const Result<EvaluateTask> task = TaskFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(task);
+  Result<RankingRun> run = RankingRun::Open(task->ranking);
+  DSLIDE_RETURN_IF_ERROR(run);
+  const bool json = task->ranking.json;
+  const uint32_t top_k = task->ranking.top_k;
+  Result<PredictionFile> output =
+      PredictionFile::Create(task->ranking.output, json, run->model().label_names());
+  DSLIDE_RETURN_IF_ERROR(output);
+  Result<SampleFile> per_sample =
+      SampleFile::Create(task->per_sample, top_k, run->model().label_names());
+  DSLIDE_RETURN_IF_ERROR(per_sample);
+  const Result<Frequencies> frequencies = ReadFrequencies(arguments, json, run->model());
+  DSLIDE_RETURN_IF_ERROR(frequencies);
+  Result<std::vector<std::string>> names = ReadNames(arguments, task->show, run->model());
+  DSLIDE_RETURN_IF_ERROR(names);
+  SampleViewer viewer(task->show, std::move(*names));
+  MeasureAccumulator measures(task->cutoffs, frequencies->propensities, frequencies->bands);
+  DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const TopKReply& ranked) {
+    for (size_t i = 0; i < batch.labels.rows(); ++i) {
+      measures.Add(ranked.Ids(i), batch.labels.Ids(i));
     }
-  }
-  Result<PredictionFile> output = PredictionFile::Create(task.output, task.json);
-  DSLIDE_RETURN_IF_ERROR(output);
-  SampleViewer viewer(task.show, std::move(names));
-  RankingEvaluator evaluator(propensities);
-  const auto start = std::chrono::steady_clock::now();
-  DSLIDE_RETURN_IF_ERROR(RankFile(&task, model.get(), &reader,
-                                  [&](const SampleBatch& batch, const TopKReply& ranked) -> Status {
-                                    for (size_t i = 0; i < batch.labels.rows(); ++i) {
-                                      evaluator.Add(ranked.Ids(i), batch.labels.Ids(i));
-                                    }
-                                    output->Write(ranked, task.top_k);
-                                    viewer.Show(batch, ranked);
-                                    return {};
-                                  }));
+    output->Write(ranked, top_k);
+    per_sample->Write(batch.labels, ranked);
+    viewer.Show(batch, ranked);
+  }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());
-  PrintMetrics(task, evaluator.Result(), SecondsSince(start), propensities.known());
+  DSLIDE_RETURN_IF_ERROR(per_sample->Finish());
+  PrintMeasures(*run, measures.Result(), frequencies->bands);
   return {};
-}
-
-Status Predict(const ParsedArguments& arguments) {
-  Result<Opened> opened = Open(arguments);
-  DSLIDE_RETURN_IF_ERROR(opened);
-  auto& [task, model, reader] = *opened;
-  Result<PredictionFile> output = task.output.empty()
-                                      ? PredictionFile::StandardOutput(task.json)
-                                      : PredictionFile::Create(task.output, task.json);
-  DSLIDE_RETURN_IF_ERROR(output);
-  uint64_t samples = 0;
-  const auto start = std::chrono::steady_clock::now();
-  DSLIDE_RETURN_IF_ERROR(RankFile(&task, model.get(), &reader,
-                                  [&](const SampleBatch& batch, const TopKReply& ranked) -> Status {
-                                    output->Write(ranked, task.top_k);
-                                    samples += batch.features.rows();
-                                    return {};
-                                  }));
-  DSLIDE_RETURN_IF_ERROR(output->Finish());
-  const double seconds = SecondsSince(start);
-  fmt::print(stderr, "{} in {:.1f} s ({:.0f} a second)\n", Plural(samples, "prediction"), seconds,
-             static_cast<double>(samples) / std::max(seconds, 1e-9));
-  return {};
-}
-
-CommandLine CommonLine(const std::string& name, const std::string& summary) {
-  CommandLine line(fmt::format("dslide {} --checkpoint DIRECTORY --data FILE [options]", name),
-                   summary);
-  line.Required("checkpoint", "DIRECTORY", "a checkpoint, or the run directory that holds it");
-  line.Required("data", "FILE", "samples in the XC repository's text format, plain, .gz or .zst");
-  line.Option("top-k", "K", "labels a sample", "5");
-  line.Option("search", "auto|" + SearchNames(),
-              "score all labels, all in 8 bits first, or those in hash buckets; auto: the cheapest",
-              "auto");
-  line.Flag("exclude-own-features", "rank without label i where the sample has feature i");
-  line.Flag("json", "print JSON");
-  return line;
 }
 
 }  // namespace
 
 int EvaluateCommand(int argc, char** argv) {
-  CommandLine line = CommonLine("evaluate", "Measures a trained model on a file with true labels.");
+  CommandLine line = RankingCommandLine(
+      "evaluate",
+      "Measures a trained model on a file with true labels, at k = 1, 3, 5 and 10. "
+      "Head, middle and\n"
+      "tail are the labels, from the most frequent to the rarest, that hold a third of "
+      "the training\n"
+      "file's label occurrences each: P of a band is its part of P@k, recall is the "
+      "share of its true\n"
+      "labels among the first k. tools/dslide/MEASURES.md defines all measures.");
+  line.Repeated("at", "K",
+                "measure at K too, for instance 20 for recommendation; at most 4 of them");
   line.Option("output", "FILE", "also write the predictions");
-  line.Option("train", "FILE", "training file for PSP, if it moved since training");
+  line.Option("per-sample", "FILE",
+              "also write a JSON line a sample: labels, predictions, P@1, P@5, recall");
+  line.Option("train", "FILE", "training file for PSP and bands, if it moved since training");
   line.Option("show", "N", "print the first N samples with predicted and true label names", "0");
   line.Option("label-names", "FILE", "names of the labels, if they moved since training");
   return RunExecutable("dslide evaluate", line, argc, argv, Evaluate);
-}
-
-int PredictCommand(int argc, char** argv) {
-  CommandLine line =
-      CommonLine("predict", "Writes the best labels of each sample, one line a sample.");
-  line.Option("output", "FILE", "where to write; standard output if not given");
-  return RunExecutable("dslide predict", line, argc, argv, Predict);
 }
 
 }  // namespace dslide

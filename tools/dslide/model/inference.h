@@ -23,6 +23,10 @@ class Inference {
   const std::string& directory() const { return directory_; }
   // Null: the model's samples are numbers.
   const Preprocessor* preprocessor() const { return preprocessor_.get(); }
+  // By id; null: labels are numbers.
+  const std::vector<std::string>* label_names() const {
+    return preprocessor_ == nullptr ? nullptr : &preprocessor_->label_names();
+  }
 
   // The best k labels of each sample. Feature ids must be below D. With `exclude_own_features`
   // label i is left out where feature i is in the sample.

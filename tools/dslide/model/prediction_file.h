@@ -1,40 +1,40 @@
 // Predictions on disk or standard output, one line a sample.
 //
-//   text   label:score label:score ...      best first
+//   text   label:score label:score ...      best first; after a name comes a tab, not a space
 //   JSON   {"labels":[...],"scores":[...]}
+//
+// Labels are names if the model has some, else ids.
 #pragma once
 
-#include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/wire/messages.h"
+#include "tools/dslide/model/output_file.h"
 
 namespace dslide {
 
-// A file is written under a temporary name, and renamed by Finish(), so that an incomplete file
-// never looks complete.
 class PredictionFile {
  public:
-  // An empty path: nothing is written.
-  static Result<PredictionFile> Create(const std::string& path, bool json);
-  static PredictionFile StandardOutput(bool json);
-  PredictionFile(PredictionFile&& other) noexcept;
-  ~PredictionFile();
+  using Names = std::vector<std::string>;  // by id
+
+  // An empty path: nothing is written. `names` may be null, else they must outlive the file.
+  static Result<PredictionFile> Create(const std::string& path, bool json, const Names* names);
+  static PredictionFile StandardOutput(bool json, const Names* names);
 
   // The first `top_k` labels of each row. Finish() reports a failure.
   void Write(const TopKReply& reply, uint32_t top_k);
-  Status Finish();
+  Status Finish() { return out_.Finish(); }
 
  private:
-  PredictionFile(std::string path, std::string temporary, bool json, std::FILE* out)
-      : path_(std::move(path)), temporary_(std::move(temporary)), json_(json), out_(out) {}
+  PredictionFile(OutputFile out, bool json, const Names* names)
+      : out_(std::move(out)), json_(json), names_(names) {}
 
-  std::string path_;
-  std::string temporary_;  // empty: not a regular file, written in place
+  OutputFile out_;
   bool json_;
-  std::FILE* out_;  // null: nothing is written, or finished
-  int error_ = 0;   // errno of the first failure
+  const Names* names_;
 };
 
 }  // namespace dslide

@@ -1,0 +1,114 @@
+// From text to names: a launched cluster trains on raw text, and its model is used with text.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/random.h"
+#include "tests/cluster/cluster.h"
+
+namespace dslide::text_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kColours[] = {"red", "green", "blue", "gräulich"};
+constexpr const char* kThings[] = {"house", "boat", "tree", "book", "Bücherei"};
+
+// Each label is a colour and a thing; the text names both among other words.
+void WriteTexts(const std::string& path, size_t samples, uint64_t seed) {
+  std::ofstream file(path);
+  Random random(seed);
+  for (size_t i = 0; i < samples; ++i) {
+    const std::string colour = kColours[random.Below(4)];
+    const std::string thing = kThings[random.Below(5)];
+    nlohmann::json line;
+    line["text"] = "About a " + thing + "\nIt is " + colour + " and has number " +
+                   std::to_string(random.Below(100)) + ".";
+    line["labels"] = {colour + " " + thing};
+    if (i % 10 == 9) line["labels"].push_back("rarely " + std::to_string(seed));
+    file << line.dump() << "\n";
+  }
+}
+
+Arguments Train(const TestRun& run) {
+  return {"train",
+          "--run-dir",
+          run.run_directory(),
+          "--servers",
+          "2",
+          "--workers",
+          "2",
+          "--set",
+          "train.data=" + run.Path("train.jsonl"),
+          "--set",
+          "train.test=" + run.Path("test.jsonl"),
+          "--set",
+          "model.hidden=32",
+          "--set",
+          "cluster.executors=1",
+          "--set",
+          "train.batch=64",
+          "--set",
+          "cluster.scheduler_bind=tcp://127.0.0.1:*"};
+}
+
+TEST_CASE("a run learns from text, and its model names labels") {
+  TestRun run;
+  WriteTexts(run.Path("train.jsonl"), 4000, 1);
+  WriteTexts(run.Path("test.jsonl"), 300, 2);
+  Arguments train = Train(run);
+  REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+
+  // "rarely 2" is no label of the model: its samples have one label that nothing predicts.
+  REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                             run.Path("test.jsonl"), "--json"}) == 0);
+  const auto figures = nlohmann::json::parse(run.last_output());
+  CHECK(figures["p_at_1"] == doctest::Approx(1.0));
+  CHECK(figures["recall_at_5"] == doctest::Approx((270 + 30 * 0.5) / 300));
+
+  std::ofstream(run.Path("new.jsonl")) << "{\"text\": [\"A Bücherei\", \"gräulich it is\"]}\n";
+  REQUIRE(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
+                             run.Path("new.jsonl"), "--top-k", "1"}) == 0);
+  CHECK(run.last_output().starts_with("gräulich Bücherei:"));
+  REQUIRE(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
+                             run.Path("new.jsonl"), "--top-k", "1", "--json"}) == 0);
+  CHECK(nlohmann::json::parse(run.last_output())["labels"][0] == "gräulich Bücherei");
+
+  // The run goes on with the same numbering, though its file has samples of another order by now.
+  train.insert(train.end(), {"--resume", "--set", "train.epochs=9"});
+  REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  WriteTexts(run.Path("train.jsonl"), 4000, 3);
+  CHECK(run.Run("dslide", train) == 2);
+  CHECK(run.last_errors().find("has other samples than this run started with") !=
+        std::string::npos);
+}
+
+TEST_CASE("text that does not fit is refused with its line, and leaves nothing") {
+  TestRun run;
+  WriteTexts(run.Path("test.jsonl"), 10, 2);
+  std::ofstream(run.Path("train.jsonl"))
+      << "{\"text\": \"a\", \"labels\": [\"b\"]}\n{\"text\": 5}\n";
+  CHECK(run.Run("dslide", Train(run)) == 2);
+  CHECK(run.last_errors().find("train.jsonl:2: \"text\" is no string") != std::string::npos);
+  CHECK_FALSE(fs::exists(run.run_directory() + "/checkpoint"));
+
+  WriteTexts(run.Path("train.jsonl"), 2000, 1);
+  REQUIRE(run.Run("dslide", Train(run)) == 0);
+  // A model of text wants text.
+  std::ofstream(run.Path("numbers.txt")) << "1 10 5\n1 2:1\n";
+  CHECK(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
+                           run.Path("numbers.txt")}) == 2);
+  CHECK(run.last_errors().find("numbers.txt: no JSON lines, fastText or TSV") != std::string::npos);
+  // The preprocessor belongs to the model.
+  for (const auto& entry : fs::directory_iterator(run.run_directory() + "/checkpoint")) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("preprocessor-")) fs::resize_file(entry.path(), 100);
+  }
+  CHECK(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
+                           run.Path("test.jsonl")}) == 2);
+  CHECK(run.last_errors().find("damaged (100 bytes)") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dslide::text_test

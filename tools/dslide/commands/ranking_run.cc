@@ -1,0 +1,147 @@
+#include "tools/dslide/commands/ranking_run.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/plural.h"
+#include "common/base/process.h"
+#include "common/data/metrics.h"
+#include "server/executor/executor.h"
+#include "tools/dslide/model/search_choice.h"
+
+namespace dslide {
+namespace {
+
+// Checks that the data file and the task fit the model.
+Status CheckFit(const RankingTask& task, const XcHeader* header, const Inference& model) {
+  const ModelConfig& m = model.config().model;
+  if (header != nullptr && (header->num_features != m.features || header->num_labels != m.labels)) {
+    return BadInput(fmt::format("{}: {} and {}, but the model in {} has {} and {}", task.data,
+                                Plural(header->num_features, "feature"),
+                                Plural(header->num_labels, "label"), model.directory(), m.features,
+                                m.labels));
+  }
+  if (task.search == Search::kLsh && m.active != ActiveSet::kLsh) {
+    return BadInput(
+        fmt::format("--search lsh: the model in {} was trained without hash tables (model.active)",
+                    model.directory()));
+  }
+  return {};
+}
+
+}  // namespace
+
+CommandLine RankingCommandLine(const std::string& name, const std::string& summary) {
+  CommandLine line(fmt::format("dslide {} --checkpoint DIRECTORY --data FILE [options]", name),
+                   summary);
+  line.Required("checkpoint", "DIRECTORY", "a checkpoint, or the run directory that holds it");
+  line.Required("data", "FILE",
+                "samples in the form that the model was trained on, plain, .gz or .zst");
+  line.Option("top-k", "K", "labels a sample", "5");
+  line.Option("search", "auto|" + SearchNames(),
+              "score all labels, all in 8 bits first, or those in hash buckets; auto: the cheapest",
+              "auto");
+  line.Flag("exclude-own-features", "rank without label i where the sample has feature i");
+  line.Flag("json", "print JSON");
+  return line;
+}
+
+Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
+  RankingTask task;
+  task.checkpoint = arguments.Get("checkpoint");
+  task.data = arguments.Get("data");
+  task.output = arguments.Get("output");
+  task.json = arguments.Has("json");
+  task.exclude_own_features = arguments.Has("exclude-own-features");
+  const Result<uint32_t> top_k = arguments.Number("top-k", 1, kMaxTopK);
+  DSLIDE_RETURN_IF_ERROR(top_k);
+  task.top_k = *top_k;
+  task.depth = std::max<uint32_t>(task.top_k, kMaxMetricK);
+  const std::string search = arguments.Get("search");
+  task.search = SearchByName(search);
+  if (!task.search && search != "auto") {
+    return BadInput(fmt::format("--search {}: must be one of auto|{}", search, SearchNames()));
+  }
+  return task;
+}
+
+Result<RankingRun> RankingRun::Open(RankingTask task) {
+  Result<std::unique_ptr<Inference>> model = Inference::Load(task.checkpoint);
+  DSLIDE_RETURN_IF_ERROR(model);
+  Result<SampleReader> reader = SampleReader::Open(task.data, (*model)->preprocessor());
+  DSLIDE_RETURN_IF_ERROR(reader);
+  DSLIDE_RETURN_IF_ERROR(CheckFit(task, reader->header(), **model));
+  return RankingRun(std::move(task), std::move(*model), std::move(*reader));
+}
+
+bool RankingRun::ExcludesOwnFeatures() const {
+  return task_.exclude_own_features || config().train.exclude_own_features;
+}
+
+// Reads the next at most kMaxInferenceBatch samples; no rows at the end.
+Result<SampleBatch> RankingRun::NextBatch() {
+  SampleBatch batch;
+  while (batch.features.rows() < kMaxInferenceBatch) {
+    const Result<std::optional<SampleView>> sample = reader_.Next();
+    DSLIDE_RETURN_IF_ERROR(sample);
+    if (!*sample) break;
+    const SampleView& s = **sample;
+    batch.features.ids.insert(batch.features.ids.end(), s.features.begin(), s.features.end());
+    batch.features.values.insert(batch.features.values.end(), s.values.begin(), s.values.end());
+    batch.features.EndRow();
+    batch.labels.ids.insert(batch.labels.ids.end(), s.labels.begin(), s.labels.end());
+    batch.labels.EndRow();
+  }
+  return batch;
+}
+
+// The cheapest search for some samples of a batch, spread over it; says which.
+Result<Search> RankingRun::CheapestSearch(const SampleBatch& batch) {
+  constexpr uint32_t kTried = 64;
+  constexpr uint32_t kLeastLabels = 10;
+  const uint32_t rows = batch.features.rows();
+  const uint32_t tried = std::min(rows, kTried);
+  SparseRows some;
+  for (uint32_t i = 0; i < tried; ++i) {
+    const auto ids = batch.features.Ids(i * rows / tried);
+    const auto values = batch.features.Values(i * rows / tried);
+    some.ids.insert(some.ids.end(), ids.begin(), ids.end());
+    some.values.insert(some.values.end(), values.begin(), values.end());
+    some.EndRow();
+  }
+  const Result<SearchChoice> choice = ChooseSearch(
+      SearchesOf(config().model),
+      [&](Search search) {
+        return model_->Rank(some, std::max(task_.top_k, kLeastLabels), search,
+                            ExcludesOwnFeatures());
+      },
+      [] { return UsageOfThisProcess().cpu_seconds; });
+  DSLIDE_RETURN_IF_ERROR(choice);
+  fmt::print(stderr, "{}\n", choice->Text());
+  return choice->search;
+}
+
+Status RankingRun::RankAll(const std::function<void(const SampleBatch&, const TopKReply&)>& each) {
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    const Result<SampleBatch> batch = NextBatch();
+    DSLIDE_RETURN_IF_ERROR(batch);
+    if (batch->features.rows() == 0) break;
+    if (!task_.search) {
+      const Result<Search> search = CheapestSearch(*batch);
+      DSLIDE_RETURN_IF_ERROR(search);
+      task_.search = *search;
+    }
+    const Result<TopKReply> ranked =
+        model_->Rank(batch->features, task_.depth, *task_.search, ExcludesOwnFeatures());
+    DSLIDE_RETURN_IF_ERROR(ranked);
+    each(*batch, *ranked);
+  }
+  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {};
+}
+
+}  // namespace dslide

@@ -1,0 +1,69 @@
+// What `dslide evaluate` and `dslide predict` have in common: a checkpoint ranks the labels of the
+// samples of a file, without a cluster.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/app/command_line.h"
+#include "common/base/error.h"
+#include "common/text/samples.h"
+#include "common/wire/messages.h"
+#include "tools/dslide/model/inference.h"
+
+namespace dslide {
+
+struct RankingTask {
+  std::string checkpoint, data, output;
+  uint32_t top_k = 5;            // labels of a sample that are written
+  uint32_t depth = 5;            // labels of a sample that are ranked, at least top_k
+  std::optional<Search> search;  // nullopt: what is the cheapest on the first samples
+  bool json = false;
+  bool exclude_own_features = false;
+};
+
+// Declares the options of both commands.
+CommandLine RankingCommandLine(const std::string& name, const std::string& summary);
+// Errors (kBadInput) name the option.
+Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments);
+
+// Samples of the data file, a row each.
+struct SampleBatch {
+  SparseRows features;
+  SparseRows labels;
+};
+
+// A model and the samples of a task, which fit each other. One thread uses an object.
+class RankingRun {
+ public:
+  // Reads the checkpoint, and the beginning of the data. Errors name the path.
+  static Result<RankingRun> Open(RankingTask task);
+
+  const RankingTask& task() const { return task_; }
+  const Config& config() const { return model_->config(); }
+  const Inference& model() const { return *model_; }
+
+  // Ranks all samples; `each` sees every batch with its predictions, the best task().depth labels
+  // of each row. Sets task().search, and says on standard error which one was chosen.
+  Status RankAll(const std::function<void(const SampleBatch&, const TopKReply&)>& each);
+  double seconds() const { return seconds_; }  // that RankAll() took
+
+ private:
+  RankingRun(RankingTask task, std::unique_ptr<Inference> model, SampleReader reader)
+      : task_(std::move(task)), model_(std::move(model)), reader_(std::move(reader)) {}
+
+  Result<SampleBatch> NextBatch();
+  Result<Search> CheapestSearch(const SampleBatch& batch);
+  bool ExcludesOwnFeatures() const;
+
+  RankingTask task_;
+  std::unique_ptr<Inference> model_;
+  SampleReader reader_;
+  double seconds_ = 0;
+};
+
+}  // namespace dslide
