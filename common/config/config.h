@@ -102,12 +102,13 @@ struct TrainConfig {
 
 // How text becomes features (common/text/terms.h, common/text/vectorizer.h).
 struct TextConfig {
-  uint32_t ngrams = 1;        // words that make up a feature, at most; 1 or 2
-  uint32_t title = 3;         // a title's word counts so often, and as a feature of its own too;
-                              // 0: the title is text like the rest
-  bool fold_accents = false;  // letters lose their accents
-  uint32_t min_samples = 2;   // features of fewer samples are left out
-  float max_share = 0.5f;     // features of a larger share of the samples are left out
+  uint32_t ngrams = 1;              // words that make up a feature, at most; 1 or 2
+  bool title = true;                // a title has features of its own besides
+  uint32_t title_chars = 5;         // they are character n-grams of its words; 0: its words
+  bool title_pairs = true;          // and pairs of its words
+  bool fold_accents = false;        // letters lose their accents
+  uint32_t min_samples = 2;         // features of fewer samples are left out
+  float max_share = 0.5f;           // features of a larger share of the samples are left out
   uint32_t max_features = 500'000;  // the most frequent ones stay
 
   bool operator==(const TextConfig&) const = default;

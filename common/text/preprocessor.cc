@@ -42,7 +42,8 @@ class BlockCounter {
       for (size_t at = 0; at < order_.size(); ++at) {
         const uint64_t hash = terms[order_[at]];
         if (at > 0 && terms[order_[at - 1]] == hash) continue;
-        counts.terms.Add(hash, 1, [&] { return extractor_.NameOf(order_[at]); });
+        counts.terms.Add(hash, extractor_.BlockOf(order_[at]), 1,
+                         [&] { return extractor_.NameOf(order_[at]); });
       }
     }
     return counts;
@@ -135,14 +136,16 @@ std::string Preprocessor::ToBytes() const {
   const Vectorizer::Vocabulary& vocabulary = vectorizer_.vocabulary();
   const Packed features = Pack(vocabulary.names);
   const Packed labels = Pack(label_names_);
+  std::vector<uint8_t> blocks;
+  for (const TermBlock block : vocabulary.blocks) blocks.push_back(static_cast<uint8_t>(block));
   Config config;
   config.text = vectorizer_.config();
   flatbuffers::FlatBufferBuilder builder;
   wire::FinishPreprocessorBuffer(
       builder,
       wire::CreatePreprocessorDirect(builder, kPreprocessorFormat, FormatConfig(config).c_str(),
-                                     &vocabulary.hashes, &vocabulary.weights, &features.bytes,
-                                     &features.ends, &labels.bytes, &labels.ends));
+                                     &vocabulary.hashes, &vocabulary.weights, &blocks,
+                                     &features.bytes, &features.ends, &labels.bytes, &labels.ends));
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
 }
 
@@ -161,15 +164,22 @@ Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std
   Vectorizer::Vocabulary vocabulary;
   std::vector<std::string> labels;
   if (stored.config() == nullptr || stored.feature_hashes() == nullptr ||
-      stored.feature_weights() == nullptr ||
+      stored.feature_weights() == nullptr || stored.feature_blocks() == nullptr ||
       !Unpack(stored.feature_names(), stored.feature_name_ends(), &vocabulary.names) ||
       !Unpack(stored.label_names(), stored.label_name_ends(), &labels)) {
     return damaged();
   }
   vocabulary.hashes.assign(stored.feature_hashes()->begin(), stored.feature_hashes()->end());
   vocabulary.weights.assign(stored.feature_weights()->begin(), stored.feature_weights()->end());
+  for (const uint8_t block : *stored.feature_blocks()) {
+    if (block >= kTermBlocks) return damaged();
+    vocabulary.blocks.push_back(static_cast<TermBlock>(block));
+  }
   const size_t size = vocabulary.hashes.size();
-  if (vocabulary.weights.size() != size || vocabulary.names.size() != size) return damaged();
+  if (vocabulary.weights.size() != size || vocabulary.names.size() != size ||
+      vocabulary.blocks.size() != size) {
+    return damaged();
+  }
   const Result<Config> config = ParseConfig(stored.config()->string_view(), path);
   DSLIDE_RETURN_IF_ERROR(config);
   return Preprocessor(Vectorizer(config->text, std::move(vocabulary)), std::move(labels));

@@ -38,7 +38,8 @@ void TermTable::ForgetRarest() {
   const uint32_t most = counts[size_ / 2];
   TermTable kept;
   ForEach([&](const Entry& entry) {
-    if (entry.samples > most) kept.Add(entry.hash, entry.samples, [&] { return NameOf(entry); });
+    if (entry.samples > most)
+      kept.Add(entry.hash, entry.block, entry.samples, [&] { return NameOf(entry); });
   });
   *this = std::move(kept);
 }
@@ -51,7 +52,8 @@ void TermCounts::Merge(const std::vector<TermTable>& blocks, size_t threads) {
       block.ForEach([&](const TermTable::Entry& entry) {
         const size_t shard = ShardOf(entry.hash);
         if (shard % threads != thread) return;
-        shards_[shard].Add(entry.hash, entry.samples, [&] { return block.NameOf(entry); });
+        shards_[shard].Add(entry.hash, entry.block, entry.samples,
+                           [&] { return block.NameOf(entry); });
       });
       for (size_t shard = thread; shard < kShards; shard += threads) {
         while (shards_[shard].size() > most) shards_[shard].ForgetRarest();

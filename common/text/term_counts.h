@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/text/terms.h"
+
 namespace dslide {
 
 class TermTable {
@@ -21,17 +23,18 @@ class TermTable {
     uint32_t samples;  // 0: the entry is free
     uint32_t name_size;
     uint64_t name;  // offset
+    TermBlock block;
   };
 
   // Adds `samples` to the count of a term. make_name() gives the name of one that
   // is new, as a string or a view.
   template <typename MakeName>
-  void Add(uint64_t hash, uint32_t samples, const MakeName& make_name) {
+  void Add(uint64_t hash, TermBlock block, uint32_t samples, const MakeName& make_name) {
     if (2 * (size_ + 1) > entries_.size()) Grow();
     Entry& entry = entries_[Place(hash)];
     if (entry.samples == 0) {
       const auto name = make_name();
-      entry = {hash, 0, static_cast<uint32_t>(name.size()), names_.size()};
+      entry = {hash, 0, static_cast<uint32_t>(name.size()), names_.size(), block};
       names_.append(name);
       ++size_;
     }

@@ -2,14 +2,21 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "common/base/random.h"
 
 namespace dslide {
 namespace {
 
-// Two kinds of terms with the same words have different hashes.
-constexpr uint64_t kTitle = 0x71;
+// Terms of two blocks have different hashes, and so have a word and a pair.
 constexpr uint64_t kPair = 0x72;
+constexpr uint64_t SeedOf(TermBlock block) { return 0x7000 + static_cast<uint64_t>(block); }
+
+// A text that has no other field is a title, if it is as short as one.
+constexpr size_t kMostTitleWords = 32;
+
+bool BeginsCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }
 
 }  // namespace
 
@@ -23,25 +30,53 @@ std::span<const uint64_t> TermExtractor::TermsOf(const Record& record) {
   word_ends_.clear();
   word_hashes_.clear();
   for (size_t f = 0; f < record.fields.size(); ++f) {
-    AddField(record.fields[f], config_.title > 0 && f == 0 && record.fields.size() > 1);
+    AddField(record.fields[f], f == 0, record.fields.size() > 1);
   }
   return hashes_;
 }
 
-void TermExtractor::AddField(const std::string& text, bool title) {
+void TermExtractor::AddField(const std::string& text, bool may_be_title, bool is_title) {
   const auto first = static_cast<uint32_t>(word_hashes_.size());
   breaker_.ForEachWord(text, [&](std::string_view word) {
     words_.append(word);
     word_ends_.push_back(words_.size());
     word_hashes_.push_back(XXH3_64bits(word.data(), word.size()));
   });
-  for (uint32_t w = first; w < word_hashes_.size(); ++w) {
-    for (uint32_t i = 0; i < (title ? config_.title : 1); ++i) {
-      AddTerm(word_hashes_[w], {w, 1, false});
-      if (title) AddTerm(SubSeed(kTitle, word_hashes_[w]), {w, 1, true});
+  const auto end = static_cast<uint32_t>(word_hashes_.size());
+  const bool title = config_.title && may_be_title && (is_title || end - first <= kMostTitleWords);
+  for (uint32_t w = first; w < end; ++w) {
+    AddTerm(word_hashes_[w], {w, 1, 0, 0, TermBlock::kWords});
+    if (!title) continue;
+    if (config_.title_chars > 0) {
+      AddCharacters(w);
+    } else {
+      AddTerm(SubSeed(SeedOf(TermBlock::kTitle), word_hashes_[w]), {w, 1, 0, 0, TermBlock::kTitle});
     }
-    if (config_.ngrams < 2 || w == first) continue;
-    AddTerm(SubSeed(SubSeed(kPair, word_hashes_[w - 1]), word_hashes_[w]), {w - 1, 2, false});
+  }
+  if (config_.ngrams > 1) AddPairs(first, TermBlock::kWords);
+  if (title && config_.title_pairs) AddPairs(first, TermBlock::kTitlePairs);
+}
+
+void TermExtractor::AddPairs(uint32_t first, TermBlock block) {
+  const uint64_t seed = SubSeed(SeedOf(block), kPair);
+  for (uint32_t w = first + 1; w < word_hashes_.size(); ++w) {
+    AddTerm(SubSeed(SubSeed(seed, word_hashes_[w - 1]), word_hashes_[w]), {w - 1, 2, 0, 0, block});
+  }
+}
+
+void TermExtractor::AddCharacters(uint32_t word) {
+  marked_.assign("<").append(Word(word)).append(">");
+  characters_.clear();
+  for (uint32_t at = 0; at < marked_.size(); ++at) {
+    if (BeginsCharacter(marked_[at])) characters_.push_back(at);
+  }
+  const size_t n = std::min<size_t>(config_.title_chars, characters_.size());
+  characters_.push_back(static_cast<uint32_t>(marked_.size()));
+  for (size_t c = 0; c + n < characters_.size(); ++c) {
+    const uint32_t begin = characters_[c];
+    const uint32_t size = characters_[c + n] - begin;
+    AddTerm(XXH3_64bits_withSeed(marked_.data() + begin, size, SeedOf(TermBlock::kTitle)),
+            {word, 0, begin, size, TermBlock::kTitle});
   }
 }
 
@@ -57,9 +92,13 @@ std::string_view TermExtractor::Word(size_t i) const {
 
 std::string TermExtractor::NameOf(size_t i) const {
   const Term& term = terms_[i];
-  std::string name = term.title ? "title:" : "";
+  std::string name = term.block == TermBlock::kWords ? "" : "title:";
+  if (term.words == 0) {
+    const std::string marked = "<" + std::string(Word(term.word)) + ">";
+    return name + marked.substr(term.begin, term.size);
+  }
   for (uint32_t w = 0; w < term.words; ++w) {
-    name.append(w == 0 ? 0 : 1, ' ').append(Word(term.first_word + w));
+    name.append(w == 0 ? 0 : 1, ' ').append(Word(term.word + w));
   }
   return name;
 }

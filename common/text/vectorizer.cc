@@ -1,6 +1,7 @@
 #include "common/text/vectorizer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -32,6 +33,7 @@ Vectorizer::Vocabulary Vectorizer::Choose(const TextConfig& config, const TermCo
     chosen.hashes.push_back(candidate.entry.hash);
     chosen.weights.push_back(
         static_cast<float>(1.0 + std::log((1.0 + n) / (1.0 + candidate.entry.samples))));
+    chosen.blocks.push_back(candidate.entry.block);
     chosen.names.emplace_back(candidate.name);
   }
   return chosen;
@@ -59,23 +61,31 @@ void Vectorizer::Transform(std::span<const uint64_t> terms, std::vector<uint32_t
     if (places_[at].id != kFree) ids->push_back(places_[at].id);
   }
   std::ranges::sort(*ids);
-  double squares = 0;
+  std::array<double, kTermBlocks> squares{};
   size_t distinct = 0;
   for (size_t begin = 0; begin < ids->size();) {
     const uint32_t id = (*ids)[begin];
     size_t end = begin + 1;
     while (end < ids->size() && (*ids)[end] == id) ++end;
-    const auto tf = static_cast<float>(end - begin);
-    const float value = tf * vocabulary_.weights[id];
-    squares += double{value} * value;
+    const float value = static_cast<float>(end - begin) * vocabulary_.weights[id];
+    squares[BlockOf(id)] += double{value} * value;
     values->push_back(value);
     (*ids)[distinct++] = id;
     begin = end;
   }
   ids->resize(distinct);
-  if (squares == 0) return;
-  const auto scale = static_cast<float>(1.0 / std::sqrt(squares));
-  for (float& value : *values) value *= scale;
+  // The length of the whole, by blocks that are not empty.
+  double whole = 0;
+  for (size_t b = 0; b < kTermBlocks; ++b) {
+    if (squares[b] > 0) whole += double{kBlockLength[b]} * kBlockLength[b];
+  }
+  std::array<float, kTermBlocks> scales{};
+  for (size_t b = 0; b < kTermBlocks; ++b) {
+    if (squares[b] > 0) {
+      scales[b] = static_cast<float>(kBlockLength[b] / std::sqrt(squares[b] * whole));
+    }
+  }
+  for (size_t i = 0; i < ids->size(); ++i) (*values)[i] *= scales[BlockOf((*ids)[i])];
 }
 
 }  // namespace dslide

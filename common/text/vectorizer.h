@@ -1,10 +1,11 @@
 // Texts as sparse vectors: tf-idf over a vocabulary of terms.
 //
-//   x_j = tf_j idf_j,   idf_j = 1 + ln((1 + n) / (1 + n_j)),   then |x| = 1
+//   x_j = tf_j idf_j,   idf_j = 1 + ln((1 + n) / (1 + n_j))
 //
 // where tf_j is how often term j occurs in the sample and n_j of n training samples have it (Salton
 // and Buckley: "Term-weighting approaches in automatic text retrieval", 1988, with the smoothed idf
-// that scikit-learn has). A term that is not in the vocabulary is left out.
+// that scikit-learn has). A term that is not in the vocabulary is left out. The part of each block
+// of terms (terms.h) is scaled to the block's length, then the whole to length 1.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,9 @@ class Vectorizer {
  public:
   // The parts of one, by feature id.
   struct Vocabulary {
-    std::vector<uint64_t> hashes;    // of terms
-    std::vector<float> weights;      // idf
+    std::vector<uint64_t> hashes;  // of terms
+    std::vector<float> weights;    // idf
+    std::vector<TermBlock> blocks;
     std::vector<std::string> names;  // for people
   };
 
@@ -42,6 +44,8 @@ class Vectorizer {
                  std::vector<float>* values) const;
 
  private:
+  size_t BlockOf(uint32_t id) const { return static_cast<size_t>(vocabulary_.blocks[id]); }
+
   struct Place {
     uint64_t hash;
     uint32_t id;  // kFree: there is none

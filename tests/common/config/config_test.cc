@@ -73,7 +73,9 @@ Config UnusualConfig() {
   c.train.dropout_hidden = 0.4f;
   c.train.sparsify = 0.25f;
   c.text.ngrams = 2;
-  c.text.title = 1;
+  c.text.title = false;
+  c.text.title_chars = 0;
+  c.text.title_pairs = false;
   c.text.fold_accents = true;
   c.text.min_samples = 7;
   c.text.max_share = 0.75f;
@@ -382,15 +384,15 @@ TEST_CASE("config: what a resumed run keeps") {
     if (differs != nullptr) kept.push_back(key.FullName());
   }
   CHECK(kept ==
-        std::vector<std::string>{"common.seed",        "model.features",     "model.labels",
-                                 "model.hidden",       "model.neurons",      "model.active",
-                                 "model.precision",    "hash.family",        "hash.k",
-                                 "hash.tables",        "hash.bin",           "train.batch",
-                                 "train.optimizer",    "train.moments",      "train.unit_batches",
-                                 "train.staleness",    "train.target_batch", "text.ngrams",
-                                 "text.title",         "text.fold_accents",  "text.min_samples",
-                                 "text.max_share",     "text.max_features",  "cluster.slots",
-                                 "cluster.input_slots"});
+        std::vector<std::string>{"common.seed",       "model.features",     "model.labels",
+                                 "model.hidden",      "model.neurons",      "model.active",
+                                 "model.precision",   "hash.family",        "hash.k",
+                                 "hash.tables",       "hash.bin",           "train.batch",
+                                 "train.optimizer",   "train.moments",      "train.unit_batches",
+                                 "train.staleness",   "train.target_batch", "text.ngrams",
+                                 "text.title",        "text.title_chars",   "text.title_pairs",
+                                 "text.fold_accents", "text.min_samples",   "text.max_share",
+                                 "text.max_features", "cluster.slots",      "cluster.input_slots"});
   Config now, then;
   CHECK(FixedKeyThatDiffers(now, then) == nullptr);
   now.train.staleness = 0;

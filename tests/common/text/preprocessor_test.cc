@@ -35,6 +35,12 @@ TextConfig EveryTerm() {
   return config;
 }
 
+TextConfig WordsOnly() {
+  TextConfig config = EveryTerm();
+  config.title = false;
+  return config;
+}
+
 Preprocessor Fitted(const std::string& text, const TextConfig& config, size_t threads = 1) {
   const File file(text);
   Result<Preprocessor> fitted = Preprocessor::Fit(file.path(), config, threads);
@@ -70,7 +76,7 @@ TEST_CASE("values are those of scikit-learn") {
 {"text": "A dog sat on the mat", "labels": ["b"]}
 {"text": "Cat and dog: cat, dog, cat", "labels": ["b"]}
 )",
-      EveryTerm());
+      WordsOnly());
   CheckValues(Values(preprocessor, {"", {"The cat sat. The cat ran!"}, {}}),
               {{"ran", 0.401429}, {"sat", 0.305297}, {"cat", 0.610594}, {"the", 0.610594}});
   CheckValues(Values(preprocessor, {"", {"A dog sat on the mat"}, {}}), {{"mat", 0.459548},
@@ -87,6 +93,7 @@ TEST_CASE("values are those of scikit-learn") {
 // The same with ngram_range = (1, 2), min_df = 2, max_df = 0.7.
 TEST_CASE("pairs of words, and terms of too few or too many samples") {
   TextConfig config;
+  config.title = false;
   config.ngrams = 2;
   config.min_samples = 2;
   config.max_share = 0.7f;
@@ -104,19 +111,47 @@ TEST_CASE("pairs of words, and terms of too few or too many samples") {
               {{"dog", 0.707107}, {"the", 0.707107}});
 }
 
-TEST_CASE("words of the title count as often as asked, as features of their own too") {
+// Each block of terms has its length: words 1, title 1, pairs of the title 0.7. All terms occur in
+// the one sample, so idf is 1.
+TEST_CASE("a title has features of its own") {
   TextConfig config = EveryTerm();
-  const std::string text = R"({"text": "cat dog\ncat", "labels": ["a"]})";
-  // All terms occur in the one sample, so idf is 1.
-  config.title = 3;
-  CheckValues(Values(Fitted(text, config), {"", {"cat dog", "cat"}, {}}),
-              {{"cat", 4 / std::sqrt(43.0)},
-               {"dog", 3 / std::sqrt(43.0)},
-               {"title:cat", 3 / std::sqrt(43.0)},
-               {"title:dog", 3 / std::sqrt(43.0)}});
-  config.title = 0;
-  CheckValues(Values(Fitted(text, config), {"", {"cat dog", "cat"}, {}}),
-              {{"cat", 2 / std::sqrt(5.0)}, {"dog", 1 / std::sqrt(5.0)}});
+  const std::string text = R"({"text": "über k\ncat k", "labels": ["a"]})";
+  const Record record{"", {"über k", "cat k"}, {}};
+  const double whole = std::sqrt(2.49);
+  const double word = 1 / std::sqrt(6.0) / whole;  // über, cat once, k twice
+  const double part = 1 / std::sqrt(3.0) / whole;
+  config.title_chars = 5;
+  CheckValues(Values(Fitted(text, config), record), {{"über", word},
+                                                     {"cat", word},
+                                                     {"k", 2 * word},
+                                                     {"title:<über", part},
+                                                     {"title:über>", part},
+                                                     {"title:<k>", part},
+                                                     {"title:über k", 0.7 / whole}});
+  config.title_chars = 0;
+  config.title_pairs = false;
+  CheckValues(Values(Fitted(text, config), record), {{"über", 1 / std::sqrt(12.0)},
+                                                     {"cat", 1 / std::sqrt(12.0)},
+                                                     {"k", 2 / std::sqrt(12.0)},
+                                                     {"title:über", 0.5},
+                                                     {"title:k", 0.5}});
+  config.title = false;
+  CheckValues(
+      Values(Fitted(text, config), record),
+      {{"über", 1 / std::sqrt(6.0)}, {"cat", 1 / std::sqrt(6.0)}, {"k", 2 / std::sqrt(6.0)}});
+}
+
+TEST_CASE("a short text without other fields is a title, a long one is none") {
+  TextConfig config = EveryTerm();
+  config.title_chars = 0;
+  config.title_pairs = false;
+  std::string words;
+  for (int i = 0; i < 32; ++i) words += "w ";
+  const Preprocessor preprocessor =
+      Fitted("{\"text\": \"" + words + "\", \"labels\": [\"a\"]}", config);
+  CHECK(Values(preprocessor, {"", {words}, {}}).contains("title:w"));
+  CHECK_FALSE(Values(preprocessor, {"", {words + "w"}, {}}).contains("title:w"));
+  CHECK(Values(preprocessor, {"", {words + "w", ""}, {}}).contains("title:w"));
 }
 
 TEST_CASE("labels have ids by falling frequency, unknown ones from N on") {
@@ -169,7 +204,7 @@ TEST_CASE("terms that are forgotten do not depend on the number of threads") {
       for (int i = 0; i < 20000; ++i) {
         const double u = random.Uniform();
         const uint64_t hash = Mix64(static_cast<uint64_t>(30000 * u * u * u * u));
-        block.Add(hash, 1, [] { return std::string_view("x"); });
+        block.Add(hash, TermBlock::kWords, 1, [] { return std::string_view("x"); });
         ++exact[hash];
       }
     }
@@ -199,7 +234,7 @@ TEST_CASE("terms that are forgotten do not depend on the number of threads") {
 
 TEST_CASE("a preprocessor comes back as it was written") {
   TextConfig config = EveryTerm();
-  config.title = 2;
+  config.title_chars = 3;
   const Preprocessor written =
       Fitted(R"({"text": "Die Katze\nschläft", "labels": ["Säugetier"]})", config);
   const std::string bytes = written.ToBytes();
