@@ -216,10 +216,9 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}", *address));
-  if (page != nullptr) {
-    std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
-    std::fflush(stdout);
-  }
+  std::fputs((loaded->description + "\n").c_str(), stdout);
+  if (page != nullptr) std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
+  std::fflush(stdout);
   const RunId run = inputs.run;
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
                        std::move(ledger), std::move(*socket), std::move(page), run);

@@ -34,7 +34,7 @@ Status LocalData::Join(const Config& config, const JoinReply& reply) {
     return BadInput(
         fmt::format("{}: other samples than those that the run trains on (checksum "
                     "{:016x} instead of {:016x}); name the scheduler's train.data "
-                    "({}), or leave --data out",
+                    "({}), or leave --data out; text needs the defaults of [text]",
                     file_->path, file_->checksum, reply.train_checksum, config.train.data));
   }
   in_use_ = true;

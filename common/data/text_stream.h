@@ -36,8 +36,9 @@ class TextStream {
   TextStream& operator=(TextStream&&) noexcept;
   ~TextStream();
 
-  // The next line without its "\n" or "\r\n", or nullopt at the end; valid until the next call. The
-  // last line may lack its line end. A compressed stream that is cut or damaged is an error.
+  // The next line, the first one without a byte order mark. It comes without its "\n" or "\r\n", or
+  // nullopt at the end; valid until the next call. The last line may lack its line end. A
+  // compressed stream that is cut or damaged is an error.
   Result<std::optional<std::string_view>> Next();
 
   // Next returns the line that it returned last once more. REQUIRES that there is one.

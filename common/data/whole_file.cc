@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 namespace dslide {
 namespace {
@@ -39,10 +37,25 @@ Status WriteSynced(const std::string& path, std::string_view bytes) {
 }  // namespace
 
 Result<std::string> ReadWholeFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return BadInput(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) return BadInput(fmt::format("{}: cannot read", path));
+  const auto failed = [&](const char* what) {
+    return BadInput(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+  };
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return failed("cannot open");
+  std::string bytes;
+  char part[1 << 16];
+  while (true) {
+    const ssize_t n = read(fd, part, sizeof(part));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const Error error = failed("cannot read");
+      close(fd);
+      return error;
+    }
+    if (n == 0) break;
+    bytes.append(part, static_cast<size_t>(n));
+  }
+  close(fd);
   return bytes;
 }
 

@@ -168,7 +168,13 @@ const XcHeader& XcReader::header() const { return impl_->header(); }
 Result<std::optional<SampleView>> XcReader::Next() { return impl_->Next(); }
 
 Result<Dataset> ReadXcFile(const std::string& path) {
-  auto reader = XcReader::Open(path);
+  auto stream = TextStream::Open(path);
+  if (!stream.ok()) return stream.error();
+  return ReadXcStream(*std::move(stream));
+}
+
+Result<Dataset> ReadXcStream(TextStream stream) {
+  auto reader = XcReader::FromStream(std::move(stream));
   if (!reader.ok()) return reader.error();
   Dataset dataset(reader->header().num_features, reader->header().num_labels);
   while (true) {

@@ -57,6 +57,8 @@ class XcReader {
 
 // Reads a whole file.
 Result<Dataset> ReadXcFile(const std::string& path);
+// The same from an open stream whose next line is the header.
+Result<Dataset> ReadXcStream(TextStream stream);
 
 // Reads label names, plain, .gz or .zst, from lines
 //

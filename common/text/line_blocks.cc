@@ -2,13 +2,17 @@
 
 namespace dslide {
 
-Result<LineBlock> LineBlock::Read(TextStream* stream) {
+bool IsBlank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+Result<LineBlock> LineBlock::Read(TextStream* stream, bool keep_blank) {
   LineBlock block;
   while (block.size() < kMostLines && block.text_.size() < kMostBytes) {
     const auto line = stream->Next();
     DSLIDE_RETURN_IF_ERROR(line);
     if (!line->has_value()) break;
-    if ((*line)->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (!keep_blank && IsBlank(**line)) continue;
     block.text_.append(**line);
     block.lines_.push_back({block.text_.size(), stream->line()});
   }

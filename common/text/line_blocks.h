@@ -17,13 +17,15 @@
 
 namespace dslide {
 
+bool IsBlank(std::string_view line);
+
 class LineBlock {
  public:
   static constexpr size_t kMostLines = 4096;
   static constexpr size_t kMostBytes = size_t{4} << 20;  // one line may be longer
 
-  // The next lines that are not blank; none at the end of the file.
-  static Result<LineBlock> Read(TextStream* stream);
+  // The next lines; none at the end of the file. Blank lines are left out unless `keep_blank`.
+  static Result<LineBlock> Read(TextStream* stream, bool keep_blank = false);
 
   size_t size() const { return lines_.size(); }
   std::string_view operator[](size_t i) const {

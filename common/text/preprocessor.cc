@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "common/base/plural.h"
@@ -96,14 +97,30 @@ bool Unpack(const flatbuffers::Vector<uint8_t>* bytes, const flatbuffers::Vector
 }  // namespace
 
 Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names)
-    : vectorizer_(std::move(vectorizer)), label_names_(std::move(label_names)) {
+    : vectorizer_(std::move(vectorizer)),
+      label_names_(std::move(label_names)),
+      unknown_(std::make_unique<UnknownLabels>()) {
   for (uint32_t id = 0; id < label_names_.size(); ++id) label_ids_.emplace(label_names_[id], id);
+}
+
+uint32_t Preprocessor::UnknownLabel(const std::string& name) const {
+  const std::lock_guard lock(unknown_->mutex);
+  const auto next = num_labels() + static_cast<uint32_t>(unknown_->ids.size());
+  return unknown_->ids.emplace(name, next).first->second;
 }
 
 Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config,
                                        size_t threads) {
-  Result<RecordFile> file = RecordFile::Open(path);
-  DSLIDE_RETURN_IF_ERROR(file);
+  // The file is read again to encode it.
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored) && std::filesystem::exists(path, ignored)) {
+    return BadInput(
+        fmt::format("{}: training text is read twice; write it to a file, and name that", path));
+  }
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  DSLIDE_RETURN_IF_ERROR(opened);
+  if (!opened->records) return UnknownFormat(path, opened->first_line);
+  RecordFile* file = &*opened->records;
   std::vector<BlockCounter> counters;
   for (size_t t = 0; t < threads; ++t) counters.emplace_back(file->format(), config);
   TermCounts terms(kMostCountedTerms);
@@ -190,10 +207,10 @@ Preprocessor::Encoder::Encoder(const Preprocessor& preprocessor)
 
 SampleView Preprocessor::Encoder::Encode(const Record& record) {
   labels_.clear();
-  uint32_t unknown = preprocessor_.num_labels();
   for (const std::string& name : record.labels) {
     const auto found = preprocessor_.label_ids_.find(name);
-    labels_.push_back(found == preprocessor_.label_ids_.end() ? unknown++ : found->second);
+    labels_.push_back(found == preprocessor_.label_ids_.end() ? preprocessor_.UnknownLabel(name)
+                                                              : found->second);
   }
   std::ranges::sort(labels_);
   preprocessor_.vectorizer_.Transform(extractor_.TermsOf(record), &features_, &values_);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -39,11 +40,14 @@ class Preprocessor {
   uint32_t num_features() const { return vectorizer_.size(); }
   uint32_t num_labels() const { return static_cast<uint32_t>(label_names_.size()); }
 
+  // The id of a label that the model lacks: N, N + 1 ..., the same whenever the name comes again.
+  uint32_t UnknownLabel(const std::string& name) const;
+
   // A thread's way to encode records.
   class Encoder {
    public:
     explicit Encoder(const Preprocessor& preprocessor);
-    // Valid until the next call. Labels that the model lacks have the ids N, N + 1 ...
+    // Valid until the next call. Labels that the model lacks have ids from N on.
     SampleView Encode(const Record& record);
 
    private:
@@ -58,6 +62,11 @@ class Preprocessor {
   Vectorizer vectorizer_;
   std::vector<std::string> label_names_;
   std::unordered_map<std::string_view, uint32_t> label_ids_;  // views into label_names_
+  struct UnknownLabels {
+    std::mutex mutex;
+    std::unordered_map<std::string, uint32_t> ids;
+  };
+  std::unique_ptr<UnknownLabels> unknown_;
 };
 
 }  // namespace dslide

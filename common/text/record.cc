@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "common/data/text_stream.h"
+#include "common/text/words.h"
 
 namespace dslide {
 namespace {
@@ -31,26 +33,41 @@ void ForEachPart(std::string_view text, std::string_view separators, const Take&
   }
 }
 
-void AddLabel(std::string_view name, Record* record) {
-  const std::string_view trimmed = Trimmed(name);
-  if (trimmed.empty() || std::ranges::find(record->labels, trimmed) != record->labels.end()) return;
-  record->labels.emplace_back(trimmed);
-}
+// Keeps the first of equal names.
+class LabelTaker {
+ public:
+  explicit LabelTaker(Record* record) : record_(record) {}
 
-// A name; numbers are names too.
-Result<std::string> LabelOf(const Json& label) {
-  if (label.is_string()) return label.get<std::string>();
-  if (label.is_number_integer()) return label.dump();
-  return BadInput(fmt::format("label {} is no name and no whole number", Quoted(label.dump())));
+  void Take(std::string_view name) {
+    std::string cleaned(name);
+    for (char& c : cleaned) {
+      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+    }
+    const std::string_view trimmed = Trimmed(cleaned);
+    if (!trimmed.empty() && seen_.emplace(trimmed).second) record_->labels.emplace_back(trimmed);
+  }
+
+ private:
+  Record* record_;
+  std::unordered_set<std::string> seen_;
+};
+
+Status TakeLabel(const Json& label, LabelTaker* taker) {
+  if (label.is_string()) {
+    taker->Take(label.get_ref<const std::string&>());
+  } else if (label.is_number_integer()) {
+    taker->Take(label.dump());
+  } else {
+    return BadInput(fmt::format("a label is {}, not a name or a whole number",
+                                label.is_number() ? "a fraction" : label.type_name()));
+  }
+  return {};
 }
 
 Status TakeLabels(const Json& labels, Record* record) {
-  const Json list = labels.is_array() ? labels : Json::array({labels});
-  for (const Json& label : list) {
-    Result<std::string> name = LabelOf(label);
-    DSLIDE_RETURN_IF_ERROR(name);
-    AddLabel(*name, record);
-  }
+  LabelTaker taker(record);
+  if (!labels.is_array()) return TakeLabel(labels, &taker);
+  for (const Json& label : labels) DSLIDE_RETURN_IF_ERROR(TakeLabel(label, &taker));
   return {};
 }
 
@@ -71,28 +88,31 @@ Result<Record> ParseJson(std::string_view line) {
   if (json.is_discarded()) return BadInput(fmt::format("{} is no JSON", Quoted(line)));
   if (!json.is_object()) return BadInput(fmt::format("{} is no JSON object", Quoted(line)));
   Record record;
+  const auto title = json.find("title");
   const auto text = json.find("text");
-  if (text == json.end()) {
+  if (text == json.end() && title == json.end()) {
     return BadInput("the object has no \"text\" (expected {\"text\": ..., \"labels\": [...]})");
   }
-  DSLIDE_RETURN_IF_ERROR(TakeText(*text, &record));
+  if (text != json.end()) DSLIDE_RETURN_IF_ERROR(TakeText(*text, &record));
+  if (title != json.end()) {
+    if (!title->is_string()) return BadInput("\"title\" is no string");
+    record.fields.insert(record.fields.begin(), title->get<std::string>());
+  }
   if (const auto labels = json.find("labels"); labels != json.end() && !labels->is_null()) {
     DSLIDE_RETURN_IF_ERROR(TakeLabels(*labels, &record));
-  }
-  if (const auto id = json.find("id"); id != json.end()) {
-    record.id = id->is_string() ? id->get<std::string>() : id->dump();
   }
   return record;
 }
 
 Record ParseFastText(std::string_view line) {
   Record record;
+  LabelTaker taker(&record);
   std::string text;
   ForEachPart(line, kBlanks, [&](std::string_view word) {
-    if (word.starts_with(kFastTextLabel)) {
-      AddLabel(word.substr(kFastTextLabel.size()), &record);
-    } else {
+    if (!word.starts_with(kFastTextLabel)) {
       text.append(text.empty() ? 0 : 1, ' ').append(word);
+    } else {
+      taker.Take(word.substr(kFastTextLabel.size()));
     }
   });
   record.fields.push_back(std::move(text));
@@ -101,15 +121,16 @@ Record ParseFastText(std::string_view line) {
 
 Record ParseTsv(std::string_view line) {
   Record record;
+  LabelTaker taker(&record);
   const size_t tab = std::min(line.find('\t'), line.size());
   record.fields = FieldsOf(line.substr(0, tab));
-  std::string_view labels = line.substr(tab);
+  const std::string_view labels = line.substr(tab);
   const bool uris = Trimmed(labels).starts_with('<') && Trimmed(labels).ends_with('>');
   ForEachPart(labels, uris ? " \t" : "\t", [&](std::string_view label) {
     if (uris && label.starts_with('<') && label.ends_with('>')) {
       label = label.substr(1, label.size() - 2);
     }
-    AddLabel(label, &record);
+    taker.Take(label);
   });
   return record;
 }
@@ -124,18 +145,31 @@ std::string_view NameOf(RecordFormat format) {
       return "fastText";
     case RecordFormat::kTsv:
       return "TSV";
+    case RecordFormat::kPlainText:
+      return "plain text";
   }
   return "";
 }
 
 std::optional<RecordFormat> RecordFormatOf(std::string_view line) {
   if (Trimmed(line).starts_with('{')) return RecordFormat::kJsonLines;
-  if (line.find('\t') != std::string_view::npos) return RecordFormat::kTsv;
+  if (IsNumbersHeader(line)) return std::nullopt;
   bool labelled = false;
   ForEachPart(line, kBlanks,
               [&](std::string_view word) { labelled |= word.starts_with(kFastTextLabel); });
   if (labelled) return RecordFormat::kFastText;
+  if (line.find('\t') != std::string_view::npos) return RecordFormat::kTsv;
   return std::nullopt;
+}
+
+bool IsNumbersHeader(std::string_view line) {
+  size_t numbers = 0;
+  bool other = false;
+  ForEachPart(line, kBlanks, [&](std::string_view part) {
+    ++numbers;
+    other |= part.find_first_not_of("0123456789") != std::string_view::npos;
+  });
+  return numbers == 3 && !other;
 }
 
 std::vector<std::string> FieldsOf(std::string_view text) {
@@ -145,6 +179,10 @@ std::vector<std::string> FieldsOf(std::string_view text) {
 }
 
 Result<Record> ParseRecord(RecordFormat format, std::string_view line) {
+  if (!IsUtf8(line)) {
+    return BadInput(
+        fmt::format("{} is no UTF-8; convert the file, for instance by iconv", Quoted(line)));
+  }
   switch (format) {
     case RecordFormat::kJsonLines:
       return ParseJson(line);
@@ -152,6 +190,8 @@ Result<Record> ParseRecord(RecordFormat format, std::string_view line) {
       return ParseFastText(line);
     case RecordFormat::kTsv:
       return ParseTsv(line);
+    case RecordFormat::kPlainText:
+      return Record{FieldsOf(line), {}};
   }
   return Record{};
 }

@@ -1,13 +1,15 @@
 // One sample as users have it: text and label names. The formats of its line.
 //
-//   JSON lines   {"text": "...", "labels": ["name", ...], "id": "..."}
-//                `text` is a string, or a list of fields, the title first. `labels` has names or
-//                numbers, which are names too; one may stand without a list. Other keys are
-//                ignored.
+//   JSON lines   {"title": "...", "text": "...", "labels": ["name", ...]}
+//                `text` is a string, or a list of fields, the title first; `title` or `text` may be
+//                missing. `labels` has names or numbers, which are names too; one may stand without
+//                a list. Other keys are ignored.
 //   fastText     words __label__name words          anywhere in the line
 //   TSV          text TAB label [TAB label ...]     or text TAB <uri> <uri> ... (Annif)
+//   plain text   words                              without labels
 //
-// The format is recognised by the first line that is not blank.
+// The format is recognised by the first line that is not blank. Tabs, line ends and other control
+// characters within a label's name become spaces.
 #pragma once
 
 #include <optional>
@@ -19,16 +21,18 @@
 
 namespace dslide {
 
-enum class RecordFormat { kJsonLines, kFastText, kTsv };
+enum class RecordFormat { kJsonLines, kFastText, kTsv, kPlainText };
 
 // "JSON lines", ...
 std::string_view NameOf(RecordFormat format);
 
-// The format of a file with this first line that is not blank; nullopt: none of these.
+// The format of a file with this first line that is not blank; nullopt: none of the first three.
 std::optional<RecordFormat> RecordFormatOf(std::string_view line);
 
+// Whether a line may be the header of a file of numbers (common/data/xc_reader.h).
+bool IsNumbersHeader(std::string_view line);
+
 struct Record {
-  std::string id;                   // "" if the line has none
   std::vector<std::string> fields;  // texts; the first is the title if there are several
   std::vector<std::string> labels;  // names, each once
 };
@@ -36,7 +40,8 @@ struct Record {
 // The first line of a text is its title. A text of one line has no title.
 std::vector<std::string> FieldsOf(std::string_view text);
 
-// Errors are kBadInput and describe the fault, not its place.
+// Lines are UTF-8. Errors are kBadInput and describe the fault, not its place. A blank line is a
+// sample without text, except of JSON lines, where it is an error.
 Result<Record> ParseRecord(RecordFormat format, std::string_view line);
 
 }  // namespace dslide

@@ -2,32 +2,45 @@
 
 #include <fmt/format.h>
 
+#include "common/text/line_blocks.h"
+
 namespace dslide {
 
-Result<std::optional<RecordFile>> RecordFile::TryOpen(const std::string& path) {
+Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path) {
   Result<TextStream> stream = TextStream::Open(path);
   DSLIDE_RETURN_IF_ERROR(stream);
-  while (true) {
+  Opened opened;
+  while (opened.first_line.empty()) {
     const auto line = stream->Next();
     DSLIDE_RETURN_IF_ERROR(line);
-    if (!line->has_value()) return std::optional<RecordFile>();
-    if ((*line)->find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::optional<RecordFormat> format = RecordFormatOf(**line);
-    if (!format) return std::optional<RecordFile>();
-    stream->PutBack();
-    return std::optional(RecordFile(path, *format, *std::move(stream)));
+    if (!line->has_value()) return BadInput(fmt::format("{}: the file is empty", path));
+    if (!IsBlank(**line)) opened.first_line = **line;
   }
+  stream->PutBack();
+  if (const std::optional<RecordFormat> format = RecordFormatOf(opened.first_line)) {
+    opened.records = RecordFile(path, *format, *std::move(stream));
+  } else {
+    opened.other = *std::move(stream);
+  }
+  return opened;
 }
 
 Result<RecordFile> RecordFile::Open(const std::string& path) {
-  Result<std::optional<RecordFile>> file = TryOpen(path);
-  DSLIDE_RETURN_IF_ERROR(file);
-  if (!*file) {
-    return BadInput(fmt::format(
-        "{}: no JSON lines, fastText or TSV (text, tab, label); the model was trained on text",
-        path));
+  Result<Opened> opened = TryOpen(path);
+  DSLIDE_RETURN_IF_ERROR(opened);
+  if (opened->records) return *std::move(opened->records);
+  if (IsNumbersHeader(opened->first_line)) {
+    return BadInput(fmt::format("{}: has numbers, but the model was trained on text", path));
   }
-  return **std::move(file);
+  return RecordFile(path, RecordFormat::kPlainText, *std::move(opened->other));
+}
+
+Error UnknownFormat(const std::string& path, std::string_view first_line) {
+  return BadInput(
+      fmt::format("{}: {} begins no known format (expected JSON lines, fastText with __label__, "
+                  "TSV of text, tab "
+                  "and label, or three numbers 'samples features labels')",
+                  path, Quoted(first_line)));
 }
 
 Error RecordFile::BadLine(uint64_t number, const Error& error) const {

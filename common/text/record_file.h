@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/base/error.h"
@@ -13,10 +14,11 @@ namespace dslide {
 
 class RecordFile {
  public:
-  // Opens the file if its first line that is not blank is a record, nullopt if it is something
-  // else.
-  static Result<std::optional<RecordFile>> TryOpen(const std::string& path);
-  // The same, where something else is an error.
+  // What a file holds: records with labels, else a stream, from its first line that is not blank
+  // on.
+  struct Opened;
+  static Result<Opened> TryOpen(const std::string& path);
+  // For a model of text: a file of another format has plain text. Numbers are an error.
   static Result<RecordFile> Open(const std::string& path);
 
   RecordFormat format() const { return format_; }
@@ -32,5 +34,14 @@ class RecordFile {
   RecordFormat format_;
   TextStream stream_;
 };
+
+struct RecordFile::Opened {
+  std::optional<RecordFile> records;
+  std::optional<TextStream> other;
+  std::string first_line;
+};
+
+// The error of a training file that begins with this line.
+Error UnknownFormat(const std::string& path, std::string_view first_line);
 
 }  // namespace dslide

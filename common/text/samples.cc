@@ -12,11 +12,11 @@
 namespace dslide {
 namespace {
 
-void LogLoaded(const std::string& path, std::string_view format, const Dataset& data,
-               int64_t start_ms) {
-  LogInfo(fmt::format("{}: {}, {}, {}, {} ({:.1f} s)", path, format, Plural(data.size(), "sample"),
-                      Plural(data.num_features(), "feature"), Plural(data.num_labels(), "label"),
-                      static_cast<double>(MonotonicMillis() - start_ms) / 1000.0));
+std::string Described(const std::string& path, std::string_view format, const Dataset& data,
+                      int64_t start_ms) {
+  return fmt::format("{}: {}, {}, {}, {} ({:.1f} s)", path, format, Plural(data.size(), "sample"),
+                     Plural(data.num_features(), "feature"), Plural(data.num_labels(), "label"),
+                     static_cast<double>(MonotonicMillis() - start_ms) / 1000.0);
 }
 
 Result<Dataset> EncodeBlock(const RecordFile& file, const LineBlock& block,
@@ -59,16 +59,19 @@ Result<Dataset> EncodeFile(const std::string& path, const Preprocessor& preproce
 Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TextConfig& config,
                                             std::shared_ptr<const Preprocessor> known) {
   const int64_t start_ms = MonotonicMillis();
-  Result<std::optional<RecordFile>> records = RecordFile::TryOpen(path);
-  DSLIDE_RETURN_IF_ERROR(records);
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  DSLIDE_RETURN_IF_ERROR(opened);
   TrainingSamples loaded;
-  if (!*records) {
-    Result<Dataset> data = ReadXcFile(path);
+  if (!opened->records) {
+    if (!IsNumbersHeader(opened->first_line)) return UnknownFormat(path, opened->first_line);
+    Result<Dataset> data = ReadXcStream(*std::move(opened->other));
     DSLIDE_RETURN_IF_ERROR(data);
     loaded.data = *std::move(data);
-    LogLoaded(path, "numbers", loaded.data, start_ms);
+    loaded.description = Described(path, "numbers", loaded.data, start_ms);
+    LogInfo(loaded.description);
     return loaded;
   }
+  const RecordFormat format = opened->records->format();
   if (known == nullptr) {
     Result<Preprocessor> fitted = Preprocessor::Fit(path, config, CoresOfThisMachine());
     DSLIDE_RETURN_IF_ERROR(fitted);
@@ -78,7 +81,8 @@ Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TextC
   Result<Dataset> data = EncodeFile(path, *loaded.preprocessor);
   DSLIDE_RETURN_IF_ERROR(data);
   loaded.data = *std::move(data);
-  LogLoaded(path, NameOf((*records)->format()), loaded.data, start_ms);
+  loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
+  LogInfo(loaded.description);
   return loaded;
 }
 
@@ -89,7 +93,9 @@ Result<Dataset> ReadSamples(const std::string& path, const Preprocessor* preproc
 Result<Dataset> LoadSamples(const std::string& path, const Preprocessor* preprocessor) {
   const int64_t start_ms = MonotonicMillis();
   Result<Dataset> data = ReadSamples(path, preprocessor);
-  if (data.ok()) LogLoaded(path, preprocessor == nullptr ? "numbers" : "text", *data, start_ms);
+  if (data.ok()) {
+    LogInfo(Described(path, preprocessor == nullptr ? "numbers" : "text", *data, start_ms));
+  }
   return data;
 }
 
@@ -112,7 +118,9 @@ Status SampleReader::Refill() {
   next_ = 0;
   std::vector<LineBlock> blocks;
   while (blocks.size() < encoders_.size()) {
-    Result<LineBlock> block = LineBlock::Read(file_->stream());
+    // A blank line is a sample, so that results stand beside the lines; JSON lines may have any.
+    Result<LineBlock> block =
+        LineBlock::Read(file_->stream(), file_->format() != RecordFormat::kJsonLines);
     DSLIDE_RETURN_IF_ERROR(block);
     if (block->size() == 0) break;
     blocks.push_back(*std::move(block));

@@ -20,6 +20,7 @@ namespace dslide {
 struct TrainingSamples {
   Dataset data;
   std::shared_ptr<const Preprocessor> preprocessor;  // null: the file has numbers
+  std::string description;                           // for people: format and sizes
 };
 
 // Reads a training file, and fits a preprocessor unless `known` is given (a run that goes on). Logs

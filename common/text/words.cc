@@ -44,6 +44,17 @@ void Append(UChar32 c, std::string* word) {
 
 }  // namespace
 
+bool IsUtf8(std::string_view text) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+  const auto size = static_cast<int32_t>(text.size());
+  for (int32_t at = 0; at < size;) {
+    UChar32 c;
+    U8_NEXT(bytes, at, size, c);
+    if (c < 0) return false;
+  }
+  return true;
+}
+
 // Words of a run of text without spaces.
 class WordBreaker::Dictionary {
  public:

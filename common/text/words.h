@@ -15,6 +15,8 @@
 
 namespace dslide {
 
+bool IsUtf8(std::string_view text);
+
 // Not thread-safe: each thread has its own.
 class WordBreaker {
  public:

@@ -1,6 +1,7 @@
 // From text to names: a launched cluster trains on raw text, and its model is used with text.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -99,7 +100,17 @@ TEST_CASE("text that does not fit is refused with its line, and leaves nothing")
   std::ofstream(run.Path("numbers.txt")) << "1 10 5\n1 2:1\n";
   CHECK(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
                            run.Path("numbers.txt")}) == 2);
-  CHECK(run.last_errors().find("numbers.txt: no JSON lines, fastText or TSV") != std::string::npos);
+  CHECK(run.last_errors().find("numbers.txt: has numbers, but the model was trained on text") !=
+        std::string::npos);
+  // Plain text is text without labels, and a blank line is a text without words.
+  std::ofstream(run.Path("plain.txt")) << "\xef\xbb\xbf"
+                                       << "a red boat\n\na green tree";
+  REQUIRE(run.Run("dslide", {"predict", "--checkpoint", run.run_directory() + "/checkpoint/",
+                             "--data", run.Path("plain.txt"), "--top-k", "1"}) == 0);
+  const std::string predicted = run.last_output();
+  CHECK(predicted.starts_with("red boat:"));
+  CHECK(std::count(predicted.begin(), predicted.end(), '\n') == 3);
+  CHECK(predicted.find("\ngreen tree:") != std::string::npos);
   // The preprocessor belongs to the model.
   for (const auto& entry : fs::directory_iterator(run.run_directory() + "/checkpoint")) {
     const std::string name = entry.path().filename();

@@ -77,17 +77,17 @@ TEST_CASE("values are those of scikit-learn") {
 {"text": "Cat and dog: cat, dog, cat", "labels": ["b"]}
 )",
       WordsOnly());
-  CheckValues(Values(preprocessor, {"", {"The cat sat. The cat ran!"}, {}}),
+  CheckValues(Values(preprocessor, {{"The cat sat. The cat ran!"}, {}}),
               {{"ran", 0.401429}, {"sat", 0.305297}, {"cat", 0.610594}, {"the", 0.610594}});
-  CheckValues(Values(preprocessor, {"", {"A dog sat on the mat"}, {}}), {{"mat", 0.459548},
-                                                                         {"on", 0.459548},
-                                                                         {"dog", 0.349498},
-                                                                         {"a", 0.459548},
-                                                                         {"sat", 0.349498},
-                                                                         {"the", 0.349498}});
-  CheckValues(Values(preprocessor, {"", {"Cat and dog: cat, dog, cat"}, {}}),
+  CheckValues(Values(preprocessor, {{"A dog sat on the mat"}, {}}), {{"mat", 0.459548},
+                                                                     {"on", 0.459548},
+                                                                     {"dog", 0.349498},
+                                                                     {"a", 0.459548},
+                                                                     {"sat", 0.349498},
+                                                                     {"the", 0.349498}});
+  CheckValues(Values(preprocessor, {{"Cat and dog: cat, dog, cat"}, {}}),
               {{"and", 0.342611}, {"dog", 0.521128}, {"cat", 0.781693}});
-  CHECK(Values(preprocessor, {"", {"unknown words"}, {}}).empty());
+  CHECK(Values(preprocessor, {{"unknown words"}, {}}).empty());
 }
 
 // The same with ngram_range = (1, 2), min_df = 2, max_df = 0.7.
@@ -105,9 +105,9 @@ TEST_CASE("pairs of words, and terms of too few or too many samples") {
 )",
       config);
   CHECK(preprocessor.num_features() == 3);
-  CheckValues(Values(preprocessor, {"", {"The cat sat. The cat ran!"}, {}}),
+  CheckValues(Values(preprocessor, {{"The cat sat. The cat ran!"}, {}}),
               {{"cat sat", 0.447214}, {"the", 0.894427}});
-  CheckValues(Values(preprocessor, {"", {"A dog sat on the mat"}, {}}),
+  CheckValues(Values(preprocessor, {{"A dog sat on the mat"}, {}}),
               {{"dog", 0.707107}, {"the", 0.707107}});
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("pairs of words, and terms of too few or too many samples") {
 TEST_CASE("a title has features of its own") {
   TextConfig config = EveryTerm();
   const std::string text = R"({"text": "über k\ncat k", "labels": ["a"]})";
-  const Record record{"", {"über k", "cat k"}, {}};
+  const Record record{{"über k", "cat k"}, {}};
   const double whole = std::sqrt(2.49);
   const double word = 1 / std::sqrt(6.0) / whole;  // über, cat once, k twice
   const double part = 1 / std::sqrt(3.0) / whole;
@@ -149,9 +149,9 @@ TEST_CASE("a short text without other fields is a title, a long one is none") {
   for (int i = 0; i < 32; ++i) words += "w ";
   const Preprocessor preprocessor =
       Fitted("{\"text\": \"" + words + "\", \"labels\": [\"a\"]}", config);
-  CHECK(Values(preprocessor, {"", {words}, {}}).contains("title:w"));
-  CHECK_FALSE(Values(preprocessor, {"", {words + "w"}, {}}).contains("title:w"));
-  CHECK(Values(preprocessor, {"", {words + "w", ""}, {}}).contains("title:w"));
+  CHECK(Values(preprocessor, {{words}, {}}).contains("title:w"));
+  CHECK_FALSE(Values(preprocessor, {{words + "w"}, {}}).contains("title:w"));
+  CHECK(Values(preprocessor, {{words + "w", ""}, {}}).contains("title:w"));
 }
 
 TEST_CASE("labels have ids by falling frequency, unknown ones from N on") {
@@ -164,9 +164,13 @@ TEST_CASE("labels have ids by falling frequency, unknown ones from N on") {
       EveryTerm());
   CHECK(preprocessor.label_names() == std::vector<std::string>{"often", "b", "rare"});
   Preprocessor::Encoder encoder(preprocessor);
-  const SampleView sample = encoder.Encode({"", {"x"}, {"new", "rare", "newer", "often"}});
+  const SampleView sample = encoder.Encode({{"x"}, {"new", "rare", "newer", "often"}});
   CHECK(std::vector<uint32_t>(sample.labels.begin(), sample.labels.end()) ==
         std::vector<uint32_t>{0, 2, 3, 4});
+  // A name that comes again has the same id.
+  const SampleView next = encoder.Encode({{"x"}, {"newest", "newer"}});
+  CHECK(std::vector<uint32_t>(next.labels.begin(), next.labels.end()) ==
+        std::vector<uint32_t>{4, 5});
 }
 
 // More samples than a block has.
@@ -243,8 +247,7 @@ TEST_CASE("a preprocessor comes back as it was written") {
   CHECK(read->vectorizer().config() == config);
   CHECK(read->label_names() == written.label_names());
   CHECK(read->vectorizer().vocabulary().names == written.vectorizer().vocabulary().names);
-  CHECK(Values(*read, {"", {"Katze", "schläft"}, {}}) ==
-        Values(written, {"", {"Katze", "schläft"}, {}}));
+  CHECK(Values(*read, {{"Katze", "schläft"}, {}}) == Values(written, {{"Katze", "schläft"}, {}}));
   CHECK(read->ToBytes() == bytes);
 }
 
@@ -259,7 +262,7 @@ TEST_CASE("a damaged preprocessor is an error or another one, never a crash") {
     std::string damaged = bytes;
     damaged[random.Below(damaged.size())] = static_cast<char>(random.Below(256));
     const Result<Preprocessor> read = Preprocessor::FromBytes(damaged, "p");
-    if (read.ok()) Values(*read, {"", {"some words"}, {"a"}});
+    if (read.ok()) Values(*read, {{"some words"}, {"a"}});
   }
 }
 
@@ -280,8 +283,9 @@ TEST_CASE("files that nothing can be learned from are described") {
   CHECK(WhyNot("{\"text\": \"\", \"labels\": [\"x\"]}\n") ==
         ": no word occurs in 1 sample or more, and at most in a share of 1 of them "
         "(text.min_samples, text.max_share)");
-  CHECK(WhyNot("").find("no JSON lines, fastText or TSV") != std::string::npos);
-  CHECK(WhyNot("only words\n").find("no JSON lines, fastText or TSV") != std::string::npos);
+  CHECK(WhyNot("") == ": the file is empty");
+  CHECK(WhyNot("\n\n") == ": the file is empty");
+  CHECK(WhyNot("only words\n").starts_with(": 'only words' begins no known format"));
 }
 
 }  // namespace

@@ -31,13 +31,17 @@ TEST_CASE("a format is recognised by a line") {
   CHECK(RecordFormatOf("3 10 5") == std::nullopt);
   CHECK(RecordFormatOf("0,2 1:0.5 7:1") == std::nullopt);
   CHECK(RecordFormatOf("only words") == std::nullopt);
+  CHECK(RecordFormatOf("__label__a\tsome words") == RecordFormat::kFastText);
+  CHECK(RecordFormatOf("3\t10\t5") == std::nullopt);
+  CHECK(IsNumbersHeader(" 3 10  5"));
+  CHECK_FALSE(IsNumbersHeader("3 10"));
+  CHECK_FALSE(IsNumbersHeader("3 10 5x"));
 }
 
 TEST_CASE("JSON lines") {
   const Record record = Parsed(
       RecordFormat::kJsonLines,
       R"({"id": "x:7", "text": "Title\nIt's \u00e4\nand more", "labels": ["b", "a", "b", 12], "year": 3})");
-  CHECK(record.id == "x:7");
   CHECK(record.fields == Names{"Title", "It's ä\nand more"});
   CHECK(record.labels == Names{"b", "a", "12"});
 
@@ -46,7 +50,6 @@ TEST_CASE("JSON lines") {
   const Record fields =
       Parsed(RecordFormat::kJsonLines, R"({"text": ["Title", "abstract\nx", ""], "id": 5})");
   CHECK(fields.fields == Names{"Title", "abstract\nx", ""});
-  CHECK(fields.id == "5");
   CHECK(fields.labels.empty());
   CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "", "labels": null})").labels.empty());
 }
@@ -58,9 +61,40 @@ TEST_CASE("JSON lines that are wrong are described") {
         "the object has no \"text\" (expected {\"text\": ..., \"labels\": [...]})");
   CHECK(WhyNot(R"({"text": 5})") == "\"text\" is no string and no list of strings");
   CHECK(WhyNot(R"({"text": ["a", 5]})") == "\"text\" is no string and no list of strings");
+  CHECK(WhyNot(R"({"title": 5})") == "\"title\" is no string");
   CHECK(WhyNot(R"({"text": "a", "labels": [1.5]})") ==
-        "label '1.5' is no name and no whole number");
-  CHECK(WhyNot(R"({"text": "a", "labels": [["b"]]})").find("is no name") != std::string::npos);
+        "a label is a fraction, not a name or a whole number");
+  CHECK(WhyNot(R"({"text": "a", "labels": [["b"]]})") ==
+        "a label is array, not a name or a whole number");
+  const std::string deep =
+      "{\"text\": \"a\", \"labels\": " + std::string(300000, '[') + std::string(300000, ']') + "}";
+  CHECK(WhyNot(deep) == "a label is array, not a name or a whole number");
+}
+
+TEST_CASE("a title beside the text") {
+  CHECK(Parsed(RecordFormat::kJsonLines, R"({"title": "T", "text": "rest"})").fields ==
+        Names{"T", "rest"});
+  CHECK(Parsed(RecordFormat::kJsonLines, R"({"title": "T"})").fields == Names{"T"});
+}
+
+TEST_CASE("lines that are no UTF-8 are refused in each format") {
+  for (const RecordFormat format : {RecordFormat::kJsonLines, RecordFormat::kFastText,
+                                    RecordFormat::kTsv, RecordFormat::kPlainText}) {
+    const Result<Record> record = ParseRecord(format, "Caf\xe9\tLatin");
+    REQUIRE(!record.ok());
+    CHECK(record.error().message.find("is no UTF-8") != std::string::npos);
+  }
+}
+
+TEST_CASE("control characters in a label are spaces") {
+  CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "a", "labels": ["be\nta\tx", "be ta x"]})")
+            .labels == Names{"be ta x"});
+}
+
+TEST_CASE("many labels take time in proportion") {
+  std::string line = "words";
+  for (int i = 0; i < 200'000; ++i) line += "\t" + std::to_string(i % 150'000);
+  CHECK(Parsed(RecordFormat::kTsv, line).labels.size() == 150'000);
 }
 
 TEST_CASE("fastText lines") {

@@ -72,6 +72,7 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   const Result<uint32_t> show = arguments.Number("show", 0, 1000000);
   DSLIDE_RETURN_IF_ERROR(show);
   task.show = *show;
+  if (task.show > 0 && task.ranking.json) return BadInput("--show: prints text; leave --json out");
   Result<std::vector<uint32_t>> cutoffs = CutoffsFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(cutoffs);
   task.cutoffs = std::move(*cutoffs);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/base/plural.h"
 #include "common/base/process.h"
@@ -41,8 +42,13 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
   Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckMemory(*config, *directory));
-  auto preprocessor = LoadPreprocessor(ParentOf(*directory), manifest->preprocessor);
+  auto preprocessor = LoadPreprocessor(
+      std::filesystem::weakly_canonical(*directory).parent_path().string(), manifest->preprocessor);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
+  if (*preprocessor != nullptr && ((*preprocessor)->num_features() != config->model.features ||
+                                   (*preprocessor)->num_labels() != config->model.labels)) {
+    return BadInput(fmt::format("{}: the preprocessor is that of another model", *directory));
+  }
 
   std::unique_ptr<Inference> model(new Inference());
   model->config_ = std::move(*config);
