@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
 #include "common/data/whole_file.h"
@@ -44,6 +46,13 @@ Result<std::shared_ptr<const Preprocessor>> LoadPreprocessor(const std::string& 
   Result<Preprocessor> preprocessor = Preprocessor::FromBytes(*bytes, path);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
   return std::make_shared<const Preprocessor>(*std::move(preprocessor));
+}
+
+Result<std::shared_ptr<const Preprocessor>> LoadPreprocessorOf(const std::string& checkpoint,
+                                                               uint64_t checksum) {
+  // Without an end like "/" or "/.", of which the parent is the checkpoint itself.
+  const auto path = std::filesystem::weakly_canonical(checkpoint + "/" + kManifestName);
+  return LoadPreprocessor(path.parent_path().parent_path().string(), checksum);
 }
 
 }  // namespace dslide

@@ -22,4 +22,8 @@ Status StorePreprocessor(const std::string& directory, const Preprocessor* prepr
 Result<std::shared_ptr<const Preprocessor>> LoadPreprocessor(const std::string& directory,
                                                              uint64_t checksum);
 
+// The same for a checkpoint in its own directory, however that is written.
+Result<std::shared_ptr<const Preprocessor>> LoadPreprocessorOf(const std::string& checkpoint,
+                                                               uint64_t checksum);
+
 }  // namespace dslide

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "common/checkpoint/file_checksum.h"
+#include "common/checkpoint/stored_preprocessor.h"
 #include "server/storage/checkpoint.h"
 
 namespace dslide {
@@ -43,6 +44,8 @@ void VerifyFiles(const std::string& directory, const Manifest& manifest, Checkpo
 CheckpointHealth VerifyCheckpoint(const std::string& directory, const Manifest& manifest) {
   CheckpointHealth health;
   VerifyFiles(directory, manifest, &health);
+  const auto preprocessor = LoadPreprocessorOf(directory, manifest.preprocessor);
+  if (!preprocessor.ok()) health.damage.push_back(preprocessor.error().message);
   if (!health.damage.empty()) return health;
   const Result<Config> config = ParseConfig(manifest.config, directory + "/manifest");
   if (!config.ok()) {

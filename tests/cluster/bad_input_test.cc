@@ -45,7 +45,8 @@ TEST_CASE("dslide train refuses bad input in one line") {
   refused({"--set", "train.data=" + run.Path("absent.txt")}, run.Path("absent.txt"));
   refused({"--set", "train.test=" + run.Path("absent.txt")}, run.Path("absent.txt"));
   Write(run.Path("header.txt"), "many samples\n1 2:3\n");
-  refused({"--set", "train.data=" + run.Path("header.txt")}, run.Path("header.txt") + ":1:");
+  refused({"--set", "train.data=" + run.Path("header.txt")},
+          run.Path("header.txt") + ": 'many samples' begins no known format");
   Write(run.Path("cut.txt"), "2 300 200\n1 2:3\n");
   refused({"--set", "train.data=" + run.Path("cut.txt")}, run.Path("cut.txt"));
   refused({"--set", "train.epoch=3"}, "train.epochs");

@@ -111,6 +111,7 @@ TEST_CASE("text that does not fit is refused with its line, and leaves nothing")
   CHECK(predicted.starts_with("red boat:"));
   CHECK(std::count(predicted.begin(), predicted.end(), '\n') == 3);
   CHECK(predicted.find("\ngreen tree:") != std::string::npos);
+  CHECK(run.Run("dslide", {"checkpoint", "verify", run.run_directory()}) == 0);
   // The preprocessor belongs to the model.
   for (const auto& entry : fs::directory_iterator(run.run_directory() + "/checkpoint")) {
     const std::string name = entry.path().filename();
@@ -118,6 +119,8 @@ TEST_CASE("text that does not fit is refused with its line, and leaves nothing")
   }
   CHECK(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
                            run.Path("test.jsonl")}) == 2);
+  CHECK(run.last_errors().find("damaged (100 bytes)") != std::string::npos);
+  CHECK(run.Run("dslide", {"checkpoint", "verify", run.run_directory()}) == 1);
   CHECK(run.last_errors().find("damaged (100 bytes)") != std::string::npos);
 }
 

@@ -3,11 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "common/base/plural.h"
 #include "common/base/process.h"
-#include "common/checkpoint/layout.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/run/combine.h"
 #include "common/run/slot_rows.h"
@@ -42,8 +40,7 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
   Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckMemory(*config, *directory));
-  auto preprocessor = LoadPreprocessor(
-      std::filesystem::weakly_canonical(*directory).parent_path().string(), manifest->preprocessor);
+  auto preprocessor = LoadPreprocessorOf(*directory, manifest->preprocessor);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
   if (*preprocessor != nullptr && ((*preprocessor)->num_features() != config->model.features ||
                                    (*preprocessor)->num_labels() != config->model.labels)) {
