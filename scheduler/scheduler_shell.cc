@@ -46,6 +46,19 @@ Result<std::shared_ptr<const Preprocessor>> KnownPreprocessor(const std::string&
   return LoadPreprocessor(checkpoints, manifest->preprocessor);
 }
 
+// A line about labels that no training sample has; "" if there are none.
+std::string UnknownLabels(const std::string& path, const Dataset& test) {
+  uint64_t unknown = 0;
+  for (size_t i = 0; i < test.size(); ++i) {
+    unknown += static_cast<uint64_t>(std::ranges::count_if(
+        test[i].labels, [&](uint32_t id) { return id >= test.num_labels(); }));
+  }
+  if (unknown == 0) return "";
+  return fmt::format(
+      "{}: {:.1f} % of the labels are not in the training data\n", path,
+      100.0 * static_cast<double>(unknown) / static_cast<double>(test.num_label_entries()));
+}
+
 // Creates the directory that a setting names, if there is none. Errors name the setting.
 Status MakeDirectory(const std::string& setting, const fs::path& path) {
   std::error_code error;
@@ -217,6 +230,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}", *address));
   std::fputs((loaded->description + "\n").c_str(), stdout);
+  if (test) std::fputs(UnknownLabels(options.config.train.test, *test).c_str(), stdout);
   if (page != nullptr) std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
   std::fflush(stdout);
   const RunId run = inputs.run;

@@ -106,7 +106,15 @@ Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label
 uint32_t Preprocessor::UnknownLabel(const std::string& name) const {
   const std::lock_guard lock(unknown_->mutex);
   const auto next = num_labels() + static_cast<uint32_t>(unknown_->ids.size());
-  return unknown_->ids.emplace(name, next).first->second;
+  const auto [entry, is_new] = unknown_->ids.emplace(name, next);
+  if (is_new) unknown_->names.push_back(name);
+  return entry->second;
+}
+
+std::string Preprocessor::LabelName(uint32_t id) const {
+  if (id < num_labels()) return label_names_[id];
+  const std::lock_guard lock(unknown_->mutex);
+  return unknown_->names.at(id - num_labels());
 }
 
 Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config,

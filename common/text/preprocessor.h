@@ -42,6 +42,8 @@ class Preprocessor {
 
   // The id of a label that the model lacks: N, N + 1 ..., the same whenever the name comes again.
   uint32_t UnknownLabel(const std::string& name) const;
+  // Of a label of the model, or one that it lacks and that an Encoder met.
+  std::string LabelName(uint32_t id) const;
 
   // A thread's way to encode records.
   class Encoder {
@@ -65,6 +67,7 @@ class Preprocessor {
   struct UnknownLabels {
     std::mutex mutex;
     std::unordered_map<std::string, uint32_t> ids;
+    std::vector<std::string> names;
   };
   std::unique_ptr<UnknownLabels> unknown_;
 };

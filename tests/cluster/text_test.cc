@@ -66,6 +66,10 @@ TEST_CASE("a run learns from text, and its model names labels") {
                              run.Path("test.jsonl"), "--json"}) == 0);
   const auto figures = nlohmann::json::parse(run.last_output());
   CHECK(figures["p_at_1"] == doctest::Approx(1.0));
+  CHECK(figures["unknown_labels"] == 30);
+  REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                             run.Path("test.jsonl"), "--show", "10"}) == 0);
+  CHECK(run.last_output().find(" | rarely 2\n") != std::string::npos);
   CHECK(figures["recall_at_5"] == doctest::Approx((270 + 30 * 0.5) / 300));
 
   std::ofstream(run.Path("new.jsonl")) << "{\"text\": [\"A Bücherei\", \"gräulich it is\"]}\n";

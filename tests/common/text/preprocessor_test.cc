@@ -171,6 +171,9 @@ TEST_CASE("labels have ids by falling frequency, unknown ones from N on") {
   const SampleView next = encoder.Encode({{"x"}, {"newest", "newer"}});
   CHECK(std::vector<uint32_t>(next.labels.begin(), next.labels.end()) ==
         std::vector<uint32_t>{4, 5});
+  CHECK(preprocessor.LabelName(0) == "often");
+  CHECK(preprocessor.LabelName(4) == "newer");
+  CHECK(preprocessor.LabelName(5) == "newest");
 }
 
 // More samples than a block has.

@@ -87,8 +87,9 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
 // Prints samples with their predicted and true labels by name.
 class SampleViewer {
  public:
-  SampleViewer(uint32_t count, std::vector<std::string> names)
-      : left_(count), names_(std::move(names)) {}
+  // `names` are by id, and used without a preprocessor, which may be null.
+  SampleViewer(uint32_t count, const Preprocessor* preprocessor, std::vector<std::string> names)
+      : left_(count), preprocessor_(preprocessor), names_(std::move(names)) {}
 
   void Show(const SampleBatch& batch, const TopKReply& ranked) {
     for (size_t i = 0; left_ > 0 && i < batch.labels.rows(); ++i, --left_, ++number_) {
@@ -108,21 +109,24 @@ class SampleViewer {
   }
 
   std::string Name(uint32_t label) const {
-    if (names_.empty()) return std::to_string(label);
-    if (label >= names_.size()) return "(not in the training data)";
-    return names_[label].empty() ? std::to_string(label) : names_[label];
+    if (preprocessor_ != nullptr) return preprocessor_->LabelName(label);
+    const bool named = label < names_.size() && !names_[label].empty();
+    return named ? names_[label] : std::to_string(label);
   }
 
   uint32_t left_;
+  const Preprocessor* preprocessor_;
   uint32_t number_ = 1;
   std::vector<std::string> names_;
 };
 
-void PrintMeasures(const RankingRun& run, const Measures& m, const FrequencyBands& bands) {
+void PrintMeasures(const RankingRun& run, const Measures& m, const FrequencyBands& bands,
+                   uint64_t unknown) {
   const double seconds = run.seconds();
   if (run.task().json) {
     nlohmann::ordered_json json = MeasureJson(m, bands);
     json["labels"] = run.config().model.labels;
+    json["unknown_labels"] = unknown;
     json["seconds"] = seconds;
     json["search"] = SearchName(run.task().search.value_or(Search::kExact));
     fmt::print("{}\n", json.dump());
@@ -131,6 +135,9 @@ void PrintMeasures(const RankingRun& run, const Measures& m, const FrequencyBand
   const std::string without = m.samples_without_labels == 0
                                   ? ""
                                   : fmt::format(", {} without labels", m.samples_without_labels);
+  if (unknown > 0) {
+    fmt::print("{} true labels, counted at every sample, are not among the model's\n", unknown);
+  }
   fmt::print("{}{}{} in {:.1f} s ({:.0f} a second)\n", MeasureTable(m, bands),
              Plural(m.samples, "sample"), without, seconds,
              static_cast<double>(m.samples) / std::max(seconds, 1e-9));
@@ -159,7 +166,6 @@ Result<Frequencies> ReadFrequencies(const ParsedArguments& arguments, bool json,
 // For --show.
 Result<std::vector<std::string>> ReadNames(const ParsedArguments& arguments, uint32_t show,
                                            const Inference& model) {
-  if (show > 0 && model.label_names() != nullptr) return *model.label_names();
   const Config& config = model.config();
   const std::string path =
       arguments.Has("label-names") ? arguments.Get("label-names") : config.train.label_names;
@@ -178,25 +184,28 @@ Status Evaluate(const ParsedArguments& arguments) {
       PredictionFile::Create(task->ranking.output, json, run->model().label_names());
   DSLIDE_RETURN_IF_ERROR(output);
   Result<SampleFile> per_sample =
-      SampleFile::Create(task->per_sample, top_k, run->model().label_names());
+      SampleFile::Create(task->per_sample, top_k, run->model().preprocessor());
   DSLIDE_RETURN_IF_ERROR(per_sample);
   const Result<Frequencies> frequencies = ReadFrequencies(arguments, json, run->model());
   DSLIDE_RETURN_IF_ERROR(frequencies);
   Result<std::vector<std::string>> names = ReadNames(arguments, task->show, run->model());
   DSLIDE_RETURN_IF_ERROR(names);
-  SampleViewer viewer(task->show, std::move(*names));
+  SampleViewer viewer(task->show, run->model().preprocessor(), std::move(*names));
+  uint64_t unknown = 0;  // labels
   MeasureAccumulator measures(task->cutoffs, frequencies->propensities, frequencies->bands);
   DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const TopKReply& ranked) {
     for (size_t i = 0; i < batch.labels.rows(); ++i) {
       measures.Add(ranked.Ids(i), batch.labels.Ids(i));
     }
+    unknown += static_cast<uint64_t>(std::ranges::count_if(
+        batch.labels.ids, [&](uint32_t id) { return id >= run->config().model.labels; }));
     output->Write(ranked, top_k);
     per_sample->Write(batch.labels, ranked);
     viewer.Show(batch, ranked);
   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());
   DSLIDE_RETURN_IF_ERROR(per_sample->Finish());
-  PrintMeasures(*run, measures.Result(), frequencies->bands);
+  PrintMeasures(*run, measures.Result(), frequencies->bands, unknown);
   return {};
 }
 

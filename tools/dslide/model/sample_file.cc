@@ -29,12 +29,12 @@ double ReciprocalRank(std::span<const uint32_t> predicted, std::span<const uint3
 }
 
 // As JSON, separated by commas.
-std::string Listed(std::span<const uint32_t> labels, const std::vector<std::string>* names) {
-  if (names == nullptr) return fmt::format("{}", fmt::join(labels, ","));
+std::string Listed(std::span<const uint32_t> labels, const Preprocessor* preprocessor) {
+  if (preprocessor == nullptr) return fmt::format("{}", fmt::join(labels, ","));
   std::string text;
   for (const uint32_t label : labels) {
     text += text.empty() ? "" : ",";
-    text += label < names->size() ? nlohmann::json((*names)[label]).dump() : "null";
+    text += nlohmann::json(preprocessor->LabelName(label)).dump();
   }
   return text;
 }
@@ -43,12 +43,12 @@ std::string Listed(std::span<const uint32_t> labels, const std::vector<std::stri
 
 std::string SampleLine(uint64_t number, std::span<const uint32_t> labels,
                        std::span<const uint32_t> ranked, std::span<const float> scores,
-                       uint32_t top_k, const std::vector<std::string>* names) {
+                       uint32_t top_k, const Preprocessor* preprocessor) {
   const auto predicted = FirstOf(ranked, top_k);
   return fmt::format(
       "{{\"sample\":{},\"labels\":[{}],\"predicted\":[{}],\"scores\":[{}],"
       "\"p_at_1\":{},\"p_at_5\":{},\"recall\":{},\"reciprocal_rank\":{}}}\n",
-      number, Listed(labels, names), Listed(predicted, names),
+      number, Listed(labels, preprocessor), Listed(predicted, preprocessor),
       fmt::join(FirstOf(scores, top_k), ","), HitsIn(FirstOf(ranked, 1), labels),
       HitsIn(FirstOf(ranked, 5), labels) / 5,
       Ratio(HitsIn(predicted, labels), static_cast<double>(labels.size())),
@@ -56,10 +56,10 @@ std::string SampleLine(uint64_t number, std::span<const uint32_t> labels,
 }
 
 Result<SampleFile> SampleFile::Create(const std::string& path, uint32_t top_k,
-                                      const std::vector<std::string>* names) {
+                                      const Preprocessor* preprocessor) {
   Result<OutputFile> out = OutputFile::Create(path);
   DSLIDE_RETURN_IF_ERROR(out);
-  return SampleFile(std::move(*out), top_k, names);
+  return SampleFile(std::move(*out), top_k, preprocessor);
 }
 
 void SampleFile::Write(const SparseRows& labels, const TopKReply& reply) {
@@ -67,7 +67,7 @@ void SampleFile::Write(const SparseRows& labels, const TopKReply& reply) {
   for (uint32_t i = 0; i < labels.rows(); ++i) {
     const auto scores = std::span<const float>(reply.scores)
                             .subspan(reply.offsets[i], reply.offsets[i + 1] - reply.offsets[i]);
-    out_.Write(SampleLine(++samples_, labels.Ids(i), reply.Ids(i), scores, top_k_, names_));
+    out_.Write(SampleLine(++samples_, labels.Ids(i), reply.Ids(i), scores, top_k_, preprocessor_));
   }
 }
 

@@ -3,7 +3,7 @@
 //   {"sample":1,"labels":[3,17],"predicted":[17,4,9,3,8],"scores":[...],
 //    "p_at_1":1,"p_at_5":0.4,"recall":1,"reciprocal_rank":1}
 //
-// Labels are names if the model has some, and null for one that the model lacks; else ids.
+// Labels are names if the model has some, else ids.
 //
 //   sample           its number in the data, from 1
 //   labels           the true ones, ascending
@@ -21,35 +21,37 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/text/preprocessor.h"
 #include "common/wire/messages.h"
 #include "tools/dslide/model/output_file.h"
 
 namespace dslide {
 
 // The line of one sample, with its end. `ranked`, `scores`: best first, of the same length; the
-// first `top_k` are written, and the first 5 measured. `labels`: ascending. `names` by id, or null.
+// first `top_k` are written, and the first 5 measured. `labels`: ascending. `preprocessor` names
+// them, or null.
 std::string SampleLine(uint64_t number, std::span<const uint32_t> labels,
                        std::span<const uint32_t> ranked, std::span<const float> scores,
-                       uint32_t top_k, const std::vector<std::string>* names = nullptr);
+                       uint32_t top_k, const Preprocessor* preprocessor = nullptr);
 
 class SampleFile {
  public:
   // An empty path: nothing is written. `names`, by id, may be null, else they must outlive the
   // file.
   static Result<SampleFile> Create(const std::string& path, uint32_t top_k,
-                                   const std::vector<std::string>* names);
+                                   const Preprocessor* preprocessor);
 
   // The next samples: row i of `labels` has the true labels of row i of `reply`.
   void Write(const SparseRows& labels, const TopKReply& reply);
   Status Finish() { return out_.Finish(); }
 
  private:
-  SampleFile(OutputFile out, uint32_t top_k, const std::vector<std::string>* names)
-      : out_(std::move(out)), top_k_(top_k), names_(names) {}
+  SampleFile(OutputFile out, uint32_t top_k, const Preprocessor* preprocessor)
+      : out_(std::move(out)), top_k_(top_k), preprocessor_(preprocessor) {}
 
   OutputFile out_;
   uint32_t top_k_;
-  const std::vector<std::string>* names_;
+  const Preprocessor* preprocessor_;
   uint64_t samples_ = 0;  // written so far
 };
 
