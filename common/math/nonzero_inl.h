@@ -89,7 +89,8 @@ size_t SpreadNonzero(size_t n, const uint8_t* bitmap, size_t first, const X* pac
       elements = LoadPacked(packed + count);
     } else {
       X rest[kLanes] = {};
-      __builtin_memcpy(rest, packed + count, set * sizeof(X));
+      if (set > 0)
+        __builtin_memcpy(rest, packed + count, set * sizeof(X));  // null without elements
       elements = LoadPacked(rest);
     }
     const Vec y = value(Expand(bits, elements));
