@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "common/checkpoint/layout.h"
 #include "common/data/whole_file.h"
@@ -74,20 +72,18 @@ bool HasManifest(const std::string& directory) {
 
 Result<Manifest> ReadManifest(const std::string& directory) {
   const std::string path = fmt::format("{}/{}", directory, kManifestName);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return BadInput(fmt::format("{}: cannot open: {}; is it a checkpoint directory?", path,
-                                std::strerror(errno)));
+  const Result<std::string> bytes = ReadWholeFile(path);
+  if (!bytes.ok()) {
+    return BadInput(bytes.error().message + "; is it a checkpoint directory?");
   }
-  const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)),
-                                   std::istreambuf_iterator<char>());
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size());
-  if (bytes.size() < 8 || !wire::VerifyManifestBuffer(verifier)) {
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes->data());
+  flatbuffers::Verifier verifier(data, bytes->size());
+  if (bytes->size() < 8 || !wire::VerifyManifestBuffer(verifier)) {
     return BadInput(fmt::format(
         "{}: damaged ({} bytes); move that directory away to resume from the previous checkpoint",
-        path, bytes.size()));
+        path, bytes->size()));
   }
-  const wire::Manifest& stored = *wire::GetManifest(bytes.data());
+  const wire::Manifest& stored = *wire::GetManifest(data);
   if (stored.format() != kManifestFormat) {
     return BadInput(fmt::format("{}: format {}, this program reads format {}", path,
                                 stored.format(), kManifestFormat));

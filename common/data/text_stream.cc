@@ -248,6 +248,10 @@ TextStream::TextStream(std::string name, std::unique_ptr<Decoder> decoder, uint6
       decoder_(std::move(decoder)),
       most_bytes_(most_bytes),
       buffer_(kChunkBytes) {}
+bool IsBlank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
 TextStream::TextStream(TextStream&&) noexcept = default;
 TextStream& TextStream::operator=(TextStream&&) noexcept = default;
 TextStream::~TextStream() = default;

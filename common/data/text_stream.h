@@ -23,6 +23,9 @@ constexpr size_t kMaxLineBytes = size_t{64} << 20;
 // `text` between quotes for an error message: one printable line, cut if long.
 std::string Quoted(std::string_view text);
 
+// Whether a line has nothing but blanks.
+bool IsBlank(std::string_view line);
+
 // Movable, not thread-safe. Errors are kBadInput (kFailed if the machine is at fault) and start
 // with "name:line: ", of Open with "name: ". After an error Next returns that error again.
 class TextStream {

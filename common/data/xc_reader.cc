@@ -15,10 +15,6 @@ namespace {
 
 constexpr uint64_t kMaxCount = std::numeric_limits<uint32_t>::max();  // features, labels
 
-bool IsBlank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 // Removes the next number of the header from *text, with the spaces after it.
 Result<uint64_t> TakeCount(std::string_view* text, const char* what, uint64_t min, uint64_t max) {
   const char* end = text->data() + text->size();

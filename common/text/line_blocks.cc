@@ -2,10 +2,6 @@
 
 namespace dslide {
 
-bool IsBlank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 Result<LineBlock> LineBlock::Read(TextStream* stream, bool keep_blank) {
   LineBlock block;
   while (block.size() < kMostLines && block.text_.size() < kMostBytes) {

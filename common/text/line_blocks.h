@@ -17,8 +17,6 @@
 
 namespace dslide {
 
-bool IsBlank(std::string_view line);
-
 class LineBlock {
  public:
   static constexpr size_t kMostLines = 4096;
@@ -52,27 +50,37 @@ void InParallel(size_t count, const Work& work) {
   if (count > 0) work(0);
 }
 
-// Makes a Part of each block by work(thread, block), which returns a Result<Part>, on `threads`
-// threads, and hands them to take(std::vector<Part>&) some at a time, in their order.
+// Makes a Part of each of the next blocks, at most `threads` of them, by work(thread, block), which
+// returns a Result<Part>, on a thread each. In the blocks' order; none at the end of the file.
+template <typename Part, typename Work>
+Result<std::vector<Part>> MapNextBlocks(TextStream* stream, bool keep_blank, size_t threads,
+                                        const Work& work) {
+  std::vector<LineBlock> blocks;
+  while (blocks.size() < threads) {
+    Result<LineBlock> block = LineBlock::Read(stream, keep_blank);
+    DSLIDE_RETURN_IF_ERROR(block);
+    if (block->size() == 0) break;
+    blocks.push_back(*std::move(block));
+  }
+  std::vector<std::optional<Result<Part>>> results(blocks.size());
+  InParallel(blocks.size(), [&](size_t i) { results[i].emplace(work(i, blocks[i])); });
+  std::vector<Part> parts;
+  for (std::optional<Result<Part>>& result : results) {
+    DSLIDE_RETURN_IF_ERROR(*result);
+    parts.push_back(**std::move(result));
+  }
+  return parts;
+}
+
+// The same for the whole file, without blank lines: take(std::vector<Part>&) gets some Parts at a
+// time.
 template <typename Part, typename Work, typename Take>
 Status MapBlocks(TextStream* stream, size_t threads, const Work& work, const Take& take) {
   while (true) {
-    std::vector<LineBlock> blocks;
-    while (blocks.size() < threads) {
-      Result<LineBlock> block = LineBlock::Read(stream);
-      DSLIDE_RETURN_IF_ERROR(block);
-      if (block->size() == 0) break;
-      blocks.push_back(*std::move(block));
-    }
-    if (blocks.empty()) return {};
-    std::vector<std::optional<Result<Part>>> results(blocks.size());
-    InParallel(blocks.size(), [&](size_t i) { results[i].emplace(work(i, blocks[i])); });
-    std::vector<Part> parts;
-    for (std::optional<Result<Part>>& result : results) {
-      DSLIDE_RETURN_IF_ERROR(*result);
-      parts.push_back(**std::move(result));
-    }
-    take(parts);
+    Result<std::vector<Part>> parts = MapNextBlocks<Part>(stream, false, threads, work);
+    DSLIDE_RETURN_IF_ERROR(parts);
+    if (parts->empty()) return {};
+    take(*parts);
   }
 }
 

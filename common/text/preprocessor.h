@@ -24,9 +24,9 @@ class Preprocessor {
  public:
   Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names);
 
-  // Reads a file of records, in bounded memory. The same file and configuration give the same
-  // result, whatever the number of threads. Labels have ids by falling frequency. Errors are
-  // kBadInput and name the file and the line.
+  // Reads a file of records. Memory is bounded but for the names of labels. The same file and
+  // configuration give the same result, whatever the number of threads. Labels have ids by falling
+  // frequency. Errors are kBadInput and name the file and the line.
   static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config,
                                   size_t threads);
 

@@ -37,7 +37,7 @@ struct Record {
   std::vector<std::string> labels;  // names, each once
 };
 
-// The first line of a text is its title. A text of one line has no title.
+// The first line of a text, and the rest. A text of one line is one field.
 std::vector<std::string> FieldsOf(std::string_view text);
 
 // Lines are UTF-8. Errors are kBadInput and describe the fault, not its place. A blank line is a

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "common/text/line_blocks.h"
-
 namespace dslide {
 
 Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path) {

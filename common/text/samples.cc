@@ -30,6 +30,12 @@ Result<Dataset> EncodeBlock(const RecordFile& file, const LineBlock& block,
   return samples;
 }
 
+void AddAll(const std::vector<Dataset>& parts, Dataset* samples) {
+  for (const Dataset& part : parts) {
+    for (size_t i = 0; i < part.size(); ++i) samples->Add(part[i]);
+  }
+}
+
 std::vector<Preprocessor::Encoder> Encoders(const Preprocessor& preprocessor) {
   std::vector<Preprocessor::Encoder> encoders;
   for (uint32_t t = 0; t < CoresOfThisMachine(); ++t) encoders.emplace_back(preprocessor);
@@ -46,11 +52,7 @@ Result<Dataset> EncodeFile(const std::string& path, const Preprocessor& preproce
       [&](size_t thread, const LineBlock& block) {
         return EncodeBlock(*file, block, &encoders[thread]);
       },
-      [&](std::vector<Dataset>& parts) {
-        for (const Dataset& part : parts) {
-          for (size_t i = 0; i < part.size(); ++i) samples.Add(part[i]);
-        }
-      }));
+      [&](const std::vector<Dataset>& parts) { AddAll(parts, &samples); }));
   return samples;
 }
 
@@ -116,22 +118,14 @@ SampleReader::SampleReader(RecordFile file, const Preprocessor* preprocessor)
 Status SampleReader::Refill() {
   samples_ = Dataset(preprocessor_->num_features(), preprocessor_->num_labels());
   next_ = 0;
-  std::vector<LineBlock> blocks;
-  while (blocks.size() < encoders_.size()) {
-    // A blank line is a sample, so that results stand beside the lines; JSON lines may have any.
-    Result<LineBlock> block =
-        LineBlock::Read(file_->stream(), file_->format() != RecordFormat::kJsonLines);
-    DSLIDE_RETURN_IF_ERROR(block);
-    if (block->size() == 0) break;
-    blocks.push_back(*std::move(block));
-  }
-  std::vector<std::optional<Result<Dataset>>> parts(blocks.size());
-  InParallel(blocks.size(),
-             [&](size_t i) { parts[i].emplace(EncodeBlock(*file_, blocks[i], &encoders_[i])); });
-  for (const std::optional<Result<Dataset>>& part : parts) {
-    DSLIDE_RETURN_IF_ERROR(*part);
-    for (size_t i = 0; i < (*part)->size(); ++i) samples_.Add((**part)[i]);
-  }
+  // A blank line is a sample, so that results stand beside the lines; JSON lines may have any.
+  const bool keep_blank = file_->format() != RecordFormat::kJsonLines;
+  const Result<std::vector<Dataset>> parts = MapNextBlocks<Dataset>(
+      file_->stream(), keep_blank, encoders_.size(), [&](size_t thread, const LineBlock& block) {
+        return EncodeBlock(*file_, block, &encoders_[thread]);
+      });
+  DSLIDE_RETURN_IF_ERROR(parts);
+  AddAll(*parts, &samples_);
   return {};
 }
 
