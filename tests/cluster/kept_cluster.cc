@@ -197,11 +197,14 @@ bool KeptCluster::AwaitEnd() {
 }
 
 // Kills the members that the scheduler could not have dismissed when it ended: those stopped, and
-// those not in its roster yet.
+// those not in its roster. This life of the member must have joined, and this life of the scheduler
+// must have seen it: a member that joined the scheduler's earlier life may come back too late.
 void KeptCluster::KillStrangers() {
+  const std::string roster = ReadFile(LogOf("scheduler", Find("scheduler")->lives) + ".err");
   for (Member& member : members_) {
     const std::string log = ReadFile(LogOf(member.name, member.lives) + ".err");
-    const bool joined = log.find("joined") != std::string::npos;
+    const bool joined = log.find("joined") != std::string::npos &&
+                        roster.find(fmt::format(": {} joined", member.name)) != std::string::npos;
     if (member.process->Stopped() || !joined) member.process->Signal(SIGKILL);
   }
 }
