@@ -22,7 +22,7 @@ MOST_FILES = 25
 LAYERS = [
     ("common", [], """
         common/base common/config common/data common/text common/math common/math/int8 common/checkpoint common/balance
-        common/wire common/run common/net common/app"""),
+        common/wire common/run common/model common/net common/app"""),
     ("server", ["common"], """
         server/rows server/model/lsh server/model/sampling server/model server/executor/batches server/executor/slots
         server/executor/state server/executor server/storage server/base server/migration

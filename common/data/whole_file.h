@@ -1,6 +1,7 @@
 // Files that are read or written as a whole.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,8 @@ Result<std::string> ReadWholeFile(const std::string& path);
 // Writes a temporary file, syncs it, renames it and syncs the directory: a reader finds the old
 // file or the new one, also after the machine has lost power. Errors (kFailed) name the file.
 Status WriteWholeFile(const std::string& path, std::string_view bytes);
+// The same for contents that lie in parts.
+Status WriteWholeFile(const std::string& path, std::span<const std::string_view> parts);
 
 // Syncs what a directory lists. Errors (kFailed) name it.
 Status SyncDirectory(const std::string& path);

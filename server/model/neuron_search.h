@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "common/math/int8/int8_scan.h"
+#include "common/model/top_k.h"
 #include "common/wire/messages.h"
 #include "server/model/output_rows.h"
-#include "server/model/top_k.h"
 
 namespace dslide {
 

@@ -74,4 +74,19 @@ void Int8Panels::Set(size_t begin, size_t count, const float* x, const Kernels& 
   }
 }
 
+void Int8Panels::Gather(const Int8Panels& from, std::span<const uint32_t> numbers) {
+  Resize(numbers.size());
+  std::fill_n(values_.end() - static_cast<std::ptrdiff_t>(PanelBytes()), PanelBytes(), int8_t{0});
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t number = numbers[i];
+    const int8_t* source = from.values(number / width_) + number % width_ * kInt8Group;
+    int8_t* target = values_.data() + i / width_ * PanelBytes() + i % width_ * kInt8Group;
+    for (size_t u = 0; u < units_; ++u) {
+      std::memcpy(target + u * width_ * kInt8Group, source + u * width_ * kInt8Group, kInt8Group);
+    }
+    scales_[i] = from.scales_[number];
+  }
+  std::fill(scales_.begin() + static_cast<std::ptrdiff_t>(numbers.size()), scales_.end(), 0.0f);
+}
+
 }  // namespace dslide

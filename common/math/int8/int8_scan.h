@@ -82,6 +82,8 @@ class Int8Panels {
   // Vectors [begin, begin + count) become x [count x dim]; zeros fill up the last panel. REQUIRES
   // that `begin` is a multiple of the width.
   void Set(size_t begin, size_t count, const float* x, const Kernels& kernels);
+  // These vectors become those of `from` with these numbers, which has the same width and dim.
+  void Gather(const Int8Panels& from, std::span<const uint32_t> numbers);
 
  private:
   size_t width_, dim_, units_;

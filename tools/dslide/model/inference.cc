@@ -30,6 +30,15 @@ Status CheckMemory(Config config, const std::string& directory) {
       Plural(config.model.hidden, "hidden unit"), bytes >> 20, machine >> 20));
 }
 
+template <typename Each>
+void ForEachRowOf(const Layer& layer, const Each& each) {
+  std::vector<float> wide;
+  for (uint32_t row = 0; row < layer.map().rows(); ++row) {
+    const uint32_t id = layer.map().Global(row);
+    if (id != SlotMap::kNone) each(id, layer.Range(row, row + 1, &wide), layer.bias(row));
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
@@ -95,6 +104,16 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
   Result<Body> ranked = Call(Body(std::move(request)));
   DSLIDE_RETURN_IF_ERROR(ranked);
   return std::get<TopKReply>(std::move(*ranked));
+}
+
+void Inference::ForEachRow(const std::function<void(uint32_t, const float*)>& input,
+                           const std::function<void(uint32_t, const float*, float)>& neuron) {
+  pool_->RunOnAll([&](Executor& executor) -> JobReply {
+    ForEachRowOf(executor.input().layer(),
+                 [&](uint32_t id, const float* weights, float) { input(id, weights); });
+    ForEachRowOf(executor.output().layer(), neuron);
+    return Done{};
+  });
 }
 
 Result<Body> Inference::Call(const Body& request) {

@@ -2,6 +2,7 @@
 // cluster.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,12 @@ class Inference {
   // label i is left out where feature i is in the sample.
   Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
                          bool exclude_own_features);
+
+  const std::shared_ptr<const Preprocessor>& shared_preprocessor() const { return preprocessor_; }
+  // Calls input(feature, weights) for every input row, D for the bias, and neuron(label, weights,
+  // bias) for every neuron; weights are [H] floats. Executors do so at once, in threads of theirs.
+  void ForEachRow(const std::function<void(uint32_t, const float*)>& input,
+                  const std::function<void(uint32_t, const float*, float)>& neuron);
 
  private:
   Inference() = default;

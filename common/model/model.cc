@@ -1,0 +1,42 @@
+#include "common/model/model.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dslide {
+
+Model::Model(ModelInfo info, const ModelArrays& arrays,
+             std::shared_ptr<const Preprocessor> preprocessor, std::shared_ptr<const void> owner)
+    : info_(std::move(info)),
+      arrays_(arrays),
+      position_of_(info_.labels()),
+      cell_rows_(kInt8PanelRows, info_.hidden()),
+      preprocessor_(std::move(preprocessor)),
+      owner_(std::move(owner)) {
+  for (uint32_t p = 0; p < positions(); ++p) {
+    if (arrays_.label_of[p] != kNoLabel) position_of_[arrays_.label_of[p]] = p;
+  }
+  cell_rows_.Resize(cells());
+  cell_rows_.Set(0, cells(), arrays_.cell_means.data(), BestKernels());
+  cell_biases_.assign(arrays_.cell_biases.begin(), arrays_.cell_biases.end());
+  cell_biases_.resize(cell_rows_.size());
+}
+
+std::string Model::LabelName(uint32_t label) const {
+  return preprocessor_ == nullptr ? std::to_string(label) : preprocessor_->label_names()[label];
+}
+
+std::shared_ptr<const Model> Model::WithProbes(uint32_t probes, float recall) const {
+  ModelInfo info = info_;
+  info.probes = probes;
+  info.index_recall = recall;
+  return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_);
+}
+
+uint32_t DefaultCells(uint32_t labels) {
+  constexpr uint32_t kNeurons = 32;  // of a cell: fewer find more, but cost more to look through
+  constexpr uint32_t kMost = 4096;
+  return std::clamp(labels / kNeurons, 1u, kMost);
+}
+
+}  // namespace dslide

@@ -1,0 +1,91 @@
+// A trained model that ranks labels and does not change: its rows in the order in which a search
+// reads them.
+//
+// Neurons lie in cells of similar weights (cells.h), one cell after another. A cell begins at a
+// multiple of kInt8PanelRows; positions that fill up a cell have no label and a bias of -infinity.
+// Every row is there in int8, which a search reads, and unless it is too large in bf16, which the
+// best neurons of the search are scored with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/config/config.h"
+#include "common/math/int8/int8_scan.h"
+#include "common/text/preprocessor.h"
+
+namespace dslide {
+
+constexpr uint32_t kNoLabel = 0xffffffffu;
+
+// What a model is.
+struct ModelInfo {
+  std::string name;        // of the run
+  Config config;           // of the run; model.features, labels and hidden are D, N and H
+  uint64_t samples = 0;    // that it was trained on, over all epochs
+  uint32_t probes = 0;     // cells that a search by the index looks into; 0: there is no index
+  float index_recall = 0;  // with so many probes: the share of the 10 best neurons that it finds
+
+  uint32_t features() const { return config.model.features; }
+  uint32_t hidden() const { return config.model.hidden; }
+  uint32_t labels() const { return config.model.labels; }
+};
+
+// The arrays of a model with P positions and C cells. Those of a file lie in the file.
+struct ModelArrays {
+  std::span<const uint16_t> input;      // [(D + 1) x H] bf16; row D is the bias
+  std::span<const uint32_t> label_of;   // [P] kNoLabel: none
+  std::span<const uint32_t> cell_ends;  // [C] positions, multiples of kInt8PanelRows
+  std::span<const float> cell_means;    // [C x H] the mean of the cell's weights
+  std::span<const float> cell_biases;   // [C] the mean of the cell's biases
+  std::span<const float> bias;          // [P]
+  std::span<const int8_t> rows;         // [P x H] in panels (common/math/int8/int8_scan.h)
+  std::span<const float> row_scales;    // [P]
+  std::span<const uint16_t> weights;    // [P x H] bf16; empty: the model has int8 rows only
+};
+
+// Immutable; any number of threads may use it.
+class Model {
+ public:
+  // `owner` keeps the arrays. `preprocessor`: null, if the model's samples are numbers.
+  Model(ModelInfo info, const ModelArrays& arrays, std::shared_ptr<const Preprocessor> preprocessor,
+        std::shared_ptr<const void> owner);
+
+  const ModelInfo& info() const { return info_; }
+  const ModelArrays& arrays() const { return arrays_; }
+  const Preprocessor* preprocessor() const { return preprocessor_.get(); }
+  const std::shared_ptr<const Preprocessor>& shared_preprocessor() const { return preprocessor_; }
+
+  uint32_t positions() const { return static_cast<uint32_t>(arrays_.label_of.size()); }
+  uint32_t cells() const { return static_cast<uint32_t>(arrays_.cell_ends.size()); }
+  uint32_t CellBegin(uint32_t cell) const { return cell == 0 ? 0 : arrays_.cell_ends[cell - 1]; }
+  uint32_t CellEnd(uint32_t cell) const { return arrays_.cell_ends[cell]; }
+  // Where the neuron of a label is. REQUIRES label < N.
+  uint32_t PositionOf(uint32_t label) const { return position_of_[label]; }
+  // The mean neurons of the cells, filled up to whole panels.
+  const Int8Panels& cell_rows() const { return cell_rows_; }
+  std::span<const float> cell_biases() const { return cell_biases_; }
+  // A label's name, or its number.
+  std::string LabelName(uint32_t label) const;
+
+  // The same model with another number of probes.
+  std::shared_ptr<const Model> WithProbes(uint32_t probes, float recall) const;
+
+ private:
+  ModelInfo info_;
+  ModelArrays arrays_;
+  std::vector<uint32_t> position_of_;  // [N]
+  Int8Panels cell_rows_;
+  std::vector<float> cell_biases_;
+  std::shared_ptr<const Preprocessor> preprocessor_;
+  std::shared_ptr<const void> owner_;
+};
+
+// The number of cells for N neurons.
+uint32_t DefaultCells(uint32_t labels);
+
+}  // namespace dslide

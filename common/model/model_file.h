@@ -1,0 +1,36 @@
+// A model in one file, which is mapped into memory: opening it reads next to nothing.
+//
+//   "dslide model\n"      16 bytes, filled up with zeros
+//   sections              each at a multiple of 64 bytes: the arrays of ModelArrays by name, and
+//                         "preprocessor", as in a checkpoint
+//   description           schema/model.fbs
+//   length, checksum      of the description, 8 bytes each, least byte first
+//   "dslide end\n"        16 bytes, filled up with zeros
+//
+// Numbers have their least byte first.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/model/model.h"
+
+namespace dslide {
+
+constexpr uint32_t kModelFormat = 1;
+
+// Writes a temporary file, and renames it when it is complete. Errors (kFailed) name the file.
+Status WriteModelFile(const Model& model, const std::string& path);
+
+// Checks the description, that every section is there in the right size, and the checksums of the
+// small ones. Errors (kBadInput) name the file, what is wrong and the mend.
+Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path);
+
+// Checks every section's checksum, too.
+Status VerifyModelFile(const std::string& path);
+
+// Whether a file begins like a model file.
+bool IsModelFile(const std::string& path);
+
+}  // namespace dslide

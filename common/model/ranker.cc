@@ -1,0 +1,272 @@
+#include "common/model/ranker.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace dslide {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr uint32_t kLeastRescored = 20;
+constexpr uint32_t kBlock = 256;    // positions that are scored at once
+constexpr uint32_t kCompared = 64;  // logits whose maximum is compared before each of them
+
+struct Name {
+  ModelSearch search;
+  std::string_view name;
+};
+constexpr std::array kNames = {Name{ModelSearch::kExact, "exact"}, Name{ModelSearch::kScan, "scan"},
+                               Name{ModelSearch::kIndex, "index"}};
+
+bool Contains(const std::vector<uint32_t>& ids, uint32_t id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
+}  // namespace
+
+std::string_view SearchName(ModelSearch search) {
+  return std::ranges::find(kNames, search, &Name::search)->name;
+}
+
+std::optional<ModelSearch> ModelSearchByName(std::string_view name) {
+  const auto found = std::ranges::find(kNames, name, &Name::name);
+  if (found == kNames.end()) return std::nullopt;
+  return found->search;
+}
+
+struct Ranker::Sample {
+  TopKHeap best;  // positions with their scores by the search
+  const LabelFilter* filter;
+  // The sum of exp(logit - shift) over what was scored.
+  float shift = -kInfinity;
+  double sum = 0;
+
+  bool Allows(uint32_t label) const {
+    return label != kNoLabel && (filter == nullptr || !Contains(filter->denied, label));
+  }
+  bool TakesAllowedOnly() const { return filter != nullptr && filter->allowed.has_value(); }
+  void AddToSum(float from, double terms) {
+    if (from > shift) {
+      sum *= std::exp(double{shift} - from);
+      shift = from;
+    }
+    sum += terms * std::exp(double{from} - shift);
+  }
+};
+
+Ranker::Ranker(std::shared_ptr<const Model> model, const Kernels& kernels)
+    : model_(std::move(model)),
+      kernels_(kernels),
+      panel_bytes_(Int8Units(model_->info().hidden()) * kInt8Group * kInt8PanelRows),
+      queries_(kInt8PanelQueries, model_->info().hidden()) {}
+Ranker::Ranker(Ranker&&) noexcept = default;
+Ranker::~Ranker() = default;
+
+Matrix Ranker::Embed(const SparseRows& features) const {
+  const uint32_t dim = model_->info().hidden();
+  Matrix hidden(features.rows(), dim);
+  std::vector<uint32_t> rows;
+  std::vector<float> values;
+  for (uint32_t i = 0; i < features.rows(); ++i) {
+    rows.assign(features.Ids(i).begin(), features.Ids(i).end());
+    values.assign(features.Values(i).begin(), features.Values(i).end());
+    rows.push_back(model_->info().features());  // the bias
+    values.push_back(1.0f);
+    float* h = hidden.row(i);
+    kernels_.weighted_sum_bf16(dim, rows.size(), rows.data(), values.data(),
+                               model_->arrays().input.data(), dim, h);
+    for (uint32_t d = 0; d < dim; ++d) h[d] = std::max(h[d], 0.0f);
+  }
+  return hidden;
+}
+
+Ranking Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
+  DSLIDE_CHECK(hidden.cols == model_->info().hidden() && request.k > 0);
+  const ModelSearch search = request.search == ModelSearch::kIndex && model_->info().probes == 0
+                                 ? ModelSearch::kScan
+                                 : request.search;
+  const bool softmax = model_->info().config.model.loss == Loss::kSoftmax;
+  sums_ = request.probabilities && softmax;
+  const bool rescore = search != ModelSearch::kExact && !model_->arrays().weights.empty();
+  const uint32_t kept = rescore ? std::max(2 * request.k, kLeastRescored) : request.k;
+  samples_.clear();
+  bool any = false;
+  for (uint32_t i = 0; i < hidden.rows; ++i) {
+    const LabelFilter* filter = request.filters.empty() ? nullptr : &request.filters[i];
+    samples_.push_back({TopKHeap(kept), filter});
+    any = any || sums_ || !samples_.back().TakesAllowedOnly();
+  }
+  if (any && search == ModelSearch::kExact) {
+    ScoreExactly(hidden);
+  } else if (any) {
+    queries_.Resize(hidden.rows);
+    queries_.Set(0, hidden.rows, hidden.data.data(), kernels_);
+    search == ModelSearch::kScan ? ScoreAll() : ScoreCells(hidden);
+  }
+
+  Ranking ranking;
+  for (uint32_t i = 0; i < hidden.rows; ++i) {
+    Sample& sample = samples_[i];
+    const float* h = hidden.row(i);
+    TopKHeap best(request.k);
+    if (sample.TakesAllowedOnly()) {
+      for (const uint32_t label : *sample.filter->allowed) {
+        if (sample.Allows(label)) best.Offer(label, Logit(model_->PositionOf(label), h));
+      }
+    } else {
+      TopKReply found;
+      sample.best.AppendTo(&found);
+      for (size_t e = 0; e < found.ids.size(); ++e) {
+        const uint32_t position = found.ids[e];
+        best.Offer(model_->arrays().label_of[position],
+                   rescore ? Logit(position, h) : found.scores[e]);
+      }
+    }
+    const size_t first = ranking.best.scores.size();
+    best.AppendTo(&ranking.best);
+    if (!request.probabilities) continue;
+    const double total = sample.shift + std::log(sample.sum);
+    for (size_t e = first; e < ranking.best.scores.size(); ++e) {
+      const double z = ranking.best.scores[e];
+      ranking.probabilities.push_back(
+          static_cast<float>(softmax ? std::exp(z - total) : 1 / (1 + std::exp(-z))));
+    }
+  }
+  return ranking;
+}
+
+// The logit by the row as it is stored.
+float Ranker::Logit(uint32_t position, const float* hidden) const {
+  const ModelArrays& a = model_->arrays();
+  const uint32_t dim = model_->info().hidden();
+  if (!a.weights.empty()) {
+    const uint16_t* row = a.weights.data() + size_t{position} * dim;
+    return a.bias[position] + kernels_.dot_bf16(dim, hidden, row);
+  }
+  const int8_t* panel = a.rows.data() + position / kInt8PanelRows * panel_bytes_;
+  const size_t lane = position % kInt8PanelRows;
+  float sum = 0;
+  for (uint32_t d = 0; d < dim; ++d) {
+    const size_t at = (d / kInt8Group * kInt8PanelRows + lane) * kInt8Group + d % kInt8Group;
+    sum += hidden[d] * static_cast<float>(panel[at]);
+  }
+  return a.bias[position] + a.row_scales[position] * sum;
+}
+
+// The logits of positions [begin, begin + count) for one sample, which are overwritten.
+void Ranker::Take(uint32_t begin, uint32_t count, float* logits, Sample* sample) const {
+  const std::span<const uint32_t> label_of = model_->arrays().label_of;
+  float most = -kInfinity;
+  for (uint32_t u = 0; u < count; u += kCompared) {
+    const uint32_t compared = std::min(kCompared, count - u);
+    const float high = kernels_.max(compared, logits + u);
+    most = std::max(most, high);
+    if (sample->TakesAllowedOnly() || !sample->best.Accepts(high)) continue;  // nearly always
+    for (uint32_t j = u; j < u + compared; ++j) {
+      if (sample->best.Accepts(logits[j]) && sample->Allows(label_of[begin + j])) {
+        sample->best.Offer(begin + j, logits[j]);
+      }
+    }
+  }
+  if (sums_ && most > -kInfinity) {
+    sample->AddToSum(most, kernels_.exp_sum(count, most, logits));
+  }
+}
+
+// The best neurons of all, in fp32 products.
+void Ranker::ScoreExactly(const Matrix& hidden) {
+  const ModelArrays& a = model_->arrays();
+  if (a.weights.empty()) {
+    for (uint32_t i = 0; i < hidden.rows; ++i) {
+      for (uint32_t p = 0; p < model_->positions(); ++p) {
+        float logit = a.label_of[p] == kNoLabel ? -kInfinity : Logit(p, hidden.row(i));
+        Take(p, 1, &logit, &samples_[i]);
+      }
+    }
+    return;
+  }
+  const uint32_t dim = hidden.cols;
+  wide_.resize(size_t{kBlock} * dim);
+  logits_.resize(size_t{hidden.rows} * kBlock);
+  for (uint32_t begin = 0; begin < model_->positions(); begin += kBlock) {
+    const uint32_t count = std::min(kBlock, model_->positions() - begin);
+    kernels_.from_bf16(size_t{count} * dim, a.weights.data() + size_t{begin} * dim, wide_.data());
+    for (uint32_t i = 0; i < hidden.rows; ++i) {
+      std::copy_n(a.bias.data() + begin, count, logits_.data() + size_t{i} * kBlock);
+    }
+    kernels_.gemm_nt(hidden.rows, count, dim, hidden.data.data(), dim, wide_.data(), dim,
+                     logits_.data(), kBlock, true);
+    for (uint32_t i = 0; i < hidden.rows; ++i) {
+      Take(begin, count, logits_.data() + size_t{i} * kBlock, &samples_[i]);
+    }
+  }
+}
+
+// Positions [begin, end), which are whole panels, for queries that are those of `samples`.
+void Ranker::ScoreInt8(const Int8Panels& queries, uint32_t begin, uint32_t end,
+                       std::span<const uint32_t> samples) {
+  const ModelArrays& a = model_->arrays();
+  logits_.resize(std::max(logits_.size(), samples.size() * kBlock));
+  for (uint32_t from = begin; from < end; from += kBlock) {
+    const uint32_t count = std::min(kBlock, end - from);
+    scan_.score(queries.units(), samples.size(), queries.values(0), queries.scales(0), count,
+                a.rows.data() + from / kInt8PanelRows * panel_bytes_, a.row_scales.data() + from,
+                a.bias.data() + from, logits_.data(), kBlock);
+    for (size_t q = 0; q < samples.size(); ++q) {
+      Take(from, count, logits_.data() + q * kBlock, &samples_[samples[q]]);
+    }
+  }
+}
+
+void Ranker::ScoreAll() {
+  std::vector<uint32_t> samples(samples_.size());
+  for (uint32_t i = 0; i < samples.size(); ++i) samples[i] = i;
+  ScoreInt8(queries_, 0, model_->positions(), samples);
+}
+
+void Ranker::ScoreCells(const Matrix& hidden) {
+  const uint32_t cells = model_->cells();
+  const uint32_t probes = std::min(model_->info().probes, cells);
+  cell_logits_.resize(size_t{hidden.rows} * cells);
+  const Int8Panels& rows = model_->cell_rows();
+  scan_.score(queries_.units(), hidden.rows, queries_.values(0), queries_.scales(0), cells,
+              rows.values(0), rows.scales(0), model_->cell_biases().data(), cell_logits_.data(),
+              cells);
+  visits_.clear();
+  for (uint32_t i = 0; i < hidden.rows; ++i) {
+    const float* z = cell_logits_.data() + size_t{i} * cells;
+    order_.resize(cells);
+    for (uint32_t c = 0; c < cells; ++c) order_[c] = {z[c], c};
+    std::nth_element(order_.begin(), order_.begin() + (probes - 1), order_.end(), std::greater<>());
+    for (uint32_t n = 0; n < probes; ++n) visits_.push_back({order_[n].second, i});
+    if (!sums_) continue;
+    for (uint32_t n = probes; n < cells; ++n) {
+      const uint32_t c = order_[n].second;
+      samples_[i].AddToSum(order_[n].first, model_->CellEnd(c) - model_->CellBegin(c));
+    }
+  }
+  // A cell is read once for all the samples that look into it.
+  std::ranges::sort(visits_);
+  Int8Panels queries(kInt8PanelQueries, hidden.cols);
+  std::vector<uint32_t> samples;
+  for (size_t at = 0; at < visits_.size(); at += samples.size()) {
+    const uint32_t cell = visits_[at].first;
+    samples.clear();
+    for (size_t v = at; v < visits_.size() && visits_[v].first == cell; ++v) {
+      samples.push_back(visits_[v].second);
+    }
+    if (samples.size() == hidden.rows) {
+      ScoreInt8(queries_, model_->CellBegin(cell), model_->CellEnd(cell), samples);
+    } else {
+      queries.Gather(queries_, samples);
+      ScoreInt8(queries, model_->CellBegin(cell), model_->CellEnd(cell), samples);
+    }
+  }
+}
+
+}  // namespace dslide

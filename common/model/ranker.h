@@ -1,0 +1,89 @@
+// Ranks labels by a Model: h = relu(W_in x), z_j = w_j . h + b_j, the k greatest.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/math/int8/int8_scan.h"
+#include "common/math/kernels.h"
+#include "common/model/model.h"
+#include "common/model/top_k.h"
+#include "common/wire/messages.h"
+
+namespace dslide {
+
+// kExact: all rows as they are stored. kScan: all rows in int8. kIndex: in int8 the rows of the
+// cells whose mean neuron has the greatest logits. After kScan and kIndex the best max(2k, 20)
+// are scored with the rows as they are stored.
+enum class ModelSearch { kExact, kScan, kIndex };
+std::string_view SearchName(ModelSearch search);
+std::optional<ModelSearch> ModelSearchByName(std::string_view name);
+
+// Which labels a sample may have.
+struct LabelFilter {
+  std::optional<std::vector<uint32_t>> allowed;  // only these; none: all
+  std::vector<uint32_t> denied;
+
+  bool empty() const { return !allowed && denied.empty(); }
+};
+
+struct RankRequest {
+  uint32_t k = 5;
+  ModelSearch search = ModelSearch::kScan;
+  bool probabilities = false;
+  std::span<const LabelFilter> filters = {};  // [B], or empty
+};
+
+struct Ranking {
+  TopKReply best;  // labels with their logits, best first
+  // [like best.ids], if asked for. With softmax exp(z_j) / sum_i exp(z_i), with sigmoid
+  // 1 / (1 + exp(-z_j)). Rows that were not scored are in the sum with their cells' mean logit.
+  std::vector<float> probabilities;
+};
+
+// One thread uses an object; any number of objects share a model.
+class Ranker {
+ public:
+  Ranker(std::shared_ptr<const Model> model, const Kernels& kernels);
+  Ranker(Ranker&&) noexcept;
+  ~Ranker();
+
+  const Model& model() const { return *model_; }
+
+  // The activations of samples, [B x H]. REQUIRES feature ids < D.
+  Matrix Embed(const SparseRows& features) const;
+  // REQUIRES hidden.cols == H, finite values that are not negative, k > 0, label ids of filters
+  // < N. kIndex without an index is kScan.
+  Ranking Rank(const Matrix& hidden, const RankRequest& request);
+
+ private:
+  struct Sample;  // the best of one sample so far
+
+  void ScoreExactly(const Matrix& hidden);
+  void ScoreAll();
+  void ScoreCells(const Matrix& hidden);
+  void ScoreInt8(const Int8Panels& queries, uint32_t begin, uint32_t end,
+                 std::span<const uint32_t> samples);
+  void Take(uint32_t begin, uint32_t count, float* logits, Sample* sample) const;
+  float Logit(uint32_t position, const float* hidden) const;
+
+  std::shared_ptr<const Model> model_;
+  const Kernels& kernels_;
+  const Int8Scan& scan_ = BestInt8Scan();
+  size_t panel_bytes_;
+  // Of the request in progress.
+  std::vector<Sample> samples_;
+  bool sums_ = false;  // whether samples sum exponentials up
+  Int8Panels queries_;
+  // Scratch.
+  std::vector<float> logits_, wide_, cell_logits_;
+  std::vector<std::pair<float, uint32_t>> order_;      // of a sample's cells
+  std::vector<std::pair<uint32_t, uint32_t>> visits_;  // (cell, sample)
+};
+
+}  // namespace dslide
