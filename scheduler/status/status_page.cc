@@ -14,7 +14,11 @@ Result<std::unique_ptr<StatusPage>> StatusPage::Start(const std::string& bind) {
   std::unique_ptr<StatusPage> page(new StatusPage());
   StatusPage* shared = page.get();  // it outlives its server
   Result<std::unique_ptr<HttpServer>> server = HttpServer::Start(
-      bind, [shared](std::string_view path) { return shared->At(path); }, HttpServer::Limits());
+      bind,
+      [shared](const HttpRequest& request, const HttpServer::Respond& respond) {
+        respond(shared->At(request));
+      },
+      HttpServer::Limits());
   if (!server.ok()) {
     return BadInput(fmt::format("cluster.status_bind = {}: {}", bind, server.error().message));
   }
@@ -24,12 +28,15 @@ Result<std::unique_ptr<StatusPage>> StatusPage::Start(const std::string& bind) {
   return page;
 }
 
-HttpServer::Page StatusPage::At(std::string_view path) {
+HttpResponse StatusPage::At(const HttpRequest& request) {
+  if (request.method != "GET" && request.method != "HEAD") {
+    return HttpResponse::Text(405, "405 Method Not Allowed\n");
+  }
   const std::lock_guard lock(mutex_);
-  if (path == "/") return {"text/html; charset=utf-8", page_};
-  if (path == "/api/status") return {"application/json", status_};
-  if (path == "/metrics") return {"text/plain; version=0.0.4", metrics_};
-  return {};
+  if (request.path == "/") return {200, "text/html; charset=utf-8", page_};
+  if (request.path == "/api/status") return {200, "application/json", status_};
+  if (request.path == "/metrics") return {200, "text/plain; version=0.0.4", metrics_};
+  return HttpResponse::Text(404, "404 Not Found\n");
 }
 
 StatusPage::StatusPage()

@@ -10,10 +10,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 
 #include "common/base/error.h"
-#include "scheduler/status/http_server.h"
+#include "common/net/http_server.h"
 
 namespace dslide {
 
@@ -30,7 +29,7 @@ class StatusPage {
 
  private:
   StatusPage();
-  HttpServer::Page At(std::string_view path);
+  HttpResponse At(const HttpRequest& request);
 
   std::string url_;
   const std::shared_ptr<const std::string> page_;

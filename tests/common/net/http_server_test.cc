@@ -1,4 +1,4 @@
-#include "scheduler/status/http_server.h"
+#include "common/net/http_server.h"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -6,7 +6,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "scheduler/status/status_page.h"
+#include <condition_variable>
+#include <mutex>
+#include <vector>
 
 namespace dslide::http_server_test {
 namespace {
@@ -57,10 +59,19 @@ class Client {
 
 const auto kBig = std::make_shared<const std::string>(size_t{8} << 20, 'x');
 
-HttpServer::Page Pages(std::string_view path) {
-  if (path == "/") return {"text/html", std::make_shared<std::string>("hello")};
-  if (path == "/big") return {"text/plain", kBig};
-  return {};
+void Pages(const HttpRequest& request, const HttpServer::Respond& respond) {
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (request.path == "/echo") {
+    respond(HttpResponse::Text(200, "[" + request.body + " " + request.type + "]"));
+  } else if (!reads) {
+    respond(HttpResponse::Text(405, "405"));
+  } else if (request.path == "/") {
+    respond({200, "text/html", std::make_shared<std::string>("hello")});
+  } else if (request.path == "/big") {
+    respond({200, "text/plain", kBig});
+  } else {
+    respond(HttpResponse::Text(404, "404"));
+  }
 }
 
 std::unique_ptr<HttpServer> Serve(HttpServer::Limits limits = {}) {
@@ -161,23 +172,98 @@ TEST_CASE("http: an address that cannot be listened at is an error with its reas
   refused("ipc://path", "must be tcp://HOST:PORT");
 }
 
-TEST_CASE("status page: what was published last is served") {
-  const auto page = StatusPage::Start(kAnyPort);
-  REQUIRE(page.ok());
-  const std::string& url = (*page)->url();
-  REQUIRE(url.starts_with("http://127.0.0.1:"));
-  const int port = std::stoi(url.substr(url.rfind(':') + 1));
-  const auto get = [&](const std::string& path) {
-    Client client(port);
-    CHECK(client.Send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n"));
-    const std::string answer = client.Receive();
-    return answer.substr(answer.find("\r\n\r\n") + 4);
-  };
-  CHECK(get("/api/status") == "{}");
-  (*page)->Publish("{\"phase\": 1}", "dslide_samples 1\n");
-  CHECK(get("/api/status") == "{\"phase\": 1}");
-  CHECK(get("/metrics") == "dslide_samples 1\n");
-  CHECK(get("/").starts_with("<!doctype html>"));
+HttpServer::Limits KeepAlive() {
+  HttpServer::Limits limits;
+  limits.body_bytes = 100;
+  limits.keep_alive = true;
+  return limits;
+}
+
+std::string Post(const std::string& body, const std::string& more = "") {
+  return "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: text/x\r\n" + more +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+TEST_CASE("http: bodies come whole, and several requests over one connection") {
+  const auto server = Serve(KeepAlive());
+  Client client(server->port());
+  CHECK(client.Send(Post("a") + Post("bc") + Post("d", "Connection: close\r\n")));
+  const std::string answers = client.Receive();
+  CHECK(answers.find("\r\n\r\n[a text/x]HTTP/1.1 200") != std::string::npos);
+  CHECK(answers.find("\r\n\r\n[bc text/x]HTTP/1.1 200") != std::string::npos);
+  CHECK(answers.ends_with("\r\n\r\n[d text/x]"));
+}
+
+TEST_CASE("http: a body that is longer than the limit is refused") {
+  const auto server = Serve(KeepAlive());
+  CHECK(Ask(*server, Post(std::string(101, 'x'))).starts_with("HTTP/1.1 413 "));
+  std::string chunked = "POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 11; ++i) chunked += "a\r\n0123456789\r\n";
+  CHECK(Ask(*server, chunked + "0\r\n\r\n").starts_with("HTTP/1.1 413 "));
+}
+
+// Keeps what it is asked, to be answered later.
+struct Keeper {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<HttpServer::Respond> asked;
+
+  HttpServer::Handle Handle() {
+    return [this](const HttpRequest&, HttpServer::Respond respond) {
+      const std::lock_guard lock(mutex);
+      asked.push_back(std::move(respond));
+      changed.notify_all();
+    };
+  }
+  void Await(size_t count) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return asked.size() >= count; });
+  }
+};
+
+TEST_CASE("http: answers may come later, in any order, and once") {
+  Keeper keeper;
+  auto server = HttpServer::Start(kAnyPort, keeper.Handle(), {});
+  REQUIRE(server.ok());
+  Client first((*server)->port()), second((*server)->port()), dropped((*server)->port());
+  CHECK(first.Send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n"));
+  keeper.Await(1);
+  CHECK(second.Send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n"));
+  keeper.Await(2);
+  CHECK(dropped.Send("GET /3 HTTP/1.1\r\nHost: x\r\n\r\n"));
+  keeper.Await(3);
+  keeper.asked[1](HttpResponse::Text(200, "second"));
+  CHECK(second.Receive().ends_with("second"));
+  keeper.asked[0](HttpResponse::Text(200, "first"));
+  keeper.asked[0](HttpResponse::Text(200, "again"));
+  CHECK(first.Receive().ends_with("first"));
+  keeper.asked[2] = nullptr;
+  CHECK(dropped.Receive().starts_with("HTTP/1.1 500 "));
+}
+
+TEST_CASE("http: the server's end answers who waits, and later answers go nowhere") {
+  Keeper keeper;
+  auto server = HttpServer::Start(kAnyPort, keeper.Handle(), {});
+  REQUIRE(server.ok());
+  Client client((*server)->port());
+  CHECK(client.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+  keeper.Await(1);
+  server->reset();
+  keeper.asked[0](HttpResponse::Text(200, "late"));
+  CHECK(client.Receive().find("late") == std::string::npos);
+}
+
+TEST_CASE("http: draining waits for the answers to what has come") {
+  Keeper keeper;
+  auto server = HttpServer::Start(kAnyPort, keeper.Handle(), KeepAlive());
+  REQUIRE(server.ok());
+  Client client((*server)->port());
+  CHECK(client.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+  keeper.Await(1);
+  CHECK_FALSE((*server)->Drain(0));
+  keeper.asked[0](HttpResponse::Text(200, "in time"));
+  CHECK((*server)->Drain(1000 * kDeadlineS));
+  CHECK(client.Receive().ends_with("in time"));  // and the connection is closed
 }
 
 }  // namespace

@@ -1,0 +1,285 @@
+#include "common/net/http_server.h"
+
+#include <fmt/core.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "common/base/address.h"
+#include "common/base/check.h"
+
+namespace dslide {
+namespace {
+
+constexpr int kBacklog = 64;
+
+Error CannotListen(const char* reason) {
+  return BadInput(fmt::format("cannot listen there: {}", reason));
+}
+
+// A listening socket at the first of the host's addresses where listening is possible.
+Result<int> Listen(const TcpAddress& address) {
+  std::string host = address.host;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int code = getaddrinfo(host == "*" ? nullptr : host.c_str(),
+                               address.port == "*" ? "0" : address.port.c_str(), &hints, &found);
+  if (code != 0) return CannotListen(gai_strerror(code));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  int error = EINVAL;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    const int listener = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0) {
+      // A machine without IPv6 has no such socket. Why another address failed says more.
+      if (error == EINVAL) error = errno;
+      continue;
+    }
+    const int yes = 1;
+    (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (::bind(listener, at->ai_addr, at->ai_addrlen) == 0 && listen(listener, kBacklog) == 0) {
+      return listener;
+    }
+    error = errno;
+    close(listener);
+  }
+  return CannotListen(std::strerror(error));
+}
+
+int PortOf(int listener) {
+  sockaddr_storage bound = {};
+  socklen_t length = sizeof bound;
+  DSLIDE_CHECK(getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &length) == 0);
+  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
+                                           : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
+}
+
+using Content = std::shared_ptr<const std::string>;
+
+// The response shares the body, which may be replaced while a slow client still reads it.
+MHD_Response* WithBody(const Content& body) {
+  const auto release = [](void* owner) { delete static_cast<Content*>(owner); };
+  return MHD_create_response_from_buffer_with_free_callback_cls(
+      body->size(), const_cast<char*>(body->data()), release, new Content(body));
+}
+
+void Ignore(void*, const char*, va_list) {}
+
+std::string Header(MHD_Connection* connection, const char* name) {
+  const char* value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+HttpResponse HttpResponse::Text(unsigned status, std::string text) {
+  return {status, "text/plain; charset=utf-8", std::make_shared<std::string>(std::move(text))};
+}
+
+// A request and its answer, which two threads meet at.
+struct HttpServer::Exchange {
+  HttpRequest request;
+  bool too_long = false;
+  bool handled = false;  // the handler was called; of the server's thread
+
+  std::mutex mutex;  // guards the following
+  MHD_Connection* connection = nullptr;  // null: the client is gone
+  bool suspended = false;
+  std::optional<HttpResponse> response;
+
+  void Answer(HttpResponse answer) {
+    const std::lock_guard lock(mutex);
+    if (response || connection == nullptr) return;
+    response = std::move(answer);
+    if (std::exchange(suspended, false)) MHD_resume_connection(connection);
+  }
+};
+
+// The last copy of a Respond that was not called answers for it.
+class HttpServer::Answerer {
+ public:
+  explicit Answerer(std::shared_ptr<Exchange> exchange) : exchange_(std::move(exchange)) {}
+  ~Answerer() { exchange_->Answer(HttpResponse::Text(500, "500 Internal Server Error\n")); }
+  void Answer(HttpResponse response) { exchange_->Answer(std::move(response)); }
+
+ private:
+  std::shared_ptr<Exchange> exchange_;
+};
+
+struct HttpServer::Impl {
+  Handle handle;
+  Limits limits;
+  int port = 0;
+  int listener = -1;  // once it is quiesced
+  MHD_Daemon* daemon = nullptr;
+  std::atomic<bool> draining = false;
+  std::atomic<bool> stopping = false;
+
+  std::mutex mutex;  // guards the following
+  std::condition_variable idle;
+  std::set<std::shared_ptr<Exchange>> exchanges;  // those that have begun and are not sent
+
+  ~Impl() {
+    if (daemon != nullptr) {
+      // A connection that waits for its answer would never end.
+      stopping = true;
+      std::set<std::shared_ptr<Exchange>> open;
+      {
+        const std::lock_guard lock(mutex);
+        open = exchanges;
+      }
+      for (const auto& exchange : open) {
+        exchange->Answer(Unavailable());
+      }
+      MHD_stop_daemon(daemon);  // closes the listening socket, too
+    }
+    if (listener >= 0) close(listener);
+  }
+
+  MHD_Result Send(MHD_Connection* connection, const HttpResponse& response) {
+    MHD_Response* made = WithBody(response.body);
+    (void)MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_TYPE, response.type.c_str());
+    for (const auto& [name, value] : response.headers) {
+      (void)MHD_add_response_header(made, name.c_str(), value.c_str());
+    }
+    if (!limits.keep_alive || draining) {
+      (void)MHD_add_response_header(made, MHD_HTTP_HEADER_CONNECTION, "close");
+    }
+    const MHD_Result queued = MHD_queue_response(connection, response.status, made);
+    MHD_destroy_response(made);
+    return queued;
+  }
+
+  MHD_Result Begin(MHD_Connection* connection, const char* path, const char* method, void** state) {
+    auto exchange = std::make_shared<Exchange>();
+    exchange->request = {method, path, Header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+                         Header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING), ""};
+    exchange->connection = connection;
+    *state = exchange.get();
+    {
+      const std::lock_guard lock(mutex);
+      exchanges.insert(exchange);
+    }
+    // A body that is announced to be too long is not read.
+    const std::string length = Header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (std::strtoull(length.c_str(), nullptr, 10) > limits.body_bytes) {
+      return Send(connection, TooLong());
+    }
+    return MHD_YES;
+  }
+
+  static HttpResponse Unavailable() {
+    return HttpResponse::Text(503, "503 Service Unavailable\n");
+  }
+  HttpResponse TooLong() const {
+    return HttpResponse::Text(413, fmt::format("413: a request has at most {} bytes\n", limits.body_bytes));
+  }
+
+  // When all of the request has come, and again when a connection is resumed.
+  MHD_Result Proceed(MHD_Connection* connection, Exchange* exchange) {
+    if (exchange->too_long) return Send(connection, TooLong());
+    if (stopping && !exchange->handled) return Send(connection, Unavailable());
+    if (!std::exchange(exchange->handled, true)) {
+      std::shared_ptr<Exchange> shared;
+      {
+        const std::lock_guard lock(mutex);
+        shared = *std::ranges::find(exchanges, exchange, &std::shared_ptr<Exchange>::get);
+      }
+      const auto answerer = std::make_shared<Answerer>(std::move(shared));
+      handle(std::move(exchange->request),
+             [answerer](HttpResponse response) { answerer->Answer(std::move(response)); });
+    }
+    std::unique_lock lock(exchange->mutex);
+    if (!exchange->response) {
+      MHD_suspend_connection(connection);
+      exchange->suspended = true;
+      return MHD_YES;
+    }
+    return Send(connection, *exchange->response);
+  }
+
+  void End(Exchange* exchange) {
+    {
+      const std::lock_guard lock(exchange->mutex);
+      exchange->connection = nullptr;
+    }
+    const std::lock_guard lock(mutex);
+    std::erase_if(exchanges, [&](const auto& each) { return each.get() == exchange; });
+    if (exchanges.empty()) idle.notify_all();
+  }
+};
+
+Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& bind, Handle handle,
+                                                      Limits limits) {
+  const std::optional<TcpAddress> address = ParseTcp(bind);
+  if (!address || !WhyNotListenable(bind).empty()) return BadInput("must be tcp://HOST:PORT");
+  const Result<int> listener = Listen(*address);
+  DSLIDE_RETURN_IF_ERROR(listener);
+  auto impl = std::make_unique<Impl>();
+  impl->handle = std::move(handle);
+  impl->limits = limits;
+  impl->port = PortOf(*listener);
+  const MHD_AccessHandlerCallback answer = [](void* self, MHD_Connection* connection,
+                                              const char* path, const char* method, const char*,
+                                              const char* data, size_t* size, void** state) {
+    Impl& server = *static_cast<Impl*>(self);
+    if (*state == nullptr) return server.Begin(connection, path, method, state);
+    auto* exchange = static_cast<Exchange*>(*state);
+    if (*size == 0) return server.Proceed(connection, exchange);
+    if (exchange->request.body.size() + *size > server.limits.body_bytes) {
+      exchange->too_long = true;
+    } else {
+      exchange->request.body.append(data, *size);
+    }
+    *size = 0;
+    return MHD_YES;
+  };
+  const MHD_RequestCompletedCallback completed = [](void* self, MHD_Connection*, void** state,
+                                                    MHD_RequestTerminationCode) {
+    if (*state != nullptr) static_cast<Impl*>(self)->End(static_cast<Exchange*>(*state));
+  };
+  impl->daemon = MHD_start_daemon(
+      MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME, 0,
+      nullptr, nullptr, answer, impl.get(), MHD_OPTION_LISTEN_SOCKET, *listener,
+      MHD_OPTION_EXTERNAL_LOGGER, &Ignore, nullptr, MHD_OPTION_NOTIFY_COMPLETED, completed,
+      impl.get(), MHD_OPTION_CONNECTION_LIMIT, limits.connections,
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits.header_bytes, MHD_OPTION_CONNECTION_TIMEOUT,
+      limits.silent_s, MHD_OPTION_END);
+  if (impl->daemon == nullptr) {
+    close(*listener);
+    return CannotListen("libmicrohttpd does not start");
+  }
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+HttpServer::~HttpServer() = default;
+
+int HttpServer::port() const { return impl_->port; }
+
+bool HttpServer::Drain(int limit_ms) {
+  impl_->draining = true;
+  if (impl_->listener < 0) impl_->listener = MHD_quiesce_daemon(impl_->daemon);
+  std::unique_lock lock(impl_->mutex);
+  return impl_->idle.wait_for(lock, std::chrono::milliseconds(limit_ms),
+                              [this] { return impl_->exchanges.empty(); });
+}
+
+}  // namespace dslide

@@ -1,0 +1,74 @@
+// An HTTP/1.1 server by GNU libmicrohttpd, in one thread of its own.
+//
+// A handler gets each request when all of it has come, in the server's thread, and answers at once
+// or later, from any thread. What a client can cost is bounded by Limits: a connection that sends
+// too much or stays silent is closed. The destructor closes every connection: it waits for no
+// client.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace dslide {
+
+struct HttpRequest {
+  std::string method;    // "GET"; of HEAD too, whose response's body is not sent
+  std::string path;      // "/api/status", without the query
+  std::string type;      // its Content-Type, or ""
+  std::string encoding;  // its Content-Encoding, or ""
+  std::string body;
+};
+
+struct HttpResponse {
+  unsigned status = 200;
+  std::string type;                         // its Content-Type
+  std::shared_ptr<const std::string> body;  // never null
+  std::vector<std::pair<std::string, std::string>> headers = {};  // more of them
+
+  static HttpResponse Text(unsigned status, std::string text);  // text/plain
+};
+
+class HttpServer {
+ public:
+  // Answers the request it came with: once, from any thread. Later calls, and calls after the
+  // server's end, do nothing. A request that is dropped without an answer gets 500.
+  using Respond = std::function<void(HttpResponse)>;
+  // Called in the server's thread.
+  using Handle = std::function<void(HttpRequest, Respond)>;
+
+  struct Limits {
+    unsigned connections = 64;    // at once; more wait in the kernel's queue
+    size_t header_bytes = 8192;   // of a request line and its headers
+    size_t body_bytes = 0;        // of a request; a longer one gets 413
+    unsigned silent_s = 10;       // without a byte in either direction, before a request is complete
+    bool keep_alive = false;      // whether a connection may bring more than one request
+  };
+
+  // Listens at `bind`, tcp://HOST:PORT with * for every host and for any free port. Errors
+  // (kBadInput) say why it cannot.
+  static Result<std::unique_ptr<HttpServer>> Start(const std::string& bind, Handle handle,
+                                                   Limits limits);
+  ~HttpServer();
+
+  int port() const;
+
+  // Accepts no more connections, closes idle ones and each that has its response, and waits until
+  // all requests that have come are answered and sent, at most `limit_ms`. False: some were not.
+  bool Drain(int limit_ms);
+
+ private:
+  struct Exchange;
+  class Answerer;
+  struct Impl;
+  explicit HttpServer(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dslide
