@@ -1,6 +1,7 @@
 #include "common/model/model.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace dslide {
@@ -24,6 +25,14 @@ Model::Model(ModelInfo info, const ModelArrays& arrays,
 
 std::string Model::LabelName(uint32_t label) const {
   return preprocessor_ == nullptr ? std::to_string(label) : preprocessor_->label_names()[label];
+}
+
+std::optional<uint32_t> Model::LabelId(const std::string& name) const {
+  if (preprocessor_ != nullptr) return preprocessor_->LabelId(name);
+  uint32_t id = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+  const bool whole = error == std::errc() && end == name.data() + name.size();
+  return whole && id < info_.labels() ? std::optional(id) : std::nullopt;
 }
 
 std::shared_ptr<const Model> Model::WithProbes(uint32_t probes, float recall) const {

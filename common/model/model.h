@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,6 +72,8 @@ class Model {
   std::span<const float> cell_biases() const { return cell_biases_; }
   // A label's name, or its number.
   std::string LabelName(uint32_t label) const;
+  // The inverse; nullopt: the model has no such label.
+  std::optional<uint32_t> LabelId(const std::string& name) const;
 
   // The same model with another number of probes.
   std::shared_ptr<const Model> WithProbes(uint32_t probes, float recall) const;

@@ -85,7 +85,7 @@ Matrix Ranker::Embed(const SparseRows& features) const {
   return hidden;
 }
 
-Ranking Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
+RankedLabels Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
   DSLIDE_CHECK(hidden.cols == model_->info().hidden() && request.k > 0);
   const ModelSearch search = request.search == ModelSearch::kIndex && model_->info().probes == 0
                                  ? ModelSearch::kScan
@@ -109,7 +109,7 @@ Ranking Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
     search == ModelSearch::kScan ? ScoreAll() : ScoreCells(hidden);
   }
 
-  Ranking ranking;
+  RankedLabels ranking;
   for (uint32_t i = 0; i < hidden.rows; ++i) {
     Sample& sample = samples_[i];
     const float* h = hidden.row(i);

@@ -39,7 +39,7 @@ struct RankRequest {
   std::span<const LabelFilter> filters = {};  // [B], or empty
 };
 
-struct Ranking {
+struct RankedLabels {
   TopKReply best;  // labels with their logits, best first
   // [like best.ids], if asked for. With softmax exp(z_j) / sum_i exp(z_i), with sigmoid
   // 1 / (1 + exp(-z_j)). Rows that were not scored are in the sum with their cells' mean logit.
@@ -59,7 +59,7 @@ class Ranker {
   Matrix Embed(const SparseRows& features) const;
   // REQUIRES hidden.cols == H, finite values that are not negative, k > 0, label ids of filters
   // < N. kIndex without an index is kScan.
-  Ranking Rank(const Matrix& hidden, const RankRequest& request);
+  RankedLabels Rank(const Matrix& hidden, const RankRequest& request);
 
  private:
   struct Sample;  // the best of one sample so far

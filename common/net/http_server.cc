@@ -98,7 +98,7 @@ struct HttpServer::Exchange {
   bool too_long = false;
   bool handled = false;  // the handler was called; of the server's thread
 
-  std::mutex mutex;  // guards the following
+  std::mutex mutex;                      // guards the following
   MHD_Connection* connection = nullptr;  // null: the client is gone
   bool suspended = false;
   std::optional<HttpResponse> response;
@@ -184,11 +184,10 @@ struct HttpServer::Impl {
     return MHD_YES;
   }
 
-  static HttpResponse Unavailable() {
-    return HttpResponse::Text(503, "503 Service Unavailable\n");
-  }
+  static HttpResponse Unavailable() { return HttpResponse::Text(503, "503 Service Unavailable\n"); }
   HttpResponse TooLong() const {
-    return HttpResponse::Text(413, fmt::format("413: a request has at most {} bytes\n", limits.body_bytes));
+    return HttpResponse::Text(
+        413, fmt::format("413: a request has at most {} bytes\n", limits.body_bytes));
   }
 
   // When all of the request has come, and again when a connection is resumed.

@@ -27,8 +27,8 @@ struct HttpRequest {
 
 struct HttpResponse {
   unsigned status = 200;
-  std::string type;                         // its Content-Type
-  std::shared_ptr<const std::string> body;  // never null
+  std::string type;                                               // its Content-Type
+  std::shared_ptr<const std::string> body;                        // never null
   std::vector<std::pair<std::string, std::string>> headers = {};  // more of them
 
   static HttpResponse Text(unsigned status, std::string text);  // text/plain
@@ -43,11 +43,11 @@ class HttpServer {
   using Handle = std::function<void(HttpRequest, Respond)>;
 
   struct Limits {
-    unsigned connections = 64;    // at once; more wait in the kernel's queue
-    size_t header_bytes = 8192;   // of a request line and its headers
-    size_t body_bytes = 0;        // of a request; a longer one gets 413
-    unsigned silent_s = 10;       // without a byte in either direction, before a request is complete
-    bool keep_alive = false;      // whether a connection may bring more than one request
+    unsigned connections = 64;   // at once; more wait in the kernel's queue
+    size_t header_bytes = 8192;  // of a request line and its headers
+    size_t body_bytes = 0;       // of a request; a longer one gets 413
+    unsigned silent_s = 10;      // without a byte in either direction, before a request is complete
+    bool keep_alive = false;     // whether a connection may bring more than one request
   };
 
   // Listens at `bind`, tcp://HOST:PORT with * for every host and for any free port. Errors

@@ -103,6 +103,12 @@ Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label
   for (uint32_t id = 0; id < label_names_.size(); ++id) label_ids_.emplace(label_names_[id], id);
 }
 
+std::optional<uint32_t> Preprocessor::LabelId(const std::string& name) const {
+  const auto found = label_ids_.find(name);
+  if (found == label_ids_.end()) return std::nullopt;
+  return found->second;
+}
+
 uint32_t Preprocessor::UnknownLabel(const std::string& name) const {
   const std::lock_guard lock(unknown_->mutex);
   const auto next = num_labels() + static_cast<uint32_t>(unknown_->ids.size());
@@ -216,9 +222,8 @@ Preprocessor::Encoder::Encoder(const Preprocessor& preprocessor)
 SampleView Preprocessor::Encoder::Encode(const Record& record) {
   labels_.clear();
   for (const std::string& name : record.labels) {
-    const auto found = preprocessor_.label_ids_.find(name);
-    labels_.push_back(found == preprocessor_.label_ids_.end() ? preprocessor_.UnknownLabel(name)
-                                                              : found->second);
+    const std::optional<uint32_t> known = preprocessor_.LabelId(name);
+    labels_.push_back(known ? *known : preprocessor_.UnknownLabel(name));
   }
   std::ranges::sort(labels_);
   preprocessor_.vectorizer_.Transform(extractor_.TermsOf(record), &features_, &values_);

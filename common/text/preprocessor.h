@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -40,6 +41,8 @@ class Preprocessor {
   uint32_t num_features() const { return vectorizer_.size(); }
   uint32_t num_labels() const { return static_cast<uint32_t>(label_names_.size()); }
 
+  // The id of a label of the model; nullopt: the model lacks it.
+  std::optional<uint32_t> LabelId(const std::string& name) const;
   // The id of a label that the model lacks: N, N + 1 ..., the same whenever the name comes again.
   uint32_t UnknownLabel(const std::string& name) const;
   // Of a label of the model, or one that it lacks and that an Encoder met.

@@ -9,6 +9,7 @@ constexpr dslide::Command kCommands[] = {
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},
     {"predict", dslide::PredictCommand, "write the best labels of each sample"},
     {"export", dslide::ExportCommand, "write a trained model as one file"},
+    {"serve", dslide::ServeCommand, "answer prediction requests over HTTP"},
     {"status", dslide::StatusCommand,
      "show the servers, workers and last decisions of a running cluster"},
     {"drain", dslide::DrainCommand,

@@ -197,7 +197,8 @@ TEST_CASE("http: bodies come whole, and several requests over one connection") {
 TEST_CASE("http: a body that is longer than the limit is refused") {
   const auto server = Serve(KeepAlive());
   CHECK(Ask(*server, Post(std::string(101, 'x'))).starts_with("HTTP/1.1 413 "));
-  std::string chunked = "POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+  std::string chunked =
+      "POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 11; ++i) chunked += "a\r\n0123456789\r\n";
   CHECK(Ask(*server, chunked + "0\r\n\r\n").starts_with("HTTP/1.1 413 "));
 }

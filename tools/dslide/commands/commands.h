@@ -7,6 +7,7 @@ int TrainCommand(int argc, char** argv);
 int EvaluateCommand(int argc, char** argv);
 int PredictCommand(int argc, char** argv);
 int ExportCommand(int argc, char** argv);
+int ServeCommand(int argc, char** argv);
 int BenchCommand(int argc, char** argv);
 int CheckpointCommand(int argc, char** argv);
 int StatusCommand(int argc, char** argv);

@@ -1,0 +1,169 @@
+// dslide serve: a model's predictions over HTTP.
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/app/executable.h"
+#include "common/base/address.h"
+#include "common/base/log.h"
+#include "common/base/plural.h"
+#include "common/base/process.h"
+#include "tools/dslide/commands/commands.h"
+#include "tools/dslide/serve/router.h"
+#include "tools/dslide/serve/served_source.h"
+
+namespace dslide {
+namespace {
+
+constexpr int kDrainMs = 20'000;
+
+struct Task {
+  std::string model, bind, name;
+  uint32_t threads = 1, reload_s = 0, limit_ms = 0, request_kb = 0, connections = 0;
+  std::optional<ModelSearch> search;
+};
+
+Result<Task> TaskFrom(const ParsedArguments& arguments) {
+  Task task;
+  task.model = arguments.Get("model");
+  task.bind = arguments.Get("bind");
+  task.name = arguments.Get("name");
+  const auto number = [&](const char* option, uint32_t least, uint32_t most,
+                          uint32_t* value) -> Status {
+    const Result<uint32_t> given = arguments.Number(option, least, most);
+    DSLIDE_RETURN_IF_ERROR(given);
+    *value = *given;
+    return {};
+  };
+  DSLIDE_RETURN_IF_ERROR(number("threads", 0, 1024, &task.threads));
+  DSLIDE_RETURN_IF_ERROR(number("reload", 0, 86400, &task.reload_s));
+  DSLIDE_RETURN_IF_ERROR(number("timeout-ms", 1, 3'600'000, &task.limit_ms));
+  DSLIDE_RETURN_IF_ERROR(number("max-request-kb", 1, 1 << 20, &task.request_kb));
+  DSLIDE_RETURN_IF_ERROR(number("connections", 1, 10'000, &task.connections));
+  if (task.threads == 0) task.threads = CoresOfThisMachine();
+  const std::string search = arguments.Get("search");
+  task.search = ModelSearchByName(search);
+  if (!task.search && search != "auto") {
+    return BadInput(fmt::format("--search {}: must be auto, exact, scan or index", search));
+  }
+  const bool plain = std::ranges::all_of(task.name, [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
+  if (task.name.empty() || !plain) {
+    return BadInput(fmt::format(
+        "--name {}: it is part of a path; use letters, digits, '-', '_' and '.'", task.name));
+  }
+  if (const std::string why = WhyNotListenable(task.bind); !why.empty()) {
+    return BadInput(fmt::format("--bind {}: {}", task.bind, why));
+  }
+  if (!IsLoopback(task.bind) && !arguments.Has("allow-plaintext")) {
+    return BadInput(fmt::format(
+        "--bind {} can be reached from other machines, and nothing is encrypted; if that network "
+        "is trusted, give --allow-plaintext",
+        task.bind));
+  }
+  return task;
+}
+
+std::string Described(const Model& model) {
+  const ModelInfo& info = model.info();
+  return fmt::format("{}, {} hidden units, trained on {}", Plural(info.labels(), "label"),
+                     info.hidden(), Plural(info.samples, "sample"));
+}
+
+// Loads newer models until the process is asked to stop.
+void WatchModel(const Task& task, StopSignals* stop, ServedSource* source,
+                PredictionService* service, ServeMetrics* metrics) {
+  pollfd stopped = {stop->fd(), POLLIN, 0};
+  const int wait_ms = task.reload_s == 0 ? -1 : static_cast<int>(task.reload_s) * 1000;
+  while (true) {
+    const int ready = poll(&stopped, 1, wait_ms);
+    if (ready > 0 && stop->Take()) return;
+    if (ready != 0 || !source->HasChanged()) continue;
+    const auto model = source->Load();
+    if (model.ok()) {
+      service->SetModel(*model);
+      metrics->Loaded(**model);
+      LogInfo(fmt::format("{}: reloaded: {}", task.model, Described(**model)));
+    } else {
+      metrics->LoadFailed();
+      LogWarning(model.error().message + "; the model that was loaded before stays");
+    }
+  }
+}
+
+Status Serve(const ParsedArguments& arguments) {
+  const Result<Task> task = TaskFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(task);
+  StopSignals stop;
+  StartLog("serve", "info");
+  ServeMetrics metrics;
+  ModelSourceOptions options;
+  options.say = LogInfo;
+  ServedSource source(task->model, options);
+  const auto model = source.Load();
+  DSLIDE_RETURN_IF_ERROR(model);
+  metrics.Loaded(**model);
+
+  PredictionService::Options service_options;
+  service_options.name = task->name;
+  service_options.search = task->search.value_or(ModelSearch::kIndex);
+  service_options.threads = task->threads;
+  service_options.limit_ms = task->limit_ms;
+  PredictionService service(service_options, *model, &metrics);
+  Router router(task->name, &service, &metrics);
+  HttpServer::Limits limits;
+  limits.connections = task->connections;
+  limits.header_bytes = 32 << 10;
+  limits.body_bytes = size_t{task->request_kb} << 10;
+  limits.silent_s = 60;
+  limits.keep_alive = true;
+  const auto server = HttpServer::Start(
+      task->bind,
+      [&router](HttpRequest request, HttpServer::Respond respond) {
+        router.Handle(std::move(request), std::move(respond));
+      },
+      limits);
+  if (!server.ok()) {
+    return BadInput(fmt::format("--bind {}: {}", task->bind, server.error().message));
+  }
+  LogInfo(fmt::format("{}: {}", task->model, Described(**model)));
+  const std::string host = ParseTcp(task->bind)->host;
+  fmt::print("serving {} at http://{}:{}/\n", task->name, host == "*" ? "0.0.0.0" : host,
+             (*server)->port());
+  std::fflush(stdout);
+  WatchModel(*task, &stop, &source, &service, &metrics);
+  router.StopBeingReady();
+  if (!(*server)->Drain(kDrainMs)) {
+    LogWarning(fmt::format("some requests were not answered within {} s", kDrainMs / 1000));
+  }
+  return {};
+}
+
+}  // namespace
+
+int ServeCommand(int argc, char** argv) {
+  CommandLine line("dslide serve --model MODEL [options]",
+                   "Answers prediction requests over HTTP, as JSON; / is a form to try it.");
+  line.Required("model", "MODEL",
+                "a file by `dslide export`, or a run directory, whose newest checkpoint is served");
+  line.Option("bind", "ADDRESS", "where to listen", "tcp://127.0.0.1:8080");
+  line.Option("name", "NAME", "of the model, in paths of the Annif and inference APIs", "dslide");
+  line.Option("search", "auto|exact|scan|index",
+              "where a request does not say: all labels, all in 8 bits first, or likely cells",
+              "auto");
+  line.Option("threads", "N", "that predict; 0: one a core", "0");
+  line.Option("reload", "SECONDS", "how often to look for a newer model; 0: never", "5");
+  line.Option("timeout-ms", "MS", "a request that waits longer gets 503", "10000");
+  line.Option("max-request-kb", "KB", "a longer request gets 413", "4096");
+  line.Option("connections", "N", "at once; more wait", "1000");
+  line.Flag("allow-plaintext", "listen outside loopback, without encryption");
+  return RunExecutable("dslide serve", line, argc, argv, Serve);
+}
+
+}  // namespace dslide

@@ -1,0 +1,38 @@
+// How clients put their questions: one dialect for each API that `dslide serve` speaks.
+//
+//   own          POST /predict
+//   Annif        POST /v1/projects/{id}/suggest, suggest-batch   https://api.annif.org
+//   inference    POST /v2/models/{id}/infer https://github.com/kserve/open-inference-protocol
+//
+// Objects are immutable; any number of threads may use them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "common/model/model.h"
+#include "common/net/http_server.h"
+#include "tools/dslide/serve/prediction.h"
+
+namespace dslide {
+
+class Dialect {
+ public:
+  virtual ~Dialect() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual std::variant<PredictionRequest, Refusal> Parse(const HttpRequest& request) const = 0;
+  // The bodies of responses, in JSON. `name` is the model's.
+  virtual std::string Answer(const Model& model, const std::string& name,
+                             const PredictionRequest& request,
+                             const Predictions& predictions) const = 0;
+  virtual std::string Refuse(const Refusal& refusal) const;
+};
+
+const Dialect& OwnDialect();
+const Dialect& AnnifDialect();
+const Dialect& AnnifBatchDialect();
+const Dialect& InferenceDialect();
+
+}  // namespace dslide

@@ -1,0 +1,93 @@
+#include "tools/dslide/serve/json_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/nearest.h"
+#include "common/data/text_stream.h"
+
+namespace dslide {
+
+using Json = nlohmann::json;
+
+std::string Compact(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+JsonObject::JsonObject(const Json& object, std::string what)
+    : object_(object), what_(std::move(what)) {
+  if (!object.is_object()) Fault("is no JSON object");
+}
+
+void JsonObject::Fault(const std::string& message) {
+  if (!fault_) fault_ = Refusal{400, what_ + " " + message};
+}
+
+const Json* JsonObject::Find(const char* key) {
+  if (!object_.is_object()) return nullptr;
+  const auto found = object_.find(key);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<std::string> JsonObject::Text(const char* key) {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_string()) return value->get<std::string>();
+  Fault(fmt::format("has a \"{}\" that is no string", key));
+  return std::nullopt;
+}
+
+std::optional<double> JsonObject::Number(const char* key, double least, double most) {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_number()) {
+    const auto number = value->get<double>();
+    if (number >= least && number <= most) return number;
+  }
+  Fault(fmt::format("has a \"{}\" that is no number from {} to {}", key, least, most));
+  return std::nullopt;
+}
+
+std::optional<uint32_t> JsonObject::Whole(const char* key, uint32_t least, uint32_t most) {
+  const std::optional<double> number = Number(key, least, most);
+  if (!number) return std::nullopt;
+  if (*number == std::floor(*number)) return static_cast<uint32_t>(*number);
+  Fault(fmt::format("has a \"{}\" that is no whole number", key));
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::string>> JsonObject::Texts(const char* key) {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  const bool texts = value->is_array() &&
+                     std::ranges::all_of(*value, [](const Json& each) { return each.is_string(); });
+  if (texts) return value->get<std::vector<std::string>>();
+  Fault(fmt::format("has a \"{}\" that is no list of strings", key));
+  return std::nullopt;
+}
+
+void JsonObject::OnlyThese(std::initializer_list<const char*> keys) {
+  if (!object_.is_object()) return;
+  const std::vector<std::string> known(keys.begin(), keys.end());
+  for (const auto& [key, value] : object_.items()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const std::string* nearest = Nearest(key, known);
+    Fault(fmt::format("has an unknown member {}; {}", Quoted(key),
+                      nearest != nullptr ? fmt::format("did you mean \"{}\"?", *nearest)
+                                         : fmt::format("there are {}", fmt::join(known, ", "))));
+  }
+}
+
+std::variant<Json, Refusal> ParseBody(const std::string& body) {
+  Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    return Refusal{400, body.empty() ? "the request has no body" : "the request is no JSON"};
+  }
+  if (!json.is_object()) return Refusal{400, "the request is no JSON object"};
+  return json;
+}
+
+}  // namespace dslide

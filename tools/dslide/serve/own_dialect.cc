@@ -1,0 +1,144 @@
+// POST /predict. openapi.json describes it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "tools/dslide/serve/dialect.h"
+#include "tools/dslide/serve/json_request.h"
+
+namespace dslide {
+namespace {
+
+using Json = nlohmann::json;
+
+// {"title": "...", "text": "..."} or {"features": {"12": 0.5}}.
+std::variant<AskedSample, Refusal> ParseSample(const Json& json, const std::string& what) {
+  if (json.is_string()) {
+    AskedSample sample;
+    sample.record.fields = FieldsOf(json.get_ref<const std::string&>());
+    return sample;
+  }
+  JsonObject object(json, what);
+  object.OnlyThese({"id", "title", "text", "features"});
+  AskedSample sample;
+  sample.id = object.Text("id").value_or("");
+  const auto title = object.Text("title"), text = object.Text("text");
+  if (const Json* features = object.Find("features")) {
+    if (title || text) object.Fault("has features and a text");
+    sample.features.emplace();
+    if (!features->is_object()) object.Fault("has \"features\" that are no object");
+    for (const auto& [key, value] : features->items()) {
+      uint32_t id = 0;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+      const float number = value.is_number() ? value.get<float>() : NAN;
+      if (error != std::errc() || end != key.data() + key.size() || !std::isfinite(number)) {
+        object.Fault(fmt::format("has features that are no numbers by feature id: {}",
+                                 Compact(Json{{key, value}})));
+        break;
+      }
+      sample.features->push_back({id, number});
+    }
+    std::ranges::sort(*sample.features);
+  } else if (!title && !text) {
+    object.Fault("has no \"text\", no \"title\" and no \"features\"");
+  }
+  if (object.fault()) return *object.fault();
+  if (title) {
+    sample.record.fields = {*title, text.value_or("")};
+  } else if (text) {
+    sample.record.fields = FieldsOf(*text);
+  }
+  return sample;
+}
+
+class Own final : public Dialect {
+ public:
+  std::string_view name() const override { return "predict"; }
+
+  std::variant<PredictionRequest, Refusal> Parse(const HttpRequest& request) const override {
+    const auto body = ParseBody(request.body);
+    if (const auto* refusal = std::get_if<Refusal>(&body)) return *refusal;
+    const Json& json = std::get<Json>(body);
+    JsonObject object(json, "the request");
+    object.OnlyThese({"id", "title", "text", "features", "samples", "k", "threshold", "search",
+                      "allow", "deny"});
+    PredictionRequest asked;
+    asked.id = object.Text("id").value_or("");
+    asked.k = object.Whole("k", 1, kMostServedLabels).value_or(asked.k);
+    asked.threshold = static_cast<float>(object.Number("threshold", 0, 1).value_or(0));
+    asked.allow = object.Texts("allow");
+    asked.deny = object.Texts("deny").value_or(std::vector<std::string>());
+    if (const auto search = object.Text("search")) {
+      asked.search = ModelSearchByName(*search);
+      if (!asked.search) object.Fault("has a \"search\" that is not exact, scan or index");
+    }
+    const Json* samples = object.Find("samples");
+    if (samples != nullptr && !samples->is_array())
+      object.Fault("has \"samples\" that are no list");
+    if (samples != nullptr && (json.contains("text") || json.contains("title"))) {
+      object.Fault("has samples and a text");
+    }
+    if (object.fault()) return *object.fault();
+    if (samples == nullptr) {
+      Json one = Json::object();
+      for (const char* key : {"title", "text", "features"}) {
+        if (const Json* value = object.Find(key)) one[key] = *value;
+      }
+      auto sample = ParseSample(one, "the request");
+      if (const auto* refusal = std::get_if<Refusal>(&sample)) return *refusal;
+      asked.samples.push_back(std::get<AskedSample>(std::move(sample)));
+      return asked;
+    }
+    if (samples->size() > kMostServedSamples) {
+      return Refusal{413, fmt::format("the request has {} samples, at most {} are taken",
+                                      samples->size(), kMostServedSamples)};
+    }
+    for (const Json& each : *samples) {
+      auto sample = ParseSample(each, fmt::format("sample {}", asked.samples.size() + 1));
+      if (const auto* refusal = std::get_if<Refusal>(&sample)) return *refusal;
+      asked.samples.push_back(std::get<AskedSample>(std::move(sample)));
+    }
+    return asked;
+  }
+
+  std::string Answer(const Model& model, const std::string& name, const PredictionRequest& request,
+                     const Predictions& predictions) const override {
+    fmt::memory_buffer out;
+    const auto to = std::back_inserter(out);
+    fmt::format_to(to, "{{\"model\":{}", Compact(name));
+    if (!request.id.empty()) fmt::format_to(to, ",\"id\":{}", Compact(request.id));
+    fmt::format_to(to, ",\"predictions\":[");
+    for (size_t i = 0; i < predictions.size(); ++i) {
+      fmt::format_to(to, "{}{{", i == 0 ? "" : ",");
+      if (const std::string& id = request.samples[i].id; !id.empty()) {
+        fmt::format_to(to, "\"id\":{},", Compact(id));
+      }
+      fmt::format_to(to, "\"labels\":[");
+      const char* separator = "";
+      for (const PredictedLabel& p : predictions[i]) {
+        fmt::format_to(to, "{}{{\"label\":{},\"id\":{},\"probability\":{:.6g},\"score\":{:.6g}}}",
+                       separator, Compact(model.LabelName(p.label)), p.label, p.probability,
+                       p.score);
+        separator = ",";
+      }
+      fmt::format_to(to, "]}}");
+    }
+    fmt::format_to(to, "]}}\n");
+    return fmt::to_string(out);
+  }
+};
+
+}  // namespace
+
+std::string Dialect::Refuse(const Refusal& refusal) const {
+  return Compact(Json{{"error", refusal.message}}) + "\n";
+}
+
+const Dialect& OwnDialect() {
+  static const Own own;
+  return own;
+}
+
+}  // namespace dslide

@@ -1,0 +1,50 @@
+// What clients of `dslide serve` ask, and what they get, whatever the dialect.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/model/ranker.h"
+#include "common/text/record.h"
+
+namespace dslide {
+
+constexpr uint32_t kMostServedLabels = 1000;   // of a sample
+constexpr uint32_t kMostServedSamples = 1000;  // of a request
+
+struct AskedSample {
+  std::string id;  // the client's, may be empty
+  Record record;   // its text
+  // Of a model whose samples are numbers, or of one that has words: feature ids with their values,
+  // instead of a text. Ids ascend.
+  std::optional<std::vector<std::pair<uint32_t, float>>> features;
+};
+
+struct PredictionRequest {
+  std::vector<AskedSample> samples;
+  uint32_t k = 5;
+  float threshold = 0;                            // labels of a lower probability are left out
+  std::optional<ModelSearch> search;              // nullopt: the server's
+  std::optional<std::vector<std::string>> allow;  // names: only these labels; none: all
+  std::vector<std::string> deny;
+  std::string id;  // of the request, for dialects that repeat it
+};
+
+struct PredictedLabel {
+  uint32_t label = 0;
+  float score = 0;  // the logit
+  float probability = 0;
+};
+
+using Predictions = std::vector<std::vector<PredictedLabel>>;  // of each sample, best first
+
+// An answer that is no prediction.
+struct Refusal {
+  unsigned status = 400;  // of HTTP
+  std::string message;    // one line
+};
+
+}  // namespace dslide

@@ -1,0 +1,254 @@
+#include "tools/dslide/serve/prediction_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "common/base/process.h"
+#include "common/math/kernels.h"
+#include "common/text/preprocessor.h"
+
+namespace dslide {
+namespace {
+
+constexpr size_t kMostTaken = 32;    // requests that a thread takes at once
+constexpr size_t kMostRanked = 256;  // samples that are ranked at once
+constexpr char kJson[] = "application/json";
+
+HttpResponse JsonResponse(unsigned status, std::string body) {
+  return {status, kJson, std::make_shared<const std::string>(std::move(body))};
+}
+
+}  // namespace
+
+// One thread's way to answer: what it needs of the model, and scratch.
+class PredictionService::Worker {
+ public:
+  explicit Worker(PredictionService* service) : service_(*service) {}
+
+  void Run() {
+    FlushDenormals();
+    while (true) {
+      std::vector<Job> jobs = service_.Take();
+      if (jobs.empty()) return;
+      Use(service_.model());
+      Answer(jobs);
+    }
+  }
+
+ private:
+  struct Asked {
+    const Job* job;
+    PredictionRequest request;
+    std::vector<LabelFilter> filters;  // [samples], or empty
+    Predictions predictions;
+  };
+  // A sample of a request.
+  struct Place {
+    Asked* asked;
+    size_t sample;
+  };
+
+  void Use(std::shared_ptr<const Model> model) {
+    if (model == model_) return;
+    encoder_.reset();
+    model_ = std::move(model);
+    ranker_.emplace(model_, BestKernels());
+    if (model_->preprocessor() != nullptr) encoder_.emplace(*model_->preprocessor());
+  }
+
+  void Answer(const std::vector<Job>& jobs) {
+    std::vector<Asked> all;
+    all.reserve(jobs.size());
+    for (const Job& job : jobs) {
+      if (MonotonicMicros() - job.begun_us > 1000 * service_.options_.limit_ms) {
+        Refuse(job, {503, "the server is too busy; try again later"});
+        continue;
+      }
+      auto parsed = job.dialect->Parse(job.request);
+      if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
+        Refuse(job, *refusal);
+        continue;
+      }
+      all.push_back({&job, std::get<PredictionRequest>(std::move(parsed)), {}, {}});
+      if (const auto refusal = Prepare(&all.back())) {
+        Refuse(job, *refusal);
+        all.pop_back();
+      }
+    }
+    for (const ModelSearch search :
+         {ModelSearch::kIndex, ModelSearch::kScan, ModelSearch::kExact}) {
+      Predict(&all, search);
+    }
+    for (const Asked& asked : all) {
+      service_.Answer(*asked.job, 200,
+                      asked.job->dialect->Answer(*model_, service_.options_.name, asked.request,
+                                                 asked.predictions));
+    }
+  }
+
+  void Refuse(const Job& job, const Refusal& refusal) {
+    service_.Answer(job, refusal.status, job.dialect->Refuse(refusal));
+  }
+
+  // Checks what only the model can tell, and makes the filters.
+  std::optional<Refusal> Prepare(Asked* asked) {
+    const PredictionRequest& request = asked->request;
+    for (const AskedSample& sample : request.samples) {
+      if (!sample.features && model_->preprocessor() == nullptr) {
+        return Refusal{400, "the model was trained on numbers: give \"features\", not a text"};
+      }
+      if (sample.features && !sample.features->empty() &&
+          sample.features->back().first >= model_->info().features()) {
+        return Refusal{400, fmt::format("feature {} is not below the model's {}",
+                                        sample.features->back().first, model_->info().features())};
+      }
+    }
+    asked->predictions.resize(request.samples.size());
+    if (!request.allow && request.deny.empty()) return std::nullopt;
+    LabelFilter filter;
+    if (request.allow) filter.allowed = IdsOf(*request.allow);
+    filter.denied = IdsOf(request.deny);
+    asked->filters.assign(request.samples.size(), filter);
+    return std::nullopt;
+  }
+
+  // Names that the model lacks are left out: it cannot predict them.
+  std::vector<uint32_t> IdsOf(const std::vector<std::string>& names) {
+    std::vector<uint32_t> ids;
+    for (const std::string& name : names) {
+      if (const std::optional<uint32_t> id = model_->LabelId(name)) ids.push_back(*id);
+    }
+    std::ranges::sort(ids);
+    ids.erase(std::ranges::unique(ids).begin(), ids.end());
+    return ids;
+  }
+
+  void Predict(std::vector<Asked>* all, ModelSearch search) {
+    places_.clear();
+    for (Asked& asked : *all) {
+      if (asked.request.search.value_or(service_.options_.search) != search) continue;
+      for (size_t s = 0; s < asked.request.samples.size(); ++s) places_.push_back({&asked, s});
+    }
+    for (size_t begin = 0; begin < places_.size(); begin += kMostRanked) {
+      const size_t count = std::min(kMostRanked, places_.size() - begin);
+      Rank(std::span(places_).subspan(begin, count), search);
+    }
+  }
+
+  void Rank(std::span<const Place> places, ModelSearch search) {
+    SparseRows features;
+    std::vector<LabelFilter> filters;
+    bool filtered = false;
+    RankRequest ranked;
+    ranked.k = 0;
+    for (const Place& place : places) {
+      Encode(place.asked->request.samples[place.sample], &features);
+      ranked.k = std::max(ranked.k, place.asked->request.k);
+      filtered = filtered || !place.asked->filters.empty();
+    }
+    if (filtered) {
+      for (const Place& place : places) {
+        filters.push_back(place.asked->filters.empty() ? LabelFilter()
+                                                       : place.asked->filters[place.sample]);
+      }
+    }
+    ranked.search = search;
+    ranked.probabilities = true;
+    ranked.filters = filters;
+    const RankedLabels ranking = ranker_->Rank(ranker_->Embed(features), ranked);
+    service_.metrics_.Ranked(places.size());
+    for (size_t i = 0; i < places.size(); ++i) {
+      const PredictionRequest& request = places[i].asked->request;
+      auto& predictions = places[i].asked->predictions[places[i].sample];
+      const uint32_t begin = ranking.best.offsets[i];
+      const uint32_t end = std::min(ranking.best.offsets[i + 1], begin + request.k);
+      for (uint32_t e = begin; e < end; ++e) {
+        const float probability = ranking.probabilities[e];
+        if (probability < request.threshold) break;
+        predictions.push_back({ranking.best.ids[e], ranking.best.scores[e], probability});
+      }
+    }
+  }
+
+  void Encode(const AskedSample& sample, SparseRows* rows) {
+    if (sample.features) {
+      for (const auto& [id, value] : *sample.features) {
+        rows->ids.push_back(id);
+        rows->values.push_back(value);
+      }
+    } else {
+      const SampleView view = encoder_->Encode(sample.record);
+      rows->ids.insert(rows->ids.end(), view.features.begin(), view.features.end());
+      rows->values.insert(rows->values.end(), view.values.begin(), view.values.end());
+    }
+    rows->EndRow();
+  }
+
+  PredictionService& service_;
+  std::shared_ptr<const Model> model_;
+  std::optional<Ranker> ranker_;
+  std::optional<Preprocessor::Encoder> encoder_;
+  std::vector<Place> places_;
+};
+
+PredictionService::PredictionService(Options options, std::shared_ptr<const Model> model,
+                                     ServeMetrics* metrics)
+    : options_(std::move(options)), metrics_(*metrics), model_(std::move(model)) {
+  for (uint32_t t = 0; t < options_.threads; ++t) {
+    threads_.emplace_back([this] { Worker(this).Run(); });
+  }
+}
+
+PredictionService::~PredictionService() {
+  const std::lock_guard lock(mutex_);
+  ending_ = true;
+  waiting_.notify_all();
+}
+
+void PredictionService::SetModel(std::shared_ptr<const Model> model) {
+  const std::lock_guard lock(model_mutex_);
+  model_.swap(model);
+}
+
+std::shared_ptr<const Model> PredictionService::model() const {
+  const std::lock_guard lock(model_mutex_);
+  return model_;
+}
+
+void PredictionService::Submit(HttpRequest request, const Dialect& dialect,
+                               HttpServer::Respond respond) {
+  Job job{std::move(request), &dialect, std::move(respond), MonotonicMicros()};
+  {
+    const std::lock_guard lock(mutex_);
+    if (jobs_.size() < options_.most_waiting) {
+      jobs_.push_back(std::move(job));
+      waiting_.notify_one();
+      return;
+    }
+  }
+  Answer(job, 503, dialect.Refuse({503, "the server is too busy; try again later"}));
+}
+
+std::vector<PredictionService::Job> PredictionService::Take() {
+  std::unique_lock lock(mutex_);
+  waiting_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+  // The others get their share.
+  const size_t share = (jobs_.size() + options_.threads - 1) / options_.threads;
+  std::vector<Job> taken;
+  while (taken.size() < std::min(share, kMostTaken)) {
+    taken.push_back(std::move(jobs_.front()));
+    jobs_.pop_front();
+  }
+  return taken;
+}
+
+void PredictionService::Answer(const Job& job, unsigned status, std::string body) const {
+  metrics_.Answered(job.dialect->name(), status, MonotonicMicros() - job.begun_us);
+  job.respond(JsonResponse(status, std::move(body)));
+}
+
+}  // namespace dslide

@@ -1,0 +1,70 @@
+// Threads that answer prediction requests by a model, several at once where they queue up.
+//
+// A thread takes what is waiting, up to its share, ranks all samples together and answers. A
+// request keeps the model that it began with: SetModel() changes the model of later ones.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/model/model.h"
+#include "common/net/http_server.h"
+#include "tools/dslide/serve/dialect.h"
+#include "tools/dslide/serve/serve_metrics.h"
+
+namespace dslide {
+
+class PredictionService {
+ public:
+  struct Options {
+    std::string name;  // the model's, in answers
+    ModelSearch search = ModelSearch::kIndex;
+    uint32_t threads = 1;
+    int64_t limit_ms = 10'000;     // a request that waits longer gets 503
+    size_t most_waiting = 10'000;  // requests; more get 503
+  };
+
+  // `metrics` must outlive this.
+  PredictionService(Options options, std::shared_ptr<const Model> model, ServeMetrics* metrics);
+  ~PredictionService();  // answers what is waiting
+
+  // Any thread.
+  void SetModel(std::shared_ptr<const Model> model);
+  std::shared_ptr<const Model> model() const;
+
+  // Answers later, from another thread. Any thread. `dialect` must outlive this.
+  void Submit(HttpRequest request, const Dialect& dialect, HttpServer::Respond respond);
+
+ private:
+  struct Job {
+    HttpRequest request;
+    const Dialect* dialect;
+    HttpServer::Respond respond;
+    int64_t begun_us;
+  };
+  class Worker;
+
+  // What waits, at most a thread's share of it; nothing at the end.
+  std::vector<Job> Take();
+  void Answer(const Job& job, unsigned status, std::string body) const;
+
+  const Options options_;
+  ServeMetrics& metrics_;
+  mutable std::mutex model_mutex_;  // guards model_
+  std::shared_ptr<const Model> model_;
+
+  std::mutex mutex_;  // guards the following
+  std::condition_variable waiting_;
+  std::deque<Job> jobs_;
+  bool ending_ = false;
+
+  std::vector<std::jthread> threads_;  // last: they use all of the above
+};
+
+}  // namespace dslide

@@ -1,0 +1,120 @@
+#include "tools/dslide/serve/router.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "serve_pages.h"
+#include "tools/dslide/serve/json_request.h"
+
+namespace dslide {
+namespace {
+
+using Json = nlohmann::json;
+
+HttpResponse Answer(unsigned status, std::string type, std::string body) {
+  return {status, std::move(type), std::make_shared<const std::string>(std::move(body))};
+}
+HttpResponse JsonAnswer(unsigned status, const Json& json) {
+  return Answer(status, "application/json", Compact(json) + "\n");
+}
+HttpResponse Refused(unsigned status, const std::string& message) {
+  return JsonAnswer(status, {{"error", message}});
+}
+
+Json AnnifProject(const std::string& name) {
+  return {{"project_id", name}, {"name", name},
+          {"language", ""},     {"backend", {{"backend_id", "dslide"}}},
+          {"is_trained", true}, {"modification_time", nullptr}};
+}
+
+// Of the Open Inference Protocol.
+Json ModelMetadata(const std::string& name, const Model& model) {
+  const char* input = model.preprocessor() == nullptr ? "features" : "text";
+  return {{"name", name},
+          {"versions", Json::array()},
+          {"platform", "dslide"},
+          {"inputs", {{{"name", input}, {"datatype", "BYTES"}, {"shape", {-1}}}}},
+          {"outputs",
+           {{{"name", "labels"}, {"datatype", "BYTES"}, {"shape", {-1, -1}}},
+            {{"name", "probabilities"}, {"datatype", "FP32"}, {"shape", {-1, -1}}},
+            {{"name", "scores"}, {"datatype", "FP32"}, {"shape", {-1, -1}}}}}};
+}
+
+Json ModelDescription(const std::string& name, const Model& model) {
+  const ModelInfo& info = model.info();
+  return {{"name", name},
+          {"run", info.name},
+          {"input", model.preprocessor() == nullptr ? "features" : "text"},
+          {"labels", info.labels()},
+          {"features", info.features()},
+          {"hidden", info.hidden()},
+          {"trained_samples", info.samples},
+          {"index", info.probes > 0}};
+}
+
+}  // namespace
+
+void Router::Handle(HttpRequest request, HttpServer::Respond respond) {
+  const Dialect* dialect = DialectAt(request.path);
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (dialect == nullptr) {
+    HttpResponse page = Page(request.path);
+    respond(reads || page.status == 404
+                ? std::move(page)
+                : Refused(405, fmt::format("{} is read with GET", request.path)));
+    return;
+  }
+  if (request.method != "POST") {
+    respond(Refused(405, fmt::format("{} is asked with POST", request.path)));
+  } else if (!request.encoding.empty() && request.encoding != "identity") {
+    respond(Refused(415, "compressed requests are not taken"));
+  } else {
+    service_.Submit(std::move(request), *dialect, std::move(respond));
+  }
+}
+
+const Dialect* Router::DialectAt(const std::string& path) const {
+  if (path == "/predict") return &OwnDialect();
+  if (path == "/v1/projects/" + name_ + "/suggest") return &AnnifDialect();
+  if (path == "/v1/projects/" + name_ + "/suggest-batch") return &AnnifBatchDialect();
+  if (path == "/v2/models/" + name_ + "/infer") return &InferenceDialect();
+  return nullptr;
+}
+
+HttpResponse Router::Page(const std::string& path) const {
+  const std::string project = "/v1/projects/" + name_, model = "/v2/models/" + name_;
+  const std::shared_ptr<const Model> served = service_.model();
+  if (path == "/") return Answer(200, "text/html; charset=utf-8", kServeForm);
+  if (path == "/openapi.json") return Answer(200, "application/json", kServeOpenApi);
+  if (path == "/model") return JsonAnswer(200, ModelDescription(name_, *served));
+  if (path == "/healthz") return HttpResponse::Text(200, "ok\n");
+  if (path == "/readyz") {
+    return ready_ ? HttpResponse::Text(200, "ready\n") : HttpResponse::Text(503, "stopping\n");
+  }
+  if (path == "/metrics") return Answer(200, "text/plain; version=0.0.4", metrics_.Text());
+  if (path == "/v1" || path == "/v1/") {
+    return JsonAnswer(200, {{"title", "Annif REST API"}, {"version", "dslide"}});
+  }
+  if (path == "/v1/projects" || path == "/v1/projects/") {
+    return JsonAnswer(200, {{"projects", {AnnifProject(name_)}}});
+  }
+  if (path == project || path == project + "/") {
+    return JsonAnswer(200, AnnifProject(name_));
+  }
+  if (path == "/v2") {
+    return JsonAnswer(200, {{"name", "dslide"}, {"version", "2"}, {"extensions", Json::array()}});
+  }
+  if (path == "/v2/health/live") return JsonAnswer(200, {{"live", true}});
+  if (path == "/v2/health/ready") return JsonAnswer(ready_ ? 200 : 503, {{"ready", ready_.load()}});
+  if (path == model) return JsonAnswer(200, ModelMetadata(name_, *served));
+  if (path == model + "/ready") return JsonAnswer(ready_ ? 200 : 503, {{"ready", ready_.load()}});
+  if (path.starts_with("/v1/projects/") || path.starts_with("/v2/models/")) {
+    return Refused(404, fmt::format("there is no {}; the model's name is {}", path, name_));
+  }
+  return Refused(404, fmt::format("there is no {}; /openapi.json lists what there is", path));
+}
+
+}  // namespace dslide
