@@ -27,6 +27,14 @@ bool Contains(const std::vector<uint32_t>& ids, uint32_t id) {
   return std::ranges::find(ids, id) != ids.end();
 }
 
+// Whether so many samples look into so many cells that reading each row once for all of them,
+// without gathering samples, takes no longer.
+bool ScanIsCheaper(const Model& model, uint32_t samples) {
+  constexpr uint32_t kSamples = 16;
+  constexpr uint32_t kShare = 8;  // one in so many cells
+  return samples >= kSamples && model.info().probes > model.cells() / kShare;
+}
+
 }  // namespace
 
 std::string_view SearchName(ModelSearch search) {
@@ -106,7 +114,8 @@ RankedLabels Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
   } else if (any) {
     queries_.Resize(hidden.rows);
     queries_.Set(0, hidden.rows, hidden.data.data(), kernels_);
-    search == ModelSearch::kScan ? ScoreAll() : ScoreCells(hidden);
+    search == ModelSearch::kScan || ScanIsCheaper(*model_, hidden.rows) ? ScoreAll()
+                                                                        : ScoreCells(hidden);
   }
 
   RankedLabels ranking;

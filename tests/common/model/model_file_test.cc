@@ -1,0 +1,147 @@
+#include "common/model/model_file.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "common/data/whole_file.h"
+#include "common/model/ranker.h"
+#include "model_generated.h"
+#include "tests/common/model/small_model.h"
+#include "tests/support/temp_directory.h"
+
+namespace dslide::model_file_test {
+namespace {
+
+constexpr uint32_t kFeatures = 12;
+const SmallModel kSmall(kFeatures, 10, 70, 1);
+
+struct Fixture {
+  TempDirectory directory;
+  std::string path = directory.path() + "/m.dslide";
+
+  std::string Write(bool int8_only = false) {
+    ModelBuilder::Options options;
+    options.cells = 4;
+    options.int8_only = int8_only;
+    REQUIRE(WriteModelFile(*kSmall.Build(options)->WithProbes(2, 0.75f), path).ok());
+    return *ReadWholeFile(path);
+  }
+  void Damage(const std::string& bytes, const std::string& reason) {
+    REQUIRE(WriteWholeFile(path, bytes).ok());
+    const auto model = OpenModelFile(path);
+    REQUIRE_FALSE(model.ok());
+    CHECK(model.error().kind == ErrorKind::kBadInput);
+    CHECK(model.error().message.starts_with(path + ": "));
+    CHECK_MESSAGE(model.error().message.find(reason) != std::string::npos, model.error().message);
+  }
+};
+
+TEST_CASE_FIXTURE(Fixture, "model file: what is written is read, and ranks the same") {
+  for (const bool int8_only : {false, true}) {
+    Write(int8_only);
+    CHECK(IsModelFile(path));
+    CHECK(VerifyModelFile(path).ok());
+    const auto model = OpenModelFile(path);
+    REQUIRE(model.ok());
+    CHECK((*model)->info().name == "small");
+    CHECK((*model)->info().samples == 17);
+    CHECK((*model)->info().probes == 2);
+    CHECK((*model)->info().index_recall == 0.75f);
+    CHECK((*model)->cells() == 4);
+    CHECK((*model)->arrays().weights.empty() == int8_only);
+    ModelBuilder::Options options;
+    options.cells = 4;
+    options.int8_only = int8_only;
+    Ranker from_file(*model, BestKernels()), in_memory(kSmall.Build(options), BestKernels());
+    const SparseRows samples = SmallSamples(20, kFeatures, 2);
+    const Matrix hidden = from_file.Embed(samples);
+    CHECK(hidden == in_memory.Embed(samples));
+    const TopKReply a = from_file.Rank(hidden, {}).best, b = in_memory.Rank(hidden, {}).best;
+    CHECK(a.ids == b.ids);
+    CHECK(a.scores == b.scores);
+  }
+  CHECK(std::filesystem::exists(path));
+  CHECK_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "model file: the layout is what the header says") {
+  const std::string bytes = Write();
+  CHECK(bytes.substr(0, 16) == std::string("dslide model\n\0\0\0", 16));
+  CHECK(bytes.substr(bytes.size() - 16) == std::string("dslide end\n\0\0\0\0\0", 16));
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data() + bytes.size() - 32, sizeof length);
+  const std::string text = bytes.substr(bytes.size() - 32 - length, length);
+  const wire::ModelFile& description = *wire::GetModelFile(text.data());
+  CHECK(text.substr(4, 4) == "DSLM");
+  CHECK(description.format() == 1);
+  CHECK(description.features() == 12);
+  CHECK(description.hidden() == 10);
+  CHECK(description.labels() == 70);
+  CHECK(description.positions() % 16 == 0);
+  size_t biases = 0;
+  for (const wire::ModelSection* section : *description.sections()) {
+    CHECK(section->offset() % 64 == 0);
+    if (section->name()->str() == "input") {
+      // bf16 of the first weight of the bias row.
+      uint16_t stored = 0;
+      std::memcpy(&stored, bytes.data() + section->offset() + 12 * 10 * 2, sizeof stored);
+      CHECK(std::bit_cast<float>(uint32_t{stored} << 16) == kSmall.input[12 * 10]);
+    }
+    if (section->name()->str() != "bias") continue;
+    for (size_t at = 0; at < section->bytes(); at += sizeof(float)) {
+      float bias = 0;
+      std::memcpy(&bias, bytes.data() + section->offset() + at, sizeof bias);
+      biases += bias > -1e30f;
+    }
+  }
+  CHECK(biases == 70);
+}
+
+TEST_CASE_FIXTURE(Fixture, "model file: other files, cut ones and damaged ones are refused") {
+  const std::string bytes = Write();
+  const auto missing = OpenModelFile(path + "x");
+  REQUIRE_FALSE(missing.ok());
+  CHECK(missing.error().message == path + "x: cannot open: No such file or directory");
+  CHECK(OpenModelFile(directory.path()).error().message ==
+        directory.path() + ": cannot open: Is a directory");
+  Damage("", "not a model file");
+  Damage("1 2 3\n", "not a model file");
+  Damage(bytes.substr(0, 16), "its end is missing");
+  for (const double share : {0.01, 0.3, 0.7, 0.999}) {
+    Damage(bytes.substr(0, static_cast<size_t>(share * static_cast<double>(bytes.size()))),
+           "its end is missing");
+  }
+  std::string longer = bytes;  // a length beyond the file
+  std::memset(longer.data() + longer.size() - 32, 0x7f, 8);
+  Damage(longer, "its description");
+  // Every byte of the description counts.
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data() + bytes.size() - 32, sizeof length);
+  for (size_t at = bytes.size() - 32 - length; at < bytes.size() - 16; at += 101) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    Damage(damaged, "damaged");
+  }
+  // Numbers of labels that do not fit are found when the file is opened, the rest by Verify.
+  size_t found = 0;
+  for (size_t at = 64; at < bytes.size() - 32 - length; at += 97) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
+    REQUIRE(WriteWholeFile(path, damaged).ok());
+    found += !VerifyModelFile(path).ok();
+    (void)OpenModelFile(path);  // does not crash
+  }
+  CHECK(found > 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "model file: a full disk leaves nothing behind") {
+  const auto status = WriteModelFile(*kSmall.Build(), "/dev/full/x");
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message.starts_with("/dev/full/x.tmp: cannot create"));
+}
+
+}  // namespace
+}  // namespace dslide::model_file_test

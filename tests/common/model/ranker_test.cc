@@ -1,0 +1,204 @@
+#include "common/model/ranker.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/common/model/small_model.h"
+
+namespace dslide::ranker_test {
+namespace {
+
+constexpr uint32_t kFeatures = 30;
+constexpr uint32_t kSamples = 21;
+
+// Of 24 = 6 x 4 and 21 = 5 x 4 + 1 units.
+const SmallModel kSmall(kFeatures, 24, 500, 1);
+const SmallModel kOdd(kFeatures, 21, 500, 2);
+
+void CheckBest(const SmallModel& small, const std::shared_ptr<const Model>& model,
+               ModelSearch search, uint32_t k) {
+  const SparseRows samples = SmallSamples(kSamples, kFeatures, 3);
+  Ranker ranker(model, BestKernels());
+  const Matrix hidden = ranker.Embed(samples);
+  RankRequest request;
+  request.k = k;
+  request.search = search;
+  request.probabilities = true;
+  const RankedLabels ranked = ranker.Rank(hidden, request);
+  REQUIRE(ranked.best.offsets.size() == kSamples + 1);
+  REQUIRE(ranked.probabilities.size() == ranked.best.ids.size());
+  for (uint32_t i = 0; i < kSamples; ++i) {
+    const std::vector<double> h = small.Activations(samples, i);
+    for (uint32_t d = 0; d < small.hidden; ++d) {
+      CHECK(hidden.row(i)[d] == doctest::Approx(h[d]).epsilon(1e-5));
+    }
+    const std::vector<double> logits = small.Logits(samples, i);
+    const std::vector<uint32_t> order = SmallModel::Order(logits);
+    double total = 0;
+    for (const double z : logits) total += std::exp(z - logits[order[0]]);
+    const uint32_t begin = ranked.best.offsets[i];
+    REQUIRE(ranked.best.offsets[i + 1] - begin == std::min(k, small.labels));
+    for (uint32_t r = 0; r < std::min(k, small.labels); ++r) {
+      const double z = logits[order[r]];
+      CHECK(ranked.best.scores[begin + r] == doctest::Approx(z).epsilon(1e-4));
+      if (search != ModelSearch::kExact) continue;
+      CHECK(ranked.best.ids[begin + r] == order[r]);
+      CHECK(ranked.probabilities[begin + r] ==
+            doctest::Approx(std::exp(z - logits[order[0]]) / total).epsilon(1e-3));
+    }
+  }
+}
+
+TEST_CASE("ranker: every search finds the best labels, of one cell and of many") {
+  for (const SmallModel* small : {&kSmall, &kOdd}) {
+    for (const uint32_t cells : {1u, 20u}) {
+      CAPTURE(cells);
+      ModelBuilder::Options options;
+      options.cells = cells;
+      options.threads = 2;
+      const auto model = small->Build(options);
+      for (const uint32_t k : {1u, 5u}) {
+        CheckBest(*small, model, ModelSearch::kExact, k);
+        CheckBest(*small, model, ModelSearch::kScan, k);
+        CheckBest(*small, model->WithProbes(model->cells(), 1), ModelSearch::kIndex, k);
+        CheckBest(*small, model, ModelSearch::kIndex, k);  // without an index: a scan
+      }
+    }
+  }
+}
+
+TEST_CASE("ranker: more labels are asked for than there are") {
+  CheckBest(kSmall, kSmall.Build(), ModelSearch::kExact, 600);
+}
+
+TEST_CASE("ranker: the probabilities of all labels add up to 1, of each sigmoid is its own") {
+  const SparseRows samples = SmallSamples(3, kFeatures, 4);
+  RankRequest request;
+  request.k = kSmall.labels;
+  request.probabilities = true;
+  for (const ModelSearch search : {ModelSearch::kExact, ModelSearch::kScan}) {
+    request.search = search;
+    Ranker ranker(kSmall.Build(), BestKernels());
+    const RankedLabels ranked = ranker.Rank(ranker.Embed(samples), request);
+    for (uint32_t i = 0; i < samples.rows(); ++i) {
+      double sum = 0;
+      for (uint32_t e = ranked.best.offsets[i]; e < ranked.best.offsets[i + 1]; ++e) {
+        sum += ranked.probabilities[e];
+      }
+      CHECK(sum == doctest::Approx(1).epsilon(search == ModelSearch::kExact ? 1e-4 : 0.1));
+    }
+  }
+  Ranker sigmoid(kSmall.Builder(Loss::kSigmoid).Finish({}), BestKernels());
+  const RankedLabels ranked = sigmoid.Rank(sigmoid.Embed(samples), request);
+  for (size_t e = 0; e < ranked.best.ids.size(); ++e) {
+    CHECK(ranked.probabilities[e] ==
+          doctest::Approx(1 / (1 + std::exp(-double{ranked.best.scores[e]}))));
+  }
+}
+
+TEST_CASE("ranker: an index reads the cells that are asked for, and estimates the others") {
+  ModelBuilder::Options options;
+  options.cells = 25;
+  const auto model = kSmall.Build(options)->WithProbes(6, 0.5f);
+  const SparseRows samples = SmallSamples(200, kFeatures, 5);
+  Ranker ranker(model, BestKernels());
+  const Matrix hidden = ranker.Embed(samples);
+  RankRequest request;
+  request.k = 10;
+  request.probabilities = true;
+  request.search = ModelSearch::kExact;
+  const RankedLabels exact = ranker.Rank(hidden, request);
+  request.search = ModelSearch::kIndex;
+  size_t found = 0;
+  for (uint32_t i = 0; i < samples.rows(); ++i) {
+    Matrix one(1, hidden.cols);  // alone: several together may be scanned
+    std::copy_n(hidden.row(i), hidden.cols, one.row(0));
+    const RankedLabels ranked = ranker.Rank(one, request);
+    for (size_t r = 0; r < ranked.best.ids.size(); ++r) {
+      const auto ids = exact.best.Ids(i);
+      const auto at = std::ranges::find(ids, ranked.best.ids[r]);
+      if (at == ids.end()) continue;
+      ++found;
+      const size_t e = exact.best.offsets[i] + static_cast<size_t>(at - ids.begin());
+      CHECK(ranked.best.scores[r] == doctest::Approx(exact.best.scores[e]).epsilon(1e-4));
+      // A normaliser without its greatest terms is not worth much.
+      if (ranked.best.ids[0] != ids[0] || ranked.best.ids[1] != ids[1]) continue;
+      CHECK(ranked.probabilities[r] == doctest::Approx(exact.probabilities[e]).epsilon(0.25));
+    }
+  }
+  const double recall = static_cast<double>(found) / static_cast<double>(exact.best.ids.size());
+  CHECK(recall > 0.5);    // a quarter of the cells has far more than a quarter of the best
+  CHECK(recall < 0.999);  // and not all
+}
+
+TEST_CASE("ranker: samples ranked together and alone get the same labels") {
+  ModelBuilder::Options options;
+  options.cells = 25;
+  Ranker ranker(kSmall.Build(options)->WithProbes(2, 0.5f), BestKernels());
+  const SparseRows samples = SmallSamples(40, kFeatures, 6);
+  const Matrix hidden = ranker.Embed(samples);
+  RankRequest request;
+  request.search = ModelSearch::kIndex;
+  const TopKReply together = ranker.Rank(hidden, request).best;
+  for (uint32_t i = 0; i < samples.rows(); ++i) {
+    Matrix one(1, hidden.cols);
+    std::copy_n(hidden.row(i), hidden.cols, one.row(0));
+    const TopKReply alone = ranker.Rank(one, request).best;
+    CHECK(std::ranges::equal(alone.Ids(0), together.Ids(i)));
+  }
+}
+
+TEST_CASE("ranker: filters keep labels out, or let only some in, whatever the search") {
+  const SparseRows samples = SmallSamples(2, kFeatures, 7);
+  const std::vector<double> logits = kSmall.Logits(samples, 0);
+  const std::vector<uint32_t> order = SmallModel::Order(logits);
+  const auto model = kSmall.Build();
+  for (const ModelSearch search : {ModelSearch::kExact, ModelSearch::kScan}) {
+    for (const bool probabilities : {false, true}) {
+      Ranker ranker(model, BestKernels());
+      RankRequest request;
+      request.k = 3;
+      request.search = search;
+      request.probabilities = probabilities;
+      std::vector<LabelFilter> filters(2);
+      filters[0].denied = {order[0], order[2]};
+      request.filters = filters;
+      const auto first = [&] {
+        const TopKReply best = ranker.Rank(ranker.Embed(samples), request).best;
+        CHECK(best.Ids(1).size() == 3);
+        return std::vector<uint32_t>(best.Ids(0).begin(), best.Ids(0).end());
+      };
+      CHECK(first() == std::vector{order[1], order[3], order[4]});
+      filters[0].allowed = {order[499], order[2], order[7], order[100]};
+      CHECK(first() == std::vector{order[7], order[100], order[499]});
+      filters[0].allowed = std::vector<uint32_t>();
+      CHECK(first().empty());
+    }
+  }
+}
+
+TEST_CASE("ranker: rows in int8 only give nearly the same scores") {
+  ModelBuilder::Options options;
+  options.int8_only = true;
+  Ranker ranker(kOdd.Build(options), BestKernels());
+  const SparseRows samples = SmallSamples(20, kFeatures, 8);
+  RankRequest request;
+  for (const ModelSearch search : {ModelSearch::kExact, ModelSearch::kScan}) {
+    request.search = search;
+    const TopKReply best = ranker.Rank(ranker.Embed(samples), request).best;
+    for (uint32_t i = 0; i < samples.rows(); ++i) {
+      const std::vector<double> logits = kOdd.Logits(samples, i);
+      const std::vector<uint32_t> order = SmallModel::Order(logits);
+      const double largest = std::abs(logits[order[0]]);
+      for (uint32_t r = 0; r < 5; ++r) {
+        const uint32_t e = best.offsets[i] + r;
+        CHECK(std::abs(best.scores[e] - logits[best.ids[e]]) < 0.02 * largest);
+        CHECK(logits[best.ids[e]] > logits[order[r]] - 0.04 * largest);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dslide::ranker_test
