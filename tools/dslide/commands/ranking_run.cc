@@ -35,9 +35,10 @@ Status CheckFit(const RankingTask& task, const XcHeader* header, const Inference
 }  // namespace
 
 CommandLine RankingCommandLine(const std::string& name, const std::string& summary) {
-  CommandLine line(fmt::format("dslide {} --checkpoint DIRECTORY --data FILE [options]", name),
+  CommandLine line(fmt::format("dslide {} --checkpoint MODEL --data FILE [options]", name),
                    summary);
-  line.Required("checkpoint", "DIRECTORY", "a checkpoint, or the run directory that holds it");
+  line.Required("checkpoint", "MODEL",
+                "a run directory, a checkpoint, or a file by `dslide export`");
   line.Required("data", "FILE",
                 "samples in the form that the model was trained on, plain, .gz or .zst");
   line.Option("top-k", "K", "labels a sample", "5");
@@ -113,7 +114,7 @@ Result<Search> RankingRun::CheapestSearch(const SampleBatch& batch) {
     some.EndRow();
   }
   const Result<SearchChoice> choice = ChooseSearch(
-      SearchesOf(config().model),
+      model_->searches(),
       [&](Search search) {
         return model_->Rank(some, std::max(task_.top_k, kLeastLabels), search,
                             ExcludesOwnFeatures());

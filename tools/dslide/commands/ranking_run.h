@@ -1,5 +1,5 @@
-// What `dslide evaluate` and `dslide predict` have in common: a checkpoint ranks the labels of the
-// samples of a file, without a cluster.
+// What `dslide evaluate` and `dslide predict` have in common: a trained model ranks the labels of
+// the samples of a file, without a cluster.
 #pragma once
 
 #include <cstdint>

@@ -7,11 +7,14 @@
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/checkpoint/stored_preprocessor.h"
+#include "common/model/model_file.h"
 #include "common/run/combine.h"
 #include "common/run/slot_rows.h"
+#include "common/text/line_blocks.h"
 #include "scheduler/balance/model_size.h"
 #include "server/executor/gather.h"
 #include "server/storage/checkpoint.h"
+#include "tools/dslide/model/search_choice.h"
 
 namespace dslide {
 
@@ -41,7 +44,21 @@ void ForEachRowOf(const Layer& layer, const Each& each) {
 
 }  // namespace
 
+Result<std::unique_ptr<Inference>> Inference::LoadFile(const std::string& path) {
+  Result<std::shared_ptr<const Model>> file = OpenModelFile(path);
+  DSLIDE_RETURN_IF_ERROR(file);
+  std::unique_ptr<Inference> model(new Inference());
+  model->config_ = (*file)->info().config;
+  model->directory_ = path;
+  model->preprocessor_ = (*file)->shared_preprocessor();
+  for (uint32_t i = 0; i < CoresOfThisMachine(); ++i) {
+    model->rankers_.emplace_back(*file, BestKernels());
+  }
+  return model;
+}
+
 Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
+  if (IsModelFile(path)) return LoadFile(path);
   Result<std::string> directory = FindCheckpoint(path);
   DSLIDE_RETURN_IF_ERROR(directory);
   Result<Manifest> manifest = ReadManifest(*directory);
@@ -82,6 +99,13 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
 
 Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search search,
                                   bool exclude_own_features) {
+  if (pool_ == nullptr) {
+    if (search == Search::kLsh) {
+      return BadInput(
+          fmt::format("--search lsh: {} has no hash tables; name the run directory", directory_));
+    }
+    return RankByFile(features, k, search, exclude_own_features);
+  }
   SparseRows with_bias;
   for (uint32_t i = 0; i < features.rows(); ++i) {
     const auto ids = features.Ids(i);
@@ -104,6 +128,47 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
   Result<Body> ranked = Call(Body(std::move(request)));
   DSLIDE_RETURN_IF_ERROR(ranked);
   return std::get<TopKReply>(std::move(*ranked));
+}
+
+std::vector<Search> Inference::searches() const {
+  std::vector<Search> searches = SearchesOf(config_.model);
+  if (pool_ == nullptr) std::erase(searches, Search::kLsh);
+  return searches;
+}
+
+TopKReply Inference::RankByFile(const SparseRows& features, uint32_t k, Search search,
+                                bool exclude_own_features) {
+  const size_t rows = features.rows();
+  std::vector<TopKReply> parts(rankers_.size());
+  InParallel(rankers_.size(), [&](size_t part) {
+    SparseRows own;
+    std::vector<LabelFilter> filters;
+    for (size_t i = part * rows / parts.size(); i < (part + 1) * rows / parts.size(); ++i) {
+      const auto ids = features.Ids(i);
+      const auto values = features.Values(i);
+      own.ids.insert(own.ids.end(), ids.begin(), ids.end());
+      own.values.insert(own.values.end(), values.begin(), values.end());
+      own.EndRow();
+      if (exclude_own_features) filters.push_back({{}, {ids.begin(), ids.end()}});
+    }
+    RankRequest request;
+    request.k = k;
+    request.search = search == Search::kExact ? ModelSearch::kExact : ModelSearch::kScan;
+    request.filters = filters;
+    parts[part] = rankers_[part].Rank(rankers_[part].Embed(own), request).best;
+  });
+  TopKReply all;
+  for (const TopKReply& part : parts) {
+    for (uint32_t i = 0; i + 1 < part.offsets.size(); ++i) {
+      const uint32_t end = part.offsets[i + 1];
+      for (uint32_t e = part.offsets[i]; e < end; ++e) {
+        all.ids.push_back(part.ids[e]);
+        all.scores.push_back(part.scores[e]);
+      }
+      all.offsets.push_back(static_cast<uint32_t>(all.ids.size()));
+    }
+  }
+  return all;
 }
 
 void Inference::ForEachRow(const std::function<void(uint32_t, const float*)>& input,

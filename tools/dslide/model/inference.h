@@ -1,13 +1,15 @@
-// A trained model in this process: a checkpoint's rows in executors, one per core, without a
-// cluster.
+// A trained model in this process, without a cluster: a checkpoint's rows in executors, one per
+// core, or a model file.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
+#include "common/model/ranker.h"
 #include "common/text/preprocessor.h"
 #include "server/executor/executor_pool.h"
 
@@ -15,12 +17,13 @@ namespace dslide {
 
 class Inference {
  public:
-  // `path`: a checkpoint, a directory of checkpoints or a run directory. Any number of servers may
-  // have written it.
+  // `path`: a model file, a checkpoint, a directory of checkpoints or a run directory. Any number
+  // of servers may have written it.
   static Result<std::unique_ptr<Inference>> Load(const std::string& path);
 
   const Config& config() const { return config_; }
-  const Manifest& manifest() const { return manifest_; }
+  const Manifest& manifest() const { return manifest_; }  // of a checkpoint
+  // The checkpoint's directory, or the file.
   const std::string& directory() const { return directory_; }
   // Null: the model's samples are numbers.
   const Preprocessor* preprocessor() const { return preprocessor_.get(); }
@@ -29,19 +32,27 @@ class Inference {
     return preprocessor_ == nullptr ? nullptr : &preprocessor_->label_names();
   }
 
+  // The ways that it can be searched by, exact first.
+  std::vector<Search> searches() const;
   // The best k labels of each sample. Feature ids must be below D. With `exclude_own_features`
-  // label i is left out where feature i is in the sample.
+  // label i is left out where feature i is in the sample. A model file has no hash tables: kLsh is
+  // an error.
   Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
                          bool exclude_own_features);
 
   const std::shared_ptr<const Preprocessor>& shared_preprocessor() const { return preprocessor_; }
   // Calls input(feature, weights) for every input row, D for the bias, and neuron(label, weights,
   // bias) for every neuron; weights are [H] floats. Executors do so at once, in threads of theirs.
+  // REQUIRES a checkpoint.
   void ForEachRow(const std::function<void(uint32_t, const float*)>& input,
                   const std::function<void(uint32_t, const float*, float)>& neuron);
 
  private:
   Inference() = default;
+
+  static Result<std::unique_ptr<Inference>> LoadFile(const std::string& path);
+  TopKReply RankByFile(const SparseRows& features, uint32_t k, Search search,
+                       bool exclude_own_features);
 
   // Runs a request on all executors and combines their replies.
   Result<Body> Call(const Body& request);
@@ -50,7 +61,10 @@ class Inference {
   Manifest manifest_;
   std::string directory_;
   std::shared_ptr<const Preprocessor> preprocessor_;
+  // Of a checkpoint:
   std::unique_ptr<ExecutorPool> pool_;
+  // Of a model file: one for each core.
+  std::vector<Ranker> rankers_;
 };
 
 }  // namespace dslide

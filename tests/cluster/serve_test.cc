@@ -1,0 +1,192 @@
+// A trained model in one file, and served over HTTP by a real process while newer ones come.
+#include <doctest/doctest.h>
+#include <httplib.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/cluster/cluster.h"
+
+namespace dslide::serve_test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// `dslide serve`, which any free port has been given to.
+class Served {
+ public:
+  Served(TestRun* run, const std::string& model, const Arguments& more = {}) {
+    Arguments arguments = {"serve", "--model", model, "--bind", "tcp://127.0.0.1:*"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    process_ = run->Start("dslide", arguments);
+    REQUIRE(WaitFor([&] { return Contains(process_->Output(), "/\n"); }));
+    const std::string output = process_->Output();
+    const size_t colon = output.rfind(':');
+    port_ = std::stoi(output.substr(colon + 1));
+  }
+  int port() const { return port_; }
+  Process& process() { return *process_; }
+  httplib::Client Client() const { return httplib::Client("127.0.0.1", port_); }
+
+ private:
+  std::unique_ptr<Process> process_;
+  int port_ = 0;
+};
+
+// In the tests' data feature i means label i.
+std::string Ask(int label) {
+  return R"({"features": {")" + std::to_string(label) + R"(": 1}, "k": 1})";
+}
+
+std::string BestOf(const std::string& answer) {
+  return Json::parse(answer)["predictions"][0]["labels"][0]["label"];
+}
+
+TEST_CASE("export: a file predicts what its run predicts") {
+  TestRun run;
+  REQUIRE(run.Train()->Wait() == 0);
+  const std::string file = run.Path("model.dslide");
+  REQUIRE_MESSAGE(run.Run("dslide", {"export", run.run_directory(), "--to", file}) == 0,
+                  run.last_errors());
+  CHECK(Contains(run.last_errors(), "model.dslide: "));
+  const auto predictions = [&](const std::string& model) {
+    REQUIRE(run.Run("dslide", {"predict", "--checkpoint", model, "--data", run.Path("test.txt"),
+                               "--top-k", "1", "--search", "exact", "--json"}) == 0);
+    return run.last_output();
+  };
+  std::istringstream of_run(predictions(run.run_directory())), of_file(predictions(file));
+  int lines = 0;
+  for (std::string a, b; std::getline(of_run, a) && std::getline(of_file, b); ++lines) {
+    const Json first = Json::parse(a), second = Json::parse(b);
+    CHECK(first["labels"] == second["labels"]);
+    CHECK(first["scores"][0].get<double>() ==
+          doctest::Approx(second["scores"][0].get<double>()).epsilon(0.02));
+  }
+  CHECK(lines == kTestSamples);
+}
+
+// What a server answers for every label.
+std::vector<std::string> AnswersOf(const Served& served) {
+  httplib::Client client = served.Client();
+  client.set_keep_alive(true);
+  std::vector<std::string> answers;
+  for (int label = 0; label < kLabels; ++label) {
+    const auto answer = client.Post("/predict", Ask(label), "application/json");
+    REQUIRE(answer);
+    answers.push_back(answer->body);
+  }
+  return answers;
+}
+
+TEST_CASE("serve: no request is lost or wrong while newer models come, and when it ends") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=2"})->Wait() == 0);
+  Served served(&run, run.run_directory(), {"--reload", "1"});
+  const std::vector<std::string> by_first = AnswersOf(served);
+  std::atomic<bool> stop = false;
+  std::atomic<int> answered = 0, lost = 0;
+  std::vector<std::vector<std::pair<int, std::string>>> answers(4);
+  std::vector<std::jthread> clients;
+  for (auto& own : answers) {
+    clients.emplace_back([&] {
+      httplib::Client client = served.Client();
+      client.set_keep_alive(true);
+      for (int i = 0; !stop; ++i) {
+        const auto answer = client.Post("/predict", Ask(i % kLabels), "application/json");
+        answer && answer->status == 200 ? own.emplace_back(i % kLabels, answer->body)
+                                        : own.emplace_back(0, std::to_string(++lost));
+        ++answered;
+      }
+    });
+  }
+  REQUIRE(WaitFor([&] { return answered > 1000; }));
+  REQUIRE(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                             "train.epochs=3"}) == 0);
+  REQUIRE(WaitFor([&] {
+    const auto metrics = served.Client().Get("/metrics");
+    return metrics &&
+           Contains(metrics->body, "dslide_serve_model_loads_total{result=\"loaded\"} 2");
+  }));
+  const int before = answered;
+  REQUIRE(WaitFor([&] { return answered > before + 1000; }));
+  stop = true;
+  clients.clear();
+  const std::vector<std::string> by_second = AnswersOf(served);
+  CHECK(lost == 0);
+  CHECK(by_first != by_second);
+  size_t first = 0, second = 0, neither = 0;
+  for (const auto& own : answers) {
+    for (const auto& [label, answer] : own) {
+      answer == by_first[label] ? ++first : answer == by_second[label] ? ++second : ++neither;
+    }
+  }
+  CHECK(neither == 0);
+  CHECK(first > 0);
+  CHECK(second > 0);
+  served.process().Signal(SIGTERM);
+  CHECK(served.process().Wait() == 0);
+}
+
+TEST_CASE("serve: a damaged newer file is refused, and the present model stays") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=2"})->Wait() == 0);
+  const std::string file = run.Path("m.dslide");
+  REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", file}) == 0);
+  Served served(&run, file, {"--reload", "1"});
+  std::ofstream(file + ".new") << "no model";
+  fs::rename(file + ".new", file);
+  REQUIRE(WaitFor([&] {
+    return Contains(served.process().Errors(), "the model that was loaded before stays");
+  }));
+  const auto answer = served.Client().Post("/predict", Ask(7), "application/json");
+  REQUIRE(answer);
+  CHECK(BestOf(answer->body) == "7");
+  served.process().Signal(SIGTERM);
+  CHECK(served.process().Wait() == 0);
+}
+
+TEST_CASE("export and serve: wrong uses are told in one line") {
+  TestRun run;
+  std::ofstream(run.Path("text.txt")) << "no model\n";
+  fs::create_directory(run.Path("empty"));
+  const std::string none = run.Path("none");
+  struct Wrong {
+    Arguments arguments;
+    std::string line;
+  };
+  const std::vector<Wrong> wrong = {
+      {{"export", none, "--to", run.Path("m")}, none},
+      {{"export", run.Path("empty"), "--to", run.Path("m")}, "empty"},
+      {{"export", run.Path("text.txt"), "--to", run.Path("m")}, "text.txt"},
+      {{"export", "--to", run.Path("m")}, "MODEL"},
+      {{"export", run.Path("empty")}, "--to"},
+      {{"export", run.Path("empty"), "--to", run.Path("m"), "--rows", "fp8"}, "--rows fp8"},
+      {{"serve"}, "--model"},
+      {{"serve", "--model", none}, none},
+      {{"serve", "--model", run.Path("text.txt")}, "text.txt"},
+      {{"serve", "--model", run.Path("empty")}, "empty"},
+      {{"serve", "--model", none, "--bind", "8080"}, "--bind 8080"},
+      {{"serve", "--model", none, "--bind", "tcp://0.0.0.0:80"}, "--allow-plaintext"},
+      {{"serve", "--model", none, "--search", "fast"}, "--search fast"},
+      {{"serve", "--model", none, "--name", "a/b"}, "--name a/b"},
+      {{"serve", "--model", none, "--threads", "many"}, "--threads"},
+      {{"serve", "--model", none, "--reload", "-1"}, "--reload"},
+      {{"serve", "--model", none, "--port", "80"}, "--port"},
+  };
+  for (const Wrong& each : wrong) {
+    CAPTURE(each.arguments.back());
+    CHECK(run.Run("dslide", each.arguments) == 2);
+    const std::string& errors = run.last_errors();
+    CHECK_MESSAGE(Contains(errors, each.line), errors);
+    CHECK_MESSAGE(std::count(errors.begin(), errors.end(), '\n') == 1, errors);
+  }
+  CHECK_FALSE(fs::exists(run.Path("m")));
+  CHECK_FALSE(fs::exists(run.Path("m.tmp")));
+}
+
+}  // namespace
+}  // namespace dslide::serve_test

@@ -1,0 +1,283 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tests/tools/serve/serve_fixture.h"
+
+namespace dslide::serve_test {
+namespace {
+
+using Json = nlohmann::json;
+using Names = std::vector<std::vector<std::string>>;
+
+TEST_CASE("serve: a text gets names with probabilities, best first") {
+  ServeFixture serve;
+  const auto answer = serve.Post("/predict", R"({"text": "vier", "k": 2, "id": "a"})");
+  CHECK(answer.status == 200);
+  CHECK(answer.json["model"] == "words");
+  CHECK(answer.json["id"] == "a");
+  const Json& labels = answer.json["predictions"][0]["labels"];
+  REQUIRE(labels.size() == 2);
+  CHECK(labels[0]["label"] == "größer");
+  CHECK(labels[0]["id"] == 3);
+  CHECK(labels[0]["score"] == doctest::Approx(4));
+  CHECK(labels[0]["probability"] == doctest::Approx(std::exp(4) / (std::exp(4) + 3)));
+  CHECK(labels[1]["probability"] == doctest::Approx(1 / (std::exp(4) + 3)));
+}
+
+TEST_CASE("serve: samples of all kinds, filters, a threshold, every search") {
+  ServeFixture serve;
+  CHECK(
+      serve.Predict(R"({"samples": ["two", {"title": "three", "text": ""}, {"features": {"0": 1}}],
+                          "k": 1})") == Names{{"zwei"}, {"drei"}, {"eins"}});
+  CHECK(serve.Predict(R"({"samples": []})") == Names{});
+  CHECK(serve.Predict(R"({"text": "two", "k": 1, "deny": ["zwei", "fünf"]})")[0][0] != "zwei");
+  CHECK(serve.Predict(R"({"text": "two", "allow": ["drei", "zwei", "fünf"]})") ==
+        Names{{"zwei", "drei"}});
+  CHECK(serve.Predict(R"({"text": "two", "allow": []})") == Names{{}});
+  CHECK(serve.Predict(R"({"text": "two", "threshold": 0.5})") == Names{{"zwei"}});
+  for (const char* search : {"exact", "scan", "index"}) {
+    CHECK(serve.Predict(R"({"text": "two", "k": 1, "search": ")" + std::string(search) + "\"}") ==
+          Names{{"zwei"}});
+  }
+}
+
+TEST_CASE("serve: a model of numbers takes features, and says so when it gets a text") {
+  const SmallModel small(30, 24, 500, 1);
+  ServeFixture serve(small.Build());
+  const SparseRows samples = SmallSamples(5, 30, 2);
+  for (uint32_t i = 0; i < samples.rows(); ++i) {
+    Json features = Json::object();
+    for (size_t e = 0; e < samples.Ids(i).size(); ++e) {
+      features[std::to_string(samples.Ids(i)[e])] = samples.Values(i)[e];
+    }
+    const auto order = SmallModel::Order(small.Logits(samples, i));
+    const Names names = serve.Predict(Json{{"features", features}, {"k", 3}}.dump());
+    for (size_t r = 0; r < 3; ++r) CHECK(names[0][r] == std::to_string(order[r]));
+  }
+  const auto refused = serve.Post("/predict", R"({"text": "two"})");
+  CHECK(refused.status == 400);
+  CHECK(refused.json["error"] == "the model was trained on numbers: give \"features\", not a text");
+  CHECK(serve.Post("/predict", R"({"features": {"30": 1}})").json["error"] ==
+        "feature 30 is not below the model's 30");
+}
+
+TEST_CASE("serve: requests that are not understood get 400 and one line") {
+  ServeFixture serve;
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"", "the request has no body"},
+      {"{", "the request is no JSON"},
+      {"[1]", "the request is no JSON object"},
+      {"{}", "the request has no \"text\", no \"title\" and no \"features\""},
+      {R"({"texts": "x"})", "the request has an unknown member 'texts'; did you mean \"text\"?"},
+      {R"({"text": 7})", "the request has a \"text\" that is no string"},
+      {R"({"text": "x", "k": 0})", "the request has a \"k\" that is no number from 1 to 1000"},
+      {R"({"text": "x", "k": 1.5})", "the request has a \"k\" that is no whole number"},
+      {R"({"text": "x", "threshold": 2})",
+       "the request has a \"threshold\" that is no number from 0 to 1"},
+      {R"({"text": "x", "search": "fast"})",
+       "the request has a \"search\" that is not exact, scan or index"},
+      {R"({"text": "x", "allow": "y"})", "the request has a \"allow\" that is no list of strings"},
+      {R"({"text": "x", "samples": []})", "the request has samples and a text"},
+      {R"({"samples": "x"})", "the request has \"samples\" that are no list"},
+      {R"({"samples": ["x", 7]})", "sample 2 is no JSON object"},
+      {R"({"samples": [{"features": {"a": 1}}]})",
+       "sample 1 has features that are no numbers by feature id: {\"a\":1}"},
+      {R"({"features": {"1": "x"}})",
+       "the request has features that are no numbers by feature id: {\"1\":\"x\"}"},
+      {R"({"features": [1]})", "the request has \"features\" that are no object"},
+      {R"({"text": "x", "features": {}})", "the request has features and a text"},
+      {R"({"features": {"99": 1}})", "feature 99 is not below the model's 4"},
+  };
+  for (const auto& [body, message] : wrong) {
+    CAPTURE(body);
+    const auto answer = serve.Post("/predict", body);
+    CHECK(answer.status == 400);
+    CHECK(answer.json["error"] == message);
+  }
+  const auto many = serve.Post(
+      "/predict", R"({"samples": [)" + [] {
+        std::string samples = "\"x\"";
+        for (int i = 0; i < 1000; ++i) samples += ",\"x\"";
+        return samples;
+      }() + "]}");
+  CHECK(many.status == 413);
+  const httplib::Result longer = serve.client().Post("/predict", std::string(10'001, ' '), "x/y");
+  REQUIRE(longer);
+  CHECK(longer->status == 413);
+  CHECK(serve.Post("/predic", "{}").status == 404);
+  CHECK(serve.Get("/predict").status == 405);
+  CHECK(serve.Post("/model", "{}").status == 405);
+  CHECK(serve.Post("/v1/projects/other/suggest", "text=x").json["error"] ==
+        "there is no /v1/projects/other/suggest; the model's name is words");
+  const httplib::Headers gzip = {{"Content-Encoding", "gzip"}};
+  CHECK(serve.client().Post("/predict", gzip, "xx", "application/json")->status == 415);
+  CHECK(serve.Predict(R"({"text": "two", "k": 1})") == Names{{"zwei"}});  // all is well after it
+}
+
+TEST_CASE("serve: as Annif's http back end asks") {
+  ServeFixture serve;
+  const httplib::Params form = {{"text", "zwei und \"two\" & mehr"}, {"limit", "2"}};
+  const httplib::Result result = serve.client().Post("/v1/projects/words/suggest", form);
+  REQUIRE(result);
+  CHECK(result->status == 200);
+  const Json results = Json::parse(result->body)["results"];
+  REQUIRE(results.size() == 2);
+  CHECK(results[0]["uri"] == "zwei");
+  CHECK(results[0]["label"] == "zwei");
+  CHECK(results[0]["notation"].is_null());
+  CHECK(results[0]["score"] == doctest::Approx(std::exp(4) / (std::exp(4) + 3)));
+  const auto form_type = "application/x-www-form-urlencoded";
+  const std::string suggest = "/v1/projects/words/suggest";
+  CHECK(serve.Post(suggest, "text=two&threshold=0.5", form_type).json["results"].size() == 1);
+  CHECK(serve.Post(suggest, "text=gr%C3%B6%C3%9Fer+vier&limit=1", form_type)
+            .json["results"][0]["uri"] == "größer");
+  for (const char* body :
+       {"limit=2", "text=%zz", "text=x&limit=0", "text=x&limit=many", "text=x&threshold=-1"}) {
+    CAPTURE(body);
+    const auto refused = serve.Post(suggest, body, form_type);
+    CHECK(refused.status == 400);
+    CHECK(refused.json["status"] == 400);
+    CHECK(refused.json["detail"].get<std::string>().size() > 10);
+  }
+  const auto batch = serve.Post(suggest + "-batch", R"({"documents":
+      [{"text": "two", "document_id": "a"}, {"text": "vier"}], "limit": 1})");
+  CHECK(batch.status == 200);
+  CHECK(batch.json[0]["document_id"] == "a");
+  CHECK(batch.json[0]["results"][0]["uri"] == "zwei");
+  CHECK(batch.json[1]["document_id"].is_null());
+  CHECK(batch.json[1]["results"][0]["uri"] == "größer");
+  CHECK(serve.Post(suggest + "-batch", R"({"documents": [{}]})").json["detail"] ==
+        "document 1 has no \"text\"");
+  const Json project = serve.Get("/v1/projects/words").json;
+  CHECK(project["project_id"] == "words");
+  CHECK(project["is_trained"] == true);
+  CHECK(project["backend"]["backend_id"] == "dslide");
+  CHECK(serve.Get("/v1/projects").json["projects"][0] == project);
+}
+
+TEST_CASE("serve: as the Open Inference Protocol asks") {
+  ServeFixture serve;
+  CHECK(serve.Get("/v2/health/live").status == 200);
+  CHECK(serve.Get("/v2/health/ready").status == 200);
+  CHECK(serve.Get("/v2").json["name"] == "dslide");
+  CHECK(serve.Get("/v2/models/words/ready").status == 200);
+  const Json metadata = serve.Get("/v2/models/words").json;
+  CHECK(metadata["inputs"][0]["name"] == "text");
+  CHECK(metadata["outputs"][0]["datatype"] == "BYTES");
+  const std::string infer = "/v2/models/words/infer";
+  const auto answer = serve.Post(infer, R"({"id": "7", "inputs": [{"name": "text", "shape": [2, 1],
+      "datatype": "BYTES", "data": ["two", "vier"]}], "parameters": {"k": 6}})");
+  CHECK(answer.status == 200);
+  CHECK(answer.json["id"] == "7");
+  CHECK(answer.json["model_name"] == "words");
+  const Json& outputs = answer.json["outputs"];
+  CHECK(outputs[0]["shape"] == Json{2, 6});
+  REQUIRE(outputs[0]["data"].size() == 12);
+  CHECK(outputs[0]["data"][0] == "zwei");
+  CHECK(outputs[0]["data"][5] == "");  // there are four labels
+  CHECK(outputs[0]["data"][6] == "größer");
+  CHECK(outputs[1]["data"][6] == doctest::Approx(std::exp(4) / (std::exp(4) + 3)));
+  CHECK(outputs[2]["data"][6] == doctest::Approx(4));
+  const auto features = serve.Post(infer, R"({"inputs": [{"name": "features", "shape": [1],
+      "datatype": "BYTES", "data": ["3:2  0:1"]}]})");
+  CHECK(features.json["outputs"][0]["data"][0] == "größer");
+  for (const char* body :
+       {R"({})", R"({"inputs": []})",
+        R"({"inputs": [{"name": "t", "shape": [1], "datatype": "BYTES", "data": ["x"]}]})",
+        R"({"inputs": [{"name": "text", "shape": [1], "datatype": "FP32", "data": ["x"]}]})",
+        R"({"inputs": [{"name": "text", "shape": [2], "datatype": "BYTES", "data": ["x"]}]})",
+        R"({"inputs": [{"name": "text", "shape": [], "datatype": "BYTES", "data": ["x"]}]})",
+        R"({"inputs": [{"name": "features", "shape": [1], "datatype": "BYTES", "data": ["x"]}]})",
+        R"({"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["x"]}],
+            "parameters": {"k": 0}})"}) {
+    CAPTURE(body);
+    CHECK(serve.Post(infer, body).status == 400);
+  }
+}
+
+TEST_CASE("serve: pages, health and metrics") {
+  ServeFixture serve;
+  CHECK(serve.client().Get("/")->body.starts_with("<!doctype html>"));
+  CHECK(serve.client().Get("/healthz")->status == 200);
+  CHECK(serve.client().Get("/readyz")->status == 200);
+  CHECK(serve.Get("/model").json["labels"] == 4);
+  serve.Predict(R"({"samples": ["two", "vier"]})");
+  serve.Post("/predict", "{");
+  const std::string metrics = serve.client().Get("/metrics")->body;
+  for (const char* line : {"dslide_serve_requests_total{code=\"200\",endpoint=\"predict\"} 1\n",
+                           "dslide_serve_requests_total{code=\"400\",endpoint=\"predict\"} 1\n",
+                           "dslide_serve_batch_samples_sum 2\n"}) {
+    CHECK_MESSAGE(metrics.find(line) != std::string::npos, metrics);
+  }
+  serve.router().StopBeingReady();
+  CHECK(serve.client().Get("/readyz")->status == 503);
+  CHECK(serve.client().Get("/healthz")->status == 200);
+}
+
+TEST_CASE("serve: openapi.json lists the paths that there are, and no others") {
+  ServeFixture serve;
+  const Json api = serve.Get("/openapi.json").json;
+  CHECK(api["openapi"] == "3.0.3");
+  for (const auto& [path, item] : api["paths"].items()) {
+    CAPTURE(path);
+    std::string real = path;
+    if (const size_t at = real.find("{name}"); at != std::string::npos) {
+      real.replace(at, 6, "words");
+    }
+    const bool gets = item.contains("get"), posts = item.contains("post");
+    CHECK(gets != posts);
+    const int got = serve.client().Get(real)->status;
+    CHECK(got == (gets ? 200 : 405));
+    const int posted = serve.client().Post(real, "", "application/json")->status;
+    CHECK(posted == (posts ? 400 : 405));
+    // Every status that was seen is described.
+    const Json& responses = item[gets ? "get" : "post"]["responses"];
+    CHECK(responses.contains("200"));
+    if (posts) CHECK(responses.contains("400"));
+  }
+  // References lead somewhere.
+  const std::string text = api.dump();
+  for (size_t at = 0; (at = text.find("\"$ref\":\"#", at)) != std::string::npos; ++at) {
+    const size_t begin = at + 9;
+    const std::string pointer = text.substr(begin, text.find('"', begin) - begin);
+    CHECK_MESSAGE(api.contains(Json::json_pointer(pointer)), pointer);
+  }
+}
+
+TEST_CASE("serve: requests that came before a newer model are answered, all of them") {
+  const SmallModel small(30, 24, 500, 1), other(30, 24, 500, 2);
+  ServeFixture serve(small.Build());
+  const SparseRows samples = SmallSamples(1, 30, 3);
+  Json features = Json::object();
+  for (size_t e = 0; e < samples.Ids(0).size(); ++e) {
+    features[std::to_string(samples.Ids(0)[e])] = samples.Values(0)[e];
+  }
+  const std::string body = Json{{"features", features}, {"k", 1}}.dump();
+  const auto best = [&](const SmallModel& model) {
+    return std::to_string(SmallModel::Order(model.Logits(samples, 0))[0]);
+  };
+  REQUIRE(best(small) != best(other));
+  const auto next = other.Build();
+  std::set<std::string> seen;
+  for (int i = 0; i < 200; ++i) {
+    if (i == 100) serve.service().SetModel(next);
+    const std::string name = serve.Predict(body)[0][0];
+    CHECK(name == best(i < 100 ? small : other));
+  }
+}
+
+TEST_CASE("serve: more requests than may wait get 503, and so do those that waited too long") {
+  PredictionService::Options options;
+  options.most_waiting = 0;
+  ServeFixture full(WordModel(), options);
+  CHECK(full.Post("/predict", R"({"text": "two"})").status == 503);
+  options.most_waiting = 10;
+  options.limit_ms = -1;
+  ServeFixture late(WordModel(), options);
+  CHECK(late.Post("/predict", R"({"text": "two"})").json["error"] ==
+        "the server is too busy; try again later");
+}
+
+}  // namespace
+}  // namespace dslide::serve_test
