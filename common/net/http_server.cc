@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -93,7 +92,7 @@ HttpResponse HttpResponse::Text(unsigned status, std::string text) {
 }
 
 // A request and its answer, which two threads meet at.
-struct HttpServer::Exchange {
+struct HttpServer::Exchange : std::enable_shared_from_this<Exchange> {
   HttpRequest request;
   bool too_long = false;
   bool handled = false;  // the handler was called; of the server's thread
@@ -195,12 +194,7 @@ struct HttpServer::Impl {
     if (exchange->too_long) return Send(connection, TooLong());
     if (stopping && !exchange->handled) return Send(connection, Unavailable());
     if (!std::exchange(exchange->handled, true)) {
-      std::shared_ptr<Exchange> shared;
-      {
-        const std::lock_guard lock(mutex);
-        shared = *std::ranges::find(exchanges, exchange, &std::shared_ptr<Exchange>::get);
-      }
-      const auto answerer = std::make_shared<Answerer>(std::move(shared));
+      const auto answerer = std::make_shared<Answerer>(exchange->shared_from_this());
       handle(std::move(exchange->request),
              [answerer](HttpResponse response) { answerer->Answer(std::move(response)); });
     }
@@ -219,7 +213,7 @@ struct HttpServer::Impl {
       exchange->connection = nullptr;
     }
     const std::lock_guard lock(mutex);
-    std::erase_if(exchanges, [&](const auto& each) { return each.get() == exchange; });
+    exchanges.erase(exchange->shared_from_this());
     if (exchanges.empty()) idle.notify_all();
   }
 };

@@ -58,8 +58,8 @@ class HttpServer {
 
   int port() const;
 
-  // Accepts no more connections, closes idle ones and each that has its response, and waits until
-  // all requests that have come are answered and sent, at most `limit_ms`. False: some were not.
+  // Accepts no more connections, closes each that has its response, and waits until all requests
+  // that have come are answered and sent, at most `limit_ms`. False: some were not.
   bool Drain(int limit_ms);
 
  private:

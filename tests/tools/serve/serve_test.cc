@@ -87,6 +87,8 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
        "the request has features that are no numbers by feature id: {\"1\":\"x\"}"},
       {R"({"features": [1]})", "the request has \"features\" that are no object"},
       {R"({"text": "x", "features": {}})", "the request has features and a text"},
+      {R"({"features": {"1": 1e38}})",
+       "feature 1 has the value 1e+38; values lie between -1e6 and 1e6"},
       {R"({"features": {"99": 1}})", "feature 99 is not below the model's 4"},
   };
   for (const auto& [body, message] : wrong) {

@@ -14,8 +14,9 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kMostTaken = 32;    // requests that a thread takes at once
-constexpr size_t kMostRanked = 256;  // samples that are ranked at once
+constexpr size_t kMostTaken = 32;      // requests that a thread takes at once
+constexpr size_t kMostRanked = 256;    // samples that are ranked at once
+constexpr float kLargestValue = 1e6f;  // of a feature: sums of products stay finite
 constexpr char kJson[] = "application/json";
 
 HttpResponse JsonResponse(unsigned status, std::string body) {
@@ -101,8 +102,15 @@ class PredictionService::Worker {
       if (!sample.features && model_->preprocessor() == nullptr) {
         return Refusal{400, "the model was trained on numbers: give \"features\", not a text"};
       }
-      if (sample.features && !sample.features->empty() &&
-          sample.features->back().first >= model_->info().features()) {
+      if (!sample.features) continue;
+      const auto too_large = std::ranges::find_if(
+          *sample.features, [](const auto& f) { return !(std::abs(f.second) <= kLargestValue); });
+      if (too_large != sample.features->end()) {
+        return Refusal{400,
+                       fmt::format("feature {} has the value {}; values lie between -1e6 and 1e6",
+                                   too_large->first, too_large->second)};
+      }
+      if (!sample.features->empty() && sample.features->back().first >= model_->info().features()) {
         return Refusal{400, fmt::format("feature {} is not below the model's {}",
                                         sample.features->back().first, model_->info().features())};
       }
