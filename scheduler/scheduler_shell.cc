@@ -197,17 +197,21 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   inputs.train = train;
   inputs.train_checksum = Checksum(*train);
   std::optional<Dataset> test;
+  std::vector<std::string> notes;
   if (!options.config.train.test.empty()) {
-    Result<Dataset> read = LoadSamples(options.config.train.test, preprocessor.get());
+    Result<LoadedSamples> read =
+        LoadSamples(options.config.train.test,
+                    {preprocessor.get(), {train->num_features(), train->num_labels()}});
     DSLIDE_RETURN_IF_ERROR(read);
-    if (read->num_features() != train->num_features() ||
-        read->num_labels() != train->num_labels()) {
+    const Dataset& data = read->data;
+    if (data.num_features() != train->num_features() || data.num_labels() != train->num_labels()) {
       return BadInput(fmt::format("{}: {} and {}, but {} has {} and {}", options.config.train.test,
-                                  Plural(read->num_features(), "feature"),
-                                  Plural(read->num_labels(), "label"), options.config.train.data,
+                                  Plural(data.num_features(), "feature"),
+                                  Plural(data.num_labels(), "label"), options.config.train.data,
                                   train->num_features(), train->num_labels()));
     }
-    test = std::move(*read);
+    notes.insert(notes.end(), read->notes.begin(), read->notes.end());
+    test = std::move(read->data);
     inputs.test = &*test;
   }
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config, LabelRepeats(*train));
@@ -230,6 +234,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}", *address));
   std::fputs((loaded->description + "\n").c_str(), stdout);
+  for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stdout);
   if (test) std::fputs(UnknownLabels(options.config.train.test, *test).c_str(), stdout);
   if (page != nullptr) std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
   std::fflush(stdout);

@@ -21,7 +21,8 @@ MOST_FILES = 25
 # the groups that its group's line names.
 LAYERS = [
     ("common", [], """
-        common/base common/config common/data common/text common/math common/math/int8 common/checkpoint common/balance
+        common/base common/config common/data common/data/numbers common/text common/math
+        common/math/int8 common/checkpoint common/balance
         common/wire common/run common/net common/app"""),
     ("server", ["common"], """
         server/rows server/model/lsh server/model/sampling server/model server/executor/batches server/executor/slots

@@ -22,6 +22,12 @@ class Dataset {
   Dataset(uint32_t num_features, uint32_t num_labels)
       : num_features_(num_features), num_labels_(num_labels) {}
 
+  // For a file that does not tell them before its end.
+  void SetSizes(uint32_t num_features, uint32_t num_labels) {
+    num_features_ = num_features;
+    num_labels_ = num_labels;
+  }
+
   void Add(const SampleView& sample) {
     labels_.insert(labels_.end(), sample.labels.begin(), sample.labels.end());
     features_.insert(features_.end(), sample.features.begin(), sample.features.end());

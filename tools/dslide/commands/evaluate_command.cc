@@ -69,6 +69,7 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   Result<RankingTask> ranking = RankingTaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(ranking);
   task.ranking = std::move(*ranking);
+  task.ranking.wants_labels = true;
   const Result<uint32_t> show = arguments.Number("show", 0, 1000000);
   DSLIDE_RETURN_IF_ERROR(show);
   task.show = *show;
@@ -151,8 +152,8 @@ struct Frequencies {
 Result<Frequencies> ReadFrequencies(const ParsedArguments& arguments, bool json,
                                     const Inference& model) {
   const bool is_given = arguments.Has("train");
-  const Result<Dataset> train = ReadSamples(
-      is_given ? arguments.Get("train") : model.config().train.data, model.preprocessor());
+  const Result<Dataset> train =
+      ReadSamples(is_given ? arguments.Get("train") : model.config().train.data, model.input());
   if (train.ok())
     return Frequencies{InversePropensities(*train), FrequencyBands(CountLabels(*train))};
   if (is_given) return train.error();
@@ -199,7 +200,7 @@ Status Evaluate(const ParsedArguments& arguments) {
     }
     unknown += static_cast<uint64_t>(std::ranges::count_if(
         batch.labels.ids, [&](uint32_t id) { return id >= run->config().model.labels; }));
-    output->Write(ranked, top_k);
+    output->Write(ranked, top_k, batch.ids);
     per_sample->Write(batch.labels, ranked);
     viewer.Show(batch, ranked);
   }));

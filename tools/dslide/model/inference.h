@@ -8,6 +8,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "common/text/preprocessor.h"
+#include "common/text/samples.h"
 #include "server/executor/executor_pool.h"
 
 namespace dslide {
@@ -23,6 +24,9 @@ class Inference {
   const std::string& directory() const { return directory_; }
   // Null: the model's samples are numbers.
   const Preprocessor* preprocessor() const { return preprocessor_.get(); }
+  ModelInput input() const {
+    return {preprocessor_.get(), {config_.model.features, config_.model.labels}};
+  }
   // By id; null: labels are numbers.
   const std::vector<std::string>* label_names() const {
     return preprocessor_ == nullptr ? nullptr : &preprocessor_->label_names();
