@@ -34,8 +34,8 @@ LAYERS = [
         scheduler"""),
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """
-        tools/dslide/cluster tools/dslide/ledger tools/dslide/model tools/dslide/bench
-        tools/dslide/commands tools/dslide tools/bench"""),
+        tools/dslide/cluster tools/dslide/ledger tools/dslide/model tools/dslide/data
+        tools/dslide/bench tools/dslide/commands tools/dslide tools/bench"""),
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.
 PURE = ["server/base", "server/migration", "server/core", "server/executor",

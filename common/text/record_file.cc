@@ -33,7 +33,7 @@ Result<RecordFile> RecordFile::Open(const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(opened);
   if (opened->records) return *std::move(opened->records);
   if (IsNumbersHeader(opened->first_line) || IsLibsvmLine(opened->first_line)) return numbers;
-  return RecordFile(path, RecordFormat::kPlainText, *std::move(opened->other));
+  return PlainText(path, *std::move(opened->other));
 }
 
 Error UnknownFormat(const std::string& path, std::string_view first_line) {

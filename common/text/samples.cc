@@ -157,7 +157,8 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
   return loaded;
 }
 
-Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInput& model) {
+Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInput& model,
+                                        bool skip_blank) {
   if (model.preprocessor == nullptr) {
     Result<NumberFile> file = NumberFile::Open(path);
     DSLIDE_RETURN_IF_ERROR(file);
@@ -166,18 +167,19 @@ Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInpu
   }
   Result<RecordFile> file = RecordFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
-  return SampleReader(*std::move(file), model.preprocessor);
+  return SampleReader(*std::move(file), model.preprocessor, skip_blank);
 }
 
-SampleReader::SampleReader(RecordFile file, const Preprocessor* preprocessor)
-    : file_(std::move(file)), preprocessor_(preprocessor), encoders_(Encoders(*preprocessor)) {}
+SampleReader::SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank)
+    : file_(std::move(file)),
+      skip_blank_(skip_blank || file_->format() == RecordFormat::kJsonLines),
+      preprocessor_(preprocessor),
+      encoders_(Encoders(*preprocessor)) {}
 
 Status SampleReader::Refill() {
   part_ = next_ = 0;
-  // A blank line is a sample, so that results stand beside the lines; JSON lines may have any.
-  const bool keep_blank = file_->format() != RecordFormat::kJsonLines;
   Result<std::vector<Part>> parts = MapNextBlocks<Part>(
-      file_->stream(), keep_blank, encoders_.size(),
+      file_->stream(), !skip_blank_, encoders_.size(),
       [&](size_t thread, const LineBlock& block) -> Result<Part> {
         Part part;
         Result<Dataset> samples = EncodeBlock(*file_, block, &encoders_[thread], &part.ids);

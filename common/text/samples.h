@@ -51,8 +51,10 @@ std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_
 // A file's samples one after another, for the same model.
 class SampleReader {
  public:
-  // The preprocessor must outlive the reader.
-  static Result<SampleReader> Open(const std::string& path, const ModelInput& model);
+  // The preprocessor must outlive the reader. A blank line of text is a sample, so that results
+  // stand beside the lines, unless `skip_blank`; JSON lines may have any.
+  static Result<SampleReader> Open(const std::string& path, const ModelInput& model,
+                                   bool skip_blank = false);
 
   // Of a file with numbers that tells its sizes: what it says.
   const XcHeader* header() const { return numbers_ ? numbers_->header() : nullptr; }
@@ -72,13 +74,14 @@ class SampleReader {
   };
 
   explicit SampleReader(NumberFile numbers) : numbers_(std::move(numbers)) {}
-  SampleReader(RecordFile file, const Preprocessor* preprocessor);
+  SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank);
 
   Status Refill();
 
   std::optional<NumberFile> numbers_;
   // Of a file of records.
   std::optional<RecordFile> file_;
+  bool skip_blank_ = false;
   const Preprocessor* preprocessor_ = nullptr;
   std::vector<Preprocessor::Encoder> encoders_;  // [threads]
   std::vector<Part> parts_;

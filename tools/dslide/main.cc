@@ -8,6 +8,7 @@ constexpr dslide::Command kCommands[] = {
     {"train", dslide::TrainCommand, "start a cluster on this machine and train"},
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},
     {"predict", dslide::PredictCommand, "write the best labels of each sample"},
+    {"data", dslide::DataCommand, "look at data files, convert, split or shuffle them"},
     {"status", dslide::StatusCommand,
      "show the servers, workers and last decisions of a running cluster"},
     {"drain", dslide::DrainCommand,

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace dslide {
@@ -27,6 +28,10 @@ std::string NpyHeader(const std::string& type, const std::string& shape) {
 }  // namespace
 
 Result<NpzWriter> NpzWriter::Create(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+    return BadInput(fmt::format("{}: is no regular file (npz cannot be written to it)", path));
+  }
   NpzWriter writer(path);
   for (size_t i = 0; i < kArrays; ++i) {
     Spool& spool = writer.spools_[i];

@@ -6,6 +6,7 @@ namespace dslide {
 int TrainCommand(int argc, char** argv);
 int EvaluateCommand(int argc, char** argv);
 int PredictCommand(int argc, char** argv);
+int DataCommand(int argc, char** argv);
 int BenchCommand(int argc, char** argv);
 int CheckpointCommand(int argc, char** argv);
 int StatusCommand(int argc, char** argv);

@@ -2,11 +2,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/commands/ranking_run.h"
 #include "tools/dslide/model/measure_report.h"
+#include "tools/dslide/model/output_file.h"
 #include "tools/dslide/model/prediction_file.h"
 #include "tools/dslide/model/sample_file.h"
 #include "tools/dslide/model/search_choice.h"
@@ -52,16 +51,6 @@ Result<std::vector<uint32_t>> CutoffsFrom(const ParsedArguments& arguments) {
   std::sort(cutoffs.begin(), cutoffs.end());
   cutoffs.erase(std::unique(cutoffs.begin(), cutoffs.end()), cutoffs.end());
   return cutoffs;
-}
-
-// Whether both would be written under one name. Either may be empty.
-bool AreOneFile(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
-  if (a.empty() || b.empty()) return false;
-  std::error_code error;
-  if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;  // /dev/null, say
-  return fs::weakly_canonical(fs::absolute(a, error), error) ==
-         fs::weakly_canonical(fs::absolute(b, error), error);
 }
 
 Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
