@@ -36,6 +36,21 @@ class Dataset {
     feature_ends_.push_back(features_.size());
   }
 
+  // Removes the labels of which keep(label) is false from all samples; L stays.
+  template <typename Keep>
+  void KeepLabels(const Keep& keep) {
+    size_t kept = 0;
+    size_t begin = 0;
+    for (size_t& end : label_ends_) {
+      for (size_t i = begin; i < end; ++i) {
+        if (keep(labels_[i])) labels_[kept++] = labels_[i];
+      }
+      begin = end;
+      end = kept;
+    }
+    labels_.resize(kept);
+  }
+
   size_t size() const { return label_ends_.size(); }
   uint32_t num_features() const { return num_features_; }
   uint32_t num_labels() const { return num_labels_; }

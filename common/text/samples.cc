@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/data/label_counts.h"
 #include "common/text/line_blocks.h"
 
 namespace dslide {
@@ -58,8 +60,25 @@ Result<Dataset> EncodeFile(const std::string& path, const Preprocessor& preproce
   return samples;
 }
 
+// Leaves out the labels of which keep(label) is false, and notes how many.
+template <typename Keep>
+void LeaveOutLabels(const std::string& path, uint32_t min_label_samples, const Keep& keep,
+                    TrainingSamples* loaded) {
+  const std::vector<LabelCount> before = CountLabels(loaded->data);
+  const auto left_out =
+      std::ranges::count_if(before, [&](const LabelCount& c) { return !keep(c.label); });
+  if (left_out == 0) return;
+  const uint64_t entries = loaded->data.num_label_entries();
+  loaded->data.KeepLabels(keep);
+  loaded->notes.push_back(
+      fmt::format("{}: {} of fewer than {} samples left out, with {} of {} label entries "
+                  "(train.min_label_samples)",
+                  path, Plural(static_cast<uint64_t>(left_out), "label"), min_label_samples,
+                  entries - loaded->data.num_label_entries(), entries));
+}
+
 Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile file,
-                                            int64_t start_ms) {
+                                            uint32_t min_label_samples, int64_t start_ms) {
   Result<Dataset> data = ReadNumbers(&file, std::nullopt);
   DSLIDE_RETURN_IF_ERROR(data);
   if (data->num_labels() == 0 && file.format() == NumberFormat::kNpz) {
@@ -70,54 +89,68 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   TrainingSamples loaded;
   loaded.data = *std::move(data);
   loaded.description = Described(path, NameOf(file.format()), loaded.data, start_ms);
+  if (min_label_samples > 1) {
+    std::vector<bool> keeps(loaded.data.num_labels());
+    for (const LabelCount& c : CountLabels(loaded.data)) {
+      keeps[c.label] = c.count >= min_label_samples;
+    }
+    LeaveOutLabels(
+        path, min_label_samples, [&](uint32_t id) { return keeps[id]; }, &loaded);
+    if (loaded.data.num_label_entries() == 0) return NoLabelLeft(path, min_label_samples);
+  }
   return loaded;
 }
 
 Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordFormat format,
-                                            const TextConfig& config,
-                                            std::shared_ptr<const Preprocessor> known,
-                                            int64_t start_ms) {
-  if (known == nullptr) {
-    Result<Preprocessor> fitted = Preprocessor::Fit(path, config, CoresOfThisMachine());
-    DSLIDE_RETURN_IF_ERROR(fitted);
-    known = std::make_shared<const Preprocessor>(*std::move(fitted));
-  }
+                                            const TrainingInput& input, int64_t start_ms) {
   TrainingSamples loaded;
-  loaded.preprocessor = std::move(known);
+  loaded.preprocessor = input.known;
+  if (loaded.preprocessor == nullptr) {
+    Result<Preprocessor> fitted =
+        Preprocessor::Fit(path, input.text, CoresOfThisMachine(), input.min_label_samples);
+    DSLIDE_RETURN_IF_ERROR(fitted);
+    loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
+  }
   Result<Dataset> data = EncodeFile(path, *loaded.preprocessor);
   DSLIDE_RETURN_IF_ERROR(data);
   loaded.data = *std::move(data);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
+  // The preprocessor knows the labels that stay.
+  if (input.min_label_samples > 1) {
+    LeaveOutLabels(
+        path, input.min_label_samples,
+        [known = loaded.preprocessor->num_labels()](uint32_t id) { return id < known; }, &loaded);
+  }
   return loaded;
 }
 
 // Of any format; nothing is logged.
-Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const TextConfig& config,
-                                            std::shared_ptr<const Preprocessor> known) {
+Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const TrainingInput& input) {
   const int64_t start_ms = MonotonicMillis();
   if (const auto matrices = MatrixPathsOf(path)) {
     Result<NumberFile> file = NumberFile::OpenMatrices(*matrices);
     DSLIDE_RETURN_IF_ERROR(file);
-    return LoadTrainingNumbers(path, *std::move(file), start_ms);
+    return LoadTrainingNumbers(path, *std::move(file), input.min_label_samples, start_ms);
   }
   Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
   DSLIDE_RETURN_IF_ERROR(opened);
   if (opened->records) {
-    return LoadTrainingRecords(path, opened->records->format(), config, std::move(known), start_ms);
+    return LoadTrainingRecords(path, opened->records->format(), input, start_ms);
   }
   Result<std::optional<NumberFile>> numbers =
       NumberFile::FromStream(opened->first_line, *std::move(opened->other));
   DSLIDE_RETURN_IF_ERROR(numbers);
   if (!*numbers) return UnknownFormat(path, opened->first_line);
-  return LoadTrainingNumbers(path, **std::move(numbers), start_ms);
+  return LoadTrainingNumbers(path, **std::move(numbers), input.min_label_samples, start_ms);
 }
 
 }  // namespace
 
-Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TextConfig& config,
-                                            std::shared_ptr<const Preprocessor> known) {
-  Result<TrainingSamples> loaded = ReadTrainingSamples(path, config, std::move(known));
-  if (loaded.ok()) LogInfo(loaded->description);
+Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input) {
+  Result<TrainingSamples> loaded = ReadTrainingSamples(path, input);
+  DSLIDE_RETURN_IF_ERROR(loaded);
+  LogInfo(loaded->description);
+  for (const std::string& note : loaded->notes) LogInfo(note);
   return loaded;
 }
 

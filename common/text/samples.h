@@ -22,12 +22,20 @@ struct TrainingSamples {
   Dataset data;
   std::shared_ptr<const Preprocessor> preprocessor;  // null: the file has numbers
   std::string description;                           // for people: format and sizes
+  std::vector<std::string> notes;                    // for people: what was left out
 };
 
-// Reads a training file, and fits a preprocessor unless `known` is given (a run that goes on). Logs
-// what it found. Errors as XcReader's and Preprocessor::Fit()'s.
-Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TextConfig& config,
-                                            std::shared_ptr<const Preprocessor> known);
+// How a training file becomes samples.
+struct TrainingInput {
+  TextConfig text;
+  uint32_t min_label_samples = 1;
+  std::shared_ptr<const Preprocessor> known;  // of a run that goes on; null: one is fitted
+};
+
+// Reads a training file. Labels of fewer than `min_label_samples` samples are left out of all
+// samples; of numbers they keep their ids. Logs what it found. Errors as XcReader's and
+// Preprocessor::Fit()'s.
+Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input);
 
 // What a model knows of its samples: the preprocessor if it was trained on text, else its size.
 struct ModelInput {

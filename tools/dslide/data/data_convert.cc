@@ -248,8 +248,7 @@ int DataConvertCommand(int argc, char** argv) {
       "labels\nand features come beside them (OUTPUT.labels.tsv, OUTPUT.features.tsv).");
   line.Positional("FILE", "a data file of any format, or X.npz,Y.npz", 1, 1);
   line.Required("to", "FORMAT", TargetNames());
-  line.Required("output", "FILE",
-                "where to write, X.npz,Y.npz for npz; compressed by its name (.gz, .zst)");
+  line.Required("output", "FILE", "where to write, X.npz,Y.npz for npz; .gz and .zst compress");
   line.Option("like", "MODEL", "a run or checkpoint whose features and labels text becomes");
   line.Repeated("set", "TEXT.KEY=VALUE", "how text becomes features: keys of [text]");
   return RunExecutable("dslide data convert", line, argc, argv, Convert);
