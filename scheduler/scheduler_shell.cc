@@ -23,6 +23,7 @@
 #include "common/run/slot_plan.h"
 #include "common/text/samples.h"
 #include "scheduler/base/resume.h"
+#include "scheduler/kept_input.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
 
@@ -177,6 +178,9 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
         has_work ? "the ledger" : "checkpoints"));
   }
 
+  if (options.config.train.test == "-") {
+    return BadInput("train.test = -: only train.data can be standard input; name a file");
+  }
   if (options.config.train.data.empty()) {
     return BadInput("train.data is not set; name the training file by --set train.data=FILE");
   }
@@ -186,28 +190,41 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     DSLIDE_RETURN_IF_ERROR(known);
     preprocessor = *std::move(known);
   }
-  const Result<TrainingSamples> loaded =
-      LoadTrainingSamples(options.config.train.data, options.config.text, std::move(preprocessor));
+  TrainConfig& files = inputs.config.train;
+  std::optional<KeptInput> kept;
+  if (files.data == "-") {
+    DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
+    Result<KeptInput> input = KeptInput::Read(root.string(), options.resume, signals);
+    DSLIDE_RETURN_IF_ERROR(input);
+    kept.emplace(*std::move(input));
+    files.data = kept->path();
+  }
+  const Result<TrainingSamples> loaded = LoadTrainingSamples(
+      files.data, {options.config.text, files.min_label_samples, std::move(preprocessor)});
   DSLIDE_RETURN_IF_ERROR(loaded);
   const Dataset* train = &loaded->data;
   preprocessor = loaded->preprocessor;
   if (train->size() == 0) {
-    return BadInput(fmt::format("{}: no samples to train on", options.config.train.data));
+    return BadInput(fmt::format("{}: no samples to train on", files.data));
   }
   inputs.train = train;
   inputs.train_checksum = Checksum(*train);
   std::optional<Dataset> test;
+  std::vector<std::string> notes = loaded->notes;
   if (!options.config.train.test.empty()) {
-    Result<Dataset> read = LoadSamples(options.config.train.test, preprocessor.get());
+    Result<LoadedSamples> read =
+        LoadSamples(options.config.train.test,
+                    {preprocessor.get(), {train->num_features(), train->num_labels()}});
     DSLIDE_RETURN_IF_ERROR(read);
-    if (read->num_features() != train->num_features() ||
-        read->num_labels() != train->num_labels()) {
+    const Dataset& data = read->data;
+    if (data.num_features() != train->num_features() || data.num_labels() != train->num_labels()) {
       return BadInput(fmt::format("{}: {} and {}, but {} has {} and {}", options.config.train.test,
-                                  Plural(read->num_features(), "feature"),
-                                  Plural(read->num_labels(), "label"), options.config.train.data,
+                                  Plural(data.num_features(), "feature"),
+                                  Plural(data.num_labels(), "label"), files.data,
                                   train->num_features(), train->num_labels()));
     }
-    test = std::move(*read);
+    notes.insert(notes.end(), read->notes.begin(), read->notes.end());
+    test = std::move(read->data);
     inputs.test = &*test;
   }
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config, LabelRepeats(*train));
@@ -226,10 +243,12 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   // Before the ledger, so that a run that can be resumed has a configuration.
   DSLIDE_RETURN_IF_ERROR(
       WriteWholeFile((root / "config.ini").string(), FormatConfig(inputs.config)));
+  if (kept) kept->Keep();
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}", *address));
   std::fputs((loaded->description + "\n").c_str(), stdout);
+  for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stdout);
   if (test) std::fputs(UnknownLabels(options.config.train.test, *test).c_str(), stdout);
   if (page != nullptr) std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
   std::fflush(stdout);

@@ -21,7 +21,8 @@ MOST_FILES = 25
 # the groups that its group's line names.
 LAYERS = [
     ("common", [], """
-        common/base common/config common/data common/text common/math common/math/int8 common/checkpoint common/balance
+        common/base common/config common/data common/data/numbers common/text common/math
+        common/math/int8 common/checkpoint common/balance
         common/wire common/run common/model common/net common/app"""),
     ("server", ["common"], """
         server/rows server/model/lsh server/model/sampling server/model server/executor/batches server/executor/slots
@@ -33,8 +34,8 @@ LAYERS = [
         scheduler"""),
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """
-        tools/dslide/cluster tools/dslide/ledger tools/dslide/model tools/dslide/serve tools/dslide/bench
-        tools/dslide/commands tools/dslide tools/bench"""),
+        tools/dslide/cluster tools/dslide/ledger tools/dslide/model tools/dslide/serve tools/dslide/data
+        tools/dslide/bench tools/dslide/commands tools/dslide tools/bench"""),
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.
 PURE = ["server/base", "server/migration", "server/core", "server/executor",

@@ -31,11 +31,12 @@ Status LocalData::Join(const Config& config, const JoinReply& reply) {
   }
   if (reply.train_checksum == 0) return {};
   if (file_->checksum != reply.train_checksum) {
-    return BadInput(
-        fmt::format("{}: other samples than those that the run trains on (checksum "
-                    "{:016x} instead of {:016x}); name the scheduler's train.data "
-                    "({}), or leave --data out; text needs the defaults of [text]",
-                    file_->path, file_->checksum, reply.train_checksum, config.train.data));
+    return BadInput(fmt::format(
+        "{}: other samples than those that the run trains on (checksum "
+        "{:016x} instead of {:016x}); name the scheduler's train.data "
+        "({}), or leave --data out; that wants train.min_label_samples = 1, and for text "
+        "the defaults of [text]",
+        file_->path, file_->checksum, reply.train_checksum, config.train.data));
   }
   in_use_ = true;
   return {};

@@ -15,9 +15,9 @@ namespace {
 constexpr int kPollMs = 50;
 
 Result<TrainingFile> ReadTrainingFile(const std::string& path) {
-  // Of text the same file gives the same samples as on the scheduler's machine, if the run has the
-  // default settings of [text].
-  Result<TrainingSamples> loaded = LoadTrainingSamples(path, TextConfig{}, nullptr);
+  // The same file gives the same samples as on the scheduler's machine if the run has the default
+  // train.min_label_samples, and for text the default settings of [text].
+  Result<TrainingSamples> loaded = LoadTrainingSamples(path, {});
   DSLIDE_RETURN_IF_ERROR(loaded);
   const uint64_t checksum = Checksum(loaded->data);
   return TrainingFile{path, std::move(loaded->data), checksum};

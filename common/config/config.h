@@ -70,9 +70,10 @@ struct HashConfig {
 };
 
 struct TrainConfig {
-  std::string data;         // training file
-  std::string test;         // evaluation file; empty: no evaluation
-  std::string label_names;  // tab-separated label id ... name; empty: none
+  std::string data;                // training file
+  std::string test;                // evaluation file; empty: no evaluation
+  std::string label_names;         // tab-separated label id ... name; empty: none
+  uint32_t min_label_samples = 1;  // labels of fewer samples are left out
   uint32_t epochs = 8;
   uint32_t batch = 512;
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;

@@ -112,10 +112,12 @@ std::vector<ConfigKey> TrainKeys() {
   using T = TrainConfig;
   const char* section = "train";
   return {
-      {section, "data", "training file, .gz and .zst too", Text(kIn, &T::data)},
+      {section, "data", "training file, .gz and .zst too; -: standard input", Text(kIn, &T::data)},
       {section, "test", "evaluation file; empty: no evaluation", Text(kIn, &T::test)},
       {section, "label_names", "lines of: label id, tab, name; empty: none",
        Text(kIn, &T::label_names)},
+      {section, "min_label_samples", "labels that fewer training samples have are left out",
+       Number(kIn, &T::min_label_samples, 1, kMaxUint32), kFixed},
       {section, "epochs", "passes over the data", Number(kIn, &T::epochs, 1, 1'000'000)},
       {section, "batch", "samples per batch", Number(kIn, &T::batch, 1, 65536), kFixed},
       {section, "optimizer", "how a gradient becomes an update",

@@ -22,12 +22,33 @@ class Dataset {
   Dataset(uint32_t num_features, uint32_t num_labels)
       : num_features_(num_features), num_labels_(num_labels) {}
 
+  // For a file that does not tell them before its end.
+  void SetSizes(uint32_t num_features, uint32_t num_labels) {
+    num_features_ = num_features;
+    num_labels_ = num_labels;
+  }
+
   void Add(const SampleView& sample) {
     labels_.insert(labels_.end(), sample.labels.begin(), sample.labels.end());
     features_.insert(features_.end(), sample.features.begin(), sample.features.end());
     values_.insert(values_.end(), sample.values.begin(), sample.values.end());
     label_ends_.push_back(labels_.size());
     feature_ends_.push_back(features_.size());
+  }
+
+  // Removes the labels of which keep(label) is false from all samples; L stays.
+  template <typename Keep>
+  void KeepLabels(const Keep& keep) {
+    size_t kept = 0;
+    size_t begin = 0;
+    for (size_t& end : label_ends_) {
+      for (size_t i = begin; i < end; ++i) {
+        if (keep(labels_[i])) labels_[kept++] = labels_[i];
+      }
+      begin = end;
+      end = kept;
+    }
+    labels_.resize(kept);
   }
 
   size_t size() const { return label_ends_.size(); }

@@ -62,7 +62,11 @@ bool StrictlyAscends(const std::vector<uint32_t>& ids) {
   return std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
 }
 
-Error OutOfRange(const char* what, std::string_view digits, uint32_t count) {
+Error OutOfRange(const char* what, std::string_view digits, uint32_t count, bool has_header) {
+  if (!has_header) {
+    return BadInput(fmt::format("{} id {} is out of range (expected 0 to {})", what, Quoted(digits),
+                                count - 1));
+  }
   return BadInput(fmt::format("{} id {} is out of range (the header says {} {}s: 0 to {})", what,
                               Quoted(digits), count, what, count - 1));
 }
@@ -124,6 +128,11 @@ bool ParseFiniteFloat(std::string_view text, float* value) {
   return code == std::errc() && next == end && std::isfinite(*value);
 }
 
+XcLineParser::XcLineParser()
+    : num_features_(std::numeric_limits<uint32_t>::max()),
+      num_labels_(std::numeric_limits<uint32_t>::max()),
+      has_header_(false) {}
+
 Result<SampleView> XcLineParser::Parse(std::string_view line) {
   const char* text = line.data();
   const char* end = text + line.size();
@@ -145,7 +154,7 @@ Status XcLineParser::ParseLabels(const char** text, const char* end) {
       return BadLabel(p, id.next, end, labels_.empty());
     }
     if (id.overflow || id.value >= num_labels_) {
-      return OutOfRange("label", {p, id.next}, num_labels_);
+      return OutOfRange("label", {p, id.next}, num_labels_, has_header_);
     }
     labels_.push_back(static_cast<uint32_t>(id.value));
     *text = id.next;
@@ -165,7 +174,7 @@ Status XcLineParser::ParseFeatures(const char** text, const char* end) {
     const ScannedNumber id = ScanNumber(p, end);
     if (id.next == p || id.next == end || *id.next != ':') return BadFeature(p, id.next, end);
     if (id.overflow || id.value >= num_features_) {
-      return OutOfRange("feature", {p, id.next}, num_features_);
+      return OutOfRange("feature", {p, id.next}, num_features_, has_header_);
     }
     const char* value_end = std::find(id.next + 1, end, ' ');
     const std::string_view digits(id.next + 1, value_end);

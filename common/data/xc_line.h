@@ -29,6 +29,8 @@ class XcLineParser {
  public:
   XcLineParser(uint32_t num_features, uint32_t num_labels)
       : num_features_(num_features), num_labels_(num_labels) {}
+  // Of a file without a header: ids up to 2^32 - 2.
+  XcLineParser();
 
   // `line` comes without its line end. The view is valid until the next call. Errors are kBadInput
   // and describe the fault, not its place.
@@ -43,6 +45,7 @@ class XcLineParser {
 
   uint32_t num_features_;
   uint32_t num_labels_;
+  bool has_header_ = true;
   std::vector<uint32_t> labels_;
   std::vector<uint32_t> features_;
   std::vector<float> values_;                       // values_[i] belongs to features_[i]

@@ -56,10 +56,13 @@ class BlockCounter {
   std::vector<uint32_t> order_;  // of a sample's terms, by hash
 };
 
-// The most frequent label first.
-std::vector<std::string> ByFrequency(const std::unordered_map<std::string, uint64_t>& labels) {
+// The most frequent label first; those of fewer samples than `least` left out.
+std::vector<std::string> ByFrequency(const std::unordered_map<std::string, uint64_t>& labels,
+                                     uint64_t least) {
   std::vector<std::pair<uint64_t, std::string>> counted;
-  for (const auto& [name, count] : labels) counted.emplace_back(count, name);
+  for (const auto& [name, count] : labels) {
+    if (count >= least) counted.emplace_back(count, name);
+  }
   std::ranges::sort(counted, [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
@@ -96,6 +99,11 @@ bool Unpack(const flatbuffers::Vector<uint8_t>* bytes, const flatbuffers::Vector
 
 }  // namespace
 
+Error NoLabelLeft(const std::string& path, uint32_t min_label_samples) {
+  return BadInput(fmt::format("{}: no label has {} or more (train.min_label_samples)", path,
+                              Plural(min_label_samples, "sample")));
+}
+
 Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names)
     : vectorizer_(std::move(vectorizer)),
       label_names_(std::move(label_names)),
@@ -124,12 +132,14 @@ std::string Preprocessor::LabelName(uint32_t id) const {
 }
 
 Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config,
-                                       size_t threads) {
+                                       size_t threads, uint32_t min_label_samples) {
   // The file is read again to encode it.
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored) && std::filesystem::exists(path, ignored)) {
     return BadInput(
-        fmt::format("{}: training text is read twice; write it to a file, and name that", path));
+        fmt::format("{}: text is read twice; write it to a file and name that, or give it to "
+                    "dslide train by train.data=-",
+                    path));
   }
   Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
   DSLIDE_RETURN_IF_ERROR(opened);
@@ -160,7 +170,9 @@ Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig
         path, Plural(config.min_samples, "sample"), config.max_share));
   }
   if (labels.empty()) return BadInput(fmt::format("{}: no sample has a label", path));
-  return Preprocessor(std::move(vectorizer), ByFrequency(labels));
+  std::vector<std::string> names = ByFrequency(labels, min_label_samples);
+  if (names.empty()) return NoLabelLeft(path, min_label_samples);
+  return Preprocessor(std::move(vectorizer), std::move(names));
 }
 
 std::string Preprocessor::ToBytes() const {

@@ -20,6 +20,9 @@ namespace dslide {
 
 constexpr uint32_t kPreprocessorFormat = 1;
 
+// The error of a training file of which train.min_label_samples leaves no label.
+Error NoLabelLeft(const std::string& path, uint32_t min_label_samples);
+
 // Immutable; any number of threads may use it.
 class Preprocessor {
  public:
@@ -27,9 +30,10 @@ class Preprocessor {
 
   // Reads a file of records. Memory is bounded but for the names of labels. The same file and
   // configuration give the same result, whatever the number of threads. Labels have ids by falling
-  // frequency. Errors are kBadInput and name the file and the line.
-  static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config,
-                                  size_t threads);
+  // frequency; those of fewer than `min_label_samples` samples are left out. Errors are kBadInput
+  // and name the file and the line.
+  static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config, size_t threads,
+                                  uint32_t min_label_samples = 1);
 
   // The file's contents (schema/preprocessor.fbs). Errors of the inverse are kBadInput and name
   // `path`.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
 #include "common/text/words.h"
 
@@ -101,6 +102,7 @@ Result<Record> ParseJson(std::string_view line) {
   if (const auto labels = json.find("labels"); labels != json.end() && !labels->is_null()) {
     DSLIDE_RETURN_IF_ERROR(TakeLabels(*labels, &record));
   }
+  if (const auto id = json.find("id"); id != json.end() && !id->is_null()) record.id = id->dump();
   return record;
 }
 
@@ -160,16 +162,6 @@ std::optional<RecordFormat> RecordFormatOf(std::string_view line) {
   if (labelled) return RecordFormat::kFastText;
   if (line.find('\t') != std::string_view::npos) return RecordFormat::kTsv;
   return std::nullopt;
-}
-
-bool IsNumbersHeader(std::string_view line) {
-  size_t numbers = 0;
-  bool other = false;
-  ForEachPart(line, kBlanks, [&](std::string_view part) {
-    ++numbers;
-    other |= part.find_first_not_of("0123456789") != std::string_view::npos;
-  });
-  return numbers == 3 && !other;
 }
 
 std::vector<std::string> FieldsOf(std::string_view text) {

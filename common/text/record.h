@@ -3,7 +3,8 @@
 //   JSON lines   {"title": "...", "text": "...", "labels": ["name", ...]}
 //                `text` is a string, or a list of fields, the title first; `title` or `text` may be
 //                missing. `labels` has names or numbers, which are names too; one may stand without
-//                a list. Other keys are ignored.
+//                a list. By an `id`, if there is one, predictions name the
+//                sample. Other keys are ignored.
 //   fastText     words __label__name words          anywhere in the line
 //   TSV          text TAB label [TAB label ...]     or text TAB <uri> <uri> ... (Annif)
 //   plain text   words                              without labels
@@ -29,12 +30,10 @@ std::string_view NameOf(RecordFormat format);
 // The format of a file with this first line that is not blank; nullopt: none of the first three.
 std::optional<RecordFormat> RecordFormatOf(std::string_view line);
 
-// Whether a line may be the header of a file of numbers (common/data/xc_reader.h).
-bool IsNumbersHeader(std::string_view line);
-
 struct Record {
   std::vector<std::string> fields;  // texts; the first is the title if there are several
   std::vector<std::string> labels;  // names, each once
+  std::string id = {};              // as JSON; empty: there is none
 };
 
 // The first line of a text, and the rest. A text of one line is one field.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "common/data/numbers/number_file.h"
+
 namespace dslide {
 
 Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path) {
@@ -24,21 +26,22 @@ Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path) {
 }
 
 Result<RecordFile> RecordFile::Open(const std::string& path) {
+  const Error numbers =
+      BadInput(fmt::format("{}: has numbers, but the model was trained on text", path));
+  if (MatrixPathsOf(path)) return numbers;
   Result<Opened> opened = TryOpen(path);
   DSLIDE_RETURN_IF_ERROR(opened);
   if (opened->records) return *std::move(opened->records);
-  if (IsNumbersHeader(opened->first_line)) {
-    return BadInput(fmt::format("{}: has numbers, but the model was trained on text", path));
-  }
-  return RecordFile(path, RecordFormat::kPlainText, *std::move(opened->other));
+  if (IsNumbersHeader(opened->first_line) || IsLibsvmLine(opened->first_line)) return numbers;
+  return PlainText(path, *std::move(opened->other));
 }
 
 Error UnknownFormat(const std::string& path, std::string_view first_line) {
-  return BadInput(
-      fmt::format("{}: {} begins no known format (expected JSON lines, fastText with __label__, "
-                  "TSV of text, tab "
-                  "and label, or three numbers 'samples features labels')",
-                  path, Quoted(first_line)));
+  return BadInput(fmt::format(
+      "{}: {} begins no known format (expected JSON lines, fastText with __label__, "
+      "TSV of text, tab and label, three numbers 'samples features labels', or LIBSVM's "
+      "labels and feature:value)",
+      path, Quoted(first_line)));
 }
 
 Error RecordFile::BadLine(uint64_t number, const Error& error) const {

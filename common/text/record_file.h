@@ -21,8 +21,14 @@ class RecordFile {
   // For a model of text: a file of another format has plain text. Numbers are an error.
   static Result<RecordFile> Open(const std::string& path);
 
+  // The rest of a stream, a text a line.
+  static RecordFile PlainText(const std::string& path, TextStream stream) {
+    return RecordFile(path, RecordFormat::kPlainText, std::move(stream));
+  }
+
   RecordFormat format() const { return format_; }
   TextStream* stream() { return &stream_; }
+  uint64_t line() const { return stream_.line(); }
   // An error in a line, with its place.
   Error BadLine(uint64_t number, const Error& error) const;
 

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/data/label_counts.h"
 #include "common/text/line_blocks.h"
 
 namespace dslide {
@@ -20,12 +22,14 @@ std::string Described(const std::string& path, std::string_view format, const Da
 }
 
 Result<Dataset> EncodeBlock(const RecordFile& file, const LineBlock& block,
-                            Preprocessor::Encoder* encoder) {
+                            Preprocessor::Encoder* encoder,
+                            std::vector<std::string>* ids = nullptr) {
   Dataset samples;
   for (size_t i = 0; i < block.size(); ++i) {
     const Result<Record> record = ParseRecord(file.format(), block[i]);
     if (!record.ok()) return file.BadLine(block.NumberOf(i), record.error());
     samples.Add(encoder->Encode(*record));
+    if (ids != nullptr) ids->push_back(record->id);
   }
   return samples;
 }
@@ -56,84 +60,181 @@ Result<Dataset> EncodeFile(const std::string& path, const Preprocessor& preproce
   return samples;
 }
 
-}  // namespace
+// Leaves out the labels of which keep(label) is false, and notes how many.
+template <typename Keep>
+void LeaveOutLabels(const std::string& path, uint32_t min_label_samples, const Keep& keep,
+                    TrainingSamples* loaded) {
+  const std::vector<LabelCount> before = CountLabels(loaded->data);
+  const auto left_out =
+      std::ranges::count_if(before, [&](const LabelCount& c) { return !keep(c.label); });
+  if (left_out == 0) return;
+  const uint64_t entries = loaded->data.num_label_entries();
+  loaded->data.KeepLabels(keep);
+  loaded->notes.push_back(
+      fmt::format("{}: {} of fewer than {} samples left out, with {} of {} label entries "
+                  "(train.min_label_samples)",
+                  path, Plural(static_cast<uint64_t>(left_out), "label"), min_label_samples,
+                  entries - loaded->data.num_label_entries(), entries));
+}
 
-Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TextConfig& config,
-                                            std::shared_ptr<const Preprocessor> known) {
-  const int64_t start_ms = MonotonicMillis();
-  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
-  DSLIDE_RETURN_IF_ERROR(opened);
+Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile file,
+                                            uint32_t min_label_samples, int64_t start_ms) {
+  Result<Dataset> data = ReadNumbers(&file, std::nullopt);
+  DSLIDE_RETURN_IF_ERROR(data);
+  if (data->num_labels() == 0 && file.format() == NumberFormat::kNpz) {
+    return BadInput(fmt::format("{}: has no labels (name both matrices, X.npz,Y.npz)", path));
+  }
+  if (data->num_labels() == 0) return BadInput(fmt::format("{}: no sample has a label", path));
+  if (data->num_features() == 0) return BadInput(fmt::format("{}: no sample has a feature", path));
   TrainingSamples loaded;
-  if (!opened->records) {
-    if (!IsNumbersHeader(opened->first_line)) return UnknownFormat(path, opened->first_line);
-    Result<Dataset> data = ReadXcStream(*std::move(opened->other));
-    DSLIDE_RETURN_IF_ERROR(data);
-    loaded.data = *std::move(data);
-    loaded.description = Described(path, "numbers", loaded.data, start_ms);
-    LogInfo(loaded.description);
-    return loaded;
+  loaded.data = *std::move(data);
+  loaded.description = Described(path, NameOf(file.format()), loaded.data, start_ms);
+  if (min_label_samples > 1) {
+    std::vector<bool> keeps(loaded.data.num_labels());
+    for (const LabelCount& c : CountLabels(loaded.data)) {
+      keeps[c.label] = c.count >= min_label_samples;
+    }
+    LeaveOutLabels(
+        path, min_label_samples, [&](uint32_t id) { return keeps[id]; }, &loaded);
+    if (loaded.data.num_label_entries() == 0) return NoLabelLeft(path, min_label_samples);
   }
-  const RecordFormat format = opened->records->format();
-  if (known == nullptr) {
-    Result<Preprocessor> fitted = Preprocessor::Fit(path, config, CoresOfThisMachine());
+  return loaded;
+}
+
+Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordFormat format,
+                                            const TrainingInput& input, int64_t start_ms) {
+  TrainingSamples loaded;
+  loaded.preprocessor = input.known;
+  if (loaded.preprocessor == nullptr) {
+    Result<Preprocessor> fitted =
+        Preprocessor::Fit(path, input.text, CoresOfThisMachine(), input.min_label_samples);
     DSLIDE_RETURN_IF_ERROR(fitted);
-    known = std::make_shared<const Preprocessor>(*std::move(fitted));
+    loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
   }
-  loaded.preprocessor = std::move(known);
   Result<Dataset> data = EncodeFile(path, *loaded.preprocessor);
   DSLIDE_RETURN_IF_ERROR(data);
   loaded.data = *std::move(data);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
-  LogInfo(loaded.description);
+  // The preprocessor knows the labels that stay.
+  if (input.min_label_samples > 1) {
+    LeaveOutLabels(
+        path, input.min_label_samples,
+        [known = loaded.preprocessor->num_labels()](uint32_t id) { return id < known; }, &loaded);
+  }
   return loaded;
 }
 
-Result<Dataset> ReadSamples(const std::string& path, const Preprocessor* preprocessor) {
-  return preprocessor == nullptr ? ReadXcFile(path) : EncodeFile(path, *preprocessor);
-}
-
-Result<Dataset> LoadSamples(const std::string& path, const Preprocessor* preprocessor) {
+// Of any format; nothing is logged.
+Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const TrainingInput& input) {
   const int64_t start_ms = MonotonicMillis();
-  Result<Dataset> data = ReadSamples(path, preprocessor);
-  if (data.ok()) {
-    LogInfo(Described(path, preprocessor == nullptr ? "numbers" : "text", *data, start_ms));
+  if (const auto matrices = MatrixPathsOf(path)) {
+    Result<NumberFile> file = NumberFile::OpenMatrices(*matrices);
+    DSLIDE_RETURN_IF_ERROR(file);
+    return LoadTrainingNumbers(path, *std::move(file), input.min_label_samples, start_ms);
   }
-  return data;
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  DSLIDE_RETURN_IF_ERROR(opened);
+  if (opened->records) {
+    return LoadTrainingRecords(path, opened->records->format(), input, start_ms);
+  }
+  Result<std::optional<NumberFile>> numbers =
+      NumberFile::FromStream(opened->first_line, *std::move(opened->other));
+  DSLIDE_RETURN_IF_ERROR(numbers);
+  if (!*numbers) return UnknownFormat(path, opened->first_line);
+  return LoadTrainingNumbers(path, **std::move(numbers), input.min_label_samples, start_ms);
 }
 
-Result<SampleReader> SampleReader::Open(const std::string& path, const Preprocessor* preprocessor) {
-  if (preprocessor == nullptr) {
-    Result<XcReader> reader = XcReader::Open(path);
-    DSLIDE_RETURN_IF_ERROR(reader);
-    return SampleReader(*std::move(reader));
+}  // namespace
+
+Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input) {
+  Result<TrainingSamples> loaded = ReadTrainingSamples(path, input);
+  DSLIDE_RETURN_IF_ERROR(loaded);
+  LogInfo(loaded->description);
+  for (const std::string& note : loaded->notes) LogInfo(note);
+  return loaded;
+}
+
+std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_features) {
+  return fmt::format("{}: {} left out, with ids above those of the model's {}", path,
+                     Plural(count, "feature value"), Plural(model_features, "feature"));
+}
+
+Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model) {
+  if (model.preprocessor != nullptr) return EncodeFile(path, *model.preprocessor);
+  Result<NumberFile> file = NumberFile::Open(path);
+  DSLIDE_RETURN_IF_ERROR(file);
+  return ReadNumbers(&*file, model.size);
+}
+
+Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& model) {
+  const int64_t start_ms = MonotonicMillis();
+  LoadedSamples loaded;
+  std::string_view format = "text";
+  if (model.preprocessor != nullptr) {
+    Result<Dataset> data = EncodeFile(path, *model.preprocessor);
+    DSLIDE_RETURN_IF_ERROR(data);
+    loaded.data = *std::move(data);
+  } else {
+    Result<NumberFile> file = NumberFile::Open(path);
+    DSLIDE_RETURN_IF_ERROR(file);
+    Result<Dataset> data = ReadNumbers(&*file, model.size);
+    DSLIDE_RETURN_IF_ERROR(data);
+    loaded.data = *std::move(data);
+    format = NameOf(file->format());
+    if (file->left_out() > 0) {
+      loaded.notes.push_back(LeftOutLine(path, file->left_out(), model.size.features));
+    }
+  }
+  LogInfo(Described(path, format, loaded.data, start_ms));
+  for (const std::string& note : loaded.notes) LogInfo(note);
+  return loaded;
+}
+
+Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInput& model,
+                                        bool skip_blank) {
+  if (model.preprocessor == nullptr) {
+    Result<NumberFile> file = NumberFile::Open(path);
+    DSLIDE_RETURN_IF_ERROR(file);
+    file->FitTo(model.size);
+    return SampleReader(*std::move(file));
   }
   Result<RecordFile> file = RecordFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
-  return SampleReader(*std::move(file), preprocessor);
+  return SampleReader(*std::move(file), model.preprocessor, skip_blank);
 }
 
-SampleReader::SampleReader(RecordFile file, const Preprocessor* preprocessor)
-    : file_(std::move(file)), preprocessor_(preprocessor), encoders_(Encoders(*preprocessor)) {}
+SampleReader::SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank)
+    : file_(std::move(file)),
+      skip_blank_(skip_blank || file_->format() == RecordFormat::kJsonLines),
+      preprocessor_(preprocessor),
+      encoders_(Encoders(*preprocessor)) {}
 
 Status SampleReader::Refill() {
-  samples_ = Dataset(preprocessor_->num_features(), preprocessor_->num_labels());
-  next_ = 0;
-  // A blank line is a sample, so that results stand beside the lines; JSON lines may have any.
-  const bool keep_blank = file_->format() != RecordFormat::kJsonLines;
-  const Result<std::vector<Dataset>> parts = MapNextBlocks<Dataset>(
-      file_->stream(), keep_blank, encoders_.size(), [&](size_t thread, const LineBlock& block) {
-        return EncodeBlock(*file_, block, &encoders_[thread]);
+  part_ = next_ = 0;
+  Result<std::vector<Part>> parts = MapNextBlocks<Part>(
+      file_->stream(), !skip_blank_, encoders_.size(),
+      [&](size_t thread, const LineBlock& block) -> Result<Part> {
+        Part part;
+        Result<Dataset> samples = EncodeBlock(*file_, block, &encoders_[thread], &part.ids);
+        DSLIDE_RETURN_IF_ERROR(samples);
+        part.samples = *std::move(samples);
+        return part;
       });
   DSLIDE_RETURN_IF_ERROR(parts);
-  AddAll(*parts, &samples_);
+  parts_ = *std::move(parts);
   return {};
 }
 
 Result<std::optional<SampleView>> SampleReader::Next() {
-  if (xc_) return xc_->Next();
-  if (next_ == samples_.size()) DSLIDE_RETURN_IF_ERROR(Refill());
-  if (samples_.size() == 0) return std::optional<SampleView>();
-  return std::optional(samples_[next_++]);
+  if (numbers_) return numbers_->Next();
+  if (part_ < parts_.size() && next_ == parts_[part_].samples.size()) {
+    ++part_;
+    next_ = 0;
+  }
+  if (part_ == parts_.size()) DSLIDE_RETURN_IF_ERROR(Refill());
+  if (parts_.empty()) return std::optional<SampleView>();
+  id_ = parts_[part_].ids[next_];
+  return std::optional(parts_[part_].samples[next_++]);
 }
 
 }  // namespace dslide

@@ -1,17 +1,18 @@
 // The samples of a data file, whatever its format, as a model numbers them.
 //
-// A file of the Extreme Classification Repository's format (common/data/xc_reader.h) has numbers.
-// Files of records (record.h) have text and label names, which a Preprocessor numbers.
+// Some formats have numbers (common/data/numbers/number_file.h). Files of records (record.h) have
+// text and label names, which a Preprocessor numbers.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/data/dataset.h"
-#include "common/data/xc_reader.h"
+#include "common/data/numbers/number_file.h"
 #include "common/text/preprocessor.h"
 #include "common/text/record_file.h"
 
@@ -21,43 +22,80 @@ struct TrainingSamples {
   Dataset data;
   std::shared_ptr<const Preprocessor> preprocessor;  // null: the file has numbers
   std::string description;                           // for people: format and sizes
+  std::vector<std::string> notes;                    // for people: what was left out
 };
 
-// Reads a training file, and fits a preprocessor unless `known` is given (a run that goes on). Logs
-// what it found. Errors as XcReader's and Preprocessor::Fit()'s.
-Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TextConfig& config,
-                                            std::shared_ptr<const Preprocessor> known);
+// How a training file becomes samples.
+struct TrainingInput {
+  TextConfig text;
+  uint32_t min_label_samples = 1;
+  std::shared_ptr<const Preprocessor> known;  // of a run that goes on; null: one is fitted
+};
 
-// Reads another file for the same model. `preprocessor` is null for a model of numbers. Labels that
-// the model lacks get ids from N on. LoadSamples() logs what it found.
-Result<Dataset> ReadSamples(const std::string& path, const Preprocessor* preprocessor);
-Result<Dataset> LoadSamples(const std::string& path, const Preprocessor* preprocessor);
+// Reads a training file. Labels of fewer than `min_label_samples` samples are left out of all
+// samples; of numbers they keep their ids. Logs what it found. Errors as XcReader's and
+// Preprocessor::Fit()'s.
+Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input);
+
+// What a model knows of its samples: the preprocessor if it was trained on text, else its size.
+struct ModelInput {
+  const Preprocessor* preprocessor = nullptr;
+  ModelSize size;
+};
+
+struct LoadedSamples {
+  Dataset data;
+  std::vector<std::string> notes;  // for people: what was left out
+};
+
+// Reads another file for the same model. Labels that the model lacks get ids from N on; features
+// that it lacks are left out. LoadSamples() logs what it found.
+Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model);
+Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& model);
+
+// A line about `count` feature entries of a file that are left out; REQUIRES count > 0.
+std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_features);
 
 // A file's samples one after another, for the same model.
 class SampleReader {
  public:
-  // The preprocessor must outlive the reader.
-  static Result<SampleReader> Open(const std::string& path, const Preprocessor* preprocessor);
+  // The preprocessor must outlive the reader. A blank line of text is a sample, so that results
+  // stand beside the lines, unless `skip_blank`; JSON lines may have any.
+  static Result<SampleReader> Open(const std::string& path, const ModelInput& model,
+                                   bool skip_blank = false);
 
-  // Of a file with numbers: what its header says.
-  const XcHeader* header() const { return xc_ ? &xc_->header() : nullptr; }
+  // Of a file with numbers that tells its sizes: what it says.
+  const XcHeader* header() const { return numbers_ ? numbers_->header() : nullptr; }
 
   // The next sample, or nullopt at the end; the view is valid until the next call.
   Result<std::optional<SampleView>> Next();
+  // Of the sample that Next() returned last: as JSON, empty if it has none.
+  const std::string& id() const { return id_; }
+  // Feature entries that the model lacks, so far, of a file with numbers.
+  uint64_t left_out() const { return numbers_ ? numbers_->left_out() : 0; }
 
  private:
-  explicit SampleReader(XcReader xc) : xc_(std::move(xc)) {}
-  SampleReader(RecordFile file, const Preprocessor* preprocessor);
+  // Samples read ahead, and their ids.
+  struct Part {
+    Dataset samples;
+    std::vector<std::string> ids;
+  };
+
+  explicit SampleReader(NumberFile numbers) : numbers_(std::move(numbers)) {}
+  SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank);
 
   Status Refill();
 
-  std::optional<XcReader> xc_;
+  std::optional<NumberFile> numbers_;
   // Of a file of records.
   std::optional<RecordFile> file_;
+  bool skip_blank_ = false;
   const Preprocessor* preprocessor_ = nullptr;
   std::vector<Preprocessor::Encoder> encoders_;  // [threads]
-  Dataset samples_;                              // read ahead
-  size_t next_ = 0;                              // of samples_
+  std::vector<Part> parts_;
+  size_t part_ = 0;
+  size_t next_ = 0;  // of parts_[part_]
+  std::string id_;
 };
 
 }  // namespace dslide

@@ -10,6 +10,7 @@ constexpr dslide::Command kCommands[] = {
     {"predict", dslide::PredictCommand, "write the best labels of each sample"},
     {"export", dslide::ExportCommand, "write a trained model as one file"},
     {"serve", dslide::ServeCommand, "answer prediction requests over HTTP"},
+    {"data", dslide::DataCommand, "look at data files, convert, split or shuffle them"},
     {"status", dslide::StatusCommand,
      "show the servers, workers and last decisions of a running cluster"},
     {"drain", dslide::DrainCommand,

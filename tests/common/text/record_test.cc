@@ -33,9 +33,17 @@ TEST_CASE("a format is recognised by a line") {
   CHECK(RecordFormatOf("only words") == std::nullopt);
   CHECK(RecordFormatOf("__label__a\tsome words") == RecordFormat::kFastText);
   CHECK(RecordFormatOf("3\t10\t5") == std::nullopt);
-  CHECK(IsNumbersHeader(" 3 10  5"));
-  CHECK_FALSE(IsNumbersHeader("3 10"));
-  CHECK_FALSE(IsNumbersHeader("3 10 5x"));
+}
+
+TEST_CASE("JSON lines: an id may be anything, and is kept as JSON") {
+  const auto id = [](const std::string& json) {
+    return Parsed(RecordFormat::kJsonLines, R"({"text": "a", "id": )" + json + "}").id;
+  };
+  CHECK(id("17") == "17");
+  CHECK(id(R"("a \"b\"")") == R"("a \"b\"")");
+  CHECK(id("[1, \"x\"]") == "[1,\"x\"]");
+  CHECK(id("null").empty());
+  CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "a"})").id.empty());
 }
 
 TEST_CASE("JSON lines") {
@@ -43,6 +51,7 @@ TEST_CASE("JSON lines") {
       RecordFormat::kJsonLines,
       R"({"id": "x:7", "text": "Title\nIt's \u00e4\nand more", "labels": ["b", "a", "b", 12], "year": 3})");
   CHECK(record.fields == Names{"Title", "It's ä\nand more"});
+  CHECK(record.id == "\"x:7\"");
   CHECK(record.labels == Names{"b", "a", "12"});
 
   CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "no title", "labels": "one"})").labels ==

@@ -46,6 +46,21 @@ TEST_CASE("prediction file: it has its name once it is complete") {
   CHECK_FALSE(fs::exists(path + ".tmp"));
 }
 
+TEST_CASE("prediction file: JSON has the samples' ids") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/out";
+  const std::vector<std::string> ids = {"\"x:7\"", ""};
+  for (const bool json : {false, true}) {
+    auto file = PredictionFile::Create(path, json, nullptr);
+    REQUIRE(file.ok());
+    file->Write(Predictions(), 1, ids);
+    REQUIRE(file->Finish().ok());
+    CHECK(ContentOf(path) == (json ? "{\"id\":\"x:7\",\"labels\":[7],\"scores\":[0.5]}\n"
+                                     "{\"labels\":[],\"scores\":[]}\n"
+                                   : "7:0.5000\n\n"));
+  }
+}
+
 TEST_CASE("prediction file: labels by name") {
   const TempDirectory directory;
   const std::string path = directory.path() + "/out";

@@ -8,6 +8,7 @@ int EvaluateCommand(int argc, char** argv);
 int PredictCommand(int argc, char** argv);
 int ExportCommand(int argc, char** argv);
 int ServeCommand(int argc, char** argv);
+int DataCommand(int argc, char** argv);
 int BenchCommand(int argc, char** argv);
 int CheckpointCommand(int argc, char** argv);
 int StatusCommand(int argc, char** argv);

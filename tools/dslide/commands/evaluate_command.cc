@@ -2,11 +2,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/commands/ranking_run.h"
 #include "tools/dslide/model/measure_report.h"
+#include "tools/dslide/model/output_file.h"
 #include "tools/dslide/model/prediction_file.h"
 #include "tools/dslide/model/sample_file.h"
 #include "tools/dslide/model/search_choice.h"
@@ -54,21 +53,12 @@ Result<std::vector<uint32_t>> CutoffsFrom(const ParsedArguments& arguments) {
   return cutoffs;
 }
 
-// Whether both would be written under one name. Either may be empty.
-bool AreOneFile(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
-  if (a.empty() || b.empty()) return false;
-  std::error_code error;
-  if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;  // /dev/null, say
-  return fs::weakly_canonical(fs::absolute(a, error), error) ==
-         fs::weakly_canonical(fs::absolute(b, error), error);
-}
-
 Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   EvaluateTask task;
   Result<RankingTask> ranking = RankingTaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(ranking);
   task.ranking = std::move(*ranking);
+  task.ranking.wants_labels = true;
   const Result<uint32_t> show = arguments.Number("show", 0, 1000000);
   DSLIDE_RETURN_IF_ERROR(show);
   task.show = *show;
@@ -143,21 +133,41 @@ void PrintMeasures(const RankingRun& run, const Measures& m, const FrequencyBand
              static_cast<double>(m.samples) / std::max(seconds, 1e-9));
 }
 
-// What the training file tells: how rare its labels are. Both unknown if it cannot be read.
+// What the training file tells: how rare its labels are. All unknown if it cannot be read.
 struct Frequencies {
   InversePropensities propensities;
   FrequencyBands bands;
+  // Of a model of numbers, by id: the labels that train.min_label_samples left out, which kept
+  // their ids. Empty: none.
+  std::vector<bool> left_out;
 };
+
+std::vector<bool> LeftOutLabels(const std::vector<LabelCount>& counts, const Config& config) {
+  if (config.train.min_label_samples == 1) return {};
+  std::vector<bool> left_out(config.model.labels, true);
+  for (const LabelCount& c : counts) {
+    if (c.label < left_out.size()) left_out[c.label] = c.count < config.train.min_label_samples;
+  }
+  return left_out;
+}
+
 Result<Frequencies> ReadFrequencies(const ParsedArguments& arguments, bool json,
                                     const Inference& model) {
   const bool is_given = arguments.Has("train");
-  const Result<Dataset> train = ReadSamples(
-      is_given ? arguments.Get("train") : model.config().train.data, model.preprocessor());
-  if (train.ok())
-    return Frequencies{InversePropensities(*train), FrequencyBands(CountLabels(*train))};
+  const Result<Dataset> train =
+      ReadSamples(is_given ? arguments.Get("train") : model.config().train.data, model.input());
+  const bool of_numbers = model.preprocessor() == nullptr;
+  if (train.ok()) {
+    const std::vector<LabelCount> counts = CountLabels(*train);
+    return Frequencies{InversePropensities(*train), FrequencyBands(counts),
+                       of_numbers ? LeftOutLabels(counts, model.config()) : std::vector<bool>()};
+  }
   if (is_given) return train.error();
-  if (!json) {
-    fmt::print("without PSP, PSnDCG and bands: {} (name the training file by --train)\n",
+  const bool may_lack = of_numbers && model.config().train.min_label_samples > 1;
+  if (!json || may_lack) {
+    fmt::print(json ? stderr : stdout,
+               "without PSP, PSnDCG and bands{}: {} (name the training file by --train)\n",
+               may_lack ? ", and labels that training left out count as known" : "",
                train.error().message);
   }
   return Frequencies{};
@@ -197,9 +207,11 @@ Status Evaluate(const ParsedArguments& arguments) {
     for (size_t i = 0; i < batch.labels.rows(); ++i) {
       measures.Add(ranked.Ids(i), batch.labels.Ids(i));
     }
-    unknown += static_cast<uint64_t>(std::ranges::count_if(
-        batch.labels.ids, [&](uint32_t id) { return id >= run->config().model.labels; }));
-    output->Write(ranked, top_k);
+    unknown += static_cast<uint64_t>(std::ranges::count_if(batch.labels.ids, [&](uint32_t id) {
+      return id >= run->config().model.labels ||
+             (!frequencies->left_out.empty() && frequencies->left_out[id]);
+    }));
+    output->Write(ranked, top_k, batch.ids);
     per_sample->Write(batch.labels, ranked);
     viewer.Show(batch, ranked);
   }));

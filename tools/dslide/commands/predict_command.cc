@@ -27,7 +27,7 @@ Status Predict(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(output);
   uint64_t samples = 0;
   DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const TopKReply& ranked) {
-    output->Write(ranked, run->task().top_k);
+    output->Write(ranked, run->task().top_k, batch.ids);
     samples += batch.features.rows();
   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());

@@ -18,7 +18,13 @@ namespace {
 // Checks that the data file and the task fit the model.
 Status CheckFit(const RankingTask& task, const XcHeader* header, const Inference& model) {
   const ModelConfig& m = model.config().model;
-  if (header != nullptr && (header->num_features != m.features || header->num_labels != m.labels)) {
+  // Matrices may lack the one of labels.
+  const bool unlabelled = header != nullptr && header->num_labels == 0;
+  if (unlabelled && task.wants_labels) {
+    return BadInput(fmt::format("{}: has no labels (name both matrices, X.npz,Y.npz)", task.data));
+  }
+  if (header != nullptr &&
+      (header->num_features != m.features || (header->num_labels != m.labels && !unlabelled))) {
     return BadInput(fmt::format("{}: {} and {}, but the model in {} has {} and {}", task.data,
                                 Plural(header->num_features, "feature"),
                                 Plural(header->num_labels, "label"), model.directory(), m.features,
@@ -72,7 +78,7 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
 Result<RankingRun> RankingRun::Open(RankingTask task) {
   Result<std::unique_ptr<Inference>> model = Inference::Load(task.checkpoint);
   DSLIDE_RETURN_IF_ERROR(model);
-  Result<SampleReader> reader = SampleReader::Open(task.data, (*model)->preprocessor());
+  Result<SampleReader> reader = SampleReader::Open(task.data, (*model)->input());
   DSLIDE_RETURN_IF_ERROR(reader);
   DSLIDE_RETURN_IF_ERROR(CheckFit(task, reader->header(), **model));
   return RankingRun(std::move(task), std::move(*model), std::move(*reader));
@@ -95,6 +101,7 @@ Result<SampleBatch> RankingRun::NextBatch() {
     batch.features.EndRow();
     batch.labels.ids.insert(batch.labels.ids.end(), s.labels.begin(), s.labels.end());
     batch.labels.EndRow();
+    batch.ids.push_back(reader_.id());
   }
   return batch;
 }
@@ -140,6 +147,9 @@ Status RankingRun::RankAll(const std::function<void(const SampleBatch&, const To
         model_->Rank(batch->features, task_.depth, *task_.search, ExcludesOwnFeatures());
     DSLIDE_RETURN_IF_ERROR(ranked);
     each(*batch, *ranked);
+  }
+  if (const uint64_t left_out = reader_.left_out(); left_out > 0) {
+    fmt::print(stderr, "{}\n", LeftOutLine(task_.data, left_out, config().model.features));
   }
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return {};

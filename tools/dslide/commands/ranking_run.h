@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/app/command_line.h"
 #include "common/base/error.h"
@@ -24,6 +25,7 @@ struct RankingTask {
   std::optional<Search> search;  // nullopt: what is the cheapest on the first samples
   bool json = false;
   bool exclude_own_features = false;
+  bool wants_labels = false;  // data without labels is refused
 };
 
 // Declares the options of both commands.
@@ -35,6 +37,7 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments);
 struct SampleBatch {
   SparseRows features;
   SparseRows labels;
+  std::vector<std::string> ids;  // of the samples, as JSON; empty: a sample has none
 };
 
 // A model and the samples of a task, which fit each other. One thread uses an object.

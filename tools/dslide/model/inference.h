@@ -11,6 +11,7 @@
 #include "common/config/config.h"
 #include "common/model/ranker.h"
 #include "common/text/preprocessor.h"
+#include "common/text/samples.h"
 #include "server/executor/executor_pool.h"
 
 namespace dslide {
@@ -27,6 +28,9 @@ class Inference {
   const std::string& directory() const { return directory_; }
   // Null: the model's samples are numbers.
   const Preprocessor* preprocessor() const { return preprocessor_.get(); }
+  ModelInput input() const {
+    return {preprocessor_.get(), {config_.model.features, config_.model.labels}};
+  }
   // By id; null: labels are numbers.
   const std::vector<std::string>* label_names() const {
     return preprocessor_ == nullptr ? nullptr : &preprocessor_->label_names();

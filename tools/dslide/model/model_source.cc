@@ -20,7 +20,8 @@ constexpr uint32_t kMeasured = 256;  // samples that an index is measured on
 constexpr uint32_t kSeen = 4096;     // samples that they are spread over
 
 Result<SparseRows> FirstSamples(const std::string& path, const Model& model) {
-  Result<SampleReader> reader = SampleReader::Open(path, model.preprocessor());
+  const ModelInput input = {model.preprocessor(), {model.info().features(), model.info().labels()}};
+  Result<SampleReader> reader = SampleReader::Open(path, input);
   DSLIDE_RETURN_IF_ERROR(reader);
   const XcHeader* header = reader->header();
   if (header != nullptr && header->num_features != model.info().features()) {

@@ -9,6 +9,15 @@
 
 namespace dslide {
 
+bool AreOneFile(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  if (a.empty() || b.empty()) return false;
+  std::error_code error;
+  if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;  // /dev/null, say
+  return fs::weakly_canonical(fs::absolute(a, error), error) ==
+         fs::weakly_canonical(fs::absolute(b, error), error);
+}
+
 Result<OutputFile> OutputFile::Create(const std::string& path) {
   if (path.empty()) return OutputFile("", "", nullptr);
   std::error_code error;

@@ -10,6 +10,9 @@
 
 namespace dslide {
 
+// Whether both are one regular file, or would be written under one name. Either may be empty.
+bool AreOneFile(const std::string& a, const std::string& b);
+
 // Text is written under a temporary name, and Finish() renames the file, so that an incomplete file
 // never looks complete. What is no regular file (/dev/stdout, a pipe) is written in place. One
 // thread uses an object.

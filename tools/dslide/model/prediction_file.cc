@@ -18,7 +18,8 @@ PredictionFile PredictionFile::StandardOutput(bool json, const Names* names) {
   return {OutputFile::StandardOutput(), json, names};
 }
 
-void PredictionFile::Write(const TopKReply& reply, uint32_t top_k) {
+void PredictionFile::Write(const TopKReply& reply, uint32_t top_k,
+                           std::span<const std::string> sample_ids) {
   if (!out_.IsOpen()) return;
   std::string labels, scores, lines;
   for (size_t i = 0; i + 1 < reply.offsets.size(); ++i) {
@@ -38,7 +39,10 @@ void PredictionFile::Write(const TopKReply& reply, uint32_t top_k) {
                               reply.scores[e]);
       }
     }
-    lines += json_ ? fmt::format("{{\"labels\":[{}],\"scores\":[{}]}}\n", labels, scores)
+    const std::string id = i < sample_ids.size() && !sample_ids[i].empty()
+                               ? fmt::format("\"id\":{},", sample_ids[i])
+                               : "";
+    lines += json_ ? fmt::format("{{{}\"labels\":[{}],\"scores\":[{}]}}\n", id, labels, scores)
                    : labels + "\n";
   }
   out_.Write(lines);

@@ -1,11 +1,12 @@
 // Predictions on disk or standard output, one line a sample.
 //
 //   text   label:score label:score ...      best first; after a name comes a tab, not a space
-//   JSON   {"labels":[...],"scores":[...]}
+//   JSON   {"id":...,"labels":[...],"scores":[...]}    `id` if the sample has one
 //
 // Labels are names if the model has some, else ids.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,9 @@ class PredictionFile {
   static Result<PredictionFile> Create(const std::string& path, bool json, const Names* names);
   static PredictionFile StandardOutput(bool json, const Names* names);
 
-  // The first `top_k` labels of each row. Finish() reports a failure.
-  void Write(const TopKReply& reply, uint32_t top_k);
+  // The first `top_k` labels of each row. `sample_ids`: one a row, as JSON, empty where a sample
+  // has none; or no ids at all. Finish() reports a failure.
+  void Write(const TopKReply& reply, uint32_t top_k, std::span<const std::string> sample_ids = {});
   Status Finish() { return out_.Finish(); }
 
  private:

@@ -20,8 +20,8 @@
 
 #include "common/app/executable.h"
 #include "common/base/process.h"
-#include "tests/cluster/kill_cell.h"
-#include "tests/cluster/move_cell.h"
+#include "tests/cluster/kill/kill_cell.h"
+#include "tests/cluster/kill/move_cell.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide {

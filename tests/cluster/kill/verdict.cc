@@ -1,4 +1,4 @@
-#include "tests/cluster/verdict.h"
+#include "tests/cluster/kill/verdict.h"
 
 #include <fmt/core.h>
 

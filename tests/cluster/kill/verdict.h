@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "tests/cluster/kept_cluster.h"
+#include "tests/cluster/kill/kept_cluster.h"
 
 namespace dslide {
 

@@ -1,4 +1,4 @@
-#include "tests/cluster/kill_cell.h"
+#include "tests/cluster/kill/kill_cell.h"
 
 #include <fmt/core.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "tests/cluster/kept_cluster.h"
+#include "tests/cluster/kill/kept_cluster.h"
 
 #include <fmt/core.h>
 #include <fmt/os.h>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "tests/cluster/verdict.h"
+#include "tests/cluster/kill/verdict.h"
 
 namespace dslide {
 

@@ -1,4 +1,4 @@
-#include "tests/cluster/move_cell.h"
+#include "tests/cluster/kill/move_cell.h"
 
 #include <fmt/core.h>
 #include <signal.h>

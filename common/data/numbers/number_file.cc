@@ -1,0 +1,135 @@
+#include "common/data/numbers/number_file.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace dslide {
+namespace {
+
+// Up to the first line that is not blank, which is put back; empty if there is none.
+Result<std::string> FirstLine(TextStream* stream) {
+  while (true) {
+    const auto line = stream->Next();
+    DSLIDE_RETURN_IF_ERROR(line);
+    if (!line->has_value()) return std::string();
+    if (IsBlank(**line)) continue;
+    std::string first(**line);
+    stream->PutBack();
+    return first;
+  }
+}
+
+}  // namespace
+
+bool IsNumbersHeader(std::string_view line) {
+  size_t numbers = 0;
+  while (true) {
+    line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
+    if (line.empty()) return numbers == 3;
+    const std::string_view part = line.substr(0, line.find_first_of(" \t\r"));
+    if (part.find_first_not_of("0123456789") != std::string_view::npos) return false;
+    ++numbers;
+    line.remove_prefix(part.size());
+  }
+}
+
+std::optional<MatrixPaths> MatrixPathsOf(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    return IsZipFile(path) ? std::optional(MatrixPaths{path, ""}) : std::nullopt;
+  }
+  constexpr std::string_view kBetween = ".npz,";
+  const size_t found = path.find(kBetween);
+  if (found == std::string::npos) return std::nullopt;
+  const size_t comma = found + kBetween.size() - 1;
+  return MatrixPaths{path.substr(0, comma), path.substr(comma + 1)};
+}
+
+std::string_view NameOf(NumberFormat format) {
+  switch (format) {
+    case NumberFormat::kRepository:
+      return "numbers";
+    case NumberFormat::kLibsvm:
+      return "LIBSVM";
+    case NumberFormat::kNpz:
+      return "npz";
+  }
+  return "";
+}
+
+Result<NumberFile> NumberFile::OpenMatrices(const MatrixPaths& paths) {
+  Result<NpzReader> reader = NpzReader::Open(paths.features, paths.labels);
+  DSLIDE_RETURN_IF_ERROR(reader);
+  return NumberFile(Reader(*std::move(reader)));
+}
+
+Result<std::optional<NumberFile>> NumberFile::FromStream(std::string_view first_line,
+                                                         TextStream stream) {
+  if (IsNumbersHeader(first_line)) {
+    Result<XcReader> reader = XcReader::FromStream(std::move(stream));
+    DSLIDE_RETURN_IF_ERROR(reader);
+    return std::optional(NumberFile(Reader(*std::move(reader))));
+  }
+  if (IsLibsvmLine(first_line) || IsLabelList(first_line)) {
+    return std::optional(NumberFile(Reader(LibsvmReader(std::move(stream)))));
+  }
+  return std::optional<NumberFile>();
+}
+
+Result<NumberFile> NumberFile::Open(const std::string& path) {
+  if (const auto paths = MatrixPathsOf(path)) return OpenMatrices(*paths);
+  Result<TextStream> stream = TextStream::Open(path);
+  DSLIDE_RETURN_IF_ERROR(stream);
+  const Result<std::string> first_line = FirstLine(&*stream);
+  DSLIDE_RETURN_IF_ERROR(first_line);
+  if (IsLibsvmLine(*first_line) || IsLabelList(*first_line)) {
+    return NumberFile(Reader(LibsvmReader(*std::move(stream))));
+  }
+  Result<XcReader> reader = XcReader::FromStream(*std::move(stream));
+  DSLIDE_RETURN_IF_ERROR(reader);
+  return NumberFile(Reader(*std::move(reader)));
+}
+
+NumberFormat NumberFile::format() const { return static_cast<NumberFormat>(reader_.index()); }
+
+const XcHeader* NumberFile::header() const {
+  if (const auto* xc = std::get_if<XcReader>(&reader_)) return &xc->header();
+  if (const auto* npz = std::get_if<NpzReader>(&reader_)) return &npz->header();
+  return nullptr;
+}
+
+Result<std::optional<SampleView>> NumberFile::Next() {
+  Result<std::optional<SampleView>> next =
+      std::visit([](auto& reader) { return reader.Next(); }, reader_);
+  if (!next.ok() || !*next || !most_features_ || format() != NumberFormat::kLibsvm) return next;
+  SampleView& sample = **next;
+  const auto known = static_cast<size_t>(
+      std::ranges::lower_bound(sample.features, *most_features_) - sample.features.begin());
+  left_out_ += sample.features.size() - known;
+  sample.features = sample.features.first(known);
+  sample.values = sample.values.first(known);
+  return next;
+}
+
+Result<Dataset> ReadNumbers(NumberFile* file, const std::optional<ModelSize>& model) {
+  const XcHeader* header = file->header();
+  if (header == nullptr && model) file->FitTo(*model);
+  ModelSize size = model.value_or(ModelSize());
+  if (header != nullptr) size = {header->num_features, header->num_labels};
+  const bool grows = header == nullptr && !model;
+  Dataset dataset;
+  while (true) {
+    const Result<std::optional<SampleView>> sample = file->Next();
+    DSLIDE_RETURN_IF_ERROR(sample);
+    if (!*sample) break;
+    const SampleView& s = **sample;
+    if (grows && !s.features.empty())
+      size.features = std::max(size.features, s.features.back() + 1);
+    if (grows && !s.labels.empty()) size.labels = std::max(size.labels, s.labels.back() + 1);
+    dataset.Add(s);
+  }
+  dataset.SetSizes(size.features, size.labels);
+  return dataset;
+}
+
+}  // namespace dslide

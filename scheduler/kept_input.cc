@@ -1,0 +1,66 @@
+#include "scheduler/kept_input.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "common/base/log.h"
+#include "common/data/text_stream.h"
+#include "common/data/text_writer.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint64_t kLinesBetweenSignals = 1024;
+
+Status CopyStandardInput(const std::string& path, StopSignals* signals) {
+  if (isatty(STDIN_FILENO) == 1) {
+    return BadInput("train.data = -: standard input is a terminal; pipe a file to it, or name one");
+  }
+  Result<TextStream> in = TextStream::Open("/dev/stdin");
+  if (!in.ok()) return BadInput("train.data = -: " + in.error().message);
+  Result<TextWriter> out = TextWriter::Create(path);
+  DSLIDE_RETURN_IF_ERROR(out);
+  bool has_lines = false;
+  while (true) {
+    const auto line = in->Next();
+    DSLIDE_RETURN_IF_ERROR(line);
+    if (!line->has_value()) break;
+    has_lines = has_lines || !IsBlank(**line);
+    out->Write(**line);
+    out->Write("\n");
+    if (in->line() % kLinesBetweenSignals == 0 && signals->Take()) {
+      return Failed("stopped by a signal before standard input ended");
+    }
+  }
+  if (!has_lines) return BadInput("train.data = -: standard input is empty");
+  return out->Finish();
+}
+
+}  // namespace
+
+Result<KeptInput> KeptInput::Read(const std::string& run_directory, bool resume,
+                                  StopSignals* signals) {
+  const std::string path = run_directory + "/" + kName;
+  std::error_code ignored;
+  if (resume) {
+    if (std::filesystem::exists(path, ignored)) return KeptInput(path, false);
+    return BadInput(fmt::format(
+        "train.data = -: {} is gone, which holds the run's standard input; name the training file",
+        path));
+  }
+  LogInfo("keeping standard input in " + path);
+  DSLIDE_RETURN_IF_ERROR(CopyStandardInput(path, signals));
+  return KeptInput(path, true);
+}
+
+KeptInput::KeptInput(KeptInput&& other) noexcept
+    : path_(std::move(other.path_)), is_removed_(std::exchange(other.is_removed_, false)) {}
+
+KeptInput::~KeptInput() {
+  if (is_removed_) std::remove(path_.c_str());
+}
+
+}  // namespace dslide

@@ -1,0 +1,272 @@
+// A model trains on data of every format, also from standard input, and without its rarest labels.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/cluster/cluster.h"
+
+namespace dslide::formats_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Standard input of the processes that start during this object's life.
+class StandardInput {
+ public:
+  explicit StandardInput(const std::string& path) : before_(dup(STDIN_FILENO)) {
+    const int fd = open(path.c_str(), O_RDONLY);
+    REQUIRE(fd >= 0);
+    dup2(fd, STDIN_FILENO);
+    close(fd);
+  }
+  ~StandardInput() {
+    dup2(before_, STDIN_FILENO);
+    close(before_);
+  }
+  StandardInput(const StandardInput&) = delete;
+  StandardInput& operator=(const StandardInput&) = delete;
+
+ private:
+  int before_;
+};
+
+void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+// Trains on this run's configuration; the exit code.
+int Train(TestRun* run, const Arguments& settings, const Arguments& more = {}) {
+  Arguments arguments = {"train", "--config", run->config(), "--run-dir", run->run_directory()};
+  for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run->Run("dslide", arguments);
+}
+
+nlohmann::json Evaluate(TestRun* run, const std::string& data) {
+  const int code = run->Run(
+      "dslide", {"evaluate", "--checkpoint", run->run_directory(), "--data", data, "--json"});
+  REQUIRE_MESSAGE(code == 0, run->last_errors());
+  return nlohmann::json::parse(run->last_output());
+}
+
+void Convert(TestRun* run, const std::string& from, const std::string& to,
+             const std::string& output) {
+  const int code = run->Run("dslide", {"data", "convert", from, "--to", to, "--output", output});
+  REQUIRE_MESSAGE(code == 0, run->last_errors());
+}
+
+TEST_CASE("LIBSVM and npz train as numbers do") {
+  TestRun run;
+  const auto pair = [&](const std::string& name) {
+    return run.Path(name + "-x.npz") + "," + run.Path(name + "-y.npz");
+  };
+  for (const std::string name : {"train", "test"}) {
+    Convert(&run, run.Path(name + ".txt"), "libsvm", run.Path(name + ".svm"));
+    Convert(&run, run.Path(name + ".txt"), "npz", pair(name));
+  }
+  // A later file may have what the model lacks.
+  std::ofstream(run.Path("test.svm"), std::ios::app) << "7,100000 7:1 99999:3\n";
+  REQUIRE_MESSAGE(Train(&run, {"train.data=" + run.Path("train.svm"),
+                               "train.test=" + run.Path("test.svm")}) == 0,
+                  run.last_errors());
+  const auto svm = Evaluate(&run, run.Path("test.svm"));
+  CHECK(Contains(run.last_errors(), run.Path("test.svm") +
+                                        ": 1 feature value left out, with ids above those of the "
+                                        "model's 300 features"));
+  CHECK(svm["samples"] == kTestSamples + 1);
+  CHECK(svm["unknown_labels"] == 1);
+  CHECK(svm["p_at_1"] > 0.9);
+  // Other formats of the same samples give the same.
+  const auto numbers = Evaluate(&run, run.Path("test.txt"));
+  CHECK(numbers["unknown_labels"] == 0);
+  const auto npz = Evaluate(&run, pair("test"));
+  CHECK(npz["p_at_1"] == numbers["p_at_1"]);
+  CHECK(npz["psp_at_1"] == numbers["psp_at_1"]);
+  // To predict, the matrix of features is enough; to evaluate it is not.
+  const auto predict = [&](const std::string& data) {
+    REQUIRE(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data", data}) ==
+            0);
+    return run.last_output();
+  };
+  CHECK(predict(run.Path("test-x.npz")) == predict(run.Path("test.txt")));
+  const auto refused = [&](const Arguments& arguments, const std::string& names) {
+    CHECK(run.Run("dslide", arguments) == 2);
+    const std::string& errors = run.last_errors();
+    CAPTURE(errors);
+    CHECK(std::ranges::count(errors, '\n') == 1);
+    CHECK_MESSAGE(Contains(errors, names), names);
+  };
+  const Arguments evaluate = {"evaluate", "--checkpoint", run.run_directory(), "--data"};
+  const auto evaluate_refused = [&](const std::string& data, const std::string& names) {
+    Arguments arguments = evaluate;
+    arguments.push_back(data);
+    refused(arguments, names);
+  };
+  evaluate_refused(run.Path("test-x.npz"), run.Path("test-x.npz") + ": has no labels (name both");
+  evaluate_refused(run.Path("test-x.npz") + "," + run.Path("train-y.npz"),
+                   "train-y.npz: 6000 rows, but " + run.Path("test-x.npz") + " has 500");
+  evaluate_refused(run.Path("test-y.npz") + "," + run.Path("test-x.npz"),
+                   ": 200 features and 300 labels, but the model in");
+  evaluate_refused(run.Path("test-x.npz") + ",", ": has no labels (name both");
+  fs::resize_file(run.Path("test-x.npz"), 2000);
+  evaluate_refused(pair("test"), run.Path("test-x.npz") + ": cannot open: Not a zip archive");
+  Write(run.Path("words.txt"), "only words\n");
+  evaluate_refused(run.Path("words.txt"), "words.txt:1: bad header 'only words'");
+}
+
+TEST_CASE("training data of wrong numbers is refused") {
+  TestRun run;
+  const auto refused = [&](const std::string& data, const std::string& names) {
+    CHECK(Train(&run, {"train.data=" + data}) == 2);
+    const std::string& errors = run.last_errors();
+    CAPTURE(errors);
+    CHECK(std::ranges::count(errors, '\n') == 1);
+    CHECK_MESSAGE(Contains(errors, names), names);
+    CHECK_FALSE(fs::exists(run.run_directory() + "/checkpoint"));
+  };
+  Convert(&run, run.Path("train.txt"), "npz", run.Path("x.npz") + "," + run.Path("y.npz"));
+  refused(run.Path("x.npz"), run.Path("x.npz") + ": has no labels (name both matrices");
+  refused(run.Path("x.npz") + "," + run.Path("none.npz"), run.Path("none.npz") + ": cannot open");
+  Write(run.Path("a.svm"), " 1:2\n 3:4\n");
+  refused(run.Path("a.svm"), run.Path("a.svm") + ": no sample has a label");
+  Write(run.Path("a.svm"), "1\n2,3\n");
+  refused(run.Path("a.svm"), run.Path("a.svm") + ": no sample has a feature");
+  Write(run.Path("a.svm"), "1 1:1\n-1 2:2\n");
+  refused(run.Path("a.svm"), run.Path("a.svm") + ":2: bad label '-1'");
+  Write(run.Path("a.svm"), "1 1:1\n1 4294967295:2\n");
+  refused(run.Path("a.svm"), run.Path("a.svm") + ":2: feature id '4294967295' is out of range");
+}
+
+TEST_CASE("predictions as JSON have the ids of the samples") {
+  TestRun run;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "{\"text\": \"red\", \"labels\": [\"a\"]}\n";
+  for (int i = 0; i < 200; ++i) text += "{\"text\": \"blue\", \"labels\": [\"b\"]}\n";
+  Write(run.Path("train.jsonl"), text);
+  REQUIRE(Train(&run, {"train.data=" + run.Path("train.jsonl"), "train.test="}) == 0);
+  Write(run.Path("new.jsonl"),
+        "{\"id\": \"x:1\", \"text\": \"red\"}\n\n{\"text\": \"blue\"}\n"
+        "{\"text\": \"blue\", \"id\": 3}\n");
+  REQUIRE(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
+                             run.Path("new.jsonl"), "--json", "--top-k", "1"}) == 0);
+  std::vector<nlohmann::json> lines;
+  std::istringstream output(run.last_output());
+  for (std::string line; std::getline(output, line);) lines.push_back(nlohmann::json::parse(line));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0]["id"] == "x:1");
+  CHECK(lines[0]["labels"][0] == "a");
+  CHECK_FALSE(lines[1].contains("id"));
+  CHECK(lines[2]["id"] == 3);
+  CHECK(lines[2]["labels"][0] == "b");
+}
+
+TEST_CASE("training data from standard input is kept in the run directory") {
+  TestRun run;
+  std::string text;
+  for (int i = 0; i < 400; ++i) {
+    text += "words " + std::to_string(i % 7) + " __label__" + std::to_string(i % 7) + "\n";
+  }
+  Write(run.Path("train.ft"), text);
+  const std::string kept = run.run_directory() + "/train.data.zst";
+  const auto refused = [&](const std::string& names) {
+    const std::string& errors = run.last_errors();
+    CAPTURE(errors);
+    CHECK(std::ranges::count(errors, '\n') == 1);
+    CHECK_MESSAGE(Contains(errors, names), names);
+    CHECK_FALSE(fs::exists(kept));
+    CHECK_FALSE(fs::exists(kept + ".tmp"));
+  };
+  {
+    const StandardInput input("/dev/null");
+    CHECK(Train(&run, {"train.data=-", "train.test="}) == 2);
+    refused("train.data = -: standard input is empty");
+  }
+  Write(run.Path("bad.ft"), "a __label__b\n\xff __label__c\n");
+  {
+    const StandardInput input(run.Path("bad.ft"));
+    CHECK(Train(&run, {"train.data=-", "train.test="}) == 2);
+    refused("is no UTF-8");
+  }
+  CHECK(Train(&run, {"train.test=-"}) == 2);
+  refused("train.test = -: only train.data can be standard input");
+  {
+    const StandardInput input(run.Path("train.ft"));
+    const int code = Train(&run, {"train.data=-", "train.test=", "train.epochs=2"});
+    REQUIRE_MESSAGE(code == 0, run.last_errors());
+  }
+  CHECK(fs::exists(kept));
+  CHECK(Contains(ReadFile(run.run_directory() + "/config.ini"), "data = " + kept));
+  // It goes on with the file that it has, also if it is named as before.
+  const StandardInput nothing("/dev/null");
+  CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                           "train.epochs=3"}) == 0);
+  CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                           "train.epochs=4", "--set", "train.data=-"}) == 0);
+  const auto measured = Evaluate(&run, run.Path("train.ft"));
+  CHECK(measured["p_at_1"] == 1.0);
+  fs::remove(kept);
+  CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                           "train.epochs=5", "--set", "train.data=-"}) == 2);
+  refused("is gone, which holds the run's standard input");
+}
+
+TEST_CASE("labels of few training samples are left out of a model of text") {
+  TestRun run;
+  std::string text;
+  for (int i = 0; i < 400; ++i) {
+    text += "words " + std::to_string(i % 4) + "\tlabel " + std::to_string(i % 4) +
+            (i < 5 ? "\trare" : "") + (i == 7 ? "\tonce" : "") + "\n";
+  }
+  Write(run.Path("train.tsv"), text);
+  const std::string data = "train.data=" + run.Path("train.tsv");
+  CHECK(Train(&run, {data, "train.test=", "train.min_label_samples=1000"}) == 2);
+  CHECK(Contains(run.last_errors(), "no label has 1000 samples or more (train.min_label_samples)"));
+  CHECK(Train(&run, {data, "train.test=", "train.min_label_samples=0"}) == 2);
+  REQUIRE(Train(&run, {data, "train.test=" + run.Path("train.tsv"), "train.min_label_samples=6"}) ==
+          0);
+  CHECK(Contains(run.last_output(), run.Path("train.tsv") +
+                                        ": 2 labels of fewer than 6 samples left out, with 6 of "
+                                        "406 label entries (train.min_label_samples)\n"));
+  const auto measured = Evaluate(&run, run.Path("train.tsv"));
+  CHECK(measured["labels"] == 4);
+  CHECK(measured["samples"] == 400);
+  CHECK(measured["unknown_labels"] == 6);
+  CHECK(measured["p_at_1"] == 1.0);
+  // The run goes on with the same labels, and with no others.
+  CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                           "train.epochs=9"}) == 0);
+  CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                           "train.epochs=9", "--set", "train.min_label_samples=2"}) == 2);
+  CHECK(Contains(run.last_errors(), "train.min_label_samples"));
+}
+
+TEST_CASE("labels of few training samples lose them in a model of numbers, and keep their ids") {
+  TestRun run;
+  std::ofstream(run.Path("train.svm")) << "250 3:1\n250,7 7:1\n";
+  {
+    std::ifstream in(run.Path("train.txt"));
+    std::ofstream out(run.Path("train.svm"), std::ios::app);
+    std::string line;
+    std::getline(in, line);  // the header
+    while (std::getline(in, line)) out << line << "\n";
+  }
+  std::ofstream(run.Path("test.svm")) << "250 3:1\n7 7:1\n260 8:1\n";
+  REQUIRE(Train(&run, {"train.data=" + run.Path("train.svm"),
+                       "train.test=", "train.min_label_samples=3"}) == 0);
+  CHECK(Contains(run.last_output(), ": 1 label of fewer than 3 samples left out, with 2 of "));
+  const auto measured = Evaluate(&run, run.Path("test.svm"));
+  CHECK(measured["labels"] == 251);
+  CHECK(measured["unknown_labels"] == 2);  // 250, and 260, which the model never had
+  REQUIRE(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",
+                             run.Path("test.svm"), "--top-k", "1"}) == 0);
+  CHECK(run.last_output().starts_with("3:"));  // feature 3 means label 3 to all other samples
+  fs::remove(run.Path("train.svm"));
+  Evaluate(&run, run.Path("test.svm"));
+  CHECK(Contains(run.last_errors(), "labels that training left out count as known: "));
+}
+
+}  // namespace
+}  // namespace dslide::formats_test

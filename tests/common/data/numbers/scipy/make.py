@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+"""Writes the matrices that npz_test.cc reads, with Debian's python3-scipy."""
+import os
+
+import numpy
+import scipy.sparse
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def save(name, dense, dtype, index=numpy.int32, form="csr", compressed=True):
+    matrix = scipy.sparse.csr_matrix(numpy.array(dense, dtype=dtype)).asformat(form)
+    if form == "csr":
+        matrix.indices = matrix.indices.astype(index)
+        matrix.indptr = matrix.indptr.astype(index)
+    scipy.sparse.save_npz(os.path.join(HERE, name), matrix, compressed=compressed)
+
+
+FEATURES = [[0.5, 0, 0, -2], [0, 0, 0, 0], [0, 1e-3, 7, 0]]
+LABELS = [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+save("features64.npz", FEATURES, numpy.float64)
+save("features32.npz", FEATURES, numpy.float32, numpy.int64, compressed=False)
+save("labels-bool.npz", LABELS, bool)
+save("labels-int64.npz", LABELS, numpy.int64, numpy.int64, compressed=False)
+save("columns.npz", LABELS, numpy.float32, form="csc")
+
+# Entries in any order, one column twice, and a zero that is stored.
+save_as = scipy.sparse.csr_matrix(
+    (numpy.array([1, 2, 4, 0], numpy.float32), numpy.array([3, 0, 3, 1]), numpy.array([0, 3, 4])),
+    shape=(2, 4))
+scipy.sparse.save_npz(os.path.join(HERE, "unsorted.npz"), save_as)

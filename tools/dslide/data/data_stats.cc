@@ -1,0 +1,204 @@
+// dslide data stats: what a data file holds.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/app/executable.h"
+#include "common/base/plural.h"
+#include "common/base/process.h"
+#include "common/text/line_blocks.h"
+#include "common/text/words.h"
+#include "tools/dslide/data/data_commands.h"
+#include "tools/dslide/data/progress_line.h"
+#include "tools/dslide/data/sample_lines.h"
+#include "tools/dslide/data/statistics.h"
+
+namespace dslide {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+// What is counted of a record.
+struct RecordFacts {
+  uint64_t hash = 0;
+  uint64_t words = 0;
+  std::vector<std::string> labels;
+};
+using BlockFacts = std::vector<RecordFacts>;
+
+Result<BlockFacts> FactsOf(const RecordFile& file, const LineBlock& block, WordBreaker* breaker) {
+  BlockFacts facts;
+  for (size_t i = 0; i < block.size(); ++i) {
+    Result<Record> record = ParseRecord(file.format(), block[i]);
+    if (!record.ok()) return file.BadLine(block.NumberOf(i), record.error());
+    RecordFacts of_record{HashOf(*record), 0, std::move(record->labels)};
+    for (const std::string& field : record->fields) {
+      breaker->ForEachWord(field, [&](std::string_view) { ++of_record.words; });
+    }
+    facts.push_back(std::move(of_record));
+  }
+  return facts;
+}
+
+Status CountRecords(RecordFile* file, ProgressLine* progress, Statistics* statistics) {
+  std::vector<WordBreaker> breakers;
+  for (uint32_t t = 0; t < CoresOfThisMachine(); ++t) breakers.emplace_back(false);
+  return MapBlocks<BlockFacts>(
+      file->stream(), breakers.size(),
+      [&](size_t thread, const LineBlock& block) {
+        return FactsOf(*file, block, &breakers[thread]);
+      },
+      [&](const std::vector<BlockFacts>& blocks) {
+        for (const BlockFacts& block : blocks) {
+          for (const RecordFacts& r : block) statistics->Add(r.hash, r.words, r.labels);
+        }
+        progress->Show(statistics->samples());
+      });
+}
+
+Status CountNumbers(NumberFile* file, ProgressLine* progress, Statistics* statistics) {
+  while (true) {
+    const Result<std::optional<SampleView>> sample = file->Next();
+    DSLIDE_RETURN_IF_ERROR(sample);
+    if (!*sample) return {};
+    statistics->Add(HashOf(**sample), (*sample)->features.size(), (*sample)->labels);
+    if (statistics->samples() % 1000 == 0) progress->Show(statistics->samples());
+  }
+}
+
+std::string BandName(const TailBand& band) {
+  if (band.to == 0) return fmt::format("{}+", band.from);
+  return band.from == band.to ? std::to_string(band.from)
+                              : fmt::format("{}-{}", band.from, band.to);
+}
+
+double Percent(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string SortedWarning(const Neighbours& neighbours, const std::string& path) {
+  return fmt::format(
+      "the file is sorted by label, at least in part: {:.1f} % of neighbours share a label, of "
+      "other pairs {:.1f} %. "
+      "dslide train\ndraws an order of its own, but cut no test set off such a file, and give it "
+      "to "
+      "other tools shuffled:\ndslide data shuffle {} --output FILE",
+      100 * neighbours.next_to_each_other, 100 * neighbours.anywhere, path);
+}
+
+struct Report {
+  std::string path;
+  const DataFile& file;
+  const Statistics& statistics;
+};
+
+void PrintReport(const Report& report) {
+  const Statistics& s = report.statistics;
+  const bool text = report.file.records.has_value();
+  const auto line = [](const char* name, const std::string& value) {
+    fmt::print("{:<19}{}\n", name, value);
+  };
+  const auto spread = [](const Histogram& h) {
+    return fmt::format("mean {:.1f}, median {:g}, most {}", h.mean(), h.median(), h.most());
+  };
+  line("file", report.path);
+  line("format", std::string(report.file.format_name()));
+  line("samples", fmt::format("{}, of them {} without labels, {} without {}, {} duplicates",
+                              s.samples(), s.without_labels(), s.without_features(),
+                              text ? "text" : "features", s.Duplicates()));
+  const XcHeader* header = text ? nullptr : report.file.numbers->header();
+  line("labels", fmt::format("{}{}, with {}", s.labels(),
+                             header == nullptr ? "" : fmt::format(" of {}", header->num_labels),
+                             Plural(s.label_entries(), "entry", "entries")));
+  if (header != nullptr) line("features", std::to_string(header->num_features));
+  line(text ? "words a sample" : "features a sample", spread(s.lengths()));
+  line("labels a sample", spread(s.labels_a_sample()));
+  line("samples a label", spread(s.SamplesALabel()));
+  fmt::print("\n{:<19}{:>12}{:>12}{:>12}{:>12}\n", "samples a label", "labels", "share", "entries",
+             "share");
+  for (const TailBand& band : s.Tail()) {
+    fmt::print("{:<19}{:>12}{:>10.1f} %{:>12}{:>10.1f} %\n", BandName(band), band.labels,
+               Percent(band.labels, s.labels()), band.entries,
+               Percent(band.entries, s.label_entries()));
+  }
+  fmt::print("\n{:>12}{:>12}  {}\n", "samples", "share", "most frequent labels");
+  for (const FrequentLabel& label : s.MostFrequent(10)) {
+    fmt::print("{:>12}{:>10.1f} %  {}\n", label.samples, Percent(label.samples, s.samples()),
+               label.name);
+  }
+  const Neighbours neighbours = s.NeighboursOf();
+  if (neighbours.sorted()) fmt::print("\nwarning: {}\n", SortedWarning(neighbours, report.path));
+}
+
+OrderedJson JsonOf(const Histogram& h) {
+  return {{"mean", h.mean()}, {"median", h.median()}, {"most", h.most()}};
+}
+
+void PrintJson(const Report& report) {
+  const Statistics& s = report.statistics;
+  const bool text = report.file.records.has_value();
+  OrderedJson json = {{"file", report.path},
+                      {"format", report.file.format_name()},
+                      {"samples", s.samples()},
+                      {"without_labels", s.without_labels()},
+                      {text ? "without_text" : "without_features", s.without_features()},
+                      {"duplicates", s.Duplicates()},
+                      {"labels", s.labels()},
+                      {"label_entries", s.label_entries()}};
+  if (const XcHeader* header = text ? nullptr : report.file.numbers->header()) {
+    json["header"] = {{"features", header->num_features}, {"labels", header->num_labels}};
+  }
+  json[text ? "words_a_sample" : "features_a_sample"] = JsonOf(s.lengths());
+  json["labels_a_sample"] = JsonOf(s.labels_a_sample());
+  json["samples_a_label"] = JsonOf(s.SamplesALabel());
+  json["tail"] = OrderedJson::array();
+  for (const TailBand& band : s.Tail()) {
+    json["tail"].push_back({{"samples_a_label", BandName(band)},
+                            {"labels", band.labels},
+                            {"label_entries", band.entries}});
+  }
+  json["most_frequent"] = OrderedJson::array();
+  for (const FrequentLabel& label : s.MostFrequent(10)) {
+    json["most_frequent"].push_back({{"label", label.name}, {"samples", label.samples}});
+  }
+  const Neighbours neighbours = s.NeighboursOf();
+  json["neighbours_share_label"] = neighbours.next_to_each_other;
+  json["random_pairs_share_label"] = neighbours.anywhere;
+  json["sorted_by_label"] = neighbours.sorted();
+  fmt::print("{}\n", json.dump(2));
+}
+
+Status Stats(const ParsedArguments& arguments) {
+  const std::string path = arguments.Positional()[0];
+  Result<DataFile> file = DataFile::Open(path);
+  DSLIDE_RETURN_IF_ERROR(file);
+  Statistics statistics;
+  {
+    ProgressLine progress(path);
+    const Status counted = file->records ? CountRecords(&*file->records, &progress, &statistics)
+                                         : CountNumbers(&*file->numbers, &progress, &statistics);
+    DSLIDE_RETURN_IF_ERROR(counted);
+  }
+  const Report report{path, *file, statistics};
+  if (arguments.Has("json")) {
+    PrintJson(report);
+  } else {
+    PrintReport(report);
+  }
+  return {};
+}
+
+}  // namespace
+
+int DataStatsCommand(int argc, char** argv) {
+  CommandLine line("dslide data stats FILE [--json]",
+                   "Prints what a data file holds: samples, labels, their tail, and what is odd.");
+  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz", 1, 1);
+  line.Flag("json", "print JSON");
+  return RunExecutable("dslide data stats", line, argc, argv, Stats);
+}
+
+}  // namespace dslide

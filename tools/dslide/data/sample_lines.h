@@ -1,0 +1,61 @@
+// The samples of any data file as lines, one after another: those of the file itself, or of numbers
+// the Extreme Classification Repository's without a header.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/error.h"
+#include "common/data/numbers/number_file.h"
+#include "common/text/record_file.h"
+
+namespace dslide {
+
+// A data file that was opened, of either kind.
+struct DataFile {
+  std::optional<RecordFile> records;
+  std::optional<NumberFile> numbers;
+
+  // Errors (kBadInput) name the file. What is of no other format is plain text.
+  static Result<DataFile> Open(const std::string& path);
+
+  std::string_view format_name() const {
+    return records ? NameOf(records->format()) : NameOf(numbers->format());
+  }
+};
+
+// A sample of numbers as a line, without its end: "label,label feature:value ...".
+std::string FormatSample(const SampleView& sample);
+
+// Equal for equal features with equal values, or for equal texts; by XXH3.
+uint64_t HashOf(const SampleView& sample);
+uint64_t HashOf(const Record& record);
+
+class SampleLines {
+ public:
+  static Result<SampleLines> Open(const std::string& path);
+
+  const DataFile& file() const { return file_; }
+
+  // The next sample, or nullopt at the end; valid until the next call. Blank lines of text are
+  // none.
+  Result<std::optional<std::string_view>> Next();
+  // Of the sample that Next() returned last.
+  Result<uint64_t> Hash() const;
+  // The sizes that the file tells, or the greatest ids + 1 so far; of text 0.
+  ModelSize size() const { return size_; }
+
+ private:
+  explicit SampleLines(DataFile file);
+
+  DataFile file_;
+  ModelSize size_;
+  std::string line_;
+  std::string_view text_;  // of records, the line
+  uint64_t hash_ = 0;      // of numbers
+};
+
+}  // namespace dslide

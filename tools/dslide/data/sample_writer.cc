@@ -1,0 +1,36 @@
+#include "tools/dslide/data/sample_writer.h"
+
+namespace dslide {
+
+Result<SampleWriter> SampleWriter::Create(const std::string& path, const DataFile& source) {
+  SampleWriter writer;
+  if (source.numbers) {
+    Result<std::unique_ptr<NumberWriter>> numbers =
+        NumberWriter::Create(path, source.numbers->format());
+    DSLIDE_RETURN_IF_ERROR(numbers);
+    writer.numbers_ = *std::move(numbers);
+  } else {
+    Result<TextWriter> text = TextWriter::Create(path);
+    DSLIDE_RETURN_IF_ERROR(text);
+    writer.text_.emplace(*std::move(text));
+  }
+  return writer;
+}
+
+void SampleWriter::Add(std::string_view line) {
+  ++samples_;
+  if (text_) {
+    text_->Write(line);
+    text_->Write("\n");
+    return;
+  }
+  const Result<SampleView> sample = parser_.Parse(line);
+  DSLIDE_CHECK(sample.ok());  // FormatSample() made the line
+  numbers_->Add(*sample);
+}
+
+Status SampleWriter::Finish(const ModelSize& size) {
+  return text_ ? text_->Finish() : numbers_->Finish(size);
+}
+
+}  // namespace dslide
