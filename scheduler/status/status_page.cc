@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/address.h"
-#include "status_page_html.h"
+#include "pages.h"
 
 namespace dslide {
 StatusPage::~StatusPage() = default;
@@ -28,6 +28,7 @@ HttpServer::Page StatusPage::At(std::string_view path) {
   const std::lock_guard lock(mutex_);
   if (path == "/") return {"text/html; charset=utf-8", page_};
   if (path == "/api/status") return {"application/json", status_};
+  if (path == "/api/history") return {"application/json", history_};
   if (path == "/metrics") return {"text/plain; version=0.0.4", metrics_};
   return {};
 }
@@ -35,7 +36,8 @@ HttpServer::Page StatusPage::At(std::string_view path) {
 StatusPage::StatusPage()
     : page_(std::make_shared<std::string>(kStatusPage)),
       status_(std::make_shared<std::string>("{}")),
-      metrics_(std::make_shared<std::string>()) {}
+      metrics_(std::make_shared<std::string>()),
+      history_(std::make_shared<std::string>("{}")) {}
 
 void StatusPage::Publish(std::string status_json, std::string prometheus_text) {
   auto status = std::make_shared<const std::string>(std::move(status_json));
@@ -43,6 +45,12 @@ void StatusPage::Publish(std::string status_json, std::string prometheus_text) {
   const std::lock_guard lock(mutex_);
   status_ = std::move(status);
   metrics_ = std::move(metrics);
+}
+
+void StatusPage::PublishHistory(std::string json) {
+  auto history = std::make_shared<const std::string>(std::move(json));
+  const std::lock_guard lock(mutex_);
+  history_ = std::move(history);
 }
 
 }  // namespace dslide

@@ -10,6 +10,7 @@ constexpr dslide::Command kCommands[] = {
     {"predict", dslide::PredictCommand, "write the best labels of each sample"},
     {"status", dslide::StatusCommand,
      "show the servers, workers and last decisions of a running cluster"},
+    {"report", dslide::ReportCommand, "write an HTML page of one run, or of several compared"},
     {"drain", dslide::DrainCommand,
      "move the slots of a server to the others, then stop that server"},
     {"checkpoint", dslide::CheckpointCommand,
