@@ -115,7 +115,7 @@ def check_live(browser, url):
     assert facts.startswith(f"{TRAIN:,} training samples · {TEST} test samples · {len(LABELS)} labels"), facts
     assert "H = 16" in facts, facts
     tiles = dict(zip(browser.texts(".tiles dt"), browser.texts(".tiles dd")))
-    assert re.match(r"\d+\.\d\d ", tiles["P@1"]) and re.match(r"\d", tiles["bytes a sample"]), tiles
+    assert re.match(r"\d+\.\d\d\s", tiles["P@1"]) and re.match(r"\d", tiles["bytes a sample"]), tiles
     cells = browser.texts("td")
     for name in ("server-1", "server-2", "worker-1", "worker-2"):
         assert name in cells, cells

@@ -55,8 +55,13 @@ function count(number, one, many = one + 's') {
   return fixed(number) + ' ' + (number === 1 ? one : many);
 }
 
+// Sorted by name, server-2 before server-10.
+function byName(members) {
+  return [...members].sort((a, b) => a.name.localeCompare(b.name, 'en', {numeric: true}));
+}
+
 // About `wanted` round numbers from low to high.
-function ticks(low, high, wanted, steps = [1, 2, 5, 10]) {
+function ticks(low, high, wanted, steps = [1, 2, 2.5, 5, 10]) {
   const rough = (high - low) / Math.max(1, wanted);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * steps.find(s => s * power >= rough * .999);
@@ -81,7 +86,7 @@ function clockTicks(low, high, wanted) {
 const AXES = {
   time: {label: 'time', of: points => points.elapsed_s, ticks: clockTicks, format: duration},
   epochs: {label: 'epochs', of: points => points.epochs, ticks: (low, high, wanted) =>
-    ticks(low, high, Math.min(wanted, Math.max(1, high - low))), format: value => fixed(value, value % 1 ? 2 : 0)},
+    ticks(low, high, Math.min(wanted, Math.max(1, high - low)), [1, 2, 5, 10]), format: value => fixed(value, value % 1 ? 2 : 0)},
 };
 
 // The index of the value that is nearest to `x` among ascending ones.
@@ -160,20 +165,18 @@ class Chart {
     if (this.last <= this.first) this.last = this.first + 1;
     this.width = this.plot.clientWidth;
     this.height = this.plot.clientHeight;
-    this.levels = ticks(this.low, this.high, 4);
-    const labels = this.levels.map(value => this.level(value));
+    this.levels = ticks(this.low, this.high, 5);
+    // No more digits than the lines need.
+    let labels = this.levels.map(value => this.options.format(Math.abs(value) < this.high * 1e-9 ? 0 : value));
+    while (labels.some(label => label.includes('.')) && labels.every(label => /\.\d*0$|^0$/.test(label))) {
+      labels = labels.map(label => label.replace(/\.?0$/, '') || '0');
+    }
+    this.labels = labels;
     this.left = 10 + 6.6 * Math.max(...labels.map(label => label.length));
     this.right = 16;
     this.bottom = 22;
     this.top = 6;
     this.plot.setAttribute('viewBox', `0 0 ${this.width} ${this.height}`);
-  }
-
-  // A label of the vertical axis: no more digits than the distance of two lines needs.
-  level(value) {
-    const step = (this.levels[1] ?? 1) - (this.levels[0] ?? 0);
-    const text = this.options.format(Math.abs(value) < step / 1e6 ? 0 : value);
-    return this.levels.every(other => /\.0+$/.test(this.options.format(other)) || other === 0) ? text.replace(/\.0+$/, '') : text;
   }
 
   x(value) {
@@ -186,10 +189,10 @@ class Chart {
   }
 
   drawAxes() {
-    for (const value of this.levels) {
+    for (const [n, value] of this.levels.entries()) {
       const y = this.y(value);
       this.plot.append(shape('line', {class: 'grid', x1: this.left, x2: this.width - this.right, y1: y, y2: y}));
-      this.addText(this.level(value), this.left - 5, y + 4, 'end');
+      this.addText(this.labels[n], this.left - 5, y + 4, 'end');
     }
     const name = this.axis.label;
     const end = this.width - this.right;
@@ -214,7 +217,8 @@ class Chart {
     const hue = one.hue % HUES;
     this.plot.append(shape('polyline', {class: 'curve s' + hue, points: points.join(' '),
       'stroke-dasharray': DASHES[one.dash % DASHES.length], 'data-name': one.name}));
-    if (points.length > 30) return;
+    const span = points.length < 2 ? Infinity : parseFloat(points.at(-1)) - parseFloat(points[0]);
+    if (span < 14 * points.length) return;  // dots would run together
     for (const point of points) {
       const [cx, cy] = point.split(',');
       this.plot.append(shape('circle', {class: 'f' + hue, cx, cy, r: 2.4}));
@@ -284,8 +288,8 @@ class LoadStrips {
     this.said = element('p', {class: 'soft'});
     this.grid = element('div', {class: 'strip'});
     this.box = element('div', {class: 'strips', tabindex: 0, role: 'group', 'aria-label': 'Load of the servers over time. Arrow keys show earlier values.'}, this.grid);
-    const scale = element('span', {class: 'soft'}, 'load over capacity, of the mean: 0.5',
-      element('span', {class: 'scale', 'aria-hidden': 'true'}), '1.5');
+    const scale = element('span', {class: 'soft'}, 'load over capacity, of the mean: ',
+      element('span', {class: 'span'}, '0.5', element('span', {class: 'scale', 'aria-hidden': 'true'}), '1.5'));
     this.card.append(element('div', {class: 'head'}, element('h2', {}, title), scale), this.said, this.box);
     host.append(this.card);
     this.at = null;
@@ -304,7 +308,7 @@ class LoadStrips {
 
   redraw() {
     if (!this.loads || this.card.hidden) return;
-    this.rows = this.loads.servers.map(server => ({
+    this.rows = byName(this.loads.servers).map(server => ({
       server, plot: shape('svg', {class: 'plot', 'data-server': server.name, 'aria-hidden': 'true'}),
       slots: element('span', {class: 'num'}), load: element('span', {class: 'num wider'})}));
     this.grid.replaceChildren(element('span', {class: 'soft'}, 'server'), element('span'),

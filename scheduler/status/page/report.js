@@ -37,15 +37,15 @@ const RESULTS = [
 
 // Runs as columns, with their colours.
 const runColumns = value => runs.map(run => ({head: several ? run.name : 'value', kind: several ? '' : 'text',
-  value: row => value(row, run), mark: row => row.best === run.hue ? 'best good' : ''}));
+  value: row => value(row, run), mark: row => row.best !== null && row.best === value(row, run) ? 'best good' : ''}));
 
 function showResults(host) {
   const all = runs.map(resultsOf);
   const rows = RESULTS.filter(([key]) => all.some(results => Number.isFinite(results[key]))).map(([key, name, format, better]) => {
     const values = all.map(results => results[key]).filter(Number.isFinite);
     const best = Math.max(...values.map(value => better * value));
-    return {key, name, format, best: several && better !== 0 && new Set(values).size > 1 ?
-      all.findIndex(results => better * results[key] === best) : -1};
+    const differs = several && better !== 0 && new Set(values.map(value => format(value))).size > 1;
+    return {key, name, format, best: differs ? format(better * best) : null};
   });
   new TableCard(host, 'Results', [{head: 'measure', kind: 'left', value: row => row.name},
     ...runColumns((row, run) => row.format(all[run.hue][row.key]))], several ? 'wide tall' : 'tall')

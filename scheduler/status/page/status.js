@@ -40,11 +40,11 @@ const workers = new TableCard(byId('cluster'), 'Workers', [
   {head: 'CPU s', value: w => fixed(w.cpu_seconds, 1)},
   {head: 'peak MB', value: w => fixed(w.peak_rss_mb)},
   {head: 'silent s', value: w => fixed(w.silent_s, 1)},
-], 'broad');
+], 'wide');
 const figures = new TableCard(byId('cluster'), 'Figures of the run', [
   {head: 'figure', kind: 'text', value: ([name]) => name},
-  {head: 'value', kind: 'text', value: ([, value]) => typeof value === 'number' ? short(value) : value},
-], 'narrow');
+  {head: 'value', kind: 'text', value: ([, value]) => short(value)},
+], 'wide tall figures');
 const examples = new TableCard(byId('cluster'), 'Last predictions', exampleColumns, 'wide whole');
 const events = new TableCard(byId('cluster'), 'Events and decisions', eventColumns, 'wide');
 
@@ -102,11 +102,11 @@ function showStatus(status) {
   byId('bar').setAttribute('aria-valuenow', done.toFixed(0));
   byId('bar').firstElementChild.style.width = done.toFixed(1) + '%';
   showTiles(status);
-  const byRole = role => status.members.filter(member => member.role === role);
+  const byRole = role => byName(status.members.filter(member => member.role === role));
   servers.show(byRole('server'), byRole('server').length === 0 ? 'No server has joined.' : '');
   tables.show(byRole('server').filter(server => server.bucket_largest !== undefined));
   workers.show(byRole('worker'), workerSummary(byRole('worker')));
-  figures.show(Object.entries(status.figures));
+  figures.show(Object.entries(status.figures).filter(([, value]) => typeof value === 'number'));
 }
 
 function showHistory() {

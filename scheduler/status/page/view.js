@@ -19,6 +19,9 @@ const CURVES = [
   {title: 'Neurons scored', unit: 'a sample', of: 'progress', fromZero: true, lines: [['neurons', 'neurons']], format: short},
 ];
 
+// With more runs a chart has one measure only.
+const MOST_RUNS = 3;
+
 // All curves of some runs. One run: a colour a measure. Several: a colour a run.
 class CurveCards {
   constructor(host, choice) {
@@ -31,12 +34,10 @@ class CurveCards {
 
   draw(runs) {
     this.runs = runs;
-    CURVES.forEach((curve, n) => this.charts[n].draw(runs.flatMap(run => {
-      const points = run.history[curve.of];
-      return curve.lines.filter(([column]) => points[column]).map(([column, name], line) => ({
-        points, y: points[column], hue: runs.length > 1 ? run.hue : line, dash: line,
-        name: runs.length > 1 ? run.name + ' ' + name : name}));
-    }), this.axis));
+    CURVES.forEach((curve, n) => this.charts[n].draw(curve.lines.slice(0, runs.length > MOST_RUNS ? 1 : undefined)
+      .flatMap(([column, name], line) => runs.filter(run => run.history[curve.of][column]).map(run => ({
+        points: run.history[curve.of], y: run.history[curve.of][column], hue: runs.length > 1 ? run.hue : line, dash: line,
+        name: runs.length > 1 ? run.name + ' ' + name : name}))), this.axis));
   }
 }
 
@@ -63,7 +64,6 @@ const checkpointColumns = [
   {head: 'age', value: row => row.now === null ? new Date(row.written * 1000).toISOString().slice(0, 16).replace('T', ' ') : duration(row.now - row.written)},
   {head: 'size', value: row => size(row.bytes)},
   {head: 'samples', value: row => fixed(row.samples)},
-  {head: 'batches', value: row => fixed(row.batches)},
 ];
 
 const eventColumns = [
