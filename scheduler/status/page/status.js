@@ -117,7 +117,8 @@ function showHistory() {
   setText(byId('files'), fileLine(run));
   curves.draw([{history: told, hue: 0, name: run.name}]);
   strips.draw(told.loads);
-  examples.show(told.examples, told.examples.length > 0 ? '' : 'After the first evaluation.');
+  examples.show(told.examples, told.examples.length > 0 ? '' : run.test_samples > 0 ? 'After the first evaluation.' :
+    'The run has no test file.');
   events.show(eventRows(told));
   showCheckpoints();
 }

@@ -43,7 +43,8 @@ class CurveCards {
 
 // "14,231 samples, ..." of a run.
 function factLine(run) {
-  const facts = [count(run.train_samples, 'training sample')];
+  const facts = [];
+  if (run.train_samples) facts.push(count(run.train_samples, 'training sample'));
   if (run.test_samples) facts.push(count(run.test_samples, 'test sample'));
   facts.push(count(run.labels, 'label'), count(run.features, 'feature'), 'H = ' + fixed(run.hidden),
     short(run.hidden * (run.features + 1) + run.labels * (run.hidden + 1)) + ' parameters', count(run.epochs, 'epoch'));
