@@ -1,7 +1,7 @@
 // What a run was like until now, in bounded memory: what the status page and the report draw.
 //
 // The scheduler adds to it as the run goes on, `dslide report` from the files of a run directory.
-// Both hand the same JSON to the same drawing code (page/charts.js, page/view.js).
+// Both hand the same JSON to the same drawing code (page/view.js).
 #pragma once
 
 #include <cstddef>

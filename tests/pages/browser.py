@@ -35,7 +35,8 @@ class Browser:
         path = find_browser()
         assert path, "there is no chromium; tools/install-packages installs it"
         self.profile = tempfile.TemporaryDirectory(
-            prefix="dslide-browser-", ignore_cleanup_errors=True)  # its helpers may still write
+            prefix="dslide-browser-", ignore_cleanup_errors=True
+        )  # its helpers may still write
         to_browser, self.out = os.pipe()
         self.into, from_browser = os.pipe()
         ours = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (to_browser, from_browser)]
@@ -44,15 +45,31 @@ class Browser:
             os.dup2(ours[0], 3)
             os.dup2(ours[1], 4)
 
-        command = [path, "--headless", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run",
-                   "--disable-dev-shm-usage", "--disable-extensions", "--disable-background-networking",
-                   "--hide-scrollbars", "--force-device-scale-factor=1",
-                   f"--user-data-dir={self.profile.name}", "about:blank"]
+        command = [
+            path,
+            "--headless",
+            "--remote-debugging-pipe",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-dev-shm-usage",
+            "--disable-extensions",
+            "--disable-background-networking",
+            "--hide-scrollbars",
+            "--force-device-scale-factor=1",
+            f"--user-data-dir={self.profile.name}",
+            "about:blank",
+        ]
         if os.geteuid() == 0:
             command.insert(1, "--no-sandbox")  # which root cannot have
         self.process = subprocess.Popen(  # pylint: disable=subprocess-popen-preexec-fn
-            command, preexec_fn=as_three_and_four, pass_fds=(3, 4), stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"HOME": self.profile.name})
+            command,
+            preexec_fn=as_three_and_four,
+            pass_fds=(3, 4),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"HOME": self.profile.name},
+        )
         for fd in (to_browser, from_browser, *ours):
             os.close(fd)
         self.buffer = b""
@@ -61,7 +78,9 @@ class Browser:
         self.errors = []
         self.loaded = set()  # documents, by loader
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log"):
             self.call(domain + ".enable")
         self.call("Page.setLifecycleEventsEnabled", enabled=True)
@@ -99,7 +118,9 @@ class Browser:
         elif method == "Page.lifecycleEvent" and parameters["name"] == "load":
             self.loaded.add(parameters["loaderId"])
         elif method == "Log.entryAdded" and parameters["entry"]["level"] == "error":
-            self.errors.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
+            self.errors.append(
+                f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}"
+            )
         elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "assert"):
             self.errors.append(str(parameters["args"]))
 
@@ -121,10 +142,17 @@ class Browser:
                 return message["result"]
 
     def size(self, width, height, scheme="light"):
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                  deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia",
-                  features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
 
     def open(self, url):
         result = self.call("Page.navigate", url=url)
@@ -135,7 +163,9 @@ class Browser:
 
     def evaluate(self, expression):
         """The value of a JavaScript expression, or of the promise that it gives."""
-        result = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        result = self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
@@ -147,13 +177,16 @@ class Browser:
 
     def texts(self, selector):
         return self.evaluate(
-            f"[...document.querySelectorAll({json.dumps(selector)})].map(node => node.innerText)")
+            f"[...document.querySelectorAll({json.dumps(selector)})].map(node => node.innerText)"
+        )
 
     def key(self, name):
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name)
 
     def picture(self, path, whole=True):
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=whole, format="png")["data"]
+        data = self.call("Page.captureScreenshot", captureBeyondViewport=whole, format="png")[
+            "data"
+        ]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))

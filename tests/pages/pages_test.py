@@ -28,7 +28,9 @@ MOST_BYTES = 100_000  # of the page and its data
 
 NO_MARKUP = "document.querySelectorAll('b:not(.legend b), img').length === 0"
 WIDTH = "document.documentElement.scrollWidth"
-CHARTS = "[...document.querySelectorAll('.chart:not([hidden]) h2')].map(node => node.firstChild.data)"
+CHARTS = (
+    "[...document.querySelectorAll('.chart:not([hidden]) h2')].map(node => node.firstChild.data)"
+)
 POINTS = "document.querySelector('polyline').getAttribute('points').split(' ').length"
 # Text or curves beyond the edges of their plot.
 CLIPPED = """[...document.querySelectorAll('.plot text, .plot polyline')].filter(node => {
@@ -59,14 +61,38 @@ class Runs:
 
     def train(self, name, *more, failpoints=""):
         return subprocess.Popen(
-            [self.dslide, "train", "--run-dir", self.path(name), "--servers", "2", "--workers", "2",
-             "--set", f"train.data={self.path('train.jsonl')}", "--set", f"train.test={self.path('test.jsonl')}",
-             "--set", "model.hidden=16", "--set", "train.batch=32", "--set", "train.evaluate_samples=20",
-             "--set", "cluster.executors=1", *more],
-            stdout=subprocess.PIPE, text=True, env=os.environ | {"DSLIDE_FAILPOINTS": failpoints})
+            [
+                self.dslide,
+                "train",
+                "--run-dir",
+                self.path(name),
+                "--servers",
+                "2",
+                "--workers",
+                "2",
+                "--set",
+                f"train.data={self.path('train.jsonl')}",
+                "--set",
+                f"train.test={self.path('test.jsonl')}",
+                "--set",
+                "model.hidden=16",
+                "--set",
+                "train.batch=32",
+                "--set",
+                "train.evaluate_samples=20",
+                "--set",
+                "cluster.executors=1",
+                *more,
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"DSLIDE_FAILPOINTS": failpoints},
+        )
 
     def report(self, *arguments):
-        return subprocess.run([self.dslide, "report", *arguments], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [self.dslide, "report", *arguments], capture_output=True, text=True, check=False
+        )
 
 
 def check_page(browser, charts):
@@ -93,12 +119,21 @@ def check_keyboard(browser):
     assert re.search(r"at 0:\d\d$", shown), shown
     browser.key("Escape")
     assert "at 0:" not in browser.texts(".chart .legend")[0]
-    assert browser.evaluate("[...document.querySelectorAll('.card:not([hidden]) :is(.plot[tabindex], .scroll, .strips)')]"
-                            ".every(node => node.tabIndex === 0 && node.hasAttribute('aria-label'))")
+    assert browser.evaluate(
+        "[...document.querySelectorAll('.card:not([hidden]) :is(.plot[tabindex], .scroll, .strips)')]"
+        ".every(node => node.tabIndex === 0 && node.hasAttribute('aria-label'))"
+    )
 
 
-LIVE_CHARTS = ["Loss", "Precision", "Gain and rare labels", "Recall of the active set", "Throughput", "Bytes",
-               "Neurons scored"]
+LIVE_CHARTS = [
+    "Loss",
+    "Precision",
+    "Gain and rare labels",
+    "Recall of the active set",
+    "Throughput",
+    "Bytes",
+    "Neurons scored",
+]
 
 
 def check_live(browser, url):
@@ -107,20 +142,28 @@ def check_live(browser, url):
     # All of it comes: training, an evaluation, a checkpoint, and curves of more than one point.
     browser.wait("document.querySelector('#state').textContent === 'training'")
     browser.wait("document.querySelectorAll('.whole tbody tr').length === 10")
-    browser.wait("[...document.querySelectorAll('td')].some(cell => cell.textContent.startsWith('step-'))")
+    browser.wait(
+        "[...document.querySelectorAll('td')].some(cell => cell.textContent.startsWith('step-'))"
+    )
     browser.wait(f"document.querySelectorAll('polyline').length >= 10 && {POINTS} >= 3")
     check_page(browser, LIVE_CHARTS)
     assert browser.text("#name") == NAME, browser.text("#name")
     facts = browser.text("#facts")
-    assert facts.startswith(f"{TRAIN:,} training samples · {TEST} test samples · {len(LABELS)} labels"), facts
+    assert facts.startswith(
+        f"{TRAIN:,} training samples · {TEST} test samples · {len(LABELS)} labels"
+    ), facts
     assert "H = 16" in facts, facts
     tiles = dict(zip(browser.texts(".tiles dt"), browser.texts(".tiles dd")))
-    assert re.match(r"\d+\.\d\d\s", tiles["P@1"]) and re.match(r"\d", tiles["bytes a sample"]), tiles
+    assert re.match(r"\d+\.\d\d\s", tiles["P@1"]) and re.match(
+        r"\d", tiles["bytes a sample"]
+    ), tiles
     cells = browser.texts("td")
     for name in ("server-1", "server-2", "worker-1", "worker-2"):
         assert name in cells, cells
     assert any(cell.startswith("slot plan 1: ") for cell in cells), cells
-    strips = browser.evaluate("[...document.querySelectorAll('[data-server]')].map(strip => strip.dataset.server)")
+    strips = browser.evaluate(
+        "[...document.querySelectorAll('[data-server]')].map(strip => strip.dataset.server)"
+    )
     assert strips == ["server-1", "server-2"], strips
     labels = set(browser.texts(".chips li"))
     assert labels <= set(LABELS), labels
@@ -155,9 +198,16 @@ def with_many_workers(status):
     members = [member for member in status["members"] if member["role"] == "server"]
     worker = next(member for member in status["members"] if member["role"] == "worker")
     for i in range(WORKERS):
-        members.append(worker | {"name": f"<b>worker-{i}", "samples_per_second": 1000 + i,
-                                 "batches_in_flight": 2, "straggler": i == 7,
-                                 "state": "suspect" if i < 3 else "working"})
+        members.append(
+            worker
+            | {
+                "name": f"<b>worker-{i}",
+                "samples_per_second": 1000 + i,
+                "batches_in_flight": 2,
+                "straggler": i == 7,
+                "state": "suspect" if i < 3 else "working",
+            }
+        )
     return status | {"members": members}
 
 
@@ -170,12 +220,16 @@ def check_many_workers(browser, pages):
     try:
         browser.size(1200, 900)
         browser.open(f"http://127.0.0.1:{server.server_port}/")
-        browser.wait("[...document.querySelectorAll('td')].some(cell => cell.textContent === '<b>worker-299')")
+        browser.wait(
+            "[...document.querySelectorAll('td')].some(cell => cell.textContent === '<b>worker-299')"
+        )
         browser.wait("document.querySelectorAll('polyline').length > 0")
         lines = browser.texts("p")
         summary = next(line for line in lines if line.startswith(f"{WORKERS} workers: "))
-        assert summary == (f"{WORKERS} workers: 3 suspect, 296 working, 1 straggler. 344,850 samples/s; slowest "
-                           "1,000, median 1,150, fastest 1,299. 600 batches in flight."), summary
+        assert summary == (
+            f"{WORKERS} workers: 3 suspect, 296 working, 1 straggler. 344,850 samples/s; slowest "
+            "1,000, median 1,150, fastest 1,299. 600 batches in flight."
+        ), summary
         rows = browser.evaluate("document.querySelectorAll('[aria-label=Workers] tbody tr').length")
         assert rows == WORKERS, rows
         height = browser.evaluate("document.querySelector('[aria-label=Workers]').clientHeight")
@@ -202,9 +256,11 @@ def check_report(browser, runs):
         summary = json.load(file)
     cells = browser.texts("td")
     assert cells[cells.index("P@1 %") + 1] == f"{100 * summary['p_at_1']:.2f}", cells
-    assert cells[cells.index("train.batch") + 1:][:2] == ["32", "512"], cells
+    assert cells[cells.index("train.batch") + 1 :][:2] == ["32", "512"], cells
     assert "train.unit_batches" not in cells, "a key that has its default"
-    assert any(cell.startswith("step-") for cell in cells) and set(browser.texts(".chips li")) <= set(LABELS)
+    assert any(cell.startswith("step-") for cell in cells) and set(
+        browser.texts(".chips li")
+    ) <= set(LABELS)
     check_keyboard(browser)
     check_narrow(browser)
     check_page(browser, LIVE_CHARTS)
@@ -215,9 +271,11 @@ def check_report(browser, runs):
     check_page(browser, LIVE_CHARTS)
     assert browser.text("#name") == f"2 runs: {NAME}, two"
     cells = browser.texts("td")
-    assert cells[cells.index("train.epochs") + 1:][:3] == ["100000", "4", "8"], cells
+    assert cells[cells.index("train.epochs") + 1 :][:3] == ["100000", "4", "8"], cells
     assert "train.batch" not in cells, "a key that does not differ"
-    curves = browser.evaluate("[...document.querySelectorAll('polyline')].map(line => line.dataset.name)")
+    curves = browser.evaluate(
+        "[...document.querySelectorAll('polyline')].map(line => line.dataset.name)"
+    )
     assert f"{NAME} P@1" in curves and "two P@1" in curves and "two loss" in curves, curves
     # Over epochs both begin at the same place.
     browser.evaluate("document.querySelector('input[value=epochs]').click()")
@@ -236,34 +294,67 @@ def check_wrong_uses(runs):
     before = sorted(os.listdir(runs.directory))
     good, page = runs.path("two"), runs.path("page.html")
     refused(2, f"{runs.path('none')}: no such directory", runs.path("none"), "--output", page)
-    refused(2, "not a run directory, there is no config.ini in it", good, runs.directory, "--output", page)
-    refused(2, "none/page.html: cannot create: No such file or directory", good, "--output", runs.path("none/page.html"))
+    refused(
+        2,
+        "not a run directory, there is no config.ini in it",
+        good,
+        runs.directory,
+        "--output",
+        page,
+    )
+    refused(
+        2,
+        "none/page.html: cannot create: No such file or directory",
+        good,
+        "--output",
+        runs.path("none/page.html"),
+    )
     refused(2, "cannot create: Is a directory", good, "--output", runs.directory)
     refused(2, "--output", good)
     refused(2, "RUN", "--output", page)
     with open("/dev/full", "w", encoding="utf-8"):
-        refused(1, "/dev/full: cannot write: No space left on device", good, "--output", "/dev/full")
+        refused(
+            1, "/dev/full: cannot write: No space left on device", good, "--output", "/dev/full"
+        )
     with open(f"{good}/metrics.jsonl", "r+", encoding="utf-8") as file:
         lines = file.readlines()
         file.seek(0)
         file.writelines([lines[0], "{\n", *lines[1:]])
-    refused(2, "metrics.jsonl:2: not a JSON object; remove the line to report without it", good, "--output", page)
+    refused(
+        2,
+        "metrics.jsonl:2: not a JSON object; remove the line to report without it",
+        good,
+        "--output",
+        page,
+    )
     assert sorted(os.listdir(runs.directory)) == before, os.listdir(runs.directory)
 
 
 def main():
     with tempfile.TemporaryDirectory() as directory, Browser() as browser:
         runs = Runs(sys.argv[1], directory)
-        training = runs.train(NAME, "--set", "train.epochs=100000", "--set", "checkpoint.interval_s=1",
-                              failpoints="worker.before-report=delay:10")
+        training = runs.train(
+            NAME,
+            "--set",
+            "train.epochs=100000",
+            "--set",
+            "checkpoint.interval_s=1",
+            failpoints="worker.before-report=delay:10",
+        )
         try:
-            url = next(line.split(": ")[1].strip() for line in training.stdout if line.startswith("status page: "))
+            url = next(
+                line.split(": ")[1].strip()
+                for line in training.stdout
+                if line.startswith("status page: ")
+            )
             check_live(browser, url)
             pages = {}
             for path in ("", "api/status", "api/history"):
                 with urllib.request.urlopen(url + path) as answer:
                     pages["/" + path] = answer.read()
-            assert sum(map(len, pages.values())) < MOST_BYTES, {path: len(body) for path, body in pages.items()}
+            assert sum(map(len, pages.values())) < MOST_BYTES, {
+                path: len(body) for path, body in pages.items()
+            }
             browser.open("about:blank")
         finally:
             training.send_signal(signal.SIGTERM)
@@ -271,7 +362,9 @@ def main():
         assert training.returncode == 85, training.returncode
         check_many_workers(browser, pages)
 
-        short = runs.train("two", "--set", "train.epochs=4", failpoints="worker.before-report=delay:60")
+        short = runs.train(
+            "two", "--set", "train.epochs=4", failpoints="worker.before-report=delay:60"
+        )
         short.communicate()
         assert short.returncode == 0, short.returncode
         check_report(browser, runs)

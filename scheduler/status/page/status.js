@@ -2,55 +2,89 @@
 'use strict';
 
 const REFRESH_MS = 1000;
-const HISTORY_EVERY = 3;  // refreshes
+const HISTORY_EVERY = 3; // refreshes
 const byId = id => document.getElementById(id);
 
 const curves = new CurveCards(byId('curves'), byId('axis'));
 const strips = new LoadStrips(byId('cluster'), 'Servers over time');
-const unless = (value, text) => value === undefined ? '' : text;
-const servers = new TableCard(byId('cluster'), 'Servers', [
-  {head: 'server', kind: 'left', value: s => s.name},
-  {head: 'state', kind: 'left', value: s => s.state, mark: s => s.state === 'serving' ? '' : 'warn'},
-  {head: 'slots', value: s => s.slots ?? ''},
-  {head: 'load', value: s => fixed(s.load, 2), mark: s => s.load > 1.15 ? 'warn' : ''},
-  {head: 'busy %', value: s => fixed(s.busy, 0, 100)},
-  {head: 'memory MB', value: s => fixed(s.memory_used_mb) + (s.memory_limit_mb ? ' / ' + fixed(s.memory_limit_mb) : '')},
-  {head: 'CPU s', value: s => fixed(s.cpu_seconds, 1)},
-  {head: 'peak MB', value: s => fixed(s.peak_rss_mb)},
-  {head: 'silent s', value: s => fixed(s.silent_s, 1)},
-], 'broad');
+const unless = (value, text) => (value === undefined ? '' : text);
+const servers = new TableCard(
+  byId('cluster'),
+  'Servers',
+  [
+    {head: 'server', kind: 'left', value: s => s.name},
+    {
+      head: 'state',
+      kind: 'left',
+      value: s => s.state,
+      mark: s => (s.state === 'serving' ? '' : 'warn'),
+    },
+    {head: 'slots', value: s => s.slots ?? ''},
+    {head: 'load', value: s => fixed(s.load, 2), mark: s => (s.load > 1.15 ? 'warn' : '')},
+    {head: 'busy %', value: s => fixed(s.busy, 0, 100)},
+    {
+      head: 'memory MB',
+      value: s =>
+        fixed(s.memory_used_mb) + (s.memory_limit_mb ? ' / ' + fixed(s.memory_limit_mb) : ''),
+    },
+    {head: 'CPU s', value: s => fixed(s.cpu_seconds, 1)},
+    {head: 'peak MB', value: s => fixed(s.peak_rss_mb)},
+    {head: 'silent s', value: s => fixed(s.silent_s, 1)},
+  ],
+  'broad',
+);
 const checkpoints = new TableCard(byId('cluster'), 'Checkpoints', checkpointColumns, 'narrow');
-const tables = new TableCard(byId('cluster'), 'Buckets', [
-  {head: 'server', kind: 'left', value: s => s.name},
-  {head: 'mean', value: s => fixed(s.bucket_mean, 1)},
-  {head: '99th percentile', value: s => fixed(s.bucket_p99)},
-  {head: 'largest', value: s => fixed(s.bucket_largest)},
-  {head: 'largest / mean', value: s => fixed(s.bucket_skew, 1)},
-  {head: 'empty %', value: s => fixed(s.bucket_empty_share, 1, 100)},
-  {head: 'hash functions', value: s => unless(s.hash_round, 'no. ' + (s.hash_round + 1))},
-  {head: 'batches behind', value: s => fixed(s.rehash_lag_batches)},
-], 'wide');
-const workers = new TableCard(byId('cluster'), 'Workers', [
-  {head: 'worker', kind: 'left', value: w => w.name},
-  {head: 'state', kind: 'left', value: workerState, mark: w => workerState(w) === 'working' ? '' : 'warn'},
-  {head: 'samples/s', value: w => fixed(w.samples_per_second)},
-  {head: 'samples', value: w => fixed(w.samples)},
-  {head: 'in flight', value: w => fixed(w.batches_in_flight)},
-  {head: 'round trip ms', value: w => fixed(w.round_trip_ms, 1)},
-  {head: 'CPU s', value: w => fixed(w.cpu_seconds, 1)},
-  {head: 'peak MB', value: w => fixed(w.peak_rss_mb)},
-  {head: 'silent s', value: w => fixed(w.silent_s, 1)},
-], 'wide');
-const figures = new TableCard(byId('cluster'), 'Figures of the run', [
-  {head: 'figure', kind: 'text', value: ([name]) => name},
-  {head: 'value', kind: 'text', value: ([, value]) => short(value)},
-], 'wide tall figures');
+const tables = new TableCard(
+  byId('cluster'),
+  'Buckets',
+  [
+    {head: 'server', kind: 'left', value: s => s.name},
+    {head: 'mean', value: s => fixed(s.bucket_mean, 1)},
+    {head: '99th percentile', value: s => fixed(s.bucket_p99)},
+    {head: 'largest', value: s => fixed(s.bucket_largest)},
+    {head: 'largest / mean', value: s => fixed(s.bucket_skew, 1)},
+    {head: 'empty %', value: s => fixed(s.bucket_empty_share, 1, 100)},
+    {head: 'hash functions', value: s => unless(s.hash_round, 'no. ' + (s.hash_round + 1))},
+    {head: 'batches behind', value: s => fixed(s.rehash_lag_batches)},
+  ],
+  'wide',
+);
+const workers = new TableCard(
+  byId('cluster'),
+  'Workers',
+  [
+    {head: 'worker', kind: 'left', value: w => w.name},
+    {
+      head: 'state',
+      kind: 'left',
+      value: workerState,
+      mark: w => (workerState(w) === 'working' ? '' : 'warn'),
+    },
+    {head: 'samples/s', value: w => fixed(w.samples_per_second)},
+    {head: 'samples', value: w => fixed(w.samples)},
+    {head: 'in flight', value: w => fixed(w.batches_in_flight)},
+    {head: 'round trip ms', value: w => fixed(w.round_trip_ms, 1)},
+    {head: 'CPU s', value: w => fixed(w.cpu_seconds, 1)},
+    {head: 'peak MB', value: w => fixed(w.peak_rss_mb)},
+    {head: 'silent s', value: w => fixed(w.silent_s, 1)},
+  ],
+  'wide',
+);
+const figures = new TableCard(
+  byId('cluster'),
+  'Figures of the run',
+  [
+    {head: 'figure', kind: 'text', value: ([name]) => name},
+    {head: 'value', kind: 'text', value: ([, value]) => short(value)},
+  ],
+  'wide tall figures',
+);
 const examples = new TableCard(byId('cluster'), 'Last predictions', exampleColumns, 'wide whole');
 const events = new TableCard(byId('cluster'), 'Events and decisions', eventColumns, 'wide');
 
 let refreshes = 0;
-let told = null;     // what /api/history said last
-let heardMs = 0;     // when
+let told = null; // what /api/history said last
+let heardMs = 0; // when
 
 function workerState(worker) {
   return worker.state === 'working' && worker.straggler ? 'straggler' : worker.state;
@@ -60,13 +94,33 @@ function workerState(worker) {
 function workerSummary(all) {
   if (all.length === 0) return 'No worker has joined.';
   const states = new Map();
-  for (const worker of all) states.set(workerState(worker), (states.get(workerState(worker)) ?? 0) + 1);
+  for (const worker of all)
+    states.set(workerState(worker), (states.get(workerState(worker)) ?? 0) + 1);
   const speeds = all.map(worker => worker.samples_per_second).sort((a, b) => a - b);
   const sum = speeds.reduce((total, speed) => total + speed, 0);
-  return count(all.length, 'worker') + ': ' + [...states].map(([state, n]) => fixed(n) + ' ' + state).join(', ') +
-    '. ' + fixed(sum) + ' samples/s' + (all.length < 2 ? '' : '; slowest ' + fixed(speeds[0]) + ', median ' +
-    fixed(speeds[speeds.length >> 1]) + ', fastest ' + fixed(speeds.at(-1))) + '. ' +
-    count(all.reduce((total, worker) => total + worker.batches_in_flight, 0), 'batch', 'batches') + ' in flight.';
+  return (
+    count(all.length, 'worker') +
+    ': ' +
+    [...states].map(([state, n]) => fixed(n) + ' ' + state).join(', ') +
+    '. ' +
+    fixed(sum) +
+    ' samples/s' +
+    (all.length < 2
+      ? ''
+      : '; slowest ' +
+        fixed(speeds[0]) +
+        ', median ' +
+        fixed(speeds[speeds.length >> 1]) +
+        ', fastest ' +
+        fixed(speeds.at(-1))) +
+    '. ' +
+    count(
+      all.reduce((total, worker) => total + worker.batches_in_flight, 0),
+      'batch',
+      'batches',
+    ) +
+    ' in flight.'
+  );
 }
 
 function showTiles(status) {
@@ -78,11 +132,19 @@ function showTiles(status) {
     ['bytes a sample', fixed(status.figures['bytes per sample']), ''],
     ['time left', status.eta_s >= 0 && status.progress < 1 ? duration(status.eta_s) : '–', ''],
     ['busiest server', fixed(status.imbalance, 2), 'of the mean'],
-    ['slots moved', fixed(status.moves.slots_moved), status.moves.in_progress ? status.moves.in_progress + ' moving' :
-      status.moves.slots_moved ? size(status.moves.bytes_moved) : ''],
+    [
+      'slots moved',
+      fixed(status.moves.slots_moved),
+      status.moves.in_progress
+        ? status.moves.in_progress + ' moving'
+        : status.moves.slots_moved
+          ? size(status.moves.bytes_moved)
+          : '',
+    ],
   ];
   const list = byId('tiles');
-  while (list.children.length < tiles.length) list.append(element('div', {}, element('dt'), element('dd', {}, '', element('small'))));
+  while (list.children.length < tiles.length)
+    list.append(element('div', {}, element('dt'), element('dd', {}, '', element('small'))));
   tiles.forEach(([name, value, note], n) => {
     const [dt, dd] = list.children[n].children;
     setText(dt, name);
@@ -94,7 +156,11 @@ function showTiles(status) {
 
 function showStatus(status) {
   const training = status.phase === 'training' || status.phase === 'evaluating';
-  showState(byId('state'), status.phase, status.phase === 'finished' ? 'plain' : training ? 'good' : 'warn');
+  showState(
+    byId('state'),
+    status.phase,
+    status.phase === 'finished' ? 'plain' : training ? 'good' : 'warn',
+  );
   setText(byId('epoch'), 'epoch ' + status.epoch + ' of ' + status.epochs);
   byId('line').hidden = training || status.phase === 'finished';
   setText(byId('line'), status.line);
@@ -117,16 +183,24 @@ function showHistory() {
   setText(byId('files'), fileLine(run));
   curves.draw([{history: told, hue: 0, name: run.name}]);
   strips.draw(told.loads);
-  examples.show(told.examples, told.examples.length > 0 ? '' : run.test_samples > 0 ? 'After the first evaluation.' :
-    'The run has no test file.');
+  examples.show(
+    told.examples,
+    told.examples.length > 0
+      ? ''
+      : run.test_samples > 0
+        ? 'After the first evaluation.'
+        : 'The run has no test file.',
+  );
   events.show(eventRows(told));
   showCheckpoints();
 }
 
 function showCheckpoints() {
   const now = told.time + (performance.now() - heardMs) / 1000;
-  checkpoints.show([...told.checkpoints].reverse().map(checkpoint => ({...checkpoint, now})),
-    told.checkpoints.length > 0 ? '' : 'None yet.');
+  checkpoints.show(
+    [...told.checkpoints].reverse().map(checkpoint => ({...checkpoint, now})),
+    told.checkpoints.length > 0 ? '' : 'None yet.',
+  );
 }
 
 async function ask(path) {
@@ -140,9 +214,13 @@ async function refresh() {
     status = await ask('/api/status');
     if (wanted) earlier = await ask('/api/history');
   } catch (error) {
-    return showState(byId('state'), 'the scheduler does not answer: it has ended, or cannot be reached', 'warn');
+    return showState(
+      byId('state'),
+      'the scheduler does not answer: it has ended, or cannot be reached',
+      'warn',
+    );
   }
-  if (status.phase === undefined) return;  // it has just started
+  if (status.phase === undefined) return; // it has just started
   ++refreshes;
   showStatus(status);
   if (earlier?.run) {

@@ -3,20 +3,80 @@
 'use strict';
 
 const CURVES = [
-  {title: 'Loss', unit: 'training, mean of a sample', of: 'progress', lines: [['loss', 'loss']], format: value => fixed(value, value < 1 ? 3 : 2)},
-  {title: 'Precision', unit: '% of test samples, after each evaluation', of: 'evaluations', fromZero: true,
-    lines: [['p_at_1', 'P@1'], ['p_at_3', 'P@3'], ['p_at_5', 'P@5']], format: percent},
-  {title: 'Gain and rare labels', unit: '%, after each evaluation', of: 'evaluations', fromZero: true,
-    lines: [['ndcg_at_5', 'nDCG@5'], ['psp_at_1', 'PSP@1'], ['psp_at_5', 'PSP@5']], format: percent},
-  {title: 'Recall of the active set', unit: '% of the true top 10', of: 'progress', fromZero: true,
-    lines: [['recall', 'recall@10']], format: percent},
-  {title: 'Error of the softmax normaliser', unit: 'relative, from the draw of neurons', of: 'progress',
-    fromZero: true, lines: [['tail_error', 'tail error']], format: value => fixed(value, 3)},
-  {title: 'Throughput', unit: 'samples a second', of: 'progress', fromZero: true,
-    lines: [['samples_per_second', 'all workers']], format: short},
-  {title: 'Bytes', unit: 'a sample, between workers and servers', of: 'progress', fromZero: true,
-    lines: [['bytes_sent', 'to servers'], ['bytes_received', 'from servers']], format: short},
-  {title: 'Neurons scored', unit: 'a sample', of: 'progress', fromZero: true, lines: [['neurons', 'neurons']], format: short},
+  {
+    title: 'Loss',
+    unit: 'training, mean of a sample',
+    of: 'progress',
+    lines: [['loss', 'loss']],
+    format: value => fixed(value, value < 1 ? 3 : 2),
+  },
+  {
+    title: 'Precision',
+    unit: '% of test samples, after each evaluation',
+    of: 'evaluations',
+    fromZero: true,
+    lines: [
+      ['p_at_1', 'P@1'],
+      ['p_at_3', 'P@3'],
+      ['p_at_5', 'P@5'],
+    ],
+    format: percent,
+  },
+  {
+    title: 'Gain and rare labels',
+    unit: '%, after each evaluation',
+    of: 'evaluations',
+    fromZero: true,
+    lines: [
+      ['ndcg_at_5', 'nDCG@5'],
+      ['psp_at_1', 'PSP@1'],
+      ['psp_at_5', 'PSP@5'],
+    ],
+    format: percent,
+  },
+  {
+    title: 'Recall of the active set',
+    unit: '% of the true top 10',
+    of: 'progress',
+    fromZero: true,
+    lines: [['recall', 'recall@10']],
+    format: percent,
+  },
+  {
+    title: 'Error of the softmax normaliser',
+    unit: 'relative, from the draw of neurons',
+    of: 'progress',
+    fromZero: true,
+    lines: [['tail_error', 'tail error']],
+    format: value => fixed(value, 3),
+  },
+  {
+    title: 'Throughput',
+    unit: 'samples a second',
+    of: 'progress',
+    fromZero: true,
+    lines: [['samples_per_second', 'all workers']],
+    format: short,
+  },
+  {
+    title: 'Bytes',
+    unit: 'a sample, between workers and servers',
+    of: 'progress',
+    fromZero: true,
+    lines: [
+      ['bytes_sent', 'to servers'],
+      ['bytes_received', 'from servers'],
+    ],
+    format: short,
+  },
+  {
+    title: 'Neurons scored',
+    unit: 'a sample',
+    of: 'progress',
+    fromZero: true,
+    lines: [['neurons', 'neurons']],
+    format: short,
+  },
 ];
 
 // With more runs a chart has one measure only.
@@ -28,16 +88,33 @@ class CurveCards {
     this.charts = CURVES.map(curve => new Chart(host, curve));
     this.axis = 'time';
     for (const input of choice.querySelectorAll('input')) {
-      input.addEventListener('change', () => { this.axis = input.value; this.draw(this.runs); });
+      input.addEventListener('change', () => {
+        this.axis = input.value;
+        this.draw(this.runs);
+      });
     }
   }
 
   draw(runs) {
     this.runs = runs;
-    CURVES.forEach((curve, n) => this.charts[n].draw(curve.lines.slice(0, runs.length > MOST_RUNS ? 1 : undefined)
-      .flatMap(([column, name], line) => runs.filter(run => run.history[curve.of][column]).map(run => ({
-        points: run.history[curve.of], y: run.history[curve.of][column], hue: runs.length > 1 ? run.hue : line, dash: line,
-        name: runs.length > 1 ? run.name + ' ' + name : name}))), this.axis));
+    CURVES.forEach((curve, n) =>
+      this.charts[n].draw(
+        curve.lines
+          .slice(0, runs.length > MOST_RUNS ? 1 : undefined)
+          .flatMap(([column, name], line) =>
+            runs
+              .filter(run => run.history[curve.of][column])
+              .map(run => ({
+                points: run.history[curve.of],
+                y: run.history[curve.of][column],
+                hue: runs.length > 1 ? run.hue : line,
+                dash: line,
+                name: runs.length > 1 ? run.name + ' ' + name : name,
+              })),
+          ),
+        this.axis,
+      ),
+    );
   }
 }
 
@@ -46,8 +123,13 @@ function factLine(run) {
   const facts = [];
   if (run.train_samples) facts.push(count(run.train_samples, 'training sample'));
   if (run.test_samples) facts.push(count(run.test_samples, 'test sample'));
-  facts.push(count(run.labels, 'label'), count(run.features, 'feature'), 'H = ' + fixed(run.hidden),
-    short(run.hidden * (run.features + 1) + run.labels * (run.hidden + 1)) + ' parameters', count(run.epochs, 'epoch'));
+  facts.push(
+    count(run.labels, 'label'),
+    count(run.features, 'feature'),
+    'H = ' + fixed(run.hidden),
+    short(run.hidden * (run.features + 1) + run.labels * (run.hidden + 1)) + ' parameters',
+    count(run.epochs, 'epoch'),
+  );
   return facts.join(' · ');
 }
 
@@ -56,13 +138,23 @@ function fileLine(run) {
 }
 
 function size(bytes) {
-  return bytes >= 1e9 ? fixed(bytes / 1e9, 2) + ' GB' : bytes >= 1e5 ? fixed(bytes / 1e6, 1) + ' MB' : fixed(bytes / 1e3, 1) + ' KB';
+  return bytes >= 1e9
+    ? fixed(bytes / 1e9, 2) + ' GB'
+    : bytes >= 1e5
+      ? fixed(bytes / 1e6, 1) + ' MB'
+      : fixed(bytes / 1e3, 1) + ' KB';
 }
 
 // Checkpoints with their age at `now`, seconds since 1970; null: with the time of writing.
 const checkpointColumns = [
   {head: 'checkpoint', kind: 'left', value: row => row.name},
-  {head: 'age', value: row => row.now === null ? new Date(row.written * 1000).toISOString().slice(0, 16).replace('T', ' ') : duration(row.now - row.written)},
+  {
+    head: 'age',
+    value: row =>
+      row.now === null
+        ? new Date(row.written * 1000).toISOString().slice(0, 16).replace('T', ' ')
+        : duration(row.now - row.written),
+  },
   {head: 'size', value: row => size(row.bytes)},
   {head: 'samples', value: row => fixed(row.samples)},
 ];
@@ -79,7 +171,20 @@ function chips(names, others, kind) {
   const list = element('ul', {class: 'chips'});
   for (const name of names) {
     const hit = others.includes(name);
-    list.append(element('li', {class: hit ? 'hit' : kind, title: hit ? 'predicted and true' : kind === 'miss' ? 'true, not predicted' : 'predicted, not true'}, name));
+    list.append(
+      element(
+        'li',
+        {
+          class: hit ? 'hit' : kind,
+          title: hit
+            ? 'predicted and true'
+            : kind === 'miss'
+              ? 'true, not predicted'
+              : 'predicted, not true',
+        },
+        name,
+      ),
+    );
   }
   if (names.length === 0) list.append(element('li', {class: 'soft'}, 'none'));
   return list;
@@ -88,7 +193,11 @@ function chips(names, others, kind) {
 const exampleColumns = [
   {head: 'test sample', value: row => fixed(row.number)},
   {head: 'true labels', kind: 'text', value: row => chips(row.labels, row.predicted, 'miss')},
-  {head: 'predicted, the best first', kind: 'text', value: row => chips(row.predicted, row.labels, '')},
+  {
+    head: 'predicted, the best first',
+    kind: 'text',
+    value: row => chips(row.predicted, row.labels, ''),
+  },
 ];
 
 // A badge with a state in words.
