@@ -35,6 +35,8 @@ namespace fs = std::filesystem;
 constexpr int kPollMs = 100;
 constexpr int64_t kTerminalMs = 1000;  // between progress lines on a terminal
 constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
+constexpr int64_t kRecordMs = 5000;    // between records, after the first minute, with one a second
+constexpr int64_t kDenselyMs = 60'000;
 constexpr int64_t kStatusMs = 250;     // between versions of the status page
 constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
 
@@ -116,7 +118,7 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
 
 SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
                                std::unique_ptr<Ledger> ledger, RouterSocket socket,
-                               std::unique_ptr<StatusPage> page, RunId run)
+                               std::unique_ptr<StatusPage> page, LabelNames names, RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
@@ -125,8 +127,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       run_(run),
       incarnation_(DrawIncarnation()),
       started_ms_(MonotonicMillis()),
-      metrics_(run_directory_ + "/metrics.jsonl", std::ios::app),
-      loads_(run_directory_ + "/loads.jsonl", std::ios::app),
+      recorder_(run_directory_, core_.run(), std::move(names)),
       terminal_(isatty(STDOUT_FILENO) == 1),
       log_is_output_(LogIsOutput()) {}
 
@@ -253,15 +254,15 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (page != nullptr) std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
   std::fflush(stdout);
   const RunId run = inputs.run;
+  LabelNames names(preprocessor, inputs.config);
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(ledger), std::move(*socket), std::move(page), run);
+                       std::move(ledger), std::move(*socket), std::move(page), std::move(names),
+                       run);
   return shell.Loop(signals);
 }
 
 Status SchedulerShell::Loop(StopSignals* signals) {
-  if (!metrics_)
-    return Failed(
-        fmt::format("{}/metrics.jsonl: cannot write: {}", run_directory_, std::strerror(errno)));
+  DSLIDE_RETURN_IF_ERROR(recorder_.state());
   Poller poller;
   auto wait = [&, changes = ~uint64_t{0}]() mutable {
     if (std::exchange(changes, prober_.changes()) != prober_.changes()) {
@@ -278,6 +279,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     ReceiveAll();
     Apply(core_.Tick(clock_.Millis()));
     ShowProgress();
+    RecordProgress();
     PublishStatus();
   }
   const int64_t finished_ms = clock_.Millis();
@@ -351,10 +353,12 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
   for (const std::string& notice : effects.notices) {
     Log(notice);
+    recorder_.OnNotice(notice, ElapsedSeconds());
     if (!log_is_output_) Print(notice, false);
   }
   if (effects.epoch_done) Log(fmt::format("epoch {} done", *effects.epoch_done));
   for (const EvaluationResult& result : effects.evaluations) ShowEvaluation(result);
+  if (!effects.examples.empty()) recorder_.OnExamples(effects.examples);
   if (effects.manifest) {
     const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;
     std::error_code error;
@@ -363,8 +367,10 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
                                ? Failed("failpoint scheduler.before-manifest")
                                : WriteManifest(directory.string(), *effects.manifest);
     PassFailpoint(Failpoint::kSchedulerAfterManifest);
-    if (written.ok())
+    if (written.ok()) {
       PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep);
+      recorder_.OnCheckpoint(*effects.manifest);
+    }
     Apply(core_.OnManifest(written, clock_.Millis()));
   }
 }
@@ -383,8 +389,16 @@ void SchedulerShell::ShowProgress() {
   }
   const ProgressMeter::Reading reading = meter_.Sample(status);
   Print(ProgressLine(reading), terminal_);
-  Record(ProgressRecord(reading, ElapsedSeconds()));
-  loads_ << LoadsRecord(status, ElapsedSeconds()) << '\n' << std::flush;
+}
+
+void SchedulerShell::RecordProgress() {
+  const int64_t now_ms = clock_.Millis();
+  const int64_t every_ms = now_ms - started_ms_ < kDenselyMs ? kTerminalMs : kRecordMs;
+  if (core_.phase() != RunPhase::kTraining || now_ms - recorded_ms_ < every_ms) return;
+  recorded_ms_ = now_ms;
+  const RunStatus status = core_.Describe(now_ms);
+  if (status.work.batches == 0) return;
+  recorder_.OnProgress(status, record_meter_.Sample(status), ElapsedSeconds());
 }
 
 std::string SchedulerShell::StatusText(const RunStatus& status) {
@@ -392,6 +406,7 @@ std::string SchedulerShell::StatusText(const RunStatus& status) {
   if (status.now_ms - page_read_ms_ >= kTerminalMs) {
     page_read_ms_ = status.now_ms;
     page_reading_ = page_meter_.Sample(status);
+    recorder_.OnReading(status, page_reading_, ElapsedSeconds());
   }
   return StatusJson(status, page_reading_, curve_,
                     waiting ? status.waiting : ProgressLine(page_reading_));
@@ -403,6 +418,9 @@ void SchedulerShell::PublishStatus() {
   published_ms_ = now_ms;
   const RunStatus status = core_.Describe(now_ms);
   page_->Publish(StatusText(status), PrometheusText(status, page_reading_));
+  if (now_ms - history_published_ms_ < kTerminalMs) return;
+  history_published_ms_ = now_ms;
+  page_->PublishHistory(recorder_.HistoryText());
 }
 
 void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
@@ -414,7 +432,7 @@ void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
                     100 * m.precision[2], 100 * m.precision[4], 100 * m.ndcg[4],
                     100 * m.propensity_precision[0], m.samples),
         false);
-  Record(EvaluationRecord(result, ElapsedSeconds()));
+  recorder_.OnEvaluation(result, ElapsedSeconds());
 }
 
 void SchedulerShell::Log(const std::string& line) {
@@ -445,12 +463,10 @@ void SchedulerShell::Print(const std::string& line, bool transient) {
   std::fflush(stdout);
 }
 
-void SchedulerShell::Record(const std::string& line) { metrics_ << line << '\n' << std::flush; }
-
 Status SchedulerShell::WriteSummary() {
   if (transient_shown_) Print("", false);
   const ProcessUsage own = UsageOfThisProcess();
-  if (!metrics_) return Failed(fmt::format("{}/metrics.jsonl: writing failed", run_directory_));
+  DSLIDE_RETURN_IF_ERROR(recorder_.state());
   return WriteWholeFile(
       run_directory_ + "/summary.json",
       SummaryJson(core_.Describe(clock_.Millis()), own.cpu_seconds, own.peak_rss_bytes));

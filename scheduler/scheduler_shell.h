@@ -1,11 +1,10 @@
 // The scheduler process: socket, run directory and terminal around a SchedulerCore.
 //
-// The run directory holds config.ini (effective), ledger/, metrics.jsonl, summary.json and
-// checkpoint/.
+// The run directory holds config.ini (effective), ledger/, checkpoint/, summary.json and what
+// RunRecorder writes.
 #pragma once
 
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -18,6 +17,7 @@
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/status/learning_curve.h"
 #include "scheduler/status/progress.h"
+#include "scheduler/status/recorder.h"
 #include "scheduler/status/status_page.h"
 
 namespace dslide {
@@ -35,7 +35,8 @@ class SchedulerShell {
 
  private:
   SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
-                 RouterSocket socket, std::unique_ptr<StatusPage> page, RunId run);
+                 RouterSocket socket, std::unique_ptr<StatusPage> page, LabelNames names,
+                 RunId run);
 
   Status Loop(StopSignals* signals);
   void Apply(SchedulerCore::Effects effects);
@@ -43,6 +44,7 @@ class SchedulerShell {
   void SendProbe(const Admission::Probe& probe);
   void Answer(const PeerId& peer, Body body, uint64_t reply_to);
   void ShowProgress();
+  void RecordProgress();
   void PublishStatus();
   std::string StatusText(const RunStatus& status);  // JSON
   void ShowEvaluation(const EvaluationResult& result);
@@ -50,7 +52,6 @@ class SchedulerShell {
   void Log(const std::string& line);
   void Warn(const std::string& line);
   void ClearTransient();
-  void Record(const std::string& line);
   Status WriteSummary();
   double ElapsedSeconds();
 
@@ -66,15 +67,17 @@ class SchedulerShell {
   uint64_t next_sequence_ = 1;
   int64_t started_ms_;
   int64_t shown_ms_ = 0;
+  int64_t recorded_ms_ = 0;
   int64_t published_ms_ = 0;
+  int64_t history_published_ms_ = 0;
   uint64_t malformed_ = 0;
-  ProgressMeter meter_;       // of the progress line
-  ProgressMeter page_meter_;  // of the status page
+  ProgressMeter meter_;         // of the progress line
+  ProgressMeter record_meter_;  // of metrics.jsonl
+  ProgressMeter page_meter_;    // of the status page
   ProgressMeter::Reading page_reading_;
   int64_t page_read_ms_ = 0;
   LearningCurve curve_;
-  std::ofstream metrics_;
-  std::ofstream loads_;
+  RunRecorder recorder_;
   bool terminal_;
   bool log_is_output_;  // lines of the log need not be printed as well
   bool transient_shown_ = false;

@@ -32,7 +32,9 @@ class DataOrder {
   // The positions of batch `number`. REQUIRES number < batches().
   BatchRange Batch(uint64_t number) const;
 
-  SampleView Sample(uint64_t position) const { return (*data_)[order_[position]]; }
+  SampleView Sample(uint64_t position) const { return (*data_)[Number(position)]; }
+  // Which sample of the data it is.
+  uint32_t Number(uint64_t position) const { return order_[position]; }
 
  private:
   DataOrder(const Dataset& data, uint32_t batch) : data_(&data), batch_(batch) {}

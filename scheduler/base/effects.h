@@ -22,6 +22,13 @@ struct EvaluationResult {
   RankingMetrics metrics;
 };
 
+// A test sample that an evaluation has ranked labels for.
+struct EvaluatedSample {
+  uint64_t number = 0;              // in the test file, from 0
+  std::vector<uint32_t> labels;     // the true ones, ascending
+  std::vector<uint32_t> predicted;  // the best first, at most kMaxMetricK
+};
+
 // To be carried out in this order.
 struct SchedulerEffects {
   struct Outgoing {
@@ -38,8 +45,9 @@ struct SchedulerEffects {
   std::vector<Outgoing> status_wanted;  // to be sent with the status as it is then
   std::vector<std::string> notices;     // one line each, for the log and the terminal
   std::vector<EvaluationResult> evaluations;
-  std::optional<Manifest> manifest;    // write it; then call OnManifest()
-  std::optional<uint32_t> epoch_done;  // epochs trained so far
+  std::vector<EvaluatedSample> examples;  // the last samples of the last of them
+  std::optional<Manifest> manifest;       // write it; then call OnManifest()
+  std::optional<uint32_t> epoch_done;     // epochs trained so far
   // Send a request to each of these addresses, and tell OnProbe() who answers.
   std::vector<Admission::Probe> probes;
 };

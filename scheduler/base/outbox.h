@@ -47,8 +47,9 @@ class Outbox {
   void ReplyWithStatus(const PeerId& to, uint64_t request);
   void WriteManifest(Manifest manifest) { effects_.manifest = std::move(manifest); }
   void ShowEpochDone(uint32_t epochs) { effects_.epoch_done = epochs; }
-  void ShowEvaluation(EvaluationResult result) {
+  void ShowEvaluation(EvaluationResult result, std::vector<EvaluatedSample> examples) {
     effects_.evaluations.push_back(std::move(result));
+    effects_.examples = std::move(examples);
   }
   void SendProbes(std::vector<Admission::Probe> probes) { effects_.probes = std::move(probes); }
 

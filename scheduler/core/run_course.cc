@@ -13,7 +13,7 @@ namespace {
 void EndEvaluation(RunState* run, int64_t now_ms) {
   const EvaluationResult result = run->pass().EndEvaluation();
   run->totals.last_evaluation = result;
-  run->out.ShowEvaluation(result);
+  run->out.ShowEvaluation(result, run->pass().TakeExamples());
   if (result.final) return Finish(run, {}, "training is finished", now_ms);
   run->clock.Start(now_ms);
   run->pass().BeginEpoch(run->inputs);

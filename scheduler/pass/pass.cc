@@ -62,6 +62,7 @@ void Pass::BeginEvaluation(const RunContext& run, bool final,
   book_.emplace(order_->batches(), train.unit_batches);
   leased_end_ = 0;
   evaluator_.emplace(propensities);
+  examples_.clear();
 }
 
 void Pass::EndEpoch(const RunContext& run, Outbox* out) {
@@ -172,7 +173,23 @@ bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, int64_t 
     evaluator_->Add({p.ids.data() + p.offsets[i], p.offsets[i + 1] - p.offsets[i]},
                     order_->Sample(first + i).labels);
   }
+  KeepExamples(p, first);
   return true;
+}
+
+// Of a batch's predictions the last ones. `first`: position of the batch's first sample.
+void Pass::KeepExamples(const TopKReply& predictions, uint64_t first) {
+  const size_t samples = predictions.offsets.size() - 1;
+  const size_t taken = std::min(samples, kExamples);
+  const size_t kept = std::min(examples_.size(), kExamples - taken);
+  examples_.erase(examples_.begin(), examples_.end() - static_cast<std::ptrdiff_t>(kept));
+  for (size_t i = samples - taken; i < samples; ++i) {
+    const auto labels = order_->Sample(first + i).labels;
+    const uint32_t* ids = predictions.ids.data();
+    examples_.push_back({order_->Number(first + i),
+                         {labels.begin(), labels.end()},
+                         {ids + predictions.offsets[i], ids + predictions.offsets[i + 1]}});
+  }
 }
 
 void Pass::Commit(const RunContext& run, const Roster& roster, Outbox* out) {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/data/data_order.h"
@@ -30,6 +31,8 @@ namespace dslide {
 
 class Pass {
  public:
+  static constexpr size_t kExamples = 10;
+
   // A worker that may have a lease.
   struct Applicant {
     Incarnation worker;
@@ -51,6 +54,8 @@ class Pass {
   void EndEpoch(const RunContext& run, Outbox* out);
   // REQUIRES complete(), and that an evaluation is in progress.
   EvaluationResult EndEvaluation();
+  // The last kExamples samples that were evaluated, the oldest first.
+  std::vector<EvaluatedSample> TakeExamples() { return std::exchange(examples_, {}); }
   // The run is over.
   void Stop();
 
@@ -114,6 +119,7 @@ class Pass {
                                          int64_t now_ms);
   LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
   uint64_t BatchesServersTake(const TrainConfig& train) const;
+  void KeepExamples(const TopKReply& predictions, uint64_t first);
 
   CountedWork counted_;
   bool begun_ = false;
@@ -123,7 +129,8 @@ class Pass {
   std::optional<LeaseBook> book_;  // none between two passes
   std::optional<StepBook> steps_;  // of book_, in synchronous training
   std::optional<RankingEvaluator> evaluator_;
-  bool final_ = false;                 // evaluator_: over all test samples
+  bool final_ = false;  // evaluator_: over all test samples
+  std::vector<EvaluatedSample> examples_;
   std::optional<uint64_t> told_;       // steps of the run
   uint64_t told_batches_ = 0;          // of this epoch, in those steps
   uint64_t leased_end_ = 0;            // one past the highest batch leased

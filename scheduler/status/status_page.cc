@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/address.h"
-#include "status_page_html.h"
+#include "pages.h"
 
 namespace dslide {
 StatusPage::~StatusPage() = default;
@@ -35,6 +35,7 @@ HttpResponse StatusPage::At(const HttpRequest& request) {
   const std::lock_guard lock(mutex_);
   if (request.path == "/") return {200, "text/html; charset=utf-8", page_};
   if (request.path == "/api/status") return {200, "application/json", status_};
+  if (request.path == "/api/history") return {200, "application/json", history_};
   if (request.path == "/metrics") return {200, "text/plain; version=0.0.4", metrics_};
   return HttpResponse::Text(404, "404 Not Found\n");
 }
@@ -42,7 +43,8 @@ HttpResponse StatusPage::At(const HttpRequest& request) {
 StatusPage::StatusPage()
     : page_(std::make_shared<std::string>(kStatusPage)),
       status_(std::make_shared<std::string>("{}")),
-      metrics_(std::make_shared<std::string>()) {}
+      metrics_(std::make_shared<std::string>()),
+      history_(std::make_shared<std::string>("{}")) {}
 
 void StatusPage::Publish(std::string status_json, std::string prometheus_text) {
   auto status = std::make_shared<const std::string>(std::move(status_json));
@@ -50,6 +52,12 @@ void StatusPage::Publish(std::string status_json, std::string prometheus_text) {
   const std::lock_guard lock(mutex_);
   status_ = std::move(status);
   metrics_ = std::move(metrics);
+}
+
+void StatusPage::PublishHistory(std::string json) {
+  auto history = std::make_shared<const std::string>(std::move(json));
+  const std::lock_guard lock(mutex_);
+  history_ = std::move(history);
 }
 
 }  // namespace dslide

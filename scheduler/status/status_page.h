@@ -1,7 +1,8 @@
 // The status page: what a browser and Prometheus see of a run.
 //
-//   /             a page that shows the learning curve, the members and the hash tables
-//   /api/status   the same as JSON
+//   /             a page that draws what the next two say
+//   /api/status   the run as it is, as JSON
+//   /api/history  the run until now, as JSON: curves, loads, events, checkpoints, examples
 //   /metrics      the figures for Prometheus
 //
 // Serves from a thread of its own what the scheduler's thread last published.
@@ -26,6 +27,7 @@ class StatusPage {
 
   // Replaces what is served. Any thread.
   void Publish(std::string status_json, std::string prometheus_text);
+  void PublishHistory(std::string json);
 
  private:
   StatusPage();
@@ -33,9 +35,10 @@ class StatusPage {
 
   std::string url_;
   const std::shared_ptr<const std::string> page_;
-  std::mutex mutex_;                            // guards the two below
+  std::mutex mutex_;                            // guards the three below
   std::shared_ptr<const std::string> status_;   // JSON
   std::shared_ptr<const std::string> metrics_;  // for Prometheus
+  std::shared_ptr<const std::string> history_;  // JSON
   std::unique_ptr<HttpServer> server_;          // last: its thread uses all of the above
 };
 

@@ -1,5 +1,6 @@
 #include "scheduler/status/summary.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace dslide {
@@ -36,6 +37,25 @@ void AddStats(const TrainingStats& stats, OrderedJson* json) {
 }
 
 }  // namespace
+
+std::string StartRecord(const RunContext& run, double time) {
+  OrderedJson json;
+  json["event"] = "start";
+  json["elapsed_s"] = 0.0;
+  json["time"] = std::round(time);
+  json["train_samples"] = run.train == nullptr ? 0 : run.train->size();
+  json["test_samples"] = run.test == nullptr ? 0 : run.test->size();
+  return json.dump();
+}
+
+std::string NoticeRecord(const std::string& text, double elapsed_s) {
+  OrderedJson json;
+  json["event"] = "notice";
+  json["elapsed_s"] = elapsed_s;
+  json["text"] = text;
+  // A path in it may not be UTF-8.
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
 
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s) {
   OrderedJson json;

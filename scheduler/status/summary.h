@@ -8,7 +8,10 @@
 
 namespace dslide {
 
-// Lines of metrics.jsonl, without the line end. `elapsed_s` counts from the start of the scheduler.
+// Lines of metrics.jsonl, without the line end. `elapsed_s` counts from the start of the scheduler,
+// which is a line too; `time`: seconds since 1970.
+std::string StartRecord(const RunContext& run, double time);
+std::string NoticeRecord(const std::string& text, double elapsed_s);
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s);
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s);
 

@@ -166,6 +166,38 @@ TEST_CASE("an evaluation counts only reports of the batch's samples with known l
   CHECK(result.metrics.samples == 6);
   CHECK(result.metrics.precision[0] == doctest::Approx(5.0 / 6));
   CHECK_FALSE(run.pass.evaluating());
+  const auto examples = run.pass.TakeExamples();
+  REQUIRE(examples.size() == 6);
+  CHECK(examples[3].number == 3);
+  CHECK(examples[3].labels == std::vector<uint32_t>{3});
+  CHECK(examples[5].predicted == std::vector<uint32_t>{5});
+}
+
+TEST_CASE("an evaluation keeps its last samples, with what was predicted for them") {
+  Setup run;
+  run.test = NumberedSamples(27, 10);
+  run.pass.Begin(run.run, &run.out);
+  run.TrainAll();
+  run.pass.EndEpoch(run.run, &run.out);
+  run.pass.BeginEvaluation(run.run, true, InversePropensities());
+  while (const auto grant = run.Lease()) {
+    for (size_t i = 0; i < grant->batches.size(); ++i) {
+      BatchDone done = Setup::Report(*grant, i);
+      const bool is_last = grant->unit == 2 && done.batch.index == 0;
+      done.predictions.offsets = {0, 1, 1, 1};
+      if (!is_last) done.predictions.offsets.push_back(1);
+      done.predictions.ids = {7};
+      CHECK(run.pass.CountEvaluated(run.run, done, 0));
+    }
+  }
+  run.pass.EndEvaluation();
+  const auto examples = run.pass.TakeExamples();
+  REQUIRE(examples.size() == Pass::kExamples);
+  for (size_t i = 0; i < examples.size(); ++i) {
+    CHECK(examples[i].number == 17 + i);
+    CHECK(examples[i].predicted.empty() == ((17 + i) % 4 != 0));
+  }
+  CHECK(run.pass.TakeExamples().empty());
 }
 
 TEST_CASE("synchronous: steps count in order, and servers are told once") {

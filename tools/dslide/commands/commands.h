@@ -13,6 +13,7 @@ int BenchCommand(int argc, char** argv);
 int CheckpointCommand(int argc, char** argv);
 int StatusCommand(int argc, char** argv);
 int DrainCommand(int argc, char** argv);
+int ReportCommand(int argc, char** argv);
 int LedgerCommand(int argc, char** argv);
 
 }  // namespace dslide

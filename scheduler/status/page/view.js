@@ -1,0 +1,207 @@
+// The cards that the status page and the report share. A run is {history, hue}: `history` is what
+// /api/history says.
+'use strict';
+
+const CURVES = [
+  {
+    title: 'Loss',
+    unit: 'training, mean of a sample',
+    of: 'progress',
+    lines: [['loss', 'loss']],
+    format: value => fixed(value, value < 1 ? 3 : 2),
+  },
+  {
+    title: 'Precision',
+    unit: '% of test samples, after each evaluation',
+    of: 'evaluations',
+    fromZero: true,
+    lines: [
+      ['p_at_1', 'P@1'],
+      ['p_at_3', 'P@3'],
+      ['p_at_5', 'P@5'],
+    ],
+    format: percent,
+  },
+  {
+    title: 'Gain and rare labels',
+    unit: '%, after each evaluation',
+    of: 'evaluations',
+    fromZero: true,
+    lines: [
+      ['ndcg_at_5', 'nDCG@5'],
+      ['psp_at_1', 'PSP@1'],
+      ['psp_at_5', 'PSP@5'],
+    ],
+    format: percent,
+  },
+  {
+    title: 'Recall of the active set',
+    unit: '% of the true top 10',
+    of: 'progress',
+    fromZero: true,
+    lines: [['recall', 'recall@10']],
+    format: percent,
+  },
+  {
+    title: 'Error of the softmax normaliser',
+    unit: 'relative, from the draw of neurons',
+    of: 'progress',
+    fromZero: true,
+    lines: [['tail_error', 'tail error']],
+    format: value => fixed(value, 3),
+  },
+  {
+    title: 'Throughput',
+    unit: 'samples a second',
+    of: 'progress',
+    fromZero: true,
+    lines: [['samples_per_second', 'all workers']],
+    format: short,
+  },
+  {
+    title: 'Bytes',
+    unit: 'a sample, between workers and servers',
+    of: 'progress',
+    fromZero: true,
+    lines: [
+      ['bytes_sent', 'to servers'],
+      ['bytes_received', 'from servers'],
+    ],
+    format: short,
+  },
+  {
+    title: 'Neurons scored',
+    unit: 'a sample',
+    of: 'progress',
+    fromZero: true,
+    lines: [['neurons', 'neurons']],
+    format: short,
+  },
+];
+
+// With more runs a chart has one measure only.
+const MOST_RUNS = 3;
+
+// All curves of some runs. One run: a colour a measure. Several: a colour a run.
+class CurveCards {
+  constructor(host, choice) {
+    this.charts = CURVES.map(curve => new Chart(host, curve));
+    this.axis = 'time';
+    for (const input of choice.querySelectorAll('input')) {
+      input.addEventListener('change', () => {
+        this.axis = input.value;
+        this.draw(this.runs);
+      });
+    }
+  }
+
+  draw(runs) {
+    this.runs = runs;
+    CURVES.forEach((curve, n) =>
+      this.charts[n].draw(
+        curve.lines
+          .slice(0, runs.length > MOST_RUNS ? 1 : undefined)
+          .flatMap(([column, name], line) =>
+            runs
+              .filter(run => run.history[curve.of][column])
+              .map(run => ({
+                points: run.history[curve.of],
+                y: run.history[curve.of][column],
+                hue: runs.length > 1 ? run.hue : line,
+                dash: line,
+                name: runs.length > 1 ? run.name + ' ' + name : name,
+              })),
+          ),
+        this.axis,
+      ),
+    );
+  }
+}
+
+// "14,231 samples, ..." of a run.
+function factLine(run) {
+  const facts = [];
+  if (run.train_samples) facts.push(count(run.train_samples, 'training sample'));
+  if (run.test_samples) facts.push(count(run.test_samples, 'test sample'));
+  facts.push(
+    count(run.labels, 'label'),
+    count(run.features, 'feature'),
+    'H = ' + fixed(run.hidden),
+    short(run.hidden * (run.features + 1) + run.labels * (run.hidden + 1)) + ' parameters',
+    count(run.epochs, 'epoch'),
+  );
+  return facts.join(' · ');
+}
+
+function fileLine(run) {
+  return run.data + (run.test ? ', tested on ' + run.test : '');
+}
+
+function size(bytes) {
+  return bytes >= 1e9
+    ? fixed(bytes / 1e9, 2) + ' GB'
+    : bytes >= 1e5
+      ? fixed(bytes / 1e6, 1) + ' MB'
+      : fixed(bytes / 1e3, 1) + ' KB';
+}
+
+// Checkpoints with their age at `now`, seconds since 1970; null: with the time of writing.
+const checkpointColumns = [
+  {head: 'checkpoint', kind: 'left', value: row => row.name},
+  {
+    head: 'age',
+    value: row =>
+      row.now === null
+        ? new Date(row.written * 1000).toISOString().slice(0, 16).replace('T', ' ')
+        : duration(row.now - row.written),
+  },
+  {head: 'size', value: row => size(row.bytes)},
+  {head: 'samples', value: row => fixed(row.samples)},
+];
+
+const eventColumns = [
+  {head: 'time', value: row => duration(row.at_s)},
+  {head: 'what', kind: 'text', value: row => row.text},
+];
+
+// Newest first.
+const eventRows = history => [...history.events].reverse();
+
+function chips(names, others, kind) {
+  const list = element('ul', {class: 'chips'});
+  for (const name of names) {
+    const hit = others.includes(name);
+    list.append(
+      element(
+        'li',
+        {
+          class: hit ? 'hit' : kind,
+          title: hit
+            ? 'predicted and true'
+            : kind === 'miss'
+              ? 'true, not predicted'
+              : 'predicted, not true',
+        },
+        name,
+      ),
+    );
+  }
+  if (names.length === 0) list.append(element('li', {class: 'soft'}, 'none'));
+  return list;
+}
+
+const exampleColumns = [
+  {head: 'test sample', value: row => fixed(row.number)},
+  {head: 'true labels', kind: 'text', value: row => chips(row.labels, row.predicted, 'miss')},
+  {
+    head: 'predicted, the best first',
+    kind: 'text',
+    value: row => chips(row.predicted, row.labels, ''),
+  },
+];
+
+// A badge with a state in words.
+function showState(node, text, kind) {
+  setText(node, text);
+  node.className = 'state ' + kind;
+}

@@ -1,0 +1,98 @@
+#include "scheduler/status/recorder.h"
+
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/data/whole_file.h"
+#include "common/data/xc_reader.h"
+#include "scheduler/status/status.h"
+#include "scheduler/status/summary.h"
+
+namespace dslide {
+
+LabelNames::LabelNames(std::shared_ptr<const Preprocessor> preprocessor, const Config& config)
+    : preprocessor_(std::move(preprocessor)) {
+  if (preprocessor_ != nullptr || config.train.label_names.empty()) return;
+  auto names = ReadLabelNames(config.train.label_names, config.model.labels);
+  if (names.ok()) {
+    names_ = std::move(*names);
+  } else {
+    LogWarning(names.error().message + "; the status page shows labels by number");
+  }
+}
+
+std::string LabelNames::Of(uint32_t label) const {
+  if (preprocessor_ != nullptr) return preprocessor_->LabelName(label);
+  const bool named = label < names_.size() && !names_[label].empty();
+  return named ? names_[label] : std::to_string(label);
+}
+
+Example LabelNames::Named(const EvaluatedSample& sample) const {
+  Example example;
+  example.number = sample.number + 1;
+  for (const uint32_t label : sample.labels) example.labels.push_back(Of(label));
+  for (const uint32_t label : sample.predicted) example.predicted.push_back(Of(label));
+  return example;
+}
+
+RunRecorder::RunRecorder(const std::string& run_directory, const RunContext& run, LabelNames names)
+    : directory_(run_directory),
+      kept_checkpoints_(run.config.checkpoint.keep),
+      names_(std::move(names)),
+      metrics_(run_directory + "/metrics.jsonl", std::ios::app),
+      open_error_(metrics_ ? 0 : errno),
+      loads_(run_directory + "/loads.jsonl", std::ios::app),
+      history_(FactsOf(run, run_directory)) {
+  history_.SetCheckpoints(CheckpointsIn(run.checkpoint_directory));
+  Record(StartRecord(run, WallClockSeconds()));
+}
+
+Status RunRecorder::state() const {
+  if (metrics_) return {};
+  const char* reason = open_error_ != 0 ? std::strerror(open_error_) : "writing failed";
+  return Failed(fmt::format("{}/metrics.jsonl: cannot write: {}", directory_, reason));
+}
+
+void RunRecorder::OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading,
+                             double elapsed_s) {
+  Record(ProgressRecord(reading, elapsed_s));
+  loads_ << LoadsRecord(status, elapsed_s) << '\n' << std::flush;
+}
+
+void RunRecorder::OnReading(const RunStatus& status, const ProgressMeter::Reading& reading,
+                            double elapsed_s) {
+  if (reading.recent.samples == 0) return;
+  history_.Add(PointOf(reading, elapsed_s));
+  history_.Add(LoadsOf(status, elapsed_s));
+}
+
+void RunRecorder::OnNotice(const std::string& text, double elapsed_s) {
+  history_.AddEvent(elapsed_s, text);
+  Record(NoticeRecord(text, elapsed_s));
+}
+
+void RunRecorder::OnEvaluation(const EvaluationResult& result, double elapsed_s) {
+  history_.Add(EvaluationPoint{elapsed_s, static_cast<double>(result.epoch), result.metrics});
+  Record(EvaluationRecord(result, elapsed_s));
+}
+
+void RunRecorder::OnExamples(const std::vector<EvaluatedSample>& samples) {
+  std::vector<Example> examples;
+  for (const EvaluatedSample& sample : samples) examples.push_back(names_.Named(sample));
+  const Status written = WriteWholeFile(directory_ + "/examples.jsonl", ExampleLines(examples));
+  if (!written.ok()) LogWarning(written.error().message);
+  history_.SetExamples(std::move(examples));
+}
+
+void RunRecorder::OnCheckpoint(const Manifest& manifest) {
+  history_.AddCheckpoint(CheckpointOf(manifest, WallClockSeconds()), kept_checkpoints_);
+}
+
+std::string RunRecorder::HistoryText() const { return TextOf(history_.Json(WallClockSeconds())); }
+
+}  // namespace dslide

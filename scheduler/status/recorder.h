@@ -1,0 +1,70 @@
+// What a run leaves to be looked at: the files metrics.jsonl, loads.jsonl and examples.jsonl of its
+// directory, and the history that the status page draws.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/checkpoint/manifest.h"
+#include "common/text/preprocessor.h"
+#include "scheduler/base/effects.h"
+#include "scheduler/core/run_status.h"
+#include "scheduler/status/history.h"
+#include "scheduler/status/progress.h"
+
+namespace dslide {
+
+// Names of labels: the preprocessor's, else those of train.label_names, else numbers.
+class LabelNames {
+ public:
+  LabelNames() = default;
+  // `preprocessor` may be null. A file of names that cannot be read is logged.
+  LabelNames(std::shared_ptr<const Preprocessor> preprocessor, const Config& config);
+
+  std::string Of(uint32_t label) const;
+  Example Named(const EvaluatedSample& sample) const;
+
+ private:
+  std::shared_ptr<const Preprocessor> preprocessor_;
+  std::vector<std::string> names_;  // by id
+};
+
+// Times are seconds since the start of the scheduler. Used by one thread.
+class RunRecorder {
+ public:
+  // Opens the files, and goes on with those of an earlier life. state() says whether that worked.
+  RunRecorder(const std::string& run_directory, const RunContext& run, LabelNames names);
+
+  // Not ok: metrics.jsonl cannot be written. Names the file.
+  Status state() const;
+
+  // Every few seconds of training: a line in each file.
+  void OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
+  // Every second, for the history.
+  void OnReading(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
+  void OnNotice(const std::string& text, double elapsed_s);
+  void OnEvaluation(const EvaluationResult& result, double elapsed_s);
+  // The last samples of that evaluation.
+  void OnExamples(const std::vector<EvaluatedSample>& samples);
+  void OnCheckpoint(const Manifest& manifest);
+
+  // The body of /api/history.
+  std::string HistoryText() const;
+
+ private:
+  void Record(const std::string& line) { metrics_ << line << '\n' << std::flush; }
+
+  std::string directory_;
+  size_t kept_checkpoints_;
+  LabelNames names_;
+  std::ofstream metrics_;
+  int open_error_;  // errno of metrics_; 0: it is open
+  std::ofstream loads_;
+  RunHistory history_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,148 @@
+#include "tools/dslide/report/run_directory.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/config/config.h"
+#include "tests/support/temp_directory.h"
+
+namespace dslide::run_directory_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+std::string Progress(double elapsed_s, double loss) {
+  return nlohmann::ordered_json{{"event", "progress"},
+                                {"elapsed_s", elapsed_s},
+                                {"progress", 0.5},
+                                {"samples_per_second", 100},
+                                {"loss", loss},
+                                {"bytes_sent_per_sample", 10},
+                                {"bytes_received_per_sample", 20},
+                                {"active_neurons_per_sample", 30},
+                                {"tail_error", 0.25}}
+             .dump() +
+         "\n";
+}
+
+constexpr char kStart[] = R"({"event":"start","elapsed_s":0,"time":9,"train_samples":7,)"
+                          "\"test_samples\":3}\n";
+constexpr char kNotice[] = "{\"event\":\"notice\",\"elapsed_s\":3,\"text\":\"slots move\"}\n";
+
+// A run directory of two lives of the scheduler, of which each was heard of for 10 s.
+struct Setup {
+  Setup() {
+    fs::create_directory(path);
+    Config config;
+    config.model.features = 40;
+    config.model.labels = 20;
+    config.train.epochs = 4;
+    config.train.batch = 64;
+    ResolveConfig(40, 20, &config);
+    Write(path + "/config.ini", FormatConfig(config));
+    Write(path + "/metrics.jsonl",
+          kStart + Progress(5, 3.0) + Progress(10, 2.0) + kStart + kNotice + Progress(10, 1.0));
+    Write(path + "/loads.jsonl", R"({"elapsed_s":5,"servers":[{"name":"s","slots":4,"load":1.5}]})"
+                                 "\n");
+    Write(path + "/examples.jsonl", R"({"number":1,"labels":["a"],"predicted":["b"]})"
+                                    "\n");
+    Write(path + "/summary.json", R"({"outcome":"finished","p_at_1":0.5})");
+  }
+  void CheckRefused(const std::string& message) const {
+    const auto run = ReadRunDirectory(path);
+    REQUIRE_FALSE(run.ok());
+    CHECK(run.error().kind == ErrorKind::kBadInput);
+    CHECK(run.error().message == message);
+  }
+
+  TempDirectory directory;
+  const std::string path = directory.path() + "/my-run";
+};
+
+TEST_CASE("run directory: lives follow each other, and all files are read") {
+  const Setup setup;
+  const auto run = ReadRunDirectory(setup.path + "/");
+  REQUIRE(run.ok());
+  using Json = nlohmann::ordered_json;
+  CHECK((*run)["name"] == "my-run");
+  CHECK((*run)["finished"] == true);
+  CHECK((*run)["summary"]["p_at_1"] == 0.5);
+  const Json& history = (*run)["history"];
+  CHECK(history["run"]["train_samples"] == 7);
+  CHECK(history["run"]["labels"] == 20);
+  CHECK(history["progress"]["elapsed_s"] == Json({5, 10, 20}));
+  CHECK(history["progress"]["epochs"] == Json({2, 2, 2}));
+  CHECK(history["progress"]["tail_error"] == Json({0.25, 0.25, 0.25}));
+  CHECK(history["events"] == Json::parse(R"([{"at_s":13,"text":"slots move"}])"));
+  CHECK(history["loads"]["servers"][0]["load"] == Json({150}));
+  CHECK(history["examples"][0]["labels"] == Json({"a"}));
+  CHECK(history["checkpoints"].empty());
+  size_t other = 0;
+  for (const Json& key : (*run)["config"]) other += key[1] != key[2];
+  CHECK(other == 3);  // epochs, batch and the learning rate, which follows it
+}
+
+TEST_CASE("run directory: a run that goes on has no summary, and may be writing a line") {
+  const Setup setup;
+  fs::remove(setup.path + "/summary.json");
+  std::ofstream(setup.path + "/metrics.jsonl", std::ios::app) << "{\"event\":\"prog";
+  const auto run = ReadRunDirectory(setup.path);
+  REQUIRE(run.ok());
+  CHECK((*run)["summary"].is_null());
+  CHECK((*run)["finished"] == false);
+  CHECK((*run)["history"]["progress"]["loss"].size() == 3);
+}
+
+TEST_CASE("run directory: a summary of an earlier life is not the run's") {
+  const Setup setup;
+  const auto before = fs::last_write_time(setup.path + "/metrics.jsonl") - std::chrono::hours(1);
+  fs::last_write_time(setup.path + "/summary.json", before);
+  CHECK((*ReadRunDirectory(setup.path))["summary"].is_null());
+}
+
+TEST_CASE("run directory: what is damaged or missing is named") {
+  {
+    const Setup setup;
+    Write(setup.path + "/metrics.jsonl", std::string(kStart) + "{\"event\": 3, \n" + kNotice);
+    setup.CheckRefused(setup.path +
+                       "/metrics.jsonl:2: not a JSON object; remove the line to "
+                       "report without it");
+  }
+  for (const char* line : {"{\"event\":3}\n", "{}\n", "{\"event\":\"progress\",\"elapsed_s\":1}\n",
+                           "{\"event\":\"notice\",\"elapsed_s\":1,\"text\":[]}\n"}) {
+    CAPTURE(line);
+    const Setup setup;
+    Write(setup.path + "/metrics.jsonl", std::string(kStart) + line);
+    setup.CheckRefused(setup.path +
+                       "/metrics.jsonl:2: not a record of a run; remove the line to "
+                       "report without it");
+  }
+  {
+    const Setup setup;
+    Write(setup.path + "/loads.jsonl", "[]\n");
+    setup.CheckRefused(setup.path +
+                       "/loads.jsonl:1: not a JSON object; remove the line to report "
+                       "without it");
+  }
+  {
+    const Setup setup;
+    Write(setup.path + "/summary.json", "{");
+    setup.CheckRefused(setup.path + "/summary.json: not a JSON object");
+  }
+  for (const char* name : {"config.ini", "metrics.jsonl"}) {
+    const Setup setup;
+    fs::remove(setup.path + "/" + name);
+    setup.CheckRefused(setup.path + ": not a run directory, there is no " + name + " in it");
+  }
+  const Setup setup;
+  fs::remove_all(setup.path);
+  setup.CheckRefused(setup.path + ": no such directory");
+}
+
+}  // namespace
+}  // namespace dslide::run_directory_test

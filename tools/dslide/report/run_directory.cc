@@ -1,0 +1,214 @@
+#include "tools/dslide/report/run_directory.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/app/executable.h"
+#include "common/checkpoint/layout.h"
+#include "common/config/config.h"
+#include "common/config/config_keys.h"
+#include "common/data/whole_file.h"
+#include "scheduler/status/history.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+// Calls `take` with each record of a file of JSON lines. It throws what the JSON library throws
+// about a member that is missing or of another type.
+Status ReadRecords(const std::string& path, const std::function<void(const Json&)>& take) {
+  const Result<std::string> text = ReadWholeFile(path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  size_t number = 0;
+  for (size_t begin = 0, end; (end = text->find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    ++number;
+    const std::string_view line = std::string_view(*text).substr(begin, end - begin);
+    const auto damaged = [&](const char* reason) {
+      return BadInput(
+          fmt::format("{}:{}: {}; remove the line to report without it", path, number, reason));
+    };
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object()) return damaged("not a JSON object");
+    try {
+      take(record);
+    } catch (const Json::exception&) {
+      return damaged("not a record of a run");
+    }
+  }
+  return {};
+}
+
+// Time over all lives of the scheduler: each begins where the one before was heard of last.
+class Lives {
+ public:
+  double At(double elapsed_s) {
+    if (elapsed_s < last_s_) before_s_ += last_s_;
+    last_s_ = elapsed_s;
+    return before_s_ + elapsed_s;
+  }
+
+ private:
+  double before_s_ = 0;
+  double last_s_ = 0;
+};
+
+ProgressPoint ProgressOf(const Json& record, double elapsed_s, uint32_t epochs) {
+  ProgressPoint point;
+  point.elapsed_s = elapsed_s;
+  point.epochs = record.at("progress").get<double>() * epochs;
+  point.samples_per_second = record.at("samples_per_second");
+  point.loss = record.at("loss");
+  point.bytes_sent = record.at("bytes_sent_per_sample");
+  point.bytes_received = record.at("bytes_received_per_sample");
+  point.neurons = record.at("active_neurons_per_sample");
+  if (record.contains("tail_error")) point.tail = record["tail_error"].get<double>();
+  if (record.contains("active_set_recall_at_10")) {
+    point.recall = record["active_set_recall_at_10"].get<double>();
+  }
+  return point;
+}
+
+EvaluationPoint EvaluationOf(const Json& record, double elapsed_s) {
+  EvaluationPoint point;
+  point.elapsed_s = elapsed_s;
+  point.epochs = record.at("epochs_trained");
+  point.metrics.samples = record.at("evaluated_samples");
+  for (const size_t k : {1, 3, 5}) {
+    point.metrics.precision[k - 1] = record.at(fmt::format("p_at_{}", k));
+    point.metrics.ndcg[k - 1] = record.at(fmt::format("ndcg_at_{}", k));
+    point.metrics.propensity_precision[k - 1] = record.at(fmt::format("psp_at_{}", k));
+  }
+  return point;
+}
+
+LoadPoint LoadsOf(const Json& record, double elapsed_s) {
+  LoadPoint point;
+  point.elapsed_s = elapsed_s;
+  for (const Json& server : record.at("servers")) {
+    point.servers[server.at("name")] = {server.at("load"), server.at("slots")};
+  }
+  return point;
+}
+
+Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts,
+                  std::vector<std::function<void(RunHistory*)>>* additions) {
+  Lives lives;
+  return ReadRecords(directory + "/metrics.jsonl", [&](const Json& record) {
+    const std::string event = record.at("event");
+    const double at_s = lives.At(record.at("elapsed_s"));
+    const auto add = [&](auto point) {
+      additions->push_back([point](RunHistory* history) { history->Add(point); });
+    };
+    if (event == "start") {
+      facts->train_samples = record.at("train_samples");
+      facts->test_samples = record.at("test_samples");
+    } else if (event == "progress") {
+      add(ProgressOf(record, at_s, epochs));
+    } else if (event == "evaluation") {
+      add(EvaluationOf(record, at_s));
+    } else if (event == "notice") {
+      additions->push_back([at_s, text = record.at("text").get<std::string>()](
+                               RunHistory* history) { history->AddEvent(at_s, text); });
+    }
+  });
+}
+
+// Files that runs of earlier versions, or without servers or evaluations, do not have.
+Status AddOptionalFiles(const std::string& directory, RunHistory* history) {
+  std::error_code error;
+  if (fs::exists(directory + "/loads.jsonl", error)) {
+    Lives lives;
+    DSLIDE_RETURN_IF_ERROR(ReadRecords(directory + "/loads.jsonl", [&](const Json& record) {
+      history->Add(LoadsOf(record, lives.At(record.at("elapsed_s"))));
+    }));
+  }
+  std::vector<Example> examples;
+  if (fs::exists(directory + "/examples.jsonl", error)) {
+    DSLIDE_RETURN_IF_ERROR(ReadRecords(directory + "/examples.jsonl", [&](const Json& record) {
+      examples.push_back({record.at("number"), record.at("labels"), record.at("predicted")});
+    }));
+  }
+  history->SetExamples(std::move(examples));
+  return {};
+}
+
+// [key, value, default] of every key. Of an automatic value the default is what it would be.
+OrderedJson ConfigJson(const Config& config) {
+  Config usual;
+  if (config.model.features > 0 && config.model.labels > 0) {
+    ResolveConfig(config.model.features, config.model.labels, &usual);
+  }
+  OrderedJson json = OrderedJson::array();
+  for (const ConfigKey& key : ConfigKeys()) {
+    json.push_back({key.FullName(), key.field.format(config), key.field.format(usual)});
+  }
+  return json;
+}
+
+// summary.json; null if the run has not ended, or goes on.
+Result<OrderedJson> SummaryOf(const std::string& directory) {
+  const std::string path = directory + "/summary.json";
+  std::error_code error;
+  const auto written = fs::last_write_time(path, error);
+  if (error) return OrderedJson();
+  const auto recorded = fs::last_write_time(directory + "/metrics.jsonl", error);
+  if (error || recorded > written) return OrderedJson();
+  const Result<std::string> text = ReadWholeFile(path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  OrderedJson summary = OrderedJson::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object()) return BadInput(fmt::format("{}: not a JSON object", path));
+  return summary;
+}
+
+}  // namespace
+
+Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
+  std::error_code error;
+  if (!fs::is_directory(run_directory, error)) {
+    return BadInput(fmt::format("{}: no such directory", run_directory));
+  }
+  for (const char* name : {"config.ini", "metrics.jsonl"}) {
+    if (fs::exists(fs::path(run_directory) / name, error)) continue;
+    return BadInput(
+        fmt::format("{}: not a run directory, there is no {} in it", run_directory, name));
+  }
+  const Result<Config> config = LoadConfig(run_directory + "/config.ini", {});
+  DSLIDE_RETURN_IF_ERROR(config);
+  RunContext context;
+  context.config = *config;
+  RunFacts facts = FactsOf(context, fs::absolute(run_directory).string());
+  std::vector<std::function<void(RunHistory*)>> additions;
+  DSLIDE_RETURN_IF_ERROR(AddRecords(run_directory, config->train.epochs, &facts, &additions));
+  RunHistory history(facts);
+  for (const auto& add : additions) add(&history);
+  DSLIDE_RETURN_IF_ERROR(AddOptionalFiles(run_directory, &history));
+  history.SetCheckpoints(CheckpointsIn(config->checkpoint.directory.empty()
+                                           ? run_directory + "/" + kCheckpointsName
+                                           : config->checkpoint.directory));
+  const Result<OrderedJson> summary = SummaryOf(run_directory);
+  DSLIDE_RETURN_IF_ERROR(summary);
+  const std::string outcome =
+      summary->is_null() ? "no summary: the run goes on, or was broken off"
+                         : summary->value("outcome", std::string("no outcome in summary.json"));
+  OrderedJson json;
+  json["name"] = facts.name;
+  json["state"] = outcome;
+  json["finished"] = outcome == "finished";
+  json["history"] = history.Json(WallClockSeconds());
+  json["summary"] = *summary;
+  json["config"] = ConfigJson(*config);
+  return json;
+}
+
+}  // namespace dslide

@@ -1,0 +1,16 @@
+// What a run directory says of its run, for a report.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "common/base/error.h"
+
+namespace dslide {
+
+// A run as page/report.js wants it: {name, state, finished, history, summary, config}. The run may
+// still be going on. Errors (kBadInput) name what is missing or damaged, with the line. A last line
+// without its end is being written, or was when the machine lost power, and is left out.
+Result<nlohmann::ordered_json> ReadRunDirectory(const std::string& run_directory);
+
+}  // namespace dslide
