@@ -208,6 +208,12 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (train->size() == 0) {
     return BadInput(fmt::format("{}: no samples to train on", files.data));
   }
+  if (preprocessor != nullptr && options.config.train.exclude_own_features) {
+    return BadInput(
+        "train.exclude_own_features: workers do not know the words of a text; leave it out, and "
+        "give "
+        "--exclude-own-features to evaluate and predict");
+  }
   inputs.train = train;
   inputs.train_checksum = Checksum(*train);
   std::optional<Dataset> test;

@@ -35,6 +35,11 @@ std::optional<uint32_t> Model::LabelId(const std::string& name) const {
   return whole && id < info_.labels() ? std::optional(id) : std::nullopt;
 }
 
+std::vector<uint32_t> Model::OwnLabels(std::span<const uint32_t> features) const {
+  if (preprocessor_ != nullptr) return preprocessor_->OwnLabels(features);
+  return {features.begin(), features.end()};
+}
+
 std::shared_ptr<const Model> Model::WithProbes(uint32_t probes, float recall) const {
   ModelInfo info = info_;
   info.probes = probes;

@@ -74,6 +74,9 @@ class Model {
   std::string LabelName(uint32_t label) const;
   // The inverse; nullopt: the model has no such label.
   std::optional<uint32_t> LabelId(const std::string& name) const;
+  // The labels that a sample with these features ([], ascending) has already: label i of feature i,
+  // of a model of text those whose name is a word of the sample.
+  std::vector<uint32_t> OwnLabels(std::span<const uint32_t> features) const;
 
   // The same model with another number of probes.
   std::shared_ptr<const Model> WithProbes(uint32_t probes, float recall) const;

@@ -107,7 +107,8 @@ Error NoLabelLeft(const std::string& path, uint32_t min_label_samples) {
 Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names)
     : vectorizer_(std::move(vectorizer)),
       label_names_(std::move(label_names)),
-      unknown_(std::make_unique<UnknownLabels>()) {
+      unknown_(std::make_unique<UnknownLabels>()),
+      word_labels_(std::make_unique<WordLabels>()) {
   for (uint32_t id = 0; id < label_names_.size(); ++id) label_ids_.emplace(label_names_[id], id);
 }
 
@@ -115,6 +116,26 @@ std::optional<uint32_t> Preprocessor::LabelId(const std::string& name) const {
   const auto found = label_ids_.find(name);
   if (found == label_ids_.end()) return std::nullopt;
   return found->second;
+}
+
+std::vector<uint32_t> Preprocessor::OwnLabels(std::span<const uint32_t> features) const {
+  std::call_once(word_labels_->made, [this] {
+    TextConfig words_only = vectorizer_.config();
+    words_only.title = false;
+    TermExtractor extractor(words_only);
+    for (uint32_t label = 0; label < num_labels(); ++label) {
+      const std::span<const uint64_t> terms = extractor.TermsOf({{label_names_[label]}, {}});
+      const auto id = terms.size() == 1 ? vectorizer_.IdOf(terms[0]) : std::nullopt;
+      if (id) word_labels_->of_feature.emplace(*id, label);
+    }
+  });
+  std::vector<uint32_t> labels;
+  for (const uint32_t feature : features) {
+    const auto found = word_labels_->of_feature.find(feature);
+    if (found != word_labels_->of_feature.end()) labels.push_back(found->second);
+  }
+  std::ranges::sort(labels);
+  return labels;
 }
 
 uint32_t Preprocessor::UnknownLabel(const std::string& name) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -47,6 +48,9 @@ class Preprocessor {
 
   // The id of a label of the model; nullopt: the model lacks it.
   std::optional<uint32_t> LabelId(const std::string& name) const;
+  // The labels whose name is one word, of samples that have that word: the items of a session that
+  // are in it already. `features`: ascending.
+  std::vector<uint32_t> OwnLabels(std::span<const uint32_t> features) const;
   // The id of a label that the model lacks: N, N + 1 ..., the same whenever the name comes again.
   uint32_t UnknownLabel(const std::string& name) const;
   // Of a label of the model, or one that it lacks and that an Encoder met.
@@ -77,6 +81,12 @@ class Preprocessor {
     std::vector<std::string> names;
   };
   std::unique_ptr<UnknownLabels> unknown_;
+  // By feature id, the label whose name is that word; made when it is first wanted.
+  struct WordLabels {
+    std::once_flag made;
+    std::unordered_map<uint32_t, uint32_t> of_feature;
+  };
+  std::unique_ptr<WordLabels> word_labels_;
 };
 
 }  // namespace dslide

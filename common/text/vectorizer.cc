@@ -50,15 +50,20 @@ Vectorizer::Vectorizer(const TextConfig& config, Vocabulary vocabulary)
   }
 }
 
+std::optional<uint32_t> Vectorizer::IdOf(uint64_t term) const {
+  const size_t mask = places_.size() - 1;
+  size_t at = term & mask;
+  while (places_[at].id != kFree && places_[at].hash != term) at = (at + 1) & mask;
+  if (places_[at].id == kFree) return std::nullopt;
+  return places_[at].id;
+}
+
 void Vectorizer::Transform(std::span<const uint64_t> terms, std::vector<uint32_t>* ids,
                            std::vector<float>* values) const {
   ids->clear();
   values->clear();
-  const size_t mask = places_.size() - 1;
-  for (const uint64_t hash : terms) {
-    size_t at = hash & mask;
-    while (places_[at].id != kFree && places_[at].hash != hash) at = (at + 1) & mask;
-    if (places_[at].id != kFree) ids->push_back(places_[at].id);
+  for (const uint64_t term : terms) {
+    if (const std::optional<uint32_t> id = IdOf(term)) ids->push_back(*id);
   }
   std::ranges::sort(*ids);
   std::array<double, kTermBlocks> squares{};

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ class Vectorizer {
   const TextConfig& config() const { return config_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
   uint32_t size() const { return static_cast<uint32_t>(vocabulary_.hashes.size()); }
+
+  // The feature id of a term; nullopt: it is not in the vocabulary.
+  std::optional<uint32_t> IdOf(uint64_t term) const;
 
   // The vector of a sample with these terms: ascending ids, and their values.
   void Transform(std::span<const uint64_t> terms, std::vector<uint32_t>* ids,

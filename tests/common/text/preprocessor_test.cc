@@ -291,5 +291,26 @@ TEST_CASE("files that nothing can be learned from are described") {
   CHECK(WhyNot("only words\n").starts_with(": 'only words' begins no known format"));
 }
 
+TEST_CASE("a sample has the labels already whose names are words of it") {
+  const Preprocessor preprocessor = Fitted(
+      R"({"text": "apple Pear plum", "labels": ["Apple", "plum", "apple pear"]}
+{"text": "pear fig", "labels": ["PEAR", "kiwi"]}
+)",
+      EveryTerm());
+  const auto own = [&](const std::string& text) {
+    Preprocessor::Encoder encoder(preprocessor);
+    const SampleView sample = encoder.Encode({{text}, {}});
+    std::vector<std::string> names;
+    for (const uint32_t label : preprocessor.OwnLabels(sample.features)) {
+      names.push_back(preprocessor.LabelName(label));
+    }
+    std::ranges::sort(names);
+    return names;
+  };
+  CHECK(own("apple pear") == std::vector<std::string>{"Apple", "PEAR"});
+  CHECK(own("fig kiwi") == std::vector<std::string>{});  // no training text has a kiwi
+  CHECK(own("plum") == std::vector<std::string>{"plum"});
+}
+
 }  // namespace
 }  // namespace dslide

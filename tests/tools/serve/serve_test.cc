@@ -35,6 +35,8 @@ TEST_CASE("serve: samples of all kinds, filters, a threshold, every search") {
   CHECK(serve.Predict(R"({"text": "two", "allow": ["drei", "zwei", "fünf"]})") ==
         Names{{"zwei", "drei"}});
   CHECK(serve.Predict(R"({"text": "two", "allow": []})") == Names{{}});
+  // "vier" is a word, and no label's name.
+  CHECK(serve.Predict(R"({"text": "two vier", "k": 1, "exclude_own": true})")[0][0] == "zwei");
   CHECK(serve.Predict(R"({"text": "two", "threshold": 0.5})") == Names{{"zwei"}});
   for (const char* search : {"exact", "scan", "index"}) {
     CHECK(serve.Predict(R"({"text": "two", "k": 1, "search": ")" + std::string(search) + "\"}") ==
@@ -62,6 +64,17 @@ TEST_CASE("serve: a model of numbers takes features, and says so when it gets a 
         "feature 30 is not below the model's 30");
 }
 
+TEST_CASE("serve: labels that a sample has already are left out") {
+  const SmallModel small(30, 24, 500, 1);
+  ServeFixture serve(small.Build());
+  const std::string ask = R"({"features": {"0": 1, "7": 2}, "k": 500)";
+  const Names all = serve.Predict(ask + "}"),
+              others = serve.Predict(ask + R"(, "exclude_own": true})");
+  CHECK(all[0].size() == 500);
+  CHECK(others[0].size() == 498);
+  CHECK(std::ranges::find(others[0], "7") == others[0].end());
+}
+
 TEST_CASE("serve: requests that are not understood get 400 and one line") {
   ServeFixture serve;
   const std::vector<std::pair<std::string, std::string>> wrong = {
@@ -78,6 +91,8 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
       {R"({"text": "x", "search": "fast"})",
        "the request has a \"search\" that is not exact, scan or index"},
       {R"({"text": "x", "allow": "y"})", "the request has a \"allow\" that is no list of strings"},
+      {R"({"text": "x", "exclude_own": 1})",
+       "the request has a \"exclude_own\" that is neither true nor false"},
       {R"({"text": "x", "samples": []})", "the request has samples and a text"},
       {R"({"samples": "x"})", "the request has \"samples\" that are no list"},
       {R"({"samples": ["x", 7]})", "sample 2 is no JSON object"},

@@ -51,7 +51,8 @@ CommandLine RankingCommandLine(const std::string& name, const std::string& summa
   line.Option("search", "auto|" + SearchNames(),
               "score all labels, all in 8 bits first, or those in hash buckets; auto: the cheapest",
               "auto");
-  line.Flag("exclude-own-features", "rank without label i where the sample has feature i");
+  line.Flag("exclude-own-features",
+            "rank without labels that the sample has as features or words already");
   line.Flag("json", "print JSON");
   return line;
 }

@@ -124,7 +124,11 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
   for (float& h : request.hidden.data) h = std::max(h, 0.0f);
   request.k = k;
   request.search = search;
-  if (exclude_own_features) request.excluded = features;
+  for (uint32_t i = 0; exclude_own_features && i < features.rows(); ++i) {
+    const std::vector<uint32_t> own = OwnLabels(features.Ids(i));
+    request.excluded.ids.insert(request.excluded.ids.end(), own.begin(), own.end());
+    request.excluded.EndRow();
+  }
   Result<Body> ranked = Call(Body(std::move(request)));
   DSLIDE_RETURN_IF_ERROR(ranked);
   return std::get<TopKReply>(std::move(*ranked));
@@ -134,6 +138,11 @@ std::vector<Search> Inference::searches() const {
   std::vector<Search> searches = SearchesOf(config_.model);
   if (pool_ == nullptr) std::erase(searches, Search::kLsh);
   return searches;
+}
+
+std::vector<uint32_t> Inference::OwnLabels(std::span<const uint32_t> features) const {
+  if (preprocessor_ != nullptr) return preprocessor_->OwnLabels(features);
+  return {features.begin(), features.end()};
 }
 
 TopKReply Inference::RankByFile(const SparseRows& features, uint32_t k, Search search,
@@ -149,7 +158,7 @@ TopKReply Inference::RankByFile(const SparseRows& features, uint32_t k, Search s
       own.ids.insert(own.ids.end(), ids.begin(), ids.end());
       own.values.insert(own.values.end(), values.begin(), values.end());
       own.EndRow();
-      if (exclude_own_features) filters.push_back({{}, {ids.begin(), ids.end()}});
+      if (exclude_own_features) filters.push_back({{}, OwnLabels(ids)});
     }
     RankRequest request;
     request.k = k;

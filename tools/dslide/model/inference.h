@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,8 @@ class Inference {
   // The ways that it can be searched by, exact first.
   std::vector<Search> searches() const;
   // The best k labels of each sample. Feature ids must be below D. With `exclude_own_features`
-  // label i is left out where feature i is in the sample. A model file has no hash tables: kLsh is
+  // the labels are left out that are in the sample already: label i where it has feature i, of a
+  // model of text those whose name is a word of it. A model file has no hash tables: kLsh is
   // an error.
   Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
                          bool exclude_own_features);
@@ -55,6 +57,7 @@ class Inference {
   Inference() = default;
 
   static Result<std::unique_ptr<Inference>> LoadFile(const std::string& path);
+  std::vector<uint32_t> OwnLabels(std::span<const uint32_t> features) const;
   TopKReply RankByFile(const SparseRows& features, uint32_t k, Search search,
                        bool exclude_own_features);
 

@@ -59,6 +59,14 @@ std::optional<uint32_t> JsonObject::Whole(const char* key, uint32_t least, uint3
   return std::nullopt;
 }
 
+std::optional<bool> JsonObject::Flag(const char* key) {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_boolean()) return value->get<bool>();
+  Fault(fmt::format("has a \"{}\" that is neither true nor false", key));
+  return std::nullopt;
+}
+
 std::optional<std::vector<std::string>> JsonObject::Texts(const char* key) {
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;

@@ -29,6 +29,7 @@ class JsonObject {
   std::optional<std::string> Text(const char* key);
   std::optional<double> Number(const char* key, double least, double most);
   std::optional<uint32_t> Whole(const char* key, uint32_t least, uint32_t most);
+  std::optional<bool> Flag(const char* key);
   std::optional<std::vector<std::string>> Texts(const char* key);
   // Faults members that are not among these, so that a typing error is not ignored.
   void OnlyThese(std::initializer_list<const char*> keys);

@@ -63,13 +63,14 @@ class Own final : public Dialect {
     const Json& json = std::get<Json>(body);
     JsonObject object(json, "the request");
     object.OnlyThese({"id", "title", "text", "features", "samples", "k", "threshold", "search",
-                      "allow", "deny"});
+                      "allow", "deny", "exclude_own"});
     PredictionRequest asked;
     asked.id = object.Text("id").value_or("");
     asked.k = object.Whole("k", 1, kMostServedLabels).value_or(asked.k);
     asked.threshold = static_cast<float>(object.Number("threshold", 0, 1).value_or(0));
     asked.allow = object.Texts("allow");
     asked.deny = object.Texts("deny").value_or(std::vector<std::string>());
+    asked.exclude_own = object.Flag("exclude_own").value_or(false);
     if (const auto search = object.Text("search")) {
       asked.search = ModelSearchByName(*search);
       if (!asked.search) object.Fault("has a \"search\" that is not exact, scan or index");

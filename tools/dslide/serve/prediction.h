@@ -30,7 +30,8 @@ struct PredictionRequest {
   std::optional<ModelSearch> search;              // nullopt: the server's
   std::optional<std::vector<std::string>> allow;  // names: only these labels; none: all
   std::vector<std::string> deny;
-  std::string id;  // of the request, for dialects that repeat it
+  bool exclude_own = false;  // labels that the sample has as features or words already
+  std::string id;            // of the request, for dialects that repeat it
 };
 
 struct PredictedLabel {

@@ -44,7 +44,7 @@ class PredictionService::Worker {
   struct Asked {
     const Job* job;
     PredictionRequest request;
-    std::vector<LabelFilter> filters;  // [samples], or empty
+    LabelFilter filter;
     Predictions predictions;
   };
   // A sample of a request.
@@ -116,11 +116,8 @@ class PredictionService::Worker {
       }
     }
     asked->predictions.resize(request.samples.size());
-    if (!request.allow && request.deny.empty()) return std::nullopt;
-    LabelFilter filter;
-    if (request.allow) filter.allowed = IdsOf(*request.allow);
-    filter.denied = IdsOf(request.deny);
-    asked->filters.assign(request.samples.size(), filter);
+    if (request.allow) asked->filter.allowed = IdsOf(*request.allow);
+    asked->filter.denied = IdsOf(request.deny);
     return std::nullopt;
   }
 
@@ -150,19 +147,16 @@ class PredictionService::Worker {
   void Rank(std::span<const Place> places, ModelSearch search) {
     SparseRows features;
     std::vector<LabelFilter> filters;
-    bool filtered = false;
     RankRequest ranked;
     ranked.k = 0;
     for (const Place& place : places) {
-      Encode(place.asked->request.samples[place.sample], &features);
-      ranked.k = std::max(ranked.k, place.asked->request.k);
-      filtered = filtered || !place.asked->filters.empty();
-    }
-    if (filtered) {
-      for (const Place& place : places) {
-        filters.push_back(place.asked->filters.empty() ? LabelFilter()
-                                                       : place.asked->filters[place.sample]);
-      }
+      const PredictionRequest& request = place.asked->request;
+      Encode(request.samples[place.sample], &features);
+      ranked.k = std::max(ranked.k, request.k);
+      filters.push_back(place.asked->filter);
+      if (!request.exclude_own) continue;
+      const auto own = model_->OwnLabels(features.Ids(features.rows() - 1));
+      filters.back().denied.insert(filters.back().denied.end(), own.begin(), own.end());
     }
     ranked.search = search;
     ranked.probabilities = true;
