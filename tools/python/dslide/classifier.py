@@ -75,8 +75,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> "Classifier":
         """Trains on X and y. Raises a ValueError if they are not as they should be, and a
         DslideError with the program's own text if training fails."""
-        labels = read_labels(y)
         samples = read_samples(X)
+        labels = read_labels(y)
         if len(samples) != len(labels):
             raise ValueError("X and y have different lengths (inconsistent numbers of samples): "
                              f"{len(samples)} and {len(labels)}")

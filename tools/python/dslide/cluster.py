@@ -9,7 +9,7 @@ import time
 import weakref
 from typing import Any, Optional, Union
 
-from ._errors import DslideError, error_of
+from ._errors import error_of
 from ._executables import find_executable
 from ._programs import setting, stop
 
@@ -96,9 +96,9 @@ class Cluster:
         """Waits until the run has ended; returns its summary.json (None of a joined cluster).
         Raises a DslideError if it failed, and a TimeoutError after `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
-        for process in self._processes:
+        for child in self._children:
             try:
-                process.wait(None if end is None else max(0.0, end - time.monotonic()))
+                child.process.wait(None if end is None else max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
                 raise TimeoutError(f"the run goes on after {timeout} s") from None
         self._check()
@@ -120,17 +120,13 @@ class Cluster:
 
     def _begin(self, commands: list[list[str]],
                temporary: Optional[tempfile.TemporaryDirectory]) -> None:
-        self._errors = [tempfile.TemporaryFile() for _ in commands]
         self._address_before = self._address_file()
-        self._commands = commands
-        self._processes: list[subprocess.Popen] = []
+        self._children: list[_Child] = []
         # Also when the object is forgotten, and at the interpreter's end.
-        self._finalizer = weakref.finalize(self, _end, self._processes, temporary)
+        self._finalizer = weakref.finalize(self, _end, self._children, temporary)
         try:
-            for command, errors in zip(commands, self._errors):
-                self._processes.append(subprocess.Popen(
-                    [find_executable(command[0]), *command[1:]], stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL, stderr=errors))
+            for command in commands:
+                self._children.append(_Child(command))
         except BaseException:
             self.stop()
             raise
@@ -150,7 +146,7 @@ class Cluster:
         try:
             while self._address_file() in (None, self._address_before):
                 try:
-                    self._processes[0].wait(_POLL_S)
+                    self._children[0].process.wait(_POLL_S)
                 except subprocess.TimeoutExpired:
                     continue
                 self._check()
@@ -163,16 +159,38 @@ class Cluster:
 
     def _check(self) -> None:
         """Raises if a process has failed. All have ended."""
-        for command, process, errors in zip(self._commands, self._processes, self._errors):
-            if process.returncode == 0:
-                continue
-            errors.seek(0)
-            program = "dslide train" if command[0] == "dslide" else command[0]
-            raise error_of(program, process.returncode, errors.read().decode(errors="replace"))
+        for child in self._children:
+            child.close()
+            if child.process.returncode != 0:
+                raise error_of(child.program, child.process.returncode, child.errors)
 
 
-def _end(processes: list[subprocess.Popen],
-         temporary: Optional[tempfile.TemporaryDirectory]) -> None:
-    stop(processes)
+class _Child:
+    """A process, and what it says on standard error."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.program = "dslide train" if command[0] == "dslide" else command[0]
+        self.errors = ""  # once it is closed
+        self._file = tempfile.TemporaryFile()
+        try:
+            self.process = subprocess.Popen(
+                [find_executable(command[0]), *command[1:]], stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=self._file)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def close(self) -> None:
+        """After the process has ended."""
+        if not self._file.closed:
+            self._file.seek(0)
+            self.errors = self._file.read().decode(errors="replace")
+            self._file.close()
+
+
+def _end(children: list[_Child], temporary: Optional[tempfile.TemporaryDirectory]) -> None:
+    stop([child.process for child in children])
+    for child in children:
+        child.close()
     if temporary is not None:
         temporary.cleanup()

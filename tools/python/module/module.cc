@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +36,8 @@ std::span<const T> SpanOf(const Array<T>& array) {
 void Check(const Status& status) {
   if (status.ok()) return;
   if (status.error().kind == ErrorKind::kBadInput) throw py::value_error(status.error().message);
-  throw std::runtime_error(status.error().message);
+  PyErr_SetString(PyExc_OSError, status.error().message.c_str());  // only files fail otherwise
+  throw py::error_already_set();
 }
 
 class PythonModel {
