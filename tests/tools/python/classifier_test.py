@@ -2,11 +2,14 @@
 """dslide.Classifier: what it learns, what it takes and gives back, and what of it is kept."""
 import os
 import pickle
+import pty
 import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
+from unittest import mock
 
 import numpy as np
 import scipy.sparse
@@ -260,6 +263,34 @@ class Keeping(unittest.TestCase):
                                     check=True)
             self.assertEqual("worker-1 joined" in result.stdout, verbose == "yes")
             self.assertEqual(result.stderr, "")
+
+    def test_a_terminal_shows_the_programs_own_line(self):
+        code = ("from samples import *; from dslide import Classifier; X, y = texts(300, 1); "
+                "Classifier(**{**SMALL, 'verbose': True}).fit(X, y)")
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([sys.executable, "-c", code], stdin=theirs, stdout=theirs,
+                              cwd=os.path.dirname(os.path.abspath(__file__))) as process:
+            os.close(theirs)
+            shown = b""
+            try:
+                while block := os.read(ours, 4096):
+                    shown += block
+            except OSError:  # the other end is closed
+                pass
+        os.close(ours)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(b"\r\x1b[K", shown)  # which the program writes to terminals only
+
+    def test_a_notebook_shows_a_line_that_is_replaced(self):
+        shown = []
+        ipython, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+        ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+        ipython.display = display
+        display.display = lambda data, raw, display_id: types.SimpleNamespace(
+            update=lambda data, raw: shown.append(data["text/plain"]))
+        with mock.patch.dict(sys.modules, {"IPython": ipython, "IPython.display": display}):
+            Classifier(**{**SMALL, "verbose": True}).fit(self.X, self.y)
+        self.assertIn("worker-1 joined", shown)
 
     def test_scikit_learn_is_not_needed(self):
         code = ("import sys; sys.modules['sklearn'] = None; from dslide import Classifier; "
