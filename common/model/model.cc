@@ -47,6 +47,12 @@ std::shared_ptr<const Model> Model::WithProbes(uint32_t probes, float recall) co
   return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_);
 }
 
+std::shared_ptr<const Model> Model::WithNotes(std::string notes) const {
+  ModelInfo info = info_;
+  info.notes = std::move(notes);
+  return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_);
+}
+
 uint32_t DefaultCells(uint32_t labels) {
   constexpr uint32_t kNeurons = 32;  // of a cell: fewer find more, but cost more to look through
   constexpr uint32_t kMost = 4096;

@@ -30,6 +30,7 @@ struct ModelInfo {
   uint64_t samples = 0;    // that it was trained on, over all epochs
   uint32_t probes = 0;     // cells that a search by the index looks into; 0: there is no index
   float index_recall = 0;  // with so many probes: the share of the 10 best neurons that it finds
+  std::string notes;       // what a front end keeps with the model (tools/python: JSON); or empty
 
   uint32_t features() const { return config.model.features; }
   uint32_t hidden() const { return config.model.hidden; }
@@ -80,6 +81,8 @@ class Model {
 
   // The same model with another number of probes.
   std::shared_ptr<const Model> WithProbes(uint32_t probes, float recall) const;
+  // The same model with other notes.
+  std::shared_ptr<const Model> WithNotes(std::string notes) const;
 
  private:
   ModelInfo info_;

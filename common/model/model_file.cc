@@ -31,6 +31,7 @@ using Magic = std::array<char, kMagicBytes>;
 constexpr Magic kBegin = {'d', 's', 'l', 'i', 'd', 'e', ' ', 'm', 'o', 'd', 'e', 'l', '\n'};
 constexpr Magic kEnd = {'d', 's', 'l', 'i', 'd', 'e', ' ', 'e', 'n', 'd', '\n'};
 constexpr char kPreprocessor[] = "preprocessor";
+constexpr char kNotes[] = "notes";
 constexpr size_t kTailBytes = 2 * sizeof(uint64_t) + kMagicBytes;
 
 template <typename T>
@@ -225,6 +226,7 @@ Status WriteModelFile(const Model& model, const std::string& path) {
   ForEachArray(model.arrays(),
                [&](const char* name, const auto& array) { add(name, BytesOf(std::span(array))); });
   add(kPreprocessor, preprocessor);
+  add(kNotes, model.info().notes);
   align();
   const ModelInfo& info = model.info();
   wire::FinishModelFileBuffer(
@@ -272,6 +274,9 @@ Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(status);
   if (!Fit(info, arrays)) return reader.Damaged("its arrays do not fit each other");
 
+  const Result<std::string_view> notes = reader.Section(kNotes);
+  DSLIDE_RETURN_IF_ERROR(notes);
+  info.notes = *notes;
   std::shared_ptr<const Preprocessor> preprocessor;
   const Result<std::string_view> stored = reader.Section(kPreprocessor);
   DSLIDE_RETURN_IF_ERROR(stored);

@@ -2,7 +2,7 @@
 //
 //   "dslide model\n"      16 bytes, filled up with zeros
 //   sections              each at a multiple of 64 bytes: the arrays of ModelArrays by name, and
-//                         "preprocessor", as in a checkpoint
+//                         "preprocessor", as in a checkpoint, and "notes"
 //   description           schema/model.fbs
 //   length, checksum      of the description, 8 bytes each, least byte first
 //   "dslide end\n"        16 bytes, filled up with zeros

@@ -1,32 +1,65 @@
 // dslide export: a trained model as one file.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "common/app/executable.h"
 #include "common/model/model_file.h"
 #include "tools/dslide/commands/commands.h"
+#include "tools/dslide/export/exports.h"
 #include "tools/dslide/model/model_source.h"
 
 namespace dslide {
 namespace {
 
+enum class Format { kModel, kNpz, kSafetensors, kFaiss };
+
+Format FormatOf(const std::string& path) {
+  const std::string ending = std::filesystem::path(path).extension();
+  if (ending == ".npz") return Format::kNpz;
+  if (ending == ".safetensors") return Format::kSafetensors;
+  if (ending == ".faiss") return Format::kFaiss;
+  return Format::kModel;
+}
+
+// The values of --rows that a format has, the default first.
+std::vector<std::string> RowsOf(Format format) {
+  if (format == Format::kModel) return {"bf16", "int8"};
+  if (format == Format::kSafetensors) return {"bf16", "fp32"};
+  return {"fp32"};
+}
+
+Status Write(const Model& model, Format format, const std::string& rows, const std::string& to) {
+  if (format == Format::kModel) return WriteModelFile(model, to);
+  const Result<DenseRows> dense = DenseRows::Of(model);
+  DSLIDE_RETURN_IF_ERROR(dense);
+  if (format == Format::kNpz) return WriteNpz(*dense, to);
+  if (format == Format::kFaiss) return WriteFaiss(*dense, to);
+  return WriteSafetensors(*dense, rows == "fp32" ? Precision::kFp32 : Precision::kBf16, to);
+}
+
 Status Export(const ParsedArguments& arguments) {
   const std::string to = arguments.Get("to");
-  const std::string rows = arguments.Get("rows");
-  if (rows != "bf16" && rows != "int8") {
-    return BadInput(fmt::format("--rows {}: must be bf16 or int8", rows));
+  const Format format = FormatOf(to);
+  const std::vector<std::string> all_rows = RowsOf(format);
+  const std::string rows = arguments.Has("rows") ? arguments.Get("rows") : all_rows.front();
+  if (std::ranges::find(all_rows, rows) == all_rows.end()) {
+    return BadInput(
+        fmt::format("--rows {}: must be {} for {}", rows, fmt::join(all_rows, " or "), to));
   }
   ModelSourceOptions options;
   options.int8_only = rows == "int8";
+  options.index = format == Format::kModel;
   options.data = arguments.Get("data");
   options.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const auto start = std::chrono::steady_clock::now();
   const auto model = LoadModel(arguments.Positional().front(), options);
   DSLIDE_RETURN_IF_ERROR(model);
-  DSLIDE_RETURN_IF_ERROR(WriteModelFile(**model, to));
+  DSLIDE_RETURN_IF_ERROR(Write(**model, format, rows, to));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print(stderr, "{}: {} MB in {:.1f} s\n", to, std::filesystem::file_size(to) >> 20, seconds);
@@ -37,10 +70,14 @@ Status Export(const ParsedArguments& arguments) {
 
 int ExportCommand(int argc, char** argv) {
   CommandLine line("dslide export MODEL --to FILE [options]",
-                   "Writes a trained model as one file, for `dslide serve`, predict and Python.");
+                   "Writes a trained model as one file, for `dslide serve`, predict and Python. By "
+                   "the name's ending also for NumPy (.npz), PyTorch (.safetensors) and faiss "
+                   "(.faiss).");
   line.Positional("MODEL", "a run directory, a checkpoint, or a model file", 1, 1);
   line.Required("to", "FILE", "where to write");
-  line.Option("rows", "bf16|int8", "precision of the neurons; int8: a third of the size", "bf16");
+  line.Option("rows", "bf16|int8|fp32",
+              "precision; bf16 if not given. int8: neurons of a model file in a third of the size; "
+              "fp32: of .safetensors, and always of .npz and .faiss");
   line.Option("data", "FILE",
               "samples that the index is measured on; default: those of the run's train.test");
   return RunExecutable("dslide export", line, argc, argv, Export);

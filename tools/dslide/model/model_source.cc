@@ -93,6 +93,10 @@ Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
   ModelBuilder::Options options_of_builder;
   options_of_builder.int8_only = options.int8_only;
   options_of_builder.threads = CoresOfThisMachine();
+  if (!options.index) {
+    options_of_builder.cells = 1;
+    return std::move(builder).Finish(options_of_builder);
+  }
   return WithIndex(std::move(builder).Finish(options_of_builder), options);
 }
 

@@ -12,6 +12,7 @@ namespace dslide {
 
 struct ModelSourceOptions {
   bool int8_only = false;  // of a model that is made
+  bool index = true;       // false: a model that is made has none
   // Samples that the index is measured on; empty: those of the run's train.test, else train.data.
   std::string data;
   // Told what is done, a line each.

@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""dslide.Classifier: what it learns, what it takes and gives back, and what of it is kept."""
+import os
+import pickle
+import pty
+import subprocess
+import sys
+import tempfile
+import threading
+import types
+import unittest
+from unittest import mock
+
+import numpy as np
+import scipy.sparse
+from samples import COLOURS, SAME, SMALL, THINGS, blobs, tagged, texts
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestCentroid
+
+from dslide import Classifier
+
+
+class Learning(unittest.TestCase):
+    def test_it_is_about_as_accurate_as_others_on_many_classes(self):
+        X, y = blobs(3000, 30, 20, seed=1)
+        train, test = slice(0, 2000), slice(2000, None)
+        own = Classifier(**{**SMALL, "hidden": 128, "epochs": 20}).fit(X[train], y[train])
+        score = own.score(X[test], y[test])
+        others = [other.fit(X[train], y[train]).score(X[test], y[test])
+                  for other in (NearestCentroid(), LogisticRegression(max_iter=1000))]
+        self.assertGreater(min(others), 0.6)
+        self.assertGreater(score, max(others) - 0.06, others)
+
+    def test_it_learns_several_labels_a_sample(self):
+        X, y = tagged(1500, 40, seed=2)
+        test_X, test_y = tagged(300, 40, seed=3)
+        model = Classifier(**{**SMALL, "hidden": 128, "epochs": 15}).fit(X, y)
+        self.assertGreater(model.score(test_X, test_y), 0.95)
+        predicted = model.predict(test_X)
+        right = sum(len(set(a) & set(b)) for a, b in zip(predicted, test_y))
+        self.assertGreater(right / sum(map(len, test_y)), 0.9)
+        self.assertGreater(right / sum(map(len, predicted)), 0.9)
+
+
+class Forms(unittest.TestCase):
+    """What goes in, and what comes out."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.X, cls.y = blobs(300, 4, 6, seed=4, spread=0.3)
+        cls.X[cls.X < -1] = 0
+        cls.model = Classifier(**SMALL).fit(cls.X, cls.y)
+
+    def test_dense_sparse_and_lists_are_the_same(self):
+        expected = self.model.predict_proba(self.X)
+        for form in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_matrix,
+                     np.asfortranarray, np.ndarray.tolist):
+            np.testing.assert_array_equal(self.model.predict_proba(form(self.X)), expected)
+        np.testing.assert_array_equal(
+            Classifier(**SAME).fit(self.X, self.y).predict_proba(self.X),
+            Classifier(**SAME).fit(scipy.sparse.csr_matrix(self.X), self.y).predict_proba(self.X))
+
+    def test_repeated_entries_of_a_sparse_matrix_add_up(self):
+        data, indices, indptr = [1.0, 2.0, 4.0], [3, 3, 0], [0, 3]
+        X = scipy.sparse.csr_matrix((data, indices, indptr), shape=(1, 6))
+        np.testing.assert_array_equal(self.model.predict_proba(X),
+                                      self.model.predict_proba(X.toarray()))
+        self.assertEqual(X.nnz, 3)  # the caller's matrix stays as it was
+
+    def test_labels_keep_their_type(self):
+        for labels in (np.array(["Äpfel", "b c", "c", "d"]), np.array([7, 3, -1, 2**40]),
+                       np.array([0.0, 1.0, 5.0, 2.0]), np.array([True, False, True, False])):
+            y = labels[self.y]
+            model = Classifier(**SMALL).fit(self.X, y)
+            np.testing.assert_array_equal(model.classes_, np.unique(labels))
+            self.assertEqual(model.classes_.dtype, labels.dtype)
+            self.assertEqual(model.predict(self.X).dtype, labels.dtype)
+            self.assertGreater(model.score(self.X, y), 0.97)
+
+    def test_results_agree_with_each_other(self):
+        model, X = self.model, self.X
+        proba = model.predict_proba(X)
+        self.assertEqual(proba.shape, (300, 4))
+        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)
+        logits = model.decision_function(X).astype(np.float64)
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(
+            proba, exponentials / exponentials.sum(axis=1, keepdims=True), rtol=1e-4)
+        np.testing.assert_array_equal(model.predict(X), proba.argmax(axis=1))
+        for search in ("auto", "exact", "scan", "index"):
+            labels, probabilities = model.top_k(X, 4, search=search)
+            np.testing.assert_array_equal(labels[:, 0], model.predict(X))
+            np.testing.assert_allclose(probabilities, -np.sort(-proba, axis=1), rtol=0.1, atol=0.01)
+        np.testing.assert_array_equal(model.predict(X, k=2), model.top_k(X, 2)[0])
+        self.assertEqual(model.score(X, self.y), np.mean(model.predict(X) == self.y))
+        two = Classifier(**SMALL).fit(X, self.y % 2)
+        np.testing.assert_array_equal(two.decision_function(X) > 0, two.predict(X) == 1)
+
+    def test_a_multi_label_prediction_has_the_form_of_y(self):
+        X, y = tagged(600, 20, seed=5)
+        matrix = np.zeros((600, 22), int)  # two columns are empty
+        for i, labels in enumerate(y):
+            matrix[i, labels] = 1
+        lists = Classifier(**SMALL).fit(X, y)
+        dense = Classifier(**SMALL).fit(X, matrix)
+        sparse = Classifier(**SMALL).fit(X, scipy.sparse.csr_matrix(matrix))
+        self.assertEqual(lists.classes_.tolist(), list(range(20)))
+        self.assertEqual(dense.classes_.tolist(), list(range(22)))
+        predicted = dense.predict(X)
+        self.assertIsInstance(predicted, np.ndarray)
+        self.assertEqual(predicted.shape, (600, 22))
+        self.assertEqual(set(np.unique(predicted)), {0, 1})
+        self.assertIsInstance(sparse.predict(X), scipy.sparse.csr_matrix)
+        self.assertEqual(sparse.predict(X).shape, (600, 22))
+        self.assertIsInstance(lists.predict(X)[0], list)
+        for row, labels in zip(predicted, dense.top_k(X, 1)[0]):
+            self.assertEqual(row[labels[0]], 1)
+        self.assertEqual(dense.score(X, matrix), dense.score(X, y))
+        names = [[f"label {label}" for label in labels] for labels in y]
+        named = Classifier(**SMALL).fit(X, names)
+        self.assertTrue(all(isinstance(label, str) for label in named.predict(X)[0]))
+        self.assertGreater(named.score(X, names), 0.9)
+
+    def test_the_sigmoid_loss_has_a_threshold_of_a_half(self):
+        X, y = tagged(600, 20, seed=6)
+        settings = {**SMALL["settings"], "model.loss": "sigmoid"}
+        model = Classifier(**{**SMALL, "epochs": 20, "settings": settings}).fit(X, y)
+        proba = model.predict_proba(X)
+        for labels, row in zip(model.predict(X), proba):
+            self.assertEqual(sorted(labels), np.flatnonzero(row >= 0.5).tolist())
+
+    def test_many_threads_may_predict_at_once(self):
+        expected = self.model.predict_proba(self.X)
+        wrong = []
+
+        def predict():
+            for _ in range(20):
+                if (self.model.predict_proba(self.X) != expected).any():
+                    wrong.append(True)
+
+        threads = [threading.Thread(target=predict) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+
+class Text(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.X, cls.y = texts(600, seed=7)
+        cls.model = Classifier(**SMALL).fit(cls.X, cls.y)
+
+    def test_text_goes_in_and_names_come_out(self):
+        self.assertEqual(self.model.classes_.tolist(), sorted(COLOURS + THINGS))
+        X, y = texts(100, seed=8)
+        self.assertEqual([set(labels) for labels in self.model.predict(X, k=2).tolist()],
+                         [set(labels) for labels in y])
+        self.assertEqual(self.model.score(X, y), 1.0)
+        self.assertEqual(self.model.predict_proba(X).shape, (100, 8))
+        best = self.model.classes_[self.model.predict_proba(X).argmax(axis=1)]
+        np.testing.assert_array_equal(best, self.model.top_k(X, 1)[0][:, 0])
+
+    def test_titles_dicts_and_arrays_are_texts(self):
+        pairs = [(text, "more of it") for text in self.X]
+        dicts = [{"title": title, "text": text} for title, text in pairs]
+        lines = [f"{title}\n{text}" for title, text in pairs]
+        model = Classifier(**SMALL).fit(pairs, [labels[0] for labels in self.y])
+        self.assertEqual(model.score(dicts, [labels[0] for labels in self.y]), 1.0)
+        np.testing.assert_array_equal(model.predict_proba(pairs), model.predict_proba(dicts))
+        # As everywhere in D-SLIDE, a text's first line is its title.
+        np.testing.assert_array_equal(model.predict_proba(pairs), model.predict_proba(lines))
+        np.testing.assert_array_equal(model.predict_proba(np.array(lines)),
+                                      model.predict_proba(lines))
+        self.assertEqual(model.predict_proba([""]).shape, (1, 4))
+
+    def test_labels_of_texts_may_be_numbers(self):
+        y = np.array([COLOURS.index(labels[0]) * 10 for labels in self.y])
+        model = Classifier(**SMALL).fit(self.X, y)
+        self.assertEqual(model.classes_.tolist(), [0, 10, 20, 30])
+        self.assertEqual(model.score(self.X, y), 1.0)
+
+    def test_a_column_that_no_text_has_has_no_probability(self):
+        matrix = np.zeros((600, 9), int)
+        names = self.model.classes_.tolist()
+        for i, labels in enumerate(self.y):
+            matrix[i, [names.index(label) for label in labels]] = 1
+        model = Classifier(**SMALL).fit(self.X, matrix)
+        proba = model.predict_proba(self.X)
+        self.assertEqual(proba.shape, (600, 9))
+        self.assertTrue((proba[:, 8] == 0).all())
+        self.assertEqual(model.predict(self.X).shape, (600, 9))
+        self.assertEqual(model.score(self.X, matrix), 1.0)
+
+
+class Keeping(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.X, cls.y = texts(300, seed=9)
+        cls.model = Classifier(**SMALL).fit(cls.X, cls.y)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.directory.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.directory.name, name)
+
+    def assert_same(self, other, model, X):
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+        np.testing.assert_array_equal(other.classes_, model.classes_)
+        self.assertEqual(other.classes_.dtype, model.classes_.dtype)
+        self.assertEqual(other.get_params(), model.get_params())
+        self.assertEqual(repr(other.predict(X)), repr(model.predict(X)))
+
+    def test_a_model_is_saved_and_loaded(self):
+        self.model.save(self.path("text.dslide"))
+        self.assert_same(Classifier.load(self.path("text.dslide")), self.model, self.X)
+        X, y = blobs(200, 3, 5, seed=10)
+        for labels in (np.array(["x", "y", "z"]), np.array([1.0, 2.0, 4.0])):
+            model = Classifier(**SMALL).fit(X, labels[y])
+            model.save(self.path("numbers.dslide"))
+            loaded = Classifier.load(self.path("numbers.dslide"))
+            self.assert_same(loaded, model, X)
+            self.assertEqual(loaded.n_features_in_, 5)
+            loaded.save(self.path("numbers.dslide"))  # over the file that is mapped
+            self.assert_same(loaded, model, X)
+        self.assertEqual([name for name in os.listdir(self.directory.name) if "tmp" in name], [])
+
+    def test_a_model_is_pickled(self):
+        self.assert_same(pickle.loads(pickle.dumps(self.model)), self.model, self.X)
+        fresh = pickle.loads(pickle.dumps(Classifier(hidden=5)))
+        self.assertEqual(fresh.get_params(), Classifier(hidden=5).get_params())
+
+    def test_the_run_stays_where_it_is_asked_to(self):
+        run = self.path("run")
+        model = Classifier(**{**SMALL, "run_dir": run}).fit(self.X, self.y)
+        self.assertTrue(os.path.exists(os.path.join(run, "summary.json")))
+        loaded = Classifier.load(os.path.join(run, "model.dslide"))
+        self.assertEqual(sorted(loaded.classes_), sorted(model.classes_))
+        self.assertEqual(loaded.predict(self.X), model.predict(self.X))
+
+    def test_nothing_stays_otherwise(self):
+        with tempfile.TemporaryDirectory() as directory:
+            code = ("import tempfile; from samples import *; from dslide import Classifier; "
+                    "X, y = texts(300, 1); Classifier(**SMALL).fit(X, y).predict(X); "
+                    "import os; print(os.listdir(tempfile.gettempdir()))")
+            result = subprocess.run(
+                [sys.executable, "-c", code], env={**os.environ, "TMPDIR": directory},
+                cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
+                check=False)
+            self.assertEqual((result.stdout, result.stderr), ("[]\n", ""))
+
+    def test_progress_is_shown_if_it_is_asked_for(self):
+        code = ("import sys; from samples import *; from dslide import Classifier; "
+                "X, y = texts(300, 1); "
+                "Classifier(**{**SMALL, 'verbose': sys.argv[1] == 'yes'}).fit(X, y)")
+        for verbose in ("yes", "no"):
+            result = subprocess.run([sys.executable, "-c", code, verbose], capture_output=True,
+                                    cwd=os.path.dirname(os.path.abspath(__file__)), text=True,
+                                    check=True)
+            self.assertEqual("worker-1 joined" in result.stdout, verbose == "yes")
+            self.assertEqual(result.stderr, "")
+
+    def test_a_terminal_shows_the_programs_own_line(self):
+        code = ("from samples import *; from dslide import Classifier; X, y = texts(300, 1); "
+                "Classifier(**{**SMALL, 'verbose': True}).fit(X, y)")
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([sys.executable, "-c", code], stdin=theirs, stdout=theirs,
+                              cwd=os.path.dirname(os.path.abspath(__file__))) as process:
+            os.close(theirs)
+            shown = b""
+            try:
+                while block := os.read(ours, 4096):
+                    shown += block
+            except OSError:  # the other end is closed
+                pass
+        os.close(ours)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(b"\r\x1b[K", shown)  # which the program writes to terminals only
+
+    def test_a_notebook_shows_a_line_that_is_replaced(self):
+        shown = []
+        ipython, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+        ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+        ipython.display = display
+        display.display = lambda data, raw, display_id: types.SimpleNamespace(
+            update=lambda data, raw: shown.append(data["text/plain"]))
+        with mock.patch.dict(sys.modules, {"IPython": ipython, "IPython.display": display}):
+            Classifier(**{**SMALL, "verbose": True}).fit(self.X, self.y)
+        self.assertIn("worker-1 joined", shown)
+
+    def test_scikit_learn_is_not_needed(self):
+        code = ("import sys; sys.modules['sklearn'] = None; from dslide import Classifier; "
+                "from samples import *; X, y = texts(300, 1); model = Classifier(**SMALL); "
+                "assert model.set_params(hidden=16).get_params()['hidden'] == 16; "
+                "print(model); model.fit(X, y); assert model.score(X, y) == 1\n"
+                "try: model.set_params(hiden=1)\n"
+                "except ValueError as error: print(error)")
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                                cwd=os.path.dirname(os.path.abspath(__file__)), check=False)
+        self.assertEqual(result.stderr, "")
+        self.assertTrue(result.stdout.startswith("Classifier(batch=16, epochs=10, hidden=16, "))
+        self.assertIn("Invalid parameter 'hiden'", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

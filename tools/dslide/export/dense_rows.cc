@@ -1,0 +1,82 @@
+#include "tools/dslide/export/dense_rows.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/config/config_keys.h"
+#include "common/math/kernels.h"
+
+namespace dslide {
+namespace {
+
+std::string_view BytesOf(const float* values, size_t count) {
+  return {reinterpret_cast<const char*>(values), count * sizeof(float)};
+}
+
+std::string_view BytesOf(const uint16_t* values, size_t count) {
+  return {reinterpret_cast<const char*>(values), count * sizeof(uint16_t)};
+}
+
+// A row of bf16 in the precision that is asked for. `wide`: [dim], scratch.
+void WriteRow(const uint16_t* row, size_t dim, Precision precision, std::vector<float>* wide,
+              const ByteSink& sink) {
+  if (precision == Precision::kBf16) {
+    sink(BytesOf(row, dim));
+    return;
+  }
+  BestKernels().from_bf16(dim, row, wide->data());
+  sink(BytesOf(wide->data(), dim));
+}
+
+}  // namespace
+
+Result<DenseRows> DenseRows::Of(const Model& model) {
+  if (model.arrays().weights.empty()) {
+    return BadInput(
+        "the model file has its neurons in int8 only; export the run directory, or a model file "
+        "that was exported with --rows bf16");
+  }
+  return DenseRows(model);
+}
+
+const uint16_t* DenseRows::Weights(uint32_t label) const {
+  return model_->arrays().weights.data() + size_t{model_->PositionOf(label)} * hidden();
+}
+
+void DenseRows::WriteInput(Precision precision, const ByteSink& sink) const {
+  std::vector<float> wide(hidden());
+  for (size_t row = 0; row < input_rows(); ++row) {
+    WriteRow(model_->arrays().input.data() + row * hidden(), hidden(), precision, &wide, sink);
+  }
+}
+
+void DenseRows::WriteWeights(Precision precision, const ByteSink& sink) const {
+  std::vector<float> wide(hidden());
+  for (uint32_t label = 0; label < labels(); ++label) {
+    WriteRow(Weights(label), hidden(), precision, &wide, sink);
+  }
+}
+
+void DenseRows::WriteBias(const ByteSink& sink) const {
+  for (uint32_t label = 0; label < labels(); ++label) {
+    sink(BytesOf(&model_->arrays().bias[model_->PositionOf(label)], 1));
+  }
+}
+
+void DenseRows::WriteWeightsWithBias(const ByteSink& sink) const {
+  std::vector<float> wide(size_t{hidden()} + 1);
+  for (uint32_t label = 0; label < labels(); ++label) {
+    BestKernels().from_bf16(hidden(), Weights(label), wide.data());
+    wide.back() = model_->arrays().bias[model_->PositionOf(label)];
+    sink(BytesOf(wide.data(), wide.size()));
+  }
+}
+
+std::string DenseRows::ConfigJson() const {
+  nlohmann::json config = nlohmann::json::object();
+  for (const ConfigKey& key : ConfigKeys()) {
+    config[key.FullName()] = key.field.format(model_->info().config);
+  }
+  return config.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace dslide

@@ -1,0 +1,30 @@
+// A model in files of other programs. Every writer has the file's name appear once it is complete;
+// errors name the file.
+#pragma once
+
+#include <string>
+
+#include "common/base/error.h"
+#include "tools/dslide/export/dense_rows.h"
+
+namespace dslide {
+
+// NumPy's archive (numpy.lib.format, version 1.0): a zip file without compression with
+//
+//   input.npy    [D + 1, H] fp32; row D is the bias
+//   weights.npy  [N, H] fp32
+//   bias.npy     [N] fp32
+//   labels.npy   [N] bytes: names in UTF-8, or numbers
+//   config.npy   bytes: the configuration as a JSON object
+Status WriteNpz(const DenseRows& rows, const std::string& path);
+
+// The tensors input and weights in `precision`, bias in fp32, of the same shapes. The metadata has
+// "labels", a JSON list of names, and "config". https://github.com/huggingface/safetensors
+// describes the format.
+Status WriteSafetensors(const DenseRows& rows, Precision precision, const std::string& path);
+
+// An IndexFlatIP of faiss over the neurons with their biases, N vectors of H + 1; the query for the
+// activations h is (h, 1). In the format of faiss' write_index().
+Status WriteFaiss(const DenseRows& rows, const std::string& path);
+
+}  // namespace dslide

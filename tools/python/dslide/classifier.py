@@ -1,0 +1,321 @@
+"""A classifier with scikit-learn's conventions."""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from typing import Any, Iterator, Optional, Union
+
+import numpy as np
+import scipy.sparse
+
+from ._base import BaseEstimator, ClassifierMixin, NotFittedError
+from ._dslide import Model, write_numbers
+from ._labels import DENSE, LISTS, ONE, SPARSE, Labels, label_offsets, name_of, read_labels
+from ._programs import run, setting
+from ._samples import Numbers, Samples, Texts, read_samples
+
+_MOST_DENSE = 10_000  # classes for which an array [n, classes] is made
+_MOST_PREDICTED = 100  # labels of a sample that a multi-label predict() returns
+_SEARCHES = ("auto", "exact", "scan", "index")
+_KEYS = {"hidden": "model.hidden", "epochs": "train.epochs", "batch": "train.batch",
+         "learning_rate": "train.learning_rate", "seed": "common.seed"}
+
+
+class Classifier(ClassifierMixin, BaseEstimator):
+    """A network with one hidden layer and any number of labels, trained by `dslide train`.
+
+    X is a SciPy sparse matrix or an array [n, features], or a list of texts: strings, pairs
+    (title, text) or dicts with "title" and "text". y is an array of labels (multi-class), or a list
+    of lists of labels or an indicator matrix [n, labels] of 0 and 1, sparse or dense (multi-label).
+    Labels are whole numbers, names, floats or booleans, and keep their type.
+
+    Parameters
+    ----------
+    hidden, epochs, batch, learning_rate, seed, servers, workers
+        model.hidden, train.epochs, train.batch, train.learning_rate, common.seed, and how many
+        servers and workers train. None: D-SLIDE's own default. Its defaults are for large data;
+        a few hundred samples want `batch=16`, more epochs and `train.warmup_batches` of 0.
+    settings
+        Any other configuration key: {"train.staleness": 0}. `dslide train --help-config` lists
+        them. With train.staleness of 0 a fit gives the same model every time.
+    run_dir
+        Where the run's files stay: data, logs, checkpoints, model.dslide. None: a temporary
+        directory, removed after the fit.
+    verbose
+        Show the progress of training.
+
+    Attributes
+    ----------
+    classes_
+        Labels in ascending order, or the numbers of the columns of an indicator matrix.
+    n_features_in_
+        Features of X, if X is numbers.
+    """
+
+    def __init__(self, *, hidden: Optional[int] = None, epochs: Optional[int] = None,
+                 batch: Optional[int] = None, learning_rate: Optional[float] = None,
+                 seed: Optional[int] = None, servers: Optional[int] = None,
+                 workers: Optional[int] = None, settings: Optional[dict[str, Any]] = None,
+                 run_dir: Optional[Union[str, os.PathLike]] = None, verbose: bool = True) -> None:
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch = batch
+        self.learning_rate = learning_rate
+        self.seed = seed
+        self.servers = servers
+        self.workers = workers
+        self.settings = settings
+        self.run_dir = run_dir
+        self.verbose = verbose
+
+    # Training.
+
+    def fit(self, X: Any, y: Any) -> "Classifier":
+        """Trains on X and y. Raises a ValueError if they are not as they should be, and a
+        DslideError with the program's own text if training fails."""
+        samples = read_samples(X)
+        labels = read_labels(y)
+        if len(samples) != len(labels):
+            raise ValueError("X and y have different lengths (inconsistent numbers of samples): "
+                             f"{len(samples)} and {len(labels)}")
+        with self._directory() as directory:
+            data = _write_data(directory, samples, labels)
+            run(["train", "--run-dir", directory, *self._arguments(data)], self.verbose)
+            path = os.path.join(directory, "model.dslide")
+            run(["export", directory, "--to", path])
+            model = Model.open(path)
+        self._take(model, labels.form, labels.classes)
+        return self
+
+    @contextlib.contextmanager
+    def _directory(self) -> Iterator[str]:
+        if self.run_dir is None:
+            with tempfile.TemporaryDirectory(prefix="dslide-") as directory:
+                yield directory
+        else:
+            os.makedirs(self.run_dir, exist_ok=True)
+            yield os.fspath(self.run_dir)
+
+    def _arguments(self, data: str) -> list[str]:
+        values = {"train.data": data}
+        if self.run_dir is None:
+            values["checkpoint.interval_s"] = 0  # none but the last is of use
+        for name, key in _KEYS.items():
+            if getattr(self, name) is not None:
+                values[key] = getattr(self, name)
+                if key in (self.settings or {}):
+                    raise ValueError(f"settings has {key}, and so has the parameter {name}")
+        if "train.data" in (self.settings or {}):
+            raise ValueError("settings has train.data, but fit() trains on X and y")
+        values.update(self.settings or {})
+        arguments = [f"--{name}={getattr(self, name)}" for name in ("servers", "workers")
+                     if getattr(self, name) is not None]
+        for key, value in values.items():
+            arguments += ["--set", setting(key, value)]
+        return arguments
+
+    def _take(self, model: Model, form: str, classes: np.ndarray) -> None:
+        if not model.text:
+            self.n_features_in_ = model.features
+        elif hasattr(self, "n_features_in_"):
+            del self.n_features_in_
+        self.classes_ = classes
+        self._form = form
+        self._model = model
+        # The class of each label of the model, which has those of texts in an order of its own.
+        self._class_of = np.arange(model.labels)
+        if model.text:
+            index = {str(label): i for i, label in enumerate(classes.tolist())}
+            self._class_of = np.array([index[name] for name in model.label_names()])
+
+    # Prediction.
+
+    def top_k(self, X: Any, k: int = 5, search: str = "auto") -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels of each sample and their probabilities, each [n, k], best first.
+
+        search: "exact" scores all labels; "scan" all in 8 bits, and the best of those exactly;
+        "index" those in the cells that look best; "auto" is "exact" up to 10,000 labels, else
+        "index"."""
+        classes, _, probabilities = self._rank(X, k, search)
+        return self.classes_[classes], probabilities
+
+    def predict(self, X: Any, k: Optional[int] = None) -> Any:
+        """Labels of the samples.
+
+        With k: the k best labels, an array [n, k]. Without k, multi-class: the best label, an array
+        [n]. Without k, multi-label: the labels whose probability is at least half of the sample's
+        best one (with the sigmoid loss: at least 0.5), at most 100, in the form that y had in
+        fit(): a list of lists (best first), a sparse or a dense indicator matrix."""
+        model = self._fitted()
+        if k is not None:
+            return self.classes_[self._rank(X, k)[0]]
+        if self._form == ONE:
+            return self.classes_[self._rank(X, 1)[0][:, 0]]
+        classes, _, probabilities = self._rank(X, min(_MOST_PREDICTED, model.labels))
+        least = 0.5 if model.loss == "sigmoid" else probabilities[:, :1] / 2
+        chosen = [row[taken] for row, taken in zip(classes, probabilities >= least)]
+        if self._form == LISTS:
+            return [self.classes_[row].tolist() for row in chosen]
+        matrix = scipy.sparse.csr_matrix(
+            (np.ones(sum(map(len, chosen)), np.int64), np.concatenate(chosen),
+             label_offsets(chosen)), shape=(len(chosen), len(self.classes_)))
+        matrix.sort_indices()
+        return matrix if self._form == SPARSE else matrix.toarray()
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probabilities of all classes, [n, classes]. At most 10,000 classes: else use
+        top_k()."""
+        return self._score_all(X, probabilities=True)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The logits of all classes, [n, classes]; of two classes, [n]: the second's above the
+        first's. At most 10,000 classes: else use top_k()."""
+        logits = self._score_all(X, probabilities=False)
+        if self._form == ONE and logits.shape[1] == 2:
+            return logits[:, 1] - logits[:, 0]
+        return logits
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """How often the best label is right: accuracy (multi-class), P@1 (multi-label)."""
+        best = self.classes_[self._rank(X, 1)[0][:, 0]] if self._fitted() else None
+        labels = read_labels(y)
+        if len(best) != len(labels):
+            raise ValueError(f"X and y have different lengths: {len(best)} and {len(labels)}")
+        index = {label: i for i, label in enumerate(labels.classes.tolist())}
+        hits = [index.get(label, -1) in labels.ids[labels.offsets[i]:labels.offsets[i + 1]]
+                for i, label in enumerate(best.tolist())]
+        return float(np.average(hits, weights=sample_weight))
+
+    def _fitted(self) -> Model:
+        if not hasattr(self, "_model"):
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet. Call "
+                                 "'fit' with appropriate arguments before using this estimator.")
+        return self._model
+
+    def _read(self, X: Any) -> Samples:
+        model = self._fitted()
+        if model.text and hasattr(X, "__len__") and len(X) == 0:
+            return Texts()
+        samples = read_samples(X)
+        if isinstance(samples, Texts) != model.text:
+            kinds = ("texts", "numbers") if model.text else ("numbers", "texts")
+            raise ValueError(f"the model was trained on {kinds[0]}, but X has {kinds[1]}")
+        if isinstance(samples, Numbers) and samples.n_features != model.features:
+            raise ValueError(f"X has {samples.n_features} features, but {type(self).__name__} is "
+                             f"expecting {model.features} features as input")
+        return samples
+
+    def _rank(self, X: Any, k: int, search: str = "auto") -> tuple[np.ndarray, ...]:
+        """Classes, logits and probabilities, each [n, k]."""
+        model = self._fitted()
+        if search not in _SEARCHES:
+            raise ValueError(f"search must be one of {', '.join(_SEARCHES)}, not {search!r}")
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not (
+                0 < k <= model.labels):
+            raise ValueError(f"k must be 1 to {model.labels}, the model's labels, not {k!r}")
+        if search == "auto":
+            search = "exact" if model.labels <= _MOST_DENSE else "index"
+        samples = self._read(X)
+        if isinstance(samples, Texts):
+            ranked = model.rank_texts(samples.lines(), k, search, 0)
+        else:
+            ranked = model.rank_numbers(samples.offsets, samples.ids, samples.values, k, search, 0)
+        return (self._class_of[ranked[0]], *ranked[1:])
+
+    def _score_all(self, X: Any, probabilities: bool) -> np.ndarray:
+        model = self._fitted()
+        if len(self.classes_) > _MOST_DENSE:
+            raise ValueError(f"{len(self.classes_)} classes are too many for a dense result; "
+                             "use top_k(X, k)")
+        samples = self._read(X)
+        if isinstance(samples, Texts):
+            scores = model.score_texts(samples.lines(), probabilities, 0)
+        else:
+            scores = model.score_numbers(samples.offsets, samples.ids, samples.values,
+                                         probabilities, 0)
+        # A column that no text had is no label of the model.
+        absent = 0 if probabilities else -np.inf
+        result = np.full((len(samples), len(self.classes_)), absent, np.float32)
+        result[:, self._class_of] = scores
+        return result
+
+    # Saving.
+
+    def save(self, path: Union[str, os.PathLike]) -> None:
+        """Writes the model as one file, which load(), `dslide serve` and `dslide predict` take."""
+        self._fitted().save(os.fspath(path), json.dumps(self._notes()))
+
+    @classmethod
+    def load(cls, path: Union[str, os.PathLike]) -> "Classifier":
+        """A classifier from a file of save(), or of `dslide export`. The file is mapped, not read:
+        do not change it meanwhile."""
+        model = Model.open(os.fspath(path))
+        notes = json.loads(model.notes) if model.notes else None
+        if notes is None or "python" not in notes:
+            loaded = cls()
+            names = model.label_names()
+            classes = np.arange(model.labels) if names is None else np.array(sorted(names), object)
+            loaded._take(model, SPARSE if names is None else LISTS, classes)
+            return loaded
+        own = notes["python"]
+        loaded = cls(**own["params"])
+        loaded._take(model, own["form"], np.array(own["classes"], dtype=own["dtype"]))
+        return loaded
+
+    def _notes(self) -> dict[str, Any]:
+        params = self.get_params()
+        if params["run_dir"] is not None:
+            params["run_dir"] = os.fspath(params["run_dir"])
+        params = {key: value.item() if isinstance(value, np.generic) else value
+                  for key, value in params.items()}
+        return {"python": {"params": params, "form": self._form,
+                           "dtype": self.classes_.dtype.str, "classes": self.classes_.tolist()}}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if state.pop("_model", None) is not None:
+            with tempfile.TemporaryDirectory(prefix="dslide-") as directory:
+                path = os.path.join(directory, "model.dslide")
+                self._model.save(path, "")
+                with open(path, "rb") as file:
+                    state["_model_file"] = file.read()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        stored = state.pop("_model_file", None)
+        self.__dict__.update(state)
+        if stored is not None:
+            with tempfile.NamedTemporaryFile(prefix="dslide-") as file:
+                file.write(stored)
+                file.flush()
+                self._model = Model.open(file.name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def _more_tags(self) -> dict[str, Any]:
+        return {"X_types": ["2darray", "sparse", "string"], "multilabel": True}
+
+
+def _write_data(directory: str, samples: Samples, labels: Labels) -> str:
+    """Writes a training file and returns its path."""
+    data = os.path.join(directory, "data")
+    os.makedirs(data, exist_ok=True)
+    if isinstance(samples, Numbers):
+        path = os.path.join(data, "train.txt")
+        write_numbers(path, samples.offsets, samples.ids, samples.values, labels.offsets,
+                      labels.ids, samples.n_features, len(labels.classes))
+        return path
+    names = [name_of(label) for label in labels.classes.tolist()]
+    if len(set(names)) < len(names):
+        raise ValueError("two labels have the same name as text")
+    path = os.path.join(data, "train.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        for i, sample in enumerate(samples):
+            ids = labels.ids[labels.offsets[i]:labels.offsets[i + 1]]
+            line = {**sample, "labels": [names[j] for j in ids]}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return path

@@ -1,0 +1,172 @@
+#include "tools/python/module/predictor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "common/base/process.h"
+#include "common/math/kernels.h"
+#include "common/text/preprocessor.h"
+#include "common/text/record.h"
+#include "tools/python/module/number_file.h"
+
+namespace dslide {
+namespace {
+
+constexpr size_t kMostRanked = 256;  // samples that are ranked at once
+
+size_t CountOf(const Samples& samples) {
+  if (const auto* rows = std::get_if<NumberRows>(&samples)) return rows->offsets.size() - 1;
+  return std::get<JsonLines>(samples).size();
+}
+
+}  // namespace
+
+// One thread's way to rank: what it needs of the model, and scratch.
+class Predictor::Thread {
+ public:
+  explicit Thread(const std::shared_ptr<const Model>& model) : ranker_(model, BestKernels()) {
+    if (model->preprocessor() != nullptr) encoder_.emplace(*model->preprocessor());
+  }
+
+  Result<RankedLabels> Rank(const Samples& samples, size_t begin, size_t end, RankRequest request) {
+    SparseRows features;
+    for (size_t i = begin; i < end; ++i) {
+      const Status read = Read(samples, i, &features);
+      if (!read.ok()) return BadInput(fmt::format("sample {}: {}", i, read.error().message));
+    }
+    const Matrix hidden = ranker_.Embed(features);
+    for (size_t i = begin; i < end; ++i) {
+      const float* h = hidden.row(i - begin);
+      if (!std::all_of(h, h + hidden.cols, [](float x) { return std::isfinite(x); })) {
+        return BadInput(fmt::format("sample {}: its values are too large", i));
+      }
+    }
+    RankedLabels ranking = ranker_.Rank(hidden, request);
+    const auto complete = [&] {
+      return ranking.best.ids.size() == (end - begin) * size_t{request.k};
+    };
+    if (!complete() && request.search == ModelSearch::kIndex) {
+      request.search = ModelSearch::kScan;
+      ranking = ranker_.Rank(hidden, request);
+    }
+    if (!complete()) {
+      return BadInput(fmt::format("samples {} to {}: logits that are no numbers", begin, end - 1));
+    }
+    return ranking;
+  }
+
+ private:
+  Status Read(const Samples& samples, size_t i, SparseRows* features) {
+    if (const auto* rows = std::get_if<NumberRows>(&samples)) {
+      const auto first = static_cast<size_t>(rows->offsets[i]);
+      const auto last = static_cast<size_t>(rows->offsets[i + 1]);
+      for (size_t e = first; e < last; ++e) {
+        const int32_t id = rows->ids[e];
+        if (id < 0 || static_cast<uint32_t>(id) >= ranker_.model().info().features()) {
+          return BadInput(fmt::format("feature {} is not below the model's {}", id,
+                                      ranker_.model().info().features()));
+        }
+        features->ids.push_back(static_cast<uint32_t>(id));
+        features->values.push_back(rows->values[e]);
+      }
+    } else {
+      const Result<Record> record =
+          ParseRecord(RecordFormat::kJsonLines, std::get<JsonLines>(samples)[i]);
+      DSLIDE_RETURN_IF_ERROR(record);
+      const SampleView view = encoder_->Encode(*record);
+      features->ids.insert(features->ids.end(), view.features.begin(), view.features.end());
+      features->values.insert(features->values.end(), view.values.begin(), view.values.end());
+    }
+    features->EndRow();
+    return {};
+  }
+
+  Ranker ranker_;
+  std::optional<Preprocessor::Encoder> encoder_;
+};
+
+template <typename Take>
+Status Predictor::RankBlocks(const Samples& samples, const RankRequest& request, size_t threads,
+                             const Take& take) const {
+  if (const auto* rows = std::get_if<NumberRows>(&samples)) {
+    DSLIDE_RETURN_IF_ERROR(CheckRows(rows->offsets, rows->ids.size()));
+    if (rows->values.size() != rows->ids.size()) return BadInput("not as many values as ids");
+  } else if (model_->preprocessor() == nullptr) {
+    return BadInput("the model was trained on numbers, not on texts");
+  }
+  const size_t count = CountOf(samples);
+  threads = std::clamp<size_t>(threads, 1, std::max<size_t>(1, count));
+  const size_t block = std::min(kMostRanked, (count + threads - 1) / threads);
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;  // guards the following
+  std::optional<std::pair<size_t, Error>> first_error;
+  std::exception_ptr thrown;
+  const auto work = [&] {
+    try {
+      FlushDenormals();
+      Thread thread(model_);
+      while (true) {
+        const size_t begin = next.fetch_add(block);
+        if (begin >= count) return;
+        const size_t end = std::min(count, begin + block);
+        const Result<RankedLabels> ranking = thread.Rank(samples, begin, end, request);
+        if (ranking.ok()) {
+          take(begin, *ranking);
+          continue;
+        }
+        const std::lock_guard lock(mutex);
+        if (!first_error || begin < first_error->first) first_error = {begin, ranking.error()};
+        next = count;
+      }
+    } catch (...) {  // no memory
+      const std::lock_guard lock(mutex);
+      thrown = std::current_exception();
+    }
+  };
+  {
+    // Not the caller's thread: its floating-point mode stays as it is.
+    std::vector<std::jthread> pool;
+    for (size_t t = 0; t < threads && count > 0; ++t) pool.emplace_back(work);
+  }
+  if (thrown) std::rethrow_exception(thrown);
+  if (first_error) return first_error->second;
+  return {};
+}
+
+Status Predictor::Rank(const Samples& samples, uint32_t k, ModelSearch search, size_t threads,
+                       const Best& best) const {
+  RankRequest request;
+  request.k = k;
+  request.search = search;
+  request.probabilities = true;
+  return RankBlocks(samples, request, threads, [&](size_t begin, const RankedLabels& ranking) {
+    std::ranges::copy(ranking.best.ids, best.labels + begin * k);
+    std::ranges::copy(ranking.best.scores, best.logits + begin * k);
+    std::ranges::copy(ranking.probabilities, best.probabilities + begin * k);
+  });
+}
+
+Status Predictor::ScoreAll(const Samples& samples, bool probabilities, size_t threads,
+                           float* scores) const {
+  const size_t labels = model_->info().labels();
+  RankRequest request;
+  request.k = model_->info().labels();
+  request.search = ModelSearch::kExact;
+  request.probabilities = probabilities;
+  return RankBlocks(samples, request, threads, [&](size_t begin, const RankedLabels& ranking) {
+    const std::vector<float>& from = probabilities ? ranking.probabilities : ranking.best.scores;
+    for (size_t e = 0; e < from.size(); ++e) {
+      scores[(begin + e / labels) * labels + ranking.best.ids[e]] = from[e];
+    }
+  });
+}
+
+}  // namespace dslide
