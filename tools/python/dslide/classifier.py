@@ -247,7 +247,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     # Saving.
 
     def save(self, path: Union[str, os.PathLike]) -> None:
-        """Writes the model as one file, which load(), `dslide serve` and `dslide predict` take."""
+        """Writes the model as one file, which load() and `dslide serve` take."""
         self._fitted().save(os.fspath(path), json.dumps(self._notes()))
 
     @classmethod
