@@ -2,6 +2,9 @@
 """dslide.Classifier: wrong uses get one clear line, and leave nothing behind."""
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -125,7 +128,26 @@ class WrongUse(unittest.TestCase):
     def test_a_run_directory_that_has_a_run(self):
         with tempfile.TemporaryDirectory() as run:
             Classifier(**{**SMALL, "run_dir": run}).fit(self.X, self.y)
-            self.fit_refuses(run, self.X, self.y, run_dir=run)
+            before = os.stat(os.path.join(run, "data", "train.txt")).st_mtime_ns
+            self.fit_refuses(run + ": is not empty", self.X, self.y, run_dir=run)
+            self.assertEqual(os.stat(os.path.join(run, "data", "train.txt")).st_mtime_ns, before)
+
+    def test_ctrl_c_stops_the_processes(self):
+        code = ("from samples import *; from dslide import Classifier; X, y = texts(300, 1); "
+                "Classifier(**{**SMALL, 'epochs': 10000, 'verbose': True}).fit(X, y)")
+        with tempfile.TemporaryDirectory() as directory:
+            with subprocess.Popen(
+                    [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    text=True, cwd=os.path.dirname(os.path.abspath(__file__)),
+                    env={**os.environ, "TMPDIR": directory,
+                         "DSLIDE_FAILPOINTS": "worker.before-report=delay:20"}) as process:
+                for line in process.stdout:
+                    if "worker-1 joined" in line:
+                        process.send_signal(signal.SIGINT)
+                        break
+                _, errors = process.communicate()
+            self.assertTrue(errors.rstrip().endswith("KeyboardInterrupt"), errors)
+            self.assertEqual(os.listdir(directory), [])
 
     def test_executables_that_are_not_there(self):
         with tempfile.TemporaryDirectory() as directory:

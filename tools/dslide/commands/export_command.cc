@@ -70,7 +70,7 @@ Status Export(const ParsedArguments& arguments) {
 
 int ExportCommand(int argc, char** argv) {
   CommandLine line("dslide export MODEL --to FILE [options]",
-                   "Writes a trained model as one file, for `dslide serve`, predict and Python. By "
+                   "Writes a trained model as one file, for `dslide serve` and Python. By "
                    "the name's ending also for NumPy (.npz), PyTorch (.safetensors) and faiss "
                    "(.faiss).");
   line.Positional("MODEL", "a run directory, a checkpoint, or a model file", 1, 1);

@@ -34,6 +34,18 @@ void ScratchFile::Write(std::string_view bytes) {
   }
 }
 
+Result<std::FILE*> ScratchFile::Release() && {
+  if (std::fflush(file_.get()) != 0 && error_ == 0) error_ = errno;
+  if (error_ != 0) return Failure();
+  std::rewind(file_.get());
+  return file_.release();
+}
+
+Error ScratchFile::Failure() const {
+  return Failed(
+      fmt::format("{}: cannot keep temporary data: {}", directory_, std::strerror(error_)));
+}
+
 Status ScratchFile::ReadAll(const std::function<void(std::string_view)>& take) {
   if (std::fflush(file_.get()) != 0 && error_ == 0) error_ = errno;
   std::rewind(file_.get());
@@ -49,8 +61,7 @@ Status ScratchFile::ReadAll(const std::function<void(std::string_view)>& take) {
     left -= count;
   }
   if (error_ == 0) return {};
-  return Failed(
-      fmt::format("{}: cannot keep temporary data: {}", directory_, std::strerror(error_)));
+  return Failure();
 }
 
 }  // namespace dslide

@@ -24,6 +24,8 @@ class ScratchFile {
   uint64_t size() const { return size_; }
   // Calls take() with all bytes, part by part.
   Status ReadAll(const std::function<void(std::string_view)>& take);
+  // The file, read from its beginning on, which the caller closes.
+  Result<std::FILE*> Release() &&;
 
  private:
   struct Close {
@@ -31,6 +33,8 @@ class ScratchFile {
   };
   ScratchFile(std::string directory, std::FILE* file)
       : directory_(std::move(directory)), file_(file) {}
+
+  Error Failure() const;
 
   std::string directory_;
   std::unique_ptr<std::FILE, Close> file_;

@@ -41,8 +41,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Any other configuration key: {"train.staleness": 0}. `dslide train --help-config` lists
         them. With train.staleness of 0 a fit gives the same model every time.
     run_dir
-        Where the run's files stay: data, logs, checkpoints, model.dslide. None: a temporary
-        directory, removed after the fit.
+        Where the run's files stay: data, logs, checkpoints, model.dslide. A directory that is
+        empty or does not exist. None: a temporary directory, removed after the fit.
     verbose
         Show the progress of training.
 
@@ -96,6 +96,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 yield directory
         else:
             os.makedirs(self.run_dir, exist_ok=True)
+            if os.listdir(self.run_dir):
+                raise ValueError(f"run_dir={os.fspath(self.run_dir)}: is not empty; name another "
+                                 "directory, or remove it")
             yield os.fspath(self.run_dir)
 
     def _arguments(self, data: str) -> list[str]:
@@ -244,7 +247,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     # Saving.
 
     def save(self, path: Union[str, os.PathLike]) -> None:
-        """Writes the model as one file, which load(), `dslide serve` and `dslide predict` take."""
+        """Writes the model as one file, which load() and `dslide serve` take."""
         self._fitted().save(os.fspath(path), json.dumps(self._notes()))
 
     @classmethod
