@@ -76,10 +76,8 @@ int ExportCommand(int argc, char** argv) {
   line.Positional("MODEL", "a run directory, a checkpoint, or a model file", 1, 1);
   line.Required("to", "FILE", "where to write");
   line.Option("rows", "bf16|int8|fp32",
-              "precision; bf16 if not given. int8: neurons of a model file in a third of the size; "
-              "fp32: of .safetensors, and always of .npz and .faiss");
-  line.Option("data", "FILE",
-              "samples that the index is measured on; default: those of the run's train.test");
+              "int8: a third of the size; default: bf16, of .npz and .faiss fp32");
+  line.Option("data", "FILE", "samples that the index is measured on; default: train.test");
   return RunExecutable("dslide export", line, argc, argv, Export);
 }
 
