@@ -159,12 +159,13 @@ TEST_CASE("export and serve: wrong uses are told in one line") {
     std::string line;
   };
   const std::vector<Wrong> wrong = {
-      {{"export", none, "--to", run.Path("m")}, none},
-      {{"export", run.Path("empty"), "--to", run.Path("m")}, "empty"},
-      {{"export", run.Path("text.txt"), "--to", run.Path("m")}, "text.txt"},
-      {{"export", "--to", run.Path("m")}, "MODEL"},
+      {{"export", none, "--to", run.Path("m.dslide")}, none},
+      {{"export", run.Path("empty"), "--to", run.Path("m.dslide")}, "empty"},
+      {{"export", run.Path("text.txt"), "--to", run.Path("m.dslide")}, "text.txt"},
+      {{"export", run.Path("empty"), "--to", run.Path("m.onnx")}, "--to"},
+      {{"export", "--to", run.Path("m.dslide")}, "MODEL"},
       {{"export", run.Path("empty")}, "--to"},
-      {{"export", run.Path("empty"), "--to", run.Path("m"), "--rows", "fp8"}, "--rows fp8"},
+      {{"export", run.Path("empty"), "--to", run.Path("m.dslide"), "--rows", "fp8"}, "--rows fp8"},
       {{"serve"}, "--model"},
       {{"serve", "--model", none}, none},
       {{"serve", "--model", run.Path("text.txt")}, "text.txt"},
@@ -184,8 +185,8 @@ TEST_CASE("export and serve: wrong uses are told in one line") {
     CHECK_MESSAGE(Contains(errors, each.line), errors);
     CHECK_MESSAGE(std::count(errors.begin(), errors.end(), '\n') == 1, errors);
   }
-  CHECK_FALSE(fs::exists(run.Path("m")));
-  CHECK_FALSE(fs::exists(run.Path("m.tmp")));
+  CHECK_FALSE(fs::exists(run.Path("m.dslide")));
+  CHECK_FALSE(fs::exists(run.Path("m.dslide.tmp")));
 }
 
 }  // namespace

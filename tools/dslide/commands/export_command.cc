@@ -18,12 +18,13 @@ namespace {
 
 enum class Format { kModel, kNpz, kSafetensors, kFaiss };
 
-Format FormatOf(const std::string& path) {
+Result<Format> FormatOf(const std::string& path) {
   const std::string ending = std::filesystem::path(path).extension();
+  if (ending == ".dslide") return Format::kModel;
   if (ending == ".npz") return Format::kNpz;
   if (ending == ".safetensors") return Format::kSafetensors;
   if (ending == ".faiss") return Format::kFaiss;
-  return Format::kModel;
+  return BadInput(fmt::format("--to {}: must end in .dslide, .npz, .safetensors or .faiss", path));
 }
 
 // The values of --rows that a format has, the default first.
@@ -44,12 +45,18 @@ Status Write(const Model& model, Format format, const std::string& rows, const s
 
 Status Export(const ParsedArguments& arguments) {
   const std::string to = arguments.Get("to");
-  const Format format = FormatOf(to);
+  const Result<Format> known = FormatOf(to);
+  DSLIDE_RETURN_IF_ERROR(known);
+  const Format format = *known;
   const std::vector<std::string> all_rows = RowsOf(format);
   const std::string rows = arguments.Has("rows") ? arguments.Get("rows") : all_rows.front();
   if (std::ranges::find(all_rows, rows) == all_rows.end()) {
     return BadInput(
         fmt::format("--rows {}: must be {} for {}", rows, fmt::join(all_rows, " or "), to));
+  }
+  const std::string& from = arguments.Positional().front();
+  if (format == Format::kModel && IsModelFile(from)) {
+    return BadInput(fmt::format("{} is a model file already; name the run directory", from));
   }
   ModelSourceOptions options;
   options.int8_only = rows == "int8";
@@ -57,7 +64,7 @@ Status Export(const ParsedArguments& arguments) {
   options.data = arguments.Get("data");
   options.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const auto start = std::chrono::steady_clock::now();
-  const auto model = LoadModel(arguments.Positional().front(), options);
+  const auto model = LoadModel(from, options);
   DSLIDE_RETURN_IF_ERROR(model);
   DSLIDE_RETURN_IF_ERROR(Write(**model, format, rows, to));
   const double seconds =
@@ -70,9 +77,8 @@ Status Export(const ParsedArguments& arguments) {
 
 int ExportCommand(int argc, char** argv) {
   CommandLine line("dslide export MODEL --to FILE [options]",
-                   "Writes a trained model as one file, for `dslide serve` and Python. By "
-                   "the name's ending also for NumPy (.npz), PyTorch (.safetensors) and faiss "
-                   "(.faiss).");
+                   "Writes a trained model as one file: by its name for `dslide` and Python "
+                   "(.dslide), NumPy (.npz), PyTorch (.safetensors) or faiss (.faiss).");
   line.Positional("MODEL", "a run directory, a checkpoint, or a model file", 1, 1);
   line.Required("to", "FILE", "where to write");
   line.Option("rows", "bf16|int8|fp32",
