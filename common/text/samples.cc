@@ -88,7 +88,7 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   if (data->num_features() == 0) return BadInput(fmt::format("{}: no sample has a feature", path));
   TrainingSamples loaded;
   loaded.data = *std::move(data);
-  loaded.description = Described(path, NameOf(file.format()), loaded.data, start_ms);
+  loaded.description = Described(path, file.description(), loaded.data, start_ms);
   if (min_label_samples > 1) {
     std::vector<bool> keeps(loaded.data.num_labels());
     for (const LabelCount& c : CountLabels(loaded.data)) {
@@ -169,7 +169,7 @@ Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model) {
 Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& model) {
   const int64_t start_ms = MonotonicMillis();
   LoadedSamples loaded;
-  std::string_view format = "text";
+  std::string format = "text";
   if (model.preprocessor != nullptr) {
     Result<Dataset> data = EncodeFile(path, *model.preprocessor);
     DSLIDE_RETURN_IF_ERROR(data);
@@ -180,7 +180,7 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
     Result<Dataset> data = ReadNumbers(&*file, model.size);
     DSLIDE_RETURN_IF_ERROR(data);
     loaded.data = *std::move(data);
-    format = NameOf(file->format());
+    format = file->description();
     if (file->left_out() > 0) {
       loaded.notes.push_back(LeftOutLine(path, file->left_out(), model.size.features));
     }

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/data/numbers/npz_writer.h"
+#include "common/data/xc_reader.h"
 #include "tests/cluster/cluster.h"
 
 namespace dslide::formats_test {
@@ -115,6 +117,128 @@ TEST_CASE("LIBSVM and npz train as numbers do") {
   evaluate_refused(pair("test"), run.Path("test-x.npz") + ": cannot open: Not a zip archive");
   Write(run.Path("words.txt"), "only words\n");
   evaluate_refused(run.Path("words.txt"), "words.txt:1: bad header 'only words'");
+}
+
+// `rows` rows of float32 as numpy.save() writes them.
+void WriteDense(const std::string& path, const std::vector<std::vector<float>>& rows) {
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" +
+                       std::to_string(rows.size()) + ", " + std::to_string(rows[0].size()) + "), }";
+  header.resize(117, ' ');
+  std::ofstream out(path, std::ios::binary);
+  out << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(118) << '\0' << header << '\n';
+  for (const std::vector<float>& row : rows) {
+    out.write(reinterpret_cast<const char*>(row.data()),
+              static_cast<std::streamsize>(4 * row.size()));
+  }
+}
+
+// The features of a file of numbers from `first` to `end` - 1.
+std::vector<std::vector<float>> DenseFeatures(const std::string& path, uint32_t first,
+                                              uint32_t end) {
+  const Result<Dataset> data = ReadXcFile(path);
+  REQUIRE(data.ok());
+  std::vector<std::vector<float>> rows(data->size(), std::vector<float>(end - first, 0.0f));
+  for (size_t i = 0; i < data->size(); ++i) {
+    const SampleView sample = (*data)[i];
+    for (size_t e = 0; e < sample.features.size(); ++e) {
+      const uint32_t id = sample.features[e];
+      if (id >= first && id < end) rows[i][id - first] = sample.values[e];
+    }
+  }
+  return rows;
+}
+
+TEST_CASE("dense vectors train as the same numbers do, alone and beside sparse features") {
+  // The last 100 features are a vector, the others words; or all are a vector.
+  TestRun sparse, all, beside;
+  const Arguments synchronous = {"train.staleness=0", "train.epochs=2", "model.active=mass"};
+  const auto train = [&](TestRun* run, const std::string& data, const std::string& test) {
+    Arguments settings = synchronous;
+    settings.insert(settings.end(), {"train.data=" + data, "train.test=" + test});
+    REQUIRE_MESSAGE(Train(run, settings) == 0, run->last_errors());
+  };
+  const auto name = [&](const std::string& of) { return all.Path(of); };
+  for (const std::string set : {"train", "test"}) {
+    const std::string numbers = sparse.Path(set + ".txt");
+    Convert(&all, numbers, "npz", name(set + "-x.npz") + "," + name(set + "-y.npz"));
+    WriteDense(name(set + "-v.npy"), DenseFeatures(numbers, 0, kFeatures));
+    WriteDense(name(set + "-w.npy"), DenseFeatures(numbers, 200, kFeatures));
+    // The words alone: a matrix of 200 columns.
+    const Result<Dataset> data = ReadXcFile(numbers);
+    REQUIRE(data.ok());
+    Result<NpzWriter> words = NpzWriter::Create(name(set + "-words.npz"));
+    REQUIRE(words.ok());
+    for (size_t i = 0; i < data->size(); ++i) {
+      const SampleView s = (*data)[i];
+      const auto count =
+          static_cast<size_t>(std::ranges::lower_bound(s.features, 200u) - s.features.begin());
+      words->AddRow(s.features.first(count), s.values.first(count));
+    }
+    REQUIRE(words->Finish(200).ok());
+  }
+  const auto vectors = [&](const std::string& set) { return name(set + "-v.npy"); };
+  const auto blocks = [&](const std::string& set) {
+    return name(set + "-words.npz") + "+" + name(set + "-w.npy");
+  };
+  const auto labels = [&](const std::string& set) { return "," + name(set + "-y.npz"); };
+  train(&sparse, sparse.Path("train.txt"), sparse.Path("test.txt"));
+  train(&all, vectors("train") + labels("train"), vectors("test") + labels("test"));
+  CHECK(Contains(all.last_output(),
+                 vectors("train") + labels("train") + ": dense 300 float32, 6000 samples, "));
+  train(&beside, blocks("train") + labels("train"), blocks("test") + labels("test"));
+  CHECK(Contains(beside.last_output(), ": npz + dense 100 float32, 6000 samples, 300 features, "));
+  const auto numbers = Evaluate(&sparse, sparse.Path("test.txt"));
+  CHECK(numbers["p_at_1"] > 0.5);
+  for (TestRun* run : {&all, &beside}) {
+    for (const std::string& data : {vectors("test"), blocks("test")}) {
+      const auto measured = Evaluate(run, data + labels("test"));
+      CHECK(measured["p_at_1"] == numbers["p_at_1"]);
+      CHECK(measured["ndcg_at_5"] == numbers["ndcg_at_5"]);
+    }
+  }
+  // To predict, the features are enough.
+  const auto predict = [&](TestRun* run, const std::string& data) {
+    REQUIRE(run->Run("dslide", {"predict", "--checkpoint", run->run_directory(), "--data", data}) ==
+            0);
+    return run->last_output();
+  };
+  const std::string predicted = predict(&sparse, sparse.Path("test.txt"));
+  CHECK(predict(&all, vectors("test")) == predicted);
+  CHECK(predict(&beside, blocks("test")) == predicted);
+  // Conversion says what was read, and gives the same numbers.
+  Convert(&all, blocks("test") + labels("test"), "numbers", name("again.txt"));
+  CHECK(ReadFile(name("again.txt")) == ReadFile(sparse.Path("test.txt")));
+  REQUIRE(all.Run("dslide", {"data", "stats", blocks("test") + labels("test"), "--json"}) == 0);
+  const auto stats = nlohmann::json::parse(all.last_output());
+  CHECK(stats["format"] == "npz + dense 100 float32");
+  CHECK(stats["samples"] == kTestSamples);
+  CHECK(stats["header"]["features"] == kFeatures);
+  // What does not fit gets one line.
+  const auto refused = [&](const Arguments& arguments, const std::string& names) {
+    CHECK(all.Run("dslide", arguments) == 2);
+    const std::string& errors = all.last_errors();
+    CAPTURE(errors);
+    CHECK(std::ranges::count(errors, '\n') == 1);
+    CHECK_MESSAGE(Contains(errors, names), names);
+  };
+  refused({"train", "--config", all.config(), "--run-dir", name("none"), "--set",
+           "train.data=" + vectors("train")},
+          "-v.npy: has no labels (name both matrices");
+  refused({"evaluate", "--checkpoint", all.run_directory(), "--data",
+           name("test-w.npy") + labels("test")},
+          ": 100 features and 200 labels, but the model in");
+  const auto convert_refused = [&](const std::string& output, const std::string& names) {
+    refused(
+        {"data", "convert", vectors("test") + labels("test"), "--to", "npz", "--output", output},
+        names);
+  };
+  convert_refused(name("o.npy") + "," + name("o.npz"), "o.npy: no dense matrix can be written");
+  convert_refused(name("o.npz") + "+" + name("p.npz") + "," + name("q.npz"),
+                  "npz wants a file of features and one of labels");
+  convert_refused(vectors("test") + "," + name("o.npz"), "test-v.npy: is the input");
+  CHECK_FALSE(fs::exists(name("o.npz")));
+  fs::resize_file(vectors("test"), 2000);
+  refused({"data", "stats", vectors("test")}, "test-v.npy: the array ends early");
 }
 
 TEST_CASE("training data of wrong numbers is refused") {

@@ -7,52 +7,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <string_view>
 #include <utility>
 
+#include "common/data/numbers/npy_header.h"
 #include "common/data/text_stream.h"
 
 namespace dslide {
-namespace {
-
-constexpr std::string_view kNpyMagic = "\x93NUMPY";
-constexpr size_t kMostHeaderBytes = 65536;
-
-// The text of 'key' in the header's dictionary, from its value on; empty if it is not there.
-std::string_view ValueOf(std::string_view header, std::string_view key) {
-  const size_t found = header.find(fmt::format("'{}':", key));
-  if (found == std::string_view::npos) return {};
-  header.remove_prefix(found + key.size() + 3);
-  header.remove_prefix(std::min(header.find_first_not_of(' '), header.size()));
-  return header;
-}
-
-// The product of "(3, 4)"; false if it is none, or above 2^63.
-bool ParseShape(std::string_view text, uint64_t* size) {
-  if (!text.starts_with('(')) return false;
-  *size = 1;
-  uint64_t number = 0;
-  bool digits = false;
-  for (const char c : text.substr(1)) {
-    if (c >= '0' && c <= '9') {
-      if (number > std::numeric_limits<uint64_t>::max() / 20) return false;
-      number = 10 * number + static_cast<uint64_t>(c - '0');
-      digits = true;
-    } else if (c == ',' || c == ')') {
-      if (digits && number > 0 && *size > (uint64_t{1} << 62) / number) return false;
-      if (digits) *size *= number;
-      number = 0;
-      digits = false;
-      if (c == ')') return true;
-    } else if (c != ' ' && c != 'L') {
-      return false;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 bool IsZipFile(const std::string& path) {
   char head[4] = {};
@@ -70,11 +31,11 @@ struct NpzArchive::Handle {
   }
 };
 
-class NpzArray::Member {
+class NpzArray::Member : public NpySource {
  public:
   Member(std::string path, std::string name, zip_file_t* file)
       : path_(std::move(path)), name_(std::move(name)), file_(file) {}
-  ~Member() { zip_fclose(file_); }
+  ~Member() override { zip_fclose(file_); }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
@@ -92,7 +53,14 @@ class NpzArray::Member {
     return done;
   }
 
-  Error Bad(const std::string& what) const {
+  Status Fill(void* bytes, size_t size) override {
+    const Result<size_t> count = Read(bytes, size);
+    DSLIDE_RETURN_IF_ERROR(count);
+    if (*count < size) return Bad("the array ends early (copy the file again)");
+    return {};
+  }
+
+  Error Bad(const std::string& what) const override {
     return BadInput(fmt::format("{}: {}: {}", path_, name_, what));
   }
 
@@ -142,53 +110,29 @@ NpzArray::~NpzArray() = default;
 
 Error NpzArray::Bad(const std::string& what) const { return member_->Bad(what); }
 
-Status NpzArray::Fill(void* bytes, size_t size) {
-  const Result<size_t> count = member_->Read(bytes, size);
-  DSLIDE_RETURN_IF_ERROR(count);
-  if (*count < size) return Bad("the array ends early (copy the file again)");
-  return {};
-}
-
-// "\x93NUMPY" major minor length dictionary; the length has 2 bytes, from version 2 on 4.
 Status NpzArray::ParseHeader() {
-  unsigned char head[12] = {};
-  DSLIDE_RETURN_IF_ERROR(Fill(head, 8));
-  if (std::memcmp(head, kNpyMagic.data(), kNpyMagic.size()) != 0) return Bad("is no .npy array");
-  const size_t length_bytes = head[6] == 1 ? 2 : 4;
-  DSLIDE_RETURN_IF_ERROR(Fill(head + 8, length_bytes));
-  size_t length = 0;
-  for (size_t i = length_bytes; i-- > 0;) length = length << 8 | head[8 + i];
-  if (length > kMostHeaderBytes) return Bad("the header of the array is damaged");
-  std::string header(length, '\0');
-  DSLIDE_RETURN_IF_ERROR(Fill(header.data(), length));
-  const std::string_view type = ValueOf(header, "descr");
-  const std::string_view name = type.substr(0, type.find('\'', 1)).substr(type.empty() ? 0 : 1);
-  if (name.size() < 3 || !ParseShape(ValueOf(header, "shape"), &size_)) {
-    return Bad(fmt::format("cannot read the header {}", Quoted(header)));
-  }
-  kind_ = name[1];
-  for (const char c : name.substr(2)) {
-    if (c < '0' || c > '9' || item_size_ > 1000) return Bad("has items of type " + Quoted(name));
-    item_size_ = 10 * item_size_ + static_cast<size_t>(c - '0');
-  }
+  const Result<NpyHeader> header = ReadNpyHeader(member_.get());
+  DSLIDE_RETURN_IF_ERROR(header);
+  kind_ = header->kind;
+  item_size_ = header->item_size;
+  size_ = header->size;
   const bool whole =
       is_whole() && (item_size_ == 1 || item_size_ == 2 || item_size_ == 4 || item_size_ == 8);
   const bool real = kind_ == 'f' && (item_size_ == 4 || item_size_ == 8);
   const bool text = kind_ == 'S' || kind_ == 'U';
-  if (name[0] == '>' || item_size_ == 0 || !(whole || real || text)) {
+  if (header->big_endian || item_size_ == 0 || !(whole || real || text)) {
     return Bad(
         fmt::format("has items of type {} (expected int32, int64, float32 or float64, "
                     "little-endian)",
-                    Quoted(name)));
+                    Quoted(header->type)));
   }
-  if (kind_ == 'U') item_size_ *= 4;
   return {};
 }
 
 Result<size_t> NpzArray::ReadItems(size_t count) {
   count = static_cast<size_t>(std::min<uint64_t>(count, size_ - read_));
   bytes_.resize(count * item_size_);
-  DSLIDE_RETURN_IF_ERROR(Fill(bytes_.data(), bytes_.size()));
+  DSLIDE_RETURN_IF_ERROR(member_->Fill(bytes_.data(), bytes_.size()));
   read_ += count;
   if (read_ == size_) {
     char more = 0;

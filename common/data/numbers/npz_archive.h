@@ -1,4 +1,4 @@
-// Arrays of a NumPy archive: a ZIP file of .npy files (NumPy Enhancement Proposal 1), which are
+// Arrays of a NumPy archive: a ZIP file of .npy files (npy_header.h), which are
 // read from their beginnings to their ends, several at once, in little memory. libzip appears
 // behind this file and npz_writer.h only.
 #pragma once
@@ -42,7 +42,6 @@ class NpzArray {
   explicit NpzArray(std::unique_ptr<Member> member);
 
   Status ParseHeader();
-  Status Fill(void* bytes, size_t size);
   // Up to `count` items as bytes_.
   Result<size_t> ReadItems(size_t count);
   template <typename T>

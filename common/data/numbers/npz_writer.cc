@@ -16,7 +16,7 @@ constexpr size_t kHeaderBytes = 128;   // a multiple of 64, as NumPy aligns arra
 constexpr time_t kTime = 315'532'800;  // 1980-01-01, ZIP's first day: equal data, equal bytes
 
 // A .npy header of one dimension, or none.
-std::string NpyHeader(const std::string& type, const std::string& shape) {
+std::string NpyHeaderText(const std::string& type, const std::string& shape) {
   std::string header("\x93NUMPY\x01\x00", 8);
   header += static_cast<char>(kHeaderBytes - 10);
   header += '\0';
@@ -83,9 +83,10 @@ void NpzWriter::AddRow(std::span<const uint32_t> columns, std::span<const float>
 Status NpzWriter::Finish(uint32_t columns) {
   // scipy has int32 indices; above them it converts.
   const bool is_signed = columns <= uint32_t{1} << 31;
-  const std::string headers[] = {NpyHeader("<i8", fmt::format("{},", rows_ + 1)),
-                                 NpyHeader(is_signed ? "<i4" : "<u4", fmt::format("{},", entries_)),
-                                 NpyHeader("<f4", fmt::format("{},", entries_))};
+  const std::string headers[] = {
+      NpyHeaderText("<i8", fmt::format("{},", rows_ + 1)),
+      NpyHeaderText(is_signed ? "<i4" : "<u4", fmt::format("{},", entries_)),
+      NpyHeaderText("<f4", fmt::format("{},", entries_))};
   for (size_t i = 0; i < kArrays; ++i) {
     if (std::fseek(spools_[i].file, 0, SEEK_SET) != 0 && error_ == 0) error_ = errno;
     Append(i, headers[i].data(), headers[i].size());
@@ -105,8 +106,8 @@ Status NpzWriter::WriteArchive(uint32_t columns) {
     std::remove(temporary.c_str());
     return Failed(fmt::format("{}: cannot write: {}", path_, why));
   };
-  const std::string format = NpyHeader("|S3", "") + "csr";
-  std::string shape = NpyHeader("<i8", "2,");
+  const std::string format = NpyHeaderText("|S3", "") + "csr";
+  std::string shape = NpyHeaderText("<i8", "2,");
   for (const int64_t size : {static_cast<int64_t>(rows_), int64_t{columns}}) {
     shape.append(reinterpret_cast<const char*>(&size), sizeof size);
   }

@@ -1,7 +1,6 @@
 #include "common/data/numbers/number_file.h"
 
 #include <algorithm>
-#include <filesystem>
 
 namespace dslide {
 namespace {
@@ -33,18 +32,6 @@ bool IsNumbersHeader(std::string_view line) {
   }
 }
 
-std::optional<MatrixPaths> MatrixPathsOf(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored)) {
-    return IsZipFile(path) ? std::optional(MatrixPaths{path, ""}) : std::nullopt;
-  }
-  constexpr std::string_view kBetween = ".npz,";
-  const size_t found = path.find(kBetween);
-  if (found == std::string::npos) return std::nullopt;
-  const size_t comma = found + kBetween.size() - 1;
-  return MatrixPaths{path.substr(0, comma), path.substr(comma + 1)};
-}
-
 std::string_view NameOf(NumberFormat format) {
   switch (format) {
     case NumberFormat::kRepository:
@@ -58,7 +45,7 @@ std::string_view NameOf(NumberFormat format) {
 }
 
 Result<NumberFile> NumberFile::OpenMatrices(const MatrixPaths& paths) {
-  Result<NpzReader> reader = NpzReader::Open(paths.features, paths.labels);
+  Result<MatrixReader> reader = MatrixReader::Open(paths);
   DSLIDE_RETURN_IF_ERROR(reader);
   return NumberFile(Reader(*std::move(reader)));
 }
@@ -92,9 +79,14 @@ Result<NumberFile> NumberFile::Open(const std::string& path) {
 
 NumberFormat NumberFile::format() const { return static_cast<NumberFormat>(reader_.index()); }
 
+std::string NumberFile::description() const {
+  if (const auto* matrices = std::get_if<MatrixReader>(&reader_)) return matrices->description();
+  return std::string(NameOf(format()));
+}
+
 const XcHeader* NumberFile::header() const {
   if (const auto* xc = std::get_if<XcReader>(&reader_)) return &xc->header();
-  if (const auto* npz = std::get_if<NpzReader>(&reader_)) return &npz->header();
+  if (const auto* matrices = std::get_if<MatrixReader>(&reader_)) return &matrices->header();
   return nullptr;
 }
 

@@ -2,9 +2,11 @@
 //
 //   the Extreme Classification Repository's, with a header (common/data/xc_reader.h)
 //   LIBSVM's, without one (libsvm_reader.h)
-//   matrices of scipy.sparse, "X.npz,Y.npz" or "X.npz" without labels (npz_reader.h)
+//   matrices, "X.npz,Y.npz", or "X.npz" without labels: sparse ones of scipy (npz_matrix.h), dense
+//   ones of NumPy (npy_matrix.h), or both side by side, "X.npz+V.npy,Y.npz" (matrix_reader.h)
 //
-// The format is recognised by content; a comma between two paths by ".npz" before it.
+// The format is recognised by content; a comma or plus between two paths by ".npz" or ".npy" before
+// it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +19,7 @@
 #include "common/base/error.h"
 #include "common/data/dataset.h"
 #include "common/data/numbers/libsvm_reader.h"
-#include "common/data/numbers/npz_reader.h"
+#include "common/data/numbers/matrix_reader.h"
 #include "common/data/text_stream.h"
 #include "common/data/xc_reader.h"
 
@@ -26,20 +28,13 @@ namespace dslide {
 // Whether a line may be the header of the Repository's format.
 bool IsNumbersHeader(std::string_view line);
 
-// The files of "X.npz,Y.npz", or of "X.npz": the second is empty then. nullopt: the path names no
-// matrices.
-struct MatrixPaths {
-  std::string features, labels;
-};
-std::optional<MatrixPaths> MatrixPathsOf(const std::string& path);
-
 // D and N of a model.
 struct ModelSize {
   uint32_t features = 0;
   uint32_t labels = 0;
 };
 
-enum class NumberFormat { kRepository, kLibsvm, kNpz };
+enum class NumberFormat { kRepository, kLibsvm, kNpz };  // kNpz: matrices, also dense ones
 
 // For people: "numbers", "LIBSVM", "npz".
 std::string_view NameOf(NumberFormat format);
@@ -55,6 +50,8 @@ class NumberFile {
                                                       TextStream stream);
 
   NumberFormat format() const;
+  // For people: NameOf(format()), or what the matrices are: "npz + dense 768 float32".
+  std::string description() const;
   // What the file says of its sizes; null for LIBSVM. Matrices without labels have 0 of them.
   const XcHeader* header() const;
 
@@ -66,7 +63,7 @@ class NumberFile {
   Result<std::optional<SampleView>> Next();
 
  private:
-  using Reader = std::variant<XcReader, LibsvmReader, NpzReader>;  // as NumberFormat
+  using Reader = std::variant<XcReader, LibsvmReader, MatrixReader>;  // as NumberFormat
   explicit NumberFile(Reader reader) : reader_(std::move(reader)) {}
 
   Reader reader_;

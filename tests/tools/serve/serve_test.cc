@@ -56,10 +56,28 @@ TEST_CASE("serve: a model of numbers takes features, and says so when it gets a 
     const auto order = SmallModel::Order(small.Logits(samples, i));
     const Names names = serve.Predict(Json{{"features", features}, {"k", 3}}.dump());
     for (size_t r = 0; r < 3; ++r) CHECK(names[0][r] == std::to_string(order[r]));
+    // A vector says the same as features do.
+    Json vector(std::vector<float>(30, 0.0f));
+    for (const auto& [id, value] : features.items()) vector[std::stoul(id)] = value;
+    CHECK(serve.Predict(Json{{"vector", vector}, {"k", 3}}.dump()) == names);
+    CHECK(serve.Predict(Json{
+              {"samples", {{{"vector", vector}}, {{"features", features}}}},
+              {"k", 3}}.dump()) == Names{names[0], names[0]});
   }
   const auto refused = serve.Post("/predict", R"({"text": "two"})");
   CHECK(refused.status == 400);
-  CHECK(refused.json["error"] == "the model was trained on numbers: give \"features\", not a text");
+  CHECK(refused.json["error"] ==
+        "the model was trained on numbers: give \"features\" or a \"vector\", not a text");
+  const auto zeros = [](size_t count) {
+    return Json{{"vector", std::vector<int>(count, 0)}, {"k", 1}}.dump();
+  };
+  CHECK(serve.Post("/predict", zeros(30)).status == 200);
+  CHECK(serve.Post("/predict", zeros(29)).json["error"] ==
+        "a vector has 29 values; the model's have 30");
+  CHECK(serve.Post("/predict", zeros(31)).json["error"] ==
+        "a vector has 31 values; the model's have 30");
+  CHECK(serve.Post("/predict", R"({"vector": [1]})").json["error"] ==
+        "a vector has 1 value; the model's have 30");
   CHECK(serve.Post("/predict", R"({"features": {"30": 1}})").json["error"] ==
         "feature 30 is not below the model's 30");
 }
@@ -81,7 +99,7 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
       {"", "the request has no body"},
       {"{", "the request is no JSON"},
       {"[1]", "the request is no JSON object"},
-      {"{}", "the request has no \"text\", no \"title\" and no \"features\""},
+      {"{}", "the request has no \"text\", no \"title\", no \"features\" and no \"vector\""},
       {R"({"texts": "x"})", "the request has an unknown member 'texts'; did you mean \"text\"?"},
       {R"({"text": 7})", "the request has a \"text\" that is no string"},
       {R"({"text": "x", "k": 0})", "the request has a \"k\" that is no number from 1 to 1000"},
@@ -102,6 +120,17 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
        "the request has features that are no numbers by feature id: {\"1\":\"x\"}"},
       {R"({"features": [1]})", "the request has \"features\" that are no object"},
       {R"({"text": "x", "features": {}})", "the request has features and a text"},
+      {R"({"vector": {"0": 1}})", "the request has a \"vector\" that is no list of numbers"},
+      {R"({"vector": []})", "the request has a \"vector\" that is no list of numbers"},
+      {R"({"vector": [1, "x"]})", "the request has a vector of which value 1 is no number: \"x\""},
+      {R"({"vector": [1e300]})", "the request has a vector of which value 0 is no number: 1e+300"},
+      {R"({"samples": [{"vector": [null]}]})",
+       "sample 1 has a vector of which value 0 is no number: null"},
+      {R"({"vector": [1], "title": "x"})", "the request has a vector and a text"},
+      {R"({"vector": [1], "features": {}})", "the request has features and a vector"},
+      {R"({"vector": [1], "samples": []})", "the request has samples and a vector"},
+      {R"({"vector": [1, 0, 0, 0]})",
+       "the model was trained on text: give a text, not a \"vector\""},
       {R"({"features": {"1": 1e38}})",
        "feature 1 has the value 1e+38; values lie between -1e6 and 1e6"},
       {R"({"features": {"99": 1}})", "feature 99 is not below the model's 4"},
@@ -211,6 +240,59 @@ TEST_CASE("serve: as the Open Inference Protocol asks") {
     CAPTURE(body);
     CHECK(serve.Post(infer, body).status == 400);
   }
+}
+
+TEST_CASE("serve: vectors as the Open Inference Protocol asks") {
+  const SmallModel small(30, 24, 500, 1);
+  ServeFixture serve(small.Build());
+  const Json metadata = serve.Get("/v2/models/words").json;
+  REQUIRE(metadata["inputs"].size() == 2);
+  CHECK(metadata["inputs"][0]["name"] == "features");
+  CHECK(metadata["inputs"][1] ==
+        Json{{"name", "vector"}, {"datatype", "FP32"}, {"shape", {-1, 30}}});
+  const SparseRows samples = SmallSamples(2, 30, 2);
+  Json flat = Json::array(), nested = Json::array();
+  std::vector<std::string> best;
+  for (uint32_t i = 0; i < 2; ++i) {
+    std::vector<float> row(30, 0.0f);
+    for (size_t e = 0; e < samples.Ids(i).size(); ++e)
+      row[samples.Ids(i)[e]] = samples.Values(i)[e];
+    for (const float value : row) flat.push_back(value);
+    nested.push_back(row);
+    best.push_back(std::to_string(SmallModel::Order(small.Logits(samples, i))[0]));
+  }
+  const auto infer = [&](const Json& shape, const Json& data, const char* type = "FP32") {
+    const Json input = {{"name", "vector"}, {"shape", shape}, {"datatype", type}, {"data", data}};
+    return serve.Post("/v2/models/words/infer",
+                      Json{{"inputs", {input}}, {"parameters", {{"k", 1}}}}.dump());
+  };
+  for (const Json& data : {flat, nested}) {
+    const auto answer = infer({2, 30}, data);
+    REQUIRE_MESSAGE(answer.status == 200, answer.json.dump());
+    CHECK(answer.json["outputs"][0]["data"] == Json(best));
+  }
+  CHECK(infer({0, 30}, Json::array()).status == 200);
+  const auto refused = [&](const Json& shape, const Json& data, const std::string& message) {
+    const auto answer = infer(shape, data);
+    CHECK(answer.status == 400);
+    CHECK(answer.json["error"] == message);
+  };
+  const std::string unlike = "the input has \"data\" that are not n x D numbers, as its shape says";
+  refused({2, 29}, flat, unlike);
+  refused({1, 30}, flat, unlike);
+  refused({3, 30}, flat, unlike);
+  refused({1, 2}, Json::array({Json::array({1, 2, 3})}), unlike);
+  refused({1, 2}, Json::array({1, "x"}), unlike);
+  refused({2, 2}, Json::array({Json::array({1, 2, 3, 4})}), unlike);
+  refused({2, 2}, Json::array({Json::array({1, 2}), 3}), unlike);
+  refused({1, 1}, Json::array(), unlike);
+  refused({1, 60}, flat, "a vector has 60 values; the model's have 30");
+  refused({60}, flat, "the input has a \"shape\" that is not [n, D]");
+  refused({1, 0}, Json::array(), "the input has a \"shape\" that is not [n, D]");
+  refused({-1, 30}, flat, "the input has a \"shape\" that is not [n, D]");
+  refused({1, 1}, 7, "the input has no \"data\"");
+  CHECK(infer({2, 30}, flat, "FP64").json["error"] == "the input has not the datatype FP32");
+  CHECK(infer({1001, 30}, flat).status == 413);
 }
 
 TEST_CASE("serve: pages, health and metrics") {

@@ -11,8 +11,10 @@ namespace dslide {
 
 std::vector<std::string> FilesOf(const std::string& path) {
   const auto matrices = MatrixPathsOf(path);
-  if (!matrices || matrices->labels.empty()) return {path};
-  return {matrices->features, matrices->labels};
+  if (!matrices) return {path};
+  std::vector<std::string> files = matrices->features;
+  if (!matrices->labels.empty()) files.push_back(matrices->labels);
+  return files;
 }
 
 Status CheckOutputs(const std::string& input, const std::vector<OutputOption>& outputs) {

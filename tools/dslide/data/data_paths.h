@@ -8,7 +8,7 @@
 
 namespace dslide {
 
-// The files that a data path names: itself, or the two of "X.npz,Y.npz".
+// The files that a data path names: itself, or those of "X.npz+V.npy,Y.npz".
 std::vector<std::string> FilesOf(const std::string& path);
 
 // An option that names outputs, and its value.

@@ -105,7 +105,7 @@ void PrintReport(const Report& report) {
     return fmt::format("mean {:.1f}, median {:g}, most {}", h.mean(), h.median(), h.most());
   };
   line("file", report.path);
-  line("format", std::string(report.file.format_name()));
+  line("format", report.file.format_name());
   line("samples", fmt::format("{}, of them {} without labels, {} without {}, {} duplicates",
                               s.samples(), s.without_labels(), s.without_features(),
                               text ? "text" : "features", s.Duplicates()));

@@ -79,11 +79,17 @@ class MatrixWriter : public NumberWriter {
 
 Result<std::unique_ptr<NumberWriter>> CreateMatrices(const std::string& path) {
   const auto paths = MatrixPathsOf(path);
-  if (!paths || paths->labels.empty()) {
+  if (!paths || paths->labels.empty() || paths->features.size() > 1) {
     return BadInput(
         fmt::format("{}: npz wants a file of features and one of labels, X.npz,Y.npz", path));
   }
-  Result<NpzWriter> features = NpzWriter::Create(paths->features);
+  const std::string& of_features = paths->features.front();
+  for (const std::string& name : {of_features, paths->labels}) {
+    if (!name.ends_with(".npy")) continue;
+    return BadInput(
+        fmt::format("{}: no dense matrix can be written (name sparse ones, X.npz,Y.npz)", name));
+  }
+  Result<NpzWriter> features = NpzWriter::Create(of_features);
   DSLIDE_RETURN_IF_ERROR(features);
   Result<NpzWriter> labels = NpzWriter::Create(paths->labels);
   DSLIDE_RETURN_IF_ERROR(labels);

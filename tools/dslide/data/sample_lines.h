@@ -22,8 +22,8 @@ struct DataFile {
   // Errors (kBadInput) name the file. What is of no other format is plain text.
   static Result<DataFile> Open(const std::string& path);
 
-  std::string_view format_name() const {
-    return records ? NameOf(records->format()) : NameOf(numbers->format());
+  std::string format_name() const {
+    return records ? std::string(NameOf(records->format())) : numbers->description();
   }
 };
 

@@ -1,8 +1,9 @@
 // The Open Inference Protocol, version 2: POST /v2/models/{id}/infer.
 //
-// Inputs: "text" (BYTES, [n] or [n, 1]), or of a model of numbers "features" (BYTES: "id:value
-// id:value"). Parameter "k". Outputs: "labels" (BYTES, [n, k]), "probabilities" and "scores" (FP32,
-// [n, k]). Where a sample has fewer labels, the rest are "" and 0.
+// One input: "text" (BYTES, [n] or [n, 1]), or of a model of numbers "features" (BYTES: "id:value
+// id:value") or "vector" (FP32, [n, D]: a list of all values, or of lists). Parameter "k". Outputs:
+// "labels" (BYTES, [n, k]), "probabilities" and "scores" (FP32, [n, k]). Where a sample has fewer
+// labels, the rest are "" and 0.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,6 +40,59 @@ std::optional<std::vector<std::pair<uint32_t, float>>> ParseFeatures(const std::
   return features;
 }
 
+bool IsShape(const Json* shape, size_t dimensions) {
+  return shape != nullptr && shape->is_array() && shape->size() == dimensions &&
+         std::ranges::all_of(*shape, [](const Json& size) { return size.is_number_unsigned(); });
+}
+
+Refusal TooManySamples(uint64_t count) {
+  return Refusal{413, fmt::format("the request has {} samples, at most {} are taken", count,
+                                  kMostServedSamples)};
+}
+
+// Appends samples of the values in `data`, row by row, `length` a sample. False: they are not
+// numbers, or too many.
+bool AddValues(const Json& data, uint64_t length, uint64_t count,
+               std::vector<AskedSample>* samples) {
+  for (const Json& value : data) {
+    const float number = value.is_number() ? value.get<float>() : NAN;
+    if (!std::isfinite(number)) return false;
+    if (samples->empty() || samples->back().vector_length == length) {
+      if (samples->size() == count) return false;
+      samples->emplace_back();
+    }
+    AddVectorValue(number, &samples->back());
+  }
+  return true;
+}
+
+// The samples of the input "vector".
+std::variant<std::vector<AskedSample>, Refusal> ParseVectors(JsonObject* input) {
+  if (input->Text("datatype").value_or("") != "FP32") input->Fault("has not the datatype FP32");
+  const Json* shape = input->Find("shape");
+  const Json* data = input->Find("data");
+  if (!IsShape(shape, 2) || (*shape)[1] == 0) input->Fault("has a \"shape\" that is not [n, D]");
+  if (data == nullptr || !data->is_array()) input->Fault("has no \"data\"");
+  if (input->fault()) return *input->fault();
+  const auto count = (*shape)[0].get<uint64_t>(), length = (*shape)[1].get<uint64_t>();
+  if (count > kMostServedSamples) return TooManySamples(count);
+  std::vector<AskedSample> samples;
+  bool fits = true;
+  if (!data->empty() && data->front().is_array()) {
+    for (const Json& row : *data) {
+      fits =
+          fits && row.is_array() && row.size() == length && AddValues(row, length, count, &samples);
+    }
+  } else {
+    fits = AddValues(*data, length, count, &samples);
+  }
+  if (!fits || samples.size() != count || (count > 0 && samples.back().vector_length != length)) {
+    input->Fault("has \"data\" that are not n x D numbers, as its shape says");
+    return *input->fault();
+  }
+  return samples;
+}
+
 class Inference2 final : public Dialect {
  public:
   std::string_view name() const override { return "infer"; }
@@ -56,12 +110,20 @@ class Inference2 final : public Dialect {
     }
     const Json* inputs = object.Find("inputs");
     if (inputs == nullptr || !inputs->is_array() || inputs->size() != 1) {
-      object.Fault("must have one input, \"text\" or \"features\"");
+      object.Fault("must have one input, \"text\", \"features\" or \"vector\"");
     }
     if (object.fault()) return *object.fault();
     JsonObject input(inputs->front(), "the input");
     const std::string name = input.Text("name").value_or("");
-    if (name != "text" && name != "features") input.Fault("is neither \"text\" nor \"features\"");
+    if (name == "vector") {
+      auto samples = ParseVectors(&input);
+      if (const auto* refusal = std::get_if<Refusal>(&samples)) return *refusal;
+      asked.samples = std::get<std::vector<AskedSample>>(std::move(samples));
+      return asked;
+    }
+    if (name != "text" && name != "features") {
+      input.Fault("is none of \"text\", \"features\" and \"vector\"");
+    }
     if (input.Text("datatype").value_or("") != "BYTES") input.Fault("has not the datatype BYTES");
     const auto data = input.Texts("data");
     if (!data) input.Fault("has no \"data\"");
@@ -71,10 +133,7 @@ class Inference2 final : public Dialect {
                       (shape->size() == 1 || (shape->size() == 2 && (*shape)[1] == 1));
     if (!fits) input.Fault("has a \"shape\" that is not that of its data, [n] or [n, 1]");
     if (input.fault()) return *input.fault();
-    if (data->size() > kMostServedSamples) {
-      return Refusal{413, fmt::format("the request has {} samples, at most {} are taken",
-                                      data->size(), kMostServedSamples)};
-    }
+    if (data->size() > kMostServedSamples) return TooManySamples(data->size());
     for (const std::string& each : *data) {
       AskedSample sample;
       if (name == "text") {

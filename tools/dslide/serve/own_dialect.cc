@@ -13,7 +13,45 @@ namespace {
 
 using Json = nlohmann::json;
 
-// {"title": "...", "text": "..."} or {"features": {"12": 0.5}}.
+// {"12": 0.5}
+void ParseFeatures(const Json& features, JsonObject* object, AskedSample* sample) {
+  sample->features.emplace();
+  if (!features.is_object()) {
+    object->Fault("has \"features\" that are no object");
+    return;
+  }
+  for (const auto& [key, value] : features.items()) {
+    uint32_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    const float number = value.is_number() ? value.get<float>() : NAN;
+    if (error != std::errc() || end != key.data() + key.size() || !std::isfinite(number)) {
+      object->Fault(fmt::format("has features that are no numbers by feature id: {}",
+                                Compact(Json{{key, value}})));
+      return;
+    }
+    sample->features->push_back({id, number});
+  }
+  std::ranges::sort(*sample->features);
+}
+
+// [0.5, 0, -1]
+void ParseVector(const Json& vector, JsonObject* object, AskedSample* sample) {
+  if (!vector.is_array() || vector.empty()) {
+    object->Fault("has a \"vector\" that is no list of numbers");
+    return;
+  }
+  for (const Json& value : vector) {
+    const float number = value.is_number() ? value.get<float>() : NAN;
+    if (!std::isfinite(number)) {
+      object->Fault(fmt::format("has a vector of which value {} is no number: {}",
+                                sample->vector_length.value_or(0), Compact(value)));
+      return;
+    }
+    AddVectorValue(number, sample);
+  }
+}
+
+// {"title": "...", "text": "..."}, {"features": {"12": 0.5}} or {"vector": [0.5, 0, -1]}.
 std::variant<AskedSample, Refusal> ParseSample(const Json& json, const std::string& what) {
   if (json.is_string()) {
     AskedSample sample;
@@ -21,28 +59,20 @@ std::variant<AskedSample, Refusal> ParseSample(const Json& json, const std::stri
     return sample;
   }
   JsonObject object(json, what);
-  object.OnlyThese({"id", "title", "text", "features"});
+  object.OnlyThese({"id", "title", "text", "features", "vector"});
   AskedSample sample;
   sample.id = object.Text("id").value_or("");
   const auto title = object.Text("title"), text = object.Text("text");
-  if (const Json* features = object.Find("features")) {
-    if (title || text) object.Fault("has features and a text");
-    sample.features.emplace();
-    if (!features->is_object()) object.Fault("has \"features\" that are no object");
-    for (const auto& [key, value] : features->items()) {
-      uint32_t id = 0;
-      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-      const float number = value.is_number() ? value.get<float>() : NAN;
-      if (error != std::errc() || end != key.data() + key.size() || !std::isfinite(number)) {
-        object.Fault(fmt::format("has features that are no numbers by feature id: {}",
-                                 Compact(Json{{key, value}})));
-        break;
-      }
-      sample.features->push_back({id, number});
-    }
-    std::ranges::sort(*sample.features);
-  } else if (!title && !text) {
-    object.Fault("has no \"text\", no \"title\" and no \"features\"");
+  const Json* features = object.Find("features");
+  const Json* vector = object.Find("vector");
+  if ((features != nullptr || vector != nullptr) && (title || text)) {
+    object.Fault(features != nullptr ? "has features and a text" : "has a vector and a text");
+  }
+  if (features != nullptr && vector != nullptr) object.Fault("has features and a vector");
+  if (features != nullptr) ParseFeatures(*features, &object, &sample);
+  if (vector != nullptr) ParseVector(*vector, &object, &sample);
+  if (features == nullptr && vector == nullptr && !title && !text) {
+    object.Fault("has no \"text\", no \"title\", no \"features\" and no \"vector\"");
   }
   if (object.fault()) return *object.fault();
   if (title) {
@@ -62,8 +92,8 @@ class Own final : public Dialect {
     if (const auto* refusal = std::get_if<Refusal>(&body)) return *refusal;
     const Json& json = std::get<Json>(body);
     JsonObject object(json, "the request");
-    object.OnlyThese({"id", "title", "text", "features", "samples", "k", "threshold", "search",
-                      "allow", "deny", "exclude_own"});
+    object.OnlyThese({"id", "title", "text", "features", "vector", "samples", "k", "threshold",
+                      "search", "allow", "deny", "exclude_own"});
     PredictionRequest asked;
     asked.id = object.Text("id").value_or("");
     asked.k = object.Whole("k", 1, kMostServedLabels).value_or(asked.k);
@@ -81,10 +111,11 @@ class Own final : public Dialect {
     if (samples != nullptr && (json.contains("text") || json.contains("title"))) {
       object.Fault("has samples and a text");
     }
+    if (samples != nullptr && json.contains("vector")) object.Fault("has samples and a vector");
     if (object.fault()) return *object.fault();
     if (samples == nullptr) {
       Json one = Json::object();
-      for (const char* key : {"title", "text", "features"}) {
+      for (const char* key : {"title", "text", "features", "vector"}) {
         if (const Json* value = object.Find(key)) one[key] = *value;
       }
       auto sample = ParseSample(one, "the request");

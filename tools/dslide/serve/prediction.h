@@ -21,7 +21,19 @@ struct AskedSample {
   // Of a model whose samples are numbers, or of one that has words: feature ids with their values,
   // instead of a text. Ids ascend.
   std::optional<std::vector<std::pair<uint32_t, float>>> features;
+  // If the features were given as a vector: its length, which must be the model's D. Its zeros are
+  // no features.
+  std::optional<size_t> vector_length;
 };
+
+// Appends value `value` of a vector; its place is the number of values before it. REQUIRES a sample
+// of no text.
+inline void AddVectorValue(float value, AskedSample* sample) {
+  if (!sample->features) sample->features.emplace();
+  const size_t place = sample->vector_length.value_or(0);
+  if (value != 0) sample->features->push_back({static_cast<uint32_t>(place), value});
+  sample->vector_length = place + 1;
+}
 
 struct PredictionRequest {
   std::vector<AskedSample> samples;

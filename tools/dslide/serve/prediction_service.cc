@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/math/kernels.h"
 #include "common/text/preprocessor.h"
@@ -100,9 +101,18 @@ class PredictionService::Worker {
     const PredictionRequest& request = asked->request;
     for (const AskedSample& sample : request.samples) {
       if (!sample.features && model_->preprocessor() == nullptr) {
-        return Refusal{400, "the model was trained on numbers: give \"features\", not a text"};
+        return Refusal{
+            400, "the model was trained on numbers: give \"features\" or a \"vector\", not a text"};
       }
       if (!sample.features) continue;
+      if (sample.vector_length && model_->preprocessor() != nullptr) {
+        return Refusal{400, "the model was trained on text: give a text, not a \"vector\""};
+      }
+      if (sample.vector_length && *sample.vector_length != model_->info().features()) {
+        return Refusal{
+            400, fmt::format("a vector has {}; the model's have {}",
+                             Plural(*sample.vector_length, "value"), model_->info().features())};
+      }
       const auto too_large = std::ranges::find_if(
           *sample.features, [](const auto& f) { return !(std::abs(f.second) <= kLargestValue); });
       if (too_large != sample.features->end()) {

@@ -30,13 +30,19 @@ Json AnnifProject(const std::string& name) {
           {"is_trained", true}, {"modification_time", nullptr}};
 }
 
-// Of the Open Inference Protocol.
+// Of the Open Inference Protocol. A request has one of the inputs.
 Json ModelMetadata(const std::string& name, const Model& model) {
-  const char* input = model.preprocessor() == nullptr ? "features" : "text";
+  const bool text = model.preprocessor() != nullptr;
+  Json inputs = Json::array();
+  inputs.push_back({{"name", text ? "text" : "features"}, {"datatype", "BYTES"}, {"shape", {-1}}});
+  if (!text) {
+    inputs.push_back(
+        {{"name", "vector"}, {"datatype", "FP32"}, {"shape", {-1, model.info().features()}}});
+  }
   return {{"name", name},
           {"versions", Json::array()},
           {"platform", "dslide"},
-          {"inputs", {{{"name", input}, {"datatype", "BYTES"}, {"shape", {-1}}}}},
+          {"inputs", std::move(inputs)},
           {"outputs",
            {{{"name", "labels"}, {"datatype", "BYTES"}, {"shape", {-1, -1}}},
             {{"name", "probabilities"}, {"datatype", "FP32"}, {"shape", {-1, -1}}},

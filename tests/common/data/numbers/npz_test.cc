@@ -7,7 +7,8 @@
 #include <iterator>
 
 #include "common/base/random.h"
-#include "common/data/numbers/npz_reader.h"
+#include "common/data/numbers/matrix_reader.h"
+#include "common/data/numbers/npz_archive.h"
 #include "common/data/numbers/npz_writer.h"
 #include "tests/support/temp_directory.h"
 
@@ -29,7 +30,7 @@ std::string BytesOf(const std::string& path) {
 
 // "labels|features|values" of each sample, or the error.
 Result<Samples> Read(const std::string& features, const std::string& labels = "") {
-  Result<NpzReader> reader = NpzReader::Open(features, labels);
+  Result<MatrixReader> reader = MatrixReader::Open({{features}, labels});
   DSLIDE_RETURN_IF_ERROR(reader);
   Samples samples;
   while (true) {
@@ -59,11 +60,12 @@ TEST_CASE("npz: matrices that scipy wrote, of any types, compressed or not") {
       CHECK(*read == expected);
     }
   }
-  const Result<NpzReader> reader = NpzReader::Open(Scipy("features64.npz"), "");
+  const Result<MatrixReader> reader = MatrixReader::Open({{Scipy("features64.npz")}, ""});
   REQUIRE(reader.ok());
   CHECK(reader->header().num_samples == 3);
   CHECK(reader->header().num_features == 4);
   CHECK(reader->header().num_labels == 0);
+  CHECK(reader->description() == "npz");
 }
 
 TEST_CASE("npz: entries in any order, twice, and zeros") {

@@ -126,7 +126,7 @@ TEST_CASE("number files: a pair of matrices is two paths with a comma") {
   const Folder folder;
   const auto pair = MatrixPathsOf("a/x.npz,b/y.npz");
   REQUIRE(pair);
-  CHECK(pair->features == "a/x.npz");
+  CHECK(pair->features == Samples{"a/x.npz"});
   CHECK(pair->labels == "b/y.npz");
   CHECK_FALSE(MatrixPathsOf("a,b.txt"));
   CHECK_FALSE(MatrixPathsOf(folder.Write("1 2:3\n")));
@@ -136,6 +136,40 @@ TEST_CASE("number files: a pair of matrices is two paths with a comma") {
   CHECK(Read(odd) == Samples{"1|2|3"});
   std::filesystem::remove(odd);
   CHECK(ErrorOf(odd) == folder.path() + "/x.npz: cannot open: No such file or directory");
+}
+
+TEST_CASE("number files: several matrices of features are paths with a plus") {
+  const auto names = [](const std::string& path) {
+    const auto paths = MatrixPathsOf(path);
+    REQUIRE(paths);
+    return fmt::format("{}|{}", fmt::join(paths->features, "|"), paths->labels);
+  };
+  CHECK(names("x.npz+v.npy,y.npz") == "x.npz|v.npy|y.npz");
+  CHECK(names("v.npy,y.npz") == "v.npy|y.npz");
+  CHECK(names("v.npy+w.npy+x.npz") == "v.npy|w.npy|x.npz|");
+  CHECK(names("a+b,c.npy,d+e,f.npz") == "a+b,c.npy|d+e,f.npz");
+  CHECK(names("v.npy,y+z.npz+w.npy") == "v.npy|y+z.npz+w.npy");
+  CHECK(names("v.npy+") == "v.npy||");
+  for (const char* none : {"v.npy", "a+b", "a+v.npy", "v.npyx,y.npz", "x.txt,y.npz", "-"}) {
+    CAPTURE(none);
+    CHECK_FALSE(MatrixPathsOf(none));
+  }
+  // Of a name that is there, the longest is meant.
+  const Folder folder;
+  const std::string a = folder.path() + "/a.npz", odd = a + "+b,c.npy",
+                    odder = odd + ",d.npz+e.npy";
+  const auto write = [](const std::string& path) {
+    std::ofstream(path) << std::string("PK\x03\x04", 4);
+  };
+  CHECK(names(odder) == a + "|b,c.npy|d.npz+e.npy");
+  write(a);
+  CHECK(names(odder) == a + "|b,c.npy|d.npz+e.npy");
+  write(odd);
+  CHECK(names(odder) == odd + "|d.npz+e.npy");
+  CHECK(names(odd + "+" + a) == odd + "|" + a + "|");
+  write(odder);
+  CHECK(names(odder) == odder + "|");
+  CHECK(names(odder + ",y.npz") == odder + "|y.npz");
 }
 
 }  // namespace

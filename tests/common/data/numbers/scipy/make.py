@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes the matrices that npz_test.cc reads, with Debian's python3-scipy."""
+"""Writes the matrices that npz_test.cc and npy_test.cc read, with Debian's python3-scipy."""
 import os
 
 import numpy
@@ -29,3 +29,25 @@ save_as = scipy.sparse.csr_matrix(
     (numpy.array([1, 2, 4, 0], numpy.float32), numpy.array([3, 0, 3, 1]), numpy.array([0, 3, 4])),
     shape=(2, 4))
 scipy.sparse.save_npz(os.path.join(HERE, "unsorted.npz"), save_as)
+
+
+def save_dense(name, rows, dtype, order="C"):
+    numpy.save(os.path.join(HERE, name), numpy.array(rows, dtype=dtype, order=order))
+
+
+save_dense("dense16.npy", FEATURES, "<f2")
+save_dense("dense32.npy", FEATURES, "<f4")
+save_dense("dense64.npy", FEATURES, "<f8")
+# The largest, the smallest, one without a leading 1, one rounded, a zero below 0.
+save_dense("half.npy", [[65504, 2.0**-24, -2.0**-15], [1 / 3, 0, -0.0]], "<f2")
+save_dense("fortran.npy", FEATURES, "<f4", order="F")
+save_dense("big-endian.npy", FEATURES, ">f4")
+save_dense("int64.npy", LABELS, "<i8")
+save_dense("dates.npy", [[0]], "<M8[s]")
+save_dense("line.npy", [1, 2], "<f4")
+save_dense("cube.npy", [[[1, 2]]], "<f4")
+save_dense("no-columns.npy", numpy.zeros((2, 0)), "<f4")
+save_dense("no-rows.npy", numpy.zeros((0, 2)), "<f4")
+save_dense("nan.npy", [[0, 1, 2], [3, 4, numpy.nan]], "<f4")
+save_dense("infinite16.npy", [[-numpy.inf]], "<f2")
+save_dense("too-large64.npy", [[1e39]], "<f8")

@@ -1,4 +1,4 @@
-#include "common/data/numbers/npz_reader.h"
+#include "common/data/numbers/npz_matrix.h"
 
 #include <fmt/format.h>
 
@@ -150,52 +150,6 @@ Status NpzMatrix::ExpectEnd() {
   // Where there is nothing to read, the archive's checksum has not been checked yet.
   DSLIDE_RETURN_IF_ERROR(column_items_.array.ReadWhole(1, &column_items_.whole));
   return value_items_.array.ReadNumbers(1, &value_items_.real);
-}
-
-void NpzMatrix::LeaveOutZeros() {
-  size_t kept = 0;
-  for (size_t i = 0; i < ids_.size(); ++i) {
-    if (values_[i] == 0) continue;
-    ids_[kept] = ids_[i];
-    values_[kept++] = values_[i];
-  }
-  ids_.resize(kept);
-  values_.resize(kept);
-}
-
-Result<NpzReader> NpzReader::Open(const std::string& features, const std::string& labels) {
-  Result<NpzMatrix> matrix = NpzMatrix::Open(features);
-  DSLIDE_RETURN_IF_ERROR(matrix);
-  NpzReader reader(*std::move(matrix));
-  reader.header_ = {reader.features_.rows(), reader.features_.columns(), 0};
-  if (labels.empty()) return reader;
-  Result<NpzMatrix> of_labels = NpzMatrix::Open(labels);
-  DSLIDE_RETURN_IF_ERROR(of_labels);
-  if (of_labels->rows() != reader.features_.rows()) {
-    return BadInput(fmt::format("{}: {}, but {} has {} (expected a row a sample in both)", labels,
-                                Plural(of_labels->rows(), "row"), features,
-                                reader.features_.rows()));
-  }
-  reader.header_.num_labels = of_labels->columns();
-  reader.labels_.emplace(*std::move(of_labels));
-  return reader;
-}
-
-Result<std::optional<SampleView>> NpzReader::Next() {
-  if (read_ == header_.num_samples) {
-    DSLIDE_RETURN_IF_ERROR(features_.ExpectEnd());
-    if (labels_) DSLIDE_RETURN_IF_ERROR(labels_->ExpectEnd());
-    return std::optional<SampleView>();
-  }
-  DSLIDE_RETURN_IF_ERROR(features_.ReadRow());
-  SampleView sample{{}, features_.ids(), features_.values()};
-  if (labels_) {
-    DSLIDE_RETURN_IF_ERROR(labels_->ReadRow());
-    labels_->LeaveOutZeros();
-    sample.labels = labels_->ids();
-  }
-  ++read_;
-  return std::optional(sample);
 }
 
 }  // namespace dslide

@@ -1,0 +1,218 @@
+// Dense matrices that NumPy wrote (scipy/make.py), damage to them, and their places beside others.
+#include <doctest/doctest.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "common/base/random.h"
+#include "common/data/numbers/number_file.h"
+#include "tests/support/temp_directory.h"
+
+namespace dslide::npy_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Samples = std::vector<std::string>;
+
+std::string Numpy(const std::string& name) {
+  return std::string(DSLIDE_SOURCE_DIR) + "/tests/common/data/numbers/scipy/" + name;
+}
+
+std::string BytesOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// "labels|features|values" of each sample, or the error. A path is as users name data.
+Result<Samples> Read(const std::string& path) {
+  Result<NumberFile> file = NumberFile::Open(path);
+  DSLIDE_RETURN_IF_ERROR(file);
+  Samples samples;
+  while (true) {
+    const Result<std::optional<SampleView>> next = file->Next();
+    DSLIDE_RETURN_IF_ERROR(next);
+    if (!*next) return samples;
+    samples.push_back(fmt::format("{}|{}|{}", fmt::join((*next)->labels, ","),
+                                  fmt::join((*next)->features, ","),
+                                  fmt::join((*next)->values, ",")));
+  }
+}
+
+Samples SamplesOf(const std::string& path) {
+  const Result<Samples> read = Read(path);
+  REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
+  return *read;
+}
+
+std::string ErrorOf(const std::string& path) {
+  const Result<Samples> read = Read(path);
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().kind == ErrorKind::kBadInput);
+  CHECK(read.error().message.find('\n') == std::string::npos);
+  return read.error().message;
+}
+
+// A .npy file of float32 with `header` for its sizes.
+std::string Float32File(const std::string& header, const std::vector<float>& values) {
+  std::string bytes("\x93NUMPY\x01\x00", 8);
+  bytes += static_cast<char>(header.size());
+  bytes += '\0';
+  bytes += header;
+  for (const float value : values) bytes.append(reinterpret_cast<const char*>(&value), 4);
+  return bytes;
+}
+
+TEST_CASE("npy: matrices that NumPy wrote, of every type, alone and with labels") {
+  const Samples expected = {"|0,3|0.5,-2", "||", "|1,2|0.001,7"};
+  CHECK(SamplesOf(Numpy("dense32.npy")) == expected);
+  CHECK(SamplesOf(Numpy("dense64.npy")) == expected);
+  CHECK(SamplesOf(Numpy("dense16.npy")) == Samples{"|0,3|0.5,-2", "||", "|1,2|0.0010004044,7"});
+  CHECK(SamplesOf(Numpy("half.npy")) ==
+        Samples{"|0,1,2|65504,5.9604645e-08,-3.0517578e-05", "|0|0.33325195"});
+  CHECK(SamplesOf(Numpy("dense32.npy") + "," + Numpy("labels-bool.npz")) ==
+        Samples{"0,2|0,3|0.5,-2", "||", "1|1,2|0.001,7"});
+  CHECK(SamplesOf(Numpy("no-rows.npy")).empty());
+  Result<NumberFile> file = NumberFile::Open(Numpy("dense16.npy") + "," + Numpy("labels-bool.npz"));
+  REQUIRE(file.ok());
+  CHECK(file->description() == "dense 4 float16");
+  REQUIRE(file->header() != nullptr);
+  CHECK(file->header()->num_samples == 3);
+  CHECK(file->header()->num_features == 4);
+  CHECK(file->header()->num_labels == 3);
+}
+
+TEST_CASE("npy: features of several files stand side by side") {
+  const std::string sparse = Numpy("features64.npz"), dense = Numpy("dense32.npy");
+  CHECK(SamplesOf(sparse + "+" + dense + "," + Numpy("labels-bool.npz")) ==
+        Samples{"0,2|0,3,4,7|0.5,-2,0.5,-2", "||", "1|1,2,5,6|0.001,7,0.001,7"});
+  const std::string three = dense + "+" + sparse + "+" + Numpy("dense64.npy");
+  CHECK(SamplesOf(three)[2] == "|1,2,5,6,9,10|0.001,7,0.001,7,0.001,7");
+  const Result<NumberFile> file = NumberFile::Open(three);
+  REQUIRE(file.ok());
+  CHECK(file->description() == "dense 4 float32 + npz + dense 4 float64");
+  CHECK(file->header()->num_features == 12);
+  CHECK(file->header()->num_labels == 0);
+}
+
+TEST_CASE("npy: rows that disagree are named") {
+  const std::string dense = Numpy("dense32.npy"), two = Numpy("half.npy");
+  CHECK(ErrorOf(dense + "+" + two) ==
+        two + ": 2 rows, but " + dense + " has 3 (expected a row a sample in both)");
+  CHECK(ErrorOf(two + "," + Numpy("labels-bool.npz")) ==
+        Numpy("labels-bool.npz") + ": 3 rows, but " + two +
+            " has 2 (expected a row a sample in both)");
+}
+
+TEST_CASE("npy: what is no matrix of floats by rows is refused in one line") {
+  const std::string floats =
+      " (expected float16, float32 or float64, little-endian; write it by numpy.save(path, "
+      "V.astype('<f4')))";
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"fortran.npy",
+       "is in Fortran order (expected C order; write it by numpy.save(path, "
+       "numpy.ascontiguousarray(V)))"},
+      {"big-endian.npy", "has items of type '>f4'" + floats},
+      {"int64.npy", "has items of type '<i8'" + floats},
+      {"dates.npy", "has items of type '<M8[s]'" + floats},
+      {"line.npy", "has 1 dimension (expected two, samples and features)"},
+      {"cube.npy", "has 3 dimensions (expected two, samples and features)"},
+      {"no-columns.npy", "0 columns (expected 1 to 4294967295)"},
+      {"nan.npy", "row 1: the value of column 2 is nan (expected a finite number)"},
+      {"infinite16.npy", "row 0: the value of column 0 is -inf (expected a finite number)"},
+      {"too-large64.npy", "row 0: the value of column 0 is 1e+39 (expected a finite number)"},
+  };
+  for (const auto& [name, message] : wrong)
+    CHECK(ErrorOf(Numpy(name)) == Numpy(name) + ": " + message);
+  CHECK(ErrorOf(Numpy("dense32.npy") + "," + Numpy("dense32.npy")) ==
+        Numpy("dense32.npy") +
+            ": is a .npy array (expected labels as a sparse matrix, by scipy.sparse.save_npz(path, "
+            "Y.tocsr()))");
+  CHECK(ErrorOf("/no/v.npy+/no/w.npy") == "/no/v.npy: cannot open: No such file or directory");
+  CHECK(ErrorOf("/no/v.npy").starts_with("/no/v.npy: cannot open: No such file or directory"));
+}
+
+TEST_CASE("npy: a file of another length than its header says is refused") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/v.npy", pair = path + "+" + path;
+  const auto error = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    return ErrorOf(pair);
+  };
+  for (const char* name : {"dense16.npy", "dense32.npy", "dense64.npy"}) {
+    const std::string good = BytesOf(Numpy(name));
+    for (size_t size = 0; size < good.size(); ++size) {
+      CHECK(error(good.substr(0, size)) == path + ": the array ends early (copy the file again)");
+    }
+    CHECK(error(good + "x") == path + ": has more items than its header says");
+    CHECK(error(good + "12345678") == path + ": has more items than its header says");
+    CHECK(error("\x94" + good.substr(1)) == path + ": is no .npy array");
+  }
+  const auto header = [](const std::string& shape) {
+    return "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }\n";
+  };
+  CHECK(
+      error(Float32File(header("(4294967296, 4294967295)"), {1})).find("cannot read the header") !=
+      std::string::npos);
+  CHECK(error(Float32File(header("(1073741824, 4294967295)"), {1})).find("ends early") !=
+        std::string::npos);
+  CHECK(error(Float32File(header("(1, 4294967296)"), {1})).find("columns (expected 1 to") !=
+        std::string::npos);
+  CHECK(error(Float32File("{'shape': (1, 1)}", {1})).find("cannot read the header") !=
+        std::string::npos);
+  std::ofstream(path, std::ios::binary) << Float32File(header("(2L, 2)"), {1, 2, 0, 4});
+  CHECK(SamplesOf(path) == Samples{"|0,1|1,2", "|1|4"});
+  const std::string pipe = directory.path() + "/w.npy";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(ErrorOf(path + "+" + pipe) ==
+        pipe + ": is no regular file (a .npy array cannot be read from it)");
+}
+
+TEST_CASE("npy: a changed byte of the header is refused, or does no harm") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/v.npy";
+  const std::string good = BytesOf(Numpy("dense32.npy"));
+  const size_t header = good.find('\n') + 1;
+  REQUIRE(header == 128);
+  Random random(7);
+  for (int i = 0; i < 3000; ++i) {
+    std::string bad = good;
+    bad[random.Below(header)] = static_cast<char>(random.Below(256));
+    std::ofstream(path, std::ios::binary) << bad;
+    const Result<Samples> read = Read(path + "+" + path);
+    if (!read.ok()) CHECK(read.error().message.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("npy: rows longer and shorter than what is read ahead") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/v.npy";
+  for (const uint32_t columns : {3u, 300'000u}) {
+    const uint32_t rows = columns < 10 ? 200'000 : 5;
+    std::vector<float> values(size_t{rows} * columns);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7);
+    const std::string shape = fmt::format(
+        "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, columns);
+    std::ofstream(path, std::ios::binary) << Float32File(shape, values);
+    Result<NumberFile> file = NumberFile::Open(path);
+    REQUIRE(file.ok());
+    const Result<Dataset> data = ReadNumbers(&*file, std::nullopt);
+    REQUIRE(data.ok());
+    REQUIRE(data->size() == rows);
+    size_t wrong = 0;
+    for (uint32_t row = 0; row < rows; ++row) {
+      const SampleView sample = (*data)[row];
+      for (size_t e = 0; e < sample.features.size(); ++e) {
+        wrong += sample.values[e] != values[size_t{row} * columns + sample.features[e]];
+      }
+    }
+    CHECK(wrong == 0);
+    CHECK(data->num_features() == columns);
+  }
+}
+
+}  // namespace
+}  // namespace dslide::npy_test
