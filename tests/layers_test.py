@@ -33,7 +33,7 @@ LAYERS = [
         scheduler"""),
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """
-        tools/dslide/cluster tools/dslide/ledger tools/dslide/model tools/dslide/serve tools/dslide/bench
+        tools/dslide/cluster tools/dslide/ledger tools/dslide/model tools/dslide/serve tools/dslide/tune tools/dslide/bench
         tools/dslide/commands tools/dslide tools/bench"""),
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.
