@@ -81,6 +81,7 @@ class Halving {
           double budget_s, double spent_s);
 
   const HalvingPlan& plan() const { return plan_; }
+  const RunTimes& times() const { return times_; }
 
   // The run to start now; nullopt: none. Runs that would end after the budget are left out, except
   // if their outcome `is_known` and costs no time. REQUIRES that the last one was finished.
