@@ -157,10 +157,9 @@ int TuneCommand(int argc, char** argv) {
       "it on a third file: the best of many figures on train.test is a little too good.");
   line.Option("minutes", "N", "the time that it may take", "30");
   line.Option("run-dir", "DIRECTORY", "where its files go; runs/tune-N if not given");
-  line.Repeated("search", "SECTION.KEY=A,B,...",
-                "try these values instead of the built-in ranges; a learning rate may be 0.5x");
-  line.Option("measure", "NAME", "what decides: p_at_K, ndcg_at_K, psp_at_K with K = 1, 3, 5",
-              "p_at_1");
+  line.Repeated("search", "KEY=A,B,...",
+                "values in place of the built-in ranges; a rate may be 0.5x");
+  line.Option("measure", "NAME", "what decides: {p,ndcg,psp}_at_{1,3,5}", "p_at_1");
   line.Option("candidates", "N", "candidates at most", "81");
   line.Option("seed", "N", "another seed draws other candidates", "1");
   line.Option("servers", "N", "servers of a run (cluster.servers)");

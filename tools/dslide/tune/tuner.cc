@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "common/base/plural.h"
 #include "common/data/whole_file.h"
@@ -65,11 +67,13 @@ Result<TuneTask> ParseTask(const std::string& text, const std::string& path) {
 }
 
 Tuner::~Tuner() {
-  if (lock_ >= 0) close(lock_);
+  for (const int lock : {lock_, trials_lock_}) {
+    if (lock >= 0) close(lock);
+  }
 }
 
 Status Tuner::Run(bool resume, StopSignals* signals) {
-  DSLIDE_RETURN_IF_ERROR(Prepare(resume));
+  DSLIDE_RETURN_IF_ERROR(Prepare(resume, signals));
   runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals);
   started_ms_ = MonotonicMillis();
   say_(TrialHead(task_.measure));
@@ -82,14 +86,14 @@ Status Tuner::Run(bool resume, StopSignals* signals) {
                fmt::format("stopped; go on with: dslide tune --resume --run-dir {}", directory_)};
 }
 
-Status Tuner::Prepare(bool resume) {
+Status Tuner::Prepare(bool resume, StopSignals* signals) {
   Result<std::vector<SearchAxis>> axes = ParseSearches(task_.searches, task_.base);
   DSLIDE_RETURN_IF_ERROR(axes);
   axes_ = std::move(*axes);
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error) return BadInput(fmt::format("{}: cannot create: {}", directory_, error.message()));
-  DSLIDE_RETURN_IF_ERROR(Lock());
+  DSLIDE_RETURN_IF_ERROR(Lock(signals));
   DSLIDE_RETURN_IF_ERROR(ReadTrials());
   if (!resume && !trials_.empty()) {
     return BadInput(
@@ -101,18 +105,32 @@ Status Tuner::Prepare(bool resume) {
   return WriteWholeFile(Path("tune.json"), TaskText(task_));
 }
 
-// The lock ends with the process, however that ends.
-Status Tuner::Lock() {
-  lock_ = open(Path("tune.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0) {
-    return BadInput(fmt::format("{}: cannot create: {}", Path("tune.lock"), std::strerror(errno)));
+// Locks end with the processes that have them, however these end. The processes of a trial inherit
+// the second one: those of a tuning that was killed need a moment to end, and hold their ports.
+Status Tuner::Lock(StopSignals* signals) {
+  constexpr int64_t kWaitMs = 60'000;
+  constexpr int kPollMs = 50;
+  for (const auto& [name, flags, lock] :
+       {std::tuple("tune.lock", O_CLOEXEC, &lock_), std::tuple("trials.lock", 0, &trials_lock_)}) {
+    *lock = open(Path(name).c_str(), O_RDWR | O_CREAT | flags, 0644);
+    if (*lock >= 0) continue;
+    return BadInput(fmt::format("{}: cannot create: {}", Path(name), std::strerror(errno)));
   }
-  if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return {};
-  return TryLater(fmt::format("{}: another dslide tune works there", directory_));
+  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    return TryLater(fmt::format("{}: another dslide tune works there", directory_));
+  }
+  const int64_t deadline_ms = MonotonicMillis() + kWaitMs;
+  while (flock(trials_lock_, LOCK_EX | LOCK_NB) != 0) {
+    if (signals->Take() || MonotonicMillis() > deadline_ms) {
+      return TryLater(fmt::format("{}: an earlier trial's processes have not ended", directory_));
+    }
+    poll(nullptr, 0, kPollMs);
+  }
+  return {};
 }
 
 // The trials that are done; none if nothing has been trained yet. What an interrupted one has left
-// goes, and its number with it: its processes may still be about to end.
+// goes, and its number with it.
 Status Tuner::ReadTrials() {
   std::error_code error;
   if (fs::exists(Path("trials.jsonl"), error)) {
@@ -159,14 +177,36 @@ Status Tuner::Search(const Trial& first) {
   if (axes_.empty()) axes_ = DefaultAxes(task_.base, *effective);
   const std::vector<Candidate> candidates =
       DrawCandidates(task_.base, *effective, axes_, task_.candidates, task_.seed);
+  RunTimes times;
+  times.Add(1, 1, OutcomeOf(first, task_.measure));
+  // Candidates that a bracket has no time for are those of the next one, if there is time left.
+  double spent_s = first.seconds;
+  for (size_t begun = 1; begun < candidates.size();) {
+    std::vector<Candidate> bracket = {candidates[0]};
+    bracket.insert(bracket.end(), candidates.begin() + static_cast<ptrdiff_t>(begun),
+                   candidates.end());
+    const Result<size_t> in_bracket = SearchBracket(bracket, *effective, spent_s, &times);
+    DSLIDE_RETURN_IF_ERROR(in_bracket);
+    if (*in_bracket == 0) break;
+    begun += *in_bracket;
+    spent_s = SpentSeconds();
+  }
+  return {};
+}
+
+// How many candidates besides the first took part.
+Result<size_t> Tuner::SearchBracket(const std::vector<Candidate>& candidates,
+                                    const Config& effective, double spent_s, RunTimes* times) {
   std::vector<CandidateShape> shapes;
   for (const Candidate& candidate : candidates) {
     shapes.push_back({candidate.epochs, candidate.weight});
   }
-  RunTimes times;
-  times.Add(1, 1, OutcomeOf(first, task_.measure));
-  Halving halving(shapes, LeastEpochs(*effective), times, task_.minutes * 60.0, first.seconds);
-  say_(PlanText(halving.plan(), times, task_.minutes, first.seconds));
+  Halving halving(shapes, LeastEpochs(effective), *times, task_.minutes * 60.0, spent_s);
+  const HalvingPlan& plan = halving.plan();
+  const bool is_first = trials_.size() == 1;
+  if (plan.rungs.empty() && !is_first) return size_t{0};
+  say_(PlanText(plan, *times, task_.minutes, spent_s));
+  if (plan.rungs.empty()) return size_t{0};
   const auto is_known = [&](const TuneRun& run) {
     return Known(SettingsOfRun(candidates[run.candidate], task_.base, run.epochs)) != nullptr;
   };
@@ -178,7 +218,8 @@ Status Tuner::Search(const Trial& first) {
   if (halving.left_out() > 0) {
     say_(fmt::format("left out for lack of time: {}", Plural(halving.left_out(), "planned run")));
   }
-  return {};
+  *times = halving.times();
+  return plan.rungs.front().candidates - size_t{1};
 }
 
 // A run of the candidate, or the trial with the same settings that is done.

@@ -58,11 +58,13 @@ class Tuner {
  private:
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
 
-  Status Prepare(bool resume);
-  Status Lock();
+  Status Prepare(bool resume, StopSignals* signals);
+  Status Lock(StopSignals* signals);
   Status ReadTrials();
   Result<Trial> Measure();
   Status Search(const Trial& first);
+  Result<size_t> SearchBracket(const std::vector<Candidate>& candidates, const Config& effective,
+                               double spent_s, RunTimes* times);
   Result<Trial> Try(const Candidate& candidate, uint32_t epochs);
   Status Record(const Trial& trial);
   void Report() const;
@@ -74,7 +76,8 @@ class Tuner {
   TuneTask task_;
   std::string directory_;
   std::function<void(const std::string&)> say_;
-  int lock_ = -1;
+  int lock_ = -1;         // of this process
+  int trials_lock_ = -1;  // of this process and of those of a trial
   std::optional<TrialRunner> runner_;
   std::vector<SearchAxis> axes_;
   std::vector<Trial> trials_;
