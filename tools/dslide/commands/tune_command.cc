@@ -157,8 +157,7 @@ int TuneCommand(int argc, char** argv) {
       "it on a third file: the best of many figures on train.test is a little too good.");
   line.Option("minutes", "N", "the time that it may take", "30");
   line.Option("run-dir", "DIRECTORY", "where its files go; runs/tune-N if not given");
-  line.Repeated("search", "KEY=A,B,...",
-                "values in place of the built-in ranges; a rate may be 0.5x");
+  line.Repeated("search", "KEY=A,B,...", "try these only; a learning rate may be 0.5x");
   line.Option("measure", "NAME", "what decides: {p,ndcg,psp}_at_{1,3,5}", "p_at_1");
   line.Option("candidates", "N", "candidates at most", "81");
   line.Option("seed", "N", "another seed draws other candidates", "1");

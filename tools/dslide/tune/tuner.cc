@@ -185,7 +185,8 @@ Status Tuner::Search(const Trial& first) {
     std::vector<Candidate> bracket = {candidates[0]};
     bracket.insert(bracket.end(), candidates.begin() + static_cast<ptrdiff_t>(begun),
                    candidates.end());
-    const Result<size_t> in_bracket = SearchBracket(bracket, *effective, spent_s, &times);
+    const Result<size_t> in_bracket =
+        SearchBracket(bracket, *effective, spent_s, begun == 1, &times);
     DSLIDE_RETURN_IF_ERROR(in_bracket);
     if (*in_bracket == 0) break;
     begun += *in_bracket;
@@ -196,15 +197,16 @@ Status Tuner::Search(const Trial& first) {
 
 // How many candidates besides the first took part.
 Result<size_t> Tuner::SearchBracket(const std::vector<Candidate>& candidates,
-                                    const Config& effective, double spent_s, RunTimes* times) {
+                                    const Config& effective, double spent_s, bool is_first,
+                                    RunTimes* times) {
   std::vector<CandidateShape> shapes;
   for (const Candidate& candidate : candidates) {
     shapes.push_back({candidate.epochs, candidate.weight});
   }
   Halving halving(shapes, LeastEpochs(effective), *times, task_.minutes * 60.0, spent_s);
   const HalvingPlan& plan = halving.plan();
-  const bool is_first = trials_.size() == 1;
-  if (plan.rungs.empty() && !is_first) return size_t{0};
+  // What short runs alone would find could not be compared with the first bracket's.
+  if (!is_first && (plan.rungs.empty() || plan.rungs.back().divisor > 1)) return size_t{0};
   say_(PlanText(plan, *times, task_.minutes, spent_s));
   if (plan.rungs.empty()) return size_t{0};
   const auto is_known = [&](const TuneRun& run) {

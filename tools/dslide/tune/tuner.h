@@ -64,7 +64,7 @@ class Tuner {
   Result<Trial> Measure();
   Status Search(const Trial& first);
   Result<size_t> SearchBracket(const std::vector<Candidate>& candidates, const Config& effective,
-                               double spent_s, RunTimes* times);
+                               double spent_s, bool is_first, RunTimes* times);
   Result<Trial> Try(const Candidate& candidate, uint32_t epochs);
   Status Record(const Trial& trial);
   void Report() const;
