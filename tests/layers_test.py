@@ -35,7 +35,8 @@ LAYERS = [
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """
         tools/dslide/cluster tools/dslide/ledger tools/dslide/model
-        tools/dslide/serve tools/dslide/data tools/dslide/export tools/dslide/report tools/dslide/bench
+        tools/dslide/serve tools/dslide/data tools/dslide/export tools/dslide/report
+        tools/dslide/tune tools/dslide/bench
         tools/dslide/commands tools/dslide tools/bench tools/python/module"""),
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.

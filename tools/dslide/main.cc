@@ -6,6 +6,7 @@ namespace {
 
 constexpr dslide::Command kCommands[] = {
     {"train", dslide::TrainCommand, "start a cluster on this machine and train"},
+    {"tune", dslide::TuneCommand, "find good settings in a given time"},
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},
     {"predict", dslide::PredictCommand, "write the best labels of each sample"},
     {"export", dslide::ExportCommand, "write a trained model as one file"},

@@ -4,6 +4,7 @@
 namespace dslide {
 
 int TrainCommand(int argc, char** argv);
+int TuneCommand(int argc, char** argv);
 int EvaluateCommand(int argc, char** argv);
 int PredictCommand(int argc, char** argv);
 int ExportCommand(int argc, char** argv);

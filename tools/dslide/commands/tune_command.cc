@@ -1,0 +1,171 @@
+// dslide tune: good settings by successive halving in a time budget.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/app/executable.h"
+#include "common/base/nearest.h"
+#include "common/config/config_fields.h"
+#include "common/data/whole_file.h"
+#include "tools/dslide/commands/commands.h"
+#include "tools/dslide/tune/tuner.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kMostMinutes = 60 * 24 * 30;
+constexpr uint32_t kMostProcesses = 1024;
+
+// fputs, because a closed pipe behind standard output must not end the tuning.
+void Say(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  if (!text.ends_with('\n')) std::fputs("\n", stdout);
+  std::fflush(stdout);
+}
+
+// Whole numbers that were given replace those of the task.
+Status ReadNumbers(const ParsedArguments& arguments, TuneTask* task) {
+  struct Option {
+    const char* name;
+    uint32_t min, max;
+    uint32_t* value;
+  };
+  for (const Option& option : {Option{"minutes", 1, kMostMinutes, &task->minutes},
+                               Option{"candidates", 1, kMostCandidates, &task->candidates},
+                               Option{"servers", 1, kMostProcesses, &task->servers},
+                               Option{"workers", 1, kMostProcesses, &task->workers}}) {
+    if (!arguments.Has(option.name)) continue;
+    const Result<uint32_t> number = arguments.Number(option.name, option.min, option.max);
+    DSLIDE_RETURN_IF_ERROR(number);
+    *option.value = *number;
+  }
+  if (!arguments.Has("seed")) return {};
+  const std::optional<uint64_t> seed = ParseNumber<uint64_t>(arguments.Get("seed"));
+  if (!seed) {
+    return BadInput(fmt::format("--seed {}: must be a whole number, 0 or more",
+                                Printable(arguments.Get("seed"))));
+  }
+  task->seed = *seed;
+  return {};
+}
+
+// What was given replaces what `task` has.
+Status ReadOptions(const ParsedArguments& arguments, TuneTask* task) {
+  DSLIDE_RETURN_IF_ERROR(ReadNumbers(arguments, task));
+  if (arguments.Has("search")) task->searches = arguments.All("search");
+  if (!arguments.Has("measure")) return {};
+  task->measure = arguments.Get("measure");
+  if (std::ranges::count(MeasureNames(), task->measure) > 0) return {};
+  return BadInput(
+      fmt::format("--measure {}: must be {}", Printable(task->measure), JoinWords(MeasureNames())));
+}
+
+Status CheckData(const TrainConfig& train) {
+  if (train.data.empty()) {
+    return BadInput("train.data is empty: name the training file by --set train.data=FILE");
+  }
+  if (!train.test.empty()) return {};
+  return BadInput(fmt::format(
+      "train.test is empty: settings are compared on samples that are not trained on; divide the "
+      "training file (dslide data split {} --share 0.1 --part dev.jsonl --rest train.jsonl, say) "
+      "and name the small part by --set train.test=FILE",
+      train.data));
+}
+
+Result<TuneTask> NewTask(const ParsedArguments& arguments) {
+  TuneTask task;
+  Result<Config> config = ConfigFromArguments(arguments);
+  DSLIDE_RETURN_IF_ERROR(config);
+  task.base = std::move(*config);
+  task.servers = task.base.cluster.servers;
+  task.workers = std::max(1u, task.base.cluster.workers);
+  DSLIDE_RETURN_IF_ERROR(ReadOptions(arguments, &task));
+  DSLIDE_RETURN_IF_ERROR(CheckData(task.base.train));
+  task.base.cluster.servers = task.servers;
+  task.base.cluster.workers = task.workers;
+  return task;
+}
+
+// The stored task. Only the time may change: the trials that are done answer to the same questions.
+Result<TuneTask> StoredTask(const ParsedArguments& arguments, const std::string& directory) {
+  const std::string path = directory + "/tune.json";
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    return BadInput(fmt::format(
+        "--resume: {} holds no tuning (it has no tune.json); begin one without --resume",
+        directory));
+  }
+  const Result<std::string> text = ReadWholeFile(path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  Result<TuneTask> task = ParseTask(*text, path);
+  DSLIDE_RETURN_IF_ERROR(task);
+  Result<Config> base = LoadConfig(directory + "/base.ini", {});
+  DSLIDE_RETURN_IF_ERROR(base);
+  task->base = std::move(*base);
+  TuneTask asked = *task;
+  DSLIDE_RETURN_IF_ERROR(ReadOptions(arguments, &asked));
+  if (arguments.Has("config") || arguments.Has("set")) {
+    Result<TuneTask> again = NewTask(arguments);
+    DSLIDE_RETURN_IF_ERROR(again);
+    again->base.cluster.servers = asked.servers;
+    again->base.cluster.workers = asked.workers;
+    asked.base = again->base;
+  }
+  task->minutes = asked.minutes;
+  if (TaskText(asked) == TaskText(*task) && asked.base == task->base) return task;
+  return BadInput(fmt::format(
+      "--resume: the tuning in {} began with other options or another configuration; leave them "
+      "out (only --minutes may change), or begin another one in another --run-dir",
+      directory));
+}
+
+Status Tune(const ParsedArguments& arguments) {
+  const bool resume = arguments.Has("resume");
+  std::string directory = arguments.Get("run-dir");
+  if (directory.empty() && resume) {
+    return BadInput("--resume needs --run-dir, the tuning to go on with");
+  }
+  const Result<TuneTask> task = resume ? StoredTask(arguments, directory) : NewTask(arguments);
+  DSLIDE_RETURN_IF_ERROR(task);
+  for (int n = 1; directory.empty(); ++n) {
+    const std::string candidate = fmt::format("runs/tune-{}", n);
+    if (!fs::exists(candidate)) directory = candidate;
+  }
+  if (!resume && !arguments.Has("minutes")) {
+    Say(fmt::format("the time is {} minutes (--minutes)", task->minutes));
+  }
+  StopSignals signals;
+  return Tuner(*task, directory, Say).Run(resume, &signals);
+}
+
+}  // namespace
+
+int TuneCommand(int argc, char** argv) {
+  CommandLine line(
+      "dslide tune --set train.data=FILE --set train.test=FILE [options]",
+      "Finds good settings by successive halving: many candidates are trained for a few epochs, "
+      "the\n"
+      "best third of them three times as long, and so on. The configuration that was given is one\n"
+      "of them. Leaves the best model, and the settings that reproduce it in RUN/best.ini. "
+      "Measure\n"
+      "it on a third file: the best of many figures on train.test is a little too good.");
+  line.Option("minutes", "N", "the time that it may take", "30");
+  line.Option("run-dir", "DIRECTORY", "where its files go; runs/tune-N if not given");
+  line.Repeated("search", "KEY=A,B,...", "try these only; a learning rate may be 0.5x");
+  line.Option("measure", "NAME", "what decides: {p,ndcg,psp}_at_{1,3,5}", "p_at_1");
+  line.Option("candidates", "N", "candidates at most", "81");
+  line.Option("seed", "N", "another seed draws other candidates", "1");
+  line.Option("servers", "N", "servers of a run (cluster.servers)");
+  line.Option("workers", "M", "workers of a run (cluster.workers)");
+  line.Flag("resume", "go on with the tuning of --run-dir");
+  DeclareConfigOptions(&line);
+  return RunExecutable("dslide tune", line, argc, argv, Tune);
+}
+
+}  // namespace dslide
