@@ -37,13 +37,23 @@ constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
 constexpr int64_t kStatusMs = 250;     // between versions of the status page
 constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
 
-// What the run that goes on was trained with; null: numbers, or nothing yet.
-Result<std::shared_ptr<const Preprocessor>> KnownPreprocessor(const std::string& checkpoints) {
+// The model of the run that goes on; without anything if there is no checkpoint yet.
+struct KnownModel {
+  std::shared_ptr<const Preprocessor> preprocessor;  // null: numbers
+  uint32_t features = 0;
+  uint32_t labels = 0;
+};
+
+Result<KnownModel> FindKnownModel(const std::string& checkpoints) {
   const Result<std::string> newest = FindCheckpoint(checkpoints);
-  if (!newest.ok()) return std::shared_ptr<const Preprocessor>();
+  if (!newest.ok()) return KnownModel();
   const Result<Manifest> manifest = ReadManifest(*newest);
   DSLIDE_RETURN_IF_ERROR(manifest);
-  return LoadPreprocessor(checkpoints, manifest->preprocessor);
+  const Result<Config> config = ParseConfig(manifest->config, *newest + "/manifest");
+  DSLIDE_RETURN_IF_ERROR(config);
+  auto preprocessor = LoadPreprocessor(checkpoints, manifest->preprocessor);
+  DSLIDE_RETURN_IF_ERROR(preprocessor);
+  return KnownModel{*std::move(preprocessor), config->model.features, config->model.labels};
 }
 
 // A line about labels that no training sample has; "" if there are none.
@@ -180,17 +190,16 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (options.config.train.data.empty()) {
     return BadInput("train.data is not set; name the training file by --set train.data=FILE");
   }
-  std::shared_ptr<const Preprocessor> preprocessor;
-  if (options.resume) {
-    auto known = KnownPreprocessor(inputs.checkpoint_directory);
-    DSLIDE_RETURN_IF_ERROR(known);
-    preprocessor = *std::move(known);
-  }
-  const Result<TrainingSamples> loaded =
-      LoadTrainingSamples(options.config.train.data, options.config.text, std::move(preprocessor));
+  Result<KnownModel> known = KnownModel();
+  if (options.resume) known = FindKnownModel(inputs.checkpoint_directory);
+  DSLIDE_RETURN_IF_ERROR(known);
+  Result<TrainingSamples> loaded =
+      LoadTrainingSamples(options.config.train.data, options.config.text, known->preprocessor);
   DSLIDE_RETURN_IF_ERROR(loaded);
+  // A model that began with that of an earlier run may have more than the data.
+  loaded->data.Widen(known->features, known->labels);
   const Dataset* train = &loaded->data;
-  preprocessor = loaded->preprocessor;
+  const std::shared_ptr<const Preprocessor> preprocessor = loaded->preprocessor;
   if (train->size() == 0) {
     return BadInput(fmt::format("{}: no samples to train on", options.config.train.data));
   }
@@ -200,6 +209,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (!options.config.train.test.empty()) {
     Result<Dataset> read = LoadSamples(options.config.train.test, preprocessor.get());
     DSLIDE_RETURN_IF_ERROR(read);
+    read->Widen(known->features, known->labels);
     if (read->num_features() != train->num_features() ||
         read->num_labels() != train->num_labels()) {
       return BadInput(fmt::format("{}: {} and {}, but {} has {} and {}", options.config.train.test,

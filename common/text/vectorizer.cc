@@ -9,7 +9,7 @@
 namespace dslide {
 
 Vectorizer::Vocabulary Vectorizer::Choose(const TextConfig& config, const TermCounts& counts,
-                                          uint64_t samples) {
+                                          uint64_t samples, const Vectorizer* known) {
   struct Candidate {
     TermTable::Entry entry;
     std::string_view name;
@@ -19,6 +19,7 @@ Vectorizer::Vocabulary Vectorizer::Choose(const TextConfig& config, const TermCo
   for (const TermTable& shard : counts.shards()) {
     shard.ForEach([&](const TermTable::Entry& entry) {
       if (entry.samples < config.min_samples || entry.samples > most) return;
+      if (known != nullptr && known->Has(entry.hash)) return;
       candidates.push_back({entry, shard.NameOf(entry)});
     });
   }
@@ -50,15 +51,20 @@ Vectorizer::Vectorizer(const TextConfig& config, Vocabulary vocabulary)
   }
 }
 
+uint32_t Vectorizer::IdOf(uint64_t term) const {
+  const size_t mask = places_.size() - 1;
+  size_t at = term & mask;
+  while (places_[at].id != kFree && places_[at].hash != term) at = (at + 1) & mask;
+  return places_[at].id;
+}
+
 void Vectorizer::Transform(std::span<const uint64_t> terms, std::vector<uint32_t>* ids,
                            std::vector<float>* values) const {
   ids->clear();
   values->clear();
-  const size_t mask = places_.size() - 1;
   for (const uint64_t hash : terms) {
-    size_t at = hash & mask;
-    while (places_[at].id != kFree && places_[at].hash != hash) at = (at + 1) & mask;
-    if (places_[at].id != kFree) ids->push_back(places_[at].id);
+    const uint32_t id = IdOf(hash);
+    if (id != kFree) ids->push_back(id);
   }
   std::ranges::sort(*ids);
   std::array<double, kTermBlocks> squares{};

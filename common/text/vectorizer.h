@@ -31,13 +31,15 @@ class Vectorizer {
   };
 
   Vectorizer(const TextConfig& config, Vocabulary vocabulary);
-  // The terms that `config` wants of those counted in `samples` samples: the most frequent has id
-  // 0.
-  static Vocabulary Choose(const TextConfig& config, const TermCounts& counts, uint64_t samples);
+  // The terms that `config` wants of those counted in `samples` samples, the most frequent first.
+  // Terms of `known` are left out; null: none are.
+  static Vocabulary Choose(const TextConfig& config, const TermCounts& counts, uint64_t samples,
+                           const Vectorizer* known = nullptr);
 
   const TextConfig& config() const { return config_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
   uint32_t size() const { return static_cast<uint32_t>(vocabulary_.hashes.size()); }
+  bool Has(uint64_t term) const { return IdOf(term) != kFree; }
 
   // The vector of a sample with these terms: ascending ids, and their values.
   void Transform(std::span<const uint64_t> terms, std::vector<uint32_t>* ids,
@@ -51,6 +53,7 @@ class Vectorizer {
     uint32_t id;  // kFree: there is none
   };
   static constexpr uint32_t kFree = 0xffffffffu;
+  uint32_t IdOf(uint64_t term) const;
 
   TextConfig config_;
   Vocabulary vocabulary_;
