@@ -40,13 +40,23 @@ constexpr int64_t kDenselyMs = 60'000;
 constexpr int64_t kStatusMs = 250;     // between versions of the status page
 constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
 
-// What the run that goes on was trained with; null: numbers, or nothing yet.
-Result<std::shared_ptr<const Preprocessor>> KnownPreprocessor(const std::string& checkpoints) {
+// The model of the run that goes on; without anything if there is no checkpoint yet.
+struct KnownModel {
+  std::shared_ptr<const Preprocessor> preprocessor;  // null: numbers
+  uint32_t features = 0;
+  uint32_t labels = 0;
+};
+
+Result<KnownModel> FindKnownModel(const std::string& checkpoints) {
   const Result<std::string> newest = FindCheckpoint(checkpoints);
-  if (!newest.ok()) return std::shared_ptr<const Preprocessor>();
+  if (!newest.ok()) return KnownModel();
   const Result<Manifest> manifest = ReadManifest(*newest);
   DSLIDE_RETURN_IF_ERROR(manifest);
-  return LoadPreprocessor(checkpoints, manifest->preprocessor);
+  const Result<Config> config = ParseConfig(manifest->config, *newest + "/manifest");
+  DSLIDE_RETURN_IF_ERROR(config);
+  auto preprocessor = LoadPreprocessor(checkpoints, manifest->preprocessor);
+  DSLIDE_RETURN_IF_ERROR(preprocessor);
+  return KnownModel{*std::move(preprocessor), config->model.features, config->model.labels};
 }
 
 // A line about labels that no training sample has; "" if there are none.
@@ -185,12 +195,9 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (options.config.train.data.empty()) {
     return BadInput("train.data is not set; name the training file by --set train.data=FILE");
   }
-  std::shared_ptr<const Preprocessor> preprocessor;
-  if (options.resume) {
-    auto known = KnownPreprocessor(inputs.checkpoint_directory);
-    DSLIDE_RETURN_IF_ERROR(known);
-    preprocessor = *std::move(known);
-  }
+  Result<KnownModel> known = KnownModel();
+  if (options.resume) known = FindKnownModel(inputs.checkpoint_directory);
+  DSLIDE_RETURN_IF_ERROR(known);
   TrainConfig& files = inputs.config.train;
   std::optional<KeptInput> kept;
   if (files.data == "-") {
@@ -200,11 +207,13 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     kept.emplace(*std::move(input));
     files.data = kept->path();
   }
-  const Result<TrainingSamples> loaded = LoadTrainingSamples(
-      files.data, {options.config.text, files.min_label_samples, std::move(preprocessor)});
+  Result<TrainingSamples> loaded = LoadTrainingSamples(
+      files.data, {options.config.text, files.min_label_samples, known->preprocessor});
   DSLIDE_RETURN_IF_ERROR(loaded);
+  // A model that began with that of an earlier run may have more than the data.
+  loaded->data.Widen(known->features, known->labels);
   const Dataset* train = &loaded->data;
-  preprocessor = loaded->preprocessor;
+  const std::shared_ptr<const Preprocessor> preprocessor = loaded->preprocessor;
   if (train->size() == 0) {
     return BadInput(fmt::format("{}: no samples to train on", files.data));
   }
@@ -223,6 +232,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
         LoadSamples(options.config.train.test,
                     {preprocessor.get(), {train->num_features(), train->num_labels()}});
     DSLIDE_RETURN_IF_ERROR(read);
+    read->data.Widen(known->features, known->labels);
     const Dataset& data = read->data;
     if (data.num_features() != train->num_features() || data.num_labels() != train->num_labels()) {
       return BadInput(fmt::format("{}: {} and {}, but {} has {} and {}", options.config.train.test,

@@ -65,6 +65,8 @@ Error NotAllowed(std::string_view origin, const ConfigKey& key, std::string_view
 // A Config under construction, with the origin of each value.
 class Builder {
  public:
+  explicit Builder(const Config& base) : config_(base) {}
+
   Status Set(const Assignment& assignment, std::string_view origin) {
     const ConfigKey* key = FindConfigKey(assignment.name);
     if (key == nullptr) return UnknownKey(origin, assignment.name);
@@ -209,22 +211,27 @@ Result<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-}  // namespace
-
-Result<Config> ParseConfig(std::string_view text, std::string_view origin,
-                           const Overrides& overrides) {
-  Builder builder;
+Result<Config> Build(std::string_view text, std::string_view origin, const Overrides& overrides,
+                     const Config& base) {
+  Builder builder(base);
   DSLIDE_RETURN_IF_ERROR(SetFromIni(text, origin, &builder));
   DSLIDE_RETURN_IF_ERROR(SetFromOverrides(overrides, &builder));
   DSLIDE_RETURN_IF_ERROR(builder.CheckTogether());
   return builder.config();
 }
 
-Result<Config> LoadConfig(const std::string& path, const Overrides& overrides) {
-  if (path.empty()) return ParseConfig("", "default", overrides);
+}  // namespace
+
+Result<Config> ParseConfig(std::string_view text, std::string_view origin,
+                           const Overrides& overrides) {
+  return Build(text, origin, overrides, {});
+}
+
+Result<Config> LoadConfig(const std::string& path, const Overrides& overrides, const Config& base) {
+  if (path.empty()) return Build("", "default", overrides, base);
   Result<std::string> text = ReadFile(path);
   if (!text.ok()) return text.error();
-  return ParseConfig(*text, path, overrides);
+  return Build(*text, path, overrides, base);
 }
 
 }  // namespace dslide

@@ -175,8 +175,9 @@ using Overrides = std::vector<std::string>;
 // Defaults, then the INI file (`path` may be empty: none), then the overrides, then range checks.
 // Errors (kBadInput) name the file (or "command line"), the key, the value and the allowed values;
 // an unknown key is refused with the nearest known one. '#' starts a comment anywhere in a line of
-// the file, so no value can hold one.
-Result<Config> LoadConfig(const std::string& path, const Overrides& overrides);
+// the file, so no value can hold one. `base` has the values of the keys that neither names.
+Result<Config> LoadConfig(const std::string& path, const Overrides& overrides,
+                          const Config& base = {});
 
 // The same from INI text; `origin` stands for the path in errors.
 Result<Config> ParseConfig(std::string_view text, std::string_view origin,

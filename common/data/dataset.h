@@ -1,6 +1,7 @@
 // Samples in memory: compressed sparse rows of labels and features.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -49,6 +50,12 @@ class Dataset {
       end = kept;
     }
     labels_.resize(kept);
+  }
+
+  // The same samples as those of a model that may have more features and labels.
+  void Widen(uint32_t num_features, uint32_t num_labels) {
+    num_features_ = std::max(num_features_, num_features);
+    num_labels_ = std::max(num_labels_, num_labels);
   }
 
   size_t size() const { return label_ends_.size(); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "common/base/plural.h"
@@ -69,6 +70,52 @@ std::vector<std::string> ByFrequency(const std::unordered_map<std::string, uint6
   std::vector<std::string> names;
   for (auto& [count, name] : counted) names.push_back(std::move(name));
   return names;
+}
+
+// What a file of records has.
+struct FileCounts {
+  TermCounts terms{kMostCountedTerms};
+  std::unordered_map<std::string, uint64_t> labels;
+  uint64_t samples = 0;
+};
+
+Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, size_t threads) {
+  // The file is read again to encode it.
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored) && std::filesystem::exists(path, ignored)) {
+    return BadInput(
+        fmt::format("{}: text is read twice; write it to a file and name that, or give it to "
+                    "dslide train by train.data=-",
+                    path));
+  }
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  DSLIDE_RETURN_IF_ERROR(opened);
+  if (!opened->records) return UnknownFormat(path, opened->first_line);
+  RecordFile* file = &*opened->records;
+  std::vector<BlockCounter> counters;
+  for (size_t t = 0; t < threads; ++t) counters.emplace_back(file->format(), config);
+  FileCounts counts;
+  DSLIDE_RETURN_IF_ERROR(MapBlocks<BlockCounts>(
+      file->stream(), threads,
+      [&](size_t thread, const LineBlock& block) { return counters[thread].Count(*file, block); },
+      [&](std::vector<BlockCounts>& blocks) {
+        std::vector<TermTable> tables;
+        for (BlockCounts& block : blocks) {
+          tables.push_back(std::move(block.terms));
+          counts.samples += block.samples;
+          for (const auto& [name, count] : block.labels) counts.labels[name] += count;
+        }
+        counts.terms.Merge(tables, threads);
+      }));
+  if (counts.labels.empty()) return BadInput(fmt::format("{}: no sample has a label", path));
+  return counts;
+}
+
+void Append(Vectorizer::Vocabulary more, Vectorizer::Vocabulary* all) {
+  std::ranges::copy(more.hashes, std::back_inserter(all->hashes));
+  std::ranges::copy(more.weights, std::back_inserter(all->weights));
+  std::ranges::copy(more.blocks, std::back_inserter(all->blocks));
+  std::ranges::move(more.names, std::back_inserter(all->names));
 }
 
 struct Packed {
@@ -154,46 +201,31 @@ std::string Preprocessor::LabelName(uint32_t id) const {
 
 Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config,
                                        size_t threads, uint32_t min_label_samples) {
-  // The file is read again to encode it.
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored) && std::filesystem::exists(path, ignored)) {
-    return BadInput(
-        fmt::format("{}: text is read twice; write it to a file and name that, or give it to "
-                    "dslide train by train.data=-",
-                    path));
-  }
-  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
-  DSLIDE_RETURN_IF_ERROR(opened);
-  if (!opened->records) return UnknownFormat(path, opened->first_line);
-  RecordFile* file = &*opened->records;
-  std::vector<BlockCounter> counters;
-  for (size_t t = 0; t < threads; ++t) counters.emplace_back(file->format(), config);
-  TermCounts terms(kMostCountedTerms);
-  std::unordered_map<std::string, uint64_t> labels;
-  uint64_t samples = 0;
-  DSLIDE_RETURN_IF_ERROR(MapBlocks<BlockCounts>(
-      file->stream(), threads,
-      [&](size_t thread, const LineBlock& block) { return counters[thread].Count(*file, block); },
-      [&](std::vector<BlockCounts>& blocks) {
-        std::vector<TermTable> tables;
-        for (BlockCounts& block : blocks) {
-          tables.push_back(std::move(block.terms));
-          samples += block.samples;
-          for (const auto& [name, count] : block.labels) labels[name] += count;
-        }
-        terms.Merge(tables, threads);
-      }));
-  Vectorizer vectorizer(config, Vectorizer::Choose(config, terms, samples));
+  const Result<FileCounts> counts = CountFile(path, config, threads);
+  DSLIDE_RETURN_IF_ERROR(counts);
+  Vectorizer vectorizer(config, Vectorizer::Choose(config, counts->terms, counts->samples));
   if (vectorizer.size() == 0) {
     return BadInput(fmt::format(
         "{}: no word occurs in {} or more, and at most in a share of {} of them (text.min_samples, "
         "text.max_share)",
         path, Plural(config.min_samples, "sample"), config.max_share));
   }
-  if (labels.empty()) return BadInput(fmt::format("{}: no sample has a label", path));
-  std::vector<std::string> names = ByFrequency(labels, min_label_samples);
+  std::vector<std::string> names = ByFrequency(counts->labels, min_label_samples);
   if (names.empty()) return NoLabelLeft(path, min_label_samples);
   return Preprocessor(std::move(vectorizer), std::move(names));
+}
+
+Result<Preprocessor> Preprocessor::Extend(const std::string& path, size_t threads,
+                                          uint32_t min_label_samples) const {
+  const TextConfig& config = vectorizer_.config();
+  Result<FileCounts> counts = CountFile(path, config, threads);
+  DSLIDE_RETURN_IF_ERROR(counts);
+  Vectorizer::Vocabulary all = vectorizer_.vocabulary();
+  Append(Vectorizer::Choose(config, counts->terms, counts->samples, &vectorizer_), &all);
+  std::erase_if(counts->labels, [&](const auto& label) { return LabelId(label.first); });
+  std::vector<std::string> labels = label_names_;
+  std::ranges::move(ByFrequency(counts->labels, min_label_samples), std::back_inserter(labels));
+  return Preprocessor(Vectorizer(config, std::move(all)), std::move(labels));
 }
 
 std::string Preprocessor::ToBytes() const {

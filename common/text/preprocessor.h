@@ -36,6 +36,13 @@ class Preprocessor {
   static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config, size_t threads,
                                   uint32_t min_label_samples = 1);
 
+  // One that numbers what this one lacks besides. Features and labels of this one keep their ids,
+  // and features their weights. Terms and labels of the file that are new follow by falling
+  // frequency: terms by the rules of this one's configuration, as if the file were all there is, at
+  // most text.max_features of them. Errors as Fit()'s.
+  Result<Preprocessor> Extend(const std::string& path, size_t threads,
+                              uint32_t min_label_samples = 1) const;
+
   // The file's contents (schema/preprocessor.fbs). Errors of the inverse are kBadInput and name
   // `path`.
   std::string ToBytes() const;

@@ -9,7 +9,7 @@
 namespace dslide {
 
 Vectorizer::Vocabulary Vectorizer::Choose(const TextConfig& config, const TermCounts& counts,
-                                          uint64_t samples) {
+                                          uint64_t samples, const Vectorizer* known) {
   struct Candidate {
     TermTable::Entry entry;
     std::string_view name;
@@ -19,6 +19,7 @@ Vectorizer::Vocabulary Vectorizer::Choose(const TextConfig& config, const TermCo
   for (const TermTable& shard : counts.shards()) {
     shard.ForEach([&](const TermTable::Entry& entry) {
       if (entry.samples < config.min_samples || entry.samples > most) return;
+      if (known != nullptr && known->Has(entry.hash)) return;
       candidates.push_back({entry, shard.NameOf(entry)});
     });
   }

@@ -32,13 +32,15 @@ class Vectorizer {
   };
 
   Vectorizer(const TextConfig& config, Vocabulary vocabulary);
-  // The terms that `config` wants of those counted in `samples` samples: the most frequent has id
-  // 0.
-  static Vocabulary Choose(const TextConfig& config, const TermCounts& counts, uint64_t samples);
+  // The terms that `config` wants of those counted in `samples` samples, the most frequent first.
+  // Terms of `known` are left out; null: none are.
+  static Vocabulary Choose(const TextConfig& config, const TermCounts& counts, uint64_t samples,
+                           const Vectorizer* known = nullptr);
 
   const TextConfig& config() const { return config_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
   uint32_t size() const { return static_cast<uint32_t>(vocabulary_.hashes.size()); }
+  bool Has(uint64_t term) const { return IdOf(term).has_value(); }
 
   // The feature id of a term; nullopt: it is not in the vocabulary.
   std::optional<uint32_t> IdOf(uint64_t term) const;

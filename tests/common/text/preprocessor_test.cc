@@ -239,6 +239,60 @@ TEST_CASE("terms that are forgotten do not depend on the number of threads") {
   CHECK(frequent > 50);
 }
 
+Preprocessor Extended(const Preprocessor& known, const std::string& text, size_t threads = 1) {
+  const File file(text);
+  Result<Preprocessor> extended = known.Extend(file.path(), threads);
+  REQUIRE_MESSAGE(extended.ok(), (extended.ok() ? "" : extended.error().message));
+  return *std::move(extended);
+}
+
+TEST_CASE("what is known keeps its id and weight, and what is new follows by frequency") {
+  TextConfig config = WordsOnly();
+  config.min_samples = 2;
+  config.max_share = 0.8f;
+  const Preprocessor known = Fitted(
+      R"({"text": "cat dog", "labels": ["old"]}
+{"text": "cat dog", "labels": ["older", "old"]}
+{"text": "dog once", "labels": ["old"]}
+{"text": "bird", "labels": ["old"]}
+)",
+      config);
+  const auto& before = known.vectorizer().vocabulary();
+  REQUIRE(before.names == std::vector<std::string>{"dog", "cat"});
+  const Preprocessor extended = Extended(known,
+                                         R"({"text": "cat fox", "labels": ["older", "b", "a"]}
+{"text": "cat fox once", "labels": ["often", "a"]}
+{"text": "cat fox once", "labels": ["often"]}
+{"text": "cat owl all", "labels": ["often", "b"]}
+{"text": "cat all all", "labels": ["often"]}
+{"text": "fox", "labels": ["old"]}
+)");
+  const auto& after = extended.vectorizer().vocabulary();
+  CHECK(after.names == std::vector<std::string>{"dog", "cat", "fox", "all", "once"});
+  CHECK(std::vector<float>(after.weights.begin(), after.weights.begin() + 2) == before.weights);
+  CHECK(after.weights[2] == doctest::Approx(1 + std::log(7.0 / 5)));
+  CHECK(after.weights[4] == doctest::Approx(1 + std::log(7.0 / 3)));
+  CHECK(extended.label_names() == std::vector<std::string>{"old", "older", "often", "a", "b"});
+  CHECK(extended.vectorizer().config() == config);
+  // A text of old words has the same vector.
+  CHECK(Values(extended, {{"cat dog dog"}, {}}) == Values(known, {{"cat dog dog"}, {}}));
+  // Nothing new: nothing changes.
+  CHECK(Extended(extended, R"({"text": "dog fox", "labels": ["a"]})").ToBytes() ==
+        extended.ToBytes());
+}
+
+TEST_CASE("an extension adds at most text.max_features, whatever the number of threads") {
+  TextConfig config;
+  config.max_features = 1000;
+  const Preprocessor known = Fitted(ManySamples(500), config);
+  REQUIRE(known.num_features() == 1000);
+  const std::string more = ManySamples(2 * LineBlock::kMostLines + 5);
+  const Preprocessor extended = Extended(known, more);
+  CHECK(extended.num_features() == 2000);
+  CHECK(Extended(known, more, 3).ToBytes() == extended.ToBytes());
+  CHECK(Preprocessor::FromBytes(extended.ToBytes(), "p").ok());
+}
+
 TEST_CASE("a preprocessor comes back as it was written") {
   TextConfig config = EveryTerm();
   config.title_chars = 3;

@@ -2,29 +2,35 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "common/app/executable.h"
+#include "common/base/log.h"
 #include "tools/dslide/cluster/launcher.h"
 #include "tools/dslide/commands/commands.h"
+#include "tools/dslide/commands/train_from.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The configuration of the children: the user's, completed for a launch on one machine.
-Result<Launch> Prepare(const ParsedArguments& arguments) {
-  Launch launch;
-  launch.resume = arguments.Has("resume");
-  launch.overrides = arguments.All("set");
-  launch.config_file = arguments.Get("config");
-  if (launch.resume && launch.config_file.empty() && arguments.Has("run-dir")) {
-    Result<std::string> stored = StoredConfig(arguments.Get("run-dir"));
-    DSLIDE_RETURN_IF_ERROR(stored);
-    launch.config_file = std::move(*stored);
+// The run directory that the user names, or a new one.
+Result<std::string> RunDirectory(const ParsedArguments& arguments) {
+  if (arguments.Has("run-dir")) return arguments.Get("run-dir");
+  if (arguments.Has("resume")) return BadInput("--resume needs --run-dir, the run to continue");
+  for (int n = 1;; ++n) {
+    std::string candidate = fmt::format("runs/run-{}", n);
+    if (!fs::exists(candidate)) return candidate;
   }
-  Result<Config> config = LoadConfig(launch.config_file, launch.overrides);
+}
+
+// The configuration of the children: the user's, completed for a launch on one machine. `base` has
+// what the user leaves open.
+Status Complete(const ParsedArguments& arguments, const Config& base, Launch* launch) {
+  Result<Config> config = LoadConfig(launch->config_file, launch->overrides, base);
   DSLIDE_RETURN_IF_ERROR(config);
   constexpr uint32_t kMaxProcesses = 1024;
   Result<uint32_t> servers = config->cluster.servers;
@@ -33,41 +39,77 @@ Result<Launch> Prepare(const ParsedArguments& arguments) {
   Result<uint32_t> workers = config->cluster.workers;
   if (arguments.Has("workers")) workers = arguments.Number("workers", 1, kMaxProcesses);
   DSLIDE_RETURN_IF_ERROR(workers);
-  launch.overrides.push_back(fmt::format("cluster.servers={}", *servers));
-  launch.overrides.push_back(fmt::format("cluster.workers={}", *workers));
+  launch->overrides.push_back(fmt::format("cluster.servers={}", *servers));
+  launch->overrides.push_back(fmt::format("cluster.workers={}", *workers));
   if (config->cluster.executors == 0) {
-    launch.overrides.push_back(
+    launch->overrides.push_back(
         fmt::format("cluster.executors={}", std::max(1u, CoresOfThisMachine() / *servers)));
   }
   if (config->cluster.memory_mb == 0) {
     // Not for the run's configuration: the servers of a later launch may be others.
     const uint64_t share_mb = (MemoryOfThisMachine() >> 20) / 10 * 8 / *servers;
-    launch.of_servers.push_back(
+    launch->of_servers.push_back(
         fmt::format("cluster.memory_mb={}", std::max<uint64_t>(1, share_mb)));
   }
   if (config->cluster.scheduler_bind == ClusterConfig().scheduler_bind) {
     // Any free port, so that several runs fit on one machine.
-    launch.overrides.push_back("cluster.scheduler_bind=tcp://127.0.0.1:*");
+    launch->overrides.push_back("cluster.scheduler_bind=tcp://127.0.0.1:*");
   }
-  config = LoadConfig(launch.config_file, launch.overrides);
+  config = LoadConfig(launch->config_file, launch->overrides, base);
   DSLIDE_RETURN_IF_ERROR(config);
-  launch.config = std::move(*config);
-  launch.run_directory = arguments.Get("run-dir");
-  if (launch.run_directory.empty()) {
-    if (launch.resume) return BadInput("--resume needs --run-dir, the run to continue");
-    for (int n = 1; launch.run_directory.empty(); ++n) {
-      const std::string candidate = fmt::format("runs/run-{}", n);
-      if (!fs::exists(candidate)) launch.run_directory = candidate;
-    }
+  launch->config = std::move(*config);
+  return {};
+}
+
+Result<Launch> Prepare(const ParsedArguments& arguments) {
+  Launch launch;
+  launch.resume = arguments.Has("resume");
+  launch.overrides = arguments.All("set");
+  launch.config_file = arguments.Get("config");
+  Result<std::string> run_directory = RunDirectory(arguments);
+  DSLIDE_RETURN_IF_ERROR(run_directory);
+  launch.run_directory = *std::move(run_directory);
+  if (launch.resume && launch.config_file.empty()) {
+    Result<std::string> stored = StoredConfig(launch.run_directory);
+    DSLIDE_RETURN_IF_ERROR(stored);
+    launch.config_file = std::move(*stored);
   }
   return launch;
+}
+
+Status Run(Launch launch, StopSignals* signals) {
+  return Launcher(std::move(launch), signals).Run();
+}
+
+Status TrainFromEarlier(const ParsedArguments& arguments, Launch launch) {
+  if (launch.resume) {
+    return BadInput(
+        "--from begins a new run, --resume continues that of --run-dir; give one of them");
+  }
+  StartLog("dslide", "warn");  // the scheduler says what it reads
+  // A signal ends the process: there is nothing to tidy up yet.
+  Result<TrainFrom> start = TrainFrom::Read(
+      {arguments.Get("from"), launch.run_directory, launch.config_file, launch.overrides});
+  DSLIDE_RETURN_IF_ERROR(start);
+  DSLIDE_RETURN_IF_ERROR(Complete(arguments, start->config(), &launch));
+  StopSignals signals;
+  std::fputs((start->Description() + "\n").c_str(), stdout);
+  std::fflush(stdout);
+  DSLIDE_RETURN_IF_ERROR(start->Write([&signals] { return signals.Take(); }));
+  Result<std::string> stored = StoredConfig(launch.run_directory);
+  DSLIDE_RETURN_IF_ERROR(stored);
+  launch.config_file = *std::move(stored);
+  launch.resume = true;
+  return Run(std::move(launch), &signals);
 }
 
 Status Train(const ParsedArguments& arguments) {
   Result<Launch> launch = Prepare(arguments);
   DSLIDE_RETURN_IF_ERROR(launch);
+  if (arguments.Has("from")) return TrainFromEarlier(arguments, *std::move(launch));
+  DSLIDE_RETURN_IF_ERROR(Complete(arguments, {}, &*launch));
   StopSignals signals;
-  return Launcher(std::move(*launch), &signals).Run();
+  return Run(*std::move(launch), &signals);
 }
 
 }  // namespace
@@ -81,6 +123,9 @@ int TrainCommand(int argc, char** argv) {
   line.Option("workers", "M", "workers to start (cluster.workers)");
   line.Option("run-dir", "DIRECTORY", "where the run's files go; runs/run-N if not given");
   line.Flag("resume", "continue from the newest checkpoint of --run-dir");
+  line.Option(
+      "from", "MODEL",
+      "begin a new run with the model of an earlier one: its run directory or a checkpoint");
   DeclareConfigOptions(&line);
   return RunExecutable("dslide train", line, argc, argv, Train);
 }

@@ -106,6 +106,23 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
     }
     return RankByFile(features, k, search, exclude_own_features);
   }
+  Result<Matrix> hidden = Embed(features);
+  DSLIDE_RETURN_IF_ERROR(hidden);
+  TopKRequest request;
+  request.hidden = *std::move(hidden);
+  request.k = k;
+  request.search = search;
+  for (uint32_t i = 0; exclude_own_features && i < features.rows(); ++i) {
+    const std::vector<uint32_t> own = OwnLabels(features.Ids(i));
+    request.excluded.ids.insert(request.excluded.ids.end(), own.begin(), own.end());
+    request.excluded.EndRow();
+  }
+  Result<Body> ranked = Call(Body(std::move(request)));
+  DSLIDE_RETURN_IF_ERROR(ranked);
+  return std::get<TopKReply>(std::move(*ranked));
+}
+
+Result<Matrix> Inference::Embed(const SparseRows& features) {
   SparseRows with_bias;
   for (uint32_t i = 0; i < features.rows(); ++i) {
     const auto ids = features.Ids(i);
@@ -119,19 +136,9 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
   const Body embed = EmbedRequest{{}, false, std::move(with_bias)};
   Result<Body> embedded = Call(embed);
   DSLIDE_RETURN_IF_ERROR(embedded);
-  TopKRequest request;
-  request.hidden = InFloats(std::get<EmbedReply>(std::move(*embedded)).partial);
-  for (float& h : request.hidden.data) h = std::max(h, 0.0f);
-  request.k = k;
-  request.search = search;
-  for (uint32_t i = 0; exclude_own_features && i < features.rows(); ++i) {
-    const std::vector<uint32_t> own = OwnLabels(features.Ids(i));
-    request.excluded.ids.insert(request.excluded.ids.end(), own.begin(), own.end());
-    request.excluded.EndRow();
-  }
-  Result<Body> ranked = Call(Body(std::move(request)));
-  DSLIDE_RETURN_IF_ERROR(ranked);
-  return std::get<TopKReply>(std::move(*ranked));
+  Matrix hidden = InFloats(std::get<EmbedReply>(std::move(*embedded)).partial);
+  for (float& h : hidden.data) h = std::max(h, 0.0f);
+  return hidden;
 }
 
 std::vector<Search> Inference::searches() const {

@@ -46,6 +46,9 @@ class Inference {
   Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
                          bool exclude_own_features);
 
+  // The activations h of samples, [rows x H]. REQUIRES a checkpoint, and feature ids below D.
+  Result<Matrix> Embed(const SparseRows& features);
+
   const std::shared_ptr<const Preprocessor>& shared_preprocessor() const { return preprocessor_; }
   // Calls input(feature, weights) for every input row, D for the bias, and neuron(label, weights,
   // bias) for every neuron; weights are [H] floats. Executors do so at once, in threads of theirs.

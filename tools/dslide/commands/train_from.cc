@@ -1,0 +1,226 @@
+#include "tools/dslide/commands/train_from.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "common/base/process.h"
+#include "common/checkpoint/layout.h"
+#include "common/checkpoint/stored_preprocessor.h"
+#include "common/config/config_keys.h"
+#include "common/data/checksum.h"
+#include "common/data/metrics.h"
+#include "common/data/whole_file.h"
+#include "common/model/model_file.h"
+#include "scheduler/balance/model_size.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Removes what was made, unless it is kept.
+class Made {
+ public:
+  ~Made() {
+    std::error_code ignored;
+    for (auto path = paths_.rbegin(); path != paths_.rend(); ++path) fs::remove_all(*path, ignored);
+  }
+  // Something is about to be made here.
+  void Add(const fs::path& path) { paths_.push_back(path); }
+  Status Directory(const std::string& setting, const fs::path& path) {
+    std::error_code error;
+    fs::path missing = path;
+    for (fs::path above = missing; !fs::exists(above, error); above = above.parent_path()) {
+      missing = above;
+    }
+    if (!fs::exists(missing, error)) Add(missing);
+    fs::create_directories(path, error);
+    if (!error) return {};
+    return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", setting,
+                                path.string(), error.message()));
+  }
+  void Keep() { paths_.clear(); }
+
+ private:
+  std::vector<fs::path> paths_;
+};
+
+Status CheckEmpty(const std::string& directory) {
+  std::error_code error;
+  if (!fs::exists(directory, error) || fs::is_empty(directory, error)) return {};
+  return BadInput(fmt::format(
+      "--from: {} is not empty; name another --run-dir, or continue its run with --resume alone",
+      directory));
+}
+
+// What was lowered to the earlier data may be as by default again.
+void RaiseToDefaults(ModelConfig* model) {
+  for (uint32_t ModelConfig::*key : {&ModelConfig::candidates, &ModelConfig::popular,
+                                     &ModelConfig::uniform, &ModelConfig::negatives}) {
+    if (model->*key == model->labels) model->*key = std::max(model->*key, ModelConfig().*key);
+  }
+}
+
+// With commas: "41,218 labels".
+std::string Counted(uint64_t count, const std::string& thing) {
+  std::string text = std::to_string(count);
+  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return fmt::format("{} {}{}", text, thing, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Result<TrainFrom> TrainFrom::Read(const Task& task) {
+  TrainFrom start;
+  start.task_ = task;
+  DSLIDE_RETURN_IF_ERROR(CheckEmpty(task.run_directory));
+  if (IsModelFile(task.model)) {
+    return BadInput(fmt::format(
+        "--from: {} is a model file, without optimiser state; name the run that it is of",
+        task.model));
+  }
+  Result<EarlierModel> from = FindEarlierModel(task.model);
+  if (!from.ok()) return BadInput("--from: " + from.error().message);
+  start.from_ = *std::move(from);
+  DSLIDE_RETURN_IF_ERROR(start.ReadConfig());
+  DSLIDE_RETURN_IF_ERROR(start.ReadData());
+  const Dataset& data = start.train_.data;
+  ResolveConfig(data.num_features(), data.num_labels(), &start.config_, LabelRepeats(data));
+  DSLIDE_RETURN_IF_ERROR(start.CheckConfig());
+  DSLIDE_RETURN_IF_ERROR(start.CheckMemory());
+  return start;
+}
+
+Status TrainFrom::ReadConfig() {
+  Config base = from_.config;
+  base.checkpoint.directory.clear();
+  RaiseToDefaults(&base.model);
+  Result<Config> config = LoadConfig(task_.config_file, task_.overrides, base);
+  DSLIDE_RETURN_IF_ERROR(config);
+  config_ = *std::move(config);
+  const std::string checkpoints = CheckpointsDirectory();
+  if (CompleteCheckpoints(checkpoints).empty()) return {};
+  return BadInput(fmt::format(
+      "--from: {} holds checkpoints of an earlier run; name another checkpoint.directory",
+      checkpoints));
+}
+
+Status TrainFrom::ReadData() {
+  const std::string& path = config_.train.data;
+  if (path == "-") {
+    return BadInput("--from: train.data=- is read once, but --from reads data twice; name a file");
+  }
+  auto known = LoadPreprocessorOf(from_.directory, from_.manifest.preprocessor);
+  DSLIDE_RETURN_IF_ERROR(known);
+  bool is_text = false;
+  if (!MatrixPathsOf(path)) {
+    const Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+    DSLIDE_RETURN_IF_ERROR(opened);
+    is_text = opened->records.has_value();
+  }
+  if (is_text != (*known != nullptr)) {
+    return BadInput(fmt::format("--from: {} has {}, but the model in {} was trained on {}", path,
+                                is_text ? "text" : "no text", from_.directory,
+                                is_text ? "numbers" : "text"));
+  }
+  std::shared_ptr<const Preprocessor> extended;
+  if (is_text) {
+    Result<Preprocessor> all =
+        (*known)->Extend(path, CoresOfThisMachine(), config_.train.min_label_samples);
+    DSLIDE_RETURN_IF_ERROR(all);
+    extended = std::make_shared<const Preprocessor>(*std::move(all));
+  }
+  Result<TrainingSamples> train = LoadTrainingSamples(
+      path, {config_.text, config_.train.min_label_samples, std::move(extended)});
+  DSLIDE_RETURN_IF_ERROR(train);
+  train_ = *std::move(train);
+  if (train_.data.size() == 0) return BadInput(fmt::format("{}: no samples to train on", path));
+  train_.data.Widen(from_.config.model.features, from_.config.model.labels);
+  return {};
+}
+
+// The stored rows must be of the new run's kind.
+Status TrainFrom::CheckConfig() const {
+  Config then = from_.config;
+  then.model.features = config_.model.features;
+  then.model.labels = config_.model.labels;
+  const ConfigKey* key = FixedKeyThatDiffers(config_, then);
+  if (key == nullptr) return {};
+  return BadInput(fmt::format("--from: {} is {} but {} in {}; it cannot change", key->FullName(),
+                              key->field.format(config_), key->field.format(then),
+                              from_.directory));
+}
+
+Status TrainFrom::CheckMemory() const {
+  const uint64_t bytes = ModelMemoryBytes(config_);
+  const uint64_t machine = MemoryOfThisMachine();
+  if (bytes <= machine) return {};
+  return Failed(fmt::format(
+      "--from: a model of {}, {} and {} takes {} MB, this machine has {} MB; "
+      "use a larger one",
+      Counted(config_.model.features, "feature"), Counted(config_.model.labels, "label"),
+      Counted(config_.model.hidden, "hidden unit"), bytes >> 20, machine >> 20));
+}
+
+std::string TrainFrom::Description() const {
+  const ModelConfig& before = from_.config.model;
+  const ModelConfig& now = config_.model;
+  return fmt::format("from {}: {} and {}; {} and {} are new", task_.model,
+                     Counted(before.labels, "label"), Counted(before.features, "feature"),
+                     Counted(now.labels - before.labels, "label"),
+                     Counted(now.features - before.features, "feature"));
+}
+
+std::string TrainFrom::CheckpointsDirectory() const {
+  const std::string& chosen = config_.checkpoint.directory;
+  return chosen.empty() ? task_.run_directory + "/" + kCheckpointsName : chosen;
+}
+
+Status TrainFrom::Write(const Stopped& stopped) {
+  NewLabels labels;
+  if (config_.model.labels > from_.config.model.labels) {
+    Result<std::unique_ptr<Inference>> model = Inference::Load(from_.directory);
+    DSLIDE_RETURN_IF_ERROR(model);
+    Result<NewLabels> met = MeetNewLabels(model->get(), train_.data, config_.model.labels, stopped);
+    DSLIDE_RETURN_IF_ERROR(met);
+    labels = *std::move(met);
+  }
+  Made made;
+  const fs::path root = fs::absolute(task_.run_directory);
+  const std::string checkpoints = fs::absolute(CheckpointsDirectory()).string();
+  DSLIDE_RETURN_IF_ERROR(made.Directory("--run-dir", root));
+  DSLIDE_RETURN_IF_ERROR(made.Directory("checkpoint.directory", checkpoints));
+  made.Add(root / "config.ini");
+  DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "config.ini").string(), FormatConfig(config_)));
+  const Preprocessor* preprocessor = train_.preprocessor.get();
+  if (preprocessor != nullptr) {
+    made.Add(checkpoints + "/" + PreprocessorName(ChecksumOf(preprocessor)));
+    DSLIDE_RETURN_IF_ERROR(StorePreprocessor(checkpoints, preprocessor));
+  }
+  made.Add(checkpoints + "/" + CheckpointName(0));
+  DSLIDE_RETURN_IF_ERROR(WriteCheckpoint(checkpoints, labels, stopped));
+  made.Keep();
+  return {};
+}
+
+Status TrainFrom::WriteCheckpoint(const std::string& checkpoints, const NewLabels& labels,
+                                  const Stopped& stopped) {
+  Manifest manifest;
+  manifest.run = {DrawIncarnation().value};
+  manifest.name = CheckpointName(0);
+  manifest.config = FormatConfig(config_);
+  manifest.train_samples = train_.data.size();
+  manifest.train_checksum = Checksum(train_.data);
+  manifest.preprocessor = ChecksumOf(train_.preprocessor.get());
+  train_ = {};  // the memory is for the model
+  const std::string directory = checkpoints + "/" + manifest.name;
+  Result<ManifestShard> shard = WriteGrownShard(from_, config_, labels, directory, stopped);
+  DSLIDE_RETURN_IF_ERROR(shard);
+  manifest.shards.push_back(*std::move(shard));
+  return WriteManifest(directory, manifest);
+}
+
+}  // namespace dslide

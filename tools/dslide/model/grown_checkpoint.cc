@@ -1,0 +1,310 @@
+#include "tools/dslide/model/grown_checkpoint.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "common/base/process.h"
+#include "common/checkpoint/layout.h"
+#include "common/math/kernels.h"
+#include "common/run/slot_rows.h"
+#include "server/executor/executor.h"
+#include "server/model/centroids.h"
+#include "server/storage/checkpoint.h"
+#include "server/storage/checkpoint_store.h"
+#include "server/storage/row_database.h"
+#include "server/storage/stored_keys.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kRowsBetweenQuestions = 4096;  // of whether to stop
+constexpr int kPollMs = 20;
+
+Error WasStopped() { return Failed("stopped before training began"); }
+
+// Adds the activations of samples up, for each of some groups of them.
+class UnitSums {
+ public:
+  UnitSums(Inference* model, uint32_t groups)
+      : model_(*model),
+        hidden_(model->config().model.hidden),
+        samples_(groups),
+        units_(size_t{groups} * hidden_) {}
+
+  // A sample of these groups.
+  Status Add(const SampleView& sample, std::span<const uint32_t> groups) {
+    if (groups.empty()) return {};
+    groups_.ids.insert(groups_.ids.end(), groups.begin(), groups.end());
+    groups_.EndRow();
+    for (size_t i = 0; i < sample.features.size(); ++i) {
+      if (sample.features[i] >= model_.config().model.features) continue;
+      features_.ids.push_back(sample.features[i]);
+      features_.values.push_back(sample.values[i]);
+    }
+    features_.EndRow();
+    return features_.rows() == kMaxInferenceBatch ? Flush() : Status();
+  }
+
+  // To be called after the last sample.
+  Status Flush() {
+    if (features_.rows() == 0) return {};
+    const Result<Matrix> activations = model_.Embed(features_);
+    DSLIDE_RETURN_IF_ERROR(activations);
+    const Kernels& kernels = BestKernels();
+    for (uint32_t i = 0; i < features_.rows(); ++i) {
+      const float* h = activations->row(i);
+      const float norm = std::sqrt(kernels.dot(hidden_, h, h));
+      if (norm == 0) continue;
+      for (const uint32_t group : groups_.Ids(i)) {
+        kernels.axpy(hidden_, 1 / norm, h, &units_[size_t{group} * hidden_]);
+        samples_[group]++;
+      }
+    }
+    features_ = groups_ = SparseRows();
+    return {};
+  }
+
+  std::vector<uint32_t>& samples() { return samples_; }  // [groups]
+  std::vector<float>& units() { return units_; }         // [groups x H]
+
+ private:
+  Inference& model_;
+  const uint32_t hidden_;
+  std::vector<uint32_t> samples_;
+  std::vector<float> units_;
+  SparseRows features_;
+  SparseRows groups_;  // of the same samples
+};
+
+// The id of a row of a layer, by its key.
+uint32_t IdOf(const StoredRowKey& key, const ClusterConfig& cluster) {
+  const SlotRange range =
+      key.layer == LayerKind::kInput ? InputSlots(cluster) : OutputSlots(cluster);
+  return key.row * range.count + key.slot.value - range.first;
+}
+
+// Puts the rows of a checkpoint in the place of initial ones. REQUIRES that its content was
+// checked.
+Status LoadEarlierRows(const EarlierModel& from, const Config& config, Executor* executor,
+                       const Stopped& stopped) {
+  uint64_t rows = 0;
+  for (const ManifestShard& shard : from.manifest.shards) {
+    auto database = RowDatabase::OpenForReading(from.directory + "/" + shard.directory);
+    DSLIDE_RETURN_IF_ERROR(database);
+    RowDatabase::Cursor at = (*database)->NewCursor();
+    for (at.Seek(View(EncodeRowKey({LayerKind::kInput, {0}, 0}))); at.Valid(); at.Next()) {
+      const auto key = DecodeRowKey(at.key());
+      if (!key) break;  // the records of its executors
+      uint32_t id = IdOf(*key, config.cluster);
+      // The bias of the hidden units is the input row after the last feature's.
+      const bool is_bias = key->layer == LayerKind::kInput && id == from.config.model.features;
+      if (is_bias) id = config.model.features;
+      Layer& layer =
+          key->layer == LayerKind::kInput ? executor->input().layer() : executor->output().layer();
+      DSLIDE_CHECK(at.value().size() >= layer.RowBytes());
+      layer.LoadRow(layer.map().Local(id), at.value().data());  // without the hash codes
+      if (++rows % kRowsBetweenQuestions == 0 && stopped()) return WasStopped();
+    }
+    DSLIDE_RETURN_IF_ERROR(at.status());
+  }
+  return {};
+}
+
+// The mean length and bias of the first `labels` neurons.
+struct MeanNeuron {
+  double length = 0;
+  double bias = 0;
+};
+MeanNeuron MeanOf(const Layer& layer, uint32_t labels) {
+  MeanNeuron mean;
+  std::vector<float> wide;
+  for (uint32_t id = 0; id < labels; ++id) {
+    const uint32_t row = layer.map().Local(id);
+    const float* w = layer.Range(row, row + 1, &wide);
+    mean.length += std::sqrt(double{BestKernels().dot(layer.dim(), w, w)}) / labels;
+    mean.bias += double{layer.bias(row)} / labels;
+  }
+  return mean;
+}
+
+// Gives a row other weights and another bias.
+void SetRow(Layer* layer, uint32_t row, const std::vector<float>& weights, float bias) {
+  std::vector<uint8_t> stored(layer->RowBytes());
+  layer->StoreRow(row, stored.data());
+  RowScalars scalars;
+  std::memcpy(&scalars, stored.data(), sizeof(scalars));
+  scalars.bias = bias;
+  std::memcpy(stored.data(), &scalars, sizeof(scalars));
+  if (layer->bf16()) {
+    std::vector<uint16_t> narrow(weights.size());
+    BestKernels().to_bf16(weights.size(), weights.data(), narrow.data());
+    std::memcpy(stored.data() + sizeof(scalars), narrow.data(), layer->WeightBytes());
+  } else {
+    std::memcpy(stored.data() + sizeof(scalars), weights.data(), layer->WeightBytes());
+  }
+  layer->LoadRow(row, stored.data());
+}
+
+// x / |x|; x stays if it is 0.
+void ToUnit(std::vector<float>* x) {
+  const float norm = std::sqrt(BestKernels().dot(x->size(), x->data(), x->data()));
+  if (norm == 0) return;
+  for (float& value : *x) value /= norm;
+}
+
+// The direction of a new label's row, as the header says. `fresh`: [H] weights of a fresh run.
+std::vector<float> DirectionOf(const NewLabels& labels, uint32_t i, const float* fresh) {
+  const size_t hidden = labels.common.size();
+  const float* units = &labels.units[i * hidden];
+  const auto samples = static_cast<float>(labels.samples[i]);
+  std::vector<float> direction(hidden), other(fresh, fresh + hidden);
+  for (size_t j = 0; j < hidden; ++j) direction[j] = units[j] / samples - labels.common[j];
+  ToUnit(&direction);
+  ToUnit(&other);
+  BestKernels().axpy(hidden, kFresh, other.data(), direction.data());
+  ToUnit(&direction);
+  return direction;
+}
+
+void SetNewLabels(const NewLabels& labels, uint32_t known, bool centroids, Layer* layer) {
+  constexpr uint32_t kBeforeTheFirstPass = 0;
+  const MeanNeuron mean = centroids ? MeanNeuron() : MeanOf(*layer, known);
+  std::vector<float> wide;
+  for (uint32_t i = 0; i < labels.samples.size(); ++i) {
+    if (labels.samples[i] == 0) continue;
+    const uint32_t row = layer->map().Local(known + i);
+    if (centroids) {
+      layer->AddToCentroid(row, &labels.units[size_t{i} * layer->dim()], labels.samples[i],
+                           kBeforeTheFirstPass, kCentroidLength);
+      continue;
+    }
+    std::vector<float> weights = DirectionOf(labels, i, layer->Range(row, row + 1, &wide));
+    for (float& w : weights) w *= static_cast<float>(mean.length);
+    SetRow(layer, row, weights, static_cast<float>(mean.bias));
+  }
+}
+
+// The first pass of the new run begins new sums, also where the earlier run made only one.
+void EndCentroidPasses(uint32_t known, Layer* layer) {
+  std::vector<uint8_t> stored(layer->RowBytes());
+  for (uint32_t id = 0; id < known; ++id) {
+    const uint32_t row = layer->map().Local(id);
+    layer->StoreRow(row, stored.data());
+    RowScalars scalars;
+    std::memcpy(&scalars, stored.data(), sizeof(scalars));
+    scalars.moment2 = 0;
+    std::memcpy(stored.data(), &scalars, sizeof(scalars));
+    layer->LoadRow(row, stored.data());
+  }
+}
+
+Result<CheckpointDone> Save(CheckpointStore* store, const std::string& directory,
+                            const Config& config, Executor* executor, const Stopped& stopped) {
+  CheckpointStore::Save save;
+  save.name = CheckpointName(0);
+  save.directory = directory;
+  save.shard = ShardName(0, 0);  // before all plans
+  save.slots = AllSlots(config.cluster);
+  save.executors = 1;
+  save.rows =
+      uint64_t{executor->input().layer().map().size()} + executor->output().layer().map().size();
+  store->Begin(save);
+  executor->BeginSnapshot(store);
+  pollfd ready{store->fd(), POLLIN, 0};
+  while (true) {
+    if (stopped()) {
+      executor->AbortSnapshot();
+      store->GiveUp("stopped", false);
+      return WasStopped();
+    }
+    if (executor->AdvanceSnapshot()) continue;
+    (void)poll(&ready, 1, executor->snapshot_in_progress() ? 1 : kPollMs);
+    if (auto saved = store->Collect()) return std::move(saved->done);
+  }
+}
+
+// The mean of the means of the new labels that have samples; 0 if fewer than two have.
+std::vector<float> CommonOf(const NewLabels& labels, uint32_t hidden) {
+  std::vector<float> common(hidden);
+  const auto met =
+      labels.samples.size() - static_cast<size_t>(std::ranges::count(labels.samples, 0u));
+  if (met < 2) return common;
+  for (size_t i = 0; i < labels.samples.size(); ++i) {
+    if (labels.samples[i] == 0) continue;
+    const auto share = 1.0 / (static_cast<double>(met) * labels.samples[i]);
+    BestKernels().axpy(hidden, static_cast<float>(share), &labels.units[i * hidden], common.data());
+  }
+  return common;
+}
+
+}  // namespace
+
+Result<EarlierModel> FindEarlierModel(const std::string& path) {
+  Result<std::string> directory = FindCheckpoint(path);
+  DSLIDE_RETURN_IF_ERROR(directory);
+  Result<Manifest> manifest = ReadManifest(*directory);
+  DSLIDE_RETURN_IF_ERROR(manifest);
+  Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
+  DSLIDE_RETURN_IF_ERROR(config);
+  // A run of a version without the key: every slot holds rows of both layers.
+  config->cluster.input_slots = std::max(config->cluster.input_slots, 0);
+  return EarlierModel{*std::move(directory), *std::move(manifest), *std::move(config)};
+}
+
+Result<NewLabels> MeetNewLabels(Inference* model, const Dataset& data, uint32_t labels,
+                                const Stopped& stopped) {
+  const uint32_t known = model->config().model.labels;
+  UnitSums sums(model, labels - known);
+  std::vector<uint32_t> asked(labels - known);
+  std::vector<uint32_t> groups;
+  for (size_t i = 0; i < data.size(); ++i) {
+    groups.clear();
+    for (const uint32_t label : data[i].labels) {
+      if (label < known || asked[label - known] == NewLabels::kMostSamples) continue;
+      asked[label - known]++;
+      groups.push_back(label - known);
+    }
+    DSLIDE_RETURN_IF_ERROR(sums.Add(data[i], groups));
+    if (i % kRowsBetweenQuestions == 0 && stopped()) return WasStopped();
+  }
+  DSLIDE_RETURN_IF_ERROR(sums.Flush());
+  NewLabels met{std::move(sums.samples()), std::move(sums.units()), {}};
+  met.common = CommonOf(met, model->config().model.hidden);
+  return met;
+}
+
+Result<ManifestShard> WriteGrownShard(const EarlierModel& from, const Config& config,
+                                      const NewLabels& labels, const std::string& directory,
+                                      const Stopped& stopped) {
+  const auto shards = CheckpointShards::Open(from.directory);
+  DSLIDE_RETURN_IF_ERROR(shards);
+  const auto content = (*shards)->CheckContent(from.config);
+  DSLIDE_RETURN_IF_ERROR(content);
+  const ModelConfig& model = config.model;
+  Executor executor(config, 1, AllSlots(config.cluster), 0, Purpose::kTraining, BestKernels());
+  Layer& input = executor.input().layer();
+  Layer& output = executor.output().layer();
+  input.Initialise(config.common.seed, model.input_init, model.features);
+  output.Initialise(config.common.seed, model.output_init, model.labels);
+  DSLIDE_RETURN_IF_ERROR(LoadEarlierRows(from, config, &executor, stopped));
+  const bool centroids = model.neurons == Neurons::kCentroids;
+  if (centroids) EndCentroidPasses(from.config.model.labels, &output);
+  SetNewLabels(labels, from.config.model.labels, centroids, &output);
+  if (executor.output().tables() != nullptr) executor.output().tables()->CatchUp();
+
+  CheckpointStore::Place place;
+  place.life = fmt::format("grown-{:016x}", DrawIncarnation().value);
+  CheckpointStore store(std::move(place), {});
+  Result<CheckpointDone> done = Save(&store, directory, config, &executor, stopped);
+  DSLIDE_RETURN_IF_ERROR(done);
+  if (!done->error.empty()) return Failed(done->error);
+  return ManifestShard{done->shard, "", done->rows, done->bytes, std::move(done->files)};
+}
+
+}  // namespace dslide
