@@ -18,7 +18,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/data/checksum.h"
-#include "common/data/metrics.h"
+#include "common/data/measures/metrics.h"
 #include "common/data/whole_file.h"
 #include "common/run/slot_plan.h"
 #include "common/text/samples.h"

@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
-#include "common/data/label_counts.h"
+#include "common/data/measures/label_counts.h"
 #include "common/text/line_blocks.h"
 
 namespace dslide {

@@ -8,7 +8,7 @@
 
 #include "common/base/ids.h"
 #include "common/checkpoint/manifest.h"
-#include "common/data/metrics.h"
+#include "common/data/measures/metrics.h"
 #include "common/wire/messages.h"
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/members/admission.h"

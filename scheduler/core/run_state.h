@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/data/metrics.h"
+#include "common/data/measures/metrics.h"
 #include "scheduler/balance/advisor.h"
 #include "scheduler/balance/balancer.h"
 #include "scheduler/base/outbox.h"

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/data/data_order.h"
-#include "common/data/metrics.h"
+#include "common/data/measures/metrics.h"
 #include "common/wire/messages.h"
 #include "scheduler/base/counted_work.h"
 #include "scheduler/base/outbox.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/checkpoint/manifest.h"
-#include "common/data/metrics.h"
+#include "common/data/measures/metrics.h"
 #include "scheduler/core/run_status.h"
 #include "scheduler/status/progress.h"
 #include "scheduler/status/thinned.h"

@@ -10,9 +10,9 @@
 
 #include "common/app/executable.h"
 #include "common/base/plural.h"
-#include "common/data/label_counts.h"
-#include "common/data/measures.h"
-#include "common/data/metrics.h"
+#include "common/data/measures/label_counts.h"
+#include "common/data/measures/measures.h"
+#include "common/data/measures/metrics.h"
 #include "common/data/xc_reader.h"
 #include "common/text/samples.h"
 #include "server/executor/executor.h"

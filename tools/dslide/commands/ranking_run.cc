@@ -8,7 +8,7 @@
 
 #include "common/base/plural.h"
 #include "common/base/process.h"
-#include "common/data/metrics.h"
+#include "common/data/measures/metrics.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/model/search_choice.h"
 

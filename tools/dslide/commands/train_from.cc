@@ -11,7 +11,7 @@
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/config/config_keys.h"
 #include "common/data/checksum.h"
-#include "common/data/metrics.h"
+#include "common/data/measures/metrics.h"
 #include "common/data/whole_file.h"
 #include "common/model/model_file.h"
 #include "scheduler/balance/model_size.h"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "common/data/label_counts.h"
-#include "common/data/measures.h"
+#include "common/data/measures/label_counts.h"
+#include "common/data/measures/measures.h"
 
 namespace dslide {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/data/ranking_terms.h"
+#include "common/data/measures/ranking_terms.h"
 
 namespace dslide {
 namespace {

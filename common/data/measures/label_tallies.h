@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/data/label_counts.h"
+#include "common/data/measures/label_counts.h"
 
 namespace dslide {
 

@@ -1,5 +1,5 @@
 // All measures of a model's rankings over a test file. Training needs a few of them and uses
-// RankingEvaluator (common/data/metrics.h), which keeps nothing per label.
+// RankingEvaluator (common/data/measures/metrics.h), which keeps nothing per label.
 #pragma once
 
 #include <array>
@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "common/data/label_counts.h"
-#include "common/data/label_tallies.h"
-#include "common/data/metrics.h"
+#include "common/data/measures/label_counts.h"
+#include "common/data/measures/label_tallies.h"
+#include "common/data/measures/metrics.h"
 
 namespace dslide {
 

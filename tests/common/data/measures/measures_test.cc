@@ -1,4 +1,4 @@
-#include "common/data/measures.h"
+#include "common/data/measures/measures.h"
 
 #include <doctest/doctest.h>
 

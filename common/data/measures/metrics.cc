@@ -1,4 +1,4 @@
-#include "common/data/metrics.h"
+#include "common/data/measures/metrics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "common/base/check.h"
-#include "common/data/label_counts.h"
-#include "common/data/ranking_terms.h"
+#include "common/data/measures/label_counts.h"
+#include "common/data/measures/ranking_terms.h"
 
 namespace dslide {
 

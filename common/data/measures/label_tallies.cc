@@ -1,10 +1,10 @@
-#include "common/data/label_tallies.h"
+#include "common/data/measures/label_tallies.h"
 
 #include <algorithm>
 #include <functional>
 
 #include "common/base/check.h"
-#include "common/data/ranking_terms.h"
+#include "common/data/measures/ranking_terms.h"
 
 namespace dslide {
 

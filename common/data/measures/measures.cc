@@ -1,9 +1,9 @@
-#include "common/data/measures.h"
+#include "common/data/measures/measures.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "common/data/ranking_terms.h"
+#include "common/data/measures/ranking_terms.h"
 
 namespace dslide {
 

@@ -1,4 +1,4 @@
-#include "common/data/metrics.h"
+#include "common/data/measures/metrics.h"
 
 #include <doctest/doctest.h>
 

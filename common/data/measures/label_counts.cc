@@ -1,4 +1,4 @@
-#include "common/data/label_counts.h"
+#include "common/data/measures/label_counts.h"
 
 #include <algorithm>
 #include <functional>
