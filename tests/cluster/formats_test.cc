@@ -151,7 +151,8 @@ std::vector<std::vector<float>> DenseFeatures(const std::string& path, uint32_t 
 TEST_CASE("dense vectors train as the same numbers do, alone and beside sparse features") {
   // The last 100 features are a vector, the others words; or all are a vector.
   TestRun sparse, all, beside;
-  const Arguments synchronous = {"train.staleness=0", "train.epochs=2", "model.active=mass"};
+  const Arguments synchronous = {"train.staleness=0", "train.epochs=2", "model.active=mass",
+                                 "cluster.wire=auto"};
   const auto train = [&](TestRun* run, const std::string& data, const std::string& test) {
     Arguments settings = synchronous;
     settings.insert(settings.end(), {"train.data=" + data, "train.test=" + test});
