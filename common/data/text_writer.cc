@@ -4,45 +4,39 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "common/data/output_file.h"
+
 namespace dslide {
 
-// Owns the file. The first failure is kept.
+// Owns the file. The encoder's first failure is kept; the file keeps its own.
 class TextWriter::Encoder {
  public:
-  explicit Encoder(std::FILE* file) : file_(file) {}
-  virtual ~Encoder() {
-    if (file_ != nullptr) std::fclose(file_);
-  }
+  explicit Encoder(OutputFile file) : file_(std::move(file)) {}
+  virtual ~Encoder() = default;
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
-  virtual void Add(std::string_view text) { Put(text.data(), text.size()); }
+  virtual void Add(std::string_view text) { file_.Write(text); }
   virtual void End() {}
 
-  // "" or why the file is not complete.
-  std::string Close() {
+  Status Finish() {
     End();
-    if (std::fclose(std::exchange(file_, nullptr)) != 0) Fail(std::strerror(errno));
-    return failure_;
+    if (failed()) return Failed(fmt::format("{}: cannot write: {}", file_.path(), failure_));
+    return file_.Finish();
   }
 
  protected:
-  void Put(const char* bytes, size_t size) {
-    if (std::fwrite(bytes, 1, size, file_) < size) Fail(std::strerror(errno));
-  }
+  void Put(const char* bytes, size_t size) { file_.Write({bytes, size}); }
   void Fail(const std::string& why) {
     if (failure_.empty()) failure_ = why;
   }
   bool failed() const { return !failure_.empty(); }
 
  private:
-  std::FILE* file_;
+  OutputFile file_;
   std::string failure_;
 };
 
@@ -52,7 +46,7 @@ constexpr size_t kEncodedBytes = size_t{64} << 10;
 
 class GzipEncoder : public TextWriter::Encoder {
  public:
-  explicit GzipEncoder(std::FILE* file) : Encoder(file), out_(kEncodedBytes) {
+  explicit GzipEncoder(OutputFile file) : Encoder(std::move(file)), out_(kEncodedBytes) {
     constexpr int kWindowBits = 15;
     constexpr int kGzip = 16;
     constexpr int kMemoryLevel = 8;
@@ -93,8 +87,8 @@ class GzipEncoder : public TextWriter::Encoder {
 
 class ZstdEncoder : public TextWriter::Encoder {
  public:
-  explicit ZstdEncoder(std::FILE* file)
-      : Encoder(file), zstd_(ZSTD_createCStream()), out_(kEncodedBytes) {
+  explicit ZstdEncoder(OutputFile file)
+      : Encoder(std::move(file)), zstd_(ZSTD_createCStream()), out_(kEncodedBytes) {
     if (zstd_ == nullptr) {
       Fail("cannot start libzstd: not enough memory");
     } else {
@@ -130,44 +124,29 @@ class ZstdEncoder : public TextWriter::Encoder {
   std::vector<char> out_;
 };
 
-std::unique_ptr<TextWriter::Encoder> MakeEncoder(const std::string& path, std::FILE* file) {
-  if (path.ends_with(".gz")) return std::make_unique<GzipEncoder>(file);
-  if (path.ends_with(".zst")) return std::make_unique<ZstdEncoder>(file);
-  return std::make_unique<TextWriter::Encoder>(file);
+std::unique_ptr<TextWriter::Encoder> MakeEncoder(const std::string& path, OutputFile file) {
+  if (path.ends_with(".gz")) return std::make_unique<GzipEncoder>(std::move(file));
+  if (path.ends_with(".zst")) return std::make_unique<ZstdEncoder>(std::move(file));
+  return std::make_unique<TextWriter::Encoder>(std::move(file));
 }
 
 }  // namespace
 
-TextWriter::TextWriter(std::string path, std::string temporary, std::unique_ptr<Encoder> encoder)
-    : path_(std::move(path)), temporary_(std::move(temporary)), encoder_(std::move(encoder)) {}
+TextWriter::TextWriter(std::unique_ptr<Encoder> encoder) : encoder_(std::move(encoder)) {}
 TextWriter::TextWriter(TextWriter&&) noexcept = default;
-
-TextWriter::~TextWriter() {
-  if (encoder_ != nullptr && !temporary_.empty()) std::remove(temporary_.c_str());
-}
+TextWriter::~TextWriter() = default;
 
 Result<TextWriter> TextWriter::Create(const std::string& path) {
-  std::error_code error;
-  const bool in_place =
-      std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
-  const std::string temporary = in_place ? "" : path + ".tmp";
-  std::FILE* file = std::fopen((in_place ? path : temporary).c_str(), "w");
-  if (file == nullptr) {
-    return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
-  }
-  return TextWriter(path, temporary, MakeEncoder(path, file));
+  Result<OutputFile> file = OutputFile::Create(path);
+  DSLIDE_RETURN_IF_ERROR(file);
+  return TextWriter(MakeEncoder(path, std::move(*file)));
 }
 
 void TextWriter::Write(std::string_view text) { encoder_->Add(text); }
 
 Status TextWriter::Finish() {
-  std::string why = std::exchange(encoder_, nullptr)->Close();
-  if (why.empty() && !temporary_.empty() && std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    why = std::strerror(errno);
-  }
-  if (why.empty()) return {};
-  if (!temporary_.empty()) std::remove(temporary_.c_str());
-  return Failed(fmt::format("{}: cannot write: {}", path_, why));
+  const std::unique_ptr<Encoder> encoder = std::move(encoder_);
+  return encoder->Finish();
 }
 
 }  // namespace dslide

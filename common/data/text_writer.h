@@ -1,7 +1,6 @@
 // Writes a text file, compressed if its name says so: .gz or .zst.
 #pragma once
 
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,9 +9,7 @@
 
 namespace dslide {
 
-// Text is written under the name with ".tmp" behind it, and Finish() renames the file, so that an
-// incomplete file never looks complete. What is no regular file (/dev/stdout, a pipe) is written in
-// place. One thread uses an object.
+// The file has its name once it is complete (OutputFile). One thread uses an object.
 class TextWriter {
  public:
   // Errors (kBadInput) name the path.
@@ -26,10 +23,8 @@ class TextWriter {
   class Encoder;  // an implementation detail
 
  private:
-  TextWriter(std::string path, std::string temporary, std::unique_ptr<Encoder> encoder);
+  explicit TextWriter(std::unique_ptr<Encoder> encoder);
 
-  std::string path_;
-  std::string temporary_;  // empty: written in place
   std::unique_ptr<Encoder> encoder_;
 };
 

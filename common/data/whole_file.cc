@@ -5,38 +5,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
+
+#include "common/data/output_file.h"
 
 namespace dslide {
 namespace {
 
 Error SystemError(const std::string& path, const char* what) {
   return Failed(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
-}
-
-Status WriteAll(int fd, const std::string& path, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return SystemError(path, "cannot write");
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return {};
-}
-
-Status WriteSynced(const std::string& path, std::span<const std::string_view> parts) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return SystemError(path, "cannot create");
-  Status status;
-  for (const std::string_view part : parts) {
-    if (status.ok()) status = WriteAll(fd, path, part);
-  }
-  if (status.ok() && fsync(fd) != 0) status = SystemError(path, "cannot sync");
-  close(fd);
-  if (!status.ok()) unlink(path.c_str());
-  return status;
 }
 
 }  // namespace
@@ -69,12 +46,10 @@ Status WriteWholeFile(const std::string& path, std::string_view bytes) {
 }
 
 Status WriteWholeFile(const std::string& path, std::span<const std::string_view> parts) {
-  const std::string temporary = path + ".tmp";
-  DSLIDE_RETURN_IF_ERROR(WriteSynced(temporary, parts));
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return SystemError(path, "cannot rename to");
-  }
-  return SyncDirectory(std::filesystem::absolute(path).parent_path());
+  Result<OutputFile> file = OutputFile::Create(path);
+  if (!file.ok()) return Failed(file.error().message);
+  for (const std::string_view part : parts) file->Write(part);
+  return file->FinishSynced();
 }
 
 Status SyncDirectory(const std::string& path) {

@@ -12,8 +12,9 @@ namespace dslide {
 // Errors (kBadInput) name the file.
 Result<std::string> ReadWholeFile(const std::string& path);
 
-// Writes a temporary file, syncs it, renames it and syncs the directory: a reader finds the old
-// file or the new one, also after the machine has lost power. Errors (kFailed) name the file.
+// Writes a file that has its name once it is complete and on the disk (OutputFile): a reader finds
+// the old file or the new one, also after the machine has lost power. Errors (kFailed) name the
+// file.
 Status WriteWholeFile(const std::string& path, std::string_view bytes);
 // The same for contents that lie in parts.
 Status WriteWholeFile(const std::string& path, std::span<const std::string_view> parts);

@@ -149,9 +149,14 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
   evaluate_refused({"--at", "1", "--at", "2", "--at", "3", "--at", "4", "--at", "6"},
                    "--at: given 5 times, at most 4");
   evaluate_refused({"--per-sample", run.Path("no/samples")}, run.Path("no/samples") + ": cannot");
-  evaluate_refused({"--per-sample", run.run_directory()}, run.run_directory() + ": cannot create");
+  evaluate_refused({"--per-sample", run.run_directory()},
+                   run.run_directory() + ": is a directory (expected a file)");
   evaluate_refused({"--output", output, "--per-sample", output}, "--per-sample " + output);
   evaluate_refused({"--output", "absent", "--per-sample", "./absent"}, "--per-sample ./absent");
+  for (const char* option : {"--output", "--per-sample"}) {
+    evaluate_refused({option, run.Path("./test.txt")},
+                     run.Path("./test.txt") + ": is the input; name another file");
+  }
   evaluate_refused({"--per-sample", run.Path("samples"), "--train", run.Path("absent.txt")},
                    run.Path("absent.txt"));
   CHECK_FALSE(fs::exists(output));

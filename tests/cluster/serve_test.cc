@@ -153,6 +153,9 @@ TEST_CASE("export and serve: wrong uses are told in one line") {
   TestRun run;
   std::ofstream(run.Path("text.txt")) << "no model\n";
   fs::create_directory(run.Path("empty"));
+  for (const char* device : {"device.dslide", "device.npz"}) {
+    fs::create_symlink("/dev/null", run.Path(device));
+  }
   const std::string none = run.Path("none");
   struct Wrong {
     Arguments arguments;
@@ -166,6 +169,11 @@ TEST_CASE("export and serve: wrong uses are told in one line") {
       {{"export", "--to", run.Path("m.dslide")}, "MODEL"},
       {{"export", run.Path("empty")}, "--to"},
       {{"export", run.Path("empty"), "--to", run.Path("m.dslide"), "--rows", "fp8"}, "--rows fp8"},
+      {{"export", run.Path("empty"), "--to", run.Path("device.dslide")}, "is no regular file"},
+      {{"export", run.Path("empty"), "--to", run.Path("device.npz")}, "is no regular file"},
+      {{"export", run.Path("text.txt"), "--to", run.Path("text.dslide"), "--data",
+        run.Path("text.dslide")},
+       "text.dslide: is the input"},
       {{"serve"}, "--model"},
       {{"serve", "--model", none}, none},
       {{"serve", "--model", run.Path("text.txt")}, "text.txt"},

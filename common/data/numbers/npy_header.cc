@@ -104,4 +104,19 @@ Result<NpyHeader> ReadNpyHeader(NpySource* source) {
   return header;
 }
 
+std::string NpyHeaderText(const std::string& type, const std::string& shape, size_t room) {
+  constexpr size_t kAlignment = 64;
+  constexpr size_t kBeforeDictionary = 10;
+  std::string header(kMagic);
+  header += std::string_view("\x01\x00\x00\x00", 4);  // the version, and room for the length
+  header += fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", type, shape);
+  const size_t bytes = std::max(room, header.size() + 1);
+  header.resize((bytes + kAlignment - 1) / kAlignment * kAlignment - 1, ' ');
+  header += '\n';
+  const size_t length = header.size() - kBeforeDictionary;
+  header[8] = static_cast<char>(length & 0xff);
+  header[9] = static_cast<char>(length >> 8);
+  return header;
+}
+
 }  // namespace dslide

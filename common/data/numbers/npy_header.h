@@ -42,4 +42,8 @@ struct NpyHeader {
 // Errors are the source's.
 Result<NpyHeader> ReadNpyHeader(NpySource* source);
 
+// A header of version 1, at least `room` bytes long, a multiple of 64, as NumPy aligns arrays.
+// `type` as "<f4"; `shape` without its parentheses, as Python writes it: "", "3," or "3, 4".
+std::string NpyHeaderText(const std::string& type, const std::string& shape, size_t room = 0);
+
 }  // namespace dslide

@@ -1,6 +1,6 @@
 // Arrays of a NumPy archive: a ZIP file of .npy files (npy_header.h), which are
 // read from their beginnings to their ends, several at once, in little memory. libzip appears
-// behind this file and npz_writer.h only.
+// behind this file and npz_archive_writer.h only.
 #pragma once
 
 #include <cstdint>

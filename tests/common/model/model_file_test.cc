@@ -140,7 +140,7 @@ TEST_CASE_FIXTURE(Fixture, "model file: other files, cut ones and damaged ones a
 TEST_CASE_FIXTURE(Fixture, "model file: a full disk leaves nothing behind") {
   const auto status = WriteModelFile(*kSmall.Build(), "/dev/full/x");
   REQUIRE_FALSE(status.ok());
-  CHECK(status.error().message.starts_with("/dev/full/x.tmp: cannot create"));
+  CHECK(status.error().message == "/dev/full/x: cannot create: Not a directory");
 }
 
 }  // namespace

@@ -18,8 +18,8 @@
 #include "server/executor/executor.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/commands/ranking_run.h"
+#include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/model/measure_report.h"
-#include "tools/dslide/model/output_file.h"
 #include "tools/dslide/model/prediction_file.h"
 #include "tools/dslide/model/sample_file.h"
 #include "tools/dslide/model/search_choice.h"
@@ -68,9 +68,9 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   task.cutoffs = std::move(*cutoffs);
   task.ranking.depth = std::max(task.ranking.depth, task.cutoffs.back());
   task.per_sample = arguments.Get("per-sample");
-  if (AreOneFile(task.ranking.output, task.per_sample)) {
-    return BadInput(fmt::format("--per-sample {}: is the file of --output", task.per_sample));
-  }
+  DSLIDE_RETURN_IF_ERROR(
+      CheckOutputs({task.ranking.data, task.ranking.checkpoint},
+                   {{"output", task.ranking.output}, {"per-sample", task.per_sample}}));
   return task;
 }
 

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "common/app/executable.h"
+#include "common/data/output_file.h"
 #include "common/model/model_file.h"
 #include "tools/dslide/commands/commands.h"
+#include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/export/exports.h"
 #include "tools/dslide/model/model_source.h"
 
@@ -58,6 +60,8 @@ Status Export(const ParsedArguments& arguments) {
   if (format == Format::kModel && IsModelFile(from)) {
     return BadInput(fmt::format("{} is a model file already; name the run directory", from));
   }
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs({from, arguments.Get("data")}, {{"to", to}}));
+  DSLIDE_RETURN_IF_ERROR(CheckRegularOutput(to, "a model"));
   ModelSourceOptions options;
   options.int8_only = rows == "int8";
   options.index = format == Format::kModel;

@@ -10,6 +10,7 @@
 #include "common/base/process.h"
 #include "common/data/measures/metrics.h"
 #include "server/executor/executor.h"
+#include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/model/search_choice.h"
 
 namespace dslide {
@@ -62,6 +63,7 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
   task.checkpoint = arguments.Get("checkpoint");
   task.data = arguments.Get("data");
   task.output = arguments.Get("output");
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs({task.data, task.checkpoint}, {{"output", task.output}}));
   task.json = arguments.Has("json");
   task.exclude_own_features = arguments.Has("exclude-own-features");
   const Result<uint32_t> top_k = arguments.Number("top-k", 1, kMaxTopK);

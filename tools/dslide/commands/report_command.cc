@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "common/app/executable.h"
+#include "common/data/output_file.h"
 #include "scheduler/status/report_page.h"
 #include "tools/dslide/commands/commands.h"
-#include "tools/dslide/model/output_file.h"
+#include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/report/run_directory.h"
 
 namespace dslide {
@@ -38,6 +39,7 @@ Status Report(const ParsedArguments& arguments) {
   TellApart(paths, &runs);
   const std::string output = arguments.Get("output");
   if (output.empty()) return BadInput("--output: names no file");
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs({}, {{"output", output}}));
   Result<OutputFile> file = OutputFile::Create(output);
   DSLIDE_RETURN_IF_ERROR(file);
   file->Write(ReportPage(runs));

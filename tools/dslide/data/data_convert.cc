@@ -211,7 +211,7 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
 Status Convert(const ParsedArguments& arguments) {
   const Result<ConvertTask> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
-  DSLIDE_RETURN_IF_ERROR(CheckOutputs(task->input, {{"output", task->output}}));
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs({task->input}, {{"output", task->output}}));
   Result<DataFile> file = DataFile::Open(task->input);
   DSLIDE_RETURN_IF_ERROR(file);
   ProgressLine progress(task->input);
@@ -227,9 +227,9 @@ Status Convert(const ParsedArguments& arguments) {
     return ConvertNumbers(*task, &*file->numbers, &progress);
   }
   if (task->target.numbers) {
-    DSLIDE_RETURN_IF_ERROR(CheckOutputs(task->input, {{"output", task->output},
-                                                      {"output", LabelsPath(task->output)},
-                                                      {"output", FeaturesPath(task->output)}}));
+    DSLIDE_RETURN_IF_ERROR(CheckOutputs({task->input}, {{"output", task->output},
+                                                        {"output", LabelsPath(task->output)},
+                                                        {"output", FeaturesPath(task->output)}}));
     return EncodeRecords(*task, &progress);
   }
   if (!task->like.empty() || arguments.Has("set")) {

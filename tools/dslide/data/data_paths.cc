@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "common/data/numbers/number_file.h"
-#include "tools/dslide/model/output_file.h"
+#include "common/data/output_file.h"
 
 namespace dslide {
 
@@ -17,28 +18,28 @@ std::vector<std::string> FilesOf(const std::string& path) {
   return files;
 }
 
-Status CheckOutputs(const std::string& input, const std::vector<OutputOption>& outputs) {
-  std::vector<std::string> before;
+Status CheckOutputs(const std::vector<std::string>& inputs,
+                    const std::vector<OutputOption>& outputs) {
+  std::vector<std::string> read;
+  for (const std::string& input : inputs) {
+    for (const std::string& file : FilesOf(input)) read.push_back(file);
+  }
+  std::vector<std::string> written;
   for (const OutputOption& output : outputs) {
     for (const std::string& file : FilesOf(output.path)) {
-      for (const std::string& in : FilesOf(input)) {
-        if (AreOneFile(file, in)) {
-          return BadInput(
-              fmt::format("--{} {}: is the input; name another file", output.name, file));
-        }
-      }
-      for (const std::string& other : before) {
-        if (AreOneFile(file, other)) {
-          return BadInput(
-              fmt::format("--{} {}: would be written twice; name another file", output.name, file));
-        }
+      const auto is_file = [&file](const std::string& other) { return AreOneFile(file, other); };
+      const auto refused = [&](const char* why) {
+        return BadInput(fmt::format("--{} {}: {}", output.name, file, why));
+      };
+      if (std::ranges::any_of(read, is_file)) return refused("is the input; name another file");
+      if (std::ranges::any_of(written, is_file)) {
+        return refused("would be written twice; name another file");
       }
       std::error_code ignored;
       if (std::filesystem::is_directory(file, ignored)) {
-        return BadInput(
-            fmt::format("--{} {}: is a directory (expected a file)", output.name, file));
+        return refused("is a directory (expected a file)");
       }
-      before.push_back(file);
+      written.push_back(file);
     }
   }
   return {};

@@ -1,4 +1,4 @@
-// What the data commands check of the files that they are given.
+// What commands check of the files that they are given.
 #pragma once
 
 #include <string>
@@ -17,8 +17,9 @@ struct OutputOption {
   std::string path;
 };
 
-// Refuses outputs that are the input, another output, or a directory. Errors (kBadInput) name the
-// option.
-Status CheckOutputs(const std::string& input, const std::vector<OutputOption>& outputs);
+// Refuses outputs that are an input, another output, or a directory. Paths may be empty. Errors
+// (kBadInput) name the option.
+Status CheckOutputs(const std::vector<std::string>& inputs,
+                    const std::vector<OutputOption>& outputs);
 
 }  // namespace dslide

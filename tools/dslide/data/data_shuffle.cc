@@ -22,7 +22,7 @@ Status Shuffle(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(seed);
   const Result<uint32_t> memory_mb = arguments.Number("memory-mb", 1, 1u << 20);
   DSLIDE_RETURN_IF_ERROR(memory_mb);
-  DSLIDE_RETURN_IF_ERROR(CheckOutputs(input, {{"output", output}}));
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs({input}, {{"output", output}}));
   Result<SampleLines> lines = SampleLines::Open(input);
   DSLIDE_RETURN_IF_ERROR(lines);
   Result<SampleWriter> writer = SampleWriter::Create(output, lines->file());

@@ -36,7 +36,7 @@ Status Split(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(seed);
   const std::string part_path = arguments.Get("part");
   const std::string rest_path = arguments.Get("rest");
-  DSLIDE_RETURN_IF_ERROR(CheckOutputs(input, {{"part", part_path}, {"rest", rest_path}}));
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs({input}, {{"part", part_path}, {"rest", rest_path}}));
   Result<SampleLines> lines = SampleLines::Open(input);
   DSLIDE_RETURN_IF_ERROR(lines);
   Result<SampleWriter> part = SampleWriter::Create(part_path, lines->file());

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/data/numbers/npz_writer.h"
+#include "common/data/scratch_file.h"
 #include "common/data/text_writer.h"
 #include "tools/dslide/data/sample_lines.h"
-#include "tools/dslide/data/scratch_file.h"
 
 namespace dslide {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "common/base/error.h"
 #include "common/base/random.h"
-#include "tools/dslide/data/scratch_file.h"
+#include "common/data/scratch_file.h"
 
 namespace dslide {
 

@@ -1,7 +1,7 @@
 #include <bit>
 
+#include "common/data/output_file.h"
 #include "tools/dslide/export/exports.h"
-#include "tools/dslide/model/output_file.h"
 
 namespace dslide {
 

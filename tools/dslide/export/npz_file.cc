@@ -1,14 +1,11 @@
 #include <fmt/format.h>
-#include <zip.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
-#include "tools/dslide/data/scratch_file.h"
+#include "common/data/numbers/npy_header.h"
+#include "common/data/numbers/npz_archive_writer.h"
 #include "tools/dslide/export/exports.h"
 
 namespace dslide {
@@ -28,26 +25,11 @@ struct Member {
   }
 };
 
-// The header of an .npy file: a Python dict, filled up so that the elements begin at a multiple of
-// 64 bytes.
-std::string NpyHeader(const std::string& type, const std::string& shape) {
-  constexpr size_t kBeforeDict = 10, kAlignment = 64;
-  std::string dict =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", type, shape);
-  const size_t used = kBeforeDict + dict.size() + 1;
-  dict.append((kAlignment - used % kAlignment) % kAlignment, ' ');
-  dict += '\n';
-  std::string header("\x93NUMPY\x01\x00", 8);
-  header += static_cast<char>(dict.size() & 0xff);
-  header += static_cast<char>(dict.size() >> 8);
-  return header + dict;
-}
-
 Member Floats(const std::string& name, uint64_t rows, uint64_t columns,
               std::function<void(const ByteSink&)> write) {
   const std::string shape =
       columns == 0 ? fmt::format("{},", rows) : fmt::format("{}, {}", rows, columns);
-  return {name, NpyHeader("<f4", shape), std::move(write)};
+  return {name, NpyHeaderText("<f4", shape), std::move(write)};
 }
 
 // Texts of one length, filled up with zeros.
@@ -57,7 +39,7 @@ Member LabelNames(const Model& model) {
   for (uint32_t label = 0; label < count; ++label) {
     longest = std::max(longest, model.LabelName(label).size());
   }
-  return {"labels", NpyHeader(fmt::format("|S{}", longest), fmt::format("{},", count)),
+  return {"labels", NpyHeaderText(fmt::format("|S{}", longest), fmt::format("{},", count)),
           [&model, count, longest](const ByteSink& sink) {
             for (uint32_t label = 0; label < count; ++label) {
               std::string name = model.LabelName(label);
@@ -68,70 +50,9 @@ Member LabelNames(const Model& model) {
 }
 
 Member Text(const std::string& name, const std::string& text) {
-  return {name, NpyHeader(fmt::format("|S{}", text.size()), ""),
+  return {name, NpyHeaderText(fmt::format("|S{}", text.size()), ""),
           [text](const ByteSink& sink) { sink(text); }};
 }
-
-constexpr time_t kTime = 315'532'800;  // 1980-01-01, ZIP's first day: equal models, equal bytes
-
-// An archive that is removed unless it is finished.
-class Archive {
- public:
-  static Result<Archive> Create(const std::string& path) {
-    const std::string temporary = path + ".tmp";
-    int code = 0;
-    zip_t* zip = zip_open(temporary.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
-    if (zip == nullptr) {
-      return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
-    }
-    return Archive(path, zip);
-  }
-  Archive(Archive&& other) noexcept
-      : path_(std::move(other.path_)), zip_(std::exchange(other.zip_, nullptr)) {}
-  ~Archive() {
-    if (zip_ != nullptr) zip_discard(zip_);
-  }
-
-  Status Add(const Member& member) {
-    Result<ScratchFile> scratch = ScratchFile::Beside(path_);
-    DSLIDE_RETURN_IF_ERROR(scratch);
-    member.Write([&](std::string_view bytes) { scratch->Write(bytes); });
-    const Result<std::FILE*> file = std::move(*scratch).Release();
-    DSLIDE_RETURN_IF_ERROR(file);
-    zip_source_t* source = zip_source_filep(zip_, *file, 0, -1);  // closes the file
-    const zip_int64_t at =
-        zip_file_add(zip_, (member.name + ".npy").c_str(), source, ZIP_FL_OVERWRITE);
-    if (at < 0) {
-      zip_source_free(source);
-      return Failure();
-    }
-    const auto index = static_cast<zip_uint64_t>(at);
-    if (zip_file_set_mtime(zip_, index, kTime, 0) != 0 ||
-        zip_set_file_compression(zip_, index, ZIP_CM_STORE, 0) != 0) {
-      return Failure();
-    }
-    return {};
-  }
-
-  Status Finish() {
-    if (zip_close(zip_) != 0) return Failure();
-    zip_ = nullptr;
-    const std::string temporary = path_ + ".tmp";
-    if (std::rename(temporary.c_str(), path_.c_str()) == 0) return {};
-    const Error error = Failed(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
-    std::remove(temporary.c_str());
-    return error;
-  }
-
- private:
-  Archive(std::string path, zip_t* zip) : path_(std::move(path)), zip_(zip) {}
-  Error Failure() const {
-    return Failed(fmt::format("{}: cannot write: {}", path_, zip_strerror(zip_)));
-  }
-
-  std::string path_;
-  zip_t* zip_;
-};
 
 }  // namespace
 
@@ -145,9 +66,15 @@ Status WriteNpz(const DenseRows& rows, const std::string& path) {
       LabelNames(rows.model()),
       Text("config", rows.ConfigJson()),
   };
-  Result<Archive> archive = Archive::Create(path);
+  Result<NpzArchiveWriter> archive =
+      NpzArchiveWriter::Create(path, NpzArchiveWriter::Packing::kStored);
   DSLIDE_RETURN_IF_ERROR(archive);
-  for (const Member& member : members) DSLIDE_RETURN_IF_ERROR(archive->Add(member));
+  for (const Member& member : members) {
+    Result<ScratchFile> array = archive->NewArray();
+    DSLIDE_RETURN_IF_ERROR(array);
+    member.Write([&](std::string_view bytes) { array->Write(bytes); });
+    DSLIDE_RETURN_IF_ERROR(archive->Add(member.name, *std::move(array)));
+  }
   return archive->Finish();
 }
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
+#include "common/data/output_file.h"
 #include "tools/dslide/export/exports.h"
-#include "tools/dslide/model/output_file.h"
 
 namespace dslide {
 namespace {

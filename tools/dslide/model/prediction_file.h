@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/data/output_file.h"
 #include "common/wire/messages.h"
-#include "tools/dslide/model/output_file.h"
 
 namespace dslide {
 

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/data/output_file.h"
 #include "common/text/preprocessor.h"
 #include "common/wire/messages.h"
-#include "tools/dslide/model/output_file.h"
 
 namespace dslide {
 

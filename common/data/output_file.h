@@ -13,9 +13,14 @@ namespace dslide {
 // Whether both are one regular file, or would be written under one name. Either may be empty.
 bool AreOneFile(const std::string& a, const std::string& b);
 
-// Text is written under a temporary name, and Finish() renames the file, so that an incomplete file
-// never looks complete. What is no regular file (/dev/stdout, a pipe) is written in place. One
-// thread uses an object.
+// Whether bytes go straight to what has this name: a pipe, a device, /dev/stdout. A file must not
+// be renamed to such a name, which would put the file in the device's place.
+bool IsWrittenInPlace(const std::string& path);
+// kBadInput "path: is no regular file (`what` cannot be written to it)" if it is written in place.
+Status CheckRegularOutput(const std::string& path, std::string_view what);
+
+// Bytes are written under a temporary name, and Finish() renames the file, so that an incomplete
+// file never looks complete. What IsWrittenInPlace is written in place. One thread uses an object.
 class OutputFile {
  public:
   // Errors (kBadInput) name the path. An empty path: nothing is written.
@@ -24,16 +29,23 @@ class OutputFile {
   OutputFile(OutputFile&& other) noexcept;
   ~OutputFile();  // removes a file that is not finished
 
+  const std::string& path() const { return path_; }
   bool IsOpen() const { return out_ != nullptr; }
-  void Write(std::string_view text);  // Finish() reports a failure
+  void Write(std::string_view bytes);  // Finish() reports a failure
+  // Errors (kFailed) name the path; nothing is left of the file then.
   Status Finish();
+  // The same, and on the disk: after the machine has lost power a reader finds the old file or the
+  // new one.
+  Status FinishSynced();
 
  private:
   OutputFile(std::string path, std::string temporary, std::FILE* out)
       : path_(std::move(path)), temporary_(std::move(temporary)), out_(out) {}
 
+  void Check(bool done);
+
   std::string path_;
-  std::string temporary_;  // empty: not a regular file, written in place
+  std::string temporary_;  // empty: written in place
   std::FILE* out_;         // null: nothing is written, or finished
   int error_ = 0;          // errno of the first failure
 };

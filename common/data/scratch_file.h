@@ -16,11 +16,13 @@ namespace dslide {
 
 class ScratchFile {
  public:
-  // In the directory of `path`, or in that of temporary files if `path` is no regular file's.
-  // Errors (kFailed) name the directory.
+  // In the directory of `path`, or in that of temporary files if `path` IsWrittenInPlace. Errors
+  // (kBadInput) name the directory.
   static Result<ScratchFile> Beside(const std::string& path);
 
-  void Write(std::string_view bytes);  // ReadAll() reports a failure
+  void Write(std::string_view bytes);  // ReadAll() and Release() report a failure
+  // REQUIRES the bytes to lie in what was written.
+  void Overwrite(uint64_t at, std::string_view bytes);
   uint64_t size() const { return size_; }
   // Calls take() with all bytes, part by part.
   Status ReadAll(const std::function<void(std::string_view)>& take);
@@ -35,6 +37,7 @@ class ScratchFile {
       : directory_(std::move(directory)), file_(file) {}
 
   Error Failure() const;
+  void Check(bool done);
 
   std::string directory_;
   std::unique_ptr<std::FILE, Close> file_;

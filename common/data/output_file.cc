@@ -1,16 +1,20 @@
-#include "tools/dslide/model/output_file.h"
+#include "common/data/output_file.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
+#include "common/data/whole_file.h"
+
 namespace dslide {
 
+namespace fs = std::filesystem;
+
 bool AreOneFile(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
   if (a.empty() || b.empty()) return false;
   std::error_code error;
   if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;  // /dev/null, say
@@ -18,13 +22,21 @@ bool AreOneFile(const std::string& a, const std::string& b) {
          fs::weakly_canonical(fs::absolute(b, error), error);
 }
 
+bool IsWrittenInPlace(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error) && !fs::is_regular_file(path, error);
+}
+
+Status CheckRegularOutput(const std::string& path, std::string_view what) {
+  if (!IsWrittenInPlace(path)) return {};
+  return BadInput(fmt::format("{}: is no regular file ({} cannot be written to it)", path, what));
+}
+
 Result<OutputFile> OutputFile::Create(const std::string& path) {
   if (path.empty()) return OutputFile("", "", nullptr);
-  std::error_code error;
-  const bool in_place =
-      std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+  const bool in_place = IsWrittenInPlace(path);
   const std::string temporary = in_place ? "" : path + ".tmp";
-  std::FILE* out = std::fopen((in_place ? path : temporary).c_str(), "w");
+  std::FILE* out = std::fopen((in_place ? path : temporary).c_str(), "we");
   if (out == nullptr) {
     return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
   }
@@ -45,22 +57,32 @@ OutputFile::~OutputFile() {
   if (!temporary_.empty()) std::remove(temporary_.c_str());  // incomplete
 }
 
-void OutputFile::Write(std::string_view text) {
-  if (out_ == nullptr) return;
-  if (std::fwrite(text.data(), 1, text.size(), out_) < text.size() && error_ == 0) error_ = errno;
+void OutputFile::Check(bool done) {
+  if (!done && error_ == 0) error_ = errno;
+}
+
+void OutputFile::Write(std::string_view bytes) {
+  if (out_ == nullptr || error_ != 0) return;
+  Check(std::fwrite(bytes.data(), 1, bytes.size(), out_) == bytes.size());
 }
 
 Status OutputFile::Finish() {
   if (out_ == nullptr) return {};
   std::FILE* out = std::exchange(out_, nullptr);
-  const auto check = [this](int result) {
-    if (result != 0 && error_ == 0) error_ = errno;
-  };
-  check(out == stdout ? std::fflush(out) : std::fclose(out));
-  if (error_ == 0 && !temporary_.empty()) check(std::rename(temporary_.c_str(), path_.c_str()));
+  Check((out == stdout ? std::fflush(out) : std::fclose(out)) == 0);
+  if (error_ == 0 && !temporary_.empty()) {
+    Check(std::rename(temporary_.c_str(), path_.c_str()) == 0);
+  }
   if (error_ == 0) return {};
   if (!temporary_.empty()) std::remove(temporary_.c_str());
   return Failed(fmt::format("{}: cannot write: {}", path_, std::strerror(error_)));
+}
+
+Status OutputFile::FinishSynced() {
+  if (out_ == nullptr || temporary_.empty()) return Finish();
+  Check(std::fflush(out_) == 0 && fsync(fileno(out_)) == 0);
+  DSLIDE_RETURN_IF_ERROR(Finish());
+  return SyncDirectory(fs::absolute(path_).parent_path());
 }
 
 }  // namespace dslide

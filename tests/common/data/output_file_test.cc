@@ -1,0 +1,101 @@
+#include "common/data/output_file.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/data/scratch_file.h"
+#include "common/data/whole_file.h"
+#include "tests/support/temp_directory.h"
+
+namespace dslide::output_file_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Fixture {
+  TempDirectory directory;
+  std::string path = directory.path() + "/file";
+
+  std::string Content() const {
+    Result<std::string> bytes = ReadWholeFile(path);
+    return bytes.ok() ? *bytes : bytes.error().message;
+  }
+  size_t Files() const {
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()));
+  }
+};
+
+TEST_CASE_FIXTURE(Fixture, "output file: the old content until it is finished, then the new") {
+  REQUIRE(WriteWholeFile(path, "old").ok());
+  {
+    Result<OutputFile> dropped = OutputFile::Create(path);
+    REQUIRE(dropped.ok());
+    dropped->Write("lost");
+  }
+  CHECK(Files() == 1);
+  for (const bool synced : {false, true}) {
+    Result<OutputFile> file = OutputFile::Create(path);
+    REQUIRE(file.ok());
+    file->Write("new");
+    CHECK(Content() == "old");
+    REQUIRE((synced ? file->FinishSynced() : file->Finish()).ok());
+    CHECK(Content() == "new");
+    CHECK(Files() == 1);
+    REQUIRE(WriteWholeFile(path, "old").ok());
+  }
+}
+
+// The name is a link in a directory of the test: a rename would replace the link, not the device.
+TEST_CASE_FIXTURE(Fixture, "output file: a device is written to and stays what it is") {
+  fs::create_symlink("/dev/full", path);
+  CHECK(IsWrittenInPlace(path));
+  const std::string why = path + ": cannot write: No space left on device";
+  const Status whole = WriteWholeFile(path, std::string(100'000, 'x'));
+  REQUIRE_FALSE(whole.ok());
+  CHECK(whole.error().message == why);
+  CHECK(whole.error().kind == ErrorKind::kFailed);
+  Result<OutputFile> file = OutputFile::Create(path);
+  REQUIRE(file.ok());
+  file->Write("a few bytes");
+  const Status synced = file->FinishSynced();
+  REQUIRE_FALSE(synced.ok());
+  CHECK(synced.error().message == why);
+  CHECK(fs::is_symlink(path));
+  CHECK(Files() == 1);
+
+  const Status refused = CheckRegularOutput(path, "a model");
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message == path + ": is no regular file (a model cannot be written to it)");
+  CHECK(CheckRegularOutput(directory.path() + "/new", "a model").ok());
+}
+
+TEST_CASE_FIXTURE(Fixture, "output file: what cannot be created is named") {
+  const std::string nowhere = directory.path() + "/none/file";
+  const Result<OutputFile> file = OutputFile::Create(nowhere);
+  REQUIRE_FALSE(file.ok());
+  CHECK(file.error().message == nowhere + ": cannot create: No such file or directory");
+  CHECK(file.error().kind == ErrorKind::kBadInput);
+  const Status whole = WriteWholeFile(nowhere, "x");
+  REQUIRE_FALSE(whole.ok());
+  CHECK(whole.error().kind == ErrorKind::kFailed);
+}
+
+TEST_CASE_FIXTURE(Fixture, "scratch file: what was written, with a part replaced, and no name") {
+  Result<ScratchFile> scratch = ScratchFile::Beside(path);
+  REQUIRE(scratch.ok());
+  scratch->Write("head tail");
+  scratch->Overwrite(0, "HEAD");
+  scratch->Write(" end");
+  CHECK(Files() == 0);
+  std::string read;
+  REQUIRE(scratch->ReadAll([&](std::string_view bytes) { read += bytes; }).ok());
+  CHECK(read == "HEAD tail end");
+  CHECK(scratch->size() == read.size());
+}
+
+}  // namespace
+}  // namespace dslide::output_file_test
