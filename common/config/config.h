@@ -150,8 +150,11 @@ struct CheckpointConfig {
   bool operator==(const CheckpointConfig&) const = default;
 };
 
+// Whether messages are encrypted and members are known by keys.
+enum class Encryption { kAuto, kAlways, kTrustedNetwork };
+
 struct SecurityConfig {
-  bool allow_plaintext = false;  // bind outside loopback without encryption
+  Encryption encryption = Encryption::kAuto;  // outside loopback; trusted network: never
 
   bool operator==(const SecurityConfig&) const = default;
 };

@@ -279,8 +279,12 @@ std::vector<ConfigKey> SecurityKeys() {
   using S = SecurityConfig;
   const char* section = "security";
   return {
-      {section, "allow_plaintext", "bind outside loopback without encryption",
-       Boolean(kIn, &S::allow_plaintext), kFree, kServersOwn},
+      {section, "encryption", "auto: outside loopback; trusted-network: never",
+       OneOf(kIn, &S::encryption,
+             {{"auto", Encryption::kAuto},
+              {"always", Encryption::kAlways},
+              {"trusted-network", Encryption::kTrustedNetwork}}),
+       kFree, kServersOwn},
   };
 }
 

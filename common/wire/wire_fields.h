@@ -175,6 +175,8 @@ auto FieldsOf(Is<DrainServer> auto& m) { return Fields(m.name); }
 auto FieldsOf(Is<StatusRequest> auto&) { return Fields(); }
 auto FieldsOf(Is<StatusReply> auto& m) { return Fields(LongString{m.json}); }
 auto FieldsOf(Is<RebuildTables> auto& m) { return Fields(m.round, m.k); }
+auto FieldsOf(Is<AccessKey> auto& m) { return Fields(m.key, m.role); }
+auto FieldsOf(Is<AccessList> auto& m) { return Fields(m.keys); }
 
 // The tables of the alternatives of Body, in its order, which is the schema's.
 using BodyTables =
@@ -186,7 +188,7 @@ using BodyTables =
                wire::CheckpointRequest, wire::CheckpointDone, wire::CheckpointNow, wire::Shutdown,
                wire::ErrorReply, wire::Leave, wire::CommitSteps, wire::StepsCommitted,
                wire::MoveSlots, wire::MoveReady, wire::SlotPull, wire::SlotRows, wire::DrainServer,
-               wire::StatusRequest, wire::StatusReply, wire::RebuildTables>;
+               wire::StatusRequest, wire::StatusReply, wire::RebuildTables, wire::AccessList>;
 
 static_assert(kBodyKinds == std::tuple_size_v<BodyTables>);
 static_assert(kBodyKinds == static_cast<size_t>(wire::Body::MAX));

@@ -182,8 +182,10 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
   CHECK(ErrorOf("[model]\nactive = lhs") ==
         "cluster.ini:2: model.active = lhs: must be auto, mass, lsh, sampled or all");
   CHECK(ErrorOf("[hash]\nbin = 6") == "cluster.ini:2: hash.bin = 6: must be 2, 4, 8 or 16");
-  CHECK(ErrorOf("[security]\nallow_plaintext = yes") ==
-        "cluster.ini:2: security.allow_plaintext = yes: must be true or false");
+  CHECK(ErrorOf("[security]\nencryption = off") ==
+        "cluster.ini:2: security.encryption = off: must be auto, always or trusted-network");
+  CHECK(ErrorOf("[train]\nexclude_own_features = yes") ==
+        "cluster.ini:2: train.exclude_own_features = yes: must be true or false");
   CHECK(ErrorOf("[train]\ndropout_input = 0.96") ==
         "cluster.ini:2: train.dropout_input = 0.96: must be 0 to 0.95");
   CHECK(ErrorOf("[train]\nlabel_smoothing = 1") ==
@@ -348,7 +350,7 @@ TEST_CASE("config: the written form") {
   CHECK(text.find("\noutput_init = 0\n") != std::string::npos);
   CHECK(text.find("\nepsilon = 1e-08\n") != std::string::npos);
   CHECK(text.find("\ndata =\n") != std::string::npos);
-  CHECK(text.ends_with("\n[security]\nallow_plaintext = false\n"));
+  CHECK(text.ends_with("\n[security]\nencryption = auto\n"));
 }
 
 TEST_CASE("config: every key has a help line, a range and a default within it") {
@@ -648,7 +650,7 @@ TEST_CASE("config: the example files are valid") {
   CHECK(local->cluster.workers == 2);
   const Result<Config> two = LoadConfig(folder + "two-machines.ini", {});
   REQUIRE_MESSAGE(two.ok(), two.error().message);
-  CHECK(two->security.allow_plaintext);
+  CHECK(two->security.encryption == Encryption::kAuto);
   CHECK(two->cluster.scheduler_advertise == "tcp://10.0.0.1:7700");
 }
 

@@ -1,0 +1,67 @@
+#include "common/net/member_link.h"
+
+#include <fmt/format.h>
+
+#include "common/base/log.h"
+#include "common/base/plural.h"
+#include "common/base/process.h"
+
+namespace dslide {
+
+Result<DealerSocket> DialMember(NetContext& context, const AccessListHolder& access,
+                                const SchedulerAccess& scheduler, const PlanServer& server) {
+  if (!scheduler.curve) return DealerSocket::Connect(context, server.address);
+  const std::optional<PublicKey> key = access.KeyOf(server.incarnation);
+  if (!key || access.RoleOf(*key) != KeyRole::kServer) {
+    return Failed(fmt::format("the key of {} is not known", server.name));
+  }
+  return DealerSocket::Connect(context, server.address, CurvePeer{scheduler.curve->own, *key});
+}
+
+Status SchedulerRefusal(HandshakeFailure failure, const SchedulerAccess& scheduler) {
+  switch (failure) {
+    case HandshakeFailure::kRefused:
+      return BadInput(fmt::format(
+          "the scheduler at {} does not let the key {} in: it is not known there, revoked or "
+          "expired; ask for another one (dslide key allow)",
+          scheduler.address, ShortTextOf(scheduler.curve->own.public_key)));
+    case HandshakeFailure::kOtherSecurity:
+      return BadInput(
+          scheduler.curve
+              ? fmt::format("the scheduler at {} does not use encryption; leave the key out if its "
+                            "network is trusted",
+                            scheduler.address)
+              : fmt::format("the scheduler at {} lets in nobody without a key; give --key FILE "
+                            "(RUN/keys of its machine) or a join string",
+                            scheduler.address));
+    case HandshakeFailure::kBroken: break;
+  }
+  LogWarning(fmt::format("{} ended a connection before it was ready: {}; trying again",
+                         scheduler.address,
+                         scheduler.curve ? "it may not hold the key that is expected of the "
+                                           "scheduler"
+                                         : "it may be no scheduler"));
+  return {};
+}
+
+void RateLimit::Warn(const std::string& line, int64_t now_ms) {
+  if (now_ms - warned_ms_ < kEveryMs) {
+    ++left_out_;
+    return;
+  }
+  warned_ms_ = now_ms;
+  LogWarning(left_out_ == 0 ? line : fmt::format("{} (and {} before)", line, left_out_));
+  left_out_ = 0;
+}
+
+void WarnOfRefusals(NetContext* context, RateLimit* lines) {
+  const Refusals refusals = context->TakeRefusals();
+  if (refusals.count == 0) return;
+  lines->Warn(fmt::format("{} refused{}", Plural(refusals.count, "connection"),
+                          refusals.last_key ? ", the last with the key " +
+                                                  ShortTextOf(*refusals.last_key)
+                                            : std::string()),
+              MonotonicMillis());
+}
+
+}  // namespace dslide
