@@ -146,10 +146,8 @@ int64_t SecondsSince1970() {
 std::string JoinHint(const AccessControl& access, const std::string& keys) {
   return fmt::format(
       "encrypted; members need a key: dslide-worker --key {0}/worker.key, dslide-server --key "
-      "{0}/server.key
-(`dslide key allow` makes a key and a join string for each volunteer; the "
-      "scheduler's key is {1})
-",
+      "{0}/server.key\n(`dslide key allow` makes a key and a join string for each volunteer; the "
+      "scheduler's key is {1})\n",
       keys, TextOf(access.own().public_key));
 }
 

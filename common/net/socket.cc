@@ -192,9 +192,7 @@ Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& 
   impl->socket.set(zmq::sockopt::router_mandatory, true);  // unknown peers are reported
   if (keys) {
     DSLIDE_CHECK(context.impl_->authenticator != nullptr);
-    // With an enforced domain libzmq lets nobody in when no authenticator answers.
     impl->socket.set(zmq::sockopt::zap_domain, kZapDomain);
-    impl->socket.set(zmq::sockopt::zap_enforce_domain, true);
     impl->socket.set(zmq::sockopt::curve_server, true);
     SetKey(zmq::sockopt::curve_secretkey, keys->secret_key.bytes(), impl->socket);
     impl->encrypted = true;
@@ -214,6 +212,7 @@ std::optional<RouterSocket::Received> RouterSocket::Receive() {
   for (size_t count = 0; ReceiveMessage(impl_->socket, frames, &count);) {
     if (count != 2) continue;
     std::optional<PublicKey> key = impl_->encrypted ? UserKeyOf(frames[1]) : std::nullopt;
+    // Without an answer of the authenticator libzmq lets peers in, but says of none who it is.
     if (impl_->encrypted && !key) continue;
     return Received{frames[0].to_string(), ToBytes(frames[1]), key};
   }

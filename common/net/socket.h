@@ -5,6 +5,10 @@
 // messages), Send() drops the message and returns false; a caller that may need it again sends a
 // copy. Closing does not block; the context's destructor waits at most kLingerMs for messages that
 // are still queued.
+//
+// Connections are encrypted (CurveZMQ, RFC 26) where both ends have keys. Whom a RouterSocket lets in
+// its context's AccessListHolder says, by ZeroMQ's authentication protocol (ZAP, RFC 27), for which
+// the context has a thread. What comes from a peer that it did not name is dropped.
 #pragma once
 
 #include <cstdint>

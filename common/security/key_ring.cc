@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <optional>
 #include <sstream>
 
 #include "common/base/nearest.h"
+#include "common/config/config_fields.h"
 #include "common/data/whole_file.h"
 
 namespace dslide {

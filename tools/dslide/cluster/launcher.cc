@@ -99,7 +99,7 @@ Result<ChildProcess> Launcher::Start(Kind kind, const std::string& name) {
 std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& name) {
   std::vector<std::string> arguments =
       kind == Kind::kWorker ? std::vector<std::string>() : ConfigArguments(kind);
-  if (!is_scheduler) {
+  if (kind != Kind::kScheduler) {
     arguments.insert(arguments.end(), {"--scheduler", Address(), "--name", name});
     const std::string key = Path(kind == Kind::kWorker ? "keys/worker.key" : "keys/server.key");
     if (Encrypted()) arguments.insert(arguments.end(), {"--key", key});
