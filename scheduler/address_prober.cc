@@ -15,7 +15,7 @@ void AddressProber::Send(Incarnation server, const std::string& address,
     found = sockets_.emplace(server, std::move(*socket)).first;
     changes_++;
   }
-  (void)found->second.TakeFailure();  // dials again
+  (void)found->second.TakeFailure();             // dials again
   (void)found->second.Send(std::move(request));  // the next one is due in a second
 }
 

@@ -129,9 +129,12 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
 
 bool IsEncrypted(const Config& config) {
   switch (config.security.encryption) {
-    case Encryption::kAlways: return true;
-    case Encryption::kTrustedNetwork: return false;
-    case Encryption::kAuto: break;
+    case Encryption::kAlways:
+      return true;
+    case Encryption::kTrustedNetwork:
+      return false;
+    case Encryption::kAuto:
+      break;
   }
   return !IsLoopback(config.cluster.scheduler_bind);
 }
@@ -366,8 +369,7 @@ void SchedulerShell::ReceiveAll() {
       Answer(peer, ErrorReply{ErrorCode::kRefused, forbidden}, message->envelope.sequence);
     } else if (const std::string why = WhyUnreachable(*message); !why.empty()) {
       Warn("a server is refused: " + why);
-      Answer(peer, ErrorReply{ErrorCode::kIncompatible, why},
-             message->envelope.sequence);
+      Answer(peer, ErrorReply{ErrorCode::kIncompatible, why}, message->envelope.sequence);
     } else {
       if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
       Apply(core_.Handle(peer, *message, clock_.Millis()));

@@ -20,7 +20,8 @@ Result<uint64_t> MemoryForRows(const ClusterConfig& cluster) {
 }
 
 // The scheduler of --scheduler and --key; its address may come from the configuration.
-Result<SchedulerAccess> SchedulerOf(const ParsedArguments& arguments, const ClusterConfig& cluster) {
+Result<SchedulerAccess> SchedulerOf(const ParsedArguments& arguments,
+                                    const ClusterConfig& cluster) {
   Result<SchedulerAccess> given = SchedulerFromArguments(arguments);
   const ClusterConfig defaults;
   const bool configured = arguments.Has("config") ||
@@ -51,7 +52,8 @@ Status Serve(const ParsedArguments& arguments) {
   const bool is_safe = options.scheduler.curve.has_value() ||
                        config->security.encryption == Encryption::kTrustedNetwork;
   DSLIDE_RETURN_IF_ERROR(CheckBind(own_bind ? "--bind" : "cluster.server_bind", options.bind,
-                                   is_safe, "give --key FILE (RUN/keys/server.key) or a join string"));
+                                   is_safe,
+                                   "give --key FILE (RUN/keys/server.key) or a join string"));
   DSLIDE_RETURN_IF_ERROR(CheckAdvertise("--advertise", arguments.Get("advertise")));
   StopSignals signals;
   StartLog(options.name.empty() ? "server" : options.name, config->common.log_level);

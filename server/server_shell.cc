@@ -60,9 +60,9 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   }
   Result<DealerSocket> scheduler = DealerSocket::Connect(context, to.address, to.curve);
   DSLIDE_RETURN_IF_ERROR(scheduler);
-  LogInfo(fmt::format("serving at {}, joining the scheduler at {}{}; up to {} MB for rows and tables",
-                      *address, to.address, to.curve ? ", encrypted" : "",
-                      options.memory_bytes >> 20));
+  LogInfo(
+      fmt::format("serving at {}, joining the scheduler at {}{}; up to {} MB for rows and tables",
+                  *address, to.address, to.curve ? ", encrypted" : "", options.memory_bytes >> 20));
   WarnIfUnresolved(to.address);
   ServerCore core({DrawIncarnation(to.own()), options.name, *address, CoresOfThisMachine(),
                    options.memory_bytes, CgroupLimitsOfThisProcess().cores});

@@ -34,7 +34,7 @@ LAYERS = [
         scheduler"""),
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """
-        tools/dslide/cluster tools/dslide/ledger tools/dslide/model
+        tools/dslide/cluster tools/dslide/keys tools/dslide/ledger tools/dslide/model
         tools/dslide/serve tools/dslide/data tools/dslide/export tools/dslide/report
         tools/dslide/tune tools/dslide/bench
         tools/dslide/commands tools/dslide tools/bench tools/python/module"""),

@@ -58,10 +58,10 @@ Status WorkerShell::Run(const WorkerOptions& options, StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(socket);
   LogInfo(fmt::format("joining the scheduler at {}{}", to.address, to.curve ? ", encrypted" : ""));
   WarnIfUnresolved(to.address);
-  WorkerShell shell(
-      &context,
-      WorkerCore(DrawIncarnation(to.own()), options.name, CoresOfThisMachine(), file ? &*file : nullptr),
-      std::move(*socket), to);
+  WorkerShell shell(&context,
+                    WorkerCore(DrawIncarnation(to.own()), options.name, CoresOfThisMachine(),
+                               file ? &*file : nullptr),
+                    std::move(*socket), to);
   return shell.Loop(signals);
 }
 

@@ -36,9 +36,9 @@ std::vector<std::string> IgnoredByServer(const Overrides& overrides);
 void DeclareSchedulerOptions(CommandLine* line);
 Result<SchedulerAccess> SchedulerFromArguments(const ParsedArguments& arguments);
 
-// Refuses text that is not an address to listen at, and addresses outside loopback unless `is_safe`:
-// encrypted, or on a trusted network. `setting` names where the user gave it: "--bind" or
-// "cluster.server_bind"; `mend` says what makes it safe.
+// Refuses text that is not an address to listen at, and addresses outside loopback unless
+// `is_safe`: encrypted, or on a trusted network. `setting` names where the user gave it: "--bind"
+// or "cluster.server_bind"; `mend` says what makes it safe.
 Status CheckBind(const std::string& setting, const std::string& bind, bool is_safe,
                  const std::string& mend);
 // Refuses an address that others could not dial. Empty: the bound address is advertised.

@@ -78,7 +78,8 @@ void Authenticator::Serve(zmq::socket_t* socket) try {
                                  known ? TextOf(*key) : "",
                                  ""};
     for (size_t i = 0; i < std::size(reply); ++i) {
-      const auto flags = i + 1 < std::size(reply) ? zmq::send_flags::sndmore : zmq::send_flags::none;
+      const auto flags =
+          i + 1 < std::size(reply) ? zmq::send_flags::sndmore : zmq::send_flags::none;
       socket->send(zmq::buffer(reply[i]), flags);
     }
   }

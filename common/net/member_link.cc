@@ -18,29 +18,21 @@ Result<DealerSocket> DialMember(NetContext& context, const AccessListHolder& acc
   return DealerSocket::Connect(context, server.address, CurvePeer{scheduler.curve->own, *key});
 }
 
-Status SchedulerRefusal(HandshakeFailure failure, const SchedulerAccess& scheduler) {
-  switch (failure) {
-    case HandshakeFailure::kRefused:
-      return BadInput(fmt::format(
-          "the scheduler at {} does not let the key {} in: it is not known there, revoked or "
-          "expired; ask for another one (dslide key allow)",
-          scheduler.address, ShortTextOf(scheduler.curve->own.public_key)));
-    case HandshakeFailure::kOtherSecurity:
-      return BadInput(
-          scheduler.curve
-              ? fmt::format("the scheduler at {} does not use encryption; leave the key out if its "
-                            "network is trusted",
-                            scheduler.address)
-              : fmt::format("the scheduler at {} lets in nobody without a key; give --key FILE "
-                            "(RUN/keys of its machine) or a join string",
-                            scheduler.address));
-    case HandshakeFailure::kBroken: break;
+Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& scheduler) {
+  constexpr uint32_t kMostFailures = 8;  // with ZeroMQ's waits between them about ten seconds
+  if (failure.refused) {
+    return BadInput(
+        fmt::format("the scheduler at {} does not let the key {} in: it is not known there, "
+                    "revoked or expired; "
+                    "ask for another one (dslide key allow)",
+                    scheduler.address, ShortTextOf(scheduler.curve->own.public_key)));
   }
-  LogWarning(fmt::format("{} ended a connection before it was ready: {}; trying again",
-                         scheduler.address,
-                         scheduler.curve ? "it may not hold the key that is expected of the "
-                                           "scheduler"
-                                         : "it may be no scheduler"));
+  const std::string why = fmt::format(
+      "{} ends connections before they are ready: {}", scheduler.address,
+      scheduler.curve ? "it does not have the scheduler's key that was given here, or no encryption"
+                      : "it may want a key (--key FILE or a join string), or be no scheduler");
+  if (failure.in_row >= kMostFailures && !failure.had_connected) return TryLater(why);
+  if (failure.in_row == 1) LogWarning(why + "; trying again");
   return {};
 }
 
@@ -57,11 +49,11 @@ void RateLimit::Warn(const std::string& line, int64_t now_ms) {
 void WarnOfRefusals(NetContext* context, RateLimit* lines) {
   const Refusals refusals = context->TakeRefusals();
   if (refusals.count == 0) return;
-  lines->Warn(fmt::format("{} refused{}", Plural(refusals.count, "connection"),
-                          refusals.last_key ? ", the last with the key " +
-                                                  ShortTextOf(*refusals.last_key)
-                                            : std::string()),
-              MonotonicMillis());
+  lines->Warn(
+      fmt::format("{} refused{}", Plural(refusals.count, "connection"),
+                  refusals.last_key ? ", the last with the key " + ShortTextOf(*refusals.last_key)
+                                    : std::string()),
+      MonotonicMillis());
 }
 
 }  // namespace dslide

@@ -11,14 +11,15 @@
 
 namespace dslide {
 
-// Dials a server of the plan: where the scheduler is dialled by keys, by its own key and that of the
-// server. Errors name the server: one whose key is not known is not dialled.
+// Dials a server of the plan: where the scheduler is dialled by keys, by its own key and that of
+// the server. Errors name the server: one whose key is not known is not dialled.
 Result<DealerSocket> DialMember(NetContext& context, const AccessListHolder& access,
                                 const SchedulerAccess& scheduler, const PlanServer& server);
 
-// The error that ends a member after a failed handshake with the scheduler; none if another try may
-// succeed, and then a warning is logged.
-Status SchedulerRefusal(HandshakeFailure failure, const SchedulerAccess& scheduler);
+// The error that ends a member after a failed handshake with the scheduler: a key that is not let
+// in (kBadInput), or many failures in a row of a member that has never been connected (kTryLater).
+// None if another try may succeed; the first failure in a row is logged then.
+Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& scheduler);
 
 // Lines of a log that strangers can cause: at most one a second, which counts those left out.
 class RateLimit {

@@ -18,11 +18,15 @@ bool IsOfAnyMember(const Body& body) {
 bool MayTellScheduler(KeyRole role, const Body& body) {
   if (const auto* join = std::get_if<Join>(&body)) {
     switch (role) {
-      case KeyRole::kServer: return join->role == Role::kServer;
-      case KeyRole::kWorker: return join->role == Role::kWorker;
+      case KeyRole::kServer:
+        return join->role == Role::kServer;
+      case KeyRole::kWorker:
+        return join->role == Role::kWorker;
       case KeyRole::kObserver:
-      case KeyRole::kOperator: return join->role == Role::kObserver;
-      case KeyRole::kScheduler: return false;
+      case KeyRole::kOperator:
+        return join->role == Role::kObserver;
+      case KeyRole::kScheduler:
+        return false;
     }
   }
   if (IsOfAnyMember(body)) return role != KeyRole::kScheduler;
@@ -30,22 +34,29 @@ bool MayTellScheduler(KeyRole role, const Body& body) {
     case KeyRole::kServer:
       return IsOneOf<Ready, StepsCommitted, CheckpointDone, CheckpointNow, MoveReady, DrainServer>(
           body);
-    case KeyRole::kWorker: return IsOneOf<LeaseRequest, BatchDone>(body);
-    case KeyRole::kObserver: return IsOneOf<StatusRequest>(body);
-    case KeyRole::kOperator: return IsOneOf<StatusRequest, CheckpointNow, DrainServer>(body);
-    case KeyRole::kScheduler: return false;
+    case KeyRole::kWorker:
+      return IsOneOf<LeaseRequest, BatchDone>(body);
+    case KeyRole::kObserver:
+      return IsOneOf<StatusRequest>(body);
+    case KeyRole::kOperator:
+      return IsOneOf<StatusRequest, CheckpointNow, DrainServer>(body);
+    case KeyRole::kScheduler:
+      return false;
   }
   return false;
 }
 
 bool MayTellServer(KeyRole role, const Body& body) {
   switch (role) {
-    case KeyRole::kServer: return IsOneOf<SlotPull>(body);
+    case KeyRole::kServer:
+      return IsOneOf<SlotPull>(body);
     case KeyRole::kWorker:
       return IsOneOf<EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest>(body);
-    case KeyRole::kScheduler: return IsOneOf<StatusRequest>(body);
+    case KeyRole::kScheduler:
+      return IsOneOf<StatusRequest>(body);
     case KeyRole::kObserver:
-    case KeyRole::kOperator: return false;
+    case KeyRole::kOperator:
+      return false;
   }
   return false;
 }

@@ -234,38 +234,37 @@ bool RouterSocket::Send(const PeerId& peer, std::shared_ptr<const Bytes> bytes) 
 struct DealerSocket::Impl {
   zmq::socket_t socket;
   std::string endpoint;
-  zmq::socket_t monitor;      // hears of failed handshakes
-  int64_t failed_ms = 0;      // when one failed, after which the socket has to dial again; 0: none
+  zmq::socket_t monitor;  // hears how handshakes end
+  int64_t failed_ms = 0;  // when one failed, after which the socket has to dial again; 0: none
+  uint32_t failures = 0;  // in a row
+  bool had_connected = false;
   ThreadOwner thread;
 
   // Begins to watch handshakes. In-process connections have none.
   void Watch(zmq::context_t& context) {
     static std::atomic<uint64_t> count = 0;
     const std::string address = fmt::format("inproc://handshakes-{}", ++count);
-    constexpr int kFailures = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                              ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                              ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    DSLIDE_CHECK(zmq_socket_monitor(socket.handle(), address.c_str(), kFailures) == 0);
+    constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                            ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    DSLIDE_CHECK(zmq_socket_monitor(socket.handle(), address.c_str(), kEvents) == 0);
     monitor = zmq::socket_t(context, zmq::socket_type::pair);
     monitor.set(zmq::sockopt::linger, 0);
     monitor.connect(address);
   }
-  std::optional<HandshakeFailure> NextFailure();
+  // The number of the next event; 0: none is waiting.
+  uint16_t NextEvent();
 };
 
 // An event has two frames: its number (16 bits) and a value, then the endpoint.
-std::optional<HandshakeFailure> DealerSocket::Impl::NextFailure() {
+uint16_t DealerSocket::Impl::NextEvent() {
   zmq::message_t frames[2];
   size_t count = 0;
-  if (!monitor || !ReceiveMessage(monitor, frames, &count)) return std::nullopt;
   uint16_t event = 0;
-  if (count != 2 || frames[0].size() < sizeof(event)) return std::nullopt;
-  std::memcpy(&event, frames[0].data(), sizeof(event));
-  switch (event) {
-    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return HandshakeFailure::kRefused;
-    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: return HandshakeFailure::kOtherSecurity;
-    default: return HandshakeFailure::kBroken;
+  if (!monitor || !ReceiveMessage(monitor, frames, &count)) return 0;
+  if (count == 2 && frames[0].size() >= sizeof(event)) {
+    std::memcpy(&event, frames[0].data(), sizeof(event));
   }
+  return event;
 }
 
 DealerSocket::DealerSocket(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -306,12 +305,21 @@ std::optional<Bytes> DealerSocket::Receive() {
   return std::nullopt;
 }
 
-// libzmq redials after a broken connection, but not after a refusal.
+// libzmq redials by itself after a broken connection, but not after a refusal.
 std::optional<HandshakeFailure> DealerSocket::TakeFailure() {
   impl_->thread.Check();
-  const std::optional<HandshakeFailure> failure = impl_->NextFailure();
-  if (failure && *failure != HandshakeFailure::kBroken && impl_->failed_ms == 0) {
-    impl_->failed_ms = MonotonicMillis();
+  std::optional<HandshakeFailure> failure;
+  while (const uint16_t event = impl_->NextEvent()) {
+    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+      impl_->failures = 0;
+      impl_->had_connected = true;
+      failure.reset();
+      continue;
+    }
+    failure = HandshakeFailure{event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH, ++impl_->failures,
+                               impl_->had_connected};
+    const bool redials = event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    if (!redials && impl_->failed_ms == 0) impl_->failed_ms = MonotonicMillis();
   }
   if (impl_->failed_ms != 0 && MonotonicMillis() - impl_->failed_ms >= kRefusedRetryMs) {
     impl_->failed_ms = 0;

@@ -6,9 +6,9 @@
 // copy. Closing does not block; the context's destructor waits at most kLingerMs for messages that
 // are still queued.
 //
-// Connections are encrypted (CurveZMQ, RFC 26) where both ends have keys. Whom a RouterSocket lets in
-// its context's AccessListHolder says, by ZeroMQ's authentication protocol (ZAP, RFC 27), for which
-// the context has a thread. What comes from a peer that it did not name is dropped.
+// Connections are encrypted (CurveZMQ, RFC 26) where both ends have keys. Whom a RouterSocket lets
+// in its context's AccessListHolder says, by ZeroMQ's authentication protocol (ZAP, RFC 27), for
+// which the context has a thread. What comes from a peer that it did not name is dropped.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ constexpr int kLingerMs = 500;  // for the last messages (Shutdown, Ack) of a pr
 class NetContext {
  public:
   NetContext();
-  // A context whose RouterSockets may have keys. Peers whose keys are not in `access` at that moment
-  // are refused. The list must outlive the context.
+  // A context whose RouterSockets may have keys. Peers whose keys are not in `access` at that
+  // moment are refused. The list must outlive the context.
   explicit NetContext(const AccessListHolder* access);
   ~NetContext();
   NetContext(const NetContext&) = delete;
@@ -88,11 +88,13 @@ class RouterSocket {
   std::unique_ptr<Impl> impl_;
 };
 
-// Why a connection came to nothing after the peer was reached.
-enum class HandshakeFailure {
-  kRefused,        // the peer does not let this key in
-  kOtherSecurity,  // one side has keys, the other has none
-  kBroken,         // the peer ended it: it does not hold the expected key, or it is something else
+// A connection that came to nothing after the peer was reached.
+struct HandshakeFailure {
+  // The peer does not let this key in. Otherwise the peer ended the connection without a word: it
+  // does not hold the expected key, one side has keys and the other has none, or it is no peer.
+  bool refused = false;
+  uint32_t in_row = 0;         // failures since the last connection that was made
+  bool had_connected = false;  // whether there was one
 };
 
 // A socket that dials one peer, and redials it by itself when the connection breaks. Messages may

@@ -84,7 +84,8 @@ Result<KeyRing> KeyRing::Read(const std::string& path) {
 }
 
 Status KeyRing::Write(const std::string& path) const {
-  std::string text = "# The keys that may join this run; `dslide key` changes them while it goes on.\n";
+  std::string text =
+      "# The keys that may join this run; `dslide key` changes them while it goes on.\n";
   for (const Grant& grant : grants_) {
     text += fmt::format("{} {} {} added={} expires={} members={}\n", NameOf(grant.role), grant.name,
                         TextOf(grant.key), TimeText(grant.added_s), TimeText(grant.expires_s),
@@ -105,16 +106,16 @@ Status KeyRing::Allow(const Grant& grant) {
   }
   for (const Grant& other : grants_) {
     if (other.key == grant.key) {
-      return BadInput(fmt::format("the key {} is that of {} already", ShortTextOf(grant.key),
-                                  other.name));
+      return BadInput(
+          fmt::format("the key {} is that of {} already", ShortTextOf(grant.key), other.name));
     }
     if (FingerprintOf(other.key) == FingerprintOf(grant.key)) {
       return BadInput(fmt::format("the key {} begins like that of {}; draw another one",
                                   ShortTextOf(grant.key), other.name));
     }
     if (other.name == grant.name && other.role != grant.role) {
-      return BadInput(fmt::format("the name {} is that of a key of role {}", grant.name,
-                                  NameOf(other.role)));
+      return BadInput(
+          fmt::format("the name {} is that of a key of role {}", grant.name, NameOf(other.role)));
     }
   }
   grants_.push_back(grant);

@@ -69,7 +69,9 @@ std::optional<KeyRole> KeyRoleFrom(std::string_view name) {
 KeyPair DrawKeyPair() {
   StartSodium();
   KeyBytes public_key, secret_key;
-  crypto_box_keypair(public_key.data(), secret_key.data());
+  do {
+    crypto_box_keypair(public_key.data(), secret_key.data());
+  } while (Encode(public_key).starts_with('-'));  // which would look like an option
   const KeyPair keys = {{public_key}, SecretKey(secret_key)};
   sodium_memzero(secret_key.data(), secret_key.size());
   return keys;

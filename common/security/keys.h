@@ -1,7 +1,7 @@
 // CurveZMQ keys (RFC 26/CurveZMQ): X25519 key pairs of 32 bytes each.
 //
-// As text a key has 43 characters of base64url (RFC 4648, section 5, without padding), which need no
-// quotes in a shell, a URL or an INI file.
+// As text a key has 43 characters of base64url (RFC 4648, section 5, without padding), which need
+// no quotes in a shell, a URL or an INI file.
 #pragma once
 
 #include <array>

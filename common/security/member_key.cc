@@ -52,9 +52,10 @@ bool IsJoinString(const std::string& text) { return text.starts_with(kScheme); }
 
 Result<MemberKey> ParseJoinString(const std::string& text) {
   const auto bad = [](const char* why) {
-    return BadInput(fmt::format("the join string {} (expected dslide://HOST:PORT/KEY/KEY, as the "
-                                "scheduler or `dslide key` prints it)",
-                                why));
+    return BadInput(
+        fmt::format("the join string {} (expected dslide://HOST:PORT/KEY/KEY, as the "
+                    "scheduler or `dslide key` prints it)",
+                    why));
   };
   if (!IsJoinString(text)) return bad("does not begin with dslide://");
   std::vector<std::string> parts = {""};
@@ -139,12 +140,14 @@ Result<SchedulerAccess> AccessFrom(const std::string& scheduler, const std::stri
   }
   if (key.scheduler.empty()) {
     return BadInput(
-        "the scheduler's address is missing: give --scheduler ADDRESS, a join string, or --key FILE");
+        "the scheduler's address is missing: give --scheduler ADDRESS, a join string, or --key "
+        "FILE");
   }
   if (!key.scheduler_key && !key.secret_key) return SchedulerAccess{key.scheduler, std::nullopt};
   if (!key.scheduler_key) {
     return BadInput(fmt::format(
-        "{}: does not have the scheduler's key; give --scheduler dslide://HOST:PORT/KEY", key_file));
+        "{}: does not have the scheduler's key; give --scheduler dslide://HOST:PORT/KEY",
+        key_file));
   }
   if (!key.secret_key) {
     return BadInput(

@@ -44,12 +44,10 @@ struct SchedulerAccess {
   std::string address;
   std::optional<CurvePeer> curve;  // none: plaintext
 
-  std::optional<KeyPair> own() const {
-    return curve ? std::optional(curve->own) : std::nullopt;
-  }
+  std::optional<KeyPair> own() const { return curve ? std::optional(curve->own) : std::nullopt; }
 };
-// From the options of a member: `scheduler` is an address or a join string, `key_file` a file; either
-// may be empty. Both empty: the join string of the environment variable DSLIDE_JOIN. Errors
+// From the options of a member: `scheduler` is an address or a join string, `key_file` a file;
+// either may be empty. Both empty: the join string of the environment variable DSLIDE_JOIN. Errors
 // (kBadInput) say what is missing.
 Result<SchedulerAccess> AccessFrom(const std::string& scheduler, const std::string& key_file);
 

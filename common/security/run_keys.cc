@@ -38,10 +38,10 @@ bool RunKeys::Exist(const std::string& run_directory) {
 Result<RunKeys> RunKeys::Open(const std::string& run_directory) {
   RunKeys keys(DirectoryIn(run_directory));
   if (!Exist(run_directory)) {
-    return BadInput(fmt::format(
-        "{}: has no keys; a run makes them when it listens outside loopback, or with "
-        "security.encryption = always",
-        run_directory));
+    return BadInput(
+        fmt::format("{}: has no keys; a run makes them when it listens outside loopback, or with "
+                    "security.encryption = always",
+                    run_directory));
   }
   const std::string own = keys.directory_ + "/scheduler.key";
   const Result<MemberKey> scheduler = ReadKeyFile(own);
@@ -65,8 +65,8 @@ Result<RunKeys> RunKeys::OpenOrDraw(const std::string& run_directory, int64_t no
     const KeyPair member = DrawKeyPair();
     const Grant grant = {role, std::string(NameOf(role)), member.public_key, now_s};
     DSLIDE_RETURN_IF_ERROR(keys.ring_.Allow(grant));
-    DSLIDE_RETURN_IF_ERROR(keys.WriteKeyOf(
-        grant.name, {"", keys.scheduler_.public_key, member.secret_key}));
+    DSLIDE_RETURN_IF_ERROR(
+        keys.WriteKeyOf(grant.name, {"", keys.scheduler_.public_key, member.secret_key}));
   }
   DSLIDE_RETURN_IF_ERROR(keys.ring_.Write(keys.RingPath()));
   keys.ring_time_ns_ = TimeOf(keys.RingPath());
@@ -115,7 +115,18 @@ Result<MemberKey> RunKeys::Invitation() const {
   return MemberKey{address->substr(0, address->find('\n')), scheduler_.public_key, std::nullopt};
 }
 
-Result<MemberKey> RunKeys::Allow(Grant grant, const std::optional<PublicKey>& own) {
+Result<MemberKey> RunKeys::Allow(const Grant& grant, const std::optional<PublicKey>& own) {
+  const auto has_name = [&](const Grant& other) { return other.name == grant.name; };
+  if (std::ranges::any_of(ring_.grants(), has_name)) {
+    return BadInput(
+        fmt::format("{} has a key already; choose another name, or replace the key by "
+                    "`dslide key rotate`",
+                    grant.name));
+  }
+  return Add(grant, own);
+}
+
+Result<MemberKey> RunKeys::Add(Grant grant, const std::optional<PublicKey>& own) {
   Result<MemberKey> invitation = Invitation();
   DSLIDE_RETURN_IF_ERROR(invitation);
   if (own) {
@@ -141,16 +152,15 @@ Status RunKeys::Revoke(const std::string& name) {
 
 Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_t until_s) {
   const auto& grants = ring_.grants();
-  const auto newest = std::ranges::max_element(grants, {}, [&](const Grant& grant) {
-    return grant.name == name ? grant.added_s : -1;
-  });
+  const auto newest = std::ranges::max_element(
+      grants, {}, [&](const Grant& grant) { return grant.name == name ? grant.added_s : -1; });
   if (newest == grants.end() || newest->name != name) {
     return BadInput(fmt::format("no key has the name {}", Printable(name)));
   }
   Grant next = *newest;
   next.added_s = now_s;
   DSLIDE_RETURN_IF_ERROR(ring_.Expire(name, until_s));
-  return Allow(next, std::nullopt);
+  return Add(next, std::nullopt);
 }
 
 }  // namespace dslide

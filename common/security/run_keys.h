@@ -34,8 +34,8 @@ class RunKeys {
   Result<bool> Refresh();
 
   // Draws a key, or takes `own`, and writes the ring and, of a drawn key, its file. Returns what a
-  // member needs.
-  Result<MemberKey> Allow(Grant grant, const std::optional<PublicKey>& own);
+  // member needs. Errors (kBadInput): a name that has a key already; KeyRing::Allow's.
+  Result<MemberKey> Allow(const Grant& grant, const std::optional<PublicKey>& own);
   Status Revoke(const std::string& name);
   // Draws another key for a name; the earlier ones end at `until_s`.
   Result<MemberKey> Rotate(const std::string& name, int64_t now_s, int64_t until_s);
@@ -45,6 +45,7 @@ class RunKeys {
  private:
   explicit RunKeys(std::string directory) : directory_(std::move(directory)) {}
   std::string RingPath() const { return directory_ + "/members"; }
+  Result<MemberKey> Add(Grant grant, const std::optional<PublicKey>& own);
   // What a member needs, without its own key.
   Result<MemberKey> Invitation() const;
   Status WriteKeyOf(const std::string& name, MemberKey key) const;

@@ -161,7 +161,7 @@ class SilentServer {
       const Result<Message> request = Decode(received->bytes);
       if (!request.ok() || !std::holds_alternative<StatusRequest>(request->body)) continue;
       socket_.Send(received->peer, Bytes(Enveloped(ErrorReply{ErrorCode::kWrongRun, "no run"},
-                                                    request->envelope.sequence)));
+                                                   request->envelope.sequence)));
     }
     while (const auto bytes = scheduler_.Receive()) {
       const Result<Message> message = Decode(*bytes);

@@ -113,7 +113,7 @@ Config UnusualConfig() {
                23,
                24};
   c.checkpoint = {"elsewhere", 18, 21};
-  c.security = {true};
+  c.security = {Encryption::kAlways};
   return c;
 }
 

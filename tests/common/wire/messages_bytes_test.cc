@@ -51,7 +51,7 @@ TEST_CASE("messages: the bytes of every kind stay as they are") {
       {"MoveReady", 0x433dbe155cbb74de},      {"SlotPull", 0x11a6554bf3f290c9},
       {"SlotRows", 0x8121a55c05cbfb92},       {"DrainServer", 0xd6a78ee819dbfd77},
       {"StatusRequest", 0xcd234e158c3e8404},  {"StatusReply", 0x35f4134201534f31},
-      {"RebuildTables", 0x7c44bca5e4a33f32},
+      {"RebuildTables", 0x7c44bca5e4a33f32},  {"AccessList", 0},
   }};
   for (size_t kind = 0; kind < kKinds; ++kind) {
     CAPTURE(BodyName(kind));

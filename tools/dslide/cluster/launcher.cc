@@ -59,7 +59,8 @@ Status Launcher::Run() {
   const auto how = [&](const char* key) {
     return Encrypted() ? fmt::format("--key {}", Path(key)) : "--scheduler " + Address();
   };
-  Say(fmt::format("cluster: 1 scheduler, {}, {}; more may join by\n"
+  Say(
+      fmt::format("cluster: 1 scheduler, {}, {}; more may join by\n"
                   "  dslide-worker {}\n  dslide-server {}",
                   Plural(launch_.config.cluster.servers, "server"),
                   Plural(launch_.config.cluster.workers, "worker"), how("keys/worker.key"),
