@@ -1,6 +1,9 @@
 #include "scheduler/access_control.h"
 
+#include <fmt/format.h>
+
 #include "common/base/log.h"
+#include "common/base/plural.h"
 
 namespace dslide {
 
@@ -28,12 +31,36 @@ bool AccessControl::Refresh(int64_t now_s) {
   return true;
 }
 
-std::string AccessControl::Check(const PeerId& peer, const PublicKey& key, const Message& message) {
-  std::string why = holder_.WhyRefused(key, message, Receiver::kScheduler);
-  if (why.empty() && std::holds_alternative<Join>(message.body)) {
-    joined_[peer] = *holder_.RoleOf(key);
+std::optional<ErrorReply> AccessControl::Check(const PeerId& peer, const PublicKey& key,
+                                               const Message& message, const Roster& roster) {
+  const bool joins = std::holds_alternative<Join>(message.body);
+  const std::string why = holder_.WhyRefused(key, message, Receiver::kScheduler);
+  if (!why.empty()) {
+    // A member ends when its Join is refused for good, and a fenced one joins again.
+    const bool is_out = !holder_.RoleOf(key).has_value();
+    return ErrorReply{joins    ? ErrorCode::kIncompatible
+                      : is_out ? ErrorCode::kFenced
+                               : ErrorCode::kRefused,
+                      why};
   }
-  return why;
+  if (!joins) return std::nullopt;
+  const Grant* grant = keys_.ring().Find(key);
+  if (grant != nullptr && grant->members > 0) {
+    uint32_t others = 0;
+    for (const Role role : {Role::kServer, Role::kWorker, Role::kObserver}) {
+      for (const Member* member : roster.Of(role)) {
+        others += FingerprintOf(member->incarnation) == FingerprintOf(key) &&
+                  member->incarnation != message.envelope.incarnation;
+      }
+    }
+    if (others >= grant->members) {
+      return ErrorReply{ErrorCode::kRefused,
+                        fmt::format("the key {} is for {} at once", grant->name,
+                                    Plural(grant->members, "member"))};
+    }
+  }
+  joined_[peer] = *holder_.RoleOf(key);
+  return std::nullopt;
 }
 
 std::optional<AccessList> AccessControl::ListFor(const PeerId& peer) const {
@@ -57,10 +84,14 @@ std::vector<PeerId> AccessControl::Joined() const {
   return peers;
 }
 
-std::string AccessControl::KeyNameOf(Incarnation member) const {
-  const std::optional<PublicKey> key = holder_.KeyOf(member);
-  const Grant* grant = key ? keys_.ring().Find(*key) : nullptr;
-  return grant == nullptr ? "" : grant->name;
+std::vector<Incarnation> AccessControl::Outcasts(const Roster& roster) const {
+  std::vector<Incarnation> outcasts;
+  for (const Role role : {Role::kServer, Role::kWorker, Role::kObserver}) {
+    for (const Member* member : roster.Of(role)) {
+      if (!holder_.KeyOf(member->incarnation)) outcasts.push_back(member->incarnation);
+    }
+  }
+  return outcasts;
 }
 
 }  // namespace dslide

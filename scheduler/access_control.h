@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +12,7 @@
 #include "common/net/access_list.h"
 #include "common/security/run_keys.h"
 #include "common/wire/messages.h"
+#include "scheduler/members/roster.h"
 
 namespace dslide {
 
@@ -27,16 +28,17 @@ class AccessControl {
   // members need new lists. A file that cannot be read is logged, and what was read before holds.
   bool Refresh(int64_t now_s);
 
-  // "" or why a message is not taken. Remembers the connection of a member that joins.
-  std::string Check(const PeerId& peer, const PublicKey& key, const Message& message);
+  // The refusal of a message that is not taken. Remembers the connection of a member that joins.
+  std::optional<ErrorReply> Check(const PeerId& peer, const PublicKey& key, const Message& message,
+                                  const Roster& roster);
   // The keys that the member at a connection needs; empty: nobody has joined there.
   std::optional<AccessList> ListFor(const PeerId& peer) const;
   // The connections of members that have joined.
   std::vector<PeerId> Joined() const;
   void Forget(const PeerId& peer) { joined_.erase(peer); }
 
-  // The name of a member's key; "" if it is gone.
-  std::string KeyNameOf(Incarnation member) const;
+  // The members whose keys do not count any more.
+  std::vector<Incarnation> Outcasts(const Roster& roster) const;
 
  private:
   AccessList Valid(int64_t now_s) const;

@@ -362,11 +362,11 @@ void SchedulerShell::ReceiveAll() {
       const std::string& text = message.error().message;
       Warn(fmt::format("malformed message number {}: {}", malformed_, text));
       Answer(peer, ErrorReply{ErrorCode::kMalformed, text}, 0);
-    } else if (const std::string forbidden =
-                   access_ ? access_->Check(peer, *received->key, *message) : "";
-               !forbidden.empty()) {
-      refusal_lines_.Warn(forbidden, clock_.Millis());
-      Answer(peer, ErrorReply{ErrorCode::kRefused, forbidden}, message->envelope.sequence);
+    } else if (const std::optional<ErrorReply> refusal =
+                   access_ ? access_->Check(peer, *received->key, *message, core_.roster())
+                           : std::nullopt) {
+      refusal_lines_.Warn(refusal->text, clock_.Millis());
+      Answer(peer, *refusal, message->envelope.sequence);
     } else if (const std::string why = WhyUnreachable(*message); !why.empty()) {
       Warn("a server is refused: " + why);
       Answer(peer, ErrorReply{ErrorCode::kIncompatible, why}, message->envelope.sequence);
@@ -408,6 +408,9 @@ void SchedulerShell::RefreshAccess() {
   access_read_ms_ = now_ms;
   WarnOfRefusals(context_, &refusal_lines_);
   if (!access_->Refresh(SecondsSince1970())) return;
+  for (const Incarnation member : access_->Outcasts(core_.roster())) {
+    Apply(core_.Expel(member, "its key does not count any more", now_ms));
+  }
   for (const PeerId& peer : access_->Joined()) SendAccess(peer);
 }
 

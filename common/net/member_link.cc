@@ -19,7 +19,7 @@ Result<DealerSocket> DialMember(NetContext& context, const AccessListHolder& acc
 }
 
 Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& scheduler) {
-  constexpr uint32_t kMostFailures = 8;  // with ZeroMQ's waits between them about ten seconds
+  constexpr int64_t kPatienceMs = 8000;
   if (failure.refused) {
     return BadInput(
         fmt::format("the scheduler at {} does not let the key {} in: it is not known there, "
@@ -31,7 +31,7 @@ Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& 
       "{} ends connections before they are ready: {}", scheduler.address,
       scheduler.curve ? "it does not have the scheduler's key that was given here, or no encryption"
                       : "it may want a key (--key FILE or a join string), or be no scheduler");
-  if (failure.in_row >= kMostFailures && !failure.had_connected) return TryLater(why);
+  if (failure.for_ms >= kPatienceMs && !failure.had_connected) return TryLater(why);
   if (failure.in_row == 1) LogWarning(why + "; trying again");
   return {};
 }

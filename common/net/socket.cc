@@ -237,6 +237,7 @@ struct DealerSocket::Impl {
   zmq::socket_t monitor;  // hears how handshakes end
   int64_t failed_ms = 0;  // when one failed, after which the socket has to dial again; 0: none
   uint32_t failures = 0;  // in a row
+  int64_t first_failure_ms = 0;  // of them
   bool had_connected = false;
   ThreadOwner thread;
 
@@ -316,8 +317,10 @@ std::optional<HandshakeFailure> DealerSocket::TakeFailure() {
       failure.reset();
       continue;
     }
-    failure = HandshakeFailure{event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH, ++impl_->failures,
-                               impl_->had_connected};
+    const int64_t now_ms = MonotonicMillis();
+    if (++impl_->failures == 1) impl_->first_failure_ms = now_ms;
+    failure = HandshakeFailure{event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH, impl_->failures,
+                               now_ms - impl_->first_failure_ms, impl_->had_connected};
     const bool redials = event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     if (!redials && impl_->failed_ms == 0) impl_->failed_ms = MonotonicMillis();
   }

@@ -94,6 +94,7 @@ struct HandshakeFailure {
   // does not hold the expected key, one side has keys and the other has none, or it is no peer.
   bool refused = false;
   uint32_t in_row = 0;         // failures since the last connection that was made
+  int64_t for_ms = 0;          // from the first of them to this one
   bool had_connected = false;  // whether there was one
 };
 

@@ -52,9 +52,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
   } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body)) {
     OnHeartbeat(member, *heartbeat, message, now_ms);
   } else if (std::holds_alternative<Leave>(message.body)) {
-    if (finished) return run_.cluster.roster.Remove(member->incarnation);
-    run_.cluster.Drop(*member, false, "left", run_.pass().Return(member->incarnation), now_ms,
-                      &run_.out);
+    LetGo(*member, "left", now_ms);
   } else if (std::holds_alternative<LeaseRequest>(message.body)) {
     OnLeaseRequest(*member, message, now_ms);
   } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
@@ -88,6 +86,22 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
                    ErrorReply{ErrorCode::kRefused, fmt::format("the scheduler does not answer {}",
                                                                BodyName(message.body))});
   }
+}
+
+// `member` is gone afterwards.
+void SchedulerCore::LetGo(const Member& member, const std::string& why, int64_t now_ms) {
+  if (run_.Finished()) return run_.cluster.roster.Remove(member.incarnation);
+  run_.cluster.Drop(member, false, why, run_.pass().Return(member.incarnation), now_ms, &run_.out);
+}
+
+SchedulerCore::Effects SchedulerCore::Expel(Incarnation member, const std::string& why,
+                                            int64_t now_ms) {
+  if (const Member* found = run_.cluster.roster.Find(member)) {
+    LetGo(*found, why, now_ms);
+    TendSeats(&run_, now_ms);
+    ServePending(now_ms);
+  }
+  return Drain();
 }
 
 SchedulerCore::Effects SchedulerCore::OnProbe(Incarnation server, Incarnation who, int64_t now_ms) {
