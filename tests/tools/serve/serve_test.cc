@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <set>
 
 #include "tests/tools/serve/serve_fixture.h"
@@ -394,6 +396,21 @@ TEST_CASE("serve: requests that came before a newer model are answered, all of t
     const std::string name = serve.Predict(body)[0][0];
     CHECK(name == best(i < 100 ? small : other));
   }
+}
+
+TEST_CASE("serve: threads that have nothing to do keep no model that was replaced") {
+  const SmallModel small(30, 24, 500, 1);
+  std::promise<void> gone;
+  const auto built = small.Build();
+  std::shared_ptr<const void> owner(built.get(), [built, &gone](const void*) { gone.set_value(); });
+  auto model = std::make_shared<const Model>(built->info(), built->arrays(), nullptr, owner);
+  owner.reset();
+  PredictionService::Options options;
+  options.threads = 3;
+  ServeFixture serve(std::move(model), options);
+  for (int i = 0; i < 20; ++i) serve.Predict(R"({"features": {"1": 1}})");
+  serve.service().SetModel(small.Build());
+  CHECK(gone.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready);
 }
 
 TEST_CASE("serve: more requests than may wait get 503, and so do those that waited too long") {
