@@ -23,8 +23,9 @@ constexpr uint32_t kModelFormat = 1;
 // Writes a temporary file, and renames it when it is complete. Errors (kFailed) name the file.
 Status WriteModelFile(const Model& model, const std::string& path);
 
-// Checks the description, that every section is there in the right size, and the checksums of the
-// small ones. Errors (kBadInput) name the file, what is wrong and the mend.
+// Checks the description, that every section is there in the right size, and the checksums of all
+// but the large ones (input, rows, weights). Errors (kBadInput) name the file, what is wrong and
+// the mend.
 Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path);
 
 // Checks every section's checksum, too.
