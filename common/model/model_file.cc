@@ -62,10 +62,24 @@ void ForEachArray(Arrays& arrays, const Each& each) {
   each("weights", arrays.weights);
 }
 
+// Reads a file into memory that is all zeros. Of a file that becomes shorter meanwhile the rest
+// stays so. Returns 0, or the error.
+int ReadInto(int fd, char* memory, size_t bytes) {
+  for (size_t at = 0; at < bytes;) {
+    const ssize_t count = read(fd, memory + at, bytes - at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    if (count == 0) break;
+    at += static_cast<size_t>(count);
+  }
+  return 0;
+}
+
 // A file in memory, for reading.
 class Mapping {
  public:
-  static Result<std::shared_ptr<const Mapping>> Open(const std::string& path) {
+  static Result<std::shared_ptr<const Mapping>> Open(const std::string& path,
+                                                     ModelMemory where = ModelMemory::kMapped) {
     const auto failed = [&](int code) {
       return BadInput(fmt::format("{}: cannot open: {}", path, std::strerror(code)));
     };
@@ -80,8 +94,15 @@ class Mapping {
       code = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
     } else if (status.st_size > 0) {
       const auto bytes = static_cast<size_t>(status.st_size);
-      memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-      if (memory == MAP_FAILED) code = errno;
+      memory = where == ModelMemory::kMapped ? mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0)
+                                             : mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory == MAP_FAILED) {
+        code = errno;
+      } else if (where == ModelMemory::kCopied) {
+        code = ReadInto(fd, static_cast<char*>(memory), bytes);
+        if (code != 0) munmap(memory, bytes);
+      }
     }
     close(fd);
     if (code != 0) return failed(code);
@@ -252,8 +273,8 @@ Status WriteModelFile(const Model& model, const std::string& path) {
   return WriteWholeFile(path, parts);
 }
 
-Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path) {
-  const Result<std::shared_ptr<const Mapping>> mapping = Mapping::Open(path);
+Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path, ModelMemory memory) {
+  const Result<std::shared_ptr<const Mapping>> mapping = Mapping::Open(path, memory);
   DSLIDE_RETURN_IF_ERROR(mapping);
   Reader reader(path, (*mapping)->bytes());
   DSLIDE_RETURN_IF_ERROR(reader.ReadDescription());
