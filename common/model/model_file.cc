@@ -100,6 +100,7 @@ class Mapping {
       if (memory == MAP_FAILED) {
         code = errno;
       } else if (where == ModelMemory::kCopied) {
+        (void)madvise(memory, bytes, MADV_HUGEPAGE);  // a search reads all of it
         code = ReadInto(fd, static_cast<char*>(memory), bytes);
         if (code != 0) munmap(memory, bytes);
       }
