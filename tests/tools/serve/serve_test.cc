@@ -99,6 +99,8 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
       {"", "the request has no body"},
       {"{", "the request is no JSON"},
       {"[1]", "the request is no JSON object"},
+      {"{\"text\": " + std::string(101, '[') + std::string(101, ']') + "}",
+       "the request is nested deeper than 100 levels"},
       {"{}", "the request has no \"text\", no \"title\", no \"features\" and no \"vector\""},
       {R"({"texts": "x"})", "the request has an unknown member 'texts'; did you mean \"text\"?"},
       {R"({"text": 7})", "the request has a \"text\" that is no string"},
