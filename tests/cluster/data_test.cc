@@ -1,6 +1,7 @@
 // dslide data: what it writes is read again as the same samples, and wrong uses are named in one
 // line and leave nothing.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -130,6 +131,11 @@ TEST_CASE("data convert: text becomes the numbers that training gives it") {
   CHECK(Contains(run.last_output(), "1 label entry that the model lacks have ids from 2 on\n"));
   CHECK(Contains(ReadFile(run.Path("test.svm")), "\n2 "));
   CHECK(ReadFile(run.Path("test.svm.labels.tsv")) == "0\tboats\n1\ttrees\n2\toaks\n");
+  // A pipe cannot be opened for the format, and then for the samples.
+  REQUIRE(mkfifo(run.Path("pipe").c_str(), 0600) == 0);
+  run.Refused({"convert", run.Path("pipe"), "--to", "numbers", "--output", run.Path("no"), "--like",
+               run.run_directory()},
+              run.Path("pipe") + ": text is read twice; write it to a file and name that");
   run.Refused({"convert", run.Path("test.jsonl"), "--to", "numbers", "--output", run.Path("no"),
                "--like", run.run_directory(), "--set", "text.title=false"},
               "--set text.title=false: the settings are those of the model that --like names");

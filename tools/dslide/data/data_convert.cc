@@ -212,6 +212,10 @@ Status Convert(const ParsedArguments& arguments) {
   const Result<ConvertTask> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
   DSLIDE_RETURN_IF_ERROR(CheckOutputs(task->input, {{"output", task->output}}));
+  if (!task->like.empty() && IsReadOnce(task->input)) {
+    return BadInput(
+        fmt::format("{}: text is read twice; write it to a file and name that", task->input));
+  }
   Result<DataFile> file = DataFile::Open(task->input);
   DSLIDE_RETURN_IF_ERROR(file);
   ProgressLine progress(task->input);
