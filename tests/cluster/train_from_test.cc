@@ -119,8 +119,9 @@ struct Task {
 TEST_CASE("a run from an earlier model of numbers keeps old labels and learns new ones") {
   Task task(false);
   task.TrainOld();
-  const Arguments from =
-      task.From("new", "all", {"--set", "train.test=" + task.Data("test-all"), "--servers", "2"});
+  const Arguments from = task.From("new", "all",
+                                   {"--set", "train.test=" + task.Data("test-all"), "--set",
+                                    "train.epochs=2", "--servers", "2"});
   REQUIRE_MESSAGE(task.run.Run("dslide", from) == 0, task.run.last_errors());
   CHECK(Contains(task.run.last_output(),
                  "from " + task.run.run_directory() +
