@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "common/data/json_depth.h"
 #include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
 #include "common/text/words.h"
@@ -85,6 +86,10 @@ Status TakeText(const Json& text, Record* record) {
 }
 
 Result<Record> ParseJson(std::string_view line) {
+  if (IsNestedTooDeep(line)) {
+    return BadInput(
+        fmt::format("{} is nested deeper than {} levels", Quoted(line), kMostJsonDepth));
+  }
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return BadInput(fmt::format("{} is no JSON", Quoted(line)));
   if (!json.is_object()) return BadInput(fmt::format("{} is no JSON object", Quoted(line)));

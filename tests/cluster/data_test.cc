@@ -1,6 +1,7 @@
 // dslide data: what it writes is read again as the same samples, and wrong uses are named in one
 // line and leave nothing.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -130,6 +131,29 @@ TEST_CASE("data convert: text becomes the numbers that training gives it") {
   CHECK(Contains(run.last_output(), "1 label entry that the model lacks have ids from 2 on\n"));
   CHECK(Contains(ReadFile(run.Path("test.svm")), "\n2 "));
   CHECK(ReadFile(run.Path("test.svm.labels.tsv")) == "0\tboats\n1\ttrees\n2\toaks\n");
+  // The order in which threads meet labels that the model lacks does not count: the first block of
+  // lines takes longer than those after it.
+  std::string news, words;
+  for (int i = 0; i < 100; ++i) words += "red boat ";
+  for (int i = 0; i < 20'000; ++i) {
+    news += text(i < 4096 ? words : "red boat", "new" + std::to_string(i));
+  }
+  Write(run.Path("news.jsonl"), news);
+  run.Data({"convert", run.Path("news.jsonl"), "--to", "libsvm", "--output", run.Path("news.svm"),
+            "--like", run.run_directory()});
+  std::ifstream numbers(run.Path("news.svm"));
+  int wrong = 0, next = 2;
+  for (std::string line; std::getline(numbers, line); ++next) {
+    wrong += line.starts_with(std::to_string(next) + " ") ? 0 : 1;
+  }
+  CHECK(next == 20'002);
+  CHECK(wrong == 0);
+  CHECK(Contains(ReadFile(run.Path("news.svm.labels.tsv")), "\n20001\tnew19999\n"));
+  // A pipe cannot be opened for the format, and then for the samples.
+  REQUIRE(mkfifo(run.Path("pipe").c_str(), 0600) == 0);
+  run.Refused({"convert", run.Path("pipe"), "--to", "numbers", "--output", run.Path("no"), "--like",
+               run.run_directory()},
+              run.Path("pipe") + ": text is read twice; write it to a file and name that");
   run.Refused({"convert", run.Path("test.jsonl"), "--to", "numbers", "--output", run.Path("no"),
                "--like", run.run_directory(), "--set", "text.title=false"},
               "--set text.title=false: the settings are those of the model that --like names");

@@ -75,9 +75,11 @@ TEST_CASE("JSON lines that are wrong are described") {
         "a label is a fraction, not a name or a whole number");
   CHECK(WhyNot(R"({"text": "a", "labels": [["b"]]})") ==
         "a label is array, not a name or a whole number");
-  const std::string deep =
-      "{\"text\": \"a\", \"labels\": " + std::string(300000, '[') + std::string(300000, ']') + "}";
-  CHECK(WhyNot(deep) == "a label is array, not a name or a whole number");
+  const std::string deep = std::string(300000, '[') + std::string(300000, ']');
+  for (const std::string key : {"text", "title", "labels", "id", "other"}) {
+    CHECK(WhyNot("{\"" + key + "\": " + deep + "}")
+              .ends_with("...' is nested deeper than 100 levels"));
+  }
 }
 
 TEST_CASE("a title beside the text") {

@@ -2,9 +2,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "common/app/executable.h"
 #include "common/base/nearest.h"
@@ -146,6 +150,37 @@ Result<std::shared_ptr<const Preprocessor>> PreprocessorFor(const ConvertTask& t
   return stored;
 }
 
+// Numbers the labels that a model lacks as they come, N, N + 1 ...: a preprocessor's own numbers of
+// them depend on its threads.
+class UnknownLabels {
+ public:
+  explicit UnknownLabels(const Preprocessor& preprocessor) : preprocessor_(preprocessor) {}
+
+  // Of a sample's labels that the model lacks. Ascending; valid until the next call.
+  std::span<const uint32_t> NumbersOf(std::span<const uint32_t> unknown) {
+    std::vector<std::string> names;
+    for (const uint32_t id : unknown) names.push_back(preprocessor_.LabelName(id));
+    std::ranges::sort(names);
+    numbers_.clear();
+    for (const std::string& name : names) {
+      const auto next = preprocessor_.num_labels() + static_cast<uint32_t>(names_.size());
+      const auto [entry, is_new] = ids_.emplace(name, next);
+      if (is_new) names_.push_back(name);
+      numbers_.push_back(entry->second);
+    }
+    std::ranges::sort(numbers_);
+    return numbers_;
+  }
+  // By number - N.
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  const Preprocessor& preprocessor_;
+  std::unordered_map<std::string, uint32_t> ids_;
+  std::vector<std::string> names_;
+  std::vector<uint32_t> numbers_;
+};
+
 // The tables of names beside a data file: "id TAB name", by id.
 std::string LabelsPath(const std::string& output) { return FilesOf(output).back() + ".labels.tsv"; }
 std::string FeaturesPath(const std::string& output) {
@@ -174,7 +209,8 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
   const bool holds_unknown = task.target.numbers == NumberFormat::kLibsvm;
   uint64_t samples = 0;
   uint64_t unknown = 0;
-  uint32_t labels = p.num_labels();
+  UnknownLabels unknown_labels(p);
+  std::vector<uint32_t> labels;  // of a sample
   while (true) {
     const Result<std::optional<SampleView>> next = reader->Next();
     DSLIDE_RETURN_IF_ERROR(next);
@@ -183,13 +219,20 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
     const auto known = static_cast<size_t>(std::ranges::lower_bound(sample.labels, p.num_labels()) -
                                            sample.labels.begin());
     unknown += sample.labels.size() - known;
-    if (!holds_unknown) sample.labels = sample.labels.first(known);
-    if (!sample.labels.empty()) labels = std::max(labels, sample.labels.back() + 1);
+    labels.assign(sample.labels.begin(), sample.labels.begin() + static_cast<ptrdiff_t>(known));
+    if (holds_unknown) {
+      std::ranges::copy(unknown_labels.NumbersOf(sample.labels.subspan(known)),
+                        std::back_inserter(labels));
+    }
+    sample.labels = labels;
     (*writer)->Add(sample);
     progress->Show(++samples);
   }
-  Result<TextWriter> label_names =
-      NameTable(LabelsPath(task.output), labels, [&](uint32_t id) { return p.LabelName(id); });
+  Result<TextWriter> label_names = NameTable(
+      LabelsPath(task.output),
+      p.num_labels() + static_cast<uint32_t>(unknown_labels.names().size()), [&](uint32_t id) {
+        return id < p.num_labels() ? p.LabelName(id) : unknown_labels.names()[id - p.num_labels()];
+      });
   DSLIDE_RETURN_IF_ERROR(label_names);
   Result<TextWriter> feature_names =
       NameTable(FeaturesPath(task.output), p.num_features(),
@@ -212,6 +255,10 @@ Status Convert(const ParsedArguments& arguments) {
   const Result<ConvertTask> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
   DSLIDE_RETURN_IF_ERROR(CheckOutputs({task->input}, {{"output", task->output}}));
+  if (!task->like.empty() && IsReadOnce(task->input)) {
+    return BadInput(
+        fmt::format("{}: text is read twice; write it to a file and name that", task->input));
+  }
   Result<DataFile> file = DataFile::Open(task->input);
   DSLIDE_RETURN_IF_ERROR(file);
   ProgressLine progress(task->input);

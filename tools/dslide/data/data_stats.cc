@@ -168,7 +168,8 @@ void PrintJson(const Report& report) {
   json["neighbours_share_label"] = neighbours.next_to_each_other;
   json["random_pairs_share_label"] = neighbours.anywhere;
   json["sorted_by_label"] = neighbours.sorted();
-  fmt::print("{}\n", json.dump(2));
+  // A path may not be UTF-8.
+  fmt::print("{}\n", json.dump(2, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 Status Stats(const ParsedArguments& arguments) {

@@ -7,38 +7,12 @@
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/data/json_depth.h"
 #include "common/data/text_stream.h"
 
 namespace dslide {
 
 using Json = nlohmann::json;
-
-namespace {
-
-// Who copies or prints a value calls itself at every level: a deep one would need the whole stack.
-constexpr int kMostLevels = 32;
-
-// Whether lists and objects lie in each other too deeply. `text` need not be JSON.
-bool IsTooDeep(std::string_view text) {
-  int levels = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++levels > kMostLevels) return true;
-    } else if (c == ']' || c == '}') {
-      --levels;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 std::string Compact(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -117,9 +91,8 @@ void JsonObject::OnlyThese(std::initializer_list<const char*> keys) {
 }
 
 std::variant<Json, Refusal> ParseBody(const std::string& body) {
-  if (IsTooDeep(body)) {
-    return Refusal{
-        400, fmt::format("the request has more than {} levels of lists and objects", kMostLevels)};
+  if (IsNestedTooDeep(body)) {
+    return Refusal{400, fmt::format("the request is nested deeper than {} levels", kMostJsonDepth)};
   }
   Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {

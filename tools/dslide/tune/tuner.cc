@@ -76,6 +76,7 @@ Status Tuner::Run(bool resume, StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(Prepare(resume, signals));
   runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals);
   started_ms_ = MonotonicMillis();
+  DSLIDE_RETURN_IF_ERROR(KeepBest());
   say_(TrialHead(task_.measure));
   for (const Trial& trial : trials_) say_(TrialRow(trial, task_.measure));
   const Result<Trial> first = Measure();
@@ -138,9 +139,18 @@ Status Tuner::ReadTrials() {
     DSLIDE_RETURN_IF_ERROR(text);
     Result<std::vector<Trial>> trials = ParseTrials(*text, Path("trials.jsonl"));
     DSLIDE_RETURN_IF_ERROR(trials);
+    for (size_t i = 0; i < trials->size(); ++i) {
+      const Result<Config> config = WithSettings(task_.base, (*trials)[i].settings);
+      if (config.ok()) continue;
+      return BadInput(fmt::format("{}:{}: {}; remove the line to try it again",
+                                  Path("trials.jsonl"), i + 1, config.error().message));
+    }
     if (BestOf(*trials, task_.measure) != nullptr) trials_ = std::move(*trials);
   }
-  for (const Trial& trial : trials_) earlier_s_ += trial.seconds;
+  for (const Trial& trial : trials_) {
+    earlier_s_ += trial.seconds;
+    next_number_ = std::max(next_number_, trial.number + 1);
+  }
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
     const std::optional<uint32_t> number = NumberOf(entry.path().filename());
@@ -240,19 +250,23 @@ Result<Trial> Tuner::Try(const Candidate& candidate, uint32_t epochs) {
 }
 
 Status Tuner::Record(const Trial& trial) {
-  const Trial* best = BestOf(trials_, task_.measure);
-  const bool is_best = trial.end == TrialEnd::kFinished &&
-                       (best == nullptr || IsBetter(trial, *best, task_.measure));
-  const std::optional<Trial> worse =
-      is_best ? best != nullptr ? std::optional(*best) : std::nullopt : std::optional(trial);
   trials_.push_back(trial);
   say_(TrialRow(trial, task_.measure));
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile(Path("trials.jsonl"), TrialLines(trials_)));
-  if (is_best) {
+  return KeepBest();
+}
+
+// best.ini, and a model in the directory of the best trial only. An earlier life may have ended
+// between a trial's line and these.
+Status Tuner::KeepBest() {
+  const Trial* best = BestOf(trials_, task_.measure);
+  if (best != nullptr) {
     DSLIDE_RETURN_IF_ERROR(
-        WriteWholeFile(Path("best.ini"), BestIni(task_.base, trial, task_.measure)));
+        WriteWholeFile(Path("best.ini"), BestIni(task_.base, *best, task_.measure)));
   }
-  if (worse) runner_->Reduce(*worse);
+  for (const Trial& trial : trials_) {
+    if (&trial != best) runner_->Reduce(trial);
+  }
   return {};
 }
 

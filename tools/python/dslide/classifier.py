@@ -255,8 +255,17 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """A classifier from a file of save(), or of `dslide export`. The file is mapped, not read:
         do not change it meanwhile."""
         model = Model.open(os.fspath(path))
-        notes = json.loads(model.notes) if model.notes else None
-        if notes is None or "python" not in notes:
+        try:
+            return cls._from_model(model)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{os.fspath(path)}: what Classifier.save() noted in it cannot be "
+                             f"used ({error}); train it again, or load it by the version that "
+                             "wrote it") from None
+
+    @classmethod
+    def _from_model(cls, model: Model) -> "Classifier":
+        notes = json.loads(model.notes) if model.notes else {}
+        if "python" not in notes:
             loaded = cls()
             names = model.label_names()
             classes = np.arange(model.labels) if names is None else np.array(sorted(names), object)
@@ -264,7 +273,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
             return loaded
         own = notes["python"]
         loaded = cls(**own["params"])
-        loaded._take(model, own["form"], np.array(own["classes"], dtype=own["dtype"]))
+        classes = np.array(own["classes"], dtype=own["dtype"])
+        if own["form"] not in (ONE, LISTS, SPARSE, DENSE) or len(classes) < model.labels:
+            raise ValueError("its labels are not those of the model")
+        loaded._take(model, own["form"], classes)
         return loaded
 
     def _notes(self) -> dict[str, Any]:

@@ -161,6 +161,10 @@ TEST_CASE("npy: a file of another length than its header says is refused") {
         std::string::npos);
   CHECK(error(Float32File(header("(1, 4294967296)"), {1})).find("columns (expected 1 to") !=
         std::string::npos);
+  CHECK(error(Float32File(header("(1 2, 1)"), {1})).find("cannot read the header") !=
+        std::string::npos);
+  CHECK(error(Float32File("{'descr': '|O', 'fortran_order': False, 'shape': (1, 1), }\n", {1}))
+            .starts_with(path + ": has items of type '|O' (expected float16, float32"));
   CHECK(error(Float32File("{'shape': (1, 1)}", {1})).find("cannot read the header") !=
         std::string::npos);
   std::ofstream(path, std::ios::binary) << Float32File(header("(2L, 2)"), {1, 2, 0, 4});
