@@ -71,7 +71,10 @@ class Builder {
     const ConfigKey* key = FindConfigKey(assignment.name);
     if (key == nullptr) return UnknownKey(origin, assignment.name);
     if (!key->field.parse(assignment.value, &config_)) {
-      return NotAllowed(origin, *key, assignment.value, "must be " + key->field.allowed);
+      const Field& field = key->field;
+      return NotAllowed(
+          origin, *key, assignment.value,
+          "must be " + (field.allowed_in_full.empty() ? field.allowed : field.allowed_in_full));
     }
     origins_[key] = origin;
     return {};

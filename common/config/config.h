@@ -111,6 +111,9 @@ struct TextConfig {
   uint32_t min_samples = 2;         // features of fewer samples are left out
   float max_share = 0.5f;           // features of a larger share of the samples are left out
   uint32_t max_features = 500'000;  // the most frequent ones stay
+  std::string stem = "off";         // a language: words become stems (common/stem/stemmer.h)
+  uint32_t chars = 0;               // character n-grams of all words besides; 0: none
+  uint32_t hash_bits = 0;           // 2^hash_bits features without a vocabulary; 0: with one
 
   bool operator==(const TextConfig&) const = default;
 };

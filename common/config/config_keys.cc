@@ -198,6 +198,12 @@ std::vector<ConfigKey> TextKeys() {
        Number(kIn, &T::max_share, 0.0f, 1.0f), kFixed},
       {section, "max_features", "the most frequent features stay",
        Number(kIn, &T::max_features, 1, 1u << 30), kFixed},
+      {section, "stem", "words become their stems in this language", StemLanguage(kIn, &T::stem),
+       kFixed},
+      {section, "chars", "character n-grams of all words are features besides; 0: none",
+       Number(kIn, &T::chars, 0, 20), kFixed},
+      {section, "hash_bits", "2^hash_bits features, by hashes of terms; 0: a vocabulary",
+       ZeroOr(kIn, &T::hash_bits, kLeastHashBits, kMostHashBits), kFixed},
   };
 }
 

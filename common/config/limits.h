@@ -32,6 +32,11 @@ inline constexpr uint32_t kMostBatchesInFlight = 64;
 // flight, and a worker has at most one such batch for each batch in flight.
 inline constexpr size_t kMostOpenRequests = 2 * size_t{kMostBatchesInFlight};
 
+// text.hash_bits, if it is not 0. Fewer make too many terms one feature; more, rows that no machine
+// has memory for.
+inline constexpr uint32_t kLeastHashBits = 10;
+inline constexpr uint32_t kMostHashBits = 30;
+
 // Bits of a bucket's index that one hash gives. REQUIRES hash.bin to be a power of two.
 uint32_t BitsPerHash(const HashConfig& hash);
 

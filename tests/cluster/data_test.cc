@@ -122,6 +122,12 @@ TEST_CASE("data convert: text becomes the numbers that training gives it") {
   run.Data({"convert", run.Path("train.jsonl"), "--to", "numbers", "--output",
             run.Path("again.txt"), "--like", run.run_directory()});
   CHECK(ReadFile(run.Path("again.txt")) == ReadFile(run.Path("train.txt")));
+  // Hashes of words have no names.
+  run.Data({"convert", run.Path("train.jsonl"), "--to", "libsvm", "--output",
+            run.Path("hashed.svm"), "--set", "text.max_share=1", "--set", "text.hash_bits=18"});
+  CHECK(Contains(run.last_output(), "80 samples, 262144 features, 2 labels; names in " +
+                                        run.Path("hashed.svm.labels.tsv") + "\n"));
+  CHECK_FALSE(std::filesystem::exists(run.Path("hashed.svm.features.tsv")));
   // "oaks" is no label of the model.
   run.Data({"convert", run.Path("test.jsonl"), "--to", "numbers", "--output", run.Path("test.txt"),
             "--like", run.run_directory()});

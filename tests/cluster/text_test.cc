@@ -89,6 +89,55 @@ TEST_CASE("a run learns from text, and its model names labels") {
         std::string::npos);
 }
 
+TEST_CASE("a model of stems, characters and hashes is one in every command") {
+  TestRun run;
+  WriteTexts(run.Path("train.jsonl"), 4000, 1);
+  WriteTexts(run.Path("test.jsonl"), 300, 2);
+  Arguments train = Train(run);
+  train.insert(train.end(), {"--set", "text.stem=english", "--set", "text.chars=4", "--set",
+                             "text.hash_bits=12"});
+  REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  CHECK(Contains(run.last_output(), "4000 samples, 4096 features, "));
+  REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                             run.Path("test.jsonl"), "--json"}) == 0);
+  CHECK(nlohmann::json::parse(run.last_output())["p_at_1"] == doctest::Approx(1.0));
+
+  // Other forms of the words.
+  std::ofstream(run.Path("new.txt")) << "the boats were all of them red\nhouses in greens\n";
+  const std::string model = run.Path("model.dslide");
+  REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", model}) == 0);
+  for (const std::string& from : {run.run_directory(), model}) {
+    REQUIRE(run.Run("dslide", {"predict", "--checkpoint", from, "--data", run.Path("new.txt"),
+                               "--top-k", "1"}) == 0);
+    CHECK(run.last_output().starts_with("red boat:"));
+    CHECK(Contains(run.last_output(), "\ngreen house:"));
+  }
+  train.insert(train.end(), {"--resume", "--set", "train.epochs=9"});
+  REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  train.insert(train.end(), {"--set", "text.stem=german"});
+  CHECK(run.Run("dslide", train) == 2);
+  CHECK(Contains(run.last_errors(), "--resume: text.stem is german but english in checkpoint"));
+}
+
+TEST_CASE("options of text that are wrong are refused, and leave nothing") {
+  TestRun run;
+  WriteTexts(run.Path("train.jsonl"), 100, 1);
+  WriteTexts(run.Path("test.jsonl"), 10, 2);
+  const auto refused = [&](const Arguments& settings, const std::string& names) {
+    CAPTURE(names);
+    Arguments train = Train(run);
+    for (const std::string& setting : settings) train.insert(train.end(), {"--set", setting});
+    CHECK(run.Run("dslide", train) == 2);
+    CHECK(Contains(run.last_errors(), names));
+    CHECK_FALSE(fs::exists(run.run_directory() + "/checkpoint"));
+  };
+  refused({"text.stem=klingon"}, "text.stem = klingon: must be off, arabic, ");
+  refused({"text.hash_bits=5"}, "text.hash_bits = 5: must be 0, or 10 to 30");
+  refused({"text.hash_bits=18", "text.max_features=1000"},
+          "text.max_features = 1000: text.hash_bits = 18 makes 262144 features; leave one of the "
+          "two keys out");
+}
+
 TEST_CASE("text that does not fit is refused with its line, and leaves nothing") {
   TestRun run;
   WriteTexts(run.Path("test.jsonl"), 10, 2);

@@ -80,11 +80,18 @@ struct Task {
   std::string Data(const std::string& name) const { return run.Path(name + end); }
 
   // Trains the earlier run.
-  void TrainOld() {
-    const int code = run.Run(
-        "dslide", {"train", "--config", run.config(), "--run-dir", run.run_directory(), "--set",
-                   "train.data=" + Data("old"), "--set", "train.test=" + Data("test-old")});
-    REQUIRE_MESSAGE(code == 0, run.last_errors());
+  void TrainOld(const Arguments& more = {}) {
+    Arguments arguments = {"train",
+                           "--config",
+                           run.config(),
+                           "--run-dir",
+                           run.run_directory(),
+                           "--set",
+                           "train.data=" + Data("old"),
+                           "--set",
+                           "train.test=" + Data("test-old")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    REQUIRE_MESSAGE(run.Run("dslide", arguments) == 0, run.last_errors());
   }
   Arguments From(const std::string& directory, const std::string& data,
                  const Arguments& more = {}) const {
@@ -152,6 +159,18 @@ TEST_CASE("a run from an earlier model of text keeps old labels and learns new o
   // The earlier run is as it was.
   CHECK(task.PrecisionAt1("run", "test-old") > 0.95);
   CHECK(task.PrecisionAt1("run", "test-new") == 0);
+}
+
+TEST_CASE("a run from an earlier model of hashes has its features, and learns new labels") {
+  Task task(true);
+  task.TrainOld({"--set", "text.hash_bits=14", "--set", "text.stem=english"});
+  REQUIRE_MESSAGE(task.run.Run("dslide", task.From("new", "all")) == 0, task.run.last_errors());
+  CHECK(Contains(task.run.last_output(),
+                 ": 15 labels and 16,384 features; 10 labels and 0 features are new\n"));
+  CHECK(task.PrecisionAt1("new", "test-old") > 0.95);
+  CHECK(task.PrecisionAt1("new", "test-new") > 0.95);
+  CHECK(task.run.Run("dslide", task.From("newer", "all", {"--set", "text.stem=german"})) == 2);
+  CHECK(Contains(task.run.last_errors(), "--from: text.stem is german but english in "));
 }
 
 TEST_CASE("a run from an earlier model goes on after its launcher was killed") {

@@ -81,6 +81,9 @@ Config UnusualConfig() {
   c.text.min_samples = 7;
   c.text.max_share = 0.75f;
   c.text.max_features = 1000;
+  c.text.stem = "german";
+  c.text.chars = 3;
+  c.text.hash_bits = 20;
   c.train.label_smoothing = 0.3f;
   c.train.exclude_own_features = true;
   c.train.unit_batches = 9;
@@ -319,6 +322,28 @@ TEST_CASE("config: addresses") {
   }
 }
 
+TEST_CASE("config: a language of stems that is unknown is refused with those that are known") {
+  const std::string error = ErrorOf("[text]\nstem = klingon");
+  CHECK(error.starts_with("cluster.ini:2: text.stem = klingon: must be off, arabic, "));
+  CHECK(error.find(", german, ") != std::string::npos);
+  CHECK(error.ends_with(" or yiddish"));
+  CHECK(ErrorOf("[text]\nstem = German") != "");
+  CHECK(ErrorOf("[text]\nstem = de") != "");
+  CHECK(ErrorOf("[text]\nstem =") != "");
+  CHECK(Parsed("[text]\nstem = german").text.stem == "german");
+}
+
+TEST_CASE("config: text.hash_bits is 0 or a number of bits") {
+  for (const char* bits : {"1", "9", "31", "-1", "18.5"}) {
+    CHECK(ErrorOf(std::string("[text]\nhash_bits = ") + bits) ==
+          std::string("cluster.ini:2: text.hash_bits = ") + bits + ": must be 0, or 10 to 30");
+  }
+  for (const uint32_t bits : {0u, 10u, 18u, 30u}) {
+    CHECK(Parsed("[text]\nhash_bits = " + std::to_string(bits)).text.hash_bits == bits);
+  }
+  CHECK(ErrorOf("[text]\nchars = 21") == "cluster.ini:2: text.chars = 21: must be 0 to 20");
+}
+
 TEST_CASE("config: an error is one line, whatever the input") {
   const std::string wild = "train.batch=\x1b[31m" + std::string(10'000, 'x') + "\n\r";
   const std::string message = ErrorOf("", {wild});
@@ -387,13 +412,14 @@ TEST_CASE("config: what a resumed run keeps") {
   CHECK(
       kept ==
       std::vector<std::string>{
-          "common.seed",      "model.features",     "model.labels",      "model.hidden",
-          "model.neurons",    "model.active",       "model.precision",   "hash.family",
-          "hash.k",           "hash.tables",        "hash.bin",          "train.min_label_samples",
-          "train.batch",      "train.optimizer",    "train.moments",     "train.unit_batches",
-          "train.staleness",  "train.target_batch", "text.ngrams",       "text.title",
-          "text.title_chars", "text.title_pairs",   "text.fold_accents", "text.min_samples",
-          "text.max_share",   "text.max_features",  "cluster.slots",     "cluster.input_slots"});
+          "common.seed",      "model.features",     "model.labels",       "model.hidden",
+          "model.neurons",    "model.active",       "model.precision",    "hash.family",
+          "hash.k",           "hash.tables",        "hash.bin",           "train.min_label_samples",
+          "train.batch",      "train.optimizer",    "train.moments",      "train.unit_batches",
+          "train.staleness",  "train.target_batch", "text.ngrams",        "text.title",
+          "text.title_chars", "text.title_pairs",   "text.fold_accents",  "text.min_samples",
+          "text.max_share",   "text.max_features",  "text.stem",          "text.chars",
+          "text.hash_bits",   "cluster.slots",      "cluster.input_slots"});
   Config now, then;
   CHECK(FixedKeyThatDiffers(now, then) == nullptr);
   now.train.staleness = 0;

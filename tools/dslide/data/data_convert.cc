@@ -234,16 +234,23 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
         return id < p.num_labels() ? p.LabelName(id) : unknown_labels.names()[id - p.num_labels()];
       });
   DSLIDE_RETURN_IF_ERROR(label_names);
-  Result<TextWriter> feature_names =
-      NameTable(FeaturesPath(task.output), p.num_features(),
-                [&](uint32_t id) { return p.vectorizer().vocabulary().names[id]; });
-  DSLIDE_RETURN_IF_ERROR(feature_names);
+  std::optional<TextWriter> feature_names;  // hashed features have none
+  if (!p.vectorizer().is_hashed()) {
+    Result<TextWriter> table =
+        NameTable(FeaturesPath(task.output), p.num_features(),
+                  [&](uint32_t id) { return p.vectorizer().vocabulary().names[id]; });
+    DSLIDE_RETURN_IF_ERROR(table);
+    feature_names.emplace(*std::move(table));
+  }
   DSLIDE_RETURN_IF_ERROR((*writer)->Finish({p.num_features(), p.num_labels()}));
   DSLIDE_RETURN_IF_ERROR(label_names->Finish());
-  DSLIDE_RETURN_IF_ERROR(feature_names->Finish());
-  fmt::print("{}: {}, {}, {}; names in {} and {}\n", task.output, Plural(samples, "sample"),
-             Plural(p.num_features(), "feature"), Plural(p.num_labels(), "label"),
-             LabelsPath(task.output), FeaturesPath(task.output));
+  std::string names = LabelsPath(task.output);
+  if (feature_names) {
+    DSLIDE_RETURN_IF_ERROR(feature_names->Finish());
+    names += " and " + FeaturesPath(task.output);
+  }
+  fmt::print("{}: {}, {}, {}; names in {}\n", task.output, Plural(samples, "sample"),
+             Plural(p.num_features(), "feature"), Plural(p.num_labels(), "label"), names);
   if (unknown > 0) {
     fmt::print("{} that the model lacks {}\n", Plural(unknown, "label entry", "label entries"),
                holds_unknown ? fmt::format("have ids from {} on", p.num_labels()) : "left out");
