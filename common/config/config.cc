@@ -134,9 +134,13 @@ Status Builder::CheckTogether() const {
     return Refuse("train.target_batch",
                   "needs train.staleness >= 0: asynchronous training has no steps");
   }
-  if (train.target_batch % train.batch != 0) {
+  // Every derived batch divides the largest.
+  const uint32_t batch = train.batch == 0 ? kMostDerivedBatch : train.batch;
+  if (train.target_batch % batch != 0) {
     return Refuse("train.target_batch",
-                  fmt::format("must be a multiple of train.batch = {}", train.batch));
+                  train.batch == 0
+                      ? fmt::format("must be a multiple of {}, or give train.batch", batch)
+                      : fmt::format("must be a multiple of train.batch = {}", batch));
   }
   if (config_.cluster.lease_timeout_ms <= config_.cluster.heartbeat_ms) {
     return Refuse("cluster.lease_timeout_ms", fmt::format("must be above cluster.heartbeat_ms = {}",

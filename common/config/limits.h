@@ -13,6 +13,12 @@ namespace dslide {
 inline constexpr uint32_t kMaxLabelsForAll = 2000;
 inline constexpr double kMaxRepeatsForCentroids = 16;
 
+// Fewer samples are trained in smaller batches, more often, and with learned neurons.
+inline constexpr uint64_t kManySamples = 30'000;
+
+// train.batch = 0: what many samples have.
+inline constexpr uint32_t kMostDerivedBatch = 512;
+
 // hash.k = 0: the least mean number of neurons per bucket. From 80 to 10, gnd-tibkat lost no
 // accuracy at 20 % less work; from 50 to 6, linux-calls lost 0.2 points of P@1.
 inline constexpr uint32_t kMinBucketNeurons = 8;

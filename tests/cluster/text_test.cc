@@ -60,6 +60,9 @@ TEST_CASE("a run learns from text, and its model names labels") {
   WriteTexts(run.Path("test.jsonl"), 300, 2);
   Arguments train = Train(run);
   REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  CHECK(
+      run.last_output().find("\nneurons learned, batches of 64, 16 epochs, learning rate 0.1\n") !=
+      std::string::npos);
 
   // "rarely 2" is no label of the model: its samples have one label that nothing predicts.
   REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
@@ -81,7 +84,7 @@ TEST_CASE("a run learns from text, and its model names labels") {
   CHECK(nlohmann::json::parse(run.last_output())["labels"][0] == "gräulich Bücherei");
 
   // The run goes on with the same numbering, though its file has samples of another order by now.
-  train.insert(train.end(), {"--resume", "--set", "train.epochs=9"});
+  train.insert(train.end(), {"--resume", "--set", "train.epochs=17"});
   REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
   WriteTexts(run.Path("train.jsonl"), 4000, 3);
   CHECK(run.Run("dslide", train) == 2);

@@ -176,10 +176,10 @@ TEST_CASE("config: overrides replace the file's values, the last one wins") {
 }
 
 TEST_CASE("config: errors name the file, the key, the value and what is allowed") {
-  CHECK(ErrorOf("[train]\nbatch = 0") == "cluster.ini:2: train.batch = 0: must be 1 to 65536");
+  CHECK(ErrorOf("[train]\nbatch = -1") == "cluster.ini:2: train.batch = -1: must be 0 to 65536");
   CHECK(ErrorOf("[train]\nbatch = 65537") ==
-        "cluster.ini:2: train.batch = 65537: must be 1 to 65536");
-  CHECK(ErrorOf("[train]\nbatch =") == "cluster.ini:2: train.batch = (empty): must be 1 to 65536");
+        "cluster.ini:2: train.batch = 65537: must be 0 to 65536");
+  CHECK(ErrorOf("[train]\nbatch =") == "cluster.ini:2: train.batch = (empty): must be 0 to 65536");
   CHECK(ErrorOf("[model]\nloss = Softmax") ==
         "cluster.ini:2: model.loss = Softmax: must be softmax or sigmoid");
   CHECK(ErrorOf("[model]\nactive = lhs") ==
@@ -204,7 +204,7 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
 }
 
 TEST_CASE("config: errors of overrides name the command line") {
-  CHECK(ErrorOf("", {"train.batch=0"}) == "command line: train.batch = 0: must be 1 to 65536");
+  CHECK(ErrorOf("", {"train.batch=-1"}) == "command line: train.batch = -1: must be 0 to 65536");
   CHECK(ErrorOf("", {"train.batch"}) == "command line: train.batch: must be section.key=value");
   CHECK(ErrorOf("", {"train.btch=1"}) ==
         "command line: unknown key train.btch; did you mean train.batch?");
@@ -241,7 +241,7 @@ TEST_CASE("config: a malformed line is named with its number") {
 
 TEST_CASE("config: a refused line is named, whatever stands before it") {
   CHECK(ErrorOf("# [x]\r\n\n  [train] # a section\r\n \t\nepochs = 3 # = 4\n#\nbatch = none\n") ==
-        "cluster.ini:7: train.batch = none: must be 1 to 65536");
+        "cluster.ini:7: train.batch = none: must be 0 to 65536");
   // A line with '=' that does not end with ']' is an assignment.
   CHECK(ErrorOf("\n[train = 3\n").starts_with("cluster.ini:2: unknown key [train; "));
 }
@@ -265,7 +265,7 @@ TEST_CASE("config: numbers are read strictly") {
   for (const char* bad : {"12abc", "-1", "+1", "0x10", "1e2", "1.0", "1 2", "4294967297",
                           "99999999999999999999999", "one", "1,000"}) {
     CHECK_MESSAGE(ErrorOf(std::string("[train]\nbatch = ") + bad) ==
-                      std::string("cluster.ini:2: train.batch = ") + bad + ": must be 1 to 65536",
+                      std::string("cluster.ini:2: train.batch = ") + bad + ": must be 0 to 65536",
                   bad);
   }
   for (const char* bad : {"nan", "inf", "-inf", "-0.1", "0.1x", "0,1", "1e-50", "1e50", ""}) {
@@ -281,8 +281,10 @@ TEST_CASE("config: checks across keys") {
       ErrorOf("[train]\ntarget_batch = 512") ==
       "cluster.ini:2: train.target_batch = 512: needs train.staleness >= 0: asynchronous training "
       "has no steps");
+  CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 500\nbatch = 200") ==
+        "cluster.ini:3: train.target_batch = 500: must be a multiple of train.batch = 200");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 500") ==
-        "cluster.ini:3: train.target_batch = 500: must be a multiple of train.batch = 512");
+        "cluster.ini:3: train.target_batch = 500: must be a multiple of 512, or give train.batch");
   CHECK(ErrorOf("[cluster]\nslots = 64\ninput_slots = 64\n") ==
         "cluster.ini:3: cluster.input_slots = 64: must be below cluster.slots = 64");
   CHECK(ErrorOf("[model]\nneurons = centroids\nloss = sigmoid\n") ==
@@ -546,7 +548,7 @@ TEST_CASE("config: resolving keeps what the user chose") {
 
 TEST_CASE("config: neurons of rare labels are centroids") {
   const auto resolved = [](uint32_t labels, double repeats, Config config = {}) {
-    ResolveConfig(1000, labels, &config, repeats);
+    ResolveConfig(1000, labels, &config, {.label_repeats = repeats});
     Config again = config;
     ResolveConfig(1000, labels, &again);
     CHECK(again == config);
@@ -576,6 +578,52 @@ TEST_CASE("config: neurons of rare labels are centroids") {
   other.model.loss = Loss::kSoftmax;
   other.model.sharing = Sharing::kSample;
   CHECK(resolved(100'000, 1.0, other).model.neurons == Neurons::kLearned);
+}
+
+TEST_CASE("config: few samples have smaller batches and more epochs, and learned neurons") {
+  struct Case {
+    uint64_t samples;
+    uint32_t batch, epochs;
+    double rate;
+  };
+  const Case cases[] = {
+      {1, 128, 16, 0.0354},      {14'999, 128, 16, 0.0354},    {15'000, 256, 12, 0.05},
+      {29'999, 256, 12, 0.05},   {30'000, 512, 8, 0.0707},     {90'452, 512, 8, 0.0707},
+      {231'034, 512, 8, 0.0707}, {UINT64_MAX, 512, 8, 0.0707},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.samples);
+    Config config;
+    ResolveConfig(1000, 5000, &config, {c.samples, 3.0});
+    CHECK(config.train.batch == c.batch);
+    CHECK(config.train.epochs == c.epochs);
+    CHECK(config.train.warmup_batches == 100);
+    const bool centroids = config.model.neurons == Neurons::kCentroids;
+    CHECK(centroids == (c.samples >= 30'000));
+    CHECK(config.train.learning_rate ==
+          doctest::Approx(c.rate * (centroids ? 5 : 1)).epsilon(0.01));
+    Config again = config;
+    ResolveConfig(1000, 5000, &again);
+    CHECK(again == config);
+  }
+  Config own = Parsed("[train]\nbatch = 300\nepochs = 3\n[model]\nneurons = centroids\n");
+  ResolveConfig(1000, 5000, &own, {2000, 3.0});
+  CHECK(own.train.batch == 300);
+  CHECK(own.train.epochs == 3);
+  CHECK(own.model.neurons == Neurons::kCentroids);
+  Config steps = Parsed("[train]\nstaleness = 0\ntarget_batch = 1024\n");
+  ResolveConfig(1000, 5000, &steps, {2000, 3.0});
+  CHECK(steps.train.target_batch % steps.train.batch == 0);
+}
+
+TEST_CASE("config: what was derived for training, as a line") {
+  Config config;
+  ResolveConfig(1000, 5000, &config, {2000, 3.0});
+  CHECK(TrainingText(config) == "neurons learned, batches of 128, 16 epochs, learning rate 0.035");
+  Config one = Parsed("[train]\nepochs = 1\nbatch = 64\nlearning_rate = 0.1\n");
+  one.model.neurons = Neurons::kCentroids;
+  ResolveConfig(1000, 5000, &one);
+  CHECK(TrainingText(one) == "neurons centroids, batches of 64, 1 epoch, learning rate 0.1");
 }
 
 TEST_CASE("config: which epochs form centroids") {
@@ -611,7 +659,7 @@ TEST_CASE("config: which epochs form centroids") {
 TEST_CASE("learning rate: warm-up, then the decay") {
   TrainConfig train;
   train.learning_rate = 0.4f;
-  train.warmup_batches = 4;
+  train.warmup_batches = 4;  // a third of the run
   const auto rate = [&](uint64_t step) { return LearningRateAt(train, step, 12); };
   for (const Decay decay : {Decay::kLinear, Decay::kCosine, Decay::kNone}) {
     train.decay = decay;
@@ -643,7 +691,9 @@ TEST_CASE("learning rate: no warm-up, and a run shorter than it") {
   CHECK(LearningRateAt(train, 3, 4) == doctest::Approx(0.25));
   CHECK(LearningRateAt(train, 0, 0) == 0.0f);
   train.warmup_batches = 10;
-  CHECK(LearningRateAt(train, 3, 4) == doctest::Approx(0.4));
+  CHECK(LearningRateAt(train, 0, 4) == 1.0f);  // a batch of warm-up, not ten
+  CHECK(LearningRateAt(train, 0, 12) == 0.25f);
+  CHECK(LearningRateAt(train, 3, 12) == 1.0f);
   CHECK(LearningRateAt(train, 4, 4) == 0.0f);
 }
 

@@ -132,7 +132,8 @@ Result<TrainFrom> TrainFrom::Read(const Task& task) {
   DSLIDE_RETURN_IF_ERROR(start.ReadConfig());
   DSLIDE_RETURN_IF_ERROR(start.ReadData());
   const Dataset& data = start.train_.data;
-  ResolveConfig(data.num_features(), data.num_labels(), &start.config_, LabelRepeats(data));
+  ResolveConfig(data.num_features(), data.num_labels(), &start.config_,
+                {data.size(), LabelRepeats(data)});
   DSLIDE_RETURN_IF_ERROR(start.CheckConfig());
   DSLIDE_RETURN_IF_ERROR(start.CheckMemory());
   return start;

@@ -35,6 +35,18 @@ std::optional<uint32_t> NumberOf(const std::string& name) {
   return number;
 }
 
+// What a run of one epoch was trained on.
+Result<uint64_t> SamplesOfEpoch(const std::string& run) {
+  const std::string path = run + "/summary.json";
+  const Result<std::string> text = ReadWholeFile(path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  const auto summary = nlohmann::json::parse(*text, nullptr, false);
+  if (summary.is_object() && summary.contains("samples") && summary["samples"].is_number()) {
+    return summary["samples"].get<uint64_t>();
+  }
+  return BadInput(fmt::format("{}: damaged; begin another tuning", path));
+}
+
 }  // namespace
 
 std::string TaskText(const TuneTask& task) {
@@ -184,6 +196,13 @@ Result<Trial> Tuner::Measure() {
 Status Tuner::Search(const Trial& first) {
   const Result<Config> effective = LoadConfig(runner_->Path(first.number) + "/config.ini", {});
   DSLIDE_RETURN_IF_ERROR(effective);
+  TrainConfig& base = task_.base.train;
+  if (base.batch == 0) base.batch = effective->train.batch;
+  if (base.epochs == 0) {
+    const Result<uint64_t> samples = SamplesOfEpoch(runner_->Path(first.number));
+    DSLIDE_RETURN_IF_ERROR(samples);
+    base.epochs = DerivedEpochs(*samples);
+  }
   if (axes_.empty()) axes_ = DefaultAxes(task_.base, *effective);
   const std::vector<Candidate> candidates =
       DrawCandidates(task_.base, *effective, axes_, task_.candidates, task_.seed);
