@@ -98,6 +98,66 @@ TEST_CASE("data convert: text through all formats for it") {
         "{\"text\":\"boats\",\"labels\":[\"a\"]}\n");
 }
 
+TEST_CASE("data: weights of samples stay in JSON lines, and are counted where they do not") {
+  DataRun run;
+  const std::string lines =
+      "{\"text\":\"a boat\",\"labels\":[\"a\"],\"weight\":2.5}\n"
+      "{\"text\":\"a tree\",\"labels\":[\"b\"]}\n"
+      "{\"text\":\"a house\",\"labels\":[\"b\"],\"weight\":0}\n";
+  Write(run.Path("a.jsonl"), lines);
+  run.Data({"convert", run.Path("a.jsonl"), "--to", "jsonl", "--output", run.Path("b.jsonl")});
+  CHECK(ReadFile(run.Path("b.jsonl")) == lines);
+  run.Data({"shuffle", run.Path("a.jsonl"), "--output", run.Path("c.jsonl")});
+  CHECK(SortedLines(run.Path("c.jsonl")) == SortedLines(run.Path("a.jsonl")));
+  run.Data({"convert", run.Path("a.jsonl"), "--to", "tsv", "--output", run.Path("a.tsv")});
+  CHECK(Contains(run.last_output(), "TSV cannot hold all: 2 weights left out\n"));
+  run.Data({"convert", run.Path("a.jsonl"), "--to", "libsvm", "--output", run.Path("a.svm"),
+            "--set", "text.max_share=1"});
+  CHECK(Contains(run.last_output(), "a.svm cannot hold weights: those of 2 samples left out\n"));
+  run.Data({"stats", run.Path("a.jsonl")});
+  CHECK(Contains(run.last_output(),
+                 "\nweights            mean 1.167, least 0, most 2.5, 1 sample with 0\n"));
+  run.Data({"stats", run.Path("a.jsonl"), "--json"});
+  const auto weights = nlohmann::json::parse(run.last_output())["weights"];
+  CHECK(weights["mean"] == doctest::Approx(3.5 / 3));
+  CHECK(weights["zeros"] == 1);
+  run.Data({"stats", run.Path("a.tsv")});
+  CHECK_FALSE(Contains(run.last_output(), "weights"));
+  Write(run.Path("bad.jsonl"), lines + "{\"text\": \"a\", \"labels\": [\"a\"], \"weight\": -1}\n");
+  for (const Arguments& command :
+       {Arguments{"stats", run.Path("bad.jsonl")},
+        Arguments{"convert", run.Path("bad.jsonl"), "--to", "jsonl", "--output", run.Path("d")}}) {
+    run.Refused(command, run.Path("bad.jsonl") +
+                             ":4: \"weight\" is '-1' (expected a number from 0 to 1000000)");
+  }
+}
+
+TEST_CASE("data: a vector of weights beside matrices") {
+  DataRun run;
+  Write(run.Path("a.txt"), kNumbers);
+  const std::string pair = run.Path("x.npz") + "," + run.Path("y.npz");
+  run.Data({"convert", run.Path("a.txt"), "--to", "npz", "--output", pair});
+  std::string vector("\x93NUMPY\x01\x00", 8);
+  const std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }\n";
+  vector += static_cast<char>(header.size());
+  vector += '\0' + header;
+  for (const float weight : {1.0f, 2.0f, 0.0f, 1.0f, 0.5f}) {
+    vector.append(reinterpret_cast<const char*>(&weight), sizeof(weight));
+  }
+  Write(run.Path("w.npy"), vector);
+  const std::string weighted = pair + "," + run.Path("w.npy");
+  run.Data({"stats", weighted});
+  CHECK(Contains(run.last_output(),
+                 "\nweights            mean 0.9, least 0, most 2, 1 sample with 0\n"));
+  run.Data({"convert", weighted, "--to", "numbers", "--output", run.Path("b.txt")});
+  CHECK(Contains(run.last_output(), "b.txt cannot hold weights: those of 3 samples left out\n"));
+  run.Refused({"shuffle", weighted, "--output", run.Path("s.npz") + "," + run.Path("t.npz")},
+              "weights cannot be written (name X.npz,Y.npz without W.npy)");
+  run.Refused({"convert", pair, "--to", "npz", "--output",
+               run.Path("s.npz") + "," + run.Path("t.npz") + "," + run.Path("u.npy")},
+              "npz wants a file of features and one of labels, X.npz,Y.npz");
+}
+
 TEST_CASE("data convert: text becomes the numbers that training gives it") {
   DataRun run;
   const auto text = [](const std::string& words, const std::string& label) {

@@ -180,5 +180,46 @@ TEST_CASE("text that does not fit is refused with its line, and leaves nothing")
   CHECK(run.last_errors().find("damaged (100 bytes)") != std::string::npos);
 }
 
+// Two colours out of three say "often" and one "seldom", which has a weight of `weight`.
+void WriteDisputed(const std::string& path, double weight) {
+  std::ofstream file(path);
+  for (int i = 0; i < 1800; ++i) {
+    nlohmann::json line;
+    line["text"] = std::string("It is ") + kColours[i % 2] + " and " + kThings[i % 5];
+    const bool seldom = i % 3 == 0;
+    line["labels"] = {seldom ? "seldom" : "often"};
+    if (seldom && weight != 1) line["weight"] = weight;
+    file << line.dump() << "\n";
+  }
+}
+
+TEST_CASE("a run learns what samples weigh, in both ways of training and with any active set") {
+  TestRun run;
+  std::ofstream(run.Path("test.jsonl")) << "{\"text\": \"It is red\", \"labels\": [\"seldom\"]}\n";
+  int number = 0;
+  const auto trained = [&](double weight, const Arguments& more) {
+    WriteDisputed(run.Path("train.jsonl"), weight);
+    const std::string directory = run.Path("run-" + std::to_string(++number));
+    Arguments train = Train(run);
+    train[2] = directory;
+    for (const char* key : {"train.epochs=4", "text.max_share=1", "train.warmup_batches=0"}) {
+      train.insert(train.end(), {"--set", key});
+    }
+    train.insert(train.end(), more.begin(), more.end());
+    REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+    REQUIRE(run.Run("dslide", {"predict", "--checkpoint", directory, "--data",
+                               run.Path("test.jsonl"), "--top-k", "1"}) == 0);
+    return run.last_output().substr(0, run.last_output().find(':'));
+  };
+  CHECK(trained(1, {}) == "often");
+  CHECK(trained(10, {}) == "seldom");
+  CHECK(trained(10, {"--set", "train.staleness=0"}) == "seldom");
+  CHECK(trained(0, {"--set", "train.staleness=0"}) == "often");
+  for (const char* active : {"model.active=mass", "model.active=lsh", "model.active=sampled"}) {
+    CAPTURE(active);
+    CHECK(trained(10, {"--set", active}) == "seldom");
+  }
+}
+
 }  // namespace
 }  // namespace dslide::text_test

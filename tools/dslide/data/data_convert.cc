@@ -80,6 +80,13 @@ Result<ConvertTask> TaskFrom(const ParsedArguments& arguments) {
   return task;
 }
 
+// A line about samples whose weights a file of numbers does not tell; "" if there are none.
+std::string LostWeights(const std::string& output, uint64_t samples) {
+  if (samples == 0) return "";
+  return fmt::format("{} cannot hold weights: those of {} left out\n", output,
+                     Plural(samples, "sample"));
+}
+
 // Numbers to numbers.
 Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* progress) {
   const XcHeader* header = file->header();
@@ -92,6 +99,7 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
   ModelSize size;
   if (header != nullptr) size = {header->num_features, header->num_labels};
   uint64_t samples = 0;
+  uint64_t weighted = 0;
   while (true) {
     const Result<std::optional<SampleView>> sample = file->Next();
     DSLIDE_RETURN_IF_ERROR(sample);
@@ -99,6 +107,7 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
     const SampleView& s = **sample;
     if (!s.features.empty()) size.features = std::max(size.features, s.features.back() + 1);
     if (!s.labels.empty()) size.labels = std::max(size.labels, s.labels.back() + 1);
+    weighted += s.weight == 1.0f ? 0 : 1;
     (*writer)->Add(s);
     progress->Show(++samples);
   }
@@ -107,6 +116,7 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
   DSLIDE_RETURN_IF_ERROR((*writer)->Finish(size));
   fmt::print("{}: {}, {}, {}\n", task.output, Plural(samples, "sample"),
              Plural(size.features, "feature"), Plural(size.labels, "label"));
+  fmt::print("{}", LostWeights(task.output, weighted));
   return {};
 }
 
@@ -211,6 +221,7 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
   uint64_t unknown = 0;
   UnknownLabels unknown_labels(p);
   std::vector<uint32_t> labels;  // of a sample
+  uint64_t weighted = 0;
   while (true) {
     const Result<std::optional<SampleView>> next = reader->Next();
     DSLIDE_RETURN_IF_ERROR(next);
@@ -225,6 +236,7 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
                         std::back_inserter(labels));
     }
     sample.labels = labels;
+    weighted += sample.weight == 1.0f ? 0 : 1;
     (*writer)->Add(sample);
     progress->Show(++samples);
   }
@@ -255,6 +267,7 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
     fmt::print("{} that the model lacks {}\n", Plural(unknown, "label entry", "label entries"),
                holds_unknown ? fmt::format("have ids from {} on", p.num_labels()) : "left out");
   }
+  fmt::print("{}", LostWeights(task.output, weighted));
   return {};
 }
 

@@ -15,6 +15,7 @@ std::vector<std::string> FilesOf(const std::string& path) {
   if (!matrices) return {path};
   std::vector<std::string> files = matrices->features;
   if (!matrices->labels.empty()) files.push_back(matrices->labels);
+  if (!matrices->weights.empty()) files.push_back(matrices->weights);
   return files;
 }
 

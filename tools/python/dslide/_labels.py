@@ -49,6 +49,33 @@ def read_labels(y: Any) -> Labels:
     return _from_matrix(array, DENSE)
 
 
+def read_classes(classes: Any) -> np.ndarray:
+    """Classes that are named beforehand: labels, each once, in ascending order."""
+    return read_labels(list(classes) if isinstance(classes, (set, frozenset)) else classes).classes
+
+
+def join_classes(known: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """All of both, in ascending order. They must be of one type."""
+    kinds = [_kind_of(known), _kind_of(more)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(f"labels were {kinds[0]}, but these are {kinds[1]}")
+    if known.dtype.kind == "O" or more.dtype.kind == "O":
+        return np.array(sorted(set(known.tolist()) | set(more.tolist())), object)
+    return np.union1d(known, more)
+
+
+def renumbered(labels: Labels, classes: np.ndarray) -> Labels:
+    """The same labels, whose classes are now these, which have them all."""
+    index = {label: i for i, label in enumerate(classes.tolist())}
+    ids = np.array([index[label] for label in labels.classes.tolist()], np.int32)[labels.ids]
+    return Labels(labels.form, classes, labels.offsets, ids)
+
+
+def _kind_of(classes: np.ndarray) -> str:
+    first = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
+    return type(first).__name__
+
+
 def label_offsets(classes: list[Any]) -> np.ndarray:
     """[n + 1] of lists."""
     offsets = np.zeros(len(classes) + 1, np.int64)
