@@ -287,7 +287,8 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     test = std::move(read->data);
     inputs.test = &*test;
   }
-  ResolveConfig(train->num_features(), train->num_labels(), &inputs.config, LabelRepeats(*train));
+  ResolveConfig(train->num_features(), train->num_labels(), &inputs.config,
+                {train->size(), LabelRepeats(*train)});
   inputs.preprocessor = ChecksumOf(preprocessor.get());
   if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
@@ -309,6 +310,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (access) DSLIDE_RETURN_IF_ERROR(access->keys().Publish(*address));
   LogInfo(fmt::format("listening at {}{}", *address, access ? ", encrypted" : ""));
   std::fputs((loaded->description + "\n").c_str(), stdout);
+  std::fputs((TrainingText(inputs.config) + "\n").c_str(), stdout);
   for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stdout);
   if (test) std::fputs(UnknownLabels(options.config.train.test, *test).c_str(), stdout);
   if (access) std::fputs(JoinHint(*access, (root / "keys").string()).c_str(), stdout);

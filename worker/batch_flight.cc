@@ -58,6 +58,7 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
   done_.lease = lease.lease;
   done_.batch = {lease.epoch, lease.unit, batch.index};
   done_.samples = samples_;
+  weights_ = std::move(batch.weights);
   done_.bytes_by_kind.assign(kBodyKinds, 0);
   SplitOverServers(batch);
   if (config.train.exclude_own_features && kind_ == LeaseKind::kEvaluate) {
@@ -76,6 +77,10 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
   features_.resize(servers);
   labels_.resize(servers);
   for (uint32_t i = 0; i < samples_; ++i) {
+    if (WeightOf(i) == 0) {
+      AddEmptySample();
+      continue;
+    }
     const auto ids = batch.features.Ids(i);
     const auto values = batch.features.Values(i);
     for (size_t j = 0; j < ids.size(); ++j) {
@@ -97,6 +102,13 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
       labels_[s].EndRow();
     }
   }
+}
+
+// What a sample of weight 0 becomes: it changes no row, and costs nothing.
+void BatchFlight::AddEmptySample() {
+  label_totals_.push_back(0);
+  for (SparseRows& part : features_) part.EndRow();
+  for (SparseRows& part : labels_) part.EndRow();
 }
 
 bool BatchFlight::Asks(uint32_t server) const {
@@ -134,7 +146,8 @@ Body BatchFlight::RequestFor(uint32_t server) const {
                          label_totals_,
                          probe ? config_.train.probe_samples : 0,
                          OnlyServer(),
-                         !with_input_[server]};
+                         !with_input_[server],
+                         weights_};
     }
     case Stage::kPush:
       return push_;
@@ -268,9 +281,10 @@ void BatchFlight::MergeStatistics(ActiveReply merged) {
   for (uint32_t i = 0; i < samples_; ++i) {
     done_.active_neurons_sum += merged.active[i];
     if (!merged.loss.empty()) {
-      done_.loss_sum += merged.loss[i];
+      done_.loss_sum += double{WeightOf(i)} * merged.loss[i];
     } else if (label_totals_[i] > 0) {
-      done_.loss_sum += double{push_.log_normaliser[i]} - merged.target_logit[i];
+      done_.loss_sum +=
+          double{WeightOf(i)} * (double{push_.log_normaliser[i]} - merged.target_logit[i]);
     }
   }
   done_.active_rows = merged.active_rows;

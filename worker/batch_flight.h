@@ -60,12 +60,14 @@ class BatchFlight {
 
  private:
   void SplitOverServers(const LeaseBatch& batch);
+  void AddEmptySample();
   bool IsGreeted(uint32_t server) const { return stage_ == Stage::kEmbed && !with_input_[server]; }
   Status CheckShape(uint32_t server, const Body& reply) const;
   void AddPartials();
   void Advance();
   void Activate();
   bool OnlyServer() const;  // one server has all neurons
+  float WeightOf(uint32_t sample) const { return weights_.empty() ? 1.0f : weights_[sample]; }
   void MergeStatistics(ActiveReply merged);
   void MaskGradient(Matrix gradient);
   void MergePredictions();
@@ -84,6 +86,7 @@ class BatchFlight {
   std::vector<SparseRows> labels_;      // [servers]
   SparseRows all_features_;             // kept only if own features are left out of the ranking
   std::vector<uint32_t> label_totals_;  // [B]
+  std::vector<float> weights_;          // [B] of the samples' losses; empty: all 1
   std::vector<std::optional<Body>> replies_;  // [servers]
   uint32_t added_ = 0;                        // of these, from the first, are in sum_
   std::optional<PartialSum> sum_;             // [B x H]; none was added yet

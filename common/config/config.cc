@@ -71,7 +71,10 @@ class Builder {
     const ConfigKey* key = FindConfigKey(assignment.name);
     if (key == nullptr) return UnknownKey(origin, assignment.name);
     if (!key->field.parse(assignment.value, &config_)) {
-      return NotAllowed(origin, *key, assignment.value, "must be " + key->field.allowed);
+      const Field& field = key->field;
+      return NotAllowed(
+          origin, *key, assignment.value,
+          "must be " + (field.allowed_in_full.empty() ? field.allowed : field.allowed_in_full));
     }
     origins_[key] = origin;
     return {};
@@ -131,9 +134,13 @@ Status Builder::CheckTogether() const {
     return Refuse("train.target_batch",
                   "needs train.staleness >= 0: asynchronous training has no steps");
   }
-  if (train.target_batch % train.batch != 0) {
+  // Every derived batch divides the largest.
+  const uint32_t batch = train.batch == 0 ? kMostDerivedBatch : train.batch;
+  if (train.target_batch % batch != 0) {
     return Refuse("train.target_batch",
-                  fmt::format("must be a multiple of train.batch = {}", train.batch));
+                  train.batch == 0
+                      ? fmt::format("must be a multiple of {}, or give train.batch", batch)
+                      : fmt::format("must be a multiple of train.batch = {}", batch));
   }
   if (config_.cluster.lease_timeout_ms <= config_.cluster.heartbeat_ms) {
     return Refuse("cluster.lease_timeout_ms", fmt::format("must be above cluster.heartbeat_ms = {}",

@@ -43,7 +43,7 @@ struct ModelConfig {
   uint32_t labels = 0;    // N; from the training file's header, never set by hand
   uint32_t hidden = 512;  // H
   Loss loss = Loss::kSoftmax;
-  Neurons neurons = Neurons::kAuto;     // centroids of their samples if all labels are rare
+  Neurons neurons = Neurons::kAuto;     // centroids of many samples if all labels are rare
   ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, else mass; centroids: lsh
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
@@ -74,16 +74,16 @@ struct TrainConfig {
   std::string test;                // evaluation file; empty: no evaluation
   std::string label_names;         // tab-separated label id ... name; empty: none
   uint32_t min_label_samples = 1;  // labels of fewer samples are left out
-  uint32_t epochs = 8;
-  uint32_t batch = 512;
+  uint32_t epochs = 0;             // 0: derived from the number of samples
+  uint32_t batch = 0;              // samples; 0: derived from their number
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
   float learning_rate = 0.0f;                        // 0: derived from optimiser, H and batch
   float beta1 = 0.9f;                                // Adam
   float beta2 = 0.999f;                              // Adam
   float epsilon = 1e-8f;                             // Adam, AdaGrad
   MomentPrecision moments = MomentPrecision::kAuto;  // Adam; auto: as model.precision
-  uint32_t warmup_batches = 100;                     // the rate rises linearly over these
-  Decay decay = Decay::kLinear;                      // towards 0 at the end of the last epoch
+  uint32_t warmup_batches = 100;      // the rate rises linearly over these, a third at most
+  Decay decay = Decay::kLinear;       // towards 0 at the end of the last epoch
   float weight_decay = 0.0f;          // decoupled (AdamW), a touched row loses lr * this share
   float dropout_input = 0.0f;         // share of a sample's features left out
   float dropout_hidden = 0.1f;        // share of hidden units left out
@@ -111,6 +111,9 @@ struct TextConfig {
   uint32_t min_samples = 2;         // features of fewer samples are left out
   float max_share = 0.5f;           // features of a larger share of the samples are left out
   uint32_t max_features = 500'000;  // the most frequent ones stay
+  std::string stem = "off";         // a language: words become stems (common/stem/stemmer.h)
+  uint32_t chars = 0;               // character n-grams of all words besides; 0: none
+  uint32_t hash_bits = 0;           // 2^hash_bits features without a vocabulary; 0: with one
 
   bool operator==(const TextConfig&) const = default;
 };
@@ -192,14 +195,25 @@ std::string FormatConfig(const Config& config);
 // Every key with its default and one line of help, for --help-config and the README.
 std::string ConfigHelp();
 
+// What the training data decides besides D and N; without it, what large data has.
+struct DataFacts {
+  uint64_t samples = std::numeric_limits<uint64_t>::max();
+  double label_repeats = std::numeric_limits<double>::infinity();  // LabelRepeats()
+};
+
 // Sets model.features and model.labels, replaces the automatic values (model.neurons, model.active,
-// model.products, model.input_init, model.output_init, hash.k, train.learning_rate, train.moments,
-// train.target_batch, cluster.input_slots) by values derived from D, N and H, lowers
-// model.candidates, model.popular, model.uniform and cluster.slots to the size of the data, and
-// train.unit_batches to a divisor of a step. `label_repeats`: LabelRepeats() of the training data,
-// from which model.neurons is derived. Idempotent. REQUIRES features > 0 and labels > 0.
-void ResolveConfig(uint32_t features, uint32_t labels, Config* config,
-                   double label_repeats = std::numeric_limits<double>::infinity());
+// model.products, model.input_init, model.output_init, hash.k, train.epochs, train.batch,
+// train.learning_rate, train.moments, train.target_batch, cluster.input_slots) by values derived
+// from D, N, H and `facts`, lowers model.candidates, model.popular, model.uniform and cluster.slots
+// to the size of the data, and train.unit_batches to a divisor of a step. Idempotent. REQUIRES
+// features > 0 and labels > 0.
+void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const DataFacts& facts = {});
+
+// train.epochs where it is left open.
+uint32_t DerivedEpochs(uint64_t samples);
+
+// What was derived for training: "neurons learned, batches of 128, 16 epochs, learning rate 0.035".
+std::string TrainingText(const Config& config);
 
 // The precision of cluster.wire where no link is measured; auto: bf16.
 inline WirePrecision FixedPrecision(Wire wire) {
@@ -233,7 +247,8 @@ inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 
 uint32_t DrawsAt(const ModelConfig& model, uint64_t step, uint64_t total);
 
 // Learning rate of batch `step` of `total` (both counted over the whole run): up from
-// learning_rate / warmup_batches to learning_rate, then as train.decay says. Defined for every
+// learning_rate / warmup_batches to learning_rate, then as train.decay says; the warm-up takes at
+// most a third of the run. Defined for every
 // step: from `total` on it is 0, or learning_rate without decay.
 float LearningRateAt(const TrainConfig& train, uint64_t step, uint64_t total);
 

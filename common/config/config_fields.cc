@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/address.h"
+#include "common/stem/stemmer.h"
 
 namespace dslide {
 
@@ -21,6 +22,16 @@ bool IsPlainText(std::string_view text) {
   };
   return std::none_of(text.begin(), text.end(), breaks_the_file) && !text.starts_with(' ') &&
          !text.ends_with(' ');
+}
+
+bool IsStemLanguage(std::string_view text) {
+  return text == kNoStems || std::ranges::find(StemLanguages(), text) != StemLanguages().end();
+}
+
+std::string StemLanguageNames() {
+  std::vector<std::string> names = {std::string(kNoStems)};
+  names.insert(names.end(), StemLanguages().begin(), StemLanguages().end());
+  return JoinWords(names);
 }
 
 bool IsListenAddress(std::string_view text) {

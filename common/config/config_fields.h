@@ -24,6 +24,8 @@ struct Field {
   std::function<bool(std::string_view text, Config*)> parse;
   // The member as text that `parse` turns into the same value again.
   std::function<std::string(const Config&)> format;
+  // In place of `allowed` in errors, where all of it is too long for a table; empty: it is not.
+  std::string allowed_in_full = {};
 };
 
 // "a, b or c".
@@ -35,6 +37,10 @@ bool IsPlainText(std::string_view text);
 // Plain text that is an address to listen at, or to advertise (common/base/address.h).
 bool IsListenAddress(std::string_view text);
 bool IsAdvertisedAddress(std::string_view text);
+
+bool IsStemLanguage(std::string_view text);
+// "off, arabic, ... or yiddish".
+std::string StemLanguageNames();
 
 // All of `text` as one finite decimal number: no sign on an unsigned one, no spaces, no suffix.
 template <typename T>
@@ -58,7 +64,8 @@ Field MakeField(Section Config::*section, T Section::*member, std::string allowe
             if (value) config->*section.*member = *std::move(value);
             return value.has_value();
           },
-          [=](const Config& config) { return write(config.*section.*member); }};
+          [=](const Config& config) { return write(config.*section.*member); },
+          {}};
 }
 
 // A number in the closed range [min, max], written in the shortest form that parses to it again.
@@ -70,6 +77,18 @@ Field Number(Section Config::*section, T Section::*member, std::type_identity_t<
     return value && *value >= min && *value <= max ? value : std::nullopt;
   };
   return MakeField(section, member, fmt::format("{} to {}", min, max), read,
+                   [](T value) { return fmt::format("{}", value); });
+}
+
+// 0, or a number in the closed range [min, max].
+template <typename Section, typename T>
+Field ZeroOr(Section Config::*section, T Section::*member, std::type_identity_t<T> min,
+             std::type_identity_t<T> max) {
+  const auto read = [=](std::string_view text) {
+    std::optional<T> value = ParseNumber<T>(text);
+    return value && (*value == 0 || (*value >= min && *value <= max)) ? value : std::nullopt;
+  };
+  return MakeField(section, member, fmt::format("0, or {} to {}", min, max), read,
                    [](T value) { return fmt::format("{}", value); });
 }
 
@@ -131,6 +150,14 @@ template <typename Section>
 Field AdvertisedAddressOrEmpty(Section Config::*section, std::string Section::*member) {
   return TextThat(section, member, "empty, tcp://host:port with one host or ipc://path",
                   [](std::string_view text) { return text.empty() || IsAdvertisedAddress(text); });
+}
+
+// kNoStems, or one of StemLanguages() (common/stem/stemmer.h).
+template <typename Section>
+Field StemLanguage(Section Config::*section, std::string Section::*member) {
+  Field field = TextThat(section, member, "off or a language of libstemmer", IsStemLanguage);
+  field.allowed_in_full = StemLanguageNames();
+  return field;
 }
 
 }  // namespace dslide

@@ -13,6 +13,12 @@ namespace dslide {
 inline constexpr uint32_t kMaxLabelsForAll = 2000;
 inline constexpr double kMaxRepeatsForCentroids = 16;
 
+// Fewer samples are trained in smaller batches, more often, and with learned neurons.
+inline constexpr uint64_t kManySamples = 30'000;
+
+// train.batch = 0: what many samples have.
+inline constexpr uint32_t kMostDerivedBatch = 512;
+
 // hash.k = 0: the least mean number of neurons per bucket. From 80 to 10, gnd-tibkat lost no
 // accuracy at 20 % less work; from 50 to 6, linux-calls lost 0.2 points of P@1.
 inline constexpr uint32_t kMinBucketNeurons = 8;
@@ -31,6 +37,11 @@ inline constexpr uint32_t kMostBatchesInFlight = 64;
 // one request open at each server. A batch whose gradients are pushed no longer counts as in
 // flight, and a worker has at most one such batch for each batch in flight.
 inline constexpr size_t kMostOpenRequests = 2 * size_t{kMostBatchesInFlight};
+
+// text.hash_bits, if it is not 0. Fewer make too many terms one feature; more, rows that no machine
+// has memory for.
+inline constexpr uint32_t kLeastHashBits = 10;
+inline constexpr uint32_t kMostHashBits = 30;
 
 // Bits of a bucket's index that one hash gives. REQUIRES hash.bin to be a power of two.
 uint32_t BitsPerHash(const HashConfig& hash);

@@ -33,6 +33,7 @@ uint64_t Checksum(const Dataset& data) {
     AppendCount(sample.features.size(), &features);
     Append(sample.features, &features);
     Append(sample.values, &features);
+    if (data.has_weights()) Append(std::span<const float>(&sample.weight, 1), &features);
   }
   return uint64_t{labels} << 32 | uint64_t{features};
 }

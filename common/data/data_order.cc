@@ -26,6 +26,7 @@ std::vector<uint32_t> Shuffled(uint64_t n, uint64_t count, uint64_t seed) {
 
 DataOrder DataOrder::Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch) {
   DataOrder order(data, batch);
+  order.weighted_ = data.has_weights();
   order.order_ = Shuffled(data.size(), data.size(), SubSeed(SubSeed(seed, kEpochStream), epoch));
   return order;
 }

@@ -32,6 +32,8 @@ class DataOrder {
   // The positions of batch `number`. REQUIRES number < batches().
   BatchRange Batch(uint64_t number) const;
 
+  // Whether the weights of samples count: in training, if some are not 1.
+  bool weighted() const { return weighted_; }
   SampleView Sample(uint64_t position) const { return (*data_)[Number(position)]; }
   // Which sample of the data it is.
   uint32_t Number(uint64_t position) const { return order_[position]; }
@@ -41,6 +43,7 @@ class DataOrder {
 
   const Dataset* data_;
   uint32_t batch_;
+  bool weighted_ = false;
   std::vector<uint32_t> order_;
 };
 

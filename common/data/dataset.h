@@ -8,11 +8,16 @@
 
 namespace dslide {
 
+// A sample's weight multiplies its loss in training: from 0, no effect, to this.
+inline constexpr float kMostSampleWeight = 1e6f;
+inline bool IsSampleWeight(double weight) { return weight >= 0 && weight <= kMostSampleWeight; }
+
 // One sample, a view into a Dataset or a batch. Feature ids and label ids ascend.
 struct SampleView {
   std::span<const uint32_t> labels;
   std::span<const uint32_t> features;
   std::span<const float> values;  // values[i] belongs to features[i]
+  float weight = 1.0f;
 };
 
 // N samples with D features and L labels. Movable; immutable once read.
@@ -33,6 +38,10 @@ class Dataset {
     labels_.insert(labels_.end(), sample.labels.begin(), sample.labels.end());
     features_.insert(features_.end(), sample.features.begin(), sample.features.end());
     values_.insert(values_.end(), sample.values.begin(), sample.values.end());
+    if (sample.weight != 1.0f || has_weights()) {
+      weights_.resize(size(), 1.0f);
+      weights_.push_back(sample.weight);
+    }
     label_ends_.push_back(labels_.size());
     feature_ends_.push_back(features_.size());
   }
@@ -61,6 +70,8 @@ class Dataset {
   size_t size() const { return label_ends_.size(); }
   uint32_t num_features() const { return num_features_; }
   uint32_t num_labels() const { return num_labels_; }
+  // Whether some sample has another weight than 1.
+  bool has_weights() const { return !weights_.empty(); }
   size_t num_label_entries() const { return labels_.size(); }
   size_t num_feature_entries() const { return features_.size(); }
 
@@ -69,7 +80,8 @@ class Dataset {
     const size_t fb = i == 0 ? 0 : feature_ends_[i - 1];
     return {{labels_.data() + lb, label_ends_[i] - lb},
             {features_.data() + fb, feature_ends_[i] - fb},
-            {values_.data() + fb, feature_ends_[i] - fb}};
+            {values_.data() + fb, feature_ends_[i] - fb},
+            has_weights() ? weights_[i] : 1.0f};
   }
 
  private:
@@ -80,6 +92,7 @@ class Dataset {
   std::vector<float> values_;
   std::vector<size_t> label_ends_;    // [size()]
   std::vector<size_t> feature_ends_;  // [size()]
+  std::vector<float> weights_;        // [size()], or empty: all are 1
 };
 
 }  // namespace dslide

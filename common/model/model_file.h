@@ -23,9 +23,18 @@ constexpr uint32_t kModelFormat = 1;
 // Writes a temporary file, and renames it when it is complete. Errors (kFailed) name the file.
 Status WriteModelFile(const Model& model, const std::string& path);
 
-// Checks the description, that every section is there in the right size, and the checksums of the
-// small ones. Errors (kBadInput) name the file, what is wrong and the mend.
-Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path);
+// Where the arrays of an open file are.
+enum class ModelMemory {
+  kMapped,  // in the file, which may be removed or replaced by another (rename) meanwhile, but must
+            // not be written to: reading what was cut off ends the process (SIGBUS)
+  kCopied,  // in memory of their own, all of them: the file does not matter any more
+};
+
+// Checks the description, that every section is there in the right size, and the checksums of all
+// but the large ones (input, rows, weights). Errors (kBadInput) name the file, what is wrong and
+// the mend.
+Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path,
+                                                   ModelMemory memory = ModelMemory::kMapped);
 
 // Checks every section's checksum, too.
 Status VerifyModelFile(const std::string& path);

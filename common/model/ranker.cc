@@ -23,10 +23,6 @@ struct Name {
 constexpr std::array kNames = {Name{ModelSearch::kExact, "exact"}, Name{ModelSearch::kScan, "scan"},
                                Name{ModelSearch::kIndex, "index"}};
 
-bool Contains(const std::vector<uint32_t>& ids, uint32_t id) {
-  return std::ranges::find(ids, id) != ids.end();
-}
-
 // Whether so many samples look into so many cells that reading each row once for all of them,
 // without gathering samples, takes no longer.
 bool ScanIsCheaper(const Model& model, uint32_t samples) {
@@ -48,23 +44,38 @@ std::optional<ModelSearch> ModelSearchByName(std::string_view name) {
 }
 
 struct Ranker::Sample {
+  // sum exp(logit), kept as that of exp(logit - shift), which does not overflow.
+  class ExpSum {
+   public:
+    void Add(float logit, double terms) {
+      if (!(logit > -kInfinity)) return;
+      if (logit > shift_) {
+        sum_ *= std::exp(double{shift_} - logit);
+        shift_ = logit;
+      }
+      sum_ += terms * std::exp(double{logit} - shift_);
+    }
+    // Another value for a logit that was added.
+    void Replace(float logit, float better) {
+      sum_ = std::max(0.0, sum_ - std::exp(double{logit} - shift_));
+      Add(better, 1);
+    }
+    double Log() const { return shift_ + std::log(sum_); }
+
+   private:
+    float shift_ = -kInfinity;
+    double sum_ = 0;
+  };
+
   TopKHeap best;  // positions with their scores by the search
   const LabelFilter* filter;
-  // The sum of exp(logit - shift) over what was scored.
-  float shift = -kInfinity;
-  double sum = 0;
+  ExpSum sum = {};  // over what was scored
 
   bool Allows(uint32_t label) const {
-    return label != kNoLabel && (filter == nullptr || !Contains(filter->denied, label));
+    return label != kNoLabel &&
+           (filter == nullptr || !std::ranges::binary_search(filter->denied, label));
   }
   bool TakesAllowedOnly() const { return filter != nullptr && filter->allowed.has_value(); }
-  void AddToSum(float from, double terms) {
-    if (from > shift) {
-      sum *= std::exp(double{shift} - from);
-      shift = from;
-    }
-    sum += terms * std::exp(double{from} - shift);
-  }
 };
 
 Ranker::Ranker(std::shared_ptr<const Model> model, const Kernels& kernels)
@@ -123,23 +134,29 @@ RankedLabels Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
     Sample& sample = samples_[i];
     const float* h = hidden.row(i);
     TopKHeap best(request.k);
+    Sample::ExpSum allowed;
     if (sample.TakesAllowedOnly()) {
       for (const uint32_t label : *sample.filter->allowed) {
-        if (sample.Allows(label)) best.Offer(label, Logit(model_->PositionOf(label), h));
+        if (!sample.Allows(label)) continue;
+        const float logit = Logit(model_->PositionOf(label), h);
+        best.Offer(label, logit);
+        if (sums_) allowed.Add(logit, 1);
       }
     } else {
       TopKReply found;
       sample.best.AppendTo(&found);
       for (size_t e = 0; e < found.ids.size(); ++e) {
         const uint32_t position = found.ids[e];
-        best.Offer(model_->arrays().label_of[position],
-                   rescore ? Logit(position, h) : found.scores[e]);
+        const float logit = rescore ? Logit(position, h) : found.scores[e];
+        best.Offer(model_->arrays().label_of[position], logit);
+        if (sums_ && rescore) sample.sum.Replace(found.scores[e], logit);
       }
     }
     const size_t first = ranking.best.scores.size();
     best.AppendTo(&ranking.best);
     if (!request.probabilities) continue;
-    const double total = sample.shift + std::log(sample.sum);
+    // The search may have scored what is allowed lower, or not at all.
+    const double total = std::max(sample.sum.Log(), allowed.Log());
     for (size_t e = first; e < ranking.best.scores.size(); ++e) {
       const double z = ranking.best.scores[e];
       ranking.probabilities.push_back(
@@ -183,7 +200,7 @@ void Ranker::Take(uint32_t begin, uint32_t count, float* logits, Sample* sample)
     }
   }
   if (sums_ && most > -kInfinity) {
-    sample->AddToSum(most, kernels_.exp_sum(count, most, logits));
+    sample->sum.Add(most, kernels_.exp_sum(count, most, logits));
   }
 }
 
@@ -250,13 +267,14 @@ void Ranker::ScoreCells(const Matrix& hidden) {
   for (uint32_t i = 0; i < hidden.rows; ++i) {
     const float* z = cell_logits_.data() + size_t{i} * cells;
     order_.resize(cells);
-    for (uint32_t c = 0; c < cells; ++c) order_[c] = {z[c], c};
+    // A damaged model may have cells that are no numbers; those cannot be ordered.
+    for (uint32_t c = 0; c < cells; ++c) order_[c] = {std::isnan(z[c]) ? -kInfinity : z[c], c};
     std::nth_element(order_.begin(), order_.begin() + (probes - 1), order_.end(), std::greater<>());
     for (uint32_t n = 0; n < probes; ++n) visits_.push_back({order_[n].second, i});
     if (!sums_) continue;
     for (uint32_t n = probes; n < cells; ++n) {
       const uint32_t c = order_[n].second;
-      samples_[i].AddToSum(order_[n].first, model_->CellEnd(c) - model_->CellBegin(c));
+      samples_[i].sum.Add(order_[n].first, model_->CellEnd(c) - model_->CellBegin(c));
     }
   }
   // A cell is read once for all the samples that look into it.

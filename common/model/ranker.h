@@ -24,7 +24,7 @@ enum class ModelSearch { kExact, kScan, kIndex };
 std::string_view SearchName(ModelSearch search);
 std::optional<ModelSearch> ModelSearchByName(std::string_view name);
 
-// Which labels a sample may have.
+// Which labels a sample may have. `denied` ascends.
 struct LabelFilter {
   std::optional<std::vector<uint32_t>> allowed;  // only these; none: all
   std::vector<uint32_t> denied;
@@ -42,7 +42,8 @@ struct RankRequest {
 struct RankedLabels {
   TopKReply best;  // labels with their logits, best first
   // [like best.ids], if asked for. With softmax exp(z_j) / sum_i exp(z_i), with sigmoid
-  // 1 / (1 + exp(-z_j)). Rows that were not scored are in the sum with their cells' mean logit.
+  // 1 / (1 + exp(-z_j)). Rows that were not scored are in the sum with their cells' mean logit. The
+  // sum is at least that of the labels here: their probabilities add up to at most 1.
   std::vector<float> probabilities;
 };
 

@@ -5,8 +5,10 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "common/base/address.h"
@@ -25,6 +28,9 @@ namespace dslide {
 namespace {
 
 constexpr int kBacklog = 64;
+// What Drain() asks its own server.
+constexpr std::string_view kPing = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n";
+constexpr int kMostPingMs = 1000;
 
 Error CannotListen(const char* reason) {
   return BadInput(fmt::format("cannot listen there: {}", reason));
@@ -61,12 +67,36 @@ Result<int> Listen(const TcpAddress& address) {
   return CannotListen(std::strerror(error));
 }
 
-int PortOf(int listener) {
+// Where a socket listens.
+sockaddr_storage BoundAddressOf(int listener) {
   sockaddr_storage bound = {};
   socklen_t length = sizeof bound;
   DSLIDE_CHECK(getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &length) == 0);
-  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
-                                           : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
+  return bound;
+}
+
+int PortOf(const sockaddr_storage& bound) {
+  return ntohs(bound.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
+}
+
+// Sends a request to who listens there, a wildcard being this machine, and waits for the first byte
+// of the response. False: it did not come in time.
+bool AskOnce(const sockaddr_storage& bound, std::string_view request, int limit_ms) {
+  const int client = socket(bound.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (client < 0) return false;
+  const timeval limit = {limit_ms / 1000, limit_ms % 1000 * 1000};
+  const socklen_t length = bound.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  char byte = 0;
+  const bool answered = setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
+                        setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
+                        connect(client, reinterpret_cast<const sockaddr*>(&bound), length) == 0 &&
+                        send(client, request.data(), request.size(), MSG_NOSIGNAL) ==
+                            static_cast<ssize_t>(request.size()) &&
+                        recv(client, &byte, 1, 0) == 1;
+  close(client);
+  return answered;
 }
 
 using Content = std::shared_ptr<const std::string>;
@@ -124,7 +154,7 @@ class HttpServer::Answerer {
 struct HttpServer::Impl {
   Handle handle;
   Limits limits;
-  int port = 0;
+  sockaddr_storage bound = {};
   int listener = -1;  // once it is quiesced
   MHD_Daemon* daemon = nullptr;
   std::atomic<bool> draining = false;
@@ -165,6 +195,14 @@ struct HttpServer::Impl {
     return queued;
   }
 
+  // Waits until the server's thread has begun what the kernel has for it by now. In a turn that
+  // thread accepts connections, in their order, and reads all that have something: the connection
+  // of the first ping is accepted after those, and that of the second in a later turn.
+  void CatchUp(int limit_ms) const {
+    const int each_ms = std::clamp(limit_ms / 2, 1, kMostPingMs);
+    (void)(AskOnce(bound, kPing, each_ms) && AskOnce(bound, kPing, each_ms));
+  }
+
   MHD_Result Begin(MHD_Connection* connection, const char* path, const char* method, void** state) {
     auto exchange = std::make_shared<Exchange>();
     exchange->request = {method, path, Header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
@@ -179,6 +217,9 @@ struct HttpServer::Impl {
     const std::string length = Header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (std::strtoull(length.c_str(), nullptr, 10) > limits.body_bytes) {
       return Send(connection, TooLong());
+    }
+    if (draining && exchange->request.method == "OPTIONS" && exchange->request.path == "*") {
+      return Send(connection, HttpResponse::Text(200, "stopping\n"));
     }
     return MHD_YES;
   }
@@ -227,7 +268,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& bind, H
   auto impl = std::make_unique<Impl>();
   impl->handle = std::move(handle);
   impl->limits = limits;
-  impl->port = PortOf(*listener);
+  impl->bound = BoundAddressOf(*listener);
   const MHD_AccessHandlerCallback answer = [](void* self, MHD_Connection* connection,
                                               const char* path, const char* method, const char*,
                                               const char* data, size_t* size, void** state) {
@@ -265,14 +306,14 @@ HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 HttpServer::~HttpServer() = default;
 
-int HttpServer::port() const { return impl_->port; }
+int HttpServer::port() const { return PortOf(impl_->bound); }
 
 bool HttpServer::Drain(int limit_ms) {
-  impl_->draining = true;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
+  if (!impl_->draining.exchange(true)) impl_->CatchUp(limit_ms);
   if (impl_->listener < 0) impl_->listener = MHD_quiesce_daemon(impl_->daemon);
   std::unique_lock lock(impl_->mutex);
-  return impl_->idle.wait_for(lock, std::chrono::milliseconds(limit_ms),
-                              [this] { return impl_->exchanges.empty(); });
+  return impl_->idle.wait_until(lock, end, [this] { return impl_->exchanges.empty(); });
 }
 
 }  // namespace dslide

@@ -1,5 +1,7 @@
 #include "common/run/lease_batch.h"
 
+#include <algorithm>
+
 namespace dslide {
 
 LeaseBatch BatchWithSamples(const DataOrder& order, uint64_t number, uint32_t index) {
@@ -15,7 +17,9 @@ LeaseBatch BatchWithSamples(const DataOrder& order, uint64_t number, uint32_t in
     f.EndRow();
     batch.labels.ids.insert(batch.labels.ids.end(), sample.labels.begin(), sample.labels.end());
     batch.labels.EndRow();
+    if (order.weighted()) batch.weights.push_back(sample.weight);
   }
+  if (std::ranges::count(batch.weights, 1.0f) == range.samples) batch.weights.clear();
   return batch;
 }
 

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "common/base/plural.h"
+#include "common/base/random.h"
+#include "common/text/hashed_terms.h"
 #include "common/text/line_blocks.h"
 #include "common/text/record_file.h"
 #include "preprocessor_generated.h"
@@ -27,8 +29,9 @@ struct BlockCounts {
 
 class BlockCounter {
  public:
-  BlockCounter(RecordFormat format, const TextConfig& config)
-      : format_(format), extractor_(config) {}
+  // `hashed`: takes the counts of terms; null: the blocks have them.
+  BlockCounter(RecordFormat format, const TextConfig& config, HashedCounts* hashed)
+      : format_(format), hash_bits_(config.hash_bits), hashed_(hashed), extractor_(config) {}
 
   Result<BlockCounts> Count(const RecordFile& file, const LineBlock& block) {
     BlockCounts counts;
@@ -38,23 +41,41 @@ class BlockCounter {
       ++counts.samples;
       for (const std::string& label : record->labels) ++counts.labels[label];
       const std::span<const uint64_t> terms = extractor_.TermsOf(*record);
-      order_.resize(terms.size());
-      for (uint32_t t = 0; t < order_.size(); ++t) order_[t] = t;
-      std::ranges::sort(order_, {}, [&](uint32_t t) { return terms[t]; });
-      for (size_t at = 0; at < order_.size(); ++at) {
-        const uint64_t hash = terms[order_[at]];
-        if (at > 0 && terms[order_[at - 1]] == hash) continue;
-        counts.terms.Add(hash, extractor_.BlockOf(order_[at]), 1,
-                         [&] { return extractor_.NameOf(order_[at]); });
+      if (hashed_ != nullptr) {
+        CountIds(terms);
+      } else {
+        CountTerms(terms, &counts.terms);
       }
     }
     return counts;
   }
 
  private:
+  void CountTerms(std::span<const uint64_t> terms, TermTable* counts) {
+    order_.resize(terms.size());
+    for (uint32_t t = 0; t < order_.size(); ++t) order_[t] = t;
+    std::ranges::sort(order_, {}, [&](uint32_t t) { return terms[t]; });
+    for (size_t at = 0; at < order_.size(); ++at) {
+      const uint64_t hash = terms[order_[at]];
+      if (at > 0 && terms[order_[at - 1]] == hash) continue;
+      counts->Add(hash, extractor_.BlockOf(order_[at]), 1,
+                  [&] { return extractor_.NameOf(order_[at]); });
+    }
+  }
+
+  void CountIds(std::span<const uint64_t> terms) {
+    order_.clear();
+    for (const uint64_t term : terms) order_.push_back(HashedId(term, hash_bits_));
+    std::ranges::sort(order_);
+    order_.erase(std::ranges::unique(order_).begin(), order_.end());
+    hashed_->Add(order_);
+  }
+
   RecordFormat format_;
+  uint32_t hash_bits_;
+  HashedCounts* hashed_;
   TermExtractor extractor_;
-  std::vector<uint32_t> order_;  // of a sample's terms, by hash
+  std::vector<uint32_t> order_;  // of a sample's terms, by hash; or their ids
 };
 
 // The most frequent label first; those of fewer samples than `least` left out.
@@ -75,6 +96,7 @@ std::vector<std::string> ByFrequency(const std::unordered_map<std::string, uint6
 // What a file of records has.
 struct FileCounts {
   TermCounts terms{kMostCountedTerms};
+  std::unique_ptr<HashedCounts> hashed;  // with text.hash_bits, in place of `terms`
   std::unordered_map<std::string, uint64_t> labels;
   uint64_t samples = 0;
 };
@@ -92,9 +114,12 @@ Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, 
   DSLIDE_RETURN_IF_ERROR(opened);
   if (!opened->records) return UnknownFormat(path, opened->first_line);
   RecordFile* file = &*opened->records;
-  std::vector<BlockCounter> counters;
-  for (size_t t = 0; t < threads; ++t) counters.emplace_back(file->format(), config);
   FileCounts counts;
+  if (config.hash_bits > 0) counts.hashed = std::make_unique<HashedCounts>(config.hash_bits);
+  std::vector<BlockCounter> counters;
+  for (size_t t = 0; t < threads; ++t) {
+    counters.emplace_back(file->format(), config, counts.hashed.get());
+  }
   DSLIDE_RETURN_IF_ERROR(MapBlocks<BlockCounts>(
       file->stream(), threads,
       [&](size_t thread, const LineBlock& block) { return counters[thread].Count(*file, block); },
@@ -116,6 +141,74 @@ void Append(Vectorizer::Vocabulary more, Vectorizer::Vocabulary* all) {
   std::ranges::copy(more.weights, std::back_inserter(all->weights));
   std::ranges::copy(more.blocks, std::back_inserter(all->blocks));
   std::ranges::move(more.names, std::back_inserter(all->names));
+}
+
+// The features that `config` wants of those counted, after those of `known`; null: there are none.
+Vectorizer MakeVectorizer(const TextConfig& config, const FileCounts& counts,
+                          const Vectorizer* known) {
+  if (config.hash_bits > 0) {
+    std::vector<uint8_t> codes;
+    if (known != nullptr) codes = known->codes();
+    return Vectorizer(config,
+                      ChooseCodes(config, *counts.hashed, counts.samples, std::move(codes)));
+  }
+  Vectorizer::Vocabulary all;
+  if (known != nullptr) all = known->vocabulary();
+  Append(Vectorizer::Choose(config, counts.terms, counts.samples, known), &all);
+  return Vectorizer(config, std::move(all));
+}
+
+bool LeavesAllOut(const Vectorizer& vectorizer) {
+  if (!vectorizer.is_hashed()) return vectorizer.size() == 0;
+  return std::ranges::all_of(vectorizer.codes(), [](uint8_t code) { return code == 0; });
+}
+
+// Terms are words, or their stems.
+TextConfig WordsOnly(TextConfig config) {
+  config.ngrams = 1;
+  config.title = false;
+  config.chars = 0;
+  return config;
+}
+
+// Of the stems of the names' words; 0 without stems. It tells whether a later libstemmer, with
+// whose stems the model would miss words, finds the same.
+uint64_t StemChecksum(const TextConfig& config, const std::vector<std::string>& feature_names,
+                      const std::vector<std::string>& label_names) {
+  constexpr size_t kMostNames = 1000;
+  if (config.stem == kNoStems) return 0;
+  TermExtractor extractor(WordsOnly(config));
+  uint64_t checksum = 1;
+  for (const std::vector<std::string>* names : {&feature_names, &label_names}) {
+    for (size_t i = 0; i < std::min(names->size(), kMostNames); ++i) {
+      for (const uint64_t stem : extractor.TermsOf({{(*names)[i]}, {}})) {
+        checksum = SubSeed(checksum, stem);
+      }
+    }
+  }
+  return checksum;
+}
+
+uint32_t FormatOf(const TextConfig& config) {
+  const TextConfig format_1;
+  const bool is_1 = config.stem == format_1.stem && config.chars == format_1.chars &&
+                    config.hash_bits == format_1.hash_bits;
+  return is_1 ? 1 : 2;
+}
+
+// Format 1: INI text of all sections, without the keys that it lacks. Format 2: the section [text].
+std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
+  Config config;
+  config.text = text_config;
+  std::string text = FormatConfig(config);
+  if (format == 1) {
+    for (const std::string_view line : {"\nstem = off", "\nchars = 0", "\nhash_bits = 0"}) {
+      text.erase(text.find(line), line.size());
+    }
+    return text;
+  }
+  const size_t begin = text.find("[text]\n");
+  return text.substr(begin, text.find("\n\n", begin) + 1 - begin);
 }
 
 struct Packed {
@@ -167,9 +260,7 @@ std::optional<uint32_t> Preprocessor::LabelId(const std::string& name) const {
 
 std::vector<uint32_t> Preprocessor::OwnLabels(std::span<const uint32_t> features) const {
   std::call_once(word_labels_->made, [this] {
-    TextConfig words_only = vectorizer_.config();
-    words_only.title = false;
-    TermExtractor extractor(words_only);
+    TermExtractor extractor(WordsOnly(vectorizer_.config()));
     for (uint32_t label = 0; label < num_labels(); ++label) {
       const std::span<const uint64_t> terms = extractor.TermsOf({{label_names_[label]}, {}});
       const auto id = terms.size() == 1 ? vectorizer_.IdOf(terms[0]) : std::nullopt;
@@ -178,8 +269,8 @@ std::vector<uint32_t> Preprocessor::OwnLabels(std::span<const uint32_t> features
   });
   std::vector<uint32_t> labels;
   for (const uint32_t feature : features) {
-    const auto found = word_labels_->of_feature.find(feature);
-    if (found != word_labels_->of_feature.end()) labels.push_back(found->second);
+    const auto [begin, end] = word_labels_->of_feature.equal_range(feature);
+    for (auto found = begin; found != end; ++found) labels.push_back(found->second);
   }
   std::ranges::sort(labels);
   return labels;
@@ -201,10 +292,16 @@ std::string Preprocessor::LabelName(uint32_t id) const {
 
 Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config,
                                        size_t threads, uint32_t min_label_samples) {
+  if (config.hash_bits > 0 && config.max_features != TextConfig().max_features) {
+    return BadInput(
+        fmt::format("text.max_features = {}: text.hash_bits = {} makes {} features; leave one of "
+                    "the two keys out",
+                    config.max_features, config.hash_bits, uint64_t{1} << config.hash_bits));
+  }
   const Result<FileCounts> counts = CountFile(path, config, threads);
   DSLIDE_RETURN_IF_ERROR(counts);
-  Vectorizer vectorizer(config, Vectorizer::Choose(config, counts->terms, counts->samples));
-  if (vectorizer.size() == 0) {
+  Vectorizer vectorizer = MakeVectorizer(config, *counts, nullptr);
+  if (LeavesAllOut(vectorizer)) {
     return BadInput(fmt::format(
         "{}: no word occurs in {} or more, and at most in a share of {} of them (text.min_samples, "
         "text.max_share)",
@@ -220,12 +317,10 @@ Result<Preprocessor> Preprocessor::Extend(const std::string& path, size_t thread
   const TextConfig& config = vectorizer_.config();
   Result<FileCounts> counts = CountFile(path, config, threads);
   DSLIDE_RETURN_IF_ERROR(counts);
-  Vectorizer::Vocabulary all = vectorizer_.vocabulary();
-  Append(Vectorizer::Choose(config, counts->terms, counts->samples, &vectorizer_), &all);
   std::erase_if(counts->labels, [&](const auto& label) { return LabelId(label.first); });
   std::vector<std::string> labels = label_names_;
   std::ranges::move(ByFrequency(counts->labels, min_label_samples), std::back_inserter(labels));
-  return Preprocessor(Vectorizer(config, std::move(all)), std::move(labels));
+  return Preprocessor(MakeVectorizer(config, *counts, &vectorizer_), std::move(labels));
 }
 
 std::string Preprocessor::ToBytes() const {
@@ -234,14 +329,15 @@ std::string Preprocessor::ToBytes() const {
   const Packed labels = Pack(label_names_);
   std::vector<uint8_t> blocks;
   for (const TermBlock block : vocabulary.blocks) blocks.push_back(static_cast<uint8_t>(block));
-  Config config;
-  config.text = vectorizer_.config();
+  const uint32_t format = FormatOf(vectorizer_.config());
+  const std::vector<uint8_t>& codes = vectorizer_.codes();
   flatbuffers::FlatBufferBuilder builder;
   wire::FinishPreprocessorBuffer(
-      builder,
-      wire::CreatePreprocessorDirect(builder, kPreprocessorFormat, FormatConfig(config).c_str(),
-                                     &vocabulary.hashes, &vocabulary.weights, &blocks,
-                                     &features.bytes, &features.ends, &labels.bytes, &labels.ends));
+      builder, wire::CreatePreprocessorDirect(
+                   builder, format, StoredConfig(vectorizer_.config(), format).c_str(),
+                   &vocabulary.hashes, &vocabulary.weights, &blocks, &features.bytes,
+                   &features.ends, &labels.bytes, &labels.ends, codes.empty() ? nullptr : &codes,
+                   StemChecksum(vectorizer_.config(), vocabulary.names, label_names_)));
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
 }
 
@@ -253,8 +349,8 @@ Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std
   };
   if (bytes.size() < 8 || !wire::VerifyPreprocessorBuffer(verifier)) return damaged();
   const wire::Preprocessor& stored = *wire::GetPreprocessor(data);
-  if (stored.format() != kPreprocessorFormat) {
-    return BadInput(fmt::format("{}: format {}, this program reads format {}", path,
+  if (stored.format() == 0 || stored.format() > kPreprocessorFormat) {
+    return BadInput(fmt::format("{}: format {}, this program reads formats 1 to {}", path,
                                 stored.format(), kPreprocessorFormat));
   }
   Vectorizer::Vocabulary vocabulary;
@@ -278,6 +374,19 @@ Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std
   }
   const Result<Config> config = ParseConfig(stored.config()->string_view(), path);
   DSLIDE_RETURN_IF_ERROR(config);
+  if (stored.stem_checksum() != StemChecksum(config->text, vocabulary.names, labels)) {
+    return BadInput(fmt::format(
+        "{}: this machine's libstemmer finds other stems (text.stem = {}) than that of the model; "
+        "install the version that it was trained with, or train again",
+        path, config->text.stem));
+  }
+  const size_t hashed = stored.feature_codes() == nullptr ? 0 : stored.feature_codes()->size();
+  if (config->text.hash_bits > 0) {
+    if (size > 0 || hashed != size_t{1} << config->text.hash_bits) return damaged();
+    std::vector<uint8_t> codes(stored.feature_codes()->begin(), stored.feature_codes()->end());
+    return Preprocessor(Vectorizer(config->text, std::move(codes)), std::move(labels));
+  }
+  if (hashed > 0) return damaged();
   return Preprocessor(Vectorizer(config->text, std::move(vocabulary)), std::move(labels));
 }
 
@@ -291,7 +400,8 @@ SampleView Preprocessor::Encoder::Encode(const Record& record) {
     labels_.push_back(known ? *known : preprocessor_.UnknownLabel(name));
   }
   std::ranges::sort(labels_);
-  preprocessor_.vectorizer_.Transform(extractor_.TermsOf(record), &features_, &values_);
+  extractor_.TermsOf(record);
+  preprocessor_.vectorizer_.Transform(extractor_, &features_, &values_);
   return {labels_, features_, values_};
 }
 

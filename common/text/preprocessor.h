@@ -19,7 +19,9 @@
 
 namespace dslide {
 
-constexpr uint32_t kPreprocessorFormat = 1;
+// The newest format of the file. Format 1 has no text.stem, text.chars and text.hash_bits. A file
+// is of format 2 if it has one of them, so that an earlier program refuses that one alone.
+constexpr uint32_t kPreprocessorFormat = 2;
 
 // The error of a training file of which train.min_label_samples leaves no label.
 Error NoLabelLeft(const std::string& path, uint32_t min_label_samples);
@@ -29,22 +31,24 @@ class Preprocessor {
  public:
   Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names);
 
-  // Reads a file of records. Memory is bounded but for the names of labels. The same file and
+  // Reads a file of records. Memory is bounded but for the names of labels; with text.hash_bits it
+  // is 4 bytes a feature. The same file and
   // configuration give the same result, whatever the number of threads. Labels have ids by falling
   // frequency; those of fewer than `min_label_samples` samples are left out. Errors are kBadInput
-  // and name the file and the line.
+  // and name the file and the line, or the keys that do not go together.
   static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config, size_t threads,
                                   uint32_t min_label_samples = 1);
 
   // One that numbers what this one lacks besides. Features and labels of this one keep their ids,
   // and features their weights. Terms and labels of the file that are new follow by falling
   // frequency: terms by the rules of this one's configuration, as if the file were all there is, at
-  // most text.max_features of them. Errors as Fit()'s.
+  // most text.max_features of them. With text.hash_bits there are no new features: those that were
+  // left out get weights by these rules, so that new terms count. Errors as Fit()'s.
   Result<Preprocessor> Extend(const std::string& path, size_t threads,
                               uint32_t min_label_samples = 1) const;
 
   // The file's contents (schema/preprocessor.fbs). Errors of the inverse are kBadInput and name
-  // `path`.
+  // `path`. A libstemmer that finds other stems than that of the model is an error.
   std::string ToBytes() const;
   static Result<Preprocessor> FromBytes(const std::string& bytes, const std::string& path);
 
@@ -55,8 +59,8 @@ class Preprocessor {
 
   // The id of a label of the model; nullopt: the model lacks it.
   std::optional<uint32_t> LabelId(const std::string& name) const;
-  // The labels whose name is one word, of samples that have that word: the items of a session that
-  // are in it already. `features`: ascending.
+  // The labels whose name is one word, of samples that have that word's feature: the items of a
+  // session that are in it already. `features`: ascending.
   std::vector<uint32_t> OwnLabels(std::span<const uint32_t> features) const;
   // The id of a label that the model lacks: N, N + 1 ..., the same whenever the name comes again.
   uint32_t UnknownLabel(const std::string& name) const;
@@ -88,10 +92,10 @@ class Preprocessor {
     std::vector<std::string> names;
   };
   std::unique_ptr<UnknownLabels> unknown_;
-  // By feature id, the label whose name is that word; made when it is first wanted.
+  // By feature id, the labels whose name is that word; made when they are first wanted.
   struct WordLabels {
     std::once_flag made;
-    std::unordered_map<uint32_t, uint32_t> of_feature;
+    std::unordered_multimap<uint32_t, uint32_t> of_feature;
   };
   std::unique_ptr<WordLabels> word_labels_;
 };

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "common/data/dataset.h"
+#include "common/data/json_depth.h"
 #include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
 #include "common/text/words.h"
@@ -84,7 +86,21 @@ Status TakeText(const Json& text, Record* record) {
   return {};
 }
 
+Status TakeWeight(const Json& weight, Record* record) {
+  const double value = weight.is_number() ? weight.get<double>() : -1;
+  if (!IsSampleWeight(value)) {
+    return BadInput(fmt::format("\"weight\" is {} (expected a number from 0 to {})",
+                                Quoted(weight.dump()), kMostSampleWeight));
+  }
+  record->weight = static_cast<float>(value);
+  return {};
+}
+
 Result<Record> ParseJson(std::string_view line) {
+  if (IsNestedTooDeep(line)) {
+    return BadInput(
+        fmt::format("{} is nested deeper than {} levels", Quoted(line), kMostJsonDepth));
+  }
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return BadInput(fmt::format("{} is no JSON", Quoted(line)));
   if (!json.is_object()) return BadInput(fmt::format("{} is no JSON object", Quoted(line)));
@@ -101,6 +117,9 @@ Result<Record> ParseJson(std::string_view line) {
   }
   if (const auto labels = json.find("labels"); labels != json.end() && !labels->is_null()) {
     DSLIDE_RETURN_IF_ERROR(TakeLabels(*labels, &record));
+  }
+  if (const auto weight = json.find("weight"); weight != json.end() && !weight->is_null()) {
+    DSLIDE_RETURN_IF_ERROR(TakeWeight(*weight, &record));
   }
   if (const auto id = json.find("id"); id != json.end() && !id->is_null()) record.id = id->dump();
   return record;

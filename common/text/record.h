@@ -4,7 +4,8 @@
 //                `text` is a string, or a list of fields, the title first; `title` or `text` may be
 //                missing. `labels` has names or numbers, which are names too; one may stand without
 //                a list. By an `id`, if there is one, predictions name the
-//                sample. Other keys are ignored.
+//                sample. A `weight` multiplies the sample's loss in training.
+//                Other keys are ignored.
 //   fastText     words __label__name words          anywhere in the line
 //   TSV          text TAB label [TAB label ...]     or text TAB <uri> <uri> ... (Annif)
 //   plain text   words                              without labels
@@ -34,6 +35,7 @@ struct Record {
   std::vector<std::string> fields;  // texts; the first is the title if there are several
   std::vector<std::string> labels;  // names, each once
   std::string id = {};              // as JSON; empty: there is none
+  float weight = 1.0f;              // of its loss, IsSampleWeight()
 };
 
 // The first line of a text, and the rest. A text of one line is one field.

@@ -28,7 +28,9 @@ Result<Dataset> EncodeBlock(const RecordFile& file, const LineBlock& block,
   for (size_t i = 0; i < block.size(); ++i) {
     const Result<Record> record = ParseRecord(file.format(), block[i]);
     if (!record.ok()) return file.BadLine(block.NumberOf(i), record.error());
-    samples.Add(encoder->Encode(*record));
+    SampleView sample = encoder->Encode(*record);
+    sample.weight = record->weight;
+    samples.Add(sample);
     if (ids != nullptr) ids->push_back(record->id);
   }
   return samples;

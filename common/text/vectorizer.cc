@@ -6,7 +6,37 @@
 #include <cmath>
 #include <utility>
 
+#include "common/base/check.h"
+#include "common/text/hashed_terms.h"
+
 namespace dslide {
+namespace {
+
+// By block: the sum of squares of its part, then what scales that to the block's length in a whole
+// of length 1.
+class BlockScales {
+ public:
+  void Add(size_t block, float value) { squares_[block] += double{value} * value; }
+  void Finish() {
+    // The length of the whole, by blocks that are not empty.
+    double whole = 0;
+    for (size_t b = 0; b < kTermBlocks; ++b) {
+      if (squares_[b] > 0) whole += double{kBlockLength[b]} * kBlockLength[b];
+    }
+    for (size_t b = 0; b < kTermBlocks; ++b) {
+      if (squares_[b] > 0) {
+        scales_[b] = static_cast<float>(kBlockLength[b] / std::sqrt(squares_[b] * whole));
+      }
+    }
+  }
+  float operator[](size_t block) const { return scales_[block]; }
+
+ private:
+  std::array<double, kTermBlocks> squares_{};
+  std::array<float, kTermBlocks> scales_{};
+};
+
+}  // namespace
 
 Vectorizer::Vocabulary Vectorizer::Choose(const TextConfig& config, const TermCounts& counts,
                                           uint64_t samples, const Vectorizer* known) {
@@ -42,6 +72,7 @@ Vectorizer::Vocabulary Vectorizer::Choose(const TextConfig& config, const TermCo
 
 Vectorizer::Vectorizer(const TextConfig& config, Vocabulary vocabulary)
     : config_(config), vocabulary_(std::move(vocabulary)) {
+  DSLIDE_CHECK(!is_hashed());
   places_.assign(std::bit_ceil(2 * vocabulary_.hashes.size() + 2), {0, kFree});
   const size_t mask = places_.size() - 1;
   for (uint32_t id = 0; id < size(); ++id) {
@@ -51,7 +82,16 @@ Vectorizer::Vectorizer(const TextConfig& config, Vocabulary vocabulary)
   }
 }
 
+Vectorizer::Vectorizer(const TextConfig& config, std::vector<uint8_t> codes)
+    : config_(config), codes_(std::move(codes)) {
+  DSLIDE_CHECK(is_hashed() && codes_.size() == size_t{1} << config.hash_bits);
+}
+
 std::optional<uint32_t> Vectorizer::IdOf(uint64_t term) const {
+  if (is_hashed()) {
+    const uint32_t id = HashedId(term, config_.hash_bits);
+    return codes_[id] == 0 ? std::nullopt : std::optional(id);
+  }
   const size_t mask = places_.size() - 1;
   size_t at = term & mask;
   while (places_[at].id != kFree && places_[at].hash != term) at = (at + 1) & mask;
@@ -59,39 +99,68 @@ std::optional<uint32_t> Vectorizer::IdOf(uint64_t term) const {
   return places_[at].id;
 }
 
-void Vectorizer::Transform(std::span<const uint64_t> terms, std::vector<uint32_t>* ids,
+void Vectorizer::Transform(const TermExtractor& extractor, std::vector<uint32_t>* ids,
                            std::vector<float>* values) const {
   ids->clear();
   values->clear();
-  for (const uint64_t term : terms) {
+  if (is_hashed()) return TransformHashed(extractor, ids, values);
+  for (const uint64_t term : extractor.hashes()) {
     if (const std::optional<uint32_t> id = IdOf(term)) ids->push_back(*id);
   }
   std::ranges::sort(*ids);
-  std::array<double, kTermBlocks> squares{};
+  BlockScales scales;
   size_t distinct = 0;
   for (size_t begin = 0; begin < ids->size();) {
     const uint32_t id = (*ids)[begin];
     size_t end = begin + 1;
     while (end < ids->size() && (*ids)[end] == id) ++end;
     const float value = static_cast<float>(end - begin) * vocabulary_.weights[id];
-    squares[BlockOf(id)] += double{value} * value;
+    scales.Add(BlockOf(id), value);
     values->push_back(value);
     (*ids)[distinct++] = id;
     begin = end;
   }
   ids->resize(distinct);
-  // The length of the whole, by blocks that are not empty.
-  double whole = 0;
-  for (size_t b = 0; b < kTermBlocks; ++b) {
-    if (squares[b] > 0) whole += double{kBlockLength[b]} * kBlockLength[b];
+  scales.Finish();
+  for (size_t i = 0; i < ids->size(); ++i) (*values)[i] *= scales[BlockOf((*ids)[i])];
+}
+
+void Vectorizer::TransformHashed(const TermExtractor& extractor, std::vector<uint32_t>* ids,
+                                 std::vector<float>* values) const {
+  struct Part {
+    uint32_t id;
+    TermBlock block;
+    float value;
+    auto operator<=>(const Part&) const = default;
+  };
+  std::vector<Part> parts;
+  const std::span<const uint64_t> terms = extractor.hashes();
+  for (size_t t = 0; t < terms.size(); ++t) {
+    if (const auto id = IdOf(terms[t])) parts.push_back({*id, extractor.BlockOf(t), 0});
   }
-  std::array<float, kTermBlocks> scales{};
-  for (size_t b = 0; b < kTermBlocks; ++b) {
-    if (squares[b] > 0) {
-      scales[b] = static_cast<float>(kBlockLength[b] / std::sqrt(squares[b] * whole));
+  std::ranges::sort(parts);
+  BlockScales scales;
+  size_t distinct = 0;
+  for (size_t begin = 0; begin < parts.size();) {
+    Part part = parts[begin];
+    size_t end = begin + 1;
+    while (end < parts.size() && parts[end] == parts[begin]) ++end;
+    part.value = static_cast<float>(end - begin) * IdfOf(codes_[part.id]);
+    scales.Add(static_cast<size_t>(part.block), part.value);
+    parts[distinct++] = part;
+    begin = end;
+  }
+  parts.resize(distinct);
+  scales.Finish();
+  for (const Part& part : parts) {
+    const float value = part.value * scales[static_cast<size_t>(part.block)];
+    if (!ids->empty() && ids->back() == part.id) {
+      values->back() += value;
+    } else {
+      ids->push_back(part.id);
+      values->push_back(value);
     }
   }
-  for (size_t i = 0; i < ids->size(); ++i) (*values)[i] *= scales[BlockOf((*ids)[i])];
 }
 
 }  // namespace dslide

@@ -189,10 +189,11 @@ struct LeaseRequest {
 };
 struct LeaseBatch {
   uint32_t index = 0;
-  uint64_t first_sample = 0;  // position in the order of the epoch or the evaluation
-  SparseRows features;        // [B], or no rows if the receiver has the file
-  SparseRows labels;          // the same
-  uint32_t samples = 0;       // B if there are no rows, else 0
+  uint64_t first_sample = 0;        // position in the order of the epoch or the evaluation
+  SparseRows features;              // [B], or no rows if the receiver has the file
+  SparseRows labels;                // the same
+  uint32_t samples = 0;             // B if there are no rows, else 0
+  std::vector<float> weights = {};  // [B] of the samples' losses; empty: all 1
   bool operator==(const LeaseBatch&) const = default;
 };
 struct LeaseGrant {
@@ -259,8 +260,9 @@ struct ActiveQuery {
   SparseRows labels;
   std::vector<uint32_t> label_totals;  // [B]
   uint32_t probe_samples = 0;
-  bool finish = false;  // the receiver has all neurons and forms the normaliser itself
-  bool alone = false;   // no EmbedRequest came before, and no EmbedPush follows
+  bool finish = false;              // the receiver has all neurons and forms the normaliser itself
+  bool alone = false;               // no EmbedRequest came before, and no EmbedPush follows
+  std::vector<float> weights = {};  // [B] of the samples' losses; empty: all 1
   bool operator==(const ActiveQuery&) const = default;
 };
 // The exact best neurons of one sample, best first, and whether the active set holds them.

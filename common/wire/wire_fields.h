@@ -110,7 +110,7 @@ auto FieldsOf(Is<HeartbeatReply> auto& m) { return Fields(m.in_flight_cap, m.pau
 
 auto FieldsOf(Is<LeaseRequest> auto& m) { return Fields(m.has_data); }
 auto FieldsOf(Is<LeaseBatch> auto& m) {
-  return Fields(m.index, m.features, m.labels, m.first_sample, m.samples);
+  return Fields(m.index, m.features, m.labels, m.first_sample, m.samples, m.weights);
 }
 auto FieldsOf(Is<LeaseGrant> auto& m) {
   return Fields(m.lease, m.kind, m.epoch, m.unit, m.top_k, m.batches);
@@ -129,7 +129,7 @@ auto FieldsOf(Is<EmbedRequest> auto& m) { return Fields(m.batch, m.training, m.f
 auto FieldsOf(Is<EmbedReply> auto& m) { return Fields(m.partial); }
 auto FieldsOf(Is<ActiveQuery> auto& m) {
   return Fields(m.batch, m.hidden, m.labels, m.probe_samples, Leb128{m.label_totals}, m.finish,
-                m.alone);
+                m.alone, m.weights);
 }
 auto FieldsOf(Is<Probe> auto& m) {
   return Fields(m.ids, OneEach{m.logits, m.ids}, OneEach{m.in_set, m.ids},

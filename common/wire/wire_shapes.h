@@ -16,10 +16,20 @@ namespace dslide {
 template <typename M>
 void CheckShape(const M&, WireReader*) {}
 
+// Of the samples of a batch; none: all are 1.
+inline void CheckWeights(const std::vector<float>& weights, size_t samples, WireReader* reader) {
+  if (weights.empty()) return;
+  reader->RequireSize("weights", weights.size(), samples);
+  if (std::ranges::any_of(weights, [](float weight) { return weight < 0; })) {
+    reader->Fail("weights", "has a negative number");
+  }
+}
+
 inline void CheckShape(const LeaseBatch& m, WireReader* reader) {
   reader->RequireSize("labels", m.labels.rows(), m.features.rows());
   reader->RequireAtMost("samples", m.samples, kMaxBatchSamples);
   if (m.samples != 0) reader->RequireSize("features", m.features.rows(), 0);
+  CheckWeights(m.weights, m.features.rows(), reader);
 }
 
 inline void CheckShape(const BatchDone& m, WireReader* reader) {
@@ -34,6 +44,7 @@ inline void CheckShape(const BatchDone& m, WireReader* reader) {
 inline void CheckShape(const ActiveQuery& m, WireReader* reader) {
   reader->RequireSize("labels", m.labels.rows(), m.hidden.rows);
   reader->RequireSize("totals", m.label_totals.size(), m.hidden.rows);
+  CheckWeights(m.weights, m.hidden.rows, reader);
 }
 
 inline void CheckShape(const ActiveReply& m, WireReader* reader) {

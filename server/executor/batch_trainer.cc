@@ -130,6 +130,9 @@ std::string BatchTrainer::WhyNotAsked(const ActiveQuery& request, uint32_t sampl
   if (request.labels.rows() != samples || request.label_totals.size() != samples) {
     return "ActiveQuery: labels are not one row a sample";
   }
+  if (!request.weights.empty() && request.weights.size() != samples) {
+    return "ActiveQuery: weights are not one number a sample";
+  }
   if (std::ranges::any_of(request.labels.ids,
                           [&](uint32_t id) { return id >= config_.model.labels; })) {
     return fmt::format("ActiveQuery: label id above {}", config_.model.labels - 1);

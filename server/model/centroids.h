@@ -33,11 +33,16 @@ struct LabelLogit {
 // Unit vectors without negative parts have sums of at least length 1, so r < 1 is an error of
 // rounding, or says that h has moved. The only sample of a label keeps its logit, so that it has
 // next to no gradient.
-inline LabelLogit WithoutSample(float logit, float norm, uint32_t n, float s) {
-  if (n < 2 || norm == 0) return {logit};
+// The sum of samples with weights is s u = sum of weight times unit vector. Divided by `weight`,
+// the sample's own, it is as above, but the others are at least 1 / weight long where no weight is
+// below 1.
+inline LabelLogit WithoutSample(float logit, float norm, uint32_t n, float s, float weight = 1) {
+  if (n < 2 || norm == 0 || weight <= 0) return {logit};
+  s /= weight;
+  const float shortest = weight > 1 ? 1 / weight : 1.0f;
   const float scale = kCentroidLength * norm;
   const float cosine = logit / scale;
-  const float r = std::sqrt(std::max(1.0f, s * s - 2 * s * cosine + 1));
+  const float r = std::max(shortest, std::sqrt(std::max(0.0f, s * s - 2 * s * cosine + 1)));
   const float without = scale * (s * cosine - 1) / r;
   if (without >= logit) return {logit};
   return {without, s / r, -kCentroidLength / (r * norm)};

@@ -187,8 +187,8 @@ void DenseScorer::LeaveSamplesOut(const Chunk& chunk, OutputBatch* batch) const 
       if (u >= count) continue;
       const uint32_t row = chunk.rows[u];
       float& logit = chunk.values[i * count + u];
-      batch->label_logits[e] =
-          WithoutSample(logit, norm, rows_.layer.samples(row), rows_.layer.sum_length(row));
+      batch->label_logits[e] = WithoutSample(logit, norm, rows_.layer.samples(row),
+                                             rows_.layer.sum_length(row), batch->WeightOf(i));
       logit = batch->label_logits[e].logit;
     }
   }
@@ -300,7 +300,8 @@ void DenseScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_nor
   if (centroids_) AddSamples(*batch, partial);
 }
 
-// values = softmax / B (sigmoid has its gradient already), bias_gradient_ = their sum over samples.
+// values = weight softmax / B (of the sigmoid they are its gradients already, without the weights),
+// bias_gradient_ = their sum over samples.
 void DenseScorer::SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
                                const std::vector<float>& log_normaliser) {
   const size_t count = chunk.rows.size();
@@ -308,7 +309,7 @@ void DenseScorer::SoftmaxDelta(const Chunk& chunk, const OutputBatch& batch,
   for (size_t i = 0; i < batch.hidden.rows; ++i) {
     float* values = chunk.values + i * count;
     if (model_.loss == Loss::kSigmoid) {
-      kernels_.axpy(count, 1.0f, values, bias_gradient_.data());
+      kernels_.scale_add(count, batch.WeightOf(i), values, bias_gradient_.data());
       continue;
     }
     kernels_.scale_add(count, SoftmaxFactor(batch, i, chunk.shifts[i], log_normaliser[i]), values,
@@ -359,7 +360,7 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
   };
   const auto begin_of = [&](size_t chunk) { return chunk == 0 ? 0 : ends[chunk - 1]; };
   const auto factor = [&](size_t i, size_t chunk) {
-    if (model_.loss == Loss::kSigmoid) return 1.0f;
+    if (model_.loss == Loss::kSigmoid) return batch->WeightOf(i);
     return SoftmaxFactor(*batch, i, batch->shifts[chunk * samples + i], log_normaliser[i]);
   };
   const auto values_of = [&](size_t i, size_t chunk) {
@@ -393,11 +394,13 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
       value = 0;
     }
     const auto noise = static_cast<uint32_t>(SubSeed(batch->seed, i));
-    for (size_t chunk = 0; chunk < ends.size(); ++chunk) {
+    // A sample keeps as many entries whatever its weight is, and none with a weight of 0.
+    const float of_sample = threshold * batch->WeightOf(i);
+    for (size_t chunk = 0; of_sample > 0 && chunk < ends.size(); ++chunk) {
       const size_t begin = begin_of(chunk);
       const size_t left =
           kernels_.sparsify(ends[chunk] - begin, factor(i, chunk), values_of(i, chunk), smooth,
-                            batch->weights.data() + begin, threshold, noise, noises_.data() + begin,
+                            batch->weights.data() + begin, of_sample, noise, noises_.data() + begin,
                             bias_gradient_.data() + begin, by_sample_.columns.data() + used,
                             by_sample_.values.data() + used);
       for (size_t e = used; e < used + left; ++e) {

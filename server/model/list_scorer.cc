@@ -192,12 +192,13 @@ void ListScorer::MeasureMass(OutputBatch* batch) const {
 void ListScorer::Delta(OutputBatch* batch, const std::vector<float>& log_normaliser) const {
   const ActiveColumns& columns = batch->columns;
   const size_t samples = batch->hidden.rows;
-  std::vector<float> factor(samples, 1.0f);
+  std::vector<float> factor(samples);
   std::vector<float> smooth(samples);
   for (size_t i = 0; i < samples; ++i) {
     smooth[i] = SmoothTarget(*batch, i);
-    if (model_.loss == Loss::kSigmoid) continue;
-    factor[i] = SoftmaxFactor(*batch, i, batch->shifts[i], log_normaliser[i]);
+    factor[i] = model_.loss == Loss::kSigmoid
+                    ? batch->WeightOf(i)
+                    : SoftmaxFactor(*batch, i, batch->shifts[i], log_normaliser[i]);
   }
   for (size_t e = 0; e < batch->values.size(); ++e) batch->values[e] *= factor[batch->samples[e]];
   if (rows_.layer.keeps_mass()) MeasureMass(batch);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "server/model/centroids.h"
 #include "server/model/dense_scorer.h"
@@ -45,6 +46,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
                                OutputBatch* batch) {
   batch->hidden = query.hidden;
   batch->label_totals = query.label_totals;
+  batch->sample_weights = query.weights;
   batch->seed = draws.seed;
   batch->masses.clear();
   const uint32_t samples = batch->hidden.rows;
@@ -79,9 +81,23 @@ PartialSum OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& l
                                  const RowGradientSink& take) {
   PartialSums partial(batch->hidden.rows, model_.hidden, synchronous_);
   scorer_->Gradient(batch, log_normaliser, take, &partial);
+  WeighMasses(batch);
   stats_.Leave();
   stats_.CountRows(batch->columns.rows.size());
   return partial.Take();
+}
+
+// Makes means over the samples, as they are weighted, of sums over B: weights of another scale than
+// 1 must not change what is drawn.
+void OutputLayer::WeighMasses(OutputBatch* batch) {
+  const std::vector<float>& weights = batch->sample_weights;
+  if (weights.empty()) return;
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (sum == 0) return batch->masses.clear();
+  const auto scale = static_cast<float>(static_cast<double>(weights.size()) / sum);
+  for (float& mass : batch->masses) {
+    if (mass != kNoMass) mass *= scale;
+  }
 }
 
 PartialSum OutputLayer::ForEachSampleOfLabel(const OutputBatch& batch,
@@ -94,7 +110,9 @@ PartialSum OutputLayer::ForEachSampleOfLabel(const OutputBatch& batch,
     const float* h = batch.hidden.row(i);
     const float norm = std::sqrt(kernels_.dot(model_.hidden, h, h));
     if (norm == 0) continue;
-    std::transform(h, h + model_.hidden, unit.begin(), [&](float x) { return x * share / norm; });
+    const float weighted = share * batch.WeightOf(i);
+    std::transform(h, h + model_.hidden, unit.begin(),
+                   [&](float x) { return x * weighted / norm; });
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
       take(columns.rows[columns.label_columns[e]], unit.data(), share);
     }

@@ -74,8 +74,8 @@ class OutputLayer {
   }
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), returns the
-  // partial dL/dh [B x H] with L the mean loss over the batch, and calls take() with the gradient
-  // of each active neuron.
+  // partial dL/dh [B x H] with L the sum of weight times loss over the batch's samples, over B, and
+  // calls take() with the gradient of each active neuron.
   PartialSum Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                       const RowGradientSink& take);
 
@@ -85,7 +85,8 @@ class OutputLayer {
   }
 
   // With model.neurons = centroids, in place of Gradient() and Update() where centroids are formed.
-  // Calls take(row, unit vector of h / B, 1 / B) for each label of each sample; dL/dh is 0.
+  // Calls take(row, weight / B times the unit vector of h, 1 / B) for each label of each sample;
+  // dL/dh is 0.
   PartialSum ForEachSampleOfLabel(const OutputBatch& batch, const RowGradientSink& take) const;
   // Layer::AddToCentroid().
   void AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass);
@@ -117,6 +118,7 @@ class OutputLayer {
   bool OwnOnly() const {
     return model_.sharing == Sharing::kSample && model_.active != ActiveSet::kAll;
   }
+  static void WeighMasses(OutputBatch* batch);
   std::vector<Probe> MeasureRecall(const OutputBatch& batch, uint32_t samples);
 
   std::unique_ptr<LiveTables> MakeTables(const HashChoice& choice) const;

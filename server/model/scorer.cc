@@ -32,11 +32,11 @@ float Scorer::SoftmaxFactor(const OutputBatch& batch, size_t sample, float shift
   if (batch.label_totals[sample] == 0) return 0.0f;
   // Above 0 only by rounding, or if a peer sent an invalid normaliser.
   const float exponent = std::min(shift - log_normaliser, 0.0f);
-  return std::exp(exponent) / static_cast<float>(batch.hidden.rows);
+  return std::exp(exponent) / static_cast<float>(batch.hidden.rows) * batch.WeightOf(sample);
 }
 
 float Scorer::Target(const OutputBatch& batch, size_t sample) const {
-  const float scale = 1.0f / static_cast<float>(batch.hidden.rows);
+  const float scale = batch.WeightOf(sample) / static_cast<float>(batch.hidden.rows);
   if (model_.loss == Loss::kSigmoid) return scale;
   if (batch.label_totals[sample] == 0) return 0.0f;
   return scale * (1.0f - label_smoothing_) / static_cast<float>(batch.label_totals[sample]);
@@ -45,7 +45,8 @@ float Scorer::Target(const OutputBatch& batch, size_t sample) const {
 float Scorer::SmoothTarget(const OutputBatch& batch, size_t sample) const {
   if (model_.loss == Loss::kSigmoid || batch.label_totals[sample] == 0) return 0.0f;
   return label_smoothing_ /
-         (static_cast<float>(batch.hidden.rows) * static_cast<float>(model_.labels));
+         (static_cast<float>(batch.hidden.rows) * static_cast<float>(model_.labels)) *
+         batch.WeightOf(sample);
 }
 
 }  // namespace dslide

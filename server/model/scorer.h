@@ -27,6 +27,7 @@ struct OutputBatch {
   Matrix hidden;                       // h, [B x H]
   std::vector<uint16_t> narrow;        // h in bf16, if products are computed on AMX
   std::vector<uint32_t> label_totals;  // [B] labels of the sample on all servers
+  std::vector<float> sample_weights;   // [B] of the samples' losses; empty: all 1
   ActiveColumns columns;               // U columns
   uint64_t seed = 0;                   // for all executors the same
 
@@ -39,12 +40,18 @@ struct OutputBatch {
   // After Score(), with model.neurons = centroids: of columns.label_columns.
   std::vector<LabelLogit> label_logits;
   // After Gradient(), if neurons keep a mass: mean probability of a column over the samples of
-  // which it is no label, or kNoMass if not all samples were scored against it.
-  std::vector<float> masses;  // [U]
+  // which it is no label, or kNoMass if not all samples were scored against it. [U], or none if no
+  // sample has a weight. Scorers give the sum of weight times probability over B; the output layer
+  // makes the weighted mean of it.
+  std::vector<float> masses;
   // List scorer only: entries of column u are [offsets[u], offsets[u+1]).
   std::vector<size_t> offsets;
   std::vector<uint32_t> samples;      // [entries]
   std::vector<size_t> label_entries;  // of columns.label_columns
+
+  float WeightOf(size_t sample) const {
+    return sample_weights.empty() ? 1.0f : sample_weights[sample];
+  }
 };
 
 class Scorer {
@@ -70,9 +77,10 @@ class Scorer {
                                           uint32_t samples) const = 0;
 
   // Given log sum_j exp(logit_ij) over all servers for each sample (unused by sigmoid), adds the
-  // partial dL/dh to *partial, part by part, with L the mean loss over the batch, and calls take()
-  // once with the gradient of each active row that has one, while the row is in cache; `take` may
-  // update the row. Softmax: a sample without labels has no target distribution and no gradient.
+  // partial dL/dh to *partial, part by part, with L the sum of weight times loss over the batch's
+  // samples, over B, and calls take() once with the gradient of each active row that has one, while
+  // the row is in cache; `take` may update the row. Softmax: a sample without labels has no target
+  // distribution and no gradient.
   virtual void Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                         const RowGradientSink& take, PartialSums* partial) = 0;
 
@@ -85,7 +93,7 @@ class Scorer {
   // and replaces the logits by `scale` * dloss/dlogit.
   static double SigmoidLoss(size_t n, const float* weights, float scale, float* logits);
 
-  // The factor f in softmax(logit) / B = exp(logit - shift) * f.
+  // The factor f in weight * softmax(logit) / B = exp(logit - shift) * f.
   static float SoftmaxFactor(const OutputBatch& batch, size_t sample, float shift,
                              float log_normaliser);
 

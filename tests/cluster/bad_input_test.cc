@@ -49,6 +49,14 @@ TEST_CASE("dslide train refuses bad input in one line") {
           run.Path("header.txt") + ": 'many samples' begins no known format");
   Write(run.Path("cut.txt"), "2 300 200\n1 2:3\n");
   refused({"--set", "train.data=" + run.Path("cut.txt")}, run.Path("cut.txt"));
+  for (const char* weight : {"-0.5", "\"2\"", "1e300", "true"}) {
+    Write(run.Path("weights.jsonl"),
+          "{\"text\": \"a\", \"labels\": [\"b\"], \"weight\": 3}\n"
+          "{\"text\": \"a\", \"labels\": [\"b\"], \"weight\": " +
+              std::string(weight) + "}\n");
+    refused({"--set", "train.data=" + run.Path("weights.jsonl")},
+            run.Path("weights.jsonl") + ":2: \"weight\" is '");
+  }
   refused({"--set", "train.epoch=3"}, "train.epochs");
   refused({"--set", "train.epochs"}, "train.epochs");
   refused({"--set", "train.epochs=-1"}, "train.epochs");

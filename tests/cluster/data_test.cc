@@ -1,6 +1,7 @@
 // dslide data: what it writes is read again as the same samples, and wrong uses are named in one
 // line and leave nothing.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -97,6 +98,66 @@ TEST_CASE("data convert: text through all formats for it") {
         "{\"text\":\"boats\",\"labels\":[\"a\"]}\n");
 }
 
+TEST_CASE("data: weights of samples stay in JSON lines, and are counted where they do not") {
+  DataRun run;
+  const std::string lines =
+      "{\"text\":\"a boat\",\"labels\":[\"a\"],\"weight\":2.5}\n"
+      "{\"text\":\"a tree\",\"labels\":[\"b\"]}\n"
+      "{\"text\":\"a house\",\"labels\":[\"b\"],\"weight\":0}\n";
+  Write(run.Path("a.jsonl"), lines);
+  run.Data({"convert", run.Path("a.jsonl"), "--to", "jsonl", "--output", run.Path("b.jsonl")});
+  CHECK(ReadFile(run.Path("b.jsonl")) == lines);
+  run.Data({"shuffle", run.Path("a.jsonl"), "--output", run.Path("c.jsonl")});
+  CHECK(SortedLines(run.Path("c.jsonl")) == SortedLines(run.Path("a.jsonl")));
+  run.Data({"convert", run.Path("a.jsonl"), "--to", "tsv", "--output", run.Path("a.tsv")});
+  CHECK(Contains(run.last_output(), "TSV cannot hold all: 2 weights left out\n"));
+  run.Data({"convert", run.Path("a.jsonl"), "--to", "libsvm", "--output", run.Path("a.svm"),
+            "--set", "text.max_share=1"});
+  CHECK(Contains(run.last_output(), "a.svm cannot hold weights: those of 2 samples left out\n"));
+  run.Data({"stats", run.Path("a.jsonl")});
+  CHECK(Contains(run.last_output(),
+                 "\nweights            mean 1.167, least 0, most 2.5, 1 sample with 0\n"));
+  run.Data({"stats", run.Path("a.jsonl"), "--json"});
+  const auto weights = nlohmann::json::parse(run.last_output())["weights"];
+  CHECK(weights["mean"] == doctest::Approx(3.5 / 3));
+  CHECK(weights["zeros"] == 1);
+  run.Data({"stats", run.Path("a.tsv")});
+  CHECK_FALSE(Contains(run.last_output(), "weights"));
+  Write(run.Path("bad.jsonl"), lines + "{\"text\": \"a\", \"labels\": [\"a\"], \"weight\": -1}\n");
+  for (const Arguments& command :
+       {Arguments{"stats", run.Path("bad.jsonl")},
+        Arguments{"convert", run.Path("bad.jsonl"), "--to", "jsonl", "--output", run.Path("d")}}) {
+    run.Refused(command, run.Path("bad.jsonl") +
+                             ":4: \"weight\" is '-1' (expected a number from 0 to 1000000)");
+  }
+}
+
+TEST_CASE("data: a vector of weights beside matrices") {
+  DataRun run;
+  Write(run.Path("a.txt"), kNumbers);
+  const std::string pair = run.Path("x.npz") + "," + run.Path("y.npz");
+  run.Data({"convert", run.Path("a.txt"), "--to", "npz", "--output", pair});
+  std::string vector("\x93NUMPY\x01\x00", 8);
+  const std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }\n";
+  vector += static_cast<char>(header.size());
+  vector += '\0' + header;
+  for (const float weight : {1.0f, 2.0f, 0.0f, 1.0f, 0.5f}) {
+    vector.append(reinterpret_cast<const char*>(&weight), sizeof(weight));
+  }
+  Write(run.Path("w.npy"), vector);
+  const std::string weighted = pair + "," + run.Path("w.npy");
+  run.Data({"stats", weighted});
+  CHECK(Contains(run.last_output(),
+                 "\nweights            mean 0.9, least 0, most 2, 1 sample with 0\n"));
+  run.Data({"convert", weighted, "--to", "numbers", "--output", run.Path("b.txt")});
+  CHECK(Contains(run.last_output(), "b.txt cannot hold weights: those of 3 samples left out\n"));
+  run.Refused({"shuffle", weighted, "--output", run.Path("s.npz") + "," + run.Path("t.npz")},
+              "weights cannot be written (name X.npz,Y.npz without W.npy)");
+  run.Refused({"convert", pair, "--to", "npz", "--output",
+               run.Path("s.npz") + "," + run.Path("t.npz") + "," + run.Path("u.npy")},
+              "npz wants a file of features and one of labels, X.npz,Y.npz");
+}
+
 TEST_CASE("data convert: text becomes the numbers that training gives it") {
   DataRun run;
   const auto text = [](const std::string& words, const std::string& label) {
@@ -121,6 +182,12 @@ TEST_CASE("data convert: text becomes the numbers that training gives it") {
   run.Data({"convert", run.Path("train.jsonl"), "--to", "numbers", "--output",
             run.Path("again.txt"), "--like", run.run_directory()});
   CHECK(ReadFile(run.Path("again.txt")) == ReadFile(run.Path("train.txt")));
+  // Hashes of words have no names.
+  run.Data({"convert", run.Path("train.jsonl"), "--to", "libsvm", "--output",
+            run.Path("hashed.svm"), "--set", "text.max_share=1", "--set", "text.hash_bits=18"});
+  CHECK(Contains(run.last_output(), "80 samples, 262144 features, 2 labels; names in " +
+                                        run.Path("hashed.svm.labels.tsv") + "\n"));
+  CHECK_FALSE(std::filesystem::exists(run.Path("hashed.svm.features.tsv")));
   // "oaks" is no label of the model.
   run.Data({"convert", run.Path("test.jsonl"), "--to", "numbers", "--output", run.Path("test.txt"),
             "--like", run.run_directory()});
@@ -130,6 +197,29 @@ TEST_CASE("data convert: text becomes the numbers that training gives it") {
   CHECK(Contains(run.last_output(), "1 label entry that the model lacks have ids from 2 on\n"));
   CHECK(Contains(ReadFile(run.Path("test.svm")), "\n2 "));
   CHECK(ReadFile(run.Path("test.svm.labels.tsv")) == "0\tboats\n1\ttrees\n2\toaks\n");
+  // The order in which threads meet labels that the model lacks does not count: the first block of
+  // lines takes longer than those after it.
+  std::string news, words;
+  for (int i = 0; i < 100; ++i) words += "red boat ";
+  for (int i = 0; i < 20'000; ++i) {
+    news += text(i < 4096 ? words : "red boat", "new" + std::to_string(i));
+  }
+  Write(run.Path("news.jsonl"), news);
+  run.Data({"convert", run.Path("news.jsonl"), "--to", "libsvm", "--output", run.Path("news.svm"),
+            "--like", run.run_directory()});
+  std::ifstream numbers(run.Path("news.svm"));
+  int wrong = 0, next = 2;
+  for (std::string line; std::getline(numbers, line); ++next) {
+    wrong += line.starts_with(std::to_string(next) + " ") ? 0 : 1;
+  }
+  CHECK(next == 20'002);
+  CHECK(wrong == 0);
+  CHECK(Contains(ReadFile(run.Path("news.svm.labels.tsv")), "\n20001\tnew19999\n"));
+  // A pipe cannot be opened for the format, and then for the samples.
+  REQUIRE(mkfifo(run.Path("pipe").c_str(), 0600) == 0);
+  run.Refused({"convert", run.Path("pipe"), "--to", "numbers", "--output", run.Path("no"), "--like",
+               run.run_directory()},
+              run.Path("pipe") + ": text is read twice; write it to a file and name that");
   run.Refused({"convert", run.Path("test.jsonl"), "--to", "numbers", "--output", run.Path("no"),
                "--like", run.run_directory(), "--set", "text.title=false"},
               "--set text.title=false: the settings are those of the model that --like names");

@@ -32,9 +32,17 @@ struct ProcessState {
   char state = 'X';
 };
 
-// Fields 3 and 4 of /proc/PID/stat; they follow the name in parentheses.
+// Fields 3 and 4 of /proc/PID/stat; they follow the name in parentheses. A process that ends
+// between the open and the read makes the read fail (ESRCH): it is gone.
 ProcessState StateOf(pid_t pid) {
-  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat;
+  const int fd = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    char text[1024];
+    const ssize_t size = read(fd, text, sizeof text);
+    if (size > 0) stat.assign(text, static_cast<size_t>(size));
+    close(fd);
+  }
   ProcessState state;
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return state;

@@ -60,6 +60,9 @@ TEST_CASE("a run learns from text, and its model names labels") {
   WriteTexts(run.Path("test.jsonl"), 300, 2);
   Arguments train = Train(run);
   REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  CHECK(
+      run.last_output().find("\nneurons learned, batches of 64, 16 epochs, learning rate 0.1\n") !=
+      std::string::npos);
 
   // "rarely 2" is no label of the model: its samples have one label that nothing predicts.
   REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
@@ -81,12 +84,61 @@ TEST_CASE("a run learns from text, and its model names labels") {
   CHECK(nlohmann::json::parse(run.last_output())["labels"][0] == "gräulich Bücherei");
 
   // The run goes on with the same numbering, though its file has samples of another order by now.
-  train.insert(train.end(), {"--resume", "--set", "train.epochs=9"});
+  train.insert(train.end(), {"--resume", "--set", "train.epochs=17"});
   REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
   WriteTexts(run.Path("train.jsonl"), 4000, 3);
   CHECK(run.Run("dslide", train) == 2);
   CHECK(run.last_errors().find("has other samples than this run started with") !=
         std::string::npos);
+}
+
+TEST_CASE("a model of stems, characters and hashes is one in every command") {
+  TestRun run;
+  WriteTexts(run.Path("train.jsonl"), 4000, 1);
+  WriteTexts(run.Path("test.jsonl"), 300, 2);
+  Arguments train = Train(run);
+  train.insert(train.end(), {"--set", "text.stem=english", "--set", "text.chars=4", "--set",
+                             "text.hash_bits=12"});
+  REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  CHECK(Contains(run.last_output(), "4000 samples, 4096 features, "));
+  REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                             run.Path("test.jsonl"), "--json"}) == 0);
+  CHECK(nlohmann::json::parse(run.last_output())["p_at_1"] == doctest::Approx(1.0));
+
+  // Other forms of the words.
+  std::ofstream(run.Path("new.txt")) << "the boats were all of them red\nhouses in greens\n";
+  const std::string model = run.Path("model.dslide");
+  REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", model}) == 0);
+  for (const std::string& from : {run.run_directory(), model}) {
+    REQUIRE(run.Run("dslide", {"predict", "--checkpoint", from, "--data", run.Path("new.txt"),
+                               "--top-k", "1"}) == 0);
+    CHECK(run.last_output().starts_with("red boat:"));
+    CHECK(Contains(run.last_output(), "\ngreen house:"));
+  }
+  train.insert(train.end(), {"--resume", "--set", "train.epochs=9"});
+  REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  train.insert(train.end(), {"--set", "text.stem=german"});
+  CHECK(run.Run("dslide", train) == 2);
+  CHECK(Contains(run.last_errors(), "--resume: text.stem is german but english in checkpoint"));
+}
+
+TEST_CASE("options of text that are wrong are refused, and leave nothing") {
+  TestRun run;
+  WriteTexts(run.Path("train.jsonl"), 100, 1);
+  WriteTexts(run.Path("test.jsonl"), 10, 2);
+  const auto refused = [&](const Arguments& settings, const std::string& names) {
+    CAPTURE(names);
+    Arguments train = Train(run);
+    for (const std::string& setting : settings) train.insert(train.end(), {"--set", setting});
+    CHECK(run.Run("dslide", train) == 2);
+    CHECK(Contains(run.last_errors(), names));
+    CHECK_FALSE(fs::exists(run.run_directory() + "/checkpoint"));
+  };
+  refused({"text.stem=klingon"}, "text.stem = klingon: must be off, arabic, ");
+  refused({"text.hash_bits=5"}, "text.hash_bits = 5: must be 0, or 10 to 30");
+  refused({"text.hash_bits=18", "text.max_features=1000"},
+          "text.max_features = 1000: text.hash_bits = 18 makes 262144 features; leave one of the "
+          "two keys out");
 }
 
 TEST_CASE("text that does not fit is refused with its line, and leaves nothing") {
@@ -126,6 +178,47 @@ TEST_CASE("text that does not fit is refused with its line, and leaves nothing")
   CHECK(run.last_errors().find("damaged (100 bytes)") != std::string::npos);
   CHECK(run.Run("dslide", {"checkpoint", "verify", run.run_directory()}) == 1);
   CHECK(run.last_errors().find("damaged (100 bytes)") != std::string::npos);
+}
+
+// Two colours out of three say "often" and one "seldom", which has a weight of `weight`.
+void WriteDisputed(const std::string& path, double weight) {
+  std::ofstream file(path);
+  for (int i = 0; i < 1800; ++i) {
+    nlohmann::json line;
+    line["text"] = std::string("It is ") + kColours[i % 2] + " and " + kThings[i % 5];
+    const bool seldom = i % 3 == 0;
+    line["labels"] = {seldom ? "seldom" : "often"};
+    if (seldom && weight != 1) line["weight"] = weight;
+    file << line.dump() << "\n";
+  }
+}
+
+TEST_CASE("a run learns what samples weigh, in both ways of training and with any active set") {
+  TestRun run;
+  std::ofstream(run.Path("test.jsonl")) << "{\"text\": \"It is red\", \"labels\": [\"seldom\"]}\n";
+  int number = 0;
+  const auto trained = [&](double weight, const Arguments& more) {
+    WriteDisputed(run.Path("train.jsonl"), weight);
+    const std::string directory = run.Path("run-" + std::to_string(++number));
+    Arguments train = Train(run);
+    train[2] = directory;
+    for (const char* key : {"train.epochs=4", "text.max_share=1", "train.warmup_batches=0"}) {
+      train.insert(train.end(), {"--set", key});
+    }
+    train.insert(train.end(), more.begin(), more.end());
+    REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+    REQUIRE(run.Run("dslide", {"predict", "--checkpoint", directory, "--data",
+                               run.Path("test.jsonl"), "--top-k", "1"}) == 0);
+    return run.last_output().substr(0, run.last_output().find(':'));
+  };
+  CHECK(trained(1, {}) == "often");
+  CHECK(trained(10, {}) == "seldom");
+  CHECK(trained(10, {"--set", "train.staleness=0"}) == "seldom");
+  CHECK(trained(0, {"--set", "train.staleness=0"}) == "often");
+  for (const char* active : {"model.active=mass", "model.active=lsh", "model.active=sampled"}) {
+    CAPTURE(active);
+    CHECK(trained(10, {"--set", active}) == "seldom");
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // labels that it lacked, and goes on like any other run.
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -79,11 +80,18 @@ struct Task {
   std::string Data(const std::string& name) const { return run.Path(name + end); }
 
   // Trains the earlier run.
-  void TrainOld() {
-    const int code = run.Run(
-        "dslide", {"train", "--config", run.config(), "--run-dir", run.run_directory(), "--set",
-                   "train.data=" + Data("old"), "--set", "train.test=" + Data("test-old")});
-    REQUIRE_MESSAGE(code == 0, run.last_errors());
+  void TrainOld(const Arguments& more = {}) {
+    Arguments arguments = {"train",
+                           "--config",
+                           run.config(),
+                           "--run-dir",
+                           run.run_directory(),
+                           "--set",
+                           "train.data=" + Data("old"),
+                           "--set",
+                           "train.test=" + Data("test-old")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    REQUIRE_MESSAGE(run.Run("dslide", arguments) == 0, run.last_errors());
   }
   Arguments From(const std::string& directory, const std::string& data,
                  const Arguments& more = {}) const {
@@ -118,8 +126,9 @@ struct Task {
 TEST_CASE("a run from an earlier model of numbers keeps old labels and learns new ones") {
   Task task(false);
   task.TrainOld();
-  const Arguments from =
-      task.From("new", "all", {"--set", "train.test=" + task.Data("test-all"), "--servers", "2"});
+  const Arguments from = task.From("new", "all",
+                                   {"--set", "train.test=" + task.Data("test-all"), "--set",
+                                    "train.epochs=2", "--servers", "2"});
   REQUIRE_MESSAGE(task.run.Run("dslide", from) == 0, task.run.last_errors());
   CHECK(Contains(task.run.last_output(),
                  "from " + task.run.run_directory() +
@@ -152,6 +161,18 @@ TEST_CASE("a run from an earlier model of text keeps old labels and learns new o
   CHECK(task.PrecisionAt1("run", "test-new") == 0);
 }
 
+TEST_CASE("a run from an earlier model of hashes has its features, and learns new labels") {
+  Task task(true);
+  task.TrainOld({"--set", "text.hash_bits=14", "--set", "text.stem=english"});
+  REQUIRE_MESSAGE(task.run.Run("dslide", task.From("new", "all")) == 0, task.run.last_errors());
+  CHECK(Contains(task.run.last_output(),
+                 ": 15 labels and 16,384 features; 10 labels and 0 features are new\n"));
+  CHECK(task.PrecisionAt1("new", "test-old") > 0.95);
+  CHECK(task.PrecisionAt1("new", "test-new") > 0.95);
+  CHECK(task.run.Run("dslide", task.From("newer", "all", {"--set", "text.stem=german"})) == 2);
+  CHECK(Contains(task.run.last_errors(), "--from: text.stem is german but english in "));
+}
+
 TEST_CASE("a run from an earlier model goes on after its launcher was killed") {
   Task task(true);
   task.TrainOld();
@@ -167,6 +188,34 @@ TEST_CASE("a run from an earlier model goes on after its launcher was killed") {
       task.run.last_errors());
   CHECK(task.PrecisionAt1("new", "test-all") > 0.95);
   CHECK(task.run.Run("dslide", {"ledger", "verify", task.run.Path("new")}) == 0);
+}
+
+TEST_CASE("a run from an earlier model begins again after a kill before its checkpoint was whole") {
+  for (const bool has_checkpoints_elsewhere : {false, true}) {
+    Task task(true);
+    task.TrainOld();
+    Arguments from = task.From("new", "all");
+    const std::string checkpoints = has_checkpoints_elsewhere
+                                        ? task.run.Path("elsewhere")
+                                        : task.run.Path("new") + "/checkpoint";
+    if (has_checkpoints_elsewhere) {
+      from.insert(from.end(), {"--set", "checkpoint.directory=" + checkpoints});
+    }
+    const auto killed = task.run.Start("dslide", from, "server.mid-checkpoint=kill");
+    REQUIRE(killed->Wait() == -SIGKILL);
+    REQUIRE(fs::exists(task.run.Path("new") + "/config.ini"));
+    fs::create_directories(checkpoints + "/" + CheckpointName(0) + "/shard-0-0");  // killed later
+    CHECK(task.run.Run("dslide", {"train", "--resume", "--run-dir", task.run.Path("new")}) == 2);
+    CHECK(Contains(task.run.last_errors(), "give the same dslide train --from again"));
+    REQUIRE_MESSAGE(task.run.Run("dslide", from) == 0, task.run.last_errors());
+    CHECK(task.PrecisionAt1(has_checkpoints_elsewhere ? "elsewhere" : "new", "test-all") > 0.95);
+    CHECK_FALSE(fs::exists(task.run.Path("new") + "/train-from.unfinished"));
+    for (const auto& entry : fs::directory_iterator(checkpoints)) {
+      CHECK_FALSE(entry.path().filename().string().starts_with("store-grown"));
+    }
+    // What is whole is not begun again.
+    CHECK(task.run.Run("dslide", from) == 2);
+  }
 }
 
 TEST_CASE("synchronous training begins from an earlier model") {
@@ -217,6 +266,9 @@ TEST_CASE("what a run cannot begin from is named in one line, and nothing is lef
   refused(&numbers, from(model, {"--set", "train.data=" + numbers.Data("none")}),
           numbers.Data("none"));
   refused(&numbers, from(model, {"--servers", "none"}), "--servers");
+  REQUIRE(mkfifo(numbers.run.Path("pipe").c_str(), 0600) == 0);
+  refused(&numbers, from(model, {"--set", "train.data=" + numbers.run.Path("pipe")}),
+          numbers.run.Path("pipe") + " is read once");
   refused(&numbers, from(model, {"--set", "checkpoint.directory=" + model + "/checkpoint"}),
           model + "/checkpoint holds checkpoints of an earlier run");
   refused(&numbers, from(model, {"--set", "checkpoint.directory=/proc/none"}),

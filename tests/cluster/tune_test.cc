@@ -109,6 +109,27 @@ TEST_CASE("tune: Ctrl-C writes what is known, and --resume goes on with it") {
   // Nothing is left to do, and the same options do no harm.
   REQUIRE(run.Run("dslide", Small(run, {"--resume"})) == 0);
   CHECK(Trials(run) == after);
+
+  // As if the process had been killed behind the line of the best trial.
+  const std::string best_ini = run.run_directory() + "/best.ini";
+  const std::string text = ReadFile(best_ini);
+  fs::remove(best_ini);
+  for (const Json& trial : after) fs::create_directory(TrialPath(run, trial) + "/checkpoint");
+  REQUIRE(run.Run("dslide", {"tune", "--resume", "--run-dir", run.run_directory()}) == 0);
+  CHECK(ReadFile(best_ini) == text);
+  CheckFinished(run);
+}
+
+TEST_CASE("tune: a line of trials.jsonl that this program refuses is named") {
+  TestRun run;
+  REQUIRE(run.Run("dslide", Small(run)) == 0);
+  const std::string path = run.run_directory() + "/trials.jsonl";
+  Json trial = Trials(run)[0];
+  trial["settings"]["model.hiden"] = "16";
+  std::ofstream(path) << trial.dump() + "\n";
+  CHECK(run.Run("dslide", {"tune", "--resume", "--run-dir", run.run_directory()}) == 2);
+  CHECK(Contains(run.last_errors(), path + ":1: "));
+  CHECK(Contains(run.last_errors(), "did you mean model.hidden?; remove the line to try it again"));
 }
 
 TEST_CASE("tune: --resume goes on after kill -9") {
@@ -160,6 +181,8 @@ TEST_CASE("tune: wrong uses are refused in one line, before anything is trained"
   };
   refused({"--set", "train.test="}, "train.test is empty: settings are compared on samples");
   refused({"--set", "train.data="}, "train.data is empty");
+  refused({"--set", "train.data=-"}, "train.data = -: is read once, but each trial reads it");
+  refused({"--set", "train.test=/dev/null"}, "train.test = /dev/null: is read once");
   refused({"--minutes", "0"}, "--minutes 0: must be");
   refused({"--candidates", "244"}, "--candidates 244: must be");
   refused({"--seed", "-1"}, "--seed -1: must be a whole number");

@@ -309,7 +309,7 @@ def check_wrong_uses(runs):
         "--output",
         runs.path("none/page.html"),
     )
-    refused(2, "cannot create: Is a directory", good, "--output", runs.directory)
+    refused(2, "is a directory (expected a file)", good, "--output", runs.directory)
     refused(2, "--output", good)
     refused(2, "RUN", "--output", page)
     with open("/dev/full", "w", encoding="utf-8"):

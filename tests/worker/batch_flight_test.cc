@@ -175,6 +175,32 @@ TEST_CASE("the error of the draws is measured in every batch") {
   CHECK(flight.report().tail_error == doctest::Approx(std::sqrt(0.25 + 0.81) / 4));
 }
 
+TEST_CASE("weights go to the servers with neurons, multiply the loss, and 0 leaves a sample out") {
+  LeaseBatch batch = Batch();
+  batch.weights = {0.0f, 1.0f, 2.5f};
+  const Config config = FlightConfig();
+  BatchFlight flight(config, kPlan, Lease(), batch, 2);
+  const SparseRows features = std::get<EmbedRequest>(flight.RequestFor(0)).features;
+  CHECK(features.rows() == 3);
+  CHECK(features.Ids(0).empty());
+  const SparseRows of_other = std::get<EmbedRequest>(flight.RequestFor(1)).features;
+  CHECK(of_other.Ids(0).empty());
+  CHECK(features.Ids(1).size() + of_other.Ids(1).size() == 1);  // the hidden bias
+  TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
+  for (const uint32_t server : {0u, 1u}) {
+    const auto query = std::get<ActiveQuery>(flight.RequestFor(server));
+    CHECK(query.weights == batch.weights);
+    CHECK(query.label_totals == std::vector<uint32_t>{0, 0, 1});
+    CHECK(query.labels.Ids(0).empty());
+  }
+  // Two sums of 1: the normaliser is log 2.
+  TakeBoth(&flight, Statistics(0, 1, 0.25f), Statistics(0, 1, 0.5f));
+  TakeBoth(&flight, GradientReply{Filled({})}, GradientReply{Filled({})});
+  TakeBoth(&flight, Ack{}, Ack{});
+  CHECK(flight.report().loss_sum == doctest::Approx(2.5 * (std::log(2.0) - 0.75)));
+  CHECK(flight.report().samples == 3);
+}
+
 TEST_CASE("dropout leaves out a share, scales the rest, and repeats for the same step") {
   Config config = FlightConfig();
   config.train.dropout_input = 0.5f;

@@ -10,6 +10,7 @@
 
 #include "common/base/plural.h"
 #include "common/data/numbers/npy_header.h"
+#include "common/data/numbers/npy_matrix.h"
 #include "common/data/numbers/npz_archive.h"
 #include "common/data/numbers/npz_matrix.h"
 
@@ -56,15 +57,21 @@ std::optional<MatrixPaths> MatrixPathsOf(const std::string& path) {
     if (end == path.size()) return paths;
     begin = end + 1;
     if (path[end] == '+') continue;
-    paths.labels = path.substr(begin);
-    return paths;
+    break;
   }
+  // Labels have no "+".
+  size_t end = EndOfName(path, begin);
+  if (end < path.size() && path[end] == '+') end = path.size();
+  paths.labels = path.substr(begin, end - begin);
+  if (end < path.size()) paths.weights = path.substr(end + 1);
+  return paths;
 }
 
 Result<MatrixReader> MatrixReader::Open(const MatrixPaths& paths) {
   MatrixReader reader;
   for (const std::string& path : paths.features) DSLIDE_RETURN_IF_ERROR(reader.Add(path));
   if (!paths.labels.empty()) DSLIDE_RETURN_IF_ERROR(reader.SetLabels(paths.labels));
+  if (!paths.weights.empty()) DSLIDE_RETURN_IF_ERROR(reader.SetWeights(paths.weights));
   return reader;
 }
 
@@ -77,11 +84,7 @@ Status MatrixReader::Add(const std::string& path) {
     header_ = {added.rows(), added.columns(), 0};
     return {};
   }
-  if (added.rows() != header_.num_samples) {
-    return BadInput(fmt::format("{}: {}, but {} has {} (expected a row a sample in both)", path,
-                                Plural(added.rows(), "row"), features_.front()->path(),
-                                header_.num_samples));
-  }
+  if (added.rows() != header_.num_samples) return RowsDiffer(added);
   constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
   if (added.columns() > kMost - header_.num_features) {
     return BadInput(fmt::format("{}: {} beside {} (expected at most {} in all)", path,
@@ -100,14 +103,24 @@ Status MatrixReader::SetLabels(const std::string& path) {
   }
   Result<NpzMatrix> matrix = NpzMatrix::Open(path);
   DSLIDE_RETURN_IF_ERROR(matrix);
-  if (matrix->rows() != header_.num_samples) {
-    return BadInput(fmt::format("{}: {}, but {} has {} (expected a row a sample in both)", path,
-                                Plural(matrix->rows(), "row"), features_.front()->path(),
-                                header_.num_samples));
-  }
+  if (matrix->rows() != header_.num_samples) return RowsDiffer(*matrix);
   header_.num_labels = matrix->columns();
   labels_ = std::make_unique<NpzMatrix>(*std::move(matrix));
   return {};
+}
+
+Status MatrixReader::SetWeights(const std::string& path) {
+  Result<NpyMatrix> column = NpyMatrix::OpenColumn(path);
+  DSLIDE_RETURN_IF_ERROR(column);
+  if (column->rows() != header_.num_samples) return RowsDiffer(*column);
+  weights_ = std::make_unique<NpyMatrix>(*std::move(column));
+  return {};
+}
+
+Error MatrixReader::RowsDiffer(const RowMatrix& matrix) const {
+  return BadInput(fmt::format("{}: {}, but {} has {} (expected a row a sample in both)",
+                              matrix.path(), Plural(matrix.rows(), "row"),
+                              features_.front()->path(), header_.num_samples));
 }
 
 std::string MatrixReader::description() const {
@@ -138,6 +151,14 @@ Status MatrixReader::ReadFeatures(SampleView* sample) {
   return {};
 }
 
+Status MatrixReader::ReadWeight(SampleView* sample) {
+  DSLIDE_RETURN_IF_ERROR(weights_->ReadRow());
+  sample->weight = weights_->values().empty() ? 0.0f : weights_->values().front();
+  if (IsSampleWeight(double{sample->weight})) return {};
+  return BadInput(fmt::format("{}: row {}: the weight is {} (expected a number from 0 to {})",
+                              weights_->path(), read_, sample->weight, kMostSampleWeight));
+}
+
 Result<std::optional<SampleView>> MatrixReader::Next() {
   if (read_ == header_.num_samples) {
     for (const auto& matrix : features_) DSLIDE_RETURN_IF_ERROR(matrix->ExpectEnd());
@@ -154,6 +175,7 @@ Result<std::optional<SampleView>> MatrixReader::Next() {
     }
     sample.labels = label_ids_;
   }
+  if (weights_ != nullptr) DSLIDE_RETURN_IF_ERROR(ReadWeight(&sample));
   ++read_;
   return std::optional(sample);
 }

@@ -32,9 +32,10 @@ bool ParseShape(std::string_view text, NpyHeader* header) {
   header->size = 1;
   uint64_t number = 0;
   bool digits = false;
+  bool ended = false;  // by a space
   for (const char c : text.substr(1)) {
     if (c >= '0' && c <= '9') {
-      if (number > std::numeric_limits<uint64_t>::max() / 20) return false;
+      if (ended || number > std::numeric_limits<uint64_t>::max() / 20) return false;
       number = 10 * number + static_cast<uint64_t>(c - '0');
       digits = true;
     } else if (c == ',' || c == ')') {
@@ -44,9 +45,11 @@ bool ParseShape(std::string_view text, NpyHeader* header) {
         header->size *= number;
       }
       number = 0;
-      digits = false;
+      digits = ended = false;
       if (c == ')') return true;
-    } else if (c != ' ' && c != 'L') {
+    } else if (c == ' ' || c == 'L') {
+      ended = digits;
+    } else {
       return false;
     }
   }
@@ -58,7 +61,7 @@ bool ParseType(std::string_view text, NpyHeader* header) {
   if (!text.starts_with('\'')) return false;
   text.remove_prefix(1);
   text = text.substr(0, text.find('\''));
-  if (text.size() < 3) return false;
+  if (text.size() < 2) return false;  // "|O" has no size
   header->type = text;
   header->big_endian = text[0] == '>';
   header->kind = text[1];

@@ -58,7 +58,7 @@ class NpyMatrix::File final : public NpySource {
   std::ifstream& file_;
 };
 
-Result<NpyMatrix> NpyMatrix::Open(const std::string& path) {
+Result<NpyMatrix> NpyMatrix::Open(const std::string& path, bool column) {
   NpyMatrix matrix(path);
   File source(matrix.path_, &matrix.file_);
   std::error_code ignored;
@@ -67,8 +67,14 @@ Result<NpyMatrix> NpyMatrix::Open(const std::string& path) {
   }
   matrix.file_.open(path, std::ios::binary);
   if (!matrix.file_) return source.Bad(fmt::format("cannot open: {}", std::strerror(errno)));
-  const Result<NpyHeader> header = ReadNpyHeader(&source);
+  Result<NpyHeader> header = ReadNpyHeader(&source);
   DSLIDE_RETURN_IF_ERROR(header);
+  if (column) {
+    if (header->shape.size() == 1) header->shape.push_back(1);
+    if (header->shape.size() != 2 || header->shape[1] != 1) {
+      return source.Bad("is no vector (expected one number a sample)");
+    }
+  }
   DSLIDE_RETURN_IF_ERROR(matrix.Check(*header, source));
   return matrix;
 }

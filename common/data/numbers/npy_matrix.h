@@ -17,7 +17,11 @@ namespace dslide {
 
 class NpyMatrix final : public RowMatrix {
  public:
-  static Result<NpyMatrix> Open(const std::string& path);
+  static Result<NpyMatrix> Open(const std::string& path) { return Open(path, /*column=*/false); }
+  // A vector, or a matrix of one column.
+  static Result<NpyMatrix> OpenColumn(const std::string& path) {
+    return Open(path, /*column=*/true);
+  }
 
   const std::string& path() const override { return path_; }
   uint64_t rows() const override { return rows_; }
@@ -32,6 +36,7 @@ class NpyMatrix final : public RowMatrix {
   class File;
   explicit NpyMatrix(std::string path) : path_(std::move(path)) {}
 
+  static Result<NpyMatrix> Open(const std::string& path, bool column);
   Status Check(const NpyHeader& header, const NpySource& source);
   Status ReadAhead();
   double Item(const char* row, uint32_t column) const;

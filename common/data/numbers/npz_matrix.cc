@@ -13,6 +13,8 @@ namespace dslide {
 namespace {
 
 constexpr size_t kReadAhead = 8192;  // items
+// Of a row, so that a small file that unpacks to a long one cannot eat the memory.
+constexpr int64_t kMostEntries = int64_t{1} << 24;
 
 Status CheckFormat(const NpzArchive& archive, const std::string& path) {
   Result<NpzArray> format = archive.Array("format");
@@ -101,6 +103,9 @@ Status NpzMatrix::ReadRow() {
   const Result<int64_t> end = NextWhole(&ends_);
   DSLIDE_RETURN_IF_ERROR(end);
   if (*end < entries_) return BadRow("indptr.npy descends");
+  if (*end - entries_ > kMostEntries) {
+    return BadRow(fmt::format("{} entries (expected at most {})", *end - entries_, kMostEntries));
+  }
   entries_of_row_.clear();
   for (; entries_ < *end; ++entries_) {
     const Result<int64_t> column = NextWhole(&column_items_);

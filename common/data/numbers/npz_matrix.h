@@ -1,6 +1,6 @@
 // A sparse matrix as scipy.sparse.save_npz writes it: compressed sparse rows (CSR). Arrays of
 // indices are int32 or int64, values any numbers; entries of a row come in any order, and those of
-// one column are added, as scipy does.
+// one column are added, as scipy does. A row has at most 2^24 of them.
 #pragma once
 
 #include <cstdint>

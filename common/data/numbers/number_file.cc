@@ -90,6 +90,11 @@ const XcHeader* NumberFile::header() const {
   return nullptr;
 }
 
+bool NumberFile::has_weights() const {
+  const auto* matrices = std::get_if<MatrixReader>(&reader_);
+  return matrices != nullptr && matrices->has_weights();
+}
+
 Result<std::optional<SampleView>> NumberFile::Next() {
   Result<std::optional<SampleView>> next =
       std::visit([](auto& reader) { return reader.Next(); }, reader_);

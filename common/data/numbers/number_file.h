@@ -3,7 +3,8 @@
 //   the Extreme Classification Repository's, with a header (common/data/xc_reader.h)
 //   LIBSVM's, without one (libsvm_reader.h)
 //   matrices, "X.npz,Y.npz", or "X.npz" without labels: sparse ones of scipy (npz_matrix.h), dense
-//   ones of NumPy (npy_matrix.h), or both side by side, "X.npz+V.npy,Y.npz" (matrix_reader.h)
+//   ones of NumPy (npy_matrix.h), or both side by side, "X.npz+V.npy,Y.npz"; with weights of
+//   samples, "X.npz,Y.npz,W.npy" (matrix_reader.h)
 //
 // The format is recognised by content; a comma or plus between two paths by ".npz" or ".npy" before
 // it.
@@ -54,6 +55,8 @@ class NumberFile {
   std::string description() const;
   // What the file says of its sizes; null for LIBSVM. Matrices without labels have 0 of them.
   const XcHeader* header() const;
+  // Whether it tells the samples' weights.
+  bool has_weights() const;
 
   // From now on features that a model lacks are left out, of a file that does not tell its sizes.
   void FitTo(const ModelSize& model) { most_features_ = model.features; }

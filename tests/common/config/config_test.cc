@@ -81,6 +81,9 @@ Config UnusualConfig() {
   c.text.min_samples = 7;
   c.text.max_share = 0.75f;
   c.text.max_features = 1000;
+  c.text.stem = "german";
+  c.text.chars = 3;
+  c.text.hash_bits = 20;
   c.train.label_smoothing = 0.3f;
   c.train.exclude_own_features = true;
   c.train.unit_batches = 9;
@@ -173,10 +176,10 @@ TEST_CASE("config: overrides replace the file's values, the last one wins") {
 }
 
 TEST_CASE("config: errors name the file, the key, the value and what is allowed") {
-  CHECK(ErrorOf("[train]\nbatch = 0") == "cluster.ini:2: train.batch = 0: must be 1 to 65536");
+  CHECK(ErrorOf("[train]\nbatch = -1") == "cluster.ini:2: train.batch = -1: must be 0 to 65536");
   CHECK(ErrorOf("[train]\nbatch = 65537") ==
-        "cluster.ini:2: train.batch = 65537: must be 1 to 65536");
-  CHECK(ErrorOf("[train]\nbatch =") == "cluster.ini:2: train.batch = (empty): must be 1 to 65536");
+        "cluster.ini:2: train.batch = 65537: must be 0 to 65536");
+  CHECK(ErrorOf("[train]\nbatch =") == "cluster.ini:2: train.batch = (empty): must be 0 to 65536");
   CHECK(ErrorOf("[model]\nloss = Softmax") ==
         "cluster.ini:2: model.loss = Softmax: must be softmax or sigmoid");
   CHECK(ErrorOf("[model]\nactive = lhs") ==
@@ -203,7 +206,7 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
 }
 
 TEST_CASE("config: errors of overrides name the command line") {
-  CHECK(ErrorOf("", {"train.batch=0"}) == "command line: train.batch = 0: must be 1 to 65536");
+  CHECK(ErrorOf("", {"train.batch=-1"}) == "command line: train.batch = -1: must be 0 to 65536");
   CHECK(ErrorOf("", {"train.batch"}) == "command line: train.batch: must be section.key=value");
   CHECK(ErrorOf("", {"train.btch=1"}) ==
         "command line: unknown key train.btch; did you mean train.batch?");
@@ -240,7 +243,7 @@ TEST_CASE("config: a malformed line is named with its number") {
 
 TEST_CASE("config: a refused line is named, whatever stands before it") {
   CHECK(ErrorOf("# [x]\r\n\n  [train] # a section\r\n \t\nepochs = 3 # = 4\n#\nbatch = none\n") ==
-        "cluster.ini:7: train.batch = none: must be 1 to 65536");
+        "cluster.ini:7: train.batch = none: must be 0 to 65536");
   // A line with '=' that does not end with ']' is an assignment.
   CHECK(ErrorOf("\n[train = 3\n").starts_with("cluster.ini:2: unknown key [train; "));
 }
@@ -264,7 +267,7 @@ TEST_CASE("config: numbers are read strictly") {
   for (const char* bad : {"12abc", "-1", "+1", "0x10", "1e2", "1.0", "1 2", "4294967297",
                           "99999999999999999999999", "one", "1,000"}) {
     CHECK_MESSAGE(ErrorOf(std::string("[train]\nbatch = ") + bad) ==
-                      std::string("cluster.ini:2: train.batch = ") + bad + ": must be 1 to 65536",
+                      std::string("cluster.ini:2: train.batch = ") + bad + ": must be 0 to 65536",
                   bad);
   }
   for (const char* bad : {"nan", "inf", "-inf", "-0.1", "0.1x", "0,1", "1e-50", "1e50", ""}) {
@@ -280,8 +283,10 @@ TEST_CASE("config: checks across keys") {
       ErrorOf("[train]\ntarget_batch = 512") ==
       "cluster.ini:2: train.target_batch = 512: needs train.staleness >= 0: asynchronous training "
       "has no steps");
+  CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 500\nbatch = 200") ==
+        "cluster.ini:3: train.target_batch = 500: must be a multiple of train.batch = 200");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 500") ==
-        "cluster.ini:3: train.target_batch = 500: must be a multiple of train.batch = 512");
+        "cluster.ini:3: train.target_batch = 500: must be a multiple of 512, or give train.batch");
   CHECK(ErrorOf("[cluster]\nslots = 64\ninput_slots = 64\n") ==
         "cluster.ini:3: cluster.input_slots = 64: must be below cluster.slots = 64");
   CHECK(ErrorOf("[model]\nneurons = centroids\nloss = sigmoid\n") ==
@@ -319,6 +324,28 @@ TEST_CASE("config: addresses") {
                           "tcp://host:65536", "tcp://host:x", "udp://host:1", "TCP://host:1"}) {
     CHECK_MESSAGE(ErrorOf("", {std::string("cluster.server_bind=") + bad}) != "", bad);
   }
+}
+
+TEST_CASE("config: a language of stems that is unknown is refused with those that are known") {
+  const std::string error = ErrorOf("[text]\nstem = klingon");
+  CHECK(error.starts_with("cluster.ini:2: text.stem = klingon: must be off, arabic, "));
+  CHECK(error.find(", german, ") != std::string::npos);
+  CHECK(error.ends_with(" or yiddish"));
+  CHECK(ErrorOf("[text]\nstem = German") != "");
+  CHECK(ErrorOf("[text]\nstem = de") != "");
+  CHECK(ErrorOf("[text]\nstem =") != "");
+  CHECK(Parsed("[text]\nstem = german").text.stem == "german");
+}
+
+TEST_CASE("config: text.hash_bits is 0 or a number of bits") {
+  for (const char* bits : {"1", "9", "31", "-1", "18.5"}) {
+    CHECK(ErrorOf(std::string("[text]\nhash_bits = ") + bits) ==
+          std::string("cluster.ini:2: text.hash_bits = ") + bits + ": must be 0, or 10 to 30");
+  }
+  for (const uint32_t bits : {0u, 10u, 18u, 30u}) {
+    CHECK(Parsed("[text]\nhash_bits = " + std::to_string(bits)).text.hash_bits == bits);
+  }
+  CHECK(ErrorOf("[text]\nchars = 21") == "cluster.ini:2: text.chars = 21: must be 0 to 20");
 }
 
 TEST_CASE("config: an error is one line, whatever the input") {
@@ -389,13 +416,14 @@ TEST_CASE("config: what a resumed run keeps") {
   CHECK(
       kept ==
       std::vector<std::string>{
-          "common.seed",      "model.features",     "model.labels",      "model.hidden",
-          "model.neurons",    "model.active",       "model.precision",   "hash.family",
-          "hash.k",           "hash.tables",        "hash.bin",          "train.min_label_samples",
-          "train.batch",      "train.optimizer",    "train.moments",     "train.unit_batches",
-          "train.staleness",  "train.target_batch", "text.ngrams",       "text.title",
-          "text.title_chars", "text.title_pairs",   "text.fold_accents", "text.min_samples",
-          "text.max_share",   "text.max_features",  "cluster.slots",     "cluster.input_slots"});
+          "common.seed",      "model.features",     "model.labels",       "model.hidden",
+          "model.neurons",    "model.active",       "model.precision",    "hash.family",
+          "hash.k",           "hash.tables",        "hash.bin",           "train.min_label_samples",
+          "train.batch",      "train.optimizer",    "train.moments",      "train.unit_batches",
+          "train.staleness",  "train.target_batch", "text.ngrams",        "text.title",
+          "text.title_chars", "text.title_pairs",   "text.fold_accents",  "text.min_samples",
+          "text.max_share",   "text.max_features",  "text.stem",          "text.chars",
+          "text.hash_bits",   "cluster.slots",      "cluster.input_slots"});
   Config now, then;
   CHECK(FixedKeyThatDiffers(now, then) == nullptr);
   now.train.staleness = 0;
@@ -522,7 +550,7 @@ TEST_CASE("config: resolving keeps what the user chose") {
 
 TEST_CASE("config: neurons of rare labels are centroids") {
   const auto resolved = [](uint32_t labels, double repeats, Config config = {}) {
-    ResolveConfig(1000, labels, &config, repeats);
+    ResolveConfig(1000, labels, &config, {.label_repeats = repeats});
     Config again = config;
     ResolveConfig(1000, labels, &again);
     CHECK(again == config);
@@ -552,6 +580,52 @@ TEST_CASE("config: neurons of rare labels are centroids") {
   other.model.loss = Loss::kSoftmax;
   other.model.sharing = Sharing::kSample;
   CHECK(resolved(100'000, 1.0, other).model.neurons == Neurons::kLearned);
+}
+
+TEST_CASE("config: few samples have smaller batches and more epochs, and learned neurons") {
+  struct Case {
+    uint64_t samples;
+    uint32_t batch, epochs;
+    double rate;
+  };
+  const Case cases[] = {
+      {1, 128, 16, 0.0354},      {14'999, 128, 16, 0.0354},    {15'000, 256, 12, 0.05},
+      {29'999, 256, 12, 0.05},   {30'000, 512, 8, 0.0707},     {90'452, 512, 8, 0.0707},
+      {231'034, 512, 8, 0.0707}, {UINT64_MAX, 512, 8, 0.0707},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.samples);
+    Config config;
+    ResolveConfig(1000, 5000, &config, {c.samples, 3.0});
+    CHECK(config.train.batch == c.batch);
+    CHECK(config.train.epochs == c.epochs);
+    CHECK(config.train.warmup_batches == 100);
+    const bool centroids = config.model.neurons == Neurons::kCentroids;
+    CHECK(centroids == (c.samples >= 30'000));
+    CHECK(config.train.learning_rate ==
+          doctest::Approx(c.rate * (centroids ? 5 : 1)).epsilon(0.01));
+    Config again = config;
+    ResolveConfig(1000, 5000, &again);
+    CHECK(again == config);
+  }
+  Config own = Parsed("[train]\nbatch = 300\nepochs = 3\n[model]\nneurons = centroids\n");
+  ResolveConfig(1000, 5000, &own, {2000, 3.0});
+  CHECK(own.train.batch == 300);
+  CHECK(own.train.epochs == 3);
+  CHECK(own.model.neurons == Neurons::kCentroids);
+  Config steps = Parsed("[train]\nstaleness = 0\ntarget_batch = 1024\n");
+  ResolveConfig(1000, 5000, &steps, {2000, 3.0});
+  CHECK(steps.train.target_batch % steps.train.batch == 0);
+}
+
+TEST_CASE("config: what was derived for training, as a line") {
+  Config config;
+  ResolveConfig(1000, 5000, &config, {2000, 3.0});
+  CHECK(TrainingText(config) == "neurons learned, batches of 128, 16 epochs, learning rate 0.035");
+  Config one = Parsed("[train]\nepochs = 1\nbatch = 64\nlearning_rate = 0.1\n");
+  one.model.neurons = Neurons::kCentroids;
+  ResolveConfig(1000, 5000, &one);
+  CHECK(TrainingText(one) == "neurons centroids, batches of 64, 1 epoch, learning rate 0.1");
 }
 
 TEST_CASE("config: which epochs form centroids") {
@@ -587,7 +661,7 @@ TEST_CASE("config: which epochs form centroids") {
 TEST_CASE("learning rate: warm-up, then the decay") {
   TrainConfig train;
   train.learning_rate = 0.4f;
-  train.warmup_batches = 4;
+  train.warmup_batches = 4;  // a third of the run
   const auto rate = [&](uint64_t step) { return LearningRateAt(train, step, 12); };
   for (const Decay decay : {Decay::kLinear, Decay::kCosine, Decay::kNone}) {
     train.decay = decay;
@@ -619,7 +693,9 @@ TEST_CASE("learning rate: no warm-up, and a run shorter than it") {
   CHECK(LearningRateAt(train, 3, 4) == doctest::Approx(0.25));
   CHECK(LearningRateAt(train, 0, 0) == 0.0f);
   train.warmup_batches = 10;
-  CHECK(LearningRateAt(train, 3, 4) == doctest::Approx(0.4));
+  CHECK(LearningRateAt(train, 0, 4) == 1.0f);  // a batch of warm-up, not ten
+  CHECK(LearningRateAt(train, 0, 12) == 0.25f);
+  CHECK(LearningRateAt(train, 3, 12) == 1.0f);
   CHECK(LearningRateAt(train, 4, 4) == 0.0f);
 }
 

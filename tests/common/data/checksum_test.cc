@@ -38,6 +38,25 @@ TEST_CASE("every part of every sample counts, and where samples end") {
   CHECK(Checksum(Of(samples)) == Checksum(Of(samples)));
 }
 
+TEST_CASE("the weights of samples count, unless all are 1") {
+  const auto sum = [](const std::vector<float>& weights) {
+    Dataset data(10, 10);
+    const std::vector<uint32_t> ids = {1, 2};
+    const std::vector<float> values = {1.0f, 0.5f};
+    for (const float weight : weights) data.Add({ids, ids, values, weight});
+    return Checksum(data);
+  };
+  Dataset unweighted(10, 10);
+  const std::vector<uint32_t> ids = {1, 2};
+  const std::vector<float> values = {1.0f, 0.5f};
+  for (int i = 0; i < 3; ++i) unweighted.Add({ids, ids, values});
+  CHECK_FALSE(unweighted.has_weights());
+  const std::set<uint64_t> sums = {Checksum(unweighted), sum({2, 1, 1}), sum({1, 2, 1}),
+                                   sum({1, 1, 2}), sum({1, 1, 0})};
+  CHECK(sums.size() == 5);
+  CHECK(sum({1, 1, 1}) == Checksum(unweighted));
+}
+
 // Schedulers and workers of different builds compare it.
 TEST_CASE("the checksum is part of the protocol") {
   CHECK(Checksum(Of({})) == 0);

@@ -162,7 +162,7 @@ TEST_CASE("ranker: filters keep labels out, or let only some in, whatever the se
       request.search = search;
       request.probabilities = probabilities;
       std::vector<LabelFilter> filters(2);
-      filters[0].denied = {order[0], order[2]};
+      filters[0].denied = {std::min(order[0], order[2]), std::max(order[0], order[2])};
       request.filters = filters;
       const auto first = [&] {
         const TopKReply best = ranker.Rank(ranker.Embed(samples), request).best;
@@ -176,6 +176,65 @@ TEST_CASE("ranker: filters keep labels out, or let only some in, whatever the se
       CHECK(first().empty());
     }
   }
+}
+
+TEST_CASE("ranker: probabilities of the best add up to at most 1, however sure a sample is") {
+  // Activations that round badly: the search in 8 bits scores labels lower than their rows do.
+  SparseRows samples = SmallSamples(200, kFeatures, 9);
+  for (float& value : samples.values) value *= 8;
+  ModelBuilder::Options options;
+  options.cells = 25;
+  Ranker ranker(kSmall.Build(options)->WithProbes(1, 0.5f), BestKernels());
+  const Matrix hidden = ranker.Embed(samples);
+  RankRequest request;
+  request.k = 3;
+  request.probabilities = true;
+  for (const ModelSearch search : {ModelSearch::kScan, ModelSearch::kIndex}) {
+    for (const bool best_only : {false, true}) {
+      for (uint32_t i = 0; i < samples.rows(); ++i) {
+        Matrix one(1, hidden.cols);  // alone: several together may be scanned
+        std::copy_n(hidden.row(i), hidden.cols, one.row(0));
+        const std::vector<double> logits = kSmall.Logits(samples, i);
+        const std::vector<uint32_t> order = SmallModel::Order(logits);
+        std::vector<LabelFilter> filters(1);
+        if (best_only) filters[0].allowed = {order[0], order[400]};
+        request.filters = filters;
+        request.search = search;
+        const RankedLabels ranked = ranker.Rank(one, request);
+        double sum = 0, total = 0;
+        for (const float p : ranked.probabilities) sum += p;
+        CHECK(sum <= 1 + 1e-6);
+        if (search == ModelSearch::kIndex || best_only) continue;
+        for (const double z : logits) total += std::exp(z - logits[order[0]]);
+        CHECK(ranked.probabilities[0] == doctest::Approx(1 / total).epsilon(0.1));
+      }
+    }
+  }
+}
+
+TEST_CASE("ranker: cells that are no numbers are searched last") {
+  ModelBuilder::Options options;
+  options.cells = 25;
+  const auto model = kSmall.Build(options);
+  std::vector<float> biases(model->arrays().cell_biases.begin(), model->arrays().cell_biases.end());
+  for (size_t c = 0; c < biases.size(); c += 2) biases[c] = std::nanf("");
+  ModelArrays arrays = model->arrays();
+  arrays.cell_biases = biases;
+  ModelInfo info = model->info();
+  info.probes = 5;
+  Ranker ranker(std::make_shared<const Model>(info, arrays, nullptr, model), BestKernels());
+  RankRequest request;
+  request.search = ModelSearch::kIndex;
+  request.probabilities = true;
+  const RankedLabels ranked = ranker.Rank(ranker.Embed(SmallSamples(1, kFeatures, 10)), request);
+  REQUIRE(ranked.best.ids.size() == 5);
+  for (const uint32_t label : ranked.best.ids) {
+    const uint32_t position = model->PositionOf(label);
+    uint32_t cell = 0;
+    while (model->CellEnd(cell) <= position) ++cell;
+    CHECK(cell % 2 == 1);
+  }
+  for (const float p : ranked.probabilities) CHECK(std::isfinite(p));
 }
 
 TEST_CASE("ranker: rows in int8 only give nearly the same scores") {

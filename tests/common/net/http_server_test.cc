@@ -267,5 +267,18 @@ TEST_CASE("http: draining waits for the answers to what has come") {
   CHECK(client.Receive().ends_with("in time"));  // and the connection is closed
 }
 
+TEST_CASE("http: draining answers what was sent before it, though nobody has read it yet") {
+  for (int round = 0; round < 20; ++round) {
+    auto server = HttpServer::Start(kAnyPort, Pages, KeepAlive());
+    REQUIRE(server.ok());
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int i = 0; i < 20; ++i) clients.push_back(std::make_unique<Client>((*server)->port()));
+    for (const auto& client : clients) CHECK(client->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+    CHECK((*server)->Drain(1000 * kDeadlineS));
+    server->reset();
+    for (const auto& client : clients) CHECK(client->Receive().ends_with("hello"));
+  }
+}
+
 }  // namespace
 }  // namespace dslide::http_server_test

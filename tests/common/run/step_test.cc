@@ -55,6 +55,7 @@ TEST_CASE("steps: a step of one batch, one that takes the whole epoch, and one b
     CHECK(ExtentOfStep(2, all, 95).first_batch == 20);
   }
   TrainConfig asynchronous;
+  asynchronous.batch = 10;
   CHECK_FALSE(IsSynchronous(asynchronous));
   CHECK(BatchesPerStep(asynchronous) == 1);
   asynchronous.staleness = 0;

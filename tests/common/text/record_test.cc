@@ -46,6 +46,32 @@ TEST_CASE("JSON lines: an id may be anything, and is kept as JSON") {
   CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "a"})").id.empty());
 }
 
+TEST_CASE("JSON lines: a weight is a number from 0") {
+  const auto line = [](const std::string& json) {
+    return R"({"text": "a", "weight": )" + json + "}";
+  };
+  const auto weight = [&](const std::string& json) {
+    return Parsed(RecordFormat::kJsonLines, line(json)).weight;
+  };
+  CHECK(weight("2") == 2.0f);
+  CHECK(weight("0.25") == 0.25f);
+  CHECK(weight("0") == 0.0f);
+  CHECK(weight("1e6") == 1e6f);
+  CHECK(weight("null") == 1.0f);
+  CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "a"})").weight == 1.0f);
+  CHECK(WhyNot(line("-1")) == "\"weight\" is '-1' (expected a number from 0 to 1000000)");
+  CHECK(WhyNot(line("-1e-9")).starts_with("\"weight\" is '-1e-09' (expected"));
+  CHECK(WhyNot(line("1000001")).starts_with("\"weight\" is '1000001' (expected"));
+  CHECK(WhyNot(line("1e300")).starts_with("\"weight\" is '1e+300' (expected"));
+  CHECK(WhyNot(line("\"2\"")).starts_with("\"weight\" is '\"2\"' (expected"));
+  CHECK(WhyNot(line("true")).starts_with("\"weight\" is 'true' (expected"));
+  CHECK(WhyNot(line("[1]")).starts_with("\"weight\" is '[1]' (expected"));
+  for (const char* none : {"NaN", "Infinity", "1e999"}) {
+    CAPTURE(none);
+    CHECK(WhyNot(line(none)).find("is no JSON") != std::string::npos);
+  }
+}
+
 TEST_CASE("JSON lines") {
   const Record record = Parsed(
       RecordFormat::kJsonLines,
@@ -75,9 +101,11 @@ TEST_CASE("JSON lines that are wrong are described") {
         "a label is a fraction, not a name or a whole number");
   CHECK(WhyNot(R"({"text": "a", "labels": [["b"]]})") ==
         "a label is array, not a name or a whole number");
-  const std::string deep =
-      "{\"text\": \"a\", \"labels\": " + std::string(300000, '[') + std::string(300000, ']') + "}";
-  CHECK(WhyNot(deep) == "a label is array, not a name or a whole number");
+  const std::string deep = std::string(300000, '[') + std::string(300000, ']');
+  for (const std::string key : {"text", "title", "labels", "id", "other"}) {
+    CHECK(WhyNot("{\"" + key + "\": " + deep + "}")
+              .ends_with("...' is nested deeper than 100 levels"));
+  }
 }
 
 TEST_CASE("a title beside the text") {

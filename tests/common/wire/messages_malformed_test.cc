@@ -61,6 +61,36 @@ TEST_CASE("malformed: ActiveQuery") {
   ExpectRefused(build(3, 3, 3, false), {"ActiveQuery", "batch", "missing"});
 }
 
+TEST_CASE("malformed: weights that are not one number from 0 a sample") {
+  const auto bytes_of_query = [](std::vector<float> weights) {
+    ActiveQuery query;
+    query.hidden = Matrix(2, 2);
+    query.label_totals = {1, 1};
+    for (int i = 0; i < 2; ++i) query.labels.EndRow();
+    query.weights = std::move(weights);
+    return Encode({{}, query}, WirePrecision::kFp32);
+  };
+  CHECK(Decode(bytes_of_query({0, 1})).ok());
+  ExpectRefused(bytes_of_query({1}), {"ActiveQuery", "weights", "1", "2"});
+  ExpectRefused(bytes_of_query({1, 1, 1}), {"ActiveQuery", "weights", "3", "2"});
+  ExpectRefused(bytes_of_query({1, -1}), {"ActiveQuery", "weights", "negative"});
+  const auto bytes_of_grant = [](std::vector<float> weights, uint32_t rows) {
+    LeaseGrant grant;
+    grant.batches.resize(1);
+    for (uint32_t i = 0; i < rows; ++i) {
+      grant.batches[0].features.EndRow();
+      grant.batches[0].labels.EndRow();
+    }
+    if (rows == 0) grant.batches[0].samples = 1;
+    grant.batches[0].weights = std::move(weights);
+    return Encode({{}, grant}, WirePrecision::kFp32);
+  };
+  CHECK(Decode(bytes_of_grant({1}, 1)).ok());
+  ExpectRefused(bytes_of_grant({1}, 0), {"LeaseGrant", "weights", "1", "0"});
+  ExpectRefused(bytes_of_grant({1, 2}, 1), {"LeaseGrant", "weights", "2", "1"});
+  ExpectRefused(bytes_of_grant({-1}, 1), {"LeaseGrant", "weights", "negative"});
+}
+
 TEST_CASE("malformed: ActiveReply") {
   struct Parts {
     std::vector<float> max = {1, 2};

@@ -52,6 +52,33 @@ TEST_CASE("messages: defaults survive the round trip") {
   CHECK(Sent(ActiveReply(), WirePrecision::kBf16) == ActiveReply());
 }
 
+TEST_CASE("messages: weights of samples survive the round trip") {
+  LeaseGrant grant;
+  grant.batches.resize(2);
+  for (LeaseBatch& batch : grant.batches) {
+    for (int i = 0; i < 3; ++i) {
+      batch.features.EndRow();
+      batch.labels.EndRow();
+    }
+  }
+  ActiveQuery query;
+  query.hidden = Matrix(3, 2);
+  query.label_totals = {1, 1, 1};
+  for (int i = 0; i < 3; ++i) query.labels.EndRow();
+  for (const WirePrecision precision : {WirePrecision::kFp32, WirePrecision::kInt8}) {
+    const auto bytes = [&](const Body& body) { return Encode({{}, body}, precision); };
+    const size_t plain_grant = bytes(grant).size(), plain_query = bytes(query).size();
+    LeaseGrant weighted_grant = grant;
+    weighted_grant.batches[1].weights = {0.0f, 0.1f, 1e6f};
+    ActiveQuery weighted_query = query;
+    weighted_query.weights = {2.0f, 0.0f, 1.0f};
+    CHECK(Decode(bytes(weighted_grant))->body == Body{weighted_grant});
+    CHECK(Decode(bytes(weighted_query))->body == Body{weighted_query});
+    CHECK(bytes(weighted_grant).size() > plain_grant);
+    CHECK(bytes(weighted_query).size() <= plain_query + 32);
+  }
+}
+
 TEST_CASE("messages: how to rank survives the round trip") {
   for (const Search search : {Search::kExact, Search::kLsh, Search::kScan}) {
     const TopKRequest request{Matrix(1, 2), 3, search, {}, 0.75f};

@@ -64,6 +64,29 @@ TEST_CASE("the logit of a sample without its own part in the centroid") {
   }
 }
 
+TEST_CASE("the logit of a sample with a weight without its own part in the centroid") {
+  Random random(7);
+  for (const double weight : {0.5, 3.0, 40.0}) {
+    CAPTURE(weight);
+    Vector others(kHidden, 0.0);
+    for (uint32_t j = 1; j < 6; ++j) Add(Unit(Drawn(&random)), 1 + j, &others);
+    const Vector h = Drawn(&random);
+    Vector sum = others;
+    Add(Unit(h), weight, &sum);
+    const Vector w = Times(kCentroidLength, Unit(sum));
+    const Vector without = Times(kCentroidLength, Unit(others));
+    const LabelLogit label =
+        WithoutSample(static_cast<float>(Dot(w, h)), static_cast<float>(std::sqrt(Dot(h, h))), 6,
+                      static_cast<float>(std::sqrt(Dot(sum, sum))), static_cast<float>(weight));
+    CHECK(label.logit == doctest::Approx(Dot(without, h)).epsilon(2e-3));
+    Vector slope = Times(label.neuron, w);
+    Add(h, label.sample, &slope);
+    for (uint32_t k = 0; k < kHidden; ++k) {
+      CHECK(slope[k] == doctest::Approx(without[k]).epsilon(2e-3));
+    }
+  }
+}
+
 TEST_CASE("the only sample of a label keeps its logit") {
   for (const LabelLogit label : {WithoutSample(5.0f, 2.0f, 0, 0.0f),
                                  WithoutSample(5.0f, 2.0f, 1, 1.0f), WithoutSample(5, 0, 4, 3)}) {

@@ -26,7 +26,15 @@ double Rate(const TrainConfig& train, uint32_t step) {
   return double{train.learning_rate} * (kSteps - step) / 40;
 }
 
-void CheckAgainstReference(const Config& config, const std::vector<uint32_t>& executors) {
+// 0 to 3 in quarters, 0 for every sixth sample.
+void Weigh(LeaseBatch* batch, Random* random) {
+  for (uint32_t i = 0; i < batch->features.rows(); ++i) {
+    batch->weights.push_back(i % 6 == 4 ? 0.0f : static_cast<float>(1 + random->Below(12)) / 4);
+  }
+}
+
+void CheckAgainstReference(const Config& config, const std::vector<uint32_t>& executors,
+                           bool weighted = false) {
   CAPTURE(executors.size());
   LocalCluster cluster(config, kSamples, executors);
   DenseNetwork reference = CopyOf(&cluster);
@@ -34,6 +42,7 @@ void CheckAgainstReference(const Config& config, const std::vector<uint32_t>& ex
   std::vector<LeaseBatch> data;
   for (uint64_t i = 0; i < kSamples / kBatch; ++i) {
     data.push_back(RandomBatch(config, kBatch, 3, &random));
+    if (weighted) Weigh(&data.back(), &random);
   }
   double first = 0, last = 0;
   for (uint32_t step = 0; step < kSteps; ++step) {
@@ -74,10 +83,10 @@ Config ReferenceConfig(OptimizerKind optimizer, float rate, Loss loss) {
   return config;
 }
 
-void CheckAllSplits(const Config& config) {
-  CheckAgainstReference(config, {1});
-  CheckAgainstReference(config, {1, 1, 1});
-  CheckAgainstReference(config, {1, 2, 1});
+void CheckAllSplits(const Config& config, bool weighted = false) {
+  CheckAgainstReference(config, {1}, weighted);
+  CheckAgainstReference(config, {1, 1, 1}, weighted);
+  CheckAgainstReference(config, {1, 2, 1}, weighted);
 }
 
 TEST_CASE("a cluster with Adam trains like the dense reference") {
@@ -99,6 +108,15 @@ TEST_CASE("a cluster with AdaGrad trains like the dense reference") {
 TEST_CASE("a cluster with SGD trains like the dense reference") {
   CheckAllSplits(ReferenceConfig(OptimizerKind::kSgd, 1.0f, Loss::kSoftmax));
   CheckAllSplits(ReferenceConfig(OptimizerKind::kSgd, 0.3f, Loss::kSigmoid));
+}
+
+TEST_CASE("a cluster trains samples with weights like the dense reference") {
+  for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
+    CAPTURE(static_cast<int>(loss));
+    CheckAllSplits(ReferenceConfig(OptimizerKind::kAdam, 0.02f, loss), true);
+    CheckAllSplits(ReferenceConfig(OptimizerKind::kAdaGrad, 0.1f, loss), true);
+    CheckAllSplits(ReferenceConfig(OptimizerKind::kSgd, 0.3f, loss), true);
+  }
 }
 
 TEST_CASE("a cluster with slots of one layer each trains like the dense reference") {

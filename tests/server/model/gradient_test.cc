@@ -21,8 +21,9 @@ double Numeric(std::vector<double> x, size_t k,
   return (above - f(x)) / (2 * kStep);
 }
 
-void CheckOutputGradients(const Config& config, uint32_t shards) {
-  OutputModel model(config, shards);
+void CheckOutputGradients(const Config& config, uint32_t shards,
+                          const std::vector<float>& weights = {}) {
+  OutputModel model(config, shards, weights);
   const std::vector<double> w = model.Parameters();
   const std::vector<double> h = model.Hidden();
   const Matrix dh = model.Step();
@@ -89,6 +90,16 @@ TEST_CASE("output gradients with label smoothing are the loss's slopes") {
     CheckOutputGradients(config, 1);
     CheckOutputGradients(config, 2);
   });
+}
+
+TEST_CASE("output gradients of samples with weights are the loss's slopes") {
+  for (const float smoothing : {0.0f, 0.2f}) {
+    ForEachVariant([&](Config config) {
+      config.train.label_smoothing = smoothing;
+      CheckOutputGradients(config, 1, {2.0f, 0.25f, 0.0f, 1.5f, 3.0f});
+      CheckOutputGradients(config, 2, {2.0f, 0.25f, 0.0f, 1.5f, 3.0f});
+    });
+  }
 }
 
 TEST_CASE("output gradients with popular neurons are the loss's slopes") {

@@ -11,7 +11,9 @@
 
 namespace dslide {
 
-OutputModel::OutputModel(const Config& config, uint32_t shards) : config_(config), random_(3) {
+OutputModel::OutputModel(const Config& config, uint32_t shards, std::vector<float> weights)
+    : config_(config), random_(3) {
+  query_.weights = std::move(weights);
   const std::vector<SlotId> slots = AllSlots(config);
   for (uint32_t s = 0; s < shards; ++s) {
     const size_t begin = s * slots.size() / shards;
@@ -91,7 +93,10 @@ Matrix OutputModel::Step() {
 
 double OutputModel::Loss(const std::vector<double>& w, const std::vector<double>& h) const {
   double sum = 0;
-  for (uint32_t i = 0; i < kOutputSamples; ++i) sum += SampleLoss(i, w, h);
+  for (uint32_t i = 0; i < kOutputSamples; ++i) {
+    const double weight = query_.weights.empty() ? 1.0 : double{query_.weights[i]};
+    sum += weight * SampleLoss(i, w, h);
+  }
   return sum / kOutputSamples;
 }
 

@@ -20,7 +20,8 @@ using Weights = std::map<uint32_t, double>;
 // Output layers that share the neurons, and the loss on the active sets that they chose.
 class OutputModel {
  public:
-  OutputModel(const Config& config, uint32_t shards);
+  // `weights` of the samples; none: all are 1.
+  OutputModel(const Config& config, uint32_t shards, std::vector<float> weights = {});
 
   // Parameters in double: [N x (H + 1)], the bias last.
   std::vector<double> Parameters();
@@ -28,7 +29,7 @@ class OutputModel {
   // Runs query and gradient; keeps the active sets. Returns dL/dh and checks the reply's losses.
   Matrix Step();
 
-  // The mean loss on the chosen active sets at parameters w and activations h.
+  // The mean of weight times loss on the chosen active sets at parameters w and activations h.
   double Loss(const std::vector<double>& w, const std::vector<double>& h) const;
 
   std::vector<double> Hidden() const;

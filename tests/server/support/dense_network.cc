@@ -18,6 +18,10 @@ double DeltaOf(const Config& config, const DenseNetwork::Forward& f, size_t n) {
   return mass > 0 ? std::exp(f.logits[n]) / sum - f.target[n] : 0.0;
 }
 
+double WeightOf(const LeaseBatch& batch, uint32_t i) {
+  return batch.weights.empty() ? 1.0 : double{batch.weights[i]};
+}
+
 }  // namespace
 
 void DenseRow::Update(const TrainConfig& train, double rate, const std::vector<double>& g,
@@ -91,7 +95,7 @@ double DenseNetwork::SampleLoss(const Config& config, const Forward& f) {
 double DenseNetwork::LossSum(const Config& config, const LeaseBatch& batch) const {
   double sum = 0;
   for (uint32_t i = 0; i < batch.features.rows(); ++i) {
-    sum += SampleLoss(config, Run(config, batch, i));
+    sum += WeightOf(batch, i) * SampleLoss(config, Run(config, batch, i));
   }
   return sum;
 }
@@ -105,11 +109,13 @@ double DenseNetwork::Train(const Config& config, const LeaseBatch& batch, double
   touched.back() = true;
   double loss = 0;
   for (uint32_t i = 0; i < samples; ++i) {
+    const double weight = WeightOf(batch, i);
+    if (weight == 0) continue;
     const Forward f = Run(config, batch, i);
-    loss += SampleLoss(config, f);
+    loss += weight * SampleLoss(config, f);
     std::vector<double> dh(hidden);
     for (size_t n = 0; n < output.size(); ++n) {
-      const double delta = DeltaOf(config, f, n) / samples;
+      const double delta = weight * DeltaOf(config, f, n) / samples;
       for (uint32_t j = 0; j < hidden; ++j) {
         out[n][j] += delta * f.h[j];
         dh[j] += delta * output[n].w[j];

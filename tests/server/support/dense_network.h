@@ -38,7 +38,8 @@ class DenseNetwork {
 
   double LossSum(const Config& config, const LeaseBatch& batch) const;
 
-  // One step at learning rate `rate` on the mean loss. Returns the sum of the losses before it.
+  // One step at learning rate `rate` on the mean of weight times loss. A sample of weight 0 is not
+  // there, but counts in the mean. Returns the sum of the losses before it.
   double Train(const Config& config, const LeaseBatch& batch, double rate);
 };
 

@@ -35,6 +35,10 @@ TEST_CASE("record writer: JSON lines hold everything") {
       {{"a", "b", "c"}, {"ä"}},
       {{}, {"a"}},
       {{"", "b"}, {"a"}},
+      {{"a"}, {"b"}, "", 0.1f},
+      {{"a"}, {"b"}, "", 1e-30f},
+      {{"a"}, {"b"}, "", 0.0f},
+      {{"a"}, {"b"}, "", 1e6f},
   };
   const Written written = Write(RecordFormat::kJsonLines, records);
   CHECK(written.not_held.empty());
@@ -48,6 +52,7 @@ TEST_CASE("record writer: JSON lines hold everything") {
     CHECK(read->fields == record.fields);
     CHECK(read->labels == record.labels);
     CHECK(read->id == record.id);
+    CHECK(read->weight == record.weight);
     begin = end + 1;
   }
   CHECK(begin == written.text.size());
@@ -55,11 +60,11 @@ TEST_CASE("record writer: JSON lines hold everything") {
 
 TEST_CASE("record writer: TSV") {
   const Written written =
-      Write(RecordFormat::kTsv, {{{"a\ttab"}, {"x", "y z"}}, {{"title", "text"}, {}, "7"}});
+      Write(RecordFormat::kTsv, {{{"a\ttab"}, {"x", "y z"}}, {{"title", "text"}, {}, "7", 2.0f}});
   CHECK(written.text == "a tab\tx\ty z\ntitle text\t\n");
   CHECK(written.not_held ==
         "TSV cannot hold all: 1 title joined with the text, 1 text with tabs or line ends, now "
-        "spaces, 1 id left out");
+        "spaces, 1 id left out, 1 weight left out");
 }
 
 TEST_CASE("record writer: fastText") {

@@ -10,6 +10,16 @@ namespace {
 using Names = std::vector<std::string>;
 using Ids = std::vector<uint32_t>;
 
+TEST_CASE("statistics: weights") {
+  Statistics s;
+  for (const float weight : {1.0f, 0.0f, 3.5f, 0.5f}) s.AddWeight(weight);
+  CHECK(s.weights().others == 3);
+  CHECK(s.weights().zeros == 1);
+  CHECK(s.weights().sum == 5);
+  CHECK(s.weights().least == 0);
+  CHECK(s.weights().most == 3.5f);
+}
+
 TEST_CASE("statistics: counts of a few samples") {
   Statistics s;
   s.Add(7, 3, Names{"a", "b"});

@@ -146,6 +146,167 @@ class Forms(unittest.TestCase):
         self.assertEqual(wrong, [])
 
 
+class Weights(unittest.TestCase):
+    """sample_weight."""
+
+    def test_a_weight_is_a_sample_several_times(self):
+        X, y = blobs(300, 4, 6, seed=11)
+        flat = np.repeat(X[:1], 300, axis=0)  # nothing to tell samples apart
+        which = np.arange(300) % 3 == 0  # a third says 1, two thirds 0
+        for form in (np.asarray, scipy.sparse.csr_matrix):
+            plain = Classifier(**SAME).fit(form(flat), which.astype(int))
+            heavy = Classifier(**SAME).fit(form(flat), which.astype(int),
+                                           sample_weight=np.where(which, 8.0, 1.0))
+            none = Classifier(**SAME).fit(form(flat), which.astype(int),
+                                          sample_weight=np.where(which, 1.0, 0.0))
+            self.assertEqual(plain.predict(form(flat))[0], 0)
+            self.assertEqual(heavy.predict(form(flat))[0], 1)
+            self.assertEqual(none.predict(form(flat))[0], 1)
+        ones = Classifier(**SAME).fit(X, y, sample_weight=np.ones(300))
+        np.testing.assert_array_equal(ones.predict_proba(X),
+                                      Classifier(**SAME).fit(X, y).predict_proba(X))
+
+    def test_texts_have_weights_too(self):
+        X = ["It is a boat"] * 300
+        y = [["seldom"] if i % 3 == 0 else ["often"] for i in range(300)]
+        settings = {**SAME["settings"], "text.max_share": 1}
+        model = Classifier(**{**SAME, "settings": settings})
+        self.assertEqual(model.fit(X, y).predict(X[:1], k=1)[0, 0], "often")
+        weights = [8.0 if labels == ["seldom"] else 1.0 for labels in y]
+        self.assertEqual(model.fit(X, y, sample_weight=weights).predict(X[:1], k=1)[0, 0],
+                         "seldom")
+
+    def test_wrong_weights_are_refused(self):
+        X, y = blobs(20, 2, 3, seed=12)
+        for wrong, why in (([1.0] * 19 + [-1.0], "sample 19: the weight is -1, which is not"),
+                           ([np.nan] + [1.0] * 19, "sample 0: the weight is nan"),
+                           ([1e7] * 20, r"the weight is 1e\+07, .* from 0 to 1000000"),
+                           ([1.0] * 19, r"sample_weight.shape == \(19,\), expected \(20,\)"),
+                           (np.ones((20, 2)), "must be 1D array or scalar")):
+            with self.assertRaisesRegex(ValueError, why):
+                Classifier(**SMALL).fit(X, y, sample_weight=wrong)
+
+
+class Partial(unittest.TestCase):
+    """partial_fit."""
+
+    def test_it_goes_on_with_new_labels_and_features(self):
+        X, y = blobs(1200, 8, 10, seed=13, spread=0.3)
+        early = y < 5
+        wide = np.hstack([X, np.zeros((1200, 2))])
+        wide[y == 7, 10] = 3  # features that only the later samples have
+        model = Classifier(**SMALL)
+        names = np.array(["d", "b", "h", "f", "g", "a", "e", "c"])[y]
+        self.assertIs(model.partial_fit(X[early], names[early], epochs=5), model)
+        self.assertEqual(model.classes_.tolist(), ["b", "d", "f", "g", "h"])
+        self.assertGreater(model.score(X[early], names[early]), 0.95)
+        before = model.score(X[early], names[early])
+        model.partial_fit(wide, names, epochs=5)
+        self.assertEqual(model.classes_.tolist(), list("abcdefgh"))
+        self.assertEqual(model.n_features_in_, 12)
+        self.assertGreater(model.score(wide, names), 0.95)
+        self.assertGreater(model.score(wide[early], names[early]), before - 0.05)
+        proba = model.predict_proba(wide)
+        np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], model.predict(wide))
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "model.dslide")
+            model.save(path)
+            loaded = Classifier.load(path)
+        np.testing.assert_array_equal(loaded.predict(wide), model.predict(wide))
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(wide), proba)
+
+    def test_it_goes_on_after_a_fit(self):
+        X, y = blobs(300, 12, 6, seed=20)
+        model = Classifier(**{**SAME, "epochs": 1}).fit(X, y)
+        before = model.score(X, y)
+        for _ in range(3):
+            model.partial_fit(X, y)
+        self.assertGreater(model.score(X, y), before)
+
+    def test_one_call_is_one_epoch_of_a_fit(self):
+        X, y = blobs(300, 12, 6, seed=14)
+        one = Classifier(**{**SAME, "epochs": 1}).fit(X, y)
+        part = Classifier(**SAME).partial_fit(X, y)
+        np.testing.assert_array_equal(part.predict_proba(X), one.predict_proba(X))
+        before = part.score(X, y)
+        for _ in range(3):
+            part.partial_fit(X, y)
+        self.assertGreater(part.score(X, y), before)
+
+    def test_samples_of_several_calls_are_learned(self):
+        X, y = texts(600, 15)
+        settings = {**SMALL["settings"], "text.max_share": 0.9}
+        model = Classifier(**{**SMALL, "settings": settings})
+        for begin in range(0, 600, 200):
+            model.partial_fit(X[begin:begin + 200], y[begin:begin + 200], epochs=4)
+        self.assertGreater(model.score(X, y), 0.95)
+        model.partial_fit(["a purple boat"] * 40 + X[:200], [["purple", "boat"]] * 40 + y[:200],
+                          epochs=4)
+        self.assertIn("purple", model.classes_)
+        self.assertIn("purple", model.predict(["a purple boat"], k=2)[0])
+
+    def test_classes_may_be_named_beforehand(self):
+        X, y = blobs(200, 3, 5, seed=16, spread=0.3)
+        model = Classifier(**SMALL).partial_fit(X, y, classes=[0, 1, 2, 9], epochs=3)
+        self.assertEqual(model.classes_.tolist(), [0, 1, 2, 9])
+        model.partial_fit(X, np.where(y == 2, 9, y), epochs=3)
+        self.assertEqual(model.classes_.tolist(), [0, 1, 2, 9])
+        self.assertGreater(np.mean(model.predict(X[y == 2]) == 9), 0.9)
+        with self.assertRaisesRegex(ValueError, r"y has labels that classes lacks: \[2\]"):
+            Classifier(**SMALL).partial_fit(X, y, classes=[0, 1])
+
+    def test_weights_count(self):
+        X = np.ones((300, 2))
+        y = (np.arange(300) % 3 == 0).astype(int)
+        model = Classifier(**SAME).partial_fit(X, y, sample_weight=np.where(y == 1, 8.0, 1.0))
+        self.assertEqual(model.predict(X[:1])[0], 1)
+
+    def test_what_cannot_go_on_is_refused(self):
+        X, y = blobs(100, 3, 5, seed=17)
+        model = Classifier(**SAME).partial_fit(X, y)
+        for what, why in (((X[:, :4], y), "X has 4 features, but Classifier is expecting 5"),
+                          ((["a", "b"], [0, 1]), "trained on numbers, but X has texts"),
+                          ((X, y.astype(str)), "labels were int, but these are str"),
+                          ((X, [[label] for label in y.tolist()]), "y has another form")):
+            with self.assertRaisesRegex(ValueError, why):
+                model.partial_fit(*what)
+        for epochs in (0, 1.5, True):
+            with self.assertRaisesRegex(ValueError, "epochs must be a whole number from 1"):
+                model.partial_fit(X, y, epochs=epochs)
+        expected = model.predict_proba(X)
+        with self.assertRaisesRegex(ValueError, "model.hidden is .* cannot change"):
+            model.set_params(hidden=16).partial_fit(X, y)
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
+        model.set_params(hidden=32).partial_fit(X, y)  # still able to go on
+        with self.assertRaisesRegex(ValueError, "has no run to go on from: this model was loaded, or"):
+            pickle.loads(pickle.dumps(model)).partial_fit(X, y)
+
+    def test_runs_stay_where_they_are_asked_to(self):
+        X, y = blobs(100, 3, 5, seed=18)
+        with tempfile.TemporaryDirectory() as directory:
+            run = os.path.join(directory, "run")
+            model = Classifier(**{**SAME, "run_dir": run}).fit(X, y)
+            model = pickle.loads(pickle.dumps(model)).partial_fit(X, y)
+            model.partial_fit(X, y)
+            self.assertLess({"partial-1", "partial-2", "summary.json"}, set(os.listdir(run)))
+            other = os.path.join(directory, "other")
+            Classifier(**{**SAME, "run_dir": other}).partial_fit(X, y).partial_fit(X, y)
+            self.assertEqual(sorted(os.listdir(other)), ["partial-1", "partial-2"])
+
+    def test_no_run_stays_behind_otherwise(self):
+        with tempfile.TemporaryDirectory() as directory:
+            code = ("import tempfile; from samples import *; from dslide import Classifier; "
+                    "import os; X, y = blobs(100, 3, 5, seed=19); m = Classifier(**SAME); "
+                    "m.partial_fit(X, y).partial_fit(X, y); "
+                    "print(len(os.listdir(tempfile.gettempdir()))); del m; "
+                    "print(os.listdir(tempfile.gettempdir()))")
+            result = subprocess.run(
+                [sys.executable, "-c", code], env={**os.environ, "TMPDIR": directory},
+                cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
+                check=False)
+            self.assertEqual((result.stdout, result.stderr), ("1\n[]\n", ""))
+
+
 class Text(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

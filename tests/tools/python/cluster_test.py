@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """dslide.Cluster: starts a cluster, joins one, watches it and ends it."""
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from samples import tagged
 
 from dslide import Classifier, Cluster, DslideError, DslideInputError
 from dslide._executables import find_executable
 from dslide._labels import read_labels
+from dslide._programs import stop
 from dslide._samples import read_samples
 from dslide.classifier import _write_data
 
@@ -110,6 +113,28 @@ class Clusters(unittest.TestCase):
         pid, run = result.stdout.split()
         self.assertFalse(os.path.exists(f"/proc/{pid}"))
         self.assertFalse(os.path.exists(run))
+
+    def test_a_fork_does_not_end_its_parents_cluster(self):
+        with self.slowly() as cluster:
+            child = os.fork()
+            if child == 0:
+                cluster.stop()
+                os._exit(0)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertTrue(os.path.exists(cluster.run_dir))
+            self.assertIsNone(cluster._children[0].process.poll())
+
+    def test_a_second_interrupt_ends_the_processes_at_once(self):
+        code = ("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+                "print(1, flush=True); signal.pause()")
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            wait = process.wait
+            with mock.patch.object(process, "wait", side_effect=[KeyboardInterrupt, mock.DEFAULT],
+                                   wraps=wait):
+                with self.assertRaises(KeyboardInterrupt):
+                    stop([process])
+            self.assertEqual(process.returncode, -signal.SIGKILL)
 
     def test_what_cannot_start_is_an_error(self):
         for named, message in (({"settings": {"train.data": "nowhere.txt"}}, "nowhere.txt"),

@@ -61,6 +61,11 @@ class WrongUse(unittest.TestCase):
                 (None, "target y is None"), (np.zeros((200, 3)), "no sample has a label"),
                 (np.full((200, 3), 2), "indicator matrix, of 0 and 1"),
                 ([[]] * 200, "no sample has a label"), ([["a", 1]] * 200, "of one type.*int, str"),
+                ([[float("nan")]] * 200, "y contains NaN"),
+                ([[-1], [2**63]] * 100, "whole numbers of 64 bits"),
+                ([-1, 2**63] * 100, "whole numbers of 64 bits"),
+                (scipy.sparse.csr_matrix(([1], ([0], [2**31])), shape=(200, 2**31 + 1)),
+                 "y has 2147483649 columns, at most 2147483647"),
                 ([["a"]] * 199 + ["b"], "sample 199: the first sample has a list"),
                 (np.zeros((200, 2, 2)), "y has 3 dimensions")):
             self.fit_refuses(message, self.X, y)
@@ -121,6 +126,15 @@ class WrongUse(unittest.TestCase):
             self.model.save(path)
             os.truncate(path, os.path.getsize(path) - 10)
             self.refuses("damaged", Classifier.load, path)
+            for notes in ("no JSON", "5", '{"python": 5}', '{"python": {}}',
+                          '{"python": {"params": {"new": 1}, "form": "one", "dtype": "<i8", '
+                          '"classes": [0, 1, 2, 3]}}',
+                          '{"python": {"params": {}, "form": "one", "dtype": "<i8", '
+                          '"classes": [0]}}',
+                          '{"python": {"params": {}, "form": "two", "dtype": "<i8", '
+                          '"classes": [0, 1, 2, 3]}}'):
+                self.model._model.save(path, notes)
+                self.refuses("model.dslide: what Classifier.save.. noted", Classifier.load, path)
             with self.assertRaisesRegex(OSError, "nowhere.*No such file"):
                 self.model.save(os.path.join(directory, "nowhere", "model.dslide"))
             self.assertEqual(os.listdir(directory), ["model.dslide"])

@@ -133,6 +133,12 @@ TEST_CASE("run directory: what is damaged or missing is named") {
     const Setup setup;
     Write(setup.path + "/summary.json", "{");
     setup.CheckRefused(setup.path + "/summary.json: not a JSON object");
+    Write(setup.path + "/summary.json",
+          "{\"a\":" + std::string(300'000, '[') + std::string(300'000, ']') + "}");
+    setup.CheckRefused(setup.path + "/summary.json: not a JSON object");
+    Write(setup.path + "/summary.json", R"({"outcome":5})");
+    setup.CheckRefused(setup.path +
+                       "/summary.json: not a summary of a run (its outcome is no text)");
   }
   for (const char* name : {"config.ini", "metrics.jsonl"}) {
     const Setup setup;

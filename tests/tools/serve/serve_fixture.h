@@ -47,11 +47,10 @@ inline std::shared_ptr<const Model> WordModel() {
 class ServeFixture {
  public:
   explicit ServeFixture(std::shared_ptr<const Model> model = WordModel(),
-                        PredictionService::Options options = {})
+                        PredictionService::Options options = {},
+                        HttpServer::Limits limits = {.body_bytes = 10'000})
       : service_(Named(std::move(options)), std::move(model), &metrics_),
         router_("words", &service_, &metrics_) {
-    HttpServer::Limits limits;
-    limits.body_bytes = 10'000;
     limits.keep_alive = true;
     server_ = *HttpServer::Start(
         "tcp://127.0.0.1:*",

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <set>
 
 #include "tests/tools/serve/serve_fixture.h"
@@ -99,6 +101,8 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
       {"", "the request has no body"},
       {"{", "the request is no JSON"},
       {"[1]", "the request is no JSON object"},
+      {"{\"text\": " + std::string(101, '[') + std::string(101, ']') + "}",
+       "the request is nested deeper than 100 levels"},
       {"{}", "the request has no \"text\", no \"title\", no \"features\" and no \"vector\""},
       {R"({"texts": "x"})", "the request has an unknown member 'texts'; did you mean \"text\"?"},
       {R"({"text": 7})", "the request has a \"text\" that is no string"},
@@ -129,6 +133,7 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
       {R"({"vector": [1], "title": "x"})", "the request has a vector and a text"},
       {R"({"vector": [1], "features": {}})", "the request has features and a vector"},
       {R"({"vector": [1], "samples": []})", "the request has samples and a vector"},
+      {R"({"features": {}, "samples": []})", "the request has samples and features"},
       {R"({"vector": [1, 0, 0, 0]})",
        "the model was trained on text: give a text, not a \"vector\""},
       {R"({"features": {"1": 1e38}})",
@@ -159,6 +164,34 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
   const httplib::Headers gzip = {{"Content-Encoding", "gzip"}};
   CHECK(serve.client().Post("/predict", gzip, "xx", "application/json")->status == 415);
   CHECK(serve.Predict(R"({"text": "two", "k": 1})") == Names{{"zwei"}});  // all is well after it
+}
+
+TEST_CASE("serve: a request that is nested deeply is refused, wherever it is") {
+  HttpServer::Limits limits;
+  limits.body_bytes = 1'000'000;
+  ServeFixture serve(WordModel(), {}, limits);
+  const auto nested = [](size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
+  for (const char* path :
+       {"/predict", "/v1/projects/words/suggest-batch", "/v2/models/words/infer"}) {
+    for (const std::string& body :
+         {R"({"text":)" + nested(400'000) + "}", R"({"features":{"1":)" + nested(400'000) + "}}",
+          R"({"samples":[)" + nested(400'000) + "]}", std::string(900'000, '['),
+          R"({"vector":[)" + nested(100) + "]}"}) {
+      const auto answer = serve.Post(path, body);
+      CHECK(answer.status == 400);
+      const std::string error = answer.json.dump();
+      CHECK_MESSAGE(error.find("the request is nested deeper than 100 levels") != std::string::npos,
+                    error.substr(0, 200));
+    }
+  }
+  CHECK(serve.Post("/predict", R"({"text":)" + nested(31) + "}").json["error"] ==
+        "the request has a \"text\" that is no string");
+  // Brackets of a string count for nothing.
+  CHECK(serve.Predict(Json{
+            {"text", "two " + std::string(100, '[') + "\"" + std::string(100, '{')},
+            {"k", 1}}.dump()) == Names{{"zwei"}});
 }
 
 TEST_CASE("serve: as Annif's http back end asks") {
@@ -364,6 +397,21 @@ TEST_CASE("serve: requests that came before a newer model are answered, all of t
     const std::string name = serve.Predict(body)[0][0];
     CHECK(name == best(i < 100 ? small : other));
   }
+}
+
+TEST_CASE("serve: threads that have nothing to do keep no model that was replaced") {
+  const SmallModel small(30, 24, 500, 1);
+  std::promise<void> gone;
+  const auto built = small.Build();
+  std::shared_ptr<const void> owner(built.get(), [built, &gone](const void*) { gone.set_value(); });
+  auto model = std::make_shared<const Model>(built->info(), built->arrays(), nullptr, owner);
+  owner.reset();
+  PredictionService::Options options;
+  options.threads = 3;
+  ServeFixture serve(std::move(model), options);
+  for (int i = 0; i < 20; ++i) serve.Predict(R"({"features": {"1": 1}})");
+  serve.service().SetModel(small.Build());
+  CHECK(gone.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready);
 }
 
 TEST_CASE("serve: more requests than may wait get 503, and so do those that waited too long") {

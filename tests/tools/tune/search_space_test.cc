@@ -11,7 +11,7 @@ namespace {
 // What the scheduler makes of a configuration for data with frequent labels, or rare ones.
 Config Effective(const Config& base, double label_repeats = 100) {
   Config config = base;
-  ResolveConfig(100'000, 50'000, &config, label_repeats);
+  ResolveConfig(100'000, 50'000, &config, {.label_repeats = label_repeats});
   return config;
 }
 
@@ -41,6 +41,8 @@ TEST_CASE("search: what is wrong is named") {
   CHECK(Contains(ErrorOf("model.hidden=2x"), "model.hidden = 2x"));
   CHECK(Contains(ErrorOf("train.learning_rate=-1x"), "-1x"));
   CHECK(Contains(ErrorOf("train.test=a,b"), "use --set"));
+  CHECK(Contains(ErrorOf("train.batch=256,0"), "train.batch=256,0: 0 is derived from the data"));
+  CHECK(Contains(ErrorOf("train.epochs=0"), "name numbers"));
   CHECK(Contains(ErrorOf("cluster.executors=1,2"), "use --set"));
   CHECK(Contains(ErrorOf("train.target_batch=1024"), "asynchronous training has no steps"));
   const auto twice = ParseSearches({"hash.k=3,4", "hash.k=5"}, {});
@@ -76,7 +78,8 @@ TEST_CASE("search: centroids have no hidden dropout, and need three epochs to le
 }
 
 TEST_CASE("candidates: the default first, then distinct ones, the same for a seed") {
-  const Config base;
+  Config base;
+  base.train.epochs = 8;
   const Config effective = Effective(base);
   const auto axes = DefaultAxes(base, effective);
   const auto draw = [&](uint32_t count, uint64_t seed) {
@@ -122,7 +125,8 @@ TEST_CASE("candidates: combinations that the configuration refuses are left out"
 }
 
 TEST_CASE("candidates: a short run has the warm-up's share of a whole one") {
-  const Config base;  // 8 epochs, 100 batches of warm-up
+  Config base;  // 100 batches of warm-up
+  base.train.epochs = 8;
   const Candidate own{{}, 8, 100, 1};
   CHECK(SettingsOfRun(own, base, 8).empty());
   CHECK(SettingsOfRun(own, base, 2) ==

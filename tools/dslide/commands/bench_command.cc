@@ -8,6 +8,7 @@
 #include "common/base/nearest.h"
 #include "common/base/process.h"
 #include "common/config/config_keys.h"
+#include "common/config/limits.h"
 #include "tools/dslide/bench/cluster_bench.h"
 #include "tools/dslide/bench/engine_bench.h"
 #include "tools/dslide/commands/commands.h"
@@ -64,6 +65,7 @@ Result<EngineBenchOptions> OptionsFrom(const ParsedArguments& arguments) {
   Result<Config> config = LoadConfig("", OverridesFrom(arguments));
   DSLIDE_RETURN_IF_ERROR(config);
   options.config = std::move(*config);
+  if (options.config.train.batch == 0) options.config.train.batch = kMostDerivedBatch;
   const double vectors = options.config.train.optimizer == OptimizerKind::kAdam ? 3 : 1;
   const double width = options.config.model.precision == Precision::kBf16 ? 2 : 4;
   const double bytes = (static_cast<double>(options.features) + options.labels) *

@@ -106,16 +106,17 @@ Status Serve(const ParsedArguments& arguments) {
   ModelSourceOptions options;
   options.say = LogInfo;
   ServedSource source(task->model, options);
-  const auto model = source.Load();
+  auto model = source.Load();
   DSLIDE_RETURN_IF_ERROR(model);
   metrics.Loaded(**model);
+  const std::string described = Described(**model);
 
   PredictionService::Options service_options;
   service_options.name = task->name;
   service_options.search = task->search.value_or(ModelSearch::kIndex);
   service_options.threads = task->threads;
   service_options.limit_ms = task->limit_ms;
-  PredictionService service(service_options, *model, &metrics);
+  PredictionService service(service_options, *std::move(model), &metrics);
   Router router(task->name, &service, &metrics);
   HttpServer::Limits limits;
   limits.connections = task->connections;
@@ -132,7 +133,7 @@ Status Serve(const ParsedArguments& arguments) {
   if (!server.ok()) {
     return BadInput(fmt::format("--bind {}: {}", task->bind, server.error().message));
   }
-  LogInfo(fmt::format("{}: {}", task->model, Described(**model)));
+  LogInfo(fmt::format("{}: {}", task->model, described));
   const std::string host = ParseTcp(task->bind)->host;
   fmt::print("serving {} at http://{}:{}/\n", task->name, host == "*" ? "0.0.0.0" : host,
              (*server)->port());

@@ -69,6 +69,11 @@ Result<Launch> Prepare(const ParsedArguments& arguments) {
   Result<std::string> run_directory = RunDirectory(arguments);
   DSLIDE_RETURN_IF_ERROR(run_directory);
   launch.run_directory = *std::move(run_directory);
+  if (launch.resume && IsUnfinishedStart(launch.run_directory)) {
+    return BadInput(fmt::format(
+        "--resume: {} was not begun to the end; give the same dslide train --from again",
+        launch.run_directory));
+  }
   if (launch.resume && launch.config_file.empty()) {
     Result<std::string> stored = StoredConfig(launch.run_directory);
     DSLIDE_RETURN_IF_ERROR(stored);

@@ -1,7 +1,12 @@
 #include "tools/dslide/commands/train_from.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -15,6 +20,7 @@
 #include "common/data/whole_file.h"
 #include "common/model/model_file.h"
 #include "scheduler/balance/model_size.h"
+#include "tools/dslide/data/data_paths.h"
 
 namespace dslide {
 namespace {
@@ -48,9 +54,40 @@ class Made {
   std::vector<fs::path> paths_;
 };
 
+// Lies in a run directory while that is filled, and is locked. The lock ends with the process.
+constexpr char kUnfinishedName[] = "train-from.unfinished";
+
+class UnfinishedFile {
+ public:
+  explicit UnfinishedFile(const fs::path& path)
+      : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)), error_(errno) {
+    if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0) is_locked_elsewhere_ = true;
+  }
+  UnfinishedFile(const UnfinishedFile&) = delete;
+  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
+  ~UnfinishedFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Status state(const std::string& directory) const {
+    if (fd_ < 0) {
+      return BadInput(fmt::format("--run-dir = {}: {}; name a directory that can be written",
+                                  directory, std::strerror(error_)));
+    }
+    if (!is_locked_elsewhere_) return {};
+    return TryLater(fmt::format("{}: another dslide train --from begins a run there", directory));
+  }
+
+ private:
+  int fd_;
+  int error_;
+  bool is_locked_elsewhere_ = false;
+};
+
+// What an interrupted beginning has left may be there, too.
 Status CheckEmpty(const std::string& directory) {
   std::error_code error;
   if (!fs::exists(directory, error) || fs::is_empty(directory, error)) return {};
+  if (IsUnfinishedStart(directory)) return {};
   return BadInput(fmt::format(
       "--from: {} is not empty; name another --run-dir, or continue its run with --resume alone",
       directory));
@@ -73,6 +110,13 @@ std::string Counted(uint64_t count, const std::string& thing) {
 
 }  // namespace
 
+bool IsUnfinishedStart(const std::string& run_directory) {
+  std::error_code error;
+  return fs::exists(run_directory + "/" + kUnfinishedName, error) &&
+         !fs::exists(run_directory + "/" + kLedgerName, error) &&
+         CompleteCheckpoints(run_directory + "/" + kCheckpointsName).empty();
+}
+
 Result<TrainFrom> TrainFrom::Read(const Task& task) {
   TrainFrom start;
   start.task_ = task;
@@ -88,7 +132,8 @@ Result<TrainFrom> TrainFrom::Read(const Task& task) {
   DSLIDE_RETURN_IF_ERROR(start.ReadConfig());
   DSLIDE_RETURN_IF_ERROR(start.ReadData());
   const Dataset& data = start.train_.data;
-  ResolveConfig(data.num_features(), data.num_labels(), &start.config_, LabelRepeats(data));
+  ResolveConfig(data.num_features(), data.num_labels(), &start.config_,
+                {data.size(), LabelRepeats(data)});
   DSLIDE_RETURN_IF_ERROR(start.CheckConfig());
   DSLIDE_RETURN_IF_ERROR(start.CheckMemory());
   return start;
@@ -112,6 +157,11 @@ Status TrainFrom::ReadData() {
   const std::string& path = config_.train.data;
   if (path == "-") {
     return BadInput("--from: train.data=- is read once, but --from reads data twice; name a file");
+  }
+  if (IsReadOnce(path)) {
+    return BadInput(fmt::format(
+        "--from: {} is read once, but --from reads data twice; write it to a file and name that",
+        path));
   }
   auto known = LoadPreprocessorOf(from_.directory, from_.manifest.preprocessor);
   DSLIDE_RETURN_IF_ERROR(known);
@@ -192,6 +242,10 @@ Status TrainFrom::Write(const Stopped& stopped) {
   const fs::path root = fs::absolute(task_.run_directory);
   const std::string checkpoints = fs::absolute(CheckpointsDirectory()).string();
   DSLIDE_RETURN_IF_ERROR(made.Directory("--run-dir", root));
+  const UnfinishedFile unfinished(root / kUnfinishedName);
+  DSLIDE_RETURN_IF_ERROR(unfinished.state(task_.run_directory));
+  made.Add(root / kUnfinishedName);
+  DSLIDE_RETURN_IF_ERROR(CheckEmpty(task_.run_directory));  // still, with the lock
   DSLIDE_RETURN_IF_ERROR(made.Directory("checkpoint.directory", checkpoints));
   made.Add(root / "config.ini");
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "config.ini").string(), FormatConfig(config_)));
@@ -200,9 +254,13 @@ Status TrainFrom::Write(const Stopped& stopped) {
     made.Add(checkpoints + "/" + PreprocessorName(ChecksumOf(preprocessor)));
     DSLIDE_RETURN_IF_ERROR(StorePreprocessor(checkpoints, preprocessor));
   }
-  made.Add(checkpoints + "/" + CheckpointName(0));
+  const std::string first = checkpoints + "/" + CheckpointName(0);
+  std::error_code error;
+  fs::remove_all(first, error);  // of an interrupted beginning: none is complete
+  made.Add(first);
   DSLIDE_RETURN_IF_ERROR(WriteCheckpoint(checkpoints, labels, stopped));
   made.Keep();
+  fs::remove(root / kUnfinishedName, error);
   return {};
 }
 

@@ -1,7 +1,8 @@
 // dslide train --from: a new run that begins with the model of an earlier one.
 //
 // Its run directory gets a checkpoint of no batches and a configuration, as if a run had written
-// its first checkpoint and died. The cluster then goes on from there, as with --resume.
+// its first checkpoint and died. The cluster then goes on from there, as with --resume. A command
+// that was killed before can be given again.
 #pragma once
 
 #include <memory>
@@ -14,11 +15,15 @@
 
 namespace dslide {
 
+// Whether the directory has what a killed process has left there before the checkpoint was whole:
+// nothing to resume.
+bool IsUnfinishedStart(const std::string& run_directory);
+
 class TrainFrom {
  public:
   struct Task {
     std::string model;          // --from
-    std::string run_directory;  // must not exist, or be empty
+    std::string run_directory;  // must not exist, be empty, or an unfinished start
     std::string config_file;    // "": none
     Overrides overrides;
   };

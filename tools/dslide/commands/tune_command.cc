@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/app/executable.h"
@@ -12,6 +13,7 @@
 #include "common/config/config_fields.h"
 #include "common/data/whole_file.h"
 #include "tools/dslide/commands/commands.h"
+#include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/tune/tuner.h"
 
 namespace dslide {
@@ -69,6 +71,13 @@ Status ReadOptions(const ParsedArguments& arguments, TuneTask* task) {
 Status CheckData(const TrainConfig& train) {
   if (train.data.empty()) {
     return BadInput("train.data is empty: name the training file by --set train.data=FILE");
+  }
+  for (const auto& [key, path] :
+       {std::pair("train.data", train.data), {"train.test", train.test}}) {
+    if (path != "-" && !IsReadOnce(path)) continue;
+    return BadInput(fmt::format(
+        "{} = {}: is read once, but each trial reads it; write it to a file and name that", key,
+        path));
   }
   if (!train.test.empty()) return {};
   return BadInput(fmt::format(

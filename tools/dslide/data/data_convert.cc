@@ -2,9 +2,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "common/app/executable.h"
 #include "common/base/nearest.h"
@@ -76,6 +80,13 @@ Result<ConvertTask> TaskFrom(const ParsedArguments& arguments) {
   return task;
 }
 
+// A line about samples whose weights a file of numbers does not tell; "" if there are none.
+std::string LostWeights(const std::string& output, uint64_t samples) {
+  if (samples == 0) return "";
+  return fmt::format("{} cannot hold weights: those of {} left out\n", output,
+                     Plural(samples, "sample"));
+}
+
 // Numbers to numbers.
 Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* progress) {
   const XcHeader* header = file->header();
@@ -88,6 +99,7 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
   ModelSize size;
   if (header != nullptr) size = {header->num_features, header->num_labels};
   uint64_t samples = 0;
+  uint64_t weighted = 0;
   while (true) {
     const Result<std::optional<SampleView>> sample = file->Next();
     DSLIDE_RETURN_IF_ERROR(sample);
@@ -95,6 +107,7 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
     const SampleView& s = **sample;
     if (!s.features.empty()) size.features = std::max(size.features, s.features.back() + 1);
     if (!s.labels.empty()) size.labels = std::max(size.labels, s.labels.back() + 1);
+    weighted += s.weight == 1.0f ? 0 : 1;
     (*writer)->Add(s);
     progress->Show(++samples);
   }
@@ -103,6 +116,7 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
   DSLIDE_RETURN_IF_ERROR((*writer)->Finish(size));
   fmt::print("{}: {}, {}, {}\n", task.output, Plural(samples, "sample"),
              Plural(size.features, "feature"), Plural(size.labels, "label"));
+  fmt::print("{}", LostWeights(task.output, weighted));
   return {};
 }
 
@@ -146,6 +160,37 @@ Result<std::shared_ptr<const Preprocessor>> PreprocessorFor(const ConvertTask& t
   return stored;
 }
 
+// Numbers the labels that a model lacks as they come, N, N + 1 ...: a preprocessor's own numbers of
+// them depend on its threads.
+class UnknownLabels {
+ public:
+  explicit UnknownLabels(const Preprocessor& preprocessor) : preprocessor_(preprocessor) {}
+
+  // Of a sample's labels that the model lacks. Ascending; valid until the next call.
+  std::span<const uint32_t> NumbersOf(std::span<const uint32_t> unknown) {
+    std::vector<std::string> names;
+    for (const uint32_t id : unknown) names.push_back(preprocessor_.LabelName(id));
+    std::ranges::sort(names);
+    numbers_.clear();
+    for (const std::string& name : names) {
+      const auto next = preprocessor_.num_labels() + static_cast<uint32_t>(names_.size());
+      const auto [entry, is_new] = ids_.emplace(name, next);
+      if (is_new) names_.push_back(name);
+      numbers_.push_back(entry->second);
+    }
+    std::ranges::sort(numbers_);
+    return numbers_;
+  }
+  // By number - N.
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  const Preprocessor& preprocessor_;
+  std::unordered_map<std::string, uint32_t> ids_;
+  std::vector<std::string> names_;
+  std::vector<uint32_t> numbers_;
+};
+
 // The tables of names beside a data file: "id TAB name", by id.
 std::string LabelsPath(const std::string& output) { return FilesOf(output).back() + ".labels.tsv"; }
 std::string FeaturesPath(const std::string& output) {
@@ -174,7 +219,9 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
   const bool holds_unknown = task.target.numbers == NumberFormat::kLibsvm;
   uint64_t samples = 0;
   uint64_t unknown = 0;
-  uint32_t labels = p.num_labels();
+  UnknownLabels unknown_labels(p);
+  std::vector<uint32_t> labels;  // of a sample
+  uint64_t weighted = 0;
   while (true) {
     const Result<std::optional<SampleView>> next = reader->Next();
     DSLIDE_RETURN_IF_ERROR(next);
@@ -183,28 +230,44 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
     const auto known = static_cast<size_t>(std::ranges::lower_bound(sample.labels, p.num_labels()) -
                                            sample.labels.begin());
     unknown += sample.labels.size() - known;
-    if (!holds_unknown) sample.labels = sample.labels.first(known);
-    if (!sample.labels.empty()) labels = std::max(labels, sample.labels.back() + 1);
+    labels.assign(sample.labels.begin(), sample.labels.begin() + static_cast<ptrdiff_t>(known));
+    if (holds_unknown) {
+      std::ranges::copy(unknown_labels.NumbersOf(sample.labels.subspan(known)),
+                        std::back_inserter(labels));
+    }
+    sample.labels = labels;
+    weighted += sample.weight == 1.0f ? 0 : 1;
     (*writer)->Add(sample);
     progress->Show(++samples);
   }
-  Result<TextWriter> label_names =
-      NameTable(LabelsPath(task.output), labels, [&](uint32_t id) { return p.LabelName(id); });
+  Result<TextWriter> label_names = NameTable(
+      LabelsPath(task.output),
+      p.num_labels() + static_cast<uint32_t>(unknown_labels.names().size()), [&](uint32_t id) {
+        return id < p.num_labels() ? p.LabelName(id) : unknown_labels.names()[id - p.num_labels()];
+      });
   DSLIDE_RETURN_IF_ERROR(label_names);
-  Result<TextWriter> feature_names =
-      NameTable(FeaturesPath(task.output), p.num_features(),
-                [&](uint32_t id) { return p.vectorizer().vocabulary().names[id]; });
-  DSLIDE_RETURN_IF_ERROR(feature_names);
+  std::optional<TextWriter> feature_names;  // hashed features have none
+  if (!p.vectorizer().is_hashed()) {
+    Result<TextWriter> table =
+        NameTable(FeaturesPath(task.output), p.num_features(),
+                  [&](uint32_t id) { return p.vectorizer().vocabulary().names[id]; });
+    DSLIDE_RETURN_IF_ERROR(table);
+    feature_names.emplace(*std::move(table));
+  }
   DSLIDE_RETURN_IF_ERROR((*writer)->Finish({p.num_features(), p.num_labels()}));
   DSLIDE_RETURN_IF_ERROR(label_names->Finish());
-  DSLIDE_RETURN_IF_ERROR(feature_names->Finish());
-  fmt::print("{}: {}, {}, {}; names in {} and {}\n", task.output, Plural(samples, "sample"),
-             Plural(p.num_features(), "feature"), Plural(p.num_labels(), "label"),
-             LabelsPath(task.output), FeaturesPath(task.output));
+  std::string names = LabelsPath(task.output);
+  if (feature_names) {
+    DSLIDE_RETURN_IF_ERROR(feature_names->Finish());
+    names += " and " + FeaturesPath(task.output);
+  }
+  fmt::print("{}: {}, {}, {}; names in {}\n", task.output, Plural(samples, "sample"),
+             Plural(p.num_features(), "feature"), Plural(p.num_labels(), "label"), names);
   if (unknown > 0) {
     fmt::print("{} that the model lacks {}\n", Plural(unknown, "label entry", "label entries"),
                holds_unknown ? fmt::format("have ids from {} on", p.num_labels()) : "left out");
   }
+  fmt::print("{}", LostWeights(task.output, weighted));
   return {};
 }
 
@@ -212,6 +275,10 @@ Status Convert(const ParsedArguments& arguments) {
   const Result<ConvertTask> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
   DSLIDE_RETURN_IF_ERROR(CheckOutputs({task->input}, {{"output", task->output}}));
+  if (!task->like.empty() && IsReadOnce(task->input)) {
+    return BadInput(
+        fmt::format("{}: text is read twice; write it to a file and name that", task->input));
+  }
   Result<DataFile> file = DataFile::Open(task->input);
   DSLIDE_RETURN_IF_ERROR(file);
   ProgressLine progress(task->input);

@@ -15,7 +15,15 @@ std::vector<std::string> FilesOf(const std::string& path) {
   if (!matrices) return {path};
   std::vector<std::string> files = matrices->features;
   if (!matrices->labels.empty()) files.push_back(matrices->labels);
+  if (!matrices->weights.empty()) files.push_back(matrices->weights);
   return files;
+}
+
+bool IsReadOnce(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
 }
 
 Status CheckOutputs(const std::vector<std::string>& inputs,

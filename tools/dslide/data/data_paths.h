@@ -11,6 +11,9 @@ namespace dslide {
 // The files that a data path names: itself, or those of "X.npz+V.npy,Y.npz".
 std::vector<std::string> FilesOf(const std::string& path);
 
+// Whether the path is a pipe, or something else whose content is gone once it was read.
+bool IsReadOnce(const std::string& path);
+
 // An option that names outputs, and its value.
 struct OutputOption {
   std::string name;

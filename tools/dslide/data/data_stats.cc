@@ -25,6 +25,7 @@ using OrderedJson = nlohmann::ordered_json;
 struct RecordFacts {
   uint64_t hash = 0;
   uint64_t words = 0;
+  float weight = 1.0f;
   std::vector<std::string> labels;
 };
 using BlockFacts = std::vector<RecordFacts>;
@@ -34,7 +35,7 @@ Result<BlockFacts> FactsOf(const RecordFile& file, const LineBlock& block, WordB
   for (size_t i = 0; i < block.size(); ++i) {
     Result<Record> record = ParseRecord(file.format(), block[i]);
     if (!record.ok()) return file.BadLine(block.NumberOf(i), record.error());
-    RecordFacts of_record{HashOf(*record), 0, std::move(record->labels)};
+    RecordFacts of_record{HashOf(*record), 0, record->weight, std::move(record->labels)};
     for (const std::string& field : record->fields) {
       breaker->ForEachWord(field, [&](std::string_view) { ++of_record.words; });
     }
@@ -53,7 +54,10 @@ Status CountRecords(RecordFile* file, ProgressLine* progress, Statistics* statis
       },
       [&](const std::vector<BlockFacts>& blocks) {
         for (const BlockFacts& block : blocks) {
-          for (const RecordFacts& r : block) statistics->Add(r.hash, r.words, r.labels);
+          for (const RecordFacts& r : block) {
+            statistics->Add(r.hash, r.words, r.labels);
+            statistics->AddWeight(r.weight);
+          }
         }
         progress->Show(statistics->samples());
       });
@@ -65,6 +69,7 @@ Status CountNumbers(NumberFile* file, ProgressLine* progress, Statistics* statis
     DSLIDE_RETURN_IF_ERROR(sample);
     if (!*sample) return {};
     statistics->Add(HashOf(**sample), (*sample)->features.size(), (*sample)->labels);
+    statistics->AddWeight((*sample)->weight);
     if (statistics->samples() % 1000 == 0) progress->Show(statistics->samples());
   }
 }
@@ -117,6 +122,11 @@ void PrintReport(const Report& report) {
   line(text ? "words a sample" : "features a sample", spread(s.lengths()));
   line("labels a sample", spread(s.labels_a_sample()));
   line("samples a label", spread(s.SamplesALabel()));
+  if (const WeightSums& w = s.weights(); w.others > 0) {
+    line("weights", fmt::format("mean {:.4g}, least {:g}, most {:g}, {} with 0",
+                                w.sum / static_cast<double>(s.samples()), w.least, w.most,
+                                Plural(w.zeros, "sample")));
+  }
   fmt::print("\n{:<19}{:>12}{:>12}{:>12}{:>12}\n", "samples a label", "labels", "share", "entries",
              "share");
   for (const TailBand& band : s.Tail()) {
@@ -154,6 +164,12 @@ void PrintJson(const Report& report) {
   json[text ? "words_a_sample" : "features_a_sample"] = JsonOf(s.lengths());
   json["labels_a_sample"] = JsonOf(s.labels_a_sample());
   json["samples_a_label"] = JsonOf(s.SamplesALabel());
+  if (const WeightSums& w = s.weights(); w.others > 0) {
+    json["weights"] = {{"mean", w.sum / static_cast<double>(s.samples())},
+                       {"least", w.least},
+                       {"most", w.most},
+                       {"zeros", w.zeros}};
+  }
   json["tail"] = OrderedJson::array();
   for (const TailBand& band : s.Tail()) {
     json["tail"].push_back({{"samples_a_label", BandName(band)},
@@ -168,7 +184,8 @@ void PrintJson(const Report& report) {
   json["neighbours_share_label"] = neighbours.next_to_each_other;
   json["random_pairs_share_label"] = neighbours.anywhere;
   json["sorted_by_label"] = neighbours.sorted();
-  fmt::print("{}\n", json.dump(2));
+  // A path may not be UTF-8.
+  fmt::print("{}\n", json.dump(2, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 Status Stats(const ParsedArguments& arguments) {

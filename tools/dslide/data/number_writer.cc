@@ -79,7 +79,7 @@ class MatrixWriter : public NumberWriter {
 
 Result<std::unique_ptr<NumberWriter>> CreateMatrices(const std::string& path) {
   const auto paths = MatrixPathsOf(path);
-  if (!paths || paths->labels.empty() || paths->features.size() > 1) {
+  if (!paths || paths->labels.empty() || !paths->weights.empty() || paths->features.size() > 1) {
     return BadInput(
         fmt::format("{}: npz wants a file of features and one of labels, X.npz,Y.npz", path));
   }

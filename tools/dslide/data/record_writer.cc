@@ -30,7 +30,9 @@ std::string JsonLine(const Record& record) {
   } else {
     line += "\"text\":" + nlohmann::json(fields).dump();
   }
-  return line + ",\"labels\":" + nlohmann::json(record.labels).dump() + "}";
+  line += ",\"labels\":" + nlohmann::json(record.labels).dump();
+  if (record.weight != 1.0f) line += fmt::format(",\"weight\":{}", record.weight);
+  return line + "}";
 }
 
 }  // namespace
@@ -47,6 +49,7 @@ std::string NotHeld::Text(RecordFormat format) const {
       format == RecordFormat::kFastText ? "with spaces in labels, now '_'"
                                         : "with labels in <>, now without");
   add(ids, "id", "left out");
+  add(weights, "weight", "left out");
   if (parts.empty()) return "";
   return fmt::format("{} cannot hold all: {}", NameOf(format), fmt::join(parts, ", "));
 }
@@ -70,6 +73,7 @@ std::string RecordWriter::OneLine(const Record& record) {
   }
   not_held_.separators += changed ? 1 : 0;
   not_held_.ids += record.id.empty() ? 0 : 1;
+  not_held_.weights += record.weight == 1.0f ? 0 : 1;
   return text;
 }
 

@@ -19,6 +19,7 @@ struct NotHeld {
   uint64_t label_marks = 0;  // words of texts that begin as labels do were changed
   uint64_t label_names = 0;  // blanks in names became '_', or brackets around them were left out
   uint64_t ids = 0;          // were left out
+  uint64_t weights = 0;      // other than 1, were left out
 
   // One line, or "".
   std::string Text(RecordFormat format) const;

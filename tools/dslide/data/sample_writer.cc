@@ -1,9 +1,15 @@
 #include "tools/dslide/data/sample_writer.h"
 
+#include <fmt/format.h>
+
 namespace dslide {
 
 Result<SampleWriter> SampleWriter::Create(const std::string& path, const DataFile& source) {
   SampleWriter writer;
+  if (source.numbers && source.numbers->has_weights()) {
+    return BadInput(
+        fmt::format("{}: weights cannot be written (name X.npz,Y.npz without W.npy)", path));
+  }
   if (source.numbers) {
     Result<std::unique_ptr<NumberWriter>> numbers =
         NumberWriter::Create(path, source.numbers->format());

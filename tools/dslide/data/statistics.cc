@@ -64,6 +64,16 @@ bool Neighbours::sorted() const {
          (next_to_each_other > anywhere + 0.1 && 1 - next_to_each_other < (1 - anywhere) / 2);
 }
 
+void Statistics::AddWeight(float weight) {
+  WeightSums& w = weights_;
+  w.least = weights_seen_ == 0 ? weight : std::min(w.least, weight);
+  w.most = std::max(w.most, weight);
+  w.sum += double{weight};
+  w.others += weight == 1.0f ? 0 : 1;
+  w.zeros += weight == 0.0f ? 1 : 0;
+  ++weights_seen_;
+}
+
 void Statistics::Add(uint64_t hash, uint64_t length, std::span<const uint32_t> labels) {
   ++samples_;
   lengths_.Add(length);

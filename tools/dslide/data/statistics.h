@@ -49,10 +49,21 @@ struct Neighbours {
   bool sorted() const;
 };
 
+// Of the samples' weights.
+struct WeightSums {
+  uint64_t others = 0;  // samples with another one than 1
+  uint64_t zeros = 0;
+  double sum = 0;
+  float least = 0;
+  float most = 0;
+};
+
 class Statistics {
  public:
   explicit Statistics(uint64_t seed = 1) : random_(seed) {}
 
+  // Of a sample that Add() takes too.
+  void AddWeight(float weight);
   // A sample with `length` features or words. `hash`: of them.
   void Add(uint64_t hash, uint64_t length, std::span<const uint32_t> labels);
   // Labels by name, each once.
@@ -62,6 +73,7 @@ class Statistics {
   uint64_t without_labels() const { return without_labels_; }
   uint64_t without_features() const { return without_features_; }
   uint64_t label_entries() const { return label_entries_; }
+  const WeightSums& weights() const { return weights_; }
   // Samples whose features another one before them has, those without any left out.
   uint64_t Duplicates() const;
   const Histogram& lengths() const { return lengths_; }
@@ -87,6 +99,8 @@ class Statistics {
   uint64_t without_labels_ = 0;
   uint64_t without_features_ = 0;
   uint64_t label_entries_ = 0;
+  WeightSums weights_;
+  uint64_t weights_seen_ = 0;
   std::vector<uint64_t> hashes_;
   Histogram lengths_;
   Histogram labels_a_sample_;

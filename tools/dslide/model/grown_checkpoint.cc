@@ -39,7 +39,7 @@ class UnitSums {
 
   // A sample of these groups.
   Status Add(const SampleView& sample, std::span<const uint32_t> groups) {
-    if (groups.empty()) return {};
+    if (groups.empty() || sample.weight == 0) return {};
     groups_.ids.insert(groups_.ids.end(), groups.begin(), groups.end());
     groups_.EndRow();
     for (size_t i = 0; i < sample.features.size(); ++i) {

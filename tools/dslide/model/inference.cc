@@ -165,7 +165,9 @@ TopKReply Inference::RankByFile(const SparseRows& features, uint32_t k, Search s
       own.ids.insert(own.ids.end(), ids.begin(), ids.end());
       own.values.insert(own.values.end(), values.begin(), values.end());
       own.EndRow();
-      if (exclude_own_features) filters.push_back({{}, OwnLabels(ids)});
+      if (!exclude_own_features) continue;
+      filters.push_back({{}, OwnLabels(ids)});
+      std::ranges::sort(filters.back().denied);
     }
     RankRequest request;
     request.k = k;

@@ -76,7 +76,7 @@ Result<std::shared_ptr<const Model>> WithIndex(std::shared_ptr<const Model> mode
 
 Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
                                                const ModelSourceOptions& options) {
-  if (IsModelFile(path)) return OpenModelFile(path);
+  if (IsModelFile(path)) return OpenModelFile(path, options.memory);
   Result<std::unique_ptr<Inference>> source = Inference::Load(path);
   DSLIDE_RETURN_IF_ERROR(source);
   ModelInfo info;

@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/model/model.h"
+#include "common/model/model_file.h"
 
 namespace dslide {
 
@@ -15,6 +16,7 @@ struct ModelSourceOptions {
   bool index = true;       // false: a model that is made has none
   // Samples that the index is measured on; empty: those of the run's train.test, else train.data.
   std::string data;
+  ModelMemory memory = ModelMemory::kMapped;  // of a model file
   // Told what is done, a line each.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };

@@ -14,6 +14,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
+#include "common/data/json_depth.h"
 #include "common/data/whole_file.h"
 #include "scheduler/status/history.h"
 
@@ -166,8 +167,13 @@ Result<OrderedJson> SummaryOf(const std::string& directory) {
   if (error || recorded > written) return OrderedJson();
   const Result<std::string> text = ReadWholeFile(path);
   DSLIDE_RETURN_IF_ERROR(text);
-  OrderedJson summary = OrderedJson::parse(*text, nullptr, /*allow_exceptions=*/false);
+  OrderedJson summary = IsNestedTooDeep(*text)
+                            ? OrderedJson()
+                            : OrderedJson::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!summary.is_object()) return BadInput(fmt::format("{}: not a JSON object", path));
+  if (summary.contains("outcome") && !summary["outcome"].is_string()) {
+    return BadInput(fmt::format("{}: not a summary of a run (its outcome is no text)", path));
+  }
   return summary;
 }
 

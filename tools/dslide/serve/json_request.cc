@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/data/json_depth.h"
 #include "common/data/text_stream.h"
 
 namespace dslide {
@@ -90,6 +91,9 @@ void JsonObject::OnlyThese(std::initializer_list<const char*> keys) {
 }
 
 std::variant<Json, Refusal> ParseBody(const std::string& body) {
+  if (IsNestedTooDeep(body)) {
+    return Refusal{400, fmt::format("the request is nested deeper than {} levels", kMostJsonDepth)};
+  }
   Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     return Refusal{400, body.empty() ? "the request has no body" : "the request is no JSON"};

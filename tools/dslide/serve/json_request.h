@@ -40,7 +40,7 @@ class JsonObject {
   std::optional<Refusal> fault_;
 };
 
-// The body as a JSON object.
+// The body as a JSON object. Its values may be copied and printed: they are not nested deeply.
 std::variant<nlohmann::json, Refusal> ParseBody(const std::string& body);
 
 }  // namespace dslide

@@ -112,6 +112,7 @@ class Own final : public Dialect {
       object.Fault("has samples and a text");
     }
     if (samples != nullptr && json.contains("vector")) object.Fault("has samples and a vector");
+    if (samples != nullptr && json.contains("features")) object.Fault("has samples and features");
     if (object.fault()) return *object.fault();
     if (samples == nullptr) {
       Json one = Json::object();

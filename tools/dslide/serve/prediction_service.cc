@@ -33,11 +33,10 @@ class PredictionService::Worker {
 
   void Run() {
     FlushDenormals();
-    while (true) {
-      std::vector<Job> jobs = service_.Take();
-      if (jobs.empty()) return;
+    uint64_t models = 0;
+    while (const auto jobs = service_.Take(&models)) {
       Use(service_.model());
-      Answer(jobs);
+      if (!jobs->empty()) Answer(*jobs);
     }
   }
 
@@ -166,7 +165,9 @@ class PredictionService::Worker {
       filters.push_back(place.asked->filter);
       if (!request.exclude_own) continue;
       const auto own = model_->OwnLabels(features.Ids(features.rows() - 1));
-      filters.back().denied.insert(filters.back().denied.end(), own.begin(), own.end());
+      std::vector<uint32_t>& denied = filters.back().denied;
+      denied.insert(denied.end(), own.begin(), own.end());
+      std::ranges::sort(denied);
     }
     ranked.search = search;
     ranked.probabilities = true;
@@ -222,8 +223,13 @@ PredictionService::~PredictionService() {
 }
 
 void PredictionService::SetModel(std::shared_ptr<const Model> model) {
-  const std::lock_guard lock(model_mutex_);
-  model_.swap(model);
+  {
+    const std::lock_guard lock(model_mutex_);
+    model_.swap(model);
+  }
+  const std::lock_guard lock(mutex_);
+  ++models_;
+  waiting_.notify_all();
 }
 
 std::shared_ptr<const Model> PredictionService::model() const {
@@ -245,9 +251,11 @@ void PredictionService::Submit(HttpRequest request, const Dialect& dialect,
   Answer(job, 503, dialect.Refuse({503, "the server is too busy; try again later"}));
 }
 
-std::vector<PredictionService::Job> PredictionService::Take() {
+std::optional<std::vector<PredictionService::Job>> PredictionService::Take(uint64_t* models) {
   std::unique_lock lock(mutex_);
-  waiting_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+  waiting_.wait(lock, [&] { return ending_ || !jobs_.empty() || models_ != *models; });
+  *models = models_;
+  if (ending_ && jobs_.empty()) return std::nullopt;
   // The others get their share.
   const size_t share = (jobs_.size() + options_.threads - 1) / options_.threads;
   std::vector<Job> taken;

@@ -1,7 +1,8 @@
 // Threads that answer prediction requests by a model, several at once where they queue up.
 //
 // A thread takes what is waiting, up to its share, ranks all samples together and answers. A
-// request keeps the model that it began with: SetModel() changes the model of later ones.
+// request keeps the model that it began with: SetModel() changes the model of later ones. No thread
+// keeps a former model longer than that: what it has in memory may be large.
 #pragma once
 
 #include <condition_variable>
@@ -9,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,8 +52,9 @@ class PredictionService {
   };
   class Worker;
 
-  // What waits, at most a thread's share of it; nothing at the end.
-  std::vector<Job> Take();
+  // What waits, at most a thread's share of it; nothing if more models than `*models` were set,
+  // which becomes their number; nullopt at the end.
+  std::optional<std::vector<Job>> Take(uint64_t* models);
   void Answer(const Job& job, unsigned status, std::string body) const;
 
   const Options options_;
@@ -62,6 +65,7 @@ class PredictionService {
   std::mutex mutex_;  // guards the following
   std::condition_variable waiting_;
   std::deque<Job> jobs_;
+  uint64_t models_ = 0;  // that were set
   bool ending_ = false;
 
   std::vector<std::jthread> threads_;  // last: they use all of the above

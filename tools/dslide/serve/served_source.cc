@@ -6,20 +6,6 @@
 #include "common/checkpoint/manifest.h"
 
 namespace dslide {
-namespace {
-
-constexpr size_t kPage = 4096;
-
-template <typename T>
-uint64_t Touch(std::span<const T> array) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < array.size(); i += kPage / sizeof(T)) {
-    sum += static_cast<uint64_t>(*static_cast<const volatile T*>(&array[i]));
-  }
-  return sum;
-}
-
-}  // namespace
 
 // Empty: nothing is there.
 std::string ServedSource::Identity() const {
@@ -35,14 +21,7 @@ std::string ServedSource::Identity() const {
 
 Result<std::shared_ptr<const Model>> ServedSource::Load() {
   loaded_ = Identity();
-  Result<std::shared_ptr<const Model>> model = LoadModel(path_, options_);
-  if (model.ok()) {
-    const ModelArrays& arrays = (*model)->arrays();
-    Touch(arrays.rows);
-    Touch(arrays.input);
-    Touch(arrays.weights);
-  }
-  return model;
+  return LoadModel(path_, options_);
 }
 
 bool ServedSource::HasChanged() const {

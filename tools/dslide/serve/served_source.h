@@ -13,9 +13,12 @@ namespace dslide {
 class ServedSource {
  public:
   ServedSource(std::string path, ModelSourceOptions options)
-      : path_(std::move(path)), options_(std::move(options)) {}
+      : path_(std::move(path)), options_(std::move(options)) {
+    options_.memory = ModelMemory::kCopied;
+  }
 
-  // The model, all of it in memory: the first request is as fast as the others.
+  // The model, all of it in memory: the first request is as fast as the others, and a file that is
+  // overwritten does no harm.
   Result<std::shared_ptr<const Model>> Load();
   // Whether the file was replaced, or the run has a newer checkpoint, since the last Load().
   bool HasChanged() const;

@@ -20,6 +20,7 @@ constexpr char kRate[] = "train.learning_rate";
 constexpr char kHidden[] = "model.hidden";
 constexpr char kDropout[] = "train.dropout_hidden";
 constexpr char kEpochs[] = "train.epochs";
+constexpr char kBatch[] = "train.batch";
 constexpr char kWarmup[] = "train.warmup_batches";
 
 // Found by the data, not by trials, or without a meaning for the model.
@@ -69,6 +70,9 @@ Status AddValues(const std::string& text, std::string_view list, const Config& b
     more = comma != std::string_view::npos;
     if (more) list.remove_prefix(comma + 1);
     if (value.empty()) return Refused(text, "a value is empty");
+    if (value == "0" && (axis->key == kEpochs || axis->key == kBatch)) {
+      return Refused(text, "0 is derived from the data; name numbers");
+    }
     if (!FactorOf(axis->key, value)) {
       const Result<Config> config = WithSettings(base, {{axis->key, value}});
       if (!config.ok()) return Refused(text, config.error().message);

@@ -41,7 +41,8 @@ Result<SearchAxis> ParseSearch(const std::string& text, const Config& base);
 Result<std::vector<SearchAxis>> ParseSearches(const std::vector<std::string>& texts,
                                               const Config& base);
 
-// Learning rate, hidden units, dropout and epochs around `base`. `effective`: what the scheduler
+// Learning rate, hidden units, dropout and epochs around `base`, whose epochs and batch are those
+// that the data gives if the user leaves them open, here and below. `effective`: what the scheduler
 // made of it (ResolveConfig). Centroids have no hidden dropout.
 std::vector<SearchAxis> DefaultAxes(const Config& base, const Config& effective);
 

@@ -35,6 +35,18 @@ std::optional<uint32_t> NumberOf(const std::string& name) {
   return number;
 }
 
+// What a run of one epoch was trained on.
+Result<uint64_t> SamplesOfEpoch(const std::string& run) {
+  const std::string path = run + "/summary.json";
+  const Result<std::string> text = ReadWholeFile(path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  const auto summary = nlohmann::json::parse(*text, nullptr, false);
+  if (summary.is_object() && summary.contains("samples") && summary["samples"].is_number()) {
+    return summary["samples"].get<uint64_t>();
+  }
+  return BadInput(fmt::format("{}: damaged; begin another tuning", path));
+}
+
 }  // namespace
 
 std::string TaskText(const TuneTask& task) {
@@ -76,6 +88,7 @@ Status Tuner::Run(bool resume, StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(Prepare(resume, signals));
   runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals);
   started_ms_ = MonotonicMillis();
+  DSLIDE_RETURN_IF_ERROR(KeepBest());
   say_(TrialHead(task_.measure));
   for (const Trial& trial : trials_) say_(TrialRow(trial, task_.measure));
   const Result<Trial> first = Measure();
@@ -138,9 +151,18 @@ Status Tuner::ReadTrials() {
     DSLIDE_RETURN_IF_ERROR(text);
     Result<std::vector<Trial>> trials = ParseTrials(*text, Path("trials.jsonl"));
     DSLIDE_RETURN_IF_ERROR(trials);
+    for (size_t i = 0; i < trials->size(); ++i) {
+      const Result<Config> config = WithSettings(task_.base, (*trials)[i].settings);
+      if (config.ok()) continue;
+      return BadInput(fmt::format("{}:{}: {}; remove the line to try it again",
+                                  Path("trials.jsonl"), i + 1, config.error().message));
+    }
     if (BestOf(*trials, task_.measure) != nullptr) trials_ = std::move(*trials);
   }
-  for (const Trial& trial : trials_) earlier_s_ += trial.seconds;
+  for (const Trial& trial : trials_) {
+    earlier_s_ += trial.seconds;
+    next_number_ = std::max(next_number_, trial.number + 1);
+  }
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
     const std::optional<uint32_t> number = NumberOf(entry.path().filename());
@@ -174,6 +196,13 @@ Result<Trial> Tuner::Measure() {
 Status Tuner::Search(const Trial& first) {
   const Result<Config> effective = LoadConfig(runner_->Path(first.number) + "/config.ini", {});
   DSLIDE_RETURN_IF_ERROR(effective);
+  TrainConfig& base = task_.base.train;
+  if (base.batch == 0) base.batch = effective->train.batch;
+  if (base.epochs == 0) {
+    const Result<uint64_t> samples = SamplesOfEpoch(runner_->Path(first.number));
+    DSLIDE_RETURN_IF_ERROR(samples);
+    base.epochs = DerivedEpochs(*samples);
+  }
   if (axes_.empty()) axes_ = DefaultAxes(task_.base, *effective);
   const std::vector<Candidate> candidates =
       DrawCandidates(task_.base, *effective, axes_, task_.candidates, task_.seed);
@@ -240,19 +269,23 @@ Result<Trial> Tuner::Try(const Candidate& candidate, uint32_t epochs) {
 }
 
 Status Tuner::Record(const Trial& trial) {
-  const Trial* best = BestOf(trials_, task_.measure);
-  const bool is_best = trial.end == TrialEnd::kFinished &&
-                       (best == nullptr || IsBetter(trial, *best, task_.measure));
-  const std::optional<Trial> worse =
-      is_best ? best != nullptr ? std::optional(*best) : std::nullopt : std::optional(trial);
   trials_.push_back(trial);
   say_(TrialRow(trial, task_.measure));
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile(Path("trials.jsonl"), TrialLines(trials_)));
-  if (is_best) {
+  return KeepBest();
+}
+
+// best.ini, and a model in the directory of the best trial only. An earlier life may have ended
+// between a trial's line and these.
+Status Tuner::KeepBest() {
+  const Trial* best = BestOf(trials_, task_.measure);
+  if (best != nullptr) {
     DSLIDE_RETURN_IF_ERROR(
-        WriteWholeFile(Path("best.ini"), BestIni(task_.base, trial, task_.measure)));
+        WriteWholeFile(Path("best.ini"), BestIni(task_.base, *best, task_.measure)));
   }
-  if (worse) runner_->Reduce(*worse);
+  for (const Trial& trial : trials_) {
+    if (&trial != best) runner_->Reduce(trial);
+  }
   return {};
 }
 

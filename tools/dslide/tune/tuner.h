@@ -67,6 +67,7 @@ class Tuner {
                                double spent_s, bool is_first, RunTimes* times);
   Result<Trial> Try(const Candidate& candidate, uint32_t epochs);
   Status Record(const Trial& trial);
+  Status KeepBest();
   void Report() const;
 
   const Trial* Known(const KeyValues& settings) const;

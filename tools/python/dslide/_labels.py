@@ -40,11 +40,40 @@ def read_labels(y: Any) -> Labels:
                       DataConversionWarning, stacklevel=3)
         array = array.ravel()
     if array.ndim == 1:
+        if not hasattr(y, "dtype") and {type(label) for label in y} == {int}:
+            _check_64_bits(array)
         return _from_array(array)
     if array.ndim != 2:
         raise ValueError(f"y has {array.ndim} dimensions; it is an array of labels, a list of "
                          "lists of labels, or an indicator matrix")
     return _from_matrix(array, DENSE)
+
+
+def read_classes(classes: Any) -> np.ndarray:
+    """Classes that are named beforehand: labels, each once, in ascending order."""
+    return read_labels(list(classes) if isinstance(classes, (set, frozenset)) else classes).classes
+
+
+def join_classes(known: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """All of both, in ascending order. They must be of one type."""
+    kinds = [_kind_of(known), _kind_of(more)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(f"labels were {kinds[0]}, but these are {kinds[1]}")
+    if known.dtype.kind == "O" or more.dtype.kind == "O":
+        return np.array(sorted(set(known.tolist()) | set(more.tolist())), object)
+    return np.union1d(known, more)
+
+
+def renumbered(labels: Labels, classes: np.ndarray) -> Labels:
+    """The same labels, whose classes are now these, which have them all."""
+    index = {label: i for i, label in enumerate(classes.tolist())}
+    ids = np.array([index[label] for label in labels.classes.tolist()], np.int32)[labels.ids]
+    return Labels(labels.form, classes, labels.offsets, ids)
+
+
+def _kind_of(classes: np.ndarray) -> str:
+    first = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
+    return type(first).__name__
 
 
 def label_offsets(classes: list[Any]) -> np.ndarray:
@@ -87,7 +116,11 @@ def _from_lists(y: Any) -> Labels:
     if kinds - {str, int, float, bool} or len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ValueError(f"labels are str, int, float or bool, all of one type; these are {names}")
+    if kinds == {float}:
+        _check_finite(np.array([label for each in lists for label in each]))
     classes = sorted({label for each in lists for label in each})
+    if kinds == {int}:
+        _check_64_bits(np.array(classes))
     index = {label: i for i, label in enumerate(classes)}
     offsets = label_offsets(lists)
     ids = np.fromiter((index[label] for each in lists for label in each), np.int32, offsets[-1])
@@ -115,6 +148,13 @@ def _from_array(array: np.ndarray) -> Labels:
     return Labels(ONE, classes, np.arange(len(array) + 1, dtype=np.int64), ids.astype(np.int32))
 
 
+def _check_64_bits(whole: np.ndarray) -> None:
+    """Of whole numbers that no type has in common NumPy makes floats, and labels become equal."""
+    if whole.dtype.kind not in "biu":
+        raise ValueError("labels are whole numbers of 64 bits, all with a sign or all without; "
+                         "these are larger")
+
+
 def _check_finite(values: np.ndarray) -> None:
     if np.isnan(values).any():
         raise ValueError("Input y contains NaN.")
@@ -132,5 +172,7 @@ def _from_matrix(y: Any, form: str) -> Labels:
         raise ValueError("Unknown label type: a matrix y is an indicator matrix, of 0 and 1 only")
     if matrix.nnz == 0:
         raise ValueError("no sample has a label")
+    if matrix.shape[1] >= 2**31:
+        raise ValueError(f"y has {matrix.shape[1]} columns, at most {2**31 - 1} are possible")
     return Labels(form, np.arange(matrix.shape[1]), matrix.indptr.astype(np.int64),
                   matrix.indices.astype(np.int32))

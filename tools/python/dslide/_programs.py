@@ -47,16 +47,24 @@ def run(arguments: list[str], verbose: bool = False) -> None:
 
 
 def stop(processes: list[subprocess.Popen]) -> None:
-    """Asks processes to stop, and ends those that do not."""
-    for process in processes:
-        if process.poll() is None:
-            process.terminate()
-    for process in processes:
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
+    """Asks processes to stop, and ends those that do not. An exception meanwhile (a second Ctrl-C)
+    ends all at once."""
+    try:
+        for process in processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in processes:
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+    except BaseException:
+        for process in processes:
             process.kill()
+        for process in processes:
             process.wait()
+        raise
 
 
 def _shower() -> Optional[Callable[[str], None]]:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 import scipy.sparse
@@ -46,6 +46,28 @@ def read_samples(X: Any) -> Samples:
     if len(X) > 0 and _is_text(X[0]):
         return _from_texts(X)
     return _from_dense(X)
+
+
+_MOST_WEIGHT = 1e6
+
+
+def read_weights(sample_weight: Any, samples: int) -> Optional[np.ndarray]:
+    """A weight for each sample, float32 [samples]; None if all are 1."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight)
+    if weights.ndim == 0:
+        weights = np.full(samples, weights)
+    if weights.ndim != 1:
+        raise ValueError("Sample weights must be 1D array or scalar")
+    if weights.shape[0] != samples:
+        raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(samples,)}!")
+    weights = weights.astype(np.float64)
+    wrong = np.flatnonzero(~((weights >= 0) & (weights <= _MOST_WEIGHT)))
+    if len(wrong) > 0:
+        raise ValueError(f"sample {wrong[0]}: the weight is {weights[wrong[0]]:g}, which is not a "
+                         f"number from 0 to {_MOST_WEIGHT:.0f}")
+    return None if (weights == 1).all() else weights.astype(np.float32)
 
 
 def _is_text(sample: Any) -> bool:

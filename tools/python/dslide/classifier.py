@@ -4,7 +4,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import tempfile
+import weakref
 from typing import Any, Iterator, Optional, Union
 
 import numpy as np
@@ -12,9 +14,10 @@ import scipy.sparse
 
 from ._base import BaseEstimator, ClassifierMixin, NotFittedError
 from ._dslide import Model, write_numbers
-from ._labels import DENSE, LISTS, ONE, SPARSE, Labels, label_offsets, name_of, read_labels
+from ._labels import (LISTS, ONE, SPARSE, Labels, join_classes, label_offsets, name_of,
+                      read_classes, read_labels, renumbered)
 from ._programs import run, setting
-from ._samples import Numbers, Samples, Texts, read_samples
+from ._samples import Numbers, Samples, Texts, read_samples, read_weights
 
 _MOST_DENSE = 10_000  # classes for which an array [n, classes] is made
 _MOST_PREDICTED = 100  # labels of a sample that a multi-label predict() returns
@@ -42,7 +45,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         them. With train.staleness of 0 a fit gives the same model every time.
     run_dir
         Where the run's files stay: data, logs, checkpoints, model.dslide. A directory that is
-        empty or does not exist. None: a temporary directory, removed after the fit.
+        empty or does not exist. Each partial_fit() makes a directory in it, partial-1 and so on.
+        None: a temporary directory. The checkpoint of the last fit stays in it for partial_fit(),
+        as long as the classifier does.
     verbose
         Show the progress of training.
 
@@ -72,36 +77,118 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     # Training.
 
-    def fit(self, X: Any, y: Any) -> "Classifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Classifier":
         """Trains on X and y. Raises a ValueError if they are not as they should be, and a
-        DslideError with the program's own text if training fails."""
-        samples = read_samples(X)
-        labels = read_labels(y)
-        if len(samples) != len(labels):
-            raise ValueError("X and y have different lengths (inconsistent numbers of samples): "
-                             f"{len(samples)} and {len(labels)}")
-        with self._directory() as directory:
-            data = _write_data(directory, samples, labels)
-            run(["train", "--run-dir", directory, *self._arguments(data)], self.verbose)
-            path = os.path.join(directory, "model.dslide")
-            run(["export", directory, "--to", path])
-            model = Model.open(path)
-        self._take(model, labels.form, labels.classes)
+        DslideError with the program's own text if training fails.
+
+        sample_weight: what the loss of each sample is multiplied by, from 0 (no effect) to a
+        million; a mean of about 1 suits the learning rates."""
+        samples, labels = _read_training(X, y)
+        weights = read_weights(sample_weight, len(samples))
+        with self._directory(goes_on=False) as directory:
+            data = _write_data(directory, samples, labels, weights)
+            model = self._train(directory, self._arguments(data))
+            self._take(model, labels.form, labels.classes)
         return self
 
-    @contextlib.contextmanager
-    def _directory(self) -> Iterator[str]:
-        if self.run_dir is None:
-            with tempfile.TemporaryDirectory(prefix="dslide-") as directory:
-                yield directory
-        else:
-            os.makedirs(self.run_dir, exist_ok=True)
-            if os.listdir(self.run_dir):
-                raise ValueError(f"run_dir={os.fspath(self.run_dir)}: is not empty; name another "
-                                 "directory, or remove it")
-            yield os.fspath(self.run_dir)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None,
+                    epochs: int = 1) -> "Classifier":
+        """Goes on with the model so far, on other samples, by `dslide train --from`; without one it
+        begins. What the model knows keeps its parameters and their optimiser state, labels and
+        features that are new are added, and the learning rate starts anew. What the samples of
+        later calls lack is forgotten slowly.
 
-    def _arguments(self, data: str) -> list[str]:
+        X may have more features than before, not fewer; y has the form that it had at first.
+        classes: labels that may come, at any call; labels of y that are not among them are then an
+        error. None: labels are new when they first come. epochs: passes over X, one as in
+        scikit-learn; the parameter of the classifier counts for fit() only.
+
+        A call starts a cluster of processes, which takes a second or so: give it many samples. A
+        copy or a pickle goes on only where run_dir keeps the run, and a model of load() never."""
+        samples, labels = _read_training(X, y)
+        weights = read_weights(sample_weight, len(samples))
+        if isinstance(epochs, bool) or not isinstance(epochs, (int, np.integer)) or epochs < 1:
+            raise ValueError(f"epochs must be a whole number from 1, not {epochs!r}")
+        named = labels.classes if classes is None else read_classes(classes)
+        absent = set(labels.classes.tolist()) - set(named.tolist())
+        if absent:
+            raise ValueError(f"y has labels that classes lacks: {sorted(absent)[:5]}")
+        earlier = None
+        order = named
+        if hasattr(self, "_model"):
+            earlier = self._earlier_run()
+            self._check_goes_on(samples, labels)
+            # The model's own order: new labels come last.
+            known = self.classes_ if self._model.text else self.classes_[self._class_of]
+            order = np.concatenate([known, np.setdiff1d(join_classes(known, named), known)])
+        with self._directory(goes_on=earlier is not None, partial=True) as directory:
+            # A run that begins with another one wants an empty directory.
+            data = _write_data(os.path.dirname(directory), samples, renumbered(labels, order),
+                               weights)
+            begin = [] if earlier is None else ["--from", earlier]
+            model = self._train(directory, [*begin, *self._arguments(data, epochs)])
+            self._take(model, labels.form, join_classes(order, order), order)
+        return self
+
+    def _train(self, run_directory: str, arguments: list[str]) -> Model:
+        run(["train", "--run-dir", run_directory, *arguments], self.verbose)
+        path = os.path.join(run_directory, "model.dslide")
+        run(["export", run_directory, "--to", path])
+        return Model.open(path)
+
+    def _earlier_run(self) -> str:
+        if getattr(self, "_run", None) is None:
+            raise ValueError("partial_fit() has no run to go on from: this model was loaded, or "
+                             "copied from one without run_dir; fit it again, with run_dir")
+        return self._run
+
+    def _check_goes_on(self, samples: Samples, labels: Labels) -> None:
+        model = self._fitted()
+        self._check_kind(samples)
+        if labels.form != self._form:
+            raise ValueError("y has another form than before (an array of labels, a list of lists, "
+                             "or an indicator matrix, sparse or dense)")
+        if isinstance(samples, Numbers) and samples.n_features < model.features:
+            raise self._wrong_features(samples)
+
+    @contextlib.contextmanager
+    def _directory(self, goes_on: bool, partial: bool = False) -> Iterator[str]:
+        """The directory of a run, which is kept if nothing fails. That of a partial_fit() lies in
+        one of its own, beside its data."""
+        parent = tempfile.mkdtemp(prefix="dslide-") if self.run_dir is None else (
+            self._run_dir(goes_on, partial))
+        try:
+            yield os.path.join(parent, "run") if partial else parent
+        except BaseException:
+            if self.run_dir is None:
+                shutil.rmtree(parent, ignore_errors=True)
+            raise
+        before = getattr(self, "_temporary", None)
+        self._temporary = None
+        self._run = os.path.abspath(os.path.join(parent, "run") if partial else parent)
+        if self.run_dir is None:
+            shutil.rmtree(os.path.join(parent, "data"))
+            # At the latest when this object ends.
+            self._temporary = weakref.finalize(self, shutil.rmtree, parent, ignore_errors=True)
+        if before is not None:
+            before()
+
+    def _run_dir(self, goes_on: bool, partial: bool) -> str:
+        directory = os.fspath(self.run_dir)  # type: ignore[arg-type]
+        os.makedirs(directory, exist_ok=True)
+        if not goes_on and os.listdir(directory):
+            raise ValueError(f"run_dir={directory}: is not empty; name another directory, or "
+                             "remove it")
+        if not partial:
+            return directory
+        number = 1
+        while os.path.exists(os.path.join(directory, f"partial-{number}")):
+            number += 1
+        directory = os.path.join(directory, f"partial-{number}")
+        os.makedirs(directory)
+        return directory
+
+    def _arguments(self, data: str, epochs: Optional[int] = None) -> list[str]:
         values = {"train.data": data}
         if self.run_dir is None:
             values["checkpoint.interval_s"] = 0  # none but the last is of use
@@ -113,13 +200,17 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if "train.data" in (self.settings or {}):
             raise ValueError("settings has train.data, but fit() trains on X and y")
         values.update(self.settings or {})
+        if epochs is not None:
+            values["train.epochs"] = epochs
         arguments = [f"--{name}={getattr(self, name)}" for name in ("servers", "workers")
                      if getattr(self, name) is not None]
         for key, value in values.items():
             arguments += ["--set", setting(key, value)]
         return arguments
 
-    def _take(self, model: Model, form: str, classes: np.ndarray) -> None:
+    def _take(self, model: Model, form: str, classes: np.ndarray,
+              order: Optional[np.ndarray] = None) -> None:
+        """`order`: the classes of the labels of a model of numbers; None: those of `classes`."""
         if not model.text:
             self.n_features_in_ = model.features
         elif hasattr(self, "n_features_in_"):
@@ -129,6 +220,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._model = model
         # The class of each label of the model, which has those of texts in an order of its own.
         self._class_of = np.arange(model.labels)
+        if order is not None and not model.text:
+            self._class_of = np.searchsorted(classes, order)
         if model.text:
             index = {str(label): i for i, label in enumerate(classes.tolist())}
             self._class_of = np.array([index[name] for name in model.label_names()])
@@ -202,13 +295,20 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if model.text and hasattr(X, "__len__") and len(X) == 0:
             return Texts()
         samples = read_samples(X)
-        if isinstance(samples, Texts) != model.text:
-            kinds = ("texts", "numbers") if model.text else ("numbers", "texts")
-            raise ValueError(f"the model was trained on {kinds[0]}, but X has {kinds[1]}")
+        self._check_kind(samples)
         if isinstance(samples, Numbers) and samples.n_features != model.features:
-            raise ValueError(f"X has {samples.n_features} features, but {type(self).__name__} is "
-                             f"expecting {model.features} features as input")
+            raise self._wrong_features(samples)
         return samples
+
+    def _check_kind(self, samples: Samples) -> None:
+        text = self._fitted().text
+        if isinstance(samples, Texts) != text:
+            kinds = ("texts", "numbers") if text else ("numbers", "texts")
+            raise ValueError(f"the model was trained on {kinds[0]}, but X has {kinds[1]}")
+
+    def _wrong_features(self, samples: Numbers) -> ValueError:
+        return ValueError(f"X has {samples.n_features} features, but {type(self).__name__} is "
+                          f"expecting {self._fitted().features} features as input")
 
     def _rank(self, X: Any, k: int, search: str = "auto") -> tuple[np.ndarray, ...]:
         """Classes, logits and probabilities, each [n, k]."""
@@ -255,8 +355,17 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """A classifier from a file of save(), or of `dslide export`. The file is mapped, not read:
         do not change it meanwhile."""
         model = Model.open(os.fspath(path))
-        notes = json.loads(model.notes) if model.notes else None
-        if notes is None or "python" not in notes:
+        try:
+            return cls._from_model(model)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{os.fspath(path)}: what Classifier.save() noted in it cannot be "
+                             f"used ({error}); train it again, or load it by the version that "
+                             "wrote it") from None
+
+    @classmethod
+    def _from_model(cls, model: Model) -> "Classifier":
+        notes = json.loads(model.notes) if model.notes else {}
+        if "python" not in notes:
             loaded = cls()
             names = model.label_names()
             classes = np.arange(model.labels) if names is None else np.array(sorted(names), object)
@@ -264,7 +373,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
             return loaded
         own = notes["python"]
         loaded = cls(**own["params"])
-        loaded._take(model, own["form"], np.array(own["classes"], dtype=own["dtype"]))
+        classes = np.array(own["classes"], dtype=own["dtype"])
+        if own["form"] not in (ONE, LISTS, SPARSE, DENSE) or len(classes) < model.labels:
+            raise ValueError("its labels are not those of the model")
+        order = own.get("order")
+        loaded._take(model, own["form"], classes, None if order is None else classes[order])
         return loaded
 
     def _notes(self) -> dict[str, Any]:
@@ -273,11 +386,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
             params["run_dir"] = os.fspath(params["run_dir"])
         params = {key: value.item() if isinstance(value, np.generic) else value
                   for key, value in params.items()}
-        return {"python": {"params": params, "form": self._form,
-                           "dtype": self.classes_.dtype.str, "classes": self.classes_.tolist()}}
+        notes = {"params": params, "form": self._form, "dtype": self.classes_.dtype.str,
+                 "classes": self.classes_.tolist()}
+        if not self._model.text and (np.diff(self._class_of) < 0).any():
+            notes["order"] = self._class_of.tolist()
+        return {"python": notes}
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
+        if state.pop("_temporary", None) is not None:
+            state["_run"] = None  # it ends with this object
         if state.pop("_model", None) is not None:
             with tempfile.TemporaryDirectory(prefix="dslide-") as directory:
                 path = os.path.join(directory, "model.dslide")
@@ -303,10 +421,22 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return {"X_types": ["2darray", "sparse", "string"], "multilabel": True}
 
 
-def _write_data(directory: str, samples: Samples, labels: Labels) -> str:
-    """Writes a training file and returns its path."""
+def _read_training(X: Any, y: Any) -> tuple[Samples, Labels]:
+    samples = read_samples(X)
+    labels = read_labels(y)
+    if len(samples) != len(labels):
+        raise ValueError("X and y have different lengths (inconsistent numbers of samples): "
+                         f"{len(samples)} and {len(labels)}")
+    return samples, labels
+
+
+def _write_data(directory: str, samples: Samples, labels: Labels,
+                weights: Optional[np.ndarray]) -> str:
+    """Writes a training file and returns its path, as `dslide train` takes it."""
     data = os.path.join(directory, "data")
     os.makedirs(data, exist_ok=True)
+    if isinstance(samples, Numbers) and weights is not None:
+        return _write_matrices(data, samples, labels, weights)
     if isinstance(samples, Numbers):
         path = os.path.join(data, "train.txt")
         write_numbers(path, samples.offsets, samples.ids, samples.values, labels.offsets,
@@ -319,6 +449,22 @@ def _write_data(directory: str, samples: Samples, labels: Labels) -> str:
     with open(path, "w", encoding="utf-8") as file:
         for i, sample in enumerate(samples):
             ids = labels.ids[labels.offsets[i]:labels.offsets[i + 1]]
-            line = {**sample, "labels": [names[j] for j in ids]}
+            line: dict[str, Any] = {**sample, "labels": [names[j] for j in ids]}
+            if weights is not None:
+                line["weight"] = float(weights[i])
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
     return path
+
+
+def _write_matrices(directory: str, samples: Numbers, labels: Labels, weights: np.ndarray) -> str:
+    """Samples with weights: three files."""
+    paths = [os.path.join(directory, name) for name in ("X.npz", "Y.npz", "W.npy")]
+    X = scipy.sparse.csr_matrix((samples.values, samples.ids, samples.offsets),
+                                shape=(len(samples), samples.n_features))
+    Y = scipy.sparse.csr_matrix((np.ones(len(labels.ids), np.float32), labels.ids, labels.offsets),
+                                shape=(len(labels), len(labels.classes)))
+    Y.sort_indices()
+    for path, matrix in zip(paths, (X, Y)):
+        scipy.sparse.save_npz(path, matrix, compressed=False)
+    np.save(paths[2], weights)
+    return ",".join(paths)

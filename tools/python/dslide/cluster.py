@@ -123,7 +123,8 @@ class Cluster:
         self._address_before = self._address_file()
         self._children: list[_Child] = []
         # Also when the object is forgotten, and at the interpreter's end.
-        self._finalizer = weakref.finalize(self, _end, self._children, temporary)
+        self._finalizer = weakref.finalize(self, _end, os.getpid(), self._children,
+                                           temporary)
         try:
             for command in commands:
                 self._children.append(_Child(command))
@@ -188,9 +189,16 @@ class _Child:
             self._file.close()
 
 
-def _end(children: list[_Child], temporary: Optional[tempfile.TemporaryDirectory]) -> None:
-    stop([child.process for child in children])
-    for child in children:
-        child.close()
-    if temporary is not None:
-        temporary.cleanup()
+def _end(owner: int, children: list[_Child],
+         temporary: Optional[tempfile.TemporaryDirectory]) -> None:
+    if os.getpid() != owner:  # a fork of the process that started the cluster
+        if temporary is not None:
+            temporary._finalizer.detach()  # type: ignore[attr-defined]
+        return
+    try:
+        stop([child.process for child in children])
+    finally:
+        for child in children:
+            child.close()
+        if temporary is not None:
+            temporary.cleanup()

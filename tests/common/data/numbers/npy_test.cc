@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -161,6 +162,10 @@ TEST_CASE("npy: a file of another length than its header says is refused") {
         std::string::npos);
   CHECK(error(Float32File(header("(1, 4294967296)"), {1})).find("columns (expected 1 to") !=
         std::string::npos);
+  CHECK(error(Float32File(header("(1 2, 1)"), {1})).find("cannot read the header") !=
+        std::string::npos);
+  CHECK(error(Float32File("{'descr': '|O', 'fortran_order': False, 'shape': (1, 1), }\n", {1}))
+            .starts_with(path + ": has items of type '|O' (expected float16, float32"));
   CHECK(error(Float32File("{'shape': (1, 1)}", {1})).find("cannot read the header") !=
         std::string::npos);
   std::ofstream(path, std::ios::binary) << Float32File(header("(2L, 2)"), {1, 2, 0, 4});
@@ -212,6 +217,54 @@ TEST_CASE("npy: rows longer and shorter than what is read ahead") {
     CHECK(wrong == 0);
     CHECK(data->num_features() == columns);
   }
+}
+
+// "weight" of each sample, or the error.
+Result<std::vector<float>> ReadWeights(const std::string& path) {
+  Result<NumberFile> file = NumberFile::Open(path);
+  DSLIDE_RETURN_IF_ERROR(file);
+  CHECK(file->has_weights());
+  const Result<Dataset> data = ReadNumbers(&*file, std::nullopt);
+  DSLIDE_RETURN_IF_ERROR(data);
+  std::vector<float> weights;
+  for (size_t i = 0; i < data->size(); ++i) weights.push_back((*data)[i].weight);
+  return weights;
+}
+
+TEST_CASE("npy: a third file has the samples' weights, as a vector or a column") {
+  const TempDirectory folder;
+  const std::string weights = folder.path() + "/w.npy";
+  const std::string path = Numpy("dense32.npy") + "," + Numpy("labels-bool.npz") + "," + weights;
+  const auto write = [&](const std::string& shape, const std::vector<float>& values) {
+    std::ofstream(weights, std::ios::binary) << Float32File(
+        "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }\n", values);
+  };
+  const auto error = [&] {
+    const auto read = ReadWeights(path);
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().kind == ErrorKind::kBadInput);
+    return read.error().message;
+  };
+  for (const char* shape : {"(3,)", "(3, 1)"}) {
+    write(shape, {0.5f, 0.0f, 3.0f});
+    const auto read = ReadWeights(path);
+    REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
+    CHECK(*read == std::vector<float>{0.5f, 0.0f, 3.0f});
+    CHECK(SamplesOf(path) == Samples{"0,2|0,3|0.5,-2", "||", "1|1,2|0.001,7"});
+  }
+  write("(3,)", {1.0f, -2.0f, 1.0f});
+  CHECK(error() == weights + ": row 1: the weight is -2 (expected a number from 0 to 1000000)");
+  write("(3,)", {1.0f, 1.0f, 2e6f});
+  CHECK(error() ==
+        weights + ": row 2: the weight is 2000000 (expected a number from 0 to 1000000)");
+  write("(3,)", {1.0f, 1.0f, std::nanf("")});
+  CHECK(error().starts_with(weights + ": row 2: the value of column 0 is nan"));
+  write("(2,)", {1.0f, 1.0f});
+  CHECK(error().starts_with(weights + ": 2 rows, but "));
+  write("(1, 3)", {1.0f, 1.0f, 1.0f});
+  CHECK(error() == weights + ": is no vector (expected one number a sample)");
+  std::filesystem::remove(weights);
+  CHECK(error() == weights + ": cannot open: No such file or directory");
 }
 
 }  // namespace

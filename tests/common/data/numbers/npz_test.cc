@@ -81,6 +81,8 @@ TEST_CASE("npz: what does not fit is named") {
   CHECK(ErrorOf(Scipy("columns.npz")) == Scipy("columns.npz") +
                                              ": is a csc matrix (expected csr; write it by "
                                              "scipy.sparse.save_npz(path, X.tocsr()))");
+  CHECK(ErrorOf(Scipy("long-row.npz")) ==
+        Scipy("long-row.npz") + ": row 1: 16777217 entries (expected at most 16777216)");
   CHECK(ErrorOf(Scipy("make.py")).find("cannot open: Not a zip archive") != std::string::npos);
   CHECK(ErrorOf("/no/such.npz") == "/no/such.npz: cannot open: No such file or directory");
   CHECK_FALSE(IsZipFile(Scipy("make.py")));

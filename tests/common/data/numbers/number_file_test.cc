@@ -128,6 +128,12 @@ TEST_CASE("number files: a pair of matrices is two paths with a comma") {
   REQUIRE(pair);
   CHECK(pair->features == Samples{"a/x.npz"});
   CHECK(pair->labels == "b/y.npz");
+  CHECK(pair->weights.empty());
+  const auto weighted = MatrixPathsOf("x.npz+v.npy,b/y.npz,c/w.npy");
+  REQUIRE(weighted);
+  CHECK(weighted->features == Samples{"x.npz", "v.npy"});
+  CHECK(weighted->labels == "b/y.npz");
+  CHECK(weighted->weights == "c/w.npy");
   CHECK_FALSE(MatrixPathsOf("a,b.txt"));
   CHECK_FALSE(MatrixPathsOf(folder.Write("1 2:3\n")));
   // A file of text may have such a name.

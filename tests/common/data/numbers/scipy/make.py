@@ -30,6 +30,11 @@ save_as = scipy.sparse.csr_matrix(
     shape=(2, 4))
 scipy.sparse.save_npz(os.path.join(HERE, "unsorted.npz"), save_as)
 
+# A row of which the index says that it has 2^24 + 1 entries.
+numpy.savez_compressed(
+    os.path.join(HERE, "long-row.npz"), format=numpy.array(b"csr"), shape=numpy.array([2, 4]),
+    indptr=numpy.array([0, 1, 2**24 + 2]), indices=numpy.array([1, 2]), data=numpy.array([1.0, 2.0]))
+
 
 def save_dense(name, rows, dtype, order="C"):
     numpy.save(os.path.join(HERE, name), numpy.array(rows, dtype=dtype, order=order))
