@@ -7,7 +7,6 @@
 
 #include "common/base/check.h"
 #include "common/base/log.h"
-#include "common/base/process.h"
 
 namespace dslide {
 namespace {
@@ -62,38 +61,19 @@ Refusals Authenticator::TakeRefusals() {
   return std::exchange(refusals_, {});
 }
 
-bool Authenticator::MayTryAgain(const PublicKey& key) {
-  const int64_t now_ms = MonotonicMillis();
-  const auto found = strangers_.find(key);
-  if (found != strangers_.end()) {
-    if (now_ms - found->second < kGraceMs) return true;
-    strangers_.erase(found);
-    return false;
-  }
-  if (strangers_.size() >= kMostStrangers) {
-    std::erase_if(strangers_, [&](const auto& entry) { return now_ms - entry.second >= kGraceMs; });
-    if (strangers_.size() >= kMostStrangers) return false;
-  }
-  strangers_.emplace(key, now_ms);
-  return true;
-}
-
 void Authenticator::Serve(zmq::socket_t* socket) try {
   while (true) {
     const std::vector<std::string> frames = ReceiveFrames(socket);
     const std::optional<PublicKey> key = KeyIn(frames);
     const bool known = key && access_->RoleOf(*key).has_value();
-    const bool again = !known && key && MayTryAgain(*key);
-    if (!known && !again) {
+    if (!known) {
       const std::lock_guard lock(mutex_);
       refusals_.count++;
       refusals_.last_key = key;
     }
     const std::string reply[] = {kVersion,
                                  frames.size() > kRequestFrame ? frames[kRequestFrame] : "",
-                                 known   ? "200"
-                                 : again ? "300"
-                                         : "400",
+                                 known ? "200" : "400",
                                  known ? "OK" : "no such key",
                                  known ? TextOf(*key) : "",
                                  ""};

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,16 +26,9 @@ class Authenticator {
   Refusals TakeRefusals();
 
  private:
-  // How a key that is not on the list is answered. A list may be on its way: for kGraceMs the peer
-  // is told to try again, then that it is refused.
-  static constexpr int64_t kGraceMs = 2500;
-  static constexpr size_t kMostStrangers = 1000;  // whose first tries are remembered
-
   void Serve(zmq::socket_t* socket);
-  bool MayTryAgain(const PublicKey& key);
 
   const AccessListHolder* access_;
-  std::map<PublicKey, int64_t> strangers_;  // when each was first seen, of Serve()
   std::mutex mutex_;
   Refusals refusals_;
   std::thread thread_;

@@ -19,8 +19,10 @@ Result<DealerSocket> DialMember(NetContext& context, const AccessListHolder& acc
 }
 
 Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& scheduler) {
+  constexpr int64_t kListMs = 2500;  // a key that was just allowed is known after a second
   constexpr int64_t kPatienceMs = 8000;
   if (failure.refused) {
+    if (failure.for_ms < kListMs) return {};
     return BadInput(
         fmt::format("the scheduler at {} does not let the key {} in: it is not known there, "
                     "revoked or expired; "

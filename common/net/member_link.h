@@ -17,8 +17,9 @@ Result<DealerSocket> DialMember(NetContext& context, const AccessListHolder& acc
                                 const SchedulerAccess& scheduler, const PlanServer& server);
 
 // The error that ends a member after a failed handshake with the scheduler: a key that is not let
-// in (kBadInput), or many failures in a row of a member that has never been connected (kTryLater).
-// None if another try may succeed; the first failure in a row is logged then.
+// in for some seconds (kBadInput), or many failures in a row of a member that has never been
+// connected (kTryLater). None if another try may succeed; the first failure in a row is logged
+// then.
 Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& scheduler);
 
 // Lines of a log that strangers can cause: at most one a second, which counts those left out.

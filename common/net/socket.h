@@ -27,7 +27,7 @@ namespace dslide {
 
 constexpr int kSendHighWater = 1000;  // messages queued towards one peer
 
-constexpr int64_t kRefusedRetryMs = 2000;  // from a failed handshake to the next one
+constexpr int64_t kRefusedRetryMs = 500;  // from a failed handshake to the next one
 
 constexpr int kLingerMs = 500;  // for the last messages (Shutdown, Ack) of a process that exits
 

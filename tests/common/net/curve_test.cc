@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kAnyPort[] = "tcp://127.0.0.1:*";
 constexpr int kDeadlineMs = 20'000;
-constexpr int64_t kBrokenMs = 3000;  // a key that is not let in is refused before
+constexpr int64_t kBrokenMs = 1000;  // a key that is not let in is refused before
 
 struct Fixture {
   AccessListHolder access;
