@@ -68,6 +68,11 @@ class Builder {
   explicit Builder(const Config& base) : config_(base) {}
 
   Status Set(const Assignment& assignment, std::string_view origin) {
+    // Runs of earlier versions have stored it.
+    if (assignment.name == "security.allow_plaintext" && assignment.value == "false") return {};
+    if (assignment.name == "security.allow_plaintext" && assignment.value == "true") {
+      return Set({"security.encryption", "trusted-network"}, origin);
+    }
     const ConfigKey* key = FindConfigKey(assignment.name);
     if (key == nullptr) return UnknownKey(origin, assignment.name);
     if (!key->field.parse(assignment.value, &config_)) {

@@ -730,6 +730,13 @@ TEST_CASE("config: the example files are valid") {
   CHECK(two->cluster.scheduler_advertise == "tcp://10.0.0.1:7700");
 }
 
+TEST_CASE("config: what earlier versions stored is read") {
+  const auto encryption = [](const char* text) { return Parsed(text).security.encryption; };
+  CHECK(encryption("[security]\nallow_plaintext = false\n") == Encryption::kAuto);
+  CHECK(encryption("[security]\nallow_plaintext = true\n") == Encryption::kTrustedNetwork);
+  CHECK(ErrorOf("[security]\nallow_plaintext = 1\n").find("unknown key") != std::string::npos);
+}
+
 TEST_CASE("config: mutated files are read or refused, 20,000 times") {
   Random random(20'240'601);
   const std::string whole = FormatConfig(UnusualConfig());
