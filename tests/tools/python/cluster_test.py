@@ -31,7 +31,7 @@ class Clusters(unittest.TestCase):
         cls.directory = tempfile.TemporaryDirectory()
         X, y = tagged(2000, 30, seed=1)
         cls.settings = {
-            "train.data": _write_data(cls.directory.name, read_samples(X), read_labels(y)),
+            "train.data": _write_data(cls.directory.name, read_samples(X), read_labels(y), None),
             "model.hidden": 32, "train.batch": 16, "train.epochs": 3, "cluster.executors": 1}
 
     @classmethod

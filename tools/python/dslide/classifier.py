@@ -14,7 +14,7 @@ import scipy.sparse
 
 from ._base import BaseEstimator, ClassifierMixin, NotFittedError
 from ._dslide import Model, write_numbers
-from ._labels import (LISTS, ONE, SPARSE, Labels, join_classes, label_offsets, name_of,
+from ._labels import (DENSE, LISTS, ONE, SPARSE, Labels, join_classes, label_offsets, name_of,
                       read_classes, read_labels, renumbered)
 from ._programs import run, setting
 from ._samples import Numbers, Samples, Texts, read_samples, read_weights
