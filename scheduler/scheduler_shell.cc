@@ -224,6 +224,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
         "--exclude-own-features to evaluate and predict");
   }
   inputs.train = train;
+  inputs.inverse_propensities = std::move(loaded->inverse_propensities);
   inputs.train_checksum = Checksum(*train);
   std::optional<Dataset> test;
   std::vector<std::string> notes = loaded->notes;
