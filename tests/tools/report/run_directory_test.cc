@@ -87,6 +87,16 @@ TEST_CASE("run directory: lives follow each other, and all files are read") {
   CHECK(other == 3);  // epochs, batch and the learning rate, which follows it
 }
 
+TEST_CASE("run directory: an interval in which no batch counted is not drawn") {
+  const Setup setup;
+  nlohmann::ordered_json empty = nlohmann::ordered_json::parse(Progress(7, 0));
+  empty["active_neurons_per_sample"] = 0.0;
+  Write(setup.path + "/metrics.jsonl",
+        kStart + Progress(5, 3) + empty.dump() + "\n" + Progress(8, 2));
+  CHECK((*ReadRunDirectory(setup.path))["history"]["progress"]["loss"] ==
+        nlohmann::ordered_json({3, 2}));
+}
+
 TEST_CASE("run directory: a run that goes on has no summary, and may be writing a line") {
   const Setup setup;
   fs::remove(setup.path + "/summary.json");

@@ -64,6 +64,11 @@ class Lives {
   double last_s_ = 0;
 };
 
+// Earlier versions wrote a record where no batch had counted: all figures are 0.
+bool IsEmpty(const Json& record) {
+  return record.at("loss") == 0 && record.at("active_neurons_per_sample") == 0;
+}
+
 ProgressPoint ProgressOf(const Json& record, double elapsed_s, uint32_t epochs) {
   ProgressPoint point;
   point.elapsed_s = elapsed_s;
@@ -115,7 +120,7 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
       facts->train_samples = record.at("train_samples");
       facts->test_samples = record.at("test_samples");
     } else if (event == "progress") {
-      add(ProgressOf(record, at_s, epochs));
+      if (!IsEmpty(record)) add(ProgressOf(record, at_s, epochs));
     } else if (event == "evaluation") {
       add(EvaluationOf(record, at_s));
     } else if (event == "notice") {
