@@ -92,6 +92,11 @@ bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
   });
 }
 
+// Whether an earlier life of the scheduler has trained.
+bool HasWork(const RunInputs& inputs) {
+  return inputs.ledger.batches > 0 || (inputs.checkpoint && inputs.checkpoint->batches > 0);
+}
+
 // Whether standard error (the log) and standard output are one file, as on a terminal.
 bool LogIsOutput() {
   struct stat log, output;
@@ -128,7 +133,8 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
 
 SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
                                std::unique_ptr<Ledger> ledger, RouterSocket socket,
-                               std::unique_ptr<StatusPage> page, LabelNames names, RunId run)
+                               std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier,
+                               RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
@@ -138,6 +144,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       incarnation_(DrawIncarnation()),
       started_ms_(MonotonicMillis()),
       recorder_(run_directory_, core_.run(), std::move(names)),
+      costs_(std::move(earlier)),
       terminal_(isatty(STDOUT_FILENO) == 1),
       log_is_output_(LogIsOutput()) {}
 
@@ -255,6 +262,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (!options.resume && ledger != nullptr) {
     ledger.reset();
     inputs.ledger = LedgerState();
+    fs::remove(root / kTotalsName, error);
     fs::remove_all(ledger_path, error);
     if (error) return Failed(fmt::format("{}: cannot remove: {}", ledger_path, error.message()));
   }
@@ -272,14 +280,16 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   std::fflush(stdout);
   const RunId run = inputs.run;
   LabelNames names(preprocessor, inputs.config);
+  RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
                        std::move(ledger), std::move(*socket), std::move(page), std::move(names),
-                       run);
+                       std::move(earlier), run);
   return shell.Loop(signals);
 }
 
 Status SchedulerShell::Loop(StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(recorder_.state());
+  WriteCosts(core_.Describe(clock_.Millis()));  // a life that is killed at once leaves them, too
   Poller poller;
   auto wait = [&, changes = ~uint64_t{0}]() mutable {
     if (std::exchange(changes, prober_.changes()) != prober_.changes()) {
@@ -416,6 +426,7 @@ void SchedulerShell::RecordProgress() {
   const RunStatus status = core_.Describe(now_ms);
   if (status.work.batches == 0) return;
   recorder_.OnProgress(status, record_meter_.Sample(status), ElapsedSeconds());
+  WriteCosts(status);
 }
 
 std::string SchedulerShell::StatusText(const RunStatus& status) {
@@ -480,13 +491,19 @@ void SchedulerShell::Print(const std::string& line, bool transient) {
   std::fflush(stdout);
 }
 
+// A scheduler that is killed leaves those of the last record.
+RunCosts SchedulerShell::WriteCosts(const RunStatus& status) {
+  RunCosts costs = costs_.Read(status, UsageOfThisProcess());
+  const Status written = WriteWholeFile(run_directory_ + "/" + kTotalsName, FormatCosts(costs));
+  if (!written.ok()) Warn(written.error().message);
+  return costs;
+}
+
 Status SchedulerShell::WriteSummary() {
   if (transient_shown_) Print("", false);
-  const ProcessUsage own = UsageOfThisProcess();
   DSLIDE_RETURN_IF_ERROR(recorder_.state());
-  return WriteWholeFile(
-      run_directory_ + "/summary.json",
-      SummaryJson(core_.Describe(clock_.Millis()), own.cpu_seconds, own.peak_rss_bytes));
+  const RunStatus status = core_.Describe(clock_.Millis());
+  return WriteWholeFile(run_directory_ + "/summary.json", SummaryJson(status, WriteCosts(status)));
 }
 
 double SchedulerShell::ElapsedSeconds() {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/config/config.h"
+#include "scheduler/status/run_costs.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::run_directory_test {
@@ -72,6 +73,7 @@ TEST_CASE("run directory: lives follow each other, and all files are read") {
   CHECK((*run)["name"] == "my-run");
   CHECK((*run)["finished"] == true);
   CHECK((*run)["summary"]["p_at_1"] == 0.5);
+  CHECK((*run)["summary"]["whole_run"] == false);  // an earlier version wrote it
   const Json& history = (*run)["history"];
   CHECK(history["run"]["train_samples"] == 7);
   CHECK(history["run"]["labels"] == 20);
@@ -95,6 +97,18 @@ TEST_CASE("run directory: an interval in which no batch counted is not drawn") {
         kStart + Progress(5, 3) + empty.dump() + "\n" + Progress(8, 2));
   CHECK((*ReadRunDirectory(setup.path))["history"]["progress"]["loss"] ==
         nlohmann::ordered_json({3, 2}));
+}
+
+TEST_CASE("run directory: a run without a summary says what it has cost so far") {
+  const Setup setup;
+  CHECK_FALSE((*ReadRunDirectory(setup.path)).contains("so_far"));
+  fs::remove(setup.path + "/summary.json");
+  CHECK((*ReadRunDirectory(setup.path))["so_far"].is_null());
+  RunCosts costs;
+  costs.work.samples = 100;
+  costs.train_seconds = 4;
+  Write(setup.path + "/totals.json", FormatCosts(costs));
+  CHECK((*ReadRunDirectory(setup.path))["so_far"]["samples_per_second"] == 25);
 }
 
 TEST_CASE("run directory: a run that goes on has no summary, and may be writing a line") {

@@ -17,6 +17,8 @@
 #include "common/data/json_depth.h"
 #include "common/data/whole_file.h"
 #include "scheduler/status/history.h"
+#include "scheduler/status/run_costs.h"
+#include "scheduler/status/summary.h"
 
 namespace dslide {
 namespace {
@@ -107,8 +109,13 @@ LoadPoint LoadsOf(const Json& record, double elapsed_s) {
   return point;
 }
 
+// What metrics.jsonl says besides the history.
+struct Recorded {
+  uint32_t starts = 0;  // of the scheduler
+};
+
 Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts,
-                  std::vector<std::function<void(RunHistory*)>>* additions) {
+                  Recorded* recorded, std::vector<std::function<void(RunHistory*)>>* additions) {
   Lives lives;
   return ReadRecords(directory + "/metrics.jsonl", [&](const Json& record) {
     const std::string event = record.at("event");
@@ -119,6 +126,7 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
     if (event == "start") {
       facts->train_samples = record.at("train_samples");
       facts->test_samples = record.at("test_samples");
+      recorded->starts++;
     } else if (event == "progress") {
       if (!IsEmpty(record)) add(ProgressOf(record, at_s, epochs));
     } else if (event == "evaluation") {
@@ -163,7 +171,7 @@ OrderedJson ConfigJson(const Config& config) {
 }
 
 // summary.json; null if the run has not ended, or goes on.
-Result<OrderedJson> SummaryOf(const std::string& directory) {
+Result<OrderedJson> SummaryOf(const std::string& directory, uint32_t starts) {
   const std::string path = directory + "/summary.json";
   std::error_code error;
   const auto written = fs::last_write_time(path, error);
@@ -179,7 +187,20 @@ Result<OrderedJson> SummaryOf(const std::string& directory) {
   if (summary.contains("outcome") && !summary["outcome"].is_string()) {
     return BadInput(fmt::format("{}: not a summary of a run (its outcome is no text)", path));
   }
+  // Those of earlier versions counted the last start only.
+  if (starts > 1 && !summary.contains("whole_run")) summary["whole_run"] = false;
   return summary;
+}
+
+// What the totals of a run without a summary say; null if there are none.
+OrderedJson CostsSoFar(const std::string& directory) {
+  const Result<std::string> text = ReadWholeFile(directory + "/" + kTotalsName);
+  if (!text.ok()) return {};
+  const Result<RunCosts> costs = ParseCosts(*text);
+  if (!costs.ok() || costs->work.samples == 0) return {};
+  OrderedJson json;
+  AddCosts(*costs, &json);
+  return json;
 }
 
 }  // namespace
@@ -200,14 +221,16 @@ Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   context.config = *config;
   RunFacts facts = FactsOf(context, fs::absolute(run_directory).string());
   std::vector<std::function<void(RunHistory*)>> additions;
-  DSLIDE_RETURN_IF_ERROR(AddRecords(run_directory, config->train.epochs, &facts, &additions));
+  Recorded recorded;
+  DSLIDE_RETURN_IF_ERROR(
+      AddRecords(run_directory, config->train.epochs, &facts, &recorded, &additions));
   RunHistory history(facts);
   for (const auto& add : additions) add(&history);
   DSLIDE_RETURN_IF_ERROR(AddOptionalFiles(run_directory, &history));
   history.SetCheckpoints(CheckpointsIn(config->checkpoint.directory.empty()
                                            ? run_directory + "/" + kCheckpointsName
                                            : config->checkpoint.directory));
-  const Result<OrderedJson> summary = SummaryOf(run_directory);
+  const Result<OrderedJson> summary = SummaryOf(run_directory, recorded.starts);
   DSLIDE_RETURN_IF_ERROR(summary);
   const std::string outcome =
       summary->is_null() ? "no summary: the run goes on, or was broken off"
@@ -218,6 +241,7 @@ Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   json["finished"] = outcome == "finished";
   json["history"] = history.Json(WallClockSeconds());
   json["summary"] = *summary;
+  if (summary->is_null()) json["so_far"] = CostsSoFar(run_directory);
   json["config"] = ConfigJson(*config);
   return json;
 }
