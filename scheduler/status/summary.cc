@@ -3,6 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/data/measures/metrics.h"
+
 namespace dslide {
 namespace {
 
@@ -57,6 +59,7 @@ std::string StartRecord(const RunContext& run, double time) {
   json["time"] = std::round(time);
   json["train_samples"] = run.train == nullptr ? 0 : run.train->size();
   json["test_samples"] = run.test == nullptr ? 0 : run.test->size();
+  if (run.train != nullptr) json["label_repeats"] = LabelRepeats(*run.train);
   return json.dump();
 }
 

@@ -86,7 +86,49 @@ TEST_CASE("run directory: lives follow each other, and all files are read") {
   CHECK(history["checkpoints"].empty());
   size_t other = 0;
   for (const Json& key : (*run)["config"]) other += key[1] != key[2];
-  CHECK(other == 3);  // epochs, batch and the learning rate, which follows it
+  CHECK(other == 2);  // epochs and batch, not the learning rate, which follows it
+}
+
+TEST_CASE("run directory: a default is what derivation gives for the run's other settings") {
+  Setup setup;
+  const auto differing = [&](const Config& config, const std::string& start) {
+    Write(setup.path + "/config.ini", FormatConfig(config));
+    Write(setup.path + "/metrics.jsonl", start);
+    std::string keys;
+    const auto run = ReadRunDirectory(setup.path);
+    REQUIRE(run.ok());
+    for (const auto& key : (*run)["config"]) {
+      if (key[1] != key[2]) keys += key[0].get<std::string>() + ";";
+    }
+    return keys;
+  };
+  const auto start = [](double label_repeats) {
+    return nlohmann::json{{"event", "start"},
+                          {"elapsed_s", 0},
+                          {"train_samples", 7},
+                          {"test_samples", 3},
+                          {"label_repeats", label_repeats}}
+               .dump() +
+           "\n";
+  };
+  Config rare;
+  ResolveConfig(40, 3000, &rare, 2);
+  REQUIRE(rare.model.neurons == Neurons::kCentroids);
+  CHECK(differing(rare, start(2)).empty());
+  CHECK(differing(rare, kStart).empty());
+  CHECK(differing(rare, start(1000)) == "model.neurons;");
+  Config frequent;
+  ResolveConfig(40, 3000, &frequent, 1000);
+  CHECK(differing(frequent, start(1000)).empty());
+  CHECK(differing(frequent, kStart).empty());
+  Config batches;
+  batches.train.batch = 64;
+  ResolveConfig(40, 3000, &batches, 2);
+  CHECK(differing(batches, start(2)) == "train.batch;");
+  Config rates;
+  rates.train.learning_rate = 0.5f;
+  ResolveConfig(40, 3000, &rates, 2);
+  CHECK(differing(rates, start(2)) == "train.learning_rate;");
 }
 
 TEST_CASE("run directory: an interval in which no batch counted is not drawn") {

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/app/executable.h"
+#include "common/base/check.h"
 #include "common/checkpoint/layout.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
@@ -112,6 +115,7 @@ LoadPoint LoadsOf(const Json& record, double elapsed_s) {
 // What metrics.jsonl says besides the history.
 struct Recorded {
   uint32_t starts = 0;  // of the scheduler
+  std::optional<double> label_repeats;
 };
 
 Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts,
@@ -127,6 +131,7 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
       facts->train_samples = record.at("train_samples");
       facts->test_samples = record.at("test_samples");
       recorded->starts++;
+      if (record.contains("label_repeats")) recorded->label_repeats = record["label_repeats"];
     } else if (event == "progress") {
       if (!IsEmpty(record)) add(ProgressOf(record, at_s, epochs));
     } else if (event == "evaluation") {
@@ -157,14 +162,21 @@ Status AddOptionalFiles(const std::string& directory, RunHistory* history) {
   return {};
 }
 
-// [key, value, default] of every key. Of an automatic value the default is what it would be.
-OrderedJson ConfigJson(const Config& config) {
-  Config usual;
-  if (config.model.features > 0 && config.model.labels > 0) {
-    ResolveConfig(config.model.features, config.model.labels, &usual);
-  }
+// [key, value, default] of every key. The default is what the key would be without a value, with
+// all other keys as they are. `label_repeats`: of the training data; nullopt: not recorded, then
+// the kind of the neurons is taken for the derived one.
+OrderedJson ConfigJson(const Config& config, std::optional<double> label_repeats) {
+  const bool centroids = config.model.neurons == Neurons::kCentroids;
+  const double repeats =
+      label_repeats.value_or(centroids ? 0 : std::numeric_limits<double>::infinity());
+  const Config plain;
   OrderedJson json = OrderedJson::array();
   for (const ConfigKey& key : ConfigKeys()) {
+    Config usual = config;
+    DSLIDE_CHECK(key.field.parse(key.field.format(plain), &usual));
+    if (config.model.features > 0 && config.model.labels > 0) {
+      ResolveConfig(config.model.features, config.model.labels, &usual, repeats);
+    }
     json.push_back({key.FullName(), key.field.format(config), key.field.format(usual)});
   }
   return json;
@@ -242,7 +254,7 @@ Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   json["history"] = history.Json(WallClockSeconds());
   json["summary"] = *summary;
   if (summary->is_null()) json["so_far"] = CostsSoFar(run_directory);
-  json["config"] = ConfigJson(*config);
+  json["config"] = ConfigJson(*config, recorded.label_repeats);
   return json;
 }
 
