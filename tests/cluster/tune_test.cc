@@ -82,6 +82,23 @@ TEST_CASE("tune: best.ini reproduces the best trial, whose model is left") {
   }
   CHECK(run.Run("dslide", {"predict", "--checkpoint", TrialPath(run, best), "--data",
                            run.Path("test.txt"), "--output", run.Path("predictions")}) == 0);
+
+  // Neither command works in a directory of the other.
+  const auto refused = [&](Arguments arguments, const std::string& directory,
+                           const std::string& names) {
+    arguments.insert(arguments.end(), {"--run-dir", directory});
+    CHECK(run.Run("dslide", arguments) == 2);
+    CHECK(run.last_output().empty());
+    CHECK(run.last_errors() ==
+          "dslide " + arguments[0] + ": --run-dir: " + directory + names + "\n");
+  };
+  const std::string holds_run = " holds a run of dslide train; name another directory";
+  const std::string holds_tuning = " holds a tuning of dslide tune; name another directory";
+  refused({"tune", "--config", run.config()}, run.Path("again"), holds_run);
+  refused({"train", "--config", run.config()}, run.run_directory(), holds_tuning);
+  refused({"train", "--config", run.config(), "--resume"}, run.run_directory(), holds_tuning);
+  CHECK_FALSE(fs::exists(run.Path("again") + "/tune.json"));
+  CHECK_FALSE(fs::exists(run.run_directory() + "/logs"));
 }
 
 TEST_CASE("tune: Ctrl-C writes what is known, and --resume goes on with it") {

@@ -11,6 +11,7 @@
 #include "tools/dslide/cluster/launcher.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/commands/train_from.h"
+#include "tools/dslide/tune/tuner.h"
 
 namespace dslide {
 namespace {
@@ -69,6 +70,11 @@ Result<Launch> Prepare(const ParsedArguments& arguments) {
   Result<std::string> run_directory = RunDirectory(arguments);
   DSLIDE_RETURN_IF_ERROR(run_directory);
   launch.run_directory = *std::move(run_directory);
+  if (HoldsTuning(launch.run_directory)) {
+    return BadInput(
+        fmt::format("--run-dir: {} holds a tuning of dslide tune; name another directory",
+                    launch.run_directory));
+  }
   if (launch.resume && IsUnfinishedStart(launch.run_directory)) {
     return BadInput(fmt::format(
         "--resume: {} was not begun to the end; give the same dslide train --from again",

@@ -146,9 +146,6 @@ Status Tune(const ParsedArguments& arguments) {
     const std::string candidate = fmt::format("runs/tune-{}", n);
     if (!fs::exists(candidate)) directory = candidate;
   }
-  if (!resume && !arguments.Has("minutes")) {
-    Say(fmt::format("the time is {} minutes (--minutes)", task->minutes));
-  }
   StopSignals signals;
   return Tuner(*task, directory, Say).Run(resume, &signals);
 }

@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "common/base/plural.h"
+#include "common/checkpoint/layout.h"
 #include "common/data/whole_file.h"
 #include "tools/dslide/tune/tune_report.h"
 
@@ -35,7 +36,19 @@ std::optional<uint32_t> NumberOf(const std::string& name) {
   return number;
 }
 
+// Whether a run has begun there, by dslide train or a scheduler.
+bool HoldsRun(const std::string& directory) {
+  std::error_code error;
+  return fs::exists(directory + "/" + kLedgerName, error) ||
+         fs::exists(directory + "/" + kCheckpointsName, error);
+}
+
 }  // namespace
+
+bool HoldsTuning(const std::string& directory) {
+  std::error_code error;
+  return fs::exists(directory + "/tune.json", error);
+}
 
 std::string TaskText(const TuneTask& task) {
   OrderedJson json;
@@ -92,6 +105,10 @@ Status Tuner::Prepare(bool resume, StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(axes);
   axes_ = std::move(*axes);
   std::error_code error;
+  if (!HoldsTuning(directory_) && HoldsRun(directory_)) {
+    return BadInput(fmt::format("--run-dir: {} holds a run of dslide train; name another directory",
+                                directory_));
+  }
   fs::create_directories(directory_, error);
   if (error) return BadInput(fmt::format("{}: cannot create: {}", directory_, error.message()));
   DSLIDE_RETURN_IF_ERROR(Lock(signals));
@@ -159,7 +176,7 @@ Status Tuner::ReadTrials() {
     const bool done = std::ranges::count(trials_, *number, &Trial::number) > 0;
     if (!done) left.push_back(entry.path());
   }
-  const bool is_ours = fs::exists(Path("tune.json"), error);
+  const bool is_ours = HoldsTuning(directory_);
   for (const fs::path& path : left) {
     if (is_ours) fs::remove_all(path, error);
   }

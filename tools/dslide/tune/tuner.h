@@ -40,6 +40,9 @@ struct TuneTask {
 std::string TaskText(const TuneTask& task);
 Result<TuneTask> ParseTask(const std::string& text, const std::string& path);
 
+// Whether the directory is that of a tuning.
+bool HoldsTuning(const std::string& directory);
+
 // One tuning in a run directory, which no other process uses meanwhile. One thread uses an object.
 class Tuner {
  public:
