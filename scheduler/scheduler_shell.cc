@@ -415,7 +415,7 @@ void SchedulerShell::ShowProgress() {
     return;
   }
   const ProgressMeter::Reading reading = meter_.Sample(status);
-  Print(ProgressLine(reading), terminal_);
+  Print(ProgressText(reading), terminal_);
 }
 
 void SchedulerShell::RecordProgress() {
@@ -437,7 +437,7 @@ std::string SchedulerShell::StatusText(const RunStatus& status) {
     recorder_.OnReading(status, page_reading_, ElapsedSeconds());
   }
   return StatusJson(status, page_reading_, curve_,
-                    waiting ? status.waiting : ProgressLine(page_reading_));
+                    waiting ? status.waiting : ProgressText(page_reading_));
 }
 
 void SchedulerShell::PublishStatus() {

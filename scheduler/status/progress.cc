@@ -52,7 +52,7 @@ ProgressMeter::Reading ProgressMeter::Sample(const RunStatus& status) {
   return reading;
 }
 
-std::string ProgressLine(const ProgressMeter::Reading& r) {
+std::string ProgressText(const ProgressMeter::Reading& r) {
   const TrainingStats& s = r.recent;
   const double in_epoch = std::min(100.0, 100.0 * (r.progress * r.epochs - (r.epoch - 1)));
   std::string line = fmt::format("epoch {}/{} {:3.0f}%  {} samples/s", r.epoch, r.epochs, in_epoch,
