@@ -24,6 +24,7 @@
 #include "common/text/samples.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/kept_input.h"
+#include "scheduler/plan/memory_check.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
 
@@ -253,6 +254,11 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     inputs.test = &*test;
   }
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config, LabelRepeats(*train));
+  if (options.server_memory_mb > 0) {
+    const uint64_t bytes = uint64_t{options.server_memory_mb} << 20;
+    const std::string why = WhyAllTooSmall(bytes, inputs.config);
+    if (!why.empty()) return BadInput(why);
+  }
   inputs.preprocessor = ChecksumOf(preprocessor.get());
   if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 

@@ -27,6 +27,7 @@ struct SchedulerOptions {
   Config config;
   std::string run_directory;
   bool resume = false;
+  uint32_t server_memory_mb = 0;  // of each of the cluster.servers that join; 0: not known
 };
 
 class SchedulerShell {

@@ -164,7 +164,7 @@ TEST_CASE("tune: a trial that fails is out and reported") {
   TestRun run;
   REQUIRE(run.Run("dslide", Tune(run, {"--search", "model.hidden=8192,16", "--set",
                                        "cluster.memory_mb=4", "--minutes", "5"})) == 0);
-  CHECK(Contains(run.last_output(), "model.hidden=8192  (failed: server-1: too little memory"));
+  CHECK(Contains(run.last_output(), "model.hidden=8192  (failed: too little memory"));
   size_t failed = 0;
   for (const Json& trial : Trials(run)) {
     if (trial["outcome"] == "finished") continue;
@@ -177,6 +177,13 @@ TEST_CASE("tune: a trial that fails is out and reported") {
 
 TEST_CASE("tune: a configuration that cannot be trained ends it") {
   TestRun run;
+  // Behind the beginning of the data: nothing is left.
+  std::ofstream(run.Path("cut.txt")) << "2 300 200\n1 2:3\n";
+  CHECK(run.Run("dslide", Small(run, {"--set", "train.data=" + run.Path("cut.txt")})) == 2);
+  CHECK(Contains(run.last_errors(),
+                 "the configuration itself cannot be trained: " + run.Path("cut.txt")));
+  CHECK_FALSE(Contains(run.last_output(), "trial"));
+  CHECK_FALSE(fs::exists(run.run_directory()));
   const auto tune = run.Start("dslide", Small(run), "worker.join=kill");
   REQUIRE(tune->Wait() == 1);
   CHECK(Contains(tune->Errors(), "the configuration itself cannot be trained: worker-1 ended"));
@@ -194,8 +201,12 @@ TEST_CASE("tune: wrong uses are refused in one line, before anything is trained"
     CAPTURE(errors);
     CHECK(std::count(errors.begin(), errors.end(), '\n') == 1);
     CHECK(Contains(errors, names));
+    CHECK(run.last_output().empty());
     CHECK_FALSE(fs::exists(run.run_directory()));
   };
+  std::ofstream(run.Path("unknown.txt")) << "many samples\n";
+  refused({"--set", "train.data=" + run.Path("absent")}, run.Path("absent") + ": cannot open");
+  refused({"--set", "train.test=" + run.Path("unknown.txt")}, "begins no known format");
   refused({"--set", "train.test="}, "train.test is empty: settings are compared on samples");
   refused({"--set", "train.data="}, "train.data is empty");
   refused({"--set", "train.data=-"}, "train.data = -: is read once, but each trial reads it");

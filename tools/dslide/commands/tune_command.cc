@@ -11,7 +11,9 @@
 #include "common/app/executable.h"
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
+#include "common/data/numbers/number_file.h"
 #include "common/data/whole_file.h"
+#include "common/text/record_file.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/tune/tuner.h"
@@ -68,6 +70,23 @@ Status ReadOptions(const ParsedArguments& arguments, TuneTask* task) {
       fmt::format("--measure {}: must be {}", Printable(task->measure), JoinWords(MeasureNames())));
 }
 
+// Whether the file can be opened and begins a known format; the trials read the rest.
+Status CheckBeginning(const std::string& path) {
+  if (const auto matrices = MatrixPathsOf(path)) {
+    const Result<NumberFile> file = NumberFile::OpenMatrices(*matrices);
+    DSLIDE_RETURN_IF_ERROR(file);
+    return {};
+  }
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  DSLIDE_RETURN_IF_ERROR(opened);
+  if (opened->records) return {};
+  const Result<std::optional<NumberFile>> numbers =
+      NumberFile::FromStream(opened->first_line, *std::move(opened->other));
+  DSLIDE_RETURN_IF_ERROR(numbers);
+  if (!*numbers) return UnknownFormat(path, opened->first_line);
+  return {};
+}
+
 Status CheckData(const TrainConfig& train) {
   if (train.data.empty()) {
     return BadInput("train.data is empty: name the training file by --set train.data=FILE");
@@ -79,7 +98,8 @@ Status CheckData(const TrainConfig& train) {
         "{} = {}: is read once, but each trial reads it; write it to a file and name that", key,
         path));
   }
-  if (!train.test.empty()) return {};
+  DSLIDE_RETURN_IF_ERROR(CheckBeginning(train.data));
+  if (!train.test.empty()) return CheckBeginning(train.test);
   return BadInput(fmt::format(
       "train.test is empty: settings are compared on samples that are not trained on; divide the "
       "training file (dslide data split {} --share 0.1 --part dev.jsonl --rest train.jsonl, say) "

@@ -17,6 +17,7 @@
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
 #include "common/data/whole_file.h"
+#include "tools/dslide/cluster/new_files.h"
 #include "tools/dslide/tune/tune_report.h"
 
 namespace dslide {
@@ -86,13 +87,15 @@ Tuner::~Tuner() {
 }
 
 Status Tuner::Run(bool resume, StopSignals* signals) {
+  const NewFiles made({directory_});
   DSLIDE_RETURN_IF_ERROR(Prepare(resume, signals));
   runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals);
   started_ms_ = MonotonicMillis();
   DSLIDE_RETURN_IF_ERROR(KeepBest());
-  say_(TrialHead(task_.measure));
+  if (!trials_.empty()) say_(TrialHead(task_.measure));
   for (const Trial& trial : trials_) say_(TrialRow(trial, task_.measure));
   const Result<Trial> first = Measure();
+  if (!first.ok() && first.error().kind == ErrorKind::kBadInput && !resume) made.Remove();
   const Status searched = first.ok() ? Search(*first) : first.error();
   Report();
   if (searched.ok() || searched.error().kind != ErrorKind::kPreempted) return searched;
@@ -268,7 +271,10 @@ Result<Trial> Tuner::Try(const Candidate& candidate, uint32_t epochs) {
 
 Status Tuner::Record(const Trial& trial) {
   trials_.push_back(trial);
-  say_(TrialRow(trial, task_.measure));
+  const bool is_first = trials_.size() == 1;
+  // That of a configuration that cannot be trained is the error.
+  if (is_first && trial.end == TrialEnd::kFinished) say_(TrialHead(task_.measure));
+  if (!is_first || trial.end == TrialEnd::kFinished) say_(TrialRow(trial, task_.measure));
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile(Path("trials.jsonl"), TrialLines(trials_)));
   return KeepBest();
 }

@@ -54,8 +54,9 @@ class Tuner {
   Tuner& operator=(const Tuner&) = delete;
 
   // Begins in a directory that has no tuning, or goes on with the one of `resume`. Errors: a run of
-  // the user's own configuration fails (kBadInput if the data or the configuration are at fault);
-  // kPreempted: a signal has stopped it. What is known is written in any case.
+  // the user's own configuration fails (kBadInput if the data or the configuration are at fault,
+  // and nothing is left if this began the tuning); kPreempted: a signal has stopped it. What is
+  // known is written.
   Status Run(bool resume, StopSignals* signals);
 
  private:
