@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/app/config_paths.h"
 #include "common/app/executable.h"
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
@@ -253,6 +254,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     test = std::move(read->data);
     inputs.test = &*test;
   }
+  MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config, LabelRepeats(*train));
   if (options.server_memory_mb > 0) {
     const uint64_t bytes = uint64_t{options.server_memory_mb} << 20;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/app/config_paths.h"
 #include "common/app/executable.h"
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
@@ -116,6 +117,7 @@ Result<TuneTask> NewTask(const ParsedArguments& arguments) {
   task.workers = std::max(1u, task.base.cluster.workers);
   DSLIDE_RETURN_IF_ERROR(ReadOptions(arguments, &task));
   DSLIDE_RETURN_IF_ERROR(CheckData(task.base.train));
+  MakePathsAbsolute(&task.base);
   task.base.cluster.servers = task.servers;
   task.base.cluster.workers = task.workers;
   return task;
