@@ -72,6 +72,12 @@ TEST_CASE("tune: best.ini reproduces the best trial, whose model is left") {
   const Json best = Best(Trials(run));
   CHECK(Contains(output, "best     trial " + best["trial"].dump() + ": P@1 "));
   CHECK(Contains(output, "dslide train --config " + run.run_directory() + "/best.ini"));
+  CHECK(output.starts_with(
+      "searches for the best P@1 on " + run.Path("test.txt") +
+      " in 30 minutes (--minutes):\n"
+      "  train.learning_rate = 0.1x, 0.3x\ncandidates: the configuration itself, with 3 epochs, "
+      "and at most 2 of 2 combinations; "));
+  CHECK(Contains(output, "; the plan, of at most 9 epochs, takes about "));
   CHECK(Contains(output, "  3 candidates for 1/3 of their epochs\n"));
 
   REQUIRE(run.Run("dslide", {"train", "--config", run.run_directory() + "/best.ini", "--run-dir",

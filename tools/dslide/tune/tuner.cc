@@ -92,6 +92,9 @@ Status Tuner::Run(bool resume, StopSignals* signals) {
   runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals);
   started_ms_ = MonotonicMillis();
   DSLIDE_RETURN_IF_ERROR(KeepBest());
+  const bool given = !axes_.empty();
+  say_(IntroText(task_.base, given ? axes_ : DefaultAxes(task_.base, task_.base), given,
+                 task_.candidates, task_.minutes, task_.measure));
   if (!trials_.empty()) say_(TrialHead(task_.measure));
   for (const Trial& trial : trials_) say_(TrialRow(trial, task_.measure));
   const Result<Trial> first = Measure();
@@ -237,7 +240,8 @@ Result<size_t> Tuner::SearchBracket(const std::vector<Candidate>& candidates,
   const HalvingPlan& plan = halving.plan();
   // What short runs alone would find could not be compared with the first bracket's.
   if (!is_first && (plan.rungs.empty() || plan.rungs.back().divisor > 1)) return size_t{0};
-  say_(PlanText(plan, *times, task_.minutes, spent_s));
+  say_(PlanText(plan, *times, task_.minutes, spent_s,
+                EpochsOf(plan, shapes, LeastEpochs(effective))));
   if (plan.rungs.empty()) return size_t{0};
   const auto is_known = [&](const TuneRun& run) {
     return Known(SettingsOfRun(candidates[run.candidate], task_.base, run.epochs)) != nullptr;
