@@ -9,6 +9,7 @@
 #include "common/config/config.h"
 #include "scheduler/status/run_costs.h"
 #include "tests/support/temp_directory.h"
+#include "tools/dslide/cluster/launcher.h"
 
 namespace dslide::run_directory_test {
 namespace {
@@ -121,6 +122,10 @@ TEST_CASE("run directory: a default is what derivation gives for the run's other
   ResolveConfig(40, 3000, &frequent, 1000);
   CHECK(differing(frequent, start(1000)).empty());
   CHECK(differing(frequent, kStart).empty());
+  Config launched = rare;
+  launched.cluster.scheduler_bind = kLaunchedBind;
+  launched.cluster.executors = LaunchedExecutors(launched.cluster.servers);
+  CHECK(differing(launched, start(2)).empty());
   Config batches;
   batches.train.batch = 64;
   ResolveConfig(40, 3000, &batches, 2);

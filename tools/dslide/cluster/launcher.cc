@@ -45,6 +45,10 @@ std::string LastWords(const std::string& path, std::streamoff start, std::string
 
 }  // namespace
 
+uint32_t LaunchedExecutors(uint32_t servers) {
+  return std::max(1u, CoresOfThisMachine() / std::max(1u, servers));
+}
+
 Launcher::~Launcher() { StopAllChildren(); }
 
 void Launcher::StopAllChildren() {

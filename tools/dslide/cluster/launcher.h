@@ -17,6 +17,12 @@
 
 namespace dslide {
 
+// What a launch sets where the user leaves it open. Any free port, so that several runs fit on one
+// machine.
+constexpr char kLaunchedBind[] = "tcp://127.0.0.1:*";
+// Per server; `servers` share this machine.
+uint32_t LaunchedExecutors(uint32_t servers);
+
 struct Launch {
   Config config;
   std::string config_file;        // "": none

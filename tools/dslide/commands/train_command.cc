@@ -63,13 +63,11 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
   launch->overrides.push_back(fmt::format("cluster.servers={}", *servers));
   launch->overrides.push_back(fmt::format("cluster.workers={}", *workers));
   if (config->cluster.executors == 0) {
-    launch->overrides.push_back(
-        fmt::format("cluster.executors={}", std::max(1u, CoresOfThisMachine() / *servers)));
+    launch->overrides.push_back(fmt::format("cluster.executors={}", LaunchedExecutors(*servers)));
   }
   DSLIDE_RETURN_IF_ERROR(ShareMemory(config->cluster.memory_mb, *servers, launch));
   if (config->cluster.scheduler_bind == ClusterConfig().scheduler_bind) {
-    // Any free port, so that several runs fit on one machine.
-    launch->overrides.push_back("cluster.scheduler_bind=tcp://127.0.0.1:*");
+    launch->overrides.push_back(fmt::format("cluster.scheduler_bind={}", kLaunchedBind));
   }
   config = LoadConfig(launch->config_file, launch->overrides, base);
   DSLIDE_RETURN_IF_ERROR(config);

@@ -22,6 +22,7 @@
 #include "scheduler/status/history.h"
 #include "scheduler/status/run_costs.h"
 #include "scheduler/status/summary.h"
+#include "tools/dslide/cluster/launcher.h"
 
 namespace dslide {
 namespace {
@@ -164,12 +165,17 @@ Status AddOptionalFiles(const std::string& directory, RunHistory* history) {
 
 // [key, value, default] of every key. The default is what the key would be without a value, with
 // all other keys as they are. `label_repeats`: of the training data; nullopt: not recorded, then
-// the kind of the neurons is taken for the derived one.
+// the kind of the neurons is taken for the derived one. Of a run of dslide train it is what the
+// same launch on this machine would set.
 OrderedJson ConfigJson(const Config& config, std::optional<double> label_repeats) {
   const bool centroids = config.model.neurons == Neurons::kCentroids;
   const double repeats =
       label_repeats.value_or(centroids ? 0 : std::numeric_limits<double>::infinity());
-  const Config plain;
+  Config plain;
+  if (config.cluster.scheduler_bind == kLaunchedBind) {  // by dslide train
+    plain.cluster.scheduler_bind = kLaunchedBind;
+    plain.cluster.executors = LaunchedExecutors(config.cluster.servers);
+  }
   OrderedJson json = OrderedJson::array();
   for (const ConfigKey& key : ConfigKeys()) {
     Config usual = config;
