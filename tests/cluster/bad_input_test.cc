@@ -31,8 +31,8 @@ void CheckOneLine(TestRun* run, const Arguments& arguments, const std::string& n
 // The same, before anything was started.
 void CheckRefused(TestRun* run, const Arguments& arguments, const std::string& names) {
   CheckOneLine(run, arguments, names);
-  CHECK_FALSE(fs::exists(run->run_directory() + "/summary.json"));
-  CHECK_FALSE(fs::exists(run->run_directory() + "/checkpoint"));
+  CHECK(run->last_output().empty());
+  CHECK_FALSE(fs::exists(run->run_directory()));
 }
 
 TEST_CASE("dslide train refuses bad input in one line") {
@@ -77,18 +77,18 @@ TEST_CASE("sizes that a file or the configuration claims are checked before memo
     Arguments arguments = {"train", "--config",   run.config(), "--run-dir", run.run_directory(),
                            "--set", "train.test="};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    CheckOneLine(&run, arguments, names);
-    fs::remove_all(run.run_directory());
+    CheckRefused(&run, arguments, names);
   };
   const std::string big = run.Path("big.txt");
   Write(big, "4294967295 300 200\n1 2:3\n");
   refused({"--set", "train.data=" + big}, big + ":1: the header says 4294967295 samples");
-  const std::string memory = "server-1: too little memory: one of 256 slots needs ";
+  const std::string memory = "dslide train: too little memory: one of 256 slots needs ";
   Write(big, "1 300 4294967295\n4294967294 2:3\n");
   refused({"--set", "train.data=" + big, "--set", "model.hidden=8192"}, memory);
   Write(big, "1 4294967295 300\n1 2:3\n");
   refused({"--set", "train.data=" + big, "--set", "model.hidden=8192"}, memory);
-  refused({"--set", "cluster.memory_mb=16777216"}, "server-1: cluster.memory_mb = 16777216: this");
+  refused({"--set", "cluster.memory_mb=16777216"},
+          "dslide train: cluster.memory_mb = 16777216: this");
 }
 
 TEST_CASE("a configuration that cannot be read is refused") {

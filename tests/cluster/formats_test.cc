@@ -54,6 +54,16 @@ nlohmann::json Evaluate(TestRun* run, const std::string& data) {
   return nlohmann::json::parse(run->last_output());
 }
 
+// The run's own final measures are those of dslide evaluate.
+void CheckSameMeasures(const TestRun& run, const nlohmann::json& evaluated) {
+  const nlohmann::json summary = run.Summary();
+  for (const char* key : {"p_at_1", "p_at_5", "ndcg_at_3", "psp_at_1", "psp_at_3", "psp_at_5"}) {
+    CAPTURE(key);
+    CHECK(summary[key].get<double>() ==
+          doctest::Approx(evaluated[key].get<double>()).epsilon(1e-6));
+  }
+}
+
 void Convert(TestRun* run, const std::string& from, const std::string& to,
              const std::string& output) {
   const int code = run->Run("dslide", {"data", "convert", from, "--to", to, "--output", output});
@@ -359,6 +369,7 @@ TEST_CASE("labels of few training samples are left out of a model of text") {
   CHECK(measured["labels"] == 4);
   CHECK(measured["samples"] == 400);
   CHECK(measured["unknown_labels"] == 6);
+  CheckSameMeasures(run, measured);
   CHECK(measured["p_at_1"] == 1.0);
   // The run goes on with the same labels, and with no others.
   CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
@@ -379,9 +390,10 @@ TEST_CASE("labels of few training samples lose them in a model of numbers, and k
     while (std::getline(in, line)) out << line << "\n";
   }
   std::ofstream(run.Path("test.svm")) << "250 3:1\n7 7:1\n260 8:1\n";
-  REQUIRE(Train(&run, {"train.data=" + run.Path("train.svm"),
-                       "train.test=", "train.min_label_samples=3"}) == 0);
+  REQUIRE(Train(&run, {"train.data=" + run.Path("train.svm"), "train.test=" + run.Path("train.svm"),
+                       "train.min_label_samples=3", "cluster.wire=fp32"}) == 0);
   CHECK(Contains(run.last_output(), ": 1 label of fewer than 3 samples left out, with 2 of "));
+  CheckSameMeasures(run, Evaluate(&run, run.Path("train.svm")));
   const auto measured = Evaluate(&run, run.Path("test.svm"));
   CHECK(measured["labels"] == 251);
   CHECK(measured["unknown_labels"] == 2);  // 250, and 260, which the model never had

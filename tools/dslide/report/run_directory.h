@@ -8,9 +8,10 @@
 
 namespace dslide {
 
-// A run as page/report.js wants it: {name, state, finished, history, summary, config}. The run may
-// still be going on. Errors (kBadInput) name what is missing or damaged, with the line. A last line
-// without its end is being written, or was when the machine lost power, and is left out.
+// A run as page/report.js wants it: {name, state, finished, history, summary, so_far, config}. The
+// run may still be going on: then `summary` is null and `so_far` says what it has cost. Errors
+// (kBadInput) name what is missing or damaged, with the line. A last line without its end is being
+// written, or was when the machine lost power, and is left out.
 Result<nlohmann::ordered_json> ReadRunDirectory(const std::string& run_directory);
 
 }  // namespace dslide
