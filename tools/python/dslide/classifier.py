@@ -13,6 +13,7 @@ import scipy.sparse
 from ._base import BaseEstimator, ClassifierMixin, NotFittedError
 from ._dslide import Model, write_numbers
 from ._labels import DENSE, LISTS, ONE, SPARSE, Labels, label_offsets, name_of, read_labels
+from ._lifetime import make_temporary, remove_temporary
 from ._programs import run, setting
 from ._samples import Numbers, Samples, Texts, read_samples
 
@@ -92,8 +93,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
     @contextlib.contextmanager
     def _directory(self) -> Iterator[str]:
         if self.run_dir is None:
-            with tempfile.TemporaryDirectory(prefix="dslide-") as directory:
+            directory = make_temporary()
+            try:
                 yield directory
+            finally:
+                remove_temporary(directory)
         else:
             os.makedirs(self.run_dir, exist_ok=True)
             if os.listdir(self.run_dir):
