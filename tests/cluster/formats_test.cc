@@ -1,7 +1,5 @@
 // A model trains on data of every format, also from standard input, and without its rarest labels.
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -16,26 +14,6 @@ namespace dslide::formats_test {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Standard input of the processes that start during this object's life.
-class StandardInput {
- public:
-  explicit StandardInput(const std::string& path) : before_(dup(STDIN_FILENO)) {
-    const int fd = open(path.c_str(), O_RDONLY);
-    REQUIRE(fd >= 0);
-    dup2(fd, STDIN_FILENO);
-    close(fd);
-  }
-  ~StandardInput() {
-    dup2(before_, STDIN_FILENO);
-    close(before_);
-  }
-  StandardInput(const StandardInput&) = delete;
-  StandardInput& operator=(const StandardInput&) = delete;
-
- private:
-  int before_;
-};
 
 void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
@@ -286,6 +264,54 @@ TEST_CASE("predictions as JSON have the ids of the samples") {
   CHECK_FALSE(lines[1].contains("id"));
   CHECK(lines[2]["id"] == 3);
   CHECK(lines[2]["labels"][0] == "b");
+}
+
+TEST_CASE("evaluate and predict read standard input and write standard output") {
+  TestRun run;
+  REQUIRE(run.Train()->Wait() == 0);
+  const std::string data = run.Path("test.txt");
+  const auto model = [&](const std::string& command, const Arguments& more) {
+    Arguments arguments = {command, "--checkpoint", run.run_directory()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const auto ran = [&](const Arguments& arguments) {
+    const int code = run.Run("dslide", arguments);
+    REQUIRE_MESSAGE(code == 0, run.last_errors());
+    return run.last_output();
+  };
+  const std::string predictions = ran(model("predict", {"--data", data, "--search", "exact"}));
+  const auto measures_of = [](const std::string& text) {
+    auto json = nlohmann::json::parse(text);
+    json.erase("seconds");
+    return json;
+  };
+  const auto measures =
+      measures_of(ran(model("evaluate", {"--data", data, "--search", "exact", "--json"})));
+  for (const auto kind : {StandardInput::Kind::kFile, StandardInput::Kind::kPipe}) {
+    {
+      const StandardInput input(data, kind);
+      CHECK(ran(model("predict", {"--data", "-", "--search", "exact", "--output", "-"})) ==
+            predictions);
+    }
+    {
+      const StandardInput input(data, kind);
+      const Arguments given = {"--data", "-", "--search", "exact", "--json"};
+      CHECK(measures_of(ran(model("evaluate", given))) == measures);
+    }
+    const StandardInput input(run.Path("train.txt"), kind);
+    const Arguments given = {"--data", data, "--search", "exact", "--json", "--train", "-"};
+    CHECK(measures_of(ran(model("evaluate", given))) == measures);
+  }
+  CHECK(ran(model("evaluate", {"--data", data, "--search", "exact", "--output", "-"})) ==
+        predictions);
+  CHECK(Contains(run.last_errors(), "500 samples in "));
+  const StandardInput input(data, StandardInput::Kind::kPipe);
+  CHECK(run.Run("dslide", model("evaluate", {"--data", "-", "--train", "-"})) == 2);
+  CHECK(Contains(run.last_errors(), "--train /dev/stdin: is read once, as --data"));
+  CHECK(run.Run("dslide",
+                model("evaluate", {"--data", data, "--output", "-", "--per-sample", "-"})) == 2);
+  CHECK(Contains(run.last_errors(), "--per-sample -: would be written twice"));
 }
 
 TEST_CASE("training data from standard input is kept in the run directory") {

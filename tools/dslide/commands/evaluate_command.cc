@@ -34,6 +34,8 @@ constexpr size_t kMaxFurtherCutoffs = 4;
 struct EvaluateTask {
   RankingTask ranking;
   std::string per_sample;
+  std::string train;              // "": the file that the model was trained on
+  std::FILE* messages = stdout;   // where the measures are printed
   std::vector<uint32_t> cutoffs;  // ascending
   uint32_t show = 0;
 };
@@ -68,6 +70,13 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   task.cutoffs = std::move(*cutoffs);
   task.ranking.depth = std::max(task.ranking.depth, task.cutoffs.back());
   task.per_sample = arguments.Get("per-sample");
+  task.messages = MessagesBeside({task.ranking.output, task.per_sample});
+  const Result<std::string> train = InputPath(arguments.Get("train"));
+  DSLIDE_RETURN_IF_ERROR(train);
+  task.train = *train;
+  if (!task.train.empty() && task.train == task.ranking.data && IsReadOnce(task.train)) {
+    return BadInput(fmt::format("--train {}: is read once, as --data", task.train));
+  }
   DSLIDE_RETURN_IF_ERROR(
       CheckOutputs({task.ranking.data, task.ranking.checkpoint},
                    {{"output", task.ranking.output}, {"per-sample", task.per_sample}}));
@@ -78,12 +87,13 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
 class SampleViewer {
  public:
   // `names` are by id, and used without a preprocessor, which may be null.
-  SampleViewer(uint32_t count, const Preprocessor* preprocessor, std::vector<std::string> names)
-      : left_(count), preprocessor_(preprocessor), names_(std::move(names)) {}
+  SampleViewer(std::FILE* out, uint32_t count, const Preprocessor* preprocessor,
+               std::vector<std::string> names)
+      : out_(out), left_(count), preprocessor_(preprocessor), names_(std::move(names)) {}
 
   void Show(const SampleBatch& batch, const TopKReply& ranked) {
     for (size_t i = 0; left_ > 0 && i < batch.labels.rows(); ++i, --left_, ++number_) {
-      fmt::print("test sample {}\n  predicted: {}\n  true:      {}\n", number_,
+      fmt::print(out_, "test sample {}\n  predicted: {}\n  true:      {}\n", number_,
                  Names(ranked.Ids(i).first(std::min<size_t>(5, ranked.Ids(i).size()))),
                  Names(batch.labels.Ids(i)));
     }
@@ -104,14 +114,15 @@ class SampleViewer {
     return named ? names_[label] : std::to_string(label);
   }
 
+  std::FILE* out_;
   uint32_t left_;
   const Preprocessor* preprocessor_;
   uint32_t number_ = 1;
   std::vector<std::string> names_;
 };
 
-void PrintMeasures(const RankingRun& run, const Measures& m, const FrequencyBands& bands,
-                   uint64_t unknown) {
+void PrintMeasures(std::FILE* out, const RankingRun& run, const Measures& m,
+                   const FrequencyBands& bands, uint64_t unknown) {
   const double seconds = run.seconds();
   if (run.task().json) {
     nlohmann::ordered_json json = MeasureJson(m, bands);
@@ -119,16 +130,17 @@ void PrintMeasures(const RankingRun& run, const Measures& m, const FrequencyBand
     json["unknown_labels"] = unknown;
     json["seconds"] = seconds;
     json["search"] = SearchName(run.task().search.value_or(Search::kExact));
-    fmt::print("{}\n", json.dump());
+    fmt::print(out, "{}\n", json.dump());
     return;
   }
   const std::string without = m.samples_without_labels == 0
                                   ? ""
                                   : fmt::format(", {} without labels", m.samples_without_labels);
   if (unknown > 0) {
-    fmt::print("{} true labels, counted at every sample, are not among the model's\n", unknown);
+    fmt::print(out, "{} true labels, counted at every sample, are not among the model's\n",
+               unknown);
   }
-  fmt::print("{}{}{} in {:.1f} s ({:.0f} a second)\n", MeasureTable(m, bands),
+  fmt::print(out, "{}{}{} in {:.1f} s ({:.0f} a second)\n", MeasureTable(m, bands),
              Plural(m.samples, "sample"), without, seconds,
              static_cast<double>(m.samples) / std::max(seconds, 1e-9));
 }
@@ -151,11 +163,11 @@ std::vector<bool> LeftOutLabels(const std::vector<LabelCount>& counts, const Con
   return left_out;
 }
 
-Result<Frequencies> ReadFrequencies(const ParsedArguments& arguments, bool json,
-                                    const Inference& model) {
-  const bool is_given = arguments.Has("train");
+Result<Frequencies> ReadFrequencies(const EvaluateTask& task, const Inference& model) {
+  const bool json = task.ranking.json;
+  const bool is_given = !task.train.empty();
   const Result<Dataset> train =
-      ReadSamples(is_given ? arguments.Get("train") : model.config().train.data, model.input());
+      ReadSamples(is_given ? task.train : model.config().train.data, model.input());
   const bool of_numbers = model.preprocessor() == nullptr;
   if (train.ok()) {
     const std::vector<LabelCount> counts = CountLabels(*train);
@@ -165,7 +177,7 @@ Result<Frequencies> ReadFrequencies(const ParsedArguments& arguments, bool json,
   if (is_given) return train.error();
   const bool may_lack = of_numbers && model.config().train.min_label_samples > 1;
   if (!json || may_lack) {
-    fmt::print(json ? stderr : stdout,
+    fmt::print(json ? stderr : task.messages,
                "without PSP, PSnDCG and bands{}: {} (name the training file by --train)\n",
                may_lack ? ", and labels that training left out count as known" : "",
                train.error().message);
@@ -196,11 +208,11 @@ Status Evaluate(const ParsedArguments& arguments) {
   Result<SampleFile> per_sample =
       SampleFile::Create(task->per_sample, top_k, run->model().preprocessor());
   DSLIDE_RETURN_IF_ERROR(per_sample);
-  const Result<Frequencies> frequencies = ReadFrequencies(arguments, json, run->model());
+  const Result<Frequencies> frequencies = ReadFrequencies(*task, run->model());
   DSLIDE_RETURN_IF_ERROR(frequencies);
   Result<std::vector<std::string>> names = ReadNames(arguments, task->show, run->model());
   DSLIDE_RETURN_IF_ERROR(names);
-  SampleViewer viewer(task->show, run->model().preprocessor(), std::move(*names));
+  SampleViewer viewer(task->messages, task->show, run->model().preprocessor(), std::move(*names));
   uint64_t unknown = 0;  // labels
   MeasureAccumulator measures(task->cutoffs, frequencies->propensities, frequencies->bands);
   DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const TopKReply& ranked) {
@@ -217,7 +229,7 @@ Status Evaluate(const ParsedArguments& arguments) {
   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());
   DSLIDE_RETURN_IF_ERROR(per_sample->Finish());
-  PrintMeasures(*run, measures.Result(), frequencies->bands, unknown);
+  PrintMeasures(task->messages, *run, measures.Result(), frequencies->bands, unknown);
   return {};
 }
 
@@ -235,7 +247,8 @@ int EvaluateCommand(int argc, char** argv) {
       "labels among the first k. tools/dslide/MEASURES.md defines all measures.");
   line.Repeated("at", "K",
                 "measure at K too, for instance 20 for recommendation; at most 4 of them");
-  line.Option("output", "FILE", "also write the predictions");
+  line.Option("output", "FILE",
+              "also write the predictions; -: standard output, and measures to standard error");
   line.Option("per-sample", "FILE",
               "also write a JSON line a sample: labels, predictions, P@1, P@5, recall");
   line.Option("train", "FILE", "training file for PSP and bands, if it moved since training");

@@ -60,12 +60,14 @@ Status Export(const ParsedArguments& arguments) {
   if (format == Format::kModel && IsModelFile(from)) {
     return BadInput(fmt::format("{} is a model file already; name the run directory", from));
   }
-  DSLIDE_RETURN_IF_ERROR(CheckOutputs({from, arguments.Get("data")}, {{"to", to}}));
+  const Result<std::string> data = InputPath(arguments.Get("data"));
+  DSLIDE_RETURN_IF_ERROR(data);
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs({from, *data}, {{"to", to}}));
   DSLIDE_RETURN_IF_ERROR(CheckRegularOutput(to, "a model"));
   ModelSourceOptions options;
   options.int8_only = rows == "int8";
   options.index = format == Format::kModel;
-  options.data = arguments.Get("data");
+  options.data = *data;
   options.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const auto start = std::chrono::steady_clock::now();
   const auto model = LoadModel(from, options);

@@ -41,7 +41,7 @@ Status Predict(const ParsedArguments& arguments) {
 int PredictCommand(int argc, char** argv) {
   CommandLine line =
       RankingCommandLine("predict", "Writes the best labels of each sample, one line a sample.");
-  line.Option("output", "FILE", "where to write; standard output if not given");
+  line.Option("output", "FILE", "where to write; standard output if not given, or -");
   return RunExecutable("dslide predict", line, argc, argv, Predict);
 }
 

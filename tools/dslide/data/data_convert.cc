@@ -16,6 +16,7 @@
 #include "common/base/process.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/stored_preprocessor.h"
+#include "common/data/output_file.h"
 #include "common/data/text_writer.h"
 #include "common/text/samples.h"
 #include "tools/dslide/data/data_commands.h"
@@ -57,6 +58,9 @@ struct ConvertTask {
 Result<ConvertTask> TaskFrom(const ParsedArguments& arguments) {
   ConvertTask task{
       arguments.Positional()[0], arguments.Get("output"), {}, arguments.Get("like"), {}};
+  const Result<std::string> input = InputPath(task.input);
+  DSLIDE_RETURN_IF_ERROR(input);
+  task.input = *input;
   const std::string to = arguments.Get("to");
   const auto* found =
       std::ranges::find_if(kTargets, [&](const TargetFormat& target) { return to == target.name; });
@@ -105,8 +109,9 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
   // A file without any would have no valid header.
   size = {std::max(size.features, 1u), std::max(size.labels, 1u)};
   DSLIDE_RETURN_IF_ERROR((*writer)->Finish(size));
-  fmt::print("{}: {}, {}, {}\n", task.output, Plural(samples, "sample"),
-             Plural(size.features, "feature"), Plural(size.labels, "label"));
+  fmt::print(MessagesBeside({task.output}), "{}: {}, {}, {}\n", task.output,
+             Plural(samples, "sample"), Plural(size.features, "feature"),
+             Plural(size.labels, "label"));
   return {};
 }
 
@@ -126,9 +131,9 @@ Status ConvertRecords(const ConvertTask& task, RecordFile* file, ProgressLine* p
     progress->Show(++samples);
   }
   DSLIDE_RETURN_IF_ERROR(writer->Finish());
-  fmt::print("{}: {}\n", task.output, Plural(samples, "sample"));
+  fmt::print(MessagesBeside({task.output}), "{}: {}\n", task.output, Plural(samples, "sample"));
   const std::string not_held = writer->not_held().Text(*task.target.records);
-  if (!not_held.empty()) fmt::print("{}\n", not_held);
+  if (!not_held.empty()) fmt::print(MessagesBeside({task.output}), "{}\n", not_held);
   return {};
 }
 
@@ -249,10 +254,12 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
     DSLIDE_RETURN_IF_ERROR(feature_names->Finish());
     names += " and " + FeaturesPath(task.output);
   }
-  fmt::print("{}: {}, {}, {}; names in {}\n", task.output, Plural(samples, "sample"),
-             Plural(p.num_features(), "feature"), Plural(p.num_labels(), "label"), names);
+  fmt::print(MessagesBeside({task.output}), "{}: {}, {}, {}; names in {}\n", task.output,
+             Plural(samples, "sample"), Plural(p.num_features(), "feature"),
+             Plural(p.num_labels(), "label"), names);
   if (unknown > 0) {
-    fmt::print("{} that the model lacks {}\n", Plural(unknown, "label entry", "label entries"),
+    fmt::print(MessagesBeside({task.output}), "{} that the model lacks {}\n",
+               Plural(unknown, "label entry", "label entries"),
                holds_unknown ? fmt::format("have ids from {} on", p.num_labels()) : "left out");
   }
   return {};
@@ -281,6 +288,10 @@ Status Convert(const ParsedArguments& arguments) {
     return ConvertNumbers(*task, &*file->numbers, &progress);
   }
   if (task->target.numbers) {
+    if (IsStandardOutput(task->output)) {
+      return BadInput(
+          fmt::format("--output {}: files of names come beside it; name a file", task->output));
+    }
     DSLIDE_RETURN_IF_ERROR(CheckOutputs({task->input}, {{"output", task->output},
                                                         {"output", LabelsPath(task->output)},
                                                         {"output", FeaturesPath(task->output)}}));
@@ -300,9 +311,10 @@ int DataConvertCommand(int argc, char** argv) {
       "dslide data convert FILE --to FORMAT --output FILE [options]",
       "Writes a data file in another format. Text becomes numbers as in training; the names of "
       "labels\nand features come beside them (OUTPUT.labels.tsv, OUTPUT.features.tsv).");
-  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz", 1, 1);
+  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz; -: standard input", 1, 1);
   line.Required("to", "FORMAT", TargetNames());
-  line.Required("output", "FILE", "where to write, X.npz,Y.npz for npz; .gz and .zst compress");
+  line.Required("output", "FILE",
+                "where to write, X.npz,Y.npz for npz; .gz and .zst compress; -: standard output");
   line.Option("like", "MODEL", "a run or checkpoint whose features and labels text becomes");
   line.Repeated("set", "TEXT.KEY=VALUE", "how text becomes features: keys of [text]");
   return RunExecutable("dslide data convert", line, argc, argv, Convert);
