@@ -157,6 +157,19 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
     evaluate_refused({option, run.Path("./test.txt")},
                      run.Path("./test.txt") + ": is the input; name another file");
   }
+  // Nor is what it reads besides.
+  const std::string train = ReadFile(run.Path("train.txt"));
+  fs::copy_file(run.Path("train.txt"), run.Path("moved.txt"));
+  Write(run.Path("names.txt"), std::string(kLabels, '\n'));
+  for (const char* option : {"--output", "--per-sample"}) {
+    evaluate_refused({option, run.Path("train.txt")}, run.Path("train.txt") + ": is the input");
+    evaluate_refused({option, run.Path("moved.txt"), "--train", run.Path("moved.txt")},
+                     run.Path("moved.txt") + ": is the input");
+    evaluate_refused({option, run.Path("names.txt"), "--label-names", run.Path("names.txt")},
+                     run.Path("names.txt") + ": is the input");
+  }
+  CHECK(ReadFile(run.Path("train.txt")) == train);
+  CHECK(ReadFile(run.Path("moved.txt")) == train);
   evaluate_refused({"--per-sample", run.Path("samples"), "--train", run.Path("absent.txt")},
                    run.Path("absent.txt"));
   CHECK_FALSE(fs::exists(output));
@@ -173,6 +186,17 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
   CHECK(run.last_errors().find(run.Path("cut.txt") + ":3") != std::string::npos);
   CHECK_FALSE(fs::exists(output));
   CHECK_FALSE(fs::exists(output + ".tmp"));
+  // A report is not written over what it reads.
+  for (const char* name :
+       {"config.ini", "metrics.jsonl", "loads.jsonl", "examples.jsonl", "summary.json"}) {
+    const std::string file = run.run_directory() + "/" + name;
+    const std::string text = ReadFile(file);
+    CheckOneLine(&run, {"report", run.run_directory(), "--output", file}, file + ": is the input");
+    CHECK(ReadFile(file) == text);
+  }
+  const fs::path checkpoint = *fs::directory_iterator(run.run_directory() + "/checkpoint");
+  CheckOneLine(&run, {"report", run.run_directory(), "--output", checkpoint / "manifest"},
+               "manifest: is the input");
   // Nor is a finished run overwritten by another one.
   CHECK(run.Train()->Wait() == 2);
 }

@@ -35,6 +35,7 @@ struct EvaluateTask {
   RankingTask ranking;
   std::string per_sample;
   std::string train;              // "": the file that the model was trained on
+  std::string label_names;        // "": the run's
   std::FILE* messages = stdout;   // where the measures are printed
   std::vector<uint32_t> cutoffs;  // ascending
   uint32_t show = 0;
@@ -53,6 +54,10 @@ Result<std::vector<uint32_t>> CutoffsFrom(const ParsedArguments& arguments) {
   std::sort(cutoffs.begin(), cutoffs.end());
   cutoffs.erase(std::unique(cutoffs.begin(), cutoffs.end()), cutoffs.end());
   return cutoffs;
+}
+
+std::vector<OutputOption> OutputsOf(const EvaluateTask& task) {
+  return {{"output", task.ranking.output}, {"per-sample", task.per_sample}};
 }
 
 Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
@@ -77,9 +82,9 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   if (!task.train.empty() && task.train == task.ranking.data && IsReadOnce(task.train)) {
     return BadInput(fmt::format("--train {}: is read once, as --data", task.train));
   }
-  DSLIDE_RETURN_IF_ERROR(
-      CheckOutputs({task.ranking.data, task.ranking.checkpoint},
-                   {{"output", task.ranking.output}, {"per-sample", task.per_sample}}));
+  task.label_names = arguments.Get("label-names");
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs(
+      {task.ranking.data, task.ranking.checkpoint, task.train, task.label_names}, OutputsOf(task)));
   return task;
 }
 
@@ -186,12 +191,10 @@ Result<Frequencies> ReadFrequencies(const EvaluateTask& task, const Inference& m
 }
 
 // For --show.
-Result<std::vector<std::string>> ReadNames(const ParsedArguments& arguments, uint32_t show,
-                                           const Inference& model) {
+Result<std::vector<std::string>> ReadNames(const EvaluateTask& task, const Inference& model) {
   const Config& config = model.config();
-  const std::string path =
-      arguments.Has("label-names") ? arguments.Get("label-names") : config.train.label_names;
-  if (show == 0 || path.empty()) return std::vector<std::string>();
+  const std::string& path = task.label_names.empty() ? config.train.label_names : task.label_names;
+  if (task.show == 0 || path.empty()) return std::vector<std::string>();
   return ReadLabelNames(path, config.model.labels);
 }
 
@@ -200,6 +203,8 @@ Status Evaluate(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(task);
   Result<RankingRun> run = RankingRun::Open(task->ranking);
   DSLIDE_RETURN_IF_ERROR(run);
+  const TrainConfig& trained = run->config().train;
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs({trained.data, trained.label_names}, OutputsOf(*task)));
   const bool json = task->ranking.json;
   const uint32_t top_k = task->ranking.top_k;
   Result<PredictionFile> output =
@@ -210,7 +215,7 @@ Status Evaluate(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(per_sample);
   const Result<Frequencies> frequencies = ReadFrequencies(*task, run->model());
   DSLIDE_RETURN_IF_ERROR(frequencies);
-  Result<std::vector<std::string>> names = ReadNames(arguments, task->show, run->model());
+  Result<std::vector<std::string>> names = ReadNames(*task, run->model());
   DSLIDE_RETURN_IF_ERROR(names);
   SampleViewer viewer(task->messages, task->show, run->model().preprocessor(), std::move(*names));
   uint64_t unknown = 0;  // labels
