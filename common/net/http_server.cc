@@ -224,10 +224,13 @@ struct HttpServer::Impl {
     return MHD_YES;
   }
 
-  static HttpResponse Unavailable() { return HttpResponse::Text(503, "503 Service Unavailable\n"); }
+  static HttpResponse Refused(unsigned status, const std::string& message) {
+    return {status, "application/json",
+            std::make_shared<std::string>(fmt::format("{{\"error\":\"{}\"}}\n", message))};
+  }
+  static HttpResponse Unavailable() { return Refused(503, "the server is stopping"); }
   HttpResponse TooLong() const {
-    return HttpResponse::Text(
-        413, fmt::format("413: a request has at most {} bytes\n", limits.body_bytes));
+    return Refused(413, fmt::format("a request has at most {} bytes", limits.body_bytes));
   }
 
   // When all of the request has come, and again when a connection is resumed.

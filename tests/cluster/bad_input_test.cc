@@ -121,6 +121,13 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
                {"predict", "--checkpoint", run.Path("absent"), "--data", run.Path("test.txt"),
                 "--output", output},
                run.Path("absent"));
+  CheckRefused(
+      &run,
+      {"predict", "--checkpoint", run.Path("test.txt"), "--data", run.Path("test.txt"), "--output",
+       output},
+      run.Path("test.txt") + ": is no model; give a run directory, a checkpoint, or a file");
+  CheckRefused(&run, {"checkpoint", "list", run.Path("test.txt")},
+               run.Path("test.txt") + ": is no directory; give a run");
   CHECK_FALSE(fs::exists(output));
   REQUIRE(run.Train()->Wait() == 0);
   Write(run.Path("wide.txt"), "1 301 200\n1 300:1\n");

@@ -148,6 +148,8 @@ TEST_CASE("run directory: what is damaged or missing is named") {
   const Setup setup;
   fs::remove_all(setup.path);
   setup.CheckRefused(setup.path + ": no such directory");
+  Write(setup.path, "a file");
+  setup.CheckRefused(setup.path + ": is no run directory");
 }
 
 }  // namespace

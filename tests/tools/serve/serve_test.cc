@@ -156,6 +156,8 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
   const httplib::Result longer = serve.client().Post("/predict", std::string(10'001, ' '), "x/y");
   REQUIRE(longer);
   CHECK(longer->status == 413);
+  CHECK(longer->get_header_value("Content-Type") == "application/json");
+  CHECK(longer->body == "{\"error\":\"a request has at most 10000 bytes\"}\n");
   CHECK(serve.Post("/predic", "{}").status == 404);
   CHECK(serve.Get("/predict").status == 405);
   CHECK(serve.Post("/model", "{}").status == 405);

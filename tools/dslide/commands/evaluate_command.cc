@@ -126,13 +126,19 @@ class SampleViewer {
   std::vector<std::string> names_;
 };
 
+// How often samples of the data have a label, each time counted.
+struct TrueLabels {
+  uint64_t all = 0;
+  uint64_t unknown = 0;  // that the model lacks
+};
+
 void PrintMeasures(std::FILE* out, const RankingRun& run, const Measures& m,
-                   const FrequencyBands& bands, uint64_t unknown) {
+                   const FrequencyBands& bands, const TrueLabels& labels) {
   const double seconds = run.seconds();
   if (run.task().json) {
     nlohmann::ordered_json json = MeasureJson(m, bands);
     json["labels"] = run.config().model.labels;
-    json["unknown_labels"] = unknown;
+    json["unknown_labels"] = labels.unknown;
     json["seconds"] = seconds;
     json["search"] = SearchName(run.task().search.value_or(Search::kExact));
     fmt::print(out, "{}\n", json.dump());
@@ -141,9 +147,11 @@ void PrintMeasures(std::FILE* out, const RankingRun& run, const Measures& m,
   const std::string without = m.samples_without_labels == 0
                                   ? ""
                                   : fmt::format(", {} without labels", m.samples_without_labels);
-  if (unknown > 0) {
-    fmt::print(out, "{} true labels, counted at every sample, are not among the model's\n",
-               unknown);
+  if (labels.unknown > 0) {
+    fmt::print(out,
+               "{} of the {} true labels, summed over samples, are unknown to the model: it cannot "
+               "predict them,\nand recall counts them as missed\n",
+               labels.unknown, labels.all);
   }
   fmt::print(out, "{}{}{} in {:.1f} s ({:.0f} a second)\n", MeasureTable(m, bands),
              Plural(m.samples, "sample"), without, seconds,
@@ -218,23 +226,25 @@ Status Evaluate(const ParsedArguments& arguments) {
   Result<std::vector<std::string>> names = ReadNames(*task, run->model());
   DSLIDE_RETURN_IF_ERROR(names);
   SampleViewer viewer(task->messages, task->show, run->model().preprocessor(), std::move(*names));
-  uint64_t unknown = 0;  // labels
+  TrueLabels labels;
   MeasureAccumulator measures(task->cutoffs, frequencies->propensities, frequencies->bands);
   DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const TopKReply& ranked) {
     for (size_t i = 0; i < batch.labels.rows(); ++i) {
       measures.Add(ranked.Ids(i), batch.labels.Ids(i));
     }
-    unknown += static_cast<uint64_t>(std::ranges::count_if(batch.labels.ids, [&](uint32_t id) {
-      return id >= run->config().model.labels ||
-             (!frequencies->left_out.empty() && frequencies->left_out[id]);
-    }));
+    labels.all += batch.labels.ids.size();
+    labels.unknown +=
+        static_cast<uint64_t>(std::ranges::count_if(batch.labels.ids, [&](uint32_t id) {
+          return id >= run->config().model.labels ||
+                 (!frequencies->left_out.empty() && frequencies->left_out[id]);
+        }));
     output->Write(ranked, top_k, batch.ids);
     per_sample->Write(batch.labels, ranked);
     viewer.Show(batch, ranked);
   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());
   DSLIDE_RETURN_IF_ERROR(per_sample->Finish());
-  PrintMeasures(task->messages, *run, measures.Result(), frequencies->bands, unknown);
+  PrintMeasures(task->messages, *run, measures.Result(), frequencies->bands, labels);
   return {};
 }
 

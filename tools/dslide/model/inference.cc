@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/base/plural.h"
 #include "common/base/process.h"
@@ -59,6 +60,11 @@ Result<std::unique_ptr<Inference>> Inference::LoadFile(const std::string& path) 
 
 Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
   if (IsModelFile(path)) return LoadFile(path);
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored)) {
+    return BadInput(fmt::format(
+        "{}: is no model; give a run directory, a checkpoint, or a file by dslide export", path));
+  }
   Result<std::string> directory = FindCheckpoint(path);
   DSLIDE_RETURN_IF_ERROR(directory);
   Result<Manifest> manifest = ReadManifest(*directory);

@@ -203,7 +203,9 @@ std::vector<std::string> FilesOfRun(const std::string& run_directory) {
 Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   std::error_code error;
   if (!fs::is_directory(run_directory, error)) {
-    return BadInput(fmt::format("{}: no such directory", run_directory));
+    return BadInput(fmt::format(
+        "{}: {}", run_directory,
+        fs::exists(run_directory, error) ? "is no run directory" : "no such directory"));
   }
   for (const char* name : {"config.ini", "metrics.jsonl"}) {
     if (fs::exists(fs::path(run_directory) / name, error)) continue;
