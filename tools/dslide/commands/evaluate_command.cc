@@ -13,7 +13,6 @@
 #include "common/data/measures/label_counts.h"
 #include "common/data/measures/measures.h"
 #include "common/data/measures/metrics.h"
-#include "common/data/xc_reader.h"
 #include "common/text/samples.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/commands/commands.h"
@@ -35,7 +34,6 @@ struct EvaluateTask {
   RankingTask ranking;
   std::string per_sample;
   std::string train;              // "": the file that the model was trained on
-  std::string label_names;        // "": the run's
   std::FILE* messages = stdout;   // where the measures are printed
   std::vector<uint32_t> cutoffs;  // ascending
   uint32_t show = 0;
@@ -82,19 +80,19 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   if (!task.train.empty() && task.train == task.ranking.data && IsReadOnce(task.train)) {
     return BadInput(fmt::format("--train {}: is read once, as --data", task.train));
   }
-  task.label_names = arguments.Get("label-names");
+  task.ranking.label_names = arguments.Get("label-names");
   DSLIDE_RETURN_IF_ERROR(CheckOutputs(
-      {task.ranking.data, task.ranking.checkpoint, task.train, task.label_names}, OutputsOf(task)));
+      {task.ranking.data, task.ranking.checkpoint, task.train, task.ranking.label_names},
+      OutputsOf(task)));
   return task;
 }
 
 // Prints samples with their predicted and true labels by name.
 class SampleViewer {
  public:
-  // `names` are by id, and used without a preprocessor, which may be null.
-  SampleViewer(std::FILE* out, uint32_t count, const Preprocessor* preprocessor,
-               std::vector<std::string> names)
-      : out_(out), left_(count), preprocessor_(preprocessor), names_(std::move(names)) {}
+  // The model must outlive the object.
+  SampleViewer(std::FILE* out, uint32_t count, const Inference* model)
+      : out_(out), left_(count), model_(*model) {}
 
   void Show(const SampleBatch& batch, const TopKReply& ranked) {
     for (size_t i = 0; left_ > 0 && i < batch.labels.rows(); ++i, --left_, ++number_) {
@@ -108,23 +106,21 @@ class SampleViewer {
   std::string Names(std::span<const uint32_t> labels) const {
     std::string text;
     for (const uint32_t label : labels) {
-      text += (text.empty() ? "" : " | ") + Name(label);
+      text += (text.empty() ? "" : " | ") + model_.LabelName(label);
     }
     return text.empty() ? "(none)" : text;
   }
 
-  std::string Name(uint32_t label) const {
-    if (preprocessor_ != nullptr) return preprocessor_->LabelName(label);
-    const bool named = label < names_.size() && !names_[label].empty();
-    return named ? names_[label] : std::to_string(label);
-  }
-
   std::FILE* out_;
   uint32_t left_;
-  const Preprocessor* preprocessor_;
+  const Inference& model_;
   uint32_t number_ = 1;
-  std::vector<std::string> names_;
 };
+
+LabelNamer NamerOf(const Inference& model) {
+  if (model.label_names() == nullptr) return nullptr;
+  return [&model](uint32_t label) { return model.LabelName(label); };
+}
 
 // How often samples of the data have a label, each time counted.
 struct TrueLabels {
@@ -198,14 +194,6 @@ Result<Frequencies> ReadFrequencies(const EvaluateTask& task, const Inference& m
   return Frequencies{};
 }
 
-// For --show.
-Result<std::vector<std::string>> ReadNames(const EvaluateTask& task, const Inference& model) {
-  const Config& config = model.config();
-  const std::string& path = task.label_names.empty() ? config.train.label_names : task.label_names;
-  if (task.show == 0 || path.empty()) return std::vector<std::string>();
-  return ReadLabelNames(path, config.model.labels);
-}
-
 Status Evaluate(const ParsedArguments& arguments) {
   const Result<EvaluateTask> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
@@ -219,13 +207,11 @@ Status Evaluate(const ParsedArguments& arguments) {
       PredictionFile::Create(task->ranking.output, json, run->model().label_names());
   DSLIDE_RETURN_IF_ERROR(output);
   Result<SampleFile> per_sample =
-      SampleFile::Create(task->per_sample, top_k, run->model().preprocessor());
+      SampleFile::Create(task->per_sample, top_k, NamerOf(run->model()));
   DSLIDE_RETURN_IF_ERROR(per_sample);
   const Result<Frequencies> frequencies = ReadFrequencies(*task, run->model());
   DSLIDE_RETURN_IF_ERROR(frequencies);
-  Result<std::vector<std::string>> names = ReadNames(*task, run->model());
-  DSLIDE_RETURN_IF_ERROR(names);
-  SampleViewer viewer(task->messages, task->show, run->model().preprocessor(), std::move(*names));
+  SampleViewer viewer(task->messages, task->show, &run->model());
   TrueLabels labels;
   MeasureAccumulator measures(task->cutoffs, frequencies->propensities, frequencies->bands);
   DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const TopKReply& ranked) {
@@ -268,7 +254,8 @@ int EvaluateCommand(int argc, char** argv) {
               "also write a JSON line a sample: labels, predictions, P@1, P@5, recall");
   line.Option("train", "FILE", "training file for PSP and bands, if it moved since training");
   line.Option("show", "N", "print the first N samples with predicted and true label names", "0");
-  line.Option("label-names", "FILE", "names of the labels, if they moved since training");
+  line.Option("label-names", "FILE",
+              "of a model of numbers: names of its labels, in place of its own");
   return RunExecutable("dslide evaluate", line, argc, argv, Evaluate);
 }
 

@@ -81,8 +81,10 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
 }
 
 Result<RankingRun> RankingRun::Open(RankingTask task) {
-  Result<std::unique_ptr<Inference>> model = Inference::Load(task.checkpoint);
+  Result<std::unique_ptr<Inference>> model = Inference::Load(task.checkpoint, task.label_names);
   DSLIDE_RETURN_IF_ERROR(model);
+  DSLIDE_RETURN_IF_ERROR(
+      CheckOutputs({(*model)->config().train.label_names}, {{"output", task.output}}));
   Result<SampleReader> reader = SampleReader::Open(task.data, (*model)->input());
   DSLIDE_RETURN_IF_ERROR(reader);
   DSLIDE_RETURN_IF_ERROR(CheckFit(task, reader->header(), **model));

@@ -93,6 +93,10 @@ Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
   info.name = RunNameOf((*source)->directory());
   info.config = (*source)->config();
   info.samples = (*source)->manifest().samples;
+  if (const auto* names = (*source)->label_names();
+      names != nullptr && !(*source)->preprocessor()) {
+    info.label_names = *names;
+  }
   ModelBuilder builder(std::move(info), (*source)->shared_preprocessor(), BestKernels());
   (*source)->ForEachRow(
       [&](uint32_t feature, const float* weights) { builder.SetInput(feature, weights); },
