@@ -115,6 +115,17 @@ std::string Header(MHD_Connection* connection, const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::vector<std::pair<std::string, std::string>> Query(MHD_Connection* connection) {
+  std::vector<std::pair<std::string, std::string>> query;
+  const MHD_KeyValueIterator add = [](void* into, MHD_ValueKind, const char* name,
+                                      const char* value) {
+    static_cast<decltype(query)*>(into)->emplace_back(name, value == nullptr ? "" : value);
+    return MHD_YES;
+  };
+  (void)MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add, &query);
+  return query;
+}
+
 }  // namespace
 
 HttpResponse HttpResponse::Text(unsigned status, std::string text) {
@@ -205,8 +216,12 @@ struct HttpServer::Impl {
 
   MHD_Result Begin(MHD_Connection* connection, const char* path, const char* method, void** state) {
     auto exchange = std::make_shared<Exchange>();
-    exchange->request = {method, path, Header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
-                         Header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING), ""};
+    exchange->request = {method,
+                         path,
+                         Header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+                         Header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING),
+                         "",
+                         Query(connection)};
     exchange->connection = connection;
     *state = exchange.get();
     {

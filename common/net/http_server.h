@@ -23,6 +23,7 @@ struct HttpRequest {
   std::string type;      // its Content-Type, or ""
   std::string encoding;  // its Content-Encoding, or ""
   std::string body;
+  std::vector<std::pair<std::string, std::string>> query = {};  // names and values, decoded
 };
 
 struct HttpResponse {
