@@ -34,6 +34,7 @@ struct Record {
   std::vector<std::string> fields;  // texts; the first is the title if there are several
   std::vector<std::string> labels;  // names, each once
   std::string id = {};              // as JSON; empty: there is none
+  bool labels_cleaned = false;      // control characters in their names became spaces
 };
 
 // The first line of a text, and the rest. A text of one line is one field.

@@ -107,6 +107,15 @@ TEST_CASE("status and drain want an address, and drain a name") {
   CheckRefused(&run, {"drain", "a", "--scheduler", "here"}, "cannot connect to here");
 }
 
+TEST_CASE("checkpoint list says where there is none") {
+  TestRun run;
+  fs::create_directories(run.run_directory() + "/checkpoint");
+  CHECK(run.Run("dslide", {"checkpoint", "list", run.run_directory()}) == 0);
+  CHECK(run.last_output() == run.run_directory() + "/checkpoint: no complete checkpoint\n");
+  CHECK(run.Run("dslide", {"checkpoint", "list", run.run_directory(), "--json"}) == 0);
+  CHECK(run.last_output() == "[]\n");
+}
+
 TEST_CASE("a server wants to know where the scheduler is") {
   TestRun run;
   CHECK(run.Run("dslide-server", {"--set", "cluster.executors=1"}) == 2);

@@ -92,6 +92,12 @@ TEST_CASE("data convert: text through all formats for it") {
   run.Data({"convert", run.Path("a.tsv"), "--to", "fasttext", "--output", run.Path("a.ft")});
   CHECK(ReadFile(run.Path("a.ft")) ==
         "__label__b_c __label__a On houses a red one\n__label__a boats\n");
+  Write(run.Path("tab.jsonl"), "{\"text\": \"boats\", \"labels\": [\"a\\tb\"]}\n");
+  run.Data({"convert", run.Path("tab.jsonl"), "--to", "tsv", "--output", run.Path("tab.tsv")});
+  CHECK(ReadFile(run.Path("tab.tsv")) == "boats\ta b\n");
+  CHECK(Contains(run.last_output(),
+                 "1 sample with tabs, line ends or other control characters in "
+                 "labels, now spaces\n"));
   run.Data({"convert", run.Path("a.jsonl"), "--to", "jsonl", "--output", run.Path("b.jsonl")});
   CHECK(ReadFile(run.Path("b.jsonl")) ==
         "{\"id\":7,\"title\":\"On houses\",\"text\":\"a red one\",\"labels\":[\"b c\",\"a\"]}\n"

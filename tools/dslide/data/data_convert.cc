@@ -119,7 +119,7 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
 Status ConvertRecords(const ConvertTask& task, RecordFile* file, ProgressLine* progress) {
   Result<RecordWriter> writer = RecordWriter::Create(task.output, *task.target.records);
   DSLIDE_RETURN_IF_ERROR(writer);
-  uint64_t samples = 0;
+  uint64_t samples = 0, cleaned = 0;
   while (true) {
     const auto line = file->stream()->Next();
     DSLIDE_RETURN_IF_ERROR(line);
@@ -128,10 +128,16 @@ Status ConvertRecords(const ConvertTask& task, RecordFile* file, ProgressLine* p
     const Result<Record> record = ParseRecord(file->format(), **line);
     if (!record.ok()) return file->BadLine(file->line(), record.error());
     DSLIDE_RETURN_IF_ERROR(writer->Add(*record));
+    cleaned += record->labels_cleaned ? 1 : 0;
     progress->Show(++samples);
   }
   DSLIDE_RETURN_IF_ERROR(writer->Finish());
   fmt::print(MessagesBeside({task.output}), "{}: {}\n", task.output, Plural(samples, "sample"));
+  if (cleaned > 0) {
+    fmt::print(MessagesBeside({task.output}),
+               "{} with tabs, line ends or other control characters in labels, now spaces\n",
+               Plural(cleaned, "sample"));
+  }
   const std::string not_held = writer->not_held().Text(*task.target.records);
   if (!not_held.empty()) fmt::print(MessagesBeside({task.output}), "{}\n", not_held);
   return {};

@@ -7,7 +7,7 @@
 //
 //   sample           its number in the data, from 1
 //   labels           the true ones, ascending
-//   predicted        best first, with their scores
+//   predicted        best first, with their scores, which are logits
 //   p_at_1, p_at_5   the share of true labels among the first 1 and 5 predictions
 //   recall           the share of the true labels that are in `predicted`; 0 without labels
 //   reciprocal_rank  1 / the rank in `predicted` of the first true label, from 1; 0 if there is
