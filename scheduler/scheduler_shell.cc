@@ -17,6 +17,7 @@
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
+#include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/data/checksum.h"
 #include "common/data/measures/metrics.h"
@@ -72,6 +73,20 @@ std::string UnknownLabels(const std::string& path, const Dataset& test) {
   return fmt::format(
       "{}: {:.1f} % of the labels are not in the training data\n", path,
       100.0 * static_cast<double>(unknown) / static_cast<double>(test.num_label_entries()));
+}
+
+// The names that train.label_names gives the labels; none if it is empty.
+Result<std::vector<std::string>> LabelNamesOf(const std::string& path, uint32_t num_labels,
+                                              bool is_text) {
+  if (path.empty()) return std::vector<std::string>();
+  if (is_text) {
+    return BadInput(fmt::format(
+        "train.label_names = {}: train.data is text, which has its labels' names; leave it out",
+        path));
+  }
+  Result<std::vector<std::string>> names = LoadLabelNames(path, num_labels);
+  if (!names.ok()) return BadInput("train.label_names: " + names.error().message);
+  return names;
 }
 
 // Creates the directory that a setting names, if there is none. Errors name the setting.
@@ -232,6 +247,9 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
         "give "
         "--exclude-own-features to evaluate and predict");
   }
+  const Result<std::vector<std::string>> label_names =
+      LabelNamesOf(files.label_names, train->num_labels(), preprocessor != nullptr);
+  DSLIDE_RETURN_IF_ERROR(label_names);
   inputs.train = train;
   inputs.inverse_propensities = std::move(loaded->inverse_propensities);
   inputs.train_checksum = Checksum(*train);
@@ -268,6 +286,11 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
   DSLIDE_RETURN_IF_ERROR(MakeDirectory("checkpoint.directory", inputs.checkpoint_directory));
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(inputs.checkpoint_directory, preprocessor.get()));
+  if (!label_names->empty()) {
+    Result<std::string> copy = StoreLabelNames(inputs.checkpoint_directory, *label_names);
+    DSLIDE_RETURN_IF_ERROR(copy);
+    files.label_names = *std::move(copy);
+  }
   if (!options.resume && ledger != nullptr) {
     ledger.reset();
     inputs.ledger = LedgerState();

@@ -103,7 +103,7 @@ TEST_CASE("run directory: a default is what derivation gives for the run's other
     }
     return keys;
   };
-  constexpr uint64_t kSamples = 100'000;
+  static constexpr uint64_t kSamples = 100'000;
   const auto start = [](double label_repeats) {
     return nlohmann::json{{"event", "start"},
                           {"elapsed_s", 0},
@@ -220,6 +220,8 @@ TEST_CASE("run directory: what is damaged or missing is named") {
   const Setup setup;
   fs::remove_all(setup.path);
   setup.CheckRefused(setup.path + ": no such directory");
+  Write(setup.path, "a file");
+  setup.CheckRefused(setup.path + ": is no run directory");
 }
 
 }  // namespace

@@ -65,12 +65,17 @@ Status List(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(in);
   OrderedJson all = OrderedJson::array();
   const bool json = arguments.Has("json");
+  const std::vector<std::string> names = CompleteCheckpoints(*in);
+  if (!json && names.empty()) {
+    fmt::print("{}: no complete checkpoint\n", *in);
+    return {};
+  }
   if (!json) {
     fmt::print("{:<20}{:>7}{:>12}{:>14}{:>8}{:>12}\n", "checkpoint", "epoch", "batches", "samples",
                "shards", "MB");
   }
   Status damaged;  // the first manifest that cannot be read; the others are still listed
-  for (const std::string& name : CompleteCheckpoints(*in)) {
+  for (const std::string& name : names) {
     const std::string checkpoint = *in + "/" + name;
     const Result<Manifest> m = ReadManifest(checkpoint);
     if (!m.ok()) {

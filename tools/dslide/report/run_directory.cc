@@ -15,6 +15,7 @@
 #include "common/app/executable.h"
 #include "common/base/check.h"
 #include "common/checkpoint/layout.h"
+#include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
 #include "common/data/json_depth.h"
@@ -225,12 +226,34 @@ OrderedJson CostsSoFar(const std::string& directory) {
   return json;
 }
 
+std::string CheckpointsOf(const std::string& run_directory, const Config& config) {
+  return config.checkpoint.directory.empty() ? run_directory + "/" + kCheckpointsName
+                                             : config.checkpoint.directory;
+}
+
 }  // namespace
+
+std::vector<std::string> FilesOfRun(const std::string& run_directory) {
+  std::vector<std::string> files;
+  for (const char* name : {"config.ini", "metrics.jsonl", "loads.jsonl", "examples.jsonl",
+                           "summary.json", kTotalsName}) {
+    files.push_back(run_directory + "/" + name);
+  }
+  const Result<Config> config = LoadConfig(files.front(), {});
+  if (!config.ok()) return files;
+  const std::string checkpoints = CheckpointsOf(run_directory, *config);
+  for (const std::string& name : CompleteCheckpoints(checkpoints)) {
+    files.push_back(checkpoints + "/" + name + "/" + kManifestName);
+  }
+  return files;
+}
 
 Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   std::error_code error;
   if (!fs::is_directory(run_directory, error)) {
-    return BadInput(fmt::format("{}: no such directory", run_directory));
+    return BadInput(fmt::format(
+        "{}: {}", run_directory,
+        fs::exists(run_directory, error) ? "is no run directory" : "no such directory"));
   }
   for (const char* name : {"config.ini", "metrics.jsonl"}) {
     if (fs::exists(fs::path(run_directory) / name, error)) continue;
@@ -249,9 +272,7 @@ Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   RunHistory history(facts);
   for (const auto& add : additions) add(&history);
   DSLIDE_RETURN_IF_ERROR(AddOptionalFiles(run_directory, &history));
-  history.SetCheckpoints(CheckpointsIn(config->checkpoint.directory.empty()
-                                           ? run_directory + "/" + kCheckpointsName
-                                           : config->checkpoint.directory));
+  history.SetCheckpoints(CheckpointsIn(CheckpointsOf(run_directory, *config)));
   const Result<OrderedJson> summary = SummaryOf(run_directory, recorded.starts);
   DSLIDE_RETURN_IF_ERROR(summary);
   const std::string outcome =

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 
@@ -13,5 +14,8 @@ namespace dslide {
 // (kBadInput) name what is missing or damaged, with the line. A last line without its end is being
 // written, or was when the machine lost power, and is left out.
 Result<nlohmann::ordered_json> ReadRunDirectory(const std::string& run_directory);
+
+// The files that ReadRunDirectory() reads, if they are there. REQUIRES that it could read the run.
+std::vector<std::string> FilesOfRun(const std::string& run_directory);
 
 }  // namespace dslide
