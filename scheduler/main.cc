@@ -6,6 +6,8 @@
 namespace dslide {
 namespace {
 
+constexpr uint32_t kMostMemoryMb = 1u << 24;
+
 Status Schedule(const ParsedArguments& arguments) {
   // A resumed run keeps the configuration that it was started with.
   Result<std::string> file = arguments.Get("config");
@@ -13,10 +15,16 @@ Status Schedule(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(file);
   Result<Config> config = LoadConfig(*file, arguments.All("set"));
   DSLIDE_RETURN_IF_ERROR(config);
+  Result<uint32_t> memory_mb = 0;
+  if (arguments.Has("server-memory-mb")) {
+    memory_mb = arguments.Number("server-memory-mb", 1, kMostMemoryMb);
+  }
+  DSLIDE_RETURN_IF_ERROR(memory_mb);
   StopSignals signals;
   StartLog("scheduler", config->common.log_level);
   return SchedulerShell::Run(
-      {std::move(*config), arguments.Get("run-dir"), arguments.Has("resume")}, &signals);
+      {std::move(*config), arguments.Get("run-dir"), arguments.Has("resume"), *memory_mb},
+      &signals);
 }
 
 }  // namespace
@@ -27,6 +35,8 @@ int main(int argc, char** argv) {
                            "Leases work to workers, keeps the roster, coordinates checkpoints.");
   line.Required("run-dir", "DIRECTORY", "where the run's records and checkpoints go");
   line.Flag("resume", "continue from the newest checkpoint in the run directory");
+  line.Option("server-memory-mb", "N",
+              "what each of cluster.servers will have: refuse at once a model that does not fit");
   dslide::DeclareConfigOptions(&line);
   return dslide::RunExecutable("dslide-scheduler", line, argc, argv, dslide::Schedule);
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/app/config_paths.h"
 #include "common/app/executable.h"
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
@@ -17,6 +18,7 @@
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
+#include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/data/checksum.h"
 #include "common/data/measures/metrics.h"
@@ -25,6 +27,7 @@
 #include "common/text/samples.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/kept_input.h"
+#include "scheduler/plan/memory_check.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
 
@@ -74,6 +77,20 @@ std::string UnknownLabels(const std::string& path, const Dataset& test) {
       100.0 * static_cast<double>(unknown) / static_cast<double>(test.num_label_entries()));
 }
 
+// The names that train.label_names gives the labels; none if it is empty.
+Result<std::vector<std::string>> LabelNamesOf(const std::string& path, uint32_t num_labels,
+                                              bool is_text) {
+  if (path.empty()) return std::vector<std::string>();
+  if (is_text) {
+    return BadInput(fmt::format(
+        "train.label_names = {}: train.data is text, which has its labels' names; leave it out",
+        path));
+  }
+  Result<std::vector<std::string>> names = LoadLabelNames(path, num_labels);
+  if (!names.ok()) return BadInput("train.label_names: " + names.error().message);
+  return names;
+}
+
 // Creates the directory that a setting names, if there is none. Errors name the setting.
 Status MakeDirectory(const std::string& setting, const fs::path& path) {
   std::error_code error;
@@ -92,6 +109,11 @@ bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
     const auto* planned = std::get_if<LedgerPlanned>(&entry);
     return planned != nullptr && GenerationOf(planned->plan) != planned->plan.version;
   });
+}
+
+// Whether an earlier life of the scheduler has trained.
+bool HasWork(const RunInputs& inputs) {
+  return inputs.ledger.batches > 0 || (inputs.checkpoint && inputs.checkpoint->batches > 0);
 }
 
 // Whether standard error (the log) and standard output are one file, as on a terminal.
@@ -159,7 +181,8 @@ std::string JoinHint(const AccessControl& access, const std::string& keys) {
 SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
                                std::unique_ptr<Ledger> ledger, NetContext* context,
                                std::unique_ptr<AccessControl> access, RouterSocket socket,
-                               std::unique_ptr<StatusPage> page, LabelNames names, RunId run)
+                               std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier,
+                               RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
@@ -171,6 +194,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       incarnation_(DrawIncarnation(access_ ? std::optional(access_->own()) : std::nullopt)),
       started_ms_(MonotonicMillis()),
       recorder_(run_directory_, core_.run(), std::move(names)),
+      costs_(std::move(earlier)),
       terminal_(isatty(STDOUT_FILENO) == 1),
       log_is_output_(LogIsOutput()) {}
 
@@ -266,7 +290,11 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
         "give "
         "--exclude-own-features to evaluate and predict");
   }
+  const Result<std::vector<std::string>> label_names =
+      LabelNamesOf(files.label_names, train->num_labels(), preprocessor != nullptr);
+  DSLIDE_RETURN_IF_ERROR(label_names);
   inputs.train = train;
+  inputs.inverse_propensities = std::move(loaded->inverse_propensities);
   inputs.train_checksum = Checksum(*train);
   std::optional<Dataset> test;
   std::vector<std::string> notes = loaded->notes;
@@ -287,17 +315,29 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     test = std::move(read->data);
     inputs.test = &*test;
   }
+  MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config,
                 {train->size(), LabelRepeats(*train)});
+  if (options.server_memory_mb > 0) {
+    const uint64_t bytes = uint64_t{options.server_memory_mb} << 20;
+    const std::string why = WhyAllTooSmall(bytes, inputs.config);
+    if (!why.empty()) return BadInput(why);
+  }
   inputs.preprocessor = ChecksumOf(preprocessor.get());
   if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
   DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
   DSLIDE_RETURN_IF_ERROR(MakeDirectory("checkpoint.directory", inputs.checkpoint_directory));
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(inputs.checkpoint_directory, preprocessor.get()));
+  if (!label_names->empty()) {
+    Result<std::string> copy = StoreLabelNames(inputs.checkpoint_directory, *label_names);
+    DSLIDE_RETURN_IF_ERROR(copy);
+    files.label_names = *std::move(copy);
+  }
   if (!options.resume && ledger != nullptr) {
     ledger.reset();
     inputs.ledger = LedgerState();
+    fs::remove(root / kTotalsName, error);
     fs::remove_all(ledger_path, error);
     if (error) return Failed(fmt::format("{}: cannot remove: {}", ledger_path, error.message()));
   }
@@ -318,14 +358,16 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   std::fflush(stdout);
   const RunId run = inputs.run;
   LabelNames names(preprocessor, inputs.config);
+  RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
                        std::move(ledger), &context, std::move(access), std::move(*socket),
-                       std::move(page), std::move(names), run);
+                       std::move(page), std::move(names), std::move(earlier), run);
   return shell.Loop(signals);
 }
 
 Status SchedulerShell::Loop(StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(recorder_.state());
+  WriteCosts(core_.Describe(clock_.Millis()));  // a life that is killed at once leaves them, too
   Poller poller;
   auto wait = [&, changes = ~uint64_t{0}]() mutable {
     if (std::exchange(changes, prober_.changes()) != prober_.changes()) {
@@ -485,7 +527,7 @@ void SchedulerShell::ShowProgress() {
     return;
   }
   const ProgressMeter::Reading reading = meter_.Sample(status);
-  Print(ProgressLine(reading), terminal_);
+  Print(ProgressText(reading), terminal_);
 }
 
 void SchedulerShell::RecordProgress() {
@@ -496,6 +538,7 @@ void SchedulerShell::RecordProgress() {
   const RunStatus status = core_.Describe(now_ms);
   if (status.work.batches == 0) return;
   recorder_.OnProgress(status, record_meter_.Sample(status), ElapsedSeconds());
+  WriteCosts(status);
 }
 
 std::string SchedulerShell::StatusText(const RunStatus& status) {
@@ -506,7 +549,7 @@ std::string SchedulerShell::StatusText(const RunStatus& status) {
     recorder_.OnReading(status, page_reading_, ElapsedSeconds());
   }
   return StatusJson(status, page_reading_, curve_,
-                    waiting ? status.waiting : ProgressLine(page_reading_));
+                    waiting ? status.waiting : ProgressText(page_reading_));
 }
 
 void SchedulerShell::PublishStatus() {
@@ -560,13 +603,19 @@ void SchedulerShell::Print(const std::string& line, bool transient) {
   std::fflush(stdout);
 }
 
+// A scheduler that is killed leaves those of the last record.
+RunCosts SchedulerShell::WriteCosts(const RunStatus& status) {
+  RunCosts costs = costs_.Read(status, UsageOfThisProcess());
+  const Status written = WriteWholeFile(run_directory_ + "/" + kTotalsName, FormatCosts(costs));
+  if (!written.ok()) Warn(written.error().message);
+  return costs;
+}
+
 Status SchedulerShell::WriteSummary() {
   if (transient_shown_) Print("", false);
-  const ProcessUsage own = UsageOfThisProcess();
   DSLIDE_RETURN_IF_ERROR(recorder_.state());
-  return WriteWholeFile(
-      run_directory_ + "/summary.json",
-      SummaryJson(core_.Describe(clock_.Millis()), own.cpu_seconds, own.peak_rss_bytes));
+  const RunStatus status = core_.Describe(clock_.Millis());
+  return WriteWholeFile(run_directory_ + "/summary.json", SummaryJson(status, WriteCosts(status)));
 }
 
 double SchedulerShell::ElapsedSeconds() {

@@ -20,6 +20,7 @@
 #include "scheduler/status/learning_curve.h"
 #include "scheduler/status/progress.h"
 #include "scheduler/status/recorder.h"
+#include "scheduler/status/run_costs.h"
 #include "scheduler/status/status_page.h"
 
 namespace dslide {
@@ -28,6 +29,7 @@ struct SchedulerOptions {
   Config config;
   std::string run_directory;
   bool resume = false;
+  uint32_t server_memory_mb = 0;  // of each of the cluster.servers that join; 0: not known
 };
 
 class SchedulerShell {
@@ -38,7 +40,7 @@ class SchedulerShell {
  private:
   SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
                  NetContext* context, std::unique_ptr<AccessControl> access, RouterSocket socket,
-                 std::unique_ptr<StatusPage> page, LabelNames names, RunId run);
+                 std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier, RunId run);
 
   Status Loop(StopSignals* signals);
   void Apply(SchedulerCore::Effects effects);
@@ -56,6 +58,7 @@ class SchedulerShell {
   void Log(const std::string& line);
   void Warn(const std::string& line);
   void ClearTransient();
+  RunCosts WriteCosts(const RunStatus& status);
   Status WriteSummary();
   double ElapsedSeconds();
 
@@ -86,6 +89,7 @@ class SchedulerShell {
   int64_t page_read_ms_ = 0;
   LearningCurve curve_;
   RunRecorder recorder_;
+  CostMeter costs_;
   bool terminal_;
   bool log_is_output_;  // lines of the log need not be printed as well
   bool transient_shown_ = false;

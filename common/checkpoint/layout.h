@@ -9,6 +9,7 @@
 //       manifest                       common/checkpoint/manifest.h, written last
 //       shard-3-0/                     server 0 of plan version 3: a database of its rows
 //     preprocessor-00000000000000ff    common/checkpoint/stored_preprocessor.h, by its checksum
+//     label-names.tsv                  common/checkpoint/stored_label_names.h
 //     orphan-3-12/                     what servers of plan version 3 saved when they had lost the
 //       shard-3-0/                     scheduler, with 12 steps committed
 //     store-server-1-00000000000000ff/ a server's live database: its name and incarnation
@@ -22,10 +23,11 @@
 
 namespace dslide {
 
-constexpr char kLedgerName[] = "ledger";           // in a run directory
-constexpr char kCheckpointsName[] = "checkpoint";  // in a run directory
-constexpr char kManifestName[] = "manifest";       // in a checkpoint
-constexpr char kTemporarySuffix[] = ".tmp";        // of what is being written
+constexpr char kLedgerName[] = "ledger";               // in a run directory
+constexpr char kCheckpointsName[] = "checkpoint";      // in a run directory
+constexpr char kManifestName[] = "manifest";           // in a checkpoint
+constexpr char kLabelNamesName[] = "label-names.tsv";  // beside checkpoints
+constexpr char kTemporarySuffix[] = ".tmp";            // of what is being written
 
 // The directory that a path lies in.
 std::string ParentOf(const std::string& path);

@@ -128,8 +128,8 @@ Result<Manifest> ReadManifest(const std::string& directory) {
 Result<std::string> FindCheckpoint(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    return BadInput(
-        fmt::format("{}: no such directory; give a checkpoint or a directory of them", path));
+    return BadInput(fmt::format("{}: {}; give a checkpoint or a directory of them", path,
+                                fs::exists(path, error) ? "is no directory" : "no such directory"));
   }
   if (HasManifest(path)) return path;
   for (const std::string& in : {path, (fs::path(path) / kCheckpointsName).string()}) {
@@ -143,8 +143,8 @@ Result<std::string> FindCheckpoint(const std::string& path) {
 Result<std::string> CheckpointDirectory(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    return BadInput(
-        fmt::format("{}: no such directory; give a run or its directory of checkpoints", path));
+    return BadInput(fmt::format("{}: {}; give a run or its directory of checkpoints", path,
+                                fs::exists(path, error) ? "is no directory" : "no such directory"));
   }
   const std::string in_run = (fs::path(path) / kCheckpointsName).string();
   for (const std::string& in : {path, in_run}) {

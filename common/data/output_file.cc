@@ -23,7 +23,12 @@ bool AreOneFile(const std::string& a, const std::string& b) {
          fs::weakly_canonical(fs::absolute(b, error), error);
 }
 
+bool IsStandardOutput(const std::string& path) {
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1";
+}
+
 bool IsWrittenInPlace(const std::string& path) {
+  if (IsStandardOutput(path)) return true;
   std::error_code error;
   return fs::exists(path, error) && !fs::is_regular_file(path, error);
 }
@@ -43,6 +48,7 @@ Error CannotCreate(const std::string& path) {
 
 Result<OutputFile> OutputFile::Create(const std::string& path) {
   if (path.empty()) return OutputFile("", "", nullptr);
+  if (IsStandardOutput(path)) return StandardOutput();
   const bool in_place = IsWrittenInPlace(path);
   const std::string temporary = in_place ? "" : path + ".tmp";
   std::FILE* out = std::fopen((in_place ? path : temporary).c_str(), "we");

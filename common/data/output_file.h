@@ -13,14 +13,19 @@ namespace dslide {
 // Whether both are one regular file, or would be written under one name. Either may be empty.
 bool AreOneFile(const std::string& a, const std::string& b);
 
-// Whether bytes go straight to what has this name: a pipe, a device, /dev/stdout. A file must not
-// be renamed to such a name, which would put the file in the device's place.
+// Whether the name is that of standard output: -, /dev/stdout, /dev/fd/1.
+bool IsStandardOutput(const std::string& path);
+
+// Whether bytes go straight to what has this name: a pipe, a device, standard output, also where
+// that is a file. A file must not be renamed to such a name, which would put the file in the
+// device's place.
 bool IsWrittenInPlace(const std::string& path);
 // kBadInput "path: is no regular file (`what` cannot be written to it)" if it is written in place.
 Status CheckRegularOutput(const std::string& path, std::string_view what);
 
 // Bytes are written under a temporary name, and Finish() renames the file, so that an incomplete
-// file never looks complete. What IsWrittenInPlace is written in place. One thread uses an object.
+// file never looks complete. What IsWrittenInPlace is written in place; - is standard output. One
+// thread uses an object.
 class OutputFile {
  public:
   // Errors (kBadInput) name the path. An empty path: nothing is written.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <utility>
 
 namespace dslide {
@@ -17,6 +18,12 @@ Model::Model(ModelInfo info, const ModelArrays& arrays,
   for (uint32_t p = 0; p < positions(); ++p) {
     if (arrays_.label_of[p] != kNoLabel) position_of_[arrays_.label_of[p]] = p;
   }
+  const auto name_of = [this](uint32_t label) -> const std::string& {
+    return info_.label_names[label];
+  };
+  by_name_.resize(info_.label_names.size());
+  std::iota(by_name_.begin(), by_name_.end(), 0u);
+  std::ranges::stable_sort(by_name_, {}, name_of);
   cell_rows_.Resize(cells());
   cell_rows_.Set(0, cells(), arrays_.cell_means.data(), BestKernels());
   cell_biases_.assign(arrays_.cell_biases.begin(), arrays_.cell_biases.end());
@@ -24,11 +31,17 @@ Model::Model(ModelInfo info, const ModelArrays& arrays,
 }
 
 std::string Model::LabelName(uint32_t label) const {
-  return preprocessor_ == nullptr ? std::to_string(label) : preprocessor_->label_names()[label];
+  if (preprocessor_ != nullptr) return preprocessor_->label_names()[label];
+  return info_.label_names.empty() ? std::to_string(label) : info_.label_names[label];
 }
 
 std::optional<uint32_t> Model::LabelId(const std::string& name) const {
   if (preprocessor_ != nullptr) return preprocessor_->LabelId(name);
+  const auto name_of = [this](uint32_t label) -> const std::string& {
+    return info_.label_names[label];
+  };
+  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
+  if (found != by_name_.end() && info_.label_names[*found] == name) return *found;
   uint32_t id = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
   const bool whole = error == std::errc() && end == name.data() + name.size();

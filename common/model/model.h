@@ -30,7 +30,9 @@ struct ModelInfo {
   uint64_t samples = 0;    // that it was trained on, over all epochs
   uint32_t probes = 0;     // cells that a search by the index looks into; 0: there is no index
   float index_recall = 0;  // with so many probes: the share of the 10 best neurons that it finds
-  std::string notes;       // what a front end keeps with the model (tools/python: JSON); or empty
+  // Of a model of numbers, by id; none: labels are numbers.
+  std::vector<std::string> label_names = {};
+  std::string notes;  // what a front end keeps with the model (tools/python: JSON); or empty
 
   uint32_t features() const { return config.model.features; }
   uint32_t hidden() const { return config.model.hidden; }
@@ -73,7 +75,8 @@ class Model {
   std::span<const float> cell_biases() const { return cell_biases_; }
   // A label's name, or its number.
   std::string LabelName(uint32_t label) const;
-  // The inverse; nullopt: the model has no such label.
+  // The inverse, also by number where there are names besides those of text; nullopt: the model has
+  // no such label.
   std::optional<uint32_t> LabelId(const std::string& name) const;
   // The labels that a sample with these features ([], ascending) has already: label i of feature i,
   // of a model of text those whose name is a word of the sample.
@@ -88,6 +91,7 @@ class Model {
   ModelInfo info_;
   ModelArrays arrays_;
   std::vector<uint32_t> position_of_;  // [N]
+  std::vector<uint32_t> by_name_;      // labels by info_.label_names
   Int8Panels cell_rows_;
   std::vector<float> cell_biases_;
   std::shared_ptr<const Preprocessor> preprocessor_;

@@ -34,6 +34,7 @@ constexpr Magic kBegin = {'d', 's', 'l', 'i', 'd', 'e', ' ', 'm', 'o', 'd', 'e',
 constexpr Magic kEnd = {'d', 's', 'l', 'i', 'd', 'e', ' ', 'e', 'n', 'd', '\n'};
 constexpr char kPreprocessor[] = "preprocessor";
 constexpr char kNotes[] = "notes";
+constexpr char kLabelNames[] = "label_names";  // each with a line end
 // Nearly all of the file. What they hold can make scores wrong, and nothing else.
 constexpr std::array<std::string_view, 3> kLargeSections = {"input", "rows", "weights"};
 constexpr size_t kTailBytes = 2 * sizeof(uint64_t) + kMagicBytes;
@@ -60,6 +61,16 @@ void ForEachArray(Arrays& arrays, const Each& each) {
   each("rows", arrays.rows);
   each("row_scales", arrays.row_scales);
   each("weights", arrays.weights);
+}
+
+// Each with a line end.
+std::vector<std::string> LinesOf(std::string_view text) {
+  std::vector<std::string> lines;
+  for (size_t end = 0; (end = text.find('\n')) != std::string_view::npos;) {
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return lines;
 }
 
 // Reads a file into memory that is all zeros. Of a file that becomes shorter meanwhile the rest
@@ -258,6 +269,9 @@ Status WriteModelFile(const Model& model, const std::string& path) {
                [&](const char* name, const auto& array) { add(name, BytesOf(std::span(array))); });
   add(kPreprocessor, preprocessor);
   add(kNotes, model.info().notes);
+  std::string label_names;
+  for (const std::string& name : model.info().label_names) (label_names += name) += '\n';
+  add(kLabelNames, label_names);
   align();
   const ModelInfo& info = model.info();
   wire::FinishModelFileBuffer(
@@ -309,6 +323,12 @@ Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path, Mode
   const Result<std::string_view> notes = reader.Section(kNotes);
   DSLIDE_RETURN_IF_ERROR(notes);
   info.notes = *notes;
+  const Result<std::string_view> label_names = reader.Section(kLabelNames);
+  DSLIDE_RETURN_IF_ERROR(label_names);
+  info.label_names = LinesOf(*label_names);
+  if (!label_names->empty() && info.label_names.size() != info.labels()) {
+    return reader.Damaged(kLabelNames);
+  }
   std::shared_ptr<const Preprocessor> preprocessor;
   const Result<std::string_view> stored = reader.Section(kPreprocessor);
   DSLIDE_RETURN_IF_ERROR(stored);

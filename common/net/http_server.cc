@@ -115,6 +115,17 @@ std::string Header(MHD_Connection* connection, const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::vector<std::pair<std::string, std::string>> Query(MHD_Connection* connection) {
+  std::vector<std::pair<std::string, std::string>> query;
+  const MHD_KeyValueIterator add = [](void* into, MHD_ValueKind, const char* name,
+                                      const char* value) {
+    static_cast<decltype(query)*>(into)->emplace_back(name, value == nullptr ? "" : value);
+    return MHD_YES;
+  };
+  (void)MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add, &query);
+  return query;
+}
+
 }  // namespace
 
 HttpResponse HttpResponse::Text(unsigned status, std::string text) {
@@ -205,8 +216,12 @@ struct HttpServer::Impl {
 
   MHD_Result Begin(MHD_Connection* connection, const char* path, const char* method, void** state) {
     auto exchange = std::make_shared<Exchange>();
-    exchange->request = {method, path, Header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
-                         Header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING), ""};
+    exchange->request = {method,
+                         path,
+                         Header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+                         Header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING),
+                         "",
+                         Query(connection)};
     exchange->connection = connection;
     *state = exchange.get();
     {
@@ -224,10 +239,13 @@ struct HttpServer::Impl {
     return MHD_YES;
   }
 
-  static HttpResponse Unavailable() { return HttpResponse::Text(503, "503 Service Unavailable\n"); }
+  static HttpResponse Refused(unsigned status, const std::string& message) {
+    return {status, "application/json",
+            std::make_shared<std::string>(fmt::format("{{\"error\":\"{}\"}}\n", message))};
+  }
+  static HttpResponse Unavailable() { return Refused(503, "the server is stopping"); }
   HttpResponse TooLong() const {
-    return HttpResponse::Text(
-        413, fmt::format("413: a request has at most {} bytes\n", limits.body_bytes));
+    return Refused(413, fmt::format("a request has at most {} bytes", limits.body_bytes));
   }
 
   // When all of the request has come, and again when a connection is resumed.

@@ -23,6 +23,7 @@ struct HttpRequest {
   std::string type;      // its Content-Type, or ""
   std::string encoding;  // its Content-Encoding, or ""
   std::string body;
+  std::vector<std::pair<std::string, std::string>> query = {};  // names and values, decoded
 };
 
 struct HttpResponse {
@@ -45,7 +46,7 @@ class HttpServer {
   struct Limits {
     unsigned connections = 64;   // at once; more wait in the kernel's queue
     size_t header_bytes = 8192;  // of a request line and its headers
-    size_t body_bytes = 0;       // of a request; a longer one gets 413
+    size_t body_bytes = 0;       // of a request; a longer one gets 413, {"error": "..."}
     unsigned silent_s = 10;      // without a byte in either direction, before a request is complete
     bool keep_alive = false;     // whether a connection may bring more than one request
   };

@@ -44,7 +44,9 @@ class LabelTaker {
   void Take(std::string_view name) {
     std::string cleaned(name);
     for (char& c : cleaned) {
-      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+      if (static_cast<unsigned char>(c) >= ' ' && c != 0x7f) continue;
+      c = ' ';
+      record_->labels_cleaned = true;
     }
     const std::string_view trimmed = Trimmed(cleaned);
     if (!trimmed.empty() && seen_.emplace(trimmed).second) record_->labels.emplace_back(trimmed);

@@ -36,6 +36,7 @@ struct Record {
   std::vector<std::string> labels;  // names, each once
   std::string id = {};              // as JSON; empty: there is none
   float weight = 1.0f;              // of its loss, IsSampleWeight()
+  bool labels_cleaned = false;      // control characters in their names became spaces
 };
 
 // The first line of a text, and the rest. A text of one line is one field.

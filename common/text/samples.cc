@@ -90,6 +90,7 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   if (data->num_features() == 0) return BadInput(fmt::format("{}: no sample has a feature", path));
   TrainingSamples loaded;
   loaded.data = *std::move(data);
+  loaded.inverse_propensities = InversePropensities(loaded.data);
   loaded.description = Described(path, file.description(), loaded.data, start_ms);
   if (min_label_samples > 1) {
     std::vector<bool> keeps(loaded.data.num_labels());
@@ -116,6 +117,7 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   Result<Dataset> data = EncodeFile(path, *loaded.preprocessor);
   DSLIDE_RETURN_IF_ERROR(data);
   loaded.data = *std::move(data);
+  loaded.inverse_propensities = InversePropensities(loaded.data);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
   // The preprocessor knows the labels that stay.
   if (input.min_label_samples > 1) {

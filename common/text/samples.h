@@ -12,6 +12,7 @@
 
 #include "common/base/error.h"
 #include "common/data/dataset.h"
+#include "common/data/measures/metrics.h"
 #include "common/data/numbers/number_file.h"
 #include "common/text/preprocessor.h"
 #include "common/text/record_file.h"
@@ -20,6 +21,7 @@ namespace dslide {
 
 struct TrainingSamples {
   Dataset data;
+  InversePropensities inverse_propensities;          // of all labels, also those left out
   std::shared_ptr<const Preprocessor> preprocessor;  // null: the file has numbers
   std::string description;                           // for people: format and sizes
   std::vector<std::string> notes;                    // for people: what was left out

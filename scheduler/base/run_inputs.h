@@ -10,6 +10,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "common/data/dataset.h"
+#include "common/data/measures/metrics.h"
 #include "scheduler/ledger/ledger.h"
 
 namespace dslide {
@@ -27,6 +28,8 @@ struct RunContext {
 
 // The same, with what earlier lives have left.
 struct RunInputs : RunContext {
+  // Of the training file's labels, also those that are left out; unknown: of those of `train`.
+  InversePropensities inverse_propensities = {};
   LedgerState ledger = {};                    // of the run so far; not opened: a new one
   std::optional<Manifest> checkpoint = {};    // the newest complete one, to go back to
   std::string checkpoint_path = {};           // its own directory

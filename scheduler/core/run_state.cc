@@ -20,7 +20,9 @@ CountedWork WorkIn(const LedgerState& ledger) {
 
 RunState::RunState(RunInputs run_inputs, int64_t now_ms)
     : inputs(std::move(run_inputs)),
-      inverse_propensities(*inputs.train),
+      inverse_propensities(inputs.inverse_propensities.known()
+                               ? std::move(inputs.inverse_propensities)
+                               : InversePropensities(*inputs.train)),
       started_ms(now_ms),
       cluster(inputs, ServersHoldState(inputs), now_ms),
       balancer(inputs.config),

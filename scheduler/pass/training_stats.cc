@@ -18,6 +18,22 @@ void TrainingStats::Add(const BatchDone& done) {
   tail_error += done.tail_error;
 }
 
+void TrainingStats::Add(const TrainingStats& later) {
+  batches += later.batches;
+  samples += later.samples;
+  loss_sum += later.loss_sum;
+  active_neurons_sum += later.active_neurons_sum;
+  active_rows_sum += later.active_rows_sum;
+  bytes_sent += later.bytes_sent;
+  bytes_received += later.bytes_received;
+  for (size_t k = 0; k < bytes_by_kind.size(); ++k) bytes_by_kind[k] += later.bytes_by_kind[k];
+  probed += later.probed;
+  recall_set += later.recall_set;
+  recall_hash += later.recall_hash;
+  recall_uniform += later.recall_uniform;
+  tail_error += later.tail_error;
+}
+
 TrainingStats TrainingStats::Since(const TrainingStats& earlier) const {
   TrainingStats d = *this;
   d.batches -= earlier.batches;

@@ -24,6 +24,7 @@ struct TrainingStats {
   double tail_error = 0;
 
   void Add(const BatchDone& done);
+  void Add(const TrainingStats& later);
   TrainingStats Since(const TrainingStats& earlier) const;
 
   double PerSample(double sum) const;  // 0 without samples

@@ -8,16 +8,34 @@
 #include "scheduler/balance/model_size.h"
 
 namespace dslide {
+namespace {
+
+// Of a slot, in the mean.
+uint64_t SlotBytes(uint64_t model_bytes, uint32_t slots) {
+  return (model_bytes + slots - 1) / slots;
+}
+
+std::string NoRoomForASlot(uint64_t slot_bytes, uint32_t slots, const std::string& limit) {
+  return fmt::format("too little memory: one of {} slots needs {} MB, {} (cluster.memory_mb)",
+                     slots, (slot_bytes >> 20) + 1, limit);
+}
+
+std::string NoRoomForTheModel(uint64_t model_bytes, uint64_t room, uint32_t slots,
+                              const std::string& limit, const std::string& mend) {
+  return fmt::format("too little memory: the model needs {} MB, {}, which is {} of {} slots {}",
+                     (model_bytes >> 20) + 1, limit, room, slots, mend);
+}
+
+}  // namespace
 
 std::string WhyTooSmall(const Join& join, const Config& config, const Roster& roster, bool live) {
   if (join.memory_bytes == 0) return "";
   const uint32_t slots = config.cluster.slots;
   const uint64_t model_bytes = ModelMemoryBytes(config);
-  const uint64_t slot_bytes = (model_bytes + slots - 1) / slots;  // in the mean
+  const uint64_t slot_bytes = SlotBytes(model_bytes, slots);
   const std::string limit = fmt::format("this server may use {} MB", join.memory_bytes >> 20);
   if (join.memory_bytes < slot_bytes) {
-    return fmt::format("too little memory: one of {} slots needs {} MB, {} (cluster.memory_mb)",
-                       slots, (slot_bytes >> 20) + 1, limit);
+    return NoRoomForASlot(slot_bytes, slots, limit);
   }
   uint64_t room = join.memory_bytes / slot_bytes;
   const std::vector<const Member*> others = roster.Of(Role::kServer);
@@ -25,12 +43,24 @@ std::string WhyTooSmall(const Join& join, const Config& config, const Roster& ro
     room += other->memory_bytes == 0 ? slots : other->memory_bytes / slot_bytes;
   }
   if (live || others.size() + 1 < config.cluster.servers || room >= slots) return "";
-  return fmt::format(
-      "too little memory: the model needs {} MB, {}{}, which is {} of {} slots "
-      "(cluster.memory_mb); give it more, or have the run wait for more servers "
-      "(cluster.servers)",
-      (model_bytes >> 20) + 1, limit,
-      others.empty() ? "" : " beside " + Plural(others.size(), "other"), room, slots);
+  return NoRoomForTheModel(
+      model_bytes, room, slots,
+      limit + (others.empty() ? "" : " beside " + Plural(others.size(), "other")),
+      "(cluster.memory_mb); give it more, or have the run wait for more servers (cluster.servers)");
+}
+
+std::string WhyAllTooSmall(uint64_t memory_bytes, const Config& config) {
+  const uint32_t slots = config.cluster.slots, servers = config.cluster.servers;
+  const uint64_t model_bytes = ModelMemoryBytes(config);
+  const uint64_t slot_bytes = SlotBytes(model_bytes, slots);
+  const std::string limit =
+      servers == 1 ? fmt::format("the server may use {} MB", memory_bytes >> 20)
+                   : fmt::format("each of {} servers may use {} MB", servers, memory_bytes >> 20);
+  if (memory_bytes < slot_bytes) return NoRoomForASlot(slot_bytes, slots, limit);
+  const uint64_t room = servers * (memory_bytes / slot_bytes);
+  if (room >= slots) return "";
+  return NoRoomForTheModel(model_bytes, room, slots, limit,
+                           "(cluster.memory_mb); give more, or train on more machines");
 }
 
 }  // namespace dslide

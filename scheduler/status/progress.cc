@@ -34,9 +34,10 @@ ProgressMeter::Reading ProgressMeter::Sample(const RunStatus& status) {
   if (elapsed_ms > 0 && reading.recent.samples > 0) {
     const double rate = 1000.0 * static_cast<double>(reading.recent.samples) / elapsed_ms;
     rate_ = rate_ == 0 ? rate : 0.5 * rate_ + 0.5 * rate;
+    // The time of a stretch without samples belongs to the next ones.
+    last_training_ms_ = status.training_ms;
   }
   last_ = status.work;
-  last_training_ms_ = status.training_ms;
   const TrainConfig& train = status.run->config.train;
   reading.samples = status.samples;
   reading.samples_per_second = rate_;
@@ -51,7 +52,7 @@ ProgressMeter::Reading ProgressMeter::Sample(const RunStatus& status) {
   return reading;
 }
 
-std::string ProgressLine(const ProgressMeter::Reading& r) {
+std::string ProgressText(const ProgressMeter::Reading& r) {
   const TrainingStats& s = r.recent;
   const double in_epoch = std::min(100.0, 100.0 * (r.progress * r.epochs - (r.epoch - 1)));
   std::string line = fmt::format("epoch {}/{} {:3.0f}%  {} samples/s", r.epoch, r.epochs, in_epoch,

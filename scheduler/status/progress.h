@@ -33,7 +33,7 @@ class ProgressMeter {
 };
 
 // "epoch 2/8  31.5%  12,345 samples/s  ETA 0:42  loss 5.12  active 5,321 ..."
-std::string ProgressLine(const ProgressMeter::Reading& reading);
+std::string ProgressText(const ProgressMeter::Reading& reading);
 
 // "0:42", "12:05", "3:07:00".
 std::string FormatDuration(double seconds);

@@ -60,7 +60,7 @@ Status RunRecorder::state() const {
 
 void RunRecorder::OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading,
                              double elapsed_s) {
-  Record(ProgressRecord(reading, elapsed_s));
+  if (reading.recent.samples > 0) Record(ProgressRecord(reading, elapsed_s));
   loads_ << LoadsRecord(status, elapsed_s) << '\n' << std::flush;
 }
 

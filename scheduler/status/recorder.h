@@ -42,7 +42,7 @@ class RunRecorder {
   // Not ok: metrics.jsonl cannot be written. Names the file.
   Status state() const;
 
-  // Every few seconds of training: a line in each file.
+  // Every few seconds of training: a line in each file; none in metrics.jsonl if no batch counted.
   void OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
   // Every second, for the history.
   void OnReading(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);

@@ -256,7 +256,8 @@ std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading
   gauge("dslide_progress_ratio", "Share of all epochs that is trained", status.progress);
   gauge("dslide_samples", "Samples trained in this run", static_cast<double>(status.samples));
   gauge("dslide_samples_per_second", "Recent speed of training", reading.samples_per_second);
-  gauge("dslide_loss", "Recent mean training loss per sample", reading.recent.Loss());
+  if (reading.recent.samples > 0)
+    gauge("dslide_loss", "Recent mean training loss per sample", reading.recent.Loss());
   gauge("dslide_active_rows_per_batch", "Distinct output neurons per batch",
         here.ActiveRowsPerBatch());
   gauge("dslide_bytes_sent_per_sample", "Bytes per sample from workers to servers",

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/data/measures/metrics.h"
+
 namespace dslide {
 namespace {
 
@@ -38,6 +40,18 @@ void AddStats(const TrainingStats& stats, OrderedJson* json) {
 
 }  // namespace
 
+void AddCosts(const RunCosts& costs, OrderedJson* json) {
+  const double samples = static_cast<double>(costs.work.samples);
+  (*json)["whole_run"] = costs.whole_run;
+  (*json)["train_seconds"] = costs.train_seconds;
+  (*json)["cpu_seconds"] = costs.cpu_seconds;
+  (*json)["train_cpu_seconds"] = costs.train_cpu_seconds;
+  (*json)["samples_per_second"] = costs.train_seconds > 0 ? samples / costs.train_seconds : 0.0;
+  AddStats(costs.work, json);
+  (*json)["lease_bytes_per_sample"] = costs.work.PerSample(costs.lease_bytes);
+  (*json)["peak_rss_mb"] = static_cast<double>(costs.peak_rss_bytes) / (1 << 20);
+}
+
 std::string StartRecord(const RunContext& run, double time) {
   OrderedJson json;
   json["event"] = "start";
@@ -45,6 +59,7 @@ std::string StartRecord(const RunContext& run, double time) {
   json["time"] = std::round(time);
   json["train_samples"] = run.train == nullptr ? 0 : run.train->size();
   json["test_samples"] = run.test == nullptr ? 0 : run.test->size();
+  if (run.train != nullptr) json["label_repeats"] = LabelRepeats(*run.train);
   return json.dump();
 }
 
@@ -79,24 +94,16 @@ std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {
   return json.dump();
 }
 
-std::string SummaryJson(const RunStatus& status, double own_cpu_seconds, uint64_t own_rss_bytes) {
-  const TrainingStats& here = status.work;
+std::string SummaryJson(const RunStatus& status, const RunCosts& costs) {
   const ModelConfig& model = status.run->config.model;
-  const double seconds = static_cast<double>(status.training_ms) / 1000.0;
   OrderedJson json;
   json["outcome"] = status.outcome.empty() ? "finished" : status.outcome;
   if (status.last_evaluation) AddMetrics(status.last_evaluation->metrics, &json);
   json["epochs"] = status.epoch;
   json["samples"] = status.samples;
-  json["train_seconds"] = seconds;
-  json["cpu_seconds"] = status.cpu_seconds + own_cpu_seconds;
-  json["train_cpu_seconds"] = status.training_cpu_seconds + own_cpu_seconds;
-  json["samples_per_second"] = seconds > 0 ? static_cast<double>(here.samples) / seconds : 0.0;
-  AddStats(here, &json);
-  json["lease_bytes_per_sample"] = status.lease_bytes_per_sample;
+  AddCosts(costs, &json);
   json["parameters"] = uint64_t{model.hidden} * (uint64_t{model.features} + 1) +
                        uint64_t{model.labels} * (uint64_t{model.hidden} + 1);
-  json["peak_rss_mb"] = static_cast<double>(status.peak_rss_bytes + own_rss_bytes) / (1 << 20);
   json["checkpoint"] = status.last_checkpoint;
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }

@@ -1,10 +1,12 @@
 // The records of a run: one JSON object per line in metrics.jsonl, and summary.json at its end.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "scheduler/core/run_status.h"
 #include "scheduler/status/progress.h"
+#include "scheduler/status/run_costs.h"
 
 namespace dslide {
 
@@ -15,8 +17,11 @@ std::string NoticeRecord(const std::string& text, double elapsed_s);
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s);
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s);
 
-// summary.json. `own_cpu_seconds` and `own_rss_bytes` are the scheduler's; the members' are in the
-// status.
-std::string SummaryJson(const RunStatus& status, double own_cpu_seconds, uint64_t own_rss_bytes);
+// What a run has cost, as summary.json has it. whole_run: false if an earlier life of the scheduler
+// left no totals; the figures are those of the later lives then.
+void AddCosts(const RunCosts& costs, nlohmann::ordered_json* json);
+
+// summary.json.
+std::string SummaryJson(const RunStatus& status, const RunCosts& costs);
 
 }  // namespace dslide

@@ -31,8 +31,8 @@ void CheckOneLine(TestRun* run, const Arguments& arguments, const std::string& n
 // The same, before anything was started.
 void CheckRefused(TestRun* run, const Arguments& arguments, const std::string& names) {
   CheckOneLine(run, arguments, names);
-  CHECK_FALSE(fs::exists(run->run_directory() + "/summary.json"));
-  CHECK_FALSE(fs::exists(run->run_directory() + "/checkpoint"));
+  CHECK(run->last_output().empty());
+  CHECK_FALSE(fs::exists(run->run_directory()));
 }
 
 TEST_CASE("dslide train refuses bad input in one line") {
@@ -77,18 +77,18 @@ TEST_CASE("sizes that a file or the configuration claims are checked before memo
     Arguments arguments = {"train", "--config",   run.config(), "--run-dir", run.run_directory(),
                            "--set", "train.test="};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    CheckOneLine(&run, arguments, names);
-    fs::remove_all(run.run_directory());
+    CheckRefused(&run, arguments, names);
   };
   const std::string big = run.Path("big.txt");
   Write(big, "4294967295 300 200\n1 2:3\n");
   refused({"--set", "train.data=" + big}, big + ":1: the header says 4294967295 samples");
-  const std::string memory = "server-1: too little memory: one of 256 slots needs ";
+  const std::string memory = "dslide train: too little memory: one of 256 slots needs ";
   Write(big, "1 300 4294967295\n4294967294 2:3\n");
   refused({"--set", "train.data=" + big, "--set", "model.hidden=8192"}, memory);
   Write(big, "1 4294967295 300\n1 2:3\n");
   refused({"--set", "train.data=" + big, "--set", "model.hidden=8192"}, memory);
-  refused({"--set", "cluster.memory_mb=16777216"}, "server-1: cluster.memory_mb = 16777216: this");
+  refused({"--set", "cluster.memory_mb=16777216"},
+          "dslide train: cluster.memory_mb = 16777216: this");
 }
 
 TEST_CASE("a configuration that cannot be read is refused") {
@@ -115,6 +115,15 @@ TEST_CASE("status and drain want an address, and drain a name") {
   CheckRefused(&run, {"drain", "a", "--scheduler", "here"}, "cannot connect to here");
 }
 
+TEST_CASE("checkpoint list says where there is none") {
+  TestRun run;
+  fs::create_directories(run.run_directory() + "/checkpoint");
+  CHECK(run.Run("dslide", {"checkpoint", "list", run.run_directory()}) == 0);
+  CHECK(run.last_output() == run.run_directory() + "/checkpoint: no complete checkpoint\n");
+  CHECK(run.Run("dslide", {"checkpoint", "list", run.run_directory(), "--json"}) == 0);
+  CHECK(run.last_output() == "[]\n");
+}
+
 TEST_CASE("a server wants to know where the scheduler is") {
   TestRun run;
   CHECK(run.Run("dslide-server", {"--set", "cluster.executors=1"}) == 2);
@@ -129,6 +138,13 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
                {"predict", "--checkpoint", run.Path("absent"), "--data", run.Path("test.txt"),
                 "--output", output},
                run.Path("absent"));
+  CheckRefused(
+      &run,
+      {"predict", "--checkpoint", run.Path("test.txt"), "--data", run.Path("test.txt"), "--output",
+       output},
+      run.Path("test.txt") + ": is no model; give a run directory, a checkpoint, or a file");
+  CheckRefused(&run, {"checkpoint", "list", run.Path("test.txt")},
+               run.Path("test.txt") + ": is no directory; give a run");
   CHECK_FALSE(fs::exists(output));
   REQUIRE(run.Train()->Wait() == 0);
   Write(run.Path("wide.txt"), "1 301 200\n1 300:1\n");
@@ -165,6 +181,19 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
     evaluate_refused({option, run.Path("./test.txt")},
                      run.Path("./test.txt") + ": is the input; name another file");
   }
+  // Nor is what it reads besides.
+  const std::string train = ReadFile(run.Path("train.txt"));
+  fs::copy_file(run.Path("train.txt"), run.Path("moved.txt"));
+  Write(run.Path("names.txt"), std::string(kLabels, '\n'));
+  for (const char* option : {"--output", "--per-sample"}) {
+    evaluate_refused({option, run.Path("train.txt")}, run.Path("train.txt") + ": is the input");
+    evaluate_refused({option, run.Path("moved.txt"), "--train", run.Path("moved.txt")},
+                     run.Path("moved.txt") + ": is the input");
+    evaluate_refused({option, run.Path("names.txt"), "--label-names", run.Path("names.txt")},
+                     run.Path("names.txt") + ": is the input");
+  }
+  CHECK(ReadFile(run.Path("train.txt")) == train);
+  CHECK(ReadFile(run.Path("moved.txt")) == train);
   evaluate_refused({"--per-sample", run.Path("samples"), "--train", run.Path("absent.txt")},
                    run.Path("absent.txt"));
   CHECK_FALSE(fs::exists(output));
@@ -181,6 +210,17 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
   CHECK(run.last_errors().find(run.Path("cut.txt") + ":3") != std::string::npos);
   CHECK_FALSE(fs::exists(output));
   CHECK_FALSE(fs::exists(output + ".tmp"));
+  // A report is not written over what it reads.
+  for (const char* name :
+       {"config.ini", "metrics.jsonl", "loads.jsonl", "examples.jsonl", "summary.json"}) {
+    const std::string file = run.run_directory() + "/" + name;
+    const std::string text = ReadFile(file);
+    CheckOneLine(&run, {"report", run.run_directory(), "--output", file}, file + ": is the input");
+    CHECK(ReadFile(file) == text);
+  }
+  const fs::path checkpoint = *fs::directory_iterator(run.run_directory() + "/checkpoint");
+  CheckOneLine(&run, {"report", run.run_directory(), "--output", checkpoint / "manifest"},
+               "manifest: is the input");
   // Nor is a finished run overwritten by another one.
   CHECK(run.Train()->Wait() == 2);
 }

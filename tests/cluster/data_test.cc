@@ -92,6 +92,12 @@ TEST_CASE("data convert: text through all formats for it") {
   run.Data({"convert", run.Path("a.tsv"), "--to", "fasttext", "--output", run.Path("a.ft")});
   CHECK(ReadFile(run.Path("a.ft")) ==
         "__label__b_c __label__a On houses a red one\n__label__a boats\n");
+  Write(run.Path("tab.jsonl"), "{\"text\": \"boats\", \"labels\": [\"a\\tb\"]}\n");
+  run.Data({"convert", run.Path("tab.jsonl"), "--to", "tsv", "--output", run.Path("tab.tsv")});
+  CHECK(ReadFile(run.Path("tab.tsv")) == "boats\ta b\n");
+  CHECK(Contains(run.last_output(),
+                 "1 sample with tabs, line ends or other control characters in "
+                 "labels, now spaces\n"));
   run.Data({"convert", run.Path("a.jsonl"), "--to", "jsonl", "--output", run.Path("b.jsonl")});
   CHECK(ReadFile(run.Path("b.jsonl")) ==
         "{\"id\":7,\"title\":\"On houses\",\"text\":\"a red one\",\"labels\":[\"b c\",\"a\"]}\n"
@@ -311,6 +317,53 @@ TEST_CASE("data stats: text and JSON") {
   Write(run.Path("a.txt"), kNumbers);
   run.Data({"stats", run.Path("a.txt")});
   CHECK(Contains(run.last_output(), "labels             4 of 6, with 4 entries\n"));
+}
+
+TEST_CASE("data: - is standard input and output") {
+  DataRun run;
+  const std::string records =
+      "{\"text\":\"a b\",\"labels\":[\"c\"]}\n{\"text\":\"b a\",\"labels\":[\"c\"]}\n";
+  Write(run.Path("a.jsonl"), records);
+  Write(run.Path("a.txt"), kNumbers);
+  for (const auto kind : {StandardInput::Kind::kFile, StandardInput::Kind::kPipe}) {
+    {
+      const StandardInput input(run.Path("a.jsonl"), kind);
+      run.Data({"convert", "-", "--to", "jsonl", "--output", "-"});
+      CHECK(run.last_output() == records);
+      CHECK(run.last_errors() == "-: 2 samples\n");
+    }
+    {
+      const StandardInput input(run.Path("a.txt"), kind);
+      run.Data({"shuffle", "-", "--output", "-", "--memory-mb", "1"});
+      CHECK(run.last_output().starts_with("5 10 6\n"));
+      CHECK(run.last_errors() == "-: 5 samples\n");
+    }
+    {
+      const StandardInput input(run.Path("a.txt"), kind);
+      run.Data({"split", "-", "--share", "0.5", "--part", run.Path("part"), "--rest", "-"});
+      CHECK(Contains(run.last_output(), " 10 6\n"));
+      CHECK(Contains(run.last_errors(), "\n-: "));
+    }
+    {
+      const StandardInput input(run.Path("a.txt"), kind);
+      run.Data({"stats", "-", "--json"});
+      CHECK(nlohmann::json::parse(run.last_output())["samples"] == 5);
+    }
+  }
+  // Its name in the file system, which may be that of a file.
+  run.Data({"convert", run.Path("a.jsonl"), "--to", "tsv", "--output", "/dev/stdout"});
+  CHECK(run.last_output() == "a b\tc\nb a\tc\n");
+  CHECK(run.last_errors() == "/dev/stdout: 2 samples\n");
+  const StandardInput pipe(run.Path("a.jsonl"), StandardInput::Kind::kPipe);
+  run.Refused({"convert", "-", "--to", "numbers", "--output", run.Path("out")}, "is read twice");
+  run.Refused({"convert", run.Path("a.jsonl"), "--to", "libsvm", "--output", "-"},
+              "--output -: files of names come beside it; name a file");
+  run.Refused({"convert", run.Path("a.txt"), "--to", "npz", "--output", "-"},
+              "-: npz wants a file of features and one of labels, X.npz,Y.npz");
+  run.Refused({"split", run.Path("a.txt"), "--share", "0.5", "--part", "-", "--rest", "-"},
+              "--rest -: would be written twice");
+  const StandardInput file(run.Path("a.txt"));
+  run.Refused({"shuffle", "-", "--output", run.Path("a.txt")}, "is the input");
 }
 
 TEST_CASE("data: wrong uses are named in one line and leave nothing") {

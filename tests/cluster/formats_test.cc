@@ -1,7 +1,5 @@
 // A model trains on data of every format, also from standard input, and without its rarest labels.
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -16,26 +14,6 @@ namespace dslide::formats_test {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Standard input of the processes that start during this object's life.
-class StandardInput {
- public:
-  explicit StandardInput(const std::string& path) : before_(dup(STDIN_FILENO)) {
-    const int fd = open(path.c_str(), O_RDONLY);
-    REQUIRE(fd >= 0);
-    dup2(fd, STDIN_FILENO);
-    close(fd);
-  }
-  ~StandardInput() {
-    dup2(before_, STDIN_FILENO);
-    close(before_);
-  }
-  StandardInput(const StandardInput&) = delete;
-  StandardInput& operator=(const StandardInput&) = delete;
-
- private:
-  int before_;
-};
 
 void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
@@ -52,6 +30,16 @@ nlohmann::json Evaluate(TestRun* run, const std::string& data) {
       "dslide", {"evaluate", "--checkpoint", run->run_directory(), "--data", data, "--json"});
   REQUIRE_MESSAGE(code == 0, run->last_errors());
   return nlohmann::json::parse(run->last_output());
+}
+
+// The run's own final measures are those of dslide evaluate.
+void CheckSameMeasures(const TestRun& run, const nlohmann::json& evaluated) {
+  const nlohmann::json summary = run.Summary();
+  for (const char* key : {"p_at_1", "p_at_5", "ndcg_at_3", "psp_at_1", "psp_at_3", "psp_at_5"}) {
+    CAPTURE(key);
+    CHECK(summary[key].get<double>() ==
+          doctest::Approx(evaluated[key].get<double>()).epsilon(1e-6));
+  }
 }
 
 void Convert(TestRun* run, const std::string& from, const std::string& to,
@@ -288,6 +276,134 @@ TEST_CASE("predictions as JSON have the ids of the samples") {
   CHECK(lines[2]["labels"][0] == "b");
 }
 
+// "label i", of all labels but 7.
+std::string NamesOfLabels() {
+  std::string names;
+  for (int i = 0; i < kLabels; ++i) {
+    if (i != 7) names += std::to_string(i) + "\tlabel " + std::to_string(i) + "\n";
+  }
+  return names;
+}
+
+TEST_CASE("label names are checked when training starts") {
+  TestRun run;
+  const auto refused = [&](const Arguments& settings, const std::string& names) {
+    CHECK(Train(&run, settings) == 2);
+    const std::string& errors = run.last_errors();
+    CAPTURE(errors);
+    CHECK(std::ranges::count(errors, '\n') == 1);
+    CHECK_MESSAGE(Contains(errors, names), names);
+    CHECK_FALSE(fs::exists(run.run_directory() + "/checkpoint"));
+  };
+  const std::string path = run.Path("names.tsv");
+  const std::string setting = "train.label_names=" + path;
+  refused({setting}, "train.label_names: " + path + ": cannot open: No such file");
+  Write(path, NamesOfLabels() + "200\tone too many\n");
+  refused({setting}, path + ":200: label id '200' is out of range (the data has 200 labels)");
+  Write(path, "1\t\xff\n");
+  refused({setting}, path + ": the name of label 1 is no UTF-8");
+  Write(path, NamesOfLabels());
+  Write(run.Path("train.tsv"), "a b\tc\na b\tc\n");
+  refused({setting, "train.data=" + run.Path("train.tsv"), "train.test=", "text.max_share=1"},
+          "train.label_names = " + path + ": train.data is text, which has its labels' names");
+}
+
+TEST_CASE("label names go where the model goes") {
+  TestRun run;
+  const std::string path = run.Path("names.tsv");
+  Write(path, NamesOfLabels());
+  REQUIRE(Train(&run, {"train.label_names=" + path}) == 0);
+  fs::remove(path);
+  fs::rename(run.run_directory(), run.Path("moved"));
+  const std::string moved = run.Path("moved"), file = run.Path("m.dslide");
+  REQUIRE_MESSAGE(run.Run("dslide", {"export", moved, "--to", file}) == 0, run.last_errors());
+  Write(run.Path("one.txt"), "2 300 200\n7 7:1\n17 17:1\n");
+  const auto ran = [&](const Arguments& arguments) {
+    const int code = run.Run("dslide", arguments);
+    REQUIRE_MESSAGE(code == 0, run.last_errors());
+    return run.last_output();
+  };
+  for (const std::string& model : {moved, file}) {
+    const Arguments common = {"--checkpoint", model, "--data", run.Path("one.txt"), "--top-k", "1"};
+    const auto with = [&](const std::string& command, const Arguments& more) {
+      Arguments arguments = {command};
+      arguments.insert(arguments.end(), common.begin(), common.end());
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      return arguments;
+    };
+    const std::string predictions = ran(with("predict", {"--json"}));
+    CHECK(Contains(predictions, "\"labels\":[\"7\"]"));
+    CHECK(Contains(predictions, "\"labels\":[\"label 17\"]"));
+    CHECK(Contains(ran(with("predict", {})), "\nlabel 17:"));
+    CHECK(Contains(ran(with("evaluate", {"--show", "2"})), "true:      label 17\n"));
+    ran(with("evaluate", {"--per-sample", run.Path("samples")}));
+    CHECK(Contains(ReadFile(run.Path("samples")), "\"labels\":[\"label 17\"]"));
+    Write(path, "17\tother\n");
+    CHECK(Contains(ran(with("evaluate", {"--show", "2", "--label-names", path})),
+                   "true:      other\n"));
+  }
+  fs::remove(path);
+  fs::remove(moved + "/checkpoint/label-names.tsv");
+  CHECK(run.Run("dslide", {"predict", "--checkpoint", moved, "--data", run.Path("one.txt")}) == 2);
+  CHECK(Contains(run.last_errors(), "put the file there, or at "));
+  // A run that goes on.
+  fs::rename(moved, run.run_directory());
+  CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory()}) == 2);
+  CHECK(Contains(run.last_errors(), "train.label_names: "));
+  Write(path, NamesOfLabels());
+  CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                           "train.label_names=" + path, "--set", "train.epochs=3"}) == 0);
+  CHECK(fs::exists(run.run_directory() + "/checkpoint/label-names.tsv"));
+}
+
+TEST_CASE("evaluate and predict read standard input and write standard output") {
+  TestRun run;
+  REQUIRE(run.Train()->Wait() == 0);
+  const std::string data = run.Path("test.txt");
+  const auto model = [&](const std::string& command, const Arguments& more) {
+    Arguments arguments = {command, "--checkpoint", run.run_directory()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const auto ran = [&](const Arguments& arguments) {
+    const int code = run.Run("dslide", arguments);
+    REQUIRE_MESSAGE(code == 0, run.last_errors());
+    return run.last_output();
+  };
+  const std::string predictions = ran(model("predict", {"--data", data, "--search", "exact"}));
+  const auto measures_of = [](const std::string& text) {
+    auto json = nlohmann::json::parse(text);
+    json.erase("seconds");
+    return json;
+  };
+  const auto measures =
+      measures_of(ran(model("evaluate", {"--data", data, "--search", "exact", "--json"})));
+  for (const auto kind : {StandardInput::Kind::kFile, StandardInput::Kind::kPipe}) {
+    {
+      const StandardInput input(data, kind);
+      CHECK(ran(model("predict", {"--data", "-", "--search", "exact", "--output", "-"})) ==
+            predictions);
+    }
+    {
+      const StandardInput input(data, kind);
+      const Arguments given = {"--data", "-", "--search", "exact", "--json"};
+      CHECK(measures_of(ran(model("evaluate", given))) == measures);
+    }
+    const StandardInput input(run.Path("train.txt"), kind);
+    const Arguments given = {"--data", data, "--search", "exact", "--json", "--train", "-"};
+    CHECK(measures_of(ran(model("evaluate", given))) == measures);
+  }
+  CHECK(ran(model("evaluate", {"--data", data, "--search", "exact", "--output", "-"})) ==
+        predictions);
+  CHECK(Contains(run.last_errors(), "500 samples in "));
+  const StandardInput input(data, StandardInput::Kind::kPipe);
+  CHECK(run.Run("dslide", model("evaluate", {"--data", "-", "--train", "-"})) == 2);
+  CHECK(Contains(run.last_errors(), "--train /dev/stdin: is read once, as --data"));
+  CHECK(run.Run("dslide",
+                model("evaluate", {"--data", data, "--output", "-", "--per-sample", "-"})) == 2);
+  CHECK(Contains(run.last_errors(), "--per-sample -: would be written twice"));
+}
+
 TEST_CASE("training data from standard input is kept in the run directory") {
   TestRun run;
   std::string text;
@@ -359,6 +475,7 @@ TEST_CASE("labels of few training samples are left out of a model of text") {
   CHECK(measured["labels"] == 4);
   CHECK(measured["samples"] == 400);
   CHECK(measured["unknown_labels"] == 6);
+  CheckSameMeasures(run, measured);
   CHECK(measured["p_at_1"] == 1.0);
   // The run goes on with the same labels, and with no others.
   CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
@@ -379,9 +496,10 @@ TEST_CASE("labels of few training samples lose them in a model of numbers, and k
     while (std::getline(in, line)) out << line << "\n";
   }
   std::ofstream(run.Path("test.svm")) << "250 3:1\n7 7:1\n260 8:1\n";
-  REQUIRE(Train(&run, {"train.data=" + run.Path("train.svm"),
-                       "train.test=", "train.min_label_samples=3"}) == 0);
+  REQUIRE(Train(&run, {"train.data=" + run.Path("train.svm"), "train.test=" + run.Path("train.svm"),
+                       "train.min_label_samples=3", "cluster.wire=fp32"}) == 0);
   CHECK(Contains(run.last_output(), ": 1 label of fewer than 3 samples left out, with 2 of "));
+  CheckSameMeasures(run, Evaluate(&run, run.Path("train.svm")));
   const auto measured = Evaluate(&run, run.Path("test.svm"));
   CHECK(measured["labels"] == 251);
   CHECK(measured["unknown_labels"] == 2);  // 250, and 260, which the model never had

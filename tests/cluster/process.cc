@@ -121,6 +121,29 @@ std::string Process::Output() const { return ReadFile(log_ + ".out"); }
 
 std::string Process::Errors() const { return ReadFile(log_ + ".err"); }
 
+StandardInput::StandardInput(const std::string& path, Kind kind) : before_(dup(STDIN_FILENO)) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  DSLIDE_CHECK(fd >= 0);
+  if (kind == Kind::kPipe) {
+    close(fd);
+    const std::string text = ReadFile(path);
+    int ends[2];
+    DSLIDE_CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    // The pipe holds all of it before anybody reads.
+    DSLIDE_CHECK(fcntl(ends[1], F_SETPIPE_SZ, 1 << 20) >= static_cast<int>(text.size()));
+    DSLIDE_CHECK(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+    close(ends[1]);
+    fd = ends[0];
+  }
+  dup2(fd, STDIN_FILENO);
+  close(fd);
+}
+
+StandardInput::~StandardInput() {
+  dup2(before_, STDIN_FILENO);
+  close(before_);
+}
+
 std::vector<pid_t> Descendants(pid_t root) {
   std::vector<pid_t> all, found = {root};
   std::error_code error;

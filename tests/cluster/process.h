@@ -44,6 +44,20 @@ class Process {
   std::optional<int> ending_;
 };
 
+// Standard input of the processes that start during this object's life: a file, or a pipe that has
+// its contents.
+class StandardInput {
+ public:
+  enum class Kind { kFile, kPipe };
+  explicit StandardInput(const std::string& path, Kind kind = Kind::kFile);
+  ~StandardInput();
+  StandardInput(const StandardInput&) = delete;
+  StandardInput& operator=(const StandardInput&) = delete;
+
+ private:
+  int before_;
+};
+
 // Direct and indirect children of a process that run now.
 std::vector<pid_t> Descendants(pid_t root);
 // The process is gone, or a zombie that its parent has not collected yet.

@@ -137,6 +137,10 @@ TEST_CASE("serve: a damaged newer file is refused, and the present model stays")
   const std::string file = run.Path("m.dslide");
   REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", file}) == 0);
   Served served(&run, file, {"--reload", "1"});
+  const Json model = Json::parse(served.Client().Get("/model")->body);
+  CHECK(model["run"] == "run");  // the name of its directory
+  CHECK(model["trained_samples"] == 2 * kSamples);
+  CHECK(Contains(served.process().Errors(), "trained on 12000 samples over all epochs"));
   std::ofstream(file + ".new") << "no model";
   fs::rename(file + ".new", file);
   REQUIRE(WaitFor([&] {

@@ -32,6 +32,7 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
   train->Signal(SIGINT);
   REQUIRE(train->Wait() == 85);
   CHECK(AllGone(children));
+  const nlohmann::json first = run.Summary();
 
   const auto checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
   REQUIRE(checkpoint.ok());
@@ -42,7 +43,13 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
 
   const auto resumed = run.Train({"--resume", "--servers", "2", "--workers", "2", "--set", epochs});
   REQUIRE(resumed->Wait() == 0);
-  CHECK(run.Summary()["samples"] == 4 * kSamples);
+  const nlohmann::json both = run.Summary();
+  CHECK(both["samples"] == 4 * kSamples);
+  CHECK(both["whole_run"] == true);
+  // Time and samples are those of both lives.
+  CHECK(both["train_seconds"] > first["train_seconds"]);
+  CHECK(both["samples_per_second"].get<double>() * both["train_seconds"].get<double>() >=
+        4 * kSamples - 1);
 }
 
 TEST_CASE("a run that was stopped before training began can begin again in its directory") {

@@ -73,7 +73,14 @@ TEST_CASE("a run learns from text, and its model names labels") {
   REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
                              run.Path("test.jsonl"), "--show", "10"}) == 0);
   CHECK(run.last_output().find(" | rarely 2\n") != std::string::npos);
+  CHECK(Contains(run.last_output(), "30 of the 330 true labels, summed over samples, are unknown"));
   CHECK(figures["recall_at_5"] == doctest::Approx((270 + 30 * 0.5) / 300));
+
+  CHECK(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                           run.Path("test.jsonl"), "--label-names", run.Path("new.tsv")}) == 2);
+  CHECK(run.last_errors() == "dslide evaluate: --label-names " + run.Path("new.tsv") +
+                                 ": the model was trained on text, which has its labels' names; "
+                                 "leave it out\n");
 
   std::ofstream(run.Path("new.jsonl")) << "{\"text\": [\"A Bücherei\", \"gräulich it is\"]}\n";
   REQUIRE(run.Run("dslide", {"predict", "--checkpoint", run.run_directory(), "--data",

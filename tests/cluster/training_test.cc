@@ -99,7 +99,18 @@ TEST_CASE("a run learns, counts its samples and leaves a complete run directory"
 
 TEST_CASE("a checkpoint of two servers continues on three") {
   TestRun run;
-  REQUIRE(run.Train({"--servers", "2", "--workers", "1"})->Wait() == 0);
+  // The data by a relative name, which --resume needs not be in the same directory for.
+  const std::string data = fs::relative(run.Path("train.txt")).string();
+  REQUIRE(run.Train({"--servers", "2", "--workers", "1", "--set", "train.data=" + data})->Wait() ==
+          0);
+  CHECK(Contains(ReadFile(run.run_directory() + "/config.ini"),
+                 "\ndata = " + run.Path("train.txt") + "\n"));
+  // For people epochs count from 1.
+  REQUIRE(run.Run("dslide", {"checkpoint", "inspect", run.run_directory()}) == 0);
+  CHECK(Contains(run.last_output(), "epoch       3, all of its batches done\n"));
+  REQUIRE(run.Run("dslide", {"ledger", "verify", run.run_directory()}) == 0);
+  CHECK(Contains(run.last_output(), "\nepoch 3     seen "));
+  CHECK_FALSE(Contains(run.last_output(), "\nepoch 0 "));
   const double before = run.Summary()["p_at_1"];
   const auto resumed =
       run.Train({"--resume", "--servers", "3", "--workers", "2", "--set", "train.epochs=5"});

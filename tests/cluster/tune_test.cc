@@ -72,6 +72,12 @@ TEST_CASE("tune: best.ini reproduces the best trial, whose model is left") {
   const Json best = Best(Trials(run));
   CHECK(Contains(output, "best     trial " + best["trial"].dump() + ": P@1 "));
   CHECK(Contains(output, "dslide train --config " + run.run_directory() + "/best.ini"));
+  CHECK(output.starts_with(
+      "searches for the best P@1 on " + run.Path("test.txt") +
+      " in 30 minutes (--minutes):\n"
+      "  train.learning_rate = 0.1x, 0.3x\ncandidates: the configuration itself, with 3 epochs, "
+      "and at most 2 of 2 combinations; "));
+  CHECK(Contains(output, "; the plan, of at most 9 epochs, takes about "));
   CHECK(Contains(output, "  3 candidates for 1/3 of their epochs\n"));
 
   REQUIRE(run.Run("dslide", {"train", "--config", run.run_directory() + "/best.ini", "--run-dir",
@@ -82,6 +88,23 @@ TEST_CASE("tune: best.ini reproduces the best trial, whose model is left") {
   }
   CHECK(run.Run("dslide", {"predict", "--checkpoint", TrialPath(run, best), "--data",
                            run.Path("test.txt"), "--output", run.Path("predictions")}) == 0);
+
+  // Neither command works in a directory of the other.
+  const auto refused = [&](Arguments arguments, const std::string& directory,
+                           const std::string& names) {
+    arguments.insert(arguments.end(), {"--run-dir", directory});
+    CHECK(run.Run("dslide", arguments) == 2);
+    CHECK(run.last_output().empty());
+    CHECK(run.last_errors() ==
+          "dslide " + arguments[0] + ": --run-dir: " + directory + names + "\n");
+  };
+  const std::string holds_run = " holds a run of dslide train; name another directory";
+  const std::string holds_tuning = " holds a tuning of dslide tune; name another directory";
+  refused({"tune", "--config", run.config()}, run.Path("again"), holds_run);
+  refused({"train", "--config", run.config()}, run.run_directory(), holds_tuning);
+  refused({"train", "--config", run.config(), "--resume"}, run.run_directory(), holds_tuning);
+  CHECK_FALSE(fs::exists(run.Path("again") + "/tune.json"));
+  CHECK_FALSE(fs::exists(run.run_directory() + "/logs"));
 }
 
 TEST_CASE("tune: Ctrl-C writes what is known, and --resume goes on with it") {
@@ -147,7 +170,7 @@ TEST_CASE("tune: a trial that fails is out and reported") {
   TestRun run;
   REQUIRE(run.Run("dslide", Tune(run, {"--search", "model.hidden=8192,16", "--set",
                                        "cluster.memory_mb=4", "--minutes", "5"})) == 0);
-  CHECK(Contains(run.last_output(), "model.hidden=8192  (failed: server-1: too little memory"));
+  CHECK(Contains(run.last_output(), "model.hidden=8192  (failed: too little memory"));
   size_t failed = 0;
   for (const Json& trial : Trials(run)) {
     if (trial["outcome"] == "finished") continue;
@@ -160,6 +183,13 @@ TEST_CASE("tune: a trial that fails is out and reported") {
 
 TEST_CASE("tune: a configuration that cannot be trained ends it") {
   TestRun run;
+  // Behind the beginning of the data: nothing is left.
+  std::ofstream(run.Path("cut.txt")) << "2 300 200\n1 2:3\n";
+  CHECK(run.Run("dslide", Small(run, {"--set", "train.data=" + run.Path("cut.txt")})) == 2);
+  CHECK(Contains(run.last_errors(),
+                 "the configuration itself cannot be trained: " + run.Path("cut.txt")));
+  CHECK_FALSE(Contains(run.last_output(), "trial"));
+  CHECK_FALSE(fs::exists(run.run_directory()));
   const auto tune = run.Start("dslide", Small(run), "worker.join=kill");
   REQUIRE(tune->Wait() == 1);
   CHECK(Contains(tune->Errors(), "the configuration itself cannot be trained: worker-1 ended"));
@@ -177,8 +207,12 @@ TEST_CASE("tune: wrong uses are refused in one line, before anything is trained"
     CAPTURE(errors);
     CHECK(std::count(errors.begin(), errors.end(), '\n') == 1);
     CHECK(Contains(errors, names));
+    CHECK(run.last_output().empty());
     CHECK_FALSE(fs::exists(run.run_directory()));
   };
+  std::ofstream(run.Path("unknown.txt")) << "many samples\n";
+  refused({"--set", "train.data=" + run.Path("absent")}, run.Path("absent") + ": cannot open");
+  refused({"--set", "train.test=" + run.Path("unknown.txt")}, "begins no known format");
   refused({"--set", "train.test="}, "train.test is empty: settings are compared on samples");
   refused({"--set", "train.data="}, "train.data is empty");
   refused({"--set", "train.data=-"}, "train.data = -: is read once, but each trial reads it");

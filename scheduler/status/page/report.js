@@ -1,13 +1,14 @@
 // The report of one run, or of several in comparison. A run is
-//   {name, state, finished, history, summary, config: [[key, value, default], ...]}
-// `history` as /api/history, `summary` as summary.json or null.
+//   {name, state, finished, history, summary, so_far, config: [[key, value, default], ...]}
+// `history` as /api/history, `summary` as summary.json or null; `so_far`: the costs of a run without
+// a summary, or null.
 'use strict';
 
 const byId = id => document.getElementById(id);
 const runs = JSON.parse(byId('data').textContent).map((run, hue) => ({...run, hue}));
 const several = runs.length > 1;
 
-// What the summary says; of a run without one, what the last records say.
+// What the summary says; of a run without one, what its costs and its last records say.
 function resultsOf(run) {
   if (run.summary) return run.summary;
   const {progress, evaluations} = run.history,
@@ -28,8 +29,23 @@ function resultsOf(run) {
     tail_error: last(progress.tail_error),
     active_set_recall_at_10: last(progress.recall),
     train_seconds: last(progress.elapsed_s),
+    whole_run: false,
+    ...run.so_far,
   };
 }
+
+// Not to be compared if they are not those of the whole run.
+const COSTS = [
+  'train_seconds',
+  'train_cpu_seconds',
+  'cpu_seconds',
+  'samples_per_second',
+  'bytes_sent_per_sample',
+  'bytes_received_per_sample',
+  'lease_bytes_per_sample',
+  'peak_rss_mb',
+];
+const comparable = (key, results) => results.whole_run !== false || !COSTS.includes(key);
 
 // [key, name, format, 1: more is better, -1: less is].
 const RESULTS = [
@@ -65,20 +81,33 @@ const runColumns = value =>
     head: several ? run.name : 'value',
     kind: several ? '' : 'text',
     value: row => value(row, run),
-    mark: row => (row.best !== null && row.best === value(row, run) ? 'best good' : ''),
+    mark: row =>
+      row.best && row.best === value(row, run) && !row.others.has(run) ? 'best good' : '',
   }));
 
 function showResults(host) {
   const all = runs.map(resultsOf);
   const rows = RESULTS.filter(([key]) => all.some(results => Number.isFinite(results[key]))).map(
     ([key, name, format, better]) => {
-      const values = all.map(results => results[key]).filter(Number.isFinite);
+      const others = new Set(runs.filter(run => !comparable(key, all[run.hue])));
+      const values = runs
+        .filter(run => !others.has(run))
+        .map(run => all[run.hue][key])
+        .filter(Number.isFinite);
       const best = Math.max(...values.map(value => better * value));
       const differs =
         several && better !== 0 && new Set(values.map(value => format(value))).size > 1;
-      return {key, name, format, best: differs ? format(better * best) : null};
+      return {key, name, format, others, best: differs ? format(better * best) : null};
     },
   );
+  const parts = runs.filter(run => all[run.hue].whole_run === false).map(run => run.name);
+  const notes = [];
+  if (several) notes.push('The best of each row is green and bold.');
+  if (parts.length > 0)
+    notes.push(
+      (several ? parts.join(', ') + ': ' : '') +
+        'times, speed, bytes and memory are those of a part of the run.',
+    );
   new TableCard(
     host,
     'Results',
@@ -87,7 +116,7 @@ function showResults(host) {
       ...runColumns((row, run) => row.format(all[run.hue][row.key])),
     ],
     several ? 'wide tall' : 'tall',
-  ).show(rows, several ? 'The best of each row is green and bold.' : '');
+  ).show(rows, notes.join(' '));
 }
 
 function showConfiguration(host) {

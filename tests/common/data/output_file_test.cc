@@ -73,6 +73,14 @@ TEST_CASE_FIXTURE(Fixture, "output file: a device is written to and stays what i
   CHECK(CheckRegularOutput(directory.path() + "/new", "a model").ok());
 }
 
+TEST_CASE("output file: standard output is written in place, also where it is a file") {
+  for (const char* name : {"-", "/dev/stdout", "/dev/fd/1"}) {
+    CHECK(IsWrittenInPlace(name));
+    CHECK_FALSE(CheckRegularOutput(name, "a model").ok());
+  }
+  CHECK_FALSE(IsStandardOutput("./-"));
+}
+
 TEST_CASE_FIXTURE(Fixture, "output file: what cannot be created is named") {
   const std::string nowhere = directory.path() + "/none/file";
   const Result<OutputFile> file = OutputFile::Create(nowhere);

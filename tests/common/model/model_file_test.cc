@@ -67,6 +67,26 @@ TEST_CASE_FIXTURE(Fixture, "model file: what is written is read, and ranks the s
   CHECK_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
+TEST_CASE_FIXTURE(Fixture, "model file: label names") {
+  SmallModel named = kSmall;
+  for (uint32_t label = 0; label < named.labels; ++label) {
+    named.names.push_back("label " + std::to_string(label / 2 * 2));  // each twice
+  }
+  named.names[5] = "7";
+  REQUIRE(WriteModelFile(*named.Build(), path).ok());
+  const auto model = OpenModelFile(path);
+  REQUIRE(model.ok());
+  CHECK((*model)->LabelName(69) == "label 68");
+  CHECK((*model)->LabelId("label 68") == 68);  // the first
+  CHECK((*model)->LabelId("7") == 5);          // a name goes before a number
+  CHECK((*model)->LabelId("8") == 8);
+  CHECK_FALSE((*model)->LabelId("label 70"));
+  CHECK_FALSE((*model)->LabelId("70"));
+  named.names.pop_back();
+  REQUIRE(WriteModelFile(*named.Build(), path).ok());
+  Damage(*ReadWholeFile(path), "damaged (label_names)");
+}
+
 TEST_CASE_FIXTURE(Fixture, "model file: the layout is what the header says") {
   const std::string bytes = Write();
   CHECK(bytes.substr(0, 16) == std::string("dslide model\n\0\0\0", 16));

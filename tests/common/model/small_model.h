@@ -21,6 +21,8 @@ struct SmallModel {
   std::vector<float> weights;  // [N x H]
   std::vector<float> biases;   // [N]
 
+  std::vector<std::string> names = {};  // of the labels
+
   // All values have few bits: bf16 keeps them.
   SmallModel(uint32_t d, uint32_t h, uint32_t n, uint64_t seed)
       : features(d), hidden(h), labels(n) {
@@ -37,6 +39,7 @@ struct SmallModel {
     ModelInfo info;
     info.name = "small";
     info.samples = 17;
+    info.label_names = names;
     info.config.model.features = features;
     info.config.model.hidden = hidden;
     info.config.model.labels = labels;

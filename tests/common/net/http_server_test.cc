@@ -62,7 +62,9 @@ const auto kBig = std::make_shared<const std::string>(size_t{8} << 20, 'x');
 void Pages(const HttpRequest& request, const HttpServer::Respond& respond) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (request.path == "/echo") {
-    respond(HttpResponse::Text(200, "[" + request.body + " " + request.type + "]"));
+    std::string query;
+    for (const auto& [name, value] : request.query) query += " " + name + "=" + value;
+    respond(HttpResponse::Text(200, "[" + request.body + " " + request.type + query + "]"));
   } else if (!reads) {
     respond(HttpResponse::Text(405, "405"));
   } else if (request.path == "/") {
@@ -192,6 +194,12 @@ TEST_CASE("http: bodies come whole, and several requests over one connection") {
   CHECK(answers.find("\r\n\r\n[a text/x]HTTP/1.1 200") != std::string::npos);
   CHECK(answers.find("\r\n\r\n[bc text/x]HTTP/1.1 200") != std::string::npos);
   CHECK(answers.ends_with("\r\n\r\n[d text/x]"));
+}
+
+TEST_CASE("http: the query comes decoded") {
+  const auto server = Serve();
+  CHECK(Ask(*server, "GET /echo?a=b%20c+d&e&a= HTTP/1.1\r\nHost: x\r\n\r\n")
+            .ends_with("\r\n\r\n[  a=b c d e= a=]"));
 }
 
 TEST_CASE("http: a body that is longer than the limit is refused") {

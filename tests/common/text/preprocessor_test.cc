@@ -343,6 +343,11 @@ TEST_CASE("files that nothing can be learned from are described") {
   CHECK(WhyNot("") == ": the file is empty");
   CHECK(WhyNot("\n\n") == ": the file is empty");
   CHECK(WhyNot("only words\n").starts_with(": 'only words' begins no known format"));
+  CHECK(WhyNot("text,label\n").ends_with("feature:value; write a CSV file as one of them)"));
+  for (const char* array : {"[\n{\"text\": \"a\"}\n]\n", " [ {\"text\": \"a\"}]"}) {
+    CHECK(WhyNot(array) ==
+          ": is one JSON array; write its objects one a line (jq -c '.[]' does so)");
+  }
 }
 
 TEST_CASE("a sample has the labels already whose names are words of it") {

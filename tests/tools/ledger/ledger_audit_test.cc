@@ -314,11 +314,11 @@ TEST_CASE("what makes no sense in a ledger is named with its entry") {
     return account.problems().size() == 1 ? account.problems()[0] : "";
   };
   CHECK(problem_of(LedgerCounted{{0, 2, 2}, 10, "w"}) ==
-        "entry 2 counts batch 2 of unit 2 of epoch 0, which the run does not have");
+        "entry 2 counts batch 2 of unit 2 of epoch 1, which the run does not have");
   CHECK(problem_of(LedgerCounted{{0, 2, 1}, 10, "w"}) ==
-        "entry 2 counts batch 1 of unit 2 of epoch 0 with 10 samples; it has 5");
+        "entry 2 counts batch 1 of unit 2 of epoch 1 with 10 samples; it has 5");
   CHECK(problem_of(LedgerCounted{{1, 0, 0}, 10, "w"}) ==
-        "entry 2 counts batch 0 of unit 0 of epoch 1, an epoch that has not begun");
+        "entry 2 counts batch 0 of unit 0 of epoch 2, an epoch that has not begun");
   CHECK(problem_of(LedgerEpochDone{2}) == "entry 2 says that 2 epochs are done, after 0");
   CHECK(problem_of(LedgerRestored{"a", 0, 2, 20, {{0, 0}}}) ==
         "entry 2 says that 2 batches count, but 1 do");

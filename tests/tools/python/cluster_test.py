@@ -2,6 +2,7 @@
 """dslide.Cluster: starts a cluster, joins one, watches it and ends it."""
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,7 @@ class Clusters(unittest.TestCase):
         cls.directory = tempfile.TemporaryDirectory()
         X, y = tagged(2000, 30, seed=1)
         cls.settings = {
-            "train.data": _write_data(cls.directory.name, read_samples(X), read_labels(y)),
+            "train.data": _write_data(cls.directory.name, read_samples(X), read_labels(y), None),
             "model.hidden": 32, "train.batch": 16, "train.epochs": 3, "cluster.executors": 1}
 
     @classmethod
@@ -114,6 +115,34 @@ class Clusters(unittest.TestCase):
         self.assertFalse(os.path.exists(f"/proc/{pid}"))
         self.assertFalse(os.path.exists(run))
 
+    def test_the_processes_end_with_a_python_that_is_killed(self):
+        begin = ("import sys; sys.path.insert(0, '.'); from cluster_test import *; "
+                 "Clusters.setUpClass(); test = Clusters(); ")
+        # From a thread that ends before the process does.
+        cluster = (begin + "import threading; clusters = []; thread = threading.Thread(target="
+                   "lambda: clusters.append(test.slowly())); thread.start(); thread.join(); "
+                   "joined = Cluster.join(clusters[0].address); "
+                   "print(joined._children[0].process.pid, clusters[0].run_dir, flush=True); "
+                   "signal.pause()")
+        fit = (begin + "import dslide.classifier as c; write = c._write_data\n"
+               "def told(directory, *given): print('', directory, flush=True); "
+               "return write(directory, *given)\n"
+               "c._write_data = told; X, y = tagged(2000, 30, seed=1); "
+               "Classifier(epochs=10000, batch=16).fit(X, y)")
+        for code, event in ((cluster, None), (fit, "worker-1 joined")):
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
+                with self.subTest(event=event, signal=number), subprocess.Popen(
+                        [sys.executable, "-B", "-c", code], stdout=subprocess.PIPE, text=True,
+                        env={**os.environ, **SLOWLY, "TMPDIR": self.directory.name},
+                        cwd=os.path.dirname(os.path.abspath(__file__))) as process:
+                    pid, run = process.stdout.readline().rstrip("\n").split(" ")
+                    while event and event not in process.stdout.readline():
+                        pass
+                    process.send_signal(number)
+                    self.assertEqual(process.wait(), -number)
+                    self.wait_until(lambda: not os.path.exists(run))
+                    self.wait_until(lambda: not pid or not os.path.exists(f"/proc/{pid}"))
+
     def test_a_fork_does_not_end_its_parents_cluster(self):
         with self.slowly() as cluster:
             child = os.fork()
@@ -146,11 +175,15 @@ class Clusters(unittest.TestCase):
             Cluster(resume=True)
         with self.assertRaisesRegex(ValueError, "workers must be 1 or more"):
             Cluster.join("tcp://127.0.0.1:1", workers=0)
-        with Cluster.join("no address") as joined:
-            with self.assertRaisesRegex(DslideInputError, "no address"):
-                joined.wait(timeout=60)
-            with self.assertRaisesRegex(DslideInputError, "no address"):
-                joined.status()
+        with self.assertRaisesRegex(DslideInputError, "no address"):
+            Cluster.join("no address")
+
+    def test_a_join_where_nobody_is(self):
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            address = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"
+            with self.assertRaisesRegex(DslideError, f"no answer from {address} within"):
+                Cluster.join(address)
 
     def wait_until(self, holds):
         """Asks until it holds; the test's own time limit ends it."""

@@ -2,6 +2,7 @@
 """dslide.Classifier: wrong uses get one clear line, and leave nothing behind."""
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -168,6 +169,19 @@ class WrongUse(unittest.TestCase):
             with mock.patch.dict(os.environ, {"DSLIDE_BIN": directory}):
                 with self.assertRaisesRegex(FileNotFoundError, "has no executable dslide"):
                     Classifier(**SMALL).fit(self.X, self.y)
+
+    def test_a_package_without_its_module(self):
+        with tempfile.TemporaryDirectory() as directory:
+            package = os.path.join(directory, "dslide")
+            shutil.copytree(os.path.dirname(sys.modules["dslide"].__file__), package,
+                            ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+            result = subprocess.run([sys.executable, "-B", "-c", "import dslide"],
+                                    env={**os.environ, "PYTHONPATH": directory},
+                                    capture_output=True, text=True, check=False)
+        self.assertEqual(result.stderr.splitlines()[-1], (
+            f"ModuleNotFoundError: {package}: the package's C++ half is not built for this "
+            "Python; build the target dslide_python_module (tools/python/README.md), and use the "
+            "Python that CMake found"))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/config/config.h"
+#include "scheduler/status/run_costs.h"
 #include "tests/support/temp_directory.h"
+#include "tools/dslide/cluster/launcher.h"
 
 namespace dslide::run_directory_test {
 namespace {
@@ -72,6 +74,7 @@ TEST_CASE("run directory: lives follow each other, and all files are read") {
   CHECK((*run)["name"] == "my-run");
   CHECK((*run)["finished"] == true);
   CHECK((*run)["summary"]["p_at_1"] == 0.5);
+  CHECK((*run)["summary"]["whole_run"] == false);  // an earlier version wrote it
   const Json& history = (*run)["history"];
   CHECK(history["run"]["train_samples"] == 7);
   CHECK(history["run"]["labels"] == 20);
@@ -84,7 +87,76 @@ TEST_CASE("run directory: lives follow each other, and all files are read") {
   CHECK(history["checkpoints"].empty());
   size_t other = 0;
   for (const Json& key : (*run)["config"]) other += key[1] != key[2];
-  CHECK(other == 3);  // epochs, batch and the learning rate, which follows it
+  CHECK(other == 2);  // epochs and batch, not the learning rate, which follows it
+}
+
+TEST_CASE("run directory: a default is what derivation gives for the run's other settings") {
+  Setup setup;
+  const auto differing = [&](const Config& config, const std::string& start) {
+    Write(setup.path + "/config.ini", FormatConfig(config));
+    Write(setup.path + "/metrics.jsonl", start);
+    std::string keys;
+    const auto run = ReadRunDirectory(setup.path);
+    REQUIRE(run.ok());
+    for (const auto& key : (*run)["config"]) {
+      if (key[1] != key[2]) keys += key[0].get<std::string>() + ";";
+    }
+    return keys;
+  };
+  static constexpr uint64_t kSamples = 100'000;
+  const auto start = [](double label_repeats) {
+    return nlohmann::json{{"event", "start"},
+                          {"elapsed_s", 0},
+                          {"train_samples", kSamples},
+                          {"test_samples", 3},
+                          {"label_repeats", label_repeats}}
+               .dump() +
+           "\n";
+  };
+  Config rare;
+  ResolveConfig(40, 3000, &rare, {kSamples, 2});
+  REQUIRE(rare.model.neurons == Neurons::kCentroids);
+  CHECK(differing(rare, start(2)).empty());
+  CHECK(differing(rare, kStart).empty());
+  CHECK(differing(rare, start(1000)) == "model.neurons;");
+  Config frequent;
+  ResolveConfig(40, 3000, &frequent, {kSamples, 1000});
+  CHECK(differing(frequent, start(1000)).empty());
+  CHECK(differing(frequent, kStart).empty());
+  Config launched = rare;
+  launched.cluster.scheduler_bind = kLaunchedBind;
+  launched.cluster.executors = LaunchedExecutors(launched.cluster.servers);
+  CHECK(differing(launched, start(2)).empty());
+  Config batches;
+  batches.train.batch = 64;
+  ResolveConfig(40, 3000, &batches, {kSamples, 2});
+  CHECK(differing(batches, start(2)) == "train.batch;");
+  Config rates;
+  rates.train.learning_rate = 0.5f;
+  ResolveConfig(40, 3000, &rates, {kSamples, 2});
+  CHECK(differing(rates, start(2)) == "train.learning_rate;");
+}
+
+TEST_CASE("run directory: an interval in which no batch counted is not drawn") {
+  const Setup setup;
+  nlohmann::ordered_json empty = nlohmann::ordered_json::parse(Progress(7, 0));
+  empty["active_neurons_per_sample"] = 0.0;
+  Write(setup.path + "/metrics.jsonl",
+        kStart + Progress(5, 3) + empty.dump() + "\n" + Progress(8, 2));
+  CHECK((*ReadRunDirectory(setup.path))["history"]["progress"]["loss"] ==
+        nlohmann::ordered_json({3, 2}));
+}
+
+TEST_CASE("run directory: a run without a summary says what it has cost so far") {
+  const Setup setup;
+  CHECK_FALSE((*ReadRunDirectory(setup.path)).contains("so_far"));
+  fs::remove(setup.path + "/summary.json");
+  CHECK((*ReadRunDirectory(setup.path))["so_far"].is_null());
+  RunCosts costs;
+  costs.work.samples = 100;
+  costs.train_seconds = 4;
+  Write(setup.path + "/totals.json", FormatCosts(costs));
+  CHECK((*ReadRunDirectory(setup.path))["so_far"]["samples_per_second"] == 25);
 }
 
 TEST_CASE("run directory: a run that goes on has no summary, and may be writing a line") {
@@ -148,6 +220,8 @@ TEST_CASE("run directory: what is damaged or missing is named") {
   const Setup setup;
   fs::remove_all(setup.path);
   setup.CheckRefused(setup.path + ": no such directory");
+  Write(setup.path, "a file");
+  setup.CheckRefused(setup.path + ": is no run directory");
 }
 
 }  // namespace

@@ -37,6 +37,11 @@ TEST_CASE("serve: samples of all kinds, filters, a threshold, every search") {
   CHECK(serve.Predict(R"({"text": "two", "allow": ["drei", "zwei", "fünf"]})") ==
         Names{{"zwei", "drei"}});
   CHECK(serve.Predict(R"({"text": "two", "allow": []})") == Names{{}});
+  const auto unknown = serve.Post(
+      "/predict", R"({"text": "two", "allow": ["fünf", "zwei"], "deny": ["sechs", "fünf"]})");
+  CHECK(unknown.json["unknown_labels"] == Json{"fünf", "sechs"});
+  CHECK_FALSE(serve.Post("/predict", R"({"text": "two", "deny": ["zwei"]})")
+                  .json.contains("unknown_labels"));
   // "vier" is a word, and no label's name.
   CHECK(serve.Predict(R"({"text": "two vier", "k": 1, "exclude_own": true})")[0][0] == "zwei");
   CHECK(serve.Predict(R"({"text": "two", "threshold": 0.5})") == Names{{"zwei"}});
@@ -156,6 +161,17 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
   const httplib::Result longer = serve.client().Post("/predict", std::string(10'001, ' '), "x/y");
   REQUIRE(longer);
   CHECK(longer->status == 413);
+  CHECK(longer->get_header_value("Content-Type") == "application/json");
+  CHECK(longer->body == "{\"error\":\"a request has at most 10000 bytes\"}\n");
+  const auto query = serve.Post("/predict?k=3", R"({"text": "two"})");
+  CHECK(query.status == 400);
+  CHECK(query.json["error"] ==
+        "unknown parameter 'k' in the address; all parameters of this path are in the body");
+  const auto multipart =
+      serve.Post("/predict", "--b\r\n\r\n\r\n--b--", "Multipart/form-data; boundary=b");
+  CHECK(multipart.status == 415);
+  CHECK(multipart.json["error"] ==
+        "forms of several parts (Multipart/form-data) are not taken; send JSON");
   CHECK(serve.Post("/predic", "{}").status == 404);
   CHECK(serve.Get("/predict").status == 405);
   CHECK(serve.Post("/model", "{}").status == 405);
@@ -226,6 +242,14 @@ TEST_CASE("serve: as Annif's http back end asks") {
   CHECK(batch.json[0]["results"][0]["uri"] == "zwei");
   CHECK(batch.json[1]["document_id"].is_null());
   CHECK(batch.json[1]["results"][0]["uri"] == "größer");
+  const std::string one = R"({"documents": [{"text": "two"}]})";
+  const Json limited = serve.Post(suggest + "-batch?limit=1&threshold=0.1", one).json;
+  CHECK(limited[0]["results"].size() == 1);
+  CHECK(serve.Post(suggest + "-batch?limit=0", one).status == 400);
+  CHECK(serve.Post(suggest + "-batch?limits=1", one).json["detail"] ==
+        "unknown parameter 'limits' in the address; there are limit, threshold");
+  CHECK(serve.Post(suggest, "x", "multipart/form-data; boundary=x").json["detail"] ==
+        "forms of several parts (multipart/form-data) are not taken; send an urlencoded form");
   CHECK(serve.Post(suggest + "-batch", R"({"documents": [{}]})").json["detail"] ==
         "document 1 has no \"text\"");
   const Json project = serve.Get("/v1/projects/words").json;

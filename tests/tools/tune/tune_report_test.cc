@@ -78,16 +78,18 @@ TEST_CASE("tune report: the plan") {
   RunTimes times;
   times.Add(1, 1, {true, 0, 1, 3, 1});
   const HalvingPlan plan{{{9, 9}, {3, 3}, {1, 1}}, 64};
-  CHECK(PlanText(plan, times, 2, 3) ==
-        "an epoch takes 1.0 s, a run 2.0 s besides; the plan takes about 2 of 2 minutes:\n"
+  CHECK(PlanText(plan, times, 2, 3, 20) ==
+        "an epoch takes 1.0 s, a run 2.0 s besides; the plan, of at most 20 epochs, takes about 2 "
+        "of 2 minutes:\n"
         "  9 candidates for 1/9 of their epochs\n"
         "  3 candidates for 1/3 of their epochs\n"
         "  1 candidate, and the default, for all of their epochs\n");
-  CHECK(PlanText({{{2, 3}}, 10}, times, 1, 3) ==
-        "an epoch takes 1.0 s, a run 2.0 s besides; the plan takes about 1 of 1 minute:\n"
+  CHECK(PlanText({{{2, 3}}, 10}, times, 1, 3, 6) ==
+        "an epoch takes 1.0 s, a run 2.0 s besides; the plan, of at most 6 epochs, takes about 1 "
+        "of 1 minute:\n"
         "  2 candidates for 1/3 of their epochs\n"
         "  (whole runs take too long; raise --minutes)\n");
-  CHECK(PlanText({}, times, 1, 3) ==
+  CHECK(PlanText({}, times, 1, 3, 6) ==
         "an epoch takes 1.0 s, a run 2.0 s besides: too long for a second run in 1 minute; raise "
         "--minutes\n");
 }

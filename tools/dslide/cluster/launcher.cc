@@ -14,6 +14,7 @@
 #include "common/base/address.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
+#include "scheduler/ledger/ledger.h"
 
 namespace dslide {
 namespace {
@@ -45,13 +46,35 @@ std::string LastWords(const std::string& path, std::streamoff start, std::string
 
 }  // namespace
 
-Launcher::~Launcher() {
+uint32_t LaunchedExecutors(uint32_t servers) {
+  return std::max(1u, CoresOfThisMachine() / std::max(1u, servers));
+}
+
+Launcher::~Launcher() { StopAllChildren(); }
+
+void Launcher::StopAllChildren() {
   std::vector<ChildProcess*> all;
   for (Child& child : children_) all.push_back(&child.process);
   StopAll(all, kStopGraceMs);
 }
 
 Status Launcher::Run() {
+  const Status outcome = RunToEnd();
+  if (outcome.ok() || outcome.error().kind != ErrorKind::kBadInput || !launch_.made) return outcome;
+  StopAllChildren();
+  if (!HasTrained()) launch_.made->Remove();
+  return outcome;
+}
+
+// Also if another scheduler has the ledger. REQUIRES that the children have ended.
+bool Launcher::HasTrained() {
+  std::error_code error;
+  if (!fs::exists(Path(kLedgerName), error)) return false;
+  LedgerState state;
+  return !Ledger::Open(Path(kLedgerName), &state).ok() || state.batches > 0;
+}
+
+Status Launcher::RunToEnd() {
   DSLIDE_RETURN_IF_ERROR(Prepare());
   DSLIDE_RETURN_IF_ERROR(Add(Kind::kScheduler, "scheduler"));
   DSLIDE_RETURN_IF_ERROR(WaitForAddress());
@@ -107,6 +130,10 @@ std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& nam
     return arguments;
   }
   arguments.insert(arguments.end(), {"--run-dir", launch_.run_directory});
+  if (launch_.server_memory_mb > 0) {
+    arguments.insert(arguments.end(),
+                     {"--server-memory-mb", std::to_string(launch_.server_memory_mb)});
+  }
   // A scheduler that died in this launch had begun its run if there is a ledger.
   const bool began = !children_.empty() && fs::exists(Path(kLedgerName));
   if (launch_.resume || began) arguments.push_back("--resume");

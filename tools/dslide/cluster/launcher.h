@@ -1,6 +1,7 @@
 // A whole cluster on this machine, as real processes: started, kept running, followed to its end.
 #pragma once
 
+#include <cstdint>
 #include <ios>
 #include <optional>
 #include <string>
@@ -11,17 +12,26 @@
 #include "common/base/process.h"
 #include "common/config/config.h"
 #include "tools/dslide/cluster/child_process.h"
+#include "tools/dslide/cluster/new_files.h"
 #include "tools/dslide/cluster/restart_limit.h"
 
 namespace dslide {
 
+// What a launch sets where the user leaves it open. Any free port, so that several runs fit on one
+// machine.
+constexpr char kLaunchedBind[] = "tcp://127.0.0.1:*";
+// Per server; `servers` share this machine.
+uint32_t LaunchedExecutors(uint32_t servers);
+
 struct Launch {
   Config config;
-  std::string config_file;  // "": none
-  Overrides overrides;      // over the file; the children get them too
-  Overrides of_servers;     // the servers get these as well
+  std::string config_file;        // "": none
+  Overrides overrides;            // over the file; the children get them too
+  Overrides of_servers;           // the servers get these as well
+  uint32_t server_memory_mb = 0;  // what each of them may use for rows and hash tables
   std::string run_directory;
   bool resume = false;
+  std::optional<NewFiles> made;  // what goes if the run is refused before any batch has counted
 };
 
 // A child that a signal ended is started again at once under the same name, the scheduler with
@@ -32,7 +42,8 @@ class Launcher {
   ~Launcher();  // ends all children
 
   // Returns when the scheduler has ended. The error has the scheduler's last line and exit code, or
-  // names the child that cannot be kept running and its log.
+  // names the child that cannot be kept running and its log. What is refused (kBadInput) leaves
+  // nothing.
   Status Run();
 
  private:
@@ -50,6 +61,7 @@ class Launcher {
   std::string Path(const std::string& name) const { return launch_.run_directory + "/" + name; }
   ChildProcess& scheduler() { return children_.front().process; }
 
+  Status RunToEnd();
   Status Prepare();
   Status Add(Kind kind, const std::string& name);
   Result<ChildProcess> Start(Kind kind, const std::string& name);
@@ -64,6 +76,8 @@ class Launcher {
   Status OnMemberEnd(Child* child);
   Status StartAgain(Child* child);
   void StopWithoutWorkers();
+  void StopAllChildren();
+  bool HasTrained();
   bool SchedulerEnds();
   Status AfterScheduler();
   Error SchedulerFailure();

@@ -33,6 +33,17 @@ uint64_t FilesOf(const Manifest& manifest) {
   return files;
 }
 
+// For people: the last epoch of which it has batches, from 1; 0: none.
+uint32_t LastEpoch(const Manifest& manifest) {
+  return manifest.done.empty() ? manifest.epoch : manifest.epoch + 1;
+}
+
+std::string EpochText(const Manifest& m) {
+  if (LastEpoch(m) == 0) return "none has begun";
+  return fmt::format("{}, {} of its batches done", LastEpoch(m),
+                     m.done.empty() ? "all" : std::to_string(m.done.size()));
+}
+
 double Megabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 OrderedJson JsonOf(const std::string& directory, const Manifest& m) {
@@ -54,12 +65,17 @@ Status List(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(in);
   OrderedJson all = OrderedJson::array();
   const bool json = arguments.Has("json");
+  const std::vector<std::string> names = CompleteCheckpoints(*in);
+  if (!json && names.empty()) {
+    fmt::print("{}: no complete checkpoint\n", *in);
+    return {};
+  }
   if (!json) {
     fmt::print("{:<20}{:>7}{:>12}{:>14}{:>8}{:>12}\n", "checkpoint", "epoch", "batches", "samples",
                "shards", "MB");
   }
   Status damaged;  // the first manifest that cannot be read; the others are still listed
-  for (const std::string& name : CompleteCheckpoints(*in)) {
+  for (const std::string& name : names) {
     const std::string checkpoint = *in + "/" + name;
     const Result<Manifest> m = ReadManifest(checkpoint);
     if (!m.ok()) {
@@ -67,8 +83,8 @@ Status List(const ParsedArguments& arguments) {
     } else if (json) {
       all.push_back(JsonOf(checkpoint, *m));
     } else {
-      fmt::print("{:<20}{:>7}{:>12}{:>14}{:>8}{:>12.1f}\n", name, m->epoch, m->batches, m->samples,
-                 m->shards.size(), Megabytes(BytesOf(*m)));
+      fmt::print("{:<20}{:>7}{:>12}{:>14}{:>8}{:>12.1f}\n", name, LastEpoch(*m), m->batches,
+                 m->samples, m->shards.size(), Megabytes(BytesOf(*m)));
     }
   }
   if (json) fmt::print("{}\n", all.dump(2));
@@ -81,7 +97,7 @@ void PrintManifest(const std::string& directory, const Manifest& m, const ModelC
   };
   line("checkpoint", directory);
   line("run", fmt::format("{:016x}", m.run.value));
-  line("epoch", fmt::format("{}, {} of its batches done", m.epoch, m.done.size()));
+  line("epoch", EpochText(m));
   line("batches", std::to_string(m.batches));
   line("samples", fmt::format("{} ({} an epoch)", m.samples, m.train_samples));
   line("model", fmt::format("{}, {}, hidden {}", Plural(model.features, "feature"),

@@ -13,7 +13,6 @@
 #include "common/data/measures/label_counts.h"
 #include "common/data/measures/measures.h"
 #include "common/data/measures/metrics.h"
-#include "common/data/xc_reader.h"
 #include "common/text/samples.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/commands/commands.h"
@@ -34,6 +33,8 @@ constexpr size_t kMaxFurtherCutoffs = 4;
 struct EvaluateTask {
   RankingTask ranking;
   std::string per_sample;
+  std::string train;              // "": the file that the model was trained on
+  std::FILE* messages = stdout;   // where the measures are printed
   std::vector<uint32_t> cutoffs;  // ascending
   uint32_t show = 0;
 };
@@ -53,6 +54,10 @@ Result<std::vector<uint32_t>> CutoffsFrom(const ParsedArguments& arguments) {
   return cutoffs;
 }
 
+std::vector<OutputOption> OutputsOf(const EvaluateTask& task) {
+  return {{"output", task.ranking.output}, {"per-sample", task.per_sample}};
+}
+
 Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   EvaluateTask task;
   Result<RankingTask> ranking = RankingTaskFrom(arguments);
@@ -68,22 +73,30 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   task.cutoffs = std::move(*cutoffs);
   task.ranking.depth = std::max(task.ranking.depth, task.cutoffs.back());
   task.per_sample = arguments.Get("per-sample");
-  DSLIDE_RETURN_IF_ERROR(
-      CheckOutputs({task.ranking.data, task.ranking.checkpoint},
-                   {{"output", task.ranking.output}, {"per-sample", task.per_sample}}));
+  task.messages = MessagesBeside({task.ranking.output, task.per_sample});
+  const Result<std::string> train = InputPath(arguments.Get("train"));
+  DSLIDE_RETURN_IF_ERROR(train);
+  task.train = *train;
+  if (!task.train.empty() && task.train == task.ranking.data && IsReadOnce(task.train)) {
+    return BadInput(fmt::format("--train {}: is read once, as --data", task.train));
+  }
+  task.ranking.label_names = arguments.Get("label-names");
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs(
+      {task.ranking.data, task.ranking.checkpoint, task.train, task.ranking.label_names},
+      OutputsOf(task)));
   return task;
 }
 
 // Prints samples with their predicted and true labels by name.
 class SampleViewer {
  public:
-  // `names` are by id, and used without a preprocessor, which may be null.
-  SampleViewer(uint32_t count, const Preprocessor* preprocessor, std::vector<std::string> names)
-      : left_(count), preprocessor_(preprocessor), names_(std::move(names)) {}
+  // The model must outlive the object.
+  SampleViewer(std::FILE* out, uint32_t count, const Inference* model)
+      : out_(out), left_(count), model_(*model) {}
 
   void Show(const SampleBatch& batch, const TopKReply& ranked) {
     for (size_t i = 0; left_ > 0 && i < batch.labels.rows(); ++i, --left_, ++number_) {
-      fmt::print("test sample {}\n  predicted: {}\n  true:      {}\n", number_,
+      fmt::print(out_, "test sample {}\n  predicted: {}\n  true:      {}\n", number_,
                  Names(ranked.Ids(i).first(std::min<size_t>(5, ranked.Ids(i).size()))),
                  Names(batch.labels.Ids(i)));
     }
@@ -93,42 +106,50 @@ class SampleViewer {
   std::string Names(std::span<const uint32_t> labels) const {
     std::string text;
     for (const uint32_t label : labels) {
-      text += (text.empty() ? "" : " | ") + Name(label);
+      text += (text.empty() ? "" : " | ") + model_.LabelName(label);
     }
     return text.empty() ? "(none)" : text;
   }
 
-  std::string Name(uint32_t label) const {
-    if (preprocessor_ != nullptr) return preprocessor_->LabelName(label);
-    const bool named = label < names_.size() && !names_[label].empty();
-    return named ? names_[label] : std::to_string(label);
-  }
-
+  std::FILE* out_;
   uint32_t left_;
-  const Preprocessor* preprocessor_;
+  const Inference& model_;
   uint32_t number_ = 1;
-  std::vector<std::string> names_;
 };
 
-void PrintMeasures(const RankingRun& run, const Measures& m, const FrequencyBands& bands,
-                   uint64_t unknown) {
+LabelNamer NamerOf(const Inference& model) {
+  if (model.label_names() == nullptr) return nullptr;
+  return [&model](uint32_t label) { return model.LabelName(label); };
+}
+
+// How often samples of the data have a label, each time counted.
+struct TrueLabels {
+  uint64_t all = 0;
+  uint64_t unknown = 0;  // that the model lacks
+};
+
+void PrintMeasures(std::FILE* out, const RankingRun& run, const Measures& m,
+                   const FrequencyBands& bands, const TrueLabels& labels) {
   const double seconds = run.seconds();
   if (run.task().json) {
     nlohmann::ordered_json json = MeasureJson(m, bands);
     json["labels"] = run.config().model.labels;
-    json["unknown_labels"] = unknown;
+    json["unknown_labels"] = labels.unknown;
     json["seconds"] = seconds;
     json["search"] = SearchName(run.task().search.value_or(Search::kExact));
-    fmt::print("{}\n", json.dump());
+    fmt::print(out, "{}\n", json.dump());
     return;
   }
   const std::string without = m.samples_without_labels == 0
                                   ? ""
                                   : fmt::format(", {} without labels", m.samples_without_labels);
-  if (unknown > 0) {
-    fmt::print("{} true labels, counted at every sample, are not among the model's\n", unknown);
+  if (labels.unknown > 0) {
+    fmt::print(out,
+               "{} of the {} true labels, summed over samples, are unknown to the model: it cannot "
+               "predict them,\nand recall counts them as missed\n",
+               labels.unknown, labels.all);
   }
-  fmt::print("{}{}{} in {:.1f} s ({:.0f} a second)\n", MeasureTable(m, bands),
+  fmt::print(out, "{}{}{} in {:.1f} s ({:.0f} a second)\n", MeasureTable(m, bands),
              Plural(m.samples, "sample"), without, seconds,
              static_cast<double>(m.samples) / std::max(seconds, 1e-9));
 }
@@ -151,11 +172,11 @@ std::vector<bool> LeftOutLabels(const std::vector<LabelCount>& counts, const Con
   return left_out;
 }
 
-Result<Frequencies> ReadFrequencies(const ParsedArguments& arguments, bool json,
-                                    const Inference& model) {
-  const bool is_given = arguments.Has("train");
+Result<Frequencies> ReadFrequencies(const EvaluateTask& task, const Inference& model) {
+  const bool json = task.ranking.json;
+  const bool is_given = !task.train.empty();
   const Result<Dataset> train =
-      ReadSamples(is_given ? arguments.Get("train") : model.config().train.data, model.input());
+      ReadSamples(is_given ? task.train : model.config().train.data, model.input());
   const bool of_numbers = model.preprocessor() == nullptr;
   if (train.ok()) {
     const std::vector<LabelCount> counts = CountLabels(*train);
@@ -165,7 +186,7 @@ Result<Frequencies> ReadFrequencies(const ParsedArguments& arguments, bool json,
   if (is_given) return train.error();
   const bool may_lack = of_numbers && model.config().train.min_label_samples > 1;
   if (!json || may_lack) {
-    fmt::print(json ? stderr : stdout,
+    fmt::print(json ? stderr : task.messages,
                "without PSP, PSnDCG and bands{}: {} (name the training file by --train)\n",
                may_lack ? ", and labels that training left out count as known" : "",
                train.error().message);
@@ -173,51 +194,43 @@ Result<Frequencies> ReadFrequencies(const ParsedArguments& arguments, bool json,
   return Frequencies{};
 }
 
-// For --show.
-Result<std::vector<std::string>> ReadNames(const ParsedArguments& arguments, uint32_t show,
-                                           const Inference& model) {
-  const Config& config = model.config();
-  const std::string path =
-      arguments.Has("label-names") ? arguments.Get("label-names") : config.train.label_names;
-  if (show == 0 || path.empty()) return std::vector<std::string>();
-  return ReadLabelNames(path, config.model.labels);
-}
-
 Status Evaluate(const ParsedArguments& arguments) {
   const Result<EvaluateTask> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
   Result<RankingRun> run = RankingRun::Open(task->ranking);
   DSLIDE_RETURN_IF_ERROR(run);
+  const TrainConfig& trained = run->config().train;
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs({trained.data, trained.label_names}, OutputsOf(*task)));
   const bool json = task->ranking.json;
   const uint32_t top_k = task->ranking.top_k;
   Result<PredictionFile> output =
       PredictionFile::Create(task->ranking.output, json, run->model().label_names());
   DSLIDE_RETURN_IF_ERROR(output);
   Result<SampleFile> per_sample =
-      SampleFile::Create(task->per_sample, top_k, run->model().preprocessor());
+      SampleFile::Create(task->per_sample, top_k, NamerOf(run->model()));
   DSLIDE_RETURN_IF_ERROR(per_sample);
-  const Result<Frequencies> frequencies = ReadFrequencies(arguments, json, run->model());
+  const Result<Frequencies> frequencies = ReadFrequencies(*task, run->model());
   DSLIDE_RETURN_IF_ERROR(frequencies);
-  Result<std::vector<std::string>> names = ReadNames(arguments, task->show, run->model());
-  DSLIDE_RETURN_IF_ERROR(names);
-  SampleViewer viewer(task->show, run->model().preprocessor(), std::move(*names));
-  uint64_t unknown = 0;  // labels
+  SampleViewer viewer(task->messages, task->show, &run->model());
+  TrueLabels labels;
   MeasureAccumulator measures(task->cutoffs, frequencies->propensities, frequencies->bands);
   DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const TopKReply& ranked) {
     for (size_t i = 0; i < batch.labels.rows(); ++i) {
       measures.Add(ranked.Ids(i), batch.labels.Ids(i));
     }
-    unknown += static_cast<uint64_t>(std::ranges::count_if(batch.labels.ids, [&](uint32_t id) {
-      return id >= run->config().model.labels ||
-             (!frequencies->left_out.empty() && frequencies->left_out[id]);
-    }));
+    labels.all += batch.labels.ids.size();
+    labels.unknown +=
+        static_cast<uint64_t>(std::ranges::count_if(batch.labels.ids, [&](uint32_t id) {
+          return id >= run->config().model.labels ||
+                 (!frequencies->left_out.empty() && frequencies->left_out[id]);
+        }));
     output->Write(ranked, top_k, batch.ids);
     per_sample->Write(batch.labels, ranked);
     viewer.Show(batch, ranked);
   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());
   DSLIDE_RETURN_IF_ERROR(per_sample->Finish());
-  PrintMeasures(*run, measures.Result(), frequencies->bands, unknown);
+  PrintMeasures(task->messages, *run, measures.Result(), frequencies->bands, labels);
   return {};
 }
 
@@ -235,12 +248,14 @@ int EvaluateCommand(int argc, char** argv) {
       "labels among the first k. tools/dslide/MEASURES.md defines all measures.");
   line.Repeated("at", "K",
                 "measure at K too, for instance 20 for recommendation; at most 4 of them");
-  line.Option("output", "FILE", "also write the predictions");
+  line.Option("output", "FILE",
+              "also write the predictions; -: standard output, and measures to standard error");
   line.Option("per-sample", "FILE",
               "also write a JSON line a sample: labels, predictions, P@1, P@5, recall");
   line.Option("train", "FILE", "training file for PSP and bands, if it moved since training");
   line.Option("show", "N", "print the first N samples with predicted and true label names", "0");
-  line.Option("label-names", "FILE", "names of the labels, if they moved since training");
+  line.Option("label-names", "FILE",
+              "of a model of numbers: names of its labels, in place of its own");
   return RunExecutable("dslide evaluate", line, argc, argv, Evaluate);
 }
 

@@ -156,8 +156,8 @@ void Print(const LedgerAccount& account, const LedgerAudit& audit) {
                                                    audit.checkpoint, audit.lacking));
   for (size_t e = 0; e < audit.epochs.size(); ++e) {
     const auto& count = audit.epochs[e];
-    fmt::print("epoch {:<5} seen {} duplicated {} missing {}\n", e, count.seen, count.duplicated,
-               count.missing);
+    fmt::print("epoch {:<5} seen {} duplicated {} missing {}\n", e + 1, count.seen,
+               count.duplicated, count.missing);
   }
   for (const std::string& problem : audit.problems) fmt::print("problem     {}\n", problem);
 }

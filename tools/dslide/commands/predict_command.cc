@@ -39,9 +39,12 @@ Status Predict(const ParsedArguments& arguments) {
 }  // namespace
 
 int PredictCommand(int argc, char** argv) {
-  CommandLine line =
-      RankingCommandLine("predict", "Writes the best labels of each sample, one line a sample.");
-  line.Option("output", "FILE", "where to write; standard output if not given");
+  CommandLine line = RankingCommandLine("predict",
+                                        "Writes the best labels of each sample, one line a sample, "
+                                        "best first, each with its score.\nA score is a logit: it "
+                                        "ranks the labels of one sample, and is no probability, "
+                                        "which `dslide serve`\ngives.");
+  line.Option("output", "FILE", "where to write; standard output if not given, or -");
   return RunExecutable("dslide predict", line, argc, argv, Predict);
 }
 

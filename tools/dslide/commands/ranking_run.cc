@@ -47,7 +47,7 @@ CommandLine RankingCommandLine(const std::string& name, const std::string& summa
   line.Required("checkpoint", "MODEL",
                 "a run directory, a checkpoint, or a file by `dslide export`");
   line.Required("data", "FILE",
-                "samples in the form that the model was trained on, plain, .gz or .zst");
+                "samples in the form of the training data, plain, .gz or .zst; -: standard input");
   line.Option("top-k", "K", "labels a sample", "5");
   line.Option("search", "auto|" + SearchNames(),
               "score all labels, all in 8 bits first, or those in hash buckets; auto: the cheapest",
@@ -61,7 +61,9 @@ CommandLine RankingCommandLine(const std::string& name, const std::string& summa
 Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
   RankingTask task;
   task.checkpoint = arguments.Get("checkpoint");
-  task.data = arguments.Get("data");
+  const Result<std::string> data = InputPath(arguments.Get("data"));
+  DSLIDE_RETURN_IF_ERROR(data);
+  task.data = *data;
   task.output = arguments.Get("output");
   DSLIDE_RETURN_IF_ERROR(CheckOutputs({task.data, task.checkpoint}, {{"output", task.output}}));
   task.json = arguments.Has("json");
@@ -79,8 +81,10 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
 }
 
 Result<RankingRun> RankingRun::Open(RankingTask task) {
-  Result<std::unique_ptr<Inference>> model = Inference::Load(task.checkpoint);
+  Result<std::unique_ptr<Inference>> model = Inference::Load(task.checkpoint, task.label_names);
   DSLIDE_RETURN_IF_ERROR(model);
+  DSLIDE_RETURN_IF_ERROR(
+      CheckOutputs({(*model)->config().train.label_names}, {{"output", task.output}}));
   Result<SampleReader> reader = SampleReader::Open(task.data, (*model)->input());
   DSLIDE_RETURN_IF_ERROR(reader);
   DSLIDE_RETURN_IF_ERROR(CheckFit(task, reader->header(), **model));

@@ -20,6 +20,7 @@ namespace dslide {
 
 struct RankingTask {
   std::string checkpoint, data, output;
+  std::string label_names;       // "": the model's own
   uint32_t top_k = 5;            // labels of a sample that are written
   uint32_t depth = 5;            // labels of a sample that are ranked, at least top_k
   std::optional<Search> search;  // nullopt: what is the cheapest on the first samples

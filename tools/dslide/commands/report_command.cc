@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/app/executable.h"
 #include "common/data/output_file.h"
@@ -39,12 +41,16 @@ Status Report(const ParsedArguments& arguments) {
   TellApart(paths, &runs);
   const std::string output = arguments.Get("output");
   if (output.empty()) return BadInput("--output: names no file");
-  DSLIDE_RETURN_IF_ERROR(CheckOutputs({}, {{"output", output}}));
+  std::vector<std::string> read;
+  for (const std::string& path : paths) {
+    for (std::string& file : FilesOfRun(path)) read.push_back(std::move(file));
+  }
+  DSLIDE_RETURN_IF_ERROR(CheckOutputs(read, {{"output", output}}));
   Result<OutputFile> file = OutputFile::Create(output);
   DSLIDE_RETURN_IF_ERROR(file);
   file->Write(ReportPage(runs));
   DSLIDE_RETURN_IF_ERROR(file->Finish());
-  fmt::print("{}\n", output);
+  fmt::print(MessagesBeside({output}), "{}\n", output);
   return {};
 }
 

@@ -72,8 +72,8 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
 
 std::string Described(const Model& model) {
   const ModelInfo& info = model.info();
-  return fmt::format("{}, {} hidden units, trained on {}", Plural(info.labels(), "label"),
-                     info.hidden(), Plural(info.samples, "sample"));
+  return fmt::format("{}, {} hidden units, trained on {} over all epochs",
+                     Plural(info.labels(), "label"), info.hidden(), Plural(info.samples, "sample"));
 }
 
 // Loads newer models until the process is asked to stop.

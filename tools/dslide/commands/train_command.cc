@@ -4,18 +4,23 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/app/executable.h"
 #include "common/base/log.h"
 #include "tools/dslide/cluster/launcher.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/commands/train_from.h"
+#include "tools/dslide/tune/tuner.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr uint64_t kMostMemoryMb = uint64_t{1} << 24;  // of cluster.memory_mb
 
 // The run directory that the user names, or a new one.
 Result<std::string> RunDirectory(const ParsedArguments& arguments) {
@@ -25,6 +30,22 @@ Result<std::string> RunDirectory(const ParsedArguments& arguments) {
     std::string candidate = fmt::format("runs/run-{}", n);
     if (!fs::exists(candidate)) return candidate;
   }
+}
+
+// What a server may use, by the configuration or as its share of the machine.
+Status ShareMemory(uint32_t memory_mb, uint32_t servers, Launch* launch) {
+  const uint64_t machine_mb = MemoryOfThisMachine() >> 20;
+  if (memory_mb > machine_mb) {
+    return BadInput(
+        fmt::format("cluster.memory_mb = {}: this machine has {} MB", memory_mb, machine_mb));
+  }
+  launch->server_memory_mb = memory_mb;
+  if (memory_mb > 0) return {};
+  // Not for the run's configuration: the servers of a later launch may be others.
+  const uint64_t share_mb = std::clamp<uint64_t>(machine_mb / 10 * 8 / servers, 1, kMostMemoryMb);
+  launch->server_memory_mb = static_cast<uint32_t>(share_mb);
+  launch->of_servers.push_back(fmt::format("cluster.memory_mb={}", share_mb));
+  return {};
 }
 
 // The configuration of the children: the user's, completed for a launch on one machine. `base` has
@@ -42,18 +63,11 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
   launch->overrides.push_back(fmt::format("cluster.servers={}", *servers));
   launch->overrides.push_back(fmt::format("cluster.workers={}", *workers));
   if (config->cluster.executors == 0) {
-    launch->overrides.push_back(
-        fmt::format("cluster.executors={}", std::max(1u, CoresOfThisMachine() / *servers)));
+    launch->overrides.push_back(fmt::format("cluster.executors={}", LaunchedExecutors(*servers)));
   }
-  if (config->cluster.memory_mb == 0) {
-    // Not for the run's configuration: the servers of a later launch may be others.
-    const uint64_t share_mb = (MemoryOfThisMachine() >> 20) / 10 * 8 / *servers;
-    launch->of_servers.push_back(
-        fmt::format("cluster.memory_mb={}", std::max<uint64_t>(1, share_mb)));
-  }
+  DSLIDE_RETURN_IF_ERROR(ShareMemory(config->cluster.memory_mb, *servers, launch));
   if (config->cluster.scheduler_bind == ClusterConfig().scheduler_bind) {
-    // Any free port, so that several runs fit on one machine.
-    launch->overrides.push_back("cluster.scheduler_bind=tcp://127.0.0.1:*");
+    launch->overrides.push_back(fmt::format("cluster.scheduler_bind={}", kLaunchedBind));
   }
   config = LoadConfig(launch->config_file, launch->overrides, base);
   DSLIDE_RETURN_IF_ERROR(config);
@@ -69,6 +83,11 @@ Result<Launch> Prepare(const ParsedArguments& arguments) {
   Result<std::string> run_directory = RunDirectory(arguments);
   DSLIDE_RETURN_IF_ERROR(run_directory);
   launch.run_directory = *std::move(run_directory);
+  if (HoldsTuning(launch.run_directory)) {
+    return BadInput(
+        fmt::format("--run-dir: {} holds a tuning of dslide tune; name another directory",
+                    launch.run_directory));
+  }
   if (launch.resume && IsUnfinishedStart(launch.run_directory)) {
     return BadInput(fmt::format(
         "--resume: {} was not begun to the end; give the same dslide train --from again",
@@ -80,6 +99,13 @@ Result<Launch> Prepare(const ParsedArguments& arguments) {
     launch.config_file = std::move(*stored);
   }
   return launch;
+}
+
+// What is there before the run leaves anything.
+NewFiles NewFilesOf(const Launch& launch, const std::string& checkpoint_directory) {
+  std::vector<std::string> directories = {launch.run_directory};
+  if (!checkpoint_directory.empty()) directories.push_back(checkpoint_directory);
+  return NewFiles(directories);
 }
 
 Status Run(Launch launch, StopSignals* signals) {
@@ -97,6 +123,7 @@ Status TrainFromEarlier(const ParsedArguments& arguments, Launch launch) {
       {arguments.Get("from"), launch.run_directory, launch.config_file, launch.overrides});
   DSLIDE_RETURN_IF_ERROR(start);
   DSLIDE_RETURN_IF_ERROR(Complete(arguments, start->config(), &launch));
+  launch.made = NewFilesOf(launch, start->config().checkpoint.directory);
   StopSignals signals;
   std::fputs((start->Description() + "\n").c_str(), stdout);
   std::fflush(stdout);
@@ -113,6 +140,7 @@ Status Train(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(launch);
   if (arguments.Has("from")) return TrainFromEarlier(arguments, *std::move(launch));
   DSLIDE_RETURN_IF_ERROR(Complete(arguments, {}, &*launch));
+  launch->made = NewFilesOf(*launch, launch->config.checkpoint.directory);
   StopSignals signals;
   return Run(*std::move(launch), &signals);
 }

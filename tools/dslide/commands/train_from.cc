@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/app/config_paths.h"
 #include "common/base/process.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/stored_preprocessor.h"
@@ -132,6 +133,7 @@ Result<TrainFrom> TrainFrom::Read(const Task& task) {
   DSLIDE_RETURN_IF_ERROR(start.ReadConfig());
   DSLIDE_RETURN_IF_ERROR(start.ReadData());
   const Dataset& data = start.train_.data;
+  MakePathsAbsolute(&start.config_);
   ResolveConfig(data.num_features(), data.num_labels(), &start.config_,
                 {data.size(), LabelRepeats(data)});
   DSLIDE_RETURN_IF_ERROR(start.CheckConfig());

@@ -8,10 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "common/app/config_paths.h"
 #include "common/app/executable.h"
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
+#include "common/data/numbers/number_file.h"
 #include "common/data/whole_file.h"
+#include "common/text/record_file.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/tune/tuner.h"
@@ -68,6 +71,23 @@ Status ReadOptions(const ParsedArguments& arguments, TuneTask* task) {
       fmt::format("--measure {}: must be {}", Printable(task->measure), JoinWords(MeasureNames())));
 }
 
+// Whether the file can be opened and begins a known format; the trials read the rest.
+Status CheckBeginning(const std::string& path) {
+  if (const auto matrices = MatrixPathsOf(path)) {
+    const Result<NumberFile> file = NumberFile::OpenMatrices(*matrices);
+    DSLIDE_RETURN_IF_ERROR(file);
+    return {};
+  }
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  DSLIDE_RETURN_IF_ERROR(opened);
+  if (opened->records) return {};
+  const Result<std::optional<NumberFile>> numbers =
+      NumberFile::FromStream(opened->first_line, *std::move(opened->other));
+  DSLIDE_RETURN_IF_ERROR(numbers);
+  if (!*numbers) return UnknownFormat(path, opened->first_line);
+  return {};
+}
+
 Status CheckData(const TrainConfig& train) {
   if (train.data.empty()) {
     return BadInput("train.data is empty: name the training file by --set train.data=FILE");
@@ -79,7 +99,8 @@ Status CheckData(const TrainConfig& train) {
         "{} = {}: is read once, but each trial reads it; write it to a file and name that", key,
         path));
   }
-  if (!train.test.empty()) return {};
+  DSLIDE_RETURN_IF_ERROR(CheckBeginning(train.data));
+  if (!train.test.empty()) return CheckBeginning(train.test);
   return BadInput(fmt::format(
       "train.test is empty: settings are compared on samples that are not trained on; divide the "
       "training file (dslide data split {} --share 0.1 --part dev.jsonl --rest train.jsonl, say) "
@@ -96,6 +117,7 @@ Result<TuneTask> NewTask(const ParsedArguments& arguments) {
   task.workers = std::max(1u, task.base.cluster.workers);
   DSLIDE_RETURN_IF_ERROR(ReadOptions(arguments, &task));
   DSLIDE_RETURN_IF_ERROR(CheckData(task.base.train));
+  MakePathsAbsolute(&task.base);
   task.base.cluster.servers = task.servers;
   task.base.cluster.workers = task.workers;
   return task;
@@ -145,9 +167,6 @@ Status Tune(const ParsedArguments& arguments) {
   for (int n = 1; directory.empty(); ++n) {
     const std::string candidate = fmt::format("runs/tune-{}", n);
     if (!fs::exists(candidate)) directory = candidate;
-  }
-  if (!resume && !arguments.Has("minutes")) {
-    Say(fmt::format("the time is {} minutes (--minutes)", task->minutes));
   }
   StopSignals signals;
   return Tuner(*task, directory, Say).Run(resume, &signals);

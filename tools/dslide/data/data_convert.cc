@@ -16,6 +16,7 @@
 #include "common/base/process.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/stored_preprocessor.h"
+#include "common/data/output_file.h"
 #include "common/data/text_writer.h"
 #include "common/text/samples.h"
 #include "tools/dslide/data/data_commands.h"
@@ -57,6 +58,9 @@ struct ConvertTask {
 Result<ConvertTask> TaskFrom(const ParsedArguments& arguments) {
   ConvertTask task{
       arguments.Positional()[0], arguments.Get("output"), {}, arguments.Get("like"), {}};
+  const Result<std::string> input = InputPath(task.input);
+  DSLIDE_RETURN_IF_ERROR(input);
+  task.input = *input;
   const std::string to = arguments.Get("to");
   const auto* found =
       std::ranges::find_if(kTargets, [&](const TargetFormat& target) { return to == target.name; });
@@ -114,9 +118,10 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
   // A file without any would have no valid header.
   size = {std::max(size.features, 1u), std::max(size.labels, 1u)};
   DSLIDE_RETURN_IF_ERROR((*writer)->Finish(size));
-  fmt::print("{}: {}, {}, {}\n", task.output, Plural(samples, "sample"),
-             Plural(size.features, "feature"), Plural(size.labels, "label"));
-  fmt::print("{}", LostWeights(task.output, weighted));
+  fmt::print(MessagesBeside({task.output}), "{}: {}, {}, {}\n", task.output,
+             Plural(samples, "sample"), Plural(size.features, "feature"),
+             Plural(size.labels, "label"));
+  fmt::print(MessagesBeside({task.output}), "{}", LostWeights(task.output, weighted));
   return {};
 }
 
@@ -124,7 +129,7 @@ Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* p
 Status ConvertRecords(const ConvertTask& task, RecordFile* file, ProgressLine* progress) {
   Result<RecordWriter> writer = RecordWriter::Create(task.output, *task.target.records);
   DSLIDE_RETURN_IF_ERROR(writer);
-  uint64_t samples = 0;
+  uint64_t samples = 0, cleaned = 0;
   while (true) {
     const auto line = file->stream()->Next();
     DSLIDE_RETURN_IF_ERROR(line);
@@ -133,12 +138,18 @@ Status ConvertRecords(const ConvertTask& task, RecordFile* file, ProgressLine* p
     const Result<Record> record = ParseRecord(file->format(), **line);
     if (!record.ok()) return file->BadLine(file->line(), record.error());
     DSLIDE_RETURN_IF_ERROR(writer->Add(*record));
+    cleaned += record->labels_cleaned ? 1 : 0;
     progress->Show(++samples);
   }
   DSLIDE_RETURN_IF_ERROR(writer->Finish());
-  fmt::print("{}: {}\n", task.output, Plural(samples, "sample"));
+  fmt::print(MessagesBeside({task.output}), "{}: {}\n", task.output, Plural(samples, "sample"));
+  if (cleaned > 0) {
+    fmt::print(MessagesBeside({task.output}),
+               "{} with tabs, line ends or other control characters in labels, now spaces\n",
+               Plural(cleaned, "sample"));
+  }
   const std::string not_held = writer->not_held().Text(*task.target.records);
-  if (!not_held.empty()) fmt::print("{}\n", not_held);
+  if (!not_held.empty()) fmt::print(MessagesBeside({task.output}), "{}\n", not_held);
   return {};
 }
 
@@ -261,13 +272,15 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
     DSLIDE_RETURN_IF_ERROR(feature_names->Finish());
     names += " and " + FeaturesPath(task.output);
   }
-  fmt::print("{}: {}, {}, {}; names in {}\n", task.output, Plural(samples, "sample"),
-             Plural(p.num_features(), "feature"), Plural(p.num_labels(), "label"), names);
+  fmt::print(MessagesBeside({task.output}), "{}: {}, {}, {}; names in {}\n", task.output,
+             Plural(samples, "sample"), Plural(p.num_features(), "feature"),
+             Plural(p.num_labels(), "label"), names);
   if (unknown > 0) {
-    fmt::print("{} that the model lacks {}\n", Plural(unknown, "label entry", "label entries"),
+    fmt::print(MessagesBeside({task.output}), "{} that the model lacks {}\n",
+               Plural(unknown, "label entry", "label entries"),
                holds_unknown ? fmt::format("have ids from {} on", p.num_labels()) : "left out");
   }
-  fmt::print("{}", LostWeights(task.output, weighted));
+  fmt::print(MessagesBeside({task.output}), "{}", LostWeights(task.output, weighted));
   return {};
 }
 
@@ -294,6 +307,10 @@ Status Convert(const ParsedArguments& arguments) {
     return ConvertNumbers(*task, &*file->numbers, &progress);
   }
   if (task->target.numbers) {
+    if (IsStandardOutput(task->output)) {
+      return BadInput(
+          fmt::format("--output {}: files of names come beside it; name a file", task->output));
+    }
     DSLIDE_RETURN_IF_ERROR(CheckOutputs({task->input}, {{"output", task->output},
                                                         {"output", LabelsPath(task->output)},
                                                         {"output", FeaturesPath(task->output)}}));
@@ -313,9 +330,10 @@ int DataConvertCommand(int argc, char** argv) {
       "dslide data convert FILE --to FORMAT --output FILE [options]",
       "Writes a data file in another format. Text becomes numbers as in training; the names of "
       "labels\nand features come beside them (OUTPUT.labels.tsv, OUTPUT.features.tsv).");
-  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz", 1, 1);
+  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz; -: standard input", 1, 1);
   line.Required("to", "FORMAT", TargetNames());
-  line.Required("output", "FILE", "where to write, X.npz,Y.npz for npz; .gz and .zst compress");
+  line.Required("output", "FILE",
+                "where to write, X.npz,Y.npz for npz; .gz and .zst compress; -: standard output");
   line.Option("like", "MODEL", "a run or checkpoint whose features and labels text becomes");
   line.Repeated("set", "TEXT.KEY=VALUE", "how text becomes features: keys of [text]");
   return RunExecutable("dslide data convert", line, argc, argv, Convert);

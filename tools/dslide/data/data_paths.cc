@@ -1,6 +1,7 @@
 #include "tools/dslide/data/data_paths.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -19,6 +20,18 @@ std::vector<std::string> FilesOf(const std::string& path) {
   return files;
 }
 
+Result<std::string> InputPath(const std::string& path) {
+  if (path != "-") return path;
+  if (isatty(STDIN_FILENO) == 1) {
+    return BadInput("-: standard input is a terminal; pipe a file to it, or name one");
+  }
+  return std::string("/dev/stdin");
+}
+
+std::FILE* MessagesBeside(const std::vector<std::string>& outputs) {
+  return std::ranges::any_of(outputs, IsStandardOutput) ? stderr : stdout;
+}
+
 bool IsReadOnce(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
@@ -34,10 +47,13 @@ Status CheckOutputs(const std::vector<std::string>& inputs,
   }
   std::vector<std::string> written;
   for (const OutputOption& output : outputs) {
-    for (const std::string& file : FilesOf(output.path)) {
-      const auto is_file = [&file](const std::string& other) { return AreOneFile(file, other); };
+    for (const std::string& name : FilesOf(output.path)) {
+      const std::string file = IsStandardOutput(name) ? "/dev/stdout" : name;
+      const auto is_file = [&file](const std::string& other) {
+        return AreOneFile(file, other) || (IsStandardOutput(file) && file == other);
+      };
       const auto refused = [&](const char* why) {
-        return BadInput(fmt::format("--{} {}: {}", output.name, file, why));
+        return BadInput(fmt::format("--{} {}: {}", output.name, name, why));
       };
       if (std::ranges::any_of(read, is_file)) return refused("is the input; name another file");
       if (std::ranges::any_of(written, is_file)) {

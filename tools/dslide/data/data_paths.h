@@ -1,6 +1,7 @@
 // What commands check of the files that they are given.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,14 @@ namespace dslide {
 
 // The files that a data path names: itself, or those of "X.npz+V.npy,Y.npz".
 std::vector<std::string> FilesOf(const std::string& path);
+
+// The path of an input that a user names, where - is standard input: /dev/stdin. An error
+// (kBadInput) if that is a terminal.
+Result<std::string> InputPath(const std::string& path);
+
+// Where a command prints what it has to say: standard output, or standard error if one of its
+// outputs goes to standard output.
+std::FILE* MessagesBeside(const std::vector<std::string>& outputs);
 
 // Whether the path is a pipe, or something else whose content is gone once it was read.
 bool IsReadOnce(const std::string& path);

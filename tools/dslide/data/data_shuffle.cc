@@ -16,7 +16,9 @@ namespace dslide {
 namespace {
 
 Status Shuffle(const ParsedArguments& arguments) {
-  const std::string input = arguments.Positional()[0];
+  const Result<std::string> path = InputPath(arguments.Positional()[0]);
+  DSLIDE_RETURN_IF_ERROR(path);
+  const std::string& input = *path;
   const std::string output = arguments.Get("output");
   const Result<uint32_t> seed = arguments.Number("seed", 0, 0xffffffffu);
   DSLIDE_RETURN_IF_ERROR(seed);
@@ -42,7 +44,7 @@ Status Shuffle(const ParsedArguments& arguments) {
     progress.Show(writer->samples());
   }));
   DSLIDE_RETURN_IF_ERROR(writer->Finish(lines->size()));
-  fmt::print("{}: {}\n", output, Plural(writer->samples(), "sample"));
+  fmt::print(MessagesBeside({output}), "{}: {}\n", output, Plural(writer->samples(), "sample"));
   return {};
 }
 
@@ -52,8 +54,9 @@ int DataShuffleCommand(int argc, char** argv) {
   CommandLine line("dslide data shuffle FILE --output FILE [--seed N]",
                    "Writes a file's samples in random order, in its format. Files larger than the "
                    "memory are\nshuffled by temporary files beside the output.");
-  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz", 1, 1);
-  line.Required("output", "FILE", "where to write; compressed by its name (.gz, .zst)");
+  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz; -: standard input", 1, 1);
+  line.Required("output", "FILE",
+                "where to write; compressed by its name (.gz, .zst); -: standard output");
   line.Option("seed", "N", "the order follows from it", "1");
   line.Option("memory-mb", "MB", "above it temporary files are used", "1024");
   return RunExecutable("dslide data shuffle", line, argc, argv, Shuffle);

@@ -29,7 +29,9 @@ Result<double> ShareFrom(const ParsedArguments& arguments) {
 }
 
 Status Split(const ParsedArguments& arguments) {
-  const std::string input = arguments.Positional()[0];
+  const Result<std::string> path = InputPath(arguments.Positional()[0]);
+  DSLIDE_RETURN_IF_ERROR(path);
+  const std::string& input = *path;
   const Result<double> share = ShareFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(share);
   const Result<uint32_t> seed = arguments.Number("seed", 0, 0xffffffffu);
@@ -58,7 +60,8 @@ Status Split(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(part->Finish(lines->size()));
   DSLIDE_RETURN_IF_ERROR(rest->Finish(lines->size()));
   const double all = static_cast<double>(part->samples() + rest->samples());
-  fmt::print("{}: {} ({:.1f} %)\n{}: {}\n", part_path, Plural(part->samples(), "sample"),
+  fmt::print(MessagesBeside({part_path, rest_path}), "{}: {} ({:.1f} %)\n{}: {}\n", part_path,
+             Plural(part->samples(), "sample"),
              all > 0 ? 100.0 * static_cast<double>(part->samples()) / all : 0, rest_path,
              Plural(rest->samples(), "sample"));
   return {};
@@ -72,9 +75,9 @@ int DataSplitCommand(int argc, char** argv) {
       "Divides a file into two of its format. A sample's place follows from its text or features, "
       "so\nthat equal ones come into the same file. Outputs are compressed by their names "
       "(.gz, .zst).");
-  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz", 1, 1);
+  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz; -: standard input", 1, 1);
   line.Required("share", "SHARE", "share of the samples that --part gets, such as 0.1");
-  line.Required("part", "FILE", "where they go");
+  line.Required("part", "FILE", "where they go; -: standard output");
   line.Required("rest", "FILE", "where the others go");
   line.Option("seed", "N", "another seed draws others", "1");
   return RunExecutable("dslide data split", line, argc, argv, Split);

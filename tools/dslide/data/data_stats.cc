@@ -12,6 +12,7 @@
 #include "common/text/line_blocks.h"
 #include "common/text/words.h"
 #include "tools/dslide/data/data_commands.h"
+#include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/data/progress_line.h"
 #include "tools/dslide/data/sample_lines.h"
 #include "tools/dslide/data/statistics.h"
@@ -189,7 +190,9 @@ void PrintJson(const Report& report) {
 }
 
 Status Stats(const ParsedArguments& arguments) {
-  const std::string path = arguments.Positional()[0];
+  const Result<std::string> input = InputPath(arguments.Positional()[0]);
+  DSLIDE_RETURN_IF_ERROR(input);
+  const std::string& path = *input;
   Result<DataFile> file = DataFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
   Statistics statistics;
@@ -213,7 +216,7 @@ Status Stats(const ParsedArguments& arguments) {
 int DataStatsCommand(int argc, char** argv) {
   CommandLine line("dslide data stats FILE [--json]",
                    "Prints what a data file holds: samples, labels, their tail, and what is odd.");
-  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz", 1, 1);
+  line.Positional("FILE", "a data file of any format, or X.npz,Y.npz; -: standard input", 1, 1);
   line.Flag("json", "print JSON");
   return RunExecutable("dslide data stats", line, argc, argv, Stats);
 }

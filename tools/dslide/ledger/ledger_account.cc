@@ -194,7 +194,7 @@ size_t LedgerAccount::InEpoch(const BatchId& batch) const {
 }
 
 std::string LedgerAccount::Name(const BatchId& batch) const {
-  return fmt::format("batch {} of unit {} of epoch {}", batch.index, batch.unit, batch.epoch);
+  return fmt::format("batch {} of unit {} of epoch {}", batch.index, batch.unit, batch.epoch + 1);
 }
 
 void LedgerAccount::Problem(std::string what) {

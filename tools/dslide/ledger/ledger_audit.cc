@@ -143,7 +143,7 @@ class RecordsAudit {
   }
 
   static std::string Name(const BatchId& batch) {
-    return fmt::format("batch {} of unit {} of epoch {}", batch.index, batch.unit, batch.epoch);
+    return fmt::format("batch {} of unit {} of epoch {}", batch.index, batch.unit, batch.epoch + 1);
   }
 
   void Problem(const std::string& what) {

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/model/model_file.h"
 #include "common/run/combine.h"
@@ -51,14 +53,37 @@ Result<std::unique_ptr<Inference>> Inference::LoadFile(const std::string& path) 
   model->config_ = (*file)->info().config;
   model->directory_ = path;
   model->preprocessor_ = (*file)->shared_preprocessor();
+  model->label_names_ = (*file)->info().label_names;
   for (uint32_t i = 0; i < CoresOfThisMachine(); ++i) {
     model->rankers_.emplace_back(*file, BestKernels());
   }
   return model;
 }
 
-Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
-  if (IsModelFile(path)) return LoadFile(path);
+Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path,
+                                                   const std::string& label_names) {
+  auto model = IsModelFile(path) ? LoadFile(path) : LoadCheckpoint(path, label_names.empty());
+  if (!model.ok() || label_names.empty()) return model;
+  if ((*model)->preprocessor_ != nullptr) {
+    return BadInput(
+        fmt::format("--label-names {}: the model was trained on text, which has its labels' names; "
+                    "leave it out",
+                    label_names));
+  }
+  Result<std::vector<std::string>> names =
+      LoadLabelNames(label_names, (*model)->config_.model.labels);
+  DSLIDE_RETURN_IF_ERROR(names);
+  (*model)->label_names_ = *std::move(names);
+  return model;
+}
+
+Result<std::unique_ptr<Inference>> Inference::LoadCheckpoint(const std::string& path,
+                                                             bool with_label_names) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored)) {
+    return BadInput(fmt::format(
+        "{}: is no model; give a run directory, a checkpoint, or a file by dslide export", path));
+  }
   Result<std::string> directory = FindCheckpoint(path);
   DSLIDE_RETURN_IF_ERROR(directory);
   Result<Manifest> manifest = ReadManifest(*directory);
@@ -73,7 +98,13 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
     return BadInput(fmt::format("{}: the preprocessor is that of another model", *directory));
   }
 
+  Result<std::vector<std::string>> names = with_label_names && *preprocessor == nullptr
+                                               ? LoadLabelNamesOf(*directory, *config)
+                                               : std::vector<std::string>();
+  DSLIDE_RETURN_IF_ERROR(names);
+
   std::unique_ptr<Inference> model(new Inference());
+  model->label_names_ = *std::move(names);
   model->config_ = std::move(*config);
   model->manifest_ = std::move(*manifest);
   model->directory_ = std::move(*directory);
@@ -139,6 +170,11 @@ Result<Matrix> Inference::Embed(const SparseRows& features) {
   Matrix hidden = InFloats(std::get<EmbedReply>(std::move(*embedded)).partial);
   for (float& h : hidden.data) h = std::max(h, 0.0f);
   return hidden;
+}
+
+std::string Inference::LabelName(uint32_t label) const {
+  if (preprocessor_ != nullptr) return preprocessor_->LabelName(label);
+  return label < label_names_.size() ? label_names_[label] : std::to_string(label);
 }
 
 std::vector<Search> Inference::searches() const {

@@ -20,8 +20,10 @@ namespace dslide {
 class Inference {
  public:
   // `path`: a model file, a checkpoint, a directory of checkpoints or a run directory. Any number
-  // of servers may have written it.
-  static Result<std::unique_ptr<Inference>> Load(const std::string& path);
+  // of servers may have written it. `label_names`: a file of them in place of the model's own; of a
+  // model of text an error.
+  static Result<std::unique_ptr<Inference>> Load(const std::string& path,
+                                                 const std::string& label_names = "");
 
   const Config& config() const { return config_; }
   const Manifest& manifest() const { return manifest_; }  // of a checkpoint
@@ -32,9 +34,12 @@ class Inference {
   ModelInput input() const {
     return {preprocessor_.get(), {config_.model.features, config_.model.labels}};
   }
+  // A label's name, or its number; also of one of text that ReadSamples() gave an id from N on.
+  std::string LabelName(uint32_t label) const;
   // By id; null: labels are numbers.
   const std::vector<std::string>* label_names() const {
-    return preprocessor_ == nullptr ? nullptr : &preprocessor_->label_names();
+    if (preprocessor_ != nullptr) return &preprocessor_->label_names();
+    return label_names_.empty() ? nullptr : &label_names_;
   }
 
   // The ways that it can be searched by, exact first.
@@ -60,6 +65,8 @@ class Inference {
   Inference() = default;
 
   static Result<std::unique_ptr<Inference>> LoadFile(const std::string& path);
+  static Result<std::unique_ptr<Inference>> LoadCheckpoint(const std::string& path,
+                                                           bool with_label_names);
   std::vector<uint32_t> OwnLabels(std::span<const uint32_t> features) const;
   TopKReply RankByFile(const SparseRows& features, uint32_t k, Search search,
                        bool exclude_own_features);
@@ -71,6 +78,7 @@ class Inference {
   Manifest manifest_;
   std::string directory_;
   std::shared_ptr<const Preprocessor> preprocessor_;
+  std::vector<std::string> label_names_;  // of a model of numbers
   // Of a checkpoint:
   std::unique_ptr<ExecutorPool> pool_;
   // Of a model file: one for each core.

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "common/base/process.h"
+#include "common/checkpoint/layout.h"
 #include "common/math/kernels.h"
 #include "common/model/index_probes.h"
 #include "common/model/model_builder.h"
@@ -52,6 +54,14 @@ SparseRows Spread(const SparseRows& rows) {
   return some;
 }
 
+// The name of the run's directory, RUN/checkpoint/step-N, or of the one that holds the checkpoint.
+std::string RunNameOf(const std::string& checkpoint) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path above = fs::weakly_canonical(checkpoint, ignored).parent_path();
+  return (above.filename() == kCheckpointsName ? above.parent_path() : above).filename();
+}
+
 // The model with an index as samples need it; without one where there are no samples.
 Result<std::shared_ptr<const Model>> WithIndex(std::shared_ptr<const Model> model,
                                                const ModelSourceOptions& options) {
@@ -80,9 +90,13 @@ Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
   Result<std::unique_ptr<Inference>> source = Inference::Load(path);
   DSLIDE_RETURN_IF_ERROR(source);
   ModelInfo info;
-  info.name = (*source)->manifest().name;
+  info.name = RunNameOf((*source)->directory());
   info.config = (*source)->config();
   info.samples = (*source)->manifest().samples;
+  if (const auto* names = (*source)->label_names();
+      names != nullptr && !(*source)->preprocessor()) {
+    info.label_names = *names;
+  }
   ModelBuilder builder(std::move(info), (*source)->shared_preprocessor(), BestKernels());
   (*source)->ForEachRow(
       [&](uint32_t feature, const float* weights) { builder.SetInput(feature, weights); },

@@ -3,7 +3,8 @@
 //   text   label:score label:score ...      best first; after a name comes a tab, not a space
 //   JSON   {"id":...,"labels":[...],"scores":[...]}    `id` if the sample has one
 //
-// Labels are names if the model has some, else ids.
+// A score is the label's logit, which ranks the labels of one sample. Labels are names if the model
+// has some, else ids.
 #pragma once
 
 #include <span>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/data/measures/ranking_terms.h"
 
@@ -29,12 +30,12 @@ double ReciprocalRank(std::span<const uint32_t> predicted, std::span<const uint3
 }
 
 // As JSON, separated by commas.
-std::string Listed(std::span<const uint32_t> labels, const Preprocessor* preprocessor) {
-  if (preprocessor == nullptr) return fmt::format("{}", fmt::join(labels, ","));
+std::string Listed(std::span<const uint32_t> labels, const LabelNamer& name_of) {
+  if (!name_of) return fmt::format("{}", fmt::join(labels, ","));
   std::string text;
   for (const uint32_t label : labels) {
     text += text.empty() ? "" : ",";
-    text += nlohmann::json(preprocessor->LabelName(label)).dump();
+    text += nlohmann::json(name_of(label)).dump();
   }
   return text;
 }
@@ -43,23 +44,22 @@ std::string Listed(std::span<const uint32_t> labels, const Preprocessor* preproc
 
 std::string SampleLine(uint64_t number, std::span<const uint32_t> labels,
                        std::span<const uint32_t> ranked, std::span<const float> scores,
-                       uint32_t top_k, const Preprocessor* preprocessor) {
+                       uint32_t top_k, const LabelNamer& name_of) {
   const auto predicted = FirstOf(ranked, top_k);
   return fmt::format(
       "{{\"sample\":{},\"labels\":[{}],\"predicted\":[{}],\"scores\":[{}],"
       "\"p_at_1\":{},\"p_at_5\":{},\"recall\":{},\"reciprocal_rank\":{}}}\n",
-      number, Listed(labels, preprocessor), Listed(predicted, preprocessor),
+      number, Listed(labels, name_of), Listed(predicted, name_of),
       fmt::join(FirstOf(scores, top_k), ","), HitsIn(FirstOf(ranked, 1), labels),
       HitsIn(FirstOf(ranked, 5), labels) / 5,
       Ratio(HitsIn(predicted, labels), static_cast<double>(labels.size())),
       ReciprocalRank(predicted, labels));
 }
 
-Result<SampleFile> SampleFile::Create(const std::string& path, uint32_t top_k,
-                                      const Preprocessor* preprocessor) {
+Result<SampleFile> SampleFile::Create(const std::string& path, uint32_t top_k, LabelNamer name_of) {
   Result<OutputFile> out = OutputFile::Create(path);
   DSLIDE_RETURN_IF_ERROR(out);
-  return SampleFile(std::move(*out), top_k, preprocessor);
+  return SampleFile(std::move(*out), top_k, std::move(name_of));
 }
 
 void SampleFile::Write(const SparseRows& labels, const TopKReply& reply) {
@@ -67,7 +67,7 @@ void SampleFile::Write(const SparseRows& labels, const TopKReply& reply) {
   for (uint32_t i = 0; i < labels.rows(); ++i) {
     const auto scores = std::span<const float>(reply.scores)
                             .subspan(reply.offsets[i], reply.offsets[i + 1] - reply.offsets[i]);
-    out_.Write(SampleLine(++samples_, labels.Ids(i), reply.Ids(i), scores, top_k_, preprocessor_));
+    out_.Write(SampleLine(++samples_, labels.Ids(i), reply.Ids(i), scores, top_k_, name_of_));
   }
 }
 

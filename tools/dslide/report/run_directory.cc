@@ -5,18 +5,25 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/app/executable.h"
+#include "common/base/check.h"
 #include "common/checkpoint/layout.h"
+#include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
 #include "common/data/json_depth.h"
 #include "common/data/whole_file.h"
 #include "scheduler/status/history.h"
+#include "scheduler/status/run_costs.h"
+#include "scheduler/status/summary.h"
+#include "tools/dslide/cluster/launcher.h"
 
 namespace dslide {
 namespace {
@@ -64,6 +71,11 @@ class Lives {
   double last_s_ = 0;
 };
 
+// Earlier versions wrote a record where no batch had counted: all figures are 0.
+bool IsEmpty(const Json& record) {
+  return record.at("loss") == 0 && record.at("active_neurons_per_sample") == 0;
+}
+
 ProgressPoint ProgressOf(const Json& record, double elapsed_s, uint32_t epochs) {
   ProgressPoint point;
   point.elapsed_s = elapsed_s;
@@ -102,8 +114,14 @@ LoadPoint LoadsOf(const Json& record, double elapsed_s) {
   return point;
 }
 
+// What metrics.jsonl says besides the history.
+struct Recorded {
+  uint32_t starts = 0;  // of the scheduler
+  std::optional<DataFacts> data;
+};
+
 Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts,
-                  std::vector<std::function<void(RunHistory*)>>* additions) {
+                  Recorded* recorded, std::vector<std::function<void(RunHistory*)>>* additions) {
   Lives lives;
   return ReadRecords(directory + "/metrics.jsonl", [&](const Json& record) {
     const std::string event = record.at("event");
@@ -114,8 +132,12 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
     if (event == "start") {
       facts->train_samples = record.at("train_samples");
       facts->test_samples = record.at("test_samples");
+      recorded->starts++;
+      if (record.contains("label_repeats")) {
+        recorded->data = {record.at("train_samples"), record.at("label_repeats")};
+      }
     } else if (event == "progress") {
-      add(ProgressOf(record, at_s, epochs));
+      if (!IsEmpty(record)) add(ProgressOf(record, at_s, epochs));
     } else if (event == "evaluation") {
       add(EvaluationOf(record, at_s));
     } else if (event == "notice") {
@@ -144,21 +166,35 @@ Status AddOptionalFiles(const std::string& directory, RunHistory* history) {
   return {};
 }
 
-// [key, value, default] of every key. Of an automatic value the default is what it would be.
-OrderedJson ConfigJson(const Config& config) {
-  Config usual;
-  if (config.model.features > 0 && config.model.labels > 0) {
-    ResolveConfig(config.model.features, config.model.labels, &usual);
+// [key, value, default] of every key. The default is what the key would be without a value, with
+// all other keys as they are. `data`: nullopt: not recorded, then values are those of large data,
+// and the kind of
+// the neurons is taken for the derived one. Of a run of dslide train it is what the same launch on
+// this machine would set.
+OrderedJson ConfigJson(const Config& config, std::optional<DataFacts> data) {
+  if (!data) {
+    data.emplace();
+    if (config.model.neurons == Neurons::kCentroids) data->label_repeats = 0;
+  }
+  Config plain;
+  if (config.cluster.scheduler_bind == kLaunchedBind) {  // by dslide train
+    plain.cluster.scheduler_bind = kLaunchedBind;
+    plain.cluster.executors = LaunchedExecutors(config.cluster.servers);
   }
   OrderedJson json = OrderedJson::array();
   for (const ConfigKey& key : ConfigKeys()) {
+    Config usual = config;
+    DSLIDE_CHECK(key.field.parse(key.field.format(plain), &usual));
+    if (config.model.features > 0 && config.model.labels > 0) {
+      ResolveConfig(config.model.features, config.model.labels, &usual, *data);
+    }
     json.push_back({key.FullName(), key.field.format(config), key.field.format(usual)});
   }
   return json;
 }
 
 // summary.json; null if the run has not ended, or goes on.
-Result<OrderedJson> SummaryOf(const std::string& directory) {
+Result<OrderedJson> SummaryOf(const std::string& directory, uint32_t starts) {
   const std::string path = directory + "/summary.json";
   std::error_code error;
   const auto written = fs::last_write_time(path, error);
@@ -174,15 +210,50 @@ Result<OrderedJson> SummaryOf(const std::string& directory) {
   if (summary.contains("outcome") && !summary["outcome"].is_string()) {
     return BadInput(fmt::format("{}: not a summary of a run (its outcome is no text)", path));
   }
+  // Those of earlier versions counted the last start only.
+  if (starts > 1 && !summary.contains("whole_run")) summary["whole_run"] = false;
   return summary;
+}
+
+// What the totals of a run without a summary say; null if there are none.
+OrderedJson CostsSoFar(const std::string& directory) {
+  const Result<std::string> text = ReadWholeFile(directory + "/" + kTotalsName);
+  if (!text.ok()) return {};
+  const Result<RunCosts> costs = ParseCosts(*text);
+  if (!costs.ok() || costs->work.samples == 0) return {};
+  OrderedJson json;
+  AddCosts(*costs, &json);
+  return json;
+}
+
+std::string CheckpointsOf(const std::string& run_directory, const Config& config) {
+  return config.checkpoint.directory.empty() ? run_directory + "/" + kCheckpointsName
+                                             : config.checkpoint.directory;
 }
 
 }  // namespace
 
+std::vector<std::string> FilesOfRun(const std::string& run_directory) {
+  std::vector<std::string> files;
+  for (const char* name : {"config.ini", "metrics.jsonl", "loads.jsonl", "examples.jsonl",
+                           "summary.json", kTotalsName}) {
+    files.push_back(run_directory + "/" + name);
+  }
+  const Result<Config> config = LoadConfig(files.front(), {});
+  if (!config.ok()) return files;
+  const std::string checkpoints = CheckpointsOf(run_directory, *config);
+  for (const std::string& name : CompleteCheckpoints(checkpoints)) {
+    files.push_back(checkpoints + "/" + name + "/" + kManifestName);
+  }
+  return files;
+}
+
 Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   std::error_code error;
   if (!fs::is_directory(run_directory, error)) {
-    return BadInput(fmt::format("{}: no such directory", run_directory));
+    return BadInput(fmt::format(
+        "{}: {}", run_directory,
+        fs::exists(run_directory, error) ? "is no run directory" : "no such directory"));
   }
   for (const char* name : {"config.ini", "metrics.jsonl"}) {
     if (fs::exists(fs::path(run_directory) / name, error)) continue;
@@ -195,14 +266,14 @@ Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   context.config = *config;
   RunFacts facts = FactsOf(context, fs::absolute(run_directory).string());
   std::vector<std::function<void(RunHistory*)>> additions;
-  DSLIDE_RETURN_IF_ERROR(AddRecords(run_directory, config->train.epochs, &facts, &additions));
+  Recorded recorded;
+  DSLIDE_RETURN_IF_ERROR(
+      AddRecords(run_directory, config->train.epochs, &facts, &recorded, &additions));
   RunHistory history(facts);
   for (const auto& add : additions) add(&history);
   DSLIDE_RETURN_IF_ERROR(AddOptionalFiles(run_directory, &history));
-  history.SetCheckpoints(CheckpointsIn(config->checkpoint.directory.empty()
-                                           ? run_directory + "/" + kCheckpointsName
-                                           : config->checkpoint.directory));
-  const Result<OrderedJson> summary = SummaryOf(run_directory);
+  history.SetCheckpoints(CheckpointsIn(CheckpointsOf(run_directory, *config)));
+  const Result<OrderedJson> summary = SummaryOf(run_directory, recorded.starts);
   DSLIDE_RETURN_IF_ERROR(summary);
   const std::string outcome =
       summary->is_null() ? "no summary: the run goes on, or was broken off"
@@ -213,7 +284,8 @@ Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   json["finished"] = outcome == "finished";
   json["history"] = history.Json(WallClockSeconds());
   json["summary"] = *summary;
-  json["config"] = ConfigJson(*config);
+  if (summary->is_null()) json["so_far"] = CostsSoFar(run_directory);
+  json["config"] = ConfigJson(*config, recorded.data);
   return json;
 }
 

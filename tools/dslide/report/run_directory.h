@@ -3,14 +3,19 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 
 namespace dslide {
 
-// A run as page/report.js wants it: {name, state, finished, history, summary, config}. The run may
-// still be going on. Errors (kBadInput) name what is missing or damaged, with the line. A last line
-// without its end is being written, or was when the machine lost power, and is left out.
+// A run as page/report.js wants it: {name, state, finished, history, summary, so_far, config}. The
+// run may still be going on: then `summary` is null and `so_far` says what it has cost. Errors
+// (kBadInput) name what is missing or damaged, with the line. A last line without its end is being
+// written, or was when the machine lost power, and is left out.
 Result<nlohmann::ordered_json> ReadRunDirectory(const std::string& run_directory);
+
+// The files that ReadRunDirectory() reads, if they are there. REQUIRES that it could read the run.
+std::vector<std::string> FilesOfRun(const std::string& run_directory);
 
 }  // namespace dslide

@@ -2,7 +2,8 @@
 // https://api.annif.org/v1/ui.
 //
 //   POST /v1/projects/{id}/suggest        text=...&limit=10&threshold=0, in a form
-//   POST /v1/projects/{id}/suggest-batch  {"documents": [{"text": "...", "document_id": "..."}]}
+//   POST /v1/projects/{id}/suggest-batch  ?limit=10&threshold=0
+//                                         {"documents": [{"text": "...", "document_id": "..."}]}
 //
 // A label's name is its URI if it looks like one, and its label in any case. A score is a
 // probability.
@@ -38,6 +39,20 @@ bool Read(const std::string& text, T least, T most, T* number) {
          *number <= most;
 }
 
+// Of a form, or of a query: "" if it is understood, else what is wrong.
+template <typename Fields>
+std::string ReadLimits(const Fields& fields, PredictionRequest* asked) {
+  for (const auto& [name, value] : fields) {
+    if (name == "limit" && !Read(value, 1u, kMostServedLabels, &asked->k)) {
+      return fmt::format("limit must be a whole number from 1 to {}", kMostServedLabels);
+    }
+    if (name == "threshold" && !Read(value, 0.0f, 1.0f, &asked->threshold)) {
+      return "threshold must be a number from 0 to 1";
+    }
+  }
+  return "";
+}
+
 class Annif : public Dialect {
  public:
   std::string_view name() const override { return "suggest"; }
@@ -49,14 +64,8 @@ class Annif : public Dialect {
     }
     PredictionRequest asked;
     asked.k = kLimit;
-    if (const auto limit = form->find("limit");
-        limit != form->end() && !Read(limit->second, 1u, kMostServedLabels, &asked.k)) {
-      return Refusal{400,
-                     fmt::format("limit must be a whole number from 1 to {}", kMostServedLabels)};
-    }
-    if (const auto least = form->find("threshold");
-        least != form->end() && !Read(least->second, 0.0f, 1.0f, &asked.threshold)) {
-      return Refusal{400, "threshold must be a number from 0 to 1"};
+    if (const std::string wrong = ReadLimits(*form, &asked); !wrong.empty()) {
+      return Refusal{400, wrong};
     }
     asked.samples.emplace_back();
     asked.samples.back().record.fields = FieldsOf(form->at("text"));
@@ -81,6 +90,7 @@ class Annif : public Dialect {
 class AnnifBatch final : public Annif {
  public:
   std::string_view name() const override { return "suggest-batch"; }
+  std::vector<std::string> query_names() const override { return {"limit", "threshold"}; }
 
   std::variant<PredictionRequest, Refusal> Parse(const HttpRequest& request) const override {
     const auto body = ParseBody(request.body);
@@ -89,6 +99,9 @@ class AnnifBatch final : public Annif {
     PredictionRequest asked;
     asked.k = object.Whole("limit", 1, kMostServedLabels).value_or(kLimit);
     asked.threshold = static_cast<float>(object.Number("threshold", 0, 1).value_or(0));
+    if (const std::string wrong = ReadLimits(request.query, &asked); !wrong.empty()) {
+      return Refusal{400, wrong};
+    }
     const Json* documents = object.Find("documents");
     if (documents == nullptr || !documents->is_array()) object.Fault("has no list \"documents\"");
     if (object.fault()) return *object.fault();

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "common/model/model.h"
 #include "common/net/http_server.h"
@@ -22,6 +23,8 @@ class Dialect {
   virtual ~Dialect() = default;
 
   virtual std::string_view name() const = 0;
+  // The parameters that a request may have in its address, behind '?'.
+  virtual std::vector<std::string> query_names() const { return {}; }
   virtual std::variant<PredictionRequest, Refusal> Parse(const HttpRequest& request) const = 0;
   // The bodies of responses, in JSON. `name` is the model's.
   virtual std::string Answer(const Model& model, const std::string& name,

@@ -158,7 +158,11 @@ class Own final : public Dialect {
       }
       fmt::format_to(to, "]}}");
     }
-    fmt::format_to(to, "]}}\n");
+    fmt::format_to(to, "]");
+    if (!request.unknown_labels.empty()) {
+      fmt::format_to(to, ",\"unknown_labels\":{}", Compact(Json(request.unknown_labels)));
+    }
+    fmt::format_to(to, "}}\n");
     return fmt::to_string(out);
   }
 };

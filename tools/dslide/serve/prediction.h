@@ -42,6 +42,7 @@ struct PredictionRequest {
   std::optional<ModelSearch> search;              // nullopt: the server's
   std::optional<std::vector<std::string>> allow;  // names: only these labels; none: all
   std::vector<std::string> deny;
+  std::vector<std::string> unknown_labels;  // of both, each once, set by the service
   bool exclude_own = false;  // labels that the sample has as features or words already
   std::string id;            // of the request, for dialects that repeat it
 };

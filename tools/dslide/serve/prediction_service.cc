@@ -97,7 +97,7 @@ class PredictionService::Worker {
 
   // Checks what only the model can tell, and makes the filters.
   std::optional<Refusal> Prepare(Asked* asked) {
-    const PredictionRequest& request = asked->request;
+    PredictionRequest& request = asked->request;
     for (const AskedSample& sample : request.samples) {
       if (!sample.features && model_->preprocessor() == nullptr) {
         return Refusal{
@@ -125,16 +125,24 @@ class PredictionService::Worker {
       }
     }
     asked->predictions.resize(request.samples.size());
-    if (request.allow) asked->filter.allowed = IdsOf(*request.allow);
-    asked->filter.denied = IdsOf(request.deny);
+    if (request.allow) asked->filter.allowed = IdsOf(*request.allow, &request.unknown_labels);
+    asked->filter.denied = IdsOf(request.deny, &request.unknown_labels);
+    std::vector<std::string>& unknown = request.unknown_labels;
+    std::ranges::sort(unknown);
+    unknown.erase(std::ranges::unique(unknown).begin(), unknown.end());
     return std::nullopt;
   }
 
-  // Names that the model lacks are left out: it cannot predict them.
-  std::vector<uint32_t> IdsOf(const std::vector<std::string>& names) {
+  // Names that the model lacks are left out, since it cannot predict them, and added to `unknown`.
+  std::vector<uint32_t> IdsOf(const std::vector<std::string>& names,
+                              std::vector<std::string>* unknown) {
     std::vector<uint32_t> ids;
     for (const std::string& name : names) {
-      if (const std::optional<uint32_t> id = model_->LabelId(name)) ids.push_back(*id);
+      if (const std::optional<uint32_t> id = model_->LabelId(name)) {
+        ids.push_back(*id);
+      } else {
+        unknown->push_back(name);
+      }
     }
     std::ranges::sort(ids);
     ids.erase(std::ranges::unique(ids).begin(), ids.end());

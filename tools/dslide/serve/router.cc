@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "common/data/text_stream.h"
 #include "serve_pages.h"
 #include "tools/dslide/serve/json_request.h"
 
@@ -61,6 +65,26 @@ Json ModelDescription(const std::string& name, const Model& model) {
           {"index", info.probes > 0}};
 }
 
+// Of what would be read as something else, or overlooked.
+std::optional<Refusal> WhyRefused(const HttpRequest& request, const Dialect& dialect) {
+  std::string type = request.type.substr(0, request.type.find('/'));
+  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (type == "multipart") {
+    return Refusal{415, fmt::format("forms of several parts ({}) are not taken; send {}",
+                                    request.type.substr(0, request.type.find(';')),
+                                    &dialect == &AnnifDialect() ? "an urlencoded form" : "JSON")};
+  }
+  const std::vector<std::string> known = dialect.query_names();
+  for (const auto& [name, value] : request.query) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    return Refusal{
+        400, fmt::format("unknown parameter {} in the address; {}", Quoted(name),
+                         known.empty() ? "all parameters of this path are in the body"
+                                       : fmt::format("there are {}", fmt::join(known, ", ")))};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void Router::Handle(HttpRequest request, HttpServer::Respond respond) {
@@ -77,6 +101,8 @@ void Router::Handle(HttpRequest request, HttpServer::Respond respond) {
     respond(Refused(405, fmt::format("{} is asked with POST", request.path)));
   } else if (!request.encoding.empty() && request.encoding != "identity") {
     respond(Refused(415, "compressed requests are not taken"));
+  } else if (const auto refusal = WhyRefused(request, *dialect)) {
+    respond(Answer(refusal->status, "application/json", dialect->Refuse(*refusal)));
   } else {
     service_.Submit(std::move(request), *dialect, std::move(respond));
   }

@@ -41,11 +41,12 @@ struct ServeMetrics::Impl {
           .Name("dslide_serve_model_loads_total")
           .Help("Models that were loaded, or could not be")
           .Register(registry);
-  prometheus::Gauge& trained = prometheus::BuildGauge()
-                                   .Name("dslide_serve_model_samples")
-                                   .Help("Samples that the served model was trained on")
-                                   .Register(registry)
-                                   .Add({});
+  prometheus::Gauge& trained =
+      prometheus::BuildGauge()
+          .Name("dslide_serve_model_samples")
+          .Help("Samples that the served model was trained on, over all epochs")
+          .Register(registry)
+          .Add({});
   prometheus::Gauge& loaded = prometheus::BuildGauge()
                                   .Name("dslide_serve_model_loaded_timestamp_seconds")
                                   .Help("When the served model was loaded")

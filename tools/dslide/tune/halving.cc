@@ -94,6 +94,21 @@ HalvingPlan PlanHalving(std::span<const CandidateShape> shapes, uint32_t least_e
   return {};
 }
 
+uint32_t EpochsOf(const HalvingPlan& plan, std::span<const CandidateShape> shapes,
+                  uint32_t least_epochs) {
+  uint32_t epochs = 0;
+  for (const Rung& rung : plan.rungs) {
+    std::vector<uint32_t> of_runs;
+    for (const CandidateShape& shape : shapes.first(plan.rungs.front().candidates)) {
+      of_runs.push_back(EpochsIn(rung, shape, least_epochs));
+    }
+    std::ranges::sort(of_runs, std::greater());
+    epochs += std::accumulate(of_runs.begin(), of_runs.begin() + rung.candidates, 0u);
+  }
+  if (plan.rungs.size() > 1) epochs += EpochsIn(plan.rungs.back(), shapes[0], least_epochs);
+  return epochs;
+}
+
 Halving::Halving(std::vector<CandidateShape> shapes, uint32_t least_epochs, RunTimes times,
                  double budget_s, double spent_s)
     : shapes_(std::move(shapes)),

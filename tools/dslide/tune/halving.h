@@ -73,6 +73,10 @@ uint32_t EpochsIn(const Rung& rung, const CandidateShape& shape, uint32_t least_
 HalvingPlan PlanHalving(std::span<const CandidateShape> shapes, uint32_t least_epochs,
                         const RunTimes& times, double seconds);
 
+// Epochs of all runs of a plan, with the longest candidates in every rung after the first.
+uint32_t EpochsOf(const HalvingPlan& plan, std::span<const CandidateShape> shapes,
+                  uint32_t least_epochs);
+
 class Halving {
  public:
   // Times are counted from the start of the tuning; `times` are those measured in `spent_s`.

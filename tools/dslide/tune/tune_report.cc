@@ -1,6 +1,6 @@
 #include "tools/dslide/tune/tune_report.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -46,6 +46,24 @@ std::string MeasureTitle(const std::string& measure) {
   return (name == "ndcg" ? "nDCG" : name == "psp" ? "PSP" : "P") + ("@" + measure.substr(at + 4));
 }
 
+std::string IntroText(const Config& base, const std::vector<SearchAxis>& axes, bool axes_given,
+                      uint32_t candidates, uint32_t minutes, const std::string& measure) {
+  std::string text = fmt::format("searches for the best {} on {} in {} (--minutes):\n",
+                                 MeasureTitle(measure), base.train.test, Plural(minutes, "minute"));
+  uint64_t combinations = 1;
+  for (const SearchAxis& axis : axes) {
+    combinations *= axis.values.size();
+    text += fmt::format("  {} = {}\n", axis.key, fmt::join(axis.values, ", "));
+  }
+  if (!axes_given)
+    text += "  (not train.dropout_hidden if neurons are centroids; --search names other keys)\n";
+  const uint64_t most = std::min<uint64_t>(candidates - 1, combinations);
+  return text + fmt::format(
+                    "candidates: the configuration itself, with {}, and at most {} of {}; "
+                    "a run of 1 epoch tells the speed, then the plan follows\n",
+                    Plural(base.train.epochs, "epoch"), most, Plural(combinations, "combination"));
+}
+
 std::string TrialHead(const std::string& measure) {
   return fmt::format("{:>5} {:>6} {:>7} {:>8} {:>8}  {}", "trial", "epochs", MeasureTitle(measure),
                      "CPU s", "s", "settings");
@@ -73,15 +91,16 @@ std::string TrialTable(std::vector<Trial> trials, const std::string& measure) {
 }
 
 std::string PlanText(const HalvingPlan& plan, const RunTimes& times, uint32_t minutes,
-                     double spent_s) {
+                     double spent_s, uint32_t epochs) {
   const std::string speed = fmt::format("an epoch takes {:.1f} s, a run {:.1f} s besides",
                                         times.epoch_seconds(), times.other_seconds());
   const std::string budget = Plural(minutes, "minute");
   if (plan.rungs.empty()) {
     return fmt::format("{}: too long for a second run in {}; raise --minutes\n", speed, budget);
   }
-  std::string text = fmt::format("{}; the plan takes about {:.0f} of {}:\n", speed,
-                                 std::ceil((spent_s + plan.seconds) / 60), budget);
+  std::string text =
+      fmt::format("{}; the plan, of at most {}, takes about {:.0f} of {}:\n", speed,
+                  Plural(epochs, "epoch"), std::ceil((spent_s + plan.seconds) / 60), budget);
   for (size_t r = 0; r < plan.rungs.size(); ++r) {
     const Rung& rung = plan.rungs[r];
     const bool compares = r > 0 && r + 1 == plan.rungs.size();

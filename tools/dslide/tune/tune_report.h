@@ -6,12 +6,18 @@
 
 #include "common/config/config.h"
 #include "tools/dslide/tune/halving.h"
+#include "tools/dslide/tune/search_space.h"
 #include "tools/dslide/tune/trial.h"
 
 namespace dslide {
 
 // "P@1" of "p_at_1".
 std::string MeasureTitle(const std::string& measure);
+
+// What a tuning is going to do: the keys with their values, the time, and the epochs of a whole
+// run. Lines. `axes_given`: the user named the keys; else the data may take one out.
+std::string IntroText(const Config& base, const std::vector<SearchAxis>& axes, bool axes_given,
+                      uint32_t candidates, uint32_t minutes, const std::string& measure);
 
 // The head of the table, and a trial's row. Without line ends.
 std::string TrialHead(const std::string& measure);
@@ -20,9 +26,9 @@ std::string TrialRow(const Trial& trial, const std::string& measure);
 // Head and rows, the best first, those that did not finish last. Lines.
 std::string TrialTable(std::vector<Trial> trials, const std::string& measure);
 
-// What the plan says, with the speed that it was made by. Lines.
+// What the plan says, with the speed that it was made by. `epochs`: of all its runs. Lines.
 std::string PlanText(const HalvingPlan& plan, const RunTimes& times, uint32_t minutes,
-                     double spent_s);
+                     double spent_s, uint32_t epochs);
 
 // The best trial beside the longest one of the user's configuration. Lines. `best` is one of
 // `trials`.

@@ -15,7 +15,9 @@
 #include <tuple>
 
 #include "common/base/plural.h"
+#include "common/checkpoint/layout.h"
 #include "common/data/whole_file.h"
+#include "tools/dslide/cluster/new_files.h"
 #include "tools/dslide/tune/tune_report.h"
 
 namespace dslide {
@@ -47,7 +49,19 @@ Result<uint64_t> SamplesOfEpoch(const std::string& run) {
   return BadInput(fmt::format("{}: damaged; begin another tuning", path));
 }
 
+// Whether a run has begun there, by dslide train or a scheduler.
+bool HoldsRun(const std::string& directory) {
+  std::error_code error;
+  return fs::exists(directory + "/" + kLedgerName, error) ||
+         fs::exists(directory + "/" + kCheckpointsName, error);
+}
+
 }  // namespace
+
+bool HoldsTuning(const std::string& directory) {
+  std::error_code error;
+  return fs::exists(directory + "/tune.json", error);
+}
 
 std::string TaskText(const TuneTask& task) {
   OrderedJson json;
@@ -85,13 +99,18 @@ Tuner::~Tuner() {
 }
 
 Status Tuner::Run(bool resume, StopSignals* signals) {
+  const NewFiles made({directory_});
   DSLIDE_RETURN_IF_ERROR(Prepare(resume, signals));
   runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals);
   started_ms_ = MonotonicMillis();
   DSLIDE_RETURN_IF_ERROR(KeepBest());
-  say_(TrialHead(task_.measure));
+  const bool given = !axes_.empty();
+  say_(IntroText(task_.base, given ? axes_ : DefaultAxes(task_.base, task_.base), given,
+                 task_.candidates, task_.minutes, task_.measure));
+  if (!trials_.empty()) say_(TrialHead(task_.measure));
   for (const Trial& trial : trials_) say_(TrialRow(trial, task_.measure));
   const Result<Trial> first = Measure();
+  if (!first.ok() && first.error().kind == ErrorKind::kBadInput && !resume) made.Remove();
   const Status searched = first.ok() ? Search(*first) : first.error();
   Report();
   if (searched.ok() || searched.error().kind != ErrorKind::kPreempted) return searched;
@@ -104,6 +123,10 @@ Status Tuner::Prepare(bool resume, StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(axes);
   axes_ = std::move(*axes);
   std::error_code error;
+  if (!HoldsTuning(directory_) && HoldsRun(directory_)) {
+    return BadInput(fmt::format("--run-dir: {} holds a run of dslide train; name another directory",
+                                directory_));
+  }
   fs::create_directories(directory_, error);
   if (error) return BadInput(fmt::format("{}: cannot create: {}", directory_, error.message()));
   DSLIDE_RETURN_IF_ERROR(Lock(signals));
@@ -171,7 +194,7 @@ Status Tuner::ReadTrials() {
     const bool done = std::ranges::count(trials_, *number, &Trial::number) > 0;
     if (!done) left.push_back(entry.path());
   }
-  const bool is_ours = fs::exists(Path("tune.json"), error);
+  const bool is_ours = HoldsTuning(directory_);
   for (const fs::path& path : left) {
     if (is_ours) fs::remove_all(path, error);
   }
@@ -236,7 +259,8 @@ Result<size_t> Tuner::SearchBracket(const std::vector<Candidate>& candidates,
   const HalvingPlan& plan = halving.plan();
   // What short runs alone would find could not be compared with the first bracket's.
   if (!is_first && (plan.rungs.empty() || plan.rungs.back().divisor > 1)) return size_t{0};
-  say_(PlanText(plan, *times, task_.minutes, spent_s));
+  say_(PlanText(plan, *times, task_.minutes, spent_s,
+                EpochsOf(plan, shapes, LeastEpochs(effective))));
   if (plan.rungs.empty()) return size_t{0};
   const auto is_known = [&](const TuneRun& run) {
     return Known(SettingsOfRun(candidates[run.candidate], task_.base, run.epochs)) != nullptr;
@@ -270,7 +294,10 @@ Result<Trial> Tuner::Try(const Candidate& candidate, uint32_t epochs) {
 
 Status Tuner::Record(const Trial& trial) {
   trials_.push_back(trial);
-  say_(TrialRow(trial, task_.measure));
+  const bool is_first = trials_.size() == 1;
+  // That of a configuration that cannot be trained is the error.
+  if (is_first && trial.end == TrialEnd::kFinished) say_(TrialHead(task_.measure));
+  if (!is_first || trial.end == TrialEnd::kFinished) say_(TrialRow(trial, task_.measure));
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile(Path("trials.jsonl"), TrialLines(trials_)));
   return KeepBest();
 }

@@ -40,6 +40,9 @@ struct TuneTask {
 std::string TaskText(const TuneTask& task);
 Result<TuneTask> ParseTask(const std::string& text, const std::string& path);
 
+// Whether the directory is that of a tuning.
+bool HoldsTuning(const std::string& directory);
+
 // One tuning in a run directory, which no other process uses meanwhile. One thread uses an object.
 class Tuner {
  public:
@@ -51,8 +54,9 @@ class Tuner {
   Tuner& operator=(const Tuner&) = delete;
 
   // Begins in a directory that has no tuning, or goes on with the one of `resume`. Errors: a run of
-  // the user's own configuration fails (kBadInput if the data or the configuration are at fault);
-  // kPreempted: a signal has stopped it. What is known is written in any case.
+  // the user's own configuration fails (kBadInput if the data or the configuration are at fault,
+  // and nothing is left if this began the tuning); kPreempted: a signal has stopped it. What is
+  // known is written.
   Status Run(bool resume, StopSignals* signals);
 
  private:

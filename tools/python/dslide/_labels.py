@@ -40,7 +40,7 @@ def read_labels(y: Any) -> Labels:
                       DataConversionWarning, stacklevel=3)
         array = array.ravel()
     if array.ndim == 1:
-        if not hasattr(y, "dtype") and {type(label) for label in y} == {int}:
+        if isinstance(y, (list, tuple)) and {type(label) for label in y} == {int}:
             _check_64_bits(array)
         return _from_array(array)
     if array.ndim != 2:

@@ -9,6 +9,7 @@ from typing import IO, Any, Callable, Optional
 
 from ._errors import error_of
 from ._executables import find_executable
+from ._lifetime import start
 
 _STOP_S = 60.0  # for a program that was asked to stop; it may write a checkpoint
 
@@ -28,8 +29,8 @@ def run(arguments: list[str], verbose: bool = False) -> None:
     out: Any = None if inherits else subprocess.PIPE if show else subprocess.DEVNULL
     # A file, not a pipe: nobody has to read it meanwhile.
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen([find_executable("dslide"), *arguments],
-                                   stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+        process = start([find_executable("dslide"), *arguments], stdin=subprocess.DEVNULL,
+                        stdout=out, stderr=errors)
         try:
             if show:
                 _show_lines(process.stdout, show)

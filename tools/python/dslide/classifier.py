@@ -14,8 +14,9 @@ import scipy.sparse
 
 from ._base import BaseEstimator, ClassifierMixin, NotFittedError
 from ._dslide import Model, write_numbers
-from ._labels import (LISTS, ONE, SPARSE, Labels, join_classes, label_offsets, name_of,
+from ._labels import (DENSE, LISTS, ONE, SPARSE, Labels, join_classes, label_offsets, name_of,
                       read_classes, read_labels, renumbered)
+from ._lifetime import make_temporary, remove_temporary
 from ._programs import run, setting
 from ._samples import Numbers, Samples, Texts, read_samples, read_weights
 
@@ -155,13 +156,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _directory(self, goes_on: bool, partial: bool = False) -> Iterator[str]:
         """The directory of a run, which is kept if nothing fails. That of a partial_fit() lies in
         one of its own, beside its data."""
-        parent = tempfile.mkdtemp(prefix="dslide-") if self.run_dir is None else (
-            self._run_dir(goes_on, partial))
+        parent = make_temporary() if self.run_dir is None else self._run_dir(goes_on, partial)
         try:
             yield os.path.join(parent, "run") if partial else parent
         except BaseException:
             if self.run_dir is None:
-                shutil.rmtree(parent, ignore_errors=True)
+                remove_temporary(parent)
             raise
         before = getattr(self, "_temporary", None)
         self._temporary = None
@@ -169,7 +169,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if self.run_dir is None:
             shutil.rmtree(os.path.join(parent, "data"))
             # At the latest when this object ends.
-            self._temporary = weakref.finalize(self, shutil.rmtree, parent, ignore_errors=True)
+            self._temporary = weakref.finalize(self, remove_temporary, parent)
         if before is not None:
             before()
 

@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 
 from ._errors import error_of
 from ._executables import find_executable
+from ._lifetime import make_temporary, remove_temporary, start
 from ._programs import setting, stop
 
 _POLL_S = 0.05
@@ -53,8 +54,8 @@ class Cluster:
         if run_dir is None:
             if resume:
                 raise ValueError("resume needs run_dir, the run to go on with")
-            temporary = tempfile.TemporaryDirectory(prefix="dslide-")
-            run_dir = os.path.join(temporary.name, "run")
+            temporary = make_temporary()
+            run_dir = os.path.join(temporary, "run")
         arguments = ["train", "--run-dir", os.fspath(run_dir)]
         if config is not None:
             arguments += ["--config", os.fspath(config)]
@@ -73,12 +74,14 @@ class Cluster:
     @classmethod
     def join(cls, address: str, workers: int = 1) -> "Cluster":
         """Starts workers that join the scheduler at `address`. stop() ends them, not the others;
-        wait() returns when the run has ended."""
+        wait() returns when the run has ended. Raises a DslideError if no scheduler answers there
+        within some seconds."""
         if workers < 1:
             raise ValueError(f"workers must be 1 or more, not {workers}")
         cluster = cls.__new__(cls)
         cluster.run_dir = None
         cluster.address = address
+        cluster.status()
         cluster._begin([["dslide-worker", "--scheduler", address] for _ in range(workers)], None)
         return cluster
 
@@ -118,8 +121,7 @@ class Cluster:
     def __exit__(self, *_: Any) -> None:
         self.stop()
 
-    def _begin(self, commands: list[list[str]],
-               temporary: Optional[tempfile.TemporaryDirectory]) -> None:
+    def _begin(self, commands: list[list[str]], temporary: Optional[str]) -> None:
         self._address_before = self._address_file()
         self._children: list[_Child] = []
         # Also when the object is forgotten, and at the interpreter's end.
@@ -174,7 +176,7 @@ class _Child:
         self.errors = ""  # once it is closed
         self._file = tempfile.TemporaryFile()
         try:
-            self.process = subprocess.Popen(
+            self.process = start(
                 [find_executable(command[0]), *command[1:]], stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=self._file)
         except BaseException:
@@ -189,11 +191,8 @@ class _Child:
             self._file.close()
 
 
-def _end(owner: int, children: list[_Child],
-         temporary: Optional[tempfile.TemporaryDirectory]) -> None:
+def _end(owner: int, children: list[_Child], temporary: Optional[str]) -> None:
     if os.getpid() != owner:  # a fork of the process that started the cluster
-        if temporary is not None:
-            temporary._finalizer.detach()  # type: ignore[attr-defined]
         return
     try:
         stop([child.process for child in children])
@@ -201,4 +200,4 @@ def _end(owner: int, children: list[_Child],
         for child in children:
             child.close()
         if temporary is not None:
-            temporary.cleanup()
+            remove_temporary(temporary)
