@@ -256,7 +256,7 @@ def check_report(browser, runs):
         summary = json.load(file)
     cells = browser.texts("td")
     assert cells[cells.index("P@1 %") + 1] == f"{100 * summary['p_at_1']:.2f}", cells
-    assert cells[cells.index("train.batch") + 1 :][:2] == ["32", "512"], cells
+    assert cells[cells.index("train.batch") + 1 :][:2] == ["32", "128"], cells
     assert "train.unit_batches" not in cells, "a key that has its default"
     assert any(cell.startswith("step-") for cell in cells) and set(
         browser.texts(".chips li")
