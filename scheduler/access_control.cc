@@ -15,7 +15,7 @@ AccessControl::AccessControl(RunKeys keys, int64_t now_s) : keys_(std::move(keys
 AccessList AccessControl::Valid(int64_t now_s) const {
   AccessList list;
   for (const Grant& grant : keys_.ring().grants()) {
-    if (!grant.ExpiredAt(now_s)) list.keys.push_back({TextOf(grant.key), grant.role});
+    if (grant.CountsAt(now_s)) list.keys.push_back({TextOf(grant.key), grant.role});
   }
   return list;
 }
@@ -82,6 +82,14 @@ std::vector<PeerId> AccessControl::Joined() const {
   std::vector<PeerId> peers;
   for (const auto& [peer, role] : joined_) peers.push_back(peer);
   return peers;
+}
+
+void AccessControl::Quarantine(Incarnation member, int64_t now_s) {
+  const std::optional<PublicKey> key = holder_.KeyOf(member);
+  if (!key) return;
+  const Status written = keys_.Quarantine(*key, now_s);
+  if (!written.ok()) LogWarning(written.error().message);
+  LogWarning(fmt::format("the key {} is in quarantine", ShortTextOf(*key)));
 }
 
 std::vector<Incarnation> AccessControl::Outcasts(const Roster& roster) const {

@@ -37,6 +37,8 @@ class AccessControl {
   std::vector<PeerId> Joined() const;
   void Forget(const PeerId& peer) { joined_.erase(peer); }
 
+  // Writes that the member's key does not count from now on, whoever has it. Call Refresh() next.
+  void Quarantine(Incarnation member, int64_t now_s);
   // The members whose keys do not count any more.
   std::vector<Incarnation> Outcasts(const Roster& roster) const;
 

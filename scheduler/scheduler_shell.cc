@@ -149,6 +149,8 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
   return RouterSocket::Bind(context, bind, keys);
 }
 
+constexpr float kAuditShare = 0.02f;  // where members have keys, train.audit is left open
+
 bool IsEncrypted(const Config& config) {
   switch (config.security.encryption) {
     case Encryption::kAlways:
@@ -316,6 +318,10 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     inputs.test = &*test;
   }
   MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
+  inputs.audit_secret = DrawIncarnation().value;
+  if (inputs.config.train.audit < 0.0f && inputs.config.train.staleness == 0 && encrypted) {
+    inputs.config.train.audit = kAuditShare;
+  }
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config,
                 {train->size(), LabelRepeats(*train)});
   if (options.server_memory_mb > 0) {
@@ -490,6 +496,10 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   }
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
   for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
+  for (const SchedulerEffects::Quarantine& one : effects.quarantine) {
+    if (access_) access_->Quarantine(one.member, SecondsSince1970());
+    access_read_ms_ = 0;
+  }
   for (const std::string& notice : effects.notices) {
     Log(notice);
     recorder_.OnNotice(notice, ElapsedSeconds());

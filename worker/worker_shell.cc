@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/data/checksum.h"
@@ -134,6 +137,11 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {
     PassPointOf(out.message.body);
+    if (auto* push = std::get_if<EmbedPush>(&out.message.body)) {
+      lies_ |= PassFailpoint(Failpoint::kWorkerLie);
+      if (lies_)
+        std::ranges::transform(push->gradient.data, push->gradient.data.begin(), std::negate());
+    }
     Bytes bytes = Encode(out.message, out.precision);
     bytes_sent_ += bytes.size();
     core_.NoteSent(out.message, bytes.size());

@@ -49,6 +49,7 @@ class WorkerShell {
   Poller poller_;
   int stop_fd_ = -1;
   bool stopping_ = false;
+  bool lies_ = false;  // Failpoint::kWorkerLie was passed
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;
   std::optional<Status> exit_;

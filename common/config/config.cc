@@ -130,6 +130,9 @@ Status Builder::CheckTogether() const {
     const char* other = config_.model.loss == Loss::kSigmoid ? "loss = softmax" : "sharing = batch";
     return Refuse("model.neurons", fmt::format("centroids need model.{}", other));
   }
+  if (config_.train.audit > 0.0f && config_.train.staleness != 0) {
+    return Refuse("train.audit", "only with train.staleness = 0 a batch gives the same twice");
+  }
   if (config_.cluster.input_slots >= static_cast<int32_t>(config_.cluster.slots)) {
     return Refuse("cluster.input_slots",
                   fmt::format("must be below cluster.slots = {}", config_.cluster.slots));

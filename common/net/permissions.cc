@@ -32,8 +32,8 @@ bool MayTellScheduler(KeyRole role, const Body& body) {
   if (IsOfAnyMember(body)) return role != KeyRole::kScheduler;
   switch (role) {
     case KeyRole::kServer:
-      return IsOneOf<Ready, StepsCommitted, CheckpointDone, CheckpointNow, MoveReady, DrainServer>(
-          body);
+      return IsOneOf<Ready, StepsCommitted, CheckpointDone, CheckpointNow, MoveReady, DrainServer,
+                     AuditReport>(body);
     case KeyRole::kWorker:
       return IsOneOf<LeaseRequest, BatchDone>(body);
     case KeyRole::kObserver:

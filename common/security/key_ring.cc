@@ -36,8 +36,9 @@ std::optional<int64_t> TimeFrom(const std::string& text) {
 
 std::optional<Grant> GrantFrom(const std::string& line) {
   std::istringstream words(line);
-  std::string role, name, key, added, expires, members, more;
+  std::string role, name, key, added, expires, members, quarantined = "quarantined=never", more;
   words >> role >> name >> key >> added >> expires >> members;
+  if (words >> more) quarantined = more;
   if (words >> more) return std::nullopt;
   const auto value = [](const std::string& word, std::string_view field) {
     return word.starts_with(field) ? std::optional(word.substr(field.size())) : std::nullopt;
@@ -45,14 +46,17 @@ std::optional<Grant> GrantFrom(const std::string& line) {
   const auto known_role = KeyRoleFrom(role);
   const auto known_key = PublicKeyFrom(key);
   const auto added_text = value(added, "added="), expires_text = value(expires, "expires="),
-             members_text = value(members, "members=");
-  if (!known_role || !known_key || !added_text || !expires_text || !members_text) {
+             members_text = value(members, "members="),
+             quarantined_text = value(quarantined, "quarantined=");
+  if (!known_role || !known_key || !added_text || !expires_text || !members_text ||
+      !quarantined_text) {
     return std::nullopt;
   }
-  const auto added_s = TimeFrom(*added_text), expires_s = TimeFrom(*expires_text);
+  const auto added_s = TimeFrom(*added_text), expires_s = TimeFrom(*expires_text),
+             quarantined_s = TimeFrom(*quarantined_text);
   const std::optional<uint32_t> count = ParseNumber<uint32_t>(*members_text);
-  if (!added_s || !expires_s || !count) return std::nullopt;
-  return Grant{*known_role, name, *known_key, *added_s, *expires_s, *count};
+  if (!added_s || !expires_s || !quarantined_s || !count) return std::nullopt;
+  return Grant{*known_role, name, *known_key, *added_s, *expires_s, *count, *quarantined_s};
 }
 
 }  // namespace
@@ -87,9 +91,10 @@ Status KeyRing::Write(const std::string& path) const {
   std::string text =
       "# The keys that may join this run; `dslide key` changes them while it goes on.\n";
   for (const Grant& grant : grants_) {
-    text += fmt::format("{} {} {} added={} expires={} members={}\n", NameOf(grant.role), grant.name,
-                        TextOf(grant.key), TimeText(grant.added_s), TimeText(grant.expires_s),
-                        grant.members);
+    text += fmt::format(
+        "{} {} {} added={} expires={} members={}{}\n", NameOf(grant.role), grant.name,
+        TextOf(grant.key), TimeText(grant.added_s), TimeText(grant.expires_s), grant.members,
+        grant.quarantined_s == 0 ? std::string() : " quarantined=" + TimeText(grant.quarantined_s));
   }
   return WriteSecretFile(path, text);
 }
@@ -125,6 +130,15 @@ Status KeyRing::Allow(const Grant& grant) {
 Status KeyRing::Revoke(const std::string& name) {
   if (std::erase_if(grants_, [&](const Grant& grant) { return grant.name == name; }) > 0) return {};
   return BadInput(fmt::format("no key has the name {}", Printable(name)));
+}
+
+Status KeyRing::Quarantine(const PublicKey& key, int64_t now_s) {
+  const auto found = std::ranges::find(grants_, key, &Grant::key);
+  if (found == grants_.end()) {
+    return BadInput(fmt::format("there is no key {}", ShortTextOf(key)));
+  }
+  found->quarantined_s = now_s;
+  return {};
 }
 
 Status KeyRing::Expire(const std::string& name, int64_t at_s) {

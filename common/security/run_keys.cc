@@ -150,6 +150,11 @@ Status RunKeys::Revoke(const std::string& name) {
   return {};
 }
 
+Status RunKeys::Quarantine(const PublicKey& key, int64_t now_s) {
+  DSLIDE_RETURN_IF_ERROR(ring_.Quarantine(key, now_s));
+  return ring_.Write(RingPath());
+}
+
 Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_t until_s) {
   const auto& grants = ring_.grants();
   const auto newest = std::ranges::max_element(

@@ -37,6 +37,7 @@ class RunKeys {
   // member needs. Errors (kBadInput): a name that has a key already; KeyRing::Allow's.
   Result<MemberKey> Allow(const Grant& grant, const std::optional<PublicKey>& own);
   Status Revoke(const std::string& name);
+  Status Quarantine(const PublicKey& key, int64_t now_s);
   // Draws another key for a name; the earlier ones end at `until_s`.
   Result<MemberKey> Rotate(const std::string& name, int64_t now_s, int64_t until_s);
 

@@ -438,13 +438,21 @@ struct AccessList {
   bool operator==(const AccessList&) const = default;
 };
 
+// What workers that have trained the same batch sent to a server, in the order in which they ended.
+struct AuditReport {
+  BatchId batch;
+  std::vector<uint64_t> workers;  // incarnations
+  std::vector<uint64_t> digests;  // [workers]; equal: they sent the same
+  bool operator==(const AuditReport&) const = default;
+};
+
 using AnyBody =
     std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest, LeaseGrant,
                  LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery, ActiveReply,
                  GradientPush, GradientReply, EmbedPush, Ack, DropBatches, TopKRequest, TopKReply,
                  CheckpointRequest, CheckpointDone, CheckpointNow, Shutdown, ErrorReply, Leave,
                  CommitSteps, StepsCommitted, MoveSlots, MoveReady, SlotPull, SlotRows, DrainServer,
-                 StatusRequest, StatusReply, RebuildTables, AccessList>;
+                 StatusRequest, StatusReply, RebuildTables, AccessList, AuditReport>;
 
 constexpr size_t kBodyKinds = std::variant_size_v<AnyBody>;
 
@@ -454,7 +462,7 @@ template <typename T, typename... Types>
 constexpr bool kIsAlternative<T, std::variant<Types...>> = (std::is_same_v<T, Types> || ...);
 
 // What a message says: one of the structs above. The code that copies, moves, compares and destroys
-// 38 kinds is large, so it is compiled once, in messages.cc.
+// 39 kinds is large, so it is compiled once, in messages.cc.
 class Body : public AnyBody {
  public:
   Body();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/base/plural.h"
+#include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
@@ -69,6 +70,10 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     if (!current || !member->seated || finished) return;
     member->committed = std::max(member->committed.value_or(0), committed->committed);
     Proceed(&run_, now_ms);
+  } else if (const auto* audit = std::get_if<AuditReport>(&message.body)) {
+    if (!current || !member->seated || finished) return;
+    run_.pass().TakeAudit(member->incarnation, *audit);
+    EndAudits(now_ms);
   } else if (const auto* moved = std::get_if<MoveReady>(&message.body)) {
     if (of_this_plan) run_.change().OnMoveReady(member->incarnation, *moved);
   } else if (const auto* drain = std::get_if<DrainServer>(&message.body)) {
@@ -169,12 +174,47 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   if (run_.pass().evaluating()) {
     run_.pass().CountEvaluated(run_.inputs, done, now_ms);
   } else if (done.predictions.offsets.size() <= 1 &&  // else of an evaluation before
-             run_.pass().CountTrained(run_.inputs, done, now_ms)) {
+             run_.pass().CountTrained(run_.inputs, done, now_ms, member->incarnation,
+                                      run_.roster().Count(Role::kWorker))) {
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name});
     run_.totals.work.Add(done);
     member->samples += done.samples;
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   }
+  Proceed(&run_, now_ms);
+}
+
+// A liar is put out. If what it sent is in the sums of a server, servers and what counts go back to
+// the newest checkpoint.
+void SchedulerCore::EndAudits(int64_t now_ms) {
+  if (!run_.InPass() || run_.pass().AuditsOpen() == 0) return;
+  std::vector<Incarnation> servers;
+  for (uint32_t i = 0; i < run_.plan().servers.size(); ++i) {
+    if (!SlotsOf(run_.plan(), {i}).empty()) servers.push_back(run_.plan().servers[i].incarnation);
+  }
+  bool go_back = false;
+  const auto ended = run_.pass().EndAudits(servers, now_ms);
+  for (const Audits::Outcome& outcome : ended) {
+    const std::string batch =
+        fmt::format("batch {}.{}.{}", outcome.batch.epoch, outcome.batch.unit, outcome.batch.index);
+    run_.totals.audits.Add(outcome);
+    go_back |= outcome.liar_counts;
+    if (outcome.undecided) {
+      run_.out.Notice(fmt::format(
+          "workers differ in {}, and there is no other one to decide who is right", batch));
+    }
+    for (const Incarnation liar : outcome.liars) {
+      const Member* member = run_.cluster.roster.Find(liar);
+      const std::string why = fmt::format("sent something else for {} than two others did", batch);
+      run_.out.Quarantine(liar, why);
+      if (member == nullptr) continue;
+      run_.out.Decide(fmt::format("{} {}: it is put out", member->name, why), now_ms);
+      LetGo(*member, why, now_ms);
+    }
+  }
+  if (ended.empty()) return;
+  if (go_back) return GoBack(&run_, now_ms);
+  run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   Proceed(&run_, now_ms);
 }
 
@@ -190,6 +230,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   const bool all_wait = !run_.InPass() || run_.change().paused();
   const size_t expired = run_.pass().ExpireLeases(run_.inputs, all_wait, now_ms);
   if (expired > 0) run_.out.Notice(Plural(expired, "lease") + " expired without progress");
+  EndAudits(now_ms);
   MaybeCheckpoint(&run_, now_ms);
   ServePending(now_ms);
   return Drain();

@@ -81,6 +81,7 @@ class SchedulerCore {
                    int64_t now_ms);
   void OnLeaseRequest(const Member& member, const Message& message, int64_t now_ms);
   void OnBatchDone(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
+  void EndAudits(int64_t now_ms);
   void ServePending(int64_t now_ms);
   void Advise(int64_t now_ms);
   void SendAgain(int64_t now_ms);

@@ -159,6 +159,14 @@ class RandomMessages {
     }
     return list;
   }
+  AuditReport Make(AuditReport) {
+    AuditReport report{Batch(), {}, {}};
+    for (size_t n = Size(); n > 0; --n) {
+      report.workers.push_back(random_.Next());
+      report.digests.push_back(random_.Next());
+    }
+    return report;
+  }
   Ack Make(Ack) { return {}; }
   DropBatches Make(DropBatches) { return {Incarnation{random_.Next()}}; }
   TopKRequest Make(TopKRequest) {

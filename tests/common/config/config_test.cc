@@ -90,6 +90,7 @@ Config UnusualConfig() {
   c.train.batches_in_flight = 5;
   c.train.staleness = 2;
   c.train.target_batch = 7;
+  c.train.audit = 0.0f;
   c.train.evaluate_samples = 6;
   c.train.probe_batches = 7;
   c.train.probe_samples = 8;
@@ -293,6 +294,10 @@ TEST_CASE("config: checks across keys") {
         "cluster.ini:2: model.neurons = centroids: centroids need model.loss = softmax");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 65536") == "");
   CHECK(ErrorOf("[train]\nstaleness = 3") == "");
+  CHECK(ErrorOf("[train]\nstaleness = 3\naudit = 0.02") ==
+        "cluster.ini:3: train.audit = 0.02: only with train.staleness = 0 a batch gives the same "
+        "twice");
+  CHECK(ErrorOf("[train]\nstaleness = 0\naudit = 0.02") == "");
   CHECK(ErrorOf("[hash]\nk = 6") ==
         "cluster.ini:2: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
         "buckets");

@@ -117,7 +117,9 @@ Status List(const ParsedArguments& arguments) {
   for (const Grant& grant : keys->ring().grants()) {
     fmt::print("{:<9} {:<20} {:<9} {:<21} {:<21} {}\n", NameOf(grant.role), grant.name,
                ShortTextOf(grant.key), TimeText(grant.added_s),
-               grant.ExpiredAt(now_s) ? "expired" : TimeText(grant.expires_s),
+               grant.quarantined_s != 0 ? "quarantined"
+               : grant.ExpiredAt(now_s) ? "expired"
+                                        : TimeText(grant.expires_s),
                grant.members == 0 ? "any" : std::to_string(grant.members));
   }
   return {};
