@@ -271,7 +271,7 @@ def check_report(browser, runs):
     check_page(browser, LIVE_CHARTS)
     assert browser.text("#name") == f"2 runs: {NAME}, two"
     cells = browser.texts("td")
-    assert cells[cells.index("train.epochs") + 1 :][:3] == ["100000", "4", "8"], cells
+    assert cells[cells.index("train.epochs") + 1 :][:3] == ["100000", "4", "16"], cells
     assert "train.batch" not in cells, "a key that does not differ"
     curves = browser.evaluate(
         "[...document.querySelectorAll('polyline')].map(line => line.dataset.name)"
