@@ -6,14 +6,16 @@
 
 namespace dslide {
 
-void AddressProber::Send(Incarnation server, const std::string& address, Bytes request) {
+void AddressProber::Send(Incarnation server, const std::string& address,
+                         const std::optional<CurvePeer>& keys, Bytes request) {
   auto found = sockets_.find(server);
   if (found == sockets_.end()) {
-    Result<DealerSocket> socket = DealerSocket::Connect(context_, address);
+    Result<DealerSocket> socket = DealerSocket::Connect(context_, address, keys);
     if (!socket.ok()) return LogWarning(socket.error().message);
     found = sockets_.emplace(server, std::move(*socket)).first;
     changes_++;
   }
+  (void)found->second.TakeFailure();             // dials again
   (void)found->second.Send(std::move(request));  // the next one is due in a second
 }
 

@@ -16,9 +16,10 @@ namespace dslide {
 
 class AddressProber {
  public:
-  // Sends `request` to the address of `server`, by the socket of its first one. An address that
-  // cannot be dialled is logged.
-  void Send(Incarnation server, const std::string& address, Bytes request);
+  // Sends `request` to the address of `server`, by the socket of its first one, which is encrypted
+  // if there are keys. An address that cannot be dialled is logged.
+  void Send(Incarnation server, const std::string& address, const std::optional<CurvePeer>& keys,
+            Bytes request);
   // An answer: which server was probed, and the incarnation of who answered, 0 if what came was no
   // message. nullopt: none is waiting.
   std::optional<std::pair<Incarnation, Incarnation>> Receive();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 
@@ -41,6 +42,7 @@ constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
 constexpr int64_t kRecordMs = 5000;    // between records, after the first minute, with one a second
 constexpr int64_t kDenselyMs = 60'000;
 constexpr int64_t kStatusMs = 250;     // between versions of the status page
+constexpr int64_t kAccessMs = 1000;    // between looks at the run's keys
 constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
 
 // The model of the run that goes on; without anything if there is no checkpoint yet.
@@ -133,32 +135,65 @@ std::string WhyUnreachable(const Message& message) {
 // Binds to `bind`. If that leaves the port open, a resumed run takes its earlier port if it can:
 // its members look for the scheduler there.
 Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
+                                   const std::optional<KeyPair>& keys,
                                    const std::string& address_file) {
   std::ifstream file(address_file);
   std::string before;
   if (bind.ends_with(":*") && std::getline(file, before)) {
     const std::string host = bind.substr(0, bind.size() - 1);
     Result<RouterSocket> same =
-        RouterSocket::Bind(context, host + before.substr(before.rfind(':') + 1));
+        RouterSocket::Bind(context, host + before.substr(before.rfind(':') + 1), keys);
     if (same.ok()) return same;
     LogWarning(same.error().message + "; taking another port");
   }
-  return RouterSocket::Bind(context, bind);
+  return RouterSocket::Bind(context, bind, keys);
+}
+
+constexpr float kAuditShare = 0.02f;  // where members have keys, train.audit is left open
+
+bool IsEncrypted(const Config& config) {
+  switch (config.security.encryption) {
+    case Encryption::kAlways:
+      return true;
+    case Encryption::kTrustedNetwork:
+      return false;
+    case Encryption::kAuto:
+      break;
+  }
+  return !IsLoopback(config.cluster.scheduler_bind);
+}
+
+int64_t SecondsSince1970() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// What a person needs to let others join.
+std::string JoinHint(const AccessControl& access, const std::string& keys) {
+  return fmt::format(
+      "encrypted; members need a key: dslide-worker --key {0}/worker.key, dslide-server --key "
+      "{0}/server.key\n(`dslide key allow` makes a key and a join string for each volunteer; the "
+      "scheduler's key is {1})\n",
+      keys, TextOf(access.own().public_key));
 }
 
 }  // namespace
 
 SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
-                               std::unique_ptr<Ledger> ledger, RouterSocket socket,
+                               std::unique_ptr<Ledger> ledger, NetContext* context,
+                               std::unique_ptr<AccessControl> access, RouterSocket socket,
                                std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier,
                                RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
+      context_(context),
+      access_(std::move(access)),
       socket_(std::move(socket)),
       page_(std::move(page)),
       run_(run),
-      incarnation_(DrawIncarnation()),
+      incarnation_(DrawIncarnation(access_ ? std::optional(access_->own()) : std::nullopt)),
       started_ms_(MonotonicMillis()),
       recorder_(run_directory_, core_.run(), std::move(names)),
       costs_(std::move(earlier)),
@@ -172,19 +207,29 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   inputs.config = options.config;
   inputs.run = {DrawIncarnation().value};
   const ClusterConfig& cluster = options.config.cluster;
-  const bool plaintext = options.config.security.allow_plaintext;
-  DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.scheduler_bind", cluster.scheduler_bind, plaintext));
+  const bool encrypted = IsEncrypted(options.config);
+  const bool trusted = options.config.security.encryption == Encryption::kTrustedNetwork;
+  DSLIDE_RETURN_IF_ERROR(
+      CheckBind("cluster.scheduler_bind", cluster.scheduler_bind, encrypted || trusted, ""));
   const fs::path root = fs::absolute(options.run_directory);
-  NetContext context;
+  std::unique_ptr<AccessControl> access;
+  if (encrypted) {
+    Result<RunKeys> keys = RunKeys::OpenOrDraw(root.string(), SecondsSince1970());
+    DSLIDE_RETURN_IF_ERROR(keys);
+    access = std::make_unique<AccessControl>(*std::move(keys), SecondsSince1970());
+  }
+  const auto own = encrypted ? std::optional(access->own()) : std::nullopt;
+  NetContext context = encrypted ? NetContext(&access->holder()) : NetContext();
   const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
-  Result<RouterSocket> socket = BindScheduler(context, cluster.scheduler_bind, address_file);
+  Result<RouterSocket> socket = BindScheduler(context, cluster.scheduler_bind, own, address_file);
   DSLIDE_RETURN_IF_ERROR(socket);
   const auto address =
       AdvertisedAddress("cluster.scheduler", socket->address(), cluster.scheduler_advertise);
   DSLIDE_RETURN_IF_ERROR(address);
   std::unique_ptr<StatusPage> page;
   if (!cluster.status_bind.empty()) {
-    DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, plaintext));
+    DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, trusted,
+                                     "listen on loopback and reach it by ssh -L"));
     Result<std::unique_ptr<StatusPage>> started = StatusPage::Start(cluster.status_bind);
     DSLIDE_RETURN_IF_ERROR(started);
     page = std::move(*started);
@@ -273,6 +318,10 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     inputs.test = &*test;
   }
   MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
+  inputs.audit_secret = DrawIncarnation().value;
+  if (inputs.config.train.audit < 0.0f && inputs.config.train.staleness == 0 && encrypted) {
+    inputs.config.train.audit = kAuditShare;
+  }
   ResolveConfig(train->num_features(), train->num_labels(), &inputs.config,
                 {train->size(), LabelRepeats(*train)});
   if (options.server_memory_mb > 0) {
@@ -304,19 +353,21 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (kept) kept->Keep();
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
-  LogInfo(fmt::format("listening at {}", *address));
+  if (access) DSLIDE_RETURN_IF_ERROR(access->keys().Publish(*address));
+  LogInfo(fmt::format("listening at {}{}", *address, access ? ", encrypted" : ""));
   std::fputs((loaded->description + "\n").c_str(), stdout);
   std::fputs((TrainingText(inputs.config) + "\n").c_str(), stdout);
   for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stdout);
   if (test) std::fputs(UnknownLabels(options.config.train.test, *test).c_str(), stdout);
+  if (access) std::fputs(JoinHint(*access, (root / "keys").string()).c_str(), stdout);
   if (page != nullptr) std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
   std::fflush(stdout);
   const RunId run = inputs.run;
   LabelNames names(preprocessor, inputs.config);
   RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(ledger), std::move(*socket), std::move(page), std::move(names),
-                       std::move(earlier), run);
+                       std::move(ledger), &context, std::move(access), std::move(*socket),
+                       std::move(page), std::move(names), std::move(earlier), run);
   return shell.Loop(signals);
 }
 
@@ -337,6 +388,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     wait();
     if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
     ReceiveAll();
+    RefreshAccess();
     Apply(core_.Tick(clock_.Millis()));
     ShowProgress();
     RecordProgress();
@@ -353,19 +405,24 @@ Status SchedulerShell::Loop(StopSignals* signals) {
 
 void SchedulerShell::ReceiveAll() {
   while (auto received = socket_.Receive()) {
-    const Result<Message> message = Decode(received->second);
+    const PeerId& peer = received->peer;
+    const Result<Message> message = Decode(received->bytes);
     if (!message.ok()) {
       malformed_++;
       const std::string& text = message.error().message;
       Warn(fmt::format("malformed message number {}: {}", malformed_, text));
-      Answer(received->first, ErrorReply{ErrorCode::kMalformed, text}, 0);
+      Answer(peer, ErrorReply{ErrorCode::kMalformed, text}, 0);
+    } else if (const std::optional<ErrorReply> refusal =
+                   access_ ? access_->Check(peer, *received->key, *message, core_.roster())
+                           : std::nullopt) {
+      refusal_lines_.Warn(refusal->text, clock_.Millis());
+      Answer(peer, *refusal, message->envelope.sequence);
     } else if (const std::string why = WhyUnreachable(*message); !why.empty()) {
       Warn("a server is refused: " + why);
-      Answer(received->first, ErrorReply{ErrorCode::kIncompatible, why},
-             message->envelope.sequence);
+      Answer(peer, ErrorReply{ErrorCode::kIncompatible, why}, message->envelope.sequence);
     } else {
       if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
-      Apply(core_.Handle(received->first, *message, clock_.Millis()));
+      Apply(core_.Handle(peer, *message, clock_.Millis()));
     }
   }
   while (const auto answer = prober_.Receive()) {
@@ -377,7 +434,34 @@ void SchedulerShell::ReceiveAll() {
 // Any server answers it, whatever plan it has.
 void SchedulerShell::SendProbe(const Admission::Probe& probe) {
   const Message request{{run_, incarnation_, next_sequence_++, 0, 0}, StatusRequest{}};
-  prober_.Send(probe.server, probe.address, Encode(request, WirePrecision::kFp32));
+  std::optional<CurvePeer> keys;
+  if (access_) {
+    const std::optional<PublicKey> key = access_->holder().KeyOf(probe.server);
+    if (!key) return;  // revoked meanwhile
+    keys = CurvePeer{access_->own(), *key};
+  }
+  prober_.Send(probe.server, probe.address, keys, Encode(request, WirePrecision::kFp32));
+}
+
+// Tells a member that has joined whom to let in, or by which keys to dial.
+void SchedulerShell::SendAccess(const PeerId& peer) {
+  std::optional<AccessList> list = access_->ListFor(peer);
+  if (!list) return;
+  const Message message{{run_, incarnation_, next_sequence_++, 0, core_.plan_version()},
+                        *std::move(list)};
+  if (!socket_.Send(peer, Encode(message, WirePrecision::kFp32))) access_->Forget(peer);
+}
+
+void SchedulerShell::RefreshAccess() {
+  const int64_t now_ms = clock_.Millis();
+  if (access_ == nullptr || now_ms - access_read_ms_ < kAccessMs) return;
+  access_read_ms_ = now_ms;
+  WarnOfRefusals(context_, &refusal_lines_);
+  if (!access_->Refresh(SecondsSince1970())) return;
+  for (const Incarnation member : access_->Outcasts(core_.roster())) {
+    Apply(core_.Expel(member, "its key does not count any more", now_ms));
+  }
+  for (const PeerId& peer : access_->Joined()) SendAccess(peer);
 }
 
 // Answers a message that does not reach the core.
@@ -407,10 +491,15 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
         std::move(out.body)};
     Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
     core_.CountSent(message.body, bytes.size());
+    if (access_ && std::holds_alternative<JoinReply>(message.body)) SendAccess(out.to);
     socket_.Send(out.to, std::move(bytes));
   }
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
   for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
+  for (const SchedulerEffects::Quarantine& one : effects.quarantine) {
+    if (access_) access_->Quarantine(one.member, SecondsSince1970());
+    access_read_ms_ = 0;
+  }
   for (const std::string& notice : effects.notices) {
     Log(notice);
     recorder_.OnNotice(notice, ElapsedSeconds());

@@ -11,7 +11,9 @@
 #include "common/base/error.h"
 #include "common/base/process.h"
 #include "common/config/config.h"
+#include "common/net/member_link.h"
 #include "common/net/socket.h"
+#include "scheduler/access_control.h"
 #include "scheduler/address_prober.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
@@ -37,12 +39,14 @@ class SchedulerShell {
 
  private:
   SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
-                 RouterSocket socket, std::unique_ptr<StatusPage> page, LabelNames names,
-                 RunCosts earlier, RunId run);
+                 NetContext* context, std::unique_ptr<AccessControl> access, RouterSocket socket,
+                 std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier, RunId run);
 
   Status Loop(StopSignals* signals);
   void Apply(SchedulerCore::Effects effects);
   void ReceiveAll();
+  void SendAccess(const PeerId& peer);
+  void RefreshAccess();
   void SendProbe(const Admission::Probe& probe);
   void Answer(const PeerId& peer, Body body, uint64_t reply_to);
   void ShowProgress();
@@ -62,6 +66,8 @@ class SchedulerShell {
   AwakeClock clock_;
   SchedulerCore core_;
   std::unique_ptr<Ledger> ledger_;
+  NetContext* context_;
+  std::unique_ptr<AccessControl> access_;  // null: no encryption
   RouterSocket socket_;
   AddressProber prober_;
   std::unique_ptr<StatusPage> page_;  // null: none
@@ -73,6 +79,8 @@ class SchedulerShell {
   int64_t recorded_ms_ = 0;
   int64_t published_ms_ = 0;
   int64_t history_published_ms_ = 0;
+  int64_t access_read_ms_ = 0;
+  RateLimit refusal_lines_;
   uint64_t malformed_ = 0;
   ProgressMeter meter_;         // of the progress line
   ProgressMeter record_meter_;  // of metrics.jsonl

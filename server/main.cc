@@ -19,21 +19,28 @@ Result<uint64_t> MemoryForRows(const ClusterConfig& cluster) {
                               machine >> 20));
 }
 
+// The scheduler of --scheduler and --key; its address may come from the configuration.
+Result<SchedulerAccess> SchedulerOf(const ParsedArguments& arguments,
+                                    const ClusterConfig& cluster) {
+  Result<SchedulerAccess> given = SchedulerFromArguments(arguments);
+  const ClusterConfig defaults;
+  const bool configured = arguments.Has("config") ||
+                          cluster.scheduler_advertise != defaults.scheduler_advertise ||
+                          cluster.scheduler_bind != defaults.scheduler_bind;
+  if (given.ok() || !arguments.Get("scheduler").empty() || !configured) return given;
+  return AccessFrom(
+      cluster.scheduler_advertise.empty() ? cluster.scheduler_bind : cluster.scheduler_advertise,
+      arguments.Get("key"));
+}
+
 Status Serve(const ParsedArguments& arguments) {
   const Result<Config> config = ConfigFromArguments(arguments);
   DSLIDE_RETURN_IF_ERROR(config);
   const ClusterConfig& cluster = config->cluster;
   ServerOptions options;
-  options.scheduler = arguments.Get("scheduler");
-  if (options.scheduler.empty()) {
-    const ClusterConfig defaults;
-    if (!arguments.Has("config") && cluster.scheduler_advertise == defaults.scheduler_advertise &&
-        cluster.scheduler_bind == defaults.scheduler_bind) {
-      return BadInput("option --scheduler ADDRESS is required, or --config FILE, which has it");
-    }
-    options.scheduler =
-        cluster.scheduler_advertise.empty() ? cluster.scheduler_bind : cluster.scheduler_advertise;
-  }
+  Result<SchedulerAccess> scheduler = SchedulerOf(arguments, cluster);
+  DSLIDE_RETURN_IF_ERROR(scheduler);
+  options.scheduler = *std::move(scheduler);
   const bool own_bind = arguments.Has("bind");
   options.bind = own_bind ? arguments.Get("bind") : cluster.server_bind;
   options.advertise =
@@ -42,8 +49,11 @@ Status Serve(const ParsedArguments& arguments) {
   const Result<uint64_t> memory_bytes = MemoryForRows(cluster);
   DSLIDE_RETURN_IF_ERROR(memory_bytes);
   options.memory_bytes = *memory_bytes;
+  const bool is_safe = options.scheduler.curve.has_value() ||
+                       config->security.encryption == Encryption::kTrustedNetwork;
   DSLIDE_RETURN_IF_ERROR(CheckBind(own_bind ? "--bind" : "cluster.server_bind", options.bind,
-                                   config->security.allow_plaintext));
+                                   is_safe,
+                                   "give --key FILE (RUN/keys/server.key) or a join string"));
   DSLIDE_RETURN_IF_ERROR(CheckAdvertise("--advertise", arguments.Get("advertise")));
   StopSignals signals;
   StartLog(options.name.empty() ? "server" : options.name, config->common.log_level);
@@ -56,10 +66,9 @@ Status Serve(const ParsedArguments& arguments) {
 
 int main(int argc, char** argv) {
   dslide::CommandLine line(
-      "dslide-server (--scheduler ADDRESS | --config FILE) [options]",
+      "dslide-server (--scheduler ADDRESS | --key FILE | --config FILE) [options]",
       "Owns a share of the parameters and of the hash tables, and serves workers.");
-  line.Option("scheduler", "ADDRESS",
-              "address of the scheduler, e.g. tcp://10.0.0.1:7700; else that of --config");
+  dslide::DeclareSchedulerOptions(&line);
   line.Option("bind", "ADDRESS", "where to listen for workers (cluster.server_bind)");
   line.Option("advertise", "ADDRESS", "what workers dial, if not the bind address");
   line.Option("name", "NAME", "name in the roster");

@@ -32,35 +32,42 @@ void PassPointOf(const Body& body) {
 
 }  // namespace
 
-ServerShell::ServerShell(NetContext* context, ServerCore core, RouterSocket workers,
-                         DealerSocket scheduler, std::string scheduler_address)
+ServerShell::ServerShell(NetContext* context, AccessListHolder* access, ServerCore core,
+                         RouterSocket workers, DealerSocket scheduler,
+                         SchedulerAccess scheduler_access)
     : context_(context),
+      access_(access),
       core_(std::move(core)),
       workers_(std::move(workers)),
       scheduler_(std::move(scheduler)),
-      scheduler_address_(std::move(scheduler_address)) {}
+      scheduler_access_(std::move(scheduler_access)) {}
 
 Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
-  NetContext context;
-  Result<RouterSocket> workers = RouterSocket::Bind(context, options.bind);
+  // Until the scheduler has told whom to let in, it alone is let in: it looks who answers here.
+  AccessListHolder access;
+  const SchedulerAccess& to = options.scheduler;
+  if (to.curve) access.Set({{{TextOf(to.curve->peer), KeyRole::kScheduler}}});
+  NetContext context(&access);
+  Result<RouterSocket> workers = RouterSocket::Bind(context, options.bind, to.own());
   DSLIDE_RETURN_IF_ERROR(workers);
   const auto address = AdvertisedAddress("cluster.server", workers->address(), options.advertise);
   DSLIDE_RETURN_IF_ERROR(address);
-  if (IsLoopback(*address) && !IsLoopback(options.scheduler)) {
+  if (IsLoopback(*address) && !IsLoopback(to.address)) {
     return BadInput(
         fmt::format("workers would be told {}, which other machines cannot reach; set --bind and "
                     "--advertise to an address of this machine's network",
                     *address));
   }
-  Result<DealerSocket> scheduler = DealerSocket::Connect(context, options.scheduler);
+  Result<DealerSocket> scheduler = DealerSocket::Connect(context, to.address, to.curve);
   DSLIDE_RETURN_IF_ERROR(scheduler);
-  LogInfo(fmt::format("serving at {}, joining the scheduler at {}; up to {} MB for rows and tables",
-                      *address, options.scheduler, options.memory_bytes >> 20));
-  WarnIfUnresolved(options.scheduler);
-  ServerCore core({DrawIncarnation(), options.name, *address, CoresOfThisMachine(),
+  LogInfo(
+      fmt::format("serving at {}, joining the scheduler at {}{}; up to {} MB for rows and tables",
+                  *address, to.address, to.curve ? ", encrypted" : "", options.memory_bytes >> 20));
+  WarnIfUnresolved(to.address);
+  ServerCore core({DrawIncarnation(to.own()), options.name, *address, CoresOfThisMachine(),
                    options.memory_bytes, CgroupLimitsOfThisProcess().cores});
-  ServerShell shell(&context, std::move(core), std::move(*workers), std::move(*scheduler),
-                    options.scheduler);
+  ServerShell shell(&context, &access, std::move(core), std::move(*workers), std::move(*scheduler),
+                    to);
   return shell.Loop(signals);
 }
 
@@ -84,8 +91,14 @@ Status ServerShell::Loop(StopSignals* signals) {
     CollectFromExecutors();
     Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), clock_.Millis()));
     if (silence_.Due(core_.heard_ms(), clock_.Millis())) {
-      LogWarning("still no answer from the scheduler at " + scheduler_address_);
+      LogWarning("still no answer from the scheduler at " + scheduler_access_.address);
     }
+    if (const auto failure = scheduler_.TakeFailure(); failure && !exit_) {
+      const Status refused = SchedulerRefusal(*failure, scheduler_access_);
+      if (!refused.ok()) exit_ = refused;
+    }
+    for (auto& [address, server] : servers_) (void)server.TakeFailure();  // dials again
+    WarnOfRefusals(context_, &refusal_lines_);
     ForgetServers();
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
@@ -93,15 +106,7 @@ Status ServerShell::Loop(StopSignals* signals) {
 }
 
 void ServerShell::Receive() {
-  while (auto bytes = scheduler_.Receive()) {
-    bytes_received_ += bytes->size();
-    Result<Message> message = Decode(*bytes);
-    if (!message.ok()) {
-      LogWarning("from the scheduler: " + message.error().message);
-      continue;
-    }
-    Apply(core_.HandleScheduler(std::move(*message), clock_.Millis()));
-  }
+  ReceiveFromScheduler();
   for (auto& [address, server] : servers_) {
     while (auto bytes = server.Receive()) {
       bytes_received_ += bytes->size();
@@ -113,14 +118,44 @@ void ServerShell::Receive() {
       }
     }
   }
+  ReceiveFromPeers();
+}
+
+void ServerShell::ReceiveFromScheduler() {
+  while (auto bytes = scheduler_.Receive()) {
+    bytes_received_ += bytes->size();
+    Result<Message> message = Decode(*bytes);
+    if (!message.ok()) {
+      LogWarning("from the scheduler: " + message.error().message);
+      continue;
+    }
+    if (const auto* access = std::get_if<AccessList>(&message->body)) {
+      access_->Set(*access);
+      continue;
+    }
+    Apply(core_.HandleScheduler(std::move(*message), clock_.Millis()));
+  }
+}
+
+void ServerShell::ReceiveFromPeers() {
   while (core_.AcceptsRequests()) {
     auto received = workers_.Receive();
     if (!received) break;
-    bytes_received_ += received->second.size();
-    Result<Message> message = Decode(received->second);
-    if (message.ok()) PassPointOf(message->body);
-    Apply(message.ok() ? core_.HandleWorker(received->first, std::move(*message), clock_.Micros())
-                       : core_.HandleMalformed(received->first, message.error()));
+    bytes_received_ += received->bytes.size();
+    Result<Message> message = Decode(received->bytes);
+    if (!message.ok()) {
+      Apply(core_.HandleMalformed(received->peer, message.error()));
+      continue;
+    }
+    if (received->key) {
+      const std::string why = access_->WhyRefused(*received->key, *message, Receiver::kServer);
+      if (!why.empty()) {
+        refusal_lines_.Warn(why, clock_.Millis());
+        continue;
+      }
+    }
+    PassPointOf(message->body);
+    Apply(core_.HandleWorker(received->peer, std::move(*message), clock_.Micros()));
   }
 }
 
@@ -150,16 +185,16 @@ void ServerShell::Send(const Message& message) {
   if (std::holds_alternative<Join>(message.body)) PassFailpoint(Failpoint::kServerJoin);
 }
 
-void ServerShell::SendToServer(const std::string& address, const Message& message) {
-  auto server = servers_.find(address);
-  if (server == servers_.end()) {
-    Result<DealerSocket> socket = DealerSocket::Connect(*context_, address);
+void ServerShell::SendToServer(const PlanServer& server, const Message& message) {
+  auto link = servers_.find(server.address);
+  if (link == servers_.end()) {
+    Result<DealerSocket> socket = DialMember(*context_, *access_, scheduler_access_, server);
     if (!socket.ok()) return LogWarning(socket.error().message);
-    server = servers_.emplace(address, std::move(*socket)).first;
+    link = servers_.emplace(server.address, std::move(*socket)).first;
   }
   Bytes bytes = Encode(message, WirePrecision::kFp32);
   bytes_sent_ += bytes.size();
-  (void)server->second.Send(std::move(bytes));  // what has no answer is sent again
+  (void)link->second.Send(std::move(bytes));  // what has no answer is sent again
 }
 
 void ServerShell::Apply(ServerCore::Effects effects) {
@@ -177,7 +212,7 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) storage_->StartSave(*effects.save, pool_.get());
   if (effects.give_up_save) storage_->GiveUp(*effects.give_up_save);
-  for (const auto& [address, message] : effects.to_servers) SendToServer(address, message);
+  for (const auto& [server, message] : effects.to_servers) SendToServer(server, message);
   if (pool_) pool_->SetPlanVersion(core_.plan_version());
   for (ServerWork& work : effects.work) {
     DSLIDE_CHECK(pool_);

@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/process.h"
+#include "common/net/member_link.h"
 #include "common/net/socket.h"
 #include "server/core/server_core.h"
 #include "server/executor/executor_pool.h"
@@ -15,7 +16,7 @@
 namespace dslide {
 
 struct ServerOptions {
-  std::string scheduler;  // address to dial
+  SchedulerAccess scheduler;
   std::string bind;
   std::string advertise;      // empty: the bound address
   std::string name;           // empty: the scheduler gives one
@@ -28,13 +29,15 @@ class ServerShell {
   static Status Run(const ServerOptions& options, StopSignals* signals);
 
  private:
-  ServerShell(NetContext* context, ServerCore core, RouterSocket workers, DealerSocket scheduler,
-              std::string scheduler_address);
+  ServerShell(NetContext* context, AccessListHolder* access, ServerCore core, RouterSocket workers,
+              DealerSocket scheduler, SchedulerAccess scheduler_access);
 
   Status Loop(StopSignals* signals);
   void Receive();
   void ForgetServers();
-  void SendToServer(const std::string& address, const Message& message);
+  void ReceiveFromScheduler();
+  void ReceiveFromPeers();
+  void SendToServer(const PlanServer& server, const Message& message);
   void CollectFromExecutors();
   void Apply(ServerCore::Effects effects);
   void StopExecutors();
@@ -42,16 +45,18 @@ class ServerShell {
   void Send(const Message& message);
 
   NetContext* context_;
+  AccessListHolder* access_;  // without keys in a run without encryption
   AwakeClock clock_;
   ServerCore core_;
   RouterSocket workers_;
   DealerSocket scheduler_;
-  std::string scheduler_address_;
+  SchedulerAccess scheduler_access_;
   SilenceReport silence_;
   std::map<std::string, DealerSocket> servers_;  // whose slots it takes, by address
   uint32_t servers_plan_ = 0;                    // by which those there are were looked through
   std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
+  RateLimit refusal_lines_;
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;
   std::optional<Status> exit_;

@@ -10,7 +10,9 @@ Status Work(const ParsedArguments& arguments) {
   StopSignals signals;
   const std::string name = arguments.Get("name");
   StartLog(name.empty() ? "worker" : name, "info");
-  return WorkerShell::Run({arguments.Get("scheduler"), name, arguments.Get("data")}, &signals);
+  Result<SchedulerAccess> scheduler = SchedulerFromArguments(arguments);
+  DSLIDE_RETURN_IF_ERROR(scheduler);
+  return WorkerShell::Run({*std::move(scheduler), name, arguments.Get("data")}, &signals);
 }
 
 }  // namespace
@@ -18,9 +20,9 @@ Status Work(const ParsedArguments& arguments) {
 
 int main(int argc, char** argv) {
   dslide::CommandLine line(
-      "dslide-worker --scheduler ADDRESS [--name NAME] [--data FILE]",
+      "dslide-worker (--scheduler ADDRESS | --key FILE) [--name NAME] [--data FILE]",
       "Trains batches for a cluster. Everything else comes from the scheduler.");
-  line.Required("scheduler", "ADDRESS", "address of the scheduler, e.g. tcp://10.0.0.1:7700");
+  dslide::DeclareSchedulerOptions(&line);
   line.Option("name", "NAME", "name in the roster");
   line.Option(
       "data", "FILE",

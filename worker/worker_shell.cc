@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/data/checksum.h"
@@ -38,11 +41,11 @@ void PassPointOf(const Body& body) {
 }  // namespace
 
 WorkerShell::WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler,
-                         std::string scheduler_address)
+                         SchedulerAccess scheduler_access)
     : context_(context),
       core_(std::move(core)),
       scheduler_(std::move(scheduler)),
-      scheduler_address_(std::move(scheduler_address)) {}
+      scheduler_access_(std::move(scheduler_access)) {}
 
 Status WorkerShell::Run(const WorkerOptions& options, StopSignals* signals) {
   FlushDenormals();
@@ -53,14 +56,15 @@ Status WorkerShell::Run(const WorkerOptions& options, StopSignals* signals) {
     file = std::move(*read);
   }
   NetContext context;
-  Result<DealerSocket> socket = DealerSocket::Connect(context, options.scheduler);
+  const SchedulerAccess& to = options.scheduler;
+  Result<DealerSocket> socket = DealerSocket::Connect(context, to.address, to.curve);
   DSLIDE_RETURN_IF_ERROR(socket);
-  LogInfo(fmt::format("joining the scheduler at {}", options.scheduler));
-  WarnIfUnresolved(options.scheduler);
-  WorkerShell shell(
-      &context,
-      WorkerCore(DrawIncarnation(), options.name, CoresOfThisMachine(), file ? &*file : nullptr),
-      std::move(*socket), options.scheduler);
+  LogInfo(fmt::format("joining the scheduler at {}{}", to.address, to.curve ? ", encrypted" : ""));
+  WarnIfUnresolved(to.address);
+  WorkerShell shell(&context,
+                    WorkerCore(DrawIncarnation(to.own()), options.name, CoresOfThisMachine(),
+                               file ? &*file : nullptr),
+                    std::move(*socket), to);
   return shell.Loop(signals);
 }
 
@@ -83,8 +87,9 @@ Status WorkerShell::Loop(StopSignals* signals) {
     if (exit_) break;  // an outcome is final
     Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), clock_.Micros()));
     if (silence_.Due(core_.heard_ms(), clock_.Millis())) {
-      LogWarning("still no answer from the scheduler at " + scheduler_address_);
+      LogWarning("still no answer from the scheduler at " + scheduler_access_.address);
     }
+    CheckHandshakes();
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;
@@ -108,7 +113,22 @@ void WorkerShell::Receive(uint32_t from) {
       LogWarning("a reply is dropped: " + message.error().message);
       continue;
     }
+    if (const auto* access = std::get_if<AccessList>(&message->body)) {
+      if (from == WorkerCore::kScheduler) access_.Set(*access);
+      continue;
+    }
     Apply(core_.Handle(from, std::move(*message), bytes->size(), clock_.Micros()));
+  }
+}
+
+// A scheduler that does not let this key in is the end; a server may not have heard of it yet.
+void WorkerShell::CheckHandshakes() {
+  if (const auto failure = scheduler_.TakeFailure(); failure && !exit_) {
+    const Status refused = SchedulerRefusal(*failure, scheduler_access_);
+    if (!refused.ok()) exit_ = refused;
+  }
+  for (std::optional<DealerSocket>& server : servers_) {
+    if (server) (void)server->TakeFailure();
   }
 }
 
@@ -117,6 +137,11 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {
     PassPointOf(out.message.body);
+    if (auto* push = std::get_if<EmbedPush>(&out.message.body)) {
+      lies_ |= PassFailpoint(Failpoint::kWorkerLie);
+      if (lies_)
+        std::ranges::transform(push->gradient.data, push->gradient.data.begin(), std::negate());
+    }
     Bytes bytes = Encode(out.message, out.precision);
     bytes_sent_ += bytes.size();
     core_.NoteSent(out.message, bytes.size());
@@ -127,7 +152,7 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
       LogWarning(fmt::format("the queue to {} is full; sending again later",
                              out.to == WorkerCore::kScheduler
                                  ? "the scheduler"
-                                 : "the server at " + addresses_[out.to]));
+                                 : "the server at " + plan_[out.to].address));
     }
     if (std::holds_alternative<Join>(out.message.body)) {
       PassFailpoint(Failpoint::kWorkerJoin);
@@ -139,7 +164,7 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
 // A server that cannot be dialled counts as one that does not answer; another plan may correct
 // that.
 std::optional<DealerSocket> WorkerShell::DialServer(const PlanServer& server) {
-  Result<DealerSocket> socket = DealerSocket::Connect(*context_, server.address);
+  Result<DealerSocket> socket = DialMember(*context_, access_, scheduler_access_, server);
   if (socket.ok()) return std::move(*socket);
   LogWarning(
       fmt::format("{} has an address that is of no use: {}; its batches wait for another "
@@ -151,20 +176,26 @@ std::optional<DealerSocket> WorkerShell::DialServer(const PlanServer& server) {
 // Connections to servers that stay are kept.
 void WorkerShell::Dial(const Plan& plan) {
   poller_.Clear();
-  std::map<std::string, DealerSocket> kept;
+  // A server that comes back at an address may have another key.
+  const auto link_of = [](const PlanServer& server) {
+    return std::pair(server.address, FingerprintOf(server.incarnation));
+  };
+  const bool encrypted = scheduler_access_.curve.has_value();
+  std::map<std::pair<std::string, uint32_t>, DealerSocket> kept;
   for (size_t s = 0; s < servers_.size(); ++s) {
-    if (servers_[s]) kept.emplace(addresses_[s], std::move(*servers_[s]));
+    if (!encrypted) plan_[s].incarnation = {};
+    if (servers_[s]) kept.emplace(link_of(plan_[s]), std::move(*servers_[s]));
   }
   servers_.clear();
-  addresses_.clear();
-  for (const PlanServer& server : plan.servers) {
-    if (auto found = kept.extract(server.address)) {
+  for (PlanServer server : plan.servers) {
+    if (!encrypted) server.incarnation = {};
+    if (auto found = kept.extract(link_of(server))) {
       servers_.push_back(std::move(found.mapped()));
     } else {
       servers_.push_back(DialServer(server));
     }
-    addresses_.push_back(server.address);
   }
+  plan_ = plan.servers;
   poller_.Add(scheduler_);
   poller_.AddFd(stop_fd_);
   for (std::optional<DealerSocket>& server : servers_) {

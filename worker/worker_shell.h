@@ -8,13 +8,14 @@
 
 #include "common/base/error.h"
 #include "common/base/process.h"
+#include "common/net/member_link.h"
 #include "common/net/socket.h"
 #include "worker/worker_core.h"
 
 namespace dslide {
 
 struct WorkerOptions {
-  std::string scheduler;  // its address
+  SchedulerAccess scheduler;
   std::string name;
   std::string data;  // the training file, if this machine has it; else empty
 };
@@ -26,7 +27,7 @@ class WorkerShell {
 
  private:
   WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler,
-              std::string scheduler_address);
+              SchedulerAccess scheduler_access);
 
   Status Loop(StopSignals* signals);
   void Apply(WorkerCore::Effects effects);
@@ -34,18 +35,21 @@ class WorkerShell {
   std::optional<DealerSocket> DialServer(const PlanServer& server);
   DealerSocket* SocketOf(uint32_t peer);  // null: not in the plan, or cannot be dialled
   void Receive(uint32_t from);
+  void CheckHandshakes();
 
   NetContext* context_;
   AwakeClock clock_;
   WorkerCore core_;
   DealerSocket scheduler_;
-  std::string scheduler_address_;
+  SchedulerAccess scheduler_access_;
+  AccessListHolder access_;  // the servers' keys
   SilenceReport silence_;
   std::vector<std::optional<DealerSocket>> servers_;  // in plan order; nullopt: cannot be dialled
-  std::vector<std::string> addresses_;                // of servers_
+  std::vector<PlanServer> plan_;                      // of servers_
   Poller poller_;
   int stop_fd_ = -1;
   bool stopping_ = false;
+  bool lies_ = false;  // Failpoint::kWorkerLie was passed
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;
   std::optional<Status> exit_;

@@ -99,15 +99,26 @@ std::vector<std::string> IgnoredByServer(const Overrides& overrides) {
   return lines;
 }
 
-Status CheckBind(const std::string& setting, const std::string& bind, bool allow_plaintext) {
+void DeclareSchedulerOptions(CommandLine* line) {
+  line->Option("scheduler", "ADDRESS",
+               "address of the scheduler, e.g. tcp://10.0.0.1:7700, or a join string");
+  line->Option("key", "FILE", "key file, as the scheduler makes them in RUN/keys");
+}
+
+Result<SchedulerAccess> SchedulerFromArguments(const ParsedArguments& arguments) {
+  return AccessFrom(arguments.Get("scheduler"), arguments.Get("key"));
+}
+
+Status CheckBind(const std::string& setting, const std::string& bind, bool is_safe,
+                 const std::string& mend) {
   if (const std::string why = WhyNotListenable(bind); !why.empty()) {
     return BadInput(fmt::format("{}: {}", Given(setting, bind), why));
   }
-  if (allow_plaintext || IsLoopback(bind)) return {};
-  return BadInput(
-      fmt::format("{} can be reached from other machines, and traffic is not encrypted; if that "
-                  "network is trusted, set security.allow_plaintext = true",
-                  Given(setting, bind)));
+  if (is_safe || IsLoopback(bind)) return {};
+  return BadInput(fmt::format(
+      "{} can be reached from other machines, without encryption; {}, or set security.encryption = "
+      "trusted-network if nobody else is on that network",
+      Given(setting, bind), mend));
 }
 
 Status CheckAdvertise(const std::string& setting, const std::string& advertise) {

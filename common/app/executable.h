@@ -8,6 +8,7 @@
 #include "common/app/command_line.h"
 #include "common/base/error.h"
 #include "common/config/config.h"
+#include "common/security/member_key.h"
 
 namespace dslide {
 
@@ -31,9 +32,15 @@ bool IsForServer(const std::string& assignment);
 // cluster.
 std::vector<std::string> IgnoredByServer(const Overrides& overrides);
 
+// --scheduler and --key, for every executable that dials the scheduler.
+void DeclareSchedulerOptions(CommandLine* line);
+Result<SchedulerAccess> SchedulerFromArguments(const ParsedArguments& arguments);
+
 // Refuses text that is not an address to listen at, and addresses outside loopback unless
-// `allow_plaintext`. `setting` names where the user gave it: "--bind" or "cluster.server_bind".
-Status CheckBind(const std::string& setting, const std::string& bind, bool allow_plaintext);
+// `is_safe`: encrypted, or on a trusted network. `setting` names where the user gave it: "--bind"
+// or "cluster.server_bind"; `mend` says what makes it safe.
+Status CheckBind(const std::string& setting, const std::string& bind, bool is_safe,
+                 const std::string& mend);
 // Refuses an address that others could not dial. Empty: the bound address is advertised.
 Status CheckAdvertise(const std::string& setting, const std::string& advertise);
 // The address that others dial for a socket bound at `bound`: `advertise` if given, else `bound`.

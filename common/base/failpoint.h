@@ -58,6 +58,7 @@ enum class Failpoint : uint8_t {
   kWorkerPush,
   kWorkerEmbedPush,
   kWorkerBeforeReport,  // a BatchDone is about to be sent
+  kWorkerLie,           // may fail: from here on the worker sends its gradients with the wrong sign
 };
 
 struct FailpointInfo {
@@ -95,8 +96,9 @@ inline constexpr std::array kFailpoints = {
     FailpointInfo{"worker.push"},
     FailpointInfo{"worker.embed-push"},
     FailpointInfo{"worker.before-report"},
+    FailpointInfo{"worker.lie", true},
 };
-static_assert(kFailpoints.size() == static_cast<size_t>(Failpoint::kWorkerBeforeReport) + 1);
+static_assert(kFailpoints.size() == static_cast<size_t>(Failpoint::kWorkerLie) + 1);
 
 // Reads a value of DSLIDE_FAILPOINTS. Errors (kBadInput) name the wrong part. REQUIRES that there
 // is no other thread yet.

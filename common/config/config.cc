@@ -68,6 +68,11 @@ class Builder {
   explicit Builder(const Config& base) : config_(base) {}
 
   Status Set(const Assignment& assignment, std::string_view origin) {
+    // Runs of earlier versions have stored it.
+    if (assignment.name == "security.allow_plaintext" && assignment.value == "false") return {};
+    if (assignment.name == "security.allow_plaintext" && assignment.value == "true") {
+      return Set({"security.encryption", "trusted-network"}, origin);
+    }
     const ConfigKey* key = FindConfigKey(assignment.name);
     if (key == nullptr) return UnknownKey(origin, assignment.name);
     if (!key->field.parse(assignment.value, &config_)) {
@@ -124,6 +129,9 @@ Status Builder::CheckTogether() const {
       (config_.model.sharing == Sharing::kSample || config_.model.loss == Loss::kSigmoid)) {
     const char* other = config_.model.loss == Loss::kSigmoid ? "loss = softmax" : "sharing = batch";
     return Refuse("model.neurons", fmt::format("centroids need model.{}", other));
+  }
+  if (config_.train.audit > 0.0f && config_.train.staleness != 0) {
+    return Refuse("train.audit", "only with train.staleness = 0 a batch gives the same twice");
   }
   if (config_.cluster.input_slots >= static_cast<int32_t>(config_.cluster.slots)) {
     return Refuse("cluster.input_slots",

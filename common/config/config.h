@@ -94,9 +94,10 @@ struct TrainConfig {
   uint32_t batches_in_flight = 0;     // per worker; 0: adapts to the round trip
   int32_t staleness = -1;             // -1: asynchronous; else steps that a batch may be ahead
   uint32_t target_batch = 0;          // samples per step if staleness >= 0; 0: train.batch
-  uint32_t evaluate_samples = 4000;   // drawn at random after each epoch; all after the last
-  uint32_t probe_batches = 50;        // batches between measurements of active-set recall
-  uint32_t probe_samples = 16;        // samples of the batch it is measured on; 0: never
+  float audit = -1.0f;               // share of batches trained twice to compare; -1: by encryption
+  uint32_t evaluate_samples = 4000;  // drawn at random after each epoch; all after the last
+  uint32_t probe_batches = 50;       // batches between measurements of active-set recall
+  uint32_t probe_samples = 16;       // samples of the batch it is measured on; 0: never
 
   bool operator==(const TrainConfig&) const = default;
 };
@@ -153,8 +154,11 @@ struct CheckpointConfig {
   bool operator==(const CheckpointConfig&) const = default;
 };
 
+// Whether messages are encrypted and members are known by keys.
+enum class Encryption { kAuto, kAlways, kTrustedNetwork };
+
 struct SecurityConfig {
-  bool allow_plaintext = false;  // bind outside loopback without encryption
+  Encryption encryption = Encryption::kAuto;  // outside loopback; trusted network: never
 
   bool operator==(const SecurityConfig&) const = default;
 };

@@ -173,6 +173,8 @@ std::vector<ConfigKey> TrainKeys() {
       {section, "target_batch",
        "samples per step if staleness >= 0, a multiple of batch; 0: one batch",
        Number(kIn, &T::target_batch, 0, 1u << 24), kFixed},
+      {section, "audit", "share of batches that a second worker trains, to compare; -1: auto",
+       Number(kIn, &T::audit, -1.0f, 1.0f)},
       {section, "evaluate_samples", "test samples drawn after an epoch; the last is on all",
        Number(kIn, &T::evaluate_samples, 1, kMaxUint32)},
       {section, "probe_batches", "batches from one measurement of active-set recall to the next",
@@ -289,8 +291,12 @@ std::vector<ConfigKey> SecurityKeys() {
   using S = SecurityConfig;
   const char* section = "security";
   return {
-      {section, "allow_plaintext", "bind outside loopback without encryption",
-       Boolean(kIn, &S::allow_plaintext), kFree, kServersOwn},
+      {section, "encryption", "auto: outside loopback; trusted-network: never",
+       OneOf(kIn, &S::encryption,
+             {{"auto", Encryption::kAuto},
+              {"always", Encryption::kAlways},
+              {"trusted-network", Encryption::kTrustedNetwork}}),
+       kFree, kServersOwn},
   };
 }
 

@@ -121,6 +121,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   if (model.output_init == 0.0f) {
     model.output_init = 1.0f / std::sqrt(static_cast<float>(model.hidden));
   }
+  if (config->train.audit < 0.0f) config->train.audit = 0.0f;
   if (config->train.epochs == 0) config->train.epochs = DerivedEpochs(facts.samples);
   if (config->train.batch == 0) config->train.batch = ScheduleFor(facts.samples).batch;
   if (config->train.learning_rate == 0.0f) {

@@ -1,6 +1,7 @@
 #include "common/data/output_file.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,16 +38,29 @@ Status CheckRegularOutput(const std::string& path, std::string_view what) {
   return BadInput(fmt::format("{}: is no regular file ({} cannot be written to it)", path, what));
 }
 
+namespace {
+
+Error CannotCreate(const std::string& path) {
+  return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
 Result<OutputFile> OutputFile::Create(const std::string& path) {
   if (path.empty()) return OutputFile("", "", nullptr);
   if (IsStandardOutput(path)) return StandardOutput();
   const bool in_place = IsWrittenInPlace(path);
   const std::string temporary = in_place ? "" : path + ".tmp";
   std::FILE* out = std::fopen((in_place ? path : temporary).c_str(), "we");
-  if (out == nullptr) {
-    return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
-  }
+  if (out == nullptr) return CannotCreate(path);
   return OutputFile(path, temporary, out);
+}
+
+Result<OutputFile> OutputFile::CreateSecret(const std::string& path) {
+  Result<OutputFile> file = Create(path);
+  DSLIDE_RETURN_IF_ERROR(file);
+  if (fchmod(fileno(file->out_), S_IRUSR | S_IWUSR) != 0) return CannotCreate(path);
+  return file;
 }
 
 OutputFile OutputFile::StandardOutput() { return {"standard output", "", stdout}; }

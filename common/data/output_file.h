@@ -30,6 +30,8 @@ class OutputFile {
  public:
   // Errors (kBadInput) name the path. An empty path: nothing is written.
   static Result<OutputFile> Create(const std::string& path);
+  // A file that only its owner may read and write, from its first byte on.
+  static Result<OutputFile> CreateSecret(const std::string& path);
   static OutputFile StandardOutput();
   OutputFile(OutputFile&& other) noexcept;
   ~OutputFile();  // removes a file that is not finished

@@ -52,6 +52,13 @@ Status WriteWholeFile(const std::string& path, std::span<const std::string_view>
   return file->FinishSynced();
 }
 
+Status WriteSecretFile(const std::string& path, std::string_view bytes) {
+  Result<OutputFile> file = OutputFile::CreateSecret(path);
+  if (!file.ok()) return Failed(file.error().message);
+  file->Write(bytes);
+  return file->FinishSynced();
+}
+
 Status SyncDirectory(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return SystemError(path, "cannot open");

@@ -19,6 +19,9 @@ Status WriteWholeFile(const std::string& path, std::string_view bytes);
 // The same for contents that lie in parts.
 Status WriteWholeFile(const std::string& path, std::span<const std::string_view> parts);
 
+// The same for a file that only its owner may read.
+Status WriteSecretFile(const std::string& path, std::string_view bytes);
+
 // Syncs what a directory lists. Errors (kFailed) name it.
 Status SyncDirectory(const std::string& path);
 

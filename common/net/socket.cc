@@ -5,7 +5,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 #include <utility>
 #include <zmq.hpp>
@@ -14,7 +16,9 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/nearest.h"
+#include "common/base/process.h"
 #include "common/base/thread_owner.h"
+#include "common/net/authenticator.h"
 
 namespace dslide {
 namespace {
@@ -110,6 +114,17 @@ Bytes ToBytes(const zmq::message_t& frame) {
   return {data, data + frame.size()};
 }
 
+template <typename Option>
+void SetKey(Option option, const std::array<uint8_t, kKeyBytes>& key, zmq::socket_t& socket) {
+  socket.set(option, zmq::const_buffer(key.data(), key.size()));
+}
+
+// The key that the authenticator put to a message of an encrypted connection.
+std::optional<PublicKey> UserKeyOf(const zmq::message_t& frame) {
+  const char* text = zmq_msg_gets(frame.handle(), "User-Id");
+  return text == nullptr ? std::nullopt : PublicKeyFrom(text);
+}
+
 Error BindError(const std::string& address, int error) {
   const bool in_use = error == EADDRINUSE;
   return BadInput(fmt::format("cannot listen on {}: {}; {}", address, zmq_strerror(error),
@@ -135,16 +150,29 @@ std::string BoundAddress(const std::string& asked, const std::string& endpoint) 
 
 struct NetContext::Impl {
   zmq::context_t context;
+  std::unique_ptr<Authenticator> authenticator;  // null: no access list
 };
 
 // Creating a context opens nothing yet: it can fail only for lack of memory.
 NetContext::NetContext() : impl_(std::make_unique<Impl>()) {}
 
-NetContext::~NetContext() { impl_->context.shutdown(); }
+NetContext::NetContext(const AccessListHolder* access) : NetContext() {
+  impl_->authenticator = std::make_unique<Authenticator>(&impl_->context, access);
+}
+
+NetContext::~NetContext() {
+  impl_->context.shutdown();  // which ends the authenticator's thread
+  impl_->authenticator.reset();
+}
+
+Refusals NetContext::TakeRefusals() {
+  return impl_->authenticator == nullptr ? Refusals() : impl_->authenticator->TakeRefusals();
+}
 
 struct RouterSocket::Impl {
   zmq::socket_t socket;
   std::string address;
+  bool encrypted = false;
   ThreadOwner thread;
 };
 
@@ -153,7 +181,8 @@ RouterSocket::RouterSocket(RouterSocket&&) noexcept = default;
 RouterSocket& RouterSocket::operator=(RouterSocket&&) noexcept = default;
 RouterSocket::~RouterSocket() = default;
 
-Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& address) try {
+Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& address,
+                                        const std::optional<KeyPair>& keys) try {
   if (!IsInProcess(address) && !WhyNotListenable(address).empty()) {
     return BindError(address, EINVAL);
   }
@@ -161,6 +190,13 @@ Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& 
   impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::router);
   SetOptions(address, impl->socket);
   impl->socket.set(zmq::sockopt::router_mandatory, true);  // unknown peers are reported
+  if (keys) {
+    DSLIDE_CHECK(context.impl_->authenticator != nullptr);
+    impl->socket.set(zmq::sockopt::zap_domain, kZapDomain);
+    impl->socket.set(zmq::sockopt::curve_server, true);
+    SetKey(zmq::sockopt::curve_secretkey, keys->secret_key.bytes(), impl->socket);
+    impl->encrypted = true;
+  }
   impl->socket.bind(WithLocalhost(address));
   impl->address = BoundAddress(address, impl->socket.get(zmq::sockopt::last_endpoint));
   return RouterSocket(std::move(impl));
@@ -170,11 +206,15 @@ Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& 
 
 const std::string& RouterSocket::address() const { return impl_->address; }
 
-std::optional<std::pair<PeerId, Bytes>> RouterSocket::Receive() {
+std::optional<RouterSocket::Received> RouterSocket::Receive() {
   impl_->thread.Check();
   zmq::message_t frames[2];  // peer, payload
   for (size_t count = 0; ReceiveMessage(impl_->socket, frames, &count);) {
-    if (count == 2) return std::pair(frames[0].to_string(), ToBytes(frames[1]));
+    if (count != 2) continue;
+    std::optional<PublicKey> key = impl_->encrypted ? UserKeyOf(frames[1]) : std::nullopt;
+    // Without an answer of the authenticator libzmq lets peers in, but says of none who it is.
+    if (impl_->encrypted && !key) continue;
+    return Received{frames[0].to_string(), ToBytes(frames[1]), key};
   }
   return std::nullopt;
 }
@@ -193,15 +233,48 @@ bool RouterSocket::Send(const PeerId& peer, std::shared_ptr<const Bytes> bytes) 
 
 struct DealerSocket::Impl {
   zmq::socket_t socket;
+  std::string endpoint;
+  zmq::socket_t monitor;  // hears how handshakes end
+  int64_t failed_ms = 0;  // when one failed, after which the socket has to dial again; 0: none
+  uint32_t failures = 0;  // in a row
+  int64_t first_failure_ms = 0;  // of them
+  bool had_connected = false;
   ThreadOwner thread;
+
+  // Begins to watch handshakes. In-process connections have none.
+  void Watch(zmq::context_t& context) {
+    static std::atomic<uint64_t> count = 0;
+    const std::string address = fmt::format("inproc://handshakes-{}", ++count);
+    constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                            ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    DSLIDE_CHECK(zmq_socket_monitor(socket.handle(), address.c_str(), kEvents) == 0);
+    monitor = zmq::socket_t(context, zmq::socket_type::pair);
+    monitor.set(zmq::sockopt::linger, 0);
+    monitor.connect(address);
+  }
+  // The number of the next event; 0: none is waiting.
+  uint16_t NextEvent();
 };
+
+// An event has two frames: its number (16 bits) and a value, then the endpoint.
+uint16_t DealerSocket::Impl::NextEvent() {
+  zmq::message_t frames[2];
+  size_t count = 0;
+  uint16_t event = 0;
+  if (!monitor || !ReceiveMessage(monitor, frames, &count)) return 0;
+  if (count == 2 && frames[0].size() >= sizeof(event)) {
+    std::memcpy(&event, frames[0].data(), sizeof(event));
+  }
+  return event;
+}
 
 DealerSocket::DealerSocket(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DealerSocket::DealerSocket(DealerSocket&&) noexcept = default;
 DealerSocket& DealerSocket::operator=(DealerSocket&&) noexcept = default;
 DealerSocket::~DealerSocket() = default;
 
-Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::string& address) try {
+Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::string& address,
+                                           const std::optional<CurvePeer>& keys) try {
   const std::string reason = IsInProcess(address) ? "" : WhyNotDialable(address);
   if (!reason.empty()) return ConnectError(address, reason);
   auto impl = std::make_unique<Impl>();
@@ -211,7 +284,14 @@ Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::strin
   impl->socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   impl->socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMs);
   impl->socket.set(zmq::sockopt::connect_timeout, kConnectTimeoutMs);
-  impl->socket.connect(WithLocalhost(address));
+  if (keys) {
+    SetKey(zmq::sockopt::curve_serverkey, keys->peer.bytes, impl->socket);
+    SetKey(zmq::sockopt::curve_publickey, keys->own.public_key.bytes, impl->socket);
+    SetKey(zmq::sockopt::curve_secretkey, keys->own.secret_key.bytes(), impl->socket);
+  }
+  impl->endpoint = WithLocalhost(address);
+  if (!IsInProcess(address)) impl->Watch(context.impl_->context);
+  impl->socket.connect(impl->endpoint);
   return DealerSocket(std::move(impl));
 } catch (const zmq::error_t& e) {
   return ConnectError(address, zmq_strerror(e.num()));
@@ -224,6 +304,32 @@ std::optional<Bytes> DealerSocket::Receive() {
     if (count == 1) return ToBytes(frames[0]);
   }
   return std::nullopt;
+}
+
+// libzmq redials by itself after a broken connection, but not after a refusal.
+std::optional<HandshakeFailure> DealerSocket::TakeFailure() {
+  impl_->thread.Check();
+  std::optional<HandshakeFailure> failure;
+  while (const uint16_t event = impl_->NextEvent()) {
+    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+      impl_->failures = 0;
+      impl_->had_connected = true;
+      failure.reset();
+      continue;
+    }
+    const int64_t now_ms = MonotonicMillis();
+    if (++impl_->failures == 1) impl_->first_failure_ms = now_ms;
+    failure = HandshakeFailure{event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH, impl_->failures,
+                               now_ms - impl_->first_failure_ms, impl_->had_connected};
+    const bool redials = event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    if (!redials && impl_->failed_ms == 0) impl_->failed_ms = MonotonicMillis();
+  }
+  if (impl_->failed_ms != 0 && MonotonicMillis() - impl_->failed_ms >= kRefusedRetryMs) {
+    impl_->failed_ms = 0;
+    (void)zmq_disconnect(impl_->socket.handle(), impl_->endpoint.c_str());
+    DSLIDE_CHECK(zmq_connect(impl_->socket.handle(), impl_->endpoint.c_str()) == 0);
+  }
+  return failure;
 }
 
 bool DealerSocket::Send(Bytes bytes) {

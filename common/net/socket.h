@@ -5,6 +5,10 @@
 // messages), Send() drops the message and returns false; a caller that may need it again sends a
 // copy. Closing does not block; the context's destructor waits at most kLingerMs for messages that
 // are still queued.
+//
+// Connections are encrypted (CurveZMQ, RFC 26) where both ends have keys. Whom a RouterSocket lets
+// in its context's AccessListHolder says, by ZeroMQ's authentication protocol (ZAP, RFC 27), for
+// which the context has a thread. What comes from a peer that it did not name is dropped.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +19,15 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/net/access_list.h"
+#include "common/security/member_key.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
 
 constexpr int kSendHighWater = 1000;  // messages queued towards one peer
+
+constexpr int64_t kRefusedRetryMs = 500;  // from a failed handshake to the next one
 
 constexpr int kLingerMs = 500;  // for the last messages (Shutdown, Ack) of a process that exits
 
@@ -27,9 +35,15 @@ constexpr int kLingerMs = 500;  // for the last messages (Shutdown, Ack) of a pr
 class NetContext {
  public:
   NetContext();
+  // A context whose RouterSockets may have keys. Peers whose keys are not in `access` at that
+  // moment are refused. The list must outlive the context.
+  explicit NetContext(const AccessListHolder* access);
   ~NetContext();
   NetContext(const NetContext&) = delete;
   NetContext& operator=(const NetContext&) = delete;
+
+  // Connections that were refused since the last call.
+  Refusals TakeRefusals();
 
  private:
   friend class RouterSocket;
@@ -41,8 +55,10 @@ class NetContext {
 // A socket that many peers dial.
 class RouterSocket {
  public:
-  // Binds. Errors (kBadInput) name the address and the reason ("address in use", ...).
-  static Result<RouterSocket> Bind(NetContext& context, const std::string& address);
+  // Binds. With keys, only peers with keys are let in; REQUIRES a context with an access list then.
+  // Errors (kBadInput) name the address and the reason ("address in use", ...).
+  static Result<RouterSocket> Bind(NetContext& context, const std::string& address,
+                                   const std::optional<KeyPair>& keys = std::nullopt);
   RouterSocket(RouterSocket&&) noexcept;
   RouterSocket& operator=(RouterSocket&&) noexcept;
   ~RouterSocket();
@@ -50,9 +66,14 @@ class RouterSocket {
   // The bound address with the real port in place of "*".
   const std::string& address() const;
 
+  struct Received {
+    PeerId peer;
+    Bytes bytes;
+    std::optional<PublicKey> key;  // that the sender has proved to hold; none: plaintext
+  };
   // The next message, or nullopt if none is waiting. Messages over kMaxMessageBytes never arrive
   // (the connection is closed).
-  std::optional<std::pair<PeerId, Bytes>> Receive();
+  std::optional<Received> Receive();
 
   // False if the peer is gone or its queue is full. The bytes are sent without a copy; ZeroMQ's I/O
   // thread drops its share of them when they are sent.
@@ -67,18 +88,33 @@ class RouterSocket {
   std::unique_ptr<Impl> impl_;
 };
 
+// A connection that came to nothing after the peer was reached.
+struct HandshakeFailure {
+  // The peer does not let this key in. Otherwise the peer ended the connection without a word: it
+  // does not hold the expected key, one side has keys and the other has none, or it is no peer.
+  bool refused = false;
+  uint32_t in_row = 0;         // failures since the last connection that was made
+  int64_t for_ms = 0;          // from the first of them to this one
+  bool had_connected = false;  // whether there was one
+};
+
 // A socket that dials one peer, and redials it by itself when the connection breaks. Messages may
 // be lost when that happens; resending is the protocol's job.
 class DealerSocket {
  public:
-  // Succeeds whether the peer is there or not. Errors (kBadInput) are about the address itself.
-  static Result<DealerSocket> Connect(NetContext& context, const std::string& address);
+  // Succeeds whether the peer is there or not. With keys, nothing is sent to a peer that does not
+  // hold the expected one. Errors (kBadInput) are about the address itself.
+  static Result<DealerSocket> Connect(NetContext& context, const std::string& address,
+                                      const std::optional<CurvePeer>& keys = std::nullopt);
   DealerSocket(DealerSocket&&) noexcept;
   DealerSocket& operator=(DealerSocket&&) noexcept;
   ~DealerSocket();
 
   std::optional<Bytes> Receive();
   bool Send(Bytes bytes);
+  // A handshake that has failed since the last call. The socket dials again kRefusedRetryMs later,
+  // in the first call of this function after that.
+  std::optional<HandshakeFailure> TakeFailure();
 
   struct Impl;
 

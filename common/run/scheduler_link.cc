@@ -1,11 +1,16 @@
 #include "common/run/scheduler_link.h"
 
+#include <algorithm>
+
 #include "common/base/random.h"
 
 namespace dslide {
 
 void SchedulerLink::BeginNewLife() {
-  incarnation_ = {Mix64(incarnation_.value)};
+  // The upper half tells the member's key.
+  const uint64_t upper = incarnation_.value >> 32 << 32;
+  const auto lower = static_cast<uint32_t>(Mix64(incarnation_.value));
+  incarnation_ = {upper | std::max(lower, 1u)};
   life_sequence_ = next_sequence_;
   run_ = {};
 }

@@ -22,10 +22,11 @@
 #include "common/checkpoint/shard_file.h"
 #include "common/config/config.h"
 #include "common/math/exact_sums.h"
+#include "common/security/keys.h"
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 7;
+constexpr uint32_t kProtocolVersion = 8;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
 // Servers and workers leave when the scheduler has not been heard of for so long before its first
 // answer (it may be started last); afterwards cluster.scheduler_silence_s counts.
@@ -425,13 +426,33 @@ struct RebuildTables {
   bool operator==(const RebuildTables&) const = default;
 };
 
+// A key that counts in this run.
+struct AccessKey {
+  std::string key;  // TextOf(PublicKey)
+  KeyRole role = KeyRole::kObserver;
+  bool operator==(const AccessKey&) const = default;
+};
+// All of them that the receiver needs; replaces an earlier one.
+struct AccessList {
+  std::vector<AccessKey> keys;
+  bool operator==(const AccessList&) const = default;
+};
+
+// What workers that have trained the same batch sent to a server, in the order in which they ended.
+struct AuditReport {
+  BatchId batch;
+  std::vector<uint64_t> workers;  // incarnations
+  std::vector<uint64_t> digests;  // [workers]; equal: they sent the same
+  bool operator==(const AuditReport&) const = default;
+};
+
 using AnyBody =
     std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest, LeaseGrant,
                  LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery, ActiveReply,
                  GradientPush, GradientReply, EmbedPush, Ack, DropBatches, TopKRequest, TopKReply,
                  CheckpointRequest, CheckpointDone, CheckpointNow, Shutdown, ErrorReply, Leave,
                  CommitSteps, StepsCommitted, MoveSlots, MoveReady, SlotPull, SlotRows, DrainServer,
-                 StatusRequest, StatusReply, RebuildTables>;
+                 StatusRequest, StatusReply, RebuildTables, AccessList, AuditReport>;
 
 constexpr size_t kBodyKinds = std::variant_size_v<AnyBody>;
 
@@ -441,7 +462,7 @@ template <typename T, typename... Types>
 constexpr bool kIsAlternative<T, std::variant<Types...>> = (std::is_same_v<T, Types> || ...);
 
 // What a message says: one of the structs above. The code that copies, moves, compares and destroys
-// 37 kinds is large, so it is compiled once, in messages.cc.
+// 39 kinds is large, so it is compiled once, in messages.cc.
 class Body : public AnyBody {
  public:
   Body();

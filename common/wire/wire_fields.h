@@ -175,18 +175,20 @@ auto FieldsOf(Is<DrainServer> auto& m) { return Fields(m.name); }
 auto FieldsOf(Is<StatusRequest> auto&) { return Fields(); }
 auto FieldsOf(Is<StatusReply> auto& m) { return Fields(LongString{m.json}); }
 auto FieldsOf(Is<RebuildTables> auto& m) { return Fields(m.round, m.k); }
+auto FieldsOf(Is<AccessKey> auto& m) { return Fields(m.key, m.role); }
+auto FieldsOf(Is<AccessList> auto& m) { return Fields(m.keys); }
+auto FieldsOf(Is<AuditReport> auto& m) { return Fields(m.batch, m.workers, m.digests); }
 
 // The tables of the alternatives of Body, in its order, which is the schema's.
-using BodyTables =
-    std::tuple<wire::Join, wire::JoinReply, wire::Plan, wire::Ready, wire::Heartbeat,
-               wire::HeartbeatReply, wire::LeaseRequest, wire::LeaseGrant, wire::LeaseWait,
-               wire::BatchDone, wire::EmbedRequest, wire::EmbedReply, wire::ActiveQuery,
-               wire::ActiveReply, wire::GradientPush, wire::GradientReply, wire::EmbedPush,
-               wire::Ack, wire::DropBatches, wire::TopKRequest, wire::TopKReply,
-               wire::CheckpointRequest, wire::CheckpointDone, wire::CheckpointNow, wire::Shutdown,
-               wire::ErrorReply, wire::Leave, wire::CommitSteps, wire::StepsCommitted,
-               wire::MoveSlots, wire::MoveReady, wire::SlotPull, wire::SlotRows, wire::DrainServer,
-               wire::StatusRequest, wire::StatusReply, wire::RebuildTables>;
+using BodyTables = std::tuple<
+    wire::Join, wire::JoinReply, wire::Plan, wire::Ready, wire::Heartbeat, wire::HeartbeatReply,
+    wire::LeaseRequest, wire::LeaseGrant, wire::LeaseWait, wire::BatchDone, wire::EmbedRequest,
+    wire::EmbedReply, wire::ActiveQuery, wire::ActiveReply, wire::GradientPush, wire::GradientReply,
+    wire::EmbedPush, wire::Ack, wire::DropBatches, wire::TopKRequest, wire::TopKReply,
+    wire::CheckpointRequest, wire::CheckpointDone, wire::CheckpointNow, wire::Shutdown,
+    wire::ErrorReply, wire::Leave, wire::CommitSteps, wire::StepsCommitted, wire::MoveSlots,
+    wire::MoveReady, wire::SlotPull, wire::SlotRows, wire::DrainServer, wire::StatusRequest,
+    wire::StatusReply, wire::RebuildTables, wire::AccessList, wire::AuditReport>;
 
 static_assert(kBodyKinds == std::tuple_size_v<BodyTables>);
 static_assert(kBodyKinds == static_cast<size_t>(wire::Body::MAX));

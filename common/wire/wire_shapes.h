@@ -41,6 +41,10 @@ inline void CheckShape(const BatchDone& m, WireReader* reader) {
   if (rows != 0) reader->RequireSize("predictions", rows, m.samples);
 }
 
+inline void CheckShape(const AuditReport& m, WireReader* reader) {
+  reader->RequireSize("digests", m.digests.size(), m.workers.size());
+}
+
 inline void CheckShape(const ActiveQuery& m, WireReader* reader) {
   reader->RequireSize("labels", m.labels.rows(), m.hidden.rows);
   reader->RequireSize("totals", m.label_totals.size(), m.hidden.rows);

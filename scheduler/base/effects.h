@@ -48,6 +48,12 @@ struct SchedulerEffects {
   std::vector<EvaluatedSample> examples;  // the last samples of the last of them
   std::optional<Manifest> manifest;       // write it; then call OnManifest()
   std::optional<uint32_t> epoch_done;     // epochs trained so far
+  // Members that lie: their keys are not to be let in any more.
+  struct Quarantine {
+    Incarnation member;
+    std::string why;
+  };
+  std::vector<Quarantine> quarantine;
   // Send a request to each of these addresses, and tell OnProbe() who answers.
   std::vector<Admission::Probe> probes;
 };

@@ -28,6 +28,10 @@ class Outbox {
 
   // A line for the log and the terminal.
   void Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
+  // The shell puts the member's key into quarantine.
+  void Quarantine(Incarnation member, std::string why) {
+    effects_.quarantine.push_back({member, std::move(why)});
+  }
   // The same for a decision, which the journal keeps as well.
   void Decide(std::string line, int64_t now_ms);
   // The same, unless the last decision has the same words.

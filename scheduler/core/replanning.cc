@@ -123,6 +123,13 @@ bool AwaitPlanSwitch(RunState* run, int64_t now_ms) {
     TendSeats(run, now_ms);
     return true;
   }
+  GoBack(run, now_ms);
+  return true;
+}
+
+}  // namespace
+
+void GoBack(RunState* run, int64_t now_ms) {
   Interrupt(run, now_ms);
   const auto& checkpoint = run->checkpointer.newest();
   const std::vector<SeatedServer> servers =
@@ -132,10 +139,7 @@ bool AwaitPlanSwitch(RunState* run, int64_t now_ms) {
                         run->cluster.loads, run->inputs.config.cluster.slots)
                       .slot_owner,
                   now_ms);
-  return true;
 }
-
-}  // namespace
 
 void TendPlan(RunState* run, int64_t now_ms) {
   const bool was_paused = run->change().paused();

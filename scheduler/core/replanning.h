@@ -25,4 +25,7 @@ void OnTakenUp(RunState* run, const Ready& ready, int64_t now_ms);
 void OnDrain(RunState* run, Member* asking, const DrainServer& drain, const Message& message,
              int64_t now_ms);
 
+// Servers and what counts go back to the newest checkpoint, with the servers that there are.
+void GoBack(RunState* run, int64_t now_ms);
+
 }  // namespace dslide

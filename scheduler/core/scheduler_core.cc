@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/base/plural.h"
+#include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
@@ -52,9 +53,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
   } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body)) {
     OnHeartbeat(member, *heartbeat, message, now_ms);
   } else if (std::holds_alternative<Leave>(message.body)) {
-    if (finished) return run_.cluster.roster.Remove(member->incarnation);
-    run_.cluster.Drop(*member, false, "left", run_.pass().Return(member->incarnation), now_ms,
-                      &run_.out);
+    LetGo(*member, "left", now_ms);
   } else if (std::holds_alternative<LeaseRequest>(message.body)) {
     OnLeaseRequest(*member, message, now_ms);
   } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
@@ -71,6 +70,10 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     if (!current || !member->seated || finished) return;
     member->committed = std::max(member->committed.value_or(0), committed->committed);
     Proceed(&run_, now_ms);
+  } else if (const auto* audit = std::get_if<AuditReport>(&message.body)) {
+    if (!current || !member->seated || finished) return;
+    run_.pass().TakeAudit(member->incarnation, *audit);
+    EndAudits(now_ms);
   } else if (const auto* moved = std::get_if<MoveReady>(&message.body)) {
     if (of_this_plan) run_.change().OnMoveReady(member->incarnation, *moved);
   } else if (const auto* drain = std::get_if<DrainServer>(&message.body)) {
@@ -88,6 +91,22 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
                    ErrorReply{ErrorCode::kRefused, fmt::format("the scheduler does not answer {}",
                                                                BodyName(message.body))});
   }
+}
+
+// `member` is gone afterwards.
+void SchedulerCore::LetGo(const Member& member, const std::string& why, int64_t now_ms) {
+  if (run_.Finished()) return run_.cluster.roster.Remove(member.incarnation);
+  run_.cluster.Drop(member, false, why, run_.pass().Return(member.incarnation), now_ms, &run_.out);
+}
+
+SchedulerCore::Effects SchedulerCore::Expel(Incarnation member, const std::string& why,
+                                            int64_t now_ms) {
+  if (const Member* found = run_.cluster.roster.Find(member)) {
+    LetGo(*found, why, now_ms);
+    TendSeats(&run_, now_ms);
+    ServePending(now_ms);
+  }
+  return Drain();
 }
 
 SchedulerCore::Effects SchedulerCore::OnProbe(Incarnation server, Incarnation who, int64_t now_ms) {
@@ -155,12 +174,47 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   if (run_.pass().evaluating()) {
     run_.pass().CountEvaluated(run_.inputs, done, now_ms);
   } else if (done.predictions.offsets.size() <= 1 &&  // else of an evaluation before
-             run_.pass().CountTrained(run_.inputs, done, now_ms)) {
+             run_.pass().CountTrained(run_.inputs, done, now_ms, member->incarnation,
+                                      run_.roster().Count(Role::kWorker))) {
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name});
     run_.totals.work.Add(done);
     member->samples += done.samples;
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   }
+  Proceed(&run_, now_ms);
+}
+
+// A liar is put out. If what it sent is in the sums of a server, servers and what counts go back to
+// the newest checkpoint.
+void SchedulerCore::EndAudits(int64_t now_ms) {
+  if (!run_.InPass() || run_.pass().AuditsOpen() == 0) return;
+  std::vector<Incarnation> servers;
+  for (uint32_t i = 0; i < run_.plan().servers.size(); ++i) {
+    if (!SlotsOf(run_.plan(), {i}).empty()) servers.push_back(run_.plan().servers[i].incarnation);
+  }
+  bool go_back = false;
+  const auto ended = run_.pass().EndAudits(servers, now_ms);
+  for (const Audits::Outcome& outcome : ended) {
+    const std::string batch =
+        fmt::format("batch {}.{}.{}", outcome.batch.epoch, outcome.batch.unit, outcome.batch.index);
+    run_.totals.audits.Add(outcome);
+    go_back |= outcome.liar_counts;
+    if (outcome.undecided) {
+      run_.out.Notice(fmt::format(
+          "workers differ in {}, and there is no other one to decide who is right", batch));
+    }
+    for (const Incarnation liar : outcome.liars) {
+      const Member* member = run_.cluster.roster.Find(liar);
+      const std::string why = fmt::format("sent something else for {} than two others did", batch);
+      run_.out.Quarantine(liar, why);
+      if (member == nullptr) continue;
+      run_.out.Decide(fmt::format("{} {}: it is put out", member->name, why), now_ms);
+      LetGo(*member, why, now_ms);
+    }
+  }
+  if (ended.empty()) return;
+  if (go_back) return GoBack(&run_, now_ms);
+  run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   Proceed(&run_, now_ms);
 }
 
@@ -176,6 +230,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   const bool all_wait = !run_.InPass() || run_.change().paused();
   const size_t expired = run_.pass().ExpireLeases(run_.inputs, all_wait, now_ms);
   if (expired > 0) run_.out.Notice(Plural(expired, "lease") + " expired without progress");
+  EndAudits(now_ms);
   MaybeCheckpoint(&run_, now_ms);
   ServePending(now_ms);
   return Drain();

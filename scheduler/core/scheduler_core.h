@@ -50,6 +50,8 @@ class SchedulerCore {
   Effects OnProbe(Incarnation server, Incarnation who, int64_t now_ms);
   // Whether the socket of Effects::probes is still of use.
   bool AwaitsProbe(Incarnation server) const { return run_.cluster.admission.Awaits(server); }
+  // Puts a member out, as if it had left.
+  Effects Expel(Incarnation member, const std::string& why, int64_t now_ms);
   // The outcome of Effects::manifest.
   Effects OnManifest(const Status& written, int64_t now_ms);
   Effects OnLedgerFailure(const Status& status, int64_t now_ms);
@@ -73,11 +75,13 @@ class SchedulerCore {
   const Roster& roster() const { return run_.roster(); }
 
  private:
+  void LetGo(const Member& member, const std::string& why, int64_t now_ms);
   void Dispatch(Member* member, const Message& message, int64_t now_ms);
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat, const Message& message,
                    int64_t now_ms);
   void OnLeaseRequest(const Member& member, const Message& message, int64_t now_ms);
   void OnBatchDone(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
+  void EndAudits(int64_t now_ms);
   void ServePending(int64_t now_ms);
   void Advise(int64_t now_ms);
   void SendAgain(int64_t now_ms);

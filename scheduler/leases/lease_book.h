@@ -85,6 +85,9 @@ class LeaseBook {
   std::optional<Lease> LeaseBackup(Incarnation holder, int64_t now_ms, const Speed& speed,
                                    const LeaseLimits& limits = {});
 
+  // A lease that the book does not know, for a batch that counts already.
+  Lease Again(uint32_t unit, uint32_t index) { return {next_lease_++, unit, {index}}; }
+
   // Reports a trained batch. True if it counts: this is the batch's first report; unknown batches
   // never count. Renews this lease, and the holder's leases on later batches. A lease ends with its
   // last batch, whoever trained it.

@@ -13,6 +13,7 @@ namespace dslide {
 namespace {
 
 constexpr uint32_t kEvaluationTop = kMaxMetricK;
+constexpr int64_t kMostAuditPatienceMs = 10000;
 
 }  // namespace
 
@@ -39,6 +40,9 @@ void Pass::BeginEpoch(const RunContext& run) {
   leased_end_ = 0;
   lease_end_.reset();
   if (IsSynchronous(train)) {
+    audits_.emplace(train.audit, run.audit_secret,
+                    std::min<int64_t>(train.audit > 0 ? run.config.cluster.lease_timeout_ms : 0,
+                                      kMostAuditPatienceMs));
     told_batches_ = 0;
     steps_.emplace(order_->batches(), BatchesPerStep(train),
                    counted_.epoch * StepsPerEpoch(train, run.train->size()),
@@ -84,6 +88,7 @@ EvaluationResult Pass::EndEvaluation() {
 
 void Pass::Stop() {
   book_.reset();
+  audits_.reset();
   steps_.reset();
   evaluator_.reset();
 }
@@ -113,6 +118,11 @@ std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& ap
 
 std::optional<dslide::Lease> Pass::NextLease(const RunContext& run, const Applicant& applicant,
                                              int64_t now_ms) {
+  if (AuditsOpen() > 0) {
+    if (const auto again = audits_->Next(applicant.worker, now_ms)) {
+      return book_->Again(again->unit, again->index);
+    }
+  }
   LeaseLimits limits = LimitsFor(run, applicant);
   if (auto lease = book_->Grant(applicant.worker, now_ms, limits)) return lease;
   if (steps_) limits.end = std::min(limits.end, steps_->OpenBatches());
@@ -145,14 +155,31 @@ std::vector<OpenLease> Pass::OpenLeases() const {
   return book_ ? book_->OpenLeases() : std::vector<OpenLease>();
 }
 
-bool Pass::CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms) {
+bool Pass::CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms,
+                        Incarnation worker, size_t workers) {
   if (done.samples != SamplesOf(done.batch, run.config.train, run.train->size())) return false;
   if (!book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) return false;
   counted_.batches++;
   counted_.samples += done.samples;
-  if (steps_)
-    steps_->Done(NumberInPass(done.batch.unit, done.batch.index, run.config.train.unit_batches));
+  if (!steps_) return true;
+  const uint64_t number =
+      NumberInPass(done.batch.unit, done.batch.index, run.config.train.unit_batches);
+  if (workers < 2 || !audits_->Begin(done.batch, number, worker, now_ms)) steps_->Done(number);
   return true;
+}
+
+void Pass::TakeAudit(Incarnation server, const AuditReport& report) {
+  if (audits_) audits_->Take(server, report);
+}
+
+std::vector<Audits::Outcome> Pass::EndAudits(const std::vector<Incarnation>& servers,
+                                             int64_t now_ms) {
+  if (AuditsOpen() == 0) return {};
+  std::vector<Audits::Outcome> ended = audits_->Ended(servers, now_ms);
+  for (const Audits::Outcome& outcome : ended) {
+    if (!outcome.liar_counts) steps_->Done(outcome.number);
+  }
+  return ended;
 }
 
 // Judged before it counts: a bad report must leave the batch to be leased again.

@@ -25,6 +25,7 @@
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/leases/lease_book.h"
 #include "scheduler/members/roster.h"
+#include "scheduler/pass/audits.h"
 #include "scheduler/pass/step_book.h"
 
 namespace dslide {
@@ -64,8 +65,8 @@ class Pass {
   bool between_passes() const { return begun_ && !book_; }
   // The last epoch is done; its checkpoint may not be.
   bool training_complete() const { return training_complete_; }
-  // All batches of the pass count.
-  bool complete() const { return book_ && book_->complete(); }
+  // All batches of the pass count, and none is audited still.
+  bool complete() const { return book_ && book_->complete() && AuditsOpen() == 0; }
   // What counts. `done` is empty once the epoch has begun.
   const CountedWork& counted() const { return counted_; }
   // Batches of the epoch in progress that count.
@@ -85,11 +86,20 @@ class Pass {
 
   // A worker reports a batch of the epoch or evaluation in progress. False: it does not count, or
   // did before.
-  bool CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms);
+  // `worker`: whose report it is, of `workers` that the run has.
+  bool CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms,
+                    Incarnation worker = {}, size_t workers = 1);
   bool CountEvaluated(const RunContext& run, const BatchDone& done, int64_t now_ms);
   bool IsOfThisPass(const BatchDone& done) const {
     return book_ && done.batch.epoch == counted_.epoch;
   }
+
+  // What a server reports of a batch that several workers have trained.
+  void TakeAudit(Incarnation server, const AuditReport& report);
+  // The audits that ended. Where no liar's work is in the sums the batch counts for its step now;
+  // otherwise REQUIRES that the caller begins a new generation.
+  std::vector<Audits::Outcome> EndAudits(const std::vector<Incarnation>& servers, int64_t now_ms);
+  size_t AuditsOpen() const { return audits_ ? audits_->open() : 0; }
 
   // Synchronous training: tells the servers which steps of the run count, if that has changed.
   void Commit(const RunContext& run, const Roster& roster, Outbox* out);
@@ -128,6 +138,7 @@ class Pass {
   std::optional<DataOrder> order_;
   std::optional<LeaseBook> book_;  // none between two passes
   std::optional<StepBook> steps_;  // of book_, in synchronous training
+  std::optional<Audits> audits_;   // in synchronous training
   std::optional<RankingEvaluator> evaluator_;
   bool final_ = false;  // evaluator_: over all test samples
   std::vector<EvaluatedSample> examples_;

@@ -5,12 +5,29 @@
 #include <optional>
 
 #include "scheduler/base/effects.h"
+#include "scheduler/pass/audits.h"
 #include "scheduler/pass/training_stats.h"
 
 namespace dslide {
 
+// How audits have ended.
+struct AuditTotals {
+  uint64_t done = 0;     // workers agreed, or a liar was found
+  uint64_t skipped = 0;  // nobody could be asked
+  uint64_t liars = 0;
+  uint64_t undecided = 0;
+
+  void Add(const Audits::Outcome& outcome) {
+    skipped += outcome.skipped;
+    undecided += outcome.undecided;
+    liars += outcome.liars.size();
+    done += !outcome.skipped && !outcome.undecided;
+  }
+};
+
 struct RunTotals {
   TrainingStats work;
+  AuditTotals audits;
   uint64_t lease_bytes = 0;  // of training leases, on the wire
   std::optional<EvaluationResult> last_evaluation;
 

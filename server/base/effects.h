@@ -68,7 +68,7 @@ struct ServerEffects {
   std::optional<ServerLoad> load;
   std::optional<ServerSave> save;
   std::optional<Error> give_up_save;  // the store ends the save in progress with this outcome
-  std::vector<std::pair<std::string, Message>> to_servers;  // by address
+  std::vector<std::pair<PlanServer, Message>> to_servers;
   std::vector<ServerWork> work;
   std::optional<Status> exit;
 };

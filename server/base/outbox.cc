@@ -14,8 +14,8 @@ uint64_t ServerOutbox::ToScheduler(Body body) {
   return link_.last_sequence();
 }
 
-uint64_t ServerOutbox::ToServer(const std::string& address, Body body) {
-  effects_.to_servers.emplace_back(address, Envelop(std::move(body)));
+uint64_t ServerOutbox::ToServer(const PlanServer& server, Body body) {
+  effects_.to_servers.emplace_back(server, Envelop(std::move(body)));
   return link_.last_sequence();
 }
 

@@ -29,7 +29,7 @@ class ServerOutbox {
 
   // Each returns the message's sequence, which the answer names.
   uint64_t ToScheduler(Body body);
-  uint64_t ToServer(const std::string& address, Body body);
+  uint64_t ToServer(const PlanServer& server, Body body);
 
   // Answers a peer's request with that sequence (0: no request). The answer is not kept.
   void Answer(const PeerId& peer, uint64_t sequence, Body body);

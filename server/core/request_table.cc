@@ -123,6 +123,7 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
 
 void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
                             const ServerSeat& seat, int64_t now_us, ServerOutbox* out) {
+  const std::shared_ptr<const Body> asked = request.round.request();
   switch (request.round.Gather(BodiesOf(std::move(parts)))) {
     case RequestRound::Progress::kDiverged: {
       const ErrorReply diverged{ErrorCode::kRefused,
@@ -132,6 +133,7 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
       return out->Exit(Failed(diverged.text));
     }
     case RequestRound::Progress::kSecondRound:
+      NoteForAudit(request.asker.incarnation, *asked, seat, out);
       // Under another plan the executors have dropped the batch.
       if (request.asker.plan_version == seat.plan.version) return out->Submit(std::move(request));
       return Reply(request.asker, StalePlan(seat.plan.version), now_us, out);
@@ -139,10 +141,19 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
       break;
   }
   Body reply = request.round.TakeReply();
+  if (!std::holds_alternative<ErrorReply>(reply)) {
+    NoteForAudit(request.asker.incarnation, *asked, seat, out);
+  }
   auto* gradient = std::get_if<GradientReply>(&reply);
   if (auto* statistics = std::get_if<ActiveReply>(&reply)) Condense(statistics);
   if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
   Reply(request.asker, std::move(reply), now_us, out);
+}
+
+void RequestTable::NoteForAudit(Incarnation worker, const Body& request, const ServerSeat& seat,
+                                ServerOutbox* out) {
+  if (seat.config.train.audit <= 0.0f) return;
+  if (auto report = audits_.Note(worker, request)) out->ToScheduler(*std::move(report));
 }
 
 void RequestTable::Reply(const Asker& asker, Body body, int64_t now_us, ServerOutbox* out) {
@@ -152,6 +163,7 @@ void RequestTable::Reply(const Asker& asker, Body body, int64_t now_us, ServerOu
 void RequestTable::OnCommit(const CommitSteps& commit, const ServerSeat& seat, ServerOutbox* out) {
   out->Submit(StepCommit{commit}, RequestJob{{}, std::make_shared<const Body>(commit)});
   committed_ = std::max(committed_.value_or(0), commit.committed);
+  audits_.Forget([&](const BatchId& batch) { return StepOf(batch, seat) < *committed_; });
   while (!waiting_.empty() && !MustWait(*waiting_.begin()->second.round.request(), seat)) {
     out->Submit(std::move(waiting_.extract(waiting_.begin()).mapped()));
   }

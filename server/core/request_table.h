@@ -19,6 +19,7 @@
 #include "common/wire/messages.h"
 #include "server/base/outbox.h"
 #include "server/base/seat.h"
+#include "server/core/audit_book.h"
 #include "server/core/reply_cache.h"
 
 namespace dslide {
@@ -68,12 +69,15 @@ class RequestTable {
 
  private:
   bool MustWait(const Body& request, const ServerSeat& seat) const;
+  void NoteForAudit(Incarnation worker, const Body& request, const ServerSeat& seat,
+                    ServerOutbox* out);
   std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
 
   std::deque<Early> early_;
   std::multimap<uint64_t, PeerRequest> waiting_;  // by step
   std::optional<uint64_t> committed_;
   ReplyCache replies_;
+  AuditBook audits_;
   std::set<Incarnation> fenced_;
 };
 

@@ -115,7 +115,7 @@ void SlotMigration::GiveUp(const std::vector<SlotId>& slots, const ServerSeat& s
   if (slots.empty()) return;
   for (const SlotId slot : slots) {
     const std::optional<PlanServer> from = fetcher_.SourceOf(slot);
-    if (from && from->incarnation != seat.self) out->ToServer(from->address, ReleaseOf(slot));
+    if (from && from->incarnation != seat.self) out->ToServer(*from, ReleaseOf(slot));
     fetcher_.GiveUp(slot);
   }
   out->Submit(SlotJob{SlotJob::Kind::kDiscard, slots});
@@ -200,13 +200,13 @@ void SlotMigration::Pull(const ServerSeat& seat, int64_t now_ms, ServerOutbox* o
     }
     const SlotId slot{due.pull.slot};
     std::erase_if(pulls_, [&](const auto& entry) { return entry.second == slot; });
-    pulls_[out->ToServer(due.from.address, due.pull)] = slot;
+    pulls_[out->ToServer(due.from, due.pull)] = slot;
   }
   for (auto& [slot, release] : release_) {
     if (now_ms < release.next_ms) continue;
     release.next_ms = now_ms + kReleaseAgainMs;
     release.tries++;
-    pulls_[out->ToServer(release.to.address, ReleaseOf(slot))] = slot;
+    pulls_[out->ToServer(release.to, ReleaseOf(slot))] = slot;
   }
   // An old owner that does not answer is gone, and what it kept with it.
   std::erase_if(release_, [](const auto& e) { return e.second.tries > kReleaseTries; });

@@ -158,10 +158,10 @@ class SilentServer {
   // Takes what has come. Why the scheduler has sent it away, "" before.
   const std::string& Step() {
     while (const auto received = socket_.Receive()) {
-      const Result<Message> request = Decode(received->second);
+      const Result<Message> request = Decode(received->bytes);
       if (!request.ok() || !std::holds_alternative<StatusRequest>(request->body)) continue;
-      socket_.Send(received->first, Bytes(Enveloped(ErrorReply{ErrorCode::kWrongRun, "no run"},
-                                                    request->envelope.sequence)));
+      socket_.Send(received->peer, Bytes(Enveloped(ErrorReply{ErrorCode::kWrongRun, "no run"},
+                                                   request->envelope.sequence)));
     }
     while (const auto bytes = scheduler_.Receive()) {
       const Result<Message> message = Decode(*bytes);

@@ -127,8 +127,10 @@ TEST_CASE("checkpoint list says where there is none") {
 TEST_CASE("a server wants to know where the scheduler is") {
   TestRun run;
   CHECK(run.Run("dslide-server", {"--set", "cluster.executors=1"}) == 2);
-  CHECK(run.last_errors() ==
-        "dslide-server: option --scheduler ADDRESS is required, or --config FILE, which has it\n");
+  CHECK(
+      run.last_errors() ==
+      "dslide-server: the scheduler's address is missing: give --scheduler ADDRESS, a join string, "
+      "or --key FILE\n");
 }
 
 TEST_CASE("evaluate and predict refuse what does not fit") {

@@ -201,7 +201,8 @@ void SimServer::Apply(ServerCore::Effects effects) {
   if (effects.load) StartExecutors(*effects.load);
   if (effects.save) StartSave(*effects.save);
   if (effects.give_up_save) store_->GiveUp(*effects.give_up_save);
-  for (const auto& [address, message] : effects.to_servers) {
+  for (const auto& [server, message] : effects.to_servers) {
+    const std::string& address = server.address;
     auto link = servers_.find(address);
     if (link == servers_.end()) {
       const auto dialled =

@@ -31,7 +31,7 @@ void FakeScheduler::Serve() {
   while (!stop_) {
     poller.Wait(5);
     while (auto received = router->Receive()) {
-      const Result<Message> message = Decode(received->second);
+      const Result<Message> message = Decode(received->bytes);
       if (!message.ok()) continue;
       received_.push_back(*message);
       std::optional<Body> reply =
@@ -39,7 +39,7 @@ void FakeScheduler::Serve() {
       if (!reply) continue;
       const bool pushed = std::holds_alternative<Shutdown>(*reply);
       Envelope envelope{kRun, {1}, ++sequence_, pushed ? 0 : message->envelope.sequence, 0};
-      (void)router->Send(received->first,
+      (void)router->Send(received->peer,
                          Encode({envelope, *std::move(reply)}, WirePrecision::kFp32));
     }
   }

@@ -152,6 +152,21 @@ class RandomMessages {
   StatusRequest Make(StatusRequest) { return {}; }
   StatusReply Make(StatusReply) { return {Text()}; }
   RebuildTables Make(RebuildTables) { return {U32(), U32()}; }
+  AccessList Make(AccessList) {
+    AccessList list;
+    for (size_t n = Size(); n > 0; --n) {
+      list.keys.push_back({Text(), static_cast<KeyRole>(random_.Below(5))});
+    }
+    return list;
+  }
+  AuditReport Make(AuditReport) {
+    AuditReport report{Batch(), {}, {}};
+    for (size_t n = Size(); n > 0; --n) {
+      report.workers.push_back(random_.Next());
+      report.digests.push_back(random_.Next());
+    }
+    return report;
+  }
   Ack Make(Ack) { return {}; }
   DropBatches Make(DropBatches) { return {Incarnation{random_.Next()}}; }
   TopKRequest Make(TopKRequest) {

@@ -84,7 +84,7 @@ class Cluster:
         return [f"train.data={plan.data}", *stop, "train.evaluate_samples=1", "model.hidden=128",
                 f"cluster.servers={len(self.servers)}", "cluster.executors=1",
                 f"cluster.scheduler_bind={self.address}", "cluster.status_bind=",
-                "checkpoint.interval_s=0", "security.allow_plaintext=true", *plan.sets]
+                "checkpoint.interval_s=0", "security.encryption=trusted-network", *plan.sets]
 
     def usage(self):
         """CPU seconds and bytes received and sent, of every member until now."""

@@ -19,6 +19,8 @@ constexpr dslide::Command kCommands[] = {
      "move the slots of a server to the others, then stop that server"},
     {"checkpoint", dslide::CheckpointCommand,
      "list, inspect, verify or prune checkpoints, or write one now"},
+    {"key", dslide::KeyCommand, "say who may join an encrypted run"},
+    {"keygen", dslide::KeygenCommand, "draw a key of one's own"},
     {"ledger", dslide::LedgerCommand, "check that every sample counted exactly once"},
     {"bench", dslide::BenchCommand, "measure the training speed of this machine"},
 };

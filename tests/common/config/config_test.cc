@@ -90,6 +90,7 @@ Config UnusualConfig() {
   c.train.batches_in_flight = 5;
   c.train.staleness = 2;
   c.train.target_batch = 7;
+  c.train.audit = 0.0f;
   c.train.evaluate_samples = 6;
   c.train.probe_batches = 7;
   c.train.probe_samples = 8;
@@ -116,7 +117,7 @@ Config UnusualConfig() {
                23,
                24};
   c.checkpoint = {"elsewhere", 18, 21};
-  c.security = {true};
+  c.security = {Encryption::kAlways};
   return c;
 }
 
@@ -185,8 +186,10 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
   CHECK(ErrorOf("[model]\nactive = lhs") ==
         "cluster.ini:2: model.active = lhs: must be auto, mass, lsh, sampled or all");
   CHECK(ErrorOf("[hash]\nbin = 6") == "cluster.ini:2: hash.bin = 6: must be 2, 4, 8 or 16");
-  CHECK(ErrorOf("[security]\nallow_plaintext = yes") ==
-        "cluster.ini:2: security.allow_plaintext = yes: must be true or false");
+  CHECK(ErrorOf("[security]\nencryption = off") ==
+        "cluster.ini:2: security.encryption = off: must be auto, always or trusted-network");
+  CHECK(ErrorOf("[train]\nexclude_own_features = yes") ==
+        "cluster.ini:2: train.exclude_own_features = yes: must be true or false");
   CHECK(ErrorOf("[train]\ndropout_input = 0.96") ==
         "cluster.ini:2: train.dropout_input = 0.96: must be 0 to 0.95");
   CHECK(ErrorOf("[train]\nlabel_smoothing = 1") ==
@@ -291,6 +294,10 @@ TEST_CASE("config: checks across keys") {
         "cluster.ini:2: model.neurons = centroids: centroids need model.loss = softmax");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 65536") == "");
   CHECK(ErrorOf("[train]\nstaleness = 3") == "");
+  CHECK(ErrorOf("[train]\nstaleness = 3\naudit = 0.02") ==
+        "cluster.ini:3: train.audit = 0.02: only with train.staleness = 0 a batch gives the same "
+        "twice");
+  CHECK(ErrorOf("[train]\nstaleness = 0\naudit = 0.02") == "");
   CHECK(ErrorOf("[hash]\nk = 6") ==
         "cluster.ini:2: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
         "buckets");
@@ -375,7 +382,7 @@ TEST_CASE("config: the written form") {
   CHECK(text.find("\noutput_init = 0\n") != std::string::npos);
   CHECK(text.find("\nepsilon = 1e-08\n") != std::string::npos);
   CHECK(text.find("\ndata =\n") != std::string::npos);
-  CHECK(text.ends_with("\n[security]\nallow_plaintext = false\n"));
+  CHECK(text.ends_with("\n[security]\nencryption = auto\n"));
 }
 
 TEST_CASE("config: every key has a help line, a range and a default within it") {
@@ -724,8 +731,15 @@ TEST_CASE("config: the example files are valid") {
   CHECK(local->cluster.workers == 2);
   const Result<Config> two = LoadConfig(folder + "two-machines.ini", {});
   REQUIRE_MESSAGE(two.ok(), two.error().message);
-  CHECK(two->security.allow_plaintext);
+  CHECK(two->security.encryption == Encryption::kAuto);
   CHECK(two->cluster.scheduler_advertise == "tcp://10.0.0.1:7700");
+}
+
+TEST_CASE("config: what earlier versions stored is read") {
+  const auto encryption = [](const char* text) { return Parsed(text).security.encryption; };
+  CHECK(encryption("[security]\nallow_plaintext = false\n") == Encryption::kAuto);
+  CHECK(encryption("[security]\nallow_plaintext = true\n") == Encryption::kTrustedNetwork);
+  CHECK(ErrorOf("[security]\nallow_plaintext = 1\n").find("unknown key") != std::string::npos);
 }
 
 TEST_CASE("config: mutated files are read or refused, 20,000 times") {

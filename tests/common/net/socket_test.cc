@@ -85,8 +85,8 @@ TEST_CASE("socket: messages of every size go to a server thread and come back in
     address.set_value(router.ok() ? router->address() : "");
     while (router.ok()) {
       auto message = ReceiveSoon(*router);
-      if (!message || message->second.empty()) return;  // the empty one says stop
-      if (!router->Send(message->first, std::move(message->second))) return;
+      if (!message || message->bytes.empty()) return;  // the empty one says stop
+      if (!router->Send(message->peer, std::move(message->bytes))) return;
     }
   });
   const std::string where = address.get_future().get();
@@ -117,8 +117,8 @@ TEST_CASE("socket: a router answers the peer that asked") {
   for (int i = 0; i < 2; ++i) {
     const auto message = ReceiveSoon(router);
     REQUIRE(message.has_value());
-    const uint8_t from = message->second.at(0);
-    CHECK(router.Send(message->first, {static_cast<uint8_t>(from * 10)}));
+    const uint8_t from = message->bytes.at(0);
+    CHECK(router.Send(message->peer, {static_cast<uint8_t>(from * 10)}));
   }
   CHECK(ReceiveSoon(second) == Bytes{20});
   CHECK(ReceiveSoon(first) == Bytes{10});
@@ -190,7 +190,7 @@ TEST_CASE("socket: sending to a peer that left is reported") {
     REQUIRE(dealer.Send({1}));
     const auto message = ReceiveSoon(router);
     REQUIRE(message.has_value());
-    peer = message->first;
+    peer = message->peer;
     CHECK(router.Send(peer, {2}));
   }
   Poller poller;
@@ -216,7 +216,7 @@ TEST_CASE("socket: what is sent before the peer listens arrives when it does") {
   REQUIRE(router.ok());
   const auto message = ReceiveSoon(*router);
   REQUIRE(message.has_value());
-  CHECK(message->second == Bytes{42});
+  CHECK(message->bytes == Bytes{42});
 }
 
 TEST_CASE("socket: what a process sends just before it ends still arrives") {
@@ -229,7 +229,7 @@ TEST_CASE("socket: what a process sends just before it ends still arrives") {
   }
   const auto message = ReceiveSoon(router);
   REQUIRE(message.has_value());
-  CHECK(message->second == Bytes{9});
+  CHECK(message->bytes == Bytes{9});
 }
 
 TEST_CASE("socket: a poller follows sockets that are moved") {
@@ -240,9 +240,9 @@ TEST_CASE("socket: a poller follows sockets that are moved") {
   RouterSocket router = std::move(bound);
   DealerSocket dealer = Dial(context, router.address());
   REQUIRE(dealer.Send({5}));
-  std::optional<std::pair<PeerId, Bytes>> message;
+  std::optional<RouterSocket::Received> message;
   CHECK(PollUntil(poller, [&] { return (message = router.Receive()).has_value(); }));
-  CHECK(message->second == Bytes{5});
+  CHECK(message->bytes == Bytes{5});
 }
 
 TEST_CASE("socket: a poller wakes for a file descriptor beside a socket") {

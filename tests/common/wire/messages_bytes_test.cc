@@ -37,7 +37,7 @@ TEST_CASE("messages: the bytes of every kind stay as they are") {
       {"Plan", 0x86d62563eeec3077},           {"Ready", 0x889a5505d65ba58f},
       {"Heartbeat", 0x1e80fe25040b68f1},      {"HeartbeatReply", 0x7b5159c2a736bf53},
       {"LeaseRequest", 0xff177a07b2ba7560},   {"LeaseGrant", 0xd01a5a0bdbcbb468},
-      {"LeaseWait", 0x80f32e2b6fe803df},      {"BatchDone", 0x5755df2d61a55c20},
+      {"LeaseWait", 0x80f32e2b6fe803df},      {"BatchDone", 0x24e0077469372206},
       {"EmbedRequest", 0xf8bc85480d7e9022},   {"EmbedReply", 0x175e69c7b84bdae3},
       {"ActiveQuery", 0xfdf2f40f246c57ee},    {"ActiveReply", 0x22ce5da86332eb4e},
       {"GradientPush", 0xc731f55571302f33},   {"GradientReply", 0x0447c1f4e2c07202},
@@ -51,7 +51,8 @@ TEST_CASE("messages: the bytes of every kind stay as they are") {
       {"MoveReady", 0x433dbe155cbb74de},      {"SlotPull", 0x11a6554bf3f290c9},
       {"SlotRows", 0x8121a55c05cbfb92},       {"DrainServer", 0xd6a78ee819dbfd77},
       {"StatusRequest", 0xcd234e158c3e8404},  {"StatusReply", 0x35f4134201534f31},
-      {"RebuildTables", 0x7c44bca5e4a33f32},
+      {"RebuildTables", 0x7c44bca5e4a33f32},  {"AccessList", 0xbdf0b7d890638b44},
+      {"AuditReport", 0x5644f425c04a4f76},
   }};
   for (size_t kind = 0; kind < kKinds; ++kind) {
     CAPTURE(BodyName(kind));

@@ -131,8 +131,8 @@ ServerCore::Effects MovesFixture::TakeOver(const Plan& next) {
 
 std::vector<Message> MovesFixture::PullsOf(const ServerCore::Effects& effects) {
   std::vector<Message> pulls;
-  for (const auto& [address, message] : effects.to_servers) {
-    CHECK(address == "a");
+  for (const auto& [server, message] : effects.to_servers) {
+    CHECK(server.address == "a");
     pulls.push_back(message);
   }
   return pulls;

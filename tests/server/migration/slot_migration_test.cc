@@ -62,7 +62,7 @@ TEST_CASE_FIXTURE(Fixture, "an order to copy has room reserved and the first par
   const auto effects = Order();
   CHECK(Kinds(effects) == std::vector<Kind>{Kind::kReserve, Kind::kReserve});
   REQUIRE(effects.to_servers.size() == 2);
-  CHECK(effects.to_servers[0].first == "a");
+  CHECK(effects.to_servers[0].first.address == "a");
   CHECK(slots.MayAsk("a"));
   CHECK_FALSE(slots.MayAsk("b"));
   CHECK(Order().work.empty());  // the same again

@@ -36,7 +36,7 @@ Outcome DrainThrough(const std::string& name, std::deque<std::string> states,
   });
   Outcome outcome;
   {
-    Result<Observer> observer = Observer::Join(scheduler.address(), "test");
+    Result<Observer> observer = Observer::Join({scheduler.address(), {}}, "test");
     REQUIRE(observer.ok());
     outcome.status = Drain(
         *observer, name, [&](const std::string& line) { outcome.said.push_back(line); }, options);

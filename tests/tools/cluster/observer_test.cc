@@ -12,7 +12,7 @@ using testing::FakeScheduler;
 std::optional<Body> Silence(const Body&) { return std::nullopt; }
 
 Observer Joined(const FakeScheduler& scheduler) {
-  Result<Observer> observer = Observer::Join(scheduler.address(), "test");
+  Result<Observer> observer = Observer::Join({scheduler.address(), {}}, "test");
   REQUIRE_MESSAGE(observer.ok(), observer.error().message);
   return *std::move(observer);
 }
@@ -48,7 +48,7 @@ TEST_CASE("observer: joins as one, asks, and leaves") {
 TEST_CASE("observer: what is no address is refused at once") {
   for (const char* address : {"", "nonsense", "tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:99999",
                               "udp://127.0.0.1:1"}) {
-    const Result<Observer> observer = Observer::Join(address, "test");
+    const Result<Observer> observer = Observer::Join({address, {}}, "test");
     REQUIRE_FALSE(observer.ok());
     CHECK(observer.error().kind == ErrorKind::kBadInput);
     CHECK(observer.error().message.find("tcp://HOST:PORT") != std::string::npos);
@@ -57,7 +57,7 @@ TEST_CASE("observer: what is no address is refused at once") {
 }
 
 TEST_CASE("observer: a host without an address is told at once") {
-  const Result<Observer> unknown = Observer::Join("tcp://no-such-host.invalid:7700", "test");
+  const Result<Observer> unknown = Observer::Join({"tcp://no-such-host.invalid:7700", {}}, "test");
   REQUIRE_FALSE(unknown.ok());
   CHECK_MESSAGE(unknown.error().message.starts_with(
                     "cannot look up the host no-such-host.invalid of tcp://no-such-host"),
@@ -66,17 +66,17 @@ TEST_CASE("observer: a host without an address is told at once") {
 
 TEST_CASE("observer: a server is no scheduler") {
   FakeScheduler server(Silence, ErrorReply{ErrorCode::kWrongRun, "not in that run"});
-  const Result<Observer> observer = Observer::Join(server.address(), "test");
+  const Result<Observer> observer = Observer::Join({server.address(), {}}, "test");
   REQUIRE_FALSE(observer.ok());
   CHECK(observer.error().kind == ErrorKind::kBadInput);
   CHECK(observer.error().message ==
         "a server answers at " + server.address() + ", no scheduler; give the scheduler's address");
   FakeScheduler over(Silence, ErrorReply{ErrorCode::kRefused, "the run is finished"});
-  CHECK(Observer::Join(over.address(), "test").error().message == "the run is finished");
+  CHECK(Observer::Join({over.address(), {}}, "test").error().message == "the run is finished");
 }
 
 TEST_CASE("observer: nobody there, or nobody who answers") {
-  const Result<Observer> nobody = Observer::Join("tcp://127.0.0.1:1", "test", 20);
+  const Result<Observer> nobody = Observer::Join({"tcp://127.0.0.1:1", {}}, "test", 20);
   REQUIRE_FALSE(nobody.ok());
   CHECK(nobody.error().kind == ErrorKind::kTryLater);
   CHECK(

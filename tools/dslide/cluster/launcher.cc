@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "common/app/executable.h"
+#include "common/base/address.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
 #include "scheduler/ledger/ledger.h"
@@ -78,11 +79,15 @@ Status Launcher::RunToEnd() {
   DSLIDE_RETURN_IF_ERROR(Add(Kind::kScheduler, "scheduler"));
   DSLIDE_RETURN_IF_ERROR(WaitForAddress());
   DSLIDE_RETURN_IF_ERROR(StartMembers());
+  const auto how = [&](const char* key) {
+    return Encrypted() ? fmt::format("--key {}", Path(key)) : "--scheduler " + Address();
+  };
   Say(
       fmt::format("cluster: 1 scheduler, {}, {}; more may join by\n"
-                  "  dslide-worker --scheduler {}\n  dslide-server --scheduler {}",
+                  "  dslide-worker {}\n  dslide-server {}",
                   Plural(launch_.config.cluster.servers, "server"),
-                  Plural(launch_.config.cluster.workers, "worker"), Address(), Address()));
+                  Plural(launch_.config.cluster.workers, "worker"), how("keys/worker.key"),
+                  how("keys/server.key")));
   return Follow();
 }
 
@@ -116,10 +121,12 @@ Result<ChildProcess> Launcher::Start(Kind kind, const std::string& name) {
 }
 
 std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& name) {
-  if (kind == Kind::kWorker) return {"--scheduler", Address(), "--name", name};
-  std::vector<std::string> arguments = ConfigArguments(kind);
-  if (kind == Kind::kServer) {
+  std::vector<std::string> arguments =
+      kind == Kind::kWorker ? std::vector<std::string>() : ConfigArguments(kind);
+  if (kind != Kind::kScheduler) {
     arguments.insert(arguments.end(), {"--scheduler", Address(), "--name", name});
+    const std::string key = Path(kind == Kind::kWorker ? "keys/worker.key" : "keys/server.key");
+    if (Encrypted()) arguments.insert(arguments.end(), {"--key", key});
     return arguments;
   }
   arguments.insert(arguments.end(), {"--run-dir", launch_.run_directory});
@@ -145,6 +152,12 @@ std::vector<std::string> Launcher::ConfigArguments(Kind kind) const {
     arguments.insert(arguments.end(), {"--set", value});
   }
   return arguments;
+}
+
+bool Launcher::Encrypted() const {
+  const Encryption encryption = launch_.config.security.encryption;
+  return encryption == Encryption::kAlways ||
+         (encryption == Encryption::kAuto && !IsLoopback(launch_.config.cluster.scheduler_bind));
 }
 
 // "" until the scheduler has written it. A restarted scheduler may have another address.

@@ -67,6 +67,7 @@ class Launcher {
   Result<ChildProcess> Start(Kind kind, const std::string& name);
   std::vector<std::string> ArgumentsOf(Kind kind, const std::string& name);
   std::vector<std::string> ConfigArguments(Kind kind) const;
+  bool Encrypted() const;
   std::string Address() const;
   FileIdentity AddressFile() const;
   Status WaitForAddress();

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "common/base/process.h"
-#include "common/net/socket.h"
+#include "common/net/member_link.h"
 #include "common/run/scheduler_link.h"
 
 namespace dslide {
@@ -26,10 +26,14 @@ struct Observer::Impl {
   // then.
   Result<std::optional<Message>> Receive(uint64_t request, int64_t deadline_ms);
 
+  explicit Impl(const SchedulerAccess& to)
+      : access(to), address(to.address), link(DrawIncarnation(to.own())) {}
+
+  SchedulerAccess access;
   std::string address;
   NetContext context;
   std::optional<DealerSocket> socket = {};
-  SchedulerLink link{DrawIncarnation()};
+  SchedulerLink link;
 };
 
 Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t deadline_ms) {
@@ -45,6 +49,9 @@ Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t
       }
       if (request == 0 || message->envelope.reply_to != request) continue;
       return std::optional<Message>(*std::move(message));
+    }
+    if (const auto failure = socket->TakeFailure()) {
+      DSLIDE_RETURN_IF_ERROR(SchedulerRefusal(*failure, access));
     }
     const int64_t now_ms = MonotonicMillis();
     if (now_ms >= deadline_ms) return std::optional<Message>();
@@ -63,11 +70,12 @@ Observer::~Observer() {
   if (impl_ != nullptr && impl_->link.run() != RunId()) impl_->Send(Leave{});
 }
 
-Result<Observer> Observer::Join(const std::string& address, const std::string& name,
+Result<Observer> Observer::Join(const SchedulerAccess& scheduler, const std::string& name,
                                 int64_t answer_ms) {
-  Observer observer(std::make_unique<Impl>());
-  observer.impl_->address = address;
-  Result<DealerSocket> socket = DealerSocket::Connect(observer.impl_->context, address);
+  const std::string& address = scheduler.address;
+  Observer observer(std::make_unique<Impl>(scheduler));
+  Result<DealerSocket> socket =
+      DealerSocket::Connect(observer.impl_->context, address, scheduler.curve);
   DSLIDE_RETURN_IF_ERROR(socket);
   DSLIDE_RETURN_IF_ERROR(CheckResolves(address));
   observer.impl_->socket = *std::move(socket);

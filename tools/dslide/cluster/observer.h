@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/security/member_key.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -15,10 +16,10 @@ class Observer {
  public:
   static constexpr int64_t kAnswerMs = 10'000;
 
-  // Joins the run of the scheduler at `address`. Errors: kBadInput for an invalid address, an
+  // Joins the run of a scheduler. Errors: kBadInput for an invalid address, an
   // unknown host or a server's address; kTryLater without an answer within `answer_ms`; kFailed
   // with the scheduler's text if it refuses.
-  static Result<Observer> Join(const std::string& address, const std::string& name,
+  static Result<Observer> Join(const SchedulerAccess& scheduler, const std::string& name,
                                int64_t answer_ms = kAnswerMs);
   Observer(Observer&&) noexcept;
   ~Observer();

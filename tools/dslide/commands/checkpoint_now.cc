@@ -11,7 +11,9 @@ namespace {
 constexpr int64_t kTimeoutMs = 600'000;
 
 Status Checkpoint(const ParsedArguments& arguments) {
-  Result<Observer> observer = Observer::Join(arguments.Get("scheduler"), "dslide-checkpoint");
+  const Result<SchedulerAccess> scheduler = SchedulerFromArguments(arguments);
+  DSLIDE_RETURN_IF_ERROR(scheduler);
+  Result<Observer> observer = Observer::Join(*scheduler, "dslide-checkpoint");
   DSLIDE_RETURN_IF_ERROR(observer);
   const Result<Body> reply = observer->Ask(CheckpointNow{}, kTimeoutMs);
   DSLIDE_RETURN_IF_ERROR(reply);
@@ -27,7 +29,7 @@ Status Checkpoint(const ParsedArguments& arguments) {
 int CheckpointNowCommand(int argc, char** argv) {
   CommandLine line("dslide checkpoint now --scheduler ADDRESS",
                    "Writes a checkpoint of a running cluster, and prints its directory.");
-  line.Required("scheduler", "ADDRESS", "address of the scheduler");
+  DeclareSchedulerOptions(&line);
   return RunExecutable("dslide checkpoint now", line, argc, argv, Checkpoint);
 }
 

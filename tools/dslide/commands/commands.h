@@ -15,6 +15,8 @@ int CheckpointCommand(int argc, char** argv);
 int StatusCommand(int argc, char** argv);
 int DrainCommand(int argc, char** argv);
 int ReportCommand(int argc, char** argv);
+int KeyCommand(int argc, char** argv);
+int KeygenCommand(int argc, char** argv);
 int LedgerCommand(int argc, char** argv);
 
 }  // namespace dslide

@@ -11,7 +11,9 @@ namespace dslide {
 namespace {
 
 Status DrainNamed(const ParsedArguments& arguments) {
-  Result<Observer> observer = Observer::Join(arguments.Get("scheduler"), "dslide-drain");
+  const Result<SchedulerAccess> scheduler = SchedulerFromArguments(arguments);
+  DSLIDE_RETURN_IF_ERROR(scheduler);
+  Result<Observer> observer = Observer::Join(*scheduler, "dslide-drain");
   DSLIDE_RETURN_IF_ERROR(observer);
   return Drain(*observer, arguments.Positional()[0], [](const std::string& line) {
     fmt::print("{}\n", line);
@@ -26,7 +28,7 @@ int DrainCommand(int argc, char** argv) {
                    "Moves the slots of a server to the other servers while training goes on, and "
                    "waits until the server has left. dslide status lists the names.");
   line.Positional("NAME", "name of the server", 1, 1);
-  line.Required("scheduler", "ADDRESS", "address of the scheduler");
+  DeclareSchedulerOptions(&line);
   return RunExecutable("dslide drain", line, argc, argv, DrainNamed);
 }
 

@@ -20,7 +20,9 @@ size_t TerminalColumns() {
 }
 
 Status ShowStatus(const ParsedArguments& arguments) {
-  Result<Observer> observer = Observer::Join(arguments.Get("scheduler"), "dslide-status");
+  const Result<SchedulerAccess> scheduler = SchedulerFromArguments(arguments);
+  DSLIDE_RETURN_IF_ERROR(scheduler);
+  Result<Observer> observer = Observer::Join(*scheduler, "dslide-status");
   DSLIDE_RETURN_IF_ERROR(observer);
   const Result<std::string> text = observer->StatusJson();
   DSLIDE_RETURN_IF_ERROR(text);
@@ -40,7 +42,7 @@ int StatusCommand(int argc, char** argv) {
   CommandLine line("dslide status --scheduler ADDRESS [--json]",
                    "Shows a running cluster: its servers with their load and memory, its workers, "
                    "and the last decisions of the scheduler.");
-  line.Required("scheduler", "ADDRESS", "address of the scheduler");
+  DeclareSchedulerOptions(&line);
   line.Flag("json", "print JSON, as /api/status of the status page");
   return RunExecutable("dslide status", line, argc, argv, ShowStatus);
 }

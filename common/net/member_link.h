@@ -1,0 +1,39 @@
+// What the shells of members do with their links, encrypted or not.
+#pragma once
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/net/access_list.h"
+#include "common/net/socket.h"
+#include "common/security/member_key.h"
+#include "common/wire/messages.h"
+
+namespace dslide {
+
+// Dials a server of the plan: where the scheduler is dialled by keys, by its own key and that of
+// the server. Errors name the server: one whose key is not known is not dialled.
+Result<DealerSocket> DialMember(NetContext& context, const AccessListHolder& access,
+                                const SchedulerAccess& scheduler, const PlanServer& server);
+
+// The error that ends a member after a failed handshake with the scheduler: a key that is not let
+// in for some seconds (kBadInput), or many failures in a row of a member that has never been
+// connected (kTryLater). None if another try may succeed; the first failure in a row is logged
+// then.
+Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& scheduler);
+
+// Lines of a log that strangers can cause: at most one a second, which counts those left out.
+class RateLimit {
+ public:
+  void Warn(const std::string& line, int64_t now_ms);
+
+ private:
+  static constexpr int64_t kEveryMs = 1000;
+  int64_t warned_ms_ = -kEveryMs;
+  uint64_t left_out_ = 0;
+};
+
+// Logs the connections that a context has not let in.
+void WarnOfRefusals(NetContext* context, RateLimit* lines);
+
+}  // namespace dslide

@@ -1,0 +1,155 @@
+#include "common/security/key_ring.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <optional>
+#include <sstream>
+
+#include "common/base/nearest.h"
+#include "common/config/config_fields.h"
+#include "common/data/whole_file.h"
+
+namespace dslide {
+namespace {
+
+constexpr size_t kMostNameBytes = 32;
+constexpr const char* kTimeForm = "%Y-%m-%dT%H:%M:%SZ";
+
+bool IsName(const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  return !name.empty() && name.size() <= kMostNameBytes && std::ranges::all_of(name, allowed);
+}
+
+std::optional<int64_t> TimeFrom(const std::string& text) {
+  if (text == "never") return 0;
+  std::tm parts = {};
+  const char* end = strptime(text.c_str(), kTimeForm, &parts);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  return timegm(&parts);
+}
+
+std::optional<Grant> GrantFrom(const std::string& line) {
+  std::istringstream words(line);
+  std::string role, name, key, added, expires, members, quarantined = "quarantined=never", more;
+  words >> role >> name >> key >> added >> expires >> members;
+  if (words >> more) quarantined = more;
+  if (words >> more) return std::nullopt;
+  const auto value = [](const std::string& word, std::string_view field) {
+    return word.starts_with(field) ? std::optional(word.substr(field.size())) : std::nullopt;
+  };
+  const auto known_role = KeyRoleFrom(role);
+  const auto known_key = PublicKeyFrom(key);
+  const auto added_text = value(added, "added="), expires_text = value(expires, "expires="),
+             members_text = value(members, "members="),
+             quarantined_text = value(quarantined, "quarantined=");
+  if (!known_role || !known_key || !added_text || !expires_text || !members_text ||
+      !quarantined_text) {
+    return std::nullopt;
+  }
+  const auto added_s = TimeFrom(*added_text), expires_s = TimeFrom(*expires_text),
+             quarantined_s = TimeFrom(*quarantined_text);
+  const std::optional<uint32_t> count = ParseNumber<uint32_t>(*members_text);
+  if (!added_s || !expires_s || !quarantined_s || !count) return std::nullopt;
+  return Grant{*known_role, name, *known_key, *added_s, *expires_s, *count, *quarantined_s};
+}
+
+}  // namespace
+
+std::string TimeText(int64_t seconds) {
+  if (seconds == 0) return "never";
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+Result<KeyRing> KeyRing::Read(const std::string& path) {
+  const Result<std::string> text = ReadWholeFile(path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  KeyRing ring;
+  std::istringstream lines(*text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.empty() || line.starts_with('#')) continue;
+    const std::optional<Grant> grant = GrantFrom(line);
+    if (!grant) {
+      return BadInput(fmt::format(
+          "{}:{}: expected ROLE NAME KEY added=TIME expires=TIME members=COUNT", path, number));
+    }
+    if (const Status allowed = ring.Allow(*grant); !allowed.ok()) {
+      return BadInput(fmt::format("{}:{}: {}", path, number, allowed.error().message));
+    }
+  }
+  return ring;
+}
+
+Status KeyRing::Write(const std::string& path) const {
+  std::string text =
+      "# The keys that may join this run; `dslide key` changes them while it goes on.\n";
+  for (const Grant& grant : grants_) {
+    text += fmt::format(
+        "{} {} {} added={} expires={} members={}{}\n", NameOf(grant.role), grant.name,
+        TextOf(grant.key), TimeText(grant.added_s), TimeText(grant.expires_s), grant.members,
+        grant.quarantined_s == 0 ? std::string() : " quarantined=" + TimeText(grant.quarantined_s));
+  }
+  return WriteSecretFile(path, text);
+}
+
+const Grant* KeyRing::Find(const PublicKey& key) const {
+  const auto found = std::ranges::find(grants_, key, &Grant::key);
+  return found == grants_.end() ? nullptr : &*found;
+}
+
+Status KeyRing::Allow(const Grant& grant) {
+  if (!IsName(grant.name)) {
+    return BadInput(fmt::format("the name {}: must be 1 to {} letters, digits, '-', '_' or '.'",
+                                Printable(grant.name), kMostNameBytes));
+  }
+  for (const Grant& other : grants_) {
+    if (other.key == grant.key) {
+      return BadInput(
+          fmt::format("the key {} is that of {} already", ShortTextOf(grant.key), other.name));
+    }
+    if (FingerprintOf(other.key) == FingerprintOf(grant.key)) {
+      return BadInput(fmt::format("the key {} begins like that of {}; draw another one",
+                                  ShortTextOf(grant.key), other.name));
+    }
+    if (other.name == grant.name && other.role != grant.role) {
+      return BadInput(
+          fmt::format("the name {} is that of a key of role {}", grant.name, NameOf(other.role)));
+    }
+  }
+  grants_.push_back(grant);
+  return {};
+}
+
+Status KeyRing::Revoke(const std::string& name) {
+  if (std::erase_if(grants_, [&](const Grant& grant) { return grant.name == name; }) > 0) return {};
+  return BadInput(fmt::format("no key has the name {}", Printable(name)));
+}
+
+Status KeyRing::Quarantine(const PublicKey& key, int64_t now_s) {
+  const auto found = std::ranges::find(grants_, key, &Grant::key);
+  if (found == grants_.end()) {
+    return BadInput(fmt::format("there is no key {}", ShortTextOf(key)));
+  }
+  found->quarantined_s = now_s;
+  return {};
+}
+
+Status KeyRing::Expire(const std::string& name, int64_t at_s) {
+  bool found = false;
+  for (Grant& grant : grants_) {
+    if (grant.name != name) continue;
+    found = true;
+    if (grant.expires_s == 0 || grant.expires_s > at_s) grant.expires_s = at_s;
+  }
+  if (found) return {};
+  return BadInput(fmt::format("no key has the name {}", Printable(name)));
+}
+
+}  // namespace dslide

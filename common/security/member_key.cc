@@ -1,0 +1,159 @@
+#include "common/security/member_key.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+#include "common/data/whole_file.h"
+
+namespace dslide {
+namespace {
+
+constexpr std::string_view kScheme = "dslide://";
+constexpr std::string_view kTcp = "tcp://";
+constexpr const char* kJoinVariable = "DSLIDE_JOIN";
+
+std::string Trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
+}
+
+// Sets a field by its name in key files. False: no such field, or no key.
+bool SetField(const std::string& name, const std::string& value, MemberKey* key) {
+  if (name == "scheduler") {
+    key->scheduler = value;
+    return true;
+  }
+  if (name == "scheduler_key") {
+    key->scheduler_key = PublicKeyFrom(value);
+    return key->scheduler_key.has_value();
+  }
+  if (name == "secret_key") {
+    key->secret_key = SecretKeyFrom(value);
+    return key->secret_key.has_value();
+  }
+  return false;
+}
+
+// What `key` does not say is taken from `other`.
+void Complete(const MemberKey& other, MemberKey* key) {
+  if (key->scheduler.empty()) key->scheduler = other.scheduler;
+  if (!key->scheduler_key) key->scheduler_key = other.scheduler_key;
+  if (!key->secret_key) key->secret_key = other.secret_key;
+}
+
+}  // namespace
+
+bool IsJoinString(const std::string& text) { return text.starts_with(kScheme); }
+
+Result<MemberKey> ParseJoinString(const std::string& text) {
+  const auto bad = [](const char* why) {
+    return BadInput(
+        fmt::format("the join string {} (expected dslide://HOST:PORT/KEY/KEY, as the "
+                    "scheduler or `dslide key` prints it)",
+                    why));
+  };
+  if (!IsJoinString(text)) return bad("does not begin with dslide://");
+  std::vector<std::string> parts = {""};
+  for (const char c : text.substr(kScheme.size())) {
+    if (c == '/') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  if (parts.size() < 2 || parts.size() > 3) return bad("is cut off");
+  MemberKey key;
+  key.scheduler = std::string(kTcp) + parts[0];
+  if (!SetField("scheduler_key", parts[1], &key)) return bad("has a damaged first key");
+  if (parts.size() == 3 && !SetField("secret_key", parts[2], &key)) {
+    return bad("has a damaged second key");
+  }
+  return key;
+}
+
+std::string JoinString(const MemberKey& key) {
+  std::string text = fmt::format("{}{}/{}", kScheme, key.scheduler.substr(kTcp.size()),
+                                 TextOf(*key.scheduler_key));
+  if (key.secret_key) text += "/" + TextOf(*key.secret_key);
+  return text;
+}
+
+Result<MemberKey> ReadKeyFile(const std::string& path) {
+  struct stat file;
+  if (stat(path.c_str(), &file) == 0 && (file.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return BadInput(fmt::format("{}: others may read it; chmod 600 {}", path, path));
+  }
+  const Result<std::string> text = ReadWholeFile(path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  MemberKey key;
+  std::istringstream lines(*text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    line = Trimmed(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const size_t equals = line.find('=');
+    const std::string name = Trimmed(line.substr(0, equals));
+    if (equals == std::string::npos || !SetField(name, Trimmed(line.substr(equals + 1)), &key)) {
+      return BadInput(fmt::format(
+          "{}:{}: expected scheduler = ADDRESS, scheduler_key = KEY or secret_key = KEY", path,
+          number));
+    }
+  }
+  return key;
+}
+
+Status WriteKeyFile(const std::string& path, const MemberKey& key, const std::string& comment) {
+  std::string text = fmt::format("# {}. Who has it can join: keep it secret.\n", comment);
+  if (!key.scheduler.empty()) text += fmt::format("scheduler = {}\n", key.scheduler);
+  if (key.scheduler_key) text += fmt::format("scheduler_key = {}\n", TextOf(*key.scheduler_key));
+  if (key.secret_key) text += fmt::format("secret_key = {}\n", TextOf(*key.secret_key));
+  return WriteSecretFile(path, text);
+}
+
+Result<SchedulerAccess> AccessFrom(const std::string& scheduler, const std::string& key_file) {
+  MemberKey key;
+  if (IsJoinString(scheduler)) {
+    Result<MemberKey> parsed = ParseJoinString(scheduler);
+    DSLIDE_RETURN_IF_ERROR(parsed);
+    key = *std::move(parsed);
+  } else {
+    key.scheduler = scheduler;
+  }
+  if (!key_file.empty()) {
+    const Result<MemberKey> read = ReadKeyFile(key_file);
+    DSLIDE_RETURN_IF_ERROR(read);
+    Complete(*read, &key);
+  } else if (scheduler.empty()) {
+    if (const char* text = std::getenv(kJoinVariable); text != nullptr) {
+      Result<MemberKey> parsed = ParseJoinString(text);
+      if (!parsed.ok()) {
+        return BadInput(fmt::format("{}: {}", kJoinVariable, parsed.error().message));
+      }
+      key = *std::move(parsed);
+    }
+  }
+  if (key.scheduler.empty()) {
+    return BadInput(
+        "the scheduler's address is missing: give --scheduler ADDRESS, a join string, or --key "
+        "FILE");
+  }
+  if (!key.scheduler_key && !key.secret_key) return SchedulerAccess{key.scheduler, std::nullopt};
+  if (!key.scheduler_key) {
+    return BadInput(fmt::format(
+        "{}: does not have the scheduler's key; give --scheduler dslide://HOST:PORT/KEY",
+        key_file));
+  }
+  if (!key.secret_key) {
+    return BadInput(
+        "the join string has no secret key of its own; give --key FILE (dslide keygen makes one)");
+  }
+  return SchedulerAccess{key.scheduler, CurvePeer{KeyPairOf(*key.secret_key), *key.scheduler_key}};
+}
+
+}  // namespace dslide

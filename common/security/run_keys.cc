@@ -1,0 +1,171 @@
+#include "common/security/run_keys.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "common/base/nearest.h"
+#include "common/data/whole_file.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr KeyRole kRoles[] = {KeyRole::kServer, KeyRole::kWorker, KeyRole::kObserver,
+                              KeyRole::kOperator};
+
+std::string DirectoryIn(const std::string& run_directory) { return run_directory + "/keys"; }
+
+// When a file was written last; 0: there is none.
+int64_t TimeOf(const std::string& path) {
+  struct stat file;
+  if (stat(path.c_str(), &file) != 0) return 0;
+  return int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
+}
+
+}  // namespace
+
+bool RunKeys::Exist(const std::string& run_directory) {
+  std::error_code ignored;
+  return fs::exists(DirectoryIn(run_directory) + "/scheduler.key", ignored);
+}
+
+Result<RunKeys> RunKeys::Open(const std::string& run_directory) {
+  RunKeys keys(DirectoryIn(run_directory));
+  if (!Exist(run_directory)) {
+    return BadInput(
+        fmt::format("{}: has no keys; a run makes them when it listens outside loopback, or with "
+                    "security.encryption = always",
+                    run_directory));
+  }
+  const std::string own = keys.directory_ + "/scheduler.key";
+  const Result<MemberKey> scheduler = ReadKeyFile(own);
+  DSLIDE_RETURN_IF_ERROR(scheduler);
+  if (!scheduler->secret_key) return BadInput(fmt::format("{}: has no secret_key", own));
+  keys.scheduler_ = KeyPairOf(*scheduler->secret_key);
+  const Result<bool> read = keys.Refresh();
+  DSLIDE_RETURN_IF_ERROR(read);
+  return keys;
+}
+
+Result<RunKeys> RunKeys::OpenOrDraw(const std::string& run_directory, int64_t now_s) {
+  if (Exist(run_directory)) return Open(run_directory);
+  RunKeys keys(DirectoryIn(run_directory));
+  std::error_code error;
+  fs::create_directories(keys.directory_, error);
+  if (!error) fs::permissions(keys.directory_, fs::perms::owner_all, error);
+  if (error) return Failed(fmt::format("{}: cannot create: {}", keys.directory_, error.message()));
+  keys.scheduler_ = DrawKeyPair();
+  for (const KeyRole role : kRoles) {
+    const KeyPair member = DrawKeyPair();
+    const Grant grant = {role, std::string(NameOf(role)), member.public_key, now_s};
+    DSLIDE_RETURN_IF_ERROR(keys.ring_.Allow(grant));
+    DSLIDE_RETURN_IF_ERROR(
+        keys.WriteKeyOf(grant.name, {"", keys.scheduler_.public_key, member.secret_key}));
+  }
+  DSLIDE_RETURN_IF_ERROR(keys.ring_.Write(keys.RingPath()));
+  keys.ring_time_ns_ = TimeOf(keys.RingPath());
+  // Last: with it the keys are complete.
+  DSLIDE_RETURN_IF_ERROR(WriteKeyFile(keys.directory_ + "/scheduler.key",
+                                      {"", std::nullopt, keys.scheduler_.secret_key},
+                                      "The scheduler's own key"));
+  return keys;
+}
+
+std::string RunKeys::FileOf(const std::string& name) const {
+  return fmt::format("{}/{}.key", directory_, name);
+}
+
+Status RunKeys::WriteKeyOf(const std::string& name, MemberKey key) const {
+  return WriteKeyFile(FileOf(name), key, fmt::format("The key {} of a run", name));
+}
+
+Status RunKeys::Publish(const std::string& scheduler_address) {
+  DSLIDE_RETURN_IF_ERROR(WriteWholeFile(directory_ + "/address", scheduler_address + "\n"));
+  for (const Grant& grant : ring_.grants()) {
+    std::error_code ignored;
+    if (!fs::exists(FileOf(grant.name), ignored)) continue;  // the member has a key of its own
+    Result<MemberKey> key = ReadKeyFile(FileOf(grant.name));
+    DSLIDE_RETURN_IF_ERROR(key);
+    key->scheduler = scheduler_address;
+    key->scheduler_key = scheduler_.public_key;
+    DSLIDE_RETURN_IF_ERROR(WriteKeyOf(grant.name, *key));
+  }
+  return {};
+}
+
+Result<bool> RunKeys::Refresh() {
+  const int64_t time_ns = TimeOf(RingPath());
+  if (time_ns == ring_time_ns_ && time_ns != 0) return false;
+  Result<KeyRing> ring = KeyRing::Read(RingPath());
+  DSLIDE_RETURN_IF_ERROR(ring);
+  ring_ = *std::move(ring);
+  ring_time_ns_ = time_ns;
+  return true;
+}
+
+Result<MemberKey> RunKeys::Invitation() const {
+  const Result<std::string> address = ReadWholeFile(directory_ + "/address");
+  DSLIDE_RETURN_IF_ERROR(address);
+  return MemberKey{address->substr(0, address->find('\n')), scheduler_.public_key, std::nullopt};
+}
+
+Result<MemberKey> RunKeys::Allow(const Grant& grant, const std::optional<PublicKey>& own) {
+  const auto has_name = [&](const Grant& other) { return other.name == grant.name; };
+  if (std::ranges::any_of(ring_.grants(), has_name)) {
+    return BadInput(
+        fmt::format("{} has a key already; choose another name, or replace the key by "
+                    "`dslide key rotate`",
+                    grant.name));
+  }
+  return Add(grant, own);
+}
+
+Result<MemberKey> RunKeys::Add(Grant grant, const std::optional<PublicKey>& own) {
+  Result<MemberKey> invitation = Invitation();
+  DSLIDE_RETURN_IF_ERROR(invitation);
+  if (own) {
+    grant.key = *own;
+  } else {
+    const KeyPair drawn = DrawKeyPair();
+    grant.key = drawn.public_key;
+    invitation->secret_key = drawn.secret_key;
+  }
+  DSLIDE_RETURN_IF_ERROR(ring_.Allow(grant));
+  if (!own) DSLIDE_RETURN_IF_ERROR(WriteKeyOf(grant.name, *invitation));
+  DSLIDE_RETURN_IF_ERROR(ring_.Write(RingPath()));
+  return invitation;
+}
+
+Status RunKeys::Revoke(const std::string& name) {
+  DSLIDE_RETURN_IF_ERROR(ring_.Revoke(name));
+  DSLIDE_RETURN_IF_ERROR(ring_.Write(RingPath()));
+  std::error_code ignored;
+  fs::remove(FileOf(name), ignored);
+  return {};
+}
+
+Status RunKeys::Quarantine(const PublicKey& key, int64_t now_s) {
+  DSLIDE_RETURN_IF_ERROR(ring_.Quarantine(key, now_s));
+  return ring_.Write(RingPath());
+}
+
+Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_t until_s) {
+  const auto& grants = ring_.grants();
+  const auto newest = std::ranges::max_element(
+      grants, {}, [&](const Grant& grant) { return grant.name == name ? grant.added_s : -1; });
+  if (newest == grants.end() || newest->name != name) {
+    return BadInput(fmt::format("no key has the name {}", Printable(name)));
+  }
+  Grant next = *newest;
+  next.added_s = now_s;
+  DSLIDE_RETURN_IF_ERROR(ring_.Expire(name, until_s));
+  return Add(next, std::nullopt);
+}
+
+}  // namespace dslide

@@ -1,0 +1,60 @@
+// The keys of a run: RUN/keys, which only its owner may read.
+//
+//   keys/scheduler.key   the scheduler's own secret
+//   keys/members         who may join (key_ring.h)
+//   keys/NAME.key        what a member with the key of that name needs (member_key.h)
+//
+// A new run has a key of each role, named after it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/security/key_ring.h"
+#include "common/security/member_key.h"
+
+namespace dslide {
+
+class RunKeys {
+ public:
+  static bool Exist(const std::string& run_directory);
+  // Those of a run that has them. Errors name the file.
+  static Result<RunKeys> Open(const std::string& run_directory);
+  // Those of a run; draws them if it has none.
+  static Result<RunKeys> OpenOrDraw(const std::string& run_directory, int64_t now_s);
+
+  const KeyPair& scheduler() const { return scheduler_; }
+  const KeyRing& ring() const { return ring_; }
+
+  // Writes where the scheduler is into the key files, for members that join from now on.
+  Status Publish(const std::string& scheduler_address);
+  // Reads the members' keys again if their file has changed. False: it has not.
+  Result<bool> Refresh();
+
+  // Draws a key, or takes `own`, and writes the ring and, of a drawn key, its file. Returns what a
+  // member needs. Errors (kBadInput): a name that has a key already; KeyRing::Allow's.
+  Result<MemberKey> Allow(const Grant& grant, const std::optional<PublicKey>& own);
+  Status Revoke(const std::string& name);
+  Status Quarantine(const PublicKey& key, int64_t now_s);
+  // Draws another key for a name; the earlier ones end at `until_s`.
+  Result<MemberKey> Rotate(const std::string& name, int64_t now_s, int64_t until_s);
+
+  std::string FileOf(const std::string& name) const;
+
+ private:
+  explicit RunKeys(std::string directory) : directory_(std::move(directory)) {}
+  std::string RingPath() const { return directory_ + "/members"; }
+  Result<MemberKey> Add(Grant grant, const std::optional<PublicKey>& own);
+  // What a member needs, without its own key.
+  Result<MemberKey> Invitation() const;
+  Status WriteKeyOf(const std::string& name, MemberKey key) const;
+
+  std::string directory_;
+  KeyPair scheduler_;
+  KeyRing ring_;
+  int64_t ring_time_ns_ = 0;  // of the file that was read
+};
+
+}  // namespace dslide

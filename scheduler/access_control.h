@@ -1,0 +1,54 @@
+// Whom the scheduler lets in and believes: the run's keys, and the lists of them that members get.
+// Owned by the scheduler's thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/net/access_list.h"
+#include "common/security/run_keys.h"
+#include "common/wire/messages.h"
+#include "scheduler/members/roster.h"
+
+namespace dslide {
+
+class AccessControl {
+ public:
+  AccessControl(RunKeys keys, int64_t now_s);
+
+  const KeyPair& own() const { return keys_.scheduler(); }
+  RunKeys& keys() { return keys_; }
+  const AccessListHolder& holder() const { return holder_; }
+
+  // Looks whether keys came, went or expired; REQUIRES to be called about once a second. True: the
+  // members need new lists. A file that cannot be read is logged, and what was read before holds.
+  bool Refresh(int64_t now_s);
+
+  // The refusal of a message that is not taken. Remembers the connection of a member that joins.
+  std::optional<ErrorReply> Check(const PeerId& peer, const PublicKey& key, const Message& message,
+                                  const Roster& roster);
+  // The keys that the member at a connection needs; empty: nobody has joined there.
+  std::optional<AccessList> ListFor(const PeerId& peer) const;
+  // The connections of members that have joined.
+  std::vector<PeerId> Joined() const;
+  void Forget(const PeerId& peer) { joined_.erase(peer); }
+
+  // Writes that the member's key does not count from now on, whoever has it. Call Refresh() next.
+  void Quarantine(Incarnation member, int64_t now_s);
+  // The members whose keys do not count any more.
+  std::vector<Incarnation> Outcasts(const Roster& roster) const;
+
+ private:
+  AccessList Valid(int64_t now_s) const;
+
+  RunKeys keys_;
+  AccessListHolder holder_;
+  AccessList valid_;
+  std::map<PeerId, KeyRole> joined_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,188 @@
+// Encrypted runs: members with keys train, and whoever has no right key stays out.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "common/net/member_link.h"
+#include "common/security/run_keys.h"
+#include "tests/cluster/cluster.h"
+
+namespace dslide::keys_test {
+namespace {
+
+constexpr int64_t kLongAgo = 1'000'000'000;
+
+const Arguments kEncrypted = {"--set", "security.encryption=always"};
+
+// An encrypted run that goes on until it is stopped.
+struct LongRun {
+  TestRun run;
+  std::unique_ptr<Process> train;
+
+  LongRun() {
+    Arguments more = kEncrypted;
+    more.insert(more.end(), {"--set", "train.epochs=1000"});
+    train = run.Train(more, kSlowly);
+    REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  }
+  ~LongRun() {
+    train->Signal(SIGTERM);
+    (void)train->Wait();
+  }
+  std::string Key(const std::string& name) const {
+    return run.run_directory() + "/keys/" + name + ".key";
+  }
+  RunKeys Keys() const {
+    Result<RunKeys> keys = RunKeys::Open(run.run_directory());
+    REQUIRE(keys.ok());
+    return *std::move(keys);
+  }
+  // What a command says when it is refused.
+  std::string Refused(const std::string& program, const Arguments& arguments, int code) {
+    CAPTURE(program);
+    CHECK(run.Run(program, arguments) == code);
+    const std::string& errors = run.last_errors();
+    return errors.substr(errors.find(program + ": ") + program.size() + 2);
+  }
+  // A worker by name in the roster.
+  bool Has(const std::string& worker) const {
+    const nlohmann::json status = run.Status();
+    if (!status.contains("members")) return false;
+    for (const auto& entry : status["members"]) {
+      if (entry["name"] == worker) return true;
+    }
+    return false;
+  }
+};
+
+TEST_CASE("keys: an encrypted cluster trains, and its ledger is complete") {
+  TestRun run;
+  const auto train = run.Train(kEncrypted);
+  CHECK(train->Wait() == 0);
+  CHECK(run.Summary()["p_at_1"] > 0.9);
+  CHECK(Contains(run.WorkerLog(1), ", encrypted"));
+  CHECK(Contains(run.ServerLog(1), ", encrypted"));
+  CHECK(run.Run("dslide", {"ledger", "verify", run.run_directory()}) == 0);
+}
+
+TEST_CASE("keys: who has no right key stays out, and is told why") {
+  LongRun run;
+  const std::string address = run.run.SchedulerAddress();
+  // Without a key, and with a scheduler's key that is another's: the connections come to nothing.
+  const auto plain = run.run.Start("dslide-worker", {"--scheduler", address});
+  RunKeys keys = run.Keys();
+  const Result<MemberKey> worker = ReadKeyFile(run.Key("worker"));
+  REQUIRE(worker.ok());
+  MemberKey deceived = *worker;
+  deceived.scheduler_key = DrawKeyPair().public_key;
+  const auto other = run.run.Start("dslide-worker", {"--scheduler", JoinString(deceived)});
+
+  MemberKey unknown = *worker;
+  unknown.secret_key = DrawKeyPair().secret_key;
+  const std::string stays_out = "the scheduler at " + address + " does not let the key ";
+  for (const char* program : {"dslide-worker", "dslide-server"}) {
+    CHECK(run.Refused(program, {"--scheduler", JoinString(unknown)}, 2).find(stays_out) == 0);
+  }
+  CHECK(run.Refused("dslide", {"status", "--scheduler", JoinString(unknown)}, 2).find(stays_out) !=
+        std::string::npos);
+
+  Grant expired = {KeyRole::kWorker, "late", {}, kLongAgo, kLongAgo + 1};
+  const Result<MemberKey> late = keys.Allow(expired, std::nullopt);
+  REQUIRE(late.ok());
+  CHECK(run.Refused("dslide-worker", {"--key", run.Key("late")}, 2).find(stays_out) == 0);
+
+  // A right key of another role.
+  CHECK(run.Refused("dslide-server", {"--key", run.Key("worker")}, 2) ==
+        "a key of role worker may not join as server\n");
+  CHECK(run.Refused("dslide-worker", {"--key", run.Key("observer")}, 2) ==
+        "a key of role observer may not join as worker\n");
+
+  CHECK(plain->Wait() == 75);
+  CHECK(Contains(plain->Errors(), "it may want a key (--key FILE or a join string)"));
+  CHECK(other->Wait() == 75);
+  CHECK(Contains(other->Errors(), "it does not have the scheduler's key that was given here"));
+  CHECK(run.train->Running());
+}
+
+TEST_CASE("keys: observers look, operators act") {
+  LongRun run;
+  CHECK(run.run.Run("dslide", {"status", "--key", run.Key("observer")}) == 0);
+  CHECK(run.Refused("dslide", {"drain", "server-1", "--key", run.Key("observer")}, 1)
+            .find("a key of role observer may not send DrainServer") != std::string::npos);
+  CHECK(run.Refused("dslide", {"checkpoint", "now", "--key", run.Key("observer")}, 1)
+            .find("may not send CheckpointNow") != std::string::npos);
+  CHECK(run.run.Run("dslide", {"checkpoint", "now", "--key", run.Key("operator")}) == 0);
+}
+
+TEST_CASE("keys: one member cannot speak for another") {
+  LongRun run;
+  RunKeys keys = run.Keys();
+  const Result<MemberKey> eve = keys.Allow({KeyRole::kWorker, "eve", {}, 0}, std::nullopt);
+  REQUIRE(eve.ok());
+  const SchedulerAccess access = *AccessFrom(JoinString(*eve), "");
+  NetContext context;
+  DealerSocket socket = *DealerSocket::Connect(context, access.address, access.curve);
+  uint64_t request = 0;
+  const auto ask = [&](Incarnation as, const Body& body) {
+    Poller poller;
+    poller.Add(socket);
+    ++request;
+    std::optional<Message> message;
+    // A refused connection loses what was sent, and the scheduler learns of a new key in a second.
+    REQUIRE(WaitFor([&] {
+      (void)socket.TakeFailure();
+      (void)socket.Send(Encode({{{}, as, request}, body}, WirePrecision::kFp32));
+      poller.Wait(100);
+      while (const auto answer = socket.Receive()) {
+        Result<Message> decoded = Decode(*answer);
+        REQUIRE(decoded.ok());
+        if (decoded->envelope.reply_to == request) message = *std::move(decoded);
+      }
+      return message.has_value();
+    }));
+    const auto* error = std::get_if<ErrorReply>(&message->body);
+    return error == nullptr ? std::string(BodyName(message->body)) : error->text;
+  };
+  // The incarnations of another key's members: the launched worker's and a server's.
+  for (const char* name : {"worker", "server"}) {
+    const KeyPair victim = KeyPairOf(*ReadKeyFile(run.Key(name))->secret_key);
+    for (const Body& body : {Body(Leave()), Body(Heartbeat()), Body(Join())}) {
+      CHECK(ask(DrawIncarnation(victim), body).find("speaks for another member") !=
+            std::string::npos);
+    }
+  }
+  const Incarnation own = DrawIncarnation(access.own());
+  CHECK(ask(own, CheckpointDone()) ==
+        "a key of role worker may not send CheckpointDone to the scheduler");
+  CHECK(ask(own, DrainServer{"server-1"}) ==
+        "a key of role worker may not send DrainServer to the scheduler");
+  CHECK(run.Has("worker-1"));
+}
+
+TEST_CASE("keys: revoked, rotated and counted while the run goes on") {
+  LongRun run;
+  RunKeys keys = run.Keys();
+  Grant alice = {KeyRole::kWorker, "alice", {}, 0};
+  alice.members = 1;
+  REQUIRE(keys.Allow(alice, std::nullopt).ok());
+  const auto first = run.run.Start("dslide-worker", {"--key", run.Key("alice"), "--name", "first"});
+  REQUIRE(WaitFor([&] { return run.run.TrainedSamples("first") > 0; }));
+  CHECK(run.Refused("dslide-worker", {"--key", run.Key("alice")}, 75) ==
+        "the key alice is for 1 member at once\n");
+
+  // Another key for the launched worker: the old one still counts, the new one does, too.
+  CHECK(run.run.Run("dslide", {"key", "rotate", run.run.run_directory(), "--name", "worker"}) == 0);
+  const auto second = run.run.Start("dslide-worker", {"--key", run.Key("worker"), "--name", "new"});
+  REQUIRE(WaitFor([&] { return run.run.TrainedSamples("new") > 0; }));
+  CHECK(run.Has("worker-1"));
+
+  CHECK(run.run.Run("dslide", {"key", "revoke", run.run.run_directory(), "--name", "alice"}) == 0);
+  CHECK(first->Wait() == 2);
+  CHECK(Contains(first->Errors(), "does not count here any more"));
+  CHECK(WaitFor([&] { return !run.Has("first"); }));
+  CHECK(run.Has("new"));
+  second->Signal(SIGTERM);
+  CHECK(second->Wait() == 0);
+}
+
+}  // namespace
+}  // namespace dslide::keys_test

@@ -1,0 +1,241 @@
+#include "common/security/run_keys.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "common/data/whole_file.h"
+#include "tests/support/temp_directory.h"
+
+namespace dslide::run_keys_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kNow = 1'763'985'600;  // 2025-11-24T12:00:00Z
+constexpr const char* kAddress = "tcp://10.0.0.1:7700";
+
+struct Fixture {
+  TempDirectory directory;
+  std::string run = directory.path();
+
+  RunKeys Draw() {
+    Result<RunKeys> keys = RunKeys::OpenOrDraw(run, kNow);
+    REQUIRE(keys.ok());
+    REQUIRE(keys->Publish(kAddress).ok());
+    return *std::move(keys);
+  }
+  void WriteRing(const std::string& text) {
+    REQUIRE(WriteSecretFile(run + "/keys/members", text).ok());
+  }
+  std::string ErrorOfRing(const std::string& line) {
+    WriteRing("# first line\n" + line + "\n");
+    const Result<RunKeys> keys = RunKeys::Open(run);
+    if (keys.ok()) return "";
+    CHECK(keys.error().kind == ErrorKind::kBadInput);
+    return keys.error().message;
+  }
+};
+
+Grant Worker(const std::string& name) { return {KeyRole::kWorker, name, {}, kNow}; }
+
+TEST_CASE_FIXTURE(Fixture,
+                  "run keys: a new run has a key of each role, for its owner's eyes only") {
+  CHECK_FALSE(RunKeys::Exist(run));
+  const Result<RunKeys> none = RunKeys::Open(run);
+  REQUIRE_FALSE(none.ok());
+  CHECK(none.error().message.find(run + ": has no keys") == 0);
+
+  const RunKeys keys = Draw();
+  std::set<std::string> roles;
+  for (const Grant& grant : keys.ring().grants()) {
+    CHECK(grant.name == NameOf(grant.role));
+    CHECK(grant.expires_s == 0);
+    roles.insert(grant.name);
+    const Result<MemberKey> file = ReadKeyFile(keys.FileOf(grant.name));
+    REQUIRE(file.ok());
+    CHECK(file->scheduler == kAddress);
+    CHECK(file->scheduler_key == keys.scheduler().public_key);
+    CHECK(KeyPairOf(*file->secret_key).public_key == grant.key);
+  }
+  CHECK(roles == std::set<std::string>{"server", "worker", "observer", "operator"});
+  for (const auto& entry : fs::recursive_directory_iterator(run + "/keys")) {
+    CAPTURE(entry.path());
+    const bool has_secret = entry.path().filename() != "address";
+    CHECK(((entry.status().permissions() & (fs::perms::group_all | fs::perms::others_all)) ==
+           fs::perms::none) == has_secret);
+  }
+  CHECK((fs::status(run + "/keys").permissions() & fs::perms::others_all) == fs::perms::none);
+
+  const Result<RunKeys> again = RunKeys::OpenOrDraw(run, kNow + 1);
+  REQUIRE(again.ok());
+  CHECK(again->scheduler().public_key == keys.scheduler().public_key);
+  CHECK(again->ring().grants().size() == 4);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: keys are allowed, seen by a running scheduler, and revoked") {
+  RunKeys of_scheduler = Draw();
+  Result<bool> changed = of_scheduler.Refresh();
+  REQUIRE(changed.ok());
+  CHECK_FALSE(*changed);
+
+  Result<RunKeys> by_command = RunKeys::Open(run);
+  REQUIRE(by_command.ok());
+  Grant alice = Worker("alice");
+  alice.expires_s = kNow + 60;
+  alice.members = 2;
+  const Result<MemberKey> key = by_command->Allow(alice, std::nullopt);
+  REQUIRE(key.ok());
+  const Result<MemberKey> parsed = ParseJoinString(JoinString(*key));
+  REQUIRE(parsed.ok());
+  CHECK(parsed->scheduler == kAddress);
+  CHECK(parsed->scheduler_key == of_scheduler.scheduler().public_key);
+  CHECK(TextOf(*parsed->secret_key) == TextOf(*key->secret_key));
+
+  changed = of_scheduler.Refresh();
+  REQUIRE(changed.ok());
+  CHECK(*changed);
+  const PublicKey alices = KeyPairOf(*key->secret_key).public_key;
+  const Grant* grant = of_scheduler.ring().Find(alices);
+  REQUIRE(grant != nullptr);
+  CHECK(grant->name == "alice");
+  CHECK(grant->members == 2);
+  CHECK_FALSE(grant->ExpiredAt(kNow + 59));
+  CHECK(grant->ExpiredAt(kNow + 60));
+
+  const Result<MemberKey> twice = by_command->Allow(alice, std::nullopt);
+  REQUIRE_FALSE(twice.ok());
+  CHECK(twice.error().message.find("alice has a key already") == 0);
+  REQUIRE(by_command->Revoke("alice").ok());
+  CHECK_FALSE(fs::exists(by_command->FileOf("alice")));
+  CHECK(by_command->Revoke("alice").error().message == "no key has the name alice");
+  REQUIRE(of_scheduler.Refresh().ok());
+  CHECK(of_scheduler.ring().Find(alices) == nullptr);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: a member's own key is let in, and its secret is nowhere") {
+  RunKeys keys = Draw();
+  const KeyPair own = DrawKeyPair();
+  const Result<MemberKey> invitation = keys.Allow(Worker("bob"), own.public_key);
+  REQUIRE(invitation.ok());
+  CHECK_FALSE(invitation->secret_key);
+  CHECK_FALSE(fs::exists(keys.FileOf("bob")));
+  const Result<MemberKey> again = keys.Allow(Worker("eve"), own.public_key);
+  REQUIRE_FALSE(again.ok());
+  CHECK(again.error().message.find("is that of bob already") != std::string::npos);
+  // Two keys whose members' incarnations could not be told apart.
+  PublicKey twin = own.public_key;
+  twin.bytes[31] ^= 1;
+  CHECK(keys.Allow(Worker("twin"), twin).error().message.find("begins like that of bob") !=
+        std::string::npos);
+
+  const std::string file = run + "/own.key";
+  REQUIRE(WriteKeyFile(file, {"", std::nullopt, own.secret_key}, "test").ok());
+  const Result<SchedulerAccess> access = AccessFrom(JoinString(*invitation), file);
+  REQUIRE(access.ok());
+  CHECK(access->address == kAddress);
+  CHECK(access->curve->own.public_key == own.public_key);
+  CHECK(access->curve->peer == keys.scheduler().public_key);
+  CHECK(AccessFrom(JoinString(*invitation), "").error().message.find("has no secret key") !=
+        std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: a rotated key counts until its time is over") {
+  RunKeys keys = Draw();
+  const PublicKey before = keys.ring().grants()[1].key;
+  const Result<MemberKey> next = keys.Rotate("worker", kNow + 10, kNow + 100);
+  REQUIRE(next.ok());
+  const Grant* old_grant = keys.ring().Find(before);
+  REQUIRE(old_grant != nullptr);
+  CHECK(old_grant->expires_s == kNow + 100);
+  const Grant* new_grant = keys.ring().Find(KeyPairOf(*next->secret_key).public_key);
+  REQUIRE(new_grant != nullptr);
+  CHECK(new_grant->expires_s == 0);
+  CHECK(new_grant->role == KeyRole::kWorker);
+  CHECK(TextOf(*ReadKeyFile(keys.FileOf("worker"))->secret_key) == TextOf(*next->secret_key));
+  CHECK(keys.Rotate("nobody", kNow, kNow).error().message == "no key has the name nobody");
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: the file of members is read strictly") {
+  (void)Draw();
+  const std::string key = TextOf(DrawKeyPair().public_key);
+  const std::string good =
+      "worker alice " + key + " added=2025-11-24T12:00:00Z expires=never members=0";
+  CHECK(ErrorOfRing(good) == "");
+  const std::string where = run + "/keys/members:2: ";
+  for (const std::string& bad : std::initializer_list<std::string>{
+           "worker", "boss alice " + key + " added=never expires=never members=0",
+           "scheduler alice " + key + " added=never expires=never members=0",
+           "worker alice " + key + "x added=never expires=never members=0",
+           "worker alice " + key + " added=now expires=never members=0",
+           "worker alice " + key + " added=never expires=2025-11-24 members=0",
+           "worker alice " + key + " added=never expires=never members=-1",
+           "worker alice " + key + " expires=never added=never members=0", good + " more"}) {
+    CAPTURE(bad);
+    CHECK(ErrorOfRing(bad) ==
+          where + "expected ROLE NAME KEY added=TIME expires=TIME members=COUNT");
+  }
+  CHECK(ErrorOfRing("worker a/b " + key + " added=never expires=never members=0").find(where) == 0);
+  CHECK(ErrorOfRing(good + "\n" + good).find(run + "/keys/members:3: the key") == 0);
+  // Two keys of one name are one that is being replaced; of two roles they cannot be.
+  CHECK(ErrorOfRing(good + "\nserver alice " + TextOf(DrawKeyPair().public_key) +
+                    " added=never expires=never members=0") ==
+        run + "/keys/members:3: the name alice is that of a key of role worker");
+}
+
+TEST_CASE_FIXTURE(Fixture, "key files: read strictly, and by their owner only") {
+  const std::string file = run + "/x.key";
+  const KeyPair own = DrawKeyPair();
+  REQUIRE(WriteKeyFile(file, {kAddress, own.public_key, own.secret_key}, "test").ok());
+  Result<SchedulerAccess> access = AccessFrom("", file);
+  REQUIRE(access.ok());
+  CHECK(access->address == kAddress);
+  access = AccessFrom("tcp://10.0.0.2:1", file);  // the option goes before the file
+  REQUIRE(access.ok());
+  CHECK(access->address == "tcp://10.0.0.2:1");
+
+  CHECK(chmod(file.c_str(), 0640) == 0);
+  CHECK(AccessFrom("", file).error().message == file + ": others may read it; chmod 600 " + file);
+  const auto error_of = [&](const std::string& text) {
+    REQUIRE(WriteSecretFile(file, text).ok());
+    const Result<SchedulerAccess> bad = AccessFrom("", file);
+    REQUIRE_FALSE(bad.ok());
+    CHECK(bad.error().kind == ErrorKind::kBadInput);
+    // What may be a secret is never shown.
+    CHECK(bad.error().message.find(TextOf(own.secret_key).substr(0, 10)) == std::string::npos);
+    return bad.error().message;
+  };
+  CHECK(error_of("secret " + TextOf(own.secret_key)).find(file + ":1: expected") == 0);
+  CHECK(error_of("\nsecret_key = " + TextOf(own.secret_key) + "x").find(file + ":2: expected") ==
+        0);
+  CHECK(error_of("scheduler = tcp://a:1\nsecret_key = " + TextOf(own.secret_key))
+            .find("does not have the scheduler's key") != std::string::npos);
+  CHECK(error_of("# nothing").find("address is missing") != std::string::npos);
+  CHECK(AccessFrom("", run + "/none.key").error().message.find(run + "/none.key: cannot open") ==
+        0);
+}
+
+TEST_CASE("join strings: damaged ones are refused without being shown") {
+  const KeyPair own = DrawKeyPair(), scheduler = DrawKeyPair();
+  const std::string good = JoinString({kAddress, scheduler.public_key, own.secret_key});
+  CHECK(good ==
+        "dslide://10.0.0.1:7700/" + TextOf(scheduler.public_key) + "/" + TextOf(own.secret_key));
+  const Result<SchedulerAccess> access = AccessFrom(good, "");
+  REQUIRE(access.ok());
+  CHECK(access->curve->own.public_key == own.public_key);
+  for (const std::string& bad :
+       std::vector<std::string>{good.substr(0, good.size() - 1), good + "x", good + "/",
+                                "dslide://10.0.0.1:7700", "dslide://", good.substr(0, 40)}) {
+    const Result<SchedulerAccess> refused = AccessFrom(bad, "");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message.starts_with("the join string "));
+    CHECK(refused.error().message.find(TextOf(own.secret_key).substr(0, 10)) == std::string::npos);
+  }
+  CHECK_FALSE(AccessFrom("tcp://10.0.0.1:7700", "")->curve);
+}
+
+}  // namespace
+}  // namespace dslide::run_keys_test

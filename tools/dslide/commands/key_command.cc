@@ -1,0 +1,44 @@
+// dslide key COMMAND: who may join an encrypted run; dslide keygen: a key of one's own.
+#include <fmt/core.h>
+
+#include "common/app/executable.h"
+#include "common/security/member_key.h"
+#include "tools/dslide/commands/command_table.h"
+#include "tools/dslide/commands/commands.h"
+#include "tools/dslide/keys/key_commands.h"
+
+namespace dslide {
+namespace {
+
+constexpr Command kKeyCommands[] = {
+    {"allow", KeyAllowCommand, "let a member join, by a new key or by its own"},
+    {"list", KeyListCommand, "list the keys of a run"},
+    {"revoke", KeyRevokeCommand, "take a key back: its members are out at once"},
+    {"rotate", KeyRotateCommand, "replace a key; the old one counts for a while"},
+};
+
+Status Generate(const ParsedArguments& arguments) {
+  const std::string path = arguments.Get("output");
+  const KeyPair keys = DrawKeyPair();
+  DSLIDE_RETURN_IF_ERROR(
+      WriteKeyFile(path, {"", std::nullopt, keys.secret_key}, "A key drawn by dslide keygen"));
+  fmt::print("{}\n", TextOf(keys.public_key));
+  fmt::print(stderr,
+             "the secret is in {} and stays there; whoever runs the scheduler lets it join by\n"
+             "  dslide key allow RUN --role worker --name NAME --public {}\n",
+             path, TextOf(keys.public_key));
+  return {};
+}
+
+}  // namespace
+
+int KeyCommand(int argc, char** argv) { return RunCommand("dslide key", kKeyCommands, argc, argv); }
+
+int KeygenCommand(int argc, char** argv) {
+  CommandLine line("dslide keygen --output FILE",
+                   "Draws a key pair: the secret goes into a file, the public key is printed.");
+  line.Required("output", "FILE", "the key file");
+  return RunExecutable("dslide keygen", line, argc, argv, Generate);
+}
+
+}  // namespace dslide
