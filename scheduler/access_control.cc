@@ -78,6 +78,11 @@ std::optional<AccessList> AccessControl::ListFor(const PeerId& peer) const {
   return list;
 }
 
+std::string AccessControl::NameOf(const PublicKey& key) const {
+  const Grant* grant = keys_.ring().Find(key);
+  return grant == nullptr ? "" : grant->name;
+}
+
 std::vector<PeerId> AccessControl::Joined() const {
   std::vector<PeerId> peers;
   for (const auto& [peer, role] : joined_) peers.push_back(peer);

@@ -20,6 +20,8 @@ class AccessControl {
  public:
   AccessControl(RunKeys keys, int64_t now_s);
 
+  // Of a key that has joined; "" if it does not count any more.
+  std::string NameOf(const PublicKey& key) const;
   const KeyPair& own() const { return keys_.scheduler(); }
   RunKeys& keys() { return keys_; }
   const AccessListHolder& holder() const { return holder_; }

@@ -363,11 +363,13 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (page != nullptr) std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
   std::fflush(stdout);
   const RunId run = inputs.run;
+  Contributions contributions = std::move(inputs.ledger.contributions);
   LabelNames names(preprocessor, inputs.config);
   RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
                        std::move(ledger), &context, std::move(access), std::move(*socket),
                        std::move(page), std::move(names), std::move(earlier), run);
+  shell.contributions_ = std::move(contributions);
   return shell.Loop(signals);
 }
 
@@ -423,6 +425,9 @@ void SchedulerShell::ReceiveAll() {
     } else {
       if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
       Apply(core_.Handle(peer, *message, clock_.Millis()));
+      if (access_ && std::holds_alternative<Join>(message->body)) {
+        core_.NameKey(message->envelope.incarnation, access_->NameOf(*received->key));
+      }
     }
   }
   while (const auto answer = prober_.Receive()) {
@@ -472,6 +477,12 @@ void SchedulerShell::Answer(const PeerId& peer, Body body, uint64_t reply_to) {
 }
 
 void SchedulerShell::Apply(SchedulerCore::Effects effects) {
+  for (LedgerEntry& entry : effects.ledger) {
+    auto* counted = std::get_if<LedgerCounted>(&entry);
+    if (counted == nullptr) continue;
+    counted->day = DayOf(SecondsSince1970());
+    contributions_.Add(ContributorOf(*counted), counted->day, counted->samples);
+  }
   if (const Status appended = ledger_->Append(effects.ledger); !appended.ok()) {
     return Apply(core_.OnLedgerFailure(appended, clock_.Millis()));
   }
@@ -559,7 +570,8 @@ std::string SchedulerShell::StatusText(const RunStatus& status) {
     recorder_.OnReading(status, page_reading_, ElapsedSeconds());
   }
   return StatusJson(status, page_reading_, curve_,
-                    waiting ? status.waiting : ProgressText(page_reading_));
+                    waiting ? status.waiting : ProgressText(page_reading_),
+                    contributions_.Totals(DayOf(SecondsSince1970())));
 }
 
 void SchedulerShell::PublishStatus() {

@@ -66,6 +66,7 @@ class SchedulerShell {
   AwakeClock clock_;
   SchedulerCore core_;
   std::unique_ptr<Ledger> ledger_;
+  Contributions contributions_;  // of all entries of the ledger
   NetContext* context_;
   std::unique_ptr<AccessControl> access_;  // null: no encryption
   RouterSocket socket_;

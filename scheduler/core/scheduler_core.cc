@@ -99,6 +99,10 @@ void SchedulerCore::LetGo(const Member& member, const std::string& why, int64_t 
   run_.cluster.Drop(member, false, why, run_.pass().Return(member.incarnation), now_ms, &run_.out);
 }
 
+void SchedulerCore::NameKey(Incarnation member, const std::string& key) {
+  if (Member* found = run_.cluster.roster.Find(member)) found->key = key;
+}
+
 SchedulerCore::Effects SchedulerCore::Expel(Incarnation member, const std::string& why,
                                             int64_t now_ms) {
   if (const Member* found = run_.cluster.roster.Find(member)) {
@@ -176,7 +180,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   } else if (done.predictions.offsets.size() <= 1 &&  // else of an evaluation before
              run_.pass().CountTrained(run_.inputs, done, now_ms, member->incarnation,
                                       run_.roster().Count(Role::kWorker))) {
-    run_.out.Record(LedgerCounted{done.batch, done.samples, member->name});
+    run_.out.Record(LedgerCounted{done.batch, done.samples, member->name, member->key});
     run_.totals.work.Add(done);
     member->samples += done.samples;
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);

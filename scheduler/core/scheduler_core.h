@@ -51,6 +51,8 @@ class SchedulerCore {
   // Whether the socket of Effects::probes is still of use.
   bool AwaitsProbe(Incarnation server) const { return run_.cluster.admission.Awaits(server); }
   // Puts a member out, as if it had left.
+  // By which key a member has joined.
+  void NameKey(Incarnation member, const std::string& key);
   Effects Expel(Incarnation member, const std::string& why, int64_t now_ms);
   // The outcome of Effects::manifest.
   Effects OnManifest(const Status& written, int64_t now_ms);

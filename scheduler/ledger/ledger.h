@@ -30,6 +30,7 @@
 #include "common/base/ids.h"
 #include "common/checkpoint/manifest.h"
 #include "common/wire/messages.h"
+#include "scheduler/ledger/contributions.h"
 #include "scheduler/ledger/done_set.h"
 
 namespace dslide {
@@ -63,6 +64,8 @@ struct LedgerCounted {
   BatchId batch;
   uint32_t samples = 0;
   std::string worker;
+  std::string key = {};  // the name of the worker's key; empty: the run has none
+  uint32_t day = 0;      // of the report, days since 1970 (UTC); 0: not known
   bool operator==(const LedgerCounted&) const = default;
 };
 // `epochs` epochs are trained.
@@ -82,6 +85,9 @@ struct LedgerStopped {
   bool operator==(const LedgerStopped&) const = default;
 };
 
+// Who is to be thanked for a batch: the name of its worker's key, without keys that of the worker.
+const std::string& ContributorOf(const LedgerCounted& entry);
+
 using LedgerEntry = std::variant<LedgerOpened, LedgerPlanned, LedgerRestored, LedgerCounted,
                                  LedgerEpochDone, LedgerCheckpointed, LedgerStopped>;
 
@@ -98,6 +104,7 @@ struct LedgerState {
   std::vector<DoneBatch> done;  // of `epoch`, each once, in the order in which they counted
   std::string last_checkpoint;  // name; empty: none
   bool finished = false;
+  Contributions contributions;
 
   // Adds an entry. A LedgerCounted adds nothing if its batch counts already or is not of the epoch
   // in progress.

@@ -5,6 +5,10 @@
 
 namespace dslide {
 
+const std::string& ContributorOf(const LedgerCounted& entry) {
+  return entry.key.empty() ? entry.worker : entry.key;
+}
+
 void LedgerState::Add(const LedgerOpened& entry) {
   opened = true;
   run = entry;
@@ -27,6 +31,7 @@ void LedgerState::Add(const LedgerRestored& entry) {
 }
 
 void LedgerState::Add(const LedgerCounted& entry) {
+  contributions.Add(ContributorOf(entry), entry.day, entry.samples);
   if (entry.batch.epoch != epoch || Counts(entry.batch)) return;
   const DoneBatch batch{entry.batch.unit, entry.batch.index};
   counted_.Insert(batch);

@@ -72,7 +72,8 @@ Event Build(FlatBufferBuilder& to, const LedgerRestored& e) {
 Event Build(FlatBufferBuilder& to, const LedgerCounted& e) {
   const ledger::BatchId batch(e.batch.epoch, e.batch.unit, e.batch.index);
   const auto worker = StringOrNone(to, e.worker);
-  return ledger::CreateCounted(to, &batch, e.samples, worker).Union();
+  const auto key = StringOrNone(to, e.key);
+  return ledger::CreateCounted(to, &batch, e.samples, worker, key, e.day).Union();
 }
 
 Event Build(FlatBufferBuilder& to, const LedgerEpochDone& e) {
@@ -124,6 +125,8 @@ LedgerEntry Read(const ledger::Counted& e) {
   if (const ledger::BatchId* b = e.batch()) counted.batch = {b->epoch(), b->unit(), b->index()};
   counted.samples = e.samples();
   counted.worker = Text(e.worker());
+  counted.key = Text(e.key());
+  counted.day = e.day();
   return counted;
 }
 

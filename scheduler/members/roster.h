@@ -24,6 +24,7 @@ struct Member {
   std::string name;
   std::string asked_name;  // a replacement asks for the name of the dead member
   std::string address;     // servers
+  std::string key;         // the name of its key; empty: the run has none
   uint32_t cores = 0;
   FailureDetector life{1000, 0};
   int64_t joined_ms = 0;

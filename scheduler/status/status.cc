@@ -130,7 +130,8 @@ void AddVacantSeats(const RunStatus& status, OrderedJson* members) {
 }  // namespace
 
 std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& reading,
-                       const LearningCurve& curve, const std::string& line) {
+                       const LearningCurve& curve, const std::string& line,
+                       std::span<const Contributions::Total> contributions) {
   const TrainingStats here = status.work;
   OrderedJson json;
   json["phase"] = PhaseName(status.phase);
@@ -187,6 +188,12 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
                                   {"at_s", SinceStart(status, gone.at_ms)},
                                   {"lost", gone.lost},
                                   {"why", gone.why}});
+  }
+  json["contributions"] = OrderedJson::array();
+  for (const auto& total :
+       contributions.first(std::min(kMostContributions, contributions.size()))) {
+    json["contributions"].push_back(
+        {{"name", total.contributor}, {"samples", total.samples}, {"today", total.today}});
   }
   json["members"] = OrderedJson::array();
   AddVacantSeats(status, &json["members"]);

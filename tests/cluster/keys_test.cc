@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <map>
+
 #include "common/net/member_link.h"
 #include "common/security/run_keys.h"
 #include "tests/cluster/cluster.h"
@@ -168,6 +170,20 @@ TEST_CASE("keys: revoked, rotated and counted while the run goes on") {
   REQUIRE(WaitFor([&] { return run.run.TrainedSamples("first") > 0; }));
   CHECK(run.Refused("dslide-worker", {"--key", run.Key("alice")}, 75) ==
         "the key alice is for 1 member at once\n");
+
+  // What alice's key has done, whatever her members are called.
+  REQUIRE(run.run.Run("dslide", {"ledger", "contributions", run.run.run_directory(), "--json"}) ==
+          0);
+  std::map<std::string, uint64_t> samples;
+  for (const auto& entry : nlohmann::json::parse(run.run.last_output())) {
+    samples[entry["name"]] = entry["samples"];
+    CHECK(entry["days"].size() >= 1);
+    CHECK_FALSE(entry["days"].contains("unknown"));
+  }
+  CHECK(samples["alice"] > 0);
+  CHECK(samples["worker"] > 0);
+  CHECK(samples.size() == 2);
+  CHECK(run.run.Status()["contributions"].size() == 2);
 
   // Another key for the launched worker: the old one still counts, the new one does, too.
   CHECK(run.run.Run("dslide", {"key", "rotate", run.run.run_directory(), "--name", "worker"}) == 0);

@@ -70,6 +70,16 @@ const workers = new TableCard(
   ],
   'wide',
 );
+const thanks = new TableCard(
+  byId('cluster'),
+  'Contributions',
+  [
+    {head: 'by', kind: 'left', value: c => c.name},
+    {head: 'samples today', value: c => fixed(c.today)},
+    {head: 'samples', value: c => fixed(c.samples)},
+  ],
+  'narrow',
+);
 const figures = new TableCard(
   byId('cluster'),
   'Figures of the run',
@@ -172,6 +182,7 @@ function showStatus(status) {
   servers.show(byRole('server'), byRole('server').length === 0 ? 'No server has joined.' : '');
   tables.show(byRole('server').filter(server => server.bucket_largest !== undefined));
   workers.show(byRole('worker'), workerSummary(byRole('worker')));
+  thanks.show(status.contributions);
   figures.show(Object.entries(status.figures).filter(([, value]) => typeof value === 'number'));
 }
 

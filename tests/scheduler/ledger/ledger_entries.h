@@ -47,7 +47,7 @@ class RandomEntries {
         return restored;
       }
       case 3:
-        return LedgerCounted{{number(), number(), number()}, number(), text()};
+        return LedgerCounted{{number(), number(), number()}, number(), text(), text(), number()};
       case 4:
         return LedgerEpochDone{number()};
       case 5:

@@ -17,6 +17,8 @@ constexpr char kWhole[] = R"({
   "moves": {"plans": 1, "slots_moved": 41, "bytes_moved": 12345678, "slot_bytes_moved": 11900000,
             "in_progress": 2, "longest_stall_ms": 40.2},
   "decisions": [{"at_s": 62, "text": "server-2 has 2.02 times the mean: 41 slots to server-1"}],
+  "contributions": [{"name": "alice", "samples": 1234567, "today": 9000},
+                    {"name": "bob", "samples": 20, "today": 0}],
   "members": [
     {"name": "server-1", "role": "server", "state": "serving", "slots": 105, "load": 1.02,
      "capacity": 1234567, "busy": 0.934, "memory_used_mb": 1234.5, "memory_limit_mb": 19284,
@@ -44,6 +46,10 @@ server-2  serving     64  0.90       -     -           -      -     -    -      
 worker  state      samples/s  in flight  batches per lease  round trip ms  link Mbit/s
 w1      straggler       2561        3/8                  4           80.2           10
 w2      working            -        2/4                  -              -            -
+
+thanks to  samples  today
+alice         1.2M   9.0k
+bob             20      0
 
 last decisions
     1:02  server-2 has 2.02 times the mean: 41 slots to server-1

@@ -19,8 +19,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kIndent = 10;    // of decisions, after their times
-constexpr size_t kDecisions = 8;  // shown, the last ones
+constexpr size_t kIndent = 10;         // of decisions, after their times
+constexpr size_t kDecisions = 8;       // shown, the last ones
+constexpr size_t kContributions = 20;  // shown, the greatest
 
 // nullopt if the value is missing or not a number: the scheduler may be of another version.
 std::optional<double> NumberAt(const Json& json, const char* key) {
@@ -110,8 +111,9 @@ Column NumberColumn(std::string head, const char* key, int digits) {
   return {std::move(head), [=](const Json& m) { return Fixed(NumberAt(m, key), digits); }};
 }
 
-// The first two columns are words, to the left; the others are numbers, to the right.
-std::string Table(const std::vector<Column>& columns, const std::vector<const Json*>& members) {
+// The first `words` columns are words, to the left; the others are numbers, to the right.
+std::string Table(const std::vector<Column>& columns, size_t words,
+                  const std::vector<const Json*>& members) {
   std::vector<std::vector<std::string>> lines(1);
   for (const Column& column : columns) lines[0].push_back(column.head);
   for (const Json* member : members) {
@@ -125,8 +127,8 @@ std::string Table(const std::vector<Column>& columns, const std::vector<const Js
   std::string text;
   for (const auto& line : lines) {
     for (size_t i = 0; i < line.size(); ++i) {
-      text += i < 2 ? fmt::format("{:<{}}", line[i], widths[i])
-                    : fmt::format("{:>{}}", line[i], widths[i]);
+      text += i < words ? fmt::format("{:<{}}", line[i], widths[i])
+                        : fmt::format("{:>{}}", line[i], widths[i]);
       text += i + 1 < line.size() ? "  " : "\n";
     }
   }
@@ -180,6 +182,23 @@ const std::vector<Column>& WorkerColumns() {
       {"link Mbit/s", [](const Json& m) { return Short(NumberAt(m, "link_mbit_per_second")); }},
   };
   return columns;
+}
+
+const std::vector<Column>& ContributionColumns() {
+  static const std::vector<Column> columns = {
+      {"thanks to", [](const Json& c) { return TextAt(c, "name"); }},
+      {"samples", [](const Json& c) { return Short(NumberAt(c, "samples")); }},
+      {"today", [](const Json& c) { return Short(NumberAt(c, "today")); }},
+  };
+  return columns;
+}
+
+std::string ContributionLines(const Json& status) {
+  const Json& list = PartAt(status, "contributions");
+  if (!list.is_array() || list.empty()) return "";
+  std::vector<const Json*> shown;
+  for (size_t i = 0; i < std::min(list.size(), kContributions); ++i) shown.push_back(&list[i]);
+  return "\n" + Table(ContributionColumns(), 1, shown);
 }
 
 std::string RunLine(const Json& status) {
@@ -254,9 +273,9 @@ std::string StatusText(const Json& status, size_t columns) {
     (TextAt(members[i], "role") == "server" ? servers : workers).push_back(&members[i]);
   }
   std::string text = RunLine(status) + BalanceLines(status);
-  text += servers.empty() ? "\nno servers\n" : "\n" + Table(ServerColumns(), servers);
-  text += workers.empty() ? "\nno workers\n" : "\n" + Table(WorkerColumns(), workers);
-  return text + DecisionLines(status, columns);
+  text += servers.empty() ? "\nno servers\n" : "\n" + Table(ServerColumns(), 2, servers);
+  text += workers.empty() ? "\nno workers\n" : "\n" + Table(WorkerColumns(), 2, workers);
+  return text + ContributionLines(status) + DecisionLines(status, columns);
 }
 
 }  // namespace dslide

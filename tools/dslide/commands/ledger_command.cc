@@ -1,4 +1,4 @@
-// dslide ledger verify|show: recounts or prints a run's ledger.
+// dslide ledger verify|show|contributions: recounts or prints a run's ledger.
 #include <fmt/core.h>
 
 #include <deque>
@@ -45,8 +45,9 @@ std::string Describe(const LedgerRestored& e) {
                      e.done.size());
 }
 std::string Describe(const LedgerCounted& e) {
-  return fmt::format("counted epoch={} unit={} index={} samples={} worker={}", e.batch.epoch,
-                     e.batch.unit, e.batch.index, e.samples, e.worker);
+  return fmt::format("counted epoch={} unit={} index={} samples={} worker={}{}{} day={}",
+                     e.batch.epoch, e.batch.unit, e.batch.index, e.samples, e.worker,
+                     e.key.empty() ? "" : " key=", e.key, DayText(e.day));
 }
 std::string Describe(const LedgerEpochDone& e) { return fmt::format("epoch-done {}", e.epochs); }
 std::string Describe(const LedgerCheckpointed& e) {
@@ -183,6 +184,57 @@ Status VerifyLedger(const ParsedArguments& arguments) {
                             Plural(audit.problems.size(), "problem")));
 }
 
+OrderedJson ToJson(const Contributions& contributions) {
+  OrderedJson list = OrderedJson::array();
+  for (const Contributions::Total& total : contributions.Totals(0)) {
+    OrderedJson days = OrderedJson::object();
+    for (const auto& [day, samples] : contributions.days().at(total.contributor)) {
+      days[DayText(day)] = samples;
+    }
+    list.push_back(
+        {{"name", total.contributor}, {"samples", total.samples}, {"days", std::move(days)}});
+  }
+  return list;
+}
+
+void Print(const Contributions& contributions) {
+  size_t width = std::string_view("contributor").size();
+  for (const auto& [name, days] : contributions.days()) width = std::max(width, name.size());
+  fmt::print("{:<{}}  {:<10}  {:>12}\n", "contributor", width, "day", "samples");
+  for (const Contributions::Total& total : contributions.Totals(0)) {
+    for (const auto& [day, samples] : contributions.days().at(total.contributor)) {
+      fmt::print("{:<{}}  {:<10}  {:>12}\n", total.contributor, width, DayText(day), samples);
+    }
+    fmt::print("{:<{}}  {:<10}  {:>12}\n", total.contributor, width, "in all", total.samples);
+  }
+}
+
+Status ShowContributions(const ParsedArguments& arguments) {
+  const std::string directory = LedgerDirectory(arguments.Positional()[0]);
+  Contributions contributions;
+  DSLIDE_RETURN_IF_ERROR(Ledger::ForEach(directory, [&](uint64_t, const LedgerEntry& entry) {
+    if (const auto* counted = std::get_if<LedgerCounted>(&entry)) {
+      contributions.Add(ContributorOf(*counted), counted->day, counted->samples);
+    }
+    return Status();
+  }));
+  if (arguments.Has("json")) {
+    fmt::print("{}\n", ToJson(contributions).dump());
+  } else {
+    Print(contributions);
+  }
+  return {};
+}
+
+int ContributionsCommand(int argc, char** argv) {
+  CommandLine line("dslide ledger contributions RUN [options]",
+                   "Prints who trained how many samples on which day (UTC): by key, in a run "
+                   "without keys by the workers' names. What a recovery took back counts, too.");
+  line.Positional("RUN", "run directory", 1, 1);
+  line.Flag("json", "print JSON");
+  return RunExecutable("dslide ledger contributions", line, argc, argv, ShowContributions);
+}
+
 int VerifyCommand(int argc, char** argv) {
   CommandLine line(
       "dslide ledger verify RUN [options]",
@@ -205,6 +257,7 @@ int ShowCommand(int argc, char** argv) {
 constexpr Command kLedgerCommands[] = {
     {"verify", VerifyCommand, "check that every sample counted exactly once"},
     {"show", ShowCommand, "print the entries"},
+    {"contributions", ContributionsCommand, "print who trained how much, by day"},
 };
 
 }  // namespace

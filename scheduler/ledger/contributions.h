@@ -1,0 +1,42 @@
+// Who has trained how much: samples by contributor and day, so that volunteers can be thanked.
+//
+// What a recovery takes back counts here, too: the work was done. One thread uses it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace dslide {
+
+class Contributions {
+ public:
+  static constexpr size_t kMost = 10000;  // contributors; those who come later share one name
+  static constexpr const char* kOthers = "(others)";
+
+  // Samples by day: days since 1970 (UTC), 0 where it is not known.
+  using Days = std::map<uint32_t, uint64_t>;
+  struct Total {
+    std::string contributor;
+    uint64_t samples = 0;
+    uint64_t today = 0;
+  };
+
+  void Add(const std::string& contributor, uint32_t day, uint64_t samples);
+
+  const std::map<std::string, Days>& days() const { return days_; }
+  // The greatest first.
+  std::vector<Total> Totals(uint32_t today) const;
+
+ private:
+  std::map<std::string, Days> days_;
+};
+
+// The day of a moment, in seconds since 1970 (UTC).
+constexpr uint32_t DayOf(int64_t seconds) { return static_cast<uint32_t>(seconds / 86400); }
+// "2026-11-25"; "unknown" for 0.
+std::string DayText(uint32_t day);
+
+}  // namespace dslide
