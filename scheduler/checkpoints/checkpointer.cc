@@ -67,8 +67,8 @@ void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& 
   }
   CheckpointRequest request = RequestFor(manifest, contents.committed);
   CheckpointRound answers(manifest.name, std::move(servers));
-  generation_.round.emplace(
-      Round{std::move(answers), std::move(manifest), std::move(request), contents.stops});
+  generation_.round.emplace(Round{std::move(answers), std::move(manifest), std::move(request),
+                                  contents.stops, contents.seen, contents.now_ms});
   out->SyncLedger();
   out->SendToSeated(roster, generation_.round->request);
 }
@@ -104,11 +104,19 @@ Status Checkpointer::OnDone(const Member& server, const CheckpointDone& done, bo
   if (const std::string failure = round.answers.Failure(); !failure.empty()) {
     return Fail(Failed(failure), nothing_else, now_ms, out, roster);
   }
-  if (round.answers.complete()) {
-    round.manifest.shards = round.answers.Shards();
-    out->WriteManifest(round.manifest);
-  }
   return {};
+}
+
+bool Checkpointer::AwaitsManifest() const {
+  return round() && generation_.round->answers.complete() && !generation_.round->writes;
+}
+
+void Checkpointer::WriteManifest(Outbox* out) {
+  DSLIDE_CHECK(AwaitsManifest());
+  Round& round = *generation_.round;
+  round.writes = true;
+  round.manifest.shards = round.answers.Shards();
+  out->WriteManifest(round.manifest);
 }
 
 Status Checkpointer::OnManifest(const Status& status, bool nothing_else, int64_t now_ms,

@@ -2,10 +2,10 @@
 // one. Training goes on meanwhile.
 //
 // A checkpoint is a round: the core says what counts at its beginning, each server of the plan
-// writes its shard, and when all have answered the manifest is written. A round that a server
-// cannot take part in now is given up and repeated a second later. A round that failed is repeated
-// later; if the run has nothing else to do (it stops, or the last epoch is done) the failures end
-// it after ten minutes.
+// writes its shard, and when all have answered and the core has no doubt the manifest is written. A
+// round that a server cannot take part in now is given up and repeated a second later. A round that
+// failed is repeated later; if the run has nothing else to do (it stops, or the last epoch is done)
+// the failures end it after ten minutes.
 //
 // Pure. A run ends with the error that a function returns; the core ends it.
 #pragma once
@@ -36,6 +36,8 @@ class Checkpointer {
     CountedWork counted;
     uint64_t committed = 0;  // steps of the run that count, in synchronous training
     bool stops = false;      // the run ends when the checkpoint is written
+    uint64_t seen = 0;       // batches that the drift alarm has seen
+    int64_t now_ms = 0;
   };
 
   explicit Checkpointer(const RunInputs& inputs);
@@ -64,10 +66,17 @@ class Checkpointer {
   // A server of the generation answers. Call it before OnDone(), also for answers to rounds under
   // an earlier plan of the generation.
   void OnServerFree(Incarnation server, const CheckpointDone& done);
-  // A server of the plan answers. Completes the manifest, gives the round up, or fails.
+  // A server of the plan answers. Completes the round, gives it up, or fails.
   // `nothing_else`: the run has only this checkpoint to do.
   Status OnDone(const Member& server, const CheckpointDone& done, bool nothing_else, int64_t now_ms,
                 Outbox* out, const Roster& roster);
+  // All servers have answered; the manifest is not on its way yet.
+  bool AwaitsManifest() const;
+  // What the drift alarm had seen when the round began, and when that was. REQUIRES round().
+  uint64_t seen() const { return generation_.round->seen; }
+  int64_t began_ms() const { return generation_.round->began_ms; }
+  // Has the manifest written. REQUIRES AwaitsManifest().
+  void WriteManifest(Outbox* out);
   // The manifest was written, or could not be. REQUIRES round().
   Status OnManifest(const Status& status, bool nothing_else, int64_t now_ms, Outbox* out,
                     const Roster& roster);
@@ -105,6 +114,9 @@ class Checkpointer {
     Manifest manifest;  // without shards until all have answered
     CheckpointRequest request;
     bool stops = false;
+    uint64_t seen = 0;
+    int64_t began_ms = 0;
+    bool writes = false;  // the manifest
   };
   struct Generation {
     std::optional<Round> round;

@@ -6,9 +6,14 @@
 #include <utility>
 
 #include "common/base/plural.h"
+#include "scheduler/core/replanning.h"
 
 namespace dslide {
 namespace {
+
+// For the batches that show whether a checkpoint is good, and for an alarm that does not come.
+constexpr int64_t kTrialMs = 10000;
+constexpr int64_t kDoubtMs = 60000;
 
 void EndEvaluation(RunState* run, int64_t now_ms) {
   const EvaluationResult result = run->pass().EndEvaluation();
@@ -81,10 +86,50 @@ void MaybeCheckpoint(RunState* run, int64_t now_ms) {
     run->checkpointer.AnswerWaiters("", run->roster(), &run->out);
     return AfterCheckpoint(run, now_ms);
   }
-  run->checkpointer.Begin(
-      run->inputs, run->plan(), run->roster(),
-      {run->pass().WorkToSave(run->inputs), run->pass().told().value_or(0), run->stop_wanted},
-      &run->out);
+  run->checkpointer.Begin(run->inputs, run->plan(), run->roster(),
+                          {run->pass().WorkToSave(run->inputs), run->pass().told().value_or(0),
+                           run->stop_wanted, run->drift ? run->drift->batches() : 0, now_ms},
+                          &run->out);
+}
+
+namespace {
+
+// What bad gradients have done shows in the batches that follow them: a checkpoint is complete when
+// some have followed and are no worse. Where none can follow, or somebody waits, it is complete at
+// once, and where they come slowly after a while.
+bool IsTrusted(const RunState& run, int64_t now_ms) {
+  if (!run.drift || !run.drift->judges() || run.WaitsForCheckpoint() ||
+      run.checkpointer.has_waiters() || !run.Training() || run.pass().between_passes()) {
+    return true;
+  }
+  const int64_t waited_ms = now_ms - run.checkpointer.began_ms();
+  const bool shown =
+      run.drift->batches() >= run.checkpointer.seen() + DriftAlarm::kTrial || waited_ms > kTrialMs;
+  return (shown && run.drift->calm()) || waited_ms > kDoubtMs;
+}
+
+}  // namespace
+
+void MaybeWriteManifest(RunState* run, int64_t now_ms) {
+  if (run->checkpointer.AwaitsManifest() && IsTrusted(*run, now_ms)) {
+    run->checkpointer.WriteManifest(&run->out);
+  }
+}
+
+void OnDrift(RunState* run, int64_t now_ms) {
+  std::string names;
+  for (const auto& [name, batches] : run->drift->suspects()) {
+    names += fmt::format("{}{} {}", names.empty() ? "" : ", ", name, batches);
+  }
+  const std::string line =
+      fmt::format("the training loss rose from {:.3f} to {:.3f}; batches since, by contributor: {}",
+                  run->drift->lowest(), run->drift->loss(), names);
+  run->out.Decide(line, now_ms);
+  if (run->drift->WentBack()) return GoBack(run, now_ms);
+  Finish(run,
+         Failed(line + "; going back to the checkpoint has not helped. Lower train.learning_rate, "
+                       "or revoke the key that sends wrong gradients; then use --resume"),
+         "the training loss rises again and again", now_ms);
 }
 
 void OnCheckpointNow(RunState* run, const Member& member, const Message& message, int64_t now_ms) {

@@ -17,6 +17,14 @@ void Proceed(RunState* run, int64_t now_ms);
 // Begins a checkpoint if one is due and the plan is not about to change.
 void MaybeCheckpoint(RunState* run, int64_t now_ms);
 
+// Completes the checkpoint that all servers have written, if there is no doubt that it is a good
+// one.
+void MaybeWriteManifest(RunState* run, int64_t now_ms);
+
+// The model becomes worse: servers and what counts go back to the newest checkpoint. If that has
+// not helped several times, the run ends.
+void OnDrift(RunState* run, int64_t now_ms);
+
 void OnCheckpointNow(RunState* run, const Member& member, const Message& message, int64_t now_ms);
 // The outcome of Effects::manifest.
 void OnCheckpointWritten(RunState* run, const Status& written, int64_t now_ms);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/run/step.h"
 
 namespace dslide {
 namespace {
@@ -10,6 +11,14 @@ namespace {
 // Servers of an earlier life may hold its state, unless they would work by another configuration.
 bool ServersHoldState(const RunInputs& inputs) {
   return inputs.ledger.live && inputs.ledger.run.config == FormatConfig(inputs.config);
+}
+
+// Whether a rising loss means that the model becomes worse. Epochs that form centroids have other
+// losses than those that learn, and the sigmoid loss has no scale. In synchronous training audits
+// find what gradients are wrong.
+bool WatchesDrift(const Config& config) {
+  return !IsSynchronous(config.train) && config.model.neurons != Neurons::kCentroids &&
+         config.model.loss == Loss::kSoftmax;
 }
 
 CountedWork WorkIn(const LedgerState& ledger) {
@@ -29,6 +38,10 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
       checkpointer(inputs),
       generation(cluster.seats.live() ? WorkIn(inputs.ledger) : checkpointer.Restore()),
       out(inputs.ledger.entries) {
+  if (WatchesDrift(inputs.config)) {
+    drift.emplace(BatchesPerEpoch(inputs.config.train, inputs.train->size()),
+                  inputs.config.model.labels);
+  }
   const std::string config = FormatConfig(inputs.config);
   if (!inputs.ledger.opened || inputs.ledger.run.config != config) {
     out.Record(LedgerOpened{inputs.run, config, inputs.train->size(), inputs.train_checksum});

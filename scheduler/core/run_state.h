@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/error.h"
@@ -14,6 +15,7 @@
 #include "scheduler/checkpoints/checkpointer.h"
 #include "scheduler/core/generation.h"
 #include "scheduler/core/run_status.h"
+#include "scheduler/pass/drift_alarm.h"
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_clock.h"
 #include "scheduler/plan/cluster.h"
@@ -66,6 +68,7 @@ struct RunState {
   Advisor advisor;
   Checkpointer checkpointer;
   Generation generation;
+  std::optional<DriftAlarm> drift;  // none: the loss does not tell (see WatchesDrift)
   RunTotals totals;
   TrainingClock clock;
   Outbox out;

@@ -64,6 +64,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     const Status status = run_.checkpointer.OnDone(*member, *saved, run_.WaitsForCheckpoint(),
                                                    now_ms, &run_.out, run_.cluster.roster);
     if (!status.ok()) Finish(&run_, status, "a checkpoint failed", now_ms);
+    MaybeWriteManifest(&run_, now_ms);
   } else if (std::holds_alternative<CheckpointNow>(message.body)) {
     OnCheckpointNow(&run_, *member, message, now_ms);
   } else if (const auto* committed = std::get_if<StepsCommitted>(&message.body)) {
@@ -183,9 +184,15 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name, member->key});
     run_.totals.work.Add(done);
     member->samples += done.samples;
+    if (run_.drift) {
+      run_.drift->Add(member->key.empty() ? member->name : member->key,
+                      done.loss_sum / std::max(1u, done.samples));
+    }
+    if (run_.drift && run_.drift->drifting()) return OnDrift(&run_, now_ms);
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   }
   Proceed(&run_, now_ms);
+  MaybeWriteManifest(&run_, now_ms);
 }
 
 // A liar is put out. If what it sent is in the sums of a server, servers and what counts go back to
@@ -236,6 +243,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   if (expired > 0) run_.out.Notice(Plural(expired, "lease") + " expired without progress");
   EndAudits(now_ms);
   MaybeCheckpoint(&run_, now_ms);
+  MaybeWriteManifest(&run_, now_ms);
   ServePending(now_ms);
   return Drain();
 }

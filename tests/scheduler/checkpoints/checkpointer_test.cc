@@ -47,6 +47,7 @@ struct Setup {
     for (const Incarnation server : {kFirst, kSecond}) {
       CHECK(Answer(server, CheckpointName(batches)).ok());
     }
+    checkpointer->WriteManifest(&out);
     CHECK(checkpointer->OnManifest({}, false, 0, &out, roster).ok());
     checkpointer->OnComplete(0);
   }
@@ -80,9 +81,13 @@ TEST_CASE("a manifest is written when all servers have their shards, with what c
   const auto& request = std::get<CheckpointRequest>(asked.send[0].body);
   CHECK(request.directory == "/checkpoints/" + CheckpointName(3));
   CHECK(run.Answer(kFirst, request.name).ok());
-  CHECK_FALSE(run.out.Drain().manifest);
+  CHECK_FALSE(run.checkpointer->AwaitsManifest());
   CHECK(run.checkpointer->Writing(run.roster));
   CHECK(run.Answer(kSecond, request.name).ok());
+  CHECK_FALSE(run.out.Drain().manifest);
+  CHECK(run.checkpointer->AwaitsManifest());
+  run.checkpointer->WriteManifest(&run.out);
+  CHECK_FALSE(run.checkpointer->AwaitsManifest());
   const SchedulerEffects done = run.out.Drain();
   REQUIRE(done.manifest);
   CHECK(done.manifest->batches == 3);

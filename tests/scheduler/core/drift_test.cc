@@ -1,0 +1,82 @@
+// The training loss rises: servers and what counts go back to a checkpoint from before.
+#include <doctest/doctest.h>
+
+#include "tests/scheduler/support/fake_cluster.h"
+
+namespace dslide::drift_test {
+namespace {
+
+constexpr double kGood = 0.5, kBad = 4.0;  // ten labels: log 2.3
+
+Config LongConfig() {
+  Config config = RunConfig();
+  config.train.epochs = 40;
+  config.train.evaluate_samples = 0;
+  return config;
+}
+
+// A worker's next batches, with a loss; evaluations on the way are done, too.
+void Train(FakeCluster* run, double loss, int batches) {
+  for (int i = 0; i < batches; ++i) {
+    REQUIRE((!run->work(11).empty() || run->Lease(11)));
+    const auto [grant, batch] = run->work(11).front();
+    run->work(11).pop_front();
+    BatchDone done = FakeCluster::Report(grant, batch);
+    done.loss_sum = loss * done.samples;
+    run->Send(11, done);
+  }
+}
+
+void Save(FakeCluster* run) {
+  run->Join(99, Role::kObserver);
+  run->Send(99, CheckpointNow{});
+}
+
+TEST_CASE("drift: all go back to the newest checkpoint, and the decision names who trained") {
+  FakeCluster run(LongConfig(), {}, false);
+  run.Start();
+  Train(&run, kGood, 30);
+  Save(&run);
+  REQUIRE(run.manifests.size() == 1);
+  const uint64_t saved = run.status().batches;
+  Train(&run, kBad, 10 + DriftAlarm::kLeastWindow);  // a window is half full
+  CHECK(run.Noticed("the training loss rose from 0.500 to 4.000; batches since, by contributor: "));
+  CHECK(run.status().recoveries == 1);
+  CHECK(run.status().batches == saved);
+  Train(&run, kGood, 1);
+  CHECK(run.status().batches == saved + 1);
+  CHECK(run.core().phase() == RunPhase::kTraining);
+}
+
+TEST_CASE("drift: a checkpoint is complete once batches have shown that it is good") {
+  Config config = LongConfig();
+  config.checkpoint.interval_s = 1;
+  FakeCluster run(config, {}, false);
+  run.Start();
+  Train(&run, kGood, 30);
+  run.Wait(1000);
+  const size_t before = run.manifests.size();
+  Train(&run, kGood, 1);
+  CHECK(run.manifests.size() == before);  // begun, and not trusted yet
+  Train(&run, kGood, 10);
+  CHECK(run.manifests.size() == before + 1);
+  // What is trained with a rising loss is not saved.
+  run.Wait(1000);
+  Train(&run, kBad, 15);
+  CHECK(run.manifests.size() == before + 1);
+}
+
+TEST_CASE("drift: the run ends if going back does not help") {
+  FakeCluster run(LongConfig(), {}, false);
+  run.Start();
+  Train(&run, kGood, 30);
+  Save(&run);
+  while (run.core().phase() == RunPhase::kTraining) Train(&run, kBad, 1);
+  REQUIRE_FALSE(run.core().outcome().ok());
+  CHECK(run.core().outcome().error().message.find("going back to the checkpoint has not helped") !=
+        std::string::npos);
+  CHECK(run.status().recoveries == 3);
+}
+
+}  // namespace
+}  // namespace dslide::drift_test
