@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "common/base/log.h"
 #include "common/base/plural.h"
 
@@ -32,7 +34,8 @@ bool AccessControl::Refresh(int64_t now_s) {
 }
 
 std::optional<ErrorReply> AccessControl::Check(const PeerId& peer, const PublicKey& key,
-                                               const Message& message, const Roster& roster) {
+                                               const Message& message, const Roster& roster,
+                                               int64_t now_s) {
   const bool joins = std::holds_alternative<Join>(message.body);
   const std::string why = holder_.WhyRefused(key, message, Receiver::kScheduler);
   if (!why.empty()) {
@@ -59,15 +62,27 @@ std::optional<ErrorReply> AccessControl::Check(const PeerId& peer, const PublicK
                                     Plural(grant->members, "member"))};
     }
   }
-  joined_[peer] = *holder_.RoleOf(key);
+  joined_[peer] = {*holder_.RoleOf(key), now_s};
   return std::nullopt;
+}
+
+// A server is no member while the scheduler tries to reach it, and asks again every two seconds.
+void AccessControl::KeepOnly(const Roster& roster, int64_t now_s) {
+  constexpr int64_t kAskingS = 30;
+  std::set<PeerId> peers;
+  for (const Role role : {Role::kServer, Role::kWorker, Role::kObserver}) {
+    for (const Member* member : roster.Of(role)) peers.insert(member->peer);
+  }
+  std::erase_if(joined_, [&](const auto& one) {
+    return !peers.contains(one.first) && now_s - one.second.joined_s > kAskingS;
+  });
 }
 
 std::optional<AccessList> AccessControl::ListFor(const PeerId& peer) const {
   const auto found = joined_.find(peer);
   if (found == joined_.end()) return std::nullopt;
   AccessList list;
-  if (found->second == KeyRole::kServer) {
+  if (found->second.role == KeyRole::kServer) {
     list = valid_;
     list.keys.push_back({TextOf(own().public_key), KeyRole::kScheduler});
     return list;
@@ -85,7 +100,7 @@ std::string AccessControl::NameOf(const PublicKey& key) const {
 
 std::vector<PeerId> AccessControl::Joined() const {
   std::vector<PeerId> peers;
-  for (const auto& [peer, role] : joined_) peers.push_back(peer);
+  for (const auto& [peer, connection] : joined_) peers.push_back(peer);
   return peers;
 }
 

@@ -32,12 +32,14 @@ class AccessControl {
 
   // The refusal of a message that is not taken. Remembers the connection of a member that joins.
   std::optional<ErrorReply> Check(const PeerId& peer, const PublicKey& key, const Message& message,
-                                  const Roster& roster);
+                                  const Roster& roster, int64_t now_s);
   // The keys that the member at a connection needs; empty: nobody has joined there.
   std::optional<AccessList> ListFor(const PeerId& peer) const;
   // The connections of members that have joined.
   std::vector<PeerId> Joined() const;
   void Forget(const PeerId& peer) { joined_.erase(peer); }
+  // Forgets the connections of those that asked to join a while ago and are not in the roster.
+  void KeepOnly(const Roster& roster, int64_t now_s);
 
   // Writes that the member's key does not count from now on, whoever has it. Call Refresh() next.
   void Quarantine(Incarnation member, int64_t now_s);
@@ -50,7 +52,11 @@ class AccessControl {
   RunKeys keys_;
   AccessListHolder holder_;
   AccessList valid_;
-  std::map<PeerId, KeyRole> joined_;
+  struct Connection {
+    KeyRole role = KeyRole::kObserver;
+    int64_t joined_s = 0;  // when it last asked to join
+  };
+  std::map<PeerId, Connection> joined_;
 };
 
 }  // namespace dslide

@@ -23,10 +23,12 @@
 #include "common/data/checksum.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/whole_file.h"
+#include "common/net/permissions.h"
 #include "common/run/slot_plan.h"
 #include "common/text/samples.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/kept_input.h"
+#include "scheduler/members/join_limits.h"
 #include "scheduler/plan/memory_check.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
@@ -44,6 +46,15 @@ constexpr int64_t kDenselyMs = 60'000;
 constexpr int64_t kStatusMs = 250;     // between versions of the status page
 constexpr int64_t kAccessMs = 1000;    // between looks at the run's keys
 constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
+
+// A turn of the loop takes so much from the members; then time, signals and the page have their
+// turn. A turn of which half was more than connections may bring is followed by a pause: what comes
+// meanwhile fills the senders' queues.
+constexpr size_t kTurnMessages = 256;
+constexpr int64_t kTurnMs = 20;
+constexpr int kFloodPauseMs = 5;
+constexpr size_t kLongestOfStranger = 64 << 10;  // bytes of a message; also of an observer's
+constexpr size_t kLongestOfMember = 64 << 20;    // the predictions of a batch have the most
 
 // The model of the run that goes on; without anything if there is no checkpoint yet.
 struct KnownModel {
@@ -127,6 +138,7 @@ bool LogIsOutput() {
 std::string WhyUnreachable(const Message& message) {
   const auto* join = std::get_if<Join>(&message.body);
   if (join == nullptr || join->role != Role::kServer) return "";
+  if (join->address.size() > kLongestAddress) return "";  // which the core refuses
   const std::string why = WhyNotDialable(join->address);
   if (why.empty()) return "";
   return fmt::format("the advertised address {}: {}", Printable(join->address), why);
@@ -147,6 +159,11 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
     LogWarning(same.error().message + "; taking another port");
   }
   return RouterSocket::Bind(context, bind, keys);
+}
+
+size_t LongestFrom(const Member* member) {
+  return member == nullptr || member->role == Role::kObserver ? kLongestOfStranger
+                                                              : kLongestOfMember;
 }
 
 constexpr float kAuditShare = 0.02f;  // where members have keys, train.audit is left open
@@ -195,6 +212,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       run_(run),
       incarnation_(DrawIncarnation(access_ ? std::optional(access_->own()) : std::nullopt)),
       started_ms_(MonotonicMillis()),
+      status_made_ms_(-kStatusMs),
       recorder_(run_directory_, core_.run(), std::move(names)),
       costs_(std::move(earlier)),
       terminal_(isatty(STDOUT_FILENO) == 1),
@@ -217,6 +235,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     Result<RunKeys> keys = RunKeys::OpenOrDraw(root.string(), SecondsSince1970());
     DSLIDE_RETURN_IF_ERROR(keys);
     access = std::make_unique<AccessControl>(*std::move(keys), SecondsSince1970());
+    inputs.keyed = true;
   }
   const auto own = encrypted ? std::optional(access->own()) : std::nullopt;
   NetContext context = encrypted ? NetContext(&access->holder()) : NetContext();
@@ -376,7 +395,8 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
 Status SchedulerShell::Loop(StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(recorder_.state());
   WriteCosts(core_.Describe(clock_.Millis()));  // a life that is killed at once leaves them, too
-  Poller poller;
+  Poller poller, pause;
+  pause.AddFd(signals->fd());
   auto wait = [&, changes = ~uint64_t{0}]() mutable {
     if (std::exchange(changes, prober_.changes()) != prober_.changes()) {
       poller.Clear();
@@ -386,10 +406,15 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     }
     poller.Wait(kPollMs);
   };
+  auto receive = [&] {
+    const Turn turn = ReceiveSome();
+    ReceiveProbes();
+    if (turn.dropped > turn.taken) pause.Wait(kFloodPauseMs);
+  };
   while (core_.phase() != RunPhase::kFinished) {
     wait();
     if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
-    ReceiveAll();
+    receive();
     RefreshAccess();
     Apply(core_.Tick(clock_.Millis()));
     ShowProgress();
@@ -399,39 +424,118 @@ Status SchedulerShell::Loop(StopSignals* signals) {
   const int64_t finished_ms = clock_.Millis();
   while (!core_.AllLeft() && clock_.Millis() - finished_ms < kFarewellMs) {
     wait();
-    ReceiveAll();
+    receive();
   }
   const Status written = WriteSummary();
   return core_.outcome().ok() ? written : core_.outcome();
 }
 
-void SchedulerShell::ReceiveAll() {
-  while (auto received = socket_.Receive()) {
-    const PeerId& peer = received->peer;
-    const Result<Message> message = Decode(received->bytes);
-    if (!message.ok()) {
-      malformed_++;
-      const std::string& text = message.error().message;
-      Warn(fmt::format("malformed message number {}: {}", malformed_, text));
-      Answer(peer, ErrorReply{ErrorCode::kMalformed, text}, 0);
-    } else if (const std::optional<ErrorReply> refusal =
-                   access_ ? access_->Check(peer, *received->key, *message, core_.roster())
-                           : std::nullopt) {
-      refusal_lines_.Warn(refusal->text, clock_.Millis());
-      Answer(peer, *refusal, message->envelope.sequence);
-    } else if (const std::string why = WhyUnreachable(*message); !why.empty()) {
-      Warn("a server is refused: " + why);
-      Answer(peer, ErrorReply{ErrorCode::kIncompatible, why}, message->envelope.sequence);
+SchedulerShell::Turn SchedulerShell::ReceiveSome() {
+  Turn turn;
+  const int64_t end_ms = MonotonicMillis() + kTurnMs;
+  while (turn.taken + turn.dropped < kTurnMessages && MonotonicMillis() < end_ms) {
+    const auto received = socket_.Receive();
+    if (!received) break;
+    if (budget_.Take(received->peer, clock_.Millis())) {
+      turn.taken++;
+      Take(*received);
     } else {
-      if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
-      Apply(core_.Handle(peer, *message, clock_.Millis()));
-      if (access_ && std::holds_alternative<Join>(message->body)) {
-        core_.NameKey(message->envelope.incarnation, access_->NameOf(*received->key));
-      }
+      turn.dropped++;
+      const Member* member = core_.roster().At(received->peer);
+      Warn(PeerWarning::kFlood,
+           fmt::format("{} sends more than {:.0f} messages a second; the others are dropped",
+                       member != nullptr ? member->name : "a connection of no member",
+                       member != nullptr ? MessageBudget::kOfMember : MessageBudget::kOfStranger));
     }
   }
-  while (const auto answer = prober_.Receive()) {
-    Apply(core_.OnProbe(answer->first, answer->second, clock_.Millis()));
+  return turn;
+}
+
+void SchedulerShell::Take(const RouterSocket::Received& received) {
+  const PeerId& peer = received.peer;
+  const auto refuse = [&](ErrorReply refusal, uint64_t reply_to) {
+    budget_.Charge(peer, MessageBudget::kRefused);
+    Answer(peer, std::move(refusal), reply_to);
+  };
+  const size_t bytes = received.bytes.size();
+  budget_.Charge(peer, static_cast<double>(bytes) * MessageBudget::kByte);
+  const Result<Message> message =
+      bytes > LongestFrom(core_.roster().At(peer))
+          ? Result<Message>(BadInput(fmt::format("{} bytes are more than it may have", bytes)))
+          : Decode(received.bytes);
+  if (!message.ok()) {
+    malformed_++;
+    const std::string& text = message.error().message;
+    Warn(PeerWarning::kMalformed,
+         fmt::format("malformed message number {}: {}{}", malformed_, text,
+                     received.key ? ", with the key " + ShortTextOf(*received.key) : ""));
+    refuse(ErrorReply{ErrorCode::kMalformed, text}, 0);
+    Apply(core_.OnMalformed(peer, clock_.Millis()));
+    return;
+  }
+  if (!ByItsConnection(peer, *message)) return budget_.Charge(peer, MessageBudget::kRefused);
+  if (auto refusal = WhyRefused(received, *message)) {
+    return refuse(*std::move(refusal), message->envelope.sequence);
+  }
+  if (std::holds_alternative<StatusRequest>(message->body)) {
+    budget_.Charge(peer, MessageBudget::kStatus);
+  }
+  if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
+  Apply(core_.Handle(peer, *message, clock_.Millis()));
+  if (access_ && std::holds_alternative<Join>(message->body)) {
+    core_.NameKey(message->envelope.incarnation, access_->NameOf(*received.key));
+  }
+  const Member* member = core_.roster().Find(message->envelope.incarnation);
+  if (member != nullptr && member->peer == peer) {
+    budget_.Promote(peer);
+  } else {
+    budget_.Charge(peer, MessageBudget::kRefused);
+  }
+}
+
+// A member speaks by the connection at which it was heard last. Another one is believed when that
+// is broken, or when the member has been silent there: a connection may be broken without a word.
+bool SchedulerShell::ByItsConnection(const PeerId& peer, const Message& message) {
+  const Member* member = core_.roster().Find(message.envelope.incarnation);
+  const int64_t now_ms = clock_.Millis();
+  if (member == nullptr || member->peer == peer || member->life.Suspect(now_ms)) return true;
+  const Message orders{{run_, incarnation_, next_sequence_++, 0, core_.plan_version()},
+                       core_.OrdersFor(*member, now_ms)};
+  if (!socket_.Send(member->peer, Encode(orders, WirePrecision::kFp32))) return true;
+  Warn(PeerWarning::kOtherConnection,
+       fmt::format("somebody speaks for {} by another connection than its own; {} is dropped",
+                   member->name, BodyName(message.body)));
+  return false;
+}
+
+std::optional<ErrorReply> SchedulerShell::WhyRefused(const RouterSocket::Received& received,
+                                                     const Message& message) {
+  std::optional<ErrorReply> refusal;
+  if (access_) {
+    refusal = access_->Check(received.peer, *received.key, message, core_.roster(), SecondsSince1970());
+  } else if (const Member* member = core_.roster().Find(message.envelope.incarnation);
+             member != nullptr && !std::holds_alternative<Join>(message.body)) {
+    // Without keys every observer is an operator.
+    const KeyRole role = member->role == Role::kServer   ? KeyRole::kServer
+                         : member->role == Role::kWorker ? KeyRole::kWorker
+                                                         : KeyRole::kOperator;
+    const std::string why = WhyForbidden(role, message.body, Receiver::kScheduler);
+    if (!why.empty()) refusal = ErrorReply{ErrorCode::kRefused, why};
+  }
+  if (refusal) {
+    Warn(PeerWarning::kRefused, refusal->text);
+    return refusal;
+  }
+  if (const std::string why = WhyUnreachable(message); !why.empty()) {
+    Warn(PeerWarning::kUnreachable, "a server is refused: " + why);
+    refusal = ErrorReply{ErrorCode::kIncompatible, why};
+  }
+  return refusal;
+}
+
+void SchedulerShell::ReceiveProbes() {
+  for (const auto& [server, who] : prober_.Receive()) {
+    Apply(core_.OnProbe(server, who, clock_.Millis()));
   }
   prober_.Keep([&](Incarnation server) { return core_.AwaitsProbe(server); });
 }
@@ -459,8 +563,13 @@ void SchedulerShell::SendAccess(const PeerId& peer) {
 
 void SchedulerShell::RefreshAccess() {
   const int64_t now_ms = clock_.Millis();
+  if (now_ms - budget_trimmed_ms_ >= kAccessMs) {
+    budget_trimmed_ms_ = now_ms;
+    budget_.Trim(now_ms);
+  }
   if (access_ == nullptr || now_ms - access_read_ms_ < kAccessMs) return;
   access_read_ms_ = now_ms;
+  access_->KeepOnly(core_.roster(), SecondsSince1970());
   WarnOfRefusals(context_, &refusal_lines_);
   if (!access_->Refresh(SecondsSince1970())) return;
   for (const Incarnation member : access_->Outcasts(core_.roster())) {
@@ -493,7 +602,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   const bool switches_plan = SwitchesPlan(effects.ledger);
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
   for (auto& out : effects.status_wanted) {
-    out.body = StatusReply{StatusText(core_.Describe(clock_.Millis()))};
+    out.body = StatusReply{RecentStatus()};
     effects.send.push_back(std::move(out));
   }
   for (auto& out : effects.send) {
@@ -574,12 +683,23 @@ std::string SchedulerShell::StatusText(const RunStatus& status) {
                     contributions_.Totals(DayOf(SecondsSince1970())));
 }
 
+const std::string& SchedulerShell::RecentStatus() {
+  const int64_t now_ms = clock_.Millis();
+  if (now_ms - status_made_ms_ >= kStatusMs) {
+    status_text_ = StatusText(core_.Describe(now_ms));
+    status_made_ms_ = now_ms;
+  }
+  return status_text_;
+}
+
 void SchedulerShell::PublishStatus() {
   const int64_t now_ms = clock_.Millis();
   if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
   published_ms_ = now_ms;
   const RunStatus status = core_.Describe(now_ms);
-  page_->Publish(StatusText(status), PrometheusText(status, page_reading_));
+  status_text_ = StatusText(status);
+  status_made_ms_ = now_ms;
+  page_->Publish(status_text_, PrometheusText(status, page_reading_));
   if (now_ms - history_published_ms_ < kTerminalMs) return;
   history_published_ms_ = now_ms;
   page_->PublishHistory(recorder_.HistoryText());
@@ -605,6 +725,11 @@ void SchedulerShell::Log(const std::string& line) {
 void SchedulerShell::Warn(const std::string& line) {
   if (log_is_output_) ClearTransient();
   LogWarning(line);
+}
+
+void SchedulerShell::Warn(PeerWarning kind, const std::string& line) {
+  const auto taken = peer_warnings_[static_cast<size_t>(kind)].Take(line, clock_.Millis());
+  if (taken) Warn(*taken);
 }
 
 void SchedulerShell::ClearTransient() {

@@ -24,11 +24,36 @@ bool IsWork(float value) { return std::isfinite(value) && value >= 0; }
 
 }  // namespace
 
-void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes) {
+void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes,
+                    bool newcomer) {
   Server& added = servers_[server];
+  added.newcomer = newcomer;
   added.cores = std::max(1u, cores);
   added.memory_limit_bytes = memory_limit_bytes;
   core_capacity_.reset();
+}
+
+void SlotLoads::OnBatch(const Plan& plan) {
+  if (std::exchange(proving_version_, plan.version) != plan.version) {
+    std::vector<bool> has_slots(plan.servers.size());
+    for (const uint16_t owner : plan.slot_owner) has_slots[owner] = true;
+    proving_.clear();
+    for (size_t i = 0; i < has_slots.size(); ++i) {
+      const auto found = servers_.find(plan.servers[i].incarnation);
+      if (!has_slots[i] || found == servers_.end() || !found->second.newcomer) continue;
+      proving_.push_back(found->first);
+    }
+  }
+  for (const Incarnation server : proving_) {
+    const auto found = servers_.find(server);
+    if (found == servers_.end() || found->second.proof >= kMostProof) continue;
+    found->second.proof++;
+  }
+}
+
+bool SlotLoads::Unproven(Incarnation server) const {
+  const auto found = servers_.find(server);
+  return found != servers_.end() && found->second.newcomer && found->second.proof < kProofBatches;
 }
 
 void SlotLoads::Keep(const std::set<Incarnation>& servers) {
@@ -131,17 +156,33 @@ bool SlotLoads::CapacitiesMeasured(std::span<const Incarnation> servers) const {
                      [&](Incarnation server) { return CapacityMeasured(server); });
 }
 
+double SlotLoads::SaidCapacity(const Server& s) const {
+  if (!(s.busy_s > 0 && s.work > 0)) return s.cores * CoreCapacity();
+  return static_cast<double>(s.executor_work.size()) * s.work / s.busy_s;
+}
+
 double SlotLoads::Capacity(Incarnation server) const {
   const Server& s = Get(server);
-  if (!CapacityMeasured(server)) return s.cores * CoreCapacity();
-  return static_cast<double>(s.executor_work.size()) * s.work / s.busy_s;
+  const double said = SaidCapacity(s);
+  if (!s.newcomer || s.proof >= kMostProof) return said;
+  double others = 0;
+  size_t old = 0, unproven = 0;
+  for (const auto& [id, other] : servers_) {
+    unproven += other.newcomer && other.proof < kProofBatches;
+    if (other.newcomer) continue;
+    others += SaidCapacity(other);
+    ++old;
+  }
+  if (old == 0) return said;
+  const double at_first = others / static_cast<double>(std::max(old, unproven));
+  return std::min(said, std::ldexp(at_first, static_cast<int>(s.proof / kProofBatches)));
 }
 
 double SlotLoads::CoreCapacity() const {
   if (core_capacity_) return *core_capacity_;
   std::vector<double> per_core;
   for (const auto& [id, s] : servers_) {
-    if (CapacityMeasured(id)) per_core.push_back(Capacity(id) / s.cores);
+    if (CapacityMeasured(id)) per_core.push_back(SaidCapacity(s) / s.cores);
   }
   core_capacity_ = per_core.empty() ? 1 : Median(std::move(per_core));
   return *core_capacity_;

@@ -17,6 +17,7 @@
 #include "scheduler/base/outbox.h"
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/members/admission.h"
+#include "scheduler/members/join_limits.h"
 #include "scheduler/members/roster.h"
 #include "scheduler/plan/seats.h"
 
@@ -62,9 +63,16 @@ struct Cluster {
   std::set<Incarnation> ForgetTheGone();
 
   Roster roster;
+  JoinRate join_rate;
   Admission admission;
   Seats seats;
   SlotLoads loads;
+
+ private:
+  std::string KeyOf(Incarnation member) const;
+  std::string OwnKeyOf(Incarnation server) const;
+
+  bool keyed_;
 };
 
 }  // namespace dslide
