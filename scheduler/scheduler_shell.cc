@@ -186,6 +186,22 @@ int64_t SecondsSince1970() {
       .count();
 }
 
+// The keys of a run that is refused after all are removed.
+class NewKeys {
+ public:
+  explicit NewKeys(fs::path root) : root_(std::move(root)) {}
+  ~NewKeys() {
+    if (root_.empty()) return;
+    std::error_code ignored;
+    fs::remove_all(root_ / "keys", ignored);
+    fs::remove(root_, ignored);  // if nothing else is there
+  }
+  void Keep() { root_.clear(); }
+
+ private:
+  fs::path root_;
+};
+
 // What a person needs to let others join.
 std::string JoinHint(const AccessControl& access, const std::string& keys) {
   return fmt::format(
@@ -199,14 +215,14 @@ std::string JoinHint(const AccessControl& access, const std::string& keys) {
 
 SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
                                std::unique_ptr<Ledger> ledger, NetContext* context,
-                               std::unique_ptr<AccessControl> access, RouterSocket socket,
+                               AccessControl* access, RouterSocket socket,
                                std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier,
                                RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
       context_(context),
-      access_(std::move(access)),
+      access_(access),
       socket_(std::move(socket)),
       page_(std::move(page)),
       run_(run),
@@ -231,6 +247,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
       CheckBind("cluster.scheduler_bind", cluster.scheduler_bind, encrypted || trusted, ""));
   const fs::path root = fs::absolute(options.run_directory);
   std::unique_ptr<AccessControl> access;
+  NewKeys new_keys(encrypted && !RunKeys::Exist(root.string()) ? root : fs::path());
   if (encrypted) {
     Result<RunKeys> keys = RunKeys::OpenOrDraw(root.string(), SecondsSince1970());
     DSLIDE_RETURN_IF_ERROR(keys);
@@ -369,6 +386,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   // Before the ledger, so that a run that can be resumed has a configuration.
   DSLIDE_RETURN_IF_ERROR(
       WriteWholeFile((root / "config.ini").string(), FormatConfig(inputs.config)));
+  new_keys.Keep();
   if (kept) kept->Keep();
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
@@ -386,7 +404,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   LabelNames names(preprocessor, inputs.config);
   RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(ledger), &context, std::move(access), std::move(*socket),
+                       std::move(ledger), &context, access.get(), std::move(*socket),
                        std::move(page), std::move(names), std::move(earlier), run);
   shell.contributions_ = std::move(contributions);
   return shell.Loop(signals);
@@ -488,6 +506,7 @@ void SchedulerShell::Take(const RouterSocket::Received& received) {
   const Member* member = core_.roster().Find(message->envelope.incarnation);
   if (member != nullptr && member->peer == peer) {
     budget_.Promote(peer);
+    if (access_ && !access_->Told(*member)) SendAccess(*member);
   } else {
     budget_.Charge(peer, MessageBudget::kRefused);
   }
@@ -512,7 +531,7 @@ std::optional<ErrorReply> SchedulerShell::WhyRefused(const RouterSocket::Receive
                                                      const Message& message) {
   std::optional<ErrorReply> refusal;
   if (access_) {
-    refusal = access_->Check(received.peer, *received.key, message, core_.roster(), SecondsSince1970());
+    refusal = access_->Check(*received.key, message, core_.roster());
   } else if (const Member* member = core_.roster().Find(message.envelope.incarnation);
              member != nullptr && !std::holds_alternative<Join>(message.body)) {
     // Without keys every observer is an operator.
@@ -553,12 +572,12 @@ void SchedulerShell::SendProbe(const Admission::Probe& probe) {
 }
 
 // Tells a member that has joined whom to let in, or by which keys to dial.
-void SchedulerShell::SendAccess(const PeerId& peer) {
-  std::optional<AccessList> list = access_->ListFor(peer);
+void SchedulerShell::SendAccess(const Member& to) {
+  std::optional<AccessList> list = access_->ListFor(to.role);
   if (!list) return;
   const Message message{{run_, incarnation_, next_sequence_++, 0, core_.plan_version()},
                         *std::move(list)};
-  if (!socket_.Send(peer, Encode(message, WirePrecision::kFp32))) access_->Forget(peer);
+  if (socket_.Send(to.peer, Encode(message, WirePrecision::kFp32))) access_->SetTold(to);
 }
 
 void SchedulerShell::RefreshAccess() {
@@ -569,13 +588,15 @@ void SchedulerShell::RefreshAccess() {
   }
   if (access_ == nullptr || now_ms - access_read_ms_ < kAccessMs) return;
   access_read_ms_ = now_ms;
-  access_->KeepOnly(core_.roster(), SecondsSince1970());
+  access_->KeepOnly(core_.roster());
   WarnOfRefusals(context_, &refusal_lines_);
   if (!access_->Refresh(SecondsSince1970())) return;
   for (const Incarnation member : access_->Outcasts(core_.roster())) {
     Apply(core_.Expel(member, "its key does not count any more", now_ms));
   }
-  for (const PeerId& peer : access_->Joined()) SendAccess(peer);
+  for (const Role role : {Role::kServer, Role::kWorker}) {
+    for (const Member* member : core_.roster().Of(role)) SendAccess(*member);
+  }
 }
 
 // Answers a message that does not reach the core.
@@ -611,7 +632,9 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
         std::move(out.body)};
     Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
     core_.CountSent(message.body, bytes.size());
-    if (access_ && std::holds_alternative<JoinReply>(message.body)) SendAccess(out.to);
+    if (access_ && std::holds_alternative<JoinReply>(message.body)) {
+      if (const Member* member = core_.roster().At(out.to)) SendAccess(*member);
+    }
     socket_.Send(out.to, std::move(bytes));
   }
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);

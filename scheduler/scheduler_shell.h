@@ -16,8 +16,8 @@
 #include "common/net/socket.h"
 #include "scheduler/access_control.h"
 #include "scheduler/address_prober.h"
-#include "scheduler/core/scheduler_core.h"
 #include "scheduler/base/line_limit.h"
+#include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/members/message_budget.h"
 #include "scheduler/status/learning_curve.h"
@@ -42,7 +42,7 @@ class SchedulerShell {
 
  private:
   SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
-                 NetContext* context, std::unique_ptr<AccessControl> access, RouterSocket socket,
+                 NetContext* context, AccessControl* access, RouterSocket socket,
                  std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier, RunId run);
 
   // Kinds of lines that peers can cause, each of which is limited.
@@ -63,7 +63,7 @@ class SchedulerShell {
   bool ByItsConnection(const PeerId& peer, const Message& message);
   std::optional<ErrorReply> WhyRefused(const RouterSocket::Received& received,
                                        const Message& message);
-  void SendAccess(const PeerId& peer);
+  void SendAccess(const Member& to);
   void RefreshAccess();
   void SendProbe(const Admission::Probe& probe);
   void Answer(const PeerId& peer, Body body, uint64_t reply_to);
@@ -88,7 +88,7 @@ class SchedulerShell {
   std::unique_ptr<Ledger> ledger_;
   Contributions contributions_;  // of all entries of the ledger
   NetContext* context_;
-  std::unique_ptr<AccessControl> access_;  // null: no encryption
+  AccessControl* access_;  // outlives the context, whose thread asks it; null: no encryption
   RouterSocket socket_;
   AddressProber prober_;
   std::unique_ptr<StatusPage> page_;  // null: none
