@@ -149,11 +149,12 @@ bool MayBeSecret(std::string_view address) {
 }
 
 Error ConnectError(const std::string& address, std::string_view reason) {
-  return BadInput(fmt::format("cannot connect to {}: {}",
-                              MayBeSecret(address)
-                                  ? "an address that looks like a damaged join string"
-                                  : Printable(address),
-                              reason));
+  if (MayBeSecret(address)) {
+    return BadInput(
+        "cannot connect: the scheduler's address looks like a damaged join string; use "
+        "tcp://HOST:PORT, or dslide://HOST:PORT/KEY/KEY as it was printed");
+  }
+  return BadInput(fmt::format("cannot connect to {}: {}", Printable(address), reason));
 }
 
 bool IsInProcess(const std::string& address) { return address.starts_with("inproc://"); }

@@ -156,7 +156,7 @@ Result<MemberKey> RunKeys::Invitation() const {
 
 Result<MemberKey> RunKeys::Allow(const Grant& grant, const std::optional<PublicKey>& own) {
   MemberKey key;
-  DSLIDE_RETURN_IF_ERROR(Change([&]() -> Status {
+  const Status changed = Change([&]() -> Status {
     const auto has_name = [&](const Grant& other) { return other.name == grant.name; };
     if (std::ranges::any_of(ring_.grants(), has_name)) {
       return BadInput(
@@ -165,7 +165,8 @@ Result<MemberKey> RunKeys::Allow(const Grant& grant, const std::optional<PublicK
                       grant.name));
     }
     return Add(grant, own, &key);
-  }));
+  });
+  DSLIDE_RETURN_IF_ERROR(changed);
   return key;
 }
 
@@ -202,7 +203,7 @@ Status RunKeys::Quarantine(const PublicKey& key, int64_t now_s) {
 
 Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_t until_s) {
   MemberKey key;
-  DSLIDE_RETURN_IF_ERROR(Change([&]() -> Status {
+  const Status changed = Change([&]() -> Status {
     const auto& grants = ring_.grants();
     const auto newest = std::ranges::max_element(
         grants, {}, [&](const Grant& grant) { return grant.name == name ? grant.added_s : -1; });
@@ -215,7 +216,8 @@ Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_
     next.quarantined_s = 0;
     DSLIDE_RETURN_IF_ERROR(ring_.Expire(name, until_s));
     return Add(next, std::nullopt, &key);
-  }));
+  });
+  DSLIDE_RETURN_IF_ERROR(changed);
   return key;
 }
 

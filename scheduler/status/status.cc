@@ -163,7 +163,9 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   if (here.measured_tail()) figures["error of the normaliser"] = here.TailError();
   if (here.measured_recall()) {
     figures["recall@10 of the active set"] = here.RecallSet();
-    figures["recall@10 of the sample's hash candidates"] = here.RecallHash();
+    if (here.RecallHash() > 0) {
+      figures["recall@10 of the sample's hash candidates"] = here.RecallHash();
+    }
     figures["recall@10 of as many uniform draws"] = here.RecallUniform();
   }
   figures["checkpoint"] = status.last_checkpoint.empty() ? "none yet" : status.last_checkpoint;

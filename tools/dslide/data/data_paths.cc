@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "common/data/numbers/number_file.h"
@@ -62,6 +64,10 @@ Status CheckOutputs(const std::vector<std::string>& inputs,
       std::error_code ignored;
       if (std::filesystem::is_directory(file, ignored)) {
         return refused("is a directory (expected a file)");
+      }
+      const std::filesystem::path folder = std::filesystem::absolute(file, ignored).parent_path();
+      if (!IsWrittenInPlace(file) && access(folder.c_str(), W_OK | X_OK) != 0) {
+        return BadInput(fmt::format("{}: cannot create: {}", name, std::strerror(errno)));
       }
       written.push_back(file);
     }
