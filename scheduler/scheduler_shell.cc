@@ -25,6 +25,7 @@
 #include "common/data/whole_file.h"
 #include "common/net/permissions.h"
 #include "common/run/slot_plan.h"
+#include "common/security/token.h"
 #include "common/text/samples.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/kept_input.h"
@@ -180,6 +181,30 @@ bool IsEncrypted(const Config& config) {
   return !IsLoopback(config.cluster.scheduler_bind);
 }
 
+// What the status page wants outside loopback.
+struct PageToken {
+  std::string path;
+  std::string text;  // "": none is wanted
+  bool is_new = false;
+};
+
+// That of the run directory, so that a resumed run has the same; else another one.
+Status FindOrDraw(PageToken* token) {
+  std::error_code ignored;
+  token->is_new = !fs::exists(token->path, ignored);
+  Result<std::string> text =
+      token->is_new ? Result<std::string>(DrawToken()) : ReadToken(token->path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  token->text = *std::move(text);
+  return {};
+}
+
+// The end of the page's address: browsers send nobody what is behind a #.
+std::string HintOf(const PageToken& token) {
+  if (token.text.empty()) return "";
+  return token.is_new ? "#token=" + token.text : "#token=... (of " + token.path + ")";
+}
+
 int64_t SecondsSince1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -263,10 +288,12 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
       AdvertisedAddress("cluster.scheduler", socket->address(), cluster.scheduler_advertise);
   DSLIDE_RETURN_IF_ERROR(address);
   std::unique_ptr<StatusPage> page;
+  PageToken token{(root / "keys" / "status.token").string(), "", false};
   if (!cluster.status_bind.empty()) {
-    DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, trusted,
-                                     "listen on loopback and reach it by ssh -L"));
-    Result<std::unique_ptr<StatusPage>> started = StatusPage::Start(cluster.status_bind);
+    DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, true, ""));
+    if (!IsLoopback(cluster.status_bind)) DSLIDE_RETURN_IF_ERROR(FindOrDraw(&token));
+    Result<std::unique_ptr<StatusPage>> started =
+        StatusPage::Start(cluster.status_bind, token.text);
     DSLIDE_RETURN_IF_ERROR(started);
     page = std::move(*started);
   }
@@ -391,13 +418,16 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   if (access) DSLIDE_RETURN_IF_ERROR(access->keys().Publish(*address));
+  if (token.is_new) DSLIDE_RETURN_IF_ERROR(WriteToken(token.path, token.text));
   LogInfo(fmt::format("listening at {}{}", *address, access ? ", encrypted" : ""));
   std::fputs((loaded->description + "\n").c_str(), stdout);
   std::fputs((TrainingText(inputs.config) + "\n").c_str(), stdout);
   for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stdout);
   if (test) std::fputs(UnknownLabels(options.config.train.test, *test).c_str(), stdout);
   if (access) std::fputs(JoinHint(*access, (root / "keys").string()).c_str(), stdout);
-  if (page != nullptr) std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
+  if (page != nullptr) {
+    std::fputs(fmt::format("status page: {}{}\n", page->url(), HintOf(token)).c_str(), stdout);
+  }
   std::fflush(stdout);
   const RunId run = inputs.run;
   Contributions contributions = std::move(inputs.ledger.contributions);

@@ -7,7 +7,6 @@
 namespace dslide {
 namespace {
 
-
 bool IsContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xc0u) == 0x80u; }
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20u || c == 0x7f; }

@@ -13,6 +13,8 @@ namespace {
 constexpr double kSeconds = 10;      // of training: time constant of the smoothing
 constexpr double kLeastBusy = 0.05;  // share of an interval; less shows no speed
 
+constexpr uint64_t kMostBytes = uint64_t{1} << 46;  // that are believed; sums do not overflow
+
 double Fade(uint32_t interval_ms) { return std::exp(interval_ms / (-1000 * kSeconds)); }
 
 // The weight of a new value beside `reports` earlier ones.
@@ -72,16 +74,22 @@ const SlotLoads::Server& SlotLoads::Get(Incarnation server) const {
   return found->second;
 }
 
-void SlotLoads::Report(Incarnation server, const LoadReport& report, uint64_t memory_used_bytes) {
+void SlotLoads::Report(Incarnation server, const LoadReport& report, uint64_t memory_used_bytes,
+                       const Plan* plan) {
   const auto found = servers_.find(server);
   if (found == servers_.end()) return;
-  found->second.memory_used_bytes = memory_used_bytes;
+  const auto is_anothers = [&](uint32_t slot) {
+    return plan != nullptr && slot < plan->slot_owner.size() &&
+           plan->servers[plan->slot_owner[slot]].incarnation != server;
+  };
+  found->second.memory_used_bytes = std::min(memory_used_bytes, kMostBytes);
   found->second.slot_bytes = 0;
   for (size_t i = 0; i < report.slots.size(); ++i) {
     if (report.slots[i] >= slots_.size() || !IsWork(report.work[i])) continue;
+    if (is_anothers(report.slots[i])) continue;
     Slot& slot = slots_[report.slots[i]];
-    slot.bytes = report.bytes[i];
-    found->second.slot_bytes += report.bytes[i];
+    slot.bytes = std::min(report.bytes[i], kMostBytes);
+    found->second.slot_bytes += slot.bytes;
     const bool came = slot.reports > 0 && slot.reporter != server;
     slot.reporter = server;
     const bool disturbed = slot.reports > 0 && found->second.warm_up > 0;

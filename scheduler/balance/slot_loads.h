@@ -52,7 +52,9 @@ class SlotLoads {
   // Takes a heartbeat's report. Slots outside [0, slots) and reports of strangers are ignored. When
   // a slot has a new server, that server's first report covers only a part of the interval, so only
   // the slot's bytes count.
-  void Report(Incarnation server, const LoadReport& report, uint64_t memory_used_bytes);
+  // `plan`: slots that are another server's by it are ignored too.
+  void Report(Incarnation server, const LoadReport& report, uint64_t memory_used_bytes,
+              const Plan* plan = nullptr);
 
   // Work per batch. A slot that was not measured has the mean load of the measured slots, 0 if
   // there are none.
@@ -125,8 +127,8 @@ class SlotLoads {
   std::vector<Slot> slots_;  // [V]
   std::map<Incarnation, Server> servers_;
   mutable std::optional<double> core_capacity_;  // of servers_; none: to be computed
-  uint32_t proving_version_ = 0;        // of the plan that the next is of
-  std::vector<Incarnation> proving_;    // newcomers that have slots by it
+  uint32_t proving_version_ = 0;                 // of the plan that the next is of
+  std::vector<Incarnation> proving_;             // newcomers that have slots by it
 };
 
 }  // namespace dslide

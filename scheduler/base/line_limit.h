@@ -1,5 +1,5 @@
-// Lines of a log that peers can cause: some at once, then one a second, which counts those left out.
-// Pure: time is passed in.
+// Lines of a log that peers can cause: some at once, then one a second, which counts those left
+// out. Pure: time is passed in.
 #pragma once
 
 #include <cstdint>

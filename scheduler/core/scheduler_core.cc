@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kRetryMs = 1000;  // until a worker that got no work asks again
 constexpr int64_t kSendAgainMs = 10000;
-constexpr uint32_t kMostMalformed = 20;      // of one member
+constexpr uint32_t kMostMalformed = 20;     // of one member
 constexpr size_t kLongestErrorShown = 500;  // bytes
 
 }  // namespace
@@ -145,7 +145,8 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
                                 int64_t now_ms) {
   if (heartbeat.load && heartbeat.load->batches > 0) member->trained_ms = now_ms;
   if (heartbeat.load && run_.Training()) {  // an evaluation costs otherwise
-    run_.cluster.loads.Report(member->incarnation, *heartbeat.load, heartbeat.memory_used_bytes);
+    run_.cluster.loads.Report(member->incarnation, *heartbeat.load, heartbeat.memory_used_bytes,
+                              &run_.plan());
   }
   const bool of_this_plan = message.envelope.plan_version == run_.plan().version;
   member->heartbeat = heartbeat;
@@ -194,7 +195,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
       !run_.pass().IsOfThisPass(done))
     return;
   if (message.envelope.plan_version == run_.plan().version) {
-    run_.cluster.seats.OnBatch();
+    run_.cluster.seats.OnBatch(now_ms);
     run_.cluster.loads.OnBatch(run_.plan());
   }
   run_.advisor.OnBatch(member->incarnation, now_ms);

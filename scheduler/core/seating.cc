@@ -95,6 +95,9 @@ void TendMembers(RunState* run, int64_t now_ms) {
       run->cluster.Unheard(silence_ms, now_ms),
       "does not answer the workers (do they reach the address that --advertise names?)", now_ms,
       &run->out);
+  if (run->change().paused()) return;
+  run->cluster.LeaveOut(run->cluster.Stalling(silence_ms, now_ms),
+                        "has slots, and no batch is done since", now_ms, &run->out);
 }
 
 void TendSeats(RunState* run, int64_t now_ms) {

@@ -11,9 +11,9 @@
 
 namespace dslide {
 
-constexpr size_t kLongestName = 64;      // bytes, of a member
-constexpr size_t kLongestAddress = 255;  // bytes, that a member advertises
-constexpr uint32_t kMostCores = 4096;    // of a member
+constexpr size_t kLongestName = 64;                       // bytes, of a member
+constexpr size_t kLongestAddress = 255;                   // bytes, that a member advertises
+constexpr uint32_t kMostCores = 4096;                     // of a member
 constexpr uint64_t kMostMemoryBytes = uint64_t{1} << 46;  // of a server, 64 TiB
 
 constexpr size_t kMostServers = 1024;

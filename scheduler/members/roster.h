@@ -31,6 +31,7 @@ struct Member {
   int64_t joined_ms = 0;
   uint64_t memory_bytes = 0;               // servers: memory limit; 0: not given
   bool seated = false;                     // servers: in the plan
+  bool added = false;                      // servers: came to a plan that lacked none
   bool draining = false;                   // servers: its slots are to move to others
   bool ready = false;                      // servers: the plan's slots are loaded
   int64_t ready_ms = 0;                    // servers: when they were
@@ -65,7 +66,8 @@ class Roster {
   size_t Count(Role role) const;
   // The member that was heard by a connection last; nullptr: none.
   const Member* At(const PeerId& peer) const;
-  // Members by one connection: a member's lives one after another, or somebody who makes members up.
+  // Members by one connection: a member's lives one after another, or somebody who makes members
+  // up.
   size_t CountAt(const PeerId& peer) const;
   std::vector<const Member*> Of(Role role) const;  // in order of joining
   std::vector<Member*> Of(Role role);
@@ -96,8 +98,9 @@ class Roster {
   std::map<Incarnation, Member> members_;
   std::vector<Incarnation> order_;
   std::multimap<PeerId, Incarnation> by_peer_;
-  std::set<std::string> names_;                 // of the members
-  std::map<std::string, uint64_t> next_number_;  // by base: from where a free "base-N" is looked for
+  std::set<std::string> names_;  // of the members
+  std::map<std::string, uint64_t>
+      next_number_;  // by base: from where a free "base-N" is looked for
   double departed_cpu_seconds_ = 0;
   uint64_t departed_rss_bytes_ = 0;
 };

@@ -5,12 +5,15 @@
 #include <algorithm>
 
 #include "common/base/plural.h"
+#include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
 #include "scheduler/members/planned_servers.h"
 #include "scheduler/plan/memory_check.h"
 
 namespace dslide {
 namespace {
+
+constexpr double kSlowBatches = 4;  // times what a batch takes, until none that is done is a stall
 
 std::string Listed(const std::string& names, const std::string& name) {
   return names.empty() ? name : names + ", " + name;
@@ -63,10 +66,10 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     }
   }
   if (is_server && !known) {
-    for (const std::string& of : {join.address, KeyOf(incarnation)}) {
-      const std::string why = admission.WhyBarred(of, now_ms);
-      if (why.empty()) continue;
-      return refuse(join.plan_version != 0 ? ErrorCode::kFenced : ErrorCode::kRefused, why);
+    std::string barred = admission.WhyBarred(join.address, now_ms);
+    if (barred.empty() && keyed_) barred = admission.WhyBarred(KeyOf(incarnation), now_ms);
+    if (!barred.empty()) {
+      return refuse(join.plan_version != 0 ? ErrorCode::kFenced : ErrorCode::kRefused, barred);
     }
     const std::string why = WhyTooSmall(join, run.config, roster, seats.live());
     if (!why.empty()) {
@@ -130,13 +133,13 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
     out->SendToSeated(roster, DropBatches{gone});
   } else if (member.seated) {
     seats.Lose(gone, !lost, now_ms);
-    if (lost && loads.Unproven(gone)) {
+    if (lost && member.added && loads.Unproven(gone)) {
       const std::string line = fmt::format(
           "the server at {} was lost twice soon after it had joined; it is left out for some time",
           member.address);
-      for (const std::string& of : {member.address, OwnKeyOf(gone)}) {
-        if (!of.empty()) admission.Strike(of, line, now_ms);
-      }
+      const std::string key = OwnKeyOf(gone);
+      admission.Strike(member.address, line, now_ms);
+      if (!key.empty()) admission.Strike(key, line, now_ms);
     }
     out->Decide(
         fmt::format("{} at {} {}; waiting for a replacement", member.name, member.address, why),
@@ -156,9 +159,8 @@ void Cluster::LeaveOut(const std::vector<const Member*>& servers, const std::str
         fmt::format("the server at {} {}; it is left out", server->address, why);
     out->Send(*server, Shutdown{line, static_cast<uint32_t>(ExitCode(ErrorKind::kTryLater))});
     const std::string key = OwnKeyOf(server->incarnation);
-    for (const std::string& of : {server->address, key}) {
-      if (!of.empty()) admission.Bar(of, line + " for some time", now_ms);
-    }
+    admission.Bar(server->address, line + " for some time", now_ms);
+    if (!key.empty()) admission.Bar(key, line + " for some time", now_ms);
     Drop(*server, false, why, 0, now_ms, out);
   }
 }
@@ -186,6 +188,24 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
     unheard.push_back(server);
   }
   return unheard;
+}
+
+// One that answers everything, with refusals or nonsense, is not silent, and stops all others.
+std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms) const {
+  const auto least_ms = std::max(silence_ms, static_cast<int64_t>(kSlowBatches * roster.BatchMs()));
+  // Workers give up what is refused: then only the other servers know of begun batches.
+  const auto has_batches = [&](const Member* member) {
+    return member->heartbeat.batches_in_flight > 0 && !loads.Unproven(member->incarnation);
+  };
+  const bool asking = std::ranges::any_of(roster.Of(Role::kWorker), has_batches) ||
+                      std::ranges::any_of(roster.Seated(), has_batches);
+  if (!asking || now_ms - seats.progress_ms() < least_ms) return {};
+  std::vector<const Member*> newcomers = roster.Seated();
+  std::erase_if(newcomers, [&](const Member* server) {
+    const auto seat = IndexOf(seats.plan(), server->incarnation);
+    return !seat || !loads.Unproven(server->incarnation) || !seats.HaveSlots({*seat});
+  });
+  return newcomers;
 }
 
 std::string Cluster::WaitingLine(const ClusterConfig& config) const {
