@@ -147,6 +147,7 @@ void OnCheckpointWritten(RunState* run, const Status& written, int64_t now_ms) {
                                                      &run->out, run->roster());
   if (!status.ok()) Finish(run, status, "a checkpoint failed", now_ms);
   if (!written.ok()) return;
+  if (run->drift) run->drift->Saved();
   // Servers that stop with the run leave with its last checkpoint, not with an earlier one.
   if (!run->stop_wanted || run->StopsWithLastCheckpoint()) {
     run->checkpointer.AnswerWaiters("", run->roster(), &run->out);

@@ -44,9 +44,7 @@ void DriftAlarm::Add(const std::string& contributor, double loss) {
   in_window_ = 0;
   in_row_ = Above(last_, kDrifting) ? in_row_ + 1 : 0;
   if (!Above(last_, kRising)) suspects_.clear();
-  if (lowest_ && last_ >= *lowest_) return;
-  lowest_ = last_;
-  returns_ = 0;
+  lowest_ = std::min(lowest_.value_or(last_), last_);
 }
 
 bool DriftAlarm::calm() const {
@@ -59,14 +57,19 @@ bool DriftAlarm::calm() const {
   return recent.empty() || !Above(LossOf(recent), kRising);
 }
 
-bool DriftAlarm::WentBack() {
+void DriftAlarm::Saved() {
+  saved_ = lowest_;
+  returns_ = 0;
+}
+
+void DriftAlarm::BeginGeneration() {
+  lowest_ = saved_;
   window_.clear();
   trial_.clear();
   trial_before_.clear();
   in_window_ = in_trial_ = 0;
   in_row_ = 0;
   suspects_.clear();
-  return ++returns_ <= kMostReturns;
 }
 
 }  // namespace dslide

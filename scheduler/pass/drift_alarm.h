@@ -22,7 +22,7 @@ class DriftAlarm {
   static constexpr double kDrifting = 0.2;
   static constexpr uint32_t kWindowsInRow = 2;  // that drift, before the alarm
   static constexpr uint64_t kLeastWindow = 20;  // batches
-  static constexpr uint32_t kMostReturns = 3;   // without a new lowest loss in between
+  static constexpr uint32_t kMostReturns = 3;   // without a checkpoint in between
   static constexpr uint64_t kTrial = 10;        // batches that show what those before have done
 
   // `epoch_batches`: of an epoch; a window has a twentieth of them. `labels` >= 2.
@@ -44,8 +44,12 @@ class DriftAlarm {
   double loss() const { return last_; }  // of the last complete window; 0: none
   double lowest() const { return lowest_.value_or(0.0); }
 
-  // False: it has been so often that going back is no help.
-  [[nodiscard]] bool WentBack();
+  // The alarm takes all back. False: it has done so often that it is no help.
+  [[nodiscard]] bool WentBack() { return ++returns_ <= kMostReturns; }
+  // A checkpoint is complete.
+  void Saved();
+  // Training goes on from the newest checkpoint, for whatever reason: its loss was that of then.
+  void BeginGeneration();
 
  private:
   struct Mean {
@@ -68,6 +72,7 @@ class DriftAlarm {
   Window trial_before_;
   uint64_t in_trial_ = 0;
   std::optional<double> lowest_;
+  std::optional<double> saved_;  // the lowest when the newest checkpoint was complete
   double last_ = 0;
   uint32_t in_row_ = 0;
   uint32_t returns_ = 0;

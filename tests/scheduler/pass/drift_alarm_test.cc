@@ -40,6 +40,7 @@ TEST_CASE("drift: two windows far above the lowest are an alarm, one is a doubt"
   CHECK(alarm.lowest() == doctest::Approx(4.0));
   CHECK(alarm.loss() == doctest::Approx(9.0));
   CHECK(alarm.WentBack());
+  alarm.BeginGeneration();
   CHECK_FALSE(alarm.drifting());
   CHECK(alarm.calm());
 }
@@ -79,18 +80,35 @@ TEST_CASE("drift: who trained since the last calm window is named") {
         std::map<std::string, uint64_t>{{"a", kWindow + 5}, {"b", kWindow - 5}});
 }
 
-TEST_CASE("drift: going back again and again is no help, unless the loss has fallen since") {
+TEST_CASE("drift: going back again and again is no help, unless a checkpoint came in between") {
   DriftAlarm alarm(100, kLabels);
   const auto drift = [&] {
     Add(&alarm, "a", 9.0, 2 * kWindow);
     REQUIRE(alarm.drifting());
-    return alarm.WentBack();
+    const bool helps = alarm.WentBack();
+    alarm.BeginGeneration();
+    return helps;
   };
   Add(&alarm, "a", 4.0, kWindow);
+  alarm.Saved();
   for (uint32_t i = 0; i < DriftAlarm::kMostReturns; ++i) CHECK(drift());
   CHECK_FALSE(drift());
-  Add(&alarm, "a", 3.9, kWindow);
+  alarm.Saved();
   CHECK(drift());
+}
+
+TEST_CASE("drift: who goes back to an early checkpoint for another reason begins with its loss") {
+  DriftAlarm alarm(100, kLabels);
+  Add(&alarm, "a", 10.0, kWindow);
+  alarm.Saved();
+  Add(&alarm, "a", 3.0, kWindow);
+  alarm.BeginGeneration();
+  Add(&alarm, "a", 9.5, 4 * kWindow);
+  CHECK_FALSE(alarm.drifting());
+  CHECK(alarm.calm());
+  alarm.BeginGeneration();
+  Add(&alarm, "a", 10.1, 4 * kWindow);
+  CHECK_FALSE(alarm.drifting());
 }
 
 }  // namespace
