@@ -184,7 +184,8 @@ Result<Message> DecodeAligned(std::span<const uint8_t> bytes) {
   }
   Message result{
       {RunId{message.run_id()}, Incarnation{message.incarnation()}, message.sequence(),
-       message.reply_to(), message.plan_version(), *reply_precision, message.service_us()},
+       message.reply_to(), message.plan_version(), *reply_precision, message.service_us(),
+       message.receipt()},
       {}};
   Decoder decoder(wire::EnumNameBody(message.body_type()), bytes.size());
   ReadBody(message, &decoder, &result.body);

@@ -199,7 +199,8 @@ Bytes Encode(const Message& message, WirePrecision precision) {
   wire::FinishMessageBuffer(
       builder,
       wire::CreateMessage(builder, e.run.value, e.incarnation.value, e.sequence, e.reply_to,
-                          e.plan_version, type, body, ToWire(e.reply_precision), e.service_us));
+                          e.plan_version, type, body, ToWire(e.reply_precision), e.service_us,
+                          e.receipt));
   Bytes bytes(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   if (builder.GetSize() > kKeptBuilderBytes) builder.Reset();
   return bytes;

@@ -69,7 +69,8 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   }
   out->Reply(
       member, message,
-      JoinReply{member.name, FormatConfig(run.config), run.train->size(), run.train_checksum});
+      JoinReply{member.name, FormatConfig(run.config), run.train->size(), run.train_checksum,
+                is_server ? Bytes(run.ticket_key.begin(), run.ticket_key.end()) : Bytes()});
   return {&member, !known};
 }
 
