@@ -1,9 +1,9 @@
-// Tickets and receipts: a ticket shows a server that the scheduler has leased a batch to a worker, a
-// receipt shows the scheduler that a server has taken a batch from a worker (section 16 of
+// Tickets and receipts: a ticket shows a server that the scheduler has leased a batch to a worker,
+// a receipt shows the scheduler that a server has taken a batch from a worker (section 16 of
 // schema/PROTOCOL.md).
 //
-// Both are hashes under a key that a life of the scheduler draws and tells its servers. Workers carry
-// them from one side to the other, and can make none. All functions are pure.
+// Both are hashes under a key that a life of the scheduler draws and tells its servers. Workers
+// carry them from one side to the other, and can make none. All functions are pure.
 #pragma once
 
 #include <cstdint>

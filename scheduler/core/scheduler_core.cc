@@ -186,9 +186,8 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   const double weight = run_.pass().WeightOf(run_.inputs, done.batch);
   const Plan* plan = run_.cluster.seats.PlanOf(plan_version);
   if (plan == nullptr) return run_.pass().GiveBack(worker, done.batch);  // too old to be checked
-  const std::string why =
-      WhyNotBelieved(done, evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain, worker, *plan,
-                     weight, run_.inputs);
+  const std::string why = WhyNotBelieved(done, evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain,
+                                         worker, *plan, weight, run_.inputs);
   if (!why.empty()) {
     run_.pass().GiveBack(worker, done.batch);
     return NoteOffence(worker, fmt::format("{} for {}", why, TextOf(done.batch)), now_ms);
@@ -207,15 +206,16 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   Proceed(&run_, now_ms);
 }
 
-// A server that has not heard this life's key yet judges by another one; so a ticket is judged here.
+// A server that has not heard this life's key yet judges by another one; so a ticket is judged
+// here.
 void SchedulerCore::OnOffence(const Offence& offence, int64_t now_ms) {
   const Incarnation worker{offence.worker};
   for (const LeaseKind kind : {LeaseKind::kTrain, LeaseKind::kEvaluate}) {
     if (offence.ticket == TicketOf(run_.inputs.ticket_key, worker, kind, offence.batch)) return;
   }
-  NoteOffence(
-      worker,
-      fmt::format("{} ({})", offence.reason.substr(0, kMostReason), TextOf(offence.batch)), now_ms);
+  NoteOffence(worker,
+              fmt::format("{} ({})", offence.reason.substr(0, kMostReason), TextOf(offence.batch)),
+              now_ms);
 }
 
 // Of lives of workers that are not in the roster nothing is noted: they were never told this life's

@@ -1,6 +1,6 @@
 // Offences of members: what no honest one does (section 16 of schema/PROTOCOL.md). Servers report
-// some, and the scheduler sees others itself. The third within an hour is one too many: a single one
-// may be a fault of a machine or of this program.
+// some, and the scheduler sees others itself. The third within an hour is one too many: a single
+// one may be a fault of a machine or of this program.
 //
 // They are counted by what members of one key have in common, the upper half of their incarnations,
 // so that a new life does not wipe them out. Pure; used by the scheduler's thread only.

@@ -113,8 +113,8 @@ std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& ap
     const uint64_t number = NumberInPass(lease->unit, index, train.unit_batches);
     grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
                                        : BatchWithSamples(*order_, number, index));
-    grant.batches.back().ticket = TicketOf(run.ticket_key, applicant.worker, grant.kind,
-                                           {grant.epoch, grant.unit, index});
+    grant.batches.back().ticket =
+        TicketOf(run.ticket_key, applicant.worker, grant.kind, {grant.epoch, grant.unit, index});
   }
   return grant;
 }

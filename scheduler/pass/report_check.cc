@@ -12,10 +12,10 @@
 namespace dslide {
 namespace {
 
-constexpr double kMostSurprise = 104;    // -log of the smallest fp32 number
+constexpr double kMostSurprise = 104;  // -log of the smallest fp32 number
 constexpr double kSenselessLoss = 0x1p64;
-constexpr double kRounding = 1;          // by which the loss of a sample may be below 0
-constexpr double kSumRounding = 1.001;   // of sums of shares
+constexpr double kRounding = 1;         // by which the loss of a sample may be below 0
+constexpr double kSumRounding = 1.001;  // of sums of shares
 
 double MostShownLoss(const ModelConfig& model) {
   const auto labels = static_cast<double>(model.labels);

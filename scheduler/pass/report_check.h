@@ -5,8 +5,8 @@
 // worker can make what is shown for all meaningless.
 //
 // Bounds of the loss of a sample. That of the softmax is -log p of its labels. The smallest p that
-// fp32 holds is 2^-149, and -log of that is less than 104; the weights of drawn neurons add log N at
-// most. So log N + 104 is as wrong as a model can be, and what is above that is shown as that: a
+// fp32 holds is 2^-149, and -log of that is less than 104; the weights of drawn neurons add log N
+// at most. So log N + 104 is as wrong as a model can be, and what is above that is shown as that: a
 // model that diverges has such losses, and its workers are honest. With the sigmoid each of the N
 // neurons has a loss of its own. Beyond 2^64 the square of a logit leaves fp32. No server trains on
 // then, so nobody reports it in good faith.

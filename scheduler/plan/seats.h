@@ -42,8 +42,8 @@ class Seats {
   Seats(const LedgerState& ledger, bool live, int64_t now_ms);
 
   const Plan& plan() const { return plan_; }
-  // The plan in force, or an earlier one of its generation of the last kPlansKept of this life; null:
-  // none of these has the version.
+  // The plan in force, or an earlier one of its generation of the last kPlansKept of this life;
+  // null: none of these has the version.
   const Plan* PlanOf(uint32_t version) const;
   // The plan's servers may hold its state. False before the first plan.
   bool live() const { return live_; }

@@ -290,7 +290,8 @@ std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading
   gauge("dslide_plan_version", "Version of the slot plan in force", status.plan.version);
   gauge("dslide_recoveries", "Returns to a checkpoint since the scheduler started",
         status.recoveries);
-  gauge("dslide_offences", "What members have done that no honest one does, since the scheduler started",
+  gauge("dslide_offences",
+        "What members have done that no honest one does, since the scheduler started",
         static_cast<double>(status.offences));
   AddServerGauges(status, &registry);
   gauge("dslide_servers", "Servers in the roster",

@@ -52,7 +52,7 @@ uint64_t ReceiptFor(const Message& request, const ServerSeat& seat) {
     return ReceiptOf(*seat.ticket_key, seat.self, request.envelope.incarnation, seat.plan.version,
                      kind, batch);
   };
-  const auto has_input = [&] {
+  const auto has_input = [&]() -> bool {
     return ServersWith(seat.plan, InputSlots(seat.config.cluster))[*seat.index];
   };
   const Body& body = request.body;

@@ -117,9 +117,9 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   uint32_t executors = config_->cluster.executors;
   if (executors == 0) executors = identity_.cores;
   executors = std::clamp<uint32_t>(executors, 1, config_->cluster.slots);
-  generation_.emplace(ServerSeat{*config_, train_samples_, incarnation(), executors, plan, index,
-                                 ticket_key_},
-                      std::move(checkpoints));
+  generation_.emplace(
+      ServerSeat{*config_, train_samples_, incarnation(), executors, plan, index, ticket_key_},
+      std::move(checkpoints));
   out_.set_plan_version(plan.version);
   ServerLoad load;
   load.server = fmt::format("{}-{:016x}", JoinName(), incarnation().value);

@@ -185,8 +185,13 @@ class RandomMessages {
   DropBatches Make(DropBatches) { return {Incarnation{random_.Next()}}; }
   TopKRequest Make(TopKRequest) {
     const size_t rows = Size();
-    return {MatrixOf(rows), U32(), static_cast<Search>(random_.Below(2)),
-            Rows(random_.Below(2) == 1 ? rows : 0), Float(), Batch(), random_.Next()};
+    return {MatrixOf(rows),
+            U32(),
+            static_cast<Search>(random_.Below(2)),
+            Rows(random_.Below(2) == 1 ? rows : 0),
+            Float(),
+            Batch(),
+            random_.Next()};
   }
   TopKReply Make(TopKReply) { return TopK(Size()); }
   CheckpointRequest Make(CheckpointRequest) {

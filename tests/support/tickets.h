@@ -11,7 +11,8 @@ constexpr HashKey kTicketKey = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1
 
 inline Bytes TicketKeyBytes() { return Bytes(kTicketKey.begin(), kTicketKey.end()); }
 
-// The request with the ticket of the worker, if it begins a batch or its push carries one that does.
+// The request with the ticket of the worker, if it begins a batch or its push carries one that
+// does.
 inline Body Ticketed(Body request, Incarnation worker) {
   const auto embed = [&](EmbedRequest* begins) {
     begins->ticket = TicketOf(kTicketKey, worker, LeaseKind::kTrain, begins->batch);

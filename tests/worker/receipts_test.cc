@@ -18,7 +18,8 @@ std::optional<uint64_t> TicketIn(const Body& request) {
   return std::nullopt;
 }
 
-TEST_CASE_FIXTURE(WorkerFixture, "a batch begins with its ticket, and its report has all receipts") {
+TEST_CASE_FIXTURE(WorkerFixture,
+                  "a batch begins with its ticket, and its report has all receipts") {
   JoinAndPlan();
   auto requests = Requests(Scheduler(Ticketed(Grant(1))));
   for (int stage = 0; stage < 4; ++stage) {
@@ -80,7 +81,8 @@ TEST_CASE_FIXTURE(OneServer, "the receipt of a push is not of the batch that goe
   CHECK(ToScheduler<BatchDone>(next)[0].receipts == 0x88);
 }
 
-TEST_CASE_FIXTURE(WorkerFixture, "a batch that begins again forgets the receipts of the plan before") {
+TEST_CASE_FIXTURE(WorkerFixture,
+                  "a batch that begins again forgets the receipts of the plan before") {
   JoinAndPlan();
   auto requests = Requests(Scheduler(Ticketed(Grant(1))));
   for (int stage = 0; stage < 3; ++stage) {

@@ -60,8 +60,7 @@ TEST_CASE_FIXTURE(Fixture, "reports: only with the receipts of all servers, for 
     done.receipts = Receipts(other, kWorker);
   }
   SUBCASE("of one server") {
-    done.receipts =
-        ReceiptOf(run.ticket_key, {1}, kWorker, 3, LeaseKind::kTrain, done.batch);
+    done.receipts = ReceiptOf(run.ticket_key, {1}, kWorker, 3, LeaseKind::kTrain, done.batch);
   }
   SUBCASE("of another batch") { done.batch.unit++; }
   CHECK(Why() == "has not the receipts of all servers");

@@ -229,7 +229,9 @@ struct Named : ServerFixture {
   }
   ServerCore::Effects JoinReplied(const std::string& name) {
     return core.HandleScheduler(
-        {{kRun, {9}, ++sequence, 0, 0}, JoinReply{name, FormatConfig(config), 100, 0, testing::TicketKeyBytes()}}, 0);
+        {{kRun, {9}, ++sequence, 0, 0},
+         JoinReply{name, FormatConfig(config), 100, 0, testing::TicketKeyBytes()}},
+        0);
   }
   ServerCore core;
 };

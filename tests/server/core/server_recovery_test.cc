@@ -214,7 +214,8 @@ TEST_CASE_FIXTURE(Fixture, "with a new life of the scheduler the workers' old li
   CHECK(Refusal(core.HandleWorker("peer", Request(8), 0)) == ErrorCode::kFenced);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a server asks a new life of the scheduler for its key until it has it") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a server asks a new life of the scheduler for its key until it has it") {
   Load();
   CHECK(Sent<Join>(Tick(2500)).empty());
   const auto of_new_life = [&](Body body) {

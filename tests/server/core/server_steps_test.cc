@@ -50,9 +50,9 @@ struct Fixture {
   }
   ServerCore::Effects Worker(uint64_t sequence, Body body, Incarnation worker = kWorker,
                              int64_t now_us = 0) {
-    return core.HandleWorker(
-        PeerOf(worker), {{kRun, worker, sequence, 0, 1}, Ticketed(std::move(body), worker)},
-        now_us);
+    return core.HandleWorker(PeerOf(worker),
+                             {{kRun, worker, sequence, 0, 1}, Ticketed(std::move(body), worker)},
+                             now_us);
   }
   // A worker that has begun something.
   void Greet(uint64_t sequence) {
@@ -155,7 +155,7 @@ TEST_CASE("with staleness so many steps more are open") {
   CHECK(Nothing(f.Worker(2, f.Embed(6))));
   const auto effects = f.Scheduler(CommitSteps{2});
   REQUIRE(effects.work.size() == 2);
-  CHECK(*effects.work[1].request() == Body{f.Embed(6)});
+  CHECK(*effects.work[1].request() == Ticketed(f.Embed(6), kWorker));
 }
 
 TEST_CASE_FIXTURE(Synchronous, "what needs no open step never waits") {
@@ -241,7 +241,8 @@ TEST_CASE_FIXTURE(Synchronous, "waiting requests keep the order of their steps")
   const auto effects = Scheduler(CommitSteps{3});
   REQUIRE(effects.work.size() == 6);
   const uint64_t expected[] = {3, 2, 5, 7, 6};  // of one step: as they came
-  for (size_t i = 0; i < 5; ++i) CHECK(*effects.work[i + 1].request() == Body{Embed(expected[i])});
+  for (size_t i = 0; i < 5; ++i)
+    CHECK(*effects.work[i + 1].request() == Ticketed(Embed(expected[i]), kWorker));
 }
 
 TEST_CASE_FIXTURE(Synchronous, "workers do not commit steps, nor drop batches") {
@@ -278,7 +279,9 @@ TEST_CASE_FIXTURE(OnlyServer, "a reply is encoded as its request asks, and says 
     CAPTURE(static_cast<int>(precision));
     const auto sequence = static_cast<uint64_t>(precision) + 1;
     const Envelope envelope{kRun, kWorker, sequence, 0, 1, precision};
-    const auto work = core.HandleWorker(PeerOf(kWorker), {envelope, Ticketed(Embed(0), kWorker)}, 5000).work.at(0);
+    const auto work =
+        core.HandleWorker(PeerOf(kWorker), {envelope, Ticketed(Embed(0), kWorker)}, 5000)
+            .work.at(0);
     (void)core.HandleOutcome({work.ticket, 0, EmbedReply{third}}, 5500);
     const auto effects = core.HandleOutcome({work.ticket, 1, EmbedReply{Matrix(1, 4)}}, 6234);
     Message reply = Reply(effects);
@@ -286,8 +289,8 @@ TEST_CASE_FIXTURE(OnlyServer, "a reply is encoded as its request asks, and says 
     reply.body = EmbedReply{third};
     CHECK(Encode(reply, precision) == *effects.to_workers[0].second);
     // The stored reply has the same bytes.
-    CHECK(core.HandleWorker(PeerOf(kWorker), {envelope, Ticketed(Embed(0), kWorker)}, 99000).to_workers ==
-          effects.to_workers);
+    CHECK(core.HandleWorker(PeerOf(kWorker), {envelope, Ticketed(Embed(0), kWorker)}, 99000)
+              .to_workers == effects.to_workers);
   }
 }
 

@@ -46,9 +46,10 @@ TEST_CASE_FIXTURE(Fixture, "tickets: whatever begins a batch needs the worker's 
     CHECK(Reports().empty());
     CHECK_FALSE(Lets(begins));
     CHECK_FALSE(Lets(Ticketed(begins, {6})));
+    (void)Reports();
   }
-  for (const Body& goes_on : {Query(false), Body(GradientPush{kBatch, {}}),
-                              Body(EmbedPush{kBatch, {}})}) {
+  for (const Body& goes_on :
+       {Query(false), Body(GradientPush{kBatch, {}}), Body(EmbedPush{kBatch, {}})}) {
     CHECK_FALSE(TicketGate::Begins(goes_on));
     CHECK(Lets(goes_on));
   }
@@ -101,7 +102,8 @@ TEST_CASE_FIXTURE(Fixture, "tickets: a worker is reported once a second, and so 
   CHECK(Reports().size() == TicketGate::kMostReported);
 }
 
-TEST_CASE_FIXTURE(Fixture, "tickets: without the scheduler's key nothing begins, and nobody is blamed") {
+TEST_CASE_FIXTURE(Fixture,
+                  "tickets: without the scheduler's key nothing begins, and nobody is blamed") {
   seat.ticket_key.reset();
   CHECK_FALSE(Lets(Ticketed(Embed(true), kWorker)));
   CHECK(Reports().empty());
