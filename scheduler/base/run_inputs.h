@@ -24,6 +24,7 @@ struct RunContext {
   std::string checkpoint_directory;  // where checkpoints are put
   uint64_t train_checksum = 0;       // Checksum(*train)
   uint64_t audit_secret = 0;         // decides which batches are audited; nobody may know it
+  bool keyed = false;                // members have keys, which their incarnations tell
   uint64_t preprocessor = 0;         // checksum of its file; 0: samples are numbers
 };
 

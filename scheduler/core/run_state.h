@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -68,6 +69,8 @@ struct RunState {
   Advisor advisor;
   Checkpointer checkpointer;
   Generation generation;
+  // By key, or incarnation where there are none: how often audits have waited in vain (auditing.h).
+  std::map<uint64_t, uint32_t> audits_missed;
   std::optional<DriftAlarm> drift;  // none: the loss does not tell (see WatchesDrift)
   RunTotals totals;
   TrainingClock clock;

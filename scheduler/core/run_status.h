@@ -16,6 +16,7 @@
 #include "scheduler/base/journal.h"
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/members/roster.h"
+#include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_stats.h"
 
 namespace dslide {
@@ -77,6 +78,7 @@ struct RunStatus {
 
   Plan plan;
   uint32_t recoveries = 0;  // of this life
+  AuditTotals audits;       // of this life
   MoveTotals moves;
   size_t moving_slots = 0;
   double imbalance = 1;           // largest relative load of a server

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/base/plural.h"
-#include "common/run/slot_plan.h"
 #include "common/run/step.h"
+#include "scheduler/core/auditing.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
 #include "scheduler/core/seating.h"
@@ -176,11 +176,11 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     return;
   if (message.envelope.plan_version == run_.plan().version) run_.cluster.seats.OnBatch();
   run_.advisor.OnBatch(member->incarnation, now_ms);
+  FollowAudits(&run_);
   if (run_.pass().evaluating()) {
     run_.pass().CountEvaluated(run_.inputs, done, now_ms);
   } else if (done.predictions.offsets.size() <= 1 &&  // else of an evaluation before
-             run_.pass().CountTrained(run_.inputs, done, now_ms, member->incarnation,
-                                      run_.roster().Count(Role::kWorker))) {
+             run_.pass().CountTrained(run_.inputs, done, now_ms, member->incarnation)) {
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name, member->key});
     run_.totals.work.Add(done);
     member->samples += done.samples;
@@ -190,43 +190,40 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     }
     if (run_.drift && run_.drift->drifting()) return OnDrift(&run_, now_ms);
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
+    EndAudits(now_ms);  // servers may have said all before; `member` may be gone afterwards
   }
   Proceed(&run_, now_ms);
   MaybeWriteManifest(&run_, now_ms);
 }
 
-// A liar is put out. If what it sent is in the sums of a server, servers and what counts go back to
-// the newest checkpoint.
 void SchedulerCore::EndAudits(int64_t now_ms) {
   if (!run_.InPass() || run_.pass().AuditsOpen() == 0) return;
-  std::vector<Incarnation> servers;
-  for (uint32_t i = 0; i < run_.plan().servers.size(); ++i) {
-    if (!SlotsOf(run_.plan(), {i}).empty()) servers.push_back(run_.plan().servers[i].incarnation);
-  }
+  FollowAudits(&run_);
   bool go_back = false;
-  const auto ended = run_.pass().EndAudits(servers, now_ms);
+  const auto ended = run_.pass().EndAudits(now_ms);
   for (const Audits::Outcome& outcome : ended) {
-    const std::string batch =
-        fmt::format("batch {}.{}.{}", outcome.batch.epoch, outcome.batch.unit, outcome.batch.index);
-    run_.totals.audits.Add(outcome);
-    go_back |= outcome.liar_counts;
-    if (outcome.undecided) {
-      run_.out.Notice(fmt::format(
-          "workers differ in {}, and there is no other one to decide who is right", batch));
-    }
-    for (const Incarnation liar : outcome.liars) {
-      const Member* member = run_.cluster.roster.Find(liar);
-      const std::string why = fmt::format("sent something else for {} than two others did", batch);
-      run_.out.Quarantine(liar, why);
-      if (member == nullptr) continue;
-      run_.out.Decide(fmt::format("{} {}: it is put out", member->name, why), now_ms);
-      LetGo(*member, why, now_ms);
-    }
+    go_back |= outcome.take_back;
+    NoteAudit(outcome, &run_);
+    for (const Audits::Liar& liar : outcome.liars) PutOut(liar, NameOf(outcome.batch), now_ms);
   }
   if (ended.empty()) return;
   if (go_back) return GoBack(&run_, now_ms);
   run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   Proceed(&run_, now_ms);
+}
+
+// Its key goes into quarantine as well, unless another member of it was honest.
+void SchedulerCore::PutOut(const Audits::Liar& liar, const std::string& batch, int64_t now_ms) {
+  const Member* member = run_.roster().Find(liar.worker);
+  if (member != nullptr && member->role != Role::kWorker) return;  // a server's word
+  const std::string why = fmt::format("sent something else for {} than two others did", batch);
+  if (!liar.key_was_honest) run_.out.Quarantine(liar.worker, why);
+  if (member == nullptr) return;
+  run_.out.Decide(
+      fmt::format("{} {}: it is put out{}", member->name, why,
+                  liar.key_was_honest ? ", but not its key: another member was honest" : ""),
+      now_ms);
+  LetGo(*member, why, now_ms);
 }
 
 SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "scheduler/base/effects.h"
 #include "scheduler/base/run_inputs.h"
@@ -84,6 +85,7 @@ class SchedulerCore {
   void OnLeaseRequest(const Member& member, const Message& message, int64_t now_ms);
   void OnBatchDone(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
   void EndAudits(int64_t now_ms);
+  void PutOut(const Audits::Liar& liar, const std::string& batch, int64_t now_ms);
   void ServePending(int64_t now_ms);
   void Advise(int64_t now_ms);
   void SendAgain(int64_t now_ms);

@@ -32,6 +32,17 @@ std::vector<OpenLease> LeaseBook::OpenLeases() const {
   return open;
 }
 
+std::vector<Incarnation> LeaseBook::HoldersOf(uint32_t unit, uint32_t index) const {
+  std::vector<Incarnation> holders;
+  if (index >= UnitSize(unit)) return holders;
+  const auto held = holders_.find(Number(unit, index));
+  if (held == holders_.end()) return holders;
+  for (const uint64_t lease : held->second) {
+    if (lease != 0) holders.push_back(leases_.at(lease).holder);
+  }
+  return holders;
+}
+
 bool LeaseBook::Mark(uint32_t unit, uint32_t index) {
   if (index >= UnitSize(unit) || IsDone(unit, index)) return false;
   const uint64_t batch = Number(unit, index);

@@ -67,6 +67,8 @@ class LeaseBook {
   size_t leases() const { return leases_.size(); }
   bool IsDone(uint32_t unit, uint32_t index) const;
   std::vector<OpenLease> OpenLeases() const;  // in the order of their grants
+  // Who has leases of a batch.
+  std::vector<Incarnation> HoldersOf(uint32_t unit, uint32_t index) const;
 
   // Marks a batch done that counted in an earlier life of the scheduler.
   void Restore(uint32_t unit, uint32_t index) { Mark(unit, index); }

@@ -78,17 +78,16 @@ class Pass {
   std::optional<LeaseGrant> Lease(const RunContext& run, const Applicant& applicant,
                                   int64_t now_ms);
   // Takes all leases of a worker back; returns how many it had.
-  size_t Return(Incarnation worker) { return book_ ? book_->Return(worker) : 0; }
+  size_t Return(Incarnation worker);
   // Expires leases without progress; returns how many. Leases whose batches servers keep waiting
   // are renewed before: those of steps that are not open, or, if `all_wait`, all.
   size_t ExpireLeases(const RunContext& run, bool all_wait, int64_t now_ms);
   std::vector<OpenLease> OpenLeases() const;
 
   // A worker reports a batch of the epoch or evaluation in progress. False: it does not count, or
-  // did before.
-  // `worker`: whose report it is, of `workers` that the run has.
+  // did before. `worker`: whose report it is.
   bool CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms,
-                    Incarnation worker = {}, size_t workers = 1);
+                    Incarnation worker = {});
   bool CountEvaluated(const RunContext& run, const BatchDone& done, int64_t now_ms);
   bool IsOfThisPass(const BatchDone& done) const {
     return book_ && done.batch.epoch == counted_.epoch;
@@ -96,9 +95,11 @@ class Pass {
 
   // What a server reports of a batch that several workers have trained.
   void TakeAudit(Incarnation server, const AuditReport& report);
-  // The audits that ended. Where no liar's work is in the sums the batch counts for its step now;
-  // otherwise REQUIRES that the caller begins a new generation.
-  std::vector<Audits::Outcome> EndAudits(const std::vector<Incarnation>& servers, int64_t now_ms);
+  // Who takes part in audits from now on.
+  void FollowAudits(Audits::Members members);
+  // The audits that ended. The batch counts for its step now, or is to be taken back: then REQUIRES
+  // that the caller begins a new generation.
+  std::vector<Audits::Outcome> EndAudits(int64_t now_ms);
   size_t AuditsOpen() const { return audits_ ? audits_->open() : 0; }
 
   // Synchronous training: tells the servers which steps of the run count, if that has changed.

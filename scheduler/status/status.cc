@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "scheduler/status/summary.h"
+
 namespace dslide {
 namespace {
 
@@ -144,6 +146,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   if (reading.p_at_1) json["p_at_1"] = *reading.p_at_1;
   json["plan_version"] = status.plan.version;
   json["recoveries"] = status.recoveries;
+  AddAudits(status, &json);
   json["evaluations"] = OrderedJson::array();
   for (const EvaluationResult& e : curve.Points()) {
     json["evaluations"].push_back({{"epochs_trained", e.epoch},
@@ -296,6 +299,15 @@ std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading
   gauge("dslide_plan_version", "Version of the slot plan in force", status.plan.version);
   gauge("dslide_recoveries", "Returns to a checkpoint since the scheduler started",
         status.recoveries);
+  if (status.run->config.train.audit > 0) {
+    gauge("dslide_audits", "Audits that found a majority", static_cast<double>(status.audits.done));
+    gauge("dslide_audits_skipped", "Audits in which nobody else trained the batch",
+          static_cast<double>(status.audits.skipped));
+    gauge("dslide_audits_undecided", "Audits in which workers differed without a majority",
+          static_cast<double>(status.audits.undecided));
+    gauge("dslide_liars", "Workers that audits have found to lie",
+          static_cast<double>(status.audits.liars));
+  }
   AddServerGauges(status, &registry);
   gauge("dslide_servers", "Servers in the roster",
         static_cast<double>(status.Count(Role::kServer)));
