@@ -353,8 +353,9 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
       WriteWholeFile((root / "config.ini").string(), FormatConfig(inputs.config)));
   if (kept) kept->Keep();
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
-  DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
+  // First: whoever waits for the address uses the keys.
   if (access) DSLIDE_RETURN_IF_ERROR(access->keys().Publish(*address));
+  DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}{}", *address, access ? ", encrypted" : ""));
   std::fputs((loaded->description + "\n").c_str(), stdout);
   std::fputs((TrainingText(inputs.config) + "\n").c_str(), stdout);

@@ -223,6 +223,7 @@ void SchedulerCore::PutOut(const Audits::Liar& liar, const std::string& batch, i
       fmt::format("{} {}: it is put out{}", member->name, why,
                   liar.key_was_honest ? ", but not its key: another member was honest" : ""),
       now_ms);
+  if (!run_.inputs.keyed) run_.liars.insert(member->name);
   LetGo(*member, why, now_ms);
 }
 

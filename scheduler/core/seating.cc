@@ -56,6 +56,11 @@ void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reac
                               join.protocol, kProtocolVersion));
   }
   if (run->Finished()) return refuse(ErrorCode::kRefused, "the run is finished");
+  if (join.role == Role::kWorker && run->liars.contains(join.name)) {
+    return refuse(
+        ErrorCode::kIncompatible,
+        fmt::format("{} has sent wrong gradients, and may not join this run again", join.name));
+  }
   const auto [member, is_new] =
       run->cluster.OnJoin(from, message, reached, run->inputs, now_ms, &run->out);
   if (member == nullptr) return;
