@@ -174,6 +174,9 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   if (!run_.cluster.seats.IsOfThisGeneration(message.envelope.plan_version) ||
       !run_.pass().IsOfThisPass(done))
     return;
+  if (run_.pass().IsTakenBack(message.envelope.plan_version)) {
+    return run_.pass().GiveBack(member->incarnation, done.batch);
+  }
   if (message.envelope.plan_version == run_.plan().version) run_.cluster.seats.OnBatch();
   run_.advisor.OnBatch(member->incarnation, now_ms);
   FollowAudits(&run_);
@@ -199,15 +202,15 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
 void SchedulerCore::EndAudits(int64_t now_ms) {
   if (!run_.InPass() || run_.pass().AuditsOpen() == 0) return;
   FollowAudits(&run_);
-  bool go_back = false;
+  bool take_back = false;
   const auto ended = run_.pass().EndAudits(now_ms);
   for (const Audits::Outcome& outcome : ended) {
-    go_back |= outcome.take_back;
+    take_back |= outcome.take_back;
     NoteAudit(outcome, &run_);
     for (const Audits::Liar& liar : outcome.liars) PutOut(liar, NameOf(outcome.batch), now_ms);
   }
   if (ended.empty()) return;
-  if (go_back) return GoBack(&run_, now_ms);
+  if (take_back) return TakeStepsBack(&run_, now_ms);
   run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   Proceed(&run_, now_ms);
 }

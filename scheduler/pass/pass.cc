@@ -40,13 +40,8 @@ void Pass::BeginEpoch(const RunContext& run) {
   leased_end_ = 0;
   lease_end_.reset();
   if (IsSynchronous(train)) {
-    audits_.emplace(Audits::Rules{
-        train.audit, run.audit_secret,
-        std::min<int64_t>(run.config.cluster.lease_timeout_ms, kMostAuditPatienceMs), run.keyed});
     told_batches_ = 0;
-    steps_.emplace(order_->batches(), BatchesPerStep(train),
-                   counted_.epoch * StepsPerEpoch(train, run.train->size()),
-                   static_cast<uint64_t>(train.staleness));
+    BeginSteps(run);
   }
   for (const DoneBatch& done : counted_.done) {
     book_->Restore(done.unit, done.index);
@@ -55,6 +50,28 @@ void Pass::BeginEpoch(const RunContext& run) {
     if (steps_) steps_->Done(number);
   }
   counted_.done.clear();
+}
+
+void Pass::BeginSteps(const RunContext& run) {
+  const TrainConfig& train = run.config.train;
+  audits_.emplace(Audits::Rules{
+      train.audit, run.audit_secret,
+      std::min<int64_t>(run.config.cluster.lease_timeout_ms, kMostAuditPatienceMs), run.keyed});
+  steps_.emplace(order_->batches(), BatchesPerStep(train),
+                 counted_.epoch * StepsPerEpoch(train, run.train->size()),
+                 static_cast<uint64_t>(train.staleness));
+}
+
+CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
+  DSLIDE_CHECK(in_steps());
+  CountedWork work = WorkToSave(run);
+  counted_.batches = work.batches;
+  counted_.samples = work.samples;
+  book_->Reopen(told_batches_);
+  BeginSteps(run);
+  for (uint64_t n = 0; n < told_batches_; ++n) steps_->Done(n);
+  taken_back_before_ = version;
+  return work;
 }
 
 void Pass::BeginEvaluation(const RunContext& run, bool final,

@@ -79,6 +79,10 @@ class Pass {
                                   int64_t now_ms);
   // Takes all leases of a worker back; returns how many it had.
   size_t Return(Incarnation worker);
+  // Takes one batch back from a worker, to lease it again.
+  void GiveBack(Incarnation worker, const BatchId& batch) {
+    if (book_) (void)book_->GiveBack(worker, batch.unit, batch.index);
+  }
   // Expires leases without progress; returns how many. Leases whose batches servers keep waiting
   // are renewed before: those of steps that are not open, or, if `all_wait`, all.
   size_t ExpireLeases(const RunContext& run, bool all_wait, int64_t now_ms);
@@ -114,6 +118,10 @@ class Pass {
   bool in_steps() const { return steps_.has_value(); }
   // Servers hold nothing of steps that do not count, and nothing is on its way to them.
   bool BetweenSteps() const;
+  // What counts of steps that are not committed does not count any more, nor what is reported of
+  // plans before `version`. REQUIRES in_steps(), and that servers drop these steps.
+  CountedWork TakeStepsBack(const RunContext& run, uint32_t version);
+  bool IsTakenBack(uint32_t plan_version) const { return plan_version < taken_back_before_; }
   // No step begins that is not in progress already.
   void HoldSteps(const RunContext& run);
   void ReleaseSteps() { lease_end_.reset(); }
@@ -129,6 +137,7 @@ class Pass {
   std::optional<dslide::Lease> NextLease(const RunContext& run, const Applicant& applicant,
                                          int64_t now_ms);
   LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
+  void BeginSteps(const RunContext& run);
   uint64_t BatchesServersTake(const TrainConfig& train) const;
   void KeepExamples(const TopKReply& predictions, uint64_t first);
 
@@ -147,6 +156,7 @@ class Pass {
   uint64_t told_batches_ = 0;          // of this epoch, in those steps
   uint64_t leased_end_ = 0;            // one past the highest batch leased
   std::optional<uint64_t> lease_end_;  // none is leased at or behind it
+  uint32_t taken_back_before_ = 0;     // reports of plans before this one do not count
 };
 
 }  // namespace dslide

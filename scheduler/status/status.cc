@@ -306,7 +306,7 @@ std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading
     gauge("dslide_audits_undecided", "Audits in which workers differed without a majority",
           static_cast<double>(status.audits.undecided));
     gauge("dslide_liars", "Workers that audits have found to lie",
-          static_cast<double>(status.audits.liars));
+          static_cast<double>(status.audits.liars.size()));
   }
   AddServerGauges(status, &registry);
   gauge("dslide_servers", "Servers in the roster",

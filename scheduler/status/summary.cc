@@ -58,7 +58,7 @@ void AddAudits(const RunStatus& status, OrderedJson* json) {
   (*json)["audits"] = {{"done", audits.done},
                        {"skipped", audits.skipped},
                        {"undecided", audits.undecided},
-                       {"liars", audits.liars},
+                       {"liars", audits.liars.size()},
                        {"taken_back", audits.taken_back}};
 }
 

@@ -96,6 +96,7 @@ TEST_CASE("audit: a liar is put out, and the model is that of the honest") {
   CHECK(Contains(liar->Errors(), "does not count here any more"));
   REQUIRE(train->Wait() == 0);
   CHECK(Contains(SchedulerLog(run), "mallory sent something else for batch "));
+  CHECK_FALSE(Contains(SchedulerLog(run), "all go back to"));
   CHECK(Quarantined(run) == std::vector<std::string>{"mallory"});
   CHECK(run.Summary()["audits"]["liars"] == 1);
   CHECK(run.Run("dslide", {"ledger", "verify", run.run_directory()}) == 0);
