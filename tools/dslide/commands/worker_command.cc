@@ -1,0 +1,99 @@
+// dslide worker status: what this user's lent workers on this machine do.
+#include <fmt/core.h>
+#include <time.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/app/executable.h"
+#include "common/base/nearest.h"
+#include "common/idle/account.h"
+#include "common/idle/local_time.h"
+#include "common/idle/published.h"
+#include "common/idle/user_files.h"
+#include "tools/dslide/commands/command_table.h"
+#include "tools/dslide/commands/commands.h"
+
+namespace dslide {
+namespace {
+
+constexpr double kMegabyte = 1 << 20;
+
+std::string DeedsText(const Deeds& deeds) {
+  return fmt::format("{} samples, {:.1f} CPU s, {:.1f} MB sent, {:.1f} MB received", deeds.samples,
+                     deeds.cpu_s, static_cast<double>(deeds.bytes_sent) / kMegabyte,
+                     static_cast<double>(deeds.bytes_received) / kMegabyte);
+}
+
+std::string CapsText(const PublishedWorker& worker) {
+  const auto cap = [](const char* what, uint32_t value, const char* unit) {
+    return value == 0 ? fmt::format("{} any", what) : fmt::format("{} {} {}", what, value, unit);
+  };
+  return fmt::format("{}, {}, {}", cap("up", worker.upload_kbit, "kbit/s"),
+                     cap("down", worker.download_kbit, "kbit/s"),
+                     cap("a day", worker.daily_transfer_mb, "MB"));
+}
+
+std::string WorkerText(const PublishedWorker& worker, int64_t now) {
+  const std::string name = worker.name.empty() ? "worker" : Printable(worker.name);
+  std::string text = fmt::format("{} (process {}): {} since {}", name, worker.pid,
+                                 Printable(worker.state), ClockText(worker.since_unix_s, now));
+  if (worker.until_unix_s > 0) text += " until " + ClockText(worker.until_unix_s, now);
+  if (!worker.why.empty()) text += ": " + Printable(worker.why);
+  text += fmt::format("\n  scheduler  {}\n  policy     {}\n  network    {}\n  done       {}\n",
+                      Printable(worker.scheduler), worker.policy, CapsText(worker),
+                      DeedsText(worker.done));
+  return text;
+}
+
+Totals ReadTotals(int64_t now) {
+  const Result<std::string> directory = StateDirectory();
+  std::ifstream file(directory.ok() ? *directory + "/" + Account::kFileName : "");
+  Totals totals = ParseTotals({std::istreambuf_iterator<char>(file), {}});
+  totals.Add({}, LocalTimeAt(now).date);  // of an earlier day it is not today any more
+  return totals;
+}
+
+Status ShowWorkers(const ParsedArguments& arguments) {
+  const Result<std::string> directory = RuntimeDirectory();
+  DSLIDE_RETURN_IF_ERROR(directory);
+  const int64_t now = time(nullptr);
+  const std::vector<PublishedWorker> workers = ReadPublished(*directory);
+  const Totals totals = ReadTotals(now);
+  if (arguments.Has("json")) {
+    nlohmann::json json = nlohmann::json::parse(FormatTotals(totals));
+    json["workers"] = nlohmann::json::array();
+    for (const PublishedWorker& worker : workers) {
+      json["workers"].push_back(nlohmann::json::parse(FormatPublished(worker)));
+    }
+    fmt::print("{}\n", json.dump(2));
+    return {};
+  }
+  if (workers.empty()) fmt::print("no lent worker of this user runs on this machine\n");
+  for (const PublishedWorker& worker : workers) fmt::print("{}", WorkerText(worker, now));
+  fmt::print("today        {}\nin all       {}\n", DeedsText(totals.today), DeedsText(totals.ever));
+  return {};
+}
+
+int WorkerStatusCommand(int argc, char** argv) {
+  CommandLine line("dslide worker status [--json]",
+                   "Shows the lent workers of this user on this machine: whether each runs or "
+                   "pauses and why, what it has done and may use.");
+  line.Flag("json", "print JSON");
+  return RunExecutable("dslide worker status", line, argc, argv, ShowWorkers);
+}
+
+constexpr Command kWorkerCommands[] = {
+    {"status", WorkerStatusCommand, "show this user's lent workers on this machine"},
+};
+
+}  // namespace
+
+int WorkerCommand(int argc, char** argv) {
+  return RunCommand("dslide worker", kWorkerCommands, argc, argv);
+}
+
+}  // namespace dslide
