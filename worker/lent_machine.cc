@@ -95,6 +95,7 @@ const IdleDecision& LentMachine::Look(int64_t now_ms) {
   const Deeds since{0, 0, done_.bytes_sent - settled_.bytes_sent,
                     done_.bytes_received - settled_.bytes_received};
   sample.transferred_today = totals_.today.transferred() + since.transferred();
+  if (shown_.state == "running") Publish();
   if (++looks_ > 1) decision_ = policy_.Decide(sample, UnixSeconds(), now_ms);
   return decision_;
 }
@@ -148,6 +149,8 @@ void LentMachine::SetState(const std::string& state, const std::string& name, in
       why.empty() == shown_.why.empty()) {
     return;
   }
+  rested_ |= state != "running" && shown_.state == "running";
+  rested_ |= state == "paused";
   if (state != shown_.state) shown_.since_unix_s = UnixSeconds();
   shown_.state = state;
   if (!name.empty()) shown_.name = name;
@@ -157,6 +160,7 @@ void LentMachine::SetState(const std::string& state, const std::string& name, in
 }
 
 void LentMachine::Say(const std::string& line, int64_t now_ms) {
+  if (!rested_) return LogInfo(line);
   if (const std::string due = log_.Note(line, now_ms); !due.empty()) LogInfo(due);
 }
 

@@ -59,7 +59,7 @@ class LentMachine {
 
   // What the worker does now: "joining", "running" or "paused", and its name in the roster.
   void SetState(const std::string& state, const std::string& name, int64_t now_ms);
-  // Logs a line, one a minute.
+  // Logs a line; one a minute once the worker has rested.
   void Say(const std::string& line, int64_t now_ms);
   // SIGHUP: rules that cannot be read leave the old ones.
   void Reload();
@@ -89,6 +89,7 @@ class LentMachine {
   std::map<int, double> lent_cpu_s_;  // of each of them, when it was seen last
   Budget cpu_, upload_, download_;
   MinuteLog log_;
+  bool rested_ = false;  // whether it has paused, or lost the scheduler
   bool warned_ = false;  // of the account or the published state
 };
 

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <cstdlib>
+
 namespace dslide {
 namespace {
 
@@ -55,7 +57,7 @@ int64_t NextDay(int64_t unix_s) {
 
 std::string ClockText(int64_t unix_s, int64_t now_unix_s) {
   const tm parts = Parts(unix_s);
-  const bool is_near = unix_s >= now_unix_s && unix_s - now_unix_s < 6 * kDay;
+  const bool is_near = std::abs(unix_s - now_unix_s) < 6 * kDay;
   char text[64];
   const size_t size = strftime(text, sizeof text, is_near ? "%a %H:%M" : "%Y-%m-%d %H:%M", &parts);
   return std::string(text, size);

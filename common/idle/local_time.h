@@ -28,7 +28,7 @@ int64_t NextChange(const WeekHours& hours, int64_t unix_s);
 // The first moment of the next day.
 int64_t NextDay(int64_t unix_s);
 
-// "Mon 18:00", within the next six days; else with the date.
+// "Mon 18:00", within six days from now; else with the date.
 std::string ClockText(int64_t unix_s, int64_t now_unix_s);
 
 }  // namespace dslide
