@@ -60,6 +60,7 @@ Status Serve(const ParsedArguments& arguments) {
   const Result<uint64_t> memory_bytes = MemoryForRows(*config);
   DSLIDE_RETURN_IF_ERROR(memory_bytes);
   options.memory_bytes = *memory_bytes;
+  options.disk_bytes = uint64_t{config->idle.disk_mb} << 20;
   const bool is_safe = options.scheduler.curve.has_value() ||
                        config->security.encryption == Encryption::kTrustedNetwork;
   DSLIDE_RETURN_IF_ERROR(CheckBind(own_bind ? "--bind" : "cluster.server_bind", options.bind,

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <random>
 
+#include "common/base/address.h"
 #include "common/base/log.h"
+#include "common/base/nearest.h"
 #include "common/data/checksum.h"
 #include "common/idle/local_time.h"
 #include "common/math/kernels.h"
@@ -71,18 +73,18 @@ class WorkerProcess {
 
   // Returns when the owner's policy allows to compute. False: the process was asked to stop.
   bool WaitUntilAllowed() {
-    bool waited = false;
+    PauseReason said = PauseReason::kNone;
     while (true) {
       const int64_t now_ms = MonotonicMillis();
       const IdleDecision& decision = lent_->Look(now_ms);
       if (lent_->Knows() && !decision.pauses()) {
-        if (waited) lent_->Say("goes on", now_ms);
+        if (said != PauseReason::kNone) lent_->Say("goes on", now_ms);
         return true;
       }
       if (lent_->Knows()) {
-        waited = true;
         lent_->SetState("paused", session_.name, now_ms);
-        lent_->Say(PauseText(decision), now_ms);
+        if (said != decision.reason) lent_->Say(PauseText(decision), now_ms);
+        said = decision.reason;
       }
       if (!Wait(LentMachine::kLookMs)) return false;
     }
@@ -131,6 +133,9 @@ Status RunWorker(const WorkerOptions& options, LentMachine* lent, StopSignals* s
     file = std::move(*read);
   }
   const SchedulerAccess& to = options.scheduler;
+  if (const std::string why = WhyNotDialable(to.address); !why.empty()) {
+    return BadInput(fmt::format("cannot connect to {}: {}", Printable(to.address), why));
+  }
   LogInfo(fmt::format("joining the scheduler at {}{}", to.address, to.curve ? ", encrypted" : ""));
   WarnIfUnresolved(to.address);
   WorkerProcess process(options, file ? &*file : nullptr, lent, signals);

@@ -184,7 +184,7 @@ struct IdleConfig {
   uint32_t download_kbit = 0;      // kbit/s; 0: any
   uint32_t daily_transfer_mb = 0;  // sent and received from midnight to midnight; 0: any
   uint32_t memory_mb = 0;          // resident; 0: any
-  uint32_t disk_mb = 0;            // servers: their shards of checkpoints; 0: any
+  uint32_t disk_mb = 0;            // servers: the directory of checkpoints; 0: any
 
   bool operator==(const IdleConfig&) const = default;
 };

@@ -330,7 +330,7 @@ std::vector<ConfigKey> IdleKeys() {
        Number(kIn, &I::daily_transfer_mb, 0, kMostMb)},
       {section, "memory_mb", "resident memory; 0: any", ZeroOr(kIn, &I::memory_mb, 64, kMostMb),
        kFree, kServersOwn},
-      {section, "disk_mb", "a server's parts of checkpoints; 0: any",
+      {section, "disk_mb", "what checkpoints may take on a server's machine; 0: any",
        Number(kIn, &I::disk_mb, 0, kMostMb), kFree, kServersOwn},
   };
   for (ConfigKey& key : keys) key.workers_own = true;

@@ -99,6 +99,7 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
     PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
                 PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
   }
+  if (place_.disk_bytes > 0) disk_bytes_ = BytesUnder(fs::path(save_->directory).parent_path());
   Status ready = OpenDatabase();
   if (ready.ok()) ready = RemoveOthers();
   if (!ready.ok()) error_ = ready.error();
@@ -115,7 +116,17 @@ void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
   if (error_) DropFiles();
 }
 
+// The owner's limit (idle.disk_mb). What is written is about as large as its rows.
+Status ShardWriter::TakeRoom(uint64_t bytes) {
+  disk_bytes_ += bytes;
+  if (place_.disk_bytes == 0 || disk_bytes_ <= place_.disk_bytes) return {};
+  return Failed(fmt::format("{}: checkpoints would take more than the {} MB of idle.disk_mb",
+                            fs::path(save_->directory).parent_path().string(),
+                            place_.disk_bytes >> 20));
+}
+
 Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {
+  DSLIDE_RETURN_IF_ERROR(TakeRoom(chunk.bytes.size()));
   size_t begin = 0;
   for (size_t i = 0; i < chunk.keys.size(); ++i) {
     const StoredRowKey& key = chunk.keys[i];

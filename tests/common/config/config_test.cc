@@ -747,6 +747,11 @@ TEST_CASE("config: the example files are valid") {
   REQUIRE_MESSAGE(two.ok(), two.error().message);
   CHECK(two->security.encryption == Encryption::kAuto);
   CHECK(two->cluster.scheduler_advertise == "tcp://10.0.0.1:7700");
+  const Result<Config> volunteer = LoadConfig(folder + "volunteer.ini", {});
+  REQUIRE_MESSAGE(volunteer.ok(), volunteer.error().message);
+  IdleConfig defaults;
+  defaults.given = true;
+  CHECK(volunteer->idle == defaults);
 }
 
 TEST_CASE("config: what earlier versions stored is read") {
