@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/base/week_hours.h"
+#include "common/config/week_hours.h"
 
 namespace dslide {
 

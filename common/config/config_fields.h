@@ -152,7 +152,7 @@ Field AdvertisedAddressOrEmpty(Section Config::*section, std::string Section::*m
                   [](std::string_view text) { return text.empty() || IsAdvertisedAddress(text); });
 }
 
-// Hours of the week (common/base/week_hours.h).
+// Hours of the week (common/config/week_hours.h).
 template <typename Section>
 Field Hours(Section Config::*section, WeekHours Section::*member) {
   Field field = MakeField(section, member, "always or hours", WeekHours::Parse,

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/week_hours.h"
+#include "common/config/week_hours.h"
 
 namespace dslide {
 

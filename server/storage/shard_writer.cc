@@ -116,17 +116,19 @@ void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
   if (error_) DropFiles();
 }
 
-// The owner's limit (idle.disk_mb). What is written is about as large as its rows.
-Status ShardWriter::TakeRoom(uint64_t bytes) {
-  disk_bytes_ += bytes;
-  if (place_.disk_bytes == 0 || disk_bytes_ <= place_.disk_bytes) return {};
+// The owner's limit (idle.disk_mb).
+Status ShardWriter::CheckRoom() const {
+  if (place_.disk_bytes == 0) return {};
+  uint64_t bytes = disk_bytes_;
+  for (const auto& file : files_) bytes += file->bytes();
+  for (const OpenFile& open : open_) bytes += open.file == nullptr ? 0 : open.file->bytes();
+  if (bytes <= place_.disk_bytes) return {};
   return Failed(fmt::format("{}: checkpoints would take more than the {} MB of idle.disk_mb",
                             fs::path(save_->directory).parent_path().string(),
                             place_.disk_bytes >> 20));
 }
 
 Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {
-  DSLIDE_RETURN_IF_ERROR(TakeRoom(chunk.bytes.size()));
   size_t begin = 0;
   for (size_t i = 0; i < chunk.keys.size(); ++i) {
     const StoredRowKey& key = chunk.keys[i];
@@ -142,7 +144,7 @@ Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {
     DSLIDE_RETURN_IF_ERROR(open->file->Put(View(EncodeRowKey(key)), value));
     begin = chunk.ends[i];
   }
-  return {};
+  return CheckRoom();
 }
 
 Status ShardWriter::CloseFile(OpenFile* open) {

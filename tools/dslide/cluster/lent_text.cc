@@ -1,21 +1,14 @@
-// dslide worker status: what this user's lent workers on this machine do.
+#include "tools/dslide/cluster/lent_text.h"
+
 #include <fmt/core.h>
-#include <time.h>
 
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
-#include "common/app/executable.h"
 #include "common/base/nearest.h"
-#include "common/idle/account.h"
 #include "common/idle/local_time.h"
-#include "common/idle/published.h"
 #include "common/idle/user_files.h"
-#include "tools/dslide/commands/command_table.h"
-#include "tools/dslide/commands/commands.h"
 
 namespace dslide {
 namespace {
@@ -57,43 +50,29 @@ Totals ReadTotals(int64_t now) {
   return totals;
 }
 
-Status ShowWorkers(const ParsedArguments& arguments) {
-  const Result<std::string> directory = RuntimeDirectory();
-  DSLIDE_RETURN_IF_ERROR(directory);
-  const int64_t now = time(nullptr);
-  const std::vector<PublishedWorker> workers = ReadPublished(*directory);
-  const Totals totals = ReadTotals(now);
-  if (arguments.Has("json")) {
-    nlohmann::json json = nlohmann::json::parse(FormatTotals(totals));
-    json["workers"] = nlohmann::json::array();
-    for (const PublishedWorker& worker : workers) {
-      json["workers"].push_back(nlohmann::json::parse(FormatPublished(worker)));
-    }
-    fmt::print("{}\n", json.dump(2));
-    return {};
-  }
-  if (workers.empty()) fmt::print("no lent worker of this user runs on this machine\n");
-  for (const PublishedWorker& worker : workers) fmt::print("{}", WorkerText(worker, now));
-  fmt::print("today        {}\nin all       {}\n", DeedsText(totals.today), DeedsText(totals.ever));
-  return {};
-}
-
-int WorkerStatusCommand(int argc, char** argv) {
-  CommandLine line("dslide worker status [--json]",
-                   "Shows the lent workers of this user on this machine: whether each runs or "
-                   "pauses and why, what it has done and may use.");
-  line.Flag("json", "print JSON");
-  return RunExecutable("dslide worker status", line, argc, argv, ShowWorkers);
-}
-
-constexpr Command kWorkerCommands[] = {
-    {"status", WorkerStatusCommand, "show this user's lent workers on this machine"},
-};
-
 }  // namespace
 
-int WorkerCommand(int argc, char** argv) {
-  return RunCommand("dslide worker", kWorkerCommands, argc, argv);
+Result<LentWorkers> ReadLentWorkers(int64_t now) {
+  const Result<std::string> directory = RuntimeDirectory();
+  DSLIDE_RETURN_IF_ERROR(directory);
+  return LentWorkers{ReadPublished(*directory), ReadTotals(now)};
+}
+
+std::string LentText(const LentWorkers& lent, int64_t now) {
+  std::string text;
+  if (lent.workers.empty()) text = "no lent worker of this user runs on this machine\n";
+  for (const PublishedWorker& worker : lent.workers) text += WorkerText(worker, now);
+  return text + fmt::format("today        {}\nin all       {}\n", DeedsText(lent.totals.today),
+                            DeedsText(lent.totals.ever));
+}
+
+std::string LentJson(const LentWorkers& lent) {
+  nlohmann::json json = nlohmann::json::parse(FormatTotals(lent.totals));
+  json["workers"] = nlohmann::json::array();
+  for (const PublishedWorker& worker : lent.workers) {
+    json["workers"].push_back(nlohmann::json::parse(FormatPublished(worker)));
+  }
+  return json.dump(2);
 }
 
 }  // namespace dslide

@@ -1,4 +1,4 @@
-#include "common/base/week_hours.h"
+#include "common/config/week_hours.h"
 
 #include <doctest/doctest.h>
 
