@@ -58,6 +58,10 @@ class ServerOutbox {
   void Rename(const std::string& name) { effects_.name = name; }
   void Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
   void Warn(std::string line) { effects_.warnings.push_back(std::move(line)); }
+  // A worker has sent what no honest one sends.
+  void NoteOffence(Incarnation worker, const BatchId& batch, std::string reason) {
+    effects_.offences.push_back({worker, batch, std::move(reason)});
+  }
   // The server ends with this outcome; the last call counts.
   void Exit(Status outcome) { effects_.exit = std::move(outcome); }
   bool exits() const { return effects_.exit.has_value(); }

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ class ServerCore {
  public:
   static constexpr size_t kMaxOpen = 128;  // jobs that the executors have before them
 
+  static constexpr int64_t kSilentWorkerMs = 120'000;
+  static constexpr int64_t kMalformedEveryMs = 1000;
+  static constexpr size_t kMalformedAnswers = 32;  // in that time, to different peers
+
   using Effects = ServerEffects;
   struct Identity {
     Incarnation incarnation;
@@ -59,8 +64,9 @@ class ServerCore {
   Effects HandleServer(Message message, int64_t now_us);
   // A request of a worker or another server. Times in microseconds, for the replies' service_us.
   Effects HandleWorker(const PeerId& peer, Message message, int64_t now_us);
-  // A worker's bytes that were no message.
-  Effects HandleMalformed(const PeerId& peer, const Error& error);
+  // A worker's bytes that were no message. A second has one line about such, and an answer to each
+  // of the first peers that sent some.
+  Effects HandleMalformed(const PeerId& peer, const Error& error, int64_t now_ms);
   // The outcome of Effects::save: all fields but the name and the shard, or an error.
   Effects HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms);
   // SIGTERM: leave once others have its slots, or, if nobody can take them, after a checkpoint of
@@ -126,6 +132,8 @@ class ServerCore {
   uint64_t train_samples_ = 0;
   Incarnation scheduler_;  // the scheduler's life that was heard last
   uint64_t malformed_ = 0;
+  int64_t malformed_logged_ms_ = -kMalformedEveryMs;
+  std::set<PeerId> malformed_answered_;  // since then
   ServerOutbox out_;
   LoadMeter load_;
   OrderlyStop stop_;

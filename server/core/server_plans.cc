@@ -9,6 +9,12 @@
 #include "server/core/server_core.h"
 
 namespace dslide {
+namespace {
+
+// Of all executors: of a server that has little memory for rows.
+constexpr uint64_t kLeastBatchBytes = uint64_t{256} << 20;
+
+}  // namespace
 
 ServerCore::Effects ServerCore::Start(int64_t now_ms) {
   SendJoin(now_ms);
@@ -109,7 +115,7 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   if (executors == 0) executors = identity_.cores;
   executors = std::clamp<uint32_t>(executors, 1, config_->cluster.slots);
   generation_.emplace(ServerSeat{*config_, train_samples_, incarnation(), executors, plan, index},
-                      std::move(checkpoints));
+                      std::move(checkpoints), RequestLimits::For(identity_.memory_bytes));
   out_.set_plan_version(plan.version);
   ServerLoad load;
   load.server = fmt::format("{}-{:016x}", JoinName(), incarnation().value);
@@ -117,6 +123,7 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   load.train_samples = train_samples_;
   load.restore = late ? "" : plan.restore;
   load.slots = generation_->slots.Place(generation_->seat);
+  load.batch_bytes = std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size();
   // Keeps the negatives of servers apart, in clusters of up to 257 servers and for some 4,000 plans
   // of a generation.
   load.first_executor = (index + 257 * (plan.version - GenerationOf(plan))) * 4096;

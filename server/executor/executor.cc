@@ -284,7 +284,7 @@ std::optional<TableFigures> Executor::MeasureTables() const {
 }
 
 Measured Executor::Measure(bool tables) {
-  return {TakeLoad(), MemoryBytes(), static_cast<uint32_t>(batches_in_flight()),
+  return {TakeLoad(), MemoryBytes() + trainer_.BatchBytes(), static_cast<uint32_t>(batches_in_flight()),
           tables ? MeasureTables() : std::nullopt};
 }
 
