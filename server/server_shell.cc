@@ -225,6 +225,7 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (!effects.name.empty()) RenameLog(effects.name);
   for (const std::string& line : effects.notices) LogInfo(line);
   for (const std::string& line : effects.warnings) LogWarning(line);
+  for (const std::string& line : effects.peer_warnings) peer_lines_.Warn(line, clock_.Millis());
   for (const WorkerOffence& offence : effects.offences) {
     offence_lines_.Warn(
         fmt::format("the worker {:016x}, batch {}.{}.{}: {}", offence.worker.value,

@@ -70,6 +70,7 @@ struct ServerEffects {
   std::string name;  // by which the scheduler knows the server from now on; empty: as before
   std::vector<std::string> notices;
   std::vector<std::string> warnings;
+  std::vector<std::string> peer_warnings;  // peers can cause them at will
   std::vector<WorkerOffence> offences;
   std::vector<Message> to_scheduler;
   std::vector<std::pair<PeerId, std::shared_ptr<const Bytes>>> to_workers;  // never null

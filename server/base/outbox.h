@@ -62,6 +62,8 @@ class ServerOutbox {
   void NoteOffence(Incarnation worker, const BatchId& batch, std::string reason) {
     effects_.offences.push_back({worker, batch, std::move(reason)});
   }
+  // A line that peers can cause at will: few are logged.
+  void WarnOfPeer(std::string line) { effects_.peer_warnings.push_back(std::move(line)); }
   // The server ends with this outcome; the last call counts.
   void Exit(Status outcome) { effects_.exit = std::move(outcome); }
   bool exits() const { return effects_.exit.has_value(); }

@@ -125,6 +125,9 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
                        now_us, envelope.plan_version},
                       RequestRound(std::move(message.body))};
   const Body& body = *request.round.request();
+  if (std::string why = numbers_.WhyRefused(envelope.incarnation, body, seat, out); !why.empty()) {
+    return Reply(request.asker, ErrorReply{ErrorCode::kRefused, std::move(why)}, now_us, out);
+  }
   if (!MustWait(body, seat)) return Submit(std::move(request), now_us, out);
   Wait(StepOf(BeginningOf(body)->batch, seat), std::move(request), now_us, out);
 }
@@ -191,7 +194,10 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
     NoteForAudit(request.asker.incarnation, *asked, seat, out);
   }
   auto* gradient = std::get_if<GradientReply>(&reply);
-  if (auto* statistics = std::get_if<ActiveReply>(&reply)) Condense(statistics);
+  if (auto* statistics = std::get_if<ActiveReply>(&reply)) {
+    Condense(statistics);
+    numbers_.NoteReply(request.asker.incarnation, std::get<ActiveQuery>(*asked).batch, *statistics);
+  }
   if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
   Reply(request.asker, std::move(reply), now_us, out);
 }
@@ -219,6 +225,7 @@ void RequestTable::OnCommit(const CommitSteps& commit, const ServerSeat& seat, S
 
 void RequestTable::DropWorker(Incarnation worker, ServerOutbox* out) {
   replies_.Forget(worker);
+  numbers_.DropWorker(worker);
   fenced_.insert(worker);
   waiting_.DropSender(worker);
   held_.DropSender(worker);
@@ -228,6 +235,7 @@ void RequestTable::DropWorker(Incarnation worker, ServerOutbox* out) {
 void RequestTable::DropSilent(int64_t before_ms, ServerOutbox* out) {
   for (const Incarnation sender : replies_.SilentSince(before_ms)) {
     replies_.Forget(sender);
+    numbers_.DropWorker(sender);
     out->Submit(SchedulerOrder{},
                 RequestJob{{}, std::make_shared<const Body>(DropBatches{sender})});
   }

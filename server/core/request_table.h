@@ -7,7 +7,8 @@
 //
 // Memory and time are bounded, whatever peers send. A sender has at most kMostJobsOfSender requests
 // before the executors, and others of it wait here; queues and kept replies have limits in bytes
-// (RequestLimits), and whoever has the most in a queue makes room for the others.
+// (RequestLimits), and whoever has the most in a queue makes room for the others. Numbers are
+// checked before the executors see them (NumberCheck).
 //
 // Invariants: the queues are bounded; no request waits for a step that is open.
 #pragma once
@@ -24,6 +25,7 @@
 #include "server/base/seat.h"
 #include "server/core/audit_book.h"
 #include "server/core/fair_queue.h"
+#include "server/core/number_check.h"
 #include "server/core/reply_cache.h"
 
 namespace dslide {
@@ -113,6 +115,7 @@ class RequestTable {
   std::optional<uint64_t> committed_;
   ReplyCache replies_;
   AuditBook audits_;
+  NumberCheck numbers_;
   std::set<Incarnation> fenced_;
 };
 
