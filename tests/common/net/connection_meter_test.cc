@@ -45,6 +45,7 @@ class RawPeer {
     to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
     timeval timeout{kDeadlineMs / 1000, 0};
     setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
     REQUIRE(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0);
   }
   RawPeer(RawPeer&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -61,6 +62,11 @@ class RawPeer {
     }
     return true;
   }
+  Bytes Receive(size_t size) const {
+    Bytes bytes(size);
+    REQUIRE(recv(fd_, bytes.data(), size, MSG_WAITALL) == static_cast<ssize_t>(size));
+    return bytes;
+  }
   void ShakeHands() const {
     Bytes greeting(64);
     greeting[0] = 0xff;
@@ -74,6 +80,9 @@ class RawPeer {
         30);
     REQUIRE(Send(greeting));
     REQUIRE(Send(Bytes(ready.begin(), ready.end())));
+    // A frame before the other side's READY is a breach of the protocol.
+    (void)Receive(64);
+    (void)Receive(Receive(2).at(1));
   }
   // False: the connection was closed, or nothing was taken for long.
   bool SendFrame(size_t size, bool more) const {
