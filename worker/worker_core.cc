@@ -151,7 +151,7 @@ void WorkerCore::OnPlan(const Plan& plan) {
   if (goes_on) {
     BeginAgain();
   } else {
-    work_.emplace();
+    work_ = Work{};
   }
   links_.Follow(plan, goes_on, *config_, now_us_);
   plan_ = plan;
