@@ -59,9 +59,8 @@ bool Run(std::string_view input) {
   size_t count = 0;
   for (const std::string_view part : fuzz::MessagesOf(input.substr(1))) {
     if (++count > kMostMessages) break;
-    const Bytes aligned(part.begin(), part.end());
-    const Result<Message> message = Decode(aligned);
-    if (fuzz::Accepted(message)) understood |= peer.Take(*message);
+    const Result<Message> message = fuzz::DecodeMessage(part);
+    if (message.ok()) understood |= peer.Take(*message);
   }
   return understood;
 }

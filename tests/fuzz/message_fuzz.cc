@@ -36,8 +36,8 @@ struct Combine {
 };
 
 bool Run(std::string_view input) {
-  const Result<Message> message = fuzz::DecodeText(input);
-  if (!fuzz::Accepted(message)) return false;
+  const Result<Message> message = fuzz::DecodeMessage(input);
+  if (!message.ok()) return false;
   const AnyBody& body = message->body;
   DSLIDE_CHECK(std::visit(testing::IsConsistent(), body));
   const Bytes sent = Encode(*message, WirePrecision::kFp32);

@@ -180,13 +180,16 @@ std::string EncodedAs(const Message& message, WirePrecision precision) {
   return {bytes.begin(), bytes.end()};
 }
 
-Result<Message> DecodeText(std::string_view bytes) {
-  return Decode({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+Result<Message> DecodeMessage(std::string_view bytes) {
+  const Bytes aligned(bytes.begin(), bytes.end());
+  Result<Message> message = Decode(aligned);
+  // Of a message the peer is to blame, not the user.
+  if (!message.ok()) CheckError(BadInput(message.error().message));
+  return message;
 }
 
 std::string MutateMessage(std::string_view bytes, Random* random) {
-  const Bytes aligned(bytes.begin(), bytes.end());
-  Result<Message> message = Decode(aligned);
+  Result<Message> message = DecodeMessage(bytes);
   const uint64_t how = random->Below(8);
   if (!message.ok()) {
     return how == 0 ? RandomMessage(random, {}, std::nullopt) : MutateBytes(bytes, random);
@@ -246,8 +249,7 @@ std::string MutateScript(std::string_view script, Random* random) {
   } else if (how == 2) {
     std::swap(message, AnyOf(&messages, random));
   } else if (how == 3 && messages.size() < kMostMessages) {
-    const Bytes aligned(message.begin(), message.end());
-    const Result<Message> known = Decode(aligned);
+    const Result<Message> known = DecodeMessage(message);
     messages.insert(messages.begin() + at,
                     RandomMessage(random, known.ok() ? known->envelope : Envelope{}, std::nullopt));
   } else {

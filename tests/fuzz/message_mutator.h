@@ -24,6 +24,7 @@ std::string ScriptOf(const std::vector<Message>& messages);
 std::string MutateScript(std::string_view script, Random* random);
 
 std::string EncodedAs(const Message& message, WirePrecision precision);
-Result<Message> DecodeText(std::string_view bytes);
+// Of bytes anywhere in an input. Checks the error that says that they are no message.
+Result<Message> DecodeMessage(std::string_view bytes);
 
 }  // namespace dslide::fuzz

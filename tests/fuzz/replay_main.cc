@@ -1,15 +1,12 @@
 // Runs targets without a fuzzer:
 //
-//   tests_fuzz_replay TARGET FOLDER        its seeds, the files of FOLDER/TARGET, changes of both
-//   tests_fuzz_replay --corpus FOLDER      seeds and files of all targets, without changes
-//   tests_fuzz_replay --seeds TARGET DIR   writes the seeds as files
-//   tests_fuzz_replay --list
+//   tests_fuzz_replay TARGET FOLDER     its seeds, the files of FOLDER/TARGET, changes of both
+//   tests_fuzz_replay --corpus FOLDER   seeds and files of all targets, without changes
 //
 // Changes are drawn by a fixed seed, so each run has the same.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <span>
 #include <string>
@@ -68,40 +65,19 @@ Outcomes Replay(const FuzzTarget& target, const std::string& folder, int changes
   return outcomes;
 }
 
-int WriteSeeds(const FuzzTarget& target, const fs::path& directory) {
-  fs::create_directories(directory);
-  int number = 0;
-  for (const std::string& seed : target.seeds()) {
-    std::ofstream(directory / ("seed-" + std::to_string(number++)), std::ios::binary) << seed;
-  }
-  return 0;
-}
-
-int Usage() {
-  std::fputs(
-      "usage: tests_fuzz_replay TARGET FOLDER | --corpus FOLDER | --seeds TARGET DIR | "
-      "--list\n",
-      stderr);
-  return 2;
-}
-
 int Main(std::span<const std::string> arguments) {
-  const size_t count = arguments.size();
-  if (count == 1 && arguments[0] == "--list") {
-    for (const FuzzTarget& target : Targets()) std::puts(std::string(target.name).c_str());
+  const FuzzTarget* target = arguments.size() == 2 ? FindTarget(arguments[0]) : nullptr;
+  if (target != nullptr) {
+    const Outcomes outcomes = Replay(*target, arguments[1], kChanges);
+    // Were all of one kind, the changes would not probe anything.
+    return outcomes.accepted > 0 && outcomes.refused > 0 ? 0 : 1;
+  }
+  if (arguments.size() == 2 && arguments[0] == "--corpus") {
+    for (const FuzzTarget& each : Targets()) Replay(each, arguments[1], 0);
     return 0;
   }
-  if (count == 2 && arguments[0] == "--corpus") {
-    for (const FuzzTarget& target : Targets()) Replay(target, arguments[1], 0);
-    return 0;
-  }
-  const bool seeds = count == 3 && arguments[0] == "--seeds";
-  const FuzzTarget* target = seeds || count == 2 ? FindTarget(arguments[seeds ? 1 : 0]) : nullptr;
-  if (target == nullptr) return Usage();
-  if (seeds) return WriteSeeds(*target, arguments[2]);
-  const Outcomes outcomes = Replay(*target, arguments[1], kChanges);
-  // Were all of one kind, the changes would not probe anything.
-  return outcomes.accepted > 0 && outcomes.refused > 0 ? 0 : 1;
+  std::fputs("usage: tests_fuzz_replay TARGET FOLDER | --corpus FOLDER\n", stderr);
+  return 2;
 }
 
 }  // namespace

@@ -126,9 +126,8 @@ bool Run(std::string_view input) {
   bool all = true;
   for (const std::string_view part : fuzz::MessagesOf(input)) {
     if (++count > kMostMessages) break;
-    const Bytes aligned(part.begin(), part.end());
-    const Result<Message> message = Decode(aligned);
-    all &= fuzz::Accepted(message);
+    const Result<Message> message = fuzz::DecodeMessage(part);
+    all &= message.ok();
     if (message.ok()) server.Deliver(*message);
   }
   return all && count > 0;
