@@ -37,8 +37,7 @@ class Peer {
     if (const auto* rows = std::get_if<SlotRows>(&message.body)) {
       SlotJob put{SlotJob::Kind::kPut, {{1}}};
       put.rows = std::make_shared<const SlotRows>(*rows);
-      return fuzz::Accepted(executor_.Do(put)) &&
-             fuzz::Accepted(executor_.Do({SlotJob::Kind::kAttach, {{1}}}));
+      return Do(put) && Do({SlotJob::Kind::kAttach, {{1}}});
     }
     const Body reply = executor_.Handle({message.envelope.incarnation.value % 2}, message.body);
     (void)executor_.Background();
@@ -48,6 +47,12 @@ class Peer {
   }
 
  private:
+  bool Do(const SlotJob& job) {
+    const Result<Attached> done = executor_.Do(job);
+    if (!done.ok()) fuzz::CheckError(BadInput(done.error().message));
+    return done.ok();
+  }
+
   const Config config_;
   Executor executor_;
 };

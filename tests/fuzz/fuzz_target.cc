@@ -44,7 +44,8 @@ void CheckError(const Error& error) {
 }
 
 std::string MutateBytes(std::string_view input, Random* random) {
-  constexpr std::string_view kTelling(" ,:\n\r\t-+.eE0123456789xnaif\"{}[]\\\0\xff\x80\x1f", 39);
+  static constexpr char kBytes[] = " ,:\n\r\t-+.eE0123456789xnaif\"{}[]\\\0\xff\x80\x1f";
+  constexpr std::string_view kTelling(kBytes, sizeof kBytes - 1);
   std::string bytes(input);
   for (uint64_t edits = 1 + random->Below(4); edits > 0; --edits) {
     const size_t at = random->Below(bytes.size() + 1);
