@@ -9,7 +9,7 @@
 
 #include "common/data/checksum.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/message_mutator.h"
+#include "tests/fuzz/messages/message_mutator.h"
 #include "tests/support/numbered_samples.h"
 #include "tests/support/random_messages.h"
 

@@ -1,7 +1,7 @@
 // A message of the wire: decoded, sent on, and added up with others as a receiver does.
 #include "common/run/combine.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/message_mutator.h"
+#include "tests/fuzz/messages/message_mutator.h"
 #include "tests/support/message_invariants.h"
 #include "tests/support/random_messages.h"
 

@@ -8,8 +8,8 @@
 #include "common/math/kernels.h"
 #include "server/executor/executor.h"
 #include "server/storage/stored_keys.h"
-#include "tests/fuzz/executor_config.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/messages/executor_config.h"
 
 namespace dslide::executor_state_fuzz {
 namespace {

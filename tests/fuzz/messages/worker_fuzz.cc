@@ -10,7 +10,7 @@
 
 #include "common/run/slot_plan.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/message_mutator.h"
+#include "tests/fuzz/messages/message_mutator.h"
 #include "tests/support/random_messages.h"
 
 namespace dslide::worker_fuzz {

@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "common/math/kernels.h"
-#include "tests/fuzz/executor_config.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/message_mutator.h"
+#include "tests/fuzz/messages/executor_config.h"
+#include "tests/fuzz/messages/message_mutator.h"
 
 namespace dslide::executor_fuzz {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "common/math/kernels.h"
 #include "common/run/slot_plan.h"
-#include "tests/fuzz/executor_config.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/message_mutator.h"
+#include "tests/fuzz/messages/executor_config.h"
+#include "tests/fuzz/messages/message_mutator.h"
 #include "tests/support/random_messages.h"
 
 namespace dslide::server_fuzz {

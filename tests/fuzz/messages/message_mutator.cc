@@ -1,4 +1,4 @@
-#include "tests/fuzz/message_mutator.h"
+#include "tests/fuzz/messages/message_mutator.h"
 
 #include <algorithm>
 #include <concepts>
