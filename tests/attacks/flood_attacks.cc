@@ -1,0 +1,351 @@
+// Too much of what is allowed: messages, joins, memory. Every flood is paced and bounded.
+#include <fmt/core.h>
+#include <zmq.hpp>
+
+#include "common/base/process.h"
+#include "tests/attacks/intruder.h"
+
+namespace dslide::flood_attacks {
+namespace {
+
+// A zmq socket of one's own, for messages that no DealerSocket sends.
+class RawDealer {
+ public:
+  RawDealer(const Strike& strike, const std::string& address, const std::optional<PublicKey>& peer)
+      : socket_(context_, zmq::socket_type::dealer) {
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::sndhwm, 100);
+    socket_.set(zmq::sockopt::sndtimeo, 1000);
+    if (const auto keys = strike.To(peer)) {
+      const auto set = [&](auto option, const auto& bytes) {
+        socket_.set(option, zmq::const_buffer(bytes.data(), bytes.size()));
+      };
+      set(zmq::sockopt::curve_serverkey, keys->peer.bytes);
+      set(zmq::sockopt::curve_publickey, keys->own.public_key.bytes);
+      set(zmq::sockopt::curve_secretkey, keys->own.secret_key.bytes());
+    }
+    socket_.connect(address);
+  }
+  bool Send(const Bytes& frame, bool more) {
+    const auto flags = more ? zmq::send_flags::sndmore : zmq::send_flags::none;
+    return socket_.send(zmq::buffer(frame), flags).has_value();
+  }
+
+ private:
+  zmq::context_t context_;
+  zmq::socket_t socket_;
+};
+
+EmbedRequest Untrained(uint32_t samples) {
+  EmbedRequest request;
+  for (uint32_t i = 0; i < samples; ++i) request.features.EndRow();
+  return request;
+}
+
+// Asks in a loop, and reads the answers.
+void StatusRequests(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kObserver)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(1000)) {
+    eve.Tell(StatusRequest());
+    if (++sent % 10 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} requests, {} answers", sent, eve.received()));
+}
+
+// The same, and does not read them.
+void StatusUnread(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kObserver)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(1000)) {
+    eve.Tell(StatusRequest());
+    sent++;
+  }
+  strike.Say(fmt::format("{} requests, no answer read", sent));
+}
+
+// A new life with every Join; none leaves.
+void Joins(Strike& strike, Role role) {
+  Intruder eve(&strike);
+  uint64_t sent = 0;
+  while (strike.Pace(1300)) {
+    Join join;
+    join.role = role;
+    join.name = fmt::format("eve-{}", sent);
+    eve.envelope().incarnation = strike.Draw();
+    eve.Tell(join);
+    if (++sent % 20 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} members", sent));
+}
+void WorkersJoin(Strike& strike) { Joins(strike, Role::kWorker); }
+void ObserversJoin(Strike& strike) { Joins(strike, Role::kObserver); }
+
+// A connection, a Join, and away.
+void Reconnects(Strike& strike) {
+  uint64_t made = 0;
+  while (made < 4000 && strike.Pace(1300)) {
+    Intruder eve(&strike);
+    eve.envelope().incarnation = strike.Draw();
+    eve.Tell(Join());
+    if (++made % 20 == 0) eve.Receive(2);
+  }
+  strike.Say(fmt::format("{} connections", made));
+}
+
+// Small messages as fast as possible.
+void Heartbeats(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(8000)) {
+    eve.Tell(Heartbeat());
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} heartbeats", sent));
+}
+void Leases(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(4000)) {
+    eve.Tell(LeaseRequest());
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} requests", sent));
+}
+void Greetings(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(4000)) {
+    eve.TellServer(sent % 2, Untrained(1));
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} requests", sent));
+}
+
+// What servers keep of their replies: 65,536 samples give 16 MB, and 128 of them are kept.
+void LargeReplies(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (sent < 60 && strike.Pace(20)) {
+    eve.TellServer(0, Untrained(kMaxBatchSamples));
+    eve.Receive();
+    eve.inbox().clear();
+    sent++;
+  }
+  while (strike.Goes()) {
+    eve.Receive(50);
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} requests of 65,536 samples", sent));
+}
+
+// Each in a life of its own, so that the replies of each are kept.
+void NewLives(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  eve.set_beats(false);
+  uint64_t sent = 0;
+  while (strike.Pace(1500)) {
+    eve.envelope().incarnation = strike.Draw();
+    eve.TellServer(0, Untrained(512));
+    if (++sent % 20 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} lives", sent));
+}
+
+void TopK(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  TopKRequest request;
+  request.hidden = Matrix(2048, eve.config()->model.hidden);
+  for (float& x : request.hidden.data) x = 1;
+  request.k = 0xffffffff;
+  uint64_t sent = 0;
+  while (strike.Pace(30)) {
+    eve.TellServer(sent % 2, request);
+    eve.Receive();
+    eve.inbox().clear();
+    sent++;
+  }
+  strike.Say(fmt::format("{} requests with k = 4 billion, {} answers", sent, eve.received()));
+}
+
+// Requests by a plan that does not exist yet, of 8 MB each: they wait at the server.
+void EarlyLarge(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  eve.envelope().plan_version += 5;
+  ActiveQuery query;
+  query.hidden = Matrix(kMaxBatchSamples, 32);
+  for (float& x : query.hidden.data) x = 1;
+  for (uint32_t i = 0; i < kMaxBatchSamples; ++i) query.labels.EndRow();
+  query.label_totals.assign(kMaxBatchSamples, 0);
+  uint64_t sent = 0;
+  while (sent < 80 && strike.Pace(40)) {
+    eve.TellServer(0, query);
+    eve.Receive();
+    sent++;
+  }
+  while (strike.Goes()) eve.Receive(50);
+  strike.Say(fmt::format("{} requests of 8 MB", sent));
+}
+
+// As many batches as a server takes, of as many samples as it takes, never ended.
+void OpenLarge(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (sent < 300 && strike.Pace(100)) {
+    EmbedRequest request;
+    request.training = true;
+    request.batch = {static_cast<uint32_t>(sent), 0, 0};
+    for (uint32_t i = 0; i < 4096; ++i) {
+      request.features.ids.push_back(static_cast<uint32_t>(i % 300));
+      request.features.values.push_back(1);
+      request.features.EndRow();
+    }
+    eve.TellServer(0, request);
+    eve.Receive();
+    eve.inbox().clear();
+    sent++;
+  }
+  while (strike.Goes()) eve.Receive(50);
+  strike.Say(fmt::format("{} batches of 4,096 samples begun", sent));
+}
+
+void Malformed(Strike& strike) {
+  Intruder eve(&strike);
+  uint64_t sent = 0;
+  while (strike.Pace(2000)) {
+    Bytes bytes = Encode({eve.envelope(), LeaseRequest()}, WirePrecision::kFp32);
+    const size_t changes = 1 + strike.random().Below(6);
+    for (size_t i = 0; i < changes; ++i) {
+      bytes[strike.random().Below(bytes.size())] = static_cast<uint8_t>(strike.random().Next());
+    }
+    if (sent % 3 == 0) bytes.resize(strike.random().Below(bytes.size() + 1));
+    eve.ThrowAtServer(sent % 2, bytes);
+    eve.Throw(std::move(bytes));
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} messages", sent));
+}
+
+void RandomBytes(Strike& strike) {
+  Intruder eve(&strike);
+  uint64_t sent = 0;
+  while (strike.Pace(500)) {
+    Bytes bytes(8 + strike.random().Below(4000));
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(strike.random().Next());
+    if (bytes.size() > 8 && sent % 2 == 0) std::copy_n("DSLD", 4, bytes.begin() + 4);
+    eve.ThrowAtServer(sent % 2, bytes);
+    eve.Throw(std::move(bytes));
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} messages", sent));
+}
+
+// A small message that unpacks to a large matrix.
+void Bombs(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  EmbedPush push;
+  push.gradient = Matrix(8192, 512);  // zeros: one bit each on the wire, 16 MB unpacked
+  uint64_t sent = 0;
+  while (strike.Pace(60)) {
+    eve.TellServer(sent % 2, push);
+    eve.Receive();
+    eve.inbox().clear();
+    sent++;
+  }
+  strike.Say(fmt::format("{} matrices of 16 MB in 512 KB", sent));
+}
+
+// Frames of 1 MiB in one message, and messages that never end.
+void Multipart(Strike& strike) {
+  const Bytes frame(1 << 20, 'e');
+  RawDealer scheduler(strike, strike.target().scheduler, strike.target().scheduler_key);
+  RawDealer server(strike, strike.target().servers.at(0).address, strike.target().server_key);
+  int sent = 0;
+  while (sent < 600 && strike.Pace(300)) {
+    const bool more = ++sent % 300 != 0;
+    if (!scheduler.Send(frame, more) || !server.Send(frame, more)) break;
+  }
+  while (strike.Goes()) strike.Rest(100);
+  strike.Say(fmt::format("{} frames of 1 MiB in messages of 300", sent));
+}
+
+// Tiny frames in endless messages.
+void MultipartTiny(Strike& strike) {
+  const Bytes frame(1, 'e');
+  RawDealer scheduler(strike, strike.target().scheduler, strike.target().scheduler_key);
+  int sent = 0;
+  while (strike.Goes() && sent < 400'000) {
+    const bool more = ++sent % 100'000 != 0;
+    if (!scheduler.Send(frame, more)) break;
+    if (!more) strike.Rest(200);
+  }
+  while (strike.Goes()) strike.Rest(100);
+  strike.Say(fmt::format("{} frames of a byte in messages of 100,000", sent));
+}
+
+void OneMiB(Strike& strike) {
+  Intruder eve(&strike);
+  int sent = 0;
+  while (sent < 600 && strike.Pace(200)) {
+    Bytes bytes(1 << 20, 'e');
+    eve.ThrowAtServer(0, bytes);
+    eve.Throw(std::move(bytes));
+    eve.Receive();
+    eve.inbox().clear();
+    sent++;
+  }
+  strike.Say(fmt::format("{} messages of 1 MiB", sent));
+}
+
+}  // namespace
+
+std::vector<Attack> All() {
+  return {
+      {"flood.status",
+       As::kObserver,
+       "1,000 StatusRequests a second",
+       StatusRequests,
+       {.quick = true}},
+      {"flood.status-unread", As::kObserver, "the same, and the answers are not read",
+       StatusUnread},
+      {"flood.workers-join", As::kWorker, "1,300 new workers a second", WorkersJoin},
+      {"flood.observers-join", As::kObserver, "1,300 new observers a second", ObserversJoin},
+      {"flood.reconnects", As::kWorker, "4,000 connections that join and go", Reconnects},
+      {"flood.heartbeats", As::kWorker, "8,000 heartbeats a second", Heartbeats},
+      {"flood.leases", As::kWorker, "4,000 LeaseRequests a second", Leases},
+      {"flood.greetings", As::kWorker, "4,000 small EmbedRequests a second", Greetings},
+      {"flood.large-replies", As::kWorker, "60 EmbedRequests of 65,536 samples", LargeReplies},
+      {"flood.new-lives", As::kWorker, "EmbedRequests, each in a life of its own", NewLives},
+      {"flood.top-k", As::kWorker, "TopKRequests of 2,048 samples and any k", TopK},
+      {"flood.early-large", As::kWorker, "80 requests of 8 MB by a plan to come", EarlyLarge},
+      {"flood.open-large", As::kWorker, "300 batches of 4,096 samples, never ended", OpenLarge},
+      {"flood.malformed", As::kWorker, "messages with wrong bytes", Malformed, {.quick = true}},
+      {"flood.random-bytes", As::kWorker, "random bytes as messages", RandomBytes},
+      {"flood.bombs", As::kWorker, "small messages that unpack to 16 MB", Bombs},
+      {"flood.multipart", As::kWorker, "600 frames of 1 MiB in two messages", Multipart},
+      {"flood.multipart-tiny", As::kWorker, "400,000 frames of a byte in four messages",
+       MultipartTiny},
+      {"flood.1-mib", As::kWorker, "600 messages of 1 MiB", OneMiB},
+  };
+}
+
+}  // namespace dslide::flood_attacks

@@ -1,0 +1,42 @@
+// What an attack does to a ground, measured and judged.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/attacks/attack.h"
+#include "tests/attacks/ground.h"
+
+namespace dslide {
+
+struct Limits {
+  double memory_mb = 64;      // more than before, of scheduler or a server
+  double goodput = 0.8;       // honest samples a second, beside the reference
+  double points = 1.0;        // of P@1, from that of a clean run
+  int64_t answer_ms = 2000;   // of `dslide status`
+  bool judge_goodput = true;  // a busy machine cannot measure it
+};
+
+struct Outcome {
+  std::vector<std::string> dead;
+  double memory_mb = 0;        // the most that one of scheduler and servers grew by
+  double memory_after_mb = 0;  // what of it is left when it has come down, or after 10 s
+  double goodput = 0;
+  double log_kb = 0;
+  double cpu_share = 0;  // of a core, the attacker's
+  int64_t answer_ms = 0;
+  std::vector<std::string> faults;  // what does not hold
+  std::vector<std::string> said;    // by the attacker
+
+  bool good() const { return faults.empty(); }
+};
+
+// Runs an attack for `run_ms` on a ground that trains.
+//
+// The goodput is what honest workers train a second while the attack goes on, by what they train
+// without it: the lesser of the rate before and, if the attacker used more than a tenth of a core,
+// the rate beside a process that burns as much CPU as the attacker did. So what remains is what the
+// attack does to the cluster, not what it takes from a machine that both share.
+Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, const Limits& limits);
+
+}  // namespace dslide
