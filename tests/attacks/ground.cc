@@ -121,8 +121,12 @@ Status Ground::DrawKeys(const std::vector<const Attack*>& attacks) {
     if (attack->as == As::kNobody || attack->as == As::kWrongKey) continue;
     Grant grant = {RoleOf(attack->as), KeyNameOf(*attack), {}, SecondsSince1970()};
     if (attack->as == As::kExpired) grant.expires_s = kLongAgo;
-    DSLIDE_RETURN_IF_ERROR(keys->Allow(grant, std::nullopt));
-    if (attack->as == As::kRevoked) DSLIDE_RETURN_IF_ERROR(keys->Revoke(grant.name));
+    const Result<MemberKey> key = keys->Allow(grant, std::nullopt);
+    DSLIDE_RETURN_IF_ERROR(key);
+    if (attack->as != As::kRevoked) continue;
+    DSLIDE_RETURN_IF_ERROR(keys->Revoke(grant.name));
+    // Its holder still has it.
+    DSLIDE_RETURN_IF_ERROR(WriteKeyFile(keys->FileOf(grant.name), *key, ""));
   }
   return {};
 }
