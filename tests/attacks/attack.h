@@ -6,8 +6,6 @@
 
 namespace dslide {
 
-class Strike;
-
 // The rights of an attacker: the key that it holds.
 enum class As {
   kNobody,    // no key
@@ -28,14 +26,16 @@ struct On {
   bool synchronous = false;  // in synchronous training with audits
   int workers = 2;           // honest ones
   bool stays = false;        // it goes on while the run is asked to stop
+  int times = 1;             // it may take so much longer than others
   bool quick = false;        // one of those that ctest runs
 };
 
 struct Attack {
   const char* name;  // FAMILY.WHAT
   As as;
-  const char* what;             // one line
-  void (*run)(Strike& strike);  // in a process of its own; returns when the strike's time is over
+  const char* what;  // one line
+  void (*run)(
+      class Strike& strike);  // in a process of its own; returns when the strike's time is over
   On on = {};
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/process.h"
+#include "common/run/slot_plan.h"
 
 namespace dslide {
 namespace {
@@ -104,7 +105,23 @@ void Intruder::Receive(int64_t ms) {
   Tell(Heartbeat());
 }
 
+uint32_t Intruder::FeatureOf(size_t server) const {
+  if (!plan_ || !config_ || server >= strike_->target().servers.size()) return 0;
+  const SlotRange slots = InputSlots(config_->cluster);
+  for (uint32_t feature = 0; feature < config_->model.features; ++feature) {
+    const uint16_t owner = plan_->slot_owner[slots.SlotOf(feature).value];
+    if (plan_->servers[owner].incarnation == strike_->target().servers[server].incarnation) {
+      return feature;
+    }
+  }
+  return 0;
+}
+
 void Intruder::Take(const Bytes& bytes) {
+  if (deaf_) {
+    received_++;
+    return;
+  }
   Result<Message> message = Decode(bytes);
   if (!message.ok()) return;
   received_++;

@@ -37,6 +37,9 @@ class Intruder {
   void TellServer(size_t server, const Body& body);
   std::optional<Body> AskServer(size_t server, const Body& body, int64_t ms = 1500);
 
+  // A feature that the `server`th honest server owns; 0 without a plan.
+  uint32_t FeatureOf(size_t server) const;
+
   // Takes what has come, waiting up to `ms`; sends a heartbeat if one is due.
   void Receive(int64_t ms = 0);
   // Messages that answered nothing, oldest first; at most a few hundred are kept.
@@ -52,6 +55,8 @@ class Intruder {
   bool Throw(Bytes bytes) { return scheduler_.Send(std::move(bytes)); }
   bool ThrowAtServer(size_t server, Bytes bytes);
   void set_precision(WirePrecision precision) { precision_ = precision; }
+  // Answers are counted, and not read.
+  void set_deaf(bool deaf) { deaf_ = deaf; }
   void set_beats(bool beats) { beats_ = beats; }
   uint64_t received() const { return received_; }
 
@@ -74,6 +79,7 @@ class Intruder {
   uint64_t awaited_ = 0;
   std::string why_;
   bool beats_ = false;
+  bool deaf_ = false;
   int64_t beat_ms_ = 0;
   uint64_t received_ = 0;
 };

@@ -40,21 +40,22 @@ void Watch(const std::function<bool()>& ends, int64_t ms) {
 
 class Trial {
  public:
-  Trial(const Attack& attack, Ground* ground, int64_t run_ms, const Limits& limits)
-      : attack_(attack), ground_(ground), run_ms_(run_ms), limits_(limits) {}
+  Trial(const Attack& attack, Ground* ground, int64_t run_ms, double calm_rate,
+        const Limits& limits)
+      : attack_(attack), ground_(ground), run_ms_(run_ms), calm_(calm_rate), limits_(limits) {}
 
   Outcome Run() {
     memory_ = ground_->Memory();
     const uint64_t log = ground_->LogBytes();
-    const Reading first = ground_->Look();
-    Watch([] { return false; }, kReferenceMs);
     const Reading before = ground_->Look();
     RunStrike(before);
     const Reading after = ground_->Look();
     outcome_.log_kb = static_cast<double>(ground_->LogBytes() - log) / 1024;
     outcome_.answer_ms = after.took_ms;
     outcome_.dead = ground_->Dead();
-    MeasureGoodput(first, before, after);
+    outcome_.goodput = Ground::HonestRate(before, after) / calm_;
+    if (outcome_.dead.empty()) LetRecover(after);
+    CompareWithBurn();
     LetMemoryFall();
     Judge(after);
     return outcome_;
@@ -63,14 +64,14 @@ class Trial {
  private:
   void RunStrike(const Reading& before) {
     const int64_t began_ms = MonotonicMillis();
-    const int64_t ms = run_ms_ + (attack_.on.stays ? kStaysMs : 0);
+    const int64_t ms = run_ms_ * attack_.on.times + (attack_.on.stays ? kStaysMs : 0);
     auto attacker =
         ground_->Strike({"--strike", attack_.name, "--milliseconds", std::to_string(ms)}, before);
     const auto look = [&] {
       outcome_.memory_mb = std::max(outcome_.memory_mb, Growth(memory_, ground_->Memory()));
       return !attacker->Running();
     };
-    Watch(look, run_ms_ + (attack_.on.stays ? 0 : kOverdueMs));
+    Watch(look, run_ms_ * attack_.on.times + (attack_.on.stays ? 0 : kOverdueMs));
     if (attack_.on.stays) return ground_->Keep(std::move(attacker));
     if (attacker->Running()) {
       Fault("the attacker does not end");
@@ -89,18 +90,28 @@ class Trial {
     outcome_.cpu_share = 1000 * cpu_seconds / static_cast<double>(MonotonicMillis() - began_ms);
   }
 
-  void MeasureGoodput(const Reading& first, const Reading& before, const Reading& after) {
-    double reference = Ground::HonestRate(first, before);
-    if (outcome_.cpu_share > kBurns) {
-      const auto burn =
-          ground_->Strike({"--burn", fmt::format("{:.0f}", 100 * std::min(1.0, outcome_.cpu_share)),
-                           "--milliseconds", std::to_string(kReferenceMs)},
-                          after);
-      Watch([&] { return !burn->Running(); }, kReferenceMs + kOverdueMs);
-      const double beside = Ground::HonestRate(after, ground_->Look());
-      if (beside > 0) reference = std::min(reference, beside);
-    }
-    outcome_.goodput = reference > 0 ? Ground::HonestRate(before, after) / reference : 0;
+  // Until honest workers are as fast as before, or for ten seconds.
+  void LetRecover(Reading from) {
+    const int64_t end_ms = MonotonicMillis() + kAfterMs;
+    do {
+      Watch([] { return false; }, kReferenceMs);
+      const Reading to = ground_->Look();
+      outcome_.goodput_after = Ground::HonestRate(from, to) / calm_;
+      from = to;
+    } while (outcome_.goodput_after < limits_.goodput && MonotonicMillis() < end_ms);
+    outcome_.fit = outcome_.goodput_after >= limits_.goodput;
+  }
+
+  void CompareWithBurn() {
+    if (outcome_.goodput >= limits_.goodput || outcome_.cpu_share < kBurns || !outcome_.fit) return;
+    const Reading from = ground_->Look();
+    const auto burn =
+        ground_->Strike({"--burn", fmt::format("{:.0f}", 100 * std::min(1.0, outcome_.cpu_share)),
+                         "--milliseconds", std::to_string(kReferenceMs)},
+                        from);
+    Watch([&] { return !burn->Running(); }, kReferenceMs + kOverdueMs);
+    const double beside = Ground::HonestRate(from, ground_->Look());
+    if (beside > 0 && beside < calm_) outcome_.goodput *= calm_ / beside;
   }
 
   void LetMemoryFall() {
@@ -125,6 +136,9 @@ class Trial {
     if (limits_.judge_goodput && outcome_.goodput < limits_.goodput) {
       Fault(fmt::format("honest workers do {:.0f} % of their work", 100 * outcome_.goodput));
     }
+    if (limits_.judge_goodput && !outcome_.fit && outcome_.dead.empty()) {
+      Fault(fmt::format("10 s later {:.0f} %", 100 * outcome_.goodput_after));
+    }
   }
 
   void Fault(const std::string& fault) { outcome_.faults.push_back(fault); }
@@ -132,6 +146,7 @@ class Trial {
   const Attack& attack_;
   Ground* ground_;
   int64_t run_ms_;
+  double calm_;
   const Limits& limits_;
   std::map<std::string, uint64_t> memory_;  // before
   Outcome outcome_;
@@ -139,8 +154,15 @@ class Trial {
 
 }  // namespace
 
-Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, const Limits& limits) {
-  return Trial(attack, ground, run_ms, limits).Run();
+double CalmRate(Ground* ground) {
+  const Reading from = ground->Look();
+  Watch([] { return false; }, kReferenceMs);
+  return std::max(1.0, Ground::HonestRate(from, ground->Look()));
+}
+
+Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, double calm_rate,
+            const Limits& limits) {
+  return Trial(attack, ground, run_ms, calm_rate, limits).Run();
 }
 
 }  // namespace dslide

@@ -22,6 +22,7 @@ struct Outcome {
   double memory_mb = 0;        // the most that one of scheduler and servers grew by
   double memory_after_mb = 0;  // what of it is left when it has come down, or after 10 s
   double goodput = 0;
+  double goodput_after = 0;  // when the attack is over; of the last seconds that were waited for
   double log_kb = 0;
   double cpu_share = 0;  // of a core, the attacker's
   int64_t answer_ms = 0;
@@ -29,14 +30,20 @@ struct Outcome {
   std::vector<std::string> said;    // by the attacker
 
   bool good() const { return faults.empty(); }
+  // Whether another attack can be tried on the same ground.
+  bool fit = true;
 };
+
+// Measures what honest workers train a second while nobody attacks.
+double CalmRate(Ground* ground);
 
 // Runs an attack for `run_ms` on a ground that trains.
 //
-// The goodput is what honest workers train a second while the attack goes on, by what they train
-// without it: the lesser of the rate before and, if the attacker used more than a tenth of a core,
-// the rate beside a process that burns as much CPU as the attacker did. So what remains is what the
-// attack does to the cluster, not what it takes from a machine that both share.
-Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, const Limits& limits);
+// The goodput is what honest workers train a second while the attack goes on, by `calm_rate`. If
+// that is too little and the attacker used more than a tenth of a core, it is compared with the
+// rate beside a process that burns as much CPU as the attacker did: what remains is what the attack
+// does to the cluster, not what it takes from a machine that both share.
+Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, double calm_rate,
+            const Limits& limits);
 
 }  // namespace dslide
