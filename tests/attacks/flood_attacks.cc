@@ -149,6 +149,7 @@ void LargeReplies(Strike& strike) {
   if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
   uint64_t sent = 0;
   const EmbedRequest request = Untrained(kMaxBatchSamples, eve.FeatureOf(0));
+  strike.Say(Described(eve.AskServer(0, request)));
   eve.set_deaf(true);
   while (sent < 60 && strike.Pace(20)) {
     eve.TellServer(0, request);
@@ -222,6 +223,7 @@ void OpenLarge(Strike& strike) {
   if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
   EmbedRequest request = Untrained(4096, eve.FeatureOf(0));
   request.training = true;
+  strike.Say(Described(eve.AskServer(0, request)));
   uint64_t sent = 0;
   while (sent < 300 && strike.Pace(100)) {
     request.batch = {static_cast<uint32_t>(sent), 0, 0};

@@ -20,6 +20,12 @@ std::string ErrorText(const Body& body) {
   return error == nullptr ? "" : error->text;
 }
 
+std::string Described(const std::optional<Body>& answer) {
+  if (!answer) return "no answer";
+  const std::string text = ErrorText(*answer);
+  return std::string(BodyName(*answer)) + (text.empty() ? "" : ": " + text);
+}
+
 Intruder::Intruder(Strike* strike)
     : strike_(strike),
       scheduler_(*DealerSocket::Connect(strike->context(), strike->target().scheduler,

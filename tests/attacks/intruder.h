@@ -84,6 +84,8 @@ class Intruder {
   uint64_t received_ = 0;
 };
 
+// The kind of an answer, with the text of an ErrorReply; "no answer" for none.
+std::string Described(const std::optional<Body>& answer);
 // The text of an ErrorReply; "" for anything else.
 std::string ErrorText(const Body& body);
 
