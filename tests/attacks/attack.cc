@@ -14,6 +14,8 @@ const char* NameOf(As as) {
       return "revoked";
     case As::kExpired:
       return "expired";
+    case As::kRotated:
+      return "rotated";
     case As::kObserver:
       return "observer";
     case As::kWorker:

@@ -12,6 +12,7 @@ enum class As {
   kWrongKey,  // a key that the run does not know
   kRevoked,
   kExpired,
+  kRotated,  // replaced by another one of its name
   kObserver,
   kWorker,
   kServer,

@@ -75,6 +75,7 @@ Status Work(const ParsedArguments& arguments) {
   options.plain = arguments.Has("plain");
   options.synchronous = arguments.Has("sync");
   options.alone = arguments.Has("alone");
+  options.together = arguments.Has("quick");
   options.keep = arguments.Get("keep");
   options.run_ms = *run_ms;
   options.jobs = *jobs;

@@ -30,7 +30,7 @@ std::vector<Group> GroupsOf(const std::vector<const Attack*>& attacks,
   for (const Attack* attack : attacks) {
     const GroundOptions options = GroundOf(*attack, campaign.plain, campaign.synchronous);
     const bool alone = attack->on.alone || campaign.alone;
-    const std::string name = alone ? attack->name : FamilyOf(*attack);
+    const std::string name = alone ? attack->name : campaign.together ? "all" : FamilyOf(*attack);
     const auto same = std::ranges::find_if(
         groups, [&](const Group& group) { return group.name == name && group.options == options; });
     Group& group = same == groups.end() ? groups.emplace_back(Group{name, options, {}}) : *same;

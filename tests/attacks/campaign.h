@@ -12,7 +12,9 @@
 namespace dslide {
 
 struct CampaignOptions {
-  bool plain = false, synchronous = false, alone = false;
+  bool plain = false, synchronous = false;
+  bool alone = false;     // every attack on a cluster of its own
+  bool together = false;  // as many as fit on one cluster, whatever their family
   int64_t run_ms = 3000;
   uint32_t jobs = 1;  // clusters at once
   Limits limits;

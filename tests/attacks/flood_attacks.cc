@@ -1,5 +1,7 @@
 // Too much of what is allowed: messages, joins, memory. Every flood is paced and bounded.
 #include <fmt/core.h>
+
+#include <cstring>
 #include <zmq.hpp>
 
 #include "common/base/process.h"
@@ -35,6 +37,8 @@ class RawDealer {
   zmq::context_t context_;
   zmq::socket_t socket_;
 };
+
+constexpr uint32_t kMostSamples = 512;  // that a server takes where batches are smaller
 
 // Samples with a feature each that the server owns, so that its reply is full of numbers; or none.
 EmbedRequest Untrained(uint32_t samples, std::optional<uint32_t> feature = std::nullopt) {
@@ -143,25 +147,19 @@ void Greetings(Strike& strike) {
   strike.Say(fmt::format("{} requests", sent));
 }
 
-// What servers keep of their replies: 65,536 samples give 16 MB, and 128 of them are kept.
-void LargeReplies(Strike& strike) {
+// What a server keeps of its replies to one life.
+void Replies(Strike& strike) {
   Intruder eve(&strike);
   if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  uint64_t sent = 0;
-  const EmbedRequest request = Untrained(kMaxBatchSamples, eve.FeatureOf(0));
+  const EmbedRequest request = Untrained(kMostSamples, eve.FeatureOf(0));
   strike.Say(Described(eve.AskServer(0, request)));
   eve.set_deaf(true);
-  while (sent < 60 && strike.Pace(20)) {
+  uint64_t sent = 0;
+  while (strike.Pace(500)) {
     eve.TellServer(0, request);
-    eve.Receive();
-    eve.inbox().clear();
-    sent++;
+    if (++sent % 10 == 0) eve.Receive();
   }
-  while (strike.Goes()) {
-    eve.Receive(50);
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} requests of 65,536 samples", sent));
+  strike.Say(fmt::format("{} requests of {} samples", sent, kMostSamples));
 }
 
 // Each in a life of its own, so that the replies of each are kept.
@@ -169,7 +167,7 @@ void NewLives(Strike& strike) {
   Intruder eve(&strike);
   if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
   eve.set_beats(false);
-  const EmbedRequest request = Untrained(512, eve.FeatureOf(0));
+  const EmbedRequest request = Untrained(kMostSamples, eve.FeatureOf(0));
   uint64_t sent = 0;
   while (sent < 5000 && strike.Pace(1500)) {
     eve.envelope().incarnation = strike.Draw();
@@ -184,9 +182,9 @@ void TopK(Strike& strike) {
   Intruder eve(&strike);
   if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
   TopKRequest request;
-  request.hidden = Matrix(2048, eve.config()->model.hidden);
+  request.hidden = Matrix(kMostSamples, eve.config()->model.hidden);
   for (float& x : request.hidden.data) x = 1;
-  request.k = 0xffffffff;
+  request.k = 10'000;
   uint64_t sent = 0;
   while (strike.Pace(30)) {
     eve.TellServer(sent % 2, request);
@@ -194,7 +192,7 @@ void TopK(Strike& strike) {
     eve.inbox().clear();
     sent++;
   }
-  strike.Say(fmt::format("{} requests with k = 4 billion, {} answers", sent, eve.received()));
+  strike.Say(fmt::format("{} requests with k = 10,000, {} answers", sent, eve.received()));
 }
 
 // Requests by a plan that does not exist yet, of 8 MB each: they wait at the server.
@@ -217,23 +215,31 @@ void EarlyLarge(Strike& strike) {
   strike.Say(fmt::format("{} requests of 8 MB", sent));
 }
 
-// As many batches as a server takes, of as many samples as it takes, never ended.
+// Batches that are begun and never ended, of many features that the server has to keep.
 void OpenLarge(Strike& strike) {
+  constexpr uint32_t kRepeated = 200;
+  constexpr uint32_t kBatches = 200;
   Intruder eve(&strike);
   if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  EmbedRequest request = Untrained(4096, eve.FeatureOf(0));
+  EmbedRequest request;
   request.training = true;
+  const uint32_t samples = eve.config()->train.batch;
+  const uint32_t repeated = kRepeated * kMostSamples / samples;
+  for (uint32_t i = 0; i < samples; ++i) {
+    request.features.ids.insert(request.features.ids.end(), repeated, eve.FeatureOf(0));
+    request.features.EndRow();
+  }
+  request.features.values.assign(request.features.ids.size(), 1e-3f);
   strike.Say(Described(eve.AskServer(0, request)));
-  uint64_t sent = 0;
-  while (sent < 300 && strike.Pace(100)) {
-    request.batch = {static_cast<uint32_t>(sent), 0, 0};
+  eve.set_deaf(true);
+  uint32_t sent = 0;
+  while (sent < kBatches && strike.Pace(60)) {
+    request.batch = {sent++, 0, 0};
     eve.TellServer(0, request);
     eve.Receive();
-    eve.inbox().clear();
-    sent++;
   }
   while (strike.Goes()) eve.Receive(50);
-  strike.Say(fmt::format("{} batches of 4,096 samples begun", sent));
+  strike.Say(fmt::format("{} batches of {} values begun", sent, request.features.values.size()));
 }
 
 void Malformed(Strike& strike) {
@@ -246,6 +252,27 @@ void Malformed(Strike& strike) {
       bytes[strike.random().Below(bytes.size())] = static_cast<uint8_t>(strike.random().Next());
     }
     if (sent % 3 == 0) bytes.resize(strike.random().Below(bytes.size() + 1));
+    eve.ThrowAtServer(sent % 2, bytes);
+    eve.Throw(std::move(bytes));
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} messages", sent));
+}
+
+// Offsets that point to themselves, to the end and beyond: tables in tables without end.
+void Offsets(Strike& strike) {
+  Intruder eve(&strike);
+  EmbedPush push;
+  push.gradient = Matrix(2, 2);
+  push.next = Untrained(2, 1);
+  const Bytes whole = Encode({eve.envelope(), push}, WirePrecision::kFp32);
+  constexpr uint32_t kOffsets[] = {0, 4, 0xfffffffc, 0xffffffff, 0x80000000, 0x7fffffff, 8};
+  uint64_t sent = 0;
+  while (strike.Pace(1000)) {
+    Bytes bytes = whole;
+    const size_t at = 4 * (sent / std::size(kOffsets) % (bytes.size() / 4));
+    std::memcpy(bytes.data() + at, &kOffsets[sent % std::size(kOffsets)], 4);
     eve.ThrowAtServer(sent % 2, bytes);
     eve.Throw(std::move(bytes));
     if (++sent % 50 == 0) eve.Receive();
@@ -331,11 +358,7 @@ void OneMiB(Strike& strike) {
 
 std::vector<Attack> All() {
   return {
-      {"flood.status",
-       As::kObserver,
-       "1,000 StatusRequests a second",
-       StatusRequests,
-       {.quick = true}},
+      {"flood.status", As::kObserver, "1,000 StatusRequests a second", StatusRequests},
       {"flood.status-unread", As::kObserver, "the same, and the answers are not read",
        StatusUnread},
       {"flood.workers-join", As::kWorker, "1,300 new workers a second", WorkersJoin},
@@ -344,21 +367,17 @@ std::vector<Attack> All() {
        As::kWorker,
        "4,000 connections that join and go",
        Reconnects,
-       {.times = 2}},
+       {.times = 3}},
       {"flood.heartbeats", As::kWorker, "8,000 heartbeats a second", Heartbeats},
       {"flood.leases", As::kWorker, "4,000 LeaseRequests a second", Leases},
       {"flood.greetings", As::kWorker, "4,000 small EmbedRequests a second", Greetings},
-      {"flood.large-replies",
-       As::kWorker,
-       "60 EmbedRequests of 65,536 samples",
-       LargeReplies,
-       {.times = 3}},
+      {"flood.replies", As::kWorker, "500 EmbedRequests of 512 samples a second", Replies},
       {"flood.new-lives",
        As::kWorker,
        "EmbedRequests, each in a life of its own",
        NewLives,
        {.times = 3}},
-      {"flood.top-k", As::kWorker, "TopKRequests of 2,048 samples and any k", TopK},
+      {"flood.top-k", As::kWorker, "TopKRequests of 512 samples and k of 10,000", TopK},
       {"flood.early-large",
        As::kWorker,
        "80 requests of 8 MB by a plan to come",
@@ -366,10 +385,11 @@ std::vector<Attack> All() {
        {.times = 3}},
       {"flood.open-large",
        As::kWorker,
-       "300 batches of 4,096 samples, never ended",
+       "200 batches of 100,000 values, never ended",
        OpenLarge,
        {.times = 3}},
       {"flood.malformed", As::kWorker, "messages with wrong bytes", Malformed, {.quick = true}},
+      {"flood.offsets", As::kWorker, "every offset of a message points elsewhere", Offsets},
       {"flood.random-bytes", As::kWorker, "random bytes as messages", RandomBytes},
       {"flood.bombs", As::kWorker, "small messages that unpack to 16 MB", Bombs},
       {"flood.multipart",

@@ -45,7 +45,7 @@ class Ground {
   explicit Ground(const GroundOptions& options);
   ~Ground();
 
-  // Starts the cluster, draws a key for each of the attacks, and waits until an epoch is trained.
+  // Starts the cluster, draws a key for each of the attacks, and waits until it has learned.
   Status Begin(const std::vector<const Attack*>& attacks);
 
   // Runs `dslide status`.

@@ -165,7 +165,7 @@ void SlowReaders(Strike& strike) {
 
 std::vector<Attack> All() {
   return {
-      {"http.fast", As::kNobody, "1,500 requests a second", Fast, {.quick = true}},
+      {"http.fast", As::kNobody, "1,500 requests a second", Fast},
       {"http.announced",
        As::kNobody,
        "POST with a body of 1.5 GB announced",

@@ -73,6 +73,7 @@ std::vector<Attack> All() {
   };
   for (Attack& attack : all) {
     attack.on.alone = true;
+    attack.on.times = 3;
     attack.on.workers = kHonest;
   }
   return all;

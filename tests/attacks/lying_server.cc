@@ -37,7 +37,10 @@ class LyingServer {
   }
 
   void Run() {
+    const int64_t run_ms = strike_->left_ms() / strike_->attack().on.times;
     while (strike_->Goes() && !dismissed_) {
+      if (slots_ > 0 && got_slots_ms_ == 0) got_slots_ms_ = MonotonicMillis();
+      if (got_slots_ms_ != 0 && MonotonicMillis() - got_slots_ms_ > run_ms) break;
       Poller poller;
       poller.Add(scheduler_);
       poller.Add(peers_);
@@ -139,7 +142,7 @@ class LyingServer {
   DealerSocket scheduler_;
   Envelope envelope_;
   std::optional<Config> config_;
-  int64_t joined_ms_ = 0, beat_ms_ = 0;
+  int64_t joined_ms_ = 0, beat_ms_ = 0, got_slots_ms_ = 0;
   uint64_t round_ = 0, requests_ = 0;
   size_t slots_ = 0;
   bool dismissed_ = false;

@@ -24,7 +24,8 @@ struct LyingServerOptions {
   bool drains = false;  // it asks to hand its slots over once it has some
 };
 
-// Until the strike's time is over. Says what became of it.
+// Until the strike's time is over, or the time of one attack after it got slots. Says what became
+// of it.
 void RunLyingServer(Strike& strike, const LyingServerOptions& options);
 
 }  // namespace dslide

@@ -120,11 +120,7 @@ void SilentMany(Strike& strike) {
 std::vector<Attack> All() {
   return {
       {"report.loss-nan", As::kWorker, "a loss and statistics that are NaN and infinite", LossNan},
-      {"report.loss-huge",
-       As::kWorker,
-       "a loss of 1e300, recall -1e300",
-       LossHuge,
-       {.quick = true}},
+      {"report.loss-huge", As::kWorker, "a loss of 1e300, recall -1e300", LossHuge},
       {"report.counters", As::kWorker, "counters that overflow: neurons, rows, bytes", Counters},
       {"report.samples", As::kWorker, "65,536 samples for a batch of 32", Samples},
       {"report.places", As::kWorker, "batches and leases that do not exist", Places},

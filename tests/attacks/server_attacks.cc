@@ -290,6 +290,7 @@ std::vector<Attack> All() {
   };
   for (Attack& attack : all) {
     attack.on.alone = true;
+    attack.on.times = 4;  // slots come when it has been there for a while
     if (std::string(attack.name) == "server.audits") attack.on.synchronous = true;
     if (std::string(attack.name) == "server.commits") attack.on.synchronous = true;
   }

@@ -54,7 +54,7 @@ class Trial {
     outcome_.answer_ms = after.took_ms;
     outcome_.dead = ground_->Dead();
     outcome_.goodput = Ground::HonestRate(before, after) / calm_;
-    if (outcome_.dead.empty()) LetRecover(after);
+    if (outcome_.dead.empty() && limits_.judge_goodput) LetRecover(after);
     CompareWithBurn();
     LetMemoryFall();
     Judge(after);
@@ -86,7 +86,8 @@ class Trial {
       if (line.starts_with("cpu ")) cpu_seconds = std::stod(line.substr(4));
     }
     // A quick attack has effects for longer.
-    Watch([&] { return MonotonicMillis() - began_ms >= kReferenceMs; }, kReferenceMs);
+    const int64_t least_ms = std::min(run_ms_, kReferenceMs);
+    Watch([&] { return MonotonicMillis() - began_ms >= least_ms; }, least_ms);
     outcome_.cpu_share = 1000 * cpu_seconds / static_cast<double>(MonotonicMillis() - began_ms);
   }
 
@@ -103,7 +104,9 @@ class Trial {
   }
 
   void CompareWithBurn() {
-    if (outcome_.goodput >= limits_.goodput || outcome_.cpu_share < kBurns || !outcome_.fit) return;
+    if (outcome_.goodput >= limits_.goodput || outcome_.cpu_share < kBurns || !outcome_.fit ||
+        !limits_.judge_goodput)
+      return;
     const Reading from = ground_->Look();
     const auto burn =
         ground_->Strike({"--burn", fmt::format("{:.0f}", 100 * std::min(1.0, outcome_.cpu_share)),
