@@ -80,7 +80,7 @@ Status Work(const ParsedArguments& arguments) {
   options.run_ms = *run_ms;
   options.jobs = *jobs;
   // What ctest runs is no timed test.
-  options.limits.judge_goodput = !arguments.Has("quick");
+  options.limits.judge_speed = !arguments.Has("quick");
   return RunCampaign(*attacks, options);
 }
 
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   line.Flag("plain", "clusters without encryption, where nobody has a key");
   line.Flag("sync", "synchronous training");
   line.Flag("alone", "every attack on a cluster of its own");
-  line.Flag("quick", "those that ctest runs; goodput is shown but not judged");
+  line.Flag("quick", "those that ctest runs; speed is shown but not judged");
   line.Option("milliseconds", "N", "how long an attack goes on", "3000");
   line.Option("jobs", "N", "clusters at once", "2");
   line.Option("keep", "DIRECTORY", "where the logs of all clusters go; default: they are removed");

@@ -96,11 +96,12 @@ class GroupRun {
   // As many attacks as the ground stands.
   void Strike(Ground* ground) {
     const size_t first = next_;
-    const double calm = CalmRate(ground);
+    double rate = CalmRate(ground);
     std::vector<Outcome> outcomes;
     do {
       outcomes.push_back(
-          Try(*group_.attacks[next_++], ground, campaign_.run_ms, calm, campaign_.limits));
+          Try(*group_.attacks[next_++], ground, campaign_.run_ms, rate, campaign_.limits));
+      rate = std::max(1.0, outcomes.back().rate_after);
     } while (outcomes.back().dead.empty() && outcomes.back().fit && next_ < group_.attacks.size());
     const Ending ending = ground->End();
     std::vector<std::string> faults;

@@ -40,9 +40,13 @@ void Watch(const std::function<bool()>& ends, int64_t ms) {
 
 class Trial {
  public:
-  Trial(const Attack& attack, Ground* ground, int64_t run_ms, double calm_rate,
+  Trial(const Attack& attack, Ground* ground, int64_t run_ms, double rate_before,
         const Limits& limits)
-      : attack_(attack), ground_(ground), run_ms_(run_ms), calm_(calm_rate), limits_(limits) {}
+      : attack_(attack),
+        ground_(ground),
+        run_ms_(run_ms),
+        rate_before_(rate_before),
+        limits_(limits) {}
 
   Outcome Run() {
     memory_ = ground_->Memory();
@@ -53,9 +57,12 @@ class Trial {
     outcome_.log_kb = static_cast<double>(ground_->LogBytes() - log) / 1024;
     outcome_.answer_ms = after.took_ms;
     outcome_.dead = ground_->Dead();
-    outcome_.goodput = Ground::HonestRate(before, after) / calm_;
-    if (outcome_.dead.empty() && limits_.judge_goodput) LetRecover(after);
-    CompareWithBurn();
+    const double rate = Ground::HonestRate(before, after);
+    outcome_.goodput = rate / rate_before_;
+    outcome_.rate_after = rate_before_;
+    answer_limit_ms_ = limits_.answer_ms + 4 * before.took_ms;
+    if (outcome_.dead.empty() && limits_.judge_speed) LetRecover(after, rate);
+    CompareWithBurn(rate);
     LetMemoryFall();
     Judge(after);
     return outcome_;
@@ -92,21 +99,24 @@ class Trial {
   }
 
   // Until honest workers are as fast as before, or for ten seconds.
-  void LetRecover(Reading from) {
+  void LetRecover(Reading from, double rate) {
     const int64_t end_ms = MonotonicMillis() + kAfterMs;
     do {
       Watch([] { return false; }, kReferenceMs);
       const Reading to = ground_->Look();
-      outcome_.goodput_after = Ground::HonestRate(from, to) / calm_;
+      outcome_.rate_after = Ground::HonestRate(from, to);
       from = to;
-    } while (outcome_.goodput_after < limits_.goodput && MonotonicMillis() < end_ms);
+    } while (outcome_.rate_after < limits_.goodput * rate_before_ && MonotonicMillis() < end_ms);
+    outcome_.goodput_after = outcome_.rate_after / rate_before_;
     outcome_.fit = outcome_.goodput_after >= limits_.goodput;
+    if (outcome_.fit) outcome_.goodput = rate / std::min(rate_before_, outcome_.rate_after);
   }
 
-  void CompareWithBurn() {
+  void CompareWithBurn(double rate) {
     if (outcome_.goodput >= limits_.goodput || outcome_.cpu_share < kBurns || !outcome_.fit ||
-        !limits_.judge_goodput)
+        !limits_.judge_speed) {
       return;
+    }
     const Reading from = ground_->Look();
     const auto burn =
         ground_->Strike({"--burn", fmt::format("{:.0f}", 100 * std::min(1.0, outcome_.cpu_share)),
@@ -114,7 +124,7 @@ class Trial {
                         from);
     Watch([&] { return !burn->Running(); }, kReferenceMs + kOverdueMs);
     const double beside = Ground::HonestRate(from, ground_->Look());
-    if (beside > 0 && beside < calm_) outcome_.goodput *= calm_ / beside;
+    if (beside > 0) outcome_.goodput = std::max(outcome_.goodput, rate / beside);
   }
 
   void LetMemoryFall() {
@@ -129,17 +139,17 @@ class Trial {
     if (!outcome_.dead.empty()) Fault(fmt::format("died: {}", fmt::join(outcome_.dead, ", ")));
     if (!after.status.is_object()) {
       Fault("dslide status has no answer");
-    } else if (after.took_ms > limits_.answer_ms) {
+    } else if (limits_.judge_speed && after.took_ms > answer_limit_ms_) {
       Fault(fmt::format("dslide status takes {:.1f} s", static_cast<double>(after.took_ms) / 1000));
     }
     if (outcome_.memory_mb > limits_.memory_mb) {
       Fault(fmt::format("memory grows by {:.0f} MB, {:.0f} MB of it stay", outcome_.memory_mb,
                         outcome_.memory_after_mb));
     }
-    if (limits_.judge_goodput && outcome_.goodput < limits_.goodput) {
+    if (limits_.judge_speed && outcome_.goodput < limits_.goodput) {
       Fault(fmt::format("honest workers do {:.0f} % of their work", 100 * outcome_.goodput));
     }
-    if (limits_.judge_goodput && !outcome_.fit && outcome_.dead.empty()) {
+    if (limits_.judge_speed && !outcome_.fit && outcome_.dead.empty()) {
       Fault(fmt::format("10 s later {:.0f} %", 100 * outcome_.goodput_after));
     }
   }
@@ -149,9 +159,10 @@ class Trial {
   const Attack& attack_;
   Ground* ground_;
   int64_t run_ms_;
-  double calm_;
+  double rate_before_;
   const Limits& limits_;
   std::map<std::string, uint64_t> memory_;  // before
+  int64_t answer_limit_ms_ = 0;
   Outcome outcome_;
 };
 
@@ -163,9 +174,9 @@ double CalmRate(Ground* ground) {
   return std::max(1.0, Ground::HonestRate(from, ground->Look()));
 }
 
-Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, double calm_rate,
+Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, double rate_before,
             const Limits& limits) {
-  return Trial(attack, ground, run_ms, calm_rate, limits).Run();
+  return Trial(attack, ground, run_ms, rate_before, limits).Run();
 }
 
 }  // namespace dslide

@@ -10,11 +10,11 @@
 namespace dslide {
 
 struct Limits {
-  double memory_mb = 64;      // more than before, of scheduler or a server
-  double goodput = 0.8;       // honest samples a second, beside the reference
-  double points = 1.0;        // of P@1, from that of a clean run
-  int64_t answer_ms = 2000;   // of `dslide status`
-  bool judge_goodput = true;  // a busy machine cannot measure it
+  double memory_mb = 64;     // more than before, of scheduler or a server
+  double goodput = 0.8;      // honest samples a second, beside the reference
+  double points = 1.0;       // of P@1, from that of a clean run
+  int64_t answer_ms = 2000;  // of `dslide status`, above four times what it takes before
+  bool judge_speed = true;   // goodput and answers; a busy machine cannot measure them
 };
 
 struct Outcome {
@@ -22,7 +22,8 @@ struct Outcome {
   double memory_mb = 0;        // the most that one of scheduler and servers grew by
   double memory_after_mb = 0;  // what of it is left when it has come down, or after 10 s
   double goodput = 0;
-  double goodput_after = 0;  // when the attack is over; of the last seconds that were waited for
+  double rate_after = 0;     // honest samples a second when the attack is over
+  double goodput_after = 0;  // by the rate before
   double log_kb = 0;
   double cpu_share = 0;  // of a core, the attacker's
   int64_t answer_ms = 0;
@@ -39,11 +40,13 @@ double CalmRate(Ground* ground);
 
 // Runs an attack for `run_ms` on a ground that trains.
 //
-// The goodput is what honest workers train a second while the attack goes on, by `calm_rate`. If
-// that is too little and the attacker used more than a tenth of a core, it is compared with the
-// rate beside a process that burns as much CPU as the attacker did: what remains is what the attack
-// does to the cluster, not what it takes from a machine that both share.
-Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, double calm_rate,
+// The goodput is what honest workers train a second while the attack goes on, by what they train
+// without it: the lesser of `rate_before` and the rate after it, which is waited for until it is as
+// before, ten seconds at most. If that is too little and the attacker used more than a tenth of a
+// core, it is compared with the rate beside a process that burns as much CPU as the attacker did:
+// what remains is what the attack does to the cluster, not what it takes from a machine that both
+// share.
+Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, double rate_before,
             const Limits& limits);
 
 }  // namespace dslide
