@@ -27,6 +27,7 @@ struct Outcome {
   double log_kb = 0;
   double cpu_share = 0;  // of a core, the attacker's
   int64_t answer_ms = 0;
+  double told_p_at_1 = -1;          // by the run itself, of its last evaluation
   std::vector<std::string> faults;  // what does not hold
   std::vector<std::string> said;    // by the attacker
 
