@@ -13,6 +13,7 @@ struct Limits {
   double memory_mb = 64;     // more than before, of scheduler or a server
   double goodput = 0.8;      // honest samples a second, beside the reference
   double points = 1.0;       // of P@1, from that of a clean run
+  double told_points = 5.0;  // of the P@1 that the run tells, from that of its model
   int64_t answer_ms = 2000;  // of `dslide status`, above four times what it takes before
   bool judge_speed = true;   // goodput and answers; a busy machine cannot measure them
 };
