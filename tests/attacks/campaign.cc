@@ -109,6 +109,10 @@ class GroupRun {
     if (ending.p_at_1 < clean_ - campaign_.limits.points) {
       faults.push_back(fmt::format("P@1 {:.2f}, clean {:.2f}", ending.p_at_1, clean_));
     }
+    const double told = outcomes.back().told_p_at_1;
+    if (told >= 0 && told < ending.p_at_1 - campaign_.limits.told_points) {
+      faults.push_back(fmt::format("the run says P@1 {:.1f}", told));
+    }
     Print(first, &outcomes, ending, faults);
     if (!campaign_.keep.empty()) {
       ground->KeepLogs(campaign_.keep + "/" + group_.attacks[first]->name);

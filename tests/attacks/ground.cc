@@ -113,7 +113,7 @@ Arguments Ground::Settings() const {
   if (options_.encrypted) set("security.encryption=always");
   if (options_.synchronous) {
     set("train.staleness=0");
-    set(fmt::format("train.target_batch={}", 32 * options_.workers));
+    set(fmt::format("train.target_batch={}", std::max(128, 32 * options_.workers)));
     set("train.audit=0.1");
   }
   return settings;

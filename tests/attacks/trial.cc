@@ -56,6 +56,9 @@ class Trial {
     const Reading after = ground_->Look();
     outcome_.log_kb = static_cast<double>(ground_->LogBytes() - log) / 1024;
     outcome_.answer_ms = after.took_ms;
+    if (after.status.is_object()) {
+      outcome_.told_p_at_1 = 100 * after.status.value("p_at_1", -0.01);
+    }
     outcome_.dead = ground_->Dead();
     const double rate = Ground::HonestRate(before, after);
     outcome_.goodput = rate / rate_before_;

@@ -2,8 +2,8 @@
 // audits.
 #include <cmath>
 
+#include "tests/attacks/families/poison_attacks.h"
 #include "tests/attacks/lying_worker.h"
-#include "tests/attacks/poison_attacks.h"
 
 namespace dslide::liar_attacks {
 namespace {

@@ -1,5 +1,5 @@
 // Numbers that poison the model, by a worker beside two honest ones: a third of all work.
-#include "tests/attacks/poison_attacks.h"
+#include "tests/attacks/families/poison_attacks.h"
 
 #include <algorithm>
 #include <limits>
