@@ -93,7 +93,19 @@ Ground::Ground(const GroundOptions& options) : options_(options) {
   WriteNarrowSamples(run_.Path("measured.txt"), kTest, 2);
 }
 
-Ground::~Ground() = default;
+Ground::~Ground() {
+  train_.reset();
+  KillMembers();
+}
+
+// A scheduler that hangs outlives the process that has started it. The run's directory in the
+// command line tells that the process is still the same one.
+void Ground::KillMembers() const {
+  for (const auto& [name, pid] : members_) {
+    const std::string line = ReadFile(fmt::format("/proc/{}/cmdline", pid));
+    if (line.find(run_.run_directory()) != std::string::npos) (void)kill(pid, SIGKILL);
+  }
+}
 
 Arguments Ground::Settings() const {
   Arguments settings = {"--servers", std::to_string(kServers), "--workers",
@@ -241,6 +253,7 @@ std::string Ground::AskToStop() {
   const std::optional<int> code = train_->Wait(kStopMs);
   if (!code) {
     train_.reset();
+    KillMembers();
     return fmt::format("SIGTERM: the run still goes on after {} s", kStopMs / 1000);
   }
   if (*code != 85) return fmt::format("SIGTERM: the run ended with {} instead of 85", *code);

@@ -79,6 +79,7 @@ class Ground {
   Arguments Settings() const;
   Status DrawKeys(const std::vector<const Attack*>& attacks);
   Arguments Access() const;
+  void KillMembers() const;
   std::string AskToStop();
   std::string Continue(uint64_t epochs);
   std::string Recount();

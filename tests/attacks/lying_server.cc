@@ -14,6 +14,7 @@ namespace {
 constexpr int kPollMs = 20;
 constexpr int64_t kBeatMs = 150;
 constexpr int64_t kJoinMs = 1000;
+constexpr int64_t kSlotsMs = 2500;  // time for slots to come
 
 // What the server's part of a worker's greeting is: zeros.
 bool IsGreeting(const Body& body) {
@@ -72,6 +73,14 @@ class LyingServer {
       join.cores = 64;
       join.memory_bytes = options_.memory_bytes;
       Tell(join);
+    }
+    if (config_ && options_.wants_slots && slots_ == 0 && now_ms - joined_ms_ > kSlotsMs) {
+      Tell(Leave());
+      config_.reset();
+      envelope_.run = {};
+      envelope_.plan_version = 0;
+      envelope_.incarnation = strike_->Draw();
+      return;
     }
     if (!config_ || now_ms - beat_ms_ < kBeatMs) return;
     beat_ms_ = now_ms;

@@ -21,6 +21,8 @@ struct LyingServerOptions {
   // Its answer to a peer; nullopt: silence. Greetings of workers and the scheduler's probe are
   // answered as they should be before.
   std::function<std::optional<Body>(const Body& request, const Config& config)> answer;
+  // Without slots for some seconds it leaves and joins again: newcomers do not always get some.
+  bool wants_slots = true;
   bool drains = false;  // it asks to hand its slots over once it has some
 };
 

@@ -134,6 +134,7 @@ void SlotGarbage(Strike& strike) {
 
 void Say(Strike& strike, std::function<std::optional<Body>(uint64_t)> tell) {
   LyingServerOptions options;
+  options.wants_slots = false;
   options.tell = std::move(tell);
   options.answer = [](const Body& request, const Config& config) {
     return Answer(request, config, 0.0f);
@@ -182,6 +183,7 @@ void Saves(Strike& strike) {
 
 void Loads(Strike& strike) {
   LyingServerOptions options;
+  options.wants_slots = false;
   options.beat = [](Heartbeat* beat) {
     LoadReport load;
     load.interval_ms = 1;
@@ -290,7 +292,11 @@ std::vector<Attack> All() {
   };
   for (Attack& attack : all) {
     attack.on.alone = true;
-    attack.on.times = 4;  // slots come when it has been there for a while
+    const bool answers = attack.run == Silence || attack.run == Nan || attack.run == Huge ||
+                         attack.run == RandomNumbers || attack.run == WrongShapes ||
+                         attack.run == WrongKinds || attack.run == PlanForWorkers ||
+                         attack.run == SlotGarbage;
+    if (answers) attack.on.times = 4;  // slots come when it has been there for a while
     if (std::string(attack.name) == "server.audits") attack.on.synchronous = true;
     if (std::string(attack.name) == "server.commits") attack.on.synchronous = true;
   }
