@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "common/base/log.h"
 #include "common/base/plural.h"
 
@@ -28,11 +31,12 @@ bool AccessControl::Refresh(int64_t now_s) {
   if (valid == valid_) return false;
   valid_ = std::move(valid);
   holder_.Set(valid_);
+  told_.clear();
   return true;
 }
 
-std::optional<ErrorReply> AccessControl::Check(const PeerId& peer, const PublicKey& key,
-                                               const Message& message, const Roster& roster) {
+std::optional<ErrorReply> AccessControl::Check(const PublicKey& key, const Message& message,
+                                               const Roster& roster) const {
   const bool joins = std::holds_alternative<Join>(message.body);
   const std::string why = holder_.WhyRefused(key, message, Receiver::kScheduler);
   if (!why.empty()) {
@@ -59,34 +63,38 @@ std::optional<ErrorReply> AccessControl::Check(const PeerId& peer, const PublicK
                                     Plural(grant->members, "member"))};
     }
   }
-  joined_[peer] = *holder_.RoleOf(key);
   return std::nullopt;
 }
 
-std::optional<AccessList> AccessControl::ListFor(const PeerId& peer) const {
-  const auto found = joined_.find(peer);
-  if (found == joined_.end()) return std::nullopt;
+std::optional<AccessList> AccessControl::ListFor(Role role) const {
   AccessList list;
-  if (found->second == KeyRole::kServer) {
-    list = valid_;
-    list.keys.push_back({TextOf(own().public_key), KeyRole::kScheduler});
-    return list;
+  switch (role) {
+    case Role::kServer:
+      list.keys = {{TextOf(own().public_key), KeyRole::kScheduler}};
+      list.keys.insert(list.keys.end(), valid_.keys.begin(), valid_.keys.end());
+      return list;
+    case Role::kWorker:
+      std::ranges::copy_if(valid_.keys, std::back_inserter(list.keys),
+                           [](const AccessKey& key) { return key.role == KeyRole::kServer; });
+      return list;
+    case Role::kObserver:
+      break;
   }
-  for (const AccessKey& key : valid_.keys) {
-    if (key.role == KeyRole::kServer) list.keys.push_back(key);
-  }
-  return list;
+  return std::nullopt;
+}
+
+bool AccessControl::Told(const Member& member) const {
+  const auto found = told_.find(member.incarnation);
+  return found != told_.end() && found->second == member.peer;
+}
+
+void AccessControl::KeepOnly(const Roster& roster) {
+  std::erase_if(told_, [&](const auto& one) { return roster.Find(one.first) == nullptr; });
 }
 
 std::string AccessControl::NameOf(const PublicKey& key) const {
   const Grant* grant = keys_.ring().Find(key);
   return grant == nullptr ? "" : grant->name;
-}
-
-std::vector<PeerId> AccessControl::Joined() const {
-  std::vector<PeerId> peers;
-  for (const auto& [peer, role] : joined_) peers.push_back(peer);
-  return peers;
 }
 
 void AccessControl::Quarantine(Incarnation member, int64_t now_s) {

@@ -30,14 +30,17 @@ class AccessControl {
   // members need new lists. A file that cannot be read is logged, and what was read before holds.
   bool Refresh(int64_t now_s);
 
-  // The refusal of a message that is not taken. Remembers the connection of a member that joins.
-  std::optional<ErrorReply> Check(const PeerId& peer, const PublicKey& key, const Message& message,
-                                  const Roster& roster);
-  // The keys that the member at a connection needs; empty: nobody has joined there.
-  std::optional<AccessList> ListFor(const PeerId& peer) const;
-  // The connections of members that have joined.
-  std::vector<PeerId> Joined() const;
-  void Forget(const PeerId& peer) { joined_.erase(peer); }
+  // The refusal of a message that is not taken.
+  std::optional<ErrorReply> Check(const PublicKey& key, const Message& message,
+                                  const Roster& roster) const;
+  // The keys that a member needs: a server all, a worker those of servers, others none.
+  std::optional<AccessList> ListFor(Role role) const;
+  // Whether a member has the present list: it was sent to the connection by which the member speaks
+  // now. A list to a connection that is broken is lost.
+  bool Told(const Member& member) const;
+  void SetTold(const Member& member) { told_[member.incarnation] = member.peer; }
+  // Forgets members that have left.
+  void KeepOnly(const Roster& roster);
 
   // Writes that the member's key does not count from now on, whoever has it. Call Refresh() next.
   void Quarantine(Incarnation member, int64_t now_s);
@@ -50,7 +53,7 @@ class AccessControl {
   RunKeys keys_;
   AccessListHolder holder_;
   AccessList valid_;
-  std::map<PeerId, KeyRole> joined_;
+  std::map<Incarnation, PeerId> told_;  // who has the present list, and by which connection
 };
 
 }  // namespace dslide

@@ -19,14 +19,20 @@ void AddressProber::Send(Incarnation server, const std::string& address,
   (void)found->second.Send(std::move(request));  // the next one is due in a second
 }
 
-std::optional<std::pair<Incarnation, Incarnation>> AddressProber::Receive() {
+std::vector<std::pair<Incarnation, Incarnation>> AddressProber::Receive() {
+  constexpr size_t kLongest = 64 << 10;  // of any answer to a probe
+  std::vector<std::pair<Incarnation, Incarnation>> answers;
   for (auto& [server, socket] : sockets_) {
     const auto bytes = socket.Receive();
     if (!bytes) continue;
-    const Result<Message> message = Decode(*bytes);
-    return std::pair(server, message.ok() ? message->envelope.incarnation : Incarnation());
+    Incarnation who;
+    if (bytes->size() <= kLongest) {
+      const Result<Message> message = Decode(*bytes);
+      if (message.ok()) who = message->envelope.incarnation;
+    }
+    answers.emplace_back(server, who);
   }
-  return std::nullopt;
+  return answers;
 }
 
 void AddressProber::Keep(const std::function<bool(Incarnation)>& awaited) {

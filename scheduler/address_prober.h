@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/net/socket.h"
@@ -20,9 +21,9 @@ class AddressProber {
   // if there are keys. An address that cannot be dialled is logged.
   void Send(Incarnation server, const std::string& address, const std::optional<CurvePeer>& keys,
             Bytes request);
-  // An answer: which server was probed, and the incarnation of who answered, 0 if what came was no
-  // message. nullopt: none is waiting.
-  std::optional<std::pair<Incarnation, Incarnation>> Receive();
+  // Answers, at most one of each socket: which server was probed, and the incarnation of who
+  // answered, 0 if what came was no message.
+  std::vector<std::pair<Incarnation, Incarnation>> Receive();
   // Closes the sockets to those that are not awaited any more.
   void Keep(const std::function<bool(Incarnation)>& awaited);
 

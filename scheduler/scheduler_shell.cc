@@ -23,10 +23,13 @@
 #include "common/data/checksum.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/whole_file.h"
+#include "common/net/permissions.h"
 #include "common/run/slot_plan.h"
+#include "common/security/token.h"
 #include "common/text/samples.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/kept_input.h"
+#include "scheduler/members/join_limits.h"
 #include "scheduler/plan/memory_check.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
@@ -44,6 +47,15 @@ constexpr int64_t kDenselyMs = 60'000;
 constexpr int64_t kStatusMs = 250;     // between versions of the status page
 constexpr int64_t kAccessMs = 1000;    // between looks at the run's keys
 constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
+
+// A turn of the loop takes so much from the members; then time, signals and the page have their
+// turn. A turn of which half was more than connections may bring is followed by a pause: what comes
+// meanwhile fills the senders' queues.
+constexpr size_t kTurnMessages = 256;
+constexpr int64_t kTurnMs = 20;
+constexpr int kFloodPauseMs = 5;
+constexpr size_t kLongestOfStranger = 64 << 10;  // bytes of a message; also of an observer's
+constexpr size_t kLongestOfMember = 64 << 20;    // the predictions of a batch have the most
 
 // The model of the run that goes on; without anything if there is no checkpoint yet.
 struct KnownModel {
@@ -127,6 +139,7 @@ bool LogIsOutput() {
 std::string WhyUnreachable(const Message& message) {
   const auto* join = std::get_if<Join>(&message.body);
   if (join == nullptr || join->role != Role::kServer) return "";
+  if (join->address.size() > kLongestAddress) return "";  // which the core refuses
   const std::string why = WhyNotDialable(join->address);
   if (why.empty()) return "";
   return fmt::format("the advertised address {}: {}", Printable(join->address), why);
@@ -149,6 +162,11 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
   return RouterSocket::Bind(context, bind, keys);
 }
 
+size_t LongestFrom(const Member* member) {
+  return member == nullptr || member->role == Role::kObserver ? kLongestOfStranger
+                                                              : kLongestOfMember;
+}
+
 constexpr float kAuditShare = 0.02f;  // where members have keys, train.audit is left open
 
 bool IsEncrypted(const Config& config) {
@@ -163,11 +181,51 @@ bool IsEncrypted(const Config& config) {
   return !IsLoopback(config.cluster.scheduler_bind);
 }
 
+// What the status page wants outside loopback.
+struct PageToken {
+  std::string path;
+  std::string text;  // "": none is wanted
+  bool is_new = false;
+};
+
+// That of the run directory, so that a resumed run has the same; else another one.
+Status FindOrDraw(PageToken* token) {
+  std::error_code ignored;
+  token->is_new = !fs::exists(token->path, ignored);
+  Result<std::string> text =
+      token->is_new ? Result<std::string>(DrawToken()) : ReadToken(token->path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  token->text = *std::move(text);
+  return {};
+}
+
+// The end of the page's address: browsers send nobody what is behind a #.
+std::string HintOf(const PageToken& token) {
+  if (token.text.empty()) return "";
+  return token.is_new ? "#token=" + token.text : "#token=... (of " + token.path + ")";
+}
+
 int64_t SecondsSince1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
+
+// The keys of a run that is refused after all are removed.
+class NewKeys {
+ public:
+  explicit NewKeys(fs::path root) : root_(std::move(root)) {}
+  ~NewKeys() {
+    if (root_.empty()) return;
+    std::error_code ignored;
+    fs::remove_all(root_ / "keys", ignored);
+    fs::remove(root_, ignored);  // if nothing else is there
+  }
+  void Keep() { root_.clear(); }
+
+ private:
+  fs::path root_;
+};
 
 // What a person needs to let others join.
 std::string JoinHint(const AccessControl& access, const std::string& keys) {
@@ -182,19 +240,20 @@ std::string JoinHint(const AccessControl& access, const std::string& keys) {
 
 SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
                                std::unique_ptr<Ledger> ledger, NetContext* context,
-                               std::unique_ptr<AccessControl> access, RouterSocket socket,
+                               AccessControl* access, RouterSocket socket,
                                std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier,
                                RunId run)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
       context_(context),
-      access_(std::move(access)),
+      access_(access),
       socket_(std::move(socket)),
       page_(std::move(page)),
       run_(run),
       incarnation_(DrawIncarnation(access_ ? std::optional(access_->own()) : std::nullopt)),
       started_ms_(MonotonicMillis()),
+      status_made_ms_(-kStatusMs),
       recorder_(run_directory_, core_.run(), std::move(names)),
       costs_(std::move(earlier)),
       terminal_(isatty(STDOUT_FILENO) == 1),
@@ -213,10 +272,12 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
       CheckBind("cluster.scheduler_bind", cluster.scheduler_bind, encrypted || trusted, ""));
   const fs::path root = fs::absolute(options.run_directory);
   std::unique_ptr<AccessControl> access;
+  NewKeys new_keys(encrypted && !RunKeys::Exist(root.string()) ? root : fs::path());
   if (encrypted) {
     Result<RunKeys> keys = RunKeys::OpenOrDraw(root.string(), SecondsSince1970());
     DSLIDE_RETURN_IF_ERROR(keys);
     access = std::make_unique<AccessControl>(*std::move(keys), SecondsSince1970());
+    inputs.keyed = true;
   }
   const auto own = encrypted ? std::optional(access->own()) : std::nullopt;
   NetContext context = encrypted ? NetContext(&access->holder()) : NetContext();
@@ -227,10 +288,12 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
       AdvertisedAddress("cluster.scheduler", socket->address(), cluster.scheduler_advertise);
   DSLIDE_RETURN_IF_ERROR(address);
   std::unique_ptr<StatusPage> page;
+  PageToken token{(root / "keys" / "status.token").string(), "", false};
   if (!cluster.status_bind.empty()) {
-    DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, trusted,
-                                     "listen on loopback and reach it by ssh -L"));
-    Result<std::unique_ptr<StatusPage>> started = StatusPage::Start(cluster.status_bind);
+    DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, true, ""));
+    if (!IsLoopback(cluster.status_bind)) DSLIDE_RETURN_IF_ERROR(FindOrDraw(&token));
+    Result<std::unique_ptr<StatusPage>> started =
+        StatusPage::Start(cluster.status_bind, token.text);
     DSLIDE_RETURN_IF_ERROR(started);
     page = std::move(*started);
   }
@@ -350,24 +413,28 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   // Before the ledger, so that a run that can be resumed has a configuration.
   DSLIDE_RETURN_IF_ERROR(
       WriteWholeFile((root / "config.ini").string(), FormatConfig(inputs.config)));
+  new_keys.Keep();
   if (kept) kept->Keep();
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   if (access) DSLIDE_RETURN_IF_ERROR(access->keys().Publish(*address));
+  if (token.is_new) DSLIDE_RETURN_IF_ERROR(WriteToken(token.path, token.text));
   LogInfo(fmt::format("listening at {}{}", *address, access ? ", encrypted" : ""));
   std::fputs((loaded->description + "\n").c_str(), stdout);
   std::fputs((TrainingText(inputs.config) + "\n").c_str(), stdout);
   for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stdout);
   if (test) std::fputs(UnknownLabels(options.config.train.test, *test).c_str(), stdout);
   if (access) std::fputs(JoinHint(*access, (root / "keys").string()).c_str(), stdout);
-  if (page != nullptr) std::fputs(fmt::format("status page: {}\n", page->url()).c_str(), stdout);
+  if (page != nullptr) {
+    std::fputs(fmt::format("status page: {}{}\n", page->url(), HintOf(token)).c_str(), stdout);
+  }
   std::fflush(stdout);
   const RunId run = inputs.run;
   Contributions contributions = std::move(inputs.ledger.contributions);
   LabelNames names(preprocessor, inputs.config);
   RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(ledger), &context, std::move(access), std::move(*socket),
+                       std::move(ledger), &context, access.get(), std::move(*socket),
                        std::move(page), std::move(names), std::move(earlier), run);
   shell.contributions_ = std::move(contributions);
   return shell.Loop(signals);
@@ -376,7 +443,8 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
 Status SchedulerShell::Loop(StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(recorder_.state());
   WriteCosts(core_.Describe(clock_.Millis()));  // a life that is killed at once leaves them, too
-  Poller poller;
+  Poller poller, pause;
+  pause.AddFd(signals->fd());
   auto wait = [&, changes = ~uint64_t{0}]() mutable {
     if (std::exchange(changes, prober_.changes()) != prober_.changes()) {
       poller.Clear();
@@ -386,10 +454,15 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     }
     poller.Wait(kPollMs);
   };
+  auto receive = [&] {
+    const Turn turn = ReceiveSome();
+    ReceiveProbes();
+    if (turn.dropped > turn.taken) pause.Wait(kFloodPauseMs);
+  };
   while (core_.phase() != RunPhase::kFinished) {
     wait();
     if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
-    ReceiveAll();
+    receive();
     RefreshAccess();
     Apply(core_.Tick(clock_.Millis()));
     ShowProgress();
@@ -399,39 +472,119 @@ Status SchedulerShell::Loop(StopSignals* signals) {
   const int64_t finished_ms = clock_.Millis();
   while (!core_.AllLeft() && clock_.Millis() - finished_ms < kFarewellMs) {
     wait();
-    ReceiveAll();
+    receive();
   }
   const Status written = WriteSummary();
   return core_.outcome().ok() ? written : core_.outcome();
 }
 
-void SchedulerShell::ReceiveAll() {
-  while (auto received = socket_.Receive()) {
-    const PeerId& peer = received->peer;
-    const Result<Message> message = Decode(received->bytes);
-    if (!message.ok()) {
-      malformed_++;
-      const std::string& text = message.error().message;
-      Warn(fmt::format("malformed message number {}: {}", malformed_, text));
-      Answer(peer, ErrorReply{ErrorCode::kMalformed, text}, 0);
-    } else if (const std::optional<ErrorReply> refusal =
-                   access_ ? access_->Check(peer, *received->key, *message, core_.roster())
-                           : std::nullopt) {
-      refusal_lines_.Warn(refusal->text, clock_.Millis());
-      Answer(peer, *refusal, message->envelope.sequence);
-    } else if (const std::string why = WhyUnreachable(*message); !why.empty()) {
-      Warn("a server is refused: " + why);
-      Answer(peer, ErrorReply{ErrorCode::kIncompatible, why}, message->envelope.sequence);
+SchedulerShell::Turn SchedulerShell::ReceiveSome() {
+  Turn turn;
+  const int64_t end_ms = MonotonicMillis() + kTurnMs;
+  while (turn.taken + turn.dropped < kTurnMessages && MonotonicMillis() < end_ms) {
+    const auto received = socket_.Receive();
+    if (!received) break;
+    if (budget_.Take(received->peer, clock_.Millis())) {
+      turn.taken++;
+      Take(*received);
     } else {
-      if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
-      Apply(core_.Handle(peer, *message, clock_.Millis()));
-      if (access_ && std::holds_alternative<Join>(message->body)) {
-        core_.NameKey(message->envelope.incarnation, access_->NameOf(*received->key));
-      }
+      turn.dropped++;
+      const Member* member = core_.roster().At(received->peer);
+      Warn(PeerWarning::kFlood,
+           fmt::format("{} sends more than {:.0f} messages a second; the others are dropped",
+                       member != nullptr ? member->name : "a connection of no member",
+                       member != nullptr ? MessageBudget::kOfMember : MessageBudget::kOfStranger));
     }
   }
-  while (const auto answer = prober_.Receive()) {
-    Apply(core_.OnProbe(answer->first, answer->second, clock_.Millis()));
+  return turn;
+}
+
+void SchedulerShell::Take(const RouterSocket::Received& received) {
+  const PeerId& peer = received.peer;
+  const auto refuse = [&](ErrorReply refusal, uint64_t reply_to) {
+    budget_.Charge(peer, MessageBudget::kRefused);
+    Answer(peer, std::move(refusal), reply_to);
+  };
+  const size_t bytes = received.bytes.size();
+  budget_.Charge(peer, static_cast<double>(bytes) * MessageBudget::kByte);
+  const Result<Message> message =
+      bytes > LongestFrom(core_.roster().At(peer))
+          ? Result<Message>(BadInput(fmt::format("{} bytes are more than it may have", bytes)))
+          : Decode(received.bytes);
+  if (!message.ok()) {
+    malformed_++;
+    const std::string& text = message.error().message;
+    Warn(PeerWarning::kMalformed,
+         fmt::format("malformed message number {}: {}{}", malformed_, text,
+                     received.key ? ", with the key " + ShortTextOf(*received.key) : ""));
+    refuse(ErrorReply{ErrorCode::kMalformed, text}, 0);
+    Apply(core_.OnMalformed(peer, clock_.Millis()));
+    return;
+  }
+  if (!ByItsConnection(peer, *message)) return budget_.Charge(peer, MessageBudget::kRefused);
+  if (auto refusal = WhyRefused(received, *message)) {
+    return refuse(*std::move(refusal), message->envelope.sequence);
+  }
+  if (std::holds_alternative<StatusRequest>(message->body)) {
+    budget_.Charge(peer, MessageBudget::kStatus);
+  }
+  if (std::holds_alternative<Join>(message->body)) PassFailpoint(Failpoint::kSchedulerJoin);
+  Apply(core_.Handle(peer, *message, clock_.Millis()));
+  if (access_ && std::holds_alternative<Join>(message->body)) {
+    core_.NameKey(message->envelope.incarnation, access_->NameOf(*received.key));
+  }
+  const Member* member = core_.roster().Find(message->envelope.incarnation);
+  if (member != nullptr && member->peer == peer) {
+    budget_.Promote(peer);
+    if (access_ && !access_->Told(*member)) SendAccess(*member);
+  } else {
+    budget_.Charge(peer, MessageBudget::kRefused);
+  }
+}
+
+// A member speaks by the connection at which it was heard last. Another one is believed when that
+// is broken, or when the member has been silent there: a connection may be broken without a word.
+bool SchedulerShell::ByItsConnection(const PeerId& peer, const Message& message) {
+  const Member* member = core_.roster().Find(message.envelope.incarnation);
+  const int64_t now_ms = clock_.Millis();
+  if (member == nullptr || member->peer == peer || member->life.Suspect(now_ms)) return true;
+  const Message orders{{run_, incarnation_, next_sequence_++, 0, core_.plan_version()},
+                       core_.OrdersFor(*member, now_ms)};
+  if (!socket_.Send(member->peer, Encode(orders, WirePrecision::kFp32))) return true;
+  Warn(PeerWarning::kOtherConnection,
+       fmt::format("somebody speaks for {} by another connection than its own; {} is dropped",
+                   member->name, BodyName(message.body)));
+  return false;
+}
+
+std::optional<ErrorReply> SchedulerShell::WhyRefused(const RouterSocket::Received& received,
+                                                     const Message& message) {
+  std::optional<ErrorReply> refusal;
+  if (access_) {
+    refusal = access_->Check(*received.key, message, core_.roster());
+  } else if (const Member* member = core_.roster().Find(message.envelope.incarnation);
+             member != nullptr && !std::holds_alternative<Join>(message.body)) {
+    // Without keys every observer is an operator.
+    const KeyRole role = member->role == Role::kServer   ? KeyRole::kServer
+                         : member->role == Role::kWorker ? KeyRole::kWorker
+                                                         : KeyRole::kOperator;
+    const std::string why = WhyForbidden(role, message.body, Receiver::kScheduler);
+    if (!why.empty()) refusal = ErrorReply{ErrorCode::kRefused, why};
+  }
+  if (refusal) {
+    Warn(PeerWarning::kRefused, refusal->text);
+    return refusal;
+  }
+  if (const std::string why = WhyUnreachable(message); !why.empty()) {
+    Warn(PeerWarning::kUnreachable, "a server is refused: " + why);
+    refusal = ErrorReply{ErrorCode::kIncompatible, why};
+  }
+  return refusal;
+}
+
+void SchedulerShell::ReceiveProbes() {
+  for (const auto& [server, who] : prober_.Receive()) {
+    Apply(core_.OnProbe(server, who, clock_.Millis()));
   }
   prober_.Keep([&](Incarnation server) { return core_.AwaitsProbe(server); });
 }
@@ -449,24 +602,31 @@ void SchedulerShell::SendProbe(const Admission::Probe& probe) {
 }
 
 // Tells a member that has joined whom to let in, or by which keys to dial.
-void SchedulerShell::SendAccess(const PeerId& peer) {
-  std::optional<AccessList> list = access_->ListFor(peer);
+void SchedulerShell::SendAccess(const Member& to) {
+  std::optional<AccessList> list = access_->ListFor(to.role);
   if (!list) return;
   const Message message{{run_, incarnation_, next_sequence_++, 0, core_.plan_version()},
                         *std::move(list)};
-  if (!socket_.Send(peer, Encode(message, WirePrecision::kFp32))) access_->Forget(peer);
+  if (socket_.Send(to.peer, Encode(message, WirePrecision::kFp32))) access_->SetTold(to);
 }
 
 void SchedulerShell::RefreshAccess() {
   const int64_t now_ms = clock_.Millis();
+  if (now_ms - budget_trimmed_ms_ >= kAccessMs) {
+    budget_trimmed_ms_ = now_ms;
+    budget_.Trim(now_ms);
+  }
   if (access_ == nullptr || now_ms - access_read_ms_ < kAccessMs) return;
   access_read_ms_ = now_ms;
+  access_->KeepOnly(core_.roster());
   WarnOfRefusals(context_, &refusal_lines_);
   if (!access_->Refresh(SecondsSince1970())) return;
   for (const Incarnation member : access_->Outcasts(core_.roster())) {
     Apply(core_.Expel(member, "its key does not count any more", now_ms));
   }
-  for (const PeerId& peer : access_->Joined()) SendAccess(peer);
+  for (const Role role : {Role::kServer, Role::kWorker}) {
+    for (const Member* member : core_.roster().Of(role)) SendAccess(*member);
+  }
 }
 
 // Answers a message that does not reach the core.
@@ -493,7 +653,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   const bool switches_plan = SwitchesPlan(effects.ledger);
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
   for (auto& out : effects.status_wanted) {
-    out.body = StatusReply{StatusText(core_.Describe(clock_.Millis()))};
+    out.body = StatusReply{RecentStatus()};
     effects.send.push_back(std::move(out));
   }
   for (auto& out : effects.send) {
@@ -502,7 +662,9 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
         std::move(out.body)};
     Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
     core_.CountSent(message.body, bytes.size());
-    if (access_ && std::holds_alternative<JoinReply>(message.body)) SendAccess(out.to);
+    if (access_ && std::holds_alternative<JoinReply>(message.body)) {
+      if (const Member* member = core_.roster().At(out.to)) SendAccess(*member);
+    }
     socket_.Send(out.to, std::move(bytes));
   }
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
@@ -574,12 +736,23 @@ std::string SchedulerShell::StatusText(const RunStatus& status) {
                     contributions_.Totals(DayOf(SecondsSince1970())));
 }
 
+const std::string& SchedulerShell::RecentStatus() {
+  const int64_t now_ms = clock_.Millis();
+  if (now_ms - status_made_ms_ >= kStatusMs) {
+    status_text_ = StatusText(core_.Describe(now_ms));
+    status_made_ms_ = now_ms;
+  }
+  return status_text_;
+}
+
 void SchedulerShell::PublishStatus() {
   const int64_t now_ms = clock_.Millis();
   if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
   published_ms_ = now_ms;
   const RunStatus status = core_.Describe(now_ms);
-  page_->Publish(StatusText(status), PrometheusText(status, page_reading_));
+  status_text_ = StatusText(status);
+  status_made_ms_ = now_ms;
+  page_->Publish(status_text_, PrometheusText(status, page_reading_));
   if (now_ms - history_published_ms_ < kTerminalMs) return;
   history_published_ms_ = now_ms;
   page_->PublishHistory(recorder_.HistoryText());
@@ -605,6 +778,11 @@ void SchedulerShell::Log(const std::string& line) {
 void SchedulerShell::Warn(const std::string& line) {
   if (log_is_output_) ClearTransient();
   LogWarning(line);
+}
+
+void SchedulerShell::Warn(PeerWarning kind, const std::string& line) {
+  const auto taken = peer_warnings_[static_cast<size_t>(kind)].Take(line, clock_.Millis());
+  if (taken) Warn(*taken);
 }
 
 void SchedulerShell::ClearTransient() {

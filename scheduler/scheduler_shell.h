@@ -4,6 +4,7 @@
 // RunRecorder writes.
 #pragma once
 
+#include <array>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -15,8 +16,10 @@
 #include "common/net/socket.h"
 #include "scheduler/access_control.h"
 #include "scheduler/address_prober.h"
+#include "scheduler/base/line_limit.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
+#include "scheduler/members/message_budget.h"
 #include "scheduler/status/learning_curve.h"
 #include "scheduler/status/progress.h"
 #include "scheduler/status/recorder.h"
@@ -39,13 +42,28 @@ class SchedulerShell {
 
  private:
   SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
-                 NetContext* context, std::unique_ptr<AccessControl> access, RouterSocket socket,
+                 NetContext* context, AccessControl* access, RouterSocket socket,
                  std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier, RunId run);
+
+  // Kinds of lines that peers can cause, each of which is limited.
+  enum class PeerWarning { kMalformed, kRefused, kUnreachable, kFlood, kOtherConnection };
+  static constexpr size_t kPeerWarnings = 5;
+
+  // What came in a turn of the loop.
+  struct Turn {
+    size_t taken = 0;    // messages that were looked at
+    size_t dropped = 0;  // that were more than their connections may bring
+  };
 
   Status Loop(StopSignals* signals);
   void Apply(SchedulerCore::Effects effects);
-  void ReceiveAll();
-  void SendAccess(const PeerId& peer);
+  Turn ReceiveSome();
+  void Take(const RouterSocket::Received& received);
+  void ReceiveProbes();
+  bool ByItsConnection(const PeerId& peer, const Message& message);
+  std::optional<ErrorReply> WhyRefused(const RouterSocket::Received& received,
+                                       const Message& message);
+  void SendAccess(const Member& to);
   void RefreshAccess();
   void SendProbe(const Admission::Probe& probe);
   void Answer(const PeerId& peer, Body body, uint64_t reply_to);
@@ -53,10 +71,12 @@ class SchedulerShell {
   void RecordProgress();
   void PublishStatus();
   std::string StatusText(const RunStatus& status);  // JSON
+  const std::string& RecentStatus();                // the same, made at most every kStatusMs
   void ShowEvaluation(const EvaluationResult& result);
   void Print(const std::string& line, bool transient);
   void Log(const std::string& line);
   void Warn(const std::string& line);
+  void Warn(PeerWarning kind, const std::string& line);
   void ClearTransient();
   RunCosts WriteCosts(const RunStatus& status);
   Status WriteSummary();
@@ -68,7 +88,7 @@ class SchedulerShell {
   std::unique_ptr<Ledger> ledger_;
   Contributions contributions_;  // of all entries of the ledger
   NetContext* context_;
-  std::unique_ptr<AccessControl> access_;  // null: no encryption
+  AccessControl* access_;  // outlives the context, whose thread asks it; null: no encryption
   RouterSocket socket_;
   AddressProber prober_;
   std::unique_ptr<StatusPage> page_;  // null: none
@@ -81,7 +101,12 @@ class SchedulerShell {
   int64_t published_ms_ = 0;
   int64_t history_published_ms_ = 0;
   int64_t access_read_ms_ = 0;
+  int64_t budget_trimmed_ms_ = 0;
   RateLimit refusal_lines_;
+  std::array<LineLimit, kPeerWarnings> peer_warnings_;
+  MessageBudget budget_;
+  std::string status_text_;  // JSON, of status_made_ms_
+  int64_t status_made_ms_;
   uint64_t malformed_ = 0;
   ProgressMeter meter_;         // of the progress line
   ProgressMeter record_meter_;  // of metrics.jsonl

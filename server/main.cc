@@ -27,7 +27,9 @@ Result<SchedulerAccess> SchedulerOf(const ParsedArguments& arguments,
   const bool configured = arguments.Has("config") ||
                           cluster.scheduler_advertise != defaults.scheduler_advertise ||
                           cluster.scheduler_bind != defaults.scheduler_bind;
-  if (given.ok() || !arguments.Get("scheduler").empty() || !configured) return given;
+  if (given.ok() || !arguments.Get("scheduler").empty() || HasJoinVariable() || !configured) {
+    return given;
+  }
   return AccessFrom(
       cluster.scheduler_advertise.empty() ? cluster.scheduler_bind : cluster.scheduler_advertise,
       arguments.Get("key"));

@@ -114,10 +114,20 @@ void WorkerShell::Receive(uint32_t from) {
       continue;
     }
     if (const auto* access = std::get_if<AccessList>(&message->body)) {
-      if (from == WorkerCore::kScheduler) access_.Set(*access);
+      if (from == WorkerCore::kScheduler) TakeAccess(*access);
       continue;
     }
     Apply(core_.Handle(from, std::move(*message), bytes->size(), clock_.Micros()));
+  }
+}
+
+// Servers whose keys were not known may be known now.
+void WorkerShell::TakeAccess(const AccessList& list) {
+  access_.Set(list);
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    if (servers_[s]) continue;
+    servers_[s] = DialServer(plan_[s]);
+    if (servers_[s]) poller_.Add(*servers_[s]);
   }
 }
 

@@ -35,6 +35,7 @@ class WorkerShell {
   std::optional<DealerSocket> DialServer(const PlanServer& server);
   DealerSocket* SocketOf(uint32_t peer);  // null: not in the plan, or cannot be dialled
   void Receive(uint32_t from);
+  void TakeAccess(const AccessList& list);
   void CheckHandshakes();
 
   NetContext* context_;

@@ -37,6 +37,8 @@ bool NamesNoAddress(const std::string& bound) {
 
 }  // namespace
 
+void PrintVersion(const std::string& program) { fmt::print("{} {}\n", program, kVersion); }
+
 int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
                   const std::function<Status(const ParsedArguments&)>& work) try {
   const Result<ParsedArguments> arguments = line.Parse(argc, argv);
@@ -46,7 +48,7 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
     return 0;
   }
   if (arguments->Has("version")) {
-    fmt::print("{} {}\n", program, kVersion);
+    PrintVersion(program);
     return 0;
   }
   if (arguments->Declares("help-config") && arguments->Has("help-config")) {

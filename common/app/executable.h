@@ -12,6 +12,9 @@
 
 namespace dslide {
 
+// The line that --version prints.
+void PrintVersion(const std::string& program);
+
 // Parses the arguments, answers --help, --version and (if declared) --help-config, runs `work`, and
 // turns its outcome into one line on standard error and an exit code. Exceptions from libraries
 // that got this far end in a line, too. Lack of memory is none: operator new ends the process then,

@@ -7,8 +7,6 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kPrintableBytes = 100;
-
 bool IsContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xc0u) == 0x80u; }
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20u || c == 0x7f; }
@@ -43,11 +41,11 @@ const std::string* Nearest(std::string_view word, std::span<const std::string> k
   return nearest;
 }
 
-std::string Printable(std::string_view text) {
+std::string Printable(std::string_view text, size_t longest) {
   if (text.empty()) return "(empty)";
   size_t length = text.size();
-  if (length > kPrintableBytes) {
-    length = kPrintableBytes;
+  if (length > longest) {
+    length = longest;
     while (length > 0 && IsContinuationByte(text[length])) --length;
   }
   std::string printable(text.substr(0, length));

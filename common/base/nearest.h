@@ -15,8 +15,8 @@ size_t EditDistance(std::string_view a, std::string_view b);
 // near enough for a useful suggestion (one edit, and one more for every three bytes).
 const std::string* Nearest(std::string_view word, std::span<const std::string> known);
 
-// Text from outside made fit for a one-line message: control bytes become '?', long text is cut,
-// empty text becomes "(empty)".
-std::string Printable(std::string_view text);
+// Text from outside made fit for a one-line message: control bytes become '?', text of more than
+// `longest` bytes is cut, empty text becomes "(empty)".
+std::string Printable(std::string_view text, size_t longest = 100);
 
 }  // namespace dslide

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <string_view>
@@ -29,6 +30,16 @@ bool ParseTwoNumbers(std::string_view name, std::string_view prefix, First* firs
 }  // namespace
 
 std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+bool IsPlainFileName(const std::string& name) {
+  constexpr size_t kLongestFileName = 255;
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+  };
+  return !name.empty() && name.size() <= kLongestFileName && name.front() != '.' &&
+         std::ranges::all_of(name, plain);
+}
 
 std::string CheckpointName(uint64_t batches) {
   return fmt::format("{}{:012}", kCheckpointPrefix, batches);

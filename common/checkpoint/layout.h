@@ -32,6 +32,10 @@ constexpr char kTemporarySuffix[] = ".tmp";            // of what is being writt
 // The directory that a path lies in.
 std::string ParentOf(const std::string& path);
 
+// Whether a name is of one file in its directory, and of nothing elsewhere: letters, digits, '.',
+// '-' and '_', at most 255 of them, the first no '.'. All names that manifests hold are.
+bool IsPlainFileName(const std::string& name);
+
 // Sort by age.
 std::string CheckpointName(uint64_t batches);
 bool IsCheckpointName(const std::string& name);

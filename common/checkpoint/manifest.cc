@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/base/nearest.h"
 #include "common/checkpoint/layout.h"
 #include "common/data/whole_file.h"
 #include "manifest_generated.h"
@@ -18,7 +19,30 @@ namespace fs = std::filesystem;
 
 std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
 
+constexpr size_t kMostShardFiles = 1 << 17;  // of RocksDB's 64 MB: 8 TB
+constexpr uint64_t kMostShardBytes = uint64_t{1} << 50;
+
 }  // namespace
+
+std::string WhyNoShard(const ManifestShard& shard) {
+  if (!IsPlainFileName(shard.directory)) {
+    return fmt::format("{} is no name of a shard", Printable(shard.directory));
+  }
+  if (shard.files.size() > kMostShardFiles) {
+    return fmt::format("{} files are too many for a shard", shard.files.size());
+  }
+  uint64_t bytes = 0;
+  for (const ShardFile& file : shard.files) {
+    if (!IsPlainFileName(file.name)) {
+      return fmt::format("{} is no name of a file in a shard", Printable(file.name));
+    }
+    if (file.bytes > kMostShardBytes || bytes > kMostShardBytes) {
+      return fmt::format("{}: {} bytes are too many for a shard", file.name, file.bytes);
+    }
+    bytes += file.bytes;
+  }
+  return "";
+}
 
 std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
   std::vector<std::string> found;
@@ -88,6 +112,10 @@ Result<Manifest> ReadManifest(const std::string& directory) {
     return BadInput(fmt::format("{}: format {}, this program reads format {}", path,
                                 stored.format(), kManifestFormat));
   }
+  if (const std::string name = Text(stored.name()); !name.empty() && !IsPlainFileName(name)) {
+    return BadInput(
+        fmt::format("{}: damaged or forged: {} is no name of a checkpoint", path, Printable(name)));
+  }
   Manifest manifest;
   manifest.run = {stored.run_id()};
   manifest.name = Text(stored.name());
@@ -110,6 +138,9 @@ Result<Manifest> ReadManifest(const std::string& directory) {
         for (const wire::File* f : *s->files()) {
           shard.files.push_back({Text(f->name()), f->bytes(), f->checksum()});
         }
+      }
+      if (const std::string why = WhyNoShard(shard); !why.empty()) {
+        return BadInput(fmt::format("{}: damaged or forged: {}", path, why));
       }
       manifest.shards.push_back(std::move(shard));
     }

@@ -25,6 +25,10 @@ struct ManifestShard {
   std::vector<ShardFile> files;
 };
 
+// Why no server writes such a shard: "" if one could. Servers say what they have written, and a
+// manifest may come from a stranger: names that lead out of the checkpoint, or files without end.
+std::string WhyNoShard(const ManifestShard& shard);
+
 struct DoneBatch {
   uint32_t unit = 0;
   uint32_t index = 0;
@@ -52,7 +56,8 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest);
 
 bool HasManifest(const std::string& directory);
 
-// Errors (kBadInput) name the file and say whether it is missing, damaged or of another format.
+// Errors (kBadInput) name the file and say whether it is missing, damaged, of another format, or
+// names files outside of the checkpoint.
 Result<Manifest> ReadManifest(const std::string& directory);
 
 // `path` if it is a checkpoint itself, otherwise the newest complete checkpoint in it.

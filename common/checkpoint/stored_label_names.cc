@@ -48,8 +48,13 @@ Result<std::vector<std::string>> LoadLabelNamesOf(const std::string& checkpoint,
   const std::string copy = manifest.parent_path().parent_path() / kLabelNamesName;
   std::error_code ignored;
   if (std::filesystem::exists(copy, ignored)) return LoadLabelNames(copy, config.model.labels);
-  Result<std::vector<std::string>> names =
-      LoadLabelNames(config.train.label_names, config.model.labels);
+  // What a manifest names elsewhere is read only if it looks like such a copy: the model may come
+  // from a stranger, who would like to see another file.
+  const std::string& path = config.train.label_names;
+  if (std::filesystem::path(path).filename() != kLabelNamesName) {
+    return BadInput(fmt::format("the names of the labels: put a file of them at {}", copy));
+  }
+  Result<std::vector<std::string>> names = LoadLabelNames(path, config.model.labels);
   if (names.ok()) return names;
   return BadInput(fmt::format("the names of the labels: {}; put the file there, or at {}",
                               names.error().message, copy));

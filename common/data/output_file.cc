@@ -1,5 +1,6 @@
 #include "common/data/output_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,10 +58,15 @@ Result<OutputFile> OutputFile::Create(const std::string& path) {
 }
 
 Result<OutputFile> OutputFile::CreateSecret(const std::string& path) {
-  Result<OutputFile> file = Create(path);
-  DSLIDE_RETURN_IF_ERROR(file);
-  if (fchmod(fileno(file->out_), S_IRUSR | S_IWUSR) != 0) return CannotCreate(path);
-  return file;
+  DSLIDE_RETURN_IF_ERROR(CheckRegularOutput(path, "a secret"));
+  const std::string temporary = path + ".tmp";
+  // Not a file that was put there for it, nor what a link points to.
+  (void)unlink(temporary.c_str());
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                      S_IRUSR | S_IWUSR);
+  std::FILE* out = fd < 0 ? nullptr : fdopen(fd, "w");
+  if (out == nullptr) return CannotCreate(path);
+  return OutputFile(path, temporary, out);
 }
 
 OutputFile OutputFile::StandardOutput() { return {"standard output", "", stdout}; }

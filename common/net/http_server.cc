@@ -4,6 +4,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -19,18 +20,23 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "common/base/address.h"
 #include "common/base/check.h"
+#include "common/base/process.h"
+#include "common/net/open_connections.h"
 
 namespace dslide {
 namespace {
 
-constexpr int kBacklog = 64;
+constexpr int kBacklog = 512;
+constexpr auto kLookEvery = std::chrono::milliseconds(250);  // at the time that connections take
 // What Drain() asks its own server.
 constexpr std::string_view kPing = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n";
 constexpr int kMostPingMs = 1000;
+constexpr size_t kReadOn = 64 << 10;  // of a body that is too long
 
 Error CannotListen(const char* reason) {
   return BadInput(fmt::format("cannot listen there: {}", reason));
@@ -110,6 +116,21 @@ MHD_Response* WithBody(const Content& body) {
 
 void Ignore(void*, const char*, va_list) {}
 
+// What every response says besides.
+constexpr std::pair<const char*, const char*> kHeaders[] = {
+    {"X-Content-Type-Options", "nosniff"},
+    {"X-Frame-Options", "DENY"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Referrer-Policy", "no-referrer"},
+};
+
+// Connections must leave files for everything else.
+unsigned WithinOpenFiles(unsigned connections) {
+  rlimit files = {};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return connections;
+  return static_cast<unsigned>(std::clamp<rlim_t>(files.rlim_cur / 4, 1, connections));
+}
+
 std::string Header(MHD_Connection* connection, const char* name) {
   const char* value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
   return value == nullptr ? "" : value;
@@ -132,9 +153,16 @@ HttpResponse HttpResponse::Text(unsigned status, std::string text) {
   return {status, "text/plain; charset=utf-8", std::make_shared<std::string>(std::move(text))};
 }
 
+HttpResponse HttpResponse::Unauthorized() {
+  HttpResponse response = Text(401, "401 Unauthorized\n");
+  response.headers = {{"WWW-Authenticate", "Bearer"}};
+  return response;
+}
+
 // A request and its answer, which two threads meet at.
 struct HttpServer::Exchange : std::enable_shared_from_this<Exchange> {
   HttpRequest request;
+  size_t received = 0;  // bytes of the body
   bool too_long = false;
   bool handled = false;  // the handler was called; of the server's thread
 
@@ -163,8 +191,20 @@ class HttpServer::Answerer {
 };
 
 struct HttpServer::Impl {
-  Handle handle;
-  Limits limits;
+  Impl(Handle handler, Screen screener, const Limits& with)
+      : handle(std::move(handler)),
+        screen(std::move(screener)),
+        limits(with),
+        connections({with.connections, with.headers_s, with.request_s}) {}
+
+  const Handle handle;
+  const Screen screen;
+  const Limits limits;
+  OpenConnections connections;
+  std::mutex watch_mutex;  // guards the next one
+  bool watched = true;
+  std::condition_variable unwatched;
+  std::thread watch;  // of what takes too long
   sockaddr_storage bound = {};
   int listener = -1;  // once it is quiesced
   MHD_Daemon* daemon = nullptr;
@@ -175,7 +215,21 @@ struct HttpServer::Impl {
   std::condition_variable idle;
   std::set<std::shared_ptr<Exchange>> exchanges;  // those that have begun and are not sent
 
+  void Watch() {
+    std::unique_lock lock(watch_mutex);
+    while (!unwatched.wait_for(lock, kLookEvery, [this] { return !watched; }))
+      connections.CloseLate(MonotonicMillis());
+  }
+
   ~Impl() {
+    if (watch.joinable()) {
+      {
+        const std::lock_guard lock(watch_mutex);
+        watched = false;
+      }
+      unwatched.notify_all();
+      watch.join();
+    }
     if (daemon != nullptr) {
       // A connection that waits for its answer would never end.
       stopping = true;
@@ -194,7 +248,9 @@ struct HttpServer::Impl {
 
   MHD_Result Send(MHD_Connection* connection, const HttpResponse& response) {
     MHD_Response* made = WithBody(response.body);
+    connections.OnResponse(connection);
     (void)MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_TYPE, response.type.c_str());
+    for (const auto& [name, value] : kHeaders) (void)MHD_add_response_header(made, name, value);
     for (const auto& [name, value] : response.headers) {
       (void)MHD_add_response_header(made, name.c_str(), value.c_str());
     }
@@ -221,20 +277,28 @@ struct HttpServer::Impl {
                          Header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
                          Header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING),
                          "",
-                         Query(connection)};
+                         Query(connection),
+                         Header(connection, MHD_HTTP_HEADER_HOST),
+                         Header(connection, MHD_HTTP_HEADER_AUTHORIZATION)};
     exchange->connection = connection;
     *state = exchange.get();
     {
       const std::lock_guard lock(mutex);
       exchanges.insert(exchange);
     }
-    // A body that is announced to be too long is not read.
-    const std::string length = Header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    if (std::strtoull(length.c_str(), nullptr, 10) > limits.body_bytes) {
-      return Send(connection, TooLong());
-    }
+    connections.OnHeaders(connection, MonotonicMillis());
     if (draining && exchange->request.method == "OPTIONS" && exchange->request.path == "*") {
       return Send(connection, HttpResponse::Text(200, "stopping\n"));
+    }
+    if (screen) {
+      if (const auto refusal = screen(exchange->request)) return Send(connection, *refusal);
+    }
+    // A body that is announced to be too long is not read, nor one where none is wanted.
+    const std::string length = Header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const bool chunked = !Header(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING).empty();
+    if (std::strtoull(length.c_str(), nullptr, 10) > limits.body_bytes ||
+        (chunked && limits.body_bytes == 0)) {
+      return Send(connection, TooLong());
     }
     return MHD_YES;
   }
@@ -266,7 +330,22 @@ struct HttpServer::Impl {
     return Send(connection, *exchange->response);
   }
 
+  // More of a body has come. A body of unknown length gets its refusal at its end, if that is near.
+  MHD_Result Read(Exchange* exchange, const char* data, size_t size) {
+    std::string& body = exchange->request.body;
+    exchange->received += size;
+    if (exchange->received > 2 * limits.body_bytes + kReadOn) return MHD_NO;
+    if (exchange->received > limits.body_bytes) {
+      exchange->too_long = true;
+      body = std::string();
+    } else {
+      body.append(data, size);
+    }
+    return MHD_YES;
+  }
+
   void End(Exchange* exchange) {
+    if (exchange->connection != nullptr) connections.OnEnd(exchange->connection, MonotonicMillis());
     {
       const std::lock_guard lock(exchange->mutex);
       exchange->connection = nullptr;
@@ -278,14 +357,13 @@ struct HttpServer::Impl {
 };
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& bind, Handle handle,
-                                                      Limits limits) {
+                                                      Limits limits, Screen screen) {
   const std::optional<TcpAddress> address = ParseTcp(bind);
   if (!address || !WhyNotListenable(bind).empty()) return BadInput("must be tcp://HOST:PORT");
   const Result<int> listener = Listen(*address);
   DSLIDE_RETURN_IF_ERROR(listener);
-  auto impl = std::make_unique<Impl>();
-  impl->handle = std::move(handle);
-  impl->limits = limits;
+  limits.connections = WithinOpenFiles(limits.connections);
+  auto impl = std::make_unique<Impl>(std::move(handle), std::move(screen), limits);
   impl->bound = BoundAddressOf(*listener);
   const MHD_AccessHandlerCallback answer = [](void* self, MHD_Connection* connection,
                                               const char* path, const char* method, const char*,
@@ -294,13 +372,14 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& bind, H
     if (*state == nullptr) return server.Begin(connection, path, method, state);
     auto* exchange = static_cast<Exchange*>(*state);
     if (*size == 0) return server.Proceed(connection, exchange);
-    if (exchange->request.body.size() + *size > server.limits.body_bytes) {
-      exchange->too_long = true;
-    } else {
-      exchange->request.body.append(data, *size);
-    }
-    *size = 0;
-    return MHD_YES;
+    return server.Read(exchange, data, std::exchange(*size, 0));
+  };
+  const MHD_NotifyConnectionCallback connected = [](void* self, MHD_Connection* connection, void**,
+                                                    MHD_ConnectionNotificationCode code) {
+    OpenConnections& open = static_cast<Impl*>(self)->connections;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) return open.Remove(connection);
+    const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info != nullptr) open.Add(connection, info->connect_fd, MonotonicMillis());
   };
   const MHD_RequestCompletedCallback completed = [](void* self, MHD_Connection*, void** state,
                                                     MHD_RequestTerminationCode) {
@@ -310,13 +389,15 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& bind, H
       MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME, 0,
       nullptr, nullptr, answer, impl.get(), MHD_OPTION_LISTEN_SOCKET, *listener,
       MHD_OPTION_EXTERNAL_LOGGER, &Ignore, nullptr, MHD_OPTION_NOTIFY_COMPLETED, completed,
-      impl.get(), MHD_OPTION_CONNECTION_LIMIT, limits.connections,
+      impl.get(), MHD_OPTION_NOTIFY_CONNECTION, connected, impl.get(), MHD_OPTION_CONNECTION_LIMIT,
+      2 * limits.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, limits.of_address,
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits.header_bytes, MHD_OPTION_CONNECTION_TIMEOUT,
       limits.silent_s, MHD_OPTION_END);
   if (impl->daemon == nullptr) {
     close(*listener);
     return CannotListen("libmicrohttpd does not start");
   }
+  impl->watch = std::thread([self = impl.get()] { self->Watch(); });
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 

@@ -2,13 +2,18 @@
 //
 // A handler gets each request when all of it has come, in the server's thread, and answers at once
 // or later, from any thread. What a client can cost is bounded by Limits: a connection that sends
-// too much or stays silent is closed. The destructor closes every connection: it waits for no
-// client.
+// too much, stays silent or takes too long is closed. When all places are taken a new connection
+// takes that of the one that has waited longest without a request. The destructor closes every
+// connection: it waits for no client.
+//
+// Every response forbids browsers to guess its type, to frame it, to hand it to other sites, and to
+// tell other sites its address.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +29,8 @@ struct HttpRequest {
   std::string encoding;  // its Content-Encoding, or ""
   std::string body;
   std::vector<std::pair<std::string, std::string>> query = {};  // names and values, decoded
+  std::string host = {};                                        // its Host, or ""
+  std::string authorization = {};                               // its Authorization, or ""
 };
 
 struct HttpResponse {
@@ -33,6 +40,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};  // more of them
 
   static HttpResponse Text(unsigned status, std::string text);  // text/plain
+  static HttpResponse Unauthorized();                           // 401: it wants a bearer token
 };
 
 class HttpServer {
@@ -42,19 +50,25 @@ class HttpServer {
   using Respond = std::function<void(HttpResponse)>;
   // Called in the server's thread.
   using Handle = std::function<void(HttpRequest, Respond)>;
+  // The same, when the headers have come, before any byte of a body is read: a response refuses the
+  // request.
+  using Screen = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
 
   struct Limits {
-    unsigned connections = 64;   // at once; more wait in the kernel's queue
+    unsigned connections = 256;  // at once, at most a quarter of the files that may be open
+    unsigned of_address = 0;     // at once of one address, which others are refused; 0: any number
     size_t header_bytes = 8192;  // of a request line and its headers
     size_t body_bytes = 0;       // of a request; a longer one gets 413, {"error": "..."}
     unsigned silent_s = 10;      // without a byte in either direction, before a request is complete
-    bool keep_alive = false;     // whether a connection may bring more than one request
+    unsigned headers_s = 10;  // from a connection, or its last response, to the end of the headers
+    unsigned request_s = 60;  // from there to the end of the response
+    bool keep_alive = false;  // whether a connection may bring more than one request
   };
 
   // Listens at `bind`, tcp://HOST:PORT with * for every host and for any free port. Errors
   // (kBadInput) say why it cannot.
   static Result<std::unique_ptr<HttpServer>> Start(const std::string& bind, Handle handle,
-                                                   Limits limits);
+                                                   Limits limits, Screen screen = nullptr);
   ~HttpServer();
 
   int port() const;

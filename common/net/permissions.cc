@@ -10,10 +10,8 @@ bool IsOneOf(const Body& body) {
   return (std::holds_alternative<T>(body) || ...);
 }
 
-// What every member may tell the scheduler. Errors are answers to its own messages.
-bool IsOfAnyMember(const Body& body) {
-  return IsOneOf<Join, Heartbeat, Leave, ErrorReply, Ack>(body);
-}
+// What every member may tell the scheduler.
+bool IsOfAnyMember(const Body& body) { return IsOneOf<Join, Heartbeat, Leave, Ack>(body); }
 
 bool MayTellScheduler(KeyRole role, const Body& body) {
   if (const auto* join = std::get_if<Join>(&body)) {
@@ -33,7 +31,7 @@ bool MayTellScheduler(KeyRole role, const Body& body) {
   switch (role) {
     case KeyRole::kServer:
       return IsOneOf<Ready, StepsCommitted, CheckpointDone, CheckpointNow, MoveReady, DrainServer,
-                     AuditReport>(body);
+                     AuditReport, ErrorReply>(body);
     case KeyRole::kWorker:
       return IsOneOf<LeaseRequest, BatchDone>(body);
     case KeyRole::kObserver:

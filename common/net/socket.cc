@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -35,6 +36,8 @@ constexpr int kKeepaliveProbes = 3;
 constexpr int kSendTimeoutMs = 60000;
 
 constexpr std::string_view kTcp = "tcp://";
+
+constexpr int kMostSockets = 16384;  // of a context
 
 // "localhost" is 127.0.0.1 whatever the resolver says: it may be ::1, where no peer listens, or
 // unknown on a machine without /etc/hosts (RFC 6761, section 6.3).
@@ -133,7 +136,24 @@ Error BindError(const std::string& address, int error) {
                                        "this machine or * as HOST"));
 }
 
+// A damaged join string, or a part of one.
+bool MayBeSecret(std::string_view address) {
+  constexpr size_t kKeyText = 43;  // base64url of a key
+  if (address.find("dslide:") != address.npos) return true;
+  size_t in_row = 0;
+  return std::ranges::any_of(address, [&](char c) {
+    in_row =
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ? in_row + 1 : 0;
+    return in_row >= kKeyText;
+  });
+}
+
 Error ConnectError(const std::string& address, std::string_view reason) {
+  if (MayBeSecret(address)) {
+    return BadInput(
+        "cannot connect: the scheduler's address looks like a damaged join string; use "
+        "tcp://HOST:PORT, or dslide://HOST:PORT/KEY/KEY as it was printed");
+  }
   return BadInput(fmt::format("cannot connect to {}: {}", Printable(address), reason));
 }
 
@@ -154,7 +174,10 @@ struct NetContext::Impl {
 };
 
 // Creating a context opens nothing yet: it can fail only for lack of memory.
-NetContext::NetContext() : impl_(std::make_unique<Impl>()) {}
+NetContext::NetContext() : impl_(std::make_unique<Impl>()) {
+  // A connection to a peer has three: its own, and two that hear how handshakes end.
+  impl_->context.set(zmq::ctxopt::max_sockets, kMostSockets);
+}
 
 NetContext::NetContext(const AccessListHolder* access) : NetContext() {
   impl_->authenticator = std::make_unique<Authenticator>(&impl_->context, access);

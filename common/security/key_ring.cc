@@ -7,6 +7,7 @@
 #include <ctime>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
@@ -16,6 +17,7 @@ namespace dslide {
 namespace {
 
 constexpr size_t kMostNameBytes = 32;
+constexpr std::string_view kScheduler = "scheduler";  // whose own key has that file
 constexpr const char* kTimeForm = "%Y-%m-%dT%H:%M:%SZ";
 
 bool IsName(const std::string& name) {
@@ -23,7 +25,8 @@ bool IsName(const std::string& name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
   };
-  return !name.empty() && name.size() <= kMostNameBytes && std::ranges::all_of(name, allowed);
+  return !name.empty() && name.size() <= kMostNameBytes && std::ranges::all_of(name, allowed) &&
+         name.front() != '.' && name.front() != '-';
 }
 
 std::optional<int64_t> TimeFrom(const std::string& text) {
@@ -31,7 +34,8 @@ std::optional<int64_t> TimeFrom(const std::string& text) {
   std::tm parts = {};
   const char* end = strptime(text.c_str(), kTimeForm, &parts);
   if (end == nullptr || *end != '\0') return std::nullopt;
-  return timegm(&parts);
+  const int64_t seconds = timegm(&parts);
+  return seconds > 0 ? std::optional(seconds) : std::nullopt;  // 0 means never
 }
 
 std::optional<Grant> GrantFrom(const std::string& line) {
@@ -106,8 +110,13 @@ const Grant* KeyRing::Find(const PublicKey& key) const {
 
 Status KeyRing::Allow(const Grant& grant) {
   if (!IsName(grant.name)) {
-    return BadInput(fmt::format("the name {}: must be 1 to {} letters, digits, '-', '_' or '.'",
-                                Printable(grant.name), kMostNameBytes));
+    return BadInput(
+        fmt::format("the name {}: must be 1 to {} letters, digits, '-', '_' or '.', and begin with "
+                    "a letter, a digit or '_'",
+                    Printable(grant.name), kMostNameBytes));
+  }
+  if (grant.name == kScheduler) {
+    return BadInput("the name scheduler: is that of the scheduler's own key; choose another one");
   }
   for (const Grant& other : grants_) {
     if (other.key == grant.key) {

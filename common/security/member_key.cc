@@ -116,7 +116,10 @@ Status WriteKeyFile(const std::string& path, const MemberKey& key, const std::st
   return WriteSecretFile(path, text);
 }
 
-Result<SchedulerAccess> AccessFrom(const std::string& scheduler, const std::string& key_file) {
+bool HasJoinVariable() { return std::getenv(kJoinVariable) != nullptr; }
+
+Result<SchedulerAccess> AccessFrom(const std::string& given, const std::string& key_file) {
+  const std::string scheduler = Trimmed(given);
   MemberKey key;
   if (IsJoinString(scheduler)) {
     Result<MemberKey> parsed = ParseJoinString(scheduler);
@@ -128,6 +131,9 @@ Result<SchedulerAccess> AccessFrom(const std::string& scheduler, const std::stri
   if (!key_file.empty()) {
     const Result<MemberKey> read = ReadKeyFile(key_file);
     DSLIDE_RETURN_IF_ERROR(read);
+    if (!read->secret_key) {
+      return BadInput(fmt::format("{}: has no secret_key; give the file of a key", key_file));
+    }
     Complete(*read, &key);
   } else if (scheduler.empty()) {
     if (const char* text = std::getenv(kJoinVariable); text != nullptr) {

@@ -46,6 +46,8 @@ struct SchedulerAccess {
 
   std::optional<KeyPair> own() const { return curve ? std::optional(curve->own) : std::nullopt; }
 };
+// Whether DSLIDE_JOIN is set.
+bool HasJoinVariable();
 // From the options of a member: `scheduler` is an address or a join string, `key_file` a file;
 // either may be empty. Both empty: the join string of the environment variable DSLIDE_JOIN. Errors
 // (kBadInput) say what is missing.

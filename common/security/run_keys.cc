@@ -1,12 +1,16 @@
 #include "common/security/run_keys.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "common/base/nearest.h"
 #include "common/data/whole_file.h"
@@ -21,12 +25,36 @@ constexpr KeyRole kRoles[] = {KeyRole::kServer, KeyRole::kWorker, KeyRole::kObse
 
 std::string DirectoryIn(const std::string& run_directory) { return run_directory + "/keys"; }
 
-// When a file was written last; 0: there is none.
-int64_t TimeOf(const std::string& path) {
+// Changes with every write of a file, which is a new file under the old name; "": there is none.
+std::string VersionOf(const std::string& path) {
   struct stat file;
-  if (stat(path.c_str(), &file) != 0) return 0;
-  return int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
+  if (stat(path.c_str(), &file) != 0) return "";
+  return fmt::format("{}.{} {} {}", file.st_mtim.tv_sec, file.st_mtim.tv_nsec, file.st_ino,
+                     file.st_size);
 }
+
+// Held while a process reads, changes and writes the ring: the scheduler and commands do.
+class RingLock {
+ public:
+  static Result<RingLock> Take(const std::string& directory) {
+    const std::string path = directory + "/lock";
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
+      const int error = errno;
+      if (fd >= 0) close(fd);
+      return Failed(fmt::format("{}: cannot lock: {}", path, std::strerror(error)));
+    }
+    return RingLock(fd);
+  }
+  RingLock(RingLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~RingLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+ private:
+  explicit RingLock(int fd) : fd_(fd) {}
+  int fd_;
+};
 
 }  // namespace
 
@@ -69,7 +97,7 @@ Result<RunKeys> RunKeys::OpenOrDraw(const std::string& run_directory, int64_t no
         keys.WriteKeyOf(grant.name, {"", keys.scheduler_.public_key, member.secret_key}));
   }
   DSLIDE_RETURN_IF_ERROR(keys.ring_.Write(keys.RingPath()));
-  keys.ring_time_ns_ = TimeOf(keys.RingPath());
+  keys.ring_version_ = VersionOf(keys.RingPath());
   // Last: with it the keys are complete.
   DSLIDE_RETURN_IF_ERROR(WriteKeyFile(keys.directory_ + "/scheduler.key",
                                       {"", std::nullopt, keys.scheduler_.secret_key},
@@ -100,13 +128,24 @@ Status RunKeys::Publish(const std::string& scheduler_address) {
 }
 
 Result<bool> RunKeys::Refresh() {
-  const int64_t time_ns = TimeOf(RingPath());
-  if (time_ns == ring_time_ns_ && time_ns != 0) return false;
+  const std::string version = VersionOf(RingPath());
+  if (version == ring_version_ && !version.empty()) return false;
   Result<KeyRing> ring = KeyRing::Read(RingPath());
   DSLIDE_RETURN_IF_ERROR(ring);
   ring_ = *std::move(ring);
-  ring_time_ns_ = time_ns;
+  ring_version_ = version;
   return true;
+}
+
+Status RunKeys::Change(const std::function<Status()>& change) {
+  const Result<RingLock> lock = RingLock::Take(directory_);
+  DSLIDE_RETURN_IF_ERROR(lock);
+  DSLIDE_RETURN_IF_ERROR(Refresh());
+  const KeyRing before = ring_;
+  Status done = change();
+  if (done.ok()) done = ring_.Write(RingPath());
+  if (!done.ok()) ring_ = before;
+  return done;
 }
 
 Result<MemberKey> RunKeys::Invitation() const {
@@ -116,17 +155,22 @@ Result<MemberKey> RunKeys::Invitation() const {
 }
 
 Result<MemberKey> RunKeys::Allow(const Grant& grant, const std::optional<PublicKey>& own) {
-  const auto has_name = [&](const Grant& other) { return other.name == grant.name; };
-  if (std::ranges::any_of(ring_.grants(), has_name)) {
-    return BadInput(
-        fmt::format("{} has a key already; choose another name, or replace the key by "
-                    "`dslide key rotate`",
-                    grant.name));
-  }
-  return Add(grant, own);
+  MemberKey key;
+  const Status changed = Change([&]() -> Status {
+    const auto has_name = [&](const Grant& other) { return other.name == grant.name; };
+    if (std::ranges::any_of(ring_.grants(), has_name)) {
+      return BadInput(
+          fmt::format("{} has a key already; choose another name, or replace the key by "
+                      "`dslide key rotate`",
+                      grant.name));
+    }
+    return Add(grant, own, &key);
+  });
+  DSLIDE_RETURN_IF_ERROR(changed);
+  return key;
 }
 
-Result<MemberKey> RunKeys::Add(Grant grant, const std::optional<PublicKey>& own) {
+Status RunKeys::Add(Grant grant, const std::optional<PublicKey>& own, MemberKey* key) {
   Result<MemberKey> invitation = Invitation();
   DSLIDE_RETURN_IF_ERROR(invitation);
   if (own) {
@@ -136,36 +180,45 @@ Result<MemberKey> RunKeys::Add(Grant grant, const std::optional<PublicKey>& own)
     grant.key = drawn.public_key;
     invitation->secret_key = drawn.secret_key;
   }
+  if (FingerprintOf(grant.key) == FingerprintOf(scheduler_.public_key)) {
+    return BadInput(fmt::format("the key {} begins like that of the scheduler; draw another one",
+                                ShortTextOf(grant.key)));
+  }
   DSLIDE_RETURN_IF_ERROR(ring_.Allow(grant));
   if (!own) DSLIDE_RETURN_IF_ERROR(WriteKeyOf(grant.name, *invitation));
-  DSLIDE_RETURN_IF_ERROR(ring_.Write(RingPath()));
-  return invitation;
+  *key = *std::move(invitation);
+  return {};
 }
 
 Status RunKeys::Revoke(const std::string& name) {
-  DSLIDE_RETURN_IF_ERROR(ring_.Revoke(name));
-  DSLIDE_RETURN_IF_ERROR(ring_.Write(RingPath()));
+  DSLIDE_RETURN_IF_ERROR(Change([&] { return ring_.Revoke(name); }));
   std::error_code ignored;
   fs::remove(FileOf(name), ignored);
   return {};
 }
 
 Status RunKeys::Quarantine(const PublicKey& key, int64_t now_s) {
-  DSLIDE_RETURN_IF_ERROR(ring_.Quarantine(key, now_s));
-  return ring_.Write(RingPath());
+  return Change([&] { return ring_.Quarantine(key, now_s); });
 }
 
 Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_t until_s) {
-  const auto& grants = ring_.grants();
-  const auto newest = std::ranges::max_element(
-      grants, {}, [&](const Grant& grant) { return grant.name == name ? grant.added_s : -1; });
-  if (newest == grants.end() || newest->name != name) {
-    return BadInput(fmt::format("no key has the name {}", Printable(name)));
-  }
-  Grant next = *newest;
-  next.added_s = now_s;
-  DSLIDE_RETURN_IF_ERROR(ring_.Expire(name, until_s));
-  return Add(next, std::nullopt);
+  MemberKey key;
+  const Status changed = Change([&]() -> Status {
+    const auto& grants = ring_.grants();
+    const auto newest = std::ranges::max_element(
+        grants, {}, [&](const Grant& grant) { return grant.name == name ? grant.added_s : -1; });
+    if (newest == grants.end() || newest->name != name) {
+      return BadInput(fmt::format("no key has the name {}", Printable(name)));
+    }
+    Grant next = *newest;
+    if (next.expires_s != 0) next.expires_s = now_s + (next.expires_s - next.added_s);
+    next.added_s = now_s;
+    next.quarantined_s = 0;
+    DSLIDE_RETURN_IF_ERROR(ring_.Expire(name, until_s));
+    return Add(next, std::nullopt, &key);
+  });
+  DSLIDE_RETURN_IF_ERROR(changed);
+  return key;
 }
 
 }  // namespace dslide

@@ -3,11 +3,13 @@
 //   keys/scheduler.key   the scheduler's own secret
 //   keys/members         who may join (key_ring.h)
 //   keys/NAME.key        what a member with the key of that name needs (member_key.h)
+//   keys/lock            held by whoever changes them
 //
 // A new run has a key of each role, named after it.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -38,7 +40,8 @@ class RunKeys {
   Result<MemberKey> Allow(const Grant& grant, const std::optional<PublicKey>& own);
   Status Revoke(const std::string& name);
   Status Quarantine(const PublicKey& key, int64_t now_s);
-  // Draws another key for a name; the earlier ones end at `until_s`.
+  // Draws another key for a name, for as long as the one before was to count, and without its
+  // quarantine; the earlier ones end at `until_s`.
   Result<MemberKey> Rotate(const std::string& name, int64_t now_s, int64_t until_s);
 
   std::string FileOf(const std::string& name) const;
@@ -46,7 +49,10 @@ class RunKeys {
  private:
   explicit RunKeys(std::string directory) : directory_(std::move(directory)) {}
   std::string RingPath() const { return directory_ + "/members"; }
-  Result<MemberKey> Add(Grant grant, const std::optional<PublicKey>& own);
+  // Reads the ring anew, changes it and writes it, while no other process does. A change that fails
+  // leaves the ring and its file as they were.
+  Status Change(const std::function<Status()>& change);
+  Status Add(Grant grant, const std::optional<PublicKey>& own, MemberKey* key);
   // What a member needs, without its own key.
   Result<MemberKey> Invitation() const;
   Status WriteKeyOf(const std::string& name, MemberKey key) const;
@@ -54,7 +60,7 @@ class RunKeys {
   std::string directory_;
   KeyPair scheduler_;
   KeyRing ring_;
-  int64_t ring_time_ns_ = 0;  // of the file that was read
+  std::string ring_version_;  // of the file that was read
 };
 
 }  // namespace dslide

@@ -13,6 +13,8 @@ namespace {
 constexpr double kSeconds = 10;      // of training: time constant of the smoothing
 constexpr double kLeastBusy = 0.05;  // share of an interval; less shows no speed
 
+constexpr uint64_t kMostBytes = uint64_t{1} << 46;  // that are believed; sums do not overflow
+
 double Fade(uint32_t interval_ms) { return std::exp(interval_ms / (-1000 * kSeconds)); }
 
 // The weight of a new value beside `reports` earlier ones.
@@ -24,11 +26,36 @@ bool IsWork(float value) { return std::isfinite(value) && value >= 0; }
 
 }  // namespace
 
-void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes) {
+void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes,
+                    bool newcomer) {
   Server& added = servers_[server];
+  added.newcomer = newcomer;
   added.cores = std::max(1u, cores);
   added.memory_limit_bytes = memory_limit_bytes;
   core_capacity_.reset();
+}
+
+void SlotLoads::OnBatch(const Plan& plan) {
+  if (std::exchange(proving_version_, plan.version) != plan.version) {
+    std::vector<bool> has_slots(plan.servers.size());
+    for (const uint16_t owner : plan.slot_owner) has_slots[owner] = true;
+    proving_.clear();
+    for (size_t i = 0; i < has_slots.size(); ++i) {
+      const auto found = servers_.find(plan.servers[i].incarnation);
+      if (!has_slots[i] || found == servers_.end() || !found->second.newcomer) continue;
+      proving_.push_back(found->first);
+    }
+  }
+  for (const Incarnation server : proving_) {
+    const auto found = servers_.find(server);
+    if (found == servers_.end() || found->second.proof >= kMostProof) continue;
+    found->second.proof++;
+  }
+}
+
+bool SlotLoads::Unproven(Incarnation server) const {
+  const auto found = servers_.find(server);
+  return found != servers_.end() && found->second.newcomer && found->second.proof < kProofBatches;
 }
 
 void SlotLoads::Keep(const std::set<Incarnation>& servers) {
@@ -47,16 +74,22 @@ const SlotLoads::Server& SlotLoads::Get(Incarnation server) const {
   return found->second;
 }
 
-void SlotLoads::Report(Incarnation server, const LoadReport& report, uint64_t memory_used_bytes) {
+void SlotLoads::Report(Incarnation server, const LoadReport& report, uint64_t memory_used_bytes,
+                       const Plan* plan) {
   const auto found = servers_.find(server);
   if (found == servers_.end()) return;
-  found->second.memory_used_bytes = memory_used_bytes;
+  const auto is_anothers = [&](uint32_t slot) {
+    return plan != nullptr && slot < plan->slot_owner.size() &&
+           plan->servers[plan->slot_owner[slot]].incarnation != server;
+  };
+  found->second.memory_used_bytes = std::min(memory_used_bytes, kMostBytes);
   found->second.slot_bytes = 0;
   for (size_t i = 0; i < report.slots.size(); ++i) {
     if (report.slots[i] >= slots_.size() || !IsWork(report.work[i])) continue;
+    if (is_anothers(report.slots[i])) continue;
     Slot& slot = slots_[report.slots[i]];
-    slot.bytes = report.bytes[i];
-    found->second.slot_bytes += report.bytes[i];
+    slot.bytes = std::min(report.bytes[i], kMostBytes);
+    found->second.slot_bytes += slot.bytes;
     const bool came = slot.reports > 0 && slot.reporter != server;
     slot.reporter = server;
     const bool disturbed = slot.reports > 0 && found->second.warm_up > 0;
@@ -131,17 +164,33 @@ bool SlotLoads::CapacitiesMeasured(std::span<const Incarnation> servers) const {
                      [&](Incarnation server) { return CapacityMeasured(server); });
 }
 
+double SlotLoads::SaidCapacity(const Server& s) const {
+  if (!(s.busy_s > 0 && s.work > 0)) return s.cores * CoreCapacity();
+  return static_cast<double>(s.executor_work.size()) * s.work / s.busy_s;
+}
+
 double SlotLoads::Capacity(Incarnation server) const {
   const Server& s = Get(server);
-  if (!CapacityMeasured(server)) return s.cores * CoreCapacity();
-  return static_cast<double>(s.executor_work.size()) * s.work / s.busy_s;
+  const double said = SaidCapacity(s);
+  if (!s.newcomer || s.proof >= kMostProof) return said;
+  double others = 0;
+  size_t old = 0, unproven = 0;
+  for (const auto& [id, other] : servers_) {
+    unproven += other.newcomer && other.proof < kProofBatches;
+    if (other.newcomer) continue;
+    others += SaidCapacity(other);
+    ++old;
+  }
+  if (old == 0) return said;
+  const double at_first = others / static_cast<double>(std::max(old, unproven));
+  return std::min(said, std::ldexp(at_first, static_cast<int>(s.proof / kProofBatches)));
 }
 
 double SlotLoads::CoreCapacity() const {
   if (core_capacity_) return *core_capacity_;
   std::vector<double> per_core;
   for (const auto& [id, s] : servers_) {
-    if (CapacityMeasured(id)) per_core.push_back(Capacity(id) / s.cores);
+    if (CapacityMeasured(id)) per_core.push_back(SaidCapacity(s) / s.cores);
   }
   core_capacity_ = per_core.empty() ? 1 : Median(std::move(per_core));
   return *core_capacity_;

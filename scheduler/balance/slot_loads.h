@@ -32,7 +32,13 @@ class SlotLoads {
   }
 
   // Adds a server that joined. `memory_limit_bytes`: limit of all its memory; 0: not known.
-  void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes);
+  // `newcomer`: it comes to a run that has its servers, and has to prove itself.
+  void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes, bool newcomer = false);
+  // A worker has done a batch by the plan in force. Newcomers with slots are the more believed.
+  void OnBatch(const Plan& plan);
+  // Whether a server is a newcomer that has not done kProofBatches batches.
+  static constexpr uint32_t kProofBatches = 256;
+  bool Unproven(Incarnation server) const;
   // Call when a server got its first or other slots. Its next reports do not show its capacity (the
   // server copies and hashes rows and touches memory for the first time) nor its slots' loads (it
   // worked on batches that begin again). Both keep their known values. REQUIRES that the server was
@@ -46,7 +52,9 @@ class SlotLoads {
   // Takes a heartbeat's report. Slots outside [0, slots) and reports of strangers are ignored. When
   // a slot has a new server, that server's first report covers only a part of the interval, so only
   // the slot's bytes count.
-  void Report(Incarnation server, const LoadReport& report, uint64_t memory_used_bytes);
+  // `plan`: slots that are another server's by it are ignored too.
+  void Report(Incarnation server, const LoadReport& report, uint64_t memory_used_bytes,
+              const Plan* plan = nullptr);
 
   // Work per batch. A slot that was not measured has the mean load of the measured slots, 0 if
   // there are none.
@@ -55,7 +63,9 @@ class SlotLoads {
 
   // The following REQUIRE that the server was added.
   // Work per second; > 0. If not measured yet: its cores times the median capacity of a core over
-  // the measured servers, or its cores if no server is measured.
+  // the measured servers, or its cores if no server is measured. What a newcomer says of itself is
+  // believed as far as it has proved it: at first no more than the mean of the other servers, and
+  // all newcomers together no more than these; twice as much after every kProofBatches batches.
   double Capacity(Incarnation server) const;
   bool CapacityMeasured(Incarnation server) const;
   bool CapacitiesMeasured(std::span<const Incarnation> servers) const;  // of all
@@ -102,7 +112,13 @@ class SlotLoads {
     uint32_t reports = 0;               // with batches
     uint32_t warm_up = 0;               // reports to come that do not show its capacity
     std::vector<double> executor_work;  // [executors] per batch
+    bool newcomer = false;
+    uint32_t proof = 0;  // newcomers: batches, until kMostProof
   };
+  // After which a newcomer is any server.
+  static constexpr uint32_t kMostProof = 16 * kProofBatches;
+
+  double SaidCapacity(const Server& server) const;
   const Server& Get(Incarnation server) const;
   void MeasureExecutors(Server& server, const LoadReport& report);
   double MeanLoad() const;
@@ -111,6 +127,8 @@ class SlotLoads {
   std::vector<Slot> slots_;  // [V]
   std::map<Incarnation, Server> servers_;
   mutable std::optional<double> core_capacity_;  // of servers_; none: to be computed
+  uint32_t proving_version_ = 0;                 // of the plan that the next is of
+  std::vector<Incarnation> proving_;             // newcomers that have slots by it
 };
 
 }  // namespace dslide

@@ -4,6 +4,10 @@
 
 namespace dslide {
 
+Outbox::Outbox(uint64_t ledger_entries) : ledger_entries_(ledger_entries) {
+  peer_lines_.fill(LineLimit(kPeerLines));
+}
+
 void Outbox::Send(const Member& to, Body body) { Reply(to.peer, 0, std::move(body)); }
 
 void Outbox::SendToAll(const Roster& roster, Role role, const Body& body) {
@@ -25,6 +29,16 @@ void Outbox::Reply(const PeerId& to, uint64_t request, Body body) {
 void Outbox::Decide(std::string line, int64_t now_ms) {
   Notice(line);
   journal_.AddDecision(std::move(line), now_ms);
+}
+
+void Outbox::Notice(PeerLine kind, std::string line, int64_t now_ms) {
+  auto taken = peer_lines_[static_cast<size_t>(kind)].Take(std::move(line), now_ms);
+  if (taken) Notice(*std::move(taken));
+}
+
+void Outbox::Decide(PeerLine kind, std::string line, int64_t now_ms) {
+  auto taken = peer_lines_[static_cast<size_t>(kind)].Take(std::move(line), now_ms);
+  if (taken) Decide(*std::move(taken), now_ms);
 }
 
 void Outbox::DecideOnce(std::string line, int64_t now_ms) {

@@ -4,20 +4,28 @@
 // The core owns it and hands it to its parts in each call.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "scheduler/base/effects.h"
 #include "scheduler/base/journal.h"
+#include "scheduler/base/line_limit.h"
 #include "scheduler/members/roster.h"
 
 namespace dslide {
 
+// Lines that peers can cause as often as they like. Of each kind kPeerLines may come at once, then
+// one a second.
+enum class PeerLine { kJoined, kGone, kRefused, kError };
+constexpr size_t kPeerLineKinds = 4;
+constexpr uint32_t kPeerLines = 50;
+
 class Outbox {
  public:
   // `ledger_entries`: what the ledger has already.
-  explicit Outbox(uint64_t ledger_entries) : ledger_entries_(ledger_entries) {}
+  explicit Outbox(uint64_t ledger_entries);
 
   void Send(const Member& to, Body body);
   void SendToAll(const Roster& roster, Role role, const Body& body);
@@ -28,12 +36,15 @@ class Outbox {
 
   // A line for the log and the terminal.
   void Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
+  // The same, of a kind that is limited.
+  void Notice(PeerLine kind, std::string line, int64_t now_ms);
   // The shell puts the member's key into quarantine.
   void Quarantine(Incarnation member, std::string why) {
     effects_.quarantine.push_back({member, std::move(why)});
   }
   // The same for a decision, which the journal keeps as well.
   void Decide(std::string line, int64_t now_ms);
+  void Decide(PeerLine kind, std::string line, int64_t now_ms);
   // The same, unless the last decision has the same words.
   void DecideOnce(std::string line, int64_t now_ms);
   void Depart(const Member& member, bool lost, std::string why, int64_t now_ms) {
@@ -65,6 +76,7 @@ class Outbox {
   SchedulerEffects effects_;
   Journal journal_;
   uint64_t ledger_entries_;
+  std::array<LineLimit, kPeerLineKinds> peer_lines_;
 };
 
 }  // namespace dslide

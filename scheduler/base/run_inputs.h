@@ -25,6 +25,7 @@ struct RunContext {
   uint64_t train_checksum = 0;       // Checksum(*train)
   uint64_t audit_secret = 0;         // decides which batches are audited; nobody may know it
   uint64_t preprocessor = 0;         // checksum of its file; 0: samples are numbers
+  bool keyed = false;  // members have keys, whose fingerprints incarnations begin with
 };
 
 // The same, with what earlier lives have left.

@@ -3,17 +3,52 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
+
+#include "common/base/nearest.h"
+#include "common/checkpoint/layout.h"
 
 namespace dslide {
+namespace {
 
-CheckpointRound::CheckpointRound(std::string name,
+constexpr size_t kLongestError = 500;  // bytes of it that are shown
+
+// `shard`: the name of the one that was asked for.
+std::string WhyUntrue(const CheckpointDone& done, const std::string& shard) {
+  if (done.shard != shard) {
+    return fmt::format("it is {}, not {}", Printable(done.shard), shard);
+  }
+  if (done.files.empty()) return "it has no files";
+  std::set<std::string> names;
+  uint64_t bytes = 0;
+  for (const ShardFile& file : done.files) {
+    if (!names.insert(file.name).second) return Printable(file.name) + " is in it twice";
+    bytes += file.bytes;
+  }
+  const std::string why = WhyNoShard({done.shard, "", done.rows, done.bytes, done.files});
+  if (!why.empty() || bytes == done.bytes) return why;
+  return fmt::format("its files have {} bytes, not {}", bytes, done.bytes);
+}
+
+}  // namespace
+
+CheckpointRound::CheckpointRound(std::string name, uint32_t plan_version,
                                  std::vector<std::pair<Incarnation, std::string>> servers)
-    : name_(std::move(name)), servers_(std::move(servers)) {}
+    : name_(std::move(name)), plan_version_(plan_version), servers_(std::move(servers)) {}
 
 void CheckpointRound::Take(Incarnation server, const CheckpointDone& done) {
-  const bool asked = std::any_of(servers_.begin(), servers_.end(),
-                                 [&](const auto& s) { return s.first == server; });
-  if (asked && done.name == name_) answers_[server] = done;
+  const auto asked =
+      std::ranges::find_if(servers_, [&](const auto& s) { return s.first == server; });
+  if (asked == servers_.end() || done.name != name_) return;
+  CheckpointDone& answer = answers_[server] = done;
+  if (!answer.error.empty()) {
+    answer.error = Printable(answer.error, kLongestError);
+    return;
+  }
+  const auto index = static_cast<uint32_t>(asked - servers_.begin());
+  if (const std::string why = WhyUntrue(done, ShardName(plan_version_, index)); !why.empty()) {
+    answer.error = "says of its shard what cannot be: " + why;
+  }
 }
 
 std::string CheckpointRound::Failure() const {

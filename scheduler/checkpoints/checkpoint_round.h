@@ -1,6 +1,7 @@
 // One checkpoint across the cluster: who has been asked, who has answered.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,11 +14,14 @@ namespace dslide {
 class CheckpointRound {
  public:
   // Waits for the servers of the given incarnations, whose parts become shards in that order.
-  CheckpointRound(std::string name, std::vector<std::pair<Incarnation, std::string>> servers);
+  // `plan_version`: of the plan whose servers they are.
+  CheckpointRound(std::string name, uint32_t plan_version,
+                  std::vector<std::pair<Incarnation, std::string>> servers);
 
   const std::string& name() const { return name_; }
 
-  // Takes a server's answer; others' answers and other rounds' are ignored.
+  // Takes a server's answer; others' answers and other rounds' are ignored. An answer that cannot
+  // be true is a failure of that server.
   void Take(Incarnation server, const CheckpointDone& done);
 
   bool Answered(Incarnation server) const { return answers_.contains(server); }
@@ -29,6 +33,7 @@ class CheckpointRound {
 
  private:
   std::string name_;
+  uint32_t plan_version_;
   std::vector<std::pair<Incarnation, std::string>> servers_;
   std::map<Incarnation, CheckpointDone> answers_;
 };

@@ -37,6 +37,12 @@ void Checkpointer::WantAtOnce(int64_t now_ms) {
 
 void Checkpointer::WantFor(Incarnation member, uint64_t request, int64_t now_ms) {
   WantAtOnce(now_ms);
+  // A member that asks again and again is answered once or twice.
+  constexpr int64_t kMostOfMember = 4;
+  const auto is_its = [&](const auto& waiter) { return waiter.first == member; };
+  if (std::ranges::count_if(waiters_, is_its) >= kMostOfMember) {
+    waiters_.erase(std::ranges::find_if(waiters_, is_its));
+  }
   waiters_.emplace_back(member, request);
 }
 
@@ -66,7 +72,7 @@ void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& 
     generation_.writing.emplace(server.incarnation, manifest.name);
   }
   CheckpointRequest request = RequestFor(manifest, contents.committed);
-  CheckpointRound answers(manifest.name, std::move(servers));
+  CheckpointRound answers(manifest.name, plan.version, std::move(servers));
   generation_.round.emplace(Round{std::move(answers), std::move(manifest), std::move(request),
                                   contents.stops, contents.seen, contents.now_ms});
   out->SyncLedger();

@@ -62,6 +62,7 @@ void AddServers(RunState* run, const std::vector<const Member*>& servers, int64_
   std::string names;
   for (const Member* server : servers) {
     next.servers.push_back(server->Seat());
+    run->cluster.roster.Find(server->incarnation)->added = true;
     run->cluster.loads.WarmUp(server->incarnation);
     names += (names.empty() ? "" : ", ") + server->name;
   }

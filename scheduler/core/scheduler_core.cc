@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/nearest.h"
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr uint32_t kRetryMs = 1000;  // until a worker that got no work asks again
 constexpr int64_t kSendAgainMs = 10000;
+constexpr uint32_t kMostMalformed = 20;     // of one member
+constexpr size_t kLongestErrorShown = 500;  // bytes
 
 }  // namespace
 
@@ -84,8 +87,9 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     // What a server cannot go on after: its slots do not load, or the model diverged.
     if (!current) return;
-    const std::string line = fmt::format("{}: {}", member->name, error->text);
-    run_.out.Notice(line);
+    const std::string line =
+        fmt::format("{}: {}", member->name, Printable(error->text, kLongestErrorShown));
+    run_.out.Notice(PeerLine::kError, line, now_ms);
     if (member->seated) Finish(&run_, Failed(line), "a server failed", now_ms);
   } else {
     run_.out.Reply(*member, message,
@@ -114,6 +118,21 @@ SchedulerCore::Effects SchedulerCore::Expel(Incarnation member, const std::strin
   return Drain();
 }
 
+SchedulerCore::Effects SchedulerCore::OnMalformed(const PeerId& from, int64_t now_ms) {
+  const Member* found = run_.roster().At(from);
+  Member* member = found == nullptr ? nullptr : run_.cluster.roster.Find(found->incarnation);
+  if (member == nullptr || ++member->malformed < kMostMalformed || run_.Finished()) return Drain();
+  const std::string why = fmt::format("sends what are no messages ({} of them)", member->malformed);
+  if (member->role != Role::kServer) return Expel(member->incarnation, why, now_ms);
+  run_.cluster.LeaveOut({member}, why, now_ms, &run_.out);
+  TendSeats(&run_, now_ms);
+  return Drain();
+}
+
+HeartbeatReply SchedulerCore::OrdersFor(const Member& member, int64_t now_ms) const {
+  return run_.advisor.OrdersFor(member, run_.change().PauseMs(now_ms));
+}
+
 SchedulerCore::Effects SchedulerCore::OnProbe(Incarnation server, Incarnation who, int64_t now_ms) {
   if (const auto applicant = run_.cluster.admission.Answered(server, who)) {
     OnJoin(&run_, applicant->peer, applicant->join, true, now_ms);
@@ -126,7 +145,8 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
                                 int64_t now_ms) {
   if (heartbeat.load && heartbeat.load->batches > 0) member->trained_ms = now_ms;
   if (heartbeat.load && run_.Training()) {  // an evaluation costs otherwise
-    run_.cluster.loads.Report(member->incarnation, *heartbeat.load, heartbeat.memory_used_bytes);
+    run_.cluster.loads.Report(member->incarnation, *heartbeat.load, heartbeat.memory_used_bytes,
+                              &run_.plan());
   }
   const bool of_this_plan = message.envelope.plan_version == run_.plan().version;
   member->heartbeat = heartbeat;
@@ -174,7 +194,10 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   if (!run_.cluster.seats.IsOfThisGeneration(message.envelope.plan_version) ||
       !run_.pass().IsOfThisPass(done))
     return;
-  if (message.envelope.plan_version == run_.plan().version) run_.cluster.seats.OnBatch();
+  if (message.envelope.plan_version == run_.plan().version) {
+    run_.cluster.seats.OnBatch(now_ms);
+    run_.cluster.loads.OnBatch(run_.plan());
+  }
   run_.advisor.OnBatch(member->incarnation, now_ms);
   if (run_.pass().evaluating()) {
     run_.pass().CountEvaluated(run_.inputs, done, now_ms);

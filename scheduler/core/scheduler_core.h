@@ -54,6 +54,10 @@ class SchedulerCore {
   // By which key a member has joined.
   void NameKey(Incarnation member, const std::string& key);
   Effects Expel(Incarnation member, const std::string& why, int64_t now_ms);
+  // Bytes that are no message have come by a connection. A member that sends many is put out.
+  Effects OnMalformed(const PeerId& from, int64_t now_ms);
+  // What a member is told again now, so that its connection shows whether it is broken.
+  HeartbeatReply OrdersFor(const Member& member, int64_t now_ms) const;
   // The outcome of Effects::manifest.
   Effects OnManifest(const Status& written, int64_t now_ms);
   Effects OnLedgerFailure(const Status& status, int64_t now_ms);

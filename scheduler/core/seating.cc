@@ -64,8 +64,10 @@ void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reac
     WelcomeServer(run, member, join, now_ms);
   if (join.role == Role::kWorker && run->InPass()) run->out.Send(*member, run->plan());
   if (!is_new || join.role == Role::kObserver) return;
-  run->out.Notice(is_server ? fmt::format("{} joined at {}", member->name, join.address)
-                            : fmt::format("{} joined", member->name));
+  run->out.Notice(PeerLine::kJoined,
+                  is_server ? fmt::format("{} joined at {}", member->name, join.address)
+                            : fmt::format("{} joined", member->name),
+                  now_ms);
 }
 
 void OnReady(RunState* run, Member* member, const Ready& ready, int64_t now_ms) {
@@ -93,6 +95,9 @@ void TendMembers(RunState* run, int64_t now_ms) {
       run->cluster.Unheard(silence_ms, now_ms),
       "does not answer the workers (do they reach the address that --advertise names?)", now_ms,
       &run->out);
+  if (run->change().paused()) return;
+  run->cluster.LeaveOut(run->cluster.Stalling(silence_ms, now_ms),
+                        "has slots, and no batch is done since", now_ms, &run->out);
 }
 
 void TendSeats(RunState* run, int64_t now_ms) {

@@ -12,7 +12,7 @@ constexpr int64_t kObserverSilenceMs = 30000;  // nothing depends on observers
 
 // Makes a name from outside fit for terminals, logs, JSON and file names.
 std::string PlainName(std::string name) {
-  constexpr size_t kLongest = 64;
+  constexpr size_t kLongest = 64;  // as in join_limits.h, whose user refuses longer ones
   if (name.size() > kLongest) name.resize(kLongest);
   for (char& c : name) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -27,21 +27,24 @@ std::string PlainName(std::string name) {
 Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& peer, int64_t now_ms) {
   const auto [at, added] = members_.try_emplace(incarnation);
   Member& member = at->second;
-  member.peer = peer;
   if (!added) {
+    SetPeer(&member, peer);
     member.life.Heard(now_ms);
     return member;
   }
-  const auto taken = [&](const std::string& name) {
-    return std::any_of(order_.begin(), order_.end(),
-                       [&](Incarnation i) { return members_.at(i).name == name; });
-  };
   const std::string asked = PlainName(join.name);
   const char* by_role = join.role == Role::kServer ? "server" : "worker";
   const std::string base = asked.empty() ? by_role : asked;
   std::string name = base;
-  for (int n = 2; taken(name); ++n) name = fmt::format("{}-{}", base, n);
+  if (names_.contains(base)) {
+    uint64_t& number = next_number_.try_emplace(base, 2).first->second;
+    do {
+      name = fmt::format("{}-{}", base, number++);
+    } while (names_.contains(name));
+  }
+  names_.insert(name);
   member.incarnation = incarnation;
+  SetPeer(&member, peer);
   member.role = join.role;
   member.name = name;
   member.asked_name = asked;
@@ -57,7 +60,7 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
 Member* Roster::Heard(Incarnation incarnation, const PeerId& peer, int64_t now_ms) {
   Member* member = Find(incarnation);
   if (member == nullptr) return nullptr;
-  member->peer = peer;
+  SetPeer(member, peer);
   member->life.Heard(now_ms);
   return member;
 }
@@ -77,13 +80,42 @@ void Roster::Remove(Incarnation incarnation) {
   departed_cpu_seconds_ += found->second.heartbeat.cpu_seconds;
   departed_rss_bytes_ += found->second.heartbeat.peak_rss_bytes;
   const std::string name = found->second.name;
+  SetPeer(&found->second, "");
   std::erase(order_, incarnation);
   members_.erase(found);
+  names_.erase(name);
   for (const Incarnation other : order_) {
-    if (members_.at(other).asked_name != name) continue;
-    members_.at(other).name = name;
+    Member& heir = members_.at(other);
+    if (heir.asked_name != name) continue;
+    names_.erase(heir.name);
+    heir.name = name;
+    names_.insert(name);
     break;
   }
+  next_number_.clear();  // names have become free
+}
+
+size_t Roster::Count(Role role) const {
+  return static_cast<size_t>(std::ranges::count_if(
+      members_, [&](const auto& member) { return member.second.role == role; }));
+}
+
+const Member* Roster::At(const PeerId& peer) const {
+  const auto found = by_peer_.find(peer);
+  return found == by_peer_.end() ? nullptr : Find(found->second);
+}
+
+size_t Roster::CountAt(const PeerId& peer) const { return by_peer_.count(peer); }
+
+// "": none.
+void Roster::SetPeer(Member* member, const PeerId& peer) {
+  if (member->peer == peer) return;
+  const auto [first, last] = by_peer_.equal_range(member->peer);
+  const auto before = std::find_if(
+      first, last, [&](const auto& entry) { return entry.second == member->incarnation; });
+  if (before != last) by_peer_.erase(before);
+  if (!peer.empty()) by_peer_.emplace(peer, member->incarnation);
+  member->peer = peer;
 }
 
 std::vector<const Member*> Roster::Of(Role role) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,12 +31,14 @@ struct Member {
   int64_t joined_ms = 0;
   uint64_t memory_bytes = 0;               // servers: memory limit; 0: not given
   bool seated = false;                     // servers: in the plan
+  bool added = false;                      // servers: came to a plan that lacked none
   bool draining = false;                   // servers: its slots are to move to others
   bool ready = false;                      // servers: the plan's slots are loaded
   int64_t ready_ms = 0;                    // servers: when they were
   int64_t trained_ms = 0;                  // servers: last took gradients; 0: never
   std::optional<uint64_t> committed = {};  // servers: steps, none before the first answer
   Heartbeat heartbeat;                     // the latest
+  uint32_t malformed = 0;                  // messages by its connection
   uint64_t samples = 0;                    // workers: trained
   uint32_t batch_us = 0;                   // workers: longest batch last reported; 0: none yet
 
@@ -60,7 +63,12 @@ class Roster {
   // asked for it.
   void Remove(Incarnation incarnation);
 
-  size_t Count(Role role) const { return Of(role).size(); }
+  size_t Count(Role role) const;
+  // The member that was heard by a connection last; nullptr: none.
+  const Member* At(const PeerId& peer) const;
+  // Members by one connection: a member's lives one after another, or somebody who makes members
+  // up.
+  size_t CountAt(const PeerId& peer) const;
   std::vector<const Member*> Of(Role role) const;  // in order of joining
   std::vector<Member*> Of(Role role);
   // Servers in the plan, and servers that wait for a seat in one; draining servers do not wait.
@@ -84,9 +92,15 @@ class Roster {
   uint64_t peak_rss_bytes() const;
 
  private:
+  void SetPeer(Member* member, const PeerId& peer);
+
   int64_t heartbeat_ms_;
   std::map<Incarnation, Member> members_;
   std::vector<Incarnation> order_;
+  std::multimap<PeerId, Incarnation> by_peer_;
+  std::set<std::string> names_;  // of the members
+  std::map<std::string, uint64_t>
+      next_number_;  // by base: from where a free "base-N" is looked for
   double departed_cpu_seconds_ = 0;
   uint64_t departed_rss_bytes_ = 0;
 };

@@ -5,12 +5,15 @@
 #include <algorithm>
 
 #include "common/base/plural.h"
+#include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
 #include "scheduler/members/planned_servers.h"
 #include "scheduler/plan/memory_check.h"
 
 namespace dslide {
 namespace {
+
+constexpr double kSlowBatches = 4;  // times what a batch takes, until none that is done is a stall
 
 std::string Listed(const std::string& names, const std::string& name) {
   return names.empty() ? name : names + ", " + name;
@@ -22,7 +25,8 @@ Cluster::Cluster(const RunInputs& inputs, bool live, int64_t now_ms)
     : roster(inputs.config.cluster.heartbeat_ms),
       admission(inputs.config.cluster.heartbeat_ms),
       seats(inputs.ledger, live, now_ms),
-      loads(SlotMemoryBytes(inputs.config)) {
+      loads(SlotMemoryBytes(inputs.config)),
+      keyed_(inputs.keyed) {
   for (const PlanServer& server : seats.plan().servers) loads.Add(server.incarnation, 1, 0);
 }
 
@@ -46,23 +50,46 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   if (is_server && join.plan_version != 0 && !has_seat && !departs) {
     return refuse(ErrorCode::kFenced, "this server's slots have gone to others; begin a new life");
   }
+  if (!known) {
+    const std::string nonsense = WhyNonsense(join);
+    if (!nonsense.empty()) return refuse(ErrorCode::kIncompatible, nonsense);
+    const std::string full = has_seat ? "" : WhyFull(join.role, roster);
+    if (!full.empty()) return refuse(ErrorCode::kRefused, full);
+    if (roster.CountAt(from) >= kMostOfConnection) {
+      return refuse(ErrorCode::kRefused,
+                    fmt::format("{} members have joined by this connection, which is the most",
+                                kMostOfConnection));
+    }
+    if (!reached && !join_rate.Take(now_ms)) {
+      return refuse(ErrorCode::kRefused,
+                    "too many processes join at the moment; try again in some seconds");
+    }
+  }
   if (is_server && !known) {
-    if (const std::string why = admission.WhyBarred(join.address, now_ms); !why.empty()) {
-      return refuse(join.plan_version != 0 ? ErrorCode::kFenced : ErrorCode::kRefused, why);
+    std::string barred = admission.WhyBarred(join.address, now_ms);
+    if (barred.empty() && keyed_) barred = admission.WhyBarred(KeyOf(incarnation), now_ms);
+    if (!barred.empty()) {
+      return refuse(join.plan_version != 0 ? ErrorCode::kFenced : ErrorCode::kRefused, barred);
     }
     const std::string why = WhyTooSmall(join, run.config, roster, seats.live());
     if (!why.empty()) {
-      out->Decide(fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
+      out->Decide(PeerLine::kRefused,
+                  fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
       return refuse(ErrorCode::kIncompatible, why);
     }
     if (!reached && !has_seat && !departs) {
-      admission.Ask(from, message, now_ms);
+      if (!admission.Ask(from, message, now_ms)) {
+        return refuse(ErrorCode::kRefused,
+                      "many servers ask to join at the moment; try again in some seconds");
+      }
       out->SendProbes(admission.DueProbes(now_ms));
       return {};
     }
   }
   Member& member = roster.Add(join, incarnation, from, now_ms);
-  if (is_server && !known) loads.Add(incarnation, join.cores, join.memory_bytes);
+  if (is_server && !known) {
+    loads.Add(incarnation, join.cores, join.memory_bytes, seats.live() && !has_seat);
+  }
   if (departs) {
     member.draining = true;
     if (join.plan_version < seats.plan().version) out->Send(member, seats.plan());
@@ -73,11 +100,24 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   return {&member, !known};
 }
 
+// What is barred for a key; "" where members have none.
+std::string Cluster::KeyOf(Incarnation member) const {
+  return keyed_ ? fmt::format("key {:08x}", FingerprintOf(member)) : "";
+}
+
+// The same, unless other servers have the key too.
+std::string Cluster::OwnKeyOf(Incarnation server) const {
+  for (const Member* other : roster.Of(Role::kServer)) {
+    if (other->incarnation != server && KeyOf(other->incarnation) == KeyOf(server)) return "";
+  }
+  return KeyOf(server);
+}
+
 void Cluster::TendApplicants(int64_t now_ms, Outbox* out) {
   for (const auto& [applicant, why] : admission.Expire(now_ms)) {
     out->Reply(applicant.peer, applicant.join.envelope.sequence,
                ErrorReply{ErrorCode::kRefused, why});
-    out->Decide("a server is refused: " + why, now_ms);
+    out->Decide(PeerLine::kRefused, "a server is refused: " + why, now_ms);
   }
   out->SendProbes(admission.DueProbes(now_ms));
 }
@@ -86,18 +126,27 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
                    int64_t now_ms, Outbox* out) {
   const Incarnation gone = member.incarnation;
   if (member.role == Role::kWorker) {
-    out->Decide(fmt::format("{} {}: {} returned", member.name, why, Plural(leases, "lease")),
+    out->Decide(PeerLine::kGone,
+                fmt::format("{} {}: {} returned", member.name, why, Plural(leases, "lease")),
                 now_ms);
     out->Depart(member, lost, why, now_ms);
     out->SendToSeated(roster, DropBatches{gone});
   } else if (member.seated) {
     seats.Lose(gone, !lost, now_ms);
+    if (lost && member.added && loads.Unproven(gone)) {
+      const std::string line = fmt::format(
+          "the server at {} was lost twice soon after it had joined; it is left out for some time",
+          member.address);
+      const std::string key = OwnKeyOf(gone);
+      admission.Strike(member.address, line, now_ms);
+      if (!key.empty()) admission.Strike(key, line, now_ms);
+    }
     out->Decide(
         fmt::format("{} at {} {}; waiting for a replacement", member.name, member.address, why),
         now_ms);
     out->Depart(member, true, why, now_ms);
   } else if (member.role == Role::kServer) {
-    if (lost) out->Notice(fmt::format("{} {}", member.name, why));
+    if (lost) out->Notice(PeerLine::kGone, fmt::format("{} {}", member.name, why), now_ms);
     out->Depart(member, lost, why, now_ms);
   }
   roster.Remove(gone);
@@ -109,7 +158,9 @@ void Cluster::LeaveOut(const std::vector<const Member*>& servers, const std::str
     const std::string line =
         fmt::format("the server at {} {}; it is left out", server->address, why);
     out->Send(*server, Shutdown{line, static_cast<uint32_t>(ExitCode(ErrorKind::kTryLater))});
+    const std::string key = OwnKeyOf(server->incarnation);
     admission.Bar(server->address, line + " for some time", now_ms);
+    if (!key.empty()) admission.Bar(key, line + " for some time", now_ms);
     Drop(*server, false, why, 0, now_ms, out);
   }
 }
@@ -137,6 +188,24 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
     unheard.push_back(server);
   }
   return unheard;
+}
+
+// One that answers everything, with refusals or nonsense, is not silent, and stops all others.
+std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms) const {
+  const auto least_ms = std::max(silence_ms, static_cast<int64_t>(kSlowBatches * roster.BatchMs()));
+  // Workers give up what is refused: then only the other servers know of begun batches.
+  const auto has_batches = [&](const Member* member) {
+    return member->heartbeat.batches_in_flight > 0 && !loads.Unproven(member->incarnation);
+  };
+  const bool asking = std::ranges::any_of(roster.Of(Role::kWorker), has_batches) ||
+                      std::ranges::any_of(roster.Seated(), has_batches);
+  if (!asking || now_ms - seats.progress_ms() < least_ms) return {};
+  std::vector<const Member*> newcomers = roster.Seated();
+  std::erase_if(newcomers, [&](const Member* server) {
+    const auto seat = IndexOf(seats.plan(), server->incarnation);
+    return !seat || !loads.Unproven(server->incarnation) || !seats.HaveSlots({*seat});
+  });
+  return newcomers;
 }
 
 std::string Cluster::WaitingLine(const ClusterConfig& config) const {

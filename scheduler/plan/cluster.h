@@ -17,6 +17,7 @@
 #include "scheduler/base/outbox.h"
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/members/admission.h"
+#include "scheduler/members/join_limits.h"
 #include "scheduler/members/roster.h"
 #include "scheduler/plan/seats.h"
 
@@ -53,6 +54,10 @@ struct Cluster {
   // servers answer them. A server that has taken gradients within `silence_ms` is slow, not silent.
   std::vector<const Member*> Unheard(int64_t silence_ms, int64_t now_ms) const;
 
+  // Newcomers that have slots and have not proved themselves, if no batch has been done for
+  // `silence_ms` although workers have some in flight.
+  std::vector<const Member*> Stalling(int64_t silence_ms, int64_t now_ms) const;
+
   // "have 1 of 2 servers and 0 workers, waiting for 1 more server" and the like.
   std::string WaitingLine(const ClusterConfig& config) const;
   // The loads under the plan in force.
@@ -62,9 +67,16 @@ struct Cluster {
   std::set<Incarnation> ForgetTheGone();
 
   Roster roster;
+  JoinRate join_rate;
   Admission admission;
   Seats seats;
   SlotLoads loads;
+
+ private:
+  std::string KeyOf(Incarnation member) const;
+  std::string OwnKeyOf(Incarnation server) const;
+
+  bool keyed_;
 };
 
 }  // namespace dslide

@@ -10,6 +10,7 @@
 // Pure; used by the scheduler's thread only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -81,7 +82,12 @@ class Seats {
     joined_ms_ = now_ms;
   }
   // A worker has done a batch by the plan in force.
-  void OnBatch() { proven_version_ = plan_.version; }
+  void OnBatch(int64_t now_ms) {
+    proven_version_ = plan_.version;
+    batch_ms_ = now_ms;
+  }
+  // When the last one was done, or the seats last changed.
+  int64_t progress_ms() const { return std::max(batch_ms_, changed_ms()); }
   // Whether slots may go to the servers that joined last: a worker has done a batch with them, or
   // there is none, or all have been idle for a while. A server that workers cannot reach is left
   // out without a loss while it has no slots.
@@ -105,6 +111,7 @@ class Seats {
   uint32_t recoveries_ = 0;
   uint32_t joined_version_ = 0;  // of the plan by which servers joined last
   int64_t joined_ms_ = 0;        // the same
+  int64_t batch_ms_ = 0;
   uint32_t proven_version_ = 0;  // of the newest plan by which a worker has done a batch
 };
 

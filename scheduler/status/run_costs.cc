@@ -9,6 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/data/whole_file.h"
+#include "common/security/token.h"
 
 namespace dslide {
 namespace {
@@ -42,7 +43,7 @@ void ForEachFigure(Costs* costs, const Each& each) {
   each("whole_run", &costs->whole_run);
 }
 
-std::string TextOf(uint64_t incarnation) { return fmt::format("{:016x}", incarnation); }
+std::string TextOf(uint64_t life) { return fmt::format("{:016x}", life); }
 
 }  // namespace
 
@@ -61,8 +62,8 @@ std::string FormatCosts(const RunCosts& costs) {
   }
   OrderedJson& members = json["member_cpu_seconds"];
   members = OrderedJson::object();
-  for (const auto& [incarnation, seconds] : costs.member_cpu_seconds) {
-    members[TextOf(incarnation)] = seconds;
+  for (const auto& [life, seconds] : costs.member_cpu_seconds) {
+    members[TextOf(life)] = seconds;
   }
   return json.dump(2) + "\n";
 }
@@ -82,12 +83,12 @@ Result<RunCosts> ParseCosts(std::string_view text) {
       costs.work.bytes_by_kind[kind] = kinds.value(std::string(BodyName(kind)), uint64_t{0});
     }
     for (const auto& [name, seconds] : json.at("member_cpu_seconds").items()) {
-      uint64_t incarnation = 0;
+      uint64_t life = 0;
       const char* end = name.data() + name.size();
-      if (std::from_chars(name.data(), end, incarnation, 16).ptr != end) {
-        return BadInput("a member's name is no incarnation");
+      if (std::from_chars(name.data(), end, life, 16).ptr != end) {
+        return BadInput("a member's name is no life");
       }
-      costs.member_cpu_seconds[incarnation] = seconds;
+      costs.member_cpu_seconds[life] = seconds;
     }
     return costs;
   } catch (const nlohmann::json::exception&) {
@@ -113,9 +114,9 @@ RunCosts CostMeter::Read(const RunStatus& status, const ProcessUsage& own) {
   RunCosts costs = earlier_;
   std::map<uint64_t, double> now;
   for (const MemberStatus& member : status.members) {
-    const uint64_t incarnation = member.member.incarnation.value;
-    now[incarnation] = member.member.heartbeat.cpu_seconds;
-    const auto earlier = awaited_.find(incarnation);
+    const uint64_t life = LifeOf(member.member.incarnation);
+    now[life] = member.member.heartbeat.cpu_seconds;
+    const auto earlier = awaited_.find(life);
     if (earlier == awaited_.end()) continue;
     known_cpu_seconds_ += earlier->second;
     awaited_.erase(earlier);

@@ -26,7 +26,7 @@ struct RunCosts {
   double train_cpu_seconds = 0;  // of these, until training ended
   uint64_t peak_rss_bytes = 0;   // of the life with the largest sum
   bool whole_run = true;         // false: of an earlier life nothing is known
-  // CPU time of members that may outlive the scheduler, by Incarnation::value.
+  // CPU time of members that may outlive the scheduler, by LifeOf() of its incarnation.
   std::map<uint64_t, double> member_cpu_seconds;
 };
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/security/token.h"
+
 namespace dslide {
 namespace {
 
@@ -36,8 +38,6 @@ std::string StateOf(const Member& member, int64_t now_ms) {
   if (!member.seated) return "spare";
   return member.ready ? "serving" : "loading";
 }
-
-std::string Text(Incarnation incarnation) { return fmt::format("{:016x}", incarnation.value); }
 
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -76,7 +76,7 @@ OrderedJson MemberJson(const RunStatus& status, const MemberStatus& of) {
   const Heartbeat& beat = member.heartbeat;
   OrderedJson json;
   json["name"] = member.name;
-  json["incarnation"] = Text(member.incarnation);
+  json["life"] = fmt::format("{:016x}", LifeOf(member.incarnation));
   json["role"] = member.role == Role::kServer ? "server" : "worker";
   json["address"] = member.address;
   json["cpu_seconds"] = beat.cpu_seconds;
@@ -163,7 +163,9 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   if (here.measured_tail()) figures["error of the normaliser"] = here.TailError();
   if (here.measured_recall()) {
     figures["recall@10 of the active set"] = here.RecallSet();
-    figures["recall@10 of the sample's hash candidates"] = here.RecallHash();
+    if (here.RecallHash() > 0) {
+      figures["recall@10 of the sample's hash candidates"] = here.RecallHash();
+    }
     figures["recall@10 of as many uniform draws"] = here.RecallUniform();
   }
   figures["checkpoint"] = status.last_checkpoint.empty() ? "none yet" : status.last_checkpoint;
@@ -183,7 +185,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   json["departures"] = OrderedJson::array();
   for (const Departure& gone : status.journal.departures()) {
     json["departures"].push_back({{"name", gone.name},
-                                  {"incarnation", Text(gone.incarnation)},
+                                  {"life", fmt::format("{:016x}", LifeOf(gone.incarnation))},
                                   {"role", gone.role == Role::kServer ? "server" : "worker"},
                                   {"at_s", SinceStart(status, gone.at_ms)},
                                   {"lost", gone.lost},

@@ -2,23 +2,52 @@
 
 #include <fmt/core.h>
 
+#include <string_view>
 #include <utility>
 
 #include "common/base/address.h"
+#include "common/security/token.h"
 #include "pages.h"
 
 namespace dslide {
+namespace {
+
+// The name of a Host header without its port.
+std::string_view NameIn(std::string_view host) {
+  const size_t port = host.starts_with('[') ? host.find("]:") : host.rfind(':');
+  if (port == std::string_view::npos) return host;
+  return host.substr(0, host.starts_with('[') ? port + 1 : port);
+}
+
+// What is between a tag and its end in the page.
+std::string_view Within(std::string_view page, std::string_view tag) {
+  const size_t begin = page.find(fmt::format("<{}>", tag)) + tag.size() + 2;
+  return page.substr(begin, page.find(fmt::format("</{}>", tag), begin) - begin);
+}
+
+std::string PolicyOf(std::string_view page) {
+  return fmt::format(
+      "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; connect-src 'self'; "
+      "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      Sha256Base64(Within(page, "style")), Sha256Base64(Within(page, "script")));
+}
+
+}  // namespace
+
 StatusPage::~StatusPage() = default;
 
-Result<std::unique_ptr<StatusPage>> StatusPage::Start(const std::string& bind) {
-  std::unique_ptr<StatusPage> page(new StatusPage());
+Result<std::unique_ptr<StatusPage>> StatusPage::Start(const std::string& bind,
+                                                      const std::string& token) {
+  std::unique_ptr<StatusPage> page(new StatusPage(token));
   StatusPage* shared = page.get();  // it outlives its server
+  HttpServer::Limits limits;
+  if (!IsLoopback(bind)) limits.of_address = limits.connections / 4;
   Result<std::unique_ptr<HttpServer>> server = HttpServer::Start(
       bind,
       [shared](const HttpRequest& request, const HttpServer::Respond& respond) {
         respond(shared->At(request));
       },
-      HttpServer::Limits());
+      limits, [shared](const HttpRequest& request) { return shared->WhyRefused(request); });
   if (!server.ok()) {
     return BadInput(fmt::format("cluster.status_bind = {}: {}", bind, server.error().message));
   }
@@ -28,20 +57,40 @@ Result<std::unique_ptr<StatusPage>> StatusPage::Start(const std::string& bind) {
   return page;
 }
 
-HttpResponse StatusPage::At(const HttpRequest& request) {
+std::optional<HttpResponse> StatusPage::WhyRefused(const HttpRequest& request) const {
   if (request.method != "GET" && request.method != "HEAD") {
-    return HttpResponse::Text(405, "405 Method Not Allowed\n");
+    HttpResponse refusal = HttpResponse::Text(405, "405 Method Not Allowed\n");
+    refusal.headers = {{"Allow", "GET, HEAD"}};
+    return refusal;
   }
+  if (token_.empty()) {
+    if (IsLoopback(fmt::format("tcp://{}:1", NameIn(request.host)))) return std::nullopt;
+    return HttpResponse::Text(403, "403 Forbidden: ask by a name or address of loopback\n");
+  }
+  if (request.path == "/" || IsSameToken(BearerToken(request.authorization), token_)) {
+    return std::nullopt;
+  }
+  return HttpResponse::Unauthorized();
+}
+
+HttpResponse StatusPage::At(const HttpRequest& request) {
+  const auto recent = [](const char* type, std::shared_ptr<const std::string> body) {
+    return HttpResponse{200, type, std::move(body), {{"Cache-Control", "no-store"}}};
+  };
   const std::lock_guard lock(mutex_);
-  if (request.path == "/") return {200, "text/html; charset=utf-8", page_};
-  if (request.path == "/api/status") return {200, "application/json", status_};
-  if (request.path == "/api/history") return {200, "application/json", history_};
-  if (request.path == "/metrics") return {200, "text/plain; version=0.0.4", metrics_};
+  if (request.path == "/") {
+    return {200, "text/html; charset=utf-8", page_, {{"Content-Security-Policy", policy_}}};
+  }
+  if (request.path == "/api/status") return recent("application/json", status_);
+  if (request.path == "/api/history") return recent("application/json", history_);
+  if (request.path == "/metrics") return recent("text/plain; version=0.0.4", metrics_);
   return HttpResponse::Text(404, "404 Not Found\n");
 }
 
-StatusPage::StatusPage()
-    : page_(std::make_shared<std::string>(kStatusPage)),
+StatusPage::StatusPage(std::string token)
+    : token_(std::move(token)),
+      page_(std::make_shared<std::string>(kStatusPage)),
+      policy_(PolicyOf(*page_)),
       status_(std::make_shared<std::string>("{}")),
       metrics_(std::make_shared<std::string>()),
       history_(std::make_shared<std::string>("{}")) {}

@@ -5,11 +5,15 @@
 //   /api/history  the run until now, as JSON: curves, loads, events, checkpoints, examples
 //   /metrics      the figures for Prometheus
 //
-// Serves from a thread of its own what the scheduler's thread last published.
+// Serves from a thread of its own what the scheduler's thread last published. Outside loopback all
+// but the page itself, which says nothing of the run, want a token ("Authorization: Bearer TOKEN").
+// On loopback the name that a browser thinks to talk to must be one of loopback's: otherwise a site
+// whose name suddenly means 127.0.0.1 could read the page (DNS rebinding).
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "common/base/error.h"
@@ -19,8 +23,10 @@ namespace dslide {
 
 class StatusPage {
  public:
-  // Starts serving at `bind`, tcp://HOST:PORT with * for any free port. Errors name the address.
-  static Result<std::unique_ptr<StatusPage>> Start(const std::string& bind);
+  // Starts serving at `bind`, tcp://HOST:PORT with * for any free port. `token`: "" on loopback.
+  // Errors name the address.
+  static Result<std::unique_ptr<StatusPage>> Start(const std::string& bind,
+                                                   const std::string& token);
   ~StatusPage();
 
   const std::string& url() const { return url_; }  // "http://127.0.0.1:43211/"
@@ -30,11 +36,14 @@ class StatusPage {
   void PublishHistory(std::string json);
 
  private:
-  StatusPage();
+  explicit StatusPage(std::string token);
+  std::optional<HttpResponse> WhyRefused(const HttpRequest& request) const;
   HttpResponse At(const HttpRequest& request);
 
+  const std::string token_;
   std::string url_;
   const std::shared_ptr<const std::string> page_;
+  const std::string policy_;                    // of the page: its own style and script, no others
   std::mutex mutex_;                            // guards the three below
   std::shared_ptr<const std::string> status_;   // JSON
   std::shared_ptr<const std::string> metrics_;  // for Prometheus

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "common/data/whole_file.h"
 #include "common/net/member_link.h"
 #include "common/security/run_keys.h"
 #include "tests/cluster/cluster.h"
@@ -198,6 +199,82 @@ TEST_CASE("keys: revoked, rotated and counted while the run goes on") {
   CHECK(run.Has("new"));
   second->Signal(SIGTERM);
   CHECK(second->Wait() == 0);
+}
+
+// What a member hears at a connection until `wanted` is there.
+template <typename T>
+std::optional<T> Hear(DealerSocket* socket, const Message& says) {
+  Poller poller;
+  poller.Add(*socket);
+  std::optional<T> wanted;
+  (void)WaitFor([&] {
+    (void)socket->TakeFailure();
+    (void)socket->Send(Encode(says, WirePrecision::kFp32));
+    poller.Wait(100);
+    while (const auto bytes = socket->Receive()) {
+      Result<Message> message = Decode(*bytes);
+      REQUIRE(message.ok());
+      if (auto* body = std::get_if<T>(&message->body)) wanted = std::move(*body);
+    }
+    return wanted.has_value();
+  });
+  return wanted;
+}
+
+TEST_CASE("keys: a member whose connection broke is told again who counts") {
+  LongRun run;
+  const SchedulerAccess access = *AccessFrom("", run.Key("worker"));
+  NetContext context;
+  const Incarnation self = DrawIncarnation(access.own());
+  Join join;
+  join.role = Role::kWorker;
+  join.name = "redials";
+  uint64_t sequence = 0;
+  RunId run_id;
+  {
+    DealerSocket first = *DealerSocket::Connect(context, access.address, access.curve);
+    Poller poller;
+    poller.Add(first);
+    bool joined = false, told = false;
+    REQUIRE(WaitFor([&] {
+      if (!joined) (void)first.Send(Encode({{{}, self, ++sequence}, join}, WirePrecision::kFp32));
+      poller.Wait(100);
+      while (const auto bytes = first.Receive()) {
+        const Result<Message> message = Decode(*bytes);
+        REQUIRE(message.ok());
+        run_id = message->envelope.run;
+        joined |= std::holds_alternative<JoinReply>(message->body);
+        told |= std::holds_alternative<AccessList>(message->body);
+      }
+      return joined && told;
+    }));
+  }
+  DealerSocket second = *DealerSocket::Connect(context, access.address, access.curve);
+  const auto list = Hear<AccessList>(&second, {{run_id, self, ++sequence}, Heartbeat()});
+  REQUIRE(list);
+  REQUIRE(list->keys.size() == 1);
+  CHECK(list->keys[0].role == KeyRole::kServer);
+}
+
+TEST_CASE("keys: what is no key is never taken for a run without keys") {
+  LongRun run;
+  const std::string empty = run.run.Path("empty.key");
+  REQUIRE(WriteSecretFile(empty, "# nothing\n").ok());
+  const Arguments with_empty = {"--scheduler", run.run.SchedulerAddress(), "--key", empty};
+  for (const char* program : {"dslide-worker", "dslide-server"}) {
+    CHECK(run.Refused(program, with_empty, 2).find("has no secret_key") != std::string::npos);
+  }
+  // A damaged join string is a secret still.
+  const Result<MemberKey> worker = ReadKeyFile(run.Key("worker"));
+  REQUIRE(worker.ok());
+  const std::string secret = TextOf(*worker->secret_key);
+  for (const std::string& damaged :
+       {"dslid://h:1/" + secret, "tcp://h:1/" + TextOf(*worker->scheduler_key) + "/" + secret}) {
+    const std::string refused = run.Refused("dslide-worker", {"--scheduler", damaged}, 2);
+    CHECK(refused.find(secret.substr(0, 8)) == std::string::npos);
+  }
+  CHECK(run.run.Run("dslide", {"keygen", "--output", run.run.Path("own.key")}) == 0);
+  CHECK(run.run.Run("dslide", {"keygen", "--output", run.run.Path("own.key")}) == 2);
 }
 
 }  // namespace

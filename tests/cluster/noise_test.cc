@@ -62,7 +62,8 @@ TEST_CASE("noise at all sockets is counted, and training finishes") {
   };
   CHECK(WaitFor([&] {
     return counted(run.ServerLog(1)) && counted(run.ServerLog(2)) &&
-           counted(ReadFile(run.run_directory() + "/logs/scheduler.log"));
+           ReadFile(run.run_directory() + "/logs/scheduler.log")  // which warns once a second
+                   .find("malformed message number 1:") != std::string::npos;
   }));
   REQUIRE(train->Wait() == 0);
   CHECK(run.Summary()["samples"] == 4 * kSamples);

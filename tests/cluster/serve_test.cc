@@ -153,6 +153,25 @@ TEST_CASE("serve: a damaged newer file is refused, and the present model stays")
   CHECK(served.process().Wait() == 0);
 }
 
+TEST_CASE("serve: with a token nobody is answered without it, but who asks for its health") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);
+  const std::string token = "a-token-of-my-own";
+  std::ofstream(run.Path("token")) << token << "\n";
+  Served served(&run, run.run_directory(), {"--token", run.Path("token")});
+  httplib::Client client = served.Client();
+  for (const char* path : {"/", "/model", "/metrics", "/openapi.json"}) {
+    CHECK(client.Get(path)->status == 401);
+    CHECK(client.Get(path, {{"Authorization", "Bearer " + token}})->status == 200);
+  }
+  CHECK(client.Get("/healthz")->status == 200);
+  CHECK(client.Get("/readyz")->status == 200);
+  CHECK(client.Post("/predict", Ask(7), "application/json")->status == 401);
+  const auto answer =
+      client.Post("/predict", {{"Authorization", "Bearer " + token}}, Ask(7), "application/json");
+  CHECK(answer->status == 200);
+}
+
 TEST_CASE("export and serve: wrong uses are told in one line") {
   TestRun run;
   std::ofstream(run.Path("text.txt")) << "no model\n";
@@ -188,6 +207,7 @@ TEST_CASE("export and serve: wrong uses are told in one line") {
       {{"serve", "--model", none, "--name", "a/b"}, "--name a/b"},
       {{"serve", "--model", none, "--threads", "many"}, "--threads"},
       {{"serve", "--model", none, "--reload", "-1"}, "--reload"},
+      {{"serve", "--model", none, "--token", none}, "--token: " + none},
       {{"serve", "--model", none, "--port", "80"}, "--port"},
   };
   for (const Wrong& each : wrong) {

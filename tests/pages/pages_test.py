@@ -330,6 +330,45 @@ def check_wrong_uses(runs):
     assert sorted(os.listdir(runs.directory)) == before, os.listdir(runs.directory)
 
 
+def check_token(browser, runs):
+    """Outside loopback the page shows nothing without the token of its address."""
+    scheduler = subprocess.Popen(
+        [
+            runs.dslide + "-scheduler",
+            "--run-dir",
+            runs.path("token"),
+            "--set",
+            f"train.data={runs.path('train.jsonl')}",
+            "--set",
+            "cluster.status_bind=tcp://*:*",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        url = next(
+            line.split(": ")[1].strip()
+            for line in scheduler.stdout
+            if line.startswith("status page: ")
+        ).replace("0.0.0.0", "127.0.0.1")
+        page, token = url.split("#token=")
+        assert len(token) == 43, url
+        for wrong in ("", "#token=" + "x" * 43):
+            browser.open(page + wrong)
+            browser.wait("document.querySelector('#state').textContent.includes('needs the token')")
+            assert all("401" in error for error in browser.errors), browser.errors
+            browser.open("about:blank")
+        browser.errors = []
+        browser.open(url)
+        browser.wait("document.querySelector('#state').textContent === 'waiting for servers'")
+        assert browser.evaluate("document.querySelector('#more').hidden")
+        assert not browser.errors, browser.errors
+        browser.open("about:blank")
+    finally:
+        scheduler.send_signal(signal.SIGTERM)
+        scheduler.communicate()
+
+
 def main():
     with tempfile.TemporaryDirectory() as directory, Browser() as browser:
         runs = Runs(sys.argv[1], directory)
@@ -361,6 +400,7 @@ def main():
             training.communicate()
         assert training.returncode == 85, training.returncode
         check_many_workers(browser, pages)
+        check_token(browser, runs)
 
         short = runs.train(
             "two", "--set", "train.epochs=4", failpoints="worker.before-report=delay:60"

@@ -162,11 +162,12 @@ class LoadWatch:
                 if name.startswith("server") and process.running()]
 
     def _status(self):
-        address = self._cluster.network.address("scheduler")
         try:
             with inside(self._cluster.network.namespace("scheduler")), urllib.request.urlopen(
-                    f"http://{address}:{STATUS_PORT}/api/status", timeout=2) as page:
+                    f"http://127.0.0.1:{STATUS_PORT}/api/status", timeout=2) as page:
                 status = json.load(page)
+        except urllib.error.HTTPError:
+            raise  # the page refuses
         except (urllib.error.URLError, OSError, ValueError):
             return None
         return status if "figures" in status else None  # at first it is empty

@@ -92,6 +92,10 @@ const figures = new TableCard(
 const examples = new TableCard(byId('cluster'), 'Last predictions', exampleColumns, 'wide whole');
 const events = new TableCard(byId('cluster'), 'Events and decisions', eventColumns, 'wide');
 
+// Outside loopback the page's address ends with #token=..., which browsers send to nobody.
+const token = new URLSearchParams(location.hash.slice(1)).get('token');
+byId('more').hidden = token !== null; // links bring no token
+
 let refreshes = 0;
 let told = null; // what /api/history said last
 let heardMs = 0; // when
@@ -214,8 +218,13 @@ function showCheckpoints() {
   );
 }
 
+const NO_TOKEN = 'this page needs the token of the address that the scheduler printed';
+
 async function ask(path) {
-  return (await fetch(path)).json();
+  const headers = token === null ? {} : {Authorization: 'Bearer ' + token};
+  const answer = await fetch(path, {headers});
+  if (answer.status === 401) throw new Error(NO_TOKEN);
+  return answer.json();
 }
 
 async function refresh() {
@@ -227,7 +236,9 @@ async function refresh() {
   } catch (error) {
     return showState(
       byId('state'),
-      'the scheduler does not answer: it has ended, or cannot be reached',
+      error.message === NO_TOKEN
+        ? NO_TOKEN
+        : 'the scheduler does not answer: it has ended, or cannot be reached',
       'warn',
     );
   }

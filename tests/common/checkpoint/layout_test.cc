@@ -52,5 +52,20 @@ TEST_CASE("layout: the stores of a server's other lives, whatever its name") {
   CHECK(StoreName("a/b \n-1") == "store-a%2fb%20%0a-1");
 }
 
+TEST_CASE("layout: a plain file name leads nowhere else") {
+  for (const char* name : {"shard-3-0", "000010.sst", "CURRENT", "MANIFEST-000004", "a..b", "n"}) {
+    CAPTURE(name);
+    CHECK(IsPlainFileName(name));
+  }
+  for (const char* name :
+       {"", ".", "..", "../x", "a/b", "/", ".hidden", "a b", "a\nb", "\xff", "a\\b"}) {
+    CAPTURE(name);
+    CHECK_FALSE(IsPlainFileName(name));
+  }
+  CHECK(IsPlainFileName(std::string(255, 'x')));
+  CHECK_FALSE(IsPlainFileName(std::string(256, 'x')));
+  CHECK_FALSE(IsPlainFileName(std::string("a\0b", 3)));
+}
+
 }  // namespace
 }  // namespace dslide::layout_test

@@ -181,5 +181,26 @@ TEST_CASE("pruning keeps the newest complete ones and what may still be written"
   CHECK(PruneCheckpoints(in + "/nowhere", 2) == 0);
 }
 
+TEST_CASE("a manifest that names files outside of its checkpoint is refused") {
+  const TempDirectory directory;
+  const auto refused = [&](auto change) {
+    Manifest manifest = SmallManifest();
+    change(&manifest);
+    REQUIRE(WriteManifest(directory.path(), manifest).ok());
+    const auto read = ReadManifest(directory.path());
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().kind == ErrorKind::kBadInput);
+    CHECK(read.error().message.starts_with(directory.path() + "/manifest: damaged or forged: "));
+    CHECK(read.error().message.find('\n') == std::string::npos);
+  };
+  for (const char* name : {"../../../tmp/evil", "/tmp/evil", "..", ".", "", "a/../b", "a\nb"}) {
+    CAPTURE(name);
+    refused([&](Manifest* manifest) { manifest->shards[1].directory = name; });
+    refused([&](Manifest* manifest) { manifest->shards[1].files[0].name = name; });
+    if (*name != '\0') refused([&](Manifest* manifest) { manifest->name = name; });
+  }
+  refused([](Manifest* manifest) { manifest->shards[0].files[0].bytes = UINT64_MAX; });
+}
+
 }  // namespace
 }  // namespace dslide::manifest_test

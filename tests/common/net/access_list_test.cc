@@ -49,7 +49,7 @@ TEST_CASE("permissions: each role may say what the protocol gives it, and nothin
         "a key of role worker may not join as server");
 
   const auto of_members = [](Names names) {
-    names.merge(Names{"Heartbeat", "Leave", "ErrorReply", "Ack"});
+    names.merge(Names{"Heartbeat", "Leave", "Ack"});
     return names;
   };
   const Receiver scheduler = Receiver::kScheduler, server = Receiver::kServer;
@@ -58,7 +58,7 @@ TEST_CASE("permissions: each role may say what the protocol gives it, and nothin
         of_members({"Join", "LeaseRequest", "BatchDone"}));
   CHECK(AllowedTo(KeyRole::kServer, scheduler) ==
         of_members({"Ready", "StepsCommitted", "CheckpointDone", "CheckpointNow", "MoveReady",
-                    "DrainServer", "AuditReport"}));
+                    "DrainServer", "AuditReport", "ErrorReply"}));
   CHECK(AllowedTo(KeyRole::kObserver, scheduler) == of_members({"StatusRequest"}));
   CHECK(AllowedTo(KeyRole::kOperator, scheduler) ==
         of_members({"StatusRequest", "CheckpointNow", "DrainServer"}));

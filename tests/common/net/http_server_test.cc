@@ -288,5 +288,80 @@ TEST_CASE("http: draining answers what was sent before it, though nobody has rea
   }
 }
 
+TEST_CASE("http: a body that is not wanted is refused before it comes") {
+  const auto server = Serve();
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: x\r\n";
+  CHECK(Ask(*server, head + "Content-Length: 1500000000\r\n\r\n").starts_with("HTTP/1.1 413 "));
+  CHECK(Ask(*server, head + "Content-Length: 99999999999999999999999\r\n\r\n").find(" 200 ") ==
+        std::string::npos);
+  CHECK(Ask(*server, head + "Transfer-Encoding: chunked\r\n\r\n").starts_with("HTTP/1.1 413 "));
+}
+
+TEST_CASE("http: a body without end is not read to its end") {
+  HttpServer::Limits limits = KeepAlive();
+  const auto server = Serve(limits);
+  Client client(server->port());
+  CHECK(client.Send("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"));
+  const std::string chunk = "2000\r\n" + std::string(0x2000, 'x') + "\r\n";
+  while (client.Send(chunk)) continue;  // until the server closes
+  CHECK(client.Receive().find(" 200 ") == std::string::npos);
+}
+
+TEST_CASE("http: idle connections, however many, keep nobody out") {
+  HttpServer::Limits limits;
+  limits.connections = 4;
+  limits.silent_s = limits.headers_s = kForeverS;
+  const auto server = Serve(limits);
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 100; ++i) idle.push_back(std::make_unique<Client>(server->port()));
+  CHECK(Ask(*server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").ends_with("hello"));
+  CHECK(idle.front()->Receive() == "");  // it has waited longest
+}
+
+TEST_CASE("http: who is slow with the headers, or with the rest, is closed") {
+  HttpServer::Limits limits = KeepAlive();
+  limits.silent_s = kForeverS;
+  limits.headers_s = limits.request_s = 1;
+  const auto server = Serve(limits);
+  Client headers(server->port()), body(server->port()), reader(server->port());
+  CHECK(headers.Send("GET / HTTP/1.1\r\nX"));
+  CHECK(body.Send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx"));
+  CHECK(reader.Send("GET /big HTTP/1.1\r\nHost: x\r\n\r\n"));
+  CHECK(headers.Receive() == "");
+  CHECK(body.Receive() == "");
+  CHECK(reader.Receive().size() < kBig->size());
+}
+
+TEST_CASE("http: a request may be refused by its headers") {
+  const HttpServer::Screen screen = [](const HttpRequest& request) -> std::optional<HttpResponse> {
+    CHECK(request.body.empty());
+    if (request.authorization == "Bearer x" && request.host == "y") return std::nullopt;
+    return HttpResponse::Text(401, "no");
+  };
+  auto server = HttpServer::Start(kAnyPort, Pages, KeepAlive(), screen);
+  REQUIRE(server.ok());
+  const auto ask = [&](const std::string& headers) {
+    return Ask(**server, "POST /echo HTTP/1.1\r\nConnection: close\r\n" + headers +
+                             "Content-Length: 2\r\n\r\nhi");
+  };
+  CHECK(ask("Host: y\r\n").starts_with("HTTP/1.1 401 "));
+  CHECK(ask("Host: z\r\nAuthorization: Bearer x\r\n").starts_with("HTTP/1.1 401 "));
+  CHECK(ask("Host: y\r\nAuthorization: Bearer x\r\n").ends_with("[hi ]"));
+}
+
+TEST_CASE("http: every response says what browsers may not do with it") {
+  const auto server = Serve();
+  for (const char* path : {"/", "/none", "/echo"}) {
+    const std::string answer =
+        Ask(*server, std::string("GET ") + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (const char* header :
+         {"X-Content-Type-Options: nosniff", "X-Frame-Options: DENY",
+          "Cross-Origin-Resource-Policy: same-origin", "Referrer-Policy: no-referrer"}) {
+      CHECK(answer.find(std::string("\r\n") + header + "\r\n") != std::string::npos);
+    }
+    CHECK(answer.find("Access-Control-Allow-Origin") == std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace dslide::http_server_test

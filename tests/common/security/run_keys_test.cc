@@ -213,7 +213,7 @@ TEST_CASE_FIXTURE(Fixture, "key files: read strictly, and by their owner only") 
         0);
   CHECK(error_of("scheduler = tcp://a:1\nsecret_key = " + TextOf(own.secret_key))
             .find("does not have the scheduler's key") != std::string::npos);
-  CHECK(error_of("# nothing").find("address is missing") != std::string::npos);
+  CHECK(error_of("# nothing").find("has no secret_key") != std::string::npos);
   CHECK(AccessFrom("", run + "/none.key").error().message.find(run + "/none.key: cannot open") ==
         0);
 }
@@ -235,6 +235,65 @@ TEST_CASE("join strings: damaged ones are refused without being shown") {
     CHECK(refused.error().message.find(TextOf(own.secret_key).substr(0, 10)) == std::string::npos);
   }
   CHECK_FALSE(AccessFrom("tcp://10.0.0.1:7700", "")->curve);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: what two processes change at a time both counts") {
+  RunKeys scheduler = Draw();
+  RunKeys command = *RunKeys::Open(run);
+  const auto alice = command.Allow(Worker("alice"), std::nullopt);
+  const auto mallory = command.Allow(Worker("mallory"), std::nullopt);
+  REQUIRE(alice.ok());
+  REQUIRE(mallory.ok());
+  // Each works by what it read before the other's change.
+  REQUIRE(command.Revoke("alice").ok());
+  REQUIRE(scheduler.Quarantine(KeyPairOf(*mallory->secret_key).public_key, kNow).ok());
+  REQUIRE(command.Allow(Worker("bob"), std::nullopt).ok());
+  const RunKeys after = *RunKeys::Open(run);
+  CHECK(after.ring().Find(KeyPairOf(*alice->secret_key).public_key) == nullptr);
+  const Grant* liar = after.ring().Find(KeyPairOf(*mallory->secret_key).public_key);
+  REQUIRE(liar != nullptr);
+  CHECK(liar->quarantined_s == kNow);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: nobody takes the scheduler's place") {
+  RunKeys keys = Draw();
+  const auto by_name = keys.Allow(Worker("scheduler"), std::nullopt);
+  REQUIRE_FALSE(by_name.ok());
+  CHECK(by_name.error().message.find("is that of the scheduler's own key") != std::string::npos);
+  CHECK_FALSE(keys.Revoke("scheduler").ok());
+  const auto by_key = keys.Allow(Worker("mallory"), keys.scheduler().public_key);
+  REQUIRE_FALSE(by_key.ok());
+  CHECK(by_key.error().message.find("begins like that of the scheduler") != std::string::npos);
+  CHECK(RunKeys::Open(run)->scheduler().public_key == keys.scheduler().public_key);
+  CHECK(RunKeys::Open(run)->ring().grants().size() == 4);
+  for (const char* name : {"../worker", ".worker", "-worker", ""}) {
+    CHECK_FALSE(keys.Allow(Worker(name), std::nullopt).ok());
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: a rotated key is as good as the one before was at first") {
+  RunKeys keys = Draw();
+  Grant lent = Worker("alice");
+  lent.expires_s = kNow + 100;
+  const auto first = keys.Allow(lent, std::nullopt);
+  REQUIRE(first.ok());
+  REQUIRE(keys.Quarantine(KeyPairOf(*first->secret_key).public_key, kNow).ok());
+  const auto second = keys.Rotate("alice", kNow + 500, kNow + 500);
+  REQUIRE(second.ok());
+  const Grant* grant = keys.ring().Find(KeyPairOf(*second->secret_key).public_key);
+  REQUIRE(grant != nullptr);
+  CHECK(grant->CountsAt(kNow + 500));
+  CHECK(grant->expires_s == kNow + 600);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: a change that fails leaves the ring as it was") {
+  RunKeys keys = Draw();
+  CHECK_FALSE(keys.Revoke("nobody").ok());
+  CHECK_FALSE(keys.Rotate("nobody", kNow, kNow).ok());
+  CHECK(keys.ring().grants().size() == 4);
+  CHECK(RunKeys::Open(run)->ring().grants().size() == 4);
+  CHECK(ErrorOfRing("worker late " + TextOf(DrawKeyPair().public_key) +
+                    " added=2025-11-24T12:00:00Z expires=1970-01-01T00:00:00Z members=0") != "");
 }
 
 }  // namespace

@@ -189,5 +189,69 @@ TEST_CASE("a slot has the bytes that are expected of it until they are reported"
   CHECK(loads.SlotBytes(1) == 700);
 }
 
+// Batches by a plan in which A has slot 0 and B slot 1.
+void DoBatches(SlotLoads* loads, uint32_t batches) {
+  Plan plan;
+  plan.version = 9;
+  plan.servers = {{"a", "", kA}, {"b", "", kB}};
+  plan.slot_owner = {0, 1};
+  for (uint32_t i = 0; i < batches; ++i) loads->OnBatch(plan);
+}
+
+TEST_CASE("a newcomer is worth no more than the others until it has proved more") {
+  SlotLoads loads(std::vector<uint64_t>(2));
+  loads.Add(kA, 2, 0);
+  loads.Add(kB, 4096, 0, true);
+  loads.Report(kA, MakeReport(0, {400}, 10, {0.5f}), 0);  // 8,000 a second
+  CHECK(loads.Unproven(kB));
+  CHECK_FALSE(loads.Unproven(kA));
+  CHECK(loads.Capacity(kB) == doctest::Approx(8000));
+  loads.Report(kB, MakeReport(1, {1e9f}, 10, {0.5f}), 0);  // what it says of its speed
+  CHECK(loads.Capacity(kB) == doctest::Approx(8000));
+  DoBatches(&loads, SlotLoads::kProofBatches);
+  CHECK_FALSE(loads.Unproven(kB));
+  CHECK(loads.Capacity(kB) == doctest::Approx(16000));
+  DoBatches(&loads, SlotLoads::kProofBatches);
+  CHECK(loads.Capacity(kB) == doctest::Approx(32000));
+  DoBatches(&loads, 20 * SlotLoads::kProofBatches);
+  CHECK(loads.Capacity(kB) > 1e9);
+}
+
+TEST_CASE("newcomers that are slower, or all there are, are taken as they are") {
+  SlotLoads loads(std::vector<uint64_t>(2));
+  loads.Add(kB, 7, 0, true);
+  CHECK(loads.Capacity(kB) == 7);
+  loads.Add(kA, 2, 0);
+  CHECK(loads.Capacity(kB) == 2);
+  loads.Add(kB, 1, 0, true);
+  CHECK(loads.Capacity(kB) == 1);
+}
+
+TEST_CASE("many newcomers together are worth no more than the others") {
+  SlotLoads loads(std::vector<uint64_t>(2));
+  loads.Add(kA, 2, 0);
+  loads.Add(kB, 4, 0);
+  double newcomers = 0;
+  for (uint64_t i = 0; i < 100; ++i) loads.Add({100 + i}, 4096, 0, true);
+  for (uint64_t i = 0; i < 100; ++i) newcomers += loads.Capacity({100 + i});
+  CHECK(newcomers == doctest::Approx(6));
+}
+
+TEST_CASE("a server tells nothing of others' slots, and nothing that has no end") {
+  SlotLoads loads(std::vector<uint64_t>(2));
+  loads.Add(kA, 1, 0);
+  loads.Add(kB, 1, 0);
+  Plan plan;
+  plan.servers = {{"a", "", kA}, {"b", "", kB}};
+  plan.slot_owner = {0, 1};
+  LoadReport report = MakeReport(0, {5, 7}, 10, {0.5f});
+  report.bytes = {UINT64_MAX, 1};
+  loads.Report(kA, report, UINT64_MAX, &plan);
+  CHECK(loads.Load(0) == doctest::Approx(5));
+  CHECK(loads.SlotBytes(0) == uint64_t{1} << 46);
+  CHECK(loads.MemoryUsed(kA) == uint64_t{1} << 46);
+  CHECK(loads.SlotBytes(1) == 0);
+}
+
 }  // namespace
 }  // namespace dslide::slot_loads_test

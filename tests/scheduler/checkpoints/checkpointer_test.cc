@@ -35,7 +35,9 @@ struct Setup {
                 bool retry = false, bool nothing_else = false, int64_t now_ms = 0) {
     CheckpointDone done;
     done.name = name;
-    done.shard = "shard";
+    done.shard = ShardName(plan.version, server == Incarnation{1} ? 0 : 1);
+    done.files = {{"CURRENT", 16, 7}};
+    done.bytes = 16;
     done.error = error;
     done.retry = retry;
     checkpointer->OnServerFree(server, done);
@@ -194,6 +196,56 @@ TEST_CASE("only servers that have not answered are asked again") {
   const SchedulerEffects again = run.out.Drain();
   REQUIRE(again.send.size() == 1);
   CHECK(again.send[0].to == "p2");
+}
+
+TEST_CASE("a server that says what cannot be of its shard has failed") {
+  const auto failure = [](auto change) {
+    Setup run;
+    run.Begin(3);
+    CheckpointDone done;
+    done.name = CheckpointName(3);
+    done.shard = ShardName(run.plan.version, 1);
+    done.files = {{"CURRENT", 16, 7}, {"000010.sst", 100, 8}};
+    done.bytes = 116;
+    change(&done);
+    const Member& second = *run.roster.Find(kSecond);
+    CHECK(run.checkpointer->OnDone(second, done, false, 0, &run.out, run.roster).ok());
+    CHECK(run.Answer(kFirst, CheckpointName(3)).ok());
+    if (run.checkpointer->AwaitsManifest()) run.checkpointer->WriteManifest(&run.out);
+    const SchedulerEffects effects = run.out.Drain();
+    CHECK(effects.manifest.has_value() == run.checkpointer->round());
+    CHECK(effects.manifest.has_value() == effects.notices.empty());
+    return effects.notices.empty() ? "" : effects.notices.front();
+  };
+  CHECK(failure([](CheckpointDone*) {}).empty());
+  const auto refused = [&](const std::string& why, auto change) {
+    const std::string line = failure(change);
+    CHECK_MESSAGE(
+        line.find("server-2: says of its shard what cannot be: " + why) != std::string::npos, line);
+    CHECK(line.find('\n') == std::string::npos);
+  };
+  refused("it is ../../../tmp/evil, not shard-0-1",
+          [](CheckpointDone* done) { done->shard = "../../../tmp/evil"; });
+  refused("it is shard-0-0, not", [](CheckpointDone* done) { done->shard = "shard-0-0"; });
+  refused("it has no files", [](CheckpointDone* done) { done->files.clear(); });
+  for (const char* name : {"../x", "/etc/passwd", "a/b", "", ".", "..", ".hidden", "a\nb"}) {
+    refused("", [&](CheckpointDone* done) { done->files[0].name = name; });
+  }
+  refused("CURRENT is in it twice", [](CheckpointDone* done) { done->files[1].name = "CURRENT"; });
+  refused("its files have 116 bytes, not 1", [](CheckpointDone* done) { done->bytes = 1; });
+  refused("CURRENT: 18446744073709551615 bytes are too many",
+          [](CheckpointDone* done) { done->files[0].bytes = UINT64_MAX; });
+}
+
+TEST_CASE("who asks for a checkpoint again and again is answered a few times") {
+  Setup run;
+  run.Write(3);
+  run.out.Drain();
+  for (uint64_t request = 1; request <= 1000; ++request) run.checkpointer->WantFor({3}, request, 0);
+  run.checkpointer->AnswerWaiters("", run.roster, &run.out);
+  const SchedulerEffects answers = run.out.Drain();
+  REQUIRE(answers.send.size() == 4);
+  CHECK(answers.send.back().reply_to == 1000);
 }
 
 }  // namespace

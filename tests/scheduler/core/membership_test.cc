@@ -125,5 +125,28 @@ TEST_CASE("training time stands still while an evaluation runs") {
   CHECK(run.status().training_ms == 2500);
 }
 
+TEST_CASE("membership: who sends what are no messages is put out, a server for some time") {
+  FakeCluster run;
+  run.Start();
+  run.Join(3, Role::kServer);
+  const auto garble = [&](uint64_t member, int times) {
+    for (int i = 0; i < times; ++i) run.Garble(member);
+  };
+  garble(99, 1000);  // nobody
+  garble(11, 19);
+  garble(3, 19);
+  CHECK(run.core().roster().Find({11}) != nullptr);
+  CHECK(run.core().roster().Find({3}) != nullptr);
+  garble(11, 1);
+  CHECK(run.core().roster().Find({11}) == nullptr);
+  CHECK(run.Noticed("worker sends what are no messages (20 of them)"));
+  garble(3, 1);
+  CHECK(run.core().roster().Find({3}) == nullptr);
+  CHECK(std::holds_alternative<Shutdown>(run.LastTo(3)));
+  run.Join(4, Role::kServer);  // at the same address
+  CHECK(run.core().roster().Find({4}) == nullptr);
+  CHECK(std::get<ErrorReply>(run.LastTo(4)).code == ErrorCode::kRefused);
+}
+
 }  // namespace
 }  // namespace dslide::membership_test

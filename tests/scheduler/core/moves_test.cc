@@ -264,6 +264,9 @@ TEST_CASE_FIXTURE(Joined, "moves: a checkpoint that failed may still be written 
   SUBCASE("until it has answered") {
     CheckpointDone done;
     done.name = LastOf<CheckpointRequest>(this, 1).name;
+    done.shard = "shard-1-0";
+    done.files = {{"CURRENT", 16, 7}};
+    done.bytes = 16;
     Send(1, done);
     Wait(2000);
     CHECK(core().plan_version() > 1);

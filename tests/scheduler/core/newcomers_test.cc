@@ -76,6 +76,21 @@ TEST_CASE_FIXTURE(Newcomer,
   while (SlotsIn(core().plan(), 3) == 0) Wait(1000);
 }
 
+TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, and no batch done since, it is left out") {
+  REQUIRE(Work(11));
+  while (SlotsIn(core().plan(), 3) == 0) Wait(1000);
+  REQUIRE(Lease(11));
+  CHECK(SlotsIn(core().plan(), 3) <= core().plan().slot_owner.size() / 3 + 1);
+  Wait(kSilentMs - 3000);
+  CHECK(core().roster().Find({3}) != nullptr);
+  Wait(4000);
+  CHECK(core().roster().Find({3}) == nullptr);
+  CHECK(Noticed("has slots, and no batch is done since; waiting"));
+  Wait(kSilentMs);  // the others share its slots, and are no newcomers
+  CHECK(core().roster().Count(Role::kServer) == 2);
+  CHECK(status().recoveries == 1);
+}
+
 TEST_CASE_FIXTURE(Newcomer, "newcomers: a server that no worker hears is left out, at no loss") {
   const uint64_t batches = status().batches;
   silent_servers[11] = {3};

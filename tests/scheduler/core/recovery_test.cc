@@ -324,6 +324,8 @@ TEST_CASE("recovery: a checkpoint that is being written is given up, and taken a
     CheckpointDone late;
     late.name = "step-000000000004";
     late.shard = "shard-1-0";
+    late.files = {{"CURRENT", 16, 7}};
+    late.bytes = 16;
     run.Say({{77}, {1}, 900, 0, 1}, late);
     run.servers_answer = true;
     run.Tick();

@@ -77,5 +77,42 @@ TEST_CASE("an address whose server was left out is barred for a minute, then for
   CHECK(admission.WhyBarred("tcp://h:1", 64 * 60000).empty());  // about an hour at most
 }
 
+TEST_CASE("strangers make the scheduler dial a few addresses at once, not thousands") {
+  Admission admission(1000);
+  uint64_t server = 0;
+  const auto ask = [&](const std::string& from, int64_t now_ms) {
+    ++server;
+    return admission.Ask(from, JoinOf(server, "tcp://h:" + std::to_string(server)), now_ms);
+  };
+  for (size_t i = 0; i < Admission::kMostOfOne; ++i) CHECK(ask("one", 0));
+  CHECK_FALSE(ask("one", 0));
+  CHECK(admission.Ask("one", JoinOf(1, "tcp://h:1", 2), 0));  // it has a place
+  for (int peer = 0; peer < 1000; ++peer) (void)ask("peer-" + std::to_string(peer), 1);
+  CHECK(admission.DueProbes(5000).size() == Admission::kMostApplicants);
+  // Others have one each by now, so the connection with the most has lost its places.
+  CHECK_FALSE(ask("another", 2));
+  CHECK_FALSE(admission.Expire(20'000).empty());
+  CHECK(ask("another", 20'000));
+}
+
+TEST_CASE("a server that is lost twice before it has proved itself is barred") {
+  Admission admission(1000);
+  admission.Strike("tcp://h:1", "lost", 0);
+  CHECK(admission.WhyBarred("tcp://h:1", 0).empty());
+  admission.Strike("tcp://h:1", "lost", 700'000);  // long after
+  CHECK(admission.WhyBarred("tcp://h:1", 700'000).empty());
+  admission.Strike("tcp://h:1", "lost", 800'000);
+  CHECK(admission.WhyBarred("tcp://h:1", 859'999) == "lost");
+  CHECK(admission.WhyBarred("tcp://h:1", 860'000).empty());
+  CHECK(admission.WhyBarred("", 0).empty());
+}
+
+TEST_CASE("what is barred takes so much memory, and no more") {
+  Admission admission(1000);
+  admission.Bar("tcp://h:1", "silent", 1'000'000);
+  for (int i = 0; i < 5000; ++i) admission.Strike("tcp://x:" + std::to_string(i), "lost", 0);
+  CHECK(admission.WhyBarred("tcp://h:1", 1'000'000) == "silent");
+}
+
 }  // namespace
 }  // namespace dslide::admission_test

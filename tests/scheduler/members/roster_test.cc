@@ -123,5 +123,29 @@ TEST_CASE("training figures are means over what was counted") {
   CHECK(stats.Since(earlier).batches == 1);
 }
 
+TEST_CASE("a connection is of the member that was heard there last") {
+  Roster roster(100);
+  roster.Add(Named("a"), {1}, "x", 0);
+  roster.Add(Named("b"), {2}, "x", 0);
+  CHECK(roster.CountAt("x") == 2);
+  roster.Heard({1}, "y", 1);
+  CHECK(roster.At("x")->incarnation == Incarnation{2});
+  CHECK(roster.At("y")->incarnation == Incarnation{1});
+  roster.Remove({1});
+  CHECK(roster.At("y") == nullptr);
+  CHECK(roster.CountAt("x") == 1);
+}
+
+TEST_CASE("a name that became free is found again") {
+  Roster roster(100);
+  for (uint64_t i = 1; i <= 5; ++i) roster.Add(Named("w"), {i}, "p", 0);
+  roster.Remove({3});
+  CHECK(roster.Add(Named("w"), {6}, "p", 0).name == "w-3");
+  CHECK(roster.Add(Named("w"), {7}, "p", 0).name == "w-6");
+  roster.Remove({1});  // the next one that asked for it gets it
+  CHECK(roster.Find({2})->name == "w");
+  CHECK(roster.Add(Named("w"), {8}, "p", 0).name == "w-2");
+}
+
 }  // namespace
 }  // namespace dslide::roster_test

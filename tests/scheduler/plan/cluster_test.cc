@@ -168,5 +168,60 @@ TEST_CASE("before the first plan the line says how many servers are missing") {
         "have 1 of 2 servers and 0 workers, waiting for 1 more server");
 }
 
+TEST_CASE("what makes no sense, and who comes too often, does not join") {
+  Setup run;
+  const auto refusal = [&](const std::string& peer, uint64_t member, const dslide::Join& join) {
+    const Message message{{{77}, {member}, 1, 0, 0}, join};
+    const bool joined =
+        run.cluster.OnJoin(peer, message, false, run.inputs, run.now_ms, &run.out).member !=
+        nullptr;
+    const SchedulerEffects effects = run.out.Drain();
+    REQUIRE(effects.send.size() == 1);
+    const auto* error = std::get_if<ErrorReply>(&effects.send[0].body);
+    CHECK(joined == (error == nullptr));
+    return error == nullptr ? ErrorReply{ErrorCode::kMalformed, ""} : *error;
+  };
+  dslide::Join join;
+  join.name = std::string(1 << 20, 'x');
+  CHECK(refusal("p", 1, join).code == ErrorCode::kIncompatible);
+  CHECK(run.cluster.roster.Count(Role::kWorker) == 0);
+  join.name = "w";
+  for (uint64_t member = 1; member <= 4; ++member) CHECK(refusal("p", member, join).text.empty());
+  CHECK(refusal("p", 5, join).text ==
+        "4 members have joined by this connection, which is the most");
+  CHECK(refusal("p", 4, join).text.empty());  // again
+  for (uint64_t member = 5; member <= 1000; ++member) {
+    CHECK(refusal("p" + std::to_string(member), member, join).text.empty());
+  }
+  const ErrorReply later = refusal("late", 1001, join);
+  CHECK(later.code == ErrorCode::kRefused);
+  CHECK(later.text == "too many processes join at the moment; try again in some seconds");
+  run.now_ms += 1000;
+  CHECK(refusal("late", 1001, join).text.empty());
+}
+
+TEST_CASE("the key of a server that was left out is barred with its address, if it is its own") {
+  Setup run;
+  run.inputs.keyed = true;
+  Cluster cluster(run.inputs, false, 0);
+  const auto join = [&](uint64_t member, const std::string& address) {
+    dslide::Join asked;
+    asked.role = Role::kServer;
+    asked.address = address;
+    const Message message{{{77}, {member}, 1, 0, 0}, asked};
+    return cluster.OnJoin("p" + std::to_string(member), message, true, run.inputs, 0, &run.out);
+  };
+  constexpr uint64_t kKey = uint64_t{7} << 32, kShared = uint64_t{8} << 32;
+  REQUIRE(join(kKey + 1, "tcp://h:1").member != nullptr);
+  REQUIRE(join(kShared + 1, "tcp://h:2").member != nullptr);
+  REQUIRE(join(kShared + 2, "tcp://h:3").member != nullptr);
+  for (const uint64_t member : {kKey + 1, kShared + 1}) {
+    cluster.LeaveOut({cluster.roster.Find({member})}, "is silent", 0, &run.out);
+  }
+  CHECK(join(kKey + 2, "tcp://h:4").member == nullptr);
+  CHECK(join(kShared + 3, "tcp://h:2").member == nullptr);
+  CHECK(join(kShared + 4, "tcp://h:5").member != nullptr);
+}
+
 }  // namespace
 }  // namespace dslide::cluster_test

@@ -137,7 +137,7 @@ TEST_CASE("newcomers are proven by a batch with them, or if no worker tries for 
   CHECK_FALSE(proven(5099));  // it may have paused for the plan
   CHECK(proven(5100));
   worker.heartbeat.batches_in_flight = 1;
-  run.seats.OnBatch();
+  run.seats.OnBatch(0);
   CHECK(proven(100));
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/security/token.h"
 #include "scheduler/status/summary.h"
 #include "tests/support/temp_directory.h"
 
@@ -90,7 +91,8 @@ TEST_CASE("run costs: a member that outlives the scheduler is counted once") {
   const RunCosts all = meter.Read(third, {});
   CHECK(all.cpu_seconds == 9 + 1 + 2);
   CHECK(all.train_cpu_seconds == 8 + 0 + 2);
-  CHECK(all.member_cpu_seconds == std::map<uint64_t, double>{{1, 7}, {2, 3}, {3, 2}});
+  CHECK(all.member_cpu_seconds ==
+        std::map<uint64_t, double>{{LifeOf({1}), 7}, {LifeOf({2}), 3}, {LifeOf({3}), 2}});
   third.members.clear();  // they have left; the roster's sum keeps them
   CHECK(meter.Read(third, {}).cpu_seconds == 12);
 }

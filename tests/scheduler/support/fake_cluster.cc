@@ -198,6 +198,11 @@ void FakeCluster::NoteTaken(const Body& body) {
   servers.Take(done->batch, GenerationOf(core_->plan()));
 }
 
+void FakeCluster::Garble(uint64_t member) {
+  Apply(core_->OnMalformed(PeerOf(member), now));
+  AnswerServers();
+}
+
 void FakeCluster::Apply(SchedulerCore::Effects effects) {
   for (const LedgerEntry& entry : effects.ledger) {
     if (Dies()) return;

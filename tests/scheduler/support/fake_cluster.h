@@ -38,6 +38,8 @@ class FakeCluster {
   // Sends a message of a member to the core, and lets the fake servers answer what comes back.
   void Send(uint64_t member, Body body);
   void Say(const Envelope& envelope, Body body);
+  // Bytes that are no message come by a member's connection.
+  void Garble(uint64_t member);
   void Tick();
   void Stop();
 

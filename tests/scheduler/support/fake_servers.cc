@@ -180,6 +180,8 @@ CheckpointDone FakeServers::Save(uint64_t id, const CheckpointRequest& request) 
   done.name = request.name;
   done.shard = "shard-" + std::to_string(server.loaded) + "-" + std::to_string(index);
   done.rows = 5;
+  done.files = {{"CURRENT", 16, 7}};
+  done.bytes = 16;
   if (IsSynchronous(config_.train) && server.saved != request.name &&
       request.committed != server.committed) {
     done.error = "another step";

@@ -66,11 +66,11 @@ TEST_CASE("drain: tells how many slots are left until the server is gone") {
 
 TEST_CASE("drain: a server that dies on the way has handed nothing over") {
   const auto state = [](const std::string& a_life, const std::string& gone) {
-    return R"({"members":[{"name":"a","role":"server","slots":9,"incarnation":")" + a_life +
+    return R"({"members":[{"name":"a","role":"server","slots":9,"life":")" + a_life +
            R"("}],"departures":[)" + gone + "]}";
   };
   const auto gone = [](const std::string& life, const std::string& lost) {
-    return R"({"name":"a","role":"server","incarnation":")" + life + R"(","lost":)" + lost +
+    return R"({"name":"a","role":"server","life":")" + life + R"(","lost":)" + lost +
            R"(,"why":"has been silent for 8.0 s"})";
   };
   // It comes back under its name, in another life.

@@ -116,7 +116,7 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
       {R"({"text": "x", "threshold": 2})",
        "the request has a \"threshold\" that is no number from 0 to 1"},
       {R"({"text": "x", "search": "fast"})",
-       "the request has a \"search\" that is not exact, scan or index"},
+       "the request has a \"search\" that is not auto, exact, scan or index"},
       {R"({"text": "x", "allow": "y"})", "the request has a \"allow\" that is no list of strings"},
       {R"({"text": "x", "exclude_own": 1})",
        "the request has a \"exclude_own\" that is neither true nor false"},

@@ -47,11 +47,11 @@ Result<ClusterState> AskState(Observer& observer) {
     const Json slots = member.value("slots", Json());
     if (StringAt(member, "name").empty() || StringAt(member, "state") == "missing") continue;
     state.servers[StringAt(member, "name")] = {
-        StringAt(member, "incarnation"), slots.is_number_integer() ? slots.get<int64_t>() : -1};
+        StringAt(member, "life"), slots.is_number_integer() ? slots.get<int64_t>() : -1};
   }
   for (const Json& gone : status.value("departures", Json::array())) {
     if (gone.is_object() && gone.value("lost", Json()) == true) {
-      state.lost[StringAt(gone, "incarnation")] = StringAt(gone, "why");
+      state.lost[StringAt(gone, "life")] = StringAt(gone, "why");
     }
   }
   return state;

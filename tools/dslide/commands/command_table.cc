@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/app/executable.h"
 #include "common/base/nearest.h"
 
 namespace dslide {
@@ -29,6 +30,10 @@ int RunCommand(const std::string& program, std::span<const Command> commands, in
   const std::string name = argc > 1 ? argv[1] : "";
   if (name == "--help" || name == "-h" || name == "help") {
     PrintUsage(stdout, program, commands);
+    return 0;
+  }
+  if (name == "--version") {
+    PrintVersion(program);
     return 0;
   }
   std::vector<std::string> known;

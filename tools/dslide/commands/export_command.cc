@@ -75,7 +75,8 @@ Status Export(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(Write(**model, format, rows, to));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print(stderr, "{}: {} MB in {:.1f} s\n", to, std::filesystem::file_size(to) >> 20, seconds);
+  fmt::print(stderr, "{}: {:.1f} MB in {:.1f} s\n", to,
+             static_cast<double>(std::filesystem::file_size(to)) / (1 << 20), seconds);
   return {};
 }
 

@@ -1,6 +1,8 @@
 // dslide key COMMAND: who may join an encrypted run; dslide keygen: a key of one's own.
 #include <fmt/core.h>
 
+#include <filesystem>
+
 #include "common/app/executable.h"
 #include "common/security/member_key.h"
 #include "tools/dslide/commands/command_table.h"
@@ -19,6 +21,10 @@ constexpr Command kKeyCommands[] = {
 
 Status Generate(const ParsedArguments& arguments) {
   const std::string path = arguments.Get("output");
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) {
+    return BadInput(fmt::format("{}: exists; it may hold a key, so name another file", path));
+  }
   const KeyPair keys = DrawKeyPair();
   DSLIDE_RETURN_IF_ERROR(
       WriteKeyFile(path, {"", std::nullopt, keys.secret_key}, "A key drawn by dslide keygen"));

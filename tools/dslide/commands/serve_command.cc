@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/security/token.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/serve/router.h"
 #include "tools/dslide/serve/served_source.h"
@@ -24,6 +25,7 @@ constexpr int kDrainMs = 20'000;
 
 struct Task {
   std::string model, bind, name;
+  std::string token;  // "": none is wanted
   uint32_t threads = 1, reload_s = 0, limit_ms = 0, request_kb = 0, connections = 0;
   std::optional<ModelSearch> search;
 };
@@ -50,6 +52,11 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
   task.search = ModelSearchByName(search);
   if (!task.search && search != "auto") {
     return BadInput(fmt::format("--search {}: must be auto, exact, scan or index", search));
+  }
+  if (arguments.Has("token")) {
+    Result<std::string> token = ReadToken(arguments.Get("token"));
+    if (!token.ok()) return BadInput("--token: " + token.error().message);
+    task.token = *std::move(token);
   }
   const bool plain = std::ranges::all_of(task.name, [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.';
@@ -122,14 +129,24 @@ Status Serve(const ParsedArguments& arguments) {
   limits.connections = task->connections;
   limits.header_bytes = 32 << 10;
   limits.body_bytes = size_t{task->request_kb} << 10;
-  limits.silent_s = 60;
+  limits.silent_s = limits.headers_s = 60;  // connections that are kept alive wait
+  limits.request_s += 2 * task->limit_ms / 1000;
   limits.keep_alive = true;
+  // Whoever watches over the process needs no token.
+  const auto screen = [&task](const HttpRequest& request) -> std::optional<HttpResponse> {
+    const bool health = request.path == "/healthz" || request.path == "/readyz";
+    if (task->token.empty() || health ||
+        IsSameToken(BearerToken(request.authorization), task->token)) {
+      return std::nullopt;
+    }
+    return HttpResponse::Unauthorized();
+  };
   const auto server = HttpServer::Start(
       task->bind,
       [&router](HttpRequest request, HttpServer::Respond respond) {
         router.Handle(std::move(request), std::move(respond));
       },
-      limits);
+      limits, screen);
   if (!server.ok()) {
     return BadInput(fmt::format("--bind {}: {}", task->bind, server.error().message));
   }
@@ -162,7 +179,8 @@ int ServeCommand(int argc, char** argv) {
   line.Option("reload", "SECONDS", "how often to look for a newer model; 0: never", "5");
   line.Option("timeout-ms", "MS", "a request that waits longer gets 503", "10000");
   line.Option("max-request-kb", "KB", "a longer request gets 413", "4096");
-  line.Option("connections", "N", "at once; more wait", "1000");
+  line.Option("connections", "N", "at once; one more closes one that asks nothing", "1000");
+  line.Option("token", "FILE", "every request wants its first line: \"Authorization: Bearer ...\"");
   line.Flag("allow-plaintext", "listen outside loopback, without encryption");
   return RunExecutable("dslide serve", line, argc, argv, Serve);
 }

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "common/data/numbers/number_file.h"
@@ -47,6 +49,7 @@ Status CheckOutputs(const std::vector<std::string>& inputs,
   }
   std::vector<std::string> written;
   for (const OutputOption& output : outputs) {
+    if (output.path.empty()) continue;  // nothing is written
     for (const std::string& name : FilesOf(output.path)) {
       const std::string file = IsStandardOutput(name) ? "/dev/stdout" : name;
       const auto is_file = [&file](const std::string& other) {
@@ -62,6 +65,10 @@ Status CheckOutputs(const std::vector<std::string>& inputs,
       std::error_code ignored;
       if (std::filesystem::is_directory(file, ignored)) {
         return refused("is a directory (expected a file)");
+      }
+      const std::filesystem::path folder = std::filesystem::absolute(file, ignored).parent_path();
+      if (!IsWrittenInPlace(file) && access(folder.c_str(), W_OK | X_OK) != 0) {
+        return BadInput(fmt::format("{}: cannot create: {}", name, std::strerror(errno)));
       }
       written.push_back(file);
     }

@@ -29,7 +29,8 @@ struct OutputOption {
   std::string path;
 };
 
-// Refuses outputs that are an input, another output, or a directory. Paths may be empty. Errors
+// Refuses outputs that are an input, another output, a directory, or in a folder that cannot be
+// written. Paths may be empty. Errors
 // (kBadInput) name the option.
 Status CheckOutputs(const std::vector<std::string>& inputs,
                     const std::vector<OutputOption>& outputs);

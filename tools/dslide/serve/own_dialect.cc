@@ -102,8 +102,10 @@ class Own final : public Dialect {
     asked.deny = object.Texts("deny").value_or(std::vector<std::string>());
     asked.exclude_own = object.Flag("exclude_own").value_or(false);
     if (const auto search = object.Text("search")) {
-      asked.search = ModelSearchByName(*search);
-      if (!asked.search) object.Fault("has a \"search\" that is not exact, scan or index");
+      asked.search = ModelSearchByName(*search);  // auto: the server's choice, as without it
+      if (!asked.search && *search != "auto") {
+        object.Fault("has a \"search\" that is not auto, exact, scan or index");
+      }
     }
     const Json* samples = object.Find("samples");
     if (samples != nullptr && !samples->is_array())

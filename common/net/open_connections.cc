@@ -1,0 +1,63 @@
+#include "common/net/open_connections.h"
+
+#include <sys/socket.h>
+
+#include <utility>
+
+namespace dslide {
+
+void OpenConnections::Add(const void* id, int socket, int64_t now_ms) {
+  const std::lock_guard lock(mutex_);
+  if (open_.size() >= limits_.connections) CloseOldest(Stage::kHeaders);
+  // No place would be left for who waits in the kernel's queue.
+  if (open_.size() + 2 >= 2 * limits_.connections) CloseOldest(Stage::kResponse);
+  open_[id] = {socket, now_ms, Stage::kHeaders, false};
+}
+
+void OpenConnections::Remove(const void* id) {
+  const std::lock_guard lock(mutex_);
+  open_.erase(id);
+}
+
+void OpenConnections::OnHeaders(const void* id, int64_t now_ms) { Begin(id, Stage::kBody, now_ms); }
+
+void OpenConnections::OnEnd(const void* id, int64_t now_ms) { Begin(id, Stage::kHeaders, now_ms); }
+
+void OpenConnections::OnResponse(const void* id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = open_.find(id); found != open_.end()) {
+    found->second.stage = Stage::kResponse;
+  }
+}
+
+void OpenConnections::Begin(const void* id, Stage stage, int64_t now_ms) {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  found->second.stage = stage;
+  found->second.since_ms = now_ms;
+}
+
+void OpenConnections::CloseLate(int64_t now_ms) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [id, one] : open_) {
+    const unsigned limit_s = one.stage == Stage::kHeaders ? limits_.headers_s : limits_.request_s;
+    if (now_ms - one.since_ms > int64_t{1000} * limit_s) Close(&one);
+  }
+}
+
+void OpenConnections::Close(Connection* one) {
+  if (!std::exchange(one->closed, true)) (void)shutdown(one->socket, SHUT_RDWR);
+}
+
+// Of those at a stage, the one that has been there longest.
+void OpenConnections::CloseOldest(Stage stage) {
+  Connection* oldest = nullptr;
+  for (auto& [id, one] : open_) {
+    if (one.closed || one.stage != stage) continue;
+    if (oldest == nullptr || one.since_ms < oldest->since_ms) oldest = &one;
+  }
+  if (oldest != nullptr) Close(oldest);
+}
+
+}  // namespace dslide
