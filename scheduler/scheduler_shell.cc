@@ -382,6 +382,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   }
   MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
   inputs.audit_secret = DrawIncarnation().value;
+  inputs.ticket_key = DrawHashKey();
   if (inputs.config.train.audit < 0.0f && inputs.config.train.staleness == 0 && encrypted) {
     inputs.config.train.audit = kAuditShare;
   }

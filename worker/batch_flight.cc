@@ -50,6 +50,7 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
       samples_(batch.features.rows()),
       top_k_(lease.top_k),
       number_(number),
+      ticket_(batch.ticket),
       with_input_(ServersWith(plan, InputSlots(config.cluster))),
       with_neurons_(ServersWith(plan, OutputSlots(config.cluster))),
       greeted_(std::move(greeted)),
@@ -122,7 +123,7 @@ bool BatchFlight::AllHaveBothLayers() const {
 }
 
 EmbedRequest BatchFlight::Greeting() const {
-  EmbedRequest greeting{id(), false, {}};
+  EmbedRequest greeting{id(), false, {}, false, ticket_};
   greeting.features.EndRow();  // of one sample
   return greeting;
 }
@@ -134,7 +135,7 @@ Body BatchFlight::RequestFor(uint32_t server) const {
     case Stage::kEmbed:
       if (!with_input_[server]) return Greeting();
       return EmbedRequest{id(), kind_ == LeaseKind::kTrain, features_[server],
-                          kind_ == LeaseKind::kTrain && !with_neurons_[server]};
+                          kind_ == LeaseKind::kTrain && !with_neurons_[server], ticket_};
     case Stage::kQuery: {
       const uint32_t every = config_.train.probe_batches;
       // With active = mass there is no scan to be spared.
@@ -147,14 +148,16 @@ Body BatchFlight::RequestFor(uint32_t server) const {
                          probe ? config_.train.probe_samples : 0,
                          OnlyServer(),
                          !with_input_[server],
-                         weights_};
+                         weights_,
+                         with_input_[server] ? 0 : ticket_};
     }
     case Stage::kPush:
       return push_;
     case Stage::kEmbedPush:
       return EmbedPush{id(), gradient_, {}};
     case Stage::kTopK:
-      return TopKRequest{hidden_, top_k_, Search::kExact, all_features_, kEvaluationRecall};
+      return TopKRequest{hidden_,           top_k_, Search::kExact, all_features_,
+                         kEvaluationRecall, id(),   ticket_};
     case Stage::kDone:
       break;
   }
@@ -162,8 +165,9 @@ Body BatchFlight::RequestFor(uint32_t server) const {
   return Ack{};
 }
 
-Result<bool> BatchFlight::Take(uint32_t server, Body reply) {
+Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt) {
   DSLIDE_RETURN_IF_ERROR(CheckShape(server, reply));
+  done_.receipts ^= receipt;
   replies_[server] = std::move(reply);
   AddPartials();
   for (uint32_t s = 0; s < replies_.size(); ++s) {

@@ -48,8 +48,8 @@ class BatchFlight {
 
   // Takes a server's reply to the current stage. Returns true when that completed the stage (the
   // next stage's requests are then due, or the flight is done); an Error says why the reply is
-  // invalid.
-  Result<bool> Take(uint32_t server, Body reply);
+  // invalid. `receipt`: of the reply, if the server has taken the batch's last request.
+  Result<bool> Take(uint32_t server, Body reply, uint64_t receipt = 0);
 
   // Counts bytes sent to and received from servers for this batch; `kind` is the Body::index().
   void CountSent(size_t kind, size_t bytes);
@@ -78,6 +78,7 @@ class BatchFlight {
   uint32_t samples_;
   uint32_t top_k_;
   uint64_t number_;  // BatchNumber
+  uint64_t ticket_;
   Stage stage_ = Stage::kEmbed;
   std::vector<bool> with_input_;        // [servers] which have input rows
   std::vector<bool> with_neurons_;      // which have neurons

@@ -63,11 +63,12 @@ Status LocalData::FillIn(const Config& config, const LeaseGrant& grant, LeaseBat
   if (grant.kind != LeaseKind::kTrain) return refused("of an evaluation");
   const DataOrder& order = OrderOf(config, grant.epoch);
   const uint64_t number = NumberInPass(grant.unit, batch->index, config.train.unit_batches);
-  if (batch->index >= config.train.unit_batches || number >= order.batches() ||
-      BatchByNumbers(order, number, batch->index) != *batch) {
-    return refused("and its numbers do not match the training file");
-  }
+  const bool exists = batch->index < config.train.unit_batches && number < order.batches();
+  LeaseBatch own = exists ? BatchByNumbers(order, number, batch->index) : LeaseBatch();
+  own.ticket = batch->ticket;
+  if (!exists || own != *batch) return refused("and its numbers do not match the training file");
   *batch = BatchWithSamples(order, number, batch->index);
+  batch->ticket = own.ticket;
   // Rounded as the wire would, so that a batch is the same on every worker.
   if (RoundAsOnWire(FixedPrecision(config.cluster.wire), &batch->features)) return {};
   return Failed(fmt::format("lease {}: batch {} of {} has values too large for cluster.wire",

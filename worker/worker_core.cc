@@ -280,24 +280,27 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   }
   flights.At(request->next.value_or(request->flight))
       .batch.CountReceived(message.body.index(), bytes);
-  if (flight.pushed) return Pushed(*request, std::move(message.body), service_us);
-  TakeReply(request->flight, server, std::move(message.body), service_us);
+  if (flight.pushed) return Pushed(*request, std::move(message));
+  TakeReply(request->flight, server, std::move(message));
 }
 
 // The reply to a push. The next batch's EmbedReply acknowledges the push; a mere Ack refuses that
-// batch.
-void WorkerCore::Pushed(const AwaitedReply& request, Body reply, int64_t service_us) {
-  const bool embedded = std::holds_alternative<EmbedReply>(reply);
-  if (!embedded && !std::holds_alternative<Ack>(reply)) {
-    TakeReply(request.flight, request.server, std::move(reply), service_us);
+// batch. The receipt is of the batch that was pushed.
+void WorkerCore::Pushed(const AwaitedReply& request, Message reply) {
+  const bool embedded = std::holds_alternative<EmbedReply>(reply.body);
+  if (!embedded && !std::holds_alternative<Ack>(reply.body)) {
+    TakeReply(request.flight, request.server, std::move(reply));
     const bool failed = !work_->flights.Has(request.flight);
     if (request.next && failed) FailFlight(*request.next, kLostWithPush);
     return;
   }
-  TakeReply(request.flight, request.server, Ack{}, service_us);
+  TakeReply(request.flight, request.server, {reply.envelope, Ack{}});
   if (!request.next) return;
-  if (embedded) return TakeReply(*request.next, request.server, std::move(reply), service_us);
-  FailFlight(*request.next, plan_.servers[request.server].name + " takes no more batches");
+  if (!embedded) {
+    return FailFlight(*request.next, plan_.servers[request.server].name + " takes no more batches");
+  }
+  reply.envelope.receipt = 0;
+  TakeReply(*request.next, request.server, std::move(reply));
 }
 
 void WorkerCore::OnServerError(const AwaitedReply& request, const ErrorReply& error) {
@@ -318,15 +321,16 @@ void WorkerCore::OnServerError(const AwaitedReply& request, const ErrorReply& er
 }
 
 // Takes a reply into its flight, which fails if the reply does not fit.
-void WorkerCore::TakeReply(uint64_t id, uint32_t server, Body reply, int64_t service_us) {
+void WorkerCore::TakeReply(uint64_t id, uint32_t server, Message reply) {
   if (!work_->flights.Has(id)) return;  // it has failed
   Flight& flight = work_->flights.At(id);
-  const Result<bool> complete = flight.batch.Take(server, std::move(reply));
+  const Result<bool> complete =
+      flight.batch.Take(server, std::move(reply.body), reply.envelope.receipt);
   links_.Judge(server, complete.ok(), now_us_);
   if (!complete.ok()) return FailFlight(id, complete.error().message);
   if (flight.first_reply_us == 0) flight.first_reply_us = now_us_;
   if (!*complete) return;
-  flight.service_us += service_us;  // of the reply that the stage waited for
+  flight.service_us += reply.envelope.service_us;  // of the reply that the stage waited for
   flight.answered = true;
   Proceed(id);
 }

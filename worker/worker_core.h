@@ -87,7 +87,7 @@ class WorkerCore {
   void OnError(const ErrorReply& error);
   void OnServerReply(uint32_t server, Message message, size_t bytes);
   void OnServerError(const AwaitedReply& request, const ErrorReply& error);
-  void Pushed(const AwaitedReply& request, Body reply, int64_t service_us);
+  void Pushed(const AwaitedReply& request, Message reply);
 
   // Batches.
   bool Paused() const { return now_us_ < work_->paused_until_us; }
@@ -98,7 +98,7 @@ class WorkerCore {
   std::optional<uint64_t> StartNext(std::optional<uint64_t> with);
   void Fill();
   void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);
-  void TakeReply(uint64_t flight, uint32_t server, Body reply, int64_t service_us);
+  void TakeReply(uint64_t flight, uint32_t server, Message reply);
   void Proceed(uint64_t flight);
   void FailFlight(uint64_t flight, const std::string& why, After after = After::kBeginAgain);
   void GiveWaitingBack();

@@ -31,7 +31,7 @@ bool MayTellScheduler(KeyRole role, const Body& body) {
   switch (role) {
     case KeyRole::kServer:
       return IsOneOf<Ready, StepsCommitted, CheckpointDone, CheckpointNow, MoveReady, DrainServer,
-                     AuditReport, ErrorReply>(body);
+                     AuditReport, Offence, ErrorReply>(body);
     case KeyRole::kWorker:
       return IsOneOf<LeaseRequest, BatchDone>(body);
     case KeyRole::kObserver:

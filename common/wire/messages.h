@@ -26,7 +26,7 @@
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 8;
+constexpr uint32_t kProtocolVersion = 9;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
 // Servers and workers leave when the scheduler has not been heard of for so long before its first
 // answer (it may be started last); afterwards cluster.scheduler_silence_s counts.
@@ -111,6 +111,7 @@ struct JoinReply {
   std::string config;
   uint64_t train_samples = 0;
   uint64_t train_checksum = 0;  // 0: not told
+  Bytes ticket_key = {};        // of common/run/tickets.h, 16 bytes; to workers: empty
   bool operator==(const JoinReply&) const = default;
 };
 struct PlanServer {
@@ -194,6 +195,7 @@ struct LeaseBatch {
   SparseRows labels;                // the same
   uint32_t samples = 0;             // B if there are no rows, else 0
   std::vector<float> weights = {};  // [B] of the samples' losses; empty: all 1
+  uint64_t ticket = 0;              // shows servers that this worker may do the batch
   bool operator==(const LeaseBatch&) const = default;
 };
 struct LeaseGrant {
@@ -240,6 +242,7 @@ struct BatchDone {
   std::vector<uint32_t> bytes_by_kind =
       {};  // of sent and received, by Body::index(); empty: unknown
   double tail_error = 0;
+  uint64_t receipts = 0;  // of all servers that the batch ended at, exclusive or
   bool operator==(const BatchDone&) const = default;
 };
 
@@ -247,7 +250,8 @@ struct EmbedRequest {
   BatchId batch;
   bool training = false;
   SparseRows features;
-  bool alone = false;  // training: no ActiveQuery follows, EmbedPush is next
+  bool alone = false;   // training: no ActiveQuery follows, EmbedPush is next
+  uint64_t ticket = 0;  // of the batch
   bool operator==(const EmbedRequest&) const = default;
 };
 struct EmbedReply {
@@ -263,6 +267,7 @@ struct ActiveQuery {
   bool finish = false;              // the receiver has all neurons and forms the normaliser itself
   bool alone = false;               // no EmbedRequest came before, and no EmbedPush follows
   std::vector<float> weights = {};  // [B] of the samples' losses; empty: all 1
+  uint64_t ticket = 0;              // of the batch, with `alone`
   bool operator==(const ActiveQuery&) const = default;
 };
 // The exact best neurons of one sample, best first, and whether the active set holds them.
@@ -315,6 +320,8 @@ struct TopKRequest {
   Search search = Search::kExact;
   SparseRows excluded;  // no rows, or [B]
   float recall = 0;     // of the best k that kExact has to find; 0: all
+  BatchId batch = {};   // of an evaluation
+  uint64_t ticket = 0;  // of the batch
   bool operator==(const TopKRequest&) const = default;
 };
 
@@ -446,13 +453,22 @@ struct AuditReport {
   bool operator==(const AuditReport&) const = default;
 };
 
+// To the scheduler: a worker has done what no honest one does.
+struct Offence {
+  uint64_t worker = 0;  // incarnation
+  BatchId batch;
+  std::string reason;   // for people
+  uint64_t ticket = 0;  // that was refused; 0: it is not about a ticket, or there was none
+  bool operator==(const Offence&) const = default;
+};
+
 using AnyBody =
     std::variant<Join, JoinReply, Plan, Ready, Heartbeat, HeartbeatReply, LeaseRequest, LeaseGrant,
                  LeaseWait, BatchDone, EmbedRequest, EmbedReply, ActiveQuery, ActiveReply,
                  GradientPush, GradientReply, EmbedPush, Ack, DropBatches, TopKRequest, TopKReply,
                  CheckpointRequest, CheckpointDone, CheckpointNow, Shutdown, ErrorReply, Leave,
                  CommitSteps, StepsCommitted, MoveSlots, MoveReady, SlotPull, SlotRows, DrainServer,
-                 StatusRequest, StatusReply, RebuildTables, AccessList, AuditReport>;
+                 StatusRequest, StatusReply, RebuildTables, AccessList, AuditReport, Offence>;
 
 constexpr size_t kBodyKinds = std::variant_size_v<AnyBody>;
 
@@ -462,7 +478,7 @@ template <typename T, typename... Types>
 constexpr bool kIsAlternative<T, std::variant<Types...>> = (std::is_same_v<T, Types> || ...);
 
 // What a message says: one of the structs above. The code that copies, moves, compares and destroys
-// 39 kinds is large, so it is compiled once, in messages.cc.
+// 40 kinds is large, so it is compiled once, in messages.cc.
 class Body : public AnyBody {
  public:
   Body();
@@ -487,6 +503,7 @@ struct Envelope {
   uint32_t plan_version = 0;
   WirePrecision reply_precision = WirePrecision::kBf16;  // requests to servers
   uint32_t service_us = 0;                               // a server's replies: queues included
+  uint64_t receipt = 0;  // a server's reply to the last request of a batch
   bool operator==(const Envelope&) const = default;
 };
 

@@ -182,10 +182,10 @@ Result<Message> DecodeAligned(std::span<const uint8_t> bytes) {
     return Failed(fmt::format("malformed message: reply_precision has the unknown value {}",
                               static_cast<int>(message.reply_precision())));
   }
-  Message result{
-      {RunId{message.run_id()}, Incarnation{message.incarnation()}, message.sequence(),
-       message.reply_to(), message.plan_version(), *reply_precision, message.service_us()},
-      {}};
+  Message result{{RunId{message.run_id()}, Incarnation{message.incarnation()}, message.sequence(),
+                  message.reply_to(), message.plan_version(), *reply_precision,
+                  message.service_us(), message.receipt()},
+                 {}};
   Decoder decoder(wire::EnumNameBody(message.body_type()), bytes.size());
   ReadBody(message, &decoder, &result.body);
   if (!decoder.fault().empty()) return Failed(decoder.fault());

@@ -84,7 +84,7 @@ auto FieldsOf(Is<Join> auto& m) {
   return Fields(m.protocol, m.role, m.name, m.address, m.cores, m.memory_bytes, m.plan_version);
 }
 auto FieldsOf(Is<JoinReply> auto& m) {
-  return Fields(m.name, m.config, m.train_samples, m.train_checksum);
+  return Fields(m.name, m.config, m.train_samples, m.train_checksum, m.ticket_key);
 }
 auto FieldsOf(Is<PlanServer> auto& m) { return Fields(m.name, m.address, m.incarnation); }
 auto FieldsOf(Is<Plan> auto& m) {
@@ -110,7 +110,7 @@ auto FieldsOf(Is<HeartbeatReply> auto& m) { return Fields(m.in_flight_cap, m.pau
 
 auto FieldsOf(Is<LeaseRequest> auto& m) { return Fields(m.has_data); }
 auto FieldsOf(Is<LeaseBatch> auto& m) {
-  return Fields(m.index, m.features, m.labels, m.first_sample, m.samples, m.weights);
+  return Fields(m.index, m.features, m.labels, m.first_sample, m.samples, m.weights, m.ticket);
 }
 auto FieldsOf(Is<LeaseGrant> auto& m) {
   return Fields(m.lease, m.kind, m.epoch, m.unit, m.top_k, m.batches);
@@ -122,14 +122,17 @@ auto FieldsOf(Is<TopKReply> auto& m) {
 auto FieldsOf(Is<BatchDone> auto& m) {
   return Fields(m.lease, m.batch, m.samples, m.loss_sum, m.active_neurons_sum, m.active_rows,
                 m.bytes_sent, m.bytes_received, m.probed, m.recall_set, m.recall_hash,
-                m.recall_uniform, UnlessNoRows{m.predictions}, m.bytes_by_kind, m.tail_error);
+                m.recall_uniform, UnlessNoRows{m.predictions}, m.bytes_by_kind, m.tail_error,
+                m.receipts);
 }
 
-auto FieldsOf(Is<EmbedRequest> auto& m) { return Fields(m.batch, m.training, m.features, m.alone); }
+auto FieldsOf(Is<EmbedRequest> auto& m) {
+  return Fields(m.batch, m.training, m.features, m.alone, m.ticket);
+}
 auto FieldsOf(Is<EmbedReply> auto& m) { return Fields(m.partial); }
 auto FieldsOf(Is<ActiveQuery> auto& m) {
   return Fields(m.batch, m.hidden, m.labels, m.probe_samples, Leb128{m.label_totals}, m.finish,
-                m.alone, m.weights);
+                m.alone, m.weights, m.ticket);
 }
 auto FieldsOf(Is<Probe> auto& m) {
   return Fields(m.ids, OneEach{m.logits, m.ids}, OneEach{m.in_set, m.ids},
@@ -141,7 +144,7 @@ auto FieldsOf(Is<EmbedPush> auto& m) { return Fields(m.batch, Gradient{m.gradien
 auto FieldsOf(Is<Ack> auto&) { return Fields(); }
 auto FieldsOf(Is<DropBatches> auto& m) { return Fields(m.incarnation); }
 auto FieldsOf(Is<TopKRequest> auto& m) {
-  return Fields(m.hidden, m.k, m.search, m.excluded, m.recall);
+  return Fields(m.hidden, m.k, m.search, m.excluded, m.recall, m.batch, m.ticket);
 }
 
 auto FieldsOf(Is<CheckpointRequest> auto& m) {
@@ -178,6 +181,7 @@ auto FieldsOf(Is<RebuildTables> auto& m) { return Fields(m.round, m.k); }
 auto FieldsOf(Is<AccessKey> auto& m) { return Fields(m.key, m.role); }
 auto FieldsOf(Is<AccessList> auto& m) { return Fields(m.keys); }
 auto FieldsOf(Is<AuditReport> auto& m) { return Fields(m.batch, m.workers, m.digests); }
+auto FieldsOf(Is<Offence> auto& m) { return Fields(m.worker, m.batch, m.reason, m.ticket); }
 
 // The tables of the alternatives of Body, in its order, which is the schema's.
 using BodyTables = std::tuple<
@@ -188,7 +192,7 @@ using BodyTables = std::tuple<
     wire::CheckpointRequest, wire::CheckpointDone, wire::CheckpointNow, wire::Shutdown,
     wire::ErrorReply, wire::Leave, wire::CommitSteps, wire::StepsCommitted, wire::MoveSlots,
     wire::MoveReady, wire::SlotPull, wire::SlotRows, wire::DrainServer, wire::StatusRequest,
-    wire::StatusReply, wire::RebuildTables, wire::AccessList, wire::AuditReport>;
+    wire::StatusReply, wire::RebuildTables, wire::AccessList, wire::AuditReport, wire::Offence>;
 
 static_assert(kBodyKinds == std::tuple_size_v<BodyTables>);
 static_assert(kBodyKinds == static_cast<size_t>(wire::Body::MAX));

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <tuple>
 #include <variant>
 
+#include "common/security/keyed_hash.h"
 #include "common/wire/messages.h"
 #include "common/wire/wire_reader.h"
 
@@ -22,6 +24,12 @@ inline void CheckWeights(const std::vector<float>& weights, size_t samples, Wire
   reader->RequireSize("weights", weights.size(), samples);
   if (std::ranges::any_of(weights, [](float weight) { return weight < 0; })) {
     reader->Fail("weights", "has a negative number");
+  }
+}
+
+inline void CheckShape(const JoinReply& m, WireReader* reader) {
+  if (!m.ticket_key.empty()) {
+    reader->RequireSize("ticket_key", m.ticket_key.size(), std::tuple_size_v<HashKey>);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "common/config/config.h"
 #include "common/data/dataset.h"
 #include "common/data/measures/metrics.h"
+#include "common/security/keyed_hash.h"
 #include "scheduler/ledger/ledger.h"
 
 namespace dslide {
@@ -25,7 +26,8 @@ struct RunContext {
   uint64_t train_checksum = 0;       // Checksum(*train)
   uint64_t audit_secret = 0;         // decides which batches are audited; nobody may know it
   uint64_t preprocessor = 0;         // checksum of its file; 0: samples are numbers
-  bool keyed = false;  // members have keys, whose fingerprints incarnations begin with
+  bool keyed = false;       // members have keys, whose fingerprints incarnations begin with
+  HashKey ticket_key = {};  // of this life's tickets and receipts; servers know it too
 };
 
 // The same, with what earlier lives have left.

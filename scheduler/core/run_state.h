@@ -15,6 +15,7 @@
 #include "scheduler/checkpoints/checkpointer.h"
 #include "scheduler/core/generation.h"
 #include "scheduler/core/run_status.h"
+#include "scheduler/members/offences.h"
 #include "scheduler/pass/drift_alarm.h"
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_clock.h"
@@ -64,6 +65,7 @@ struct RunState {
   bool stop_wanted = false;  // the run ends after a checkpoint
   int64_t sent_again_ms = 0;
   Cluster cluster;
+  Offences offences;
   Balancer balancer;
   Advisor advisor;
   Checkpointer checkpointer;

@@ -77,6 +77,7 @@ struct RunStatus {
 
   Plan plan;
   uint32_t recoveries = 0;  // of this life
+  uint64_t offences = 0;    // of this life, by members
   MoveTotals moves;
   size_t moving_slots = 0;
   double imbalance = 1;           // largest relative load of a server

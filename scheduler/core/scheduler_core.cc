@@ -8,10 +8,12 @@
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
+#include "common/run/tickets.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
 #include "scheduler/core/seating.h"
 #include "scheduler/members/planned_servers.h"
+#include "scheduler/pass/report_check.h"
 
 namespace dslide {
 namespace {
@@ -20,6 +22,11 @@ constexpr uint32_t kRetryMs = 1000;  // until a worker that got no work asks aga
 constexpr int64_t kSendAgainMs = 10000;
 constexpr uint32_t kMostMalformed = 20;     // of one member
 constexpr size_t kLongestErrorShown = 500;  // bytes
+constexpr size_t kMostReason = 200;         // characters of what a server says of an offence
+
+std::string TextOf(const BatchId& batch) {
+  return fmt::format("batch {}.{}.{}", batch.epoch, batch.unit, batch.index);
+}
 
 }  // namespace
 
@@ -78,6 +85,8 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     if (!current || !member->seated || finished) return;
     run_.pass().TakeAudit(member->incarnation, *audit);
     EndAudits(now_ms);
+  } else if (const auto* offence = std::get_if<Offence>(&message.body)) {
+    if (current && member->seated && !finished) OnOffence(*offence, now_ms);
   } else if (const auto* moved = std::get_if<MoveReady>(&message.body)) {
     if (of_this_plan) run_.change().OnMoveReady(member->incarnation, *moved);
   } else if (const auto* drain = std::get_if<DrainServer>(&message.body)) {
@@ -188,34 +197,81 @@ void SchedulerCore::OnLeaseRequest(const Member& member, const Message& message,
   }
 }
 
+// `member` may be gone afterwards.
 void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Message& message,
                                 int64_t now_ms) {
   run_.out.Reply(*member, message, Ack{});  // whatever becomes of it, it need not be sent again
-  if (!run_.cluster.seats.IsOfThisGeneration(message.envelope.plan_version) ||
-      !run_.pass().IsOfThisPass(done))
+  const uint32_t plan_version = message.envelope.plan_version;
+  if (!run_.cluster.seats.IsOfThisGeneration(plan_version) || !run_.pass().IsOfThisPass(done)) {
     return;
-  if (message.envelope.plan_version == run_.plan().version) {
+  }
+  const bool evaluated = done.predictions.offsets.size() > 1;
+  if (evaluated != run_.pass().evaluating()) return;  // of the pass before
+  const Incarnation worker = member->incarnation;
+  const double weight = run_.pass().WeightOf(run_.inputs, done.batch);
+  const Plan* plan = run_.cluster.seats.PlanOf(plan_version);
+  if (plan == nullptr) return run_.pass().GiveBack(worker, done.batch);  // too old to be checked
+  const std::string why = WhyNotBelieved(done, evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain,
+                                         worker, *plan, weight, run_.inputs);
+  if (!why.empty()) {
+    run_.pass().GiveBack(worker, done.batch);
+    return NoteOffence(worker, fmt::format("{} for {}", why, TextOf(done.batch)), now_ms);
+  }
+  if (plan_version == run_.plan().version) {
     run_.cluster.seats.OnBatch(now_ms);
     run_.cluster.loads.OnBatch(run_.plan());
   }
-  run_.advisor.OnBatch(member->incarnation, now_ms);
-  if (run_.pass().evaluating()) {
+  run_.advisor.OnBatch(worker, now_ms);
+  if (evaluated) {
     run_.pass().CountEvaluated(run_.inputs, done, now_ms);
-  } else if (done.predictions.offsets.size() <= 1 &&  // else of an evaluation before
-             run_.pass().CountTrained(run_.inputs, done, now_ms, member->incarnation,
+  } else if (run_.pass().CountTrained(run_.inputs, done, now_ms, worker,
                                       run_.roster().Count(Role::kWorker))) {
+    const BatchDone bounded = Bounded(done, weight, run_.inputs);
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name, member->key});
-    run_.totals.work.Add(done);
+    run_.totals.work.Add(bounded);
     member->samples += done.samples;
     if (run_.drift) {
       run_.drift->Add(member->key.empty() ? member->name : member->key,
-                      done.loss_sum / std::max(1u, done.samples));
+                      bounded.loss_sum / std::max(1u, done.samples));
     }
     if (run_.drift && run_.drift->drifting()) return OnDrift(&run_, now_ms);
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   }
   Proceed(&run_, now_ms);
   MaybeWriteManifest(&run_, now_ms);
+}
+
+// A server that has not heard this life's key yet judges by another one; so a ticket is judged
+// here.
+void SchedulerCore::OnOffence(const Offence& offence, int64_t now_ms) {
+  const Incarnation worker{offence.worker};
+  for (const LeaseKind kind : {LeaseKind::kTrain, LeaseKind::kEvaluate}) {
+    if (offence.ticket == TicketOf(run_.inputs.ticket_key, worker, kind, offence.batch)) return;
+  }
+  NoteOffence(worker,
+              fmt::format("{} ({})", offence.reason.substr(0, kMostReason), TextOf(offence.batch)),
+              now_ms);
+}
+
+// Of lives of workers that are not in the roster nothing is noted: they were never told this life's
+// tickets.
+void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason, int64_t now_ms) {
+  const Member* member = run_.roster().Find(worker);
+  if (member == nullptr || member->role != Role::kWorker) return;
+  run_.out.Decide(fmt::format("an offence: {} {}", member->name, reason), now_ms);
+  if (run_.offences.Note(worker, reason, now_ms)) {
+    PutOut(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost),
+           now_ms);
+  }
+}
+
+// Also of one that has left: its key does not count any more.
+void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, int64_t now_ms) {
+  run_.out.Quarantine(incarnation, why);
+  const Member* member = run_.roster().Find(incarnation);
+  if (member == nullptr) return;
+  run_.out.Decide(fmt::format("{} {}: it is put out", member->name, why), now_ms);
+  LetGo(*member, why, now_ms);
 }
 
 // A liar is put out. If what it sent is in the sums of a server, servers and what counts go back to
@@ -229,8 +285,7 @@ void SchedulerCore::EndAudits(int64_t now_ms) {
   bool go_back = false;
   const auto ended = run_.pass().EndAudits(servers, now_ms);
   for (const Audits::Outcome& outcome : ended) {
-    const std::string batch =
-        fmt::format("batch {}.{}.{}", outcome.batch.epoch, outcome.batch.unit, outcome.batch.index);
+    const std::string batch = TextOf(outcome.batch);
     run_.totals.audits.Add(outcome);
     go_back |= outcome.liar_counts;
     if (outcome.undecided) {
@@ -238,12 +293,7 @@ void SchedulerCore::EndAudits(int64_t now_ms) {
           "workers differ in {}, and there is no other one to decide who is right", batch));
     }
     for (const Incarnation liar : outcome.liars) {
-      const Member* member = run_.cluster.roster.Find(liar);
-      const std::string why = fmt::format("sent something else for {} than two others did", batch);
-      run_.out.Quarantine(liar, why);
-      if (member == nullptr) continue;
-      run_.out.Decide(fmt::format("{} {}: it is put out", member->name, why), now_ms);
-      LetGo(*member, why, now_ms);
+      PutOut(liar, fmt::format("sent something else for {} than two others did", batch), now_ms);
     }
   }
   if (ended.empty()) return;

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "scheduler/base/effects.h"
 #include "scheduler/base/run_inputs.h"
@@ -87,6 +88,9 @@ class SchedulerCore {
                    int64_t now_ms);
   void OnLeaseRequest(const Member& member, const Message& message, int64_t now_ms);
   void OnBatchDone(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
+  void OnOffence(const Offence& offence, int64_t now_ms);
+  void NoteOffence(Incarnation worker, const std::string& reason, int64_t now_ms);
+  void PutOut(Incarnation member, const std::string& why, int64_t now_ms);
   void EndAudits(int64_t now_ms);
   void ServePending(int64_t now_ms);
   void Advise(int64_t now_ms);

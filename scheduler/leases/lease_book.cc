@@ -159,6 +159,25 @@ bool LeaseBook::Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_
   return Mark(unit, index);
 }
 
+bool LeaseBook::GiveBack(Incarnation holder, uint32_t unit, uint32_t index) {
+  if (index >= UnitSize(unit)) return false;
+  const uint64_t batch = Number(unit, index);
+  const auto held = holders_.find(batch);
+  if (held == holders_.end()) return false;
+  Holders& leases = held->second;
+  for (const size_t i : {0, 1}) {
+    if (leases[i] == 0 || leases_.at(leases[i]).holder != holder) continue;
+    Drop(leases[i], batch);
+    leases = {leases[1 - i], 0};
+    if (leases[0] == 0) {
+      holders_.erase(held);
+      free_.Insert(batch);
+    }
+    return true;
+  }
+  return false;
+}
+
 template <typename Predicate>
 size_t LeaseBook::EndWhere(Predicate predicate) {
   return std::erase_if(leases_, [&](const auto& entry) {

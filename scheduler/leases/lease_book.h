@@ -93,6 +93,8 @@ class LeaseBook {
   // last batch, whoever trained it.
   bool Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms);
 
+  // Takes one batch that is not done back from its holder. False: the holder has no lease of it.
+  bool GiveBack(Incarnation holder, uint32_t unit, uint32_t index);
   // Ends all leases of a holder, or all leases without progress for `timeout_ms`; returns their
   // number.
   size_t Return(Incarnation holder);

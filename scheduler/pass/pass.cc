@@ -8,6 +8,7 @@
 #include "common/run/batch_number.h"
 #include "common/run/lease_batch.h"
 #include "common/run/step.h"
+#include "common/run/tickets.h"
 
 namespace dslide {
 namespace {
@@ -112,6 +113,8 @@ std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& ap
     const uint64_t number = NumberInPass(lease->unit, index, train.unit_batches);
     grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
                                        : BatchWithSamples(*order_, number, index));
+    grant.batches.back().ticket =
+        TicketOf(run.ticket_key, applicant.worker, grant.kind, {grant.epoch, grant.unit, index});
   }
   return grant;
 }
@@ -166,6 +169,18 @@ bool Pass::CountTrained(const RunContext& run, const BatchDone& done, int64_t no
       NumberInPass(done.batch.unit, done.batch.index, run.config.train.unit_batches);
   if (workers < 2 || !audits_->Begin(done.batch, number, worker, now_ms)) steps_->Done(number);
   return true;
+}
+
+double Pass::WeightOf(const RunContext& run, const BatchId& batch) const {
+  const uint64_t number = NumberInPass(batch.unit, batch.index, run.config.train.unit_batches);
+  if (!book_ || number >= book_->batches()) return 0;
+  const BatchRange range = order_->Batch(number);
+  if (!order_->weighted()) return range.samples;
+  double weight = 0;
+  for (uint64_t at = range.first; at < range.first + range.samples; ++at) {
+    weight += double{order_->Sample(at).weight};
+  }
+  return weight;
 }
 
 void Pass::TakeAudit(Incarnation server, const AuditReport& report) {

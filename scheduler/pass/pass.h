@@ -79,6 +79,10 @@ class Pass {
                                   int64_t now_ms);
   // Takes all leases of a worker back; returns how many it had.
   size_t Return(Incarnation worker) { return book_ ? book_->Return(worker) : 0; }
+  // Takes one batch back from a worker, to lease it again.
+  void GiveBack(Incarnation worker, const BatchId& batch) {
+    if (book_) (void)book_->GiveBack(worker, batch.unit, batch.index);
+  }
   // Expires leases without progress; returns how many. Leases whose batches servers keep waiting
   // are renewed before: those of steps that are not open, or, if `all_wait`, all.
   size_t ExpireLeases(const RunContext& run, bool all_wait, int64_t now_ms);
@@ -90,6 +94,8 @@ class Pass {
   bool CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms,
                     Incarnation worker = {}, size_t workers = 1);
   bool CountEvaluated(const RunContext& run, const BatchDone& done, int64_t now_ms);
+  // Of the batch's samples together; 0: there is no such batch.
+  double WeightOf(const RunContext& run, const BatchId& batch) const;
   bool IsOfThisPass(const BatchDone& done) const {
     return book_ && done.batch.epoch == counted_.epoch;
   }

@@ -94,9 +94,9 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     member.draining = true;
     if (join.plan_version < seats.plan().version) out->Send(member, seats.plan());
   }
-  out->Reply(
-      member, message,
-      JoinReply{member.name, FormatConfig(run.config), run.train->size(), run.train_checksum});
+  out->Reply(member, message,
+             JoinReply{member.name, FormatConfig(run.config), run.train->size(), run.train_checksum,
+                       is_server ? Bytes(run.ticket_key.begin(), run.ticket_key.end()) : Bytes()});
   return {&member, !known};
 }
 

@@ -33,6 +33,12 @@ Seats::Seats(const LedgerState& ledger, bool live, int64_t now_ms) : live_(live)
 
 bool Seats::Has(Incarnation server) const { return live_ && HasServer(plan_, server); }
 
+const Plan* Seats::PlanOf(uint32_t version) const {
+  if (version == plan_.version) return &plan_;
+  const auto found = earlier_.find(version);
+  return found == earlier_.end() ? nullptr : &found->second;
+}
+
 bool Seats::Switched() const { return plan_.version != GenerationOf(plan_); }
 
 bool Seats::IsOfThisGeneration(uint32_t plan_version) const {
@@ -108,6 +114,7 @@ void Seats::BeginGeneration(const std::vector<SeatedServer>& servers,
   next.restore = restore;
   for (const SeatedServer& seated : servers) next.servers.push_back(seated.server->Seat());
   plan_ = std::move(next);
+  earlier_.clear();
   for (Member* server : roster->Of(Role::kServer)) {
     server->seated = HasServer(plan_, server->incarnation);
     server->ready = false;
@@ -122,6 +129,8 @@ void Seats::BeginGeneration(const std::vector<SeatedServer>& servers,
 void Seats::SwitchTo(Plan next, Roster* roster, int64_t now_ms, Outbox* out) {
   next.generation = GenerationOf(plan_);
   next.version = plan_.version + 1;
+  earlier_.insert_or_assign(plan_.version, std::move(plan_));
+  if (earlier_.size() > kPlansKept) earlier_.erase(earlier_.begin());
   plan_ = std::move(next);
   out->Record(LedgerPlanned{plan_});
   for (Member* server : roster->Of(Role::kServer)) {

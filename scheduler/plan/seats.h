@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -29,6 +30,8 @@ Plan WithoutEmpty(const Plan& plan, const std::vector<bool>& unwanted);
 
 class Seats {
  public:
+  static constexpr size_t kPlansKept = 64;
+
   // Vacant seats, as a whole.
   struct Loss {
     bool all_gone = true;      // nobody waits any more for one of these servers to come back
@@ -40,6 +43,9 @@ class Seats {
   Seats(const LedgerState& ledger, bool live, int64_t now_ms);
 
   const Plan& plan() const { return plan_; }
+  // The plan in force, or an earlier one of its generation of the last kPlansKept of this life;
+  // null: none of these has the version.
+  const Plan* PlanOf(uint32_t version) const;
   // The plan's servers may hold its state. False before the first plan.
   bool live() const { return live_; }
   bool Has(Incarnation server) const;
@@ -103,7 +109,8 @@ class Seats {
   };
   bool IsGone(size_t seat, const Roster& roster, int64_t heartbeat_ms, int64_t now_ms) const;
 
-  Plan plan_;  // version 0: none yet
+  Plan plan_;                         // version 0: none yet
+  std::map<uint32_t, Plan> earlier_;  // of the same generation, by version
   bool live_ = false;
   std::vector<Seat> seats_;     // [plan_.servers]
   std::set<Incarnation> gone_;  // lost, and the generation went on without them

@@ -144,6 +144,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   if (reading.p_at_1) json["p_at_1"] = *reading.p_at_1;
   json["plan_version"] = status.plan.version;
   json["recoveries"] = status.recoveries;
+  json["offences"] = status.offences;
   json["evaluations"] = OrderedJson::array();
   for (const EvaluationResult& e : curve.Points()) {
     json["evaluations"].push_back({{"epochs_trained", e.epoch},
@@ -298,6 +299,9 @@ std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading
   gauge("dslide_plan_version", "Version of the slot plan in force", status.plan.version);
   gauge("dslide_recoveries", "Returns to a checkpoint since the scheduler started",
         status.recoveries);
+  gauge("dslide_offences",
+        "What members have done that no honest one does, since the scheduler started",
+        static_cast<double>(status.offences));
   AddServerGauges(status, &registry);
   gauge("dslide_servers", "Servers in the roster",
         static_cast<double>(status.Count(Role::kServer)));

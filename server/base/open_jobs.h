@@ -28,6 +28,7 @@ struct Asker {
   WirePrecision precision = WirePrecision::kBf16;
   int64_t arrived_us = 0;
   uint32_t plan_version = 0;  // of a worker's request; 0: the plan may change meanwhile
+  uint64_t receipt = 0;       // of the batch that the request ends
 };
 
 // What a job is for: this decides who takes its result.

@@ -33,7 +33,8 @@ class ServerOutbox {
 
   // Answers a peer's request with that sequence (0: no request). The answer is not kept.
   void Answer(const PeerId& peer, uint64_t sequence, Body body);
-  // Answers `asker`, and tells it how long it has waited. Returns the encoded message.
+  // Answers `asker`, and tells it how long it has waited; not an error, with its receipt. Returns
+  // the encoded message.
   std::shared_ptr<const Bytes> Answer(const Asker& asker, Body body, int64_t now_us);
   // Sends an answer again.
   void AnswerAgain(const PeerId& peer, std::shared_ptr<const Bytes> bytes);

@@ -1,18 +1,10 @@
 #include "server/core/audit_book.h"
 
-#include <sodium.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-
-#include "common/base/check.h"
 
 namespace dslide {
 namespace {
-
-static_assert(crypto_shorthash_BYTES == sizeof(uint64_t));
-static_assert(crypto_shorthash_KEYBYTES == 16);
 
 bool AreClose(const std::vector<float>& a, const std::vector<float>& b) {
   return std::ranges::equal(
@@ -21,19 +13,11 @@ bool AreClose(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-AuditBook::AuditBook() {
-  DSLIDE_CHECK(sodium_init() >= 0);
-  crypto_shorthash_keygen(key_.data());
-}
-
 template <typename T>
 void AuditBook::Add(const std::vector<T>& values, Execution* execution) const {
-  uint64_t parts[2] = {execution->digest, 0};
-  crypto_shorthash(reinterpret_cast<unsigned char*>(&parts[1]),
-                   reinterpret_cast<const unsigned char*>(values.data()), values.size() * sizeof(T),
-                   key_.data());
-  crypto_shorthash(reinterpret_cast<unsigned char*>(&execution->digest),
-                   reinterpret_cast<const unsigned char*>(parts), sizeof(parts), key_.data());
+  const uint64_t parts[] = {execution->digest,
+                            KeyedHash(key_, values.data(), values.size() * sizeof(T))};
+  execution->digest = KeyedHash(key_, parts, sizeof(parts));
 }
 
 std::optional<AuditReport> AuditBook::Note(Incarnation worker, const Body& request) {

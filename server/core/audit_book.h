@@ -7,12 +7,12 @@
 // Owned by the server's thread.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <vector>
 
+#include "common/security/keyed_hash.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -21,8 +21,6 @@ class AuditBook {
  public:
   static constexpr size_t kMostExecutions = 4096;  // begun or ended; beyond, the oldest is dropped
   static constexpr float kLogTolerance = 1e-3f;    // of log Z
-
-  AuditBook();  // draws a key
 
   // A worker's request was carried out. Returns what is to be reported: all executions of its
   // batch, if it has ended one and is not the only one.
@@ -53,7 +51,7 @@ class AuditBook {
   void Add(const std::vector<T>& values, Execution* execution) const;
   std::optional<AuditReport> End(const BatchId& batch, Execution* execution);
 
-  std::array<uint8_t, 16> key_;
+  HashKey key_ = DrawHashKey();
   uint64_t clock_ = 0;
   std::map<Key, Execution> executions_;
 };

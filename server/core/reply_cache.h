@@ -31,6 +31,7 @@ class ReplyCache {
   // REQUIRES Begin() said kAnswered.
   const std::shared_ptr<const Bytes>& Reply(Incarnation sender, uint64_t sequence) const;
 
+  bool Knows(Incarnation sender) const { return senders_.contains(sender); }
   void Forget(Incarnation sender);
   std::vector<Incarnation> Senders() const;  // those with replies kept
   uint64_t bytes() const { return bytes_; }  // of all replies that are kept

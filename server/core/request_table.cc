@@ -10,6 +10,7 @@
 #include "common/run/slot_plan.h"
 #include "common/run/slot_rows.h"
 #include "common/run/step.h"
+#include "common/run/tickets.h"
 
 namespace dslide {
 namespace {
@@ -41,6 +42,31 @@ uint64_t StepOf(const BatchId& batch, const ServerSeat& seat) {
 bool OthersHaveNeurons(const ServerSeat& seat) {
   const std::vector<bool> has = ServersWith(seat.plan, OutputSlots(seat.config.cluster));
   return std::ranges::count(has, true) > (has[*seat.index] ? 1 : 0);
+}
+
+// The receipt that the reply to a batch's last request carries; 0: it is another request. Which one
+// is the last depends on the plan that is in force when the request comes.
+uint64_t ReceiptFor(const Message& request, const ServerSeat& seat) {
+  const auto receipt = [&](LeaseKind kind, const BatchId& batch) {
+    if (!seat.ticket_key) return uint64_t{0};
+    return ReceiptOf(*seat.ticket_key, seat.self, request.envelope.incarnation, seat.plan.version,
+                     kind, batch);
+  };
+  const auto has_input = [&]() -> bool {
+    return ServersWith(seat.plan, InputSlots(seat.config.cluster))[*seat.index];
+  };
+  const Body& body = request.body;
+  if (const auto* push = std::get_if<EmbedPush>(&body); push != nullptr && has_input()) {
+    return receipt(LeaseKind::kTrain, push->batch);
+  }
+  if (const auto* push = std::get_if<GradientPush>(&body); push != nullptr && !has_input()) {
+    return receipt(LeaseKind::kTrain, push->batch);
+  }
+  if (const auto* query = std::get_if<ActiveQuery>(&body); query != nullptr && query->finish) {
+    return has_input() ? 0 : receipt(LeaseKind::kTrain, query->batch);
+  }
+  const auto* top = std::get_if<TopKRequest>(&body);
+  return top == nullptr ? 0 : receipt(LeaseKind::kEvaluate, top->batch);
 }
 
 }  // namespace
@@ -93,6 +119,13 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
   if (std::string why = WhyRefused(message.body, seat); !why.empty()) {
     return refuse(ErrorCode::kRefused, std::move(why));
   }
+  if (std::string why = gate_.Check(envelope.incarnation, &message.body, seat, now_us, out);
+      !why.empty()) {
+    return refuse(ErrorCode::kRefused, std::move(why));
+  }
+  if (!TicketGate::Begins(message.body) && !replies_.Knows(envelope.incarnation)) {
+    return refuse(ErrorCode::kUnknownBatch, "this sender has begun no batch here");
+  }
   switch (replies_.Begin(envelope.incarnation, envelope.sequence)) {
     case ReplyCache::Seen::kInProgress:
       return;
@@ -103,9 +136,16 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
     case ReplyCache::Seen::kNew:
       break;
   }
-  PeerRequest request{{peer, envelope.incarnation, envelope.sequence, envelope.reply_precision,
-                       now_us, envelope.plan_version},
-                      RequestRound(std::move(message.body))};
+  const uint64_t receipt = ReceiptFor(message, seat);
+  Accept({{peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us,
+           envelope.plan_version, receipt},
+          RequestRound(std::move(message.body))},
+         seat, now_us, out);
+}
+
+// A request that counts.
+void RequestTable::Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us,
+                          ServerOutbox* out) {
   const Body& body = *request.round.request();
   if (!MustWait(body, seat)) {
     out->Submit(std::move(request));

@@ -5,6 +5,9 @@
 // is open. Requests of a worker that the scheduler dropped are refused. Requests by a plan that is
 // not in force yet are kept until it is.
 //
+// A batch begins with a ticket of the scheduler (TicketGate). The other requests of a batch are for
+// workers that have begun one: of those who have not nothing is kept.
+//
 // Invariants: both queues are bounded; no request waits for a step that is open.
 #pragma once
 
@@ -21,6 +24,7 @@
 #include "server/base/seat.h"
 #include "server/core/audit_book.h"
 #include "server/core/reply_cache.h"
+#include "server/core/ticket_gate.h"
 
 namespace dslide {
 
@@ -72,12 +76,14 @@ class RequestTable {
   void NoteForAudit(Incarnation worker, const Body& request, const ServerSeat& seat,
                     ServerOutbox* out);
   std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
+  void Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
 
   std::deque<Early> early_;
   std::multimap<uint64_t, PeerRequest> waiting_;  // by step
   std::optional<uint64_t> committed_;
   ReplyCache replies_;
   AuditBook audits_;
+  TicketGate gate_;
   std::set<Incarnation> fenced_;
 };
 

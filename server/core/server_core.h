@@ -104,6 +104,7 @@ class ServerCore {
   void BeginNewLife(int64_t now_ms);
   void DropGeneration();
   void OnJoinReply(const Message& message, const JoinReply& reply);
+  void SetTicketKey(std::optional<HashKey> key);
   void OnPlan(const Plan& plan, int64_t now_ms);
   void LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms);
   void FollowNextPlan(int64_t now_ms);
@@ -124,7 +125,8 @@ class ServerCore {
   std::string given_name_;        // by which the scheduler knows it
   std::optional<Config> config_;  // of the run that it has joined
   uint64_t train_samples_ = 0;
-  Incarnation scheduler_;  // the scheduler's life that was heard last
+  Incarnation scheduler_;              // the scheduler's life that was heard last
+  std::optional<HashKey> ticket_key_;  // of that life; none: it has not told it yet
   uint64_t malformed_ = 0;
   ServerOutbox out_;
   LoadMeter load_;

@@ -54,6 +54,10 @@ void ServerCore::DropGeneration() {
 void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   Result<Config> config = ParseConfig(reply.config, "configuration from the scheduler");
   if (!config.ok()) return out_.Exit(config.error());
+  if (HashKey key; reply.ticket_key.size() == key.size()) {
+    std::ranges::copy(reply.ticket_key, key.begin());
+    SetTicketKey(key);
+  }
   const bool goes_on = config_ && message.envelope.run == out_.link().run() && *config_ == *config;
   if (goes_on && reply.name == given_name_) return;
   given_name_ = reply.name;
@@ -70,6 +74,11 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   out_.link().Joined(message.envelope.run);
   config_ = std::move(*config);
   train_samples_ = reply.train_samples;
+}
+
+void ServerCore::SetTicketKey(std::optional<HashKey> key) {
+  ticket_key_ = key;
+  if (generation_) generation_->seat.ticket_key = key;
 }
 
 void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
@@ -108,8 +117,9 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   uint32_t executors = config_->cluster.executors;
   if (executors == 0) executors = identity_.cores;
   executors = std::clamp<uint32_t>(executors, 1, config_->cluster.slots);
-  generation_.emplace(ServerSeat{*config_, train_samples_, incarnation(), executors, plan, index},
-                      std::move(checkpoints));
+  generation_.emplace(
+      ServerSeat{*config_, train_samples_, incarnation(), executors, plan, index, ticket_key_},
+      std::move(checkpoints));
   out_.set_plan_version(plan.version);
   ServerLoad load;
   load.server = fmt::format("{}-{:016x}", JoinName(), incarnation().value);

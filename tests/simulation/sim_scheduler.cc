@@ -1,5 +1,7 @@
 #include "tests/simulation/sim_scheduler.h"
 
+#include <cstring>
+
 namespace dslide::sim {
 namespace {
 
@@ -23,6 +25,8 @@ RunInputs SimScheduler::Inputs(RunId run) const {
   inputs.train_checksum = world_.setup.train.checksum;
   inputs.test = world_.setup.with_test ? &world_.setup.test : nullptr;
   inputs.checkpoint_directory = kCheckpoints;
+  const uint64_t secret[] = {incarnation_.value, SubSeed(incarnation_.value, 1)};
+  std::memcpy(inputs.ticket_key.data(), secret, sizeof(secret));
   for (const LedgerEntry& entry : world_.disk.ledger) inputs.ledger.Apply(entry);
   if (const SimCheckpoint* newest = world_.disk.Newest()) {
     inputs.checkpoint = newest->manifest;

@@ -40,7 +40,13 @@ class RandomMessages {
     return {U32(), static_cast<Role>(random_.Below(3)), Text(), Text(), U32(), random_.Next(),
             U32()};
   }
-  JoinReply Make(JoinReply) { return {Text(), Text(), random_.Next(), random_.Next()}; }
+  JoinReply Make(JoinReply) {
+    JoinReply reply{Text(), Text(), random_.Next(), random_.Next()};
+    for (size_t i = 16 * random_.Below(2); i > 0; --i) {
+      reply.ticket_key.push_back(static_cast<uint8_t>(U32()));
+    }
+    return reply;
+  }
   Plan Make(Plan) {
     Plan plan{U32(), {}, {}, Text(), U32()};
     for (size_t i = Size(); i > 0; --i) plan.servers.push_back({Text(), Text(), {random_.Next()}});
@@ -79,6 +85,7 @@ class RandomMessages {
       const uint32_t samples = static_cast<uint32_t>(Size());  // of a batch without rows
       grant.batches.push_back(
           {U32(), random_.Next(), Rows(rows), Rows(rows), rows == 0 ? samples : 0});
+      grant.batches.back().ticket = random_.Next();
     }
     return grant;
   }
@@ -90,13 +97,19 @@ class RandomMessages {
     done.samples = static_cast<uint32_t>(Size());
     if (random_.Below(2) == 1) done.predictions = TopK(done.samples);
     if (random_.Below(2) == 1) done.bytes_by_kind = Numbers(kKinds);
+    done.receipts = random_.Next();
     return done;
   }
-  EmbedRequest Make(EmbedRequest) { return {Batch(), random_.Below(2) == 1, Rows(Size())}; }
+  EmbedRequest Make(EmbedRequest) {
+    return {Batch(), random_.Below(2) == 1, Rows(Size()), random_.Below(2) == 1, random_.Next()};
+  }
   EmbedReply Make(EmbedReply) { return {MatrixOf(Size())}; }
   ActiveQuery Make(ActiveQuery) {
     const size_t rows = Size();
-    return {Batch(), MatrixOf(rows), Rows(rows), Numbers(rows), U32(), random_.Below(2) == 1};
+    ActiveQuery query{Batch(),       MatrixOf(rows), Rows(rows),
+                      Numbers(rows), U32(),          random_.Below(2) == 1};
+    query.ticket = random_.Next();
+    return query;
   }
   ActiveReply Make(ActiveReply) { return Active(Size()); }
   ActiveReply Active(size_t rows) {
@@ -167,12 +180,18 @@ class RandomMessages {
     }
     return report;
   }
+  Offence Make(Offence) { return {random_.Next(), Batch(), Text(), random_.Next()}; }
   Ack Make(Ack) { return {}; }
   DropBatches Make(DropBatches) { return {Incarnation{random_.Next()}}; }
   TopKRequest Make(TopKRequest) {
     const size_t rows = Size();
-    return {MatrixOf(rows), U32(), static_cast<Search>(random_.Below(2)),
-            Rows(random_.Below(2) == 1 ? rows : 0)};
+    return {MatrixOf(rows),
+            U32(),
+            static_cast<Search>(random_.Below(2)),
+            Rows(random_.Below(2) == 1 ? rows : 0),
+            Float(),
+            Batch(),
+            random_.Next()};
   }
   TopKReply Make(TopKReply) { return TopK(Size()); }
   CheckpointRequest Make(CheckpointRequest) {
@@ -202,7 +221,8 @@ class RandomMessages {
             random_.Next(),
             U32(),
             static_cast<WirePrecision>(random_.Below(3)),
-            U32()};
+            U32(),
+            random_.Next()};
   }
   size_t Size() { return random_.Below(7); }
   uint32_t U32() { return static_cast<uint32_t>(random_.Next()); }

@@ -35,6 +35,7 @@ WorkerCore::Effects WorkerFixture::Server(const WorkerCore::Outgoing& request, B
                                           size_t bytes, uint32_t service_us) {
   Envelope envelope{kRun, {8}, 1, request.message.envelope.sequence, 1};
   envelope.service_us = service_us;
+  envelope.receipt = receipt;
   return last = core.Handle(request.to, {envelope, std::move(body)}, bytes, 1000 * now);
 }
 

@@ -18,7 +18,8 @@ struct WorkerFixture {
   Config config;
   WorkerCore core{{5}, "w", 2};
   Plan plan;
-  int64_t now = 0;  // ms
+  int64_t now = 0;       // ms
+  uint64_t receipt = 0;  // in replies of servers
   WorkerCore::Effects last;
 
   explicit WorkerFixture(uint32_t servers = 2, Config settings = {});

@@ -58,7 +58,7 @@ TEST_CASE("permissions: each role may say what the protocol gives it, and nothin
         of_members({"Join", "LeaseRequest", "BatchDone"}));
   CHECK(AllowedTo(KeyRole::kServer, scheduler) ==
         of_members({"Ready", "StepsCommitted", "CheckpointDone", "CheckpointNow", "MoveReady",
-                    "DrainServer", "AuditReport", "ErrorReply"}));
+                    "DrainServer", "AuditReport", "Offence", "ErrorReply"}));
   CHECK(AllowedTo(KeyRole::kObserver, scheduler) == of_members({"StatusRequest"}));
   CHECK(AllowedTo(KeyRole::kOperator, scheduler) ==
         of_members({"StatusRequest", "CheckpointNow", "DrainServer"}));

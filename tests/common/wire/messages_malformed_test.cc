@@ -151,17 +151,31 @@ TEST_CASE("malformed: GradientPush and EmbedPush") {
                 {"EmbedPush", "batch", "missing"});
 }
 
+TEST_CASE("malformed: JoinReply") {
+  const auto reply = [](size_t bytes) {
+    Builder b;
+    const std::vector<uint8_t> key(bytes);
+    return Finish(b, wire::CreateJoinReplyDirect(b, "w", "c", 1, 2, &key));
+  };
+  CHECK(Decode(reply(0)).ok());
+  CHECK(Decode(reply(16)).ok());
+  ExpectRefused(reply(15), {"JoinReply", "ticket_key", "15", "16"});
+}
+
 TEST_CASE("malformed: TopKRequest and TopKReply") {
-  const auto request = [](uint32_t excluded, wire::Search search) {
+  const wire::BatchId batch;
+  const auto request = [&](uint32_t excluded, wire::Search search,
+                           const wire::BatchId* of = nullptr) {
     Builder b;
     const auto hidden = GoodMatrix(b, 3);
-    return Finish(b, wire::CreateTopKRequest(b, hidden, 5, search, GoodRows(b, excluded)));
+    return Finish(b, wire::CreateTopKRequest(b, hidden, 5, search, GoodRows(b, excluded), 0, of));
   };
-  CHECK(Decode(request(0, wire::Search::Exact)).ok());
-  CHECK(Decode(request(3, wire::Search::Lsh)).ok());
-  CHECK(Decode(request(3, wire::Search::Scan)).ok());
-  ExpectRefused(request(2, wire::Search::Lsh), {"TopKRequest", "excluded", "2", "3"});
-  ExpectRefused(request(3, static_cast<wire::Search>(3)), {"search", "3"});
+  CHECK(Decode(request(0, wire::Search::Exact, &batch)).ok());
+  CHECK(Decode(request(3, wire::Search::Lsh, &batch)).ok());
+  CHECK(Decode(request(3, wire::Search::Scan, &batch)).ok());
+  ExpectRefused(request(3, wire::Search::Scan), {"TopKRequest", "batch", "missing"});
+  ExpectRefused(request(2, wire::Search::Lsh, &batch), {"TopKRequest", "excluded", "2", "3"});
+  ExpectRefused(request(3, static_cast<wire::Search>(3), &batch), {"search", "3"});
 
   const auto reply = [](std::vector<uint8_t> lengths, std::vector<uint32_t> ids,
                         std::vector<float> scores) {

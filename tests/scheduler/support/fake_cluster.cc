@@ -6,6 +6,7 @@
 
 #include "common/data/checksum.h"
 #include "tests/support/numbered_samples.h"
+#include "tests/support/tickets.h"
 
 namespace dslide {
 
@@ -41,6 +42,9 @@ void FakeCluster::Send(uint64_t member, Body body) {
 }
 
 void FakeCluster::Say(const Envelope& envelope, Body body) {
+  if (auto* done = std::get_if<BatchDone>(&body); done != nullptr && done->receipts == 0) {
+    done->receipts = Receipts(envelope, *done);
+  }
   if (OfThisGeneration(envelope.plan_version)) NoteTaken(body);
   if (std::holds_alternative<Leave>(body)) alive.erase(envelope.incarnation.value);
   if (!died) Apply(core_->Handle(PeerOf(envelope.incarnation.value), {envelope, body}, now));
@@ -156,6 +160,8 @@ void FakeCluster::MakeCore() {
   RunInputs inputs{config_,         {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints",
                    Checksum(train_)};
   inputs.ledger = ledger;
+  inputs.ticket_key = testing::kTicketKey;
+  inputs.ticket_key[0] = ++lives_;
   std::vector<Manifest> complete;
   if (resume_) complete.push_back(*resume_);
   complete.insert(complete.end(), manifests.begin(), manifests.end());
@@ -189,6 +195,15 @@ Heartbeat FakeCluster::BeatOf(uint64_t member) const {
     beat.memory_used_bytes = beat.load->slots.size() * servers.slot_bytes;
   }
   return beat;
+}
+
+// What the servers of the plan have given the worker.
+uint64_t FakeCluster::Receipts(const Envelope& envelope, const BatchDone& done) const {
+  const auto plan = plans_.find(envelope.plan_version);
+  if (plan == plans_.end()) return 0;
+  const bool evaluated = done.predictions.offsets.size() > 1;
+  return ReceiptsOf(core_->run().ticket_key, plan->second, config_.cluster, envelope.incarnation,
+                    evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain, done.batch);
 }
 
 // Servers have taken a batch before its worker reports it.
@@ -238,7 +253,10 @@ void FakeCluster::Deliver(const PeerId& to, const Body& body) {
       promise.Leased(member, {grant->epoch, grant->unit, batch.index}, batch);
     }
   }
-  if (const auto* plan = std::get_if<Plan>(&body)) workers_[member].TakePlan(*plan);
+  if (const auto* plan = std::get_if<Plan>(&body)) {
+    plans_[plan->version] = *plan;
+    workers_[member].TakePlan(*plan);
+  }
   if (servers.contains(member)) to_servers_.push_back({member, core_->plan_version(), body});
 }
 

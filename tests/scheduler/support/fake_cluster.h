@@ -124,6 +124,7 @@ class FakeCluster {
   bool Dies();
   bool OfThisGeneration(uint32_t version) const;
   Heartbeat BeatOf(uint64_t member) const;
+  uint64_t Receipts(const Envelope& envelope, const BatchDone& done) const;
   void NoteTaken(const Body& body);
   void Apply(SchedulerCore::Effects effects);
   void Deliver(const PeerId& to, const Body& body);
@@ -139,6 +140,8 @@ class FakeCluster {
   uint64_t next_life_ = 1001;
   std::deque<ToServer> to_servers_;
   std::map<uint64_t, FakeWorker> workers_;
+  std::map<uint32_t, Plan> plans_;  // that the scheduler has sent, by version
+  uint8_t lives_ = 0;               // of the scheduler
 };
 
 }  // namespace dslide

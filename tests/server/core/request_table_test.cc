@@ -1,5 +1,7 @@
 #include "server/core/request_table.h"
 
+#include <algorithm>
+
 #include "tests/server/support/part_fixture.h"
 
 namespace dslide::request_table_test {
@@ -8,7 +10,18 @@ namespace {
 struct Fixture : PartFixture {
   RequestTable table;
 
+  Fixture() {
+    ServerLoad load;
+    load.slots.resize(2);  // executors
+    out.Load(std::move(load));
+    (void)out.Drain();
+  }
+
+  // With the tickets that it needs.
   ServerEffects Take(uint64_t sequence, Body body, Incarnation worker = kWorker) {
+    return TakeAsIs(sequence, testing::Ticketed(std::move(body), worker), worker);
+  }
+  ServerEffects TakeAsIs(uint64_t sequence, Body body, Incarnation worker = kWorker) {
     table.Take("peer", {{{}, worker, sequence, 0, 1}, std::move(body)}, seat, 0, &out);
     table.CheckInvariants(seat);
     return out.Drain();
@@ -51,7 +64,7 @@ TEST_CASE_FIXTURE(Fixture, "requests wait for their step, and go behind its comm
   const auto work = out.Drain().work;
   REQUIRE(work.size() == 2);
   CHECK(*work[0].request() == Body{CommitSteps{0}});
-  CHECK(*work[1].request() == Embed(0));
+  CHECK(*work[1].request() == testing::Ticketed(Embed(0), kWorker));
   CHECK(table.committed() == 0);
   // A plan switch ends the wait of the others.
   table.RefuseWaiting(2, 0, &out);
@@ -67,6 +80,86 @@ TEST_CASE_FIXTURE(Fixture, "a dropped worker is fenced off, and nothing of it is
   CHECK(table.waiting() == 0);
   CHECK(table.Senders().empty());
   CHECK(Refusal(Take(1, Embed(0))) == ErrorCode::kFenced);
+}
+
+// What the reply to the only job of `taken` says.
+uint64_t ReceiptIn(Fixture* f, const ServerEffects& taken, const Body& request, const Body& part) {
+  REQUIRE(taken.work.size() == 1);
+  const auto finished = [&] {
+    (void)f->out.Add({taken.work[0].ticket, 0, part});
+    return f->out.Add({taken.work[0].ticket, 1, part});
+  }();
+  REQUIRE(finished);
+  f->table.Complete(std::get<PeerRequest>(finished->purpose), {part, part}, f->seat, 0, &f->out);
+  const auto replies = f->out.Drain().to_workers;
+  REQUIRE(replies.size() == 1);
+  CAPTURE(BodyName(request));
+  return Decode(*replies[0].second)->envelope.receipt;
+}
+
+TEST_CASE_FIXTURE(Fixture, "nothing is kept of a batch that begins without its own ticket") {
+  const Body none = Embed(0);
+  Body others = testing::Ticketed(none, {6}), another_batch = testing::Ticketed(none, kWorker);
+  std::get<EmbedRequest>(another_batch).batch.unit++;
+  for (const Body& request : {none, others, another_batch}) {
+    CHECK(Refusal(TakeAsIs(1, request)) == ErrorCode::kRefused);
+  }
+  // A thousand made-up workers, who also send what goes on with a batch.
+  for (uint64_t worker = 1000; worker < 2000; ++worker) {
+    CHECK(Refusal(TakeAsIs(1, none, {worker})) == ErrorCode::kRefused);
+    CHECK(Refusal(TakeAsIs(2, GradientPush{}, {worker})) == ErrorCode::kUnknownBatch);
+    CHECK(Refusal(TakeAsIs(3, EmbedPush{{}, {}, std::get<EmbedRequest>(none)}, {worker})) ==
+          ErrorCode::kUnknownBatch);
+  }
+  CHECK(table.Senders().empty());
+  CHECK(table.reply_bytes() == 0);
+  CHECK(Take(1, none).work.size() == 1);
+  CHECK(TakeAsIs(2, GradientPush{}).work.size() == 1);
+  CHECK(table.Senders() == std::vector<Incarnation>{kWorker});
+}
+
+TEST_CASE_FIXTURE(Fixture, "the last request of a batch has a receipt by the plan in force") {
+  const BatchId batch{0, 1, 2};
+  const auto receipt = [&](LeaseKind kind) {
+    return ReceiptOf(testing::kTicketKey, kSelf, kWorker, seat.plan.version, kind, batch);
+  };
+  (void)Take(1, Embed(0));
+  const EmbedPush push{batch, Matrix(1, 4)};
+  const GradientPush gradient{batch, {0.0f}};
+  const GradientReply partial{Matrix(1, 4)};
+  SUBCASE("with both layers") {
+    CHECK(ReceiptIn(this, Take(2, gradient), gradient, partial) == 0);
+    CHECK(ReceiptIn(this, Take(3, push), push, Ack{}) == receipt(LeaseKind::kTrain));
+    seat.plan.version = 2;
+    CHECK(ReceiptIn(this, Take(4, push), push, Ack{}) == receipt(LeaseKind::kTrain));
+  }
+  SUBCASE("a push that carries the next batch has the receipt of its own") {
+    EmbedPush both = push;
+    both.next = std::get<EmbedRequest>(Embed(1));
+    CHECK(ReceiptIn(this, Take(2, both), both, EmbedReply{Matrix(10, 4)}) ==
+          receipt(LeaseKind::kTrain));
+  }
+  SUBCASE("an error has none") {
+    CHECK(ReceiptIn(this, Take(2, push), push, ErrorReply{ErrorCode::kUnknownBatch, ""}) == 0);
+  }
+  SUBCASE("without input rows") {
+    seat.config.cluster.input_slots = 4;  // those of the other server
+    std::ranges::reverse(seat.plan.slot_owner);
+    CHECK(ReceiptIn(this, Take(2, gradient), gradient, partial) == receipt(LeaseKind::kTrain));
+    CHECK(ReceiptIn(this, Take(3, push), push, Ack{}) == 0);
+    // The plan has changed when the executors are done; the worker still reports by the old one.
+    const uint64_t before = receipt(LeaseKind::kTrain);
+    const auto taken = Take(4, gradient);
+    seat.plan.version = 2;
+    std::ranges::reverse(seat.plan.slot_owner);
+    CHECK(ReceiptIn(this, taken, gradient, partial) == before);
+  }
+  SUBCASE("an evaluation") {
+    TopKRequest top = std::get<TopKRequest>(TopK());
+    top.batch = batch;
+    CHECK(ReceiptIn(this, Take(2, top), top, TopKReply{{0, 1}, {3}, {0.5f}}) ==
+          receipt(LeaseKind::kEvaluate));
+  }
 }
 
 TEST_CASE_FIXTURE(Fixture, "only so many requests are kept for a plan to come") {

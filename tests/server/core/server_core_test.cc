@@ -1,6 +1,7 @@
 #include "server/core/server_core.h"
 
 #include "tests/server/core/server_fixture.h"
+#include "tests/support/tickets.h"
 
 namespace dslide::server_core_test {
 namespace {
@@ -62,8 +63,7 @@ TEST_CASE_FIXTURE(Fixture, "a repeated request is worked on once and gets the st
   CHECK(stored.work.empty());
   CHECK(stored.to_workers == first.to_workers);
   // Another life of the worker is another sender.
-  Message other = Request(7);
-  other.envelope.incarnation = {6};
+  const Message other = From({6}, Request(7));
   CHECK(core.HandleWorker("peer", other, 0).work.size() == 1);
 }
 
@@ -229,7 +229,9 @@ struct Named : ServerFixture {
   }
   ServerCore::Effects JoinReplied(const std::string& name) {
     return core.HandleScheduler(
-        {{kRun, {9}, ++sequence, 0, 0}, JoinReply{name, FormatConfig(config), 100}}, 0);
+        {{kRun, {9}, ++sequence, 0, 0},
+         JoinReply{name, FormatConfig(config), 100, 0, testing::TicketKeyBytes()}},
+        0);
   }
   ServerCore core;
 };

@@ -1,5 +1,7 @@
 #include "tests/server/core/server_fixture.h"
 
+#include "tests/support/tickets.h"
+
 namespace dslide {
 
 Config ServerFixture::ServerConfig() {
@@ -22,7 +24,8 @@ ServerCore::Effects ServerFixture::Scheduler(Body body, uint64_t reply_to) {
 }
 
 ServerCore::Effects ServerFixture::JoinAs(const std::string& name, uint64_t reply_to) {
-  return Scheduler(JoinReply{name, FormatConfig(config), 100}, reply_to);
+  return Scheduler(JoinReply{name, FormatConfig(config), 100, 0, testing::TicketKeyBytes()},
+                   reply_to);
 }
 
 ServerCore::Effects ServerFixture::FinishLoad(const ServerLoad& load) {
@@ -39,7 +42,13 @@ void ServerFixture::Load() {
 }
 
 Message ServerFixture::Request(uint64_t number, Body body, uint32_t plan_version) {
-  return {{kRun, kWorker, number, 0, plan_version}, std::move(body)};
+  return {{kRun, kWorker, number, 0, plan_version}, testing::Ticketed(std::move(body), kWorker)};
+}
+
+Message ServerFixture::From(Incarnation worker, Message request) {
+  request.envelope.incarnation = worker;
+  request.body = testing::Ticketed(std::move(request.body), worker);
+  return request;
 }
 
 Message ServerFixture::Reply(const ServerCore::Effects& effects) {

@@ -33,8 +33,11 @@ struct ServerFixture {
   ServerCore::Effects FinishLoad(const ServerLoad& load);
   // Joined, planned and loaded.
   void Load();
+  // With the tickets that it needs.
   static Message Request(uint64_t number, Body body = TopKRequest{Matrix(1, 4), 3, {}, {}},
                          uint32_t plan_version = 1);
+  // The same request of another worker.
+  static Message From(Incarnation worker, Message request);
   static Message Reply(const ServerCore::Effects& effects);
   static ErrorCode Refusal(const ServerCore::Effects& effects);
   // The ticket of the measurement that begins.

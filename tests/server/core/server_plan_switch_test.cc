@@ -318,6 +318,7 @@ TEST_CASE_FIXTURE(OneServer,
   ActiveQuery query;
   query.hidden = Matrix(1, 4);
   query.finish = true;
+  (void)core.HandleWorker("peer", Request(6), 0);  // a worker that has begun something
   const auto asked = core.HandleWorker("peer", Request(7, query), 0);
   REQUIRE(asked.work.size() == 1);
   Plan next = plan;

@@ -1,5 +1,6 @@
 // A server's checkpoints, plans that follow each other, lives that end, and a silent scheduler.
 #include "tests/server/core/server_fixture.h"
+#include "tests/support/tickets.h"
 
 namespace dslide::server_recovery_test {
 namespace {
@@ -112,8 +113,7 @@ TEST_CASE_FIXTURE(Fixture, "with a newer plan a server drops all it has, and loa
   // Stored replies, fenced workers and checkpoints were the old plan's.
   CHECK(core.HandleWorker("peer", Request(7, TopKRequest{Matrix(1, 4), 3, {}, {}}, 2), 0)
             .work.size() == 1);
-  Message other = Request(1, TopKRequest{Matrix(1, 4), 3, {}, {}}, 2);
-  other.envelope.incarnation = {6};
+  const Message other = From({6}, Request(1, TopKRequest{Matrix(1, 4), 3, {}, {}}, 2));
   CHECK(core.HandleWorker("peer", other, 0).work.size() == 1);
   const auto anew = Scheduler(RequestFor("step-1")).save;
   REQUIRE(anew);
@@ -168,8 +168,7 @@ TEST_CASE_FIXTURE(Fixture, "a worker that the scheduler dropped is refused until
   Load();
   (void)Scheduler(DropBatches{kWorker});
   CHECK(Refusal(core.HandleWorker("peer", Request(8), 0)) == ErrorCode::kFenced);
-  Message other = Request(8);
-  other.envelope.incarnation = {6};
+  const Message other = From({6}, Request(8));
   CHECK(core.HandleWorker("peer", other, 0).work.size() == 1);
 }
 
@@ -213,6 +212,39 @@ TEST_CASE_FIXTURE(Fixture, "with a new life of the scheduler the workers' old li
   CHECK(*effects.work[0].request() == Body{DropBatches{kWorker}});
   CHECK(core.senders() == 0);
   CHECK(Refusal(core.HandleWorker("peer", Request(8), 0)) == ErrorCode::kFenced);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a server asks a new life of the scheduler for its key until it has it") {
+  Load();
+  CHECK(Sent<Join>(Tick(2500)).empty());
+  const auto of_new_life = [&](Body body) {
+    return core.HandleScheduler({{kRun, {10}, 1, 0, 1}, std::move(body)}, now);
+  };
+  CHECK(Sent<Join>(of_new_life(ErrorReply{ErrorCode::kWrongRun, "who"})).size() == 1);
+  // The old life's tickets are of no use any more, and nobody is blamed for having one.
+  const auto refused = core.HandleWorker("peer", From({6}, Request(7)), 0);
+  CHECK(Refusal(refused) == ErrorCode::kRefused);
+  CHECK(Sent<Offence>(refused).empty());
+  CHECK(Sent<Join>(Tick(4000)).empty());
+  CHECK(Sent<Join>(Tick(4500)).size() == 1);  // the answer was lost
+  (void)of_new_life(HeartbeatReply{});
+  CHECK(Sent<Join>(Tick(6500)).size() == 1);
+  (void)of_new_life(JoinReply{"server-2", FormatConfig(config), 100, 0, testing::TicketKeyBytes()});
+  CHECK(Sent<Join>(Tick(8500)).empty());
+  CHECK(core.HandleWorker("peer", From({6}, Request(8)), 0).work.size() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a worker that begins a batch with another's ticket is reported") {
+  Load();
+  Message stolen = Request(8);
+  stolen.envelope.incarnation = {6};
+  const auto refused = core.HandleWorker("peer", stolen, 0);
+  CHECK(Refusal(refused) == ErrorCode::kRefused);
+  const auto reports = Sent<Offence>(refused);
+  REQUIRE(reports.size() == 1);
+  CHECK(std::get<Offence>(reports[0].body).worker == 6);
+  CHECK(core.senders() == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a fenced server begins a new life as a spare") {

@@ -6,9 +6,12 @@
 #include "common/run/combine.h"
 #include "server/core/server_core.h"
 #include "tests/server/support/test_batches.h"
+#include "tests/support/tickets.h"
 
 namespace dslide::server_steps_test {
 namespace {
+
+using testing::Ticketed;
 
 constexpr RunId kRun{77};
 constexpr Incarnation kSelf{1}, kWorker{5}, kOther{6};
@@ -35,7 +38,7 @@ struct Fixture {
     std::vector<PlanServer> names = {{"server", "a", kSelf}, {"server-2", "b", {8}}};
     names.resize(servers);
     plan = EqualPlan(1, config.cluster.slots, std::move(names));
-    (void)Scheduler(JoinReply{"server", FormatConfig(config), 100});
+    (void)Scheduler(JoinReply{"server", FormatConfig(config), 100, 0, testing::TicketKeyBytes()});
     const auto load = Scheduler(plan).load;
     REQUIRE(load);
     (void)core.HandleOutcome({load->ticket, 0, Loaded{3, 10}}, 0);
@@ -47,8 +50,13 @@ struct Fixture {
   }
   ServerCore::Effects Worker(uint64_t sequence, Body body, Incarnation worker = kWorker,
                              int64_t now_us = 0) {
-    return core.HandleWorker(PeerOf(worker), {{kRun, worker, sequence, 0, 1}, std::move(body)},
+    return core.HandleWorker(PeerOf(worker),
+                             {{kRun, worker, sequence, 0, 1}, Ticketed(std::move(body), worker)},
                              now_us);
+  }
+  // A worker that has begun something.
+  void Greet(uint64_t sequence) {
+    CHECK(Worker(sequence, TopKRequest{Matrix(1, 4), 3, {}, {}}).work.size() == 1);
   }
   static PeerId PeerOf(Incarnation worker) { return "peer-" + std::to_string(worker.value); }
   // Batch number `number`, which has step number / 2.
@@ -101,9 +109,9 @@ TEST_CASE_FIXTURE(Synchronous, "a batch waits until its step is open, and goes b
   auto effects = Scheduler(CommitSteps{0});
   REQUIRE(effects.work.size() == 3);
   CHECK(*effects.work[0].request() == Body{CommitSteps{0}});
-  CHECK(*effects.work[1].request() == Body{Embed(0)});
+  CHECK(*effects.work[1].request() == Ticketed(Embed(0), kWorker));
   CHECK(effects.work[1].sender() == kWorker);
-  CHECK(*effects.work[2].request() == Body{Embed(1)});
+  CHECK(*effects.work[2].request() == Ticketed(Embed(1), kOther));
   CHECK(effects.work[2].sender() == kOther);
   const Message reply = Reply(Answer(effects.work[1], EmbedReply{Matrix(1, 4)}));
   CHECK(reply.envelope.reply_to == 1);
@@ -116,7 +124,7 @@ TEST_CASE_FIXTURE(Synchronous, "a batch waits until its step is open, and goes b
   effects = Scheduler(CommitSteps{1});
   REQUIRE(effects.work.size() == 2);
   CHECK(*effects.work[0].request() == Body{CommitSteps{1}});
-  CHECK(*effects.work[1].request() == Body{Embed(3)});
+  CHECK(*effects.work[1].request() == Ticketed(Embed(3), kWorker));
   // Open now, and what is older is not this core's to judge.
   CHECK(Worker(3, Embed(2)).work.size() == 1);
   CHECK(Worker(4, Embed(0)).work.size() == 1);
@@ -127,6 +135,7 @@ TEST_CASE_FIXTURE(Synchronous, "a query that begins its batch waits for the step
   (void)Scheduler(CommitSteps{0});
   ActiveQuery query{Embed(3).batch, Matrix(10, 4), {}, std::vector<uint32_t>(10)};
   for (uint32_t i = 0; i < 10; ++i) query.labels.EndRow();
+  Greet(9);
   CHECK(Worker(1, query).work.size() == 1);  // not alone: the EmbedRequest has waited
   query.alone = true;
   CHECK(Nothing(Worker(2, query)));
@@ -136,7 +145,7 @@ TEST_CASE_FIXTURE(Synchronous, "a query that begins its batch waits for the step
         "ActiveQuery: the run has no such batch of so many samples");
   const auto committed = Scheduler(CommitSteps{1});
   REQUIRE(committed.work.size() == 2);
-  CHECK(*committed.work[1].request() == Body{query});
+  CHECK(*committed.work[1].request() == Ticketed(query, kWorker));
 }
 
 TEST_CASE("with staleness so many steps more are open") {
@@ -146,7 +155,7 @@ TEST_CASE("with staleness so many steps more are open") {
   CHECK(Nothing(f.Worker(2, f.Embed(6))));
   const auto effects = f.Scheduler(CommitSteps{2});
   REQUIRE(effects.work.size() == 2);
-  CHECK(*effects.work[1].request() == Body{f.Embed(6)});
+  CHECK(*effects.work[1].request() == Ticketed(f.Embed(6), kWorker));
 }
 
 TEST_CASE_FIXTURE(Synchronous, "what needs no open step never waits") {
@@ -232,7 +241,8 @@ TEST_CASE_FIXTURE(Synchronous, "waiting requests keep the order of their steps")
   const auto effects = Scheduler(CommitSteps{3});
   REQUIRE(effects.work.size() == 6);
   const uint64_t expected[] = {3, 2, 5, 7, 6};  // of one step: as they came
-  for (size_t i = 0; i < 5; ++i) CHECK(*effects.work[i + 1].request() == Body{Embed(expected[i])});
+  for (size_t i = 0; i < 5; ++i)
+    CHECK(*effects.work[i + 1].request() == Ticketed(Embed(expected[i]), kWorker));
 }
 
 TEST_CASE_FIXTURE(Synchronous, "workers do not commit steps, nor drop batches") {
@@ -269,7 +279,9 @@ TEST_CASE_FIXTURE(OnlyServer, "a reply is encoded as its request asks, and says 
     CAPTURE(static_cast<int>(precision));
     const auto sequence = static_cast<uint64_t>(precision) + 1;
     const Envelope envelope{kRun, kWorker, sequence, 0, 1, precision};
-    const auto work = core.HandleWorker(PeerOf(kWorker), {envelope, Embed(0)}, 5000).work.at(0);
+    const auto work =
+        core.HandleWorker(PeerOf(kWorker), {envelope, Ticketed(Embed(0), kWorker)}, 5000)
+            .work.at(0);
     (void)core.HandleOutcome({work.ticket, 0, EmbedReply{third}}, 5500);
     const auto effects = core.HandleOutcome({work.ticket, 1, EmbedReply{Matrix(1, 4)}}, 6234);
     Message reply = Reply(effects);
@@ -277,8 +289,8 @@ TEST_CASE_FIXTURE(OnlyServer, "a reply is encoded as its request asks, and says 
     reply.body = EmbedReply{third};
     CHECK(Encode(reply, precision) == *effects.to_workers[0].second);
     // The stored reply has the same bytes.
-    CHECK(core.HandleWorker(PeerOf(kWorker), {envelope, Embed(0)}, 99000).to_workers ==
-          effects.to_workers);
+    CHECK(core.HandleWorker(PeerOf(kWorker), {envelope, Ticketed(Embed(0), kWorker)}, 99000)
+              .to_workers == effects.to_workers);
   }
 }
 
@@ -317,7 +329,7 @@ struct Whole : OnlyServer {
   Body Ask(Body body) {
     const Envelope envelope{kRun, kWorker, ++sequence, 0, 1, WirePrecision::kFp32};
     ServerCore::Effects effects =
-        core.HandleWorker(PeerOf(kWorker), {envelope, std::move(body)}, 0);
+        core.HandleWorker(PeerOf(kWorker), {envelope, Ticketed(std::move(body), kWorker)}, 0);
     for (rounds = 0; !effects.work.empty(); ++rounds) {
       const ServerWork work = effects.work.at(0);
       for (uint32_t e = 0; e < 2; ++e) {
@@ -359,12 +371,14 @@ TEST_CASE("one request to the only server gives what two requests give") {
 }
 
 TEST_CASE_FIXTURE(Whole, "a request in two rounds that fails in the first is answered so") {
+  Greet(9);
   const Body reply = Ask(Query(true));  // no such batch
   CHECK(rounds == 1);
   CHECK(std::get<ErrorReply>(reply).code == ErrorCode::kUnknownBatch);
 }
 
 TEST_CASE_FIXTURE(OnlyServer, "a request in two rounds is one: repeated, timed and counted") {
+  Greet(9);
   const auto first = Worker(1, Query(true), kWorker, 1000).work.at(0);
   ActiveReply active;
   active.max = active.sum_exp = active.target_logit = {1, 1};
@@ -386,6 +400,7 @@ TEST_CASE_FIXTURE(OnlyServer, "a request in two rounds is one: repeated, timed a
 }
 
 TEST_CASE_FIXTURE(OnlyServer, "an error in the second round is the reply, and no numbers end it") {
+  Greet(9);
   ActiveReply active;
   active.max = active.sum_exp = active.target_logit = {1, 1};
   active.active = {3, 3};
@@ -409,6 +424,7 @@ TEST_CASE("where there are two servers none can finish alone") {
   Fixture f(-1, 2);
   CHECK(f.Refusal(f.Worker(1, Query(true))) ==
         "ActiveQuery: finish is for a server that has all neurons");
+  f.Greet(9);
   CHECK(f.Worker(2, Query(false)).work.size() == 1);
 }
 
@@ -416,6 +432,7 @@ TEST_CASE("of two servers the one with all neurons can finish alone") {
   Config config = ServerConfig(-1);
   config.cluster.input_slots = static_cast<int32_t>(config.cluster.slots) / 2;
   Fixture f(config, 2);
+  f.Greet(9);
   CHECK(f.Worker(1, Query(true)).work.size() == 1);
 }
 

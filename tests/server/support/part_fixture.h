@@ -7,6 +7,7 @@
 #include "server/base/outbox.h"
 #include "server/base/seat.h"
 #include "tests/server/support/test_batches.h"
+#include "tests/support/tickets.h"
 
 namespace dslide {
 
@@ -22,7 +23,8 @@ struct PartFixture {
             kSelf,
             2,
             EqualPlan(1, config.cluster.slots, {{"server", "a", kOther}, {"server-2", "b", kSelf}}),
-            1};
+            1,
+            testing::kTicketKey};
     out.set_plan_version(1);
   }
 

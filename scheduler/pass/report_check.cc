@@ -1,0 +1,72 @@
+#include "scheduler/pass/report_check.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/plural.h"
+#include "common/run/step.h"
+#include "common/run/tickets.h"
+
+namespace dslide {
+namespace {
+
+constexpr double kMostSurprise = 104;  // -log of the smallest fp32 number
+constexpr double kSenselessLoss = 0x1p64;
+constexpr double kRounding = 1;         // by which the loss of a sample may be below 0
+constexpr double kSumRounding = 1.001;  // of sums of shares
+
+double MostShownLoss(const ModelConfig& model) {
+  const auto labels = static_cast<double>(model.labels);
+  return model.loss == Loss::kSoftmax ? std::log(labels) + kMostSurprise : labels * kMostSurprise;
+}
+
+// The figures of a trained batch.
+std::string WhyImpossible(const BatchDone& done, double weight, const RunContext& run) {
+  const uint64_t samples = SamplesOf(done.batch, run.config.train, run.train->size());
+  if (done.samples != samples) {
+    return fmt::format("reports {}, it has {}", Plural(done.samples, "sample"), samples);
+  }
+  const ModelConfig& model = run.config.model;
+  const double most = model.loss == Loss::kSoftmax ? kSenselessLoss : kSenselessLoss * model.labels;
+  if (!(done.loss_sum >= -kRounding * weight) || !(done.loss_sum <= most * weight)) {
+    return fmt::format("reports a loss of {:.6g}", done.loss_sum);
+  }
+  if (done.active_rows > model.labels || done.active_neurons_sum > samples * model.labels) {
+    return fmt::format("reports {} neurons of {}", done.active_rows, model.labels);
+  }
+  const double most_probed = done.probed * kSumRounding;
+  const auto is_share = [&](double sum) { return sum >= 0 && sum <= most_probed; };
+  if (done.probed > samples || !is_share(done.recall_set) || !is_share(done.recall_hash) ||
+      !is_share(done.recall_uniform) || !(done.tail_error >= 0)) {
+    return "reports a recall that no active set has";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string WhyNotBelieved(const BatchDone& done, LeaseKind kind, Incarnation worker,
+                           const Plan& plan, double weight, const RunContext& run) {
+  const uint64_t receipts =
+      ReceiptsOf(run.ticket_key, plan, run.config.cluster, worker, kind, done.batch);
+  if (done.receipts != receipts) return "has not the receipts of all servers";
+  return kind == LeaseKind::kTrain ? WhyImpossible(done, weight, run) : "";
+}
+
+BatchDone Bounded(const BatchDone& done, double weight, const RunContext& run) {
+  BatchDone shown = done;
+  shown.loss_sum = std::clamp(done.loss_sum, 0.0, MostShownLoss(run.config.model) * weight);
+  shown.tail_error = std::min(done.tail_error, static_cast<double>(done.probed));
+  const auto bound = [](auto* bytes) {
+    using Number = std::remove_reference_t<decltype(*bytes)>;
+    *bytes = std::min(*bytes, static_cast<Number>(kMaxMessageBytes));
+  };
+  bound(&shown.bytes_sent);
+  bound(&shown.bytes_received);
+  for (uint32_t& bytes : shown.bytes_by_kind) bound(&bytes);
+  return shown;
+}
+
+}  // namespace dslide

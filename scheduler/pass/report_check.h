@@ -1,0 +1,30 @@
+// Whether the report of a batch can be believed, and what of it is shown.
+//
+// Servers' receipts prove that the worker was leased the batch and went through all its steps. The
+// figures it gives besides (loss, counts) nobody can check, so they are held within bounds: no
+// worker can make what is shown for all meaningless.
+//
+// Bounds of the loss of a sample. That of the softmax is -log p of its labels. The smallest p that
+// fp32 holds is 2^-149, and -log of that is less than 104; the weights of drawn neurons add log N
+// at most. So log N + 104 is as wrong as a model can be, and what is above that is shown as that: a
+// model that diverges has such losses, and its workers are honest. With the sigmoid each of the N
+// neurons has a loss of its own. Beyond 2^64 the square of a logit leaves fp32. No server trains on
+// then, so nobody reports it in good faith.
+#pragma once
+
+#include <string>
+
+#include "common/wire/messages.h"
+#include "scheduler/base/run_inputs.h"
+
+namespace dslide {
+
+// Why a report is not believed, as in "worker-1 ..."; empty: it is. `plan`: by which the batch
+// ended. `weight`: of its samples, together.
+std::string WhyNotBelieved(const BatchDone& done, LeaseKind kind, Incarnation worker,
+                           const Plan& plan, double weight, const RunContext& run);
+
+// The report of a trained batch with figures within what is shown. REQUIRES that it is believed.
+BatchDone Bounded(const BatchDone& done, double weight, const RunContext& run);
+
+}  // namespace dslide

@@ -1,0 +1,189 @@
+// Workers that report what they have not done, and servers that report workers.
+#include <cmath>
+
+#include "common/run/tickets.h"
+#include "scheduler/members/offences.h"
+#include "tests/scheduler/support/fake_cluster.h"
+
+namespace dslide::offenders_test {
+namespace {
+
+using Phase = SchedulerCore::Phase;
+
+// A report whose receipts are wrong.
+BatchDone Forged(const std::pair<LeaseGrant, LeaseBatch>& leased) {
+  BatchDone done = FakeCluster::Report(leased.first, leased.second);
+  done.receipts = 1;
+  return done;
+}
+
+bool IsMember(FakeCluster* run, uint64_t worker) {
+  return run->core().roster().Find({worker}) != nullptr;
+}
+
+TEST_CASE("offenders: a batch without receipts does not count, and is leased again at once") {
+  FakeCluster run;
+  run.Start(2);
+  CHECK(run.Lease(11));
+  const auto leased = run.work(11);
+  REQUIRE(leased.size() == 2);
+  run.Send(11, Forged(leased[0]));
+  CHECK(std::holds_alternative<Ack>(run.LastTo(11)));
+  CHECK(run.status().batches == 0);
+  CHECK(run.status().work.batches == 0);
+  CHECK(run.status().offences == 1);
+  CHECK(run.Noticed("an offence: worker has not the receipts of all servers for batch 0.0.0"));
+  // The first free batch is this one, then the third of the unit.
+  CHECK(run.Lease(12));
+  CHECK(run.work(12).front().second.index == leased[0].second.index);
+  CHECK(run.work(12).front().first.unit == leased[0].first.unit);
+  // The other one is still the first worker's.
+  run.Send(11, FakeCluster::Report(leased[1].first, leased[1].second));
+  CHECK(run.status().batches == 1);
+  run.work(11).clear();
+  run.WorkAll(12);
+  CHECK(run.core().outcome().ok());
+  run.CheckAllCountedOnce();
+}
+
+TEST_CASE("offenders: a batch that was never leased to a worker does not count") {
+  FakeCluster run;
+  run.Start(2);
+  CHECK(run.Lease(11));
+  const auto leased = run.work(11).front();
+  BatchDone claimed = FakeCluster::Report(leased.first, leased.second);
+  claimed.receipts =
+      ReceiptsOf(run.core().run().ticket_key, run.core().plan(), run.core().run().config.cluster,
+                 {11}, LeaseKind::kTrain, claimed.batch);
+  run.Send(12, claimed);  // with the first worker's receipts and lease
+  CHECK(run.status().batches == 0);
+  CHECK(run.status().offences == 1);
+  run.Send(11, claimed);
+  CHECK(run.status().batches == 1);
+  CHECK(run.status().offences == 1);
+}
+
+TEST_CASE("offenders: the third offence puts the worker out, and its key into quarantine") {
+  FakeCluster run;
+  run.Start(1);
+  // A key of its own.
+  const uint64_t liar = (uint64_t{9} << 32) + 1;
+  run.Join(liar, Role::kWorker);
+  CHECK(run.Lease(liar));
+  const auto leased = run.work(liar).front();
+  run.Send(liar, Forged(leased));
+  run.Send(liar, Forged(leased));
+  CHECK(IsMember(&run, liar));
+  const auto effects = run.core().Handle("peer-" + std::to_string(liar),
+                                         {{{77}, {liar}, 900, 0, 1}, Forged(leased)}, run.now);
+  CHECK_FALSE(IsMember(&run, liar));
+  REQUIRE(effects.quarantine.size() == 1);
+  CHECK(effects.quarantine[0].member == Incarnation{liar});
+  CHECK(run.status().offences == 3);
+  CHECK(run.status().journal.decisions().back().text.find("returned") != std::string::npos);
+  run.work(liar).clear();
+  run.WorkAll(11);
+  CHECK(run.core().outcome().ok());
+  CHECK(run.status().work.Loss() == doctest::Approx(1));
+  run.CheckAllCountedOnce();
+}
+
+TEST_CASE("offenders: no loss that one reports spoils what is shown for all") {
+  FakeCluster run;
+  run.Start(2);
+  CHECK(run.Work(12));
+  const double honest = run.status().work.Loss();
+  for (const double loss : {1e300, -1e9}) {
+    CHECK(run.Lease(11));
+    BatchDone done = FakeCluster::Report(run.work(11).front().first, run.work(11).front().second);
+    done.loss_sum = loss;
+    run.Send(11, done);
+    CHECK(run.status().work.Loss() == honest);
+  }
+  CHECK(run.status().offences == 2);
+  // A model that diverges has great losses; then they are as great as they can be shown.
+  BatchDone done = FakeCluster::Report(run.work(11).front().first, run.work(11).front().second);
+  done.loss_sum = 1e12;
+  run.Send(11, done);
+  CHECK(run.status().offences == 2);
+  CHECK(run.status().work.Loss() < 110);
+  CHECK(run.status().work.Loss() > honest);
+}
+
+TEST_CASE("offenders: evaluation without receipts does not count") {
+  FakeCluster run;
+  run.Start(2);
+  while (run.core().phase() == Phase::kTraining) CHECK(run.Work(11));
+  CHECK(run.Lease(11));
+  run.Send(11, Forged(run.work(11).front()));
+  CHECK(run.status().offences == 1);
+  run.Send(11, Leave{});  // with the other batches
+  run.WorkAll(12);
+  CHECK(run.core().outcome().ok());
+  REQUIRE(run.evaluations.size() == 2);
+  CHECK(run.evaluations[0].metrics.precision[0] == doctest::Approx(1.0));
+}
+
+TEST_CASE("offenders: receipts of an earlier plan of the generation are remembered") {
+  FakeCluster run;
+  run.Start(2);
+  CHECK(run.Lease(11));
+  const auto leased = run.work(11).front();
+  BatchDone done = FakeCluster::Report(leased.first, leased.second);
+  run.Join(3, Role::kServer);
+  const uint32_t before = run.core().plan_version();
+  run.Say({{77}, {11}, 900, 0, before}, done);
+  CHECK(run.status().batches == 1);
+  CHECK(run.status().offences == 0);
+}
+
+TEST_CASE("offenders: what a server reports counts, but for tickets of this life") {
+  FakeCluster run;
+  run.Start(2);
+  CHECK(run.Lease(11));
+  const auto [grant, batch] = run.work(11).front();
+  const BatchId id{grant.epoch, grant.unit, batch.index};
+  CHECK(batch.ticket == TicketOf(run.core().run().ticket_key, {11}, LeaseKind::kTrain, id));
+  // The server has an earlier key: it cannot know better.
+  run.Send(1, Offence{11, id, "sent a ticket that does not fit its batch", batch.ticket});
+  CHECK(run.status().offences == 0);
+  run.Send(1, Offence{99, id, "is no member", 0});
+  run.Send(1, Offence{2, id, "is a server", 0});
+  run.Send(12, Offence{11, id, "says another worker", 0});
+  CHECK(run.status().offences == 0);
+  for (size_t n = 1; n <= Offences::kMost; ++n) {
+    CHECK(IsMember(&run, 11));
+    run.Send(2, Offence{11, id, std::string(1000, 'x'), batch.ticket + 1});
+    CHECK(run.status().offences == n);
+  }
+  CHECK_FALSE(IsMember(&run, 11));
+  CHECK(run.status().journal.decisions().size() > 0);
+  CHECK_FALSE(run.Noticed(std::string(201, 'x')));
+  run.work(11).clear();
+  run.WorkAll(12);
+  run.CheckAllCountedOnce();
+}
+
+TEST_CASE("offenders: servers are told the key, others are not, and a new life has another one") {
+  FakeCluster run;
+  run.Start(1);
+  run.Join(21, Role::kObserver);
+  const auto key_to = [&](uint64_t member) {
+    Bytes key;
+    for (const Body& body : run.received["peer-" + std::to_string(member)]) {
+      if (const auto* reply = std::get_if<JoinReply>(&body)) key = reply->ticket_key;
+    }
+    return key;
+  };
+  const Bytes first = key_to(1);
+  CHECK(first.size() == 16);
+  CHECK(key_to(2) == first);
+  CHECK(key_to(11).empty());
+  CHECK(key_to(21).empty());
+  run.Restart();
+  CHECK(key_to(1).size() == 16);
+  CHECK(key_to(1) != first);
+}
+
+}  // namespace
+}  // namespace dslide::offenders_test

@@ -1,0 +1,41 @@
+#include "scheduler/members/offences.h"
+
+#include <doctest/doctest.h>
+
+namespace dslide::offences_test {
+namespace {
+
+constexpr Incarnation kMember{uint64_t{7} << 32 | 1}, kNextLife{uint64_t{7} << 32 | 2};
+constexpr Incarnation kOther{uint64_t{8} << 32 | 1};
+
+TEST_CASE("offences: the third one is too many, also in another life of the key") {
+  Offences offences;
+  CHECK_FALSE(offences.Note(kMember, "a", 0));
+  CHECK_FALSE(offences.Note(kOther, "b", 1));
+  CHECK_FALSE(offences.Note(kNextLife, "c", 2));
+  CHECK(offences.Note(kNextLife, "d", 3));
+  CHECK(offences.total() == 4);
+  REQUIRE(offences.last().size() == 4);
+  CHECK(offences.last()[3].reason == "d");
+  CHECK(offences.last()[3].member == kNextLife);
+  // Its operator has let it in again.
+  CHECK_FALSE(offences.Note(kMember, "e", 4));
+}
+
+TEST_CASE("offences: those of long ago do not count") {
+  Offences offences;
+  CHECK_FALSE(offences.Note(kMember, "a", 0));
+  CHECK_FALSE(offences.Note(kMember, "b", 10));
+  CHECK_FALSE(offences.Note(kMember, "c", Offences::kWithinMs + 1));
+  CHECK(offences.Note(kMember, "d", Offences::kWithinMs + 10));
+}
+
+TEST_CASE("offences: only the last ones are kept") {
+  Offences offences;
+  for (uint64_t n = 0; n < 3 * Offences::kKept; ++n) (void)offences.Note({n << 32}, "a", 0);
+  CHECK(offences.total() == 3 * Offences::kKept);
+  CHECK(offences.last().size() == Offences::kKept);
+}
+
+}  // namespace
+}  // namespace dslide::offences_test

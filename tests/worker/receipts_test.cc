@@ -1,0 +1,113 @@
+// What a worker carries from the scheduler to servers (tickets), and back (receipts).
+#include <optional>
+
+#include "tests/worker/worker_fixture.h"
+
+namespace dslide::receipts_test {
+namespace {
+
+LeaseGrant Ticketed(LeaseGrant grant) {
+  for (LeaseBatch& batch : grant.batches) batch.ticket = 500 + batch.index;
+  return grant;
+}
+
+// The ticket that a request shows; none: it begins nothing.
+std::optional<uint64_t> TicketIn(const Body& request) {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return embed->ticket;
+  if (const auto* top = std::get_if<TopKRequest>(&request)) return top->ticket;
+  return std::nullopt;
+}
+
+TEST_CASE_FIXTURE(WorkerFixture,
+                  "a batch begins with its ticket, and its report has all receipts") {
+  JoinAndPlan();
+  auto requests = Requests(Scheduler(Ticketed(Grant(1))));
+  for (int stage = 0; stage < 4; ++stage) {
+    REQUIRE(requests.size() == 2);
+    for (const auto& request : requests) {
+      if (stage == 0) CHECK(TicketIn(request.message.body) == 500);
+      receipt = stage < 3 ? 0 : uint64_t{0x10} << request.to;
+      (void)Server(request, Answer(request.message.body));
+    }
+    requests = Requests(last);
+  }
+  const auto reports = ToScheduler<BatchDone>(last);
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].receipts == 0x30);
+}
+
+TEST_CASE_FIXTURE(WorkerFixture, "an evaluation shows its ticket twice, and has receipts as well") {
+  JoinAndPlan();
+  auto requests = Requests(Scheduler(Ticketed(Grant(1, LeaseKind::kEvaluate))));
+  for (int stage = 0; stage < 2; ++stage) {
+    REQUIRE(requests.size() == 2);
+    for (const auto& request : requests) {
+      CHECK(TicketIn(request.message.body) == 500);
+      receipt = stage == 0 ? 0 : uint64_t{0x10} << request.to;
+      (void)Server(request, Answer(request.message.body));
+    }
+    requests = Requests(last);
+  }
+  CHECK(ToScheduler<BatchDone>(last).at(0).receipts == 0x30);
+}
+
+// With the third batch, whose first request goes with the push of the first.
+TEST_CASE_FIXTURE(OneServer, "the receipt of a push is not of the batch that goes with it") {
+  auto requests = Requests(Scheduler(Ticketed(Grant(3))));
+  REQUIRE(requests.size() == 2);  // two in flight
+  const auto first = requests[0];
+  auto query = Requests(Server(first, Answer(first.message.body)));
+  REQUIRE(query.size() == 1);
+  CHECK(As<ActiveQuery>(query[0]).finish);
+  auto push = Requests(Server(query[0], Answer(query[0].message.body)));
+  REQUIRE(push.size() == 1);
+  REQUIRE(As<EmbedPush>(push[0]).next);
+  CHECK(As<EmbedPush>(push[0]).next->ticket == 502);
+  receipt = 0x77;
+  auto next = Server(push[0], Answer(push[0].message.body));
+  REQUIRE(ToScheduler<BatchDone>(next).size() == 1);
+  CHECK(ToScheduler<BatchDone>(next)[0].batch.index == 0);
+  CHECK(ToScheduler<BatchDone>(next)[0].receipts == 0x77);
+  // The third batch goes on, and ends with the receipt of its own push.
+  receipt = 0;
+  query = Requests(next);
+  REQUIRE(query.size() == 1);
+  push = Requests(Server(query[0], Answer(query[0].message.body)));
+  REQUIRE(push.size() == 1);
+  CHECK(As<EmbedPush>(push[0]).batch.index == 2);
+  receipt = 0x88;
+  next = Server(push[0], Answer(push[0].message.body));
+  REQUIRE(ToScheduler<BatchDone>(next).size() == 1);
+  CHECK(ToScheduler<BatchDone>(next)[0].receipts == 0x88);
+}
+
+TEST_CASE_FIXTURE(WorkerFixture,
+                  "a batch that begins again forgets the receipts of the plan before") {
+  JoinAndPlan();
+  auto requests = Requests(Scheduler(Ticketed(Grant(1))));
+  for (int stage = 0; stage < 3; ++stage) {
+    for (const auto& request : requests) (void)Server(request, Answer(request.message.body));
+    requests = Requests(last);
+  }
+  REQUIRE(requests.size() == 2);
+  receipt = 0x10;
+  (void)Server(requests[0], Ack{});
+  receipt = 0;
+  plan.version = 2;
+  plan.generation = 1;
+  requests = Requests(Scheduler(plan, 0, 2));
+  for (int stage = 0; stage < 4; ++stage) {
+    REQUIRE(requests.size() == 2);
+    for (const auto& request : requests) {
+      if (stage == 0) CHECK(TicketIn(request.message.body) == 500);
+      receipt = stage < 3 ? 0 : uint64_t{0x100} << request.to;
+      (void)Server(request, Answer(request.message.body));
+    }
+    requests = Requests(last);
+  }
+  REQUIRE(ToScheduler<BatchDone>(last).size() == 1);
+  CHECK(ToScheduler<BatchDone>(last)[0].receipts == 0x300);
+}
+
+}  // namespace
+}  // namespace dslide::receipts_test
