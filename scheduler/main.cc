@@ -15,6 +15,7 @@ Status Schedule(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(file);
   Result<Config> config = LoadConfig(*file, arguments.All("set"));
   DSLIDE_RETURN_IF_ERROR(config);
+  DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   Result<uint32_t> memory_mb = 0;
   if (arguments.Has("server-memory-mb")) {
     memory_mb = arguments.Number("server-memory-mb", 1, kMostMemoryMb);

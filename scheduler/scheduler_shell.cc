@@ -417,9 +417,10 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   new_keys.Keep();
   if (kept) kept->Keep();
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
-  DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
+  // First: whoever waits for the address uses the keys.
   if (access) DSLIDE_RETURN_IF_ERROR(access->keys().Publish(*address));
   if (token.is_new) DSLIDE_RETURN_IF_ERROR(WriteToken(token.path, token.text));
+  DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}{}", *address, access ? ", encrypted" : ""));
   std::fputs((loaded->description + "\n").c_str(), stdout);
   std::fputs((TrainingText(inputs.config) + "\n").c_str(), stdout);

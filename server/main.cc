@@ -1,22 +1,32 @@
 // dslide-server: owns a share of the parameters and of the hash tables.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "common/app/executable.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
+#include "common/idle/priority.h"
 #include "server/server_shell.h"
 
 namespace dslide {
 namespace {
 
 // What rows and tables may use.
-Result<uint64_t> MemoryForRows(const ClusterConfig& cluster) {
+Result<uint64_t> MemoryForRows(const Config& config) {
   const uint64_t machine = MemoryOfThisMachine();
-  if (cluster.memory_mb == 0) return machine / 10 * 8;
-  const uint64_t bytes = uint64_t{cluster.memory_mb} << 20;
-  if (bytes <= machine) return bytes;
-  return BadInput(fmt::format("cluster.memory_mb = {}: this machine has {} MB", cluster.memory_mb,
-                              machine >> 20));
+  const uint32_t memory_mb = config.cluster.memory_mb, owners_mb = config.idle.memory_mb;
+  const uint64_t whole = owners_mb == 0 ? machine : std::min(machine, uint64_t{owners_mb} << 20);
+  if (memory_mb == 0) return whole / 10 * 8;
+  const uint64_t bytes = uint64_t{memory_mb} << 20;
+  if (bytes <= whole) return bytes;
+  if (whole < machine) {
+    return BadInput(
+        fmt::format("cluster.memory_mb = {}: idle.memory_mb allows the whole process {}", memory_mb,
+                    owners_mb));
+  }
+  return BadInput(
+      fmt::format("cluster.memory_mb = {}: this machine has {} MB", memory_mb, machine >> 20));
 }
 
 // The scheduler of --scheduler and --key; its address may come from the configuration.
@@ -36,8 +46,9 @@ Result<SchedulerAccess> SchedulerOf(const ParsedArguments& arguments,
 }
 
 Status Serve(const ParsedArguments& arguments) {
-  const Result<Config> config = ConfigFromArguments(arguments);
+  const Result<Config> config = OwnConfigFromArguments(arguments);
   DSLIDE_RETURN_IF_ERROR(config);
+  DSLIDE_RETURN_IF_ERROR(CheckLentToServer(*config));
   const ClusterConfig& cluster = config->cluster;
   ServerOptions options;
   Result<SchedulerAccess> scheduler = SchedulerOf(arguments, cluster);
@@ -48,18 +59,23 @@ Status Serve(const ParsedArguments& arguments) {
   options.advertise =
       arguments.Has("advertise") ? arguments.Get("advertise") : cluster.server_advertise;
   options.name = arguments.Get("name");
-  const Result<uint64_t> memory_bytes = MemoryForRows(cluster);
+  const Result<uint64_t> memory_bytes = MemoryForRows(*config);
   DSLIDE_RETURN_IF_ERROR(memory_bytes);
   options.memory_bytes = *memory_bytes;
+  options.disk_bytes = uint64_t{config->idle.disk_mb} << 20;
   const bool is_safe = options.scheduler.curve.has_value() ||
                        config->security.encryption == Encryption::kTrustedNetwork;
   DSLIDE_RETURN_IF_ERROR(CheckBind(own_bind ? "--bind" : "cluster.server_bind", options.bind,
                                    is_safe,
                                    "give --key FILE (RUN/keys/server.key) or a join string"));
   DSLIDE_RETURN_IF_ERROR(CheckAdvertise("--advertise", arguments.Get("advertise")));
+  const bool is_lent = config->idle.given || arguments.Has("idle");
+  if (is_lent) LimitCores(config->idle.cores);
+  const std::string limits = is_lent ? LowerPriority(config->idle.priority) : "";
   StopSignals signals;
   StartLog(options.name.empty() ? "server" : options.name, config->common.log_level);
   for (const std::string& line : IgnoredByServer(arguments.All("set"))) LogWarning(line);
+  if (!limits.empty()) LogWarning(limits);
   return ServerShell::Run(options, &signals);
 }
 
@@ -74,6 +90,7 @@ int main(int argc, char** argv) {
   line.Option("bind", "ADDRESS", "where to listen for workers (cluster.server_bind)");
   line.Option("advertise", "ADDRESS", "what workers dial, if not the bind address");
   line.Option("name", "NAME", "name in the roster");
+  line.Flag("idle", "the machine is lent: the process has the lowest priority");
   dslide::DeclareConfigOptions(&line);
   return dslide::RunExecutable("dslide-server", line, argc, argv, dslide::Serve);
 }

@@ -68,6 +68,7 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
                    options.memory_bytes, CgroupLimitsOfThisProcess().cores});
   ServerShell shell(&context, &access, std::move(core), std::move(*workers), std::move(*scheduler),
                     to);
+  shell.disk_bytes_ = options.disk_bytes;
   return shell.Loop(signals);
 }
 
@@ -229,7 +230,9 @@ void ServerShell::StopExecutors() {
 void ServerShell::StartExecutors(const ServerLoad& load) {
   LogInfo(fmt::format("{}, {} kernels", Plural(load.slots.size(), "executor"), BestKernels().name));
   StopExecutors();
-  storage_ = std::make_unique<ServerStorage>(load, CheckpointStore::Place{load.server});
+  CheckpointStore::Place place{load.server};
+  place.disk_bytes = disk_bytes_;
+  storage_ = std::make_unique<ServerStorage>(load, std::move(place));
   const auto shared = std::make_shared<const ServerLoad>(load);
   pool_ = std::make_unique<ExecutorPool>(
       static_cast<uint32_t>(load.slots.size()), [shared](uint32_t i) {

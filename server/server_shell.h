@@ -21,6 +21,7 @@ struct ServerOptions {
   std::string advertise;      // empty: the bound address
   std::string name;           // empty: the scheduler gives one
   uint64_t memory_bytes = 0;  // for rows and tables
+  uint64_t disk_bytes = 0;    // for checkpoints; 0: any
 };
 
 // Runs until the scheduler ends the run or a signal comes. One thread owns all sockets.
@@ -56,6 +57,7 @@ class ServerShell {
   uint32_t servers_plan_ = 0;                    // by which those there are were looked through
   std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
+  uint64_t disk_bytes_ = 0;  // for checkpoints; 0: any
   RateLimit refusal_lines_;
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;

@@ -19,7 +19,9 @@ MARKED = re.compile(r"(?<=<!-- keys: begin -->\n).*(?=<!-- keys: end -->)", re.D
 # Of a key in the help: "  name = default", "      meaning (values)" and notes, a line each.
 KEY = re.compile(r"  (\w+) =(?: (.*))?\n      (.*) \(([^()]*)\)\n((?:      .*\n)*)")
 RESUMED = {"A resumed run keeps it.": "keeps it", "A resumed run keeps its sign.": "keeps its sign"}
-SERVER = {"Each server reads its own.": "reads its own"}
+SERVER = {"Each server reads its own.": "reads its own",
+          "Each server and worker reads its own.": "reads its own, as a worker does",
+          "Each worker reads its own; a server refuses it.": "refuses it; a worker reads its own"}
 
 
 def rows(help_text):

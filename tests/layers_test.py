@@ -23,7 +23,7 @@ LAYERS = [
     ("common", [], """
         common/base common/stem common/config common/data common/data/measures common/data/numbers common/text common/math
         common/math/int8 common/checkpoint common/balance
-        common/security common/wire common/run common/model common/net common/app"""),
+        common/security common/wire common/run common/idle common/model common/net common/app"""),
     ("server", ["common"], """
         server/rows server/model/lsh server/model/sampling server/model server/executor/batches server/executor/slots
         server/executor/state server/executor server/storage server/base server/migration

@@ -100,6 +100,7 @@ void WorkerCore::OnSchedulerMessage(Message message) {
     if (work_) work_->leases.Answered(NowMs() + wait->retry_ms);
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
     effects_.notices.push_back(fmt::format("dismissed by the scheduler: {}", shutdown->reason));
+    effects_.dismissed = shutdown->exit_code;
     effects_.exit = Status();
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     OnError(*error);
@@ -131,6 +132,7 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   }
   config_ = std::make_unique<Config>(std::move(*config));
   train_samples_ = reply.train_samples;
+  given_name_ = reply.name;
   in_flight_ = InFlightControl(config_->train.batches_in_flight);
   effects_.notices.push_back(
       fmt::format("joined as {}{}", reply.name, local_.in_use() ? ", with the training data" : ""));
@@ -173,7 +175,10 @@ void WorkerCore::EndPause() {
 }
 
 uint32_t WorkerCore::InFlightLimit() const {
-  return in_flight_cap_ == 0 ? in_flight_.limit() : std::min(in_flight_.limit(), in_flight_cap_);
+  uint32_t limit = in_flight_.limit();
+  if (in_flight_cap_ > 0) limit = std::min(limit, in_flight_cap_);
+  if (owners_cap_ > 0) limit = std::min(limit, owners_cap_);
+  return limit;
 }
 
 // A pause: the plan is about to change, and batches in flight would begin again with it. They end
@@ -211,7 +216,7 @@ bool WorkerCore::WantsLease() const {
 }
 
 void WorkerCore::RequestLease() {
-  if (!work_ || stopping_ || !work_->leases.MayAsk(NowMs()) || !WantsLease()) return;
+  if (!work_ || stopping_ || held_ || !work_->leases.MayAsk(NowMs()) || !WantsLease()) return;
   Send(kScheduler, LeaseRequest{local_.in_use()});
   work_->leases.Asked(NowMs());
 }
@@ -227,7 +232,7 @@ bool WorkerCore::HasRoomFor(uint64_t step) const {
 // only a batch whose first request may go with the push of that flight. A batch of a later step
 // must not: it would wait for the step that the push belongs to.
 std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
-  if (!work_ || stopping_ || Paused() || work_->leases.empty()) return std::nullopt;
+  if (!work_ || stopping_ || held_ || Paused() || work_->leases.empty()) return std::nullopt;
   const LeasedBatch& next = work_->leases.front();
   const uint64_t step = StepOf(next.id(), config_->train, train_samples_);
   if (!HasRoomFor(step)) return std::nullopt;

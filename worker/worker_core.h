@@ -39,6 +39,8 @@ class WorkerCore {
     std::optional<Plan> connect;  // dial these servers before sending
     std::vector<std::string> notices;
     std::optional<Status> exit;  // leave with this outcome
+    // The scheduler has dismissed this worker and ends with this exit code; 0: the run is done.
+    std::optional<uint32_t> dismissed;
   };
 
   // `file`: the training file, if the worker has it; must outlive the core.
@@ -57,8 +59,19 @@ class WorkerCore {
   void NoteSent(const Message& message, size_t bytes);
   // SIGTERM: finish the batches in flight, start no new ones, leave.
   void RequestStop() { stopping_ = true; }
+  // By the owner of the machine. While it is held the worker begins no batch and asks for no lease.
+  // `in_flight_cap`: batches in flight; 0: any number.
+  void Hold(bool held, uint32_t in_flight_cap) {
+    held_ = held;
+    owners_cap_ = in_flight_cap;
+  }
 
   bool joined() const { return config_ != nullptr; }
+  const std::string& given_name() const { return given_name_; }  // in the roster; "" before
+  // From one heartbeat to the next; before the worker has joined, the default.
+  uint32_t heartbeat_ms() const {
+    return (config_ == nullptr ? Config() : *config_).cluster.heartbeat_ms;
+  }
   int64_t heard_ms() const { return link_.heard_ms(); }
 
  private:
@@ -119,10 +132,13 @@ class WorkerCore {
 
   SchedulerLink link_;
   std::string name_;  // asked for
+  std::string given_name_;
   uint32_t cores_;
   LocalData local_;
   int64_t now_us_ = 0;  // of the call
   bool stopping_ = false;
+  bool held_ = false;
+  uint32_t owners_cap_ = 0;
   std::unique_ptr<Config> config_;  // null: not joined. Stable address: flights refer to it
   uint64_t train_samples_ = 0;
   Plan plan_;                 // the latest

@@ -7,24 +7,12 @@
 
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
-#include "common/data/checksum.h"
-#include "common/math/kernels.h"
 #include "common/net/usage.h"
-#include "common/text/samples.h"
 
 namespace dslide {
 namespace {
 
 constexpr int kPollMs = 50;
-
-Result<TrainingFile> ReadTrainingFile(const std::string& path) {
-  // The same file gives the same samples as on the scheduler's machine if the run has the default
-  // train.min_label_samples, and for text the default settings of [text].
-  Result<TrainingSamples> loaded = LoadTrainingSamples(path, {});
-  DSLIDE_RETURN_IF_ERROR(loaded);
-  const uint64_t checksum = Checksum(loaded->data);
-  return TrainingFile{path, std::move(loaded->data), checksum};
-}
 
 // Passes the failpoint of a message that is about to be sent.
 void PassPointOf(const Body& body) {
@@ -40,59 +28,101 @@ void PassPointOf(const Body& body) {
 
 }  // namespace
 
-WorkerShell::WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler,
-                         SchedulerAccess scheduler_access)
+WorkerShell::WorkerShell(NetContext* context, const Options& options, DealerSocket scheduler)
     : context_(context),
-      core_(std::move(core)),
+      options_(options),
+      core_(DrawIncarnation(options.scheduler.own()), options.name, CoresOfThisMachine(),
+            options.file),
       scheduler_(std::move(scheduler)),
-      scheduler_access_(std::move(scheduler_access)) {}
+      cpu_before_s_(UsageOfThisProcess().cpu_seconds) {}
 
-Status WorkerShell::Run(const WorkerOptions& options, StopSignals* signals) {
-  FlushDenormals();
-  std::optional<TrainingFile> file;
-  if (!options.data.empty()) {
-    Result<TrainingFile> read = ReadTrainingFile(options.data);
-    DSLIDE_RETURN_IF_ERROR(read);
-    file = std::move(*read);
-  }
-  NetContext context;
+Result<SessionEnd> WorkerShell::Run(NetContext* context, const Options& options,
+                                    StopSignals* signals) {
   const SchedulerAccess& to = options.scheduler;
-  Result<DealerSocket> socket = DealerSocket::Connect(context, to.address, to.curve);
+  Result<DealerSocket> socket = DealerSocket::Connect(*context, to.address, to.curve);
   DSLIDE_RETURN_IF_ERROR(socket);
-  LogInfo(fmt::format("joining the scheduler at {}{}", to.address, to.curve ? ", encrypted" : ""));
-  WarnIfUnresolved(to.address);
-  WorkerShell shell(&context,
-                    WorkerCore(DrawIncarnation(to.own()), options.name, CoresOfThisMachine(),
-                               file ? &*file : nullptr),
-                    std::move(*socket), to);
+  WorkerShell shell(context, options, std::move(*socket));
   return shell.Loop(signals);
 }
 
-Status WorkerShell::Loop(StopSignals* signals) {
+SessionEnd WorkerShell::Loop(StopSignals* signals) {
   stop_fd_ = signals->fd();
-  poller_.Add(scheduler_);
-  poller_.AddFd(stop_fd_);
+  WatchSockets();
+  dialled_ms_ = clock_.Millis();
   Apply(core_.Start(clock_.Micros()));
   while (!exit_) {
     poller_.Wait(kPollMs);
-    if (signals->Take()) {
-      if (!core_.joined()) return Failed("stopped by a signal before joining");
-      if (stopping_) return Failed("stopped at once; the batches in flight are trained by others");
-      stopping_ = true;
-      LogInfo("stopping: finishing the batches in flight");
-      core_.RequestStop();
-    }
+    if (signals->Take()) Stop();
+    if (exit_) break;
+    if (options_.lent != nullptr && signals->TakeReload()) options_.lent->Reload();
+    if (options_.lent != nullptr) Obey();
     Receive(WorkerCore::kScheduler);
     for (uint32_t s = 0; s < servers_.size(); ++s) Receive(s);
     if (exit_) break;  // an outcome is final
-    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), clock_.Micros()));
+    Apply(core_.Tick(Usage(), clock_.Micros()));
     if (silence_.Due(core_.heard_ms(), clock_.Millis())) {
-      LogWarning("still no answer from the scheduler at " + scheduler_access_.address);
+      Say("still no answer from the scheduler at " + options_.scheduler.address);
     }
     CheckHandshakes();
+    Redial();
   }
-  Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
-  return *exit_;
+  const std::string name = core_.given_name();
+  Apply(core_.Goodbye(Usage()));
+  return {*exit_, FinishesForPause() && !stopping_ && !dismissed_, stopping_, dismissed_, name};
+}
+
+void WorkerShell::Stop() {
+  if (!core_.joined()) {
+    stopping_ = true;
+    exit_ = Failed("stopped by a signal before joining");
+  } else if (stopping_) {
+    exit_ = Failed("stopped at once; the batches in flight are trained by others");
+  } else {
+    stopping_ = true;
+    LogInfo("stopping: finishing the batches in flight");
+    core_.RequestStop();
+  }
+}
+
+void WorkerShell::Obey() {
+  LentMachine& lent = *options_.lent;
+  const int64_t now_ms = clock_.Millis();
+  const IdleDecision& decision = lent.Look(now_ms);
+  core_.Hold(!lent.MayBegin(clock_.Micros()), decision.in_flight_cap);
+  lent.SetState(core_.joined() ? "running" : "joining", core_.given_name(), now_ms);
+  if (!FinishesForPause() && decision.pauses()) {
+    rests_at_ms_ = now_ms + kFinishMs;
+    core_.RequestStop();
+  }
+  const bool late = FinishesForPause() && now_ms >= *rests_at_ms_;
+  if (FinishesForPause() && (late || !core_.joined())) exit_ = Status();
+}
+
+void WorkerShell::Say(const std::string& line) {
+  if (options_.lent == nullptr) return LogInfo(line);
+  options_.lent->Say(line, clock_.Millis());
+}
+
+// A process may have several sessions, and each counts for itself.
+Heartbeat WorkerShell::Usage() const {
+  Heartbeat beat = UsageHeartbeat(bytes_sent_, bytes_received_);
+  beat.cpu_seconds -= cpu_before_s_;
+  return beat;
+}
+
+void WorkerShell::Redial() {
+  const int64_t now_ms = clock_.Millis();
+  const int64_t patience_ms = std::max<int64_t>(kRedialMs, int64_t{3} * core_.heartbeat_ms());
+  if (!options_.redials || exit_) return;
+  if (now_ms - std::max(core_.heard_ms(), dialled_ms_) < patience_ms) return;
+  dialled_ms_ = now_ms;
+  const SchedulerAccess& to = options_.scheduler;
+  Result<DealerSocket> socket = DealerSocket::Connect(*context_, to.address, to.curve);
+  if (!socket.ok()) return;  // the same address was good before
+  Say(fmt::format("the scheduler at {} is silent; dialling again", to.address));
+  scheduler_ = std::move(*socket);
+  for (size_t s = 0; s < servers_.size(); ++s) servers_[s] = DialServer(plan_[s]);
+  WatchSockets();
 }
 
 // Looked up for each message, because a message may bring a plan with other sockets.
@@ -108,6 +138,7 @@ void WorkerShell::Receive(uint32_t from) {
     auto bytes = socket == nullptr ? std::nullopt : socket->Receive();
     if (!bytes) return;
     bytes_received_ += bytes->size();
+    if (options_.lent != nullptr) options_.lent->CountReceived(bytes->size());
     Result<Message> message = Decode(*bytes);
     if (!message.ok()) {
       LogWarning("a reply is dropped: " + message.error().message);
@@ -134,7 +165,7 @@ void WorkerShell::TakeAccess(const AccessList& list) {
 // A scheduler that does not let this key in is the end; a server may not have heard of it yet.
 void WorkerShell::CheckHandshakes() {
   if (const auto failure = scheduler_.TakeFailure(); failure && !exit_) {
-    const Status refused = SchedulerRefusal(*failure, scheduler_access_);
+    const Status refused = SchedulerRefusal(*failure, options_.scheduler);
     if (!refused.ok()) exit_ = refused;
   }
   for (std::optional<DealerSocket>& server : servers_) {
@@ -143,7 +174,7 @@ void WorkerShell::CheckHandshakes() {
 }
 
 void WorkerShell::Apply(WorkerCore::Effects effects) {
-  for (const std::string& line : effects.notices) LogInfo(line);
+  for (const std::string& line : effects.notices) Say(line);
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {
     PassPointOf(out.message.body);
@@ -154,6 +185,7 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
     }
     Bytes bytes = Encode(out.message, out.precision);
     bytes_sent_ += bytes.size();
+    if (options_.lent != nullptr) CountForOwner(out.message, bytes.size());
     core_.NoteSent(out.message, bytes.size());
     // A message that does not fit the queue is sent again after cluster.request_timeout_ms.
     DealerSocket* const socket = SocketOf(out.to);
@@ -168,13 +200,23 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
       PassFailpoint(Failpoint::kWorkerJoin);
     }
   }
+  if (effects.dismissed) dismissed_ = effects.dismissed;
   if (effects.exit) exit_ = effects.exit;
+}
+
+// For the owner of a lent machine. A report that is sent again is the same work.
+void WorkerShell::CountForOwner(const Message& message, size_t bytes) {
+  options_.lent->CountSent(bytes);
+  const auto* done = std::get_if<BatchDone>(&message.body);
+  if (done == nullptr || message.envelope.sequence <= reported_) return;
+  reported_ = message.envelope.sequence;
+  options_.lent->CountSamples(done->samples);
 }
 
 // A server that cannot be dialled counts as one that does not answer; another plan may correct
 // that.
 std::optional<DealerSocket> WorkerShell::DialServer(const PlanServer& server) {
-  Result<DealerSocket> socket = DialMember(*context_, access_, scheduler_access_, server);
+  Result<DealerSocket> socket = DialMember(*context_, access_, options_.scheduler, server);
   if (socket.ok()) return std::move(*socket);
   LogWarning(
       fmt::format("{} has an address that is of no use: {}; its batches wait for another "
@@ -185,12 +227,12 @@ std::optional<DealerSocket> WorkerShell::DialServer(const PlanServer& server) {
 
 // Connections to servers that stay are kept.
 void WorkerShell::Dial(const Plan& plan) {
-  poller_.Clear();
+  poller_.Clear();  // before sockets are closed
   // A server that comes back at an address may have another key.
   const auto link_of = [](const PlanServer& server) {
     return std::pair(server.address, FingerprintOf(server.incarnation));
   };
-  const bool encrypted = scheduler_access_.curve.has_value();
+  const bool encrypted = options_.scheduler.curve.has_value();
   std::map<std::pair<std::string, uint32_t>, DealerSocket> kept;
   for (size_t s = 0; s < servers_.size(); ++s) {
     if (!encrypted) plan_[s].incarnation = {};
@@ -206,6 +248,11 @@ void WorkerShell::Dial(const Plan& plan) {
     }
   }
   plan_ = plan.servers;
+  WatchSockets();
+}
+
+void WorkerShell::WatchSockets() {
+  poller_.Clear();
   poller_.Add(scheduler_);
   poller_.AddFd(stop_fd_);
   for (std::optional<DealerSocket>& server : servers_) {

@@ -1,4 +1,4 @@
-// The worker process: sockets around a WorkerCore.
+// A worker's session with the scheduler: sockets around a WorkerCore.
 #pragma once
 
 #include <map>
@@ -10,26 +10,53 @@
 #include "common/base/process.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
+#include "worker/lent_machine.h"
 #include "worker/worker_core.h"
 
 namespace dslide {
 
-struct WorkerOptions {
-  SchedulerAccess scheduler;
-  std::string name;
-  std::string data;  // the training file, if this machine has it; else empty
+// How a session has ended. The worker has said goodbye: what it had leased is with the scheduler.
+struct SessionEnd {
+  Status outcome;
+  bool rests = false;    // the owner's policy pauses
+  bool stopped = false;  // by a signal
+  // The scheduler has dismissed it and ends with this exit code; 0: the run is done.
+  std::optional<uint32_t> dismissed;
+  std::string name;  // in the roster; "": it had not joined
 };
 
 // Runs until the scheduler ends the run, or until a signal; then it finishes the batches in flight.
+// On a lent machine it ends as well when the owner's policy pauses.
 class WorkerShell {
  public:
-  static Status Run(const WorkerOptions& options, StopSignals* signals);
+  // `file`: the training file, if the worker has it. It and `lent` may be null, and must outlive
+  // the session. `redials`: dials anew when the scheduler has been silent for kRedialMs.
+  struct Options {
+    SchedulerAccess scheduler;
+    std::string name;
+    const TrainingFile* file = nullptr;
+    LentMachine* lent = nullptr;
+    bool redials = false;
+  };
+  static constexpr int64_t kRedialMs = 10'000;  // or three heartbeats, if that is longer
+  static constexpr int64_t kFinishMs = 3000;    // for the batches in flight, before a pause
+
+  // Errors (kBadInput) are about the scheduler's address.
+  static Result<SessionEnd> Run(NetContext* context, const Options& options, StopSignals* signals);
 
  private:
-  WorkerShell(NetContext* context, WorkerCore core, DealerSocket scheduler,
-              SchedulerAccess scheduler_access);
+  WorkerShell(NetContext* context, const Options& options, DealerSocket scheduler);
 
-  Status Loop(StopSignals* signals);
+  SessionEnd Loop(StopSignals* signals);
+  // On a lent machine: obeys the owner's policy.
+  void Obey();
+  bool FinishesForPause() const { return rests_at_ms_.has_value(); }
+  void Stop();
+  // Dials all peers again: connections of an address that this machine no longer has, or that a
+  // NAT has forgotten, look as if they were open.
+  void Redial();
+  void Say(const std::string& line);
+  Heartbeat Usage() const;
   void Apply(WorkerCore::Effects effects);
   void Dial(const Plan& plan);
   std::optional<DealerSocket> DialServer(const PlanServer& server);
@@ -37,12 +64,14 @@ class WorkerShell {
   void Receive(uint32_t from);
   void TakeAccess(const AccessList& list);
   void CheckHandshakes();
+  void CountForOwner(const Message& message, size_t bytes);
+  void WatchSockets();
 
   NetContext* context_;
+  Options options_;
   AwakeClock clock_;
   WorkerCore core_;
   DealerSocket scheduler_;
-  SchedulerAccess scheduler_access_;
   AccessListHolder access_;  // the servers' keys
   SilenceReport silence_;
   std::vector<std::optional<DealerSocket>> servers_;  // in plan order; nullopt: cannot be dialled
@@ -53,6 +82,11 @@ class WorkerShell {
   bool lies_ = false;  // Failpoint::kWorkerLie was passed
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;
+  double cpu_before_s_;                 // of this process, before the session
+  uint64_t reported_ = 0;               // sequence of the last report
+  int64_t dialled_ms_ = 0;              // when all peers were dialled last
+  std::optional<int64_t> rests_at_ms_;  // when the batches in flight are given up for a pause
+  std::optional<uint32_t> dismissed_;   // SessionEnd::dismissed
   std::optional<Status> exit_;
 };
 

@@ -72,7 +72,41 @@ void DeclareConfigOptions(CommandLine* line) {
 }
 
 Result<Config> ConfigFromArguments(const ParsedArguments& arguments) {
+  Result<Config> config = OwnConfigFromArguments(arguments);
+  DSLIDE_RETURN_IF_ERROR(config);
+  DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
+  return config;
+}
+
+Status CheckNotLent(const Config& config) {
+  if (!config.idle.given) return {};
+  return BadInput(
+      "the keys of [idle] are for the owner of a lent machine: give them to dslide-worker or "
+      "dslide-server, in a file of their own (configs/volunteer.ini)");
+}
+
+void DeclareOwnConfigOptions(CommandLine* line) {
+  line->Option("config", "FILE", "what this machine's owner allows: [idle] (INI)");
+  line->Repeated("set", "SECTION.KEY=VALUE", "override a value of the file");
+  line->Flag("help-config", "list all configuration keys and exit");
+}
+
+Result<Config> OwnConfigFromArguments(const ParsedArguments& arguments) {
   return LoadConfig(arguments.Get("config"), arguments.All("set"));
+}
+
+Status CheckLentToServer(const Config& config) {
+  const Config defaults;
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (!key.workers_own || key.servers_own) continue;
+    const std::string value = key.field.format(config);
+    if (value == key.field.format(defaults)) continue;
+    return BadInput(fmt::format(
+        "{} = {}: a server owns a part of the model and cannot pause; leave the key out, or lend "
+        "this machine to a worker",
+        key.FullName(), value));
+  }
+  return {};
 }
 
 Result<std::string> StoredConfig(const std::string& run_directory) {
@@ -84,21 +118,38 @@ Result<std::string> StoredConfig(const std::string& run_directory) {
       run_directory));
 }
 
-bool IsForServer(const std::string& assignment) {
+namespace {
+
+const ConfigKey* KeyOf(const std::string& assignment) {
   std::string name = assignment.substr(0, assignment.find('='));
   std::erase(name, ' ');
-  const ConfigKey* key = FindConfigKey(name);
-  return key != nullptr && key->servers_own;
+  return FindConfigKey(name);
 }
 
-std::vector<std::string> IgnoredByServer(const Overrides& overrides) {
+std::vector<std::string> Ignored(const Overrides& overrides, bool ConfigKey::*by_itself) {
   std::vector<std::string> lines;
   for (const std::string& assignment : overrides) {
-    if (IsForServer(assignment)) continue;
+    const ConfigKey* key = KeyOf(assignment);
+    if (key != nullptr && key->*by_itself) continue;
     lines.push_back(fmt::format("{} comes from the scheduler; --set {} is ignored",
                                 assignment.substr(0, assignment.find('=')), assignment));
   }
   return lines;
+}
+
+}  // namespace
+
+bool IsForServer(const std::string& assignment) {
+  const ConfigKey* key = KeyOf(assignment);
+  return key != nullptr && key->servers_own;
+}
+
+std::vector<std::string> IgnoredByServer(const Overrides& overrides) {
+  return Ignored(overrides, &ConfigKey::servers_own);
+}
+
+std::vector<std::string> IgnoredByWorker(const Overrides& overrides) {
+  return Ignored(overrides, &ConfigKey::workers_own);
 }
 
 void DeclareSchedulerOptions(CommandLine* line) {

@@ -24,7 +24,16 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
 
 // --config, --set and --help-config, for every executable that reads the configuration.
 void DeclareConfigOptions(CommandLine* line);
+// Errors (kBadInput) are LoadConfig()'s and those of CheckNotLent().
 Result<Config> ConfigFromArguments(const ParsedArguments& arguments);
+// Refuses [idle], which is for the owners of lent machines, in the configuration of a run.
+Status CheckNotLent(const Config& config);
+
+// The same options for a worker, which reads its owner's [idle] only, and a server.
+void DeclareOwnConfigOptions(CommandLine* line);
+Result<Config> OwnConfigFromArguments(const ParsedArguments& arguments);
+// Refuses keys of [idle] that a server cannot keep.
+Status CheckLentToServer(const Config& config);
 // The configuration file of a run directory, for --resume. Errors (kBadInput) say that the
 // directory holds no run.
 Result<std::string> StoredConfig(const std::string& run_directory);
@@ -34,6 +43,7 @@ bool IsForServer(const std::string& assignment);
 // A line for each override that a server ignores. Files are not checked: they are for the whole
 // cluster.
 std::vector<std::string> IgnoredByServer(const Overrides& overrides);
+std::vector<std::string> IgnoredByWorker(const Overrides& overrides);
 
 // --scheduler and --key, for every executable that dials the scheduler.
 void DeclareSchedulerOptions(CommandLine* line);

@@ -73,14 +73,14 @@ int64_t AwakeClock::At(int64_t monotonic_us) {
 
 void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGTERM); }
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(HangUp hang_up) : hang_up_reloads_(hang_up == HangUp::kReloads) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   struct sigaction hangup;
   DSLIDE_CHECK(sigaction(SIGHUP, nullptr, &hangup) == 0);
-  if (hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
+  if (hangup.sa_handler != SIG_IGN || hang_up_reloads_) sigaddset(&set, SIGHUP);
   DSLIDE_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
   DSLIDE_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
   fd_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -92,7 +92,10 @@ StopSignals::~StopSignals() { close(fd_); }
 bool StopSignals::TakeAt(int64_t now_ms) {
   signalfd_siginfo info;
   bool any = false;
-  while (read(fd_, &info, sizeof info) == sizeof info) any = true;
+  while (read(fd_, &info, sizeof info) == sizeof info) {
+    const bool reloads = hang_up_reloads_ && info.ssi_signo == SIGHUP;
+    (reloads ? reload_ : any) = true;
+  }
   if (!any || (counted_ms_ && now_ms - *counted_ms_ < kSameMs)) return false;
   counted_ms_ = now_ms;
   return true;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/base/ids.h"
 
@@ -65,11 +66,14 @@ class SilenceReport {
 void DieWithParent();
 
 // The signals that ask this process to stop, as a file descriptor: SIGINT, SIGTERM, and SIGHUP (a
-// terminal that closes) unless it is ignored already, as nohup does. SIGPIPE is ignored from then
-// on: writing to a closed pipe returns an error. Create one per process, before any thread.
+// terminal that closes) unless it is ignored already, as nohup does, or asks for something else.
+// SIGPIPE is ignored from then on: writing to a closed pipe returns an error. Create one per
+// process, before any thread.
 class StopSignals {
  public:
-  StopSignals();
+  // What SIGHUP asks for: the end, or to read a file again (TakeReload()).
+  enum class HangUp { kStops, kReloads };
+  explicit StopSignals(HangUp hang_up = HangUp::kStops);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -83,9 +87,13 @@ class StopSignals {
   bool Take() { return TakeAt(MonotonicMillis()); }
   // The same at a given time of the monotonic clock.
   bool TakeAt(int64_t now_ms);
+  // Whether a signal that asks to read a file again was seen by Take() since the last call.
+  bool TakeReload() { return std::exchange(reload_, false); }
 
  private:
   int fd_;
+  bool hang_up_reloads_;
+  bool reload_ = false;
   std::optional<int64_t> counted_ms_;
 };
 

@@ -82,6 +82,7 @@ class Builder {
           "must be " + (field.allowed_in_full.empty() ? field.allowed : field.allowed_in_full));
     }
     origins_[key] = origin;
+    config_.idle.given |= key->section == "idle";
     return {};
   }
 

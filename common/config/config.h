@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/config/week_hours.h"
 
 namespace dslide {
 
@@ -163,6 +164,31 @@ struct SecurityConfig {
   bool operator==(const SecurityConfig&) const = default;
 };
 
+// The scheduling class of a process on a lent machine.
+enum class Priority { kIdle, kLow, kNormal };
+enum class OnBattery { kPause, kRun };
+
+// What the owner of a lent machine allows (common/idle). The names follow BOINC's preferences, see
+// configs/README.md. Never the scheduler's: each worker and server reads its own.
+struct IdleConfig {
+  bool given = false;                   // no key: whether any of them was set
+  Priority priority = Priority::kIdle;  // of CPU and disk
+  WeekHours hours;                      // for computing
+  WeekHours network_hours;              // for the network
+  uint32_t cpu_share = 100;             // percent of a core's time
+  uint32_t cores = 0;                   // CPUs that it may run on; 0: all
+  uint32_t pause_cpu_percent = 25;      // CPU use of others above which it pauses; 0: never
+  uint32_t quiet_s = 5;                 // how long others use less before it goes on
+  OnBattery on_battery = OnBattery::kPause;
+  uint32_t upload_kbit = 0;        // kbit/s; 0: any
+  uint32_t download_kbit = 0;      // kbit/s; 0: any
+  uint32_t daily_transfer_mb = 0;  // sent and received from midnight to midnight; 0: any
+  uint32_t memory_mb = 0;          // resident; 0: any
+  uint32_t disk_mb = 0;            // servers: the directory of checkpoints; 0: any
+
+  bool operator==(const IdleConfig&) const = default;
+};
+
 struct Config {
   CommonConfig common;
   ModelConfig model;
@@ -172,6 +198,7 @@ struct Config {
   ClusterConfig cluster;
   CheckpointConfig checkpoint;
   SecurityConfig security;
+  IdleConfig idle;
 
   bool operator==(const Config&) const = default;
 };
@@ -190,7 +217,8 @@ Result<Config> LoadConfig(const std::string& path, const Overrides& overrides,
 Result<Config> ParseConfig(std::string_view text, std::string_view origin,
                            const Overrides& overrides = {});
 
-// INI text with every section and key; ParseConfig of it gives the same Config back.
+// INI text with every section and key, [idle] only if it is given; ParseConfig of it gives the same
+// Config back.
 std::string FormatConfig(const Config& config);
 
 // Every key with its default and one line of help, for --help-config and the README.

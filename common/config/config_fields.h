@@ -152,6 +152,16 @@ Field AdvertisedAddressOrEmpty(Section Config::*section, std::string Section::*m
                   [](std::string_view text) { return text.empty() || IsAdvertisedAddress(text); });
 }
 
+// Hours of the week (common/config/week_hours.h).
+template <typename Section>
+Field Hours(Section Config::*section, WeekHours Section::*member) {
+  Field field = MakeField(section, member, "always or hours", WeekHours::Parse,
+                          [](const WeekHours& hours) { return hours.text(); });
+  field.allowed_in_full =
+      "always, or hours such as 18:00-08:00 or mon-fri 18:00-08:00, sat-sun 00:00-24:00";
+  return field;
+}
+
 // kNoStems, or one of StemLanguages() (common/stem/stemmer.h).
 template <typename Section>
 Field StemLanguage(Section Config::*section, std::string Section::*member) {

@@ -27,7 +27,13 @@ std::string Notes(const ConfigKey& key) {
   std::string notes;
   if (key.on_resume == OnResume::kFixed) notes += "      A resumed run keeps it.\n";
   if (key.on_resume == OnResume::kKeepsSign) notes += "      A resumed run keeps its sign.\n";
-  if (key.servers_own) notes += "      Each server reads its own.\n";
+  if (key.servers_own && !key.workers_own) notes += "      Each server reads its own.\n";
+  if (key.servers_own && key.workers_own) {
+    notes += "      Each server and worker reads its own.\n";
+  }
+  if (!key.servers_own && key.workers_own) {
+    notes += "      Each worker reads its own; a server refuses it.\n";
+  }
   return notes;
 }
 
@@ -37,6 +43,7 @@ std::string FormatConfig(const Config& config) {
   std::string text;
   std::string section;
   for (const ConfigKey& key : ConfigKeys()) {
+    if (key.workers_own && !config.idle.given) continue;  // the owner's, and nobody else's concern
     StartSection(key.section, &section, &text);
     text += KeyLine(key, config);
   }

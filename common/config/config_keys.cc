@@ -300,10 +300,47 @@ std::vector<ConfigKey> SecurityKeys() {
   };
 }
 
+std::vector<ConfigKey> IdleKeys() {
+  constexpr auto kIn = &Config::idle;
+  using I = IdleConfig;
+  const char* section = "idle";
+  constexpr uint32_t kMostMb = 1u << 24;
+  std::vector<ConfigKey> keys = {
+      {section, "priority", "of CPU and disk; idle: only what nobody else wants",
+       OneOf(kIn, &I::priority,
+             {{"idle", Priority::kIdle}, {"low", Priority::kLow}, {"normal", Priority::kNormal}}),
+       kFree, kServersOwn},
+      {section, "hours", "for computing", Hours(kIn, &I::hours)},
+      {section, "network_hours", "for the network, without which a worker cannot compute",
+       Hours(kIn, &I::network_hours)},
+      {section, "cpu_share", "percent of a core's time", Number(kIn, &I::cpu_share, 1, 100)},
+      {section, "cores", "CPUs that the process may run on; 0: all",
+       Number(kIn, &I::cores, 0, 4096), kFree, kServersOwn},
+      {section, "pause_cpu_percent", "CPU use of others above which a worker pauses; 0: never",
+       Number(kIn, &I::pause_cpu_percent, 0, 100)},
+      {section, "quiet_s", "how long others must use less before it goes on",
+       Number(kIn, &I::quiet_s, 0, kDayS)},
+      {section, "on_battery", "whether a worker computes without mains",
+       OneOf(kIn, &I::on_battery, {{"pause", OnBattery::kPause}, {"run", OnBattery::kRun}})},
+      {section, "upload_kbit", "kbit/s that a worker sends, on average; 0: any",
+       Number(kIn, &I::upload_kbit, 0, 1'000'000'000)},
+      {section, "download_kbit", "kbit/s that it receives, on average; 0: any",
+       Number(kIn, &I::download_kbit, 0, 1'000'000'000)},
+      {section, "daily_transfer_mb", "sent and received a day by the user's workers; 0: any",
+       Number(kIn, &I::daily_transfer_mb, 0, kMostMb)},
+      {section, "memory_mb", "resident memory; 0: any", ZeroOr(kIn, &I::memory_mb, 64, kMostMb),
+       kFree, kServersOwn},
+      {section, "disk_mb", "what checkpoints may take on a server's machine; 0: any",
+       Number(kIn, &I::disk_mb, 0, kMostMb), kFree, kServersOwn},
+  };
+  for (ConfigKey& key : keys) key.workers_own = true;
+  return keys;
+}
+
 std::vector<ConfigKey> AllKeys() {
   std::vector<ConfigKey> all;
   for (const auto section_keys : {CommonKeys, ModelKeys, HashKeys, TrainKeys, TextKeys, ClusterKeys,
-                                  CheckpointKeys, SecurityKeys}) {
+                                  CheckpointKeys, SecurityKeys, IdleKeys}) {
     std::vector<ConfigKey> keys = section_keys();
     std::move(keys.begin(), keys.end(), std::back_inserter(all));
   }

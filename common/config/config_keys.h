@@ -27,6 +27,9 @@ struct ConfigKey {
   // A server reads it from its own command line or file, before it has joined. All other keys come
   // from the scheduler.
   bool servers_own = false;
+  // A worker reads it from its own command line or file: the owner's policy of a lent machine. One
+  // that is not servers_own is refused by servers.
+  bool workers_own = false;
 
   std::string FullName() const { return section + "." + name; }
 };

@@ -296,10 +296,15 @@ DealerSocket::DealerSocket(DealerSocket&&) noexcept = default;
 DealerSocket& DealerSocket::operator=(DealerSocket&&) noexcept = default;
 DealerSocket::~DealerSocket() = default;
 
+Status CheckDialable(const std::string& address) {
+  const std::string why = IsInProcess(address) ? "" : WhyNotDialable(address);
+  if (!why.empty()) return ConnectError(address, why);
+  return {};
+}
+
 Result<DealerSocket> DealerSocket::Connect(NetContext& context, const std::string& address,
                                            const std::optional<CurvePeer>& keys) try {
-  const std::string reason = IsInProcess(address) ? "" : WhyNotDialable(address);
-  if (!reason.empty()) return ConnectError(address, reason);
+  DSLIDE_RETURN_IF_ERROR(CheckDialable(address));
   auto impl = std::make_unique<Impl>();
   impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::dealer);
   SetOptions(address, impl->socket);

@@ -29,6 +29,10 @@ constexpr int kSendHighWater = 1000;  // messages queued towards one peer
 
 constexpr int64_t kRefusedRetryMs = 500;  // from a failed handshake to the next one
 
+// Whether an address is one that DealerSocket::Connect() takes. The error (kBadInput) does not show
+// what may be a join string.
+Status CheckDialable(const std::string& address);
+
 constexpr int kLingerMs = 500;  // for the last messages (Shutdown, Ack) of a process that exits
 
 // Addresses are ZeroMQ endpoints: tcp://host:port, ipc://path, inproc://name.

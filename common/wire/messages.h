@@ -445,11 +445,14 @@ struct AccessList {
   bool operator==(const AccessList&) const = default;
 };
 
-// What workers that have trained the same batch sent to a server, in the order in which they ended.
+// What workers have sent to a server for the same batch, and what of it is in the server's sums.
 struct AuditReport {
   BatchId batch;
-  std::vector<uint64_t> workers;  // incarnations
-  std::vector<uint64_t> digests;  // [workers]; equal: they sent the same
+  std::vector<uint64_t> workers;        // incarnations
+  std::vector<uint64_t> digests;        // [workers] up to GradientPush; equal: the same. 0: nothing
+  std::vector<uint64_t> input_digests;  // [workers] of features and EmbedPush; 0: nothing
+  uint64_t output_counts = 0;           // whose GradientPush is in the sums; 0: nobody's
+  uint64_t input_counts = 0;            // whose EmbedPush is
   bool operator==(const AuditReport&) const = default;
 };
 

@@ -180,7 +180,9 @@ auto FieldsOf(Is<StatusReply> auto& m) { return Fields(LongString{m.json}); }
 auto FieldsOf(Is<RebuildTables> auto& m) { return Fields(m.round, m.k); }
 auto FieldsOf(Is<AccessKey> auto& m) { return Fields(m.key, m.role); }
 auto FieldsOf(Is<AccessList> auto& m) { return Fields(m.keys); }
-auto FieldsOf(Is<AuditReport> auto& m) { return Fields(m.batch, m.workers, m.digests); }
+auto FieldsOf(Is<AuditReport> auto& m) {
+  return Fields(m.batch, m.workers, m.digests, m.input_digests, m.output_counts, m.input_counts);
+}
 auto FieldsOf(Is<Offence> auto& m) { return Fields(m.worker, m.batch, m.reason, m.ticket); }
 
 // The tables of the alternatives of Body, in its order, which is the schema's.

@@ -51,6 +51,7 @@ inline void CheckShape(const BatchDone& m, WireReader* reader) {
 
 inline void CheckShape(const AuditReport& m, WireReader* reader) {
   reader->RequireSize("digests", m.digests.size(), m.workers.size());
+  reader->RequireSize("input_digests", m.input_digests.size(), m.workers.size());
 }
 
 inline void CheckShape(const ActiveQuery& m, WireReader* reader) {

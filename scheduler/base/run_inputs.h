@@ -25,9 +25,9 @@ struct RunContext {
   std::string checkpoint_directory;  // where checkpoints are put
   uint64_t train_checksum = 0;       // Checksum(*train)
   uint64_t audit_secret = 0;         // decides which batches are audited; nobody may know it
-  uint64_t preprocessor = 0;         // checksum of its file; 0: samples are numbers
-  bool keyed = false;       // members have keys, whose fingerprints incarnations begin with
-  HashKey ticket_key = {};  // of this life's tickets and receipts; servers know it too
+  bool keyed = false;         // members have keys, whose fingerprints incarnations begin with
+  uint64_t preprocessor = 0;  // checksum of its file; 0: samples are numbers
+  HashKey ticket_key = {};    // of this life's tickets and receipts; servers know it too
 };
 
 // The same, with what earlier lives have left.

@@ -142,6 +142,26 @@ void GoBack(RunState* run, int64_t now_ms) {
                   now_ms);
 }
 
+// Servers drop what is not committed when they switch plans.
+void TakeStepsBack(RunState* run, int64_t now_ms) {
+  if (!run->InPass() || !run->pass().in_steps() || !run->Settled() ||
+      !run->pass().AllCommitted(run->inputs, run->roster())) {
+    return GoBack(run, now_ms);
+  }
+  run->checkpointer.GiveUp(now_ms);
+  run->generation.CancelChange(run->roster(), &run->out);
+  const uint64_t before = run->pass().counted().batches;
+  const CountedWork work = run->pass().TakeStepsBack(run->inputs, run->plan().version + 1);
+  run->out.Decide(fmt::format("the step in progress is taken back, {} to be done again",
+                              Plural(before - work.batches, "batch", "batches")),
+                  now_ms);
+  const auto& checkpoint = run->checkpointer.newest();
+  run->out.Record(LedgerRestored{checkpoint ? checkpoint->name : "", work.epoch, work.batches,
+                                 work.samples, work.done});
+  run->out.SyncLedger();
+  SwitchTo(run, run->plan(), now_ms);
+}
+
 void TendPlan(RunState* run, int64_t now_ms) {
   const bool was_paused = run->change().paused();
   run->change().EndUnwanted(kUnwantedLooks * run->balancer.LookGapMs(), now_ms);

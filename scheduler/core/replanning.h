@@ -25,6 +25,11 @@ void OnTakenUp(RunState* run, const Ready& ready, int64_t now_ms);
 void OnDrain(RunState* run, Member* asking, const DrainServer& drain, const Message& message,
              int64_t now_ms);
 
+// What servers hold of steps that are not committed does not count, and is trained again under a
+// plan of the same generation. Where servers may have missed a commit all go back to the newest
+// checkpoint.
+void TakeStepsBack(RunState* run, int64_t now_ms);
+
 // Servers and what counts go back to the newest checkpoint, with the servers that there are.
 void GoBack(RunState* run, int64_t now_ms);
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/base/error.h"
@@ -70,6 +72,9 @@ struct RunState {
   Advisor advisor;
   Checkpointer checkpointer;
   Generation generation;
+  // By key, or incarnation where there are none: how often audits have waited in vain (auditing.h).
+  std::map<uint64_t, uint32_t> audits_missed;
+  std::set<std::string> put_out;    // names that may not join again, where there are no keys
   std::optional<DriftAlarm> drift;  // none: the loss does not tell (see WatchesDrift)
   RunTotals totals;
   TrainingClock clock;

@@ -76,6 +76,7 @@ RunStatus Describe(const RunState& run, int64_t now_ms) {
   status.plan = run.plan();
   status.recoveries = run.cluster.seats.recoveries();
   status.offences = run.offences.total();
+  status.audits = run.totals.audits;
   status.moves = run.balancer.totals();
   status.moving_slots = run.change().moving_slots();
   status.imbalance = Balancer::Imbalance(run.cluster.Loads(run.Training()));

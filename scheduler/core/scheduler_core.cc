@@ -6,9 +6,9 @@
 
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
-#include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "common/run/tickets.h"
+#include "scheduler/core/auditing.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
 #include "scheduler/core/seating.h"
@@ -23,10 +23,6 @@ constexpr int64_t kSendAgainMs = 10000;
 constexpr uint32_t kMostMalformed = 20;     // of one member
 constexpr size_t kLongestErrorShown = 500;  // bytes
 constexpr size_t kMostReason = 200;         // characters of what a server says of an offence
-
-std::string TextOf(const BatchId& batch) {
-  return fmt::format("batch {}.{}.{}", batch.epoch, batch.unit, batch.index);
-}
 
 }  // namespace
 
@@ -209,23 +205,24 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   if (evaluated != run_.pass().evaluating()) return;  // of the pass before
   const Incarnation worker = member->incarnation;
   const double weight = run_.pass().WeightOf(run_.inputs, done.batch);
+  if (run_.pass().IsTakenBack(plan_version)) return run_.pass().GiveBack(worker, done.batch);
   const Plan* plan = run_.cluster.seats.PlanOf(plan_version);
   if (plan == nullptr) return run_.pass().GiveBack(worker, done.batch);  // too old to be checked
   const std::string why = WhyNotBelieved(done, evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain,
                                          worker, *plan, weight, run_.inputs);
   if (!why.empty()) {
     run_.pass().GiveBack(worker, done.batch);
-    return NoteOffence(worker, fmt::format("{} for {}", why, TextOf(done.batch)), now_ms);
+    return NoteOffence(worker, fmt::format("{} for {}", why, NameOf(done.batch)), now_ms);
   }
   if (plan_version == run_.plan().version) {
     run_.cluster.seats.OnBatch(now_ms);
     run_.cluster.loads.OnBatch(run_.plan());
   }
   run_.advisor.OnBatch(worker, now_ms);
+  FollowAudits(&run_);
   if (evaluated) {
     run_.pass().CountEvaluated(run_.inputs, done, now_ms);
-  } else if (run_.pass().CountTrained(run_.inputs, done, now_ms, worker,
-                                      run_.roster().Count(Role::kWorker))) {
+  } else if (run_.pass().CountTrained(run_.inputs, done, now_ms, worker)) {
     const BatchDone bounded = Bounded(done, weight, run_.inputs);
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name, member->key});
     run_.totals.work.Add(bounded);
@@ -236,6 +233,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     }
     if (run_.drift && run_.drift->drifting()) return OnDrift(&run_, now_ms);
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
+    EndAudits(now_ms);  // servers may have said all before; `member` may be gone afterwards
   }
   Proceed(&run_, now_ms);
   MaybeWriteManifest(&run_, now_ms);
@@ -249,7 +247,7 @@ void SchedulerCore::OnOffence(const Offence& offence, int64_t now_ms) {
     if (offence.ticket == TicketOf(run_.inputs.ticket_key, worker, kind, offence.batch)) return;
   }
   NoteOffence(worker,
-              fmt::format("{} ({})", offence.reason.substr(0, kMostReason), TextOf(offence.batch)),
+              fmt::format("{} ({})", offence.reason.substr(0, kMostReason), NameOf(offence.batch)),
               now_ms);
 }
 
@@ -261,43 +259,42 @@ void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason, i
   run_.out.Decide(fmt::format("an offence: {} {}", member->name, reason), now_ms);
   if (run_.offences.Note(worker, reason, now_ms)) {
     PutOut(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost),
-           now_ms);
+           true, now_ms);
   }
 }
 
 // Also of one that has left: its key does not count any more.
-void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, int64_t now_ms) {
-  run_.out.Quarantine(incarnation, why);
+void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool and_its_key,
+                           int64_t now_ms) {
+  if (and_its_key) run_.out.Quarantine(incarnation, why);
   const Member* member = run_.roster().Find(incarnation);
   if (member == nullptr) return;
-  run_.out.Decide(fmt::format("{} {}: it is put out", member->name, why), now_ms);
+  run_.out.Decide(fmt::format("{} {}: it is put out{}", member->name, why,
+                              and_its_key ? "" : ", but not its key: another member was honest"),
+                  now_ms);
+  if (!run_.inputs.keyed) run_.put_out.insert(member->name);
   LetGo(*member, why, now_ms);
 }
 
-// A liar is put out. If what it sent is in the sums of a server, servers and what counts go back to
-// the newest checkpoint.
 void SchedulerCore::EndAudits(int64_t now_ms) {
   if (!run_.InPass() || run_.pass().AuditsOpen() == 0) return;
-  std::vector<Incarnation> servers;
-  for (uint32_t i = 0; i < run_.plan().servers.size(); ++i) {
-    if (!SlotsOf(run_.plan(), {i}).empty()) servers.push_back(run_.plan().servers[i].incarnation);
-  }
-  bool go_back = false;
-  const auto ended = run_.pass().EndAudits(servers, now_ms);
+  FollowAudits(&run_);
+  bool take_back = false;
+  const auto ended = run_.pass().EndAudits(now_ms);
   for (const Audits::Outcome& outcome : ended) {
-    const std::string batch = TextOf(outcome.batch);
-    run_.totals.audits.Add(outcome);
-    go_back |= outcome.liar_counts;
-    if (outcome.undecided) {
-      run_.out.Notice(fmt::format(
-          "workers differ in {}, and there is no other one to decide who is right", batch));
-    }
-    for (const Incarnation liar : outcome.liars) {
-      PutOut(liar, fmt::format("sent something else for {} than two others did", batch), now_ms);
+    take_back |= outcome.take_back;
+    NoteAudit(outcome, &run_);
+    for (const Audits::Liar& liar : outcome.liars) {
+      const Member* member = run_.roster().Find(liar.worker);
+      if (member != nullptr && member->role != Role::kWorker) continue;  // a server's word
+      // Its key goes into quarantine as well, unless another member of it was honest.
+      PutOut(liar.worker,
+             fmt::format("sent something else for {} than two others did", NameOf(outcome.batch)),
+             !liar.key_was_honest, now_ms);
     }
   }
   if (ended.empty()) return;
-  if (go_back) return GoBack(&run_, now_ms);
+  if (take_back) return TakeStepsBack(&run_, now_ms);
   run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   Proceed(&run_, now_ms);
 }

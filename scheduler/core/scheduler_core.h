@@ -90,7 +90,7 @@ class SchedulerCore {
   void OnBatchDone(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
   void OnOffence(const Offence& offence, int64_t now_ms);
   void NoteOffence(Incarnation worker, const std::string& reason, int64_t now_ms);
-  void PutOut(Incarnation member, const std::string& why, int64_t now_ms);
+  void PutOut(Incarnation member, const std::string& why, bool and_its_key, int64_t now_ms);
   void EndAudits(int64_t now_ms);
   void ServePending(int64_t now_ms);
   void Advise(int64_t now_ms);

@@ -56,6 +56,10 @@ void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reac
                               join.protocol, kProtocolVersion));
   }
   if (run->Finished()) return refuse(ErrorCode::kRefused, "the run is finished");
+  if (join.role == Role::kWorker && run->put_out.contains(join.name)) {
+    return refuse(ErrorCode::kIncompatible,
+                  fmt::format("{} was put out of this run, and may not join it again", join.name));
+  }
   const auto [member, is_new] =
       run->cluster.OnJoin(from, message, reached, run->inputs, now_ms, &run->out);
   if (member == nullptr) return;

@@ -32,6 +32,17 @@ std::vector<OpenLease> LeaseBook::OpenLeases() const {
   return open;
 }
 
+std::vector<Incarnation> LeaseBook::HoldersOf(uint32_t unit, uint32_t index) const {
+  std::vector<Incarnation> holders;
+  if (index >= UnitSize(unit)) return holders;
+  const auto held = holders_.find(Number(unit, index));
+  if (held == holders_.end()) return holders;
+  for (const uint64_t lease : held->second) {
+    if (lease != 0) holders.push_back(leases_.at(lease).holder);
+  }
+  return holders;
+}
+
 bool LeaseBook::Mark(uint32_t unit, uint32_t index) {
   if (index >= UnitSize(unit) || IsDone(unit, index)) return false;
   const uint64_t batch = Number(unit, index);
@@ -176,6 +187,15 @@ bool LeaseBook::GiveBack(Incarnation holder, uint32_t unit, uint32_t index) {
     return true;
   }
   return false;
+}
+
+void LeaseBook::Reopen(uint64_t begin) {
+  for (uint64_t batch = begin; batch < batches_; ++batch) {
+    if (done_[batch] == 0) continue;
+    done_[batch] = 0;
+    done_count_--;
+    free_.Insert(batch);
+  }
 }
 
 template <typename Predicate>

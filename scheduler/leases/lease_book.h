@@ -67,6 +67,8 @@ class LeaseBook {
   size_t leases() const { return leases_.size(); }
   bool IsDone(uint32_t unit, uint32_t index) const;
   std::vector<OpenLease> OpenLeases() const;  // in the order of their grants
+  // Who has leases of a batch.
+  std::vector<Incarnation> HoldersOf(uint32_t unit, uint32_t index) const;
 
   // Marks a batch done that counted in an earlier life of the scheduler.
   void Restore(uint32_t unit, uint32_t index) { Mark(unit, index); }
@@ -95,6 +97,8 @@ class LeaseBook {
 
   // Takes one batch that is not done back from its holder. False: the holder has no lease of it.
   bool GiveBack(Incarnation holder, uint32_t unit, uint32_t index);
+  // Makes the batches that are done, from batch `begin` on, free.
+  void Reopen(uint64_t begin);
   // Ends all leases of a holder, or all leases without progress for `timeout_ms`; returns their
   // number.
   size_t Return(Incarnation holder);

@@ -49,10 +49,10 @@ struct LedgerPlanned {
   Plan plan;
   bool operator==(const LedgerPlanned&) const = default;
 };
-// The cluster goes back to a checkpoint (name empty: to the beginning): from here on exactly these
-// batches count.
+// The cluster goes back to a checkpoint (name empty: to the beginning), or takes back what it has
+// counted of a step in progress: from here on exactly these batches count.
 struct LedgerRestored {
-  std::string checkpoint;
+  std::string checkpoint;  // the newest one
   uint32_t epoch = 0;
   uint64_t batches = 0;
   uint64_t samples = 0;

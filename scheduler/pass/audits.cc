@@ -3,88 +3,255 @@
 #include <algorithm>
 
 #include "common/base/random.h"
+#include "common/security/keys.h"
 
 namespace dslide {
+namespace {
 
-Audits::Audits(float share, uint64_t secret, int64_t patience_ms)
-    : share_(share), secret_(secret), patience_ms_(patience_ms) {}
+// All digests are there.
+bool IsWhole(const std::vector<uint64_t>& vote) {
+  return !vote.empty() && std::ranges::find(vote, 0u) == vote.end();
+}
 
-bool Audits::Begin(const BatchId& batch, uint64_t number, Incarnation worker, int64_t now_ms) {
-  if (share_ <= 0.0f) return false;
-  Random random(SubSeed(SubSeed(secret_, batch.epoch), number));
-  if (random.Uniform() >= share_) return false;
+// What is there is not what the majority sent.
+bool Differs(const std::vector<uint64_t>& vote, const std::vector<uint64_t>& majority) {
+  for (size_t i = 0; i < vote.size(); ++i) {
+    if (vote[i] != 0 && vote[i] != majority[i]) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Audits::Voter Audits::VoterOf(Incarnation worker) const {
+  return rules_.keyed ? FingerprintOf(worker) : worker.value;
+}
+
+bool Audits::HasKeyOf(const Audit& audit, Incarnation worker) const {
+  const Voter voter = VoterOf(worker);
+  return std::ranges::any_of(audit.asked,
+                             [&](const auto& asked) { return VoterOf(asked.first) == voter; });
+}
+
+bool Audits::Begin(const BatchId& batch, uint64_t number, Incarnation worker,
+                   const std::vector<Incarnation>& holders, int64_t now_ms) {
+  auto early = early_.extract(batch);
+  if (rules_.share <= 0.0f) return false;
+  const bool alone = std::ranges::none_of(
+      members_.workers, [&](Incarnation one) { return VoterOf(one) != VoterOf(worker); });
+  if (alone) return false;
+  const uint64_t seed = SubSeed(SubSeed(rules_.secret, batch.epoch), number);
+  Random random(SubSeed(seed, static_cast<uint64_t>(now_ms)));
+  if (random.Uniform() >= rules_.share) return false;
   Audit& audit = open_[batch];
   audit.number = number;
   audit.first = worker;
   audit.asked.emplace(worker, now_ms);
-  audit.since_ms = now_ms;
+  for (const Incarnation holder : holders) audit.asked.emplace(holder, now_ms);
+  if (!early.empty()) audit.reports = std::move(early.mapped());
   return true;
 }
 
+// The others of `asked` have to end, or their time to be over.
+bool Audits::Waits(const Audit& audit, int64_t now_ms) const {
+  return std::ranges::any_of(audit.asked, [&](const auto& asked) {
+    const auto& [worker, since_ms] = asked;
+    return worker != audit.first && now_ms - since_ms < rules_.patience_ms &&
+           !IsWhole(VoteOf(audit.reports, worker));
+  });
+}
+
+std::vector<Incarnation> Audits::Unasked(const Audit& audit) const {
+  std::vector<Incarnation> unasked;
+  for (const Incarnation worker : members_.workers) {
+    if (!HasKeyOf(audit, worker)) unasked.push_back(worker);
+  }
+  return unasked;
+}
+
 std::optional<BatchId> Audits::Next(Incarnation worker, int64_t now_ms) {
+  if (std::ranges::find(members_.workers, worker) == members_.workers.end()) return std::nullopt;
   for (auto& [batch, audit] : open_) {
-    if (audit.asked.contains(worker) || audit.asked.size() >= kMostExecutions) continue;
-    // One at a time: the first one asked has to end, or its time to be over.
-    std::vector<Incarnation> ended;
-    for (const auto& [server, report] : audit.reports) {
-      for (const uint64_t one : report.workers) ended.push_back({one});
-    }
-    const bool waits = std::ranges::any_of(audit.asked, [&](const auto& asked) {
-      return asked.first != audit.first && std::ranges::find(ended, asked.first) == ended.end() &&
-             now_ms - asked.second < patience_ms_;
-    });
-    if (waits) continue;
+    if (HasKeyOf(audit, worker) || Waits(audit, now_ms)) continue;
+    const Tally tally = TallyOf(audit);
+    if (tally.majority != nullptr || tally.voters >= kMostVotes) continue;
     audit.asked.emplace(worker, now_ms);
-    audit.since_ms = now_ms;
+    audit.idle_since_ms.reset();
     return batch;
   }
   return std::nullopt;
 }
 
-void Audits::Take(Incarnation server, const AuditReport& report) {
-  const auto found = open_.find(report.batch);
-  if (found != open_.end() && !report.workers.empty()) found->second.reports[server] = report;
+// What a server has said of a worker's part stands.
+void Audits::Add(const AuditReport& report, const Audit* audit, Reports* reports) const {
+  if (report.output_counts != 0) reports->output_counts = {report.output_counts};
+  if (report.input_counts != 0) reports->input_counts = {report.input_counts};
+  for (size_t i = 0; i < report.workers.size(); ++i) {
+    const Incarnation worker{report.workers[i]};
+    const bool matters = worker == reports->output_counts || worker == reports->input_counts ||
+                         (audit != nullptr && audit->asked.contains(worker));
+    if (!matters && reports->sent.size() >= kMostWorkers) continue;
+    Sent& sent = reports->sent[worker];
+    if (sent.output == 0) sent.output = report.digests[i];
+    if (sent.input == 0) sent.input = report.input_digests[i];
+  }
 }
 
-std::optional<Audits::Outcome> Audits::OutcomeOf(const BatchId& batch, const Audit& audit,
-                                                 const std::vector<Incarnation>& servers,
-                                                 int64_t now_ms) const {
-  Outcome outcome{batch, audit.number, {}, false, false, false};
-  // The digests of each worker that all servers have reported, in their order.
-  std::map<Incarnation, std::vector<uint64_t>> digests;
-  for (const Incarnation server : servers) {
-    const auto report = audit.reports.find(server);
-    if (report == audit.reports.end()) continue;
-    for (size_t i = 0; i < report->second.workers.size(); ++i) {
-      digests[{report->second.workers[i]}].push_back(report->second.digests[i]);
+void Audits::Take(Incarnation server, const AuditReport& report) {
+  if (const auto found = open_.find(report.batch); found != open_.end()) {
+    return Add(report, &found->second, &found->second.reports[server]);
+  }
+  if (rules_.share <= 0.0f) return;
+  Add(report, nullptr, &early_[report.batch][server]);
+  // Of batches that count and are not audited there may be reports, too; they are the lowest.
+  if (early_.size() > kMostEarly) early_.erase(early_.begin());
+}
+
+// Its key may be asked once more, and no oftener: members could leave whenever they are asked.
+void Audits::Leave(Incarnation worker) {
+  for (auto& [batch, audit] : open_) {
+    const auto found = audit.asked.find(worker);
+    if (found == audit.asked.end() || worker == audit.first) continue;
+    if (IsWhole(VoteOf(audit.reports, worker))) continue;
+    if (audit.left.insert(VoterOf(worker)).second) {
+      audit.asked.erase(found);
+    } else {
+      found->second -= rules_.patience_ms;
     }
   }
-  std::erase_if(digests, [&](const auto& entry) { return entry.second.size() != servers.size(); });
-  std::map<std::vector<uint64_t>, size_t> votes;
-  for (const auto& [worker, sent] : digests) votes[sent]++;
-  const auto most = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
-  if (most != votes.end() && most->second >= 2) {
-    for (const auto& [worker, sent] : digests) {
-      if (sent != most->first) outcome.liars.push_back(worker);
+}
+
+void Audits::Renew(int64_t now_ms) {
+  for (auto& [batch, audit] : open_) {
+    for (auto& [worker, since_ms] : audit.asked) since_ms = now_ms;
+    if (audit.idle_since_ms) audit.idle_since_ms = now_ms;
+  }
+}
+
+Audits::Vote Audits::VoteOf(const ReportsByServer& reports, Incarnation worker) const {
+  Vote vote;
+  for (const Server& server : members_.servers) {
+    Sent sent;
+    if (const auto of_server = reports.find(server.incarnation); of_server != reports.end()) {
+      const auto found = of_server->second.sent.find(worker);
+      if (found != of_server->second.sent.end()) sent = found->second;
     }
-    for (const auto& [server, report] : audit.reports) {
-      const Incarnation first{report.workers.front()};
-      if (std::ranges::find(outcome.liars, first) != outcome.liars.end())
-        outcome.liar_counts = true;
+    if (server.output) vote.push_back(sent.output);
+    if (server.input) vote.push_back(sent.input);
+  }
+  return vote;
+}
+
+// What is in the servers' sums, as a vote.
+Audits::Vote Audits::Counting(const ReportsByServer& reports) const {
+  Vote counting;
+  for (const Server& server : members_.servers) {
+    Sent sent;
+    if (const auto found = reports.find(server.incarnation); found != reports.end()) {
+      const Reports& said = found->second;
+      if (const auto at = said.sent.find(said.output_counts); at != said.sent.end()) {
+        sent.output = at->second.output;
+      }
+      if (const auto at = said.sent.find(said.input_counts); at != said.sent.end()) {
+        sent.input = at->second.input;
+      }
     }
+    if (server.output) counting.push_back(sent.output);
+    if (server.input) counting.push_back(sent.input);
+  }
+  return counting;
+}
+
+// Whose work is in the sums of some server.
+std::set<Incarnation> Audits::CountingWorkers(const ReportsByServer& reports) const {
+  std::set<Incarnation> workers;
+  for (const Server& server : members_.servers) {
+    const auto found = reports.find(server.incarnation);
+    if (found == reports.end()) continue;
+    if (server.output) workers.insert(found->second.output_counts);
+    if (server.input) workers.insert(found->second.input_counts);
+  }
+  workers.erase(Incarnation{});
+  return workers;
+}
+
+Audits::Tally Audits::TallyOf(const Audit& audit) const {
+  Tally tally;
+  std::set<Voter> voters;
+  for (const auto& [worker, since_ms] : audit.asked) {
+    Vote vote = VoteOf(audit.reports, worker);
+    if (!IsWhole(vote)) continue;
+    tally.votes[std::move(vote)].insert(VoterOf(worker));
+    voters.insert(VoterOf(worker));
+  }
+  tally.voters = voters.size();
+  size_t most = 0;
+  for (const auto& [vote, for_it] : tally.votes) {
+    if (for_it.size() == most) tally.majority = nullptr;
+    if (for_it.size() <= most) continue;
+    most = for_it.size();
+    tally.majority = &vote;
+  }
+  if (most < 2) tally.majority = nullptr;
+  return tally;
+}
+
+// Liars are those whose work counts, the voters, and who reported the batch without having sent it.
+void Audits::Judge(const Audit& audit, const Vote& majority, Outcome* outcome) const {
+  std::set<Incarnation> judged = CountingWorkers(audit.reports);
+  for (const auto& [worker, since_ms] : audit.asked) judged.insert(worker);
+  std::set<Voter> honest;
+  for (const Incarnation worker : judged) {
+    if (VoteOf(audit.reports, worker) == majority) honest.insert(VoterOf(worker));
+  }
+  for (const Incarnation worker : judged) {
+    const Vote vote = VoteOf(audit.reports, worker);
+    if (Differs(vote, majority) || (worker == audit.first && !IsWhole(vote))) {
+      outcome->liars.push_back({worker, honest.contains(VoterOf(worker))});
+    }
+  }
+  outcome->take_back = Counting(audit.reports) != majority;
+}
+
+void Audits::NoteVoters(const Audit& audit, int64_t now_ms, Outcome* outcome) const {
+  for (const auto& [worker, since_ms] : audit.asked) {
+    if (worker == audit.first) continue;
+    if (IsWhole(VoteOf(audit.reports, worker))) {
+      outcome->voted.push_back(worker);
+    } else if (now_ms - since_ms >= rules_.patience_ms) {
+      outcome->missed.push_back(worker);
+    }
+  }
+}
+
+std::optional<Audits::Outcome> Audits::OutcomeOf(const BatchId& batch, Audit* audit,
+                                                 int64_t now_ms) const {
+  Outcome outcome;
+  outcome.batch = batch;
+  outcome.number = audit->number;
+  const Tally tally = TallyOf(*audit);
+  if (tally.majority != nullptr) {
+    Judge(*audit, *tally.majority, &outcome);
+    NoteVoters(*audit, now_ms, &outcome);
     return outcome;
   }
-  const bool late = now_ms - audit.since_ms > patience_ms_;
-  if (digests.size() < kMostExecutions && !late) return std::nullopt;
-  (digests.size() >= 2 ? outcome.undecided : outcome.skipped) = true;
+  if (Waits(*audit, now_ms)) return std::nullopt;
+  const std::vector<Incarnation> unasked = Unasked(*audit);
+  if (tally.voters < kMostVotes && !unasked.empty()) {
+    if (!audit->idle_since_ms) audit->idle_since_ms = now_ms;
+    if (now_ms - *audit->idle_since_ms < rules_.patience_ms) return std::nullopt;
+    outcome.missed = unasked;
+  }
+  NoteVoters(*audit, now_ms, &outcome);
+  (tally.votes.size() >= 2 ? outcome.undecided : outcome.skipped) = true;
+  outcome.take_back = !unasked.empty();
   return outcome;
 }
 
-std::vector<Audits::Outcome> Audits::Ended(const std::vector<Incarnation>& servers,
-                                           int64_t now_ms) {
+std::vector<Audits::Outcome> Audits::Ended(int64_t now_ms) {
   std::vector<Outcome> ended;
   for (auto audit = open_.begin(); audit != open_.end();) {
-    auto outcome = OutcomeOf(audit->first, audit->second, servers, now_ms);
+    auto outcome = OutcomeOf(audit->first, &audit->second, now_ms);
     audit = outcome ? open_.erase(audit) : std::next(audit);
     if (outcome) ended.push_back(*std::move(outcome));
   }

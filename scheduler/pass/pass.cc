@@ -41,13 +41,8 @@ void Pass::BeginEpoch(const RunContext& run) {
   leased_end_ = 0;
   lease_end_.reset();
   if (IsSynchronous(train)) {
-    audits_.emplace(train.audit, run.audit_secret,
-                    std::min<int64_t>(train.audit > 0 ? run.config.cluster.lease_timeout_ms : 0,
-                                      kMostAuditPatienceMs));
     told_batches_ = 0;
-    steps_.emplace(order_->batches(), BatchesPerStep(train),
-                   counted_.epoch * StepsPerEpoch(train, run.train->size()),
-                   static_cast<uint64_t>(train.staleness));
+    BeginSteps(run);
   }
   for (const DoneBatch& done : counted_.done) {
     book_->Restore(done.unit, done.index);
@@ -56,6 +51,28 @@ void Pass::BeginEpoch(const RunContext& run) {
     if (steps_) steps_->Done(number);
   }
   counted_.done.clear();
+}
+
+void Pass::BeginSteps(const RunContext& run) {
+  const TrainConfig& train = run.config.train;
+  audits_.emplace(Audits::Rules{
+      train.audit, run.audit_secret,
+      std::min<int64_t>(run.config.cluster.lease_timeout_ms, kMostAuditPatienceMs), run.keyed});
+  steps_.emplace(order_->batches(), BatchesPerStep(train),
+                 counted_.epoch * StepsPerEpoch(train, run.train->size()),
+                 static_cast<uint64_t>(train.staleness));
+}
+
+CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
+  DSLIDE_CHECK(in_steps());
+  CountedWork work = WorkToSave(run);
+  counted_.batches = work.batches;
+  counted_.samples = work.samples;
+  book_->Reopen(told_batches_);
+  BeginSteps(run);
+  for (uint64_t n = 0; n < told_batches_; ++n) steps_->Done(n);
+  taken_back_before_ = version;
+  return work;
 }
 
 void Pass::BeginEvaluation(const RunContext& run, bool final,
@@ -148,6 +165,7 @@ size_t Pass::ExpireLeases(const RunContext& run, bool all_wait, int64_t now_ms) 
   if (!book_) return 0;
   if (all_wait) {
     book_->RenewFrom(0, now_ms);
+    if (audits_) audits_->Renew(now_ms);
   } else if (steps_) {
     book_->RenewFrom(BatchesServersTake(run.config.train), now_ms);
   }
@@ -158,16 +176,22 @@ std::vector<OpenLease> Pass::OpenLeases() const {
   return book_ ? book_->OpenLeases() : std::vector<OpenLease>();
 }
 
+size_t Pass::Return(Incarnation worker) {
+  if (audits_) audits_->Leave(worker);
+  return book_ ? book_->Return(worker) : 0;
+}
+
 bool Pass::CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms,
-                        Incarnation worker, size_t workers) {
+                        Incarnation worker) {
   if (done.samples != SamplesOf(done.batch, run.config.train, run.train->size())) return false;
+  const std::vector<Incarnation> holders = book_->HoldersOf(done.batch.unit, done.batch.index);
   if (!book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) return false;
   counted_.batches++;
   counted_.samples += done.samples;
   if (!steps_) return true;
   const uint64_t number =
       NumberInPass(done.batch.unit, done.batch.index, run.config.train.unit_batches);
-  if (workers < 2 || !audits_->Begin(done.batch, number, worker, now_ms)) steps_->Done(number);
+  if (!audits_->Begin(done.batch, number, worker, holders, now_ms)) steps_->Done(number);
   return true;
 }
 
@@ -187,12 +211,15 @@ void Pass::TakeAudit(Incarnation server, const AuditReport& report) {
   if (audits_) audits_->Take(server, report);
 }
 
-std::vector<Audits::Outcome> Pass::EndAudits(const std::vector<Incarnation>& servers,
-                                             int64_t now_ms) {
+void Pass::FollowAudits(Audits::Members members) {
+  if (audits_) audits_->Follow(std::move(members));
+}
+
+std::vector<Audits::Outcome> Pass::EndAudits(int64_t now_ms) {
   if (AuditsOpen() == 0) return {};
-  std::vector<Audits::Outcome> ended = audits_->Ended(servers, now_ms);
+  std::vector<Audits::Outcome> ended = audits_->Ended(now_ms);
   for (const Audits::Outcome& outcome : ended) {
-    if (!outcome.liar_counts) steps_->Done(outcome.number);
+    if (!outcome.take_back) steps_->Done(outcome.number);
   }
   return ended;
 }

@@ -78,7 +78,7 @@ class Pass {
   std::optional<LeaseGrant> Lease(const RunContext& run, const Applicant& applicant,
                                   int64_t now_ms);
   // Takes all leases of a worker back; returns how many it had.
-  size_t Return(Incarnation worker) { return book_ ? book_->Return(worker) : 0; }
+  size_t Return(Incarnation worker);
   // Takes one batch back from a worker, to lease it again.
   void GiveBack(Incarnation worker, const BatchId& batch) {
     if (book_) (void)book_->GiveBack(worker, batch.unit, batch.index);
@@ -89,10 +89,9 @@ class Pass {
   std::vector<OpenLease> OpenLeases() const;
 
   // A worker reports a batch of the epoch or evaluation in progress. False: it does not count, or
-  // did before.
-  // `worker`: whose report it is, of `workers` that the run has.
+  // did before. `worker`: whose report it is.
   bool CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms,
-                    Incarnation worker = {}, size_t workers = 1);
+                    Incarnation worker = {});
   bool CountEvaluated(const RunContext& run, const BatchDone& done, int64_t now_ms);
   // Of the batch's samples together; 0: there is no such batch.
   double WeightOf(const RunContext& run, const BatchId& batch) const;
@@ -102,9 +101,11 @@ class Pass {
 
   // What a server reports of a batch that several workers have trained.
   void TakeAudit(Incarnation server, const AuditReport& report);
-  // The audits that ended. Where no liar's work is in the sums the batch counts for its step now;
-  // otherwise REQUIRES that the caller begins a new generation.
-  std::vector<Audits::Outcome> EndAudits(const std::vector<Incarnation>& servers, int64_t now_ms);
+  // Who takes part in audits from now on.
+  void FollowAudits(Audits::Members members);
+  // The audits that ended. The batch counts for its step now, or is to be taken back: then REQUIRES
+  // that the caller begins a new generation.
+  std::vector<Audits::Outcome> EndAudits(int64_t now_ms);
   size_t AuditsOpen() const { return audits_ ? audits_->open() : 0; }
 
   // Synchronous training: tells the servers which steps of the run count, if that has changed.
@@ -119,6 +120,10 @@ class Pass {
   bool in_steps() const { return steps_.has_value(); }
   // Servers hold nothing of steps that do not count, and nothing is on its way to them.
   bool BetweenSteps() const;
+  // What counts of steps that are not committed does not count any more, nor what is reported of
+  // plans before `version`. REQUIRES in_steps(), and that servers drop these steps.
+  CountedWork TakeStepsBack(const RunContext& run, uint32_t version);
+  bool IsTakenBack(uint32_t plan_version) const { return plan_version < taken_back_before_; }
   // No step begins that is not in progress already.
   void HoldSteps(const RunContext& run);
   void ReleaseSteps() { lease_end_.reset(); }
@@ -134,6 +139,7 @@ class Pass {
   std::optional<dslide::Lease> NextLease(const RunContext& run, const Applicant& applicant,
                                          int64_t now_ms);
   LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
+  void BeginSteps(const RunContext& run);
   uint64_t BatchesServersTake(const TrainConfig& train) const;
   void KeepExamples(const TopKReply& predictions, uint64_t first);
 
@@ -152,6 +158,7 @@ class Pass {
   uint64_t told_batches_ = 0;          // of this epoch, in those steps
   uint64_t leased_end_ = 0;            // one past the highest batch leased
   std::optional<uint64_t> lease_end_;  // none is leased at or behind it
+  uint32_t taken_back_before_ = 0;     // reports of plans before this one do not count
 };
 
 }  // namespace dslide

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 
 #include "scheduler/base/effects.h"
 #include "scheduler/pass/audits.h"
@@ -12,15 +13,17 @@ namespace dslide {
 
 // How audits have ended.
 struct AuditTotals {
-  uint64_t done = 0;     // workers agreed, or a liar was found
-  uint64_t skipped = 0;  // nobody could be asked
-  uint64_t liars = 0;
-  uint64_t undecided = 0;
+  uint64_t done = 0;       // a majority was found
+  uint64_t skipped = 0;    // nobody else has trained the batch
+  uint64_t undecided = 0;  // votes differed, and none had a majority
+  std::set<Incarnation> liars;
+  uint64_t taken_back = 0;  // of all of them: what was in the sums did not count
 
   void Add(const Audits::Outcome& outcome) {
     skipped += outcome.skipped;
     undecided += outcome.undecided;
-    liars += outcome.liars.size();
+    for (const Audits::Liar& liar : outcome.liars) liars.insert(liar.worker);
+    taken_back += outcome.take_back;
     done += !outcome.skipped && !outcome.undecided;
   }
 };

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/security/token.h"
+#include "scheduler/status/summary.h"
 
 namespace dslide {
 namespace {
@@ -145,6 +146,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   json["plan_version"] = status.plan.version;
   json["recoveries"] = status.recoveries;
   json["offences"] = status.offences;
+  AddAudits(status, &json);
   json["evaluations"] = OrderedJson::array();
   for (const EvaluationResult& e : curve.Points()) {
     json["evaluations"].push_back({{"epochs_trained", e.epoch},
@@ -302,6 +304,15 @@ std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading
   gauge("dslide_offences",
         "What members have done that no honest one does, since the scheduler started",
         static_cast<double>(status.offences));
+  if (status.run->config.train.audit > 0) {
+    gauge("dslide_audits", "Audits that found a majority", static_cast<double>(status.audits.done));
+    gauge("dslide_audits_skipped", "Audits in which nobody else trained the batch",
+          static_cast<double>(status.audits.skipped));
+    gauge("dslide_audits_undecided", "Audits in which workers differed without a majority",
+          static_cast<double>(status.audits.undecided));
+    gauge("dslide_liars", "Workers that audits have found to lie",
+          static_cast<double>(status.audits.liars.size()));
+  }
   AddServerGauges(status, &registry);
   gauge("dslide_servers", "Servers in the roster",
         static_cast<double>(status.Count(Role::kServer)));

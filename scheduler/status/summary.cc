@@ -52,6 +52,16 @@ void AddCosts(const RunCosts& costs, OrderedJson* json) {
   (*json)["peak_rss_mb"] = static_cast<double>(costs.peak_rss_bytes) / (1 << 20);
 }
 
+void AddAudits(const RunStatus& status, OrderedJson* json) {
+  if (status.run->config.train.audit <= 0) return;
+  const AuditTotals& audits = status.audits;
+  (*json)["audits"] = {{"done", audits.done},
+                       {"skipped", audits.skipped},
+                       {"undecided", audits.undecided},
+                       {"liars", audits.liars.size()},
+                       {"taken_back", audits.taken_back}};
+}
+
 std::string StartRecord(const RunContext& run, double time) {
   OrderedJson json;
   json["event"] = "start";
@@ -102,6 +112,7 @@ std::string SummaryJson(const RunStatus& status, const RunCosts& costs) {
   json["epochs"] = status.epoch;
   json["samples"] = status.samples;
   AddCosts(costs, &json);
+  AddAudits(status, &json);
   json["parameters"] = uint64_t{model.hidden} * (uint64_t{model.features} + 1) +
                        uint64_t{model.labels} * (uint64_t{model.hidden} + 1);
   json["checkpoint"] = status.last_checkpoint;

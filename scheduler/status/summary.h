@@ -21,6 +21,9 @@ std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s);
 // left no totals; the figures are those of the later lives then.
 void AddCosts(const RunCosts& costs, nlohmann::ordered_json* json);
 
+// How audits have ended, if the run has some.
+void AddAudits(const RunStatus& status, nlohmann::ordered_json* json);
+
 // summary.json.
 std::string SummaryJson(const RunStatus& status, const RunCosts& costs);
 

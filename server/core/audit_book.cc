@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+
+#include "common/base/check.h"
+#include "server/executor/batches/batch_table.h"
 
 namespace dslide {
 namespace {
@@ -11,98 +15,156 @@ bool AreClose(const std::vector<float>& a, const std::vector<float>& b) {
       a, b, [](float x, float y) { return std::abs(x - y) <= AuditBook::kLogTolerance; });
 }
 
+// In reports 0 means that there is none.
+uint64_t NotZero(uint64_t digest) { return digest == 0 ? 1 : digest; }
+
 }  // namespace
 
 template <typename T>
-void AuditBook::Add(const std::vector<T>& values, Execution* execution) const {
-  const uint64_t parts[] = {execution->digest,
-                            KeyedHash(key_, values.data(), values.size() * sizeof(T))};
-  execution->digest = KeyedHash(key_, parts, sizeof(parts));
+void AuditBook::Add(const std::vector<T>& values, uint64_t* digest) const {
+  const uint64_t parts[] = {*digest, KeyedHash(key_, values.data(), values.size() * sizeof(T))};
+  *digest = KeyedHash(key_, parts, sizeof(parts));
 }
 
-std::optional<AuditReport> AuditBook::Note(Incarnation worker, const Body& request) {
-  // Null: this worker has ended the batch before, and what it sent then is what may count.
-  const auto begin = [&](const BatchId& batch) -> Execution* {
-    if (const auto found = executions_.find({batch, worker});
-        found != executions_.end() && found->second.ended > 0) {
-      return nullptr;
-    }
-    while (executions_.size() >= kMostExecutions) {
-      executions_.erase(std::ranges::min_element(
-          executions_, {}, [](const auto& entry) { return entry.second.begun; }));
-    }
-    Execution& execution = executions_[{batch, worker}];
-    execution = Execution();
-    execution.begun = ++clock_;
-    return &execution;
-  };
-  const auto find = [&](const BatchId& batch) -> Execution* {
-    const auto found = executions_.find({batch, worker});
-    return found == executions_.end() || found->second.ended > 0 ? nullptr : &found->second;
-  };
-  const auto add_rows = [&](const SparseRows& rows, Execution* execution) {
-    if (execution == nullptr) return;
-    Add(rows.offsets, execution);
-    Add(rows.ids, execution);
-    Add(rows.values, execution);
-  };
+void AuditBook::AddRows(const SparseRows& rows, uint64_t* digest) const {
+  Add(rows.offsets, digest);
+  Add(rows.ids, digest);
+  Add(rows.values, digest);
+}
+
+// Executors that differ hold what no digest tells, so this one is like no other.
+void AuditBook::Spoil(uint64_t* digest) { Add(std::vector<uint64_t>{++clock_}, digest); }
+
+AuditBook::Execution* AuditBook::Find(Incarnation worker, const BatchId& batch) {
+  const auto found = open_.find({worker, batch});
+  return found == open_.end() ? nullptr : &found->second;
+}
+
+void AuditBook::End(const Key& key) {
+  const auto found = open_.find(key);
+  if (found == open_.end()) return;
+  by_age_.erase(found->second.begun);
+  open_.erase(found);
+}
+
+// Drops what the executors' tables drop.
+AuditBook::Execution* AuditBook::Begin(const Key& key) {
+  End(key);
+  const auto first = open_.lower_bound({key.worker, {}});
+  const auto last = open_.upper_bound({key.worker, {~0u, ~0u, ~0u}});
+  if (static_cast<size_t>(std::distance(first, last)) >= kMaxBatchesOfWorker) End(first->first);
+  if (open_.size() >= kMaxBatchesInFlight) End(Key(by_age_.begin()->second));
+  Execution& execution = open_[key];
+  execution.begun = ++clock_;
+  by_age_.emplace(execution.begun, key);
+  return &execution;
+}
+
+void AuditBook::Begin(Incarnation worker, const EmbedRequest& request, bool whole) {
+  Execution* execution = Begin({worker, request.batch});
+  AddRows(request.features, &execution->input);
+  if (!whole) Spoil(&execution->input);
+  execution->output = execution->input;
+}
+
+void AuditBook::Ask(Incarnation worker, const ActiveQuery& query, bool whole) {
+  Execution* execution = query.alone ? Begin({worker, query.batch}) : Find(worker, query.batch);
+  if (execution == nullptr) return;
+  execution->alone = query.alone;
+  Add(query.hidden.data, &execution->output);
+  AddRows(query.labels, &execution->output);
+  Add(query.label_totals, &execution->output);
+  Add(query.weights, &execution->output);
+  if (!whole) Spoil(&execution->output);
+}
+
+AuditBook::Pushed& AuditBook::PushedBy(Incarnation worker, Batch* batch) {
+  if (const auto found = batch->pushed.find(worker); found != batch->pushed.end()) {
+    return found->second;
+  }
+  if (batch->pushed.size() >= kMostOfBatch) {
+    const auto counts = [&](Incarnation one) {
+      return one == batch->output_counts || one == batch->input_counts;
+    };
+    batch->pushed.erase(std::ranges::min_element(batch->pushed, {}, [&](const auto& entry) {
+      return std::pair(counts(entry.first), entry.second.order);
+    }));
+  }
+  Pushed& pushed = batch->pushed[worker];
+  pushed.order = ++clock_;
+  return pushed;
+}
+
+void AuditBook::FreezeOutput(Incarnation worker, const GradientPush& push, uint64_t digest) {
+  Batch& batch = batches_[push.batch];
+  Pushed& own = PushedBy(worker, &batch);
+  if (own.output != 0) return;
+  if (batch.output_counts == Incarnation{}) batch.output_counts = worker;
+  // A normaliser that is close to an earlier one counts as that one.
+  own.log_normaliser = push.log_normaliser;
+  const Pushed* like = nullptr;
+  for (const auto& [other, pushed] : batch.pushed) {
+    if (pushed.output == 0 || !AreClose(pushed.log_normaliser, push.log_normaliser)) continue;
+    if (like == nullptr || pushed.order < like->order) like = &pushed;
+  }
+  if (like != nullptr) own.log_normaliser = like->log_normaliser;
+  Add(own.log_normaliser, &digest);
+  own.output = NotZero(digest);
+}
+
+std::optional<AuditReport> AuditBook::Push(Incarnation worker, const GradientPush& push,
+                                           bool whole) {
+  Execution* execution = Find(worker, push.batch);
+  uint64_t digest = execution == nullptr ? 0 : execution->output;
+  if (execution == nullptr || !whole) Spoil(&digest);
+  FreezeOutput(worker, push, digest);
+  if (execution == nullptr || !execution->alone) return std::nullopt;
+  End({worker, push.batch});
+  return ReportOf(push.batch);
+}
+
+std::optional<AuditReport> AuditBook::Push(Incarnation worker, const EmbedPush& push, bool whole) {
+  const Execution* execution = Find(worker, push.batch);
+  uint64_t digest = execution == nullptr ? 0 : execution->input;
+  if (execution == nullptr || !whole) Spoil(&digest);
+  Add(push.gradient.data, &digest);
+  Batch& batch = batches_[push.batch];
+  Pushed& own = PushedBy(worker, &batch);
+  if (own.input == 0) own.input = NotZero(digest);
+  if (batch.input_counts == Incarnation{}) batch.input_counts = worker;
+  End({worker, push.batch});
+  return ReportOf(push.batch);
+}
+
+std::optional<AuditReport> AuditBook::Note(Incarnation worker, const Body& request,
+                                           Outcome outcome) {
   if (const auto* embed = std::get_if<EmbedRequest>(&request)) {
-    if (embed->training) add_rows(embed->features, begin(embed->batch));
-    return std::nullopt;
-  }
-  if (const auto* query = std::get_if<ActiveQuery>(&request)) {
-    Execution* execution = query->alone ? begin(query->batch) : find(query->batch);
-    if (execution == nullptr) return std::nullopt;
-    execution->alone = query->alone;
-    Add(query->hidden.data, execution);
-    add_rows(query->labels, execution);
-    Add(query->label_totals, execution);
-    Add(query->weights, execution);
-    return std::nullopt;
-  }
-  if (const auto* push = std::get_if<GradientPush>(&request)) {
-    Execution* execution = find(push->batch);
-    if (execution == nullptr) return std::nullopt;
-    execution->log_normaliser = push->log_normaliser;
-    if (execution->alone) return End(push->batch, execution);
-    return std::nullopt;
-  }
-  if (const auto* push = std::get_if<EmbedPush>(&request)) {
-    std::optional<AuditReport> report;
-    if (Execution* execution = find(push->batch)) {
-      Add(push->gradient.data, execution);
-      report = End(push->batch, execution);
+    if (embed->training) Begin(worker, *embed, outcome.whole);
+  } else if (const auto* query = std::get_if<ActiveQuery>(&request)) {
+    Ask(worker, *query, outcome.whole);
+  } else if (const auto* gradient = std::get_if<GradientPush>(&request)) {
+    return Push(worker, *gradient, outcome.whole);
+  } else if (const auto* push = std::get_if<EmbedPush>(&request)) {
+    auto report = Push(worker, *push, outcome.whole);
+    if (push->next && push->next->training && outcome.next_begun) {
+      Begin(worker, *push->next, true);
     }
-    if (push->next) add_rows(push->next->features, begin(push->next->batch));
     return report;
   }
   return std::nullopt;
 }
 
-std::optional<AuditReport> AuditBook::End(const BatchId& batch, Execution* execution) {
-  std::vector<const std::pair<const Key, Execution>*> ended;
-  for (auto entry = executions_.lower_bound({batch, {}});
-       entry != executions_.end() && entry->first.batch == batch; ++entry) {
-    if (entry->second.ended > 0) ended.push_back(&*entry);
-  }
-  std::ranges::sort(ended, {}, [](const auto* entry) { return entry->second.ended; });
-  // A normaliser that is close to an earlier one counts as that one.
-  const auto like = std::ranges::find_if(ended, [&](const auto* entry) {
-    return AreClose(entry->second.log_normaliser, execution->log_normaliser);
-  });
-  if (like != ended.end()) execution->log_normaliser = (*like)->second.log_normaliser;
-  Add(execution->log_normaliser, execution);
-  execution->ended = ++clock_;
-  if (ended.empty()) return std::nullopt;
-  AuditReport report{batch, {}, {}};
-  for (const auto* entry : ended) {
-    report.workers.push_back(entry->first.worker.value);
-    report.digests.push_back(entry->second.digest);
-  }
-  for (const auto& [key, value] : executions_) {
-    if (&value != execution) continue;
-    report.workers.push_back(key.worker.value);
-    report.digests.push_back(value.digest);
+std::optional<AuditReport> AuditBook::ReportOf(const BatchId& id) const {
+  const Batch& batch = batches_.at(id);
+  if (batch.pushed.size() < 2) return std::nullopt;
+  AuditReport report;
+  report.batch = id;
+  report.output_counts = batch.output_counts.value;
+  report.input_counts = batch.input_counts.value;
+  for (const auto& [worker, pushed] : batch.pushed) {
+    report.workers.push_back(worker.value);
+    report.digests.push_back(pushed.output);
+    report.input_digests.push_back(pushed.input);
   }
   return report;
 }

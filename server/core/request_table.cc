@@ -34,6 +34,15 @@ std::optional<Beginning> BeginningOf(const Body& request) {
   return std::nullopt;
 }
 
+// The batch that a request trains.
+std::optional<BatchId> BatchOf(const Body& request) {
+  if (const auto beginning = BeginningOf(request)) return beginning->batch;
+  if (const auto* query = std::get_if<ActiveQuery>(&request)) return query->batch;
+  if (const auto* push = std::get_if<GradientPush>(&request)) return push->batch;
+  if (const auto* push = std::get_if<EmbedPush>(&request)) return push->batch;
+  return std::nullopt;
+}
+
 uint64_t StepOf(const BatchId& batch, const ServerSeat& seat) {
   return StepOf(batch, seat.config.train, seat.train_samples);
 }
@@ -164,7 +173,12 @@ void RequestTable::Accept(PeerRequest request, const ServerSeat& seat, int64_t n
 void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
                             const ServerSeat& seat, int64_t now_us, ServerOutbox* out) {
   const std::shared_ptr<const Body> asked = request.round.request();
-  switch (request.round.Gather(BodiesOf(std::move(parts)))) {
+  std::vector<Body> bodies = BodiesOf(std::move(parts));
+  const auto refused = static_cast<size_t>(std::ranges::count_if(
+      bodies, [](const Body& body) { return std::holds_alternative<ErrorReply>(body); }));
+  const bool carried_out = refused < bodies.size();  // by some executors at least
+  const bool whole = refused == 0;
+  switch (request.round.Gather(std::move(bodies))) {
     case RequestRound::Progress::kDiverged: {
       const ErrorReply diverged{ErrorCode::kRefused,
                                 "training diverged: numbers are no longer finite; lower "
@@ -173,7 +187,7 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
       return out->Exit(Failed(diverged.text));
     }
     case RequestRound::Progress::kSecondRound:
-      NoteForAudit(request.asker.incarnation, *asked, seat, out);
+      NoteForAudit(request.asker, *asked, {whole}, seat, out);
       // Under another plan the executors have dropped the batch.
       if (request.asker.plan_version == seat.plan.version) return out->Submit(std::move(request));
       return Reply(request.asker, StalePlan(seat.plan.version), now_us, out);
@@ -181,8 +195,9 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
       break;
   }
   Body reply = request.round.TakeReply();
-  if (!std::holds_alternative<ErrorReply>(reply)) {
-    NoteForAudit(request.asker.incarnation, *asked, seat, out);
+  if (carried_out) {
+    NoteForAudit(request.asker, *asked, {whole, std::holds_alternative<EmbedReply>(reply)}, seat,
+                 out);
   }
   auto* gradient = std::get_if<GradientReply>(&reply);
   if (auto* statistics = std::get_if<ActiveReply>(&reply)) Condense(statistics);
@@ -190,10 +205,16 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   Reply(request.asker, std::move(reply), now_us, out);
 }
 
-void RequestTable::NoteForAudit(Incarnation worker, const Body& request, const ServerSeat& seat,
-                                ServerOutbox* out) {
-  if (seat.config.train.audit <= 0.0f) return;
-  if (auto report = audits_.Note(worker, request)) out->ToScheduler(*std::move(report));
+// Of batches whose work the executors still hold: with a plan switch, and when a step is committed,
+// they drop it.
+void RequestTable::NoteForAudit(const Asker& asker, const Body& request, AuditBook::Outcome outcome,
+                                const ServerSeat& seat, ServerOutbox* out) {
+  if (seat.config.train.audit <= 0.0f || asker.plan_version != seat.plan.version) return;
+  const std::optional<BatchId> batch = BatchOf(request);
+  if (!batch || StepOf(*batch, seat) < committed_.value_or(0)) return;
+  if (auto report = audits_.Note(asker.incarnation, request, outcome)) {
+    out->ToScheduler(*std::move(report));
+  }
 }
 
 void RequestTable::Reply(const Asker& asker, Body body, int64_t now_us, ServerOutbox* out) {
@@ -222,6 +243,7 @@ void RequestTable::RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOu
     Reply(request.asker, StalePlan(plan_version), now_us, out);
   }
   waiting_.clear();
+  audits_ = AuditBook();  // executors drop what is not committed
 }
 
 void RequestTable::CheckInvariants(const ServerSeat& seat) const {

@@ -73,8 +73,8 @@ class RequestTable {
 
  private:
   bool MustWait(const Body& request, const ServerSeat& seat) const;
-  void NoteForAudit(Incarnation worker, const Body& request, const ServerSeat& seat,
-                    ServerOutbox* out);
+  void NoteForAudit(const Asker& asker, const Body& request, AuditBook::Outcome outcome,
+                    const ServerSeat& seat, ServerOutbox* out);
   std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
   void Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
 

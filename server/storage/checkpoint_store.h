@@ -32,6 +32,7 @@ class CheckpointStore final : public SnapshotSink {
     std::string life;                        // the server's name and incarnation, see StoreName
     size_t memory_bytes = size_t{64} << 20;  // bound for chunks that wait to be written
     rocksdb::Env* env = nullptr;             // null: the system's
+    uint64_t disk_bytes = 0;  // that the directory of the checkpoints may have here; 0: any
   };
   // An earlier shard with rows of this server; an empty directory: none.
   struct Base {

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
@@ -67,6 +69,19 @@ void PruneShards(const std::string& directory, const std::string& present,
     }
   }
   for (const fs::path& path : doomed) RemoveCheckpoint(path);
+}
+
+uint64_t BytesUnder(const std::string& directory) {
+  uint64_t bytes = 0;
+  std::set<ino_t> seen;
+  std::error_code error;
+  fs::recursive_directory_iterator at(directory, error);
+  for (; !error && at != fs::end(at); at.increment(error)) {
+    struct stat file;
+    if (lstat(at->path().c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
+    if (seen.insert(file.st_ino).second) bytes += static_cast<uint64_t>(file.st_size);
+  }
+  return bytes;
 }
 
 Status SyncPath(const std::string& path) {

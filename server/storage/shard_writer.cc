@@ -99,6 +99,7 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
     PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
                 PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
   }
+  if (place_.disk_bytes > 0) disk_bytes_ = BytesUnder(fs::path(save_->directory).parent_path());
   Status ready = OpenDatabase();
   if (ready.ok()) ready = RemoveOthers();
   if (!ready.ok()) error_ = ready.error();
@@ -113,6 +114,18 @@ void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
     error_ = Failed("failpoint server.mid-checkpoint");
   }
   if (error_) DropFiles();
+}
+
+// The owner's limit (idle.disk_mb).
+Status ShardWriter::CheckRoom() const {
+  if (place_.disk_bytes == 0) return {};
+  uint64_t bytes = disk_bytes_;
+  for (const auto& file : files_) bytes += file->bytes();
+  for (const OpenFile& open : open_) bytes += open.file == nullptr ? 0 : open.file->bytes();
+  if (bytes <= place_.disk_bytes) return {};
+  return Failed(fmt::format("{}: checkpoints would take more than the {} MB of idle.disk_mb",
+                            fs::path(save_->directory).parent_path().string(),
+                            place_.disk_bytes >> 20));
 }
 
 Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {
@@ -131,7 +144,7 @@ Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {
     DSLIDE_RETURN_IF_ERROR(open->file->Put(View(EncodeRowKey(key)), value));
     begin = chunk.ends[i];
   }
-  return {};
+  return CheckRoom();
 }
 
 Status ShardWriter::CloseFile(OpenFile* open) {

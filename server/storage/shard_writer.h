@@ -47,6 +47,7 @@ class ShardWriter {
 
   Status OpenDatabase();
   Status RemoveOthers();
+  Status CheckRoom() const;
   Status WriteRows(OpenFile* open, const RowChunk& chunk);
   Status CloseFile(OpenFile* open);
   Status WriteRecords();
@@ -64,6 +65,7 @@ class ShardWriter {
   std::string store_;          // the database's directory
   std::vector<SlotId> slots_;  // that the database may have rows of, ascending
   uint64_t rows_ = 0;          // of the server
+  uint64_t disk_bytes_ = 0;    // of the directory, before the save
   std::optional<CheckpointStore::Save> save_;
   std::optional<Error> error_;                                   // of the present save
   std::vector<OpenFile> open_;                                   // [executors]

@@ -146,7 +146,7 @@ TEST_CASE("keys: one member cannot speak for another") {
     return error == nullptr ? std::string(BodyName(message->body)) : error->text;
   };
   // The incarnations of another key's members: the launched worker's and a server's.
-  for (const char* name : {"worker", "server"}) {
+  for (const char* name : {"worker-1", "server"}) {
     const KeyPair victim = KeyPairOf(*ReadKeyFile(run.Key(name))->secret_key);
     for (const Body& body : {Body(Leave()), Body(Heartbeat()), Body(Join())}) {
       CHECK(ask(DrawIncarnation(victim), body).find("speaks for another member") !=
@@ -182,13 +182,15 @@ TEST_CASE("keys: revoked, rotated and counted while the run goes on") {
     CHECK_FALSE(entry["days"].contains("unknown"));
   }
   CHECK(samples["alice"] > 0);
-  CHECK(samples["worker"] > 0);
+  CHECK(samples["worker-1"] > 0);
   CHECK(samples.size() == 2);
   CHECK(run.run.Status()["contributions"].size() == 2);
 
   // Another key for the launched worker: the old one still counts, the new one does, too.
-  CHECK(run.run.Run("dslide", {"key", "rotate", run.run.run_directory(), "--name", "worker"}) == 0);
-  const auto second = run.run.Start("dslide-worker", {"--key", run.Key("worker"), "--name", "new"});
+  CHECK(run.run.Run("dslide", {"key", "rotate", run.run.run_directory(), "--name", "worker-1"}) ==
+        0);
+  const auto second =
+      run.run.Start("dslide-worker", {"--key", run.Key("worker-1"), "--name", "new"});
   REQUIRE(WaitFor([&] { return run.run.TrainedSamples("new") > 0; }));
   CHECK(run.Has("worker-1"));
 

@@ -173,10 +173,11 @@ class RandomMessages {
     return list;
   }
   AuditReport Make(AuditReport) {
-    AuditReport report{Batch(), {}, {}};
+    AuditReport report{Batch(), {}, {}, {}, random_.Next(), random_.Next()};
     for (size_t n = Size(); n > 0; --n) {
       report.workers.push_back(random_.Next());
       report.digests.push_back(random_.Next());
+      report.input_digests.push_back(random_.Next());
     }
     return report;
   }

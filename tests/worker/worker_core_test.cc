@@ -93,6 +93,44 @@ TEST_CASE_FIXTURE(Fixture, "no more batches are started than may be in flight") 
   CHECK(ToScheduler<LeaseRequest>(effects).empty());  // three wait, that is enough
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "while its owner holds it, a worker begins nothing and asks for nothing") {
+  JoinAndPlan();
+  core.Hold(true, 0);
+  auto requests = Requests(Scheduler(Grant(5)));
+  CHECK(requests.empty());
+  CHECK(Tick(1000).send.size() == 1);  // a heartbeat
+  core.Hold(false, 0);
+  requests = Requests(Tick(1001));
+  CHECK(requests.size() == 2 * kServers);
+  // What has begun goes on, alone.
+  core.Hold(true, 0);
+  for (const auto& request : requests) {
+    for (const auto& sent : Requests(Server(request, Answer(request.message.body)))) {
+      CHECK_FALSE(std::holds_alternative<EmbedRequest>(sent.message.body));
+    }
+  }
+  CHECK(ToScheduler<LeaseRequest>(Tick(1002)).empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "the owner's cap of batches in flight counts beside the scheduler's") {
+  JoinAndPlan();
+  core.Hold(false, 1);
+  CHECK(Requests(Scheduler(Grant(5))).size() == kServers);
+  core.Hold(false, 0);
+  CHECK(Requests(Tick(1)).size() == kServers);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a dismissal says whether the run is done") {
+  for (const uint32_t code : {0u, 85u}) {
+    Fixture f;
+    f.JoinAndPlan();
+    const auto effects = f.Scheduler(Shutdown{"over", code});
+    CHECK(effects.dismissed == code);
+    CHECK(effects.exit->ok());
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture, "a request without reply is sent again with the same sequence") {
   JoinAndPlan();
   const auto requests = Requests(Scheduler(Grant(1)));

@@ -20,6 +20,7 @@ constexpr dslide::Command kCommands[] = {
     {"checkpoint", dslide::CheckpointCommand,
      "list, inspect, verify or prune checkpoints, or write one now"},
     {"key", dslide::KeyCommand, "say who may join an encrypted run"},
+    {"worker", dslide::WorkerCommand, "show the lent workers on this machine"},
     {"keygen", dslide::KeygenCommand, "draw a key of one's own"},
     {"ledger", dslide::LedgerCommand, "check that every sample counted exactly once"},
     {"bench", dslide::BenchCommand, "measure the training speed of this machine"},

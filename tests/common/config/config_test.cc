@@ -118,6 +118,20 @@ Config UnusualConfig() {
                24};
   c.checkpoint = {"elsewhere", 18, 21};
   c.security = {Encryption::kAlways};
+  c.idle = {true,
+            Priority::kLow,
+            *WeekHours::Parse("18:00-08:00"),
+            *WeekHours::Parse("mon-fri 20:00-07:30, sat-sun 00:00-24:00"),
+            25,
+            26,
+            27,
+            28,
+            OnBattery::kRun,
+            29,
+            30,
+            31,
+            64,
+            33};
   return c;
 }
 
@@ -733,6 +747,11 @@ TEST_CASE("config: the example files are valid") {
   REQUIRE_MESSAGE(two.ok(), two.error().message);
   CHECK(two->security.encryption == Encryption::kAuto);
   CHECK(two->cluster.scheduler_advertise == "tcp://10.0.0.1:7700");
+  const Result<Config> volunteer = LoadConfig(folder + "volunteer.ini", {});
+  REQUIRE_MESSAGE(volunteer.ok(), volunteer.error().message);
+  IdleConfig defaults;
+  defaults.given = true;
+  CHECK(volunteer->idle == defaults);
 }
 
 TEST_CASE("config: what earlier versions stored is read") {

@@ -82,11 +82,12 @@ Config StoreConfig() {
 
 // One server of two executors, its store, and its checkpoints 1, 2, ...
 struct Saver {
-  explicit Saver(const Config& c, rocksdb::Env* env = nullptr)
+  explicit Saver(const Config& c, rocksdb::Env* env = nullptr, uint64_t disk_bytes = 0)
       : config(c),
         cluster(c, 1000, {2}),
-        store(std::make_unique<CheckpointStore>(CheckpointStore::Place{kLife, size_t{1} << 20, env},
-                                                CheckpointStore::Base{})) {}
+        store(std::make_unique<CheckpointStore>(
+            CheckpointStore::Place{kLife, size_t{1} << 20, env, disk_bytes},
+            CheckpointStore::Base{})) {}
 
   std::string Path(uint64_t n) const { return directory.path() + "/" + CheckpointName(n); }
 
@@ -275,6 +276,25 @@ TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor th
   REQUIRE(saver.Save(3, {CheckpointName(1)}).error == "");  // with the rows of the failed one
   saver.CheckRestores(3);
   CHECK(saver.Health(3).damage.empty());
+}
+
+TEST_CASE("the owner's limit of disk is kept, and hurts neither the last checkpoint nor the next") {
+  Saver roomy(StoreConfig());
+  REQUIRE(roomy.Save(1).error == "");
+  const uint64_t whole = BytesUnder(roomy.directory.path());  // the store and its checkpoint
+  constexpr uint64_t kMb = 1 << 20;
+  REQUIRE(whole > kMb);
+  Saver saver(StoreConfig(), nullptr, whole + whole / 2);
+  REQUIRE(saver.Save(1).error == "");
+  saver.Touch(1, 1.0f);
+  const CheckpointDone failed = saver.Save(2, {CheckpointName(1)});
+  CHECK(failed.error == saver.directory.path() + ": checkpoints would take more than the " +
+                            std::to_string((whole + whole / 2) / kMb) + " MB of idle.disk_mb");
+  CHECK(saver.Health(1).damage.empty());
+  CHECK(BytesUnder(saver.directory.path()) <= whole + whole / 2);
+  saver.Touch(1, -1.0f);
+  Saver small(StoreConfig(), nullptr, whole / 2);
+  CHECK(small.Save(1).error.find("idle.disk_mb") != std::string::npos);
 }
 
 TEST_CASE("a write that fails after another executor's end still ends the save") {

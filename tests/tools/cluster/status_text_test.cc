@@ -16,6 +16,7 @@ constexpr char kWhole[] = R"({
   "figures": {"samples per second": 5120.4},
   "moves": {"plans": 1, "slots_moved": 41, "bytes_moved": 12345678, "slot_bytes_moved": 11900000,
             "in_progress": 2, "longest_stall_ms": 40.2},
+  "audits": {"done": 12, "skipped": 1, "undecided": 0, "liars": 2, "taken_back": 1},
   "decisions": [{"at_s": 62, "text": "server-2 has 2.02 times the mean: 41 slots to server-1"}],
   "contributions": [{"name": "alice", "samples": 1234567, "today": 9000},
                     {"name": "bob", "samples": 20, "today": 0}],
@@ -38,6 +39,7 @@ TEST_CASE("status: the tables of a cluster") {
       R"(training, epoch 4/8, 43.2 % done, 5120 samples/s, ETA 12:05, loss 3.215, P@1 52.09, plan 4
 busiest server 1.08 times the mean
 41 slots moved by 1 plan (12.3MB sent for 11.9MB), 2 moving, longest stall 40 ms
+audits: 12 done, 1 skipped, 0 undecided, 2 liars
 
 server    state    slots  load  work/s  busy   memory MB  empty  mean  p99  largest  skew
 server-1  serving    105  1.02    1.2M  93 %  1234/19284   12 %  10.2   48     1.9k   4.7

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -14,6 +15,7 @@
 #include "common/base/address.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
+#include "common/security/run_keys.h"
 #include "scheduler/ledger/ledger.h"
 
 namespace dslide {
@@ -42,6 +44,14 @@ std::string LastWords(const std::string& path, std::streamoff start, std::string
     if (line.starts_with(mark)) last = line.substr(mark.size());
   }
   return last;
+}
+
+std::string WorkerName(uint32_t number) { return fmt::format("worker-{}", number); }
+
+int64_t SecondsSince1970() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -78,6 +88,7 @@ Status Launcher::RunToEnd() {
   DSLIDE_RETURN_IF_ERROR(Prepare());
   DSLIDE_RETURN_IF_ERROR(Add(Kind::kScheduler, "scheduler"));
   DSLIDE_RETURN_IF_ERROR(WaitForAddress());
+  DSLIDE_RETURN_IF_ERROR(DrawWorkerKeys());
   DSLIDE_RETURN_IF_ERROR(StartMembers());
   const auto how = [&](const char* key) {
     return Encrypted() ? fmt::format("--key {}", Path(key)) : "--scheduler " + Address();
@@ -125,8 +136,7 @@ std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& nam
       kind == Kind::kWorker ? std::vector<std::string>() : ConfigArguments(kind);
   if (kind != Kind::kScheduler) {
     arguments.insert(arguments.end(), {"--scheduler", Address(), "--name", name});
-    const std::string key = Path(kind == Kind::kWorker ? "keys/worker.key" : "keys/server.key");
-    if (Encrypted()) arguments.insert(arguments.end(), {"--key", key});
+    if (Encrypted()) arguments.insert(arguments.end(), {"--key", KeyOf(kind, name)});
     return arguments;
   }
   arguments.insert(arguments.end(), {"--run-dir", launch_.run_directory});
@@ -189,13 +199,36 @@ Status Launcher::WaitForAddress() {
   return {};
 }
 
+// Audits ask workers of other keys and give a key one vote: with a key each, the workers of one
+// launch can check one another. Keys stay for a later launch.
+Status Launcher::DrawWorkerKeys() {
+  if (!Encrypted()) return {};
+  Result<RunKeys> keys = RunKeys::Open(launch_.run_directory);
+  DSLIDE_RETURN_IF_ERROR(keys);
+  for (uint32_t i = 1; i <= launch_.config.cluster.workers; ++i) {
+    const std::string name = WorkerName(i);
+    const auto has_name = [&](const Grant& grant) { return grant.name == name; };
+    if (std::ranges::any_of(keys->ring().grants(), has_name)) continue;
+    DSLIDE_RETURN_IF_ERROR(
+        keys->Allow({KeyRole::kWorker, name, {}, SecondsSince1970()}, std::nullopt));
+  }
+  return {};
+}
+
+// A worker whose name was given to somebody with a key of their own takes that of all workers.
+std::string Launcher::KeyOf(Kind kind, const std::string& name) const {
+  const std::string own = Path(fmt::format("keys/{}.key", name));
+  if (kind == Kind::kWorker && fs::exists(own)) return own;
+  return Path(kind == Kind::kWorker ? "keys/worker.key" : "keys/server.key");
+}
+
 Status Launcher::StartMembers() {
   const ClusterConfig& cluster = launch_.config.cluster;
   for (uint32_t i = 1; i <= cluster.servers; ++i) {
     DSLIDE_RETURN_IF_ERROR(Add(Kind::kServer, fmt::format("server-{}", i)));
   }
   for (uint32_t i = 1; i <= cluster.workers; ++i) {
-    DSLIDE_RETURN_IF_ERROR(Add(Kind::kWorker, fmt::format("worker-{}", i)));
+    DSLIDE_RETURN_IF_ERROR(Add(Kind::kWorker, WorkerName(i)));
   }
   return {};
 }

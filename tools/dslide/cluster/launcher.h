@@ -71,6 +71,8 @@ class Launcher {
   std::string Address() const;
   FileIdentity AddressFile() const;
   Status WaitForAddress();
+  Status DrawWorkerKeys();
+  std::string KeyOf(Kind kind, const std::string& name) const;
   Status StartMembers();
   Status Follow();
   Status OnMemberEnd(Child* child);

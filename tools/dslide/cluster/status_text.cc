@@ -249,6 +249,14 @@ std::string BalanceLines(const Json& status) {
   return moves.is_object() ? lines + MoveLine(moves) : lines;
 }
 
+std::string AuditLine(const Json& status) {
+  const Json& audits = PartAt(status, "audits");
+  if (!audits.is_object()) return {};
+  const auto count = [&](const char* key) { return NumberAt(audits, key).value_or(0); };
+  return fmt::format("audits: {:.0f} done, {:.0f} skipped, {:.0f} undecided, {}\n", count("done"),
+                     count("skipped"), count("undecided"), Counted(count("liars"), "liar"));
+}
+
 std::string DecisionLines(const Json& status, size_t columns) {
   const Json& decisions = PartAt(status, "decisions");
   if (!decisions.is_array() || decisions.empty()) return {};
@@ -272,7 +280,7 @@ std::string StatusText(const Json& status, size_t columns) {
   for (size_t i = 0; members.is_array() && i < members.size(); ++i) {
     (TextAt(members[i], "role") == "server" ? servers : workers).push_back(&members[i]);
   }
-  std::string text = RunLine(status) + BalanceLines(status);
+  std::string text = RunLine(status) + BalanceLines(status) + AuditLine(status);
   text += servers.empty() ? "\nno servers\n" : "\n" + Table(ServerColumns(), 2, servers);
   text += workers.empty() ? "\nno workers\n" : "\n" + Table(WorkerColumns(), 2, workers);
   return text + ContributionLines(status) + DecisionLines(status, columns);

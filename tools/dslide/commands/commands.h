@@ -17,6 +17,7 @@ int DrainCommand(int argc, char** argv);
 int ReportCommand(int argc, char** argv);
 int KeyCommand(int argc, char** argv);
 int KeygenCommand(int argc, char** argv);
+int WorkerCommand(int argc, char** argv);
 int LedgerCommand(int argc, char** argv);
 
 }  // namespace dslide

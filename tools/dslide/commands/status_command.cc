@@ -1,13 +1,17 @@
-// dslide status: shows the state of a running cluster.
+// dslide status: shows the state of a running cluster. dslide worker status: what this user's lent
+// workers on this machine do.
 #include <fmt/core.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "common/app/executable.h"
+#include "tools/dslide/cluster/lent_text.h"
 #include "tools/dslide/cluster/observer.h"
 #include "tools/dslide/cluster/status_text.h"
+#include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
 
 namespace dslide {
@@ -36,7 +40,31 @@ Status ShowStatus(const ParsedArguments& arguments) {
   return {};
 }
 
+Status ShowWorkers(const ParsedArguments& arguments) {
+  const int64_t now = time(nullptr);
+  const Result<LentWorkers> lent = ReadLentWorkers(now);
+  DSLIDE_RETURN_IF_ERROR(lent);
+  fmt::print("{}", arguments.Has("json") ? LentJson(*lent) + "\n" : LentText(*lent, now));
+  return {};
+}
+
+int WorkerStatusCommand(int argc, char** argv) {
+  CommandLine line("dslide worker status [--json]",
+                   "Shows the lent workers of this user on this machine: whether each runs or "
+                   "pauses and why, what it has done and may use.");
+  line.Flag("json", "print JSON");
+  return RunExecutable("dslide worker status", line, argc, argv, ShowWorkers);
+}
+
+constexpr Command kWorkerCommands[] = {
+    {"status", WorkerStatusCommand, "show this user's lent workers on this machine"},
+};
+
 }  // namespace
+
+int WorkerCommand(int argc, char** argv) {
+  return RunCommand("dslide worker", kWorkerCommands, argc, argv);
+}
 
 int StatusCommand(int argc, char** argv) {
   CommandLine line("dslide status --scheduler ADDRESS [--json]",

@@ -53,6 +53,7 @@ Status ShareMemory(uint32_t memory_mb, uint32_t servers, Launch* launch) {
 Status Complete(const ParsedArguments& arguments, const Config& base, Launch* launch) {
   Result<Config> config = LoadConfig(launch->config_file, launch->overrides, base);
   DSLIDE_RETURN_IF_ERROR(config);
+  DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   constexpr uint32_t kMaxProcesses = 1024;
   Result<uint32_t> servers = config->cluster.servers;
   if (arguments.Has("servers")) servers = arguments.Number("servers", 1, kMaxProcesses);

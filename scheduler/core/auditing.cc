@@ -1,0 +1,68 @@
+#include "scheduler/core/auditing.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "common/run/slot_plan.h"
+#include "common/run/slot_rows.h"
+#include "common/security/keys.h"
+
+namespace dslide {
+namespace {
+
+// Each time that a worker is waited for in vain costs audit patience; training a batch once more in
+// time makes up for an eighth of it.
+constexpr uint32_t kMissed = 8;
+constexpr uint32_t kMostMissed = 2 * kMissed;
+
+// Keys where there are some: whoever is waited for in vain could come again as another member.
+uint64_t VoterOf(Incarnation worker, const RunState& run) {
+  return run.inputs.keyed ? FingerprintOf(worker) : worker.value;
+}
+
+}  // namespace
+
+std::string NameOf(const BatchId& batch) {
+  return fmt::format("batch {}.{}.{}", batch.epoch, batch.unit, batch.index);
+}
+
+void FollowAudits(RunState* run) {
+  if (run->inputs.config.train.audit <= 0) return;
+  Audits::Members members;
+  const ClusterConfig& config = run->inputs.config.cluster;
+  const std::vector<bool> output = ServersWith(run->plan(), OutputSlots(config));
+  const std::vector<bool> input = ServersWith(run->plan(), InputSlots(config));
+  for (size_t i = 0; i < run->plan().servers.size(); ++i) {
+    if (!output[i] && !input[i]) continue;
+    members.servers.push_back({run->plan().servers[i].incarnation, output[i], input[i]});
+  }
+  for (const Member* worker : run->roster().Of(Role::kWorker)) {
+    const auto missed = run->audits_missed.find(VoterOf(worker->incarnation, *run));
+    if (missed != run->audits_missed.end() && missed->second >= kMostMissed) continue;
+    members.workers.push_back(worker->incarnation);
+  }
+  run->pass().FollowAudits(std::move(members));
+}
+
+void NoteAudit(const Audits::Outcome& outcome, RunState* run) {
+  run->totals.audits.Add(outcome);
+  for (const Incarnation worker : outcome.missed) {
+    run->audits_missed[VoterOf(worker, *run)] += kMissed;
+  }
+  for (const Incarnation worker : outcome.voted) {
+    const auto missed = run->audits_missed.find(VoterOf(worker, *run));
+    if (missed != run->audits_missed.end() && missed->second > 0) missed->second--;
+  }
+  const std::string batch = NameOf(outcome.batch);
+  if (outcome.undecided) {
+    run->out.Notice(fmt::format("workers differ in {}, and no majority decides who is right{}",
+                                batch, outcome.take_back ? "" : "; there is no other key to ask"));
+  }
+  if (outcome.skipped) {
+    run->out.Notice(fmt::format("{} was to be audited, and no other worker has trained it{}", batch,
+                                outcome.take_back ? "" : "; it counts"));
+  }
+}
+
+}  // namespace dslide
