@@ -9,12 +9,23 @@
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/net/usage.h"
+#include "server/gate/request_bytes.h"
 
 namespace dslide {
 
 namespace {
 
 constexpr int kPollMs = 100;
+constexpr int kTurnMessages = 64;
+constexpr int64_t kTurnUs = 5000;
+
+// Until the configuration is known; what a connection may have waiting follows from that.
+RouterLimits LimitsFor(uint64_t memory_bytes) {
+  RouterLimits limits;
+  limits.message_bytes = kMaxMessageBytes;
+  limits.all_bytes = std::max(limits.all_bytes, memory_bytes / 8);
+  return limits;
+}
 
 // When a request has arrived.
 void PassPointOf(const Body& body) {
@@ -48,7 +59,8 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   const SchedulerAccess& to = options.scheduler;
   if (to.curve) access.Set({{{TextOf(to.curve->peer), KeyRole::kScheduler}}});
   NetContext context(&access);
-  Result<RouterSocket> workers = RouterSocket::Bind(context, options.bind, to.own());
+  Result<RouterSocket> workers =
+      RouterSocket::Bind(context, options.bind, to.own(), LimitsFor(options.memory_bytes));
   DSLIDE_RETURN_IF_ERROR(workers);
   const auto address = AdvertisedAddress("cluster.server", workers->address(), options.advertise);
   DSLIDE_RETURN_IF_ERROR(address);
@@ -100,10 +112,18 @@ Status ServerShell::Loop(StopSignals* signals) {
     }
     for (auto& [address, server] : servers_) (void)server.TakeFailure();  // dials again
     WarnOfRefusals(context_, &refusal_lines_);
+    FollowConfig();
     ForgetServers();
   }
   Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
   return *exit_;
+}
+
+void ServerShell::FollowConfig() {
+  if (core_.config() == nullptr) return;
+  const uint64_t bytes = MostWaitingBytes(*core_.config());
+  if (bytes != connection_bytes_) workers_.SetConnectionBytes(bytes);
+  connection_bytes_ = bytes;
 }
 
 void ServerShell::Receive() {
@@ -138,14 +158,18 @@ void ServerShell::ReceiveFromScheduler() {
   }
 }
 
+// A turn is short, so that peers that send without a break do not keep the rest of the loop from
+// its work.
 void ServerShell::ReceiveFromPeers() {
-  while (core_.AcceptsRequests()) {
+  const int64_t end_us = clock_.Micros() + kTurnUs;
+  for (int taken = 0; taken < kTurnMessages && core_.AcceptsRequests(); ++taken) {
+    if (clock_.Micros() >= end_us) break;
     auto received = workers_.Receive();
     if (!received) break;
     bytes_received_ += received->bytes.size();
     Result<Message> message = Decode(received->bytes);
     if (!message.ok()) {
-      Apply(core_.HandleMalformed(received->peer, message.error()));
+      Apply(core_.HandleMalformed(received->peer, message.error(), clock_.Millis()));
       continue;
     }
     if (received->key) {
@@ -202,12 +226,15 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (!effects.name.empty()) RenameLog(effects.name);
   for (const std::string& line : effects.notices) LogInfo(line);
   for (const std::string& line : effects.warnings) LogWarning(line);
+  for (const std::string& line : effects.peer_warnings) peer_lines_.Warn(line, clock_.Millis());
   for (const Message& message : effects.to_scheduler) Send(message);
   for (auto& [peer, bytes] : effects.to_workers) {
     bytes_sent_ += bytes->size();
     PassFailpoint(Failpoint::kServerBeforeReply);
     // A worker that died, or a server that has what it wanted: either is as it should be.
-    if (!workers_.Send(peer, std::move(bytes))) LogInfo("a peer is gone; its reply is dropped");
+    if (!workers_.Send(peer, std::move(bytes))) {
+      peer_lines_.Warn("a peer is gone or takes no replies; its reply is dropped", clock_.Millis());
+    }
   }
   if (effects.unload) StopExecutors();
   if (effects.load) StartExecutors(*effects.load);
@@ -240,6 +267,7 @@ void ServerShell::StartExecutors(const ServerLoad& load) {
                                                    shared->slots[i], shared->first_executor + i,
                                                    Purpose::kTraining, BestKernels());
         executor->set_local_index(i);
+        executor->set_most_batch_bytes(shared->batch_bytes);
         return executor;
       });
   storage_->StartLoad(pool_.get());

@@ -34,6 +34,7 @@ class ServerShell {
               DealerSocket scheduler, SchedulerAccess scheduler_access);
 
   Status Loop(StopSignals* signals);
+  void FollowConfig();
   void Receive();
   void ForgetServers();
   void ReceiveFromScheduler();
@@ -57,8 +58,10 @@ class ServerShell {
   uint32_t servers_plan_ = 0;                    // by which those there are were looked through
   std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
-  uint64_t disk_bytes_ = 0;  // for checkpoints; 0: any
+  uint64_t disk_bytes_ = 0;        // for checkpoints; 0: any
+  uint64_t connection_bytes_ = 0;  // that a peer may have waiting; 0: as bound
   RateLimit refusal_lines_;
+  RateLimit peer_lines_;
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;
   std::optional<Status> exit_;

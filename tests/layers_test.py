@@ -26,7 +26,7 @@ LAYERS = [
         common/security common/wire common/run common/idle common/model common/net common/app"""),
     ("server", ["common"], """
         server/rows server/model/lsh server/model/sampling server/model server/executor/batches server/executor/slots
-        server/executor/state server/executor server/storage server/base server/migration
+        server/executor/state server/executor server/storage server/base server/gate server/migration
         server/core server"""),
     ("scheduler", ["common"], """
         scheduler/members scheduler/leases scheduler/ledger scheduler/base scheduler/balance
@@ -40,7 +40,7 @@ LAYERS = [
         tools/dslide/commands tools/dslide tools/bench tools/python/module"""),
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.
-PURE = ["server/base", "server/migration", "server/core", "server/executor",
+PURE = ["server/base", "server/gate", "server/migration", "server/core", "server/executor",
         "server/executor/batches", "server/executor/slots", "server/executor/state",
         "server/model", "server/rows", "scheduler/core", "scheduler/base", "scheduler/members", "scheduler/leases", "scheduler/balance",
         "scheduler/checkpoints", "scheduler/plan", "scheduler/pass"]

@@ -8,6 +8,7 @@
 #include "common/base/random.h"
 #include "common/run/combine.h"
 #include "common/run/slot_plan.h"
+#include "common/wire/wire_arrays.h"
 
 namespace dslide {
 namespace {
@@ -34,6 +35,22 @@ PartialSum* PartialOf(Body* reply) {
   if (auto* embed = std::get_if<EmbedReply>(reply)) return &embed->partial;
   auto* gradient = std::get_if<GradientReply>(reply);
   return gradient == nullptr ? nullptr : &gradient->partial;
+}
+
+// Null: it has no floats that come from replies.
+const std::vector<float>* FloatsOf(BatchFlight::Stage stage, const Matrix& hidden,
+                                   const GradientPush& push, const Matrix& gradient) {
+  switch (stage) {
+    case BatchFlight::Stage::kQuery:
+    case BatchFlight::Stage::kTopK:
+      return &hidden.data;
+    case BatchFlight::Stage::kPush:
+      return &push.log_normaliser;
+    case BatchFlight::Stage::kEmbedPush:
+      return &gradient.data;
+    default:
+      return nullptr;
+  }
 }
 
 bool HasShape(const PartialSum& sum, uint32_t rows, uint32_t cols) {
@@ -88,7 +105,9 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
       if (drop > 0 && random.Uniform() < drop) continue;
       SparseRows& part = features_[owner(input, ids[j])];
       part.ids.push_back(ids[j]);
-      part.values.push_back(values[j] / (1.0f - drop));
+      // A value near the greatest float would become infinite.
+      const float scaled = values[j] / (1.0f - drop);
+      part.values.push_back(std::isfinite(scaled) ? scaled : values[j]);
     }
     // The hidden bias is the row of feature D, present in every sample.
     SparseRows& bias_part = features_[owner(input, config_.model.features)];
@@ -177,7 +196,21 @@ Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt) {
   replies_.assign(replies_.size(), std::nullopt);
   added_ = 0;
   sum_.reset();
+  DSLIDE_RETURN_IF_ERROR(CheckFinite());
   return true;
+}
+
+// Replies are finite, but their sums may not be: a message with them would be dropped as malformed
+// wherever it goes, and be sent again for ever.
+Status BatchFlight::CheckFinite() const {
+  const std::vector<float>* next = FloatsOf(stage_, hidden_, push_, gradient_);
+  const double figures = done_.loss_sum + done_.recall_set + done_.recall_hash +
+                         done_.recall_uniform + done_.tail_error;
+  if ((next == nullptr || AllFinite(*next)) && std::isfinite(figures)) return {};
+  return Failed(
+      fmt::format("batch {}.{}.{}: the servers' replies add up to numbers that are not "
+                  "finite",
+                  id().epoch, id().unit, id().index));
 }
 
 // Adds up the partial sums that have come, as far as none of an earlier server lacks: those of the

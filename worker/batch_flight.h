@@ -64,6 +64,7 @@ class BatchFlight {
   bool IsGreeted(uint32_t server) const { return stage_ == Stage::kEmbed && !with_input_[server]; }
   Status CheckShape(uint32_t server, const Body& reply) const;
   void AddPartials();
+  Status CheckFinite() const;
   void Advance();
   void Activate();
   bool OnlyServer() const;  // one server has all neurons

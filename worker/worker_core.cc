@@ -141,6 +141,7 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
 void WorkerCore::OnPlan(const Plan& plan) {
   if (config_ == nullptr || plan.servers.empty()) return;
   if (plan.slot_owner.size() != config_->cluster.slots) return;
+  if (GenerationOf(plan) > plan.version) return;
   for (const uint16_t owner : plan.slot_owner) {
     if (owner >= plan.servers.size()) return;
   }
@@ -153,7 +154,7 @@ void WorkerCore::OnPlan(const Plan& plan) {
   if (goes_on) {
     BeginAgain();
   } else {
-    work_.emplace();
+    work_ = Work{};
   }
   links_.Follow(plan, goes_on, *config_, now_us_);
   plan_ = plan;

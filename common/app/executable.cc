@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <string_view>
 
 #include "common/app/open_files.h"
 #include "common/base/address.h"
@@ -35,6 +36,16 @@ bool NamesNoAddress(const std::string& bound) {
   return tcp && (!WhyNotDialable(bound).empty() || if_nametoindex(tcp->host.c_str()) != 0);
 }
 
+// Every user of this machine can read the command line of every process.
+void HideJoinStrings(int argc, char** argv) {
+  constexpr std::string_view kScheme = "dslide://";
+  for (int i = 1; i < argc; ++i) {
+    const size_t at = std::string_view(argv[i]).find(kScheme);
+    if (at == std::string_view::npos) continue;
+    for (char* c = argv[i] + at + kScheme.size(); *c != '\0'; ++c) *c = 'x';
+  }
+}
+
 }  // namespace
 
 void PrintVersion(const std::string& program) { fmt::print("{} {}\n", program, kVersion); }
@@ -42,6 +53,7 @@ void PrintVersion(const std::string& program) { fmt::print("{} {}\n", program, k
 int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
                   const std::function<Status(const ParsedArguments&)>& work) try {
   const Result<ParsedArguments> arguments = line.Parse(argc, argv);
+  HideJoinStrings(argc, argv);
   if (!arguments.ok()) return Report(program, arguments.error());
   if (arguments->Has("help")) {
     fmt::print("{}", line.Help());

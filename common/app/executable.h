@@ -17,8 +17,9 @@ void PrintVersion(const std::string& program);
 
 // Parses the arguments, answers --help, --version and (if declared) --help-config, runs `work`, and
 // turns its outcome into one line on standard error and an exit code. Exceptions from libraries
-// that got this far end in a line, too. Lack of memory is none: operator new ends the process then,
-// so sizes that come from outside are checked before anything is allocated for them.
+// that got this far end in a line, too. Join strings in `argv` are overwritten once they are read.
+// Lack of memory is none: operator new ends the process then, so sizes that come from outside are
+// checked before anything is allocated for them.
 int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
                   const std::function<Status(const ParsedArguments&)>& work);
 

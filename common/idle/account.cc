@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 
 namespace dslide {
@@ -24,7 +25,7 @@ Deeds DeedsFrom(const nlohmann::json& json) {
           json.value("bytes_sent", uint64_t{0}), json.value("bytes_received", uint64_t{0})};
 }
 
-Error FileError(const std::string& path, const char* verb) {
+Error FileError(const std::string& path, std::string_view verb) {
   return Failed(
       fmt::format("{}: cannot {}: {}", path, verb, std::generic_category().message(errno)));
 }

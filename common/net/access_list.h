@@ -14,6 +14,12 @@
 
 namespace dslide {
 
+// Connections that were shut down, because they held too much or were too many.
+struct Closings {
+  uint64_t count = 0;
+  std::string last;  // of the last one: its address, and why
+};
+
 // Connections that were not let in.
 struct Refusals {
   uint64_t count = 0;

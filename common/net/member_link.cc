@@ -49,6 +49,11 @@ void RateLimit::Warn(const std::string& line, int64_t now_ms) {
 }
 
 void WarnOfRefusals(NetContext* context, RateLimit* lines) {
+  if (const Closings closings = context->TakeClosings(); closings.count > 0) {
+    lines->Warn(fmt::format("{} shut down, the last from {}", Plural(closings.count, "connection"),
+                            closings.last),
+                MonotonicMillis());
+  }
   const Refusals refusals = context->TakeRefusals();
   if (refusals.count == 0) return;
   lines->Warn(

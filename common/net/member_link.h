@@ -33,7 +33,7 @@ class RateLimit {
   uint64_t left_out_ = 0;
 };
 
-// Logs the connections that a context has not let in.
+// Logs the connections that a context has not let in or has shut down.
 void WarnOfRefusals(NetContext* context, RateLimit* lines);
 
 }  // namespace dslide

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string_view>
 #include <utility>
 #include <zmq.hpp>
@@ -20,6 +23,7 @@
 #include "common/base/process.h"
 #include "common/base/thread_owner.h"
 #include "common/net/authenticator.h"
+#include "common/net/connection_meter.h"
 
 namespace dslide {
 namespace {
@@ -98,19 +102,59 @@ bool ReceiveMessage(zmq::socket_t& socket, zmq::message_t (&frames)[kFrames], si
   return true;
 }
 
-// A frame that shares `bytes`; ZeroMQ's I/O thread drops its share once they are sent. It only
+// Bytes that are on their way to a peer, or to all.
+using ByteCount = std::atomic<uint64_t>;
+
+// What a frame on its way holds.
+struct Share {
+  std::shared_ptr<const Bytes> bytes;
+  std::shared_ptr<ByteCount> to_peer;  // null: not counted
+  std::shared_ptr<ByteCount> to_all;
+
+  Share(std::shared_ptr<const Bytes> b, std::shared_ptr<ByteCount> peer,
+        std::shared_ptr<ByteCount> all)
+      : bytes(std::move(b)), to_peer(std::move(peer)), to_all(std::move(all)) {
+    if (to_peer == nullptr) return;
+    *to_peer += bytes->size();
+    *to_all += bytes->size();
+  }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  ~Share() {
+    if (to_peer == nullptr) return;
+    *to_peer -= bytes->size();
+    *to_all -= bytes->size();
+  }
+};
+
+// A frame of the shared bytes; ZeroMQ's I/O thread drops the share once they are sent. It only
 // reads them.
-zmq::message_t Frame(std::shared_ptr<const Bytes> bytes) {
-  using Share = std::shared_ptr<const Bytes>;
-  auto share = std::make_unique<Share>(std::move(bytes));
+zmq::message_t Frame(std::unique_ptr<Share> share) {
   const auto release = [](void*, void* hint) { delete static_cast<Share*>(hint); };
-  zmq::message_t frame(const_cast<uint8_t*>((*share)->data()), (*share)->size(), release,
+  zmq::message_t frame(const_cast<uint8_t*>(share->bytes->data()), share->bytes->size(), release,
                        share.get());
   share.release();
   return frame;
 }
 
-zmq::message_t Frame(Bytes bytes) { return Frame(std::make_shared<const Bytes>(std::move(bytes))); }
+zmq::message_t Frame(Bytes bytes) {
+  return Frame(
+      std::make_unique<Share>(std::make_shared<const Bytes>(std::move(bytes)), nullptr, nullptr));
+}
+
+// Connections take descriptors, and the usual soft limit is 1,024.
+size_t RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  constexpr rlim_t kEnough = 65536;
+  const rlim_t wanted = std::min(limit.rlim_max, kEnough);
+  if (limit.rlim_cur < wanted) {
+    rlimit raised = limit;
+    raised.rlim_cur = wanted;
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  return static_cast<size_t>(std::min(limit.rlim_cur, kEnough));
+}
 
 Bytes ToBytes(const zmq::message_t& frame) {
   const auto* data = frame.data<uint8_t>();
@@ -171,6 +215,8 @@ std::string BoundAddress(const std::string& asked, const std::string& endpoint) 
 struct NetContext::Impl {
   zmq::context_t context;
   std::unique_ptr<Authenticator> authenticator;  // null: no access list
+  std::mutex mutex;
+  std::vector<ConnectionMeter*> meters;  // of the router sockets that there are
 };
 
 // Creating a context opens nothing yet: it can fail only for lack of memory.
@@ -192,12 +238,66 @@ Refusals NetContext::TakeRefusals() {
   return impl_->authenticator == nullptr ? Refusals() : impl_->authenticator->TakeRefusals();
 }
 
+Closings NetContext::TakeClosings() {
+  const std::lock_guard lock(impl_->mutex);
+  Closings all;
+  for (ConnectionMeter* meter : impl_->meters) {
+    Closings closings = meter->TakeClosings();
+    all.count += closings.count;
+    if (closings.count > 0) all.last = std::move(closings.last);
+  }
+  return all;
+}
+
 struct RouterSocket::Impl {
   zmq::socket_t socket;
   std::string address;
   bool encrypted = false;
+  RouterLimits limits;
+  std::unique_ptr<ConnectionMeter> meter;
+  NetContext::Impl* context = nullptr;
+  std::map<PeerId, std::shared_ptr<ByteCount>> to_peers;  // of those with messages on their way
+  std::shared_ptr<ByteCount> to_all = std::make_shared<ByteCount>(0);
   ThreadOwner thread;
+
+  ~Impl() {
+    if (!meter) return;
+    const std::lock_guard lock(context->mutex);
+    std::erase(context->meters, meter.get());
+    meter.reset();
+  }
+  // The bytes of one message, all frames; nullopt: none is waiting. The last frame is in *frame and
+  // the peer's id in *peer.
+  std::optional<size_t> ReceiveCounted(zmq::message_t* peer, zmq::message_t* frame);
+  std::shared_ptr<ByteCount> CountOf(const PeerId& peer);
 };
+
+// Frames; nullopt: none is waiting.
+std::optional<size_t> RouterSocket::Impl::ReceiveCounted(zmq::message_t* peer,
+                                                         zmq::message_t* frame) {
+  if (!ReceiveFrame(socket, *peer)) return std::nullopt;
+  size_t frames = 1;
+  uint64_t bytes = 0;
+  int fd = -1;
+  for (bool more = peer->more(); more; more = frame->more()) {
+    if (!ReceiveFrame(socket, *frame)) return std::nullopt;
+    ++frames;
+    bytes += BytesOnWire(frame->size(), encrypted);
+    fd = zmq_msg_get(frame->handle(), ZMQ_SRCFD);
+  }
+  if (fd >= 0) meter->Delivered(fd, bytes);
+  return frames;
+}
+
+std::shared_ptr<ByteCount> RouterSocket::Impl::CountOf(const PeerId& peer) {
+  constexpr size_t kMany = 1024;
+  if (to_peers.size() > kMany) {
+    std::erase_if(to_peers, [](const auto& entry) { return *entry.second == 0; });
+  }
+  std::shared_ptr<ByteCount>& count = to_peers[peer];
+  if (count == nullptr) count = std::make_shared<ByteCount>(0);
+  return count;
+}
 
 RouterSocket::RouterSocket(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 RouterSocket::RouterSocket(RouterSocket&&) noexcept = default;
@@ -205,7 +305,8 @@ RouterSocket& RouterSocket::operator=(RouterSocket&&) noexcept = default;
 RouterSocket::~RouterSocket() = default;
 
 Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& address,
-                                        const std::optional<KeyPair>& keys) try {
+                                        const std::optional<KeyPair>& keys,
+                                        const RouterLimits& limits) try {
   if (!IsInProcess(address) && !WhyNotListenable(address).empty()) {
     return BindError(address, EINVAL);
   }
@@ -213,12 +314,24 @@ Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& 
   impl->socket = zmq::socket_t(context.impl_->context, zmq::socket_type::router);
   SetOptions(address, impl->socket);
   impl->socket.set(zmq::sockopt::router_mandatory, true);  // unknown peers are reported
+  impl->socket.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(limits.message_bytes));
+  impl->socket.set(zmq::sockopt::rcvhwm, kRouterHighWater);
+  impl->limits = limits;
   if (keys) {
     DSLIDE_CHECK(context.impl_->authenticator != nullptr);
     impl->socket.set(zmq::sockopt::zap_domain, kZapDomain);
     impl->socket.set(zmq::sockopt::curve_server, true);
     SetKey(zmq::sockopt::curve_secretkey, keys->secret_key.bytes(), impl->socket);
     impl->encrypted = true;
+  }
+  impl->context = context.impl_.get();
+  impl->meter = std::make_unique<ConnectionMeter>(
+      &context.impl_->context, impl->socket.handle(),
+      ConnectionMeter::Limits{limits.connection_bytes, limits.all_bytes,
+                              std::min(limits.connections, RaiseDescriptorLimit() / 2)});
+  {
+    const std::lock_guard lock(context.impl_->mutex);
+    context.impl_->meters.push_back(impl->meter.get());
   }
   impl->socket.bind(WithLocalhost(address));
   impl->address = BoundAddress(address, impl->socket.get(zmq::sockopt::last_endpoint));
@@ -231,15 +344,21 @@ const std::string& RouterSocket::address() const { return impl_->address; }
 
 std::optional<RouterSocket::Received> RouterSocket::Receive() {
   impl_->thread.Check();
-  zmq::message_t frames[2];  // peer, payload
-  for (size_t count = 0; ReceiveMessage(impl_->socket, frames, &count);) {
-    if (count != 2) continue;
-    std::optional<PublicKey> key = impl_->encrypted ? UserKeyOf(frames[1]) : std::nullopt;
+  zmq::message_t peer, payload;
+  while (const std::optional<size_t> frames = impl_->ReceiveCounted(&peer, &payload)) {
+    if (*frames != 2) continue;
+    std::optional<PublicKey> key = impl_->encrypted ? UserKeyOf(payload) : std::nullopt;
     // Without an answer of the authenticator libzmq lets peers in, but says of none who it is.
     if (impl_->encrypted && !key) continue;
-    return Received{frames[0].to_string(), ToBytes(frames[1]), key};
+    return Received{peer.to_string(), ToBytes(payload), key};
   }
   return std::nullopt;
+}
+
+void RouterSocket::SetConnectionBytes(uint64_t bytes) {
+  impl_->limits.connection_bytes = bytes;
+  impl_->limits.all_bytes = std::max(impl_->limits.all_bytes, bytes);
+  impl_->meter->SetConnectionBytes(bytes);
 }
 
 bool RouterSocket::Send(const PeerId& peer, Bytes bytes) {
@@ -248,9 +367,16 @@ bool RouterSocket::Send(const PeerId& peer, Bytes bytes) {
 
 bool RouterSocket::Send(const PeerId& peer, std::shared_ptr<const Bytes> bytes) {
   impl_->thread.Check();
+  const std::shared_ptr<ByteCount> to_peer = impl_->CountOf(peer);
+  const uint64_t size = bytes->size();
+  // A single message goes whatever its size.
+  if (*to_peer > 0 && (*to_peer + size > impl_->limits.connection_bytes ||
+                       *impl_->to_all + size > impl_->limits.all_bytes)) {
+    return false;
+  }
   zmq::message_t id(peer.data(), peer.size());
   if (!SendFrame(impl_->socket, id, ZMQ_SNDMORE)) return false;
-  zmq::message_t frame = Frame(std::move(bytes));
+  zmq::message_t frame = Frame(std::make_unique<Share>(std::move(bytes), to_peer, impl_->to_all));
   return SendFrame(impl_->socket, frame, 0);
 }
 
@@ -264,6 +390,11 @@ struct DealerSocket::Impl {
   bool had_connected = false;
   ThreadOwner thread;
 
+  // ZeroMQ's thread would wait for ever for a reader of its events: they end before their reader.
+  ~Impl() {
+    if (monitor) zmq_socket_monitor(socket.handle(), nullptr, 0);
+  }
+
   // Begins to watch handshakes. In-process connections have none.
   void Watch(zmq::context_t& context) {
     static std::atomic<uint64_t> count = 0;
@@ -273,6 +404,7 @@ struct DealerSocket::Impl {
     DSLIDE_CHECK(zmq_socket_monitor(socket.handle(), address.c_str(), kEvents) == 0);
     monitor = zmq::socket_t(context, zmq::socket_type::pair);
     monitor.set(zmq::sockopt::linger, 0);
+    monitor.set(zmq::sockopt::rcvhwm, 0);
     monitor.connect(address);
   }
   // The number of the next event; 0: none is waiting.

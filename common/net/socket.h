@@ -27,6 +27,10 @@ namespace dslide {
 
 constexpr int kSendHighWater = 1000;  // messages queued towards one peer
 
+// A RouterSocket takes so many of a peer's messages before its owner does. A server's peer has at
+// most 128 requests open.
+constexpr int kRouterHighWater = 256;
+
 constexpr int64_t kRefusedRetryMs = 500;  // from a failed handshake to the next one
 
 // Whether an address is one that DealerSocket::Connect() takes. The error (kBadInput) does not show
@@ -48,6 +52,8 @@ class NetContext {
 
   // Connections that were refused since the last call.
   Refusals TakeRefusals();
+  // Connections that RouterSockets have shut down since the last call (RouterLimits).
+  Closings TakeClosings();
 
  private:
   friend class RouterSocket;
@@ -56,13 +62,24 @@ class NetContext {
   std::unique_ptr<Impl> impl_;
 };
 
+// What peers may cost a RouterSocket. A connection beyond its limits is closed, and where all
+// together are beyond theirs, the greatest is; ConnectionMeter has the details. Only TCP is
+// metered.
+struct RouterLimits {
+  uint64_t message_bytes = uint64_t{16} << 20;     // the largest message
+  uint64_t connection_bytes = uint64_t{64} << 20;  // that wait, in each direction
+  uint64_t all_bytes = uint64_t{256} << 20;        // of all connections, in each direction
+  size_t connections = 4096;  // or half of the descriptors that the process may have
+};
+
 // A socket that many peers dial.
 class RouterSocket {
  public:
   // Binds. With keys, only peers with keys are let in; REQUIRES a context with an access list then.
   // Errors (kBadInput) name the address and the reason ("address in use", ...).
   static Result<RouterSocket> Bind(NetContext& context, const std::string& address,
-                                   const std::optional<KeyPair>& keys = std::nullopt);
+                                   const std::optional<KeyPair>& keys = std::nullopt,
+                                   const RouterLimits& limits = {});
   RouterSocket(RouterSocket&&) noexcept;
   RouterSocket& operator=(RouterSocket&&) noexcept;
   ~RouterSocket();
@@ -75,12 +92,15 @@ class RouterSocket {
     Bytes bytes;
     std::optional<PublicKey> key;  // that the sender has proved to hold; none: plaintext
   };
-  // The next message, or nullopt if none is waiting. Messages over kMaxMessageBytes never arrive
-  // (the connection is closed).
+  // The next message, or nullopt if none is waiting. Messages over RouterLimits::message_bytes
+  // never arrive (the connection is closed).
   std::optional<Received> Receive();
 
-  // False if the peer is gone or its queue is full. The bytes are sent without a copy; ZeroMQ's I/O
-  // thread drops its share of them when they are sent.
+  // From now on; also raises all_bytes to it.
+  void SetConnectionBytes(uint64_t bytes);
+
+  // False if the peer is gone, or its queue is full: it does not take its messages. The bytes are
+  // sent without a copy; ZeroMQ's I/O thread drops its share of them when they are sent.
   bool Send(const PeerId& peer, std::shared_ptr<const Bytes> bytes);
   bool Send(const PeerId& peer, Bytes bytes);
 

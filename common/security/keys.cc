@@ -48,6 +48,8 @@ std::optional<KeyBytes> DecodeKey(std::string_view text) {
       size != bytes.size()) {
     return std::nullopt;
   }
+  // libsodium takes some bytes above 127 for letters.
+  if (Encode(bytes) != text) return std::nullopt;
   return bytes;
 }
 

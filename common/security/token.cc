@@ -64,9 +64,10 @@ Result<std::string> ReadToken(const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(text);
   const std::string token = text->substr(0, text->find('\n'));
   if (token.size() >= 16) return token;
-  return BadInput(fmt::format(
-      "{}: has no token of at least 16 characters; remove the file, and another one is drawn",
-      path));
+  return BadInput(
+      fmt::format("{}: its first line is no token, of at least 16 characters: head -c 16 "
+                  "/dev/urandom | base64 makes one",
+                  path));
 }
 
 Status WriteToken(const std::string& path, const std::string& token) {

@@ -39,10 +39,12 @@ class Decoder : private WireReader {
     using Traits = typename Table::Traits;
     const auto fields = FieldsOf(*m);
     static_assert(std::tuple_size_v<decltype(fields)> == Traits::fields_number);
-    [&]<size_t... I>(std::index_sequence<I...>) {
-      (GetField(Traits::field_names[I], table.template get_field<I>(), std::get<I>(fields)), ...);
+    if constexpr (Traits::fields_number > 0) {  // flatc makes get_field for fields only
+      [&]<size_t... I>(std::index_sequence<I...>) {
+        (GetField(Traits::field_names[I], table.template get_field<I>(), std::get<I>(fields)), ...);
+      }
+      (std::make_index_sequence<Traits::fields_number>());
     }
-    (std::make_index_sequence<Traits::fields_number>());
     CheckShape(*m, this);
   }
 

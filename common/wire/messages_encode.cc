@@ -44,11 +44,15 @@ class Encoder : private WireWriter {
     const auto fields = FieldsOf(m);
     using Traits = typename Table::Traits;
     static_assert(std::tuple_size_v<decltype(fields)> == Traits::fields_number);
-    return [&]<size_t... I>(std::index_sequence<I...>) {
-      const std::tuple written{Put<FieldType<Table, I>>(std::get<I>(fields))...};
-      return Traits::Create(builder(), Argument(std::get<I>(written))...);
+    if constexpr (Traits::fields_number == 0) {  // flatc makes get_field for fields only
+      return Traits::Create(builder());
+    } else {
+      return [&]<size_t... I>(std::index_sequence<I...>) {
+        const std::tuple written{Put<FieldType<Table, I>>(std::get<I>(fields))...};
+        return Traits::Create(builder(), Argument(std::get<I>(written))...);
+      }
+      (std::make_index_sequence<Traits::fields_number>());
     }
-    (std::make_index_sequence<Traits::fields_number>());
   }
 
  private:

@@ -47,7 +47,7 @@ uint32_t PlanChange::PauseMs(int64_t now_ms) const {
 void PlanChange::BeginWave(SlotWave slots, const Plan& plan, const Roster& roster, int64_t now_ms,
                            Outbox* out) {
   DSLIDE_CHECK(!wave_ && !switch_);
-  wave_.emplace();
+  wave_ = Wave{};
   wave_->id = next_wave_++;
   wave_->began_ms = wave_->sent_ms = now_ms;
   wave_->slots = std::move(slots);
@@ -102,7 +102,7 @@ bool PlanChange::NothingInFlight(const Conditions& conditions, const Roster& ros
                                  int64_t now_ms) {
   if (!pause_) {
     if (conditions.batch_ms == 0) return true;
-    pause_.emplace();
+    pause_ = Pause{};
     pause_->since_ms = now_ms;
     pause_->until_ms = now_ms + std::min(conditions.longest_pause_ms,
                                          static_cast<int64_t>(2 * conditions.batch_ms));

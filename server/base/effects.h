@@ -25,6 +25,7 @@ struct ServerLoad {
   std::vector<std::vector<SlotId>> slots;  // of each executor
   uint32_t first_executor;                 // cluster-wide number of the first executor
   std::string restore;                     // checkpoint directory; empty: initialise
+  uint64_t batch_bytes = 0;                // that batches in flight may take in an executor
   uint64_t ticket;
 };
 
@@ -62,6 +63,7 @@ struct ServerEffects {
   std::string name;  // by which the scheduler knows the server from now on; empty: as before
   std::vector<std::string> notices;
   std::vector<std::string> warnings;
+  std::vector<std::string> peer_warnings;  // peers can cause them at will
   std::vector<Message> to_scheduler;
   std::vector<std::pair<PeerId, std::shared_ptr<const Bytes>>> to_workers;  // never null
   bool unload = false;  // stop the executors: the slots belong to other servers now

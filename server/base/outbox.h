@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/run/scheduler_link.h"
 #include "server/base/effects.h"
@@ -59,6 +61,12 @@ class ServerOutbox {
   void Rename(const std::string& name) { effects_.name = name; }
   void Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
   void Warn(std::string line) { effects_.warnings.push_back(std::move(line)); }
+  // A worker has sent what no honest one sends. OffenceReports tells the scheduler.
+  void NoteOffence(Offence offence) { offences_.push_back(std::move(offence)); }
+  // Those since the last call.
+  std::vector<Offence> TakeOffences() { return std::exchange(offences_, {}); }
+  // A line that peers can cause at will: few are logged.
+  void WarnOfPeer(std::string line) { effects_.peer_warnings.push_back(std::move(line)); }
   // The server ends with this outcome; the last call counts.
   void Exit(Status outcome) { effects_.exit = std::move(outcome); }
   bool exits() const { return effects_.exit.has_value(); }
@@ -77,6 +85,7 @@ class ServerOutbox {
   uint32_t plan_version_ = 0;
   OpenJobs jobs_;
   ServerEffects effects_;
+  std::vector<Offence> offences_;
 };
 
 }  // namespace dslide

@@ -29,8 +29,14 @@ void ServerGeneration::OnRequest(const PeerId& peer, Message message, int64_t no
   if (!loaded && !joins) return refuse(ErrorCode::kRefused, "the slots are being loaded");
   if (envelope.plan_version > seat.plan.version || joins ||
       (slots.switching() && pull == nullptr)) {
-    if (!requests.KeepEarly({peer, std::move(message), now_us})) {
-      refuse(ErrorCode::kStalePlan, "too many requests wait");
+    if (envelope.plan_version - seat.plan.version > RequestTable::kMostPlansAhead) {
+      return refuse(ErrorCode::kRefused, fmt::format("slot plan {} is too far from {}",
+                                                     envelope.plan_version, seat.plan.version));
+    }
+    for (const RequestTable::Early& early :
+         requests.KeepEarly({peer, std::move(message), now_us})) {
+      out->Answer(early.peer, early.message.envelope.sequence,
+                  ErrorReply{ErrorCode::kStalePlan, "too many requests wait"});
     }
     return;
   }

@@ -26,8 +26,8 @@ namespace dslide {
 struct ServerGeneration {
   using Parts = std::vector<JobReply>;  // [executors], of one job
 
-  ServerGeneration(ServerSeat s, std::string checkpoints)
-      : seat(std::move(s)), saver(std::move(checkpoints)) {}
+  ServerGeneration(ServerSeat s, std::string checkpoints, RequestLimits limits)
+      : seat(std::move(s)), requests(limits), saver(std::move(checkpoints)) {}
 
   // The plan is without this server; others may still copy what it had.
   bool without_slots() const { return !seat.index; }

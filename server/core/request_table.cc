@@ -11,6 +11,7 @@
 #include "common/run/slot_rows.h"
 #include "common/run/step.h"
 #include "common/run/tickets.h"
+#include "server/gate/request_bytes.h"
 
 namespace dslide {
 namespace {
@@ -80,13 +81,24 @@ uint64_t ReceiptFor(const Message& request, const ServerSeat& seat) {
 
 }  // namespace
 
-bool RequestTable::KeepEarly(Early request) {
-  if (early_.size() >= kMaxEarly) return false;
-  early_.push_back(std::move(request));
-  return true;
+RequestLimits RequestLimits::For(uint64_t memory_bytes) {
+  RequestLimits limits;
+  limits.replies = std::max(limits.replies, memory_bytes / 16);
+  limits.queue = std::max(limits.queue, memory_bytes / 16);
+  return limits;
 }
 
-std::deque<RequestTable::Early> RequestTable::TakeEarly() { return std::exchange(early_, {}); }
+RequestTable::RequestTable(RequestLimits limits)
+    : early_({kMaxEarly, limits.queue}),
+      waiting_({kMaxWaiting, limits.queue}),
+      held_({kMaxWaiting, limits.queue}),
+      replies_(limits.replies) {}
+
+std::vector<RequestTable::Early> RequestTable::KeepEarly(Early request) {
+  const Incarnation sender = request.message.envelope.incarnation;
+  const uint64_t bytes = BytesInMemory(request.message.body);
+  return early_.Add(0, sender, bytes, std::move(request));
+}
 
 // As many steps before it as train.staleness allows may be uncommitted.
 bool RequestTable::MustWait(const Body& request, const ServerSeat& seat) const {
@@ -113,6 +125,9 @@ std::string RequestTable::WhyRefused(const Body& request, const ServerSeat& seat
   if (query != nullptr && query->finish && OthersHaveNeurons(seat)) {
     return "ActiveQuery: finish is for a server that has all neurons";
   }
+  if (const auto* top = std::get_if<TopKRequest>(&request); top && top->k > kMostRanked) {
+    return fmt::format("TopKRequest: k is {}, at most {} are ranked", top->k, kMostRanked);
+  }
   return "";
 }
 
@@ -128,20 +143,23 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
   if (std::string why = WhyRefused(message.body, seat); !why.empty()) {
     return refuse(ErrorCode::kRefused, std::move(why));
   }
-  if (std::string why = gate_.Check(envelope.incarnation, &message.body, seat, now_us, out);
+  if (std::string why = TicketGate::Check(envelope.incarnation, &message.body, seat, out);
       !why.empty()) {
     return refuse(ErrorCode::kRefused, std::move(why));
   }
   if (!TicketGate::Begins(message.body) && !replies_.Knows(envelope.incarnation)) {
     return refuse(ErrorCode::kUnknownBatch, "this sender has begun no batch here");
   }
-  switch (replies_.Begin(envelope.incarnation, envelope.sequence)) {
+  switch (replies_.Begin(envelope.incarnation, envelope.sequence, now_us / 1000)) {
     case ReplyCache::Seen::kInProgress:
       return;
     case ReplyCache::Seen::kAnswered:
       return out->AnswerAgain(peer, replies_.Reply(envelope.incarnation, envelope.sequence));
     case ReplyCache::Seen::kForgotten:
       return refuse(ErrorCode::kRefused, "that request was answered long ago");
+    case ReplyCache::Seen::kTooMany:
+      return refuse(ErrorCode::kRefused,
+                    fmt::format("more than {} requests are open", ReplyCache::kKept));
     case ReplyCache::Seen::kNew:
       break;
   }
@@ -156,18 +174,47 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
 void RequestTable::Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us,
                           ServerOutbox* out) {
   const Body& body = *request.round.request();
-  if (!MustWait(body, seat)) {
-    out->Submit(std::move(request));
-  } else if (waiting_.size() >= kMaxWaiting) {
-    Reply(request.asker,
+  const Incarnation sender = request.asker.incarnation;
+  if (std::string why = numbers_.WhyRefused(sender, body, seat, out); !why.empty()) {
+    return Reply(request.asker, ErrorReply{ErrorCode::kRefused, std::move(why)}, now_us, out);
+  }
+  if (!MustWait(body, seat)) return Submit(std::move(request), now_us, out);
+  Wait(StepOf(BeginningOf(body)->batch, seat), std::move(request), now_us, out);
+}
+
+void RequestTable::Wait(uint64_t step, PeerRequest request, int64_t now_us, ServerOutbox* out) {
+  const Incarnation sender = request.asker.incarnation;
+  const uint64_t bytes = BytesInMemory(*request.round.request());
+  for (const PeerRequest& dropped : waiting_.Add(step, sender, bytes, std::move(request))) {
+    Reply(dropped.asker,
           ErrorReply{
               ErrorCode::kRefused,
               fmt::format("{} requests wait for their steps, no more are taken", waiting_.size())},
           now_us, out);
-  } else {
-    const uint64_t step = StepOf(BeginningOf(body)->batch, seat);
-    waiting_.emplace(step, std::move(request));
   }
+}
+
+// To the executors, or behind the sender's other requests.
+void RequestTable::Submit(PeerRequest request, int64_t now_us, ServerOutbox* out) {
+  const Incarnation sender = request.asker.incarnation;
+  size_t& jobs = jobs_[sender];
+  if (jobs < kMostJobsOfSender && !held_.Has(sender)) {
+    ++jobs;
+    return out->Submit(std::move(request));
+  }
+  const uint64_t bytes = BytesInMemory(*request.round.request());
+  for (const PeerRequest& dropped : held_.Add(0, sender, bytes, std::move(request))) {
+    Reply(dropped.asker, ErrorReply{ErrorCode::kRefused, "too many requests wait"}, now_us, out);
+  }
+}
+
+void RequestTable::EndJob(Incarnation sender, ServerOutbox* out) {
+  const auto jobs = jobs_.find(sender);
+  if (jobs == jobs_.end()) return;
+  if (std::optional<PeerRequest> next = held_.TakeFrontOf(sender)) {
+    return out->Submit(*std::move(next));
+  }
+  if (--jobs->second == 0) jobs_.erase(jobs);
 }
 
 void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
@@ -178,6 +225,7 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
       bodies, [](const Body& body) { return std::holds_alternative<ErrorReply>(body); }));
   const bool carried_out = refused < bodies.size();  // by some executors at least
   const bool whole = refused == 0;
+  const bool of_worker = request.asker.plan_version != 0;
   switch (request.round.Gather(std::move(bodies))) {
     case RequestRound::Progress::kDiverged: {
       const ErrorReply diverged{ErrorCode::kRefused,
@@ -190,17 +238,22 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
       NoteForAudit(request.asker, *asked, {whole}, seat, out);
       // Under another plan the executors have dropped the batch.
       if (request.asker.plan_version == seat.plan.version) return out->Submit(std::move(request));
+      EndJob(request.asker.incarnation, out);
       return Reply(request.asker, StalePlan(seat.plan.version), now_us, out);
     case RequestRound::Progress::kReplied:
       break;
   }
+  if (of_worker) EndJob(request.asker.incarnation, out);
   Body reply = request.round.TakeReply();
   if (carried_out) {
     NoteForAudit(request.asker, *asked, {whole, std::holds_alternative<EmbedReply>(reply)}, seat,
                  out);
   }
   auto* gradient = std::get_if<GradientReply>(&reply);
-  if (auto* statistics = std::get_if<ActiveReply>(&reply)) Condense(statistics);
+  if (auto* statistics = std::get_if<ActiveReply>(&reply)) {
+    Condense(statistics);
+    numbers_.NoteReply(request.asker.incarnation, std::get<ActiveQuery>(*asked).batch, *statistics);
+  }
   if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
   Reply(request.asker, std::move(reply), now_us, out);
 }
@@ -225,30 +278,46 @@ void RequestTable::OnCommit(const CommitSteps& commit, const ServerSeat& seat, S
   out->Submit(StepCommit{commit}, RequestJob{{}, std::make_shared<const Body>(commit)});
   committed_ = std::max(committed_.value_or(0), commit.committed);
   audits_.Forget([&](const BatchId& batch) { return StepOf(batch, seat) < *committed_; });
-  while (!waiting_.empty() && !MustWait(*waiting_.begin()->second.round.request(), seat)) {
-    out->Submit(std::move(waiting_.extract(waiting_.begin()).mapped()));
+  while (!waiting_.empty() && !MustWait(*waiting_.front().round.request(), seat)) {
+    PeerRequest request = waiting_.TakeFront();
+    const int64_t arrived_us = request.asker.arrived_us;
+    Submit(std::move(request), arrived_us, out);
   }
 }
 
 void RequestTable::DropWorker(Incarnation worker, ServerOutbox* out) {
   replies_.Forget(worker);
+  numbers_.DropWorker(worker);
   fenced_.insert(worker);
-  std::erase_if(waiting_,
-                [&](const auto& entry) { return entry.second.asker.incarnation == worker; });
+  waiting_.DropSender(worker);
+  held_.DropSender(worker);
   out->Submit(SchedulerOrder{}, RequestJob{{}, std::make_shared<const Body>(DropBatches{worker})});
 }
 
-void RequestTable::RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOutbox* out) {
-  for (const auto& [step, request] : waiting_) {
-    Reply(request.asker, StalePlan(plan_version), now_us, out);
+void RequestTable::DropSilent(int64_t before_ms, ServerOutbox* out) {
+  for (const Incarnation sender : replies_.SilentSince(before_ms)) {
+    replies_.Forget(sender);
+    numbers_.DropWorker(sender);
+    out->Submit(SchedulerOrder{},
+                RequestJob{{}, std::make_shared<const Body>(DropBatches{sender})});
   }
-  waiting_.clear();
+}
+
+void RequestTable::RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOutbox* out) {
+  for (auto* queue : {&waiting_, &held_}) {
+    for (const PeerRequest& request : queue->TakeAll()) {
+      Reply(request.asker, StalePlan(plan_version), now_us, out);
+    }
+  }
   audits_ = AuditBook();  // executors drop what is not committed
 }
 
 void RequestTable::CheckInvariants(const ServerSeat& seat) const {
-  DSLIDE_CHECK(waiting_.size() <= kMaxWaiting && early_.size() <= kMaxEarly);
-  DSLIDE_CHECK(waiting_.empty() || MustWait(*waiting_.begin()->second.round.request(), seat));
+  early_.CheckInvariants();
+  waiting_.CheckInvariants();
+  held_.CheckInvariants();
+  replies_.CheckInvariants();
+  DSLIDE_CHECK(waiting_.empty() || MustWait(*waiting_.front().round.request(), seat));
 }
 
 }  // namespace dslide

@@ -8,11 +8,15 @@
 // A batch begins with a ticket of the scheduler (TicketGate). The other requests of a batch are for
 // workers that have begun one: of those who have not nothing is kept.
 //
-// Invariants: both queues are bounded; no request waits for a step that is open.
+// Memory and time are bounded, whatever peers send. A sender has at most kMostJobsOfSender requests
+// before the executors, and others of it wait here; queues and kept replies have limits in bytes
+// (RequestLimits), and whoever has the most in a queue makes room for the others. Numbers are
+// checked before the executors see them (NumberCheck).
+//
+// Invariants: the queues are bounded; no request waits for a step that is open.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,9 +28,21 @@
 #include "server/base/seat.h"
 #include "server/core/audit_book.h"
 #include "server/core/reply_cache.h"
-#include "server/core/ticket_gate.h"
+#include "server/gate/fair_queue.h"
+#include "server/gate/number_check.h"
+#include "server/gate/ticket_gate.h"
 
 namespace dslide {
+
+// What may be kept, in bytes.
+struct RequestLimits {
+  uint64_t replies = ReplyCache::kLeastBytes;
+  uint64_t queue = uint64_t{64} << 20;  // of each
+
+  // For a server that may use so much memory for its rows: a sixteenth of it each, at least the
+  // above.
+  static RequestLimits For(uint64_t memory_bytes);
+};
 
 class RequestTable {
  public:
@@ -39,9 +55,19 @@ class RequestTable {
     int64_t arrived_us;
   };
 
-  // Keeps a request for a plan to come. False: too many are kept already.
-  [[nodiscard]] bool KeepEarly(Early request);
-  std::deque<Early> TakeEarly();
+  // Beyond these, senders take turns.
+  static constexpr size_t kMostJobsOfSender = 32;
+  // A plan that is further ahead than that is none.
+  static constexpr uint32_t kMostPlansAhead = 1000;
+  // Neurons that a TopKRequest may ask for; an evaluation asks for kMaxMetricK.
+  static constexpr uint32_t kMostRanked = 100;
+
+  explicit RequestTable(RequestLimits limits = {});
+
+  // Keeps a request for a plan to come. Returns those that are not kept, because there are too
+  // many.
+  [[nodiscard]] std::vector<Early> KeepEarly(Early request);
+  std::vector<Early> TakeEarly() { return early_.TakeAll(); }
 
   // A request under the plan in force.
   void Take(const PeerId& peer, Message message, const ServerSeat& seat, int64_t now_us,
@@ -61,13 +87,19 @@ class RequestTable {
 
   // The scheduler took a worker for dead: its batches, replies and requests are dropped.
   void DropWorker(Incarnation worker, ServerOutbox* out);
+  // Drops the replies and batches of senders without a request since `before_ms`. Their leases have
+  // ended. One that comes back begins its batches again.
+  void DropSilent(int64_t before_ms, ServerOutbox* out);
   // A plan switch begins: requests that wait are of the plan before.
   void RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOutbox* out);
 
   size_t waiting() const { return waiting_.size(); }
   // Those whose replies are kept.
   std::vector<Incarnation> Senders() const { return replies_.Senders(); }
-  uint64_t reply_bytes() const { return replies_.bytes(); }  // of all replies that are kept
+  // Of the replies and requests that are kept.
+  uint64_t bytes() const {
+    return replies_.bytes() + early_.bytes() + waiting_.bytes() + held_.bytes();
+  }
 
   void CheckInvariants(const ServerSeat& seat) const;
 
@@ -77,13 +109,18 @@ class RequestTable {
                     const ServerSeat& seat, ServerOutbox* out);
   std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
   void Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
+  void Wait(uint64_t step, PeerRequest request, int64_t now_us, ServerOutbox* out);
+  void Submit(PeerRequest request, int64_t now_us, ServerOutbox* out);
+  void EndJob(Incarnation sender, ServerOutbox* out);
 
-  std::deque<Early> early_;
-  std::multimap<uint64_t, PeerRequest> waiting_;  // by step
+  FairQueue<Early> early_;
+  FairQueue<PeerRequest> waiting_;      // by step
+  FairQueue<PeerRequest> held_;         // their senders have kMostJobsOfSender jobs
+  std::map<Incarnation, size_t> jobs_;  // of workers, before the executors
   std::optional<uint64_t> committed_;
   ReplyCache replies_;
   AuditBook audits_;
-  TicketGate gate_;
+  NumberCheck numbers_;
   std::set<Incarnation> fenced_;
 };
 

@@ -124,13 +124,21 @@ ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message
   } else {
     generation_->OnRequest(peer, std::move(message), now_us, &out_);
   }
+  offence_reports_.Send(out_.TakeOffences(), now_us, &out_);
   return Drain();
 }
 
-ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error& error) {
+ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error& error,
+                                                int64_t now_ms) {
   malformed_++;
-  out_.Notice(fmt::format("malformed message number {}: {}", malformed_, error.message));
-  out_.Answer(peer, 0, ErrorReply{ErrorCode::kMalformed, error.message});
+  if (now_ms >= malformed_logged_ms_ + kMalformedEveryMs) {
+    malformed_logged_ms_ = now_ms;
+    malformed_answered_.clear();
+    out_.Notice(fmt::format("malformed message number {}: {}", malformed_, error.message));
+  }
+  if (malformed_answered_.size() < kMalformedAnswers && malformed_answered_.insert(peer).second) {
+    out_.Answer(peer, 0, ErrorReply{ErrorCode::kMalformed, error.message});
+  }
   return Drain();
 }
 
@@ -226,6 +234,12 @@ ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
   if (!link.HeartbeatDue(now_ms, config_->cluster.heartbeat_ms)) return Drain();
   link.HeartbeatSent(now_ms);
   SendHeartbeat(usage);
+  if (loaded()) {
+    // Leases end after lease_timeout_ms without progress.
+    const int64_t silence_ms =
+        std::max<int64_t>(kSilentWorkerMs, 4 * int64_t{config_->cluster.lease_timeout_ms});
+    generation_->requests.DropSilent(now_ms - silence_ms, &out_);
+  }
   // For the next heartbeat.
   if (loaded() && !load_.measures()) {
     const LoadMeasuring measuring = load_.Measure(now_ms);
@@ -241,7 +255,7 @@ void ServerCore::SendHeartbeat(const Heartbeat& usage) {
   beat.bytes_sent = usage.bytes_sent;
   beat.bytes_received = usage.bytes_received;
   beat.malformed = malformed_;
-  if (generation_) beat.memory_used_bytes += generation_->requests.reply_bytes();
+  if (generation_) beat.memory_used_bytes += generation_->requests.bytes();
   out_.ToScheduler(std::move(beat));
 }
 

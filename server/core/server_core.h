@@ -22,6 +22,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,12 +35,17 @@
 #include "server/core/load_meter.h"
 #include "server/core/orderly_stop.h"
 #include "server/executor/executor_pool.h"
+#include "server/gate/offence_reports.h"
 
 namespace dslide {
 
 class ServerCore {
  public:
   static constexpr size_t kMaxOpen = 128;  // jobs that the executors have before them
+
+  static constexpr int64_t kSilentWorkerMs = 120'000;
+  static constexpr int64_t kMalformedEveryMs = 1000;
+  static constexpr size_t kMalformedAnswers = 32;  // in that time, to different peers
 
   using Effects = ServerEffects;
   struct Identity {
@@ -59,8 +65,9 @@ class ServerCore {
   Effects HandleServer(Message message, int64_t now_us);
   // A request of a worker or another server. Times in microseconds, for the replies' service_us.
   Effects HandleWorker(const PeerId& peer, Message message, int64_t now_us);
-  // A worker's bytes that were no message.
-  Effects HandleMalformed(const PeerId& peer, const Error& error);
+  // A worker's bytes that were no message. A second has one line about such, and an answer to each
+  // of the first peers that sent some.
+  Effects HandleMalformed(const PeerId& peer, const Error& error, int64_t now_ms);
   // The outcome of Effects::save: all fields but the name and the shard, or an error.
   Effects HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms);
   // SIGTERM: leave once others have its slots, or, if nobody can take them, after a checkpoint of
@@ -128,7 +135,10 @@ class ServerCore {
   Incarnation scheduler_;              // the scheduler's life that was heard last
   std::optional<HashKey> ticket_key_;  // of that life; none: it has not told it yet
   uint64_t malformed_ = 0;
+  int64_t malformed_logged_ms_ = -kMalformedEveryMs;
+  std::set<PeerId> malformed_answered_;  // since then
   ServerOutbox out_;
+  OffenceReports offence_reports_;
   LoadMeter load_;
   OrderlyStop stop_;
   std::optional<ServerGeneration> generation_;  // none: no seat in any plan

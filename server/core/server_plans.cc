@@ -9,6 +9,12 @@
 #include "server/core/server_core.h"
 
 namespace dslide {
+namespace {
+
+// Of all executors: of a server that has little memory for rows.
+constexpr uint64_t kLeastBatchBytes = uint64_t{256} << 20;
+
+}  // namespace
 
 ServerCore::Effects ServerCore::Start(int64_t now_ms) {
   SendJoin(now_ms);
@@ -84,7 +90,7 @@ void ServerCore::SetTicketKey(std::optional<HashKey> key) {
 void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
   if (!config_) return;
   const auto has_server = [&](uint16_t owner) { return owner < plan.servers.size(); };
-  if (plan.slot_owner.size() != config_->cluster.slots ||
+  if (plan.slot_owner.size() != config_->cluster.slots || GenerationOf(plan) > plan.version ||
       !std::ranges::all_of(plan.slot_owner, has_server)) {
     return out_.Warn(fmt::format("slot plan {} is refused: it does not fit the run", plan.version));
   }
@@ -119,7 +125,7 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   executors = std::clamp<uint32_t>(executors, 1, config_->cluster.slots);
   generation_.emplace(
       ServerSeat{*config_, train_samples_, incarnation(), executors, plan, index, ticket_key_},
-      std::move(checkpoints));
+      std::move(checkpoints), RequestLimits::For(identity_.memory_bytes));
   out_.set_plan_version(plan.version);
   ServerLoad load;
   load.server = fmt::format("{}-{:016x}", JoinName(), incarnation().value);
@@ -127,6 +133,7 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   load.train_samples = train_samples_;
   load.restore = late ? "" : plan.restore;
   load.slots = generation_->slots.Place(generation_->seat);
+  load.batch_bytes = std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size();
   // Keeps the negatives of servers apart, in clusters of up to 257 servers and for some 4,000 plans
   // of a generation.
   load.first_executor = (index + 257 * (plan.version - GenerationOf(plan))) * 4096;

@@ -67,6 +67,8 @@ class BatchTrainer {
   std::optional<uint64_t> committed() const { return steps_.committed(); }
   void SetCommitted(std::optional<uint64_t> committed) { steps_.SetCommitted(committed); }
   size_t batches_in_flight() const { return batches_.size(); }
+  uint64_t BatchBytes() const { return batches_.MemoryBytes(); }
+  void set_most_batch_bytes(uint64_t bytes) { batches_.set_most_bytes(bytes); }
   void CheckInvariants() const;
 
  private:

@@ -284,8 +284,8 @@ std::optional<TableFigures> Executor::MeasureTables() const {
 }
 
 Measured Executor::Measure(bool tables) {
-  return {TakeLoad(), MemoryBytes(), static_cast<uint32_t>(batches_in_flight()),
-          tables ? MeasureTables() : std::nullopt};
+  return {TakeLoad(), MemoryBytes() + trainer_.BatchBytes(),
+          static_cast<uint32_t>(batches_in_flight()), tables ? MeasureTables() : std::nullopt};
 }
 
 void Executor::CheckInvariants() {

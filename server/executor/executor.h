@@ -53,6 +53,8 @@ class Executor {
   // Its index among the executors of its server.
   uint32_t local_index() const { return local_index_; }
   void set_local_index(uint32_t index) { local_index_ = index; }
+  // What the batches in flight may take; beyond, some are given up (BatchTable).
+  void set_most_batch_bytes(uint64_t bytes) { trainer_.set_most_batch_bytes(bytes); }
 
   InputLayer& input() { return input_; }
   OutputLayer& output() { return output_; }

@@ -75,7 +75,7 @@ struct TableFigures {
 };
 struct Measured {
   ExecutorLoad load;
-  uint64_t memory_bytes = 0;  // rows, optimiser state and hash tables
+  uint64_t memory_bytes = 0;  // rows, optimiser state, hash tables and batches in flight
   uint32_t batches_in_flight = 0;
   std::optional<TableFigures> tables;  // if they were asked for and there are some
 };

@@ -1,5 +1,6 @@
 #include "server/executor/request_round.h"
 
+#include "common/math/kernels.h"
 #include "common/run/combine.h"
 #include "common/wire/wire_arrays.h"
 #include "server/executor/gather.h"
@@ -7,7 +8,9 @@
 namespace dslide {
 namespace {
 
-bool IsFinite(const Matrix& sum) { return AllFinite(sum.data); }
+bool IsFinite(const Matrix& sum) {
+  return BestKernels().max_abs(sum.data.size(), sum.data.data()) <= kMostReplied;
+}
 bool IsFinite(const FixedMatrix& sum) { return sum.in_range; }
 bool IsFinite(const PartialSum& sum) {
   return std::visit([](const auto& of_type) { return IsFinite(of_type); }, sum);

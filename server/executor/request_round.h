@@ -17,12 +17,16 @@
 
 namespace dslide {
 
+// The largest element of a partial sum that a server replies with: what is above it, or not finite,
+// is a diverged model's. So what workers make of such sums has a bound, too (NumberCheck).
+constexpr float kMostReplied = 0x1p60f;
+
 class RequestRound {
  public:
   enum class Progress {
     kReplied,
     kSecondRound,  // request() is another one now
-    kDiverged,     // the reply has floats that are not finite: the model is of no use any more
+    kDiverged,     // the reply has floats that are out of range: the model is of no use any more
   };
 
   explicit RequestRound(Body request)

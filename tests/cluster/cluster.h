@@ -58,6 +58,7 @@ class TestRun {
   std::string ServerLog(int number) const;                 // of a launched server
   std::string WorkerLog(int number) const;
   const std::string& config() const { return config_; }
+  int status_port() const { return status_port_; }
 
  private:
   TempDirectory directory_;

@@ -2,11 +2,31 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "common/base/check.h"
 
 namespace dslide {
+namespace {
+
+template <typename... Vectors>
+uint64_t BytesOf(const Vectors&... vectors) {
+  return ((vectors.capacity() * sizeof(vectors[0])) + ...);
+}
+
+}  // namespace
+
+uint64_t OpenBatch::MemoryBytes() const {
+  const OutputBatch& o = output;
+  return sizeof(OpenBatch) + BytesOf(input.offsets, input.columns, input.values) +
+         BytesOf(o.hidden.data, o.narrow, o.label_totals, o.sample_weights, o.values, o.shifts,
+                 o.chunks, o.weights, o.label_logits, o.masses, o.offsets, o.samples,
+                 o.label_entries) +
+         BytesOf(o.columns.rows, o.columns.drawn, o.columns.weights, o.columns.label_offsets,
+                 o.columns.label_columns, o.columns.hit_offsets, o.columns.hit_columns,
+                 o.columns.hit_weights, o.columns.slot_ends);
+}
 
 size_t BatchTable::OfWorker(Incarnation worker) const {
   const auto begin = batches_.lower_bound({worker, {}});
@@ -15,17 +35,56 @@ size_t BatchTable::OfWorker(Incarnation worker) const {
 }
 
 void BatchTable::MakeRoom(const BatchKey& next) {
-  const uint32_t epoch = next.batch.epoch;
-  if (epoch > epoch_ && !epochs_overlap_) {
-    std::erase_if(batches_, [&](const auto& entry) { return entry.first.batch.epoch < epoch; });
+  if (!epochs_overlap_) {
+    batches_.erase(batches_.lower_bound({next.worker, {}}),
+                   batches_.lower_bound({next.worker, {next.batch.epoch, 0, 0}}));
   }
-  epoch_ = std::max(epoch_, epoch);
   if (OfWorker(next.worker) >= kMaxBatchesOfWorker) {
     batches_.erase(batches_.lower_bound({next.worker, {}}));
   }
-  if (batches_.size() < kMaxBatchesInFlight) return;
-  batches_.erase(std::ranges::min_element(batches_, {},
-                                          [](const auto& entry) { return entry.second->arrival; }));
+  MakeRoomForAll();
+}
+
+void BatchTable::MakeRoomForAll() {
+  uint64_t bytes = MemoryBytes();
+  while (batches_.size() >= kMaxBatchesInFlight || bytes > most_bytes_) {
+    if (!spare_.empty()) {
+      bytes -= spare_.back()->MemoryBytes();
+      spare_.pop_back();
+      continue;
+    }
+    const auto holdings = Holdings();
+    if (holdings.empty()) return;
+    // Strangers first, then by bytes, then by age.
+    const auto rank = [&](const auto& entry) {
+      return std::tuple(!known_.contains(entry.first), entry.second.bytes,
+                        ~entry.second.oldest_arrival);
+    };
+    const auto greatest = std::ranges::max_element(holdings, {}, rank);
+    const auto victim = batches_.find(greatest->second.oldest);
+    bytes -= victim->second->MemoryBytes();
+    batches_.erase(victim);
+  }
+}
+
+std::map<Incarnation, BatchTable::Holding> BatchTable::Holdings() const {
+  std::map<Incarnation, Holding> holdings;
+  for (const auto& [key, batch] : batches_) {
+    Holding& holding = holdings[key.worker];
+    if (holding.bytes == 0 || batch->arrival < holding.oldest_arrival) {
+      holding.oldest_arrival = batch->arrival;
+      holding.oldest = key;
+    }
+    holding.bytes += batch->MemoryBytes();
+  }
+  return holdings;
+}
+
+uint64_t BatchTable::MemoryBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [key, batch] : batches_) bytes += batch->MemoryBytes();
+  for (const auto& batch : spare_) bytes += batch->MemoryBytes();
+  return bytes;
 }
 
 OpenBatch& BatchTable::Begin(const BatchKey& key, uint32_t samples, bool alone) {
@@ -53,10 +112,12 @@ OpenBatch* BatchTable::Find(const BatchKey& key, BatchStage stage) {
 void BatchTable::End(const BatchKey& key) {
   auto node = batches_.extract(key);
   DSLIDE_CHECK(!node.empty());
-  spare_.push_back(std::move(node.mapped()));
+  if (known_.size() < kMostKnownWorkers) known_.insert(key.worker);
+  if (spare_.size() < kMostSpare) spare_.push_back(std::move(node.mapped()));
 }
 
 void BatchTable::DropWorker(Incarnation worker) {
+  known_.erase(worker);
   std::erase_if(batches_, [&](const auto& entry) { return entry.first.worker == worker; });
 }
 

@@ -1,10 +1,13 @@
 // The batches in flight of one executor: which stage each is at, and who has sent it.
 //
 // Memory is bounded, whatever workers do: batches that nobody will go on with are given up. These
-// are a worker's lowest batch when it has kMaxBatchesOfWorker here, the oldest batch when there are
-// kMaxBatchesInFlight, and in asynchronous training the batches of an earlier epoch.
+// are a worker's lowest batch when it has kMaxBatchesOfWorker here, and in asynchronous training
+// its batches of an earlier epoch. When there are kMaxBatchesInFlight batches, or more bytes than
+// set_most_bytes(), the worker with the most bytes loses its oldest batch; one of those that have
+// never ended a batch, if such a one has any here.
 //
 // Invariants: at most kMaxBatchesInFlight batches, and at most kMaxBatchesOfWorker of a worker.
+// When a batch begins, the others are within the bytes.
 // Owned by one executor thread.
 #pragma once
 
@@ -12,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -44,6 +48,8 @@ struct OpenBatch {
   uint32_t samples = 0;
   InputBatch input;
   OutputBatch output;
+
+  uint64_t MemoryBytes() const;
 };
 
 class BatchTable {
@@ -65,18 +71,34 @@ class BatchTable {
   void DropIf(const std::function<bool(const BatchId&)>& drop);
   void Clear() { batches_.clear(); }
 
+  void set_most_bytes(uint64_t bytes) { most_bytes_ = bytes; }
+  // Of all batches and of the buffers that are used again.
+  uint64_t MemoryBytes() const;
+
   size_t size() const { return batches_.size(); }
   void CheckInvariants() const;
 
  private:
+  // A worker's batches here: what they take, and the oldest.
+  struct Holding {
+    uint64_t bytes = 0;
+    uint64_t oldest_arrival = 0;
+    BatchKey oldest;
+  };
+  static constexpr size_t kMostKnownWorkers = 1024;
+  static constexpr size_t kMostSpare = 64;
+
   size_t OfWorker(Incarnation worker) const;
   void MakeRoom(const BatchKey& next);
+  void MakeRoomForAll();
+  std::map<Incarnation, Holding> Holdings() const;
 
   const bool epochs_overlap_;
   std::map<BatchKey, std::unique_ptr<OpenBatch>> batches_;
   std::vector<std::unique_ptr<OpenBatch>> spare_;  // finished ones, their buffers are used again
   uint64_t arrivals_ = 0;
-  uint32_t epoch_ = 0;  // the latest that a batch was of
+  uint64_t most_bytes_ = uint64_t{1} << 30;
+  std::set<Incarnation> known_;  // workers that have ended a batch
 };
 
 }  // namespace dslide

@@ -51,7 +51,7 @@ TEST_CASE("token: its file is its owner's alone, and comes back") {
   std::ofstream(path) << "short\n";
   const auto damaged = ReadToken(path);
   REQUIRE_FALSE(damaged.ok());
-  CHECK(damaged.error().message.starts_with(path + ": has no token"));
+  CHECK(damaged.error().message.starts_with(path + ": its first line is no token"));
 }
 
 TEST_CASE("token: digests are SHA-256") {

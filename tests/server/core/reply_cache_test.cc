@@ -13,8 +13,16 @@ std::shared_ptr<const Bytes> Reply(uint8_t byte) {
   return std::make_shared<const Bytes>(Bytes{byte});
 }
 
+// A cache whose clock stands still.
+struct ReplyCacheAt0 : ReplyCache {
+  using ReplyCache::ReplyCache;
+  Seen Begin(Incarnation sender, uint64_t sequence, int64_t now_ms = 0) {
+    return ReplyCache::Begin(sender, sequence, now_ms);
+  }
+};
+
 TEST_CASE("a repeated request waits for, then gets the stored reply") {
-  ReplyCache cache;
+  ReplyCacheAt0 cache;
   CHECK(cache.Begin({1}, 5) == Seen::kNew);
   CHECK(cache.Begin({1}, 5) == Seen::kInProgress);
   CHECK(cache.Begin({2}, 5) == Seen::kNew);  // another sender's
@@ -25,7 +33,7 @@ TEST_CASE("a repeated request waits for, then gets the stored reply") {
 }
 
 TEST_CASE("the oldest answered replies are forgotten, and known to be") {
-  ReplyCache cache;
+  ReplyCacheAt0 cache;
   for (uint64_t s = 1; s <= ReplyCache::kKept + 10; ++s) {
     CHECK(cache.Begin({1}, s) == Seen::kNew);
     cache.Finish({1}, s, Reply(static_cast<uint8_t>(s)));
@@ -36,7 +44,7 @@ TEST_CASE("the oldest answered replies are forgotten, and known to be") {
 }
 
 TEST_CASE("a request in progress is never forgotten") {
-  ReplyCache cache;
+  ReplyCacheAt0 cache;
   CHECK(cache.Begin({1}, 1) == Seen::kNew);
   for (uint64_t s = 2; s <= ReplyCache::kKept + 50; ++s) {
     CHECK(cache.Begin({1}, s) == Seen::kNew);
@@ -48,7 +56,7 @@ TEST_CASE("a request in progress is never forgotten") {
 }
 
 TEST_CASE("requests may come out of order") {
-  ReplyCache cache;
+  ReplyCacheAt0 cache;
   CHECK(cache.Begin({1}, 8) == Seen::kNew);
   CHECK(cache.Begin({1}, 3) == Seen::kNew);
   cache.Finish({1}, 3, Reply(3));
@@ -57,7 +65,7 @@ TEST_CASE("requests may come out of order") {
 }
 
 TEST_CASE("a forgotten sender's replies are gone, late results are dropped") {
-  ReplyCache cache;
+  ReplyCacheAt0 cache;
   CHECK(cache.Begin({1}, 1) == Seen::kNew);
   cache.Forget({1});
   cache.Finish({1}, 1, Reply(1));
@@ -65,7 +73,7 @@ TEST_CASE("a forgotten sender's replies are gone, late results are dropped") {
 }
 
 TEST_CASE("the bytes of all kept replies are known") {
-  ReplyCache cache;
+  ReplyCacheAt0 cache;
   for (uint64_t s = 1; s <= ReplyCache::kKept + 10; ++s) {
     (void)cache.Begin({1}, s);
     CHECK(cache.bytes() == std::min<uint64_t>(s - 1, ReplyCache::kKept - 1));
@@ -78,6 +86,59 @@ TEST_CASE("the bytes of all kept replies are known") {
   CHECK(cache.bytes() == 50);
   cache.Forget({2});
   CHECK(cache.bytes() == 0);
+}
+
+TEST_CASE("a sender has a bounded number of requests in progress") {
+  ReplyCacheAt0 cache;
+  for (uint64_t s = 1; s <= ReplyCache::kKept; ++s) CHECK(cache.Begin({1}, s) == Seen::kNew);
+  CHECK(cache.Begin({1}, 1000) == Seen::kTooMany);
+  CHECK(cache.Begin({1}, 3) == Seen::kInProgress);
+  CHECK(cache.Begin({2}, 1000) == Seen::kNew);
+  cache.Finish({1}, 5, Reply(1));
+  CHECK(cache.Begin({1}, 1000) == Seen::kNew);
+}
+
+TEST_CASE("beyond the bytes, the greatest holder's oldest replies are forgotten") {
+  ReplyCacheAt0 cache(1000);
+  const auto answer = [&](Incarnation sender, uint64_t sequence, size_t bytes) {
+    REQUIRE(cache.Begin(sender, sequence) == Seen::kNew);
+    cache.Finish(sender, sequence, std::make_shared<const Bytes>(Bytes(bytes)));
+    CHECK(cache.bytes() <= 1000);
+    cache.CheckInvariants();
+  };
+  answer({1}, 1, 200);
+  for (uint64_t s = 1; s <= 100; ++s) answer({2}, s, 300);
+  CHECK(cache.Begin({1}, 1) == Seen::kAnswered);
+  CHECK(cache.Begin({2}, 100) == Seen::kAnswered);
+  CHECK(cache.Begin({2}, 98) == Seen::kForgotten);
+  answer({3}, 1, 5000);  // more than all: not kept
+  CHECK(cache.Begin({3}, 1) == Seen::kForgotten);
+}
+
+TEST_CASE("of too many senders, strangers make room for each other") {
+  ReplyCacheAt0 cache;
+  const auto answer = [&](Incarnation sender, uint64_t sequence) {
+    REQUIRE(cache.Begin(sender, sequence) == Seen::kNew);
+    cache.Finish(sender, sequence, Reply(1));
+  };
+  for (uint64_t s = 1; s <= 10; ++s) answer({1}, s);
+  CHECK(cache.Begin({2}, 1) == Seen::kNew);  // in progress
+  for (uint64_t i = 0; i < 3000; ++i) answer({100 + i}, 1);
+  CHECK(cache.Senders().size() == ReplyCache::kMostSenders);
+  CHECK(cache.Begin({1}, 10) == Seen::kAnswered);
+  CHECK(cache.Begin({2}, 1) == Seen::kInProgress);
+  CHECK(cache.Begin({100}, 1) == Seen::kNew);  // forgotten, and its request with it
+  cache.CheckInvariants();
+}
+
+TEST_CASE("silent senders are known") {
+  ReplyCache cache;
+  CHECK(cache.Begin({1}, 1, 1000) == Seen::kNew);
+  CHECK(cache.Begin({2}, 1, 2000) == Seen::kNew);
+  CHECK(cache.SilentSince(5000).empty());  // in progress
+  cache.Finish({1}, 1, Reply(1));
+  cache.Finish({2}, 1, Reply(1));
+  CHECK(cache.SilentSince(1500) == std::vector<Incarnation>{{1}});
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST_CASE_FIXTURE(Fixture, "nothing is kept of a batch that begins without its o
           ErrorCode::kUnknownBatch);
   }
   CHECK(table.Senders().empty());
-  CHECK(table.reply_bytes() == 0);
+  CHECK(table.bytes() == 0);
   CHECK(Take(1, none).work.size() == 1);
   CHECK(TakeAsIs(2, GradientPush{}).work.size() == 1);
   CHECK(table.Senders() == std::vector<Incarnation>{kWorker});
@@ -164,11 +164,47 @@ TEST_CASE_FIXTURE(Fixture, "the last request of a batch has a receipt by the pla
 
 TEST_CASE_FIXTURE(Fixture, "only so many requests are kept for a plan to come") {
   for (size_t n = 0; n < RequestTable::kMaxEarly; ++n) {
-    REQUIRE(table.KeepEarly({"peer", {{}, TopK()}, 0}));
+    REQUIRE(table.KeepEarly({"peer", {{}, TopK()}, 0}).empty());
   }
-  CHECK_FALSE(table.KeepEarly({"peer", {{}, TopK()}, 0}));
+  CHECK(table.KeepEarly({"peer", {{}, TopK()}, 0}).size() == 1);
+  // Another sender takes a place of the one that has them all.
+  const auto dropped = table.KeepEarly({"other", {{{}, kOther}, TopK()}, 0});
+  REQUIRE(dropped.size() == 1);
+  CHECK(dropped[0].peer == "peer");
   CHECK(table.TakeEarly().size() == RequestTable::kMaxEarly);
-  CHECK(table.KeepEarly({"peer", {{}, TopK()}, 0}));
+  CHECK(table.KeepEarly({"peer", {{}, TopK()}, 0}).empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "requests for a plan to come are bounded in bytes") {
+  size_t kept = 0;
+  for (int n = 0; n < 60; ++n) {  // of 8 MB each
+    kept += table.KeepEarly({"peer", {{}, TopKRequest{Matrix(1024, 2048), 3, {}, {}}}, 0}).empty();
+  }
+  CHECK(kept == 7);
+  CHECK(table.bytes() <= RequestLimits().queue);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an evaluation ranks few neurons") {
+  CHECK(Take(1, TopKRequest{Matrix(1, 4), RequestTable::kMostRanked, {}, {}}).work.size() == 1);
+  CHECK(Refusal(Take(2, TopKRequest{Matrix(1, 4), 10'000, {}, {}})) == ErrorCode::kRefused);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a sender that is silent for long is dropped, but not fenced off") {
+  CHECK(Take(1, TopK()).work.size() == 1);
+  table.DropSilent(1'000, &out);
+  CHECK(out.Drain().work.empty());  // a request is in progress
+  const TopKReply part{{0, 1}, {3}, {0.5f}};
+  table.Complete({Asker{"peer", kWorker, 1, {}, 0, 1}, RequestRound(TopK())}, {part, part}, seat, 0,
+                 &out);
+  (void)out.Drain();
+  table.DropSilent(0, &out);  // it was heard at 0
+  CHECK(table.Senders().size() == 1);
+  table.DropSilent(1'000, &out);
+  const auto work = out.Drain().work;
+  REQUIRE(work.size() == 1);
+  CHECK(*work[0].request() == Body{DropBatches{kWorker}});
+  CHECK(table.Senders().empty());
+  CHECK(Take(2, TopK()).work.size() == 1);
 }
 
 }  // namespace

@@ -93,13 +93,32 @@ TEST_CASE_FIXTURE(Fixture, "other runs and stale plans are refused, the latter w
 
 TEST_CASE_FIXTURE(Fixture, "malformed messages are answered and counted") {
   Load();
-  for (uint64_t n = 1; n <= 3; ++n) {
-    CHECK(Refusal(core.HandleMalformed("peer", Failed("no envelope"))) == ErrorCode::kMalformed);
-    CHECK(core.malformed() == n);
-  }
+  const auto malformed = core.HandleMalformed("peer", Failed("no envelope"), 0);
+  CHECK(Refusal(malformed) == ErrorCode::kMalformed);
+  CHECK(malformed.notices.size() == 1);
+  // A second has one line, and one answer to a peer.
+  const auto again = core.HandleMalformed("peer", Failed("no envelope"), 999);
+  CHECK((again.notices.empty() && again.to_workers.empty()));
+  CHECK(core.HandleMalformed("other", Failed("no envelope"), 999).to_workers.size() == 1);
+  const auto later = core.HandleMalformed("peer", Failed("no root"), 1000);
+  CHECK(later.notices == std::vector<std::string>{"malformed message number 4: no root"});
+  CHECK(later.to_workers.size() == 1);
+  CHECK(core.malformed() == 4);
   const auto beat = core.Tick({}, 1000).to_scheduler;
   REQUIRE(beat.size() == 1);
-  CHECK(std::get<Heartbeat>(beat[0].body).malformed == 3);
+  CHECK(std::get<Heartbeat>(beat[0].body).malformed == 4);
+}
+
+TEST_CASE_FIXTURE(Fixture, "strangers' malformed messages have few answers and one line") {
+  Load();
+  size_t answers = 0, lines = 0;
+  for (int n = 0; n < 10'000; ++n) {
+    const auto effects = core.HandleMalformed(std::to_string(n), Failed("no envelope"), n / 10);
+    answers += effects.to_workers.size();
+    lines += effects.notices.size();
+  }
+  CHECK(answers == ServerCore::kMalformedAnswers);
+  CHECK(lines == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a request older than the stored replies is not worked on again") {

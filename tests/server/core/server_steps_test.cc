@@ -255,13 +255,33 @@ TEST_CASE_FIXTURE(OnlyServer, "no requests are taken while the executors have en
   std::vector<ServerWork> work;
   for (uint64_t n = 1; n <= ServerCore::kMaxOpen; ++n) {
     CHECK(core.AcceptsRequests());
-    work.push_back(Worker(n, Embed(n % 10)).work.at(0));
+    work.push_back(Worker(n, Embed(n % 10), {1000 + n % 4}).work.at(0));
   }
   CHECK_FALSE(core.AcceptsRequests());
   (void)core.HandleOutcome({work[3].ticket, 0, EmbedReply{Matrix(1, 4)}}, 0);
   CHECK_FALSE(core.AcceptsRequests());
   (void)core.HandleOutcome({work[3].ticket, 1, EmbedReply{Matrix(1, 4)}}, 0);
   CHECK(core.AcceptsRequests());
+}
+
+TEST_CASE_FIXTURE(OnlyServer, "a sender has some jobs before the executors, then it waits") {
+  std::vector<ServerWork> work;
+  for (uint64_t n = 1; n <= ReplyCache::kKept; ++n) {
+    for (ServerWork& job : Worker(n, Embed(n % 10)).work) work.push_back(std::move(job));
+  }
+  CHECK(work.size() == RequestTable::kMostJobsOfSender);
+  CHECK(core.AcceptsRequests());
+  CHECK(Worker(1, Embed(0), kOther).work.size() == 1);  // another sender's turn
+  CHECK(Refusal(Worker(ReplyCache::kKept + 1, Embed(0))) == "more than 128 requests are open");
+  (void)core.HandleOutcome({work[0].ticket, 0, EmbedReply{Matrix(1, 4)}}, 0);
+  const auto next = core.HandleOutcome({work[0].ticket, 1, EmbedReply{Matrix(1, 4)}}, 0).work;
+  REQUIRE(next.size() == 1);
+  CHECK(*next[0].request() ==
+        testing::Ticketed(Embed((RequestTable::kMostJobsOfSender + 1) % 10), kWorker));
+  // A worker that is dropped takes what waits with it.
+  CHECK(Scheduler(DropBatches{kWorker}).work.size() == 1);
+  (void)core.HandleOutcome({work[1].ticket, 0, EmbedReply{Matrix(1, 4)}}, 0);
+  CHECK(core.HandleOutcome({work[1].ticket, 1, EmbedReply{Matrix(1, 4)}}, 0).work.empty());
 }
 
 TEST_CASE_FIXTURE(Synchronous, "requests that wait for their step do not keep others out") {

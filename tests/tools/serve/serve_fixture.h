@@ -10,39 +10,10 @@
 #include <utility>
 
 #include "tests/common/model/small_model.h"
+#include "tests/tools/serve/word_model.h"
 #include "tools/dslide/serve/router.h"
 
 namespace dslide {
-
-// Feature i means label i: "one" label 0, "two" label 1 ...
-inline std::shared_ptr<const Model> WordModel() {
-  const std::vector<std::string> words = {"one", "two", "three", "vier"};
-  Vectorizer::Vocabulary vocabulary;
-  TextConfig text;
-  text.title = false;
-  TermExtractor extractor(text);
-  for (const std::string& word : words) {
-    Record record;
-    record.fields = {word};
-    vocabulary.hashes.push_back(extractor.TermsOf(record)[0]);
-    vocabulary.weights.push_back(1);
-    vocabulary.blocks.push_back(TermBlock::kWords);
-    vocabulary.names.push_back(word);
-  }
-  auto preprocessor = std::make_shared<const Preprocessor>(
-      Vectorizer(text, vocabulary), std::vector<std::string>{"eins", "zwei", "drei", "größer"});
-  ModelInfo info;
-  info.config.model.features = info.config.model.labels = info.config.model.hidden = 4;
-  info.samples = 7;
-  ModelBuilder builder(info, preprocessor, BestKernels());
-  for (uint32_t i = 0; i < 4; ++i) {
-    std::vector<float> row(4);
-    row[i] = 2;
-    builder.SetInput(i, row.data());
-    builder.SetNeuron(i, row.data(), 0);
-  }
-  return std::move(builder).Finish({});
-}
 
 class ServeFixture {
  public:

@@ -180,7 +180,8 @@ int ServeCommand(int argc, char** argv) {
   line.Option("timeout-ms", "MS", "a request that waits longer gets 503", "10000");
   line.Option("max-request-kb", "KB", "a longer request gets 413", "4096");
   line.Option("connections", "N", "at once; one more closes one that asks nothing", "1000");
-  line.Option("token", "FILE", "every request wants its first line: \"Authorization: Bearer ...\"");
+  line.Option("token", "FILE",
+              "requests want its first line: \"Authorization: Bearer ...\"; but /healthz, /readyz");
   line.Flag("allow-plaintext", "listen outside loopback, without encryption");
   return RunExecutable("dslide serve", line, argc, argv, Serve);
 }

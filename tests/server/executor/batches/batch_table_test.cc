@@ -60,15 +60,44 @@ TEST_CASE("the oldest batch makes room when there are too many") {
   table.CheckInvariants();
 }
 
-TEST_CASE("an epoch that is over has no batches in flight, unless epochs overlap") {
+TEST_CASE("a worker that begins an epoch gives up the one before, unless epochs overlap") {
   for (const bool overlap : {false, true}) {
     BatchTable table(overlap);
     Begin(&table, Key(9, 0), 1);
-    Begin(&table, Key(0, 1, kOther), 1);
-    CHECK(table.size() == (overlap ? 2 : 1));
-    Begin(&table, Key(8, 0), 1);  // late
-    CHECK(table.Find(Key(0, 1, kOther), BatchStage::kEmbedded));
+    Begin(&table, Key(5, 0, kOther), 1);
+    Begin(&table, Key(0, 1), 1);
+    CHECK(table.size() == (overlap ? 3 : 2));
+    CHECK(table.Find(Key(5, 0, kOther), BatchStage::kEmbedded));  // another worker's is its own
+    Begin(&table, Key(8, 0), 1);                                  // late
+    CHECK(table.Find(Key(0, 1), BatchStage::kEmbedded));
   }
+}
+
+TEST_CASE("the worker with the most bytes loses its oldest batch") {
+  BatchTable table(false);
+  table.set_most_bytes(100'000);
+  const auto begin = [&](const BatchKey& key) {
+    Begin(&table, key, 1).output.hidden = Matrix(1, 5000);  // 20,000 bytes
+  };
+  begin(Key(0));
+  for (uint32_t i = 1; i < 4; ++i) begin(Key(i, 0, kOther));
+  CHECK(table.size() == 4);
+  begin(Key(1));
+  begin(Key(2));  // makes room
+  CHECK(table.Find(Key(1, 0, kOther), BatchStage::kEmbedded) == nullptr);
+  for (const uint32_t i : {0, 1, 2}) CHECK(table.Find(Key(i), BatchStage::kEmbedded));
+  CHECK(table.MemoryBytes() < 120'000);
+}
+
+TEST_CASE("workers that have ended a batch keep theirs while strangers come") {
+  BatchTable table(false);
+  Begin(&table, Key(0), 1);
+  table.End(Key(0));
+  for (uint32_t i = 1; i < 9; ++i) Begin(&table, Key(i), 1);
+  for (uint32_t i = 0; i < 3 * kMaxBatchesInFlight; ++i) Begin(&table, Key(0, 0, {100 + i}), 1);
+  for (uint32_t i = 1; i < 9; ++i) CHECK(table.Find(Key(i), BatchStage::kEmbedded));
+  CHECK(table.size() == kMaxBatchesInFlight);
+  table.CheckInvariants();
 }
 
 TEST_CASE("batches are dropped by worker and by number") {

@@ -1,4 +1,4 @@
-#include "server/core/ticket_gate.h"
+#include "server/gate/ticket_gate.h"
 
 #include "tests/server/support/part_fixture.h"
 
@@ -10,18 +10,8 @@ using testing::Ticketed;
 constexpr BatchId kBatch{1, 2, 3};
 
 struct Fixture : PartFixture {
-  TicketGate gate;
-
-  bool Lets(Body request, Incarnation worker = kWorker, int64_t now_us = 0) {
-    return gate.Check(worker, &request, seat, now_us, &out).empty();
-  }
-  // What is reported since the last call.
-  std::vector<Offence> Reports() {
-    std::vector<Offence> reports;
-    for (const Message& message : out.Drain().to_scheduler) {
-      reports.push_back(std::get<Offence>(message.body));
-    }
-    return reports;
+  bool Lets(Body request, Incarnation worker = kWorker) {
+    return TicketGate::Check(worker, &request, seat, &out).empty();
   }
 };
 
@@ -43,10 +33,10 @@ TEST_CASE_FIXTURE(Fixture, "tickets: whatever begins a batch needs the worker's 
     CAPTURE(BodyName(begins));
     CHECK(TicketGate::Begins(begins));
     CHECK(Lets(Ticketed(begins, kWorker)));
-    CHECK(Reports().empty());
+    CHECK(out.TakeOffences().empty());
     CHECK_FALSE(Lets(begins));
     CHECK_FALSE(Lets(Ticketed(begins, {6})));
-    (void)Reports();
+    (void)out.TakeOffences();
   }
   for (const Body& goes_on :
        {Query(false), Body(GradientPush{kBatch, {}}), Body(EmbedPush{kBatch, {}})}) {
@@ -78,35 +68,23 @@ TEST_CASE_FIXTURE(Fixture, "tickets: a push goes on without a next batch that ma
   EmbedPush push{kBatch, {}};
   push.next = EmbedRequest{{1, 2, 4}, true, {}};
   Body good = Ticketed(push, kWorker), bad = push;
-  CHECK(gate.Check(kWorker, &good, seat, 0, &out).empty());
+  CHECK(TicketGate::Check(kWorker, &good, seat, &out).empty());
   CHECK(std::get<EmbedPush>(good).next);
-  CHECK(Reports().empty());
-  CHECK(gate.Check(kWorker, &bad, seat, 0, &out).empty());
+  CHECK(out.TakeOffences().empty());
+  CHECK(TicketGate::Check(kWorker, &bad, seat, &out).empty());
   CHECK_FALSE(std::get<EmbedPush>(bad).next);
-  CHECK(Reports().size() == 1);
-}
-
-TEST_CASE_FIXTURE(Fixture, "tickets: a worker is reported once a second, and so many at most") {
-  CHECK_FALSE(Lets(Embed(true)));
-  CHECK_FALSE(Lets(Embed(true), kWorker, 10));
-  const auto reports = Reports();
-  REQUIRE(reports.size() == 1);
-  CHECK(reports[0].worker == kWorker.value);
-  CHECK(reports[0].batch == kBatch);
-  CHECK(reports[0].ticket == 0);
-  CHECK_FALSE(Lets(Embed(true), kWorker, TicketGate::kReportGapUs));
-  CHECK(Reports().size() == 1);
-  for (uint64_t worker = 1000; worker < 3000; ++worker) {
-    CHECK_FALSE(Lets(Embed(true), {worker}, 5 * TicketGate::kReportGapUs));
-  }
-  CHECK(Reports().size() == TicketGate::kMostReported);
+  const auto offences = out.TakeOffences();
+  REQUIRE(offences.size() == 1);
+  CHECK(offences[0].worker == kWorker.value);
+  CHECK(offences[0].batch == BatchId{1, 2, 4});
+  CHECK(offences[0].ticket == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture,
                   "tickets: without the scheduler's key nothing begins, and nobody is blamed") {
   seat.ticket_key.reset();
   CHECK_FALSE(Lets(Ticketed(Embed(true), kWorker)));
-  CHECK(Reports().empty());
+  CHECK(out.TakeOffences().empty());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "server/core/ticket_gate.h"
+#include "server/gate/ticket_gate.h"
 
 #include <fmt/core.h>
 
@@ -38,31 +38,23 @@ std::optional<TicketGate::Claim> TicketGate::ClaimOf(const Body& request) {
 bool TicketGate::Begins(const Body& request) { return ClaimOf(request).has_value(); }
 
 std::string TicketGate::Check(Incarnation worker, Body* request, const ServerSeat& seat,
-                              int64_t now_us, ServerOutbox* out) {
+                              ServerOutbox* out) {
   if (auto* push = std::get_if<EmbedPush>(request); push != nullptr && push->next) {
-    if (!WhyRefused(worker, *ClaimOf(*push->next), seat, now_us, out).empty()) push->next.reset();
+    if (!WhyRefused(worker, *ClaimOf(*push->next), seat, out).empty()) push->next.reset();
     return "";
   }
   const std::optional<Claim> claim = ClaimOf(*request);
-  return claim ? WhyRefused(worker, *claim, seat, now_us, out) : "";
+  return claim ? WhyRefused(worker, *claim, seat, out) : "";
 }
 
 std::string TicketGate::WhyRefused(Incarnation worker, const Claim& claim, const ServerSeat& seat,
-                                   int64_t now_us, ServerOutbox* out) {
+                                   ServerOutbox* out) {
   if (!seat.ticket_key) return "the scheduler has not told this server yet how to check tickets";
   if (claim.Fits(*seat.ticket_key, worker)) return "";
-  Report(worker, claim, now_us, out);
+  out->NoteOffence(Offence{worker.value, claim.batch, "sent a ticket that does not fit its batch",
+                           claim.ticket});
   return fmt::format("the ticket is not of batch {}.{}.{} and this worker", claim.batch.epoch,
                      claim.batch.unit, claim.batch.index);
-}
-
-// Where more workers send wrong tickets than are remembered, some go without a report for a while.
-void TicketGate::Report(Incarnation worker, const Claim& claim, int64_t now_us, ServerOutbox* out) {
-  std::erase_if(reported_us_,
-                [&](const auto& entry) { return now_us - entry.second >= kReportGapUs; });
-  if (reported_us_.size() >= kMostReported || !reported_us_.emplace(worker, now_us).second) return;
-  out->ToScheduler(Offence{worker.value, claim.batch, "sent a ticket that does not fit its batch",
-                           claim.ticket});
 }
 
 }  // namespace dslide

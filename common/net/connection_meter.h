@@ -1,0 +1,88 @@
+// Bounds what the connections of a RouterSocket may have waiting in ZeroMQ.
+//
+// ZeroMQ counts the messages of a connection, not their bytes, and the frames of a message that
+// does not end not at all. The meter knows the bytes: a socket monitor names the descriptor of
+// every connection (ACCEPTED, DISCONNECTED), TCP_INFO says what the kernel has received on it, and
+// the receiver says by ZMQ_SRCFD what it was handed. The difference waits in ZeroMQ. A connection
+// over its budget is shut down, as is the greatest one when all together are over theirs, and those
+// that have brought least of the address with the most connections when there are too many. ZeroMQ
+// then drops what is not a whole message; whole messages stay until the receiver takes them.
+//
+// Descriptors are ZeroMQ's and may be closed and used again at any time. So the meter acts on a
+// duplicate, and only if that is still the socket that was accepted (SO_COOKIE).
+//
+// Connections that are not TCP (ipc, inproc) are not metered. Thread-safe; has a thread, which
+// looks every kCheckMs, less often with many connections.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+#include <zmq.hpp>
+
+#include "common/base/bounded_queue.h"
+#include "common/net/access_list.h"
+
+namespace dslide {
+
+class ConnectionMeter {
+ public:
+  static constexpr int kCheckMs = 50;
+
+  struct Limits {
+    uint64_t connection_bytes = 0;
+    uint64_t all_bytes = 0;
+    size_t connections = 0;
+  };
+
+  // Watches a socket, which must outlive the meter. Call before it is bound.
+  ConnectionMeter(zmq::context_t* context, void* socket, Limits limits);
+  ~ConnectionMeter();
+
+  // The receiver was handed so many bytes of a connection.
+  void Delivered(int fd, uint64_t bytes);
+  void SetConnectionBytes(uint64_t bytes);
+  // Connections that were shut down since the last call.
+  Closings TakeClosings();
+
+ private:
+  struct Connection {
+    uint64_t cookie = 0;
+    uint64_t delivered = 0;  // bytes
+    uint64_t waiting = 0;    // bytes, when it was last looked at
+    uint64_t number = 0;     // ascends
+    std::string peer;        // HOST:PORT
+    bool shut = false;
+  };
+  using Entry = std::pair<const int, Connection>;
+
+  void Run();
+  // False: the context has ended.
+  bool TakeEvents(zmq::socket_t* monitor);
+  void Accept(int fd);
+  void Check();
+  void CheckNumber();
+  void Shut(Entry* entry, const std::string& why);
+  int PauseMs();
+
+  zmq::context_t* context_;
+  void* socket_;
+  std::string address_;  // of the monitor
+  std::mutex mutex_;
+  Limits limits_;
+  std::map<int, Connection> connections_;  // by descriptor
+  std::map<int, uint64_t> not_accepted_;   // delivered of those whose event is still to be read
+  uint64_t numbers_ = 0;
+  Closings closings_;
+  bool trim_ = false;  // memory has become free
+  BoundedQueue<bool> stop_{1};
+  std::thread thread_;
+};
+
+// Bytes of a frame with so many of content on the wire (ZMTP 3, RFC 23; CurveZMQ, RFC 26).
+uint64_t BytesOnWire(uint64_t content, bool encrypted);
+
+}  // namespace dslide

@@ -1,0 +1,100 @@
+#include "server/gate/norm_bound.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dslide {
+namespace {
+
+float Percentile99(const std::deque<float>& norms) {
+  std::vector<float> sorted(norms.begin(), norms.end());
+  std::ranges::sort(sorted);
+  const auto rank = static_cast<size_t>(std::ceil(0.99 * static_cast<double>(sorted.size())));
+  return sorted[rank - 1];
+}
+
+}  // namespace
+
+std::optional<float> NormBound::BoundOf(Incarnation sender) const {
+  std::vector<float> others;
+  std::optional<float> own;
+  for (const auto& [id, norms] : senders_) {
+    if (!norms.counts()) continue;
+    if (id == sender) {
+      own = norms.percentile;
+    } else {
+      others.push_back(norms.percentile);
+    }
+  }
+  if (others.size() >= 2) {
+    const auto median = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
+    std::ranges::nth_element(others, median);
+    return kFactor * *median;
+  }
+  if (others.empty()) return own ? std::optional(kFewFactor * *own) : std::nullopt;
+  return own ? kFewFactor * std::max(*own, others[0]) : kNewFactor * others[0];
+}
+
+bool NormBound::Takes(Incarnation sender, const BatchId& batch, float norm) {
+  if (norm == 0) return true;
+  const std::optional<float> bound = BoundOf(sender);
+  if (bound && !(norm <= *bound)) {
+    if (!TakesSuspect(sender, batch, norm) && !IsTraining(sender)) return false;
+    NoteTaken(sender);
+    return true;
+  }
+  if (const auto suspect = suspects_.find(batch); suspect != suspects_.end()) {
+    if (suspect->second.sender != sender) lies_.push_back({suspect->second.sender, batch});
+    suspects_.erase(suspect);
+  }
+  Add(sender, norm);
+  NoteTaken(sender);
+  return true;
+}
+
+bool NormBound::TakesSuspect(Incarnation sender, const BatchId& batch, float norm) {
+  const auto found = suspects_.find(batch);
+  if (found == suspects_.end()) {
+    if (suspects_.size() >= kMostSuspects) suspects_.erase(suspects_.begin());
+    suspects_.emplace(batch, Suspect{sender, norm, 1});
+    return false;
+  }
+  Suspect& before = found->second;
+  const bool alike = norm <= kAlike * before.norm && before.norm <= kAlike * norm;
+  const bool only = std::ranges::all_of(recent_, [&](Incarnation id) { return id == sender; });
+  const bool taken = before.sender == sender ? only && ++before.times >= kTries : alike;
+  if (taken) suspects_.erase(found);
+  return taken;
+}
+
+bool NormBound::IsTraining(Incarnation refused) {
+  refused_.insert(refused);
+  if (++refusals_ < kOnEnd) return false;
+  if (!std::ranges::all_of(recent_, [&](Incarnation id) { return refused_.contains(id); })) {
+    return false;
+  }
+  senders_.clear();
+  suspects_.clear();
+  return true;
+}
+
+void NormBound::Add(Incarnation id, float norm) {
+  if (!senders_.contains(id) && senders_.size() >= kMostSenders) {
+    senders_.erase(std::ranges::min_element(senders_, {},
+                                            [](const auto& entry) { return entry.second.turn; }));
+  }
+  Sender& sender = senders_[id];
+  sender.turn = ++turn_;
+  sender.norms.push_back(norm);
+  if (sender.norms.size() > kWindow) sender.norms.pop_front();
+  sender.percentile = Percentile99(sender.norms);
+}
+
+void NormBound::NoteTaken(Incarnation sender) {
+  recent_.push_back(sender);
+  if (recent_.size() > kRecent) recent_.pop_front();
+  refused_.clear();
+  refusals_ = 0;
+}
+
+}  // namespace dslide

@@ -1,0 +1,229 @@
+#include "server/gate/number_check.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/math/kernels.h"
+#include "server/executor/request_round.h"
+
+namespace dslide {
+namespace {
+
+// Rows whose ids ascend, as honest workers send them, are seen without being sorted.
+bool HasTwice(const SparseRows& rows) {
+  std::vector<uint32_t> sorted;
+  for (uint32_t i = 0; i < rows.rows(); ++i) {
+    const auto ids = rows.Ids(i);
+    const auto not_above = [](uint32_t a, uint32_t b) { return a >= b; };
+    if (std::ranges::adjacent_find(ids, not_above) == ids.end()) continue;
+    sorted.assign(ids.begin(), ids.end());
+    std::ranges::sort(sorted);
+    if (std::ranges::adjacent_find(sorted) != sorted.end()) return true;
+  }
+  return false;
+}
+
+// No early exit, so that it vectorises.
+bool HasNegative(const std::vector<float>& numbers) {
+  bool negative = false;
+  for (const float x : numbers) negative |= x < 0;
+  return negative;
+}
+
+float LargestOf(const std::vector<float>& numbers) {
+  return BestKernels().max_abs(numbers.size(), numbers.data());
+}
+
+// Infinity if it is out of range.
+float LargestNorm(const Matrix& matrix) {
+  const Kernels& kernels = BestKernels();
+  float most = 0;
+  for (uint32_t i = 0; i < matrix.rows; ++i) {
+    most = std::max(most, kernels.dot(matrix.cols, matrix.row(i), matrix.row(i)));
+  }
+  return std::sqrt(most);
+}
+float LargestNorm(const SparseRows& rows) {
+  const Kernels& kernels = BestKernels();
+  float most = 0;
+  if (rows.values.size() != rows.ids.size()) return 0;
+  for (uint32_t i = 0; i < rows.rows(); ++i) {
+    const auto values = rows.Values(i);
+    most = std::max(most, kernels.dot(values.size(), values.data(), values.data()));
+  }
+  return std::sqrt(most);
+}
+
+// The largest element that a sum of the servers' replies can have.
+float MostSummed(const ServerSeat& seat) {
+  const auto servers = static_cast<float>(std::max<size_t>(1, seat.plan.servers.size()));
+  return 2 * kMostReplied * servers / (1.0f - seat.config.train.dropout_hidden);
+}
+
+std::string WhyFeaturesAreAbsurd(const EmbedRequest& request) {
+  if (LargestOf(request.features.values) > NumberCheck::kMostValue) {
+    return fmt::format("EmbedRequest: a feature's value is above {:g}", NumberCheck::kMostValue);
+  }
+  if (HasTwice(request.features)) return "EmbedRequest: a feature is there twice";
+  return "";
+}
+
+std::string WhyQueryIsAbsurd(const ActiveQuery& query, const ServerSeat& seat) {
+  if (HasNegative(query.hidden.data)) return "ActiveQuery: hidden has a negative number";
+  if (LargestOf(query.hidden.data) > MostSummed(seat)) {
+    return "ActiveQuery: hidden has numbers that no model gives";
+  }
+  if (LargestOf(query.weights) > NumberCheck::kMostWeight) {
+    return fmt::format("ActiveQuery: a weight is above {:g}", NumberCheck::kMostWeight);
+  }
+  if (HasTwice(query.labels)) return "ActiveQuery: a label is there twice";
+  const bool counts = query.labels.rows() == query.label_totals.size();
+  for (uint32_t i = 0; counts && i < query.labels.rows(); ++i) {
+    const uint32_t total = query.label_totals[i];
+    if (query.labels.Ids(i).size() > total) {
+      return "ActiveQuery: more labels than label_totals says";
+    }
+    if (total > seat.config.model.labels) {
+      return "ActiveQuery: label_totals is more than there are labels";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string NumberCheck::WhyRefused(Incarnation sender, const Body& request, const ServerSeat& seat,
+                                    ServerOutbox* out) {
+  std::string why = WhyAbsurd(sender, request, seat);
+  if (why.empty()) return WhyTooLarge(sender, request, out);
+  const BatchId* batch = nullptr;
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) batch = &embed->batch;
+  if (const auto* query = std::get_if<ActiveQuery>(&request)) batch = &query->batch;
+  if (const auto* push = std::get_if<GradientPush>(&request)) batch = &push->batch;
+  if (const auto* push = std::get_if<EmbedPush>(&request)) batch = &push->batch;
+  out->NoteOffence(Offence{sender.value, batch != nullptr ? *batch : BatchId(), why, 0});
+  return why;
+}
+
+std::string NumberCheck::WhyAbsurd(Incarnation sender, const Body& request,
+                                   const ServerSeat& seat) const {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return WhyFeaturesAreAbsurd(*embed);
+  if (const auto* query = std::get_if<ActiveQuery>(&request)) return WhyQueryIsAbsurd(*query, seat);
+  if (const auto* push = std::get_if<GradientPush>(&request)) {
+    return WhyLogIsAbsurd(sender, *push, seat);
+  }
+  if (const auto* push = std::get_if<EmbedPush>(&request)) {
+    if (LargestOf(push->gradient.data) > MostSummed(seat)) {
+      return "EmbedPush: the gradient has numbers that no model gives";
+    }
+    return push->next ? WhyFeaturesAreAbsurd(*push->next) : "";
+  }
+  if (const auto* top = std::get_if<TopKRequest>(&request)) {
+    if (LargestOf(top->hidden.data) > MostSummed(seat)) {
+      return "TopKRequest: hidden has numbers that no model gives";
+    }
+  }
+  return "";
+}
+
+std::string NumberCheck::WhyLogIsAbsurd(Incarnation sender, const GradientPush& request,
+                                        const ServerSeat& seat) const {
+  if (seat.config.model.loss != Loss::kSoftmax) return "";
+  if (LargestOf(request.log_normaliser) > MostSummed(seat)) {
+    return "GradientPush: log_normaliser has numbers that no model gives";
+  }
+  const auto open = open_.find({sender, request.batch});
+  if (open == open_.end()) return "";
+  const std::vector<float>& own = open->second.log_sums;
+  const size_t samples = std::min(own.size(), request.log_normaliser.size());
+  for (size_t i = 0; i < samples; ++i) {
+    const float least = own[i] - kLogTolerance - kLogShare * std::abs(own[i]);
+    if (request.log_normaliser[i] < least) {
+      return fmt::format("GradientPush: log_normaliser is {:g}, this server alone has {:g}",
+                         request.log_normaliser[i], own[i]);
+    }
+  }
+  return "";
+}
+
+std::string NumberCheck::WhyTooLarge(Incarnation sender, const Body& request, ServerOutbox* out) {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request); embed && embed->training) {
+    return Judge(&features_, "EmbedRequest: features", sender, embed->batch,
+                 LargestNorm(embed->features), out);
+  }
+  if (const auto* query = std::get_if<ActiveQuery>(&request)) {
+    if (!query->weights.empty()) {
+      Remember({sender, query->batch}).weight = std::max(1.0f, LargestOf(query->weights));
+    }
+    return Judge(&hidden_, "ActiveQuery: hidden", sender, query->batch, LargestNorm(query->hidden),
+                 out);
+  }
+  if (const auto* push = std::get_if<EmbedPush>(&request)) {
+    const Key key{sender, push->batch};
+    const float norm =
+        LargestNorm(push->gradient) * static_cast<float>(push->gradient.rows) / WeightOf(key);
+    std::string why = Judge(&gradient_, "EmbedPush: the gradient", sender, push->batch, norm, out);
+    if (const auto open = open_.find(key); open != open_.end()) {
+      numbers_ -= open->second.log_sums.size();
+      open_.erase(open);
+    }
+    if (!why.empty() || !push->next) return why;
+    return Judge(&features_, "EmbedPush: features of the next batch", sender, push->next->batch,
+                 LargestNorm(push->next->features), out);
+  }
+  return "";
+}
+
+std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation sender,
+                               const BatchId& batch, float norm, ServerOutbox* out) {
+  const bool takes = bound->Takes(sender, batch, norm);
+  for (const NormBound::Lie& lie : bound->TakeLies()) {
+    out->NoteOffence(Offence{lie.sender.value, lie.batch,
+                             fmt::format("{} had numbers that another worker does not find", what),
+                             0});
+  }
+  if (takes) return "";
+  std::string why = fmt::format(
+      "{}: a row of norm {:g} is far above those of other batches (bound "
+      "{:g})",
+      what, norm, bound->BoundOf(sender).value_or(0));
+  out->WarnOfPeer(fmt::format("the worker {:016x}, batch {}.{}.{}: {}", sender.value, batch.epoch,
+                              batch.unit, batch.index, why));
+  return why;
+}
+
+float NumberCheck::WeightOf(const Key& key) const {
+  const auto open = open_.find(key);
+  return open == open_.end() ? 1.0f : open->second.weight;
+}
+
+NumberCheck::Open& NumberCheck::Remember(const Key& key) {
+  while (!open_.contains(key) && (open_.size() >= kMostOpen || numbers_ > kMostNumbers)) {
+    const auto oldest =
+        std::ranges::min_element(open_, {}, [](const auto& entry) { return entry.second.turn; });
+    numbers_ -= oldest->second.log_sums.size();
+    open_.erase(oldest);
+  }
+  Open& open = open_[key];
+  open.turn = ++turn_;
+  return open;
+}
+
+void NumberCheck::NoteReply(Incarnation sender, const BatchId& batch, const ActiveReply& reply) {
+  Open& open = Remember({sender, batch});
+  numbers_ += reply.max.size();
+  numbers_ -= open.log_sums.size();
+  open.log_sums = reply.max;
+}
+
+void NumberCheck::DropWorker(Incarnation worker) {
+  std::erase_if(open_, [&](const auto& entry) {
+    if (entry.first.first != worker) return false;
+    numbers_ -= entry.second.log_sums.size();
+    return true;
+  });
+}
+
+}  // namespace dslide

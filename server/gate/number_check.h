@@ -1,0 +1,73 @@
+// Whether the numbers of a worker's request can be an honest worker's: nothing is computed with
+// them before.
+//
+//   features       ids at most once in a row, values up to kMostValue
+//   h, dL/da       h not negative; elements up to what honest sums of the servers' replies can
+//                  reach, which are within kMostReplied each, or the server ends as diverged
+//   log Z          at least the server's own log of its sum of exponentials
+//   labels         at most once in a row, not more than `totals` says
+//   weights        up to kMostWeight
+//
+// and the largest row norm of a batch's features, h and dL/da (times the batch's samples, over its
+// largest weight) within what NormBound has learned. With kMostReplied = 2^60, sums of squares
+// (AdaGrad, Adam) and products with weights stay finite in fp32.
+// Owned by the network thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/wire/messages.h"
+#include "server/base/outbox.h"
+#include "server/base/seat.h"
+#include "server/gate/norm_bound.h"
+
+namespace dslide {
+
+class NumberCheck {
+ public:
+  static constexpr float kMostValue = 0x1p32f;  // of a feature
+  static constexpr float kMostWeight = 1e6f;
+  // What log Z may lack, because it was rounded: this, and this share of it.
+  static constexpr float kLogTolerance = 0.01f;
+  static constexpr float kLogShare = 1e-4f;
+
+  // Why a request of a worker is refused; empty: it is plausible. Notes offences.
+  std::string WhyRefused(Incarnation sender, const Body& request, const ServerSeat& seat,
+                         ServerOutbox* out);
+  // What the server has answered to an ActiveQuery, with sums of exponentials of 1 (Condense()).
+  void NoteReply(Incarnation sender, const BatchId& batch, const ActiveReply& reply);
+  void DropWorker(Incarnation worker);
+
+ private:
+  static constexpr size_t kMostOpen = 2048;                // batches
+  static constexpr size_t kMostNumbers = size_t{4} << 20;  // of all batches
+
+  // What is known of a batch in flight.
+  struct Open {
+    float weight = 1;             // the largest of its samples
+    std::vector<float> log_sums;  // [B] of the server's own part
+    uint64_t turn = 0;
+  };
+  using Key = std::pair<Incarnation, BatchId>;
+
+  std::string WhyAbsurd(Incarnation sender, const Body& request, const ServerSeat& seat) const;
+  std::string WhyLogIsAbsurd(Incarnation sender, const GradientPush& request,
+                             const ServerSeat& seat) const;
+  std::string WhyTooLarge(Incarnation sender, const Body& request, ServerOutbox* out);
+  std::string Judge(NormBound* bound, const char* what, Incarnation sender, const BatchId& batch,
+                    float norm, ServerOutbox* out);
+  float WeightOf(const Key& key) const;
+  Open& Remember(const Key& key);
+
+  NormBound features_, hidden_, gradient_;
+  std::map<Key, Open> open_;
+  size_t numbers_ = 0;
+  uint64_t turn_ = 0;
+};
+
+}  // namespace dslide

@@ -1,0 +1,44 @@
+#include "server/gate/request_bytes.h"
+
+#include <algorithm>
+
+namespace dslide {
+namespace {
+
+template <typename T>
+uint64_t Of(const std::vector<T>& numbers) {
+  return numbers.capacity() * sizeof(T);
+}
+uint64_t Of(const Matrix& matrix) { return Of(matrix.data); }
+uint64_t Of(const SparseRows& rows) { return Of(rows.offsets) + Of(rows.ids) + Of(rows.values); }
+
+}  // namespace
+
+uint64_t BytesInMemory(const Body& request) {
+  uint64_t bytes = sizeof(Body);
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) {
+    bytes += Of(embed->features);
+  } else if (const auto* query = std::get_if<ActiveQuery>(&request)) {
+    bytes += Of(query->hidden) + Of(query->labels) + Of(query->label_totals) + Of(query->weights);
+  } else if (const auto* gradients = std::get_if<GradientPush>(&request)) {
+    bytes += Of(gradients->log_normaliser);
+  } else if (const auto* push = std::get_if<EmbedPush>(&request)) {
+    bytes += Of(push->gradient) + (push->next ? Of(push->next->features) : 0);
+  } else if (const auto* top = std::get_if<TopKRequest>(&request)) {
+    bytes += Of(top->hidden) + Of(top->excluded);
+  }
+  return bytes;
+}
+
+uint64_t MostWaitingBytes(const Config& config) {
+  constexpr uint64_t kLeast = uint64_t{64} << 20;
+  constexpr uint64_t kBatches = 32;
+  const uint64_t samples = std::max<uint64_t>(config.train.batch, 512);
+  const uint64_t rows = samples * config.model.hidden * sizeof(float);
+  const uint64_t features =
+      samples * std::min<uint64_t>(config.model.features + uint64_t{1}, kMostFeaturesOfSample) *
+      (sizeof(uint32_t) + sizeof(float));
+  return kLeast + features + kBatches * rows;
+}
+
+}  // namespace dslide

@@ -1,0 +1,49 @@
+#include "tests/attacks/attack.h"
+
+#include <iterator>
+
+namespace dslide {
+
+const char* NameOf(As as) {
+  switch (as) {
+    case As::kNobody:
+      return "nobody";
+    case As::kWrongKey:
+      return "wrong key";
+    case As::kRevoked:
+      return "revoked";
+    case As::kExpired:
+      return "expired";
+    case As::kRotated:
+      return "rotated";
+    case As::kObserver:
+      return "observer";
+    case As::kWorker:
+      return "worker";
+    case As::kServer:
+      return "server";
+    case As::kAnyone:
+      return "anyone";
+  }
+  return "";
+}
+
+std::string FamilyOf(const Attack& attack) {
+  const std::string name = attack.name;
+  return name.substr(0, name.find('.'));
+}
+
+std::vector<Attack> AllAttacks() {
+  std::vector<Attack> all;
+  for (const auto family :
+       {key_attacks::All, state_attacks::All, forged_attacks::All, report_attacks::All,
+        flood_attacks::All, connection_attacks::All, http_attacks::All, poison_attacks::All,
+        liar_attacks::All, server_attacks::All}) {
+    std::vector<Attack> some = family();
+    all.insert(all.end(), std::make_move_iterator(some.begin()),
+               std::make_move_iterator(some.end()));
+  }
+  return all;
+}
+
+}  // namespace dslide

@@ -1,0 +1,406 @@
+// Too much of what is allowed: messages, joins, memory. Every flood is paced and bounded.
+#include <fmt/core.h>
+
+#include <cstring>
+#include <zmq.hpp>
+
+#include "common/base/process.h"
+#include "tests/attacks/intruder.h"
+
+namespace dslide::flood_attacks {
+namespace {
+
+// A zmq socket of one's own, for messages that no DealerSocket sends.
+class RawDealer {
+ public:
+  RawDealer(const Strike& strike, const std::string& address, const std::optional<PublicKey>& peer)
+      : socket_(context_, zmq::socket_type::dealer) {
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::sndhwm, 100);
+    socket_.set(zmq::sockopt::sndtimeo, 1000);
+    if (const auto keys = strike.To(peer)) {
+      const auto set = [&](auto option, const auto& bytes) {
+        socket_.set(option, zmq::const_buffer(bytes.data(), bytes.size()));
+      };
+      set(zmq::sockopt::curve_serverkey, keys->peer.bytes);
+      set(zmq::sockopt::curve_publickey, keys->own.public_key.bytes);
+      set(zmq::sockopt::curve_secretkey, keys->own.secret_key.bytes());
+    }
+    socket_.connect(address);
+  }
+  bool Send(const Bytes& frame, bool more) {
+    const auto flags = more ? zmq::send_flags::sndmore : zmq::send_flags::none;
+    return socket_.send(zmq::buffer(frame), flags).has_value();
+  }
+
+ private:
+  zmq::context_t context_;
+  zmq::socket_t socket_;
+};
+
+constexpr uint32_t kMostSamples = 512;  // that a server takes where batches are smaller
+
+// Samples with a feature each that the server owns, so that its reply is full of numbers; or none.
+EmbedRequest Untrained(uint32_t samples, std::optional<uint32_t> feature = std::nullopt) {
+  EmbedRequest request;
+  for (uint32_t i = 0; i < samples; ++i) {
+    if (feature) {
+      request.features.ids.push_back(*feature);
+      request.features.values.push_back(1);
+    }
+    request.features.EndRow();
+  }
+  return request;
+}
+
+// Asks in a loop, and reads the answers.
+void StatusRequests(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kObserver)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(1000)) {
+    eve.Tell(StatusRequest());
+    if (++sent % 10 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} requests, {} answers", sent, eve.received()));
+}
+
+// The same, and does not read them.
+void StatusUnread(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kObserver)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(1000)) {
+    eve.Tell(StatusRequest());
+    sent++;
+  }
+  strike.Say(fmt::format("{} requests, no answer read", sent));
+}
+
+// A new life with every Join; none leaves.
+void Joins(Strike& strike, Role role) {
+  Intruder eve(&strike);
+  uint64_t sent = 0;
+  while (strike.Pace(1300)) {
+    Join join;
+    join.role = role;
+    join.name = fmt::format("eve-{}", sent);
+    eve.envelope().incarnation = strike.Draw();
+    eve.Tell(join);
+    if (++sent % 20 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} members", sent));
+}
+void WorkersJoin(Strike& strike) { Joins(strike, Role::kWorker); }
+void ObserversJoin(Strike& strike) { Joins(strike, Role::kObserver); }
+
+// A connection, a Join, and away.
+void Reconnects(Strike& strike) {
+  uint64_t made = 0;
+  while (made < 4000 && strike.Goes()) {
+    // A context has a thousand sockets at most, which close in its own time.
+    NetContext context;
+    for (int i = 0; i < 200 && strike.Pace(1300); ++i, ++made) {
+      Result<DealerSocket> socket = DealerSocket::Connect(context, strike.target().scheduler,
+                                                          strike.To(strike.target().scheduler_key));
+      if (socket.ok())
+        (void)socket->Send(Encode({{{}, strike.Draw(), 1}, Join()}, WirePrecision::kFp32));
+    }
+  }
+  strike.Say(fmt::format("{} connections", made));
+}
+
+// Small messages as fast as possible.
+void Heartbeats(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(8000)) {
+    eve.Tell(Heartbeat());
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} heartbeats", sent));
+}
+void Leases(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(4000)) {
+    eve.Tell(LeaseRequest());
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} requests", sent));
+}
+void Greetings(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  uint64_t sent = 0;
+  while (strike.Pace(4000)) {
+    eve.TellServer(sent % 2, Untrained(1));
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} requests", sent));
+}
+
+// What a server keeps of its replies to one life.
+void Replies(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  const EmbedRequest request = Untrained(kMostSamples, eve.FeatureOf(0));
+  strike.Say(Described(eve.AskServer(0, request)));
+  eve.set_deaf(true);
+  uint64_t sent = 0;
+  while (strike.Pace(500)) {
+    eve.TellServer(0, request);
+    if (++sent % 10 == 0) eve.Receive();
+  }
+  strike.Say(fmt::format("{} requests of {} samples", sent, kMostSamples));
+}
+
+// Each in a life of its own, so that the replies of each are kept.
+void NewLives(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  eve.set_beats(false);
+  const EmbedRequest request = Untrained(kMostSamples, eve.FeatureOf(0));
+  uint64_t sent = 0;
+  while (sent < 5000 && strike.Pace(1500)) {
+    eve.envelope().incarnation = strike.Draw();
+    eve.TellServer(0, request);
+    if (++sent % 20 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} lives", sent));
+}
+
+void TopK(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  TopKRequest request;
+  request.hidden = Matrix(kMostSamples, eve.config()->model.hidden);
+  for (float& x : request.hidden.data) x = 1;
+  request.k = 10'000;
+  uint64_t sent = 0;
+  while (strike.Pace(30)) {
+    eve.TellServer(sent % 2, request);
+    eve.Receive();
+    eve.inbox().clear();
+    sent++;
+  }
+  strike.Say(fmt::format("{} requests with k = 10,000, {} answers", sent, eve.received()));
+}
+
+// Requests by a plan that does not exist yet, of 8 MB each: they wait at the server.
+void EarlyLarge(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  eve.envelope().plan_version += 5;
+  ActiveQuery query;
+  query.hidden = Matrix(kMaxBatchSamples, 32);
+  for (float& x : query.hidden.data) x = 1;
+  for (uint32_t i = 0; i < kMaxBatchSamples; ++i) query.labels.EndRow();
+  query.label_totals.assign(kMaxBatchSamples, 0);
+  uint64_t sent = 0;
+  while (sent < 80 && strike.Pace(40)) {
+    eve.TellServer(0, query);
+    eve.Receive();
+    sent++;
+  }
+  while (strike.Goes()) eve.Receive(50);
+  strike.Say(fmt::format("{} requests of 8 MB", sent));
+}
+
+// Batches that are begun and never ended, of many features that the server has to keep.
+void OpenLarge(Strike& strike) {
+  constexpr uint32_t kRepeated = 200;
+  constexpr uint32_t kBatches = 200;
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  EmbedRequest request;
+  request.training = true;
+  const uint32_t samples = eve.config()->train.batch;
+  const uint32_t repeated = kRepeated * kMostSamples / samples;
+  for (uint32_t i = 0; i < samples; ++i) {
+    request.features.ids.insert(request.features.ids.end(), repeated, eve.FeatureOf(0));
+    request.features.EndRow();
+  }
+  request.features.values.assign(request.features.ids.size(), 1e-3f);
+  strike.Say(Described(eve.AskServer(0, request)));
+  eve.set_deaf(true);
+  uint32_t sent = 0;
+  while (sent < kBatches && strike.Pace(60)) {
+    request.batch = {sent++, 0, 0};
+    eve.TellServer(0, request);
+    eve.Receive();
+  }
+  while (strike.Goes()) eve.Receive(50);
+  strike.Say(fmt::format("{} batches of {} values begun", sent, request.features.values.size()));
+}
+
+void Malformed(Strike& strike) {
+  Intruder eve(&strike);
+  uint64_t sent = 0;
+  while (strike.Pace(2000)) {
+    Bytes bytes = Encode({eve.envelope(), LeaseRequest()}, WirePrecision::kFp32);
+    const size_t changes = 1 + strike.random().Below(6);
+    for (size_t i = 0; i < changes; ++i) {
+      bytes[strike.random().Below(bytes.size())] = static_cast<uint8_t>(strike.random().Next());
+    }
+    if (sent % 3 == 0) bytes.resize(strike.random().Below(bytes.size() + 1));
+    eve.ThrowAtServer(sent % 2, bytes);
+    eve.Throw(std::move(bytes));
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} messages", sent));
+}
+
+// Offsets that point to themselves, to the end and beyond: tables in tables without end.
+void Offsets(Strike& strike) {
+  Intruder eve(&strike);
+  EmbedPush push;
+  push.gradient = Matrix(2, 2);
+  push.next = Untrained(2, 1);
+  const Bytes whole = Encode({eve.envelope(), push}, WirePrecision::kFp32);
+  constexpr uint32_t kOffsets[] = {0, 4, 0xfffffffc, 0xffffffff, 0x80000000, 0x7fffffff, 8};
+  uint64_t sent = 0;
+  while (strike.Pace(1000)) {
+    Bytes bytes = whole;
+    const size_t at = 4 * (sent / std::size(kOffsets) % (bytes.size() / 4));
+    std::memcpy(bytes.data() + at, &kOffsets[sent % std::size(kOffsets)], 4);
+    eve.ThrowAtServer(sent % 2, bytes);
+    eve.Throw(std::move(bytes));
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} messages", sent));
+}
+
+void RandomBytes(Strike& strike) {
+  Intruder eve(&strike);
+  uint64_t sent = 0;
+  while (strike.Pace(500)) {
+    Bytes bytes(8 + strike.random().Below(4000));
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(strike.random().Next());
+    if (bytes.size() > 8 && sent % 2 == 0) std::copy_n("DSLD", 4, bytes.begin() + 4);
+    eve.ThrowAtServer(sent % 2, bytes);
+    eve.Throw(std::move(bytes));
+    if (++sent % 50 == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  strike.Say(fmt::format("{} messages", sent));
+}
+
+// A small message that unpacks to a large matrix.
+void Bombs(Strike& strike) {
+  Intruder eve(&strike);
+  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
+  EmbedPush push;
+  push.gradient = Matrix(8192, 512);  // zeros: one bit each on the wire, 16 MB unpacked
+  uint64_t sent = 0;
+  while (strike.Pace(60)) {
+    eve.TellServer(sent % 2, push);
+    eve.Receive();
+    eve.inbox().clear();
+    sent++;
+  }
+  strike.Say(fmt::format("{} matrices of 16 MB in 512 KB", sent));
+}
+
+// Frames of 1 MiB in one message, and messages that never end.
+void Multipart(Strike& strike) {
+  const Bytes frame(1 << 20, 'e');
+  RawDealer scheduler(strike, strike.target().scheduler, strike.target().scheduler_key);
+  RawDealer server(strike, strike.target().servers.at(0).address, strike.target().server_key);
+  int sent = 0;
+  while (sent < 600 && strike.Pace(300)) {
+    const bool more = ++sent % 300 != 0;
+    if (!scheduler.Send(frame, more) || !server.Send(frame, more)) break;
+  }
+  while (strike.Goes()) strike.Rest(100);
+  strike.Say(fmt::format("{} frames of 1 MiB in messages of 300", sent));
+}
+
+// Tiny frames in endless messages.
+void MultipartTiny(Strike& strike) {
+  const Bytes frame(1, 'e');
+  RawDealer scheduler(strike, strike.target().scheduler, strike.target().scheduler_key);
+  int sent = 0;
+  while (strike.Goes() && sent < 400'000) {
+    const bool more = ++sent % 100'000 != 0;
+    if (!scheduler.Send(frame, more)) break;
+    if (!more) strike.Rest(200);
+  }
+  while (strike.Goes()) strike.Rest(100);
+  strike.Say(fmt::format("{} frames of a byte in messages of 100,000", sent));
+}
+
+void OneMiB(Strike& strike) {
+  Intruder eve(&strike);
+  int sent = 0;
+  while (sent < 600 && strike.Pace(200)) {
+    Bytes bytes(1 << 20, 'e');
+    eve.ThrowAtServer(0, bytes);
+    eve.Throw(std::move(bytes));
+    eve.Receive();
+    eve.inbox().clear();
+    sent++;
+  }
+  strike.Say(fmt::format("{} messages of 1 MiB", sent));
+}
+
+}  // namespace
+
+std::vector<Attack> All() {
+  return {
+      {"flood.status", As::kObserver, "1,000 StatusRequests a second", StatusRequests},
+      {"flood.status-unread", As::kObserver, "the same, and the answers are not read",
+       StatusUnread},
+      {"flood.workers-join", As::kWorker, "1,300 new workers a second", WorkersJoin},
+      {"flood.observers-join", As::kObserver, "1,300 new observers a second", ObserversJoin},
+      {"flood.reconnects",
+       As::kWorker,
+       "4,000 connections that join and go",
+       Reconnects,
+       {.times = 3}},
+      {"flood.heartbeats", As::kWorker, "8,000 heartbeats a second", Heartbeats},
+      {"flood.leases", As::kWorker, "4,000 LeaseRequests a second", Leases},
+      {"flood.greetings", As::kWorker, "4,000 small EmbedRequests a second", Greetings},
+      {"flood.replies", As::kWorker, "500 EmbedRequests of 512 samples a second", Replies},
+      {"flood.new-lives",
+       As::kWorker,
+       "EmbedRequests, each in a life of its own",
+       NewLives,
+       {.times = 3}},
+      {"flood.top-k", As::kWorker, "TopKRequests of 512 samples and k of 10,000", TopK},
+      {"flood.early-large",
+       As::kWorker,
+       "80 requests of 8 MB by a plan to come",
+       EarlyLarge,
+       {.times = 3}},
+      {"flood.open-large",
+       As::kWorker,
+       "200 batches of 100,000 values, never ended",
+       OpenLarge,
+       {.times = 3}},
+      {"flood.malformed", As::kWorker, "messages with wrong bytes", Malformed, {.quick = true}},
+      {"flood.offsets", As::kWorker, "every offset of a message points elsewhere", Offsets},
+      {"flood.random-bytes", As::kWorker, "random bytes as messages", RandomBytes},
+      {"flood.bombs", As::kWorker, "small messages that unpack to 16 MB", Bombs},
+      {"flood.multipart",
+       As::kWorker,
+       "600 frames of 1 MiB in two messages",
+       Multipart,
+       {.times = 3}},
+      {"flood.multipart-tiny", As::kWorker, "400,000 frames of a byte in four messages",
+       MultipartTiny},
+      {"flood.1-mib", As::kWorker, "600 messages of 1 MiB", OneMiB, {.times = 3}},
+  };
+}
+
+}  // namespace dslide::flood_attacks

@@ -1,0 +1,82 @@
+// One of ten workers lies all the time: in asynchronous training, and in synchronous training with
+// audits.
+#include <cmath>
+
+#include "tests/attacks/families/poison_attacks.h"
+#include "tests/attacks/lying_worker.h"
+
+namespace dslide::liar_attacks {
+namespace {
+
+constexpr int kHonest = 9;
+
+void Lie(Strike& strike, Twist twist) {
+  LyingOptions options;
+  options.twist = std::move(twist);
+  options.delay_ms = 5 * kHonest;
+  RunLyingWorker(strike, options);
+}
+
+void ScaleBy(Strike& strike, float factor) {
+  Lie(strike, Change<EmbedPush>([factor](EmbedPush* push) {
+        for (float& x : push->gradient.data) x *= factor;
+      }));
+}
+void Sign(Strike& strike) { ScaleBy(strike, -1); }
+void Tenfold(Strike& strike) { ScaleBy(strike, -10); }
+void Zero(Strike& strike) { ScaleBy(strike, 0); }
+void RandomGradients(Strike& strike) {
+  Lie(strike, Change<EmbedPush>([&strike](EmbedPush* push) {
+        for (float& x : push->gradient.data) x = static_cast<float>(strike.random().Normal());
+      }));
+}
+void Labels(Strike& strike) { Lie(strike, ExchangeLabels()); }
+void Hidden(Strike& strike) {
+  Lie(strike, Change<ActiveQuery>([&strike](ActiveQuery* query) {
+        for (float& x : query->hidden.data) {
+          x = 10 * static_cast<float>(std::abs(strike.random().Normal()));
+        }
+      }));
+}
+void Normaliser(Strike& strike) {
+  Lie(strike, Change<GradientPush>([](GradientPush* push) {
+        for (float& x : push->log_normaliser) x -= 3;
+      }));
+}
+
+}  // namespace
+
+std::vector<Attack> All() {
+  std::vector<Attack> all = {
+      {"liar.sign", As::kWorker, "1 of 10: gradients with the wrong sign", Sign},
+      {"liar.tenfold", As::kWorker, "1 of 10: gradients times -10", Tenfold},
+      {"liar.zero", As::kWorker, "1 of 10: no gradients", Zero},
+      {"liar.random", As::kWorker, "1 of 10: random gradients", RandomGradients},
+      {"liar.labels", As::kWorker, "1 of 10: wrong labels", Labels},
+      {"liar.hidden", As::kWorker, "1 of 10: random activations", Hidden},
+      {"liar.normaliser", As::kWorker, "1 of 10: log Z less 3", Normaliser},
+      {"liar.sync-sign",
+       As::kWorker,
+       "1 of 10, audited: the wrong sign",
+       Sign,
+       {.synchronous = true}},
+      {"liar.sync-random",
+       As::kWorker,
+       "1 of 10, audited: random gradients",
+       RandomGradients,
+       {.synchronous = true}},
+      {"liar.sync-labels",
+       As::kWorker,
+       "1 of 10, audited: wrong labels",
+       Labels,
+       {.synchronous = true}},
+  };
+  for (Attack& attack : all) {
+    attack.on.alone = true;
+    attack.on.times = 3;
+    attack.on.workers = kHonest;
+  }
+  return all;
+}
+
+}  // namespace dslide::liar_attacks

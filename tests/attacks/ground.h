@@ -1,0 +1,95 @@
+// A live cluster under training that attacks are made on, and what it looks like from outside:
+// which of its processes live, their memory, what honest workers get done, what is logged.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "tests/attacks/attack.h"
+#include "tests/cluster/cluster.h"
+
+namespace dslide {
+
+struct GroundOptions {
+  bool encrypted = true;
+  bool synchronous = false;
+  int workers = 2;
+
+  auto operator<=>(const GroundOptions&) const = default;
+};
+// Of an attack; `all_plain`, `all_synchronous`: whatever it asks for.
+GroundOptions GroundOf(const Attack& attack, bool all_plain, bool all_synchronous);
+
+// What the scheduler tells an observer, at one moment.
+struct Reading {
+  nlohmann::json status;  // null: no answer
+  int64_t at_ms = 0;
+  int64_t took_ms = 0;
+};
+
+// What is left of a run when it has ended.
+struct Ending {
+  std::string fault;   // what does not hold; empty: nothing
+  double p_at_1 = -1;  // of the model as it was when the run was asked to stop
+};
+
+class Ground {
+ public:
+  static constexpr int kServers = 2;
+
+  explicit Ground(const GroundOptions& options);
+  ~Ground();
+
+  // Starts the cluster, draws a key for each of the attacks, and waits until it has learned.
+  Status Begin(const std::vector<const Attack*>& attacks);
+
+  // Runs `dslide status`.
+  Reading Look();
+  // Honest samples from one reading to the other, a second. What a worker trained that is not in
+  // the roster any more is lost.
+  static double HonestRate(const Reading& before, const Reading& after);
+
+  // Names of the scheduler, servers and honest workers that have ended since Begin().
+  std::vector<std::string> Dead() const;
+  // Resident memory of scheduler and servers, of those that live, by name, in bytes.
+  std::map<std::string, uint64_t> Memory() const;
+  uint64_t LogBytes() const;
+
+  // Starts this executable as the attacker, or as what burns as much CPU.
+  std::unique_ptr<Process> Strike(const std::vector<std::string>& arguments,
+                                  const Reading& reading);
+
+  // Lets an attacker go on until the run has ended.
+  void Keep(std::unique_ptr<Process> attacker) { attackers_.push_back(std::move(attacker)); }
+
+  // Asks the run to stop, measures its model, continues it to the end of the next epoch, and
+  // recounts.
+  Ending End();
+
+  std::string LastLines() const;  // of the logs
+  // Copies the logs there.
+  void KeepLogs(const std::string& directory) const;
+
+ private:
+  Arguments Settings() const;
+  Status DrawKeys(const std::vector<const Attack*>& attacks);
+  Arguments Access() const;
+  void KillMembers() const;
+  std::string AskToStop();
+  std::string Continue(uint64_t epochs);
+  std::string Recount();
+
+  GroundOptions options_;
+  TestRun run_;
+  std::unique_ptr<Process> train_;
+  std::map<std::string, pid_t> members_;
+  std::vector<std::unique_ptr<Process>> attackers_;
+  int strikes_ = 0;
+};
+
+}  // namespace dslide

@@ -1,0 +1,30 @@
+// Changes of wire messages that leave most of them messages, and scripts of messages: what a
+// process receives, one after another.
+//
+//   script = *(length(4, little-endian) message)      what follows a wrong length is one message
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/wire/messages.h"
+
+namespace dslide::fuzz {
+
+// Of the bytes of a message: other values in a few fields, another message of this kind or of any,
+// or other bytes. Bytes that are no message are changed as bytes, or replaced.
+std::string MutateMessage(std::string_view bytes, Random* random);
+
+std::vector<std::string_view> MessagesOf(std::string_view script);
+std::string ScriptOf(const std::vector<std::string>& messages);
+std::string ScriptOf(const std::vector<Message>& messages);
+// Changes, adds, repeats, swaps or removes messages.
+std::string MutateScript(std::string_view script, Random* random);
+
+std::string EncodedAs(const Message& message, WirePrecision precision);
+// Of bytes anywhere in an input. Checks the error that says that they are no message.
+Result<Message> DecodeMessage(std::string_view bytes);
+
+}  // namespace dslide::fuzz
