@@ -18,6 +18,7 @@ AccessControl::AccessControl(RunKeys keys, int64_t now_s) : keys_(std::move(keys
 AccessList AccessControl::Valid(int64_t now_s) const {
   AccessList list;
   for (const Grant& grant : keys_.ring().grants()) {
+    if (unwritten_.contains(TextOf(grant.key))) continue;
     if (grant.CountsAt(now_s)) list.keys.push_back({TextOf(grant.key), grant.role});
   }
   return list;
@@ -101,7 +102,10 @@ void AccessControl::Quarantine(Incarnation member, int64_t now_s) {
   const std::optional<PublicKey> key = holder_.KeyOf(member);
   if (!key) return;
   const Status written = keys_.Quarantine(*key, now_s);
-  if (!written.ok()) LogWarning(written.error().message);
+  if (!written.ok()) {
+    unwritten_.insert(TextOf(*key));
+    LogWarning(written.error().message + "; the quarantine ends with this scheduler");
+  }
   LogWarning(fmt::format("the key {} is in quarantine", ShortTextOf(*key)));
 }
 

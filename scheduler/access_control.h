@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,7 @@ class AccessControl {
   RunKeys keys_;
   AccessListHolder holder_;
   AccessList valid_;
+  std::set<std::string> unwritten_;     // keys in quarantine that could not be written to the ring
   std::map<Incarnation, PeerId> told_;  // who has the present list, and by which connection
 };
 

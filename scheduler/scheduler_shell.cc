@@ -55,7 +55,7 @@ constexpr size_t kTurnMessages = 256;
 constexpr int64_t kTurnMs = 20;
 constexpr int kFloodPauseMs = 5;
 constexpr size_t kLongestOfStranger = 64 << 10;  // bytes of a message; also of an observer's
-constexpr size_t kLongestOfMember = 64 << 20;    // the predictions of a batch have the most
+constexpr size_t kLongestOfMember = 16 << 20;    // the predictions of a batch have the most
 
 // The model of the run that goes on; without anything if there is no checkpoint yet.
 struct KnownModel {

@@ -265,7 +265,11 @@ Status BatchFlight::CheckShape(uint32_t server, const Body& reply) const {
     case Stage::kDone:
       break;
   }
-  if (good) return {};
+  if (good && IsInRange(reply)) return {};
+  if (good) {
+    return Failed(fmt::format("batch {}.{}.{}: {} has numbers that no model gives", id().epoch,
+                              id().unit, id().index, BodyName(reply)));
+  }
   return Failed(fmt::format("unexpected {} for batch {}.{}.{}", BodyName(reply), id().epoch,
                             id().unit, id().index));
 }

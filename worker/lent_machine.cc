@@ -119,7 +119,11 @@ void LentMachine::Settle(int64_t now_ms, bool at_once) {
                     done_.bytes_received - settled_.bytes_received};
   const Result<Totals> totals = account_.Add(since, LocalTimeAt(UnixSeconds()).date);
   settled_ = done_;
-  if (totals.ok()) totals_ = *totals;
+  if (totals.ok()) {
+    totals_ = *totals;
+  } else {
+    totals_.Add(since, LocalTimeAt(UnixSeconds()).date);  // the caps hold without the file
+  }
   if (!totals.ok() && !std::exchange(warned_, true)) LogWarning(totals.error().message);
   Publish();
 }
@@ -158,6 +162,12 @@ void LentMachine::Reload() {
   Result<IdleConfig> rules = read_rules_();
   if (!rules.ok()) {
     return LogWarning(rules.error().message + "; the policy stays as it was");
+  }
+  const IdleConfig& now = policy_.rules();
+  if (rules->cores != now.cores || rules->priority != now.priority) {
+    LogWarning("idle.cores and idle.priority count from the next start of this worker on");
+    rules->cores = now.cores;
+    rules->priority = now.priority;
   }
   policy_.SetRules(*std::move(rules));
   SetRates();

@@ -12,6 +12,9 @@ namespace dslide {
 inline constexpr float kMostSampleWeight = 1e6f;
 inline bool IsSampleWeight(double weight) { return weight >= 0 && weight <= kMostSampleWeight; }
 
+// Of a feature's value. Servers take a worker for a liar that sends much more.
+inline constexpr float kMostFeatureValue = 1e9f;
+
 // One sample, a view into a Dataset or a batch. Feature ids and label ids ascend.
 struct SampleView {
   std::span<const uint32_t> labels;

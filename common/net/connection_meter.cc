@@ -165,7 +165,7 @@ void ConnectionMeter::Accept(int fd) {
 }
 
 void ConnectionMeter::Check() {
-  uint64_t all = 0;
+  uint64_t all = 0, strangers = 0;
   std::vector<Entry*> open;
   for (auto entry = connections_.begin(); entry != connections_.end();) {
     Connection& connection = entry->second;
@@ -181,16 +181,22 @@ void ConnectionMeter::Check() {
     if (!connection.shut) {
       open.push_back(&*entry);
       all += connection.waiting;
+      if (connection.delivered == 0) strangers += connection.waiting;
     }
     ++entry;
   }
   std::ranges::sort(open, std::greater<>(), [](const Entry* e) { return e->second.waiting; });
   for (Entry* entry : open) {
-    const uint64_t waiting = entry->second.waiting;
-    const bool over = waiting > limits_.connection_bytes + kSlackBytes;
-    if (!over && all <= limits_.all_bytes + kSlackBytes * open.size()) break;
+    const uint64_t waiting = entry->second.waiting, slack = kSlackBytes * open.size();
+    if (waiting <= kSlackBytes) break;
+    const bool stranger = entry->second.delivered == 0;
+    const uint64_t most = stranger ? limits_.stranger_bytes() : limits_.connection_bytes;
+    const bool over = waiting > most + kSlackBytes || all > limits_.all_bytes + slack ||
+                      (stranger && strangers > limits_.strangers_bytes() + slack);
+    if (!over) continue;
     Shut(entry, fmt::format("it had {} MB waiting", waiting >> 20));
     all -= waiting;
+    if (stranger) strangers -= waiting;
   }
   if (trim_ && std::ranges::none_of(connections_, [](const Entry& e) { return e.second.shut; })) {
     trim_ = false;

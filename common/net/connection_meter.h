@@ -5,8 +5,9 @@
 // every connection (ACCEPTED, DISCONNECTED), TCP_INFO says what the kernel has received on it, and
 // the receiver says by ZMQ_SRCFD what it was handed. The difference waits in ZeroMQ. A connection
 // over its budget is shut down, as is the greatest one when all together are over theirs, and those
-// that have brought least of the address with the most connections when there are too many. ZeroMQ
-// then drops what is not a whole message; whole messages stay until the receiver takes them.
+// that have brought least of the address with the most connections when there are too many.
+// Strangers, which have brought no message yet, have smaller budgets. ZeroMQ then drops what is not
+// a whole message; whole messages stay until the receiver takes them.
 //
 // Descriptors are ZeroMQ's and may be closed and used again at any time. So the meter acts on a
 // duplicate, and only if that is still the socket that was accepted (SO_COOKIE).
@@ -31,10 +32,16 @@ namespace dslide {
 class ConnectionMeter {
  public:
   static constexpr int kCheckMs = 50;
+  static constexpr uint64_t kMemberMore = uint64_t{16} << 20;
 
   struct Limits {
     uint64_t connection_bytes = 0;
     uint64_t all_bytes = 0;
+    // Of connections that have brought no message yet: of one, and of all together.
+    uint64_t stranger_bytes() const {
+      return connection_bytes - std::min(kMemberMore, connection_bytes / 2);
+    }
+    uint64_t strangers_bytes() const { return connection_bytes + kMemberMore; }
     size_t connections = 0;
   };
 

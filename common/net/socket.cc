@@ -370,7 +370,7 @@ bool RouterSocket::Send(const PeerId& peer, std::shared_ptr<const Bytes> bytes) 
   const std::shared_ptr<ByteCount> to_peer = impl_->CountOf(peer);
   const uint64_t size = bytes->size();
   // A single message goes whatever its size.
-  if (*to_peer > 0 && (*to_peer + size > impl_->limits.connection_bytes ||
+  if (*to_peer > 0 && (*to_peer + size > 2 * impl_->limits.connection_bytes ||
                        *impl_->to_all + size > impl_->limits.all_bytes)) {
     return false;
   }

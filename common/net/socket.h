@@ -67,7 +67,7 @@ class NetContext {
 // metered.
 struct RouterLimits {
   uint64_t message_bytes = uint64_t{16} << 20;     // the largest message
-  uint64_t connection_bytes = uint64_t{64} << 20;  // that wait, in each direction
+  uint64_t connection_bytes = uint64_t{32} << 20;  // that wait, twice of it on their way out
   uint64_t all_bytes = uint64_t{256} << 20;        // of all connections, in each direction
   size_t connections = 4096;  // or half of the descriptors that the process may have
 };

@@ -97,6 +97,22 @@ void MergeTailVariance(const std::vector<ActiveReply>& parts, ActiveReply* merge
   }
 }
 
+// No early exit, so that it vectorises.
+bool InRange(const std::vector<float>& numbers) {
+  bool in_range = true;
+  for (const float x : numbers) in_range &= std::abs(x) <= kMostReplied;
+  return in_range;
+}
+bool InRange(const Matrix& sum) { return InRange(sum.data); }
+bool InRange(const FixedMatrix& sum) { return sum.in_range; }
+bool InRange(const PartialSum& sum) {
+  return std::visit([](const auto& of_type) { return InRange(of_type); }, sum);
+}
+bool InRange(const ActiveReply& active) {
+  return InRange(active.sum_exp) && InRange(active.target_logit) && InRange(active.loss) &&
+         std::ranges::all_of(active.max, [](float x) { return x <= kMostReplied; });
+}
+
 }  // namespace
 
 void AddPartial(PartialSum part, PartialSum* sum) {
@@ -215,6 +231,16 @@ GradientPush PushAfter(const BatchId& batch, const ActiveReply& merged) {
     if (log_normaliser == kMinusInfinity) log_normaliser = 0.0f;  // no score, no gradient
   }
   return push;
+}
+
+bool IsInRange(const Body& reply) {
+  if (const auto* embed = std::get_if<EmbedReply>(&reply)) return InRange(embed->partial);
+  if (const auto* gradient = std::get_if<GradientReply>(&reply)) {
+    return InRange(gradient->partial) && (!gradient->active || InRange(*gradient->active));
+  }
+  if (const auto* active = std::get_if<ActiveReply>(&reply)) return InRange(*active);
+  if (const auto* top = std::get_if<TopKReply>(&reply)) return InRange(top->scores);
+  return true;
 }
 
 }  // namespace dslide

@@ -41,4 +41,11 @@ std::vector<float> LogNormaliser(const ActiveReply& merged);
 // The push that follows an ActiveQuery, from all servers' merged statistics.
 GradientPush PushAfter(const BatchId& batch, const ActiveReply& merged);
 
+// The largest number that a server replies with: one above it, or one that is not finite, is a
+// diverged model's. So what workers make of such replies has a bound, too (NumberCheck).
+constexpr float kMostReplied = 0x1p60f;
+
+// Whether the numbers of a server's reply are within kMostReplied; -inf may be a maximum.
+bool IsInRange(const Body& reply);
+
 }  // namespace dslide

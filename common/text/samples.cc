@@ -128,6 +128,20 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   return loaded;
 }
 
+// Such values are of no use to training, and servers take whoever sends them for a liar.
+Status CheckValues(const std::string& path, const Dataset& data) {
+  for (size_t i = 0; i < data.size(); ++i) {
+    const SampleView sample = data[i];
+    for (size_t v = 0; v < sample.values.size(); ++v) {
+      if (std::abs(sample.values[v]) <= kMostFeatureValue) continue;
+      return BadInput(fmt::format(
+          "{}: sample {}: the value of feature {} is {:g} (expected at most {:g}; scale the data)",
+          path, i + 1, sample.features[v], sample.values[v], kMostFeatureValue));
+    }
+  }
+  return {};
+}
+
 // Of any format; nothing is logged.
 Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const TrainingInput& input) {
   const int64_t start_ms = MonotonicMillis();
@@ -153,6 +167,7 @@ Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const Train
 Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input) {
   Result<TrainingSamples> loaded = ReadTrainingSamples(path, input);
   DSLIDE_RETURN_IF_ERROR(loaded);
+  DSLIDE_RETURN_IF_ERROR(CheckValues(path, loaded->data));
   LogInfo(loaded->description);
   for (const std::string& note : loaded->notes) LogInfo(note);
   return loaded;

@@ -145,7 +145,8 @@ void GoBack(RunState* run, int64_t now_ms) {
 // Servers drop what is not committed when they switch plans.
 void TakeStepsBack(RunState* run, int64_t now_ms) {
   if (!run->InPass() || !run->pass().in_steps() || !run->Settled() ||
-      !run->pass().AllCommitted(run->inputs, run->roster())) {
+      !run->pass().AllCommitted(run->inputs, run->roster()) ||
+      run->checkpointer.Writing(run->roster())) {  // no plan begins while servers write
     return GoBack(run, now_ms);
   }
   run->checkpointer.GiveUp(now_ms);

@@ -19,6 +19,7 @@
 #include "scheduler/core/run_status.h"
 #include "scheduler/members/offences.h"
 #include "scheduler/pass/drift_alarm.h"
+#include "scheduler/pass/report_check.h"
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_clock.h"
 #include "scheduler/plan/cluster.h"
@@ -68,6 +69,7 @@ struct RunState {
   int64_t sent_again_ms = 0;
   Cluster cluster;
   Offences offences;
+  Believed believed;
   Balancer balancer;
   Advisor advisor;
   Checkpointer checkpointer;

@@ -6,6 +6,7 @@
 
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
+#include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "common/run/tickets.h"
 #include "scheduler/core/auditing.h"
@@ -78,7 +79,8 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     member->committed = std::max(member->committed.value_or(0), committed->committed);
     Proceed(&run_, now_ms);
   } else if (const auto* audit = std::get_if<AuditReport>(&message.body)) {
-    if (!current || !member->seated || finished) return;
+    // Digests of an earlier plan are by another key of the server.
+    if (!of_this_plan || !member->seated || finished) return;
     run_.pass().TakeAudit(member->incarnation, *audit);
     EndAudits(now_ms);
   } else if (const auto* offence = std::get_if<Offence>(&message.body)) {
@@ -95,7 +97,10 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     const std::string line =
         fmt::format("{}: {}", member->name, Printable(error->text, kLongestErrorShown));
     run_.out.Notice(PeerLine::kError, line, now_ms);
-    if (member->seated) Finish(&run_, Failed(line), "a server failed", now_ms);
+    if (!member->seated) return;
+    const std::optional<uint32_t> index = IndexOf(run_.plan(), member->incarnation);
+    if (!index || SlotsOf(run_.plan(), {*index}).empty()) return LetGo(*member, "failed", now_ms);
+    Finish(&run_, Failed(line), "a server failed", now_ms);
   } else {
     run_.out.Reply(*member, message,
                    ErrorReply{ErrorCode::kRefused, fmt::format("the scheduler does not answer {}",
@@ -156,7 +161,8 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
   const bool of_this_plan = message.envelope.plan_version == run_.plan().version;
   member->heartbeat = heartbeat;
   member->heartbeat.load.reset();
-  if (!of_this_plan) member->heartbeat.silent_servers.clear();
+  auto& silent = member->heartbeat.silent_servers;
+  if (!of_this_plan || silent.size() > run_.plan().servers.size()) silent.clear();
   if (heartbeat.longest_batch_us > 0) member->batch_us = heartbeat.longest_batch_us;
   if (member->seated && run_.Training() && !IsSynchronous(run_.inputs.config.train)) {
     run_.advisor.RenewTables(*member, run_.inputs.config, run_.cluster.roster, now_ms, &run_.out);
@@ -214,15 +220,17 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     run_.pass().GiveBack(worker, done.batch);
     return NoteOffence(worker, fmt::format("{} for {}", why, NameOf(done.batch)), now_ms);
   }
-  if (plan_version == run_.plan().version) {
+  run_.believed.Note(plan_version, worker);
+  run_.advisor.OnBatch(worker, now_ms);
+  FollowAudits(&run_);
+  const bool counts = evaluated ? run_.pass().CountEvaluated(run_.inputs, done, now_ms)
+                                : run_.pass().CountTrained(run_.inputs, done, now_ms, worker);
+  if (counts && plan_version == run_.plan().version) {
     run_.cluster.seats.OnBatch(now_ms);
     run_.cluster.loads.OnBatch(run_.plan());
   }
-  run_.advisor.OnBatch(worker, now_ms);
-  FollowAudits(&run_);
-  if (evaluated) {
-    run_.pass().CountEvaluated(run_.inputs, done, now_ms);
-  } else if (run_.pass().CountTrained(run_.inputs, done, now_ms, worker)) {
+  if (evaluated && !counts) run_.pass().GiveBack(worker, done.batch);  // if it is not done
+  if (counts && !evaluated) {
     const BatchDone bounded = Bounded(done, weight, run_.inputs);
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name, member->key});
     run_.totals.work.Add(bounded);
@@ -231,7 +239,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
       run_.drift->Add(member->key.empty() ? member->name : member->key,
                       bounded.loss_sum / std::max(1u, done.samples));
     }
-    if (run_.drift && run_.drift->drifting()) return OnDrift(&run_, now_ms);
+    if (run_.drift && run_.drift->drifting() && run_.InPass()) return OnDrift(&run_, now_ms);
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
     EndAudits(now_ms);  // servers may have said all before; `member` may be gone afterwards
   }
@@ -257,7 +265,8 @@ void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason, i
   const Member* member = run_.roster().Find(worker);
   if (member == nullptr || member->role != Role::kWorker) return;
   run_.out.Decide(fmt::format("an offence: {} {}", member->name, reason), now_ms);
-  if (run_.offences.Note(worker, reason, now_ms)) {
+  const bool counts = run_.believed.ByAnother(run_.plan().version, worker);
+  if (run_.offences.Note(worker, reason, counts, now_ms)) {
     PutOut(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost),
            true, now_ms);
   }

@@ -99,8 +99,13 @@ void TendMembers(RunState* run, int64_t now_ms) {
       run->cluster.Unheard(silence_ms, now_ms),
       "does not answer the workers (do they reach the address that --advertise names?)", now_ms,
       &run->out);
-  if (run->change().paused()) return;
-  run->cluster.LeaveOut(run->cluster.Stalling(silence_ms, now_ms),
+  if (run->change().paused() || (run->InPass() && run->pass().AuditsOpen() > 0)) return;
+  // A step waits for the batches of a worker that has given up until its lease has ended.
+  const int64_t standing_ms =
+      IsSynchronous(run->inputs.config.train)
+          ? std::max<int64_t>(silence_ms, 2 * int64_t{run->inputs.config.cluster.lease_timeout_ms})
+          : silence_ms;
+  run->cluster.LeaveOut(run->cluster.Stalling(standing_ms, now_ms),
                         "has slots, and no batch is done since", now_ms, &run->out);
 }
 

@@ -6,10 +6,11 @@
 
 namespace dslide {
 
-bool Offences::Note(Incarnation member, std::string reason, int64_t now_ms) {
+bool Offences::Note(Incarnation member, std::string reason, bool counts, int64_t now_ms) {
   total_++;
   last_.push_back({member, std::move(reason), now_ms});
   if (last_.size() > kKept) last_.pop_front();
+  if (!counts) return false;
   for (auto& [fingerprint, times] : times_) {
     std::erase_if(times, [&](int64_t at_ms) { return now_ms - at_ms > kWithinMs; });
   }

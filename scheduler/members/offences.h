@@ -28,8 +28,9 @@ class Offences {
     int64_t at_ms = 0;
   };
 
-  // A member has done what `reason` says. True: it is to be put out.
-  [[nodiscard]] bool Note(Incarnation member, std::string reason, int64_t now_ms);
+  // A member has done what `reason` says. True: it is to be put out. `counts`: false where it may
+  // be the fault of others; people are told only.
+  [[nodiscard]] bool Note(Incarnation member, std::string reason, bool counts, int64_t now_ms);
 
   uint64_t total() const { return total_; }
   const std::deque<Offence>& last() const { return last_; }  // the oldest first

@@ -69,4 +69,18 @@ BatchDone Bounded(const BatchDone& done, double weight, const RunContext& run) {
   return shown;
 }
 
+void Believed::Note(uint32_t plan_version, Incarnation worker) {
+  if (plan_version < plan_version_) return;
+  if (plan_version > plan_version_) first_ = second_ = {};
+  plan_version_ = plan_version;
+  if (first_ == Incarnation{}) first_ = worker;
+  if (first_ != worker) second_ = worker;
+}
+
+bool Believed::ByAnother(uint32_t plan_version, Incarnation worker) const {
+  if (plan_version != plan_version_) return false;
+  const auto is_another = [&](Incarnation one) { return one != Incarnation{} && one != worker; };
+  return is_another(first_) || is_another(second_);
+}
+
 }  // namespace dslide

@@ -14,6 +14,7 @@ namespace dslide {
 namespace {
 
 constexpr double kSlowBatches = 4;  // times what a batch takes, until none that is done is a stall
+constexpr int64_t kUnknownBatches = 6;  // times the silence, before the first batch
 
 std::string Listed(const std::string& names, const std::string& name) {
   return names.empty() ? name : names + ", " + name;
@@ -60,9 +61,11 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
                     fmt::format("{} members have joined by this connection, which is the most",
                                 kMostOfConnection));
     }
-    if (!reached && !join_rate.Take(now_ms)) {
-      return refuse(ErrorCode::kRefused,
-                    "too many processes join at the moment; try again in some seconds");
+    // Without an answer it asks again after a while; a refusal would end it.
+    if (!reached && !has_seat && !departs && !join_rate.Take(now_ms)) {
+      out->Notice(PeerLine::kRefused, "too many processes join at the moment; some have to wait",
+                  now_ms);
+      return {nullptr, false};
     }
   }
   if (is_server && !known) {
@@ -154,13 +157,15 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
 
 void Cluster::LeaveOut(const std::vector<const Member*>& servers, const std::string& why,
                        int64_t now_ms, Outbox* out) {
-  for (const Member* server : servers) {
+  std::vector<std::string> keys;  // before any has gone: what they share is nobody's own
+  for (const Member* server : servers) keys.push_back(OwnKeyOf(server->incarnation));
+  for (size_t i = 0; i < servers.size(); ++i) {
+    const Member* server = servers[i];
     const std::string line =
         fmt::format("the server at {} {}; it is left out", server->address, why);
     out->Send(*server, Shutdown{line, static_cast<uint32_t>(ExitCode(ErrorKind::kTryLater))});
-    const std::string key = OwnKeyOf(server->incarnation);
     admission.Bar(server->address, line + " for some time", now_ms);
-    if (!key.empty()) admission.Bar(key, line + " for some time", now_ms);
+    if (!keys[i].empty()) admission.Bar(keys[i], line + " for some time", now_ms);
     Drop(*server, false, why, 0, now_ms, out);
   }
 }
@@ -192,7 +197,10 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
 
 // One that answers everything, with refusals or nonsense, is not silent, and stops all others.
 std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms) const {
-  const auto least_ms = std::max(silence_ms, static_cast<int64_t>(kSlowBatches * roster.BatchMs()));
+  // While nobody has reported a batch nothing tells how long one takes.
+  const auto batch_ms = static_cast<int64_t>(kSlowBatches * roster.BatchMs());
+  const int64_t least_ms =
+      seats.had_batch() ? std::max(silence_ms, batch_ms) : kUnknownBatches * silence_ms;
   // Workers give up what is refused: then only the other servers know of begun batches.
   const auto has_batches = [&](const Member* member) {
     return member->heartbeat.batches_in_flight > 0 && !loads.Unproven(member->incarnation);

@@ -92,6 +92,8 @@ class Seats {
     proven_version_ = plan_.version;
     batch_ms_ = now_ms;
   }
+  // Whether any has been done in this life of the scheduler.
+  bool had_batch() const { return batch_ms_ != 0; }
   // When the last one was done, or the seats last changed.
   int64_t progress_ms() const { return std::max(batch_ms_, changed_ms()); }
   // Whether slots may go to the servers that joined last: a worker has done a batch with them, or

@@ -40,23 +40,17 @@ AuditBook::Execution* AuditBook::Find(Incarnation worker, const BatchId& batch) 
   return found == open_.end() ? nullptr : &found->second;
 }
 
-void AuditBook::End(const Key& key) {
-  const auto found = open_.find(key);
-  if (found == open_.end()) return;
-  by_age_.erase(found->second.begun);
-  open_.erase(found);
-}
+void AuditBook::End(const Key& key) { open_.erase(key); }
 
-// Drops what the executors' tables drop.
+// A worker has no more batches in the executors' tables either. Of those that these drop besides no
+// push is carried out.
 AuditBook::Execution* AuditBook::Begin(const Key& key) {
   End(key);
   const auto first = open_.lower_bound({key.worker, {}});
   const auto last = open_.upper_bound({key.worker, {~0u, ~0u, ~0u}});
   if (static_cast<size_t>(std::distance(first, last)) >= kMaxBatchesOfWorker) End(first->first);
-  if (open_.size() >= kMaxBatchesInFlight) End(Key(by_age_.begin()->second));
   Execution& execution = open_[key];
   execution.begun = ++clock_;
-  by_age_.emplace(execution.begun, key);
   return &execution;
 }
 

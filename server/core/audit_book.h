@@ -46,11 +46,7 @@ class AuditBook {
   template <typename IsCommitted>
   void Forget(IsCommitted is_committed) {
     std::erase_if(batches_, [&](const auto& entry) { return is_committed(entry.first); });
-    std::erase_if(open_, [&](const auto& entry) {
-      if (!is_committed(entry.first.batch)) return false;
-      by_age_.erase(entry.second.begun);
-      return true;
-    });
+    std::erase_if(open_, [&](const auto& entry) { return is_committed(entry.first.batch); });
   }
 
   size_t under_way() const { return open_.size(); }
@@ -100,7 +96,6 @@ class AuditBook {
   uint64_t clock_ = 0;
   std::map<BatchId, Batch> batches_;
   std::map<Key, Execution> open_;
-  std::map<uint64_t, Key> by_age_;  // of open_, by `begun`
 };
 
 }  // namespace dslide

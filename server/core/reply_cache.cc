@@ -60,10 +60,12 @@ void ReplyCache::SetBytes(Incarnation id, Sender* sender, uint64_t bytes) {
   if (bytes > 0) holders_.emplace(bytes, id);
 }
 
-void ReplyCache::Finish(Incarnation id, uint64_t sequence, std::shared_ptr<const Bytes> reply) {
+void ReplyCache::Finish(Incarnation id, uint64_t sequence, std::shared_ptr<const Bytes> reply,
+                        int64_t now_ms) {
   const auto from = senders_.find(id);
   if (from == senders_.end()) return;  // forgotten meanwhile
   Sender& sender = from->second;
+  sender.heard_ms = std::max(sender.heard_ms, now_ms);  // it could not say anything before
   const auto found = sender.replies.find(sequence);
   if (found == sender.replies.end()) return;
   const uint64_t before = found->second == nullptr ? 0 : found->second->size();

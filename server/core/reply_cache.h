@@ -25,7 +25,7 @@ class ReplyCache {
   // its reply, because a sender has no more requests open than that.
   static constexpr size_t kKept = 128;
   static_assert(kKept >= kMostOpenRequests);
-  static constexpr size_t kMostSenders = 1024;
+  static constexpr size_t kMostSenders = 4096;
   static constexpr uint64_t kLeastBytes = uint64_t{64} << 20;
 
   // `most_bytes`: of all replies.
@@ -43,7 +43,8 @@ class ReplyCache {
   Seen Begin(Incarnation sender, uint64_t sequence, int64_t now_ms);
 
   // Stores the reply to a request in progress.
-  void Finish(Incarnation sender, uint64_t sequence, std::shared_ptr<const Bytes> reply);
+  void Finish(Incarnation sender, uint64_t sequence, std::shared_ptr<const Bytes> reply,
+              int64_t now_ms = 0);
 
   // REQUIRES Begin() said kAnswered.
   const std::shared_ptr<const Bytes>& Reply(Incarnation sender, uint64_t sequence) const;

@@ -81,10 +81,10 @@ uint64_t ReceiptFor(const Message& request, const ServerSeat& seat) {
 
 }  // namespace
 
-RequestLimits RequestLimits::For(uint64_t memory_bytes) {
+RequestLimits RequestLimits::For(uint64_t memory_bytes, const Config& config) {
   RequestLimits limits;
   limits.replies = std::max(limits.replies, memory_bytes / 16);
-  limits.queue = std::max(limits.queue, memory_bytes / 16);
+  limits.queue = std::max({limits.queue, memory_bytes / 16, MostWaitingBytes(config)});
   return limits;
 }
 
@@ -163,6 +163,7 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
     case ReplyCache::Seen::kNew:
       break;
   }
+  numbers_.TakeOutNext(envelope.incarnation, &message.body, out);
   const uint64_t receipt = ReceiptFor(message, seat);
   Accept({{peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us,
            envelope.plan_version, receipt},
@@ -271,7 +272,8 @@ void RequestTable::NoteForAudit(const Asker& asker, const Body& request, AuditBo
 }
 
 void RequestTable::Reply(const Asker& asker, Body body, int64_t now_us, ServerOutbox* out) {
-  replies_.Finish(asker.incarnation, asker.sequence, out->Answer(asker, std::move(body), now_us));
+  replies_.Finish(asker.incarnation, asker.sequence, out->Answer(asker, std::move(body), now_us),
+                  now_us / 1000);
 }
 
 void RequestTable::OnCommit(const CommitSteps& commit, const ServerSeat& seat, ServerOutbox* out) {

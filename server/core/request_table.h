@@ -40,8 +40,8 @@ struct RequestLimits {
   uint64_t queue = uint64_t{64} << 20;  // of each
 
   // For a server that may use so much memory for its rows: a sixteenth of it each, at least the
-  // above.
-  static RequestLimits For(uint64_t memory_bytes);
+  // above, and what one worker of the run may have waiting.
+  static RequestLimits For(uint64_t memory_bytes, const Config& config);
 };
 
 class RequestTable {

@@ -7,12 +7,14 @@
 #include "common/checkpoint/layout.h"
 #include "common/run/slot_plan.h"
 #include "server/core/server_core.h"
+#include "server/gate/request_bytes.h"
 
 namespace dslide {
 namespace {
 
 // Of all executors: of a server that has little memory for rows.
 constexpr uint64_t kLeastBatchBytes = uint64_t{256} << 20;
+constexpr uint64_t kBatchesBeside = 16;  // of one worker, whatever the memory
 
 }  // namespace
 
@@ -125,7 +127,7 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   executors = std::clamp<uint32_t>(executors, 1, config_->cluster.slots);
   generation_.emplace(
       ServerSeat{*config_, train_samples_, incarnation(), executors, plan, index, ticket_key_},
-      std::move(checkpoints), RequestLimits::For(identity_.memory_bytes));
+      std::move(checkpoints), RequestLimits::For(identity_.memory_bytes, *config_));
   out_.set_plan_version(plan.version);
   ServerLoad load;
   load.server = fmt::format("{}-{:016x}", JoinName(), incarnation().value);
@@ -133,7 +135,9 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   load.train_samples = train_samples_;
   load.restore = late ? "" : plan.restore;
   load.slots = generation_->slots.Place(generation_->seat);
-  load.batch_bytes = std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size();
+  load.batch_bytes =
+      std::max(std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size(),
+               kBatchesBeside * MostBytesOfBatch(*config_));
   // Keeps the negatives of servers apart, in clusters of up to 257 servers and for some 4,000 plans
   // of a generation.
   load.first_executor = (index + 257 * (plan.version - GenerationOf(plan))) * 4096;

@@ -17,10 +17,6 @@
 
 namespace dslide {
 
-// The largest element of a partial sum that a server replies with: what is above it, or not finite,
-// is a diverged model's. So what workers make of such sums has a bound, too (NumberCheck).
-constexpr float kMostReplied = 0x1p60f;
-
 class RequestRound {
  public:
   enum class Progress {

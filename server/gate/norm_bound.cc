@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/security/keys.h"
+
 namespace dslide {
 namespace {
 
@@ -20,7 +22,7 @@ std::optional<float> NormBound::BoundOf(Incarnation sender) const {
   std::optional<float> own;
   for (const auto& [id, norms] : senders_) {
     if (!norms.counts()) continue;
-    if (id == sender) {
+    if (id == FingerprintOf(sender)) {
       own = norms.percentile;
     } else {
       others.push_back(norms.percentile);
@@ -37,18 +39,27 @@ std::optional<float> NormBound::BoundOf(Incarnation sender) const {
 
 bool NormBound::Takes(Incarnation sender, const BatchId& batch, float norm) {
   if (norm == 0) return true;
+  const Key key = FingerprintOf(sender);
+  if (const auto before = accepted_.find(batch);
+      before != accepted_.end() && norm <= kAlike * before->second) {
+    NoteTaken(key);
+    return true;
+  }
   const std::optional<float> bound = BoundOf(sender);
   if (bound && !(norm <= *bound)) {
-    if (!TakesSuspect(sender, batch, norm) && !IsTraining(sender)) return false;
-    NoteTaken(sender);
+    if (!TakesSuspect(sender, batch, norm) && !IsTraining(key)) return false;
+    NoteTaken(key);
     return true;
   }
   if (const auto suspect = suspects_.find(batch); suspect != suspects_.end()) {
-    if (suspect->second.sender != sender) lies_.push_back({suspect->second.sender, batch});
+    const Suspect& first = suspect->second;
+    if (FingerprintOf(first.sender) != key && first.norm > kFactor * norm) {
+      lies_.push_back({first.sender, batch});
+    }
     suspects_.erase(suspect);
   }
-  Add(sender, norm);
-  NoteTaken(sender);
+  Add(key, norm);
+  NoteTaken(key);
   return true;
 }
 
@@ -61,16 +72,26 @@ bool NormBound::TakesSuspect(Incarnation sender, const BatchId& batch, float nor
   }
   Suspect& before = found->second;
   const bool alike = norm <= kAlike * before.norm && before.norm <= kAlike * norm;
-  const bool only = std::ranges::all_of(recent_, [&](Incarnation id) { return id == sender; });
-  const bool taken = before.sender == sender ? only && ++before.times >= kTries : alike;
-  if (taken) suspects_.erase(found);
-  return taken;
+  const Key key = FingerprintOf(sender);
+  const bool only = std::ranges::all_of(recent_, [&](Key one) { return one == key; });
+  const bool taken = FingerprintOf(before.sender) == key ? only && ++before.times >= kTries : alike;
+  if (!taken) return false;
+  suspects_.erase(found);
+  if (accepted_.size() >= kMostSuspects) accepted_.erase(accepted_.begin());
+  accepted_[batch] = norm;
+  return true;
 }
 
-bool NormBound::IsTraining(Incarnation refused) {
+void NormBound::Forget(Incarnation sender) {
+  const Key key = FingerprintOf(sender);
+  std::erase(recent_, key);
+  refused_.erase(key);
+}
+
+bool NormBound::IsTraining(Key refused) {
   refused_.insert(refused);
   if (++refusals_ < kOnEnd) return false;
-  if (!std::ranges::all_of(recent_, [&](Incarnation id) { return refused_.contains(id); })) {
+  if (!std::ranges::all_of(recent_, [&](Key key) { return refused_.contains(key); })) {
     return false;
   }
   senders_.clear();
@@ -78,7 +99,7 @@ bool NormBound::IsTraining(Incarnation refused) {
   return true;
 }
 
-void NormBound::Add(Incarnation id, float norm) {
+void NormBound::Add(Key id, float norm) {
   if (!senders_.contains(id) && senders_.size() >= kMostSenders) {
     senders_.erase(std::ranges::min_element(senders_, {},
                                             [](const auto& entry) { return entry.second.turn; }));
@@ -90,7 +111,7 @@ void NormBound::Add(Incarnation id, float norm) {
   sender.percentile = Percentile99(sender.norms);
 }
 
-void NormBound::NoteTaken(Incarnation sender) {
+void NormBound::NoteTaken(Key sender) {
   recent_.push_back(sender);
   if (recent_.size() > kRecent) recent_.pop_front();
   refused_.clear();

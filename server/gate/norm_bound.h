@@ -3,7 +3,7 @@
 // A worker can send finite numbers that ruin a model for good, and no fixed bound tells them from
 // those of large features or of another model. The batches of honest workers are alike: they are
 // drawn at random from the same data. So a batch's largest row norm is compared with those that
-// each sender has had taken lately: with 16 times the 99th percentile of the other senders, of
+// each sender has had taken lately: with 4 times the 99th percentile of the other senders, of
 // which the (upper) median counts, so that no single sender can move the bound of another one or
 // its own.
 //
@@ -15,8 +15,9 @@
 //
 // A large batch need not be a lie: its samples may be large. The batch is trained again, and is
 // taken when a second worker sends it alike, or the only worker for the kTries-th time. If a second
-// worker sends it within the bound, the first one has lied. If every sender of late is refused, for
-// kOnEnd batches on end, it is the training that has changed, and the bound is learned anew.
+// worker sends it within the bound, and kFactor times smaller, the first one has lied. If every
+// sender of late is refused, for kOnEnd batches on end, it is the training that has changed, and
+// the bound is learned anew.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class NormBound {
  public:
   static constexpr size_t kEnough = 8;    // batches of a sender before its percentile counts
   static constexpr size_t kWindow = 128;  // of its last batches
-  static constexpr float kFactor = 16;
+  static constexpr float kFactor = 4;
   static constexpr float kFewFactor = 64;
   static constexpr float kNewFactor = 65536;
   static constexpr float kAlike = 2;  // two norms of the same batch: at most this factor apart
@@ -47,6 +48,9 @@ class NormBound {
 
   // Whether a batch with this largest norm is taken. Rows of zeros say nothing.
   [[nodiscard]] bool Takes(Incarnation sender, const BatchId& batch, float norm);
+
+  // A worker has left: who is there now need not agree with it.
+  void Forget(Incarnation sender);
 
   // None: nothing is too large yet.
   std::optional<float> BoundOf(Incarnation sender) const;
@@ -72,16 +76,19 @@ class NormBound {
     uint32_t times = 0;
   };
 
-  bool TakesSuspect(Incarnation sender, const BatchId& batch, float norm);
-  bool IsTraining(Incarnation refused);
-  void Add(Incarnation sender, float norm);
-  void NoteTaken(Incarnation sender);
+  using Key = uint32_t;  // members of one key are one sender
 
-  std::map<Incarnation, Sender> senders_;
+  bool TakesSuspect(Incarnation sender, const BatchId& batch, float norm);
+  bool IsTraining(Key refused);
+  void Add(Key sender, float norm);
+  void NoteTaken(Key sender);
+
+  std::map<Key, Sender> senders_;
   std::map<BatchId, Suspect> suspects_;
-  std::deque<Incarnation> recent_;  // senders of the last batches that were taken
-  std::set<Incarnation> refused_;   // senders since then
-  size_t refusals_ = 0;             // since then
+  std::map<BatchId, float> accepted_;  // suspects that were taken, which may begin again
+  std::deque<Key> recent_;             // senders of the last batches that were taken
+  std::set<Key> refused_;              // senders since then
+  size_t refusals_ = 0;                // since then
   std::vector<Lie> lies_;
   uint64_t turn_ = 0;
 };

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "common/math/kernels.h"
-#include "server/executor/request_round.h"
+#include "common/run/combine.h"
 
 namespace dslide {
 namespace {
@@ -118,7 +118,7 @@ std::string NumberCheck::WhyAbsurd(Incarnation sender, const Body& request,
     if (LargestOf(push->gradient.data) > MostSummed(seat)) {
       return "EmbedPush: the gradient has numbers that no model gives";
     }
-    return push->next ? WhyFeaturesAreAbsurd(*push->next) : "";
+    return "";
   }
   if (const auto* top = std::get_if<TopKRequest>(&request)) {
     if (LargestOf(top->hidden.data) > MostSummed(seat)) {
@@ -154,24 +154,21 @@ std::string NumberCheck::WhyTooLarge(Incarnation sender, const Body& request, Se
                  LargestNorm(embed->features), out);
   }
   if (const auto* query = std::get_if<ActiveQuery>(&request)) {
-    if (!query->weights.empty()) {
-      Remember({sender, query->batch}).weight = std::max(1.0f, LargestOf(query->weights));
-    }
+    const float weight = query->weights.empty() ? 1.0f : LargestOf(query->weights);
+    std::string why = Judge(&weights_, "ActiveQuery: weights", sender, query->batch, weight, out);
+    if (!why.empty()) return why;
     return Judge(&hidden_, "ActiveQuery: hidden", sender, query->batch, LargestNorm(query->hidden),
                  out);
   }
   if (const auto* push = std::get_if<EmbedPush>(&request)) {
     const Key key{sender, push->batch};
-    const float norm =
-        LargestNorm(push->gradient) * static_cast<float>(push->gradient.rows) / WeightOf(key);
+    const float norm = LargestNorm(push->gradient) * static_cast<float>(push->gradient.rows);
     std::string why = Judge(&gradient_, "EmbedPush: the gradient", sender, push->batch, norm, out);
     if (const auto open = open_.find(key); open != open_.end()) {
       numbers_ -= open->second.log_sums.size();
       open_.erase(open);
     }
-    if (!why.empty() || !push->next) return why;
-    return Judge(&features_, "EmbedPush: features of the next batch", sender, push->next->batch,
-                 LargestNorm(push->next->features), out);
+    return why;
   }
   return "";
 }
@@ -186,7 +183,7 @@ std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation s
   }
   if (takes) return "";
   std::string why = fmt::format(
-      "{}: a row of norm {:g} is far above those of other batches (bound "
+      "{}: {:g} is far above those of other batches (bound "
       "{:g})",
       what, norm, bound->BoundOf(sender).value_or(0));
   out->WarnOfPeer(fmt::format("the worker {:016x}, batch {}.{}.{}: {}", sender.value, batch.epoch,
@@ -194,9 +191,18 @@ std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation s
   return why;
 }
 
-float NumberCheck::WeightOf(const Key& key) const {
-  const auto open = open_.find(key);
-  return open == open_.end() ? 1.0f : open->second.weight;
+void NumberCheck::TakeOutNext(Incarnation sender, Body* request, ServerOutbox* out) {
+  auto* push = std::get_if<EmbedPush>(request);
+  if (push == nullptr || !push->next) return;
+  const EmbedRequest& next = *push->next;
+  if (std::string why = WhyFeaturesAreAbsurd(next); !why.empty()) {
+    out->NoteOffence(Offence{sender.value, next.batch, std::move(why), 0});
+    push->next.reset();
+  } else if (!Judge(&features_, "EmbedPush: features of the next batch", sender, next.batch,
+                    LargestNorm(next.features), out)
+                  .empty()) {
+    push->next.reset();
+  }
 }
 
 NumberCheck::Open& NumberCheck::Remember(const Key& key) {
@@ -219,6 +225,7 @@ void NumberCheck::NoteReply(Incarnation sender, const BatchId& batch, const Acti
 }
 
 void NumberCheck::DropWorker(Incarnation worker) {
+  for (NormBound* bound : {&features_, &hidden_, &weights_, &gradient_}) bound->Forget(worker);
   std::erase_if(open_, [&](const auto& entry) {
     if (entry.first.first != worker) return false;
     numbers_ -= entry.second.log_sums.size();

@@ -8,8 +8,8 @@
 //   labels         at most once in a row, not more than `totals` says
 //   weights        up to kMostWeight
 //
-// and the largest row norm of a batch's features, h and dL/da (times the batch's samples, over its
-// largest weight) within what NormBound has learned. With kMostReplied = 2^60, sums of squares
+// and the largest row norm of a batch's features, h and dL/da (times the batch's samples), and its
+// largest weight, within what NormBound has learned. With kMostReplied = 2^60, sums of squares
 // (AdaGrad, Adam) and products with weights stay finite in fp32.
 // Owned by the network thread.
 #pragma once
@@ -30,7 +30,7 @@ namespace dslide {
 
 class NumberCheck {
  public:
-  static constexpr float kMostValue = 0x1p32f;  // of a feature
+  static constexpr float kMostValue = 0x1p40f;  // of a feature; data has at most kMostFeatureValue
   static constexpr float kMostWeight = 1e6f;
   // What log Z may lack, because it was rounded: this, and this share of it.
   static constexpr float kLogTolerance = 0.01f;
@@ -39,6 +39,8 @@ class NumberCheck {
   // Why a request of a worker is refused; empty: it is plausible. Notes offences.
   std::string WhyRefused(Incarnation sender, const Body& request, const ServerSeat& seat,
                          ServerOutbox* out);
+  // Takes the next batch out of an EmbedPush whose features are refused: the push may go on.
+  void TakeOutNext(Incarnation sender, Body* request, ServerOutbox* out);
   // What the server has answered to an ActiveQuery, with sums of exponentials of 1 (Condense()).
   void NoteReply(Incarnation sender, const BatchId& batch, const ActiveReply& reply);
   void DropWorker(Incarnation worker);
@@ -49,7 +51,6 @@ class NumberCheck {
 
   // What is known of a batch in flight.
   struct Open {
-    float weight = 1;             // the largest of its samples
     std::vector<float> log_sums;  // [B] of the server's own part
     uint64_t turn = 0;
   };
@@ -61,10 +62,9 @@ class NumberCheck {
   std::string WhyTooLarge(Incarnation sender, const Body& request, ServerOutbox* out);
   std::string Judge(NormBound* bound, const char* what, Incarnation sender, const BatchId& batch,
                     float norm, ServerOutbox* out);
-  float WeightOf(const Key& key) const;
   Open& Remember(const Key& key);
 
-  NormBound features_, hidden_, gradient_;
+  NormBound features_, hidden_, weights_, gradient_;
   std::map<Key, Open> open_;
   size_t numbers_ = 0;
   uint64_t turn_ = 0;

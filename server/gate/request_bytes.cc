@@ -31,14 +31,21 @@ uint64_t BytesInMemory(const Body& request) {
 }
 
 uint64_t MostWaitingBytes(const Config& config) {
-  constexpr uint64_t kLeast = uint64_t{64} << 20;
-  constexpr uint64_t kBatches = 32;
+  constexpr uint64_t kLeast = uint64_t{32} << 20;
+  constexpr uint64_t kLeastBatches = 32, kFeatureRequests = 4;
+  const uint64_t batches =
+      std::max<uint64_t>(kLeastBatches, 2 * uint64_t{config.train.batches_in_flight});
   const uint64_t samples = std::max<uint64_t>(config.train.batch, 512);
   const uint64_t rows = samples * config.model.hidden * sizeof(float);
   const uint64_t features =
       samples * std::min<uint64_t>(config.model.features + uint64_t{1}, kMostFeaturesOfSample) *
       (sizeof(uint32_t) + sizeof(float));
-  return kLeast + features + kBatches * rows;
+  return kLeast + kFeatureRequests * features + batches * rows;
+}
+
+uint64_t MostBytesOfBatch(const Config& config) {
+  constexpr uint64_t kBytes = sizeof(float) + sizeof(uint16_t);  // of an element, with its bf16
+  return uint64_t{config.train.batch} * config.model.hidden * kBytes;
 }
 
 }  // namespace dslide

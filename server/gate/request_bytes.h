@@ -11,9 +11,13 @@ namespace dslide {
 // Above 0.
 uint64_t BytesInMemory(const Body& request);
 
-// What a worker may have waiting at a server: its largest request, beside smaller ones of other
-// batches. A sample has kMostFeaturesOfSample features at most, in the mean over a batch.
+// What a worker may have waiting at a server: the activations of all its batches in flight, twice,
+// and the features of some. A sample has kMostFeaturesOfSample features at most, in the mean over a
+// batch.
 constexpr uint64_t kMostFeaturesOfSample = 16384;
 uint64_t MostWaitingBytes(const Config& config);
+
+// What the activations of a batch take in an executor.
+uint64_t MostBytesOfBatch(const Config& config);
 
 }  // namespace dslide

@@ -66,13 +66,18 @@ class Cluster:
             self.start_server(name)
         own_data = ("--data", plan.data) if plan.worker_data else ()
         for name in self.workers:
-            self.members[name] = self._launch(name, "--scheduler", self.address, "--name", name,
+            self.members[name] = self._launch(name, *self._access("worker"), "--name", name,
                                               *own_data)
 
     def start_server(self, name):
         bind = f"tcp://{self.network.address(name)}:*"
-        self.members[name] = self._launch(name, "--scheduler", self.address, "--name", name,
+        self.members[name] = self._launch(name, *self._access("server"), "--name", name,
                                           "--bind", bind, *self._sets)
+
+    def _access(self, role):
+        """The scheduler's address, or with --set security.encryption=always the role's key."""
+        key = f"{self.run_dir}/keys/{role}.key"
+        return ("--key", key) if os.path.exists(key) else ("--scheduler", self.address)
 
     def _launch(self, name, *arguments):
         program = "dslide-" + name.rstrip("0123456789")

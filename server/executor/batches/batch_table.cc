@@ -61,6 +61,8 @@ void BatchTable::MakeRoomForAll() {
                         ~entry.second.oldest_arrival);
     };
     const auto greatest = std::ranges::max_element(holdings, {}, rank);
+    // A ticket has let each batch in, and leases bound those of the others.
+    if (batches_.size() < kMaxBatchesInFlight && known_.contains(greatest->first)) return;
     const auto victim = batches_.find(greatest->second.oldest);
     bytes -= victim->second->MemoryBytes();
     batches_.erase(victim);

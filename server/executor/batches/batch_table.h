@@ -3,11 +3,10 @@
 // Memory is bounded, whatever workers do: batches that nobody will go on with are given up. These
 // are a worker's lowest batch when it has kMaxBatchesOfWorker here, and in asynchronous training
 // its batches of an earlier epoch. When there are kMaxBatchesInFlight batches, or more bytes than
-// set_most_bytes(), the worker with the most bytes loses its oldest batch; one of those that have
-// never ended a batch, if such a one has any here.
+// set_most_bytes(), the worker with the most bytes loses its oldest batch: one of those that have
+// never ended a batch, and if there are too many batches and no such one has any, another.
 //
 // Invariants: at most kMaxBatchesInFlight batches, and at most kMaxBatchesOfWorker of a worker.
-// When a batch begins, the others are within the bytes.
 // Owned by one executor thread.
 #pragma once
 

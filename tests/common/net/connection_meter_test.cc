@@ -114,6 +114,11 @@ struct Fixture {
     peer.ShakeHands();
     return peer;
   }
+  // It brings a message, so that it is no stranger.
+  void Introduce(const RawPeer& peer) {
+    REQUIRE(peer.SendFrame(1, false));
+    REQUIRE(WaitUntil([&] { return router.Receive().has_value(); }));
+  }
   // An honest peer's message arrives.
   bool Serves() {
     DealerSocket dealer = *DealerSocket::Connect(context, router.address());
@@ -141,6 +146,18 @@ TEST_CASE_FIXTURE(Fixture, "meter: a message that does not end is cut off") {
   CHECK(sent < 4096);
   CHECK(WaitUntil([&] { return Closed() == 1; }));
   CHECK(Serves());
+}
+
+TEST_CASE_FIXTURE(Fixture, "meter: who has brought no message may have less waiting") {
+  const RawPeer stranger = Dial(), member = Dial();
+  Introduce(member);
+  for (int n = 0; n < 12; ++n) {
+    (void)stranger.SendFrame(kMiB, true);
+    CHECK(member.SendFrame(kMiB, true));
+  }
+  CHECK(WaitUntil([&] { return stranger.IsClosed(); }));
+  CHECK_FALSE(member.IsClosed());
+  CHECK(Closed() == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "meter: messages that nobody takes are bounded in bytes") {
@@ -172,6 +189,7 @@ TEST_CASE_FIXTURE(Fixture, "meter: of many that hold a little too much the great
   std::vector<RawPeer> peers;
   for (int n = 0; n < 4; ++n) {
     peers.push_back(Dial());
+    Introduce(peers.back());
     for (int frames = 0; frames < (n == 2 ? 13 : 10); ++frames) {
       (void)peers.back().SendFrame(kMiB, true);
     }

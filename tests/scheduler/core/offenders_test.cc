@@ -69,6 +69,7 @@ TEST_CASE("offenders: the third offence puts the worker out, and its key into qu
   // A key of its own.
   const uint64_t liar = (uint64_t{9} << 32) + 1;
   run.Join(liar, Role::kWorker);
+  CHECK(run.Work(11));  // which shows that servers give receipts
   CHECK(run.Lease(liar));
   const auto leased = run.work(liar).front();
   run.Send(liar, Forged(leased));
@@ -86,6 +87,19 @@ TEST_CASE("offenders: the third offence puts the worker out, and its key into qu
   CHECK(run.core().outcome().ok());
   CHECK(run.status().work.Loss() == doctest::Approx(1));
   run.CheckAllCountedOnce();
+}
+
+TEST_CASE("offenders: nobody is put out where nobody gets receipts") {
+  FakeCluster run;
+  run.Start(2);
+  for (const uint64_t worker : {11, 12}) {
+    CHECK(run.Lease(worker));
+    const auto leased = run.work(worker).front();
+    for (size_t n = 0; n < 2 * Offences::kMost; ++n) run.Send(worker, Forged(leased));
+    CHECK(IsMember(&run, worker));
+    run.work(worker).clear();
+  }
+  CHECK(run.status().batches == 0);
 }
 
 TEST_CASE("offenders: no loss that one reports spoils what is shown for all") {
@@ -140,6 +154,7 @@ TEST_CASE("offenders: receipts of an earlier plan of the generation are remember
 TEST_CASE("offenders: what a server reports counts, but for tickets of this life") {
   FakeCluster run;
   run.Start(2);
+  CHECK(run.Work(12));
   CHECK(run.Lease(11));
   const auto [grant, batch] = run.work(11).front();
   const BatchId id{grant.epoch, grant.unit, batch.index};

@@ -10,7 +10,10 @@
 namespace dslide::norm_bound_test {
 namespace {
 
-constexpr Incarnation kLiar{66};
+// Each has a key of its own.
+constexpr Incarnation Of(uint64_t worker) { return {worker << 32}; }
+
+constexpr Incarnation kLiar = Of(66);
 
 struct Fixture {
   NormBound bound;
@@ -23,22 +26,22 @@ struct Fixture {
     for (int n = 0; n < rounds; ++n) {
       for (const uint64_t worker : workers) {
         const float norm = scale * std::exp2(static_cast<float>(random.Next() % 200) / 100);
-        REQUIRE(bound.Takes({worker}, Next(), norm));
+        REQUIRE(bound.Takes(Of(worker), Next(), norm));
       }
     }
   }
 };
 
 TEST_CASE_FIXTURE(Fixture, "nothing is too large at first, or of size 0") {
-  CHECK_FALSE(bound.BoundOf({1}));
-  CHECK(bound.Takes({1}, Next(), 1e30f));
-  for (int n = 0; n < 100; ++n) CHECK(bound.Takes({2}, Next(), 0));
-  CHECK_FALSE(bound.BoundOf({1}));
+  CHECK_FALSE(bound.BoundOf(Of(1)));
+  CHECK(bound.Takes(Of(1), Next(), 1e30f));
+  for (int n = 0; n < 100; ++n) CHECK(bound.Takes(Of(2), Next(), 0));
+  CHECK_FALSE(bound.BoundOf(Of(1)));
 }
 
 TEST_CASE_FIXTURE(Fixture, "a liar among several is refused, and cannot move a bound") {
   Train({1, 2, 3}, 30);
-  const float before = *bound.BoundOf({1});
+  const float before = *bound.BoundOf(Of(1));
   CHECK(before >= NormBound::kFactor);
   CHECK(before <= 4 * NormBound::kFactor);
   for (int n = 0; n < 500; ++n) {
@@ -50,8 +53,8 @@ TEST_CASE_FIXTURE(Fixture, "a liar among several is refused, and cannot move a b
   for (int n = 0; n < 500; ++n) norm *= bound.Takes(kLiar, Next(), norm) ? 1.1f : 1.0f;
   CHECK(norm <= 1.2f * *bound.BoundOf(kLiar));
   for (int n = 0; n < 500; ++n) CHECK(bound.Takes(kLiar, Next(), 1e-20f));
-  CHECK(*bound.BoundOf({1}) >= NormBound::kFactor);
-  CHECK(*bound.BoundOf({1}) <= 4 * NormBound::kFactor);
+  CHECK(*bound.BoundOf(Of(1)) >= NormBound::kFactor);
+  CHECK(*bound.BoundOf(Of(1)) <= 4 * NormBound::kFactor);
   Train({1, 2, 3}, 30);
 }
 
@@ -66,21 +69,21 @@ TEST_CASE_FIXTURE(Fixture, "a liar beside one honest worker is refused") {
 TEST_CASE_FIXTURE(Fixture, "the only worker is bounded by what it has sent") {
   Train({1}, 30);
   const BatchId batch = Next();
-  CHECK_FALSE(bound.Takes({1}, batch, 1e17f));
-  CHECK_FALSE(bound.Takes({1}, batch, 1e17f));
+  CHECK_FALSE(bound.Takes(Of(1), batch, 1e17f));
+  CHECK_FALSE(bound.Takes(Of(1), batch, 1e17f));
   Train({1}, 1);
-  CHECK(bound.Takes({1}, batch, 1e17f));  // nobody else can train it
-  CHECK(*bound.BoundOf({1}) < 1e3f);      // and it does not count
+  CHECK(bound.Takes(Of(1), batch, 1e17f));  // nobody else can train it
+  CHECK(*bound.BoundOf(Of(1)) < 1e3f);      // and it does not count
   CHECK(bound.TakeLies().empty());
 }
 
 TEST_CASE_FIXTURE(Fixture, "a batch that two workers send alike is taken") {
   Train({1, 2, 3}, 30);
   const BatchId batch = Next();
-  CHECK_FALSE(bound.Takes({1}, batch, 5000));
-  CHECK_FALSE(bound.Takes({1}, batch, 5000));  // the same one does not count
-  CHECK_FALSE(bound.Takes({2}, batch, 11000));
-  CHECK(bound.Takes({3}, batch, 5100));
+  CHECK_FALSE(bound.Takes(Of(1), batch, 5000));
+  CHECK_FALSE(bound.Takes(Of(1), batch, 5000));  // the same one does not count
+  CHECK_FALSE(bound.Takes(Of(2), batch, 11000));
+  CHECK(bound.Takes(Of(3), batch, 5100));
   CHECK(bound.TakeLies().empty());
 }
 
@@ -89,8 +92,14 @@ TEST_CASE_FIXTURE(Fixture, "who sent numbers that a second worker does not find 
   const BatchId batch = Next();
   CHECK_FALSE(bound.Takes(kLiar, batch, 1e17f));
   CHECK(bound.TakeLies().empty());
-  CHECK(bound.Takes({1}, batch, 2));
+  CHECK(bound.Takes(Of(1), batch, 2));
   CHECK(bound.TakeLies() == std::vector<NormBound::Lie>{{kLiar, batch}});
+  CHECK(bound.TakeLies().empty());
+  // Somewhat more than a second worker finds later is none.
+  const BatchId later = Next();
+  const float above = 1.1f * *bound.BoundOf(Of(2));
+  CHECK_FALSE(bound.Takes(Of(2), later, above));
+  CHECK(bound.Takes(Of(1), later, above / 3));
   CHECK(bound.TakeLies().empty());
 }
 
@@ -99,17 +108,17 @@ TEST_CASE_FIXTURE(Fixture, "when all are refused it is the training") {
   bool taken = false;
   size_t refused = 0;
   while (!taken && refused < 1000) {
-    taken = bound.Takes({1 + refused % 2}, Next(), 1e6f);
+    taken = bound.Takes(Of(1 + refused % 2), Next(), 1e6f);
     refused += taken ? 0 : 1;
   }
   CHECK(refused == NormBound::kOnEnd - 1);
-  CHECK_FALSE(bound.BoundOf({1}));
+  CHECK_FALSE(bound.BoundOf(Of(1)));
   Train({1, 2}, 30, 1e6f);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a run of lies of some is not the training") {
   Train({1, 2}, 30);
-  Train({kLiar.value}, 30);
+  Train({66}, 30);
   for (int n = 0; n < 1000; ++n) CHECK_FALSE(bound.Takes(kLiar, Next(), 1e17f));
 }
 

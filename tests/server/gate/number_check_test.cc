@@ -24,6 +24,8 @@ struct Fixture : PartFixture {
     CHECK(offences[0].worker == kWorker.value);
     CHECK(offences[0].reason.starts_with(why));
   }
+  // A worker with a key of its own.
+  static Incarnation Another(uint64_t number) { return {(100 + number) << 32}; }
   static EmbedRequest Embed(std::vector<uint32_t> ids, std::vector<float> values,
                             BatchId batch = kBatch) {
     EmbedRequest embed{batch, true, {}};
@@ -54,9 +56,6 @@ TEST_CASE_FIXTURE(Fixture, "features are plausible") {
   CHECK(Why(Embed({2, 1, 30}, {1, 1, 1})).empty());  // in any order
   RefusesAsOffence(Embed({1, 2, 30}, {1, 3e38f, 1}), "EmbedRequest: a feature's value");
   RefusesAsOffence(Embed({2, 1, 2}, {1, 1, 1}), "EmbedRequest: a feature is there twice");
-  EmbedPush push = Push(1);
-  push.next = Embed({1}, {-3e38f});
-  RefusesAsOffence(push, "EmbedRequest: a feature's value");
 }
 
 TEST_CASE_FIXTURE(Fixture, "activations, labels and weights are plausible") {
@@ -103,29 +102,48 @@ TEST_CASE_FIXTURE(Fixture, "the normaliser holds the server's own part") {
 
 TEST_CASE_FIXTURE(Fixture, "a gradient far above those of others is refused before it is used") {
   for (uint32_t n = 0; n < 40; ++n) {
-    CHECK(Why(Push(0.01f, {0, 0, n}), {100 + n % 3}).empty());
+    CHECK(Why(Push(0.01f, {0, 0, n}), Another(n % 3)).empty());
   }
-  CHECK(Why(Push(1e17f)).starts_with("EmbedPush: the gradient: a row of norm"));
+  CHECK(Why(Push(1e17f)).starts_with("EmbedPush: the gradient: 1e+17 is far above"));
   CHECK(out.TakeOffences().empty());  // its samples might be so
-  CHECK(Why(Push(0.02f), {100}).empty());
+  CHECK(Why(Push(0.02f), Another(0)).empty());
   const auto offences = out.TakeOffences();
   REQUIRE(offences.size() == 1);
   CHECK(offences[0].worker == kWorker.value);
   RefusesAsOffence(Push(3e38f), "EmbedPush: the gradient has numbers");
 }
 
-TEST_CASE_FIXTURE(Fixture, "neither a small batch nor a heavy sample is far above others") {
+TEST_CASE_FIXTURE(Fixture, "a small batch is not far above others, a heavy weight is") {
   EmbedPush whole{kBatch, Matrix(512, 4), {}};
   for (uint32_t i = 0; i < 512; ++i) *whole.gradient.row(i) = 1.0f / 512;
   for (uint32_t n = 0; n < 40; ++n) {
     whole.batch.index = n;
-    CHECK(Why(whole, {100 + n % 3}).empty());
+    const Incarnation sender = Another(n % 3);
+    CHECK(Why(whole, sender).empty());
+    ActiveQuery query = Query();
+    query.batch = whole.batch;
+    CHECK(Why(query, sender).empty());
   }
   CHECK(Why(Push(1)).empty());  // one sample: its gradient is not divided
   ActiveQuery query = Query();
-  query.weights = {1e5f};
+  query.weights = {3};
   CHECK(Why(query).empty());
-  CHECK(Why(Push(1e5f)).empty());
+  query.batch.index++;
+  query.weights = {1e5f};
+  CHECK(Why(query).starts_with("ActiveQuery: weights: 100000 is far above"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a push goes on without a next batch that is refused") {
+  EmbedPush push = Push(1);
+  push.next = Embed({1}, {2});
+  Body good = push;
+  check.TakeOutNext(kWorker, &good, &out);
+  CHECK(std::get<EmbedPush>(good).next);
+  push.next = Embed({1, 1}, {2, 2});
+  Body bad = push;
+  check.TakeOutNext(kWorker, &bad, &out);
+  CHECK_FALSE(std::get<EmbedPush>(bad).next);
+  CHECK(out.TakeOffences().size() == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "what is known of open batches is bounded") {
