@@ -49,6 +49,11 @@ TEST_CASE("dslide train refuses bad input in one line") {
           run.Path("header.txt") + ": 'many samples' begins no known format");
   Write(run.Path("cut.txt"), "2 300 200\n1 2:3\n");
   refused({"--set", "train.data=" + run.Path("cut.txt")}, run.Path("cut.txt"));
+  Write(run.Path("huge.txt"), "2 300 200\n1 2:3\n1 5:1e10\n");
+  CheckOneLine(&run,
+               {"train", "--config", run.config(), "--run-dir", run.run_directory(), "--set",
+                "train.data=" + run.Path("huge.txt")},
+               run.Path("huge.txt") + ": sample 2: the value of feature 5 is 1e+10");
   for (const char* weight : {"-0.5", "\"2\"", "1e300", "true"}) {
     Write(run.Path("weights.jsonl"),
           "{\"text\": \"a\", \"labels\": [\"b\"], \"weight\": 3}\n"

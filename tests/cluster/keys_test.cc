@@ -1,5 +1,6 @@
 // Encrypted runs: members with keys train, and whoever has no right key stays out.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 #include <signal.h>
 
 #include <map>
@@ -275,6 +276,14 @@ TEST_CASE("keys: what is no key is never taken for a run without keys") {
     const std::string refused = run.Refused("dslide-worker", {"--scheduler", damaged}, 2);
     CHECK(refused.find(secret.substr(0, 8)) == std::string::npos);
   }
+  // Every user can read the command line of every process.
+  const auto joined = run.run.Start("dslide-worker", {"--scheduler", JoinString(*worker)});
+  CHECK(WaitFor([&] { return Contains(joined->Errors(), "joined as worker"); }));
+  const std::string command = ReadFile(fmt::format("/proc/{}/cmdline", joined->pid()));
+  CHECK(Contains(command, "dslide://xxx"));
+  CHECK_FALSE(Contains(command, secret.substr(0, 8)));
+  joined->Signal(SIGTERM);
+  CHECK(joined->Wait() == 0);
   CHECK(run.run.Run("dslide", {"keygen", "--output", run.run.Path("own.key")}) == 0);
   CHECK(run.run.Run("dslide", {"keygen", "--output", run.run.Path("own.key")}) == 2);
 }
