@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "common/base/check.h"
+#include "common/base/process.h"
 
 namespace dslide {
 namespace {
@@ -116,11 +117,14 @@ void ConnectionMeter::Run() try {
   monitor.set(zmq::sockopt::linger, 0);
   monitor.set(zmq::sockopt::rcvhwm, 0);  // ZeroMQ's thread must not wait for this one
   monitor.connect(address_);
+  int64_t next_ms = 0;  // connections that come and go without end do not make it look oftener
   while (true) {
     zmq_pollitem_t items[] = {{monitor.handle(), 0, ZMQ_POLLIN, 0},
                               {nullptr, stop_.fd(), ZMQ_POLLIN, 0}};
-    (void)zmq_poll(items, 2, PauseMs());
+    (void)zmq_poll(items, 2, static_cast<long>(std::max<int64_t>(0, next_ms - MonotonicMillis())));
     if (stop_.closed() || !TakeEvents(&monitor)) return;
+    if (MonotonicMillis() < next_ms) continue;
+    next_ms = MonotonicMillis() + PauseMs();
     const std::lock_guard lock(mutex_);
     CheckNumber();
     Check();

@@ -37,6 +37,15 @@ TEST_CASE("offences: what may be the fault of others is shown, and does not coun
   CHECK_FALSE(offences.Note(kMember, "b", true, 1));
 }
 
+TEST_CASE("offences: strangers without number are bounded, and do not wipe out a liar's") {
+  Offences offences;
+  const Incarnation liar{~uint64_t{0}};
+  CHECK_FALSE(offences.Note(liar, "a", true, 0));
+  for (uint64_t n = 0; n < 10'000; ++n) CHECK_FALSE(offences.Note({n << 32}, "b", true, 1));
+  CHECK_FALSE(offences.Note(liar, "c", true, 2));
+  CHECK(offences.Note(liar, "d", true, 3));
+}
+
 TEST_CASE("offences: only the last ones are kept") {
   Offences offences;
   for (uint64_t n = 0; n < 3 * Offences::kKept; ++n) (void)offences.Note({n << 32}, "a", true, 0);
