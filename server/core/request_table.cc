@@ -35,15 +35,6 @@ std::optional<Beginning> BeginningOf(const Body& request) {
   return std::nullopt;
 }
 
-// The batch that a request trains.
-std::optional<BatchId> BatchOf(const Body& request) {
-  if (const auto beginning = BeginningOf(request)) return beginning->batch;
-  if (const auto* query = std::get_if<ActiveQuery>(&request)) return query->batch;
-  if (const auto* push = std::get_if<GradientPush>(&request)) return push->batch;
-  if (const auto* push = std::get_if<EmbedPush>(&request)) return push->batch;
-  return std::nullopt;
-}
-
 uint64_t StepOf(const BatchId& batch, const ServerSeat& seat) {
   return StepOf(batch, seat.config.train, seat.train_samples);
 }

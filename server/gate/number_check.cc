@@ -7,6 +7,7 @@
 
 #include "common/math/kernels.h"
 #include "common/run/combine.h"
+#include "server/gate/request_bytes.h"
 
 namespace dslide {
 namespace {
@@ -98,12 +99,7 @@ std::string NumberCheck::WhyRefused(Incarnation sender, const Body& request, con
                                     ServerOutbox* out) {
   std::string why = WhyAbsurd(sender, request, seat);
   if (why.empty()) return WhyTooLarge(sender, request, out);
-  const BatchId* batch = nullptr;
-  if (const auto* embed = std::get_if<EmbedRequest>(&request)) batch = &embed->batch;
-  if (const auto* query = std::get_if<ActiveQuery>(&request)) batch = &query->batch;
-  if (const auto* push = std::get_if<GradientPush>(&request)) batch = &push->batch;
-  if (const auto* push = std::get_if<EmbedPush>(&request)) batch = &push->batch;
-  out->NoteOffence(Offence{sender.value, batch != nullptr ? *batch : BatchId(), why, 0});
+  out->NoteOffence(Offence{sender.value, BatchOf(request).value_or(BatchId()), why, 0});
   return why;
 }
 

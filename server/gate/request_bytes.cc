@@ -14,6 +14,14 @@ uint64_t Of(const SparseRows& rows) { return Of(rows.offsets) + Of(rows.ids) + O
 
 }  // namespace
 
+std::optional<BatchId> BatchOf(const Body& request) {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return embed->batch;
+  if (const auto* query = std::get_if<ActiveQuery>(&request)) return query->batch;
+  if (const auto* push = std::get_if<GradientPush>(&request)) return push->batch;
+  if (const auto* push = std::get_if<EmbedPush>(&request)) return push->batch;
+  return std::nullopt;
+}
+
 uint64_t BytesInMemory(const Body& request) {
   uint64_t bytes = sizeof(Body);
   if (const auto* embed = std::get_if<EmbedRequest>(&request)) {

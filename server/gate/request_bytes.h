@@ -1,11 +1,15 @@
-// What a request takes in memory while it is kept.
+// What a request is about, and what it takes in memory while it is kept.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "common/wire/messages.h"
 
 namespace dslide {
+
+// The batch that a request trains, or greets a server with; none: it is about none.
+std::optional<BatchId> BatchOf(const Body& request);
 
 // Of the body and the numbers in it; of messages that are no requests of workers, the body alone.
 // Above 0.

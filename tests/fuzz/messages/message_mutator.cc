@@ -233,6 +233,17 @@ std::string ScriptOf(const std::vector<Message>& messages) {
   return ScriptOf(encoded);
 }
 
+std::vector<std::string> RandomScripts(uint64_t seed) {
+  std::vector<std::string> scripts;
+  testing::RandomMessages messages(seed);
+  for (size_t kind = 0; kind < kBodyKinds; kind += 4) {
+    std::vector<Message> some;
+    for (size_t i = kind; i < std::min(kind + 4, kBodyKinds); ++i) some.push_back(messages.Next(i));
+    scripts.push_back(ScriptOf(some));
+  }
+  return scripts;
+}
+
 std::string MutateScript(std::string_view script, Random* random) {
   std::vector<std::string> messages;
   for (const std::string_view message : MessagesOf(script)) messages.emplace_back(message);

@@ -20,6 +20,8 @@ std::string MutateMessage(std::string_view bytes, Random* random);
 std::vector<std::string_view> MessagesOf(std::string_view script);
 std::string ScriptOf(const std::vector<std::string>& messages);
 std::string ScriptOf(const std::vector<Message>& messages);
+// Scripts of random messages that have every kind between them.
+std::vector<std::string> RandomScripts(uint64_t seed);
 // Changes, adds, repeats, swaps or removes messages.
 std::string MutateScript(std::string_view script, Random* random);
 

@@ -11,7 +11,6 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/messages/message_mutator.h"
 #include "tests/support/numbered_samples.h"
-#include "tests/support/random_messages.h"
 
 namespace dslide::scheduler_fuzz {
 namespace {
@@ -147,12 +146,7 @@ Inputs Seeds() {
       From(2, 100, Leave{}),
       From(3, 3, StatusRequest{})};
   Inputs seeds = {"0" + fuzz::ScriptOf(training), "1" + fuzz::ScriptOf(training)};
-  testing::RandomMessages messages(3);
-  for (size_t kind = 0; kind < kBodyKinds; kind += 4) {
-    std::vector<Message> some;
-    for (size_t i = kind; i < std::min(kind + 4, kBodyKinds); ++i) some.push_back(messages.Next(i));
-    seeds.push_back("0" + fuzz::ScriptOf(some));
-  }
+  for (const std::string& script : fuzz::RandomScripts(3)) seeds.push_back("0" + script);
   return seeds;
 }
 

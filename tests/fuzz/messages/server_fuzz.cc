@@ -13,7 +13,6 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/messages/executor_config.h"
 #include "tests/fuzz/messages/message_mutator.h"
-#include "tests/support/random_messages.h"
 
 namespace dslide::server_fuzz {
 namespace {
@@ -170,12 +169,7 @@ Inputs Seeds() {
                                       From(0, 7, AccessList{}),
                                       From(0, 8, Shutdown{"done", 0})};
   Inputs seeds = {fuzz::ScriptOf(batch), fuzz::ScriptOf(plans)};
-  testing::RandomMessages messages(6);
-  for (size_t kind = 0; kind < kBodyKinds; kind += 4) {
-    std::vector<Message> some;
-    for (size_t i = kind; i < std::min(kind + 4, kBodyKinds); ++i) some.push_back(messages.Next(i));
-    seeds.push_back(fuzz::ScriptOf(some));
-  }
+  for (const std::string& script : fuzz::RandomScripts(6)) seeds.push_back(script);
   return seeds;
 }
 

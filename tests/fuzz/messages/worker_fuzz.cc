@@ -11,7 +11,6 @@
 #include "common/run/slot_plan.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/messages/message_mutator.h"
-#include "tests/support/random_messages.h"
 
 namespace dslide::worker_fuzz {
 namespace {
@@ -145,12 +144,7 @@ Inputs Seeds() {
                                           From(kServers, ErrorReply{ErrorCode::kFenced, "gone"}),
                                           From(kServers, Shutdown{"done", 0})};
   Inputs seeds = {fuzz::ScriptOf(batch), fuzz::ScriptOf(scheduler)};
-  testing::RandomMessages messages(4);
-  for (size_t kind = 0; kind < kBodyKinds; kind += 4) {
-    std::vector<Message> some;
-    for (size_t i = kind; i < std::min(kind + 4, kBodyKinds); ++i) some.push_back(messages.Next(i));
-    seeds.push_back(fuzz::ScriptOf(some));
-  }
+  for (const std::string& script : fuzz::RandomScripts(4)) seeds.push_back(script);
   return seeds;
 }
 
