@@ -21,6 +21,20 @@ uint64_t VoterOf(Incarnation worker, const RunState& run) {
   return run.inputs.keyed ? FingerprintOf(worker) : worker.value;
 }
 
+// All servers with slots; of an evaluation the scheduler itself.
+std::vector<Audits::Server> Witnesses(const RunState& run) {
+  if (run.pass().evaluating()) return {{Evaluation::kWitness, true, false}};
+  const ClusterConfig& config = run.inputs.config.cluster;
+  const std::vector<bool> output = ServersWith(run.plan(), OutputSlots(config));
+  const std::vector<bool> input = ServersWith(run.plan(), InputSlots(config));
+  std::vector<Audits::Server> servers;
+  for (size_t i = 0; i < run.plan().servers.size(); ++i) {
+    if (!output[i] && !input[i]) continue;
+    servers.push_back({run.plan().servers[i].incarnation, output[i], input[i]});
+  }
+  return servers;
+}
+
 }  // namespace
 
 std::string NameOf(const BatchId& batch) {
@@ -28,15 +42,9 @@ std::string NameOf(const BatchId& batch) {
 }
 
 void FollowAudits(RunState* run) {
-  if (run->inputs.config.train.audit <= 0) return;
+  if (!run->pass().Audited()) return;
   Audits::Members members;
-  const ClusterConfig& config = run->inputs.config.cluster;
-  const std::vector<bool> output = ServersWith(run->plan(), OutputSlots(config));
-  const std::vector<bool> input = ServersWith(run->plan(), InputSlots(config));
-  for (size_t i = 0; i < run->plan().servers.size(); ++i) {
-    if (!output[i] && !input[i]) continue;
-    members.servers.push_back({run->plan().servers[i].incarnation, output[i], input[i]});
-  }
+  members.servers = Witnesses(*run);
   for (const Member* worker : run->roster().Of(Role::kWorker)) {
     const auto missed = run->audits_missed.find(VoterOf(worker->incarnation, *run));
     if (missed != run->audits_missed.end() && missed->second >= kMostMissed) continue;

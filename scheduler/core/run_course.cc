@@ -16,9 +16,10 @@ constexpr int64_t kTrialMs = 10000;
 constexpr int64_t kDoubtMs = 60000;
 
 void EndEvaluation(RunState* run, int64_t now_ms) {
-  const EvaluationResult result = run->pass().EndEvaluation();
+  std::vector<EvaluatedSample> examples;
+  const EvaluationResult result = run->pass().EndEvaluation(&examples);
   run->totals.last_evaluation = result;
-  run->out.ShowEvaluation(result, run->pass().TakeExamples());
+  run->out.ShowEvaluation(result, std::move(examples));
   if (result.final) return Finish(run, {}, "training is finished", now_ms);
   run->clock.Start(now_ms);
   run->pass().BeginEpoch(run->inputs);

@@ -80,7 +80,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     Proceed(&run_, now_ms);
   } else if (const auto* audit = std::get_if<AuditReport>(&message.body)) {
     // Digests of an earlier plan are by another key of the server.
-    if (!of_this_plan || !member->seated || finished) return;
+    if (!of_this_plan || !member->seated || finished || run_.pass().evaluating()) return;
     run_.pass().TakeAudit(member->incarnation, *audit);
     EndAudits(now_ms);
   } else if (const auto* offence = std::get_if<Offence>(&message.body)) {
@@ -223,8 +223,9 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   run_.believed.Note(plan_version, worker);
   run_.advisor.OnBatch(worker, now_ms);
   FollowAudits(&run_);
-  const bool counts = evaluated ? run_.pass().CountEvaluated(run_.inputs, done, now_ms)
-                                : run_.pass().CountTrained(run_.inputs, done, now_ms, worker);
+  const bool counts =
+      evaluated ? run_.pass().CountEvaluated(run_.inputs, done, plan_version, now_ms, worker)
+                : run_.pass().CountTrained(run_.inputs, done, now_ms, worker);
   if (counts && plan_version == run_.plan().version) {
     run_.cluster.seats.OnBatch(now_ms);
     run_.cluster.loads.OnBatch(run_.plan());
@@ -241,8 +242,9 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     }
     if (run_.drift && run_.drift->drifting() && run_.InPass()) return OnDrift(&run_, now_ms);
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
-    EndAudits(now_ms);  // servers may have said all before; `member` may be gone afterwards
   }
+  // Witnesses may have said all before. `member` may be gone afterwards.
+  if (evaluated || counts) EndAudits(now_ms);
   Proceed(&run_, now_ms);
   MaybeWriteManifest(&run_, now_ms);
 }
@@ -298,12 +300,18 @@ void SchedulerCore::EndAudits(int64_t now_ms) {
       if (member != nullptr && member->role != Role::kWorker) continue;  // a server's word
       // Its key goes into quarantine as well, unless another member of it was honest.
       PutOut(liar.worker,
-             fmt::format("sent something else for {} than two others did", NameOf(outcome.batch)),
+             fmt::format("{} something else for {} than two others did",
+                         run_.pass().evaluating() ? "predicted" : "sent", NameOf(outcome.batch)),
              !liar.key_was_honest, now_ms);
     }
   }
   if (ended.empty()) return;
-  if (take_back) return TakeStepsBack(&run_, now_ms);
+  if (take_back && run_.pass().evaluating()) {
+    run_.out.Decide("the evaluation begins again: a worker has lied", now_ms);
+    run_.pass().EvaluateAgain(run_.inputs);
+  } else if (take_back) {
+    return TakeStepsBack(&run_, now_ms);
+  }
   run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   Proceed(&run_, now_ms);
 }

@@ -66,6 +66,7 @@ class Audits {
   explicit Audits(Rules rules) : rules_(rules) {}
 
   void Follow(Members members) { members_ = std::move(members); }
+  void SetShare(float share) { rules_.share = share; }
   // A batch counts by the report of `worker`. `holders`: who had leases of it. True: it is audited,
   // Ended() says when that is over. False also while there is no other key to ask.
   bool Begin(const BatchId& batch, uint64_t number, Incarnation worker,
@@ -76,12 +77,18 @@ class Audits {
   void Take(Incarnation server, const AuditReport& report);
   // A worker has left. Nobody waits for it.
   void Leave(Incarnation worker);
+  // What was reported of the audits in progress cannot be compared with what comes.
+  void GiveUp() {
+    open_.clear();
+    early_.clear();
+  }
   // Nobody could train for a while: all have their time from now on.
   void Renew(int64_t now_ms);
   // The audits that have ended since the last call.
   std::vector<Outcome> Ended(int64_t now_ms);
 
   size_t open() const { return open_.size(); }
+  bool active() const { return rules_.share > 0.0f; }
 
  private:
   // A key, or a worker that has none.

@@ -55,12 +55,16 @@ void Pass::BeginEpoch(const RunContext& run) {
 
 void Pass::BeginSteps(const RunContext& run) {
   const TrainConfig& train = run.config.train;
-  audits_.emplace(Audits::Rules{
-      train.audit, run.audit_secret,
-      std::min<int64_t>(run.config.cluster.lease_timeout_ms, kMostAuditPatienceMs), run.keyed});
+  BeginAudits(run, train.audit);
   steps_.emplace(order_->batches(), BatchesPerStep(train),
                  counted_.epoch * StepsPerEpoch(train, run.train->size()),
                  static_cast<uint64_t>(train.staleness));
+}
+
+void Pass::BeginAudits(const RunContext& run, float share) {
+  const int64_t patience_ms =
+      std::min<int64_t>(run.config.cluster.lease_timeout_ms, kMostAuditPatienceMs);
+  audits_.emplace(Audits::Rules{share, run.audit_secret, patience_ms, run.keyed});
 }
 
 CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
@@ -78,13 +82,19 @@ CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
 void Pass::BeginEvaluation(const RunContext& run, bool final,
                            const InversePropensities& propensities) {
   const TrainConfig& train = run.config.train;
-  final_ = final;
+  evaluation_.emplace(final, propensities);
   order_ = DataOrder::Evaluation(*run.test, run.config.common.seed,
                                  final ? 0 : train.evaluate_samples, train.batch);
   book_.emplace(order_->batches(), train.unit_batches);
   leased_end_ = 0;
-  evaluator_.emplace(propensities);
-  examples_.clear();
+  if (run.keyed) BeginAudits(run, Evaluation::kShare);
+}
+
+void Pass::EvaluateAgain(const RunContext& run) {
+  book_.emplace(order_->batches(), run.config.train.unit_batches);
+  leased_end_ = 0;
+  evaluation_->Begin();
+  BeginAudits(run, Evaluation::kShare);
 }
 
 void Pass::EndEpoch(const RunContext& run, Outbox* out) {
@@ -97,9 +107,10 @@ void Pass::EndEpoch(const RunContext& run, Outbox* out) {
   out->ShowEpochDone(counted_.epoch);
 }
 
-EvaluationResult Pass::EndEvaluation() {
+EvaluationResult Pass::EndEvaluation(std::vector<EvaluatedSample>* examples) {
   DSLIDE_CHECK(complete() && evaluating());
-  const EvaluationResult result{counted_.epoch, final_, evaluator_->Result()};
+  const EvaluationResult result{counted_.epoch, evaluation_->final(), evaluation_->Result()};
+  *examples = evaluation_->TakeExamples();
   Stop();
   return result;
 }
@@ -108,7 +119,7 @@ void Pass::Stop() {
   book_.reset();
   audits_.reset();
   steps_.reset();
-  evaluator_.reset();
+  evaluation_.reset();
 }
 
 std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& applicant,
@@ -218,14 +229,17 @@ void Pass::FollowAudits(Audits::Members members) {
 std::vector<Audits::Outcome> Pass::EndAudits(int64_t now_ms) {
   if (AuditsOpen() == 0) return {};
   std::vector<Audits::Outcome> ended = audits_->Ended(now_ms);
-  for (const Audits::Outcome& outcome : ended) {
-    if (!outcome.take_back) steps_->Done(outcome.number);
+  for (Audits::Outcome& outcome : ended) {
+    // An evaluation could begin again for ever because a worker does not ask for work.
+    if (evaluation_ && (outcome.skipped || outcome.undecided)) outcome.take_back = false;
+    if (steps_ && !outcome.take_back) steps_->Done(outcome.number);
   }
   return ended;
 }
 
 // Judged before it counts: a bad report must leave the batch to be leased again.
-bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, int64_t now_ms) {
+bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, uint32_t plan_version,
+                          int64_t now_ms, Incarnation worker) {
   const TrainConfig& train = run.config.train;
   const uint64_t number = NumberInPass(done.batch.unit, done.batch.index, train.unit_batches);
   const uint64_t first = number * train.batch;
@@ -234,31 +248,32 @@ bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, int64_t 
   const bool labels_known = std::all_of(p.ids.begin(), p.ids.end(),
                                         [&](uint32_t id) { return id < run.config.model.labels; });
   if (number >= book_->batches() || !labels_known ||
-      samples != std::min<uint64_t>(train.batch, order_->samples() - first) ||
-      !book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) {
+      samples != std::min<uint64_t>(train.batch, order_->samples() - first)) {
     return false;
   }
-  for (uint64_t i = 0; i < samples; ++i) {
-    evaluator_->Add({p.ids.data() + p.offsets[i], p.offsets[i + 1] - p.offsets[i]},
-                    order_->Sample(first + i).labels);
-  }
-  KeepExamples(p, first);
-  return true;
+  const std::vector<Incarnation> holders = book_->HoldersOf(done.batch.unit, done.batch.index);
+  const bool counts = book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms);
+  if (audits_) AuditEvaluated(run, done, plan_version, counts, holders, now_ms, worker);
+  if (counts) evaluation_->Add(p, *order_, first);
+  return counts;
 }
 
-// Of a batch's predictions the last ones. `first`: position of the batch's first sample.
-void Pass::KeepExamples(const TopKReply& predictions, uint64_t first) {
-  const size_t samples = predictions.offsets.size() - 1;
-  const size_t taken = std::min(samples, kExamples);
-  const size_t kept = std::min(examples_.size(), kExamples - taken);
-  examples_.erase(examples_.begin(), examples_.end() - static_cast<std::ptrdiff_t>(kept));
-  for (size_t i = samples - taken; i < samples; ++i) {
-    const auto labels = order_->Sample(first + i).labels;
-    const uint32_t* ids = predictions.ids.data();
-    examples_.push_back({order_->Number(first + i),
-                         {labels.begin(), labels.end()},
-                         {ids + predictions.offsets[i], ids + predictions.offsets[i + 1]}});
+// Servers of another plan may compute with other kernels, which round otherwise. What they answer
+// is not compared.
+void Pass::AuditEvaluated(const RunContext& run, const BatchDone& done, uint32_t plan_version,
+                          bool counts, const std::vector<Incarnation>& holders, int64_t now_ms,
+                          Incarnation worker) {
+  bool changed = false;
+  if (!evaluation_->FollowsPlan(plan_version, &changed)) return;
+  if (changed) audits_->GiveUp();
+  const uint64_t number =
+      NumberInPass(done.batch.unit, done.batch.index, run.config.train.unit_batches);
+  if (counts) {
+    audits_->SetShare(evaluation_->NextShare(worker));
+    audits_->Begin(done.batch, number, worker, holders, now_ms);
   }
+  audits_->Take(Evaluation::kWitness, Evaluation::ReportOf(done.batch, worker, done.predictions,
+                                                           counts, run.audit_secret));
 }
 
 void Pass::Commit(const RunContext& run, const Roster& roster, Outbox* out) {
@@ -326,7 +341,7 @@ void Pass::CheckInvariants(const RunContext& run) const {
   const bool synchronous = IsSynchronous(run.config.train);
   DSLIDE_CHECK(!book_ || (begun_ && order_));
   DSLIDE_CHECK(!begun_ || counted_.done.empty() || training_complete_);
-  DSLIDE_CHECK(!evaluator_ || (book_ && !steps_));
+  DSLIDE_CHECK(!evaluation_ || (book_ && !steps_));
   DSLIDE_CHECK(!steps_ || (book_ && synchronous));
   DSLIDE_CHECK(!book_ || book_->done() <= book_->batches());
   DSLIDE_CHECK(!book_ || leased_end_ <= book_->batches());

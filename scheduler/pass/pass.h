@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "common/data/data_order.h"
-#include "common/data/measures/metrics.h"
 #include "common/wire/messages.h"
 #include "scheduler/base/counted_work.h"
 #include "scheduler/base/outbox.h"
@@ -26,14 +25,13 @@
 #include "scheduler/leases/lease_book.h"
 #include "scheduler/members/roster.h"
 #include "scheduler/pass/audits.h"
+#include "scheduler/pass/evaluation.h"
 #include "scheduler/pass/step_book.h"
 
 namespace dslide {
 
 class Pass {
  public:
-  static constexpr size_t kExamples = 10;
-
   // A worker that may have a lease.
   struct Applicant {
     Incarnation worker;
@@ -53,15 +51,15 @@ class Pass {
   void BeginEvaluation(const RunContext& run, bool final, const InversePropensities& propensities);
   // REQUIRES complete(), and that an epoch is in progress.
   void EndEpoch(const RunContext& run, Outbox* out);
-  // REQUIRES complete(), and that an evaluation is in progress.
-  EvaluationResult EndEvaluation();
-  // The last kExamples samples that were evaluated, the oldest first.
-  std::vector<EvaluatedSample> TakeExamples() { return std::exchange(examples_, {}); }
+  // REQUIRES complete(), and that an evaluation is in progress. *examples: its last samples.
+  EvaluationResult EndEvaluation(std::vector<EvaluatedSample>* examples);
+  // Evaluates all over again: a worker has lied. REQUIRES evaluating().
+  void EvaluateAgain(const RunContext& run);
   // The run is over.
   void Stop();
 
   bool begun() const { return begun_; }
-  bool evaluating() const { return evaluator_.has_value(); }
+  bool evaluating() const { return evaluation_.has_value(); }
   bool between_passes() const { return begun_ && !book_; }
   // The last epoch is done; its checkpoint may not be.
   bool training_complete() const { return training_complete_; }
@@ -92,20 +90,23 @@ class Pass {
   // did before. `worker`: whose report it is.
   bool CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms,
                     Incarnation worker = {});
-  bool CountEvaluated(const RunContext& run, const BatchDone& done, int64_t now_ms);
+  // `plan_version`: of the slot plan that the worker evaluated by.
+  bool CountEvaluated(const RunContext& run, const BatchDone& done, uint32_t plan_version,
+                      int64_t now_ms, Incarnation worker = {});
   // Of the batch's samples together; 0: there is no such batch.
   double WeightOf(const RunContext& run, const BatchId& batch) const;
   bool IsOfThisPass(const BatchDone& done) const {
     return book_ && done.batch.epoch == counted_.epoch;
   }
 
-  // What a server reports of a batch that several workers have trained.
+  // What a server reports of a batch that several workers have trained. An evaluation needs none.
   void TakeAudit(Incarnation server, const AuditReport& report);
   // Who takes part in audits from now on.
   void FollowAudits(Audits::Members members);
   // The audits that ended. The batch counts for its step now, or is to be taken back: then REQUIRES
-  // that the caller begins a new generation.
+  // that the caller begins a new generation, or evaluates again.
   std::vector<Audits::Outcome> EndAudits(int64_t now_ms);
+  bool Audited() const { return audits_ && audits_->active(); }
   size_t AuditsOpen() const { return audits_ ? audits_->open() : 0; }
 
   // Synchronous training: tells the servers which steps of the run count, if that has changed.
@@ -141,7 +142,10 @@ class Pass {
   LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
   void BeginSteps(const RunContext& run);
   uint64_t BatchesServersTake(const TrainConfig& train) const;
-  void KeepExamples(const TopKReply& predictions, uint64_t first);
+  void BeginAudits(const RunContext& run, float share);
+  void AuditEvaluated(const RunContext& run, const BatchDone& done, uint32_t plan_version,
+                      bool counts, const std::vector<Incarnation>& holders, int64_t now_ms,
+                      Incarnation worker);
 
   CountedWork counted_;
   bool begun_ = false;
@@ -150,10 +154,8 @@ class Pass {
   std::optional<DataOrder> order_;
   std::optional<LeaseBook> book_;  // none between two passes
   std::optional<StepBook> steps_;  // of book_, in synchronous training
-  std::optional<Audits> audits_;   // in synchronous training
-  std::optional<RankingEvaluator> evaluator_;
-  bool final_ = false;  // evaluator_: over all test samples
-  std::vector<EvaluatedSample> examples_;
+  std::optional<Audits> audits_;   // in synchronous training, and in evaluations of runs with keys
+  std::optional<Evaluation> evaluation_;
   std::optional<uint64_t> told_;       // steps of the run
   uint64_t told_batches_ = 0;          // of this epoch, in those steps
   uint64_t leased_end_ = 0;            // one past the highest batch leased

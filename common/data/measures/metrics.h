@@ -61,6 +61,8 @@ class RankingEvaluator {
   void Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels);
 
   RankingMetrics Result() const;
+  // Forgets all samples.
+  void Clear() { *this = RankingEvaluator(std::move(inverse_propensities_)); }
 
  private:
   void AddHits(std::span<const uint32_t> ranked, std::span<const uint32_t> labels);

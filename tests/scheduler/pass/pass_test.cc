@@ -149,24 +149,24 @@ TEST_CASE("an evaluation counts only reports of the batch's samples with known l
   BatchDone done = Setup::Report(*grant, 0);
   done.predictions.offsets = {0, 1, 2};
   done.predictions.ids = {1, 2};
-  CHECK_FALSE(run.pass.CountEvaluated(run.run, done, 0));  // too few samples
+  CHECK_FALSE(run.pass.CountEvaluated(run.run, done, 1, 0));  // too few samples
   done.predictions.offsets = {0, 1, 2, 3, 4};
   done.predictions.ids = {0, 1, 2, 99};
-  CHECK_FALSE(run.pass.CountEvaluated(run.run, done, 0));  // a label that does not exist
+  CHECK_FALSE(run.pass.CountEvaluated(run.run, done, 1, 0));  // a label that does not exist
   done.predictions.ids = {0, 1, 2, 3};
-  CHECK(run.pass.CountEvaluated(run.run, done, 0));
+  CHECK(run.pass.CountEvaluated(run.run, done, 1, 0));
   done = Setup::Report(*grant, 1);
   done.predictions.offsets = {0, 1, 2};
   done.predictions.ids = {9, 5};
-  CHECK(run.pass.CountEvaluated(run.run, done, 0));
+  CHECK(run.pass.CountEvaluated(run.run, done, 1, 0));
   REQUIRE(run.pass.complete());
-  const EvaluationResult result = run.pass.EndEvaluation();
+  std::vector<EvaluatedSample> examples;
+  const EvaluationResult result = run.pass.EndEvaluation(&examples);
   CHECK(result.final);
   CHECK(result.epoch == 1);
   CHECK(result.metrics.samples == 6);
   CHECK(result.metrics.precision[0] == doctest::Approx(5.0 / 6));
   CHECK_FALSE(run.pass.evaluating());
-  const auto examples = run.pass.TakeExamples();
   REQUIRE(examples.size() == 6);
   CHECK(examples[3].number == 3);
   CHECK(examples[3].labels == std::vector<uint32_t>{3});
@@ -187,17 +187,16 @@ TEST_CASE("an evaluation keeps its last samples, with what was predicted for the
       done.predictions.offsets = {0, 1, 1, 1};
       if (!is_last) done.predictions.offsets.push_back(1);
       done.predictions.ids = {7};
-      CHECK(run.pass.CountEvaluated(run.run, done, 0));
+      CHECK(run.pass.CountEvaluated(run.run, done, 1, 0));
     }
   }
-  run.pass.EndEvaluation();
-  const auto examples = run.pass.TakeExamples();
-  REQUIRE(examples.size() == Pass::kExamples);
+  std::vector<EvaluatedSample> examples;
+  run.pass.EndEvaluation(&examples);
+  REQUIRE(examples.size() == Evaluation::kExamples);
   for (size_t i = 0; i < examples.size(); ++i) {
     CHECK(examples[i].number == 17 + i);
     CHECK(examples[i].predicted.empty() == ((17 + i) % 4 != 0));
   }
-  CHECK(run.pass.TakeExamples().empty());
 }
 
 TEST_CASE("synchronous: steps count in order, and servers are told once") {

@@ -1,0 +1,74 @@
+#include "scheduler/pass/evaluation.h"
+
+#include <algorithm>
+
+#include "common/base/random.h"
+
+namespace dslide {
+namespace {
+
+// Of the predicted labels in their order. Never 0, which says that there are none.
+uint64_t DigestOf(const TopKReply& said, uint64_t secret) {
+  uint64_t digest = SubSeed(secret, said.ids.size());
+  for (const uint32_t offset : said.offsets) digest = SubSeed(digest, offset);
+  for (const uint32_t id : said.ids) digest = SubSeed(digest, id);
+  return std::max<uint64_t>(1, digest);
+}
+
+}  // namespace
+
+void Evaluation::Add(const TopKReply& predictions, const DataOrder& order, uint64_t first) {
+  const size_t samples = predictions.offsets.size() - 1;
+  for (size_t i = 0; i < samples; ++i) {
+    const size_t begin = predictions.offsets[i];
+    metrics_.Add({predictions.ids.data() + begin, predictions.offsets[i + 1] - begin},
+                 order.Sample(first + i).labels);
+  }
+  KeepExamples(predictions, order, first);
+}
+
+void Evaluation::Begin() {
+  metrics_.Clear();
+  examples_.clear();
+  counted_.clear();
+}
+
+// Of a batch's predictions the last ones.
+void Evaluation::KeepExamples(const TopKReply& predictions, const DataOrder& order,
+                              uint64_t first) {
+  const size_t samples = predictions.offsets.size() - 1;
+  const size_t taken = std::min(samples, kExamples);
+  const size_t kept = std::min(examples_.size(), kExamples - taken);
+  examples_.erase(examples_.begin(), examples_.end() - static_cast<std::ptrdiff_t>(kept));
+  for (size_t i = samples - taken; i < samples; ++i) {
+    const auto labels = order.Sample(first + i).labels;
+    const uint32_t* ids = predictions.ids.data();
+    examples_.push_back({order.Number(first + i),
+                         {labels.begin(), labels.end()},
+                         {ids + predictions.offsets[i], ids + predictions.offsets[i + 1]}});
+  }
+}
+
+float Evaluation::NextShare(Incarnation worker) {
+  const auto n = static_cast<float>(++counted_[worker]);
+  return std::max(kShare, 1 / (n * n));
+}
+
+bool Evaluation::FollowsPlan(uint32_t version, bool* changed) {
+  *changed = version > plan_version_ && plan_version_ != 0;
+  plan_version_ = std::max(plan_version_, version);
+  return version == plan_version_;
+}
+
+AuditReport Evaluation::ReportOf(const BatchId& batch, Incarnation worker, const TopKReply& said,
+                                 bool counts, uint64_t secret) {
+  AuditReport report;
+  report.batch = batch;
+  report.workers = {worker.value};
+  report.digests = {DigestOf(said, secret)};
+  report.input_digests = {0};
+  if (counts) report.output_counts = worker.value;
+  return report;
+}
+
+}  // namespace dslide

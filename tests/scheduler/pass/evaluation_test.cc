@@ -1,0 +1,152 @@
+// Evaluations in a run with keys: a worker's predictions are compared with those of others.
+#include "scheduler/pass/evaluation.h"
+
+#include <doctest/doctest.h>
+
+#include "scheduler/pass/pass.h"
+#include "tests/support/numbered_samples.h"
+
+namespace dslide::evaluation_test {
+namespace {
+
+// Members of a key have its fingerprint in their upper half.
+constexpr Incarnation Of(uint64_t key) { return {key << 32 | 1}; }
+constexpr Incarnation kAlice = Of(1), kBob = Of(2), kMallory = Of(9);
+
+// 8 test samples in 2 batches of 4, after an epoch of 1 batch.
+struct Setup {
+  explicit Setup(std::vector<Incarnation> members, bool keyed = true)
+      : train(NumberedSamples(4, 10)),
+        test(NumberedSamples(8, 10)),
+        workers(std::move(members)),
+        pass(CountedWork{1, 1, 4, {}}) {
+    run.config.train.epochs = 1;
+    run.config.train.batch = 4;
+    run.config.train.unit_batches = 8;
+    run.config.model.labels = 10;
+    run.train = &train;
+    run.test = &test;
+    run.keyed = keyed;
+    pass.Begin(run, &out);
+    pass.BeginEvaluation(run, true, InversePropensities());
+    pass.FollowAudits({{{Evaluation::kWitness, true, false}}, workers});
+  }
+  // Leases one batch; -1: there is none.
+  int Ask(Incarnation worker) {
+    Pass::Applicant applicant;
+    applicant.worker = worker;
+    applicant.speed = [](Incarnation) { return 0.0; };
+    grant = pass.Lease(run, applicant, now_ms).value_or(LeaseGrant());
+    return grant.batches.empty() ? -1 : static_cast<int>(grant.batches[0].index);
+  }
+  // Evaluates what was leased last; wrong: none of the predictions is right.
+  bool Answer(Incarnation worker, bool wrong = false, uint32_t plan_version = 1) {
+    BatchDone done;
+    done.lease = grant.lease;
+    done.batch = {grant.epoch, grant.unit, grant.batches.at(0).index};
+    done.samples = 4;
+    done.predictions.offsets = {0, 1, 2, 3, 4};
+    const uint32_t first = 4 * done.batch.index;
+    for (uint32_t i = 0; i < 4; ++i) {
+      done.predictions.ids.push_back((first + i + (wrong ? 1 : 0)) % 10);
+    }
+    return pass.CountEvaluated(run, done, plan_version, now_ms, worker);
+  }
+  double Precision() {
+    std::vector<EvaluatedSample> examples;
+    return pass.EndEvaluation(&examples).metrics.precision[0];
+  }
+
+  Dataset train, test;
+  std::vector<Incarnation> workers;
+  RunContext run;
+  Outbox out{0};
+  Pass pass;
+  LeaseGrant grant;
+  int64_t now_ms = 0;
+};
+
+}  // namespace
+
+TEST_CASE("evaluation: who always lies is found at the first batch, and all begins again") {
+  Setup run({kAlice, kBob, kMallory});
+  REQUIRE(run.Ask(kMallory) == 0);
+  CHECK(run.Answer(kMallory, true));
+  CHECK(run.pass.AuditsOpen() == 1);
+  REQUIRE(run.Ask(kAlice) == 0);  // once more
+  CHECK_FALSE(run.Answer(kAlice));
+  CHECK(run.pass.EndAudits(0).empty());  // one word against the other
+  REQUIRE(run.Ask(kBob) == 0);
+  CHECK_FALSE(run.Answer(kBob));
+  const auto ended = run.pass.EndAudits(0);
+  REQUIRE(ended.size() == 1);
+  REQUIRE(ended[0].liars.size() == 1);
+  CHECK(ended[0].liars[0].worker == kMallory);
+  CHECK(ended[0].take_back);
+
+  run.pass.EvaluateAgain(run.run);
+  run.pass.FollowAudits({{{Evaluation::kWitness, true, false}}, {kAlice, kBob}});
+  while (!run.pass.complete()) {
+    for (const Incarnation worker : {kAlice, kBob}) {
+      if (run.Ask(worker) >= 0) (void)run.Answer(worker);
+    }
+    CHECK(run.pass.EndAudits(0).size() <= 2);
+  }
+  CHECK(run.Precision() == 1.0);
+}
+
+TEST_CASE("evaluation: honest workers agree, and what the first one said counts") {
+  Setup run({kAlice, kBob});
+  REQUIRE(run.Ask(kAlice) == 0);
+  CHECK(run.Answer(kAlice));
+  REQUIRE(run.Ask(kBob) == 0);
+  CHECK_FALSE(run.Answer(kBob));
+  const auto ended = run.pass.EndAudits(0);
+  REQUIRE(ended.size() == 1);
+  CHECK(ended[0].liars.empty());
+  CHECK_FALSE(ended[0].take_back);
+}
+
+TEST_CASE("evaluation: of two that differ nobody is believed more, and it goes on") {
+  Setup run({kAlice, kMallory});
+  REQUIRE(run.Ask(kMallory) == 0);
+  CHECK(run.Answer(kMallory, true));
+  REQUIRE(run.Ask(kAlice) == 0);
+  CHECK_FALSE(run.Answer(kAlice));
+  const auto ended = run.pass.EndAudits(0);
+  REQUIRE(ended.size() == 1);
+  CHECK(ended[0].undecided);
+  CHECK(ended[0].liars.empty());
+  CHECK_FALSE(ended[0].take_back);
+}
+
+TEST_CASE("evaluation: nobody asks for the second look, and it goes on after a while") {
+  Setup run({kAlice, kBob});
+  REQUIRE(run.Ask(kAlice) == 0);
+  CHECK(run.Answer(kAlice));
+  CHECK(run.pass.EndAudits(1).empty());
+  const auto ended = run.pass.EndAudits(1'000'000);
+  REQUIRE(ended.size() == 1);
+  CHECK(ended[0].skipped);
+  CHECK_FALSE(ended[0].take_back);
+}
+
+TEST_CASE("evaluation: what servers of another plan answered is not compared") {
+  Setup run({kAlice, kBob});
+  REQUIRE(run.Ask(kAlice) == 0);
+  CHECK(run.Answer(kAlice, false, 1));
+  REQUIRE(run.Ask(kBob) == 0);
+  CHECK_FALSE(run.Answer(kBob, true, 2));  // other servers, another answer
+  CHECK(run.pass.AuditsOpen() == 0);
+  CHECK(run.pass.EndAudits(0).empty());
+}
+
+TEST_CASE("evaluation: without keys there is nobody to compare with") {
+  Setup run({kAlice, kBob}, false);
+  REQUIRE(run.Ask(kAlice) == 0);
+  CHECK(run.Answer(kAlice));
+  CHECK(run.pass.AuditsOpen() == 0);
+  REQUIRE(run.Ask(kBob) == 1);
+}
+
+}  // namespace dslide::evaluation_test
