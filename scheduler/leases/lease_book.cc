@@ -102,19 +102,21 @@ std::optional<Lease> LeaseBook::Grant(Incarnation holder, int64_t now_ms,
 
 // The open leases of other holders, latest expected end first.
 std::vector<LeaseBook::Late> LeaseBook::Latest(Incarnation except, double speed,
-                                               const Speed& speeds, int64_t now_ms) const {
+                                               const Speed& speeds, uint64_t end,
+                                               int64_t now_ms) const {
   struct Expected {
     double batches = 0;
     int64_t progress_ms = 0;
   };
   std::map<Incarnation, Expected> holders;
   for (const auto& [id, held] : leases_) {
+    if (Number(held.unit, held.left.front()) >= end) continue;  // it waits
     Expected& holder = holders[held.holder];
     holder.progress_ms = std::max(holder.progress_ms, held.renewed_ms);
   }
   std::vector<Late> latest;
   for (const auto& [id, held] : leases_) {  // a holder works on its leases in the order of ids
-    if (held.holder == except) continue;
+    if (held.holder == except || Number(held.unit, held.left.front()) >= end) continue;
     Expected& holder = holders[held.holder];
     for (const uint32_t index : held.left) {
       // A batch with a copy will be ready without this holder.
@@ -137,7 +139,7 @@ std::optional<Lease> LeaseBook::LeaseBackup(Incarnation holder, int64_t now_ms, 
     if (held.holder == holder) own += static_cast<double>(held.left.size());
   }
   const double known = speeds(holder);
-  for (const Late& late : Latest(holder, known > 0 ? known : 1.0, speeds, now_ms)) {
+  for (const Late& late : Latest(holder, known > 0 ? known : 1.0, speeds, limits.end, now_ms)) {
     const double speed = known > 0 ? known : late.speed;
     const double ahead_s = late.end_s - own / speed;
     if (ahead_s * speed <= 1) continue;  // not even one batch would be ready earlier

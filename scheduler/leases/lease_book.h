@@ -135,7 +135,7 @@ class LeaseBook {
   Lease Open(Incarnation holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
              int64_t now_ms);
   void Drop(uint64_t lease, uint64_t batch);
-  std::vector<Late> Latest(Incarnation except, double speed, const Speed& speeds,
+  std::vector<Late> Latest(Incarnation except, double speed, const Speed& speeds, uint64_t end,
                            int64_t now_ms) const;
   template <typename Predicate>
   size_t EndWhere(Predicate predicate);

@@ -156,6 +156,15 @@ TEST_CASE("a copy is not given where it would be late as well, but one who is si
   CHECK(other.LeaseBackup(kD, 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{1});
 }
 
+TEST_CASE("a lease that has to wait does not hide that its holder is silent") {
+  const auto speeds = [](Incarnation) { return 10.0; };
+  LeaseBook book(4, 1);
+  REQUIRE((book.Grant(kSlow, 0) && book.Grant(kB, 0)));
+  REQUIRE(book.Grant(kSlow, 0));  // of the next step
+  book.RenewFrom(2, 2000);
+  CHECK(book.LeaseBackup(kB, 2000, speeds, {.end = 2})->batches == std::vector<uint32_t>{0});
+}
+
 TEST_CASE("who fails leaves the batch to who has its copy, and the other way round") {
   LeaseBook book(2, 2);
   const auto lease = book.Grant(kA, 0);
