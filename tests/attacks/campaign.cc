@@ -40,18 +40,20 @@ std::vector<Group> GroupsOf(const std::vector<const Attack*>& attacks,
 }
 
 void PrintHead() {
-  fmt::print("{:<7} {:<30} {:<9} {:<5} {:>6} {:>7} {:>6} {:>6} {:>4} {:>6}  {}\n", "", "attack",
-             "as", "lives", "MB", "goodput", "after", "log KB", "CPU", "P@1", "what");
+  fmt::print("{:<7} {:<30} {:<9} {:<5} {:>6} {:>7} {:>6} {:>6} {:>4} {:>5} {:>6}  {}\n", "",
+             "attack", "as", "lives", "MB", "goodput", "after", "log KB", "CPU", "sched", "P@1",
+             "what");
 }
 
 void PrintLine(const Attack& attack, const Outcome& outcome, const std::string& p_at_1) {
   std::vector<std::string> remarks = outcome.faults;
   for (const std::string& line : outcome.said) remarks.push_back("(" + line + ")");
-  fmt::print("{:<7} {:<30} {:<9} {:<5} {:>+6.0f} {:>7.2f} {:>6.2f} {:>6.0f} {:>4.2f} {:>6}  {}\n",
-             outcome.good() ? "ok" : "FAILED", attack.name, NameOf(attack.as),
-             outcome.dead.empty() ? "all" : "DEAD", outcome.memory_mb, outcome.goodput,
-             outcome.goodput_after, outcome.log_kb, outcome.cpu_share, p_at_1,
-             fmt::join(remarks, "; "));
+  fmt::print(
+      "{:<7} {:<30} {:<9} {:<5} {:>+6.0f} {:>7.2f} {:>6.2f} {:>6.0f} {:>4.2f} {:>5.2f} {:>6}  {}\n",
+      outcome.good() ? "ok" : "FAILED", attack.name, NameOf(attack.as),
+      outcome.dead.empty() ? "all" : "DEAD", outcome.memory_mb, outcome.goodput,
+      outcome.goodput_after, outcome.log_kb, outcome.cpu_share, outcome.scheduler_share, p_at_1,
+      fmt::join(remarks, "; "));
 }
 
 // What the process of a group tells the one that has forked it, in lines of its output.

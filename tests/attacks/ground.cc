@@ -11,6 +11,7 @@
 
 #include "common/base/process.h"
 #include "common/base/random.h"
+#include "common/idle/user_files.h"
 #include "common/security/run_keys.h"
 #include "tests/attacks/strike.h"
 
@@ -223,6 +224,11 @@ std::map<std::string, uint64_t> Ground::Memory() const {
     if (bytes > 0) memory[name] = bytes;
   }
   return memory;
+}
+
+double Ground::SchedulerCpuSeconds() const {
+  const auto times = TimesOf(members_.at("scheduler"));
+  return times ? times->cpu_s : 0;
 }
 
 uint64_t Ground::LogBytes() const {

@@ -58,6 +58,7 @@ class Ground {
   std::vector<std::string> Dead() const;
   // Resident memory of scheduler and servers, of those that live, by name, in bytes.
   std::map<std::string, uint64_t> Memory() const;
+  double SchedulerCpuSeconds() const;  // that it has used
   uint64_t LogBytes() const;
 
   // Starts this executable as the attacker, or as what burns as much CPU.

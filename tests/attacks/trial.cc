@@ -74,6 +74,7 @@ class Trial {
  private:
   void RunStrike(const Reading& before) {
     const int64_t began_ms = MonotonicMillis();
+    const double scheduler_s = ground_->SchedulerCpuSeconds();
     const int64_t ms = run_ms_ * attack_.on.times + (attack_.on.stays ? kStaysMs : 0);
     auto attacker =
         ground_->Strike({"--strike", attack_.name, "--milliseconds", std::to_string(ms)}, before);
@@ -98,7 +99,9 @@ class Trial {
     // A quick attack has effects for longer.
     const int64_t least_ms = std::min(run_ms_, kReferenceMs);
     Watch([&] { return MonotonicMillis() - began_ms >= least_ms; }, least_ms);
-    outcome_.cpu_share = 1000 * cpu_seconds / static_cast<double>(MonotonicMillis() - began_ms);
+    const auto took_ms = static_cast<double>(MonotonicMillis() - began_ms);
+    outcome_.cpu_share = 1000 * cpu_seconds / took_ms;
+    outcome_.scheduler_share = 1000 * (ground_->SchedulerCpuSeconds() - scheduler_s) / took_ms;
   }
 
   // Until honest workers are as fast as before, or for ten seconds.

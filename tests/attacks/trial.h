@@ -26,7 +26,8 @@ struct Outcome {
   double rate_after = 0;     // honest samples a second when the attack is over
   double goodput_after = 0;  // by the rate before
   double log_kb = 0;
-  double cpu_share = 0;  // of a core, the attacker's
+  double cpu_share = 0;        // of a core, the attacker's
+  double scheduler_share = 0;  // the scheduler's
   int64_t answer_ms = 0;
   double told_p_at_1 = -1;          // by the run itself, of its last evaluation
   std::vector<std::string> faults;  // what does not hold

@@ -1,7 +1,9 @@
 // Too much of what is allowed: messages, joins, memory. Every flood is paced and bounded.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <zmq.hpp>
 
 #include "common/base/process.h"
@@ -95,6 +97,46 @@ void Joins(Strike& strike, Role role) {
 }
 void WorkersJoin(Strike& strike) { Joins(strike, Role::kWorker); }
 void ObserversJoin(Strike& strike) { Joins(strike, Role::kObserver); }
+
+// As many honest workers as a large run has, all at once. Each has a connection.
+void Handshakes(Strike& strike) {
+  constexpr size_t kWorkers = 300;
+  constexpr int64_t kJoined = -1;  // in asked_ms
+  const int64_t began_ms = MonotonicMillis();
+  std::vector<std::unique_ptr<Intruder>> workers;
+  for (size_t i = 0; i < kWorkers; ++i) workers.push_back(std::make_unique<Intruder>(&strike));
+  std::vector<int64_t> asked_ms(kWorkers, 0);
+  size_t joined = 0;
+  int64_t took_ms = 0;
+  const auto is_join_reply = [](const Message& message) {
+    return std::holds_alternative<JoinReply>(message.body);
+  };
+  while (strike.Pace(20)) {
+    for (size_t i = 0; i < kWorkers; ++i) {
+      Intruder& worker = *workers[i];
+      const int64_t now_ms = MonotonicMillis();
+      // Those that are too many at a time get no answer, and ask again.
+      if (asked_ms[i] != kJoined && now_ms - asked_ms[i] > 1000) {
+        Join join;
+        join.role = Role::kWorker;
+        join.name = fmt::format("eve-{}", i);
+        worker.Tell(join);
+        asked_ms[i] = now_ms;
+      }
+      worker.Receive();
+      if (asked_ms[i] != kJoined && std::ranges::any_of(worker.inbox(), is_join_reply)) {
+        worker.set_beats(true);
+        asked_ms[i] = kJoined;
+        joined++;
+      }
+      worker.inbox().clear();
+    }
+    if (joined == kWorkers && took_ms == 0) took_ms = MonotonicMillis() - began_ms;
+  }
+  if (joined < kWorkers) return strike.Breach(fmt::format("only {} have joined", joined));
+  strike.Say(fmt::format("{} workers have joined after {:.1f} s", joined,
+                         static_cast<double>(took_ms) / 1000));
+}
 
 // A connection, a Join, and away.
 void Reconnects(Strike& strike) {
@@ -363,6 +405,7 @@ std::vector<Attack> All() {
        StatusUnread},
       {"flood.workers-join", As::kWorker, "1,300 new workers a second", WorkersJoin},
       {"flood.observers-join", As::kObserver, "1,300 new observers a second", ObserversJoin},
+      {"flood.handshakes", As::kWorker, "300 workers join at once", Handshakes, {.times = 4}},
       {"flood.reconnects",
        As::kWorker,
        "4,000 connections that join and go",
