@@ -11,7 +11,8 @@ constexpr uint32_t kMostMemoryMb = 1u << 24;
 Status Schedule(const ParsedArguments& arguments) {
   // A resumed run keeps the configuration that it was started with.
   Result<std::string> file = arguments.Get("config");
-  if (arguments.Has("resume") && file->empty()) file = StoredConfig(arguments.Get("run-dir"));
+  const bool resume = Resumes(arguments);
+  if (resume && file->empty()) file = StoredConfig(arguments.Get("run-dir"));
   DSLIDE_RETURN_IF_ERROR(file);
   Result<Config> config = LoadConfig(*file, arguments.All("set"));
   DSLIDE_RETURN_IF_ERROR(config);
@@ -24,8 +25,7 @@ Status Schedule(const ParsedArguments& arguments) {
   StopSignals signals;
   StartLog("scheduler", config->common.log_level);
   return SchedulerShell::Run(
-      {std::move(*config), arguments.Get("run-dir"), arguments.Has("resume"), *memory_mb},
-      &signals);
+      {std::move(*config), arguments.Get("run-dir"), resume, *memory_mb}, &signals);
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   dslide::CommandLine line("dslide-scheduler --config FILE --run-dir DIRECTORY [options]",
                            "Leases work to workers, keeps the roster, coordinates checkpoints.");
   line.Required("run-dir", "DIRECTORY", "where the run's records and checkpoints go");
-  line.Flag("resume", "continue from the newest checkpoint in the run directory");
+  dslide::DeclareResumeOptions(&line);
   line.Option("server-memory-mb", "N",
               "what each of cluster.servers will have: refuse at once a model that does not fit");
   dslide::DeclareConfigOptions(&line);

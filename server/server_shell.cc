@@ -62,7 +62,8 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   Result<RouterSocket> workers =
       RouterSocket::Bind(context, options.bind, to.own(), LimitsFor(options.memory_bytes));
   DSLIDE_RETURN_IF_ERROR(workers);
-  const auto address = AdvertisedAddress("cluster.server", workers->address(), options.advertise);
+  const auto address =
+      AdvertisedAddress("cluster.server", workers->address(), options.advertise, to.address);
   DSLIDE_RETURN_IF_ERROR(address);
   if (IsLoopback(*address) && !IsLoopback(to.address)) {
     return BadInput(

@@ -12,12 +12,14 @@
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
 #include "common/base/nearest.h"
+#include "common/checkpoint/layout.h"
 #include "common/config/config_keys.h"
+#include "common/net/local_address.h"
 
 namespace dslide {
 namespace {
 
-constexpr char kVersion[] = "0.1.0";
+constexpr char kVersion[] = DSLIDE_VERSION;
 
 int Report(const std::string& program, const Error& error) {
   // fputs, because fmt::print throws if standard error is closed.
@@ -121,6 +123,20 @@ Status CheckLentToServer(const Config& config) {
   return {};
 }
 
+void DeclareResumeOptions(CommandLine* line) {
+  line->Flag("resume", "continue from the newest checkpoint of --run-dir");
+  line->Flag(
+      "begin-or-resume",
+      "the same if --run-dir holds a run, else begin one: for what is started again by itself");
+}
+
+bool Resumes(const ParsedArguments& arguments) {
+  if (arguments.Has("resume")) return true;
+  std::error_code error;
+  return arguments.Has("begin-or-resume") &&
+         std::filesystem::exists(arguments.Get("run-dir") + "/" + kLedgerName, error);
+}
+
 Result<std::string> StoredConfig(const std::string& run_directory) {
   std::string path = run_directory + "/config.ini";
   std::error_code error;
@@ -193,13 +209,19 @@ Status CheckAdvertise(const std::string& setting, const std::string& advertise) 
 }
 
 Result<std::string> AdvertisedAddress(const std::string& key, const std::string& bound,
-                                      const std::string& advertise) {
+                                      const std::string& advertise, const std::string& peer) {
   if (!advertise.empty()) {
     // "tcp://host:*" stands for the port that was bound.
     if (!advertise.ends_with(":*")) return advertise;
     return advertise.substr(0, advertise.size() - 1) + bound.substr(bound.rfind(':') + 1);
   }
   if (!NamesNoAddress(bound)) return bound;
+  const std::optional<TcpAddress> tcp = ParseTcp(bound);
+  if (!peer.empty() && (tcp->host == "*" || tcp->host == "0.0.0.0" || tcp->host == "[::]")) {
+    const Result<std::string> host = LocalHostTowards(peer);
+    DSLIDE_RETURN_IF_ERROR(host);
+    return fmt::format("tcp://{}:{}", *host, tcp->port);
+  }
   return BadInput(
       fmt::format("{}_bind = {} does not say which address of this machine others dial; give "
                   "--advertise tcp://HOST:PORT, or set {}_advertise",

@@ -35,6 +35,10 @@ void DeclareOwnConfigOptions(CommandLine* line);
 Result<Config> OwnConfigFromArguments(const ParsedArguments& arguments);
 // Refuses keys of [idle] that a server cannot keep.
 Status CheckLentToServer(const Config& config);
+// --resume and --begin-or-resume, for every executable that begins a run.
+void DeclareResumeOptions(CommandLine* line);
+// Whether the run of --run-dir is to be continued.
+bool Resumes(const ParsedArguments& arguments);
 // The configuration file of a run directory, for --resume. Errors (kBadInput) say that the
 // directory holds no run.
 Result<std::string> StoredConfig(const std::string& run_directory);
@@ -58,9 +62,10 @@ Status CheckBind(const std::string& setting, const std::string& bind, bool is_sa
 // Refuses an address that others could not dial. Empty: the bound address is advertised.
 Status CheckAdvertise(const std::string& setting, const std::string& advertise);
 // The address that others dial for a socket bound at `bound`: `advertise` if given, else `bound`.
-// Refuses a bound wildcard or interface without advertise. `key`: "cluster.server" or
-// "cluster.scheduler". REQUIRES CheckAdvertise(advertise).
+// Of a wildcard it is the address from which this machine reaches `peer`. Refuses an interface, or
+// a wildcard without a peer. `key`: "cluster.server" or "cluster.scheduler". REQUIRES
+// CheckAdvertise(advertise).
 Result<std::string> AdvertisedAddress(const std::string& key, const std::string& bound,
-                                      const std::string& advertise);
+                                      const std::string& advertise, const std::string& peer = "");
 
 }  // namespace dslide

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 #include <string_view>
 
@@ -44,6 +45,27 @@ void Complete(const MemberKey& other, MemberKey* key) {
   if (key->scheduler.empty()) key->scheduler = other.scheduler;
   if (!key->scheduler_key) key->scheduler_key = other.scheduler_key;
   if (!key->secret_key) key->secret_key = other.secret_key;
+}
+
+// The address, or the first line of the file that file://PATH names.
+Result<std::string> AddressIn(const std::string& given) {
+  constexpr std::string_view kFile = "file://";
+  if (!given.starts_with(kFile)) return given;
+  const std::string path = given.substr(kFile.size());
+  if (!path.starts_with('/')) {
+    return BadInput(
+        fmt::format("{}: a file's address is file:///PATH, with the whole path", given));
+  }
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line) || Trimmed(line).empty()) {
+    return TryLater(
+        fmt::format("{}: cannot be read, or is empty; the scheduler writes its address there "
+                    "(scheduler.address in "
+                    "its run directory) when it starts",
+                    path));
+  }
+  return Trimmed(line);
 }
 
 }  // namespace
@@ -119,7 +141,9 @@ Status WriteKeyFile(const std::string& path, const MemberKey& key, const std::st
 bool HasJoinVariable() { return std::getenv(kJoinVariable) != nullptr; }
 
 Result<SchedulerAccess> AccessFrom(const std::string& given, const std::string& key_file) {
-  const std::string scheduler = Trimmed(given);
+  Result<std::string> named = AddressIn(Trimmed(given));
+  DSLIDE_RETURN_IF_ERROR(named);
+  const std::string scheduler = *std::move(named);
   MemberKey key;
   if (IsJoinString(scheduler)) {
     Result<MemberKey> parsed = ParseJoinString(scheduler);

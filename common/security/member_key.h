@@ -48,9 +48,10 @@ struct SchedulerAccess {
 };
 // Whether DSLIDE_JOIN is set.
 bool HasJoinVariable();
-// From the options of a member: `scheduler` is an address or a join string, `key_file` a file;
-// either may be empty. Both empty: the join string of the environment variable DSLIDE_JOIN. Errors
-// (kBadInput) say what is missing.
+// From the options of a member: `scheduler` is an address, a join string, or file:///PATH of a file
+// that has one of them (scheduler.address of a run directory); `key_file` a file; either may be
+// empty. Both empty: the join string of the environment variable DSLIDE_JOIN. Errors (kBadInput)
+// say what is missing; kTryLater: there is no such file yet.
 Result<SchedulerAccess> AccessFrom(const std::string& scheduler, const std::string& key_file);
 
 }  // namespace dslide

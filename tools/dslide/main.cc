@@ -5,6 +5,8 @@
 namespace {
 
 constexpr dslide::Command kCommands[] = {
+    {"quickstart", dslide::QuickstartCommand,
+     "train, evaluate and predict with D-SLIDE's own data"},
     {"train", dslide::TrainCommand, "start a cluster on this machine and train"},
     {"tune", dslide::TuneCommand, "find good settings in a given time"},
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},

@@ -5,6 +5,7 @@ one, build/wheel, for the Python that runs this.
 """
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,11 @@ from setuptools.command.build_py import build_py
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 EXECUTABLES = ["dslide", "dslide-scheduler", "dslide-server", "dslide-worker"]
+
+
+def version() -> str:
+    with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
+        return re.search(r"^project\(dslide VERSION (\S+)", file.read(), re.MULTILINE)[1]
 
 
 def build_tree() -> str:
@@ -43,6 +49,8 @@ class BuildWithExecutables(build_py):
         if len(modules) != 1:
             raise SystemExit(f"{tree}: has no module; build the target dslide_python_module")
         self._copy(modules[0], package)
+        with open(os.path.join(package, "_version.py"), "w", encoding="utf-8") as file:
+            file.write(f'__version__ = "{version()}"\n')
         for name in EXECUTABLES:
             self._copy(os.path.join(tree, "bin", name), os.path.join(package, "bin"))
 
@@ -63,5 +71,6 @@ class DistributionOfThisMachine(Distribution):
 WORK = os.path.join(ROOT, "build", "wheel-python")
 shutil.rmtree(WORK, ignore_errors=True)
 os.makedirs(WORK)
-setup(cmdclass={"build_py": BuildWithExecutables}, distclass=DistributionOfThisMachine,
+setup(version=version(), cmdclass={"build_py": BuildWithExecutables},
+      distclass=DistributionOfThisMachine,
       options={"build": {"build_base": WORK}, "egg_info": {"egg_base": WORK}})

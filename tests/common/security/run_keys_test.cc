@@ -218,6 +218,20 @@ TEST_CASE_FIXTURE(Fixture, "key files: read strictly, and by their owner only") 
         0);
 }
 
+TEST_CASE_FIXTURE(Fixture, "the scheduler's address may be in a file, which may be there later") {
+  const std::string file = run + "/scheduler.address";
+  const Result<SchedulerAccess> early = AccessFrom("file://" + file, "");
+  REQUIRE_FALSE(early.ok());
+  CHECK(early.error().kind == ErrorKind::kTryLater);
+  CHECK(early.error().message.starts_with(file + ": cannot be read, or is empty; "));
+  std::ofstream(file) << "tcp://10.0.0.2:7700\n";
+  CHECK(AccessFrom("file://" + file, "")->address == "tcp://10.0.0.2:7700");
+  const KeyPair own = DrawKeyPair(), scheduler = DrawKeyPair();
+  std::ofstream(file) << JoinString({kAddress, scheduler.public_key, own.secret_key});
+  CHECK(AccessFrom("file://" + file, "")->curve->own.public_key == own.public_key);
+  CHECK(AccessFrom("file://scheduler.address", "").error().kind == ErrorKind::kBadInput);
+}
+
 TEST_CASE("join strings: damaged ones are refused without being shown") {
   const KeyPair own = DrawKeyPair(), scheduler = DrawKeyPair();
   const std::string good = JoinString({kAddress, scheduler.public_key, own.secret_key});

@@ -3,6 +3,7 @@
 
 namespace dslide {
 
+int QuickstartCommand(int argc, char** argv);
 int TrainCommand(int argc, char** argv);
 int TuneCommand(int argc, char** argv);
 int EvaluateCommand(int argc, char** argv);

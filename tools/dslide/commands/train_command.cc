@@ -25,7 +25,9 @@ constexpr uint64_t kMostMemoryMb = uint64_t{1} << 24;  // of cluster.memory_mb
 // The run directory that the user names, or a new one.
 Result<std::string> RunDirectory(const ParsedArguments& arguments) {
   if (arguments.Has("run-dir")) return arguments.Get("run-dir");
-  if (arguments.Has("resume")) return BadInput("--resume needs --run-dir, the run to continue");
+  for (const char* option : {"resume", "begin-or-resume"}) {
+    if (arguments.Has(option)) return BadInput(fmt::format("--{} needs --run-dir", option));
+  }
   for (int n = 1;; ++n) {
     std::string candidate = fmt::format("runs/run-{}", n);
     if (!fs::exists(candidate)) return candidate;
@@ -78,12 +80,12 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
 
 Result<Launch> Prepare(const ParsedArguments& arguments) {
   Launch launch;
-  launch.resume = arguments.Has("resume");
   launch.overrides = arguments.All("set");
   launch.config_file = arguments.Get("config");
   Result<std::string> run_directory = RunDirectory(arguments);
   DSLIDE_RETURN_IF_ERROR(run_directory);
   launch.run_directory = *std::move(run_directory);
+  launch.resume = Resumes(arguments);
   if (HoldsTuning(launch.run_directory)) {
     return BadInput(
         fmt::format("--run-dir: {} holds a tuning of dslide tune; name another directory",
@@ -114,7 +116,7 @@ Status Run(Launch launch, StopSignals* signals) {
 }
 
 Status TrainFromEarlier(const ParsedArguments& arguments, Launch launch) {
-  if (launch.resume) {
+  if (arguments.Has("resume") || arguments.Has("begin-or-resume")) {
     return BadInput(
         "--from begins a new run, --resume continues that of --run-dir; give one of them");
   }
@@ -156,7 +158,7 @@ int TrainCommand(int argc, char** argv) {
   line.Option("servers", "N", "servers to start (cluster.servers)");
   line.Option("workers", "M", "workers to start (cluster.workers)");
   line.Option("run-dir", "DIRECTORY", "where the run's files go; runs/run-N if not given");
-  line.Flag("resume", "continue from the newest checkpoint of --run-dir");
+  DeclareResumeOptions(&line);
   line.Option(
       "from", "MODEL",
       "begin a new run with the model of an earlier one: its run directory or a checkpoint");

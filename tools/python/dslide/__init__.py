@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
         name=error.name) from None
 
 from .classifier import Classifier
+from ._version import __version__
 from .cluster import Cluster
 
-__version__ = "0.1.0"
 __all__ = ["Classifier", "Cluster", "DslideError", "DslideInputError"]
