@@ -24,8 +24,8 @@ Status Schedule(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(memory_mb);
   StopSignals signals;
   StartLog("scheduler", config->common.log_level);
-  return SchedulerShell::Run(
-      {std::move(*config), arguments.Get("run-dir"), resume, *memory_mb}, &signals);
+  return SchedulerShell::Run({std::move(*config), arguments.Get("run-dir"), resume, *memory_mb},
+                             &signals);
 }
 
 }  // namespace

@@ -168,6 +168,12 @@ Result<SchedulerAccess> AccessFrom(const std::string& given, const std::string& 
       key = *std::move(parsed);
     }
   }
+  if (key.scheduler.empty() && key.scheduler_key) {
+    return TryLater(
+        fmt::format("{}: does not have the scheduler's address yet; the scheduler writes it there "
+                    "when it is ready",
+                    key_file));
+  }
   if (key.scheduler.empty()) {
     return BadInput(
         "the scheduler's address is missing: give --scheduler ADDRESS, a join string, or --key "

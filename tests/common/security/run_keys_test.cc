@@ -218,6 +218,16 @@ TEST_CASE_FIXTURE(Fixture, "key files: read strictly, and by their owner only") 
         0);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a key file of a scheduler that is not ready yet is tried later") {
+  RunKeys scheduler = *RunKeys::OpenOrDraw(run, 1);
+  const Result<SchedulerAccess> early = AccessFrom("", scheduler.FileOf("worker"));
+  REQUIRE_FALSE(early.ok());
+  CHECK(early.error().kind == ErrorKind::kTryLater);
+  CHECK(early.error().message.starts_with(scheduler.FileOf("worker") + ": does not have the"));
+  REQUIRE(scheduler.Publish(kAddress).ok());
+  CHECK(AccessFrom("", scheduler.FileOf("worker"))->address == kAddress);
+}
+
 TEST_CASE_FIXTURE(Fixture, "the scheduler's address may be in a file, which may be there later") {
   const std::string file = run + "/scheduler.address";
   const Result<SchedulerAccess> early = AccessFrom("file://" + file, "");

@@ -1,0 +1,144 @@
+#!/usr/bin/python3
+"""A run by configs/slurm on a real Slurm: two servers and an array of four workers on a preemptible
+partition. Every 20 s an urgent job preempts two of them, and one node is killed. The run finishes,
+its ledger is exact, and honest work goes on.
+
+    slurm_test.py BUILD_DIRECTORY [--seconds N]
+
+N: how long the disturbed part takes; the undisturbed one is a third of it.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+
+from slurm_lab import Slurm  # noqa: E402
+
+DATA = f"{ROOT}/tools/data/gnd-subset"
+CONFIGS = f"{ROOT}/configs/slurm"
+SAMPLES = 42000
+LEAST_GOODPUT = 0.7
+EVERY_S = 20
+CONFIGURATION = f"""
+[train]
+data = {DATA}/train.jsonl.zst
+epochs = {{epochs}}
+[model]
+hidden = 128
+[cluster]
+executors = 1
+lease_timeout_ms = 5000
+[checkpoint]
+interval_s = 10
+"""
+
+
+class Run:
+    """Both jobs of a run."""
+
+    def __init__(self, slurm, name, epochs):
+        self.slurm = slurm
+        self.directory = f"{slurm.root}/{name}"
+        config = f"{slurm.root}/{name}.ini"
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(CONFIGURATION.format(epochs=epochs))
+        where = {"RUN": self.directory, "ADDRESS": "127.0.0.1"}
+        log = f"--output={slurm.root}/log/{name}-%x-%a.log"
+        self.cluster = slurm.submit("--nodes=2", "--partition=main", log,
+                                    f"{CONFIGS}/cluster.sbatch", CONFIG=config, **where)
+        self.workers = slurm.submit("--array=1-4", "--partition=preemptible", "--exclusive", log,
+                                    f"{CONFIGS}/workers.sbatch", **where)
+
+    def status(self):
+        done = subprocess.run(["dslide", "status", "--json", "--key",
+                               f"{self.directory}/keys/observer.key"],
+                              env=self.slurm.environment, capture_output=True, text=True)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def samples(self):
+        status = self.status()
+        return None if status is None else status["figures"]["samples"]
+
+    def await_samples(self, least, seconds=120):
+        end = time.monotonic() + seconds
+        while (self.samples() or 0) < least:
+            if time.monotonic() > end:
+                raise SystemExit(f"slurm_test: no {least} samples in {seconds} s\n"
+                                 f"{self.slurm.command('squeue', '-a')}\n{self.slurm.logs()}")
+            time.sleep(0.2)
+
+    def ended(self):
+        return self.slurm.state(self.cluster) == ["COMPLETED"]
+
+
+def undisturbed_rate(slurm, seconds):
+    run = Run(slurm, "calm", 1000)
+    run.await_samples(SAMPLES / 4)  # all four workers are there
+    first, began = run.samples(), time.monotonic()
+    time.sleep(seconds)
+    rate = (run.samples() - first) / (time.monotonic() - began)
+    slurm.command("scancel", run.workers)
+    slurm.command("scancel", "--signal=TERM", "--batch", run.cluster)
+    slurm._await(lambda: slurm.command("squeue", "-h", "-j", f"{run.cluster},{run.workers}",
+                                       "-t", "running,pending,completing").strip() == "",
+                 "the end of the calm run")
+    return rate
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--seconds", type=int, default=60)
+    arguments = parser.parse_args()
+    build = os.path.abspath(arguments.build)
+    with Slurm(6, f"{build}/bin") as slurm:
+        rate = undisturbed_rate(slurm, arguments.seconds / 3)
+        print(f"undisturbed: {rate:.0f} samples/s", flush=True)
+        epochs = max(2, round(arguments.seconds * rate / SAMPLES))
+        run = Run(slurm, "disturbed", epochs)
+        run.await_samples(1)
+        began = time.monotonic()
+        preempted = 0
+        next_s = EVERY_S / 2
+        killed = False
+        while not run.ended():
+            now_s = time.monotonic() - began
+            if now_s > 4 * arguments.seconds + 60:
+                raise SystemExit(f"slurm_test: does not end\n{slurm.command('squeue', '-a')}\n"
+                                 f"{slurm.logs()}")
+            if now_s >= next_s:
+                slurm.submit("--partition=urgent", "--nodes=2", "--exclusive",
+                             f"--output={slurm.root}/log/urgent.log", "--wrap", "sleep 3")
+                preempted += 2
+                next_s += EVERY_S
+            if not killed and now_s > arguments.seconds / 2:
+                slurm.kill_node("n6")
+                killed = True
+            # Slurm lets what it has queued again wait for two minutes.
+            for task in slurm.command("squeue", "-h", "-r", "-t", "pending", "-o", "%i", "-j",
+                                      run.workers).split():
+                subprocess.run(["scontrol", "update", f"jobid={task}", "starttime=now"],
+                               env=slurm.environment, capture_output=True)
+            time.sleep(0.5)
+        took_s = time.monotonic() - began
+        goodput = SAMPLES * epochs / took_s / rate
+        restarts = slurm.command("squeue", "-h", "-a", "-r", "-t", "all", "-o", "%i %T", "-j",
+                                 run.workers)
+        print(f"{epochs} epochs in {took_s:.0f} s, {preempted} workers preempted, one node killed: "
+              f"goodput {goodput:.2f}\n{restarts}")
+        print(slurm.command("dslide", "ledger", "verify", run.directory))
+        if goodput < LEAST_GOODPUT:
+            raise SystemExit(f"slurm_test: goodput {goodput:.2f}, at least {LEAST_GOODPUT}\n"
+                             f"{slurm.logs()}")
+
+
+if __name__ == "__main__":
+    main()
