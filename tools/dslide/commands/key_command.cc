@@ -13,6 +13,8 @@ namespace dslide {
 namespace {
 
 constexpr Command kKeyCommands[] = {
+    {"init", KeyInitCommand, "draw the keys of a run before its scheduler starts"},
+    {"join", KeyJoinCommand, "print the join string of a key"},
     {"allow", KeyAllowCommand, "let a member join, by a new key or by its own"},
     {"list", KeyListCommand, "list the keys of a run"},
     {"revoke", KeyRevokeCommand, "take a key back: its members are out at once"},

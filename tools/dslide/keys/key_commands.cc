@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/app/executable.h"
+#include "common/base/address.h"
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
 #include "common/security/run_keys.h"
@@ -108,6 +109,33 @@ Status Allow(const ParsedArguments& arguments) {
   return {};
 }
 
+Status Init(const ParsedArguments& arguments) {
+  const std::string& run = arguments.Positional().front();
+  const std::string address = arguments.Get("scheduler");
+  if (const std::string why = WhyNotDialable(address); !why.empty()) {
+    return BadInput(fmt::format("--scheduler {}: {}", Printable(address), why));
+  }
+  if (RunKeys::Exist(run)) {
+    return BadInput(fmt::format("{}: has keys already; dslide key list shows them", run));
+  }
+  Result<RunKeys> keys = RunKeys::OpenOrDraw(run, SecondsSince1970());
+  DSLIDE_RETURN_IF_ERROR(keys);
+  return keys->Publish(address);
+}
+
+Status Join(const ParsedArguments& arguments) {
+  const Result<RunKeys> keys = KeysOf(arguments);
+  DSLIDE_RETURN_IF_ERROR(keys);
+  const Result<MemberKey> key = ReadKeyFile(keys->FileOf(arguments.Get("name")));
+  DSLIDE_RETURN_IF_ERROR(key);
+  if (key->scheduler.empty()) {
+    return TryLater(fmt::format("{}: does not have the scheduler's address yet",
+                                keys->FileOf(arguments.Get("name"))));
+  }
+  fmt::print("{}\n", JoinString(*key));
+  return {};
+}
+
 Status List(const ParsedArguments& arguments) {
   const Result<RunKeys> keys = KeysOf(arguments);
   DSLIDE_RETURN_IF_ERROR(keys);
@@ -145,6 +173,24 @@ Status Rotate(const ParsedArguments& arguments) {
 }
 
 }  // namespace
+
+int KeyInitCommand(int argc, char** argv) {
+  CommandLine line(
+      "dslide key init RUN --scheduler ADDRESS",
+      "Draws a key of each role into RUN/keys, as the first start of a scheduler does, so "
+      "that members can be given theirs before: the scheduler of RUN will use them.");
+  line.Positional("RUN", "the run directory; it need not exist", 1, 1);
+  line.Required("scheduler", "ADDRESS", "what members will dial, e.g. tcp://10.0.0.1:7700");
+  return RunExecutable("dslide key init", line, argc, argv, Init);
+}
+
+int KeyJoinCommand(int argc, char** argv) {
+  CommandLine line =
+      RunLine("dslide key join RUN --name NAME",
+              "Prints the join string of a key whose file is in RUN/keys. It is a secret.");
+  line.Required("name", "NAME", "the key's name: server, worker, observer, operator, or another");
+  return RunExecutable("dslide key join", line, argc, argv, Join);
+}
 
 int KeyAllowCommand(int argc, char** argv) {
   CommandLine line = RunLine("dslide key allow RUN --role ROLE --name NAME [options]",

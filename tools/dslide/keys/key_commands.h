@@ -3,6 +3,8 @@
 
 namespace dslide {
 
+int KeyInitCommand(int argc, char** argv);
+int KeyJoinCommand(int argc, char** argv);
 int KeyAllowCommand(int argc, char** argv);
 int KeyListCommand(int argc, char** argv);
 int KeyRevokeCommand(int argc, char** argv);
