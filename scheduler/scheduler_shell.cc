@@ -735,7 +735,7 @@ std::string SchedulerShell::StatusText(const RunStatus& status) {
   }
   return StatusJson(status, page_reading_, curve_,
                     waiting ? status.waiting : ProgressText(page_reading_),
-                    contributions_.Totals(DayOf(SecondsSince1970())));
+                    contributions_.Totals(DayOf(SecondsSince1970())), SecondsSince1970());
 }
 
 const std::string& SchedulerShell::RecentStatus() {

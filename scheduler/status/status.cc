@@ -132,9 +132,10 @@ void AddVacantSeats(const RunStatus& status, OrderedJson* members) {
 
 std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& reading,
                        const LearningCurve& curve, const std::string& line,
-                       std::span<const Contributions::Total> contributions) {
+                       std::span<const Contributions::Total> contributions, int64_t time_s) {
   const TrainingStats here = status.work;
   OrderedJson json;
+  if (time_s != 0) json["time"] = time_s;
   json["phase"] = PhaseName(status.phase);
   json["progress"] = status.progress;
   json["line"] = line;

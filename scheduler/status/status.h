@@ -16,7 +16,8 @@ namespace dslide {
 constexpr size_t kMostContributions = 100;
 std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& reading,
                        const LearningCurve& curve, const std::string& line,
-                       std::span<const Contributions::Total> contributions = {});
+                       std::span<const Contributions::Total> contributions = {},
+                       int64_t time_s = 0);
 
 // A line of loads.jsonl: the load of each server.
 std::string LoadsRecord(const RunStatus& status, double elapsed_s);

@@ -21,6 +21,7 @@ constexpr dslide::Command kCommands[] = {
      "move the slots of a server to the others, then stop that server"},
     {"checkpoint", dslide::CheckpointCommand,
      "list, inspect, verify or prune checkpoints, or write one now"},
+    {"doctor", dslide::DoctorCommand, "find out what keeps a machine from training, or from speed"},
     {"key", dslide::KeyCommand, "say who may join an encrypted run"},
     {"worker", dslide::WorkerCommand, "show the lent workers on this machine"},
     {"keygen", dslide::KeygenCommand, "draw a key of one's own"},

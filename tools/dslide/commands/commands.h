@@ -16,6 +16,7 @@ int CheckpointCommand(int argc, char** argv);
 int StatusCommand(int argc, char** argv);
 int DrainCommand(int argc, char** argv);
 int ReportCommand(int argc, char** argv);
+int DoctorCommand(int argc, char** argv);
 int KeyCommand(int argc, char** argv);
 int KeygenCommand(int argc, char** argv);
 int WorkerCommand(int argc, char** argv);

@@ -14,7 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "arrays have their least byte first");
 
 // One array of the archive.
-struct Member {
+struct NpzMember {
   std::string name;
   std::string npy;  // header of the array
   std::function<void(const ByteSink&)> write;
@@ -25,15 +25,15 @@ struct Member {
   }
 };
 
-Member Floats(const std::string& name, uint64_t rows, uint64_t columns,
-              std::function<void(const ByteSink&)> write) {
+NpzMember Floats(const std::string& name, uint64_t rows, uint64_t columns,
+                 std::function<void(const ByteSink&)> write) {
   const std::string shape =
       columns == 0 ? fmt::format("{},", rows) : fmt::format("{}, {}", rows, columns);
   return {name, NpyHeaderText("<f4", shape), std::move(write)};
 }
 
 // Texts of one length, filled up with zeros.
-Member LabelNames(const Model& model) {
+NpzMember LabelNames(const Model& model) {
   const uint32_t count = model.info().labels();
   size_t longest = 1;
   for (uint32_t label = 0; label < count; ++label) {
@@ -49,7 +49,7 @@ Member LabelNames(const Model& model) {
           }};
 }
 
-Member Text(const std::string& name, const std::string& text) {
+NpzMember Text(const std::string& name, const std::string& text) {
   return {name, NpyHeaderText(fmt::format("|S{}", text.size()), ""),
           [text](const ByteSink& sink) { sink(text); }};
 }
@@ -57,7 +57,7 @@ Member Text(const std::string& name, const std::string& text) {
 }  // namespace
 
 Status WriteNpz(const DenseRows& rows, const std::string& path) {
-  const Member members[] = {
+  const NpzMember members[] = {
       Floats("input", rows.input_rows(), rows.hidden(),
              [&](const ByteSink& sink) { rows.WriteInput(Precision::kFp32, sink); }),
       Floats("weights", rows.labels(), rows.hidden(),
@@ -69,7 +69,7 @@ Status WriteNpz(const DenseRows& rows, const std::string& path) {
   Result<NpzArchiveWriter> archive =
       NpzArchiveWriter::Create(path, NpzArchiveWriter::Packing::kStored);
   DSLIDE_RETURN_IF_ERROR(archive);
-  for (const Member& member : members) {
+  for (const NpzMember& member : members) {
     Result<ScratchFile> array = archive->NewArray();
     DSLIDE_RETURN_IF_ERROR(array);
     member.Write([&](std::string_view bytes) { array->Write(bytes); });

@@ -109,7 +109,7 @@ Status Allow(const ParsedArguments& arguments) {
   return {};
 }
 
-Status Init(const ParsedArguments& arguments) {
+Status DrawBefore(const ParsedArguments& arguments) {
   const std::string& run = arguments.Positional().front();
   const std::string address = arguments.Get("scheduler");
   if (const std::string why = WhyNotDialable(address); !why.empty()) {
@@ -123,7 +123,7 @@ Status Init(const ParsedArguments& arguments) {
   return keys->Publish(address);
 }
 
-Status Join(const ParsedArguments& arguments) {
+Status ShowJoin(const ParsedArguments& arguments) {
   const Result<RunKeys> keys = KeysOf(arguments);
   DSLIDE_RETURN_IF_ERROR(keys);
   const Result<MemberKey> key = ReadKeyFile(keys->FileOf(arguments.Get("name")));
@@ -181,7 +181,7 @@ int KeyInitCommand(int argc, char** argv) {
       "that members can be given theirs before: the scheduler of RUN will use them.");
   line.Positional("RUN", "the run directory; it need not exist", 1, 1);
   line.Required("scheduler", "ADDRESS", "what members will dial, e.g. tcp://10.0.0.1:7700");
-  return RunExecutable("dslide key init", line, argc, argv, Init);
+  return RunExecutable("dslide key init", line, argc, argv, DrawBefore);
 }
 
 int KeyJoinCommand(int argc, char** argv) {
@@ -189,7 +189,7 @@ int KeyJoinCommand(int argc, char** argv) {
       RunLine("dslide key join RUN --name NAME",
               "Prints the join string of a key whose file is in RUN/keys. It is a secret.");
   line.Required("name", "NAME", "the key's name: server, worker, observer, operator, or another");
-  return RunExecutable("dslide key join", line, argc, argv, Join);
+  return RunExecutable("dslide key join", line, argc, argv, ShowJoin);
 }
 
 int KeyAllowCommand(int argc, char** argv) {

@@ -1,0 +1,64 @@
+// dslide doctor: what keeps this machine from training, or from training fast.
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "common/app/executable.h"
+#include "common/idle/machine_reader.h"
+#include "tools/dslide/commands/commands.h"
+#include "tools/dslide/doctor/disk.h"
+#include "tools/dslide/doctor/finding.h"
+#include "tools/dslide/doctor/machine.h"
+#include "tools/dslide/doctor/reach.h"
+
+namespace dslide {
+namespace {
+
+Status Examine(const ParsedArguments& arguments) {
+  Findings findings;
+  JudgeMachine(ReadMachine(MachineReader::DefaultRoot()), &findings);
+  CheckDisk(arguments.Get("run-dir"), &findings);
+  std::optional<SchedulerAccess> access;
+  if (arguments.Has("scheduler") || arguments.Has("key") || HasJoinVariable()) {
+    Result<SchedulerAccess> given = SchedulerFromArguments(arguments);
+    if (given.ok()) {
+      access = *std::move(given);
+      CheckScheduler(*access, &findings);
+    } else {
+      findings.Problem("scheduler", given.error().message,
+                       "give --scheduler ADDRESS or --key FILE");
+    }
+  }
+  if (arguments.Has("bind")) {
+    CheckListening({arguments.Get("bind"), arguments.Get("advertise")}, access, &findings);
+  }
+  const size_t problems = findings.Count(Finding::Level::kProblem);
+  if (arguments.Has("json")) {
+    fmt::print("{}\n", findings.Json());
+  } else {
+    fmt::print("{}", findings.Text());
+  }
+  std::fflush(stdout);
+  if (problems == 0) return {};
+  return Failed(problems == 1 ? "a problem was found"
+                              : fmt::format("{} problems were found", problems));
+}
+
+}  // namespace
+
+int DoctorCommand(int argc, char** argv) {
+  CommandLine line(
+      "dslide doctor [options]",
+      "Looks for what keeps this machine from training, or from training fast: processor, "
+      "memory, clock, limits, disk; with a scheduler the way to it and its servers, keys "
+      "and versions; with --bind whether the scheduler reaches a server here. Each "
+      "finding comes with its mend. Exit code 1: something does not work.");
+  DeclareSchedulerOptions(&line);
+  line.Option("bind", "ADDRESS", "look whether a server can listen there, e.g. tcp://*:7701");
+  line.Option("advertise", "ADDRESS", "what workers would dial, if not the bind address");
+  line.Option("run-dir", "DIRECTORY", "where checkpoints would go", ".");
+  line.Flag("json", "print JSON");
+  return RunExecutable("dslide doctor", line, argc, argv, Examine);
+}
+
+}  // namespace dslide

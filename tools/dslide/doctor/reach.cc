@@ -1,0 +1,280 @@
+#include "tools/dslide/doctor/reach.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "common/app/executable.h"
+#include "common/base/address.h"
+#include "common/base/process.h"
+#include "common/net/access_list.h"
+#include "common/net/local_address.h"
+#include "common/net/socket.h"
+#include "tools/dslide/cluster/observer.h"
+
+namespace dslide {
+namespace {
+
+constexpr int kConnectMs = 4000;  // a machine that is not there is known after three seconds
+constexpr int64_t kAnswerMs = 6000;
+constexpr int64_t kProbeMs = 12'000;  // the scheduler gives an address up after ten heartbeats
+constexpr double kSlowRoundMs = 300;
+constexpr int64_t kClockApart = 60;  // seconds
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// What a TCP connection to an address came to.
+struct Dialled {
+  double round_ms = 0;  // time of the handshake, one round trip
+  int error = 0;        // errno; ETIMEDOUT without an answer
+};
+
+Dialled Dial(const addrinfo& to) {
+  Dialled dialled;
+  const int fd = socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return {0, errno};
+  const int64_t began = MonotonicMicros();
+  int outcome = connect(fd, to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
+  if (outcome == EINPROGRESS) {
+    pollfd wait = {fd, POLLOUT, 0};
+    socklen_t size = sizeof outcome;
+    if (poll(&wait, 1, kConnectMs) <= 0) {
+      outcome = ETIMEDOUT;
+    } else {
+      getsockopt(fd, SOL_SOCKET, SO_ERROR, &outcome, &size);
+    }
+  }
+  dialled.round_ms = static_cast<double>(MonotonicMicros() - began) / 1000;
+  dialled.error = outcome;
+  close(fd);
+  return dialled;
+}
+
+const char* MendOf(int error) {
+  switch (error) {
+    case ECONNREFUSED:
+      return "nothing listens there: is the process running, and is the port the right one?";
+    case ETIMEDOUT:
+      return "a firewall drops what goes there, or the address is not that machine's: open the "
+             "port";
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EADDRNOTAVAIL:
+      return "there is no route to that network from this machine: is the address one that others "
+             "can "
+             "reach (--advertise), and the network up?";
+    case EACCES:
+    case EPERM:
+      return "this machine's own firewall forbids it: allow outgoing connections";
+    default:
+      return "look at the network between both machines";
+  }
+}
+
+// Reports a name that does not resolve, or an address that cannot be dialled. False: it said why.
+bool CheckAddress(const std::string& what, const std::string& address, Findings* findings) {
+  const std::optional<TcpAddress> tcp = ParseTcp(address);
+  if (!tcp) {
+    findings->Problem(what, fmt::format("{}: no address", address), "use tcp://HOST:PORT");
+    return false;
+  }
+  std::string host = tcp->host;
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int why = getaddrinfo(host.c_str(), tcp->port.c_str(), &hints, &found); why != 0) {
+    findings->Problem(
+        what, fmt::format("{}: {}", host, gai_strerror(why)),
+        "the name is wrong, or this machine's resolver (/etc/resolv.conf, /etc/hosts) "
+        "does not know it; a number works too");
+    return false;
+  }
+  const AddressList all(found, freeaddrinfo);
+  Dialled last;
+  for (const addrinfo* to = found; to != nullptr; to = to->ai_next) {
+    last = Dial(*to);
+    if (last.error == 0) break;
+  }
+  if (last.error != 0) {
+    findings->Problem(what, fmt::format("{}: {}", address, std::strerror(last.error)),
+                      MendOf(last.error));
+    return false;
+  }
+  const std::string text = fmt::format("{} reached, round trip {:.3g} ms", address, last.round_ms);
+  if (last.round_ms > kSlowRoundMs) {
+    findings->Note(what, text, "far away: see \"Slow links\" in configs/README.md");
+  } else {
+    findings->Fine(what, text);
+  }
+  return true;
+}
+
+// "eth0" for one of this machine's addresses; "" if none has it.
+std::string InterfaceOf(const std::string& host) {
+  ifaddrs* found = nullptr;
+  if (getifaddrs(&found) != 0) return "";
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(found, freeifaddrs);
+  for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr) continue;
+    const int family = one->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    char text[INET6_ADDRSTRLEN] = "";
+    const auto size =
+        static_cast<socklen_t>(family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (getnameinfo(one->ifa_addr, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+      continue;
+    if (host == text || host == fmt::format("[{}]", text)) return one->ifa_name;
+  }
+  return "";
+}
+
+void CheckRoute(const std::string& address, Findings* findings) {
+  const Result<std::string> host = LocalHostTowards(address);
+  if (!host.ok()) return;
+  const std::string interface = InterfaceOf(*host);
+  std::string text = *host;
+  if (!interface.empty()) text += fmt::format(" ({})", interface);
+  int mbit = 0;
+  std::ifstream speed("/sys/class/net/" + interface + "/speed");
+  if (speed >> mbit && mbit > 0) text += fmt::format(", {} Mbit/s", mbit);
+  findings->Fine("own address", text);
+}
+
+void CheckClock(const nlohmann::json& status, Findings* findings) {
+  const auto time_s = status.value("time", int64_t{0});
+  if (time_s == 0) return;
+  const int64_t apart = std::time(nullptr) - time_s;
+  if (std::abs(apart) > kClockApart) {
+    findings->Problem(
+        "clocks",
+        fmt::format("this machine's is {} s {} the scheduler's", std::abs(apart),
+                    apart > 0 ? "ahead of" : "behind"),
+        "keys expire by the clock: set the one that is wrong (chrony, systemd-timesyncd)");
+  } else {
+    findings->Fine("clocks", "agree with the scheduler's");
+  }
+}
+
+void CheckMembers(const nlohmann::json& status, Findings* findings) {
+  findings->Fine("run", status.value("phase", "") + ": " + status.value("line", ""));
+  for (const auto& member : status.value("members", nlohmann::json::array())) {
+    const std::string name = member.value("name", ""), address = member.value("address", "");
+    if (member.value("role", "") != "server" || address.empty()) continue;
+    (void)CheckAddress(name, address, findings);
+  }
+}
+
+}  // namespace
+
+void CheckScheduler(const SchedulerAccess& access, Findings* findings) {
+  if (!CheckAddress("scheduler", access.address, findings)) return;
+  CheckRoute(access.address, findings);
+  Result<Observer> observer = Observer::Join(access, "dslide-doctor", kAnswerMs);
+  if (!observer.ok()) {
+    const std::string& why = observer.error().message;
+    // A key of another role is let in, and may not look.
+    if (access.curve && why.find("a key of role ") != std::string::npos) {
+      return findings->Note("key", "is let in, and may not see the status",
+                            "for more give the key of an observer: RUN/keys/observer.key");
+    }
+    return findings->Problem(
+        "scheduler's answer", why,
+        observer.error().kind == ErrorKind::kTryLater && access.curve
+            ? "the port is open, and no scheduler with this key is behind it: is the key of this "
+              "run?"
+        : observer.error().kind == ErrorKind::kTryLater
+            ? "the port is open, and no scheduler answers: is it another program's, or is the run "
+              "encrypted (then give --key)?"
+            : "dslide key list RUN shows the keys; members of one version understand each other");
+  }
+  findings->Fine("scheduler's answer",
+                 access.curve ? "this key is let in, encrypted" : "not encrypted");
+  const Result<std::string> text = observer->StatusJson();
+  if (!text.ok())
+    return findings->Problem("status", text.error().message, "see the scheduler's log");
+  const auto status = nlohmann::json::parse(*text, nullptr, false);
+  if (status.is_discarded()) {
+    return findings->Problem("status", "is no JSON", "use executables of one version");
+  }
+  CheckClock(status, findings);
+  CheckMembers(status, findings);
+}
+
+void CheckListening(const ListeningPlace& place, const std::optional<SchedulerAccess>& access,
+                    Findings* findings) {
+  const std::string check = "listening";
+  if (const std::string why = WhyNotListenable(place.bind); !why.empty()) {
+    return findings->Problem(check, fmt::format("{}: {}", place.bind, why), "use tcp://*:7701");
+  }
+  AccessListHolder letting_in;
+  if (access && access->curve) {
+    letting_in.Set({{{TextOf(access->curve->peer), KeyRole::kScheduler}}});
+  }
+  NetContext context(&letting_in);
+  Result<RouterSocket> socket =
+      RouterSocket::Bind(context, place.bind, access ? access->own() : std::nullopt);
+  if (!socket.ok()) {
+    return findings->Problem(
+        check, socket.error().message,
+        "another process has the port (ss -ltnp shows it), or the address is not "
+        "this machine's");
+  }
+  const Result<std::string> advertised = AdvertisedAddress(
+      "cluster.server", socket->address(), place.advertise, access ? access->address : "");
+  if (!advertised.ok()) {
+    return findings->Problem(check, advertised.error().message, "give --advertise tcp://HOST:PORT");
+  }
+  findings->Fine(check, fmt::format("{}, others dial {}", place.bind, *advertised));
+  if (!access) return;
+
+  Result<DealerSocket> scheduler = DealerSocket::Connect(context, access->address, access->curve);
+  if (!scheduler.ok()) return;  // CheckScheduler() has said so
+  Message message;
+  message.envelope.incarnation = DrawIncarnation(access->own());
+  message.envelope.sequence = 1;
+  Join join;
+  join.role = Role::kServer;
+  join.name = "dslide-doctor";
+  join.address = *advertised;
+  join.cores = CoresOfThisMachine();
+  join.memory_bytes = MemoryOfThisMachine();
+  message.body = join;
+  (void)scheduler->Send(Encode(message, WirePrecision::kFp32));
+  Poller poller;
+  poller.Add(*scheduler);
+  poller.Add(*socket);
+  const std::string back = "reached from the scheduler";
+  for (const int64_t end_ms = MonotonicMillis() + kProbeMs; MonotonicMillis() < end_ms;) {
+    poller.Wait(100);
+    // The scheduler looks who listens there. It gets no answer, so this process does not join.
+    if (socket->Receive()) return findings->Fine(back, *advertised);
+    while (const auto bytes = scheduler->Receive()) {
+      const Result<Message> answer = Decode(*bytes);
+      const auto* refusal = answer.ok() ? std::get_if<ErrorReply>(&answer->body) : nullptr;
+      if (refusal == nullptr) continue;
+      return findings->Problem(
+          back, refusal->text,
+          "open the port in this machine's firewall, and let --advertise name an address that the "
+          "scheduler and the workers reach");
+    }
+  }
+  findings->Problem(
+      back, fmt::format("{}: nothing came within {} s", *advertised, kProbeMs / 1000),
+      "open the port in this machine's firewall; with encryption give the key of a server");
+}
+
+}  // namespace dslide

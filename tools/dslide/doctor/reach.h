@@ -1,0 +1,26 @@
+// Whether this machine reaches a scheduler and its servers, and is reached by them: name, route,
+// port, key, answer, one after the other, so that the first thing that is wrong is what is named.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/security/member_key.h"
+#include "tools/dslide/doctor/finding.h"
+
+namespace dslide {
+
+// Takes up to about fifteen seconds where nothing answers.
+void CheckScheduler(const SchedulerAccess& access, Findings* findings);
+
+// The same as dslide-server's options.
+struct ListeningPlace {
+  std::string bind;
+  std::string advertise;  // "": the one that reaches the scheduler
+};
+// Whether this machine can listen there, and, with a scheduler, whether it reaches the advertised
+// address: asks to join as a server, and takes no part. With keys it needs a server's.
+void CheckListening(const ListeningPlace& place, const std::optional<SchedulerAccess>& access,
+                    Findings* findings);
+
+}  // namespace dslide
