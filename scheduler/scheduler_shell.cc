@@ -31,6 +31,7 @@
 #include "scheduler/kept_input.h"
 #include "scheduler/members/join_limits.h"
 #include "scheduler/plan/memory_check.h"
+#include "scheduler/status/prometheus_text.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
 

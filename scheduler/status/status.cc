@@ -1,9 +1,6 @@
 #include "scheduler/status/status.h"
 
 #include <fmt/core.h>
-#include <prometheus/gauge.h>
-#include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -228,102 +225,6 @@ std::string LoadsRecord(const RunStatus& status, double elapsed_s) {
                                {"memory_used_mb", Mb(server->figures->memory_used)}});
   }
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
-namespace {
-
-// One gauge for each server, by its name.
-void AddServerGauges(const RunStatus& status, prometheus::Registry* registry) {
-  auto family = [registry](const char* name, const char* help) -> auto& {
-    return prometheus::BuildGauge().Name(name).Help(help).Register(*registry);
-  };
-  auto& slots = family("dslide_server_slots", "Slots of the server");
-  auto& load =
-      family("dslide_server_load", "Load over capacity of the server, relative to the mean");
-  auto& busy =
-      family("dslide_server_busy_ratio", "Share of the time that the server's executors work");
-  auto& used = family("dslide_server_memory_bytes",
-                      "Memory of the server's rows, hash tables and kept replies");
-  auto& limit =
-      family("dslide_server_memory_limit_bytes", "Memory limit of the server; 0: not known");
-  for (const MemberStatus& server : status.members) {
-    if (!server.figures) continue;
-    const prometheus::Labels labels = {{"server", server.member.name}};
-    const SeatStatus seat = server.seat ? status.seats[*server.seat] : SeatStatus();
-    slots.Add(labels).Set(static_cast<double>(seat.slots));
-    load.Add(labels).Set(seat.load);
-    busy.Add(labels).Set(server.figures->busy);
-    used.Add(labels).Set(static_cast<double>(server.figures->memory_used));
-    limit.Add(labels).Set(static_cast<double>(server.figures->memory_limit));
-  }
-}
-
-}  // namespace
-
-std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading& reading) {
-  prometheus::Registry registry;
-  const auto gauge = [&](const char* name, const char* help, double value) {
-    prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({}).Set(value);
-  };
-  const TrainingStats here = status.work;
-  gauge("dslide_progress_ratio", "Share of all epochs that is trained", status.progress);
-  gauge("dslide_samples", "Samples trained in this run", static_cast<double>(status.samples));
-  gauge("dslide_samples_per_second", "Recent speed of training", reading.samples_per_second);
-  if (reading.recent.samples > 0)
-    gauge("dslide_loss", "Recent mean training loss per sample", reading.recent.Loss());
-  gauge("dslide_active_rows_per_batch", "Distinct output neurons per batch",
-        here.ActiveRowsPerBatch());
-  gauge("dslide_bytes_sent_per_sample", "Bytes per sample from workers to servers",
-        here.BytesSentPerSample());
-  gauge("dslide_bytes_received_per_sample", "Bytes per sample from servers to workers",
-        here.BytesReceivedPerSample());
-  gauge("dslide_lease_bytes_per_sample",
-        "Bytes per sample from the scheduler to workers, in training leases",
-        status.lease_bytes_per_sample);
-  auto& by_message = prometheus::BuildGauge()
-                         .Name("dslide_bytes_per_sample")
-                         .Help("Bytes per sample between workers and servers, by kind of message")
-                         .Register(registry);
-  for (size_t kind = 0; kind < here.bytes_by_kind.size(); ++kind) {
-    if (here.bytes_by_kind[kind] == 0) continue;
-    by_message.Add({{"message", std::string(BodyName(kind))}}).Set(here.BytesPerSample(kind));
-  }
-  gauge("dslide_tail_error", "Relative standard error of the softmax normaliser", here.TailError());
-  gauge("dslide_active_set_recall_at_10", "Share of the true top 10 in the active set",
-        here.RecallSet());
-  gauge("dslide_hash_recall_at_10", "Share of the true top 10 in the sample's hash candidates",
-        here.RecallHash());
-  gauge("dslide_imbalance", "Load over capacity of the busiest server, relative to the mean",
-        status.imbalance);
-  gauge("dslide_slots_moved", "Slots that moved between servers",
-        static_cast<double>(status.moves.slots));
-  gauge("dslide_moved_bytes", "Bytes sent between servers for moved slots",
-        static_cast<double>(status.moves.bytes));
-  gauge("dslide_plan_version", "Version of the slot plan in force", status.plan.version);
-  gauge("dslide_recoveries", "Returns to a checkpoint since the scheduler started",
-        status.recoveries);
-  gauge("dslide_offences",
-        "What members have done that no honest one does, since the scheduler started",
-        static_cast<double>(status.offences));
-  if (status.run->config.train.audit > 0) {
-    gauge("dslide_audits", "Audits that found a majority", static_cast<double>(status.audits.done));
-    gauge("dslide_audits_skipped", "Audits in which nobody else trained the batch",
-          static_cast<double>(status.audits.skipped));
-    gauge("dslide_audits_undecided", "Audits in which workers differed without a majority",
-          static_cast<double>(status.audits.undecided));
-    gauge("dslide_liars", "Workers that audits have found to lie",
-          static_cast<double>(status.audits.liars.size()));
-  }
-  AddServerGauges(status, &registry);
-  gauge("dslide_servers", "Servers in the roster",
-        static_cast<double>(status.Count(Role::kServer)));
-  gauge("dslide_workers", "Workers in the roster",
-        static_cast<double>(status.Count(Role::kWorker)));
-  if (status.last_evaluation) {
-    gauge("dslide_p_at_1", "P@1 of the last evaluation",
-          status.last_evaluation->metrics.precision[0]);
-  }
-  return prometheus::TextSerializer().Serialize(registry.Collect());
 }
 
 }  // namespace dslide

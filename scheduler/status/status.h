@@ -22,7 +22,4 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
 // A line of loads.jsonl: the load of each server.
 std::string LoadsRecord(const RunStatus& status, double elapsed_s);
 
-// The body of /metrics, in Prometheus' text format; names start with dslide_.
-std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading& reading);
-
 }  // namespace dslide

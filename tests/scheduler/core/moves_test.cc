@@ -1,6 +1,6 @@
 // Slots that move while training goes on: to servers that join, for balance.
 #include "scheduler/balance/model_size.h"
-#include "scheduler/status/status.h"
+#include "scheduler/status/prometheus_text.h"
 #include "tests/scheduler/support/moving_cluster.h"
 #include "tests/scheduler/support/step_cluster.h"
 
@@ -398,7 +398,7 @@ TEST_CASE("moves: metrics tell each server's part") {
   const auto has = [&](const std::string& line) {
     CHECK_MESSAGE(text.find("\n" + line + "\n") != std::string::npos, text);
   };
-  has("dslide_recoveries 0");
+  has("dslide_recoveries_total 0");
   has("dslide_plan_version " + std::to_string(run.core().plan_version()));
   for (const Member* server : run.core().roster().Of(Role::kServer)) {
     const std::string label = "{server=\"" + server->name + "\"} ";
@@ -406,7 +406,7 @@ TEST_CASE("moves: metrics tell each server's part") {
     has("dslide_server_slots" + label + std::to_string(slots));
     has("dslide_server_memory_bytes" + label + std::to_string(slots << 20));
     has("dslide_server_memory_limit_bytes" + label + "1073741824");
-    CHECK(text.find("dslide_server_load" + label) != std::string::npos);
+    CHECK(text.find("dslide_server_load_ratio" + label) != std::string::npos);
   }
   CHECK(text.find("server=\"spare\"") != std::string::npos);
 }

@@ -2,6 +2,7 @@
 
 #include "common/data/checksum.h"
 #include "common/run/lease_batch.h"
+#include "scheduler/status/prometheus_text.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
 #include "tests/scheduler/support/fake_cluster.h"

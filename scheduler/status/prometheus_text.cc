@@ -1,0 +1,133 @@
+#include "scheduler/status/prometheus_text.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+namespace dslide {
+namespace {
+
+class Metrics {
+ public:
+  void Gauge(const char* name, const char* help, double value) {
+    prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add({}).Set(value);
+  }
+  // One that only grows.
+  void Counter(const char* name, const char* help, double value,
+               const prometheus::Labels& labels = {}) {
+    prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add(labels).Increment(value);
+  }
+  auto& Gauges(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(registry_);
+  }
+  auto& Counters(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry_);
+  }
+  std::string Text() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }
+
+ private:
+  prometheus::Registry registry_;
+};
+
+void AddProgress(const RunStatus& status, const ProgressMeter::Reading& reading, Metrics* metrics) {
+  metrics->Gauge("dslide_progress_ratio", "Share of all epochs that is trained", status.progress);
+  metrics->Counter("dslide_samples_total", "Samples trained in this run",
+                   static_cast<double>(status.samples));
+  metrics->Gauge("dslide_samples_per_second", "Recent speed of training",
+                 reading.samples_per_second);
+  if (reading.eta_seconds >= 0)
+    metrics->Gauge("dslide_eta_seconds", "Expected time to the end", reading.eta_seconds);
+  if (reading.recent.samples > 0)
+    metrics->Gauge("dslide_loss", "Recent mean training loss per sample", reading.recent.Loss());
+  if (status.last_evaluation) {
+    metrics->Gauge("dslide_precision_at_1_ratio", "P@1 of the last evaluation",
+                   status.last_evaluation->metrics.precision[0]);
+  }
+}
+
+void AddCosts(const RunStatus& status, Metrics* metrics) {
+  const TrainingStats here = status.work;
+  metrics->Gauge("dslide_active_rows_per_batch", "Distinct output neurons per batch",
+                 here.ActiveRowsPerBatch());
+  metrics->Gauge("dslide_sent_bytes_per_sample", "From workers to servers",
+                 here.BytesSentPerSample());
+  metrics->Gauge("dslide_received_bytes_per_sample", "From servers to workers",
+                 here.BytesReceivedPerSample());
+  metrics->Gauge("dslide_lease_bytes_per_sample",
+                 "From the scheduler to workers, in training leases",
+                 status.lease_bytes_per_sample);
+  auto& by_message = metrics->Gauges("dslide_message_bytes_per_sample",
+                                     "Between workers and servers, by kind of message");
+  for (size_t kind = 0; kind < here.bytes_by_kind.size(); ++kind) {
+    if (here.bytes_by_kind[kind] == 0) continue;
+    by_message.Add({{"message", std::string(BodyName(kind))}}).Set(here.BytesPerSample(kind));
+  }
+  metrics->Gauge("dslide_tail_error_ratio", "Relative standard error of the softmax normaliser",
+                 here.TailError());
+  metrics->Gauge("dslide_active_set_recall_ratio", "Share of the true top 10 in the active set",
+                 here.RecallSet());
+  metrics->Gauge("dslide_hash_recall_ratio",
+                 "Share of the true top 10 in the sample's hash candidates", here.RecallHash());
+}
+
+// What happened since this scheduler started.
+void AddEvents(const RunStatus& status, Metrics* metrics) {
+  metrics->Counter("dslide_slots_moved_total", "Slots that moved between servers",
+                   static_cast<double>(status.moves.slots));
+  metrics->Counter("dslide_moved_bytes_total", "Sent between servers for moved slots",
+                   static_cast<double>(status.moves.bytes));
+  metrics->Counter("dslide_recoveries_total", "Returns to a checkpoint", status.recoveries);
+  metrics->Counter("dslide_offences_total", "What members have done that no honest one does",
+                   static_cast<double>(status.offences));
+  auto& audits = metrics->Counters("dslide_audits_total", "Batches that others did again, by outcome");
+  audits.Add({{"outcome", "majority"}}).Increment(static_cast<double>(status.audits.done));
+  audits.Add({{"outcome", "skipped"}}).Increment(static_cast<double>(status.audits.skipped));
+  audits.Add({{"outcome", "undecided"}}).Increment(static_cast<double>(status.audits.undecided));
+  metrics->Counter("dslide_liars_total", "Workers that audits have found to lie",
+                   static_cast<double>(status.audits.liars.size()));
+}
+
+void AddServers(const RunStatus& status, Metrics* metrics) {
+  auto& slots = metrics->Gauges("dslide_server_slots", "Slots of the server");
+  auto& load = metrics->Gauges("dslide_server_load_ratio",
+                               "Load over capacity of the server, relative to the mean");
+  auto& busy = metrics->Gauges("dslide_server_busy_ratio",
+                               "Share of the time that the server's executors work");
+  auto& used = metrics->Gauges("dslide_server_memory_bytes",
+                               "Memory of the server's rows, hash tables and kept replies");
+  auto& limit = metrics->Gauges("dslide_server_memory_limit_bytes",
+                                "Memory limit of the server; 0: not known");
+  for (const MemberStatus& server : status.members) {
+    if (!server.figures) continue;
+    const prometheus::Labels labels = {{"server", server.member.name}};
+    const SeatStatus seat = server.seat ? status.seats[*server.seat] : SeatStatus();
+    slots.Add(labels).Set(static_cast<double>(seat.slots));
+    load.Add(labels).Set(seat.load);
+    busy.Add(labels).Set(server.figures->busy);
+    used.Add(labels).Set(static_cast<double>(server.figures->memory_used));
+    limit.Add(labels).Set(static_cast<double>(server.figures->memory_limit));
+  }
+}
+
+}  // namespace
+
+std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading& reading) {
+  Metrics metrics;
+  AddProgress(status, reading, &metrics);
+  AddCosts(status, &metrics);
+  AddEvents(status, &metrics);
+  AddServers(status, &metrics);
+  metrics.Gauge("dslide_imbalance_ratio",
+                "Load over capacity of the busiest server, relative to the mean", status.imbalance);
+  metrics.Gauge("dslide_plan_version", "Version of the slot plan in force", status.plan.version);
+  metrics.Gauge("dslide_servers", "Servers in the roster",
+                static_cast<double>(status.Count(Role::kServer)));
+  metrics.Gauge("dslide_workers", "Workers in the roster",
+                static_cast<double>(status.Count(Role::kWorker)));
+  metrics.Gauge("dslide_training", "1 while batches are leased, else 0",
+                status.phase == RunPhase::kTraining ? 1 : 0);
+  return metrics.Text();
+}
+
+}  // namespace dslide
