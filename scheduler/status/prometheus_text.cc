@@ -16,7 +16,8 @@ class Metrics {
   // One that only grows.
   void Counter(const char* name, const char* help, double value,
                const prometheus::Labels& labels = {}) {
-    prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add(labels).Increment(value);
+    prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add(labels).Increment(
+        value);
   }
   auto& Gauges(const char* name, const char* help) {
     return prometheus::BuildGauge().Name(name).Help(help).Register(registry_);
@@ -80,7 +81,8 @@ void AddEvents(const RunStatus& status, Metrics* metrics) {
   metrics->Counter("dslide_recoveries_total", "Returns to a checkpoint", status.recoveries);
   metrics->Counter("dslide_offences_total", "What members have done that no honest one does",
                    static_cast<double>(status.offences));
-  auto& audits = metrics->Counters("dslide_audits_total", "Batches that others did again, by outcome");
+  auto& audits =
+      metrics->Counters("dslide_audits_total", "Batches that others did again, by outcome");
   audits.Add({{"outcome", "majority"}}).Increment(static_cast<double>(status.audits.done));
   audits.Add({{"outcome", "skipped"}}).Increment(static_cast<double>(status.audits.skipped));
   audits.Add({{"outcome", "undecided"}}).Increment(static_cast<double>(status.audits.undecided));

@@ -16,6 +16,7 @@ constexpr dslide::Command kCommands[] = {
     {"data", dslide::DataCommand, "look at data files, convert, split or shuffle them"},
     {"status", dslide::StatusCommand,
      "show the servers, workers and last decisions of a running cluster"},
+    {"events", dslide::EventsCommand, "print what the scheduler of a running cluster decided"},
     {"report", dslide::ReportCommand, "write an HTML page of one run, or of several compared"},
     {"drain", dslide::DrainCommand,
      "move the slots of a server to the others, then stop that server"},

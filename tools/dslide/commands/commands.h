@@ -13,6 +13,7 @@ int ServeCommand(int argc, char** argv);
 int DataCommand(int argc, char** argv);
 int BenchCommand(int argc, char** argv);
 int CheckpointCommand(int argc, char** argv);
+int EventsCommand(int argc, char** argv);
 int StatusCommand(int argc, char** argv);
 int DrainCommand(int argc, char** argv);
 int ReportCommand(int argc, char** argv);
