@@ -75,7 +75,9 @@ class Container:
         closed = spec["securityContext"]
         self.name = f"dslide-{os.getpid()}-{pod}-{container['name']}"
         self.log = f"{directory}/{pod}-{container['name']}.log"
-        command = ["podman", "run", "--rm", "--name", self.name, "--cgroups=disabled",
+        # runc, because crun wants either version of cgroups, and machines may have both.
+        command = ["podman", "--runtime=runc", "--cgroup-manager=cgroupfs", "run", "--rm", "--name",
+                   self.name, "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024",
                    f"--network=ns:/run/netns/{pods.namespace(pod)}", "--no-hosts",
                    "--user", f"{closed['runAsUser']}:{closed['runAsGroup']}"]
         if container["securityContext"]["readOnlyRootFilesystem"]:

@@ -29,7 +29,7 @@ constexpr double kSlowSyncMs = 50;
 // The directory, or the nearest one above that exists.
 fs::path Existing(fs::path path) {
   std::error_code error;
-  path = fs::absolute(path, error);
+  path = fs::absolute(path, error).lexically_normal();
   while (!path.empty() && path.has_relative_path() && !fs::exists(path, error)) {
     path = path.parent_path();
   }
