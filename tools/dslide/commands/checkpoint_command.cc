@@ -1,7 +1,7 @@
 // dslide checkpoint COMMAND: shows, checks and prunes a run's checkpoints, or writes one now.
 #include <string>
 
-#include "tools/dslide/commands/checkpoint_commands.h"
+#include "tools/dslide/checkpoint/checkpoint_commands.h"
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
 

@@ -8,7 +8,7 @@
 #include "common/base/plural.h"
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
-#include "tools/dslide/commands/checkpoint_commands.h"
+#include "tools/dslide/checkpoint/checkpoint_commands.h"
 
 namespace dslide {
 namespace {

@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include "common/app/executable.h"
+#include "tools/dslide/checkpoint/checkpoint_commands.h"
 #include "tools/dslide/cluster/observer.h"
-#include "tools/dslide/commands/checkpoint_commands.h"
 
 namespace dslide {
 namespace {

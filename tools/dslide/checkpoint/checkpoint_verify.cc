@@ -7,7 +7,7 @@
 
 #include "common/app/executable.h"
 #include "common/base/plural.h"
-#include "tools/dslide/commands/checkpoint_commands.h"
+#include "tools/dslide/checkpoint/checkpoint_commands.h"
 
 namespace dslide {
 namespace {
