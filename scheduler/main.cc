@@ -23,7 +23,7 @@ Status Schedule(const ParsedArguments& arguments) {
   }
   DSLIDE_RETURN_IF_ERROR(memory_mb);
   StopSignals signals;
-  StartLog("scheduler", config->common.log_level);
+  StartLog("scheduler", "", config->common.log_level);
   return SchedulerShell::Run({std::move(*config), arguments.Get("run-dir"), resume, *memory_mb},
                              &signals);
 }

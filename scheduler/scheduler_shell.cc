@@ -433,6 +433,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   }
   std::fflush(stdout);
   const RunId run = inputs.run;
+  NameRunInLog(run);
   Contributions contributions = std::move(inputs.ledger.contributions);
   LabelNames names(preprocessor, inputs.config);
   RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));

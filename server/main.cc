@@ -73,7 +73,7 @@ Status Serve(const ParsedArguments& arguments) {
   if (is_lent) LimitCores(config->idle.cores);
   const std::string limits = is_lent ? LowerPriority(config->idle.priority) : "";
   StopSignals signals;
-  StartLog(options.name.empty() ? "server" : options.name, config->common.log_level);
+  StartLog("server", options.name, config->common.log_level);
   for (const std::string& line : IgnoredByServer(arguments.All("set"))) LogWarning(line);
   if (!limits.empty()) LogWarning(limits);
   return ServerShell::Run(options, &signals);

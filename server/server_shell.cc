@@ -151,6 +151,7 @@ void ServerShell::ReceiveFromScheduler() {
       LogWarning("from the scheduler: " + message.error().message);
       continue;
     }
+    if (std::holds_alternative<JoinReply>(message->body)) NameRunInLog(message->envelope.run);
     if (const auto* access = std::get_if<AccessList>(&message->body)) {
       access_->Set(*access);
       continue;

@@ -32,7 +32,7 @@ Status Work(const ParsedArguments& arguments) {
   StopSignals signals(is_lent && has_file ? StopSignals::HangUp::kReloads
                                           : StopSignals::HangUp::kStops);
   options.name = arguments.Get("name");
-  StartLog(options.name.empty() ? "worker" : options.name, "info");
+  StartLog("worker", options.name, "info");
   for (const std::string& line : IgnoredByWorker(arguments.All("set"))) LogWarning(line);
   Result<SchedulerAccess> scheduler = SchedulerOf(arguments);
   DSLIDE_RETURN_IF_ERROR(scheduler);

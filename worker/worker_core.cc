@@ -99,9 +99,11 @@ void WorkerCore::OnSchedulerMessage(Message message) {
   } else if (const auto* wait = std::get_if<LeaseWait>(&message.body)) {
     if (work_) work_->leases.Answered(NowMs() + wait->retry_ms);
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
-    effects_.notices.push_back(fmt::format("dismissed by the scheduler: {}", shutdown->reason));
     effects_.dismissed = shutdown->exit_code;
-    effects_.exit = Status();
+    effects_.exit = DismissedBy(*shutdown);
+    if (effects_.exit->ok()) {
+      effects_.notices.push_back(fmt::format("dismissed by the scheduler: {}", shutdown->reason));
+    }
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     OnError(*error);
   }
@@ -253,12 +255,20 @@ void WorkerCore::Fill() {
   RequestLease();
 }
 
+// What workers predict is compared, so an evaluation is rounded by the configuration alone, not by
+// what the link is like.
+WirePrecision WorkerCore::PrecisionOf(uint64_t flight, uint32_t server) const {
+  return work_->flights.At(flight).leased.lease.kind == LeaseKind::kEvaluate
+             ? FixedPrecision(config_->cluster.wire)
+             : links_.precision(server);
+}
+
 void WorkerCore::SendStage(uint64_t flight, std::optional<uint64_t> next) {
   FlightTable& flights = work_->flights;
   flights.At(flight).first_reply_us = 0;
   for (uint32_t server = 0; server < plan_.servers.size(); ++server) {
     if (!flights.At(flight).batch.Asks(server)) continue;
-    const AwaitedReply request{flight, next, server, now_us_, links_.precision(server)};
+    const AwaitedReply request{flight, next, server, now_us_, PrecisionOf(flight, server)};
     flights.Await(Send(server, flights.RequestOf(request), request.precision), request);
   }
 }
@@ -442,7 +452,7 @@ void WorkerCore::SendHeartbeat(const Heartbeat& usage) {
 void WorkerCore::Probe(uint64_t flight, uint32_t server) {
   FlightTable& flights = work_->flights;
   if (flights.IsProbed(flight, server)) return;
-  AwaitedReply probe{flight, std::nullopt, server, now_us_, links_.precision(server)};
+  AwaitedReply probe{flight, std::nullopt, server, now_us_, PrecisionOf(flight, server)};
   probe.probe = true;
   flights.Await(Send(server, flights.RequestOf(probe), probe.precision), probe);
 }

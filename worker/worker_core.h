@@ -110,6 +110,7 @@ class WorkerCore {
   void RequestLease();
   std::optional<uint64_t> StartNext(std::optional<uint64_t> with);
   void Fill();
+  WirePrecision PrecisionOf(uint64_t flight, uint32_t server) const;
   void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);
   void TakeReply(uint64_t flight, uint32_t server, Message reply);
   void Proceed(uint64_t flight);

@@ -144,6 +144,7 @@ void WorkerShell::Receive(uint32_t from) {
       LogWarning("a reply is dropped: " + message.error().message);
       continue;
     }
+    if (std::holds_alternative<JoinReply>(message->body)) NameRunInLog(message->envelope.run);
     if (const auto* access = std::get_if<AccessList>(&message->body)) {
       if (from == WorkerCore::kScheduler) TakeAccess(*access);
       continue;

@@ -220,7 +220,9 @@ Result<std::string> AdvertisedAddress(const std::string& key, const std::string&
   if (!peer.empty() && (tcp->host == "*" || tcp->host == "0.0.0.0" || tcp->host == "[::]")) {
     const Result<std::string> host = LocalHostTowards(peer);
     DSLIDE_RETURN_IF_ERROR(host);
-    return fmt::format("tcp://{}:{}", *host, tcp->port);
+    std::string address = fmt::format("tcp://{}:{}", *host, tcp->port);
+    // Of a scheduler on this machine; workers may be on others.
+    if (!IsLoopback(address) && host->find('%') == std::string::npos) return address;
   }
   return BadInput(
       fmt::format("{}_bind = {} does not say which address of this machine others dial; give "

@@ -62,9 +62,9 @@ Status CheckBind(const std::string& setting, const std::string& bind, bool is_sa
 // Refuses an address that others could not dial. Empty: the bound address is advertised.
 Status CheckAdvertise(const std::string& setting, const std::string& advertise);
 // The address that others dial for a socket bound at `bound`: `advertise` if given, else `bound`.
-// Of a wildcard it is the address from which this machine reaches `peer`. Refuses an interface, or
-// a wildcard without a peer. `key`: "cluster.server" or "cluster.scheduler". REQUIRES
-// CheckAdvertise(advertise).
+// Of a wildcard it is the address from which this machine reaches `peer`. Refuses an interface, and
+// a wildcard without a peer or with one on this machine. `key`: "cluster.server" or
+// "cluster.scheduler". REQUIRES CheckAdvertise(advertise).
 Result<std::string> AdvertisedAddress(const std::string& key, const std::string& bound,
                                       const std::string& advertise, const std::string& peer = "");
 

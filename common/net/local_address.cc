@@ -28,7 +28,7 @@ std::optional<std::string> HostTowards(const addrinfo& to) {
                      getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
                      getnameinfo(reinterpret_cast<sockaddr*>(&own), size, host, sizeof host,
                                  nullptr, 0, NI_NUMERICHOST) == 0;
-  const int why = errno;
+  const int why = errno == 0 ? EADDRNOTAVAIL : errno;
   close(fd);
   errno = why;
   if (!found) return std::nullopt;

@@ -18,6 +18,7 @@
 
 #include "common/base/address.h"
 #include "common/base/check.h"
+#include "common/base/handover.h"
 #include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/process.h"
@@ -130,9 +131,13 @@ struct Share {
 // A frame of the shared bytes; ZeroMQ's I/O thread drops the share once they are sent. It only
 // reads them.
 zmq::message_t Frame(std::unique_ptr<Share> share) {
-  const auto release = [](void*, void* hint) { delete static_cast<Share*>(hint); };
+  const auto release = [](void*, void* hint) {
+    TakeOver(hint);
+    delete static_cast<Share*>(hint);
+  };
   zmq::message_t frame(const_cast<uint8_t*>(share->bytes->data()), share->bytes->size(), release,
                        share.get());
+  HandOver(share.get());
   share.release();
   return frame;
 }

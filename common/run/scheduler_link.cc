@@ -20,4 +20,13 @@ void SchedulerLink::JoinSent(int64_t now_ms) {
   if (!heard_ms_) heard_ms_ = now_ms;
 }
 
+Status DismissedBy(const Shutdown& shutdown) {
+  for (const ErrorKind kind : {ErrorKind::kTryLater, ErrorKind::kPreempted}) {
+    if (shutdown.exit_code == static_cast<uint32_t>(ExitCode(kind))) {
+      return Error{kind, "dismissed by the scheduler: " + shutdown.reason};
+    }
+  }
+  return {};
+}
+
 }  // namespace dslide

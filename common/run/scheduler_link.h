@@ -75,4 +75,8 @@ class SchedulerLink {
   int64_t heartbeat_ms_ = 0;
 };
 
+// How a member ends that the scheduler dismisses: well, or, if the run is not done, with what asks
+// whoever started it to start it again (75 and 85).
+Status DismissedBy(const Shutdown& shutdown);
+
 }  // namespace dslide

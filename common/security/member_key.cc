@@ -68,6 +68,13 @@ Result<std::string> AddressIn(const std::string& given) {
   return Trimmed(line);
 }
 
+// Of a service: systemd keeps other users from its directory, and may show a mode for the group.
+bool IsCredential(const std::string& path) {
+  const char* directory = std::getenv("CREDENTIALS_DIRECTORY");
+  return directory != nullptr && *directory != '\0' &&
+         path.starts_with(directory + std::string("/"));
+}
+
 }  // namespace
 
 bool IsJoinString(const std::string& text) { return text.starts_with(kScheme); }
@@ -107,7 +114,8 @@ std::string JoinString(const MemberKey& key) {
 
 Result<MemberKey> ReadKeyFile(const std::string& path) {
   struct stat file;
-  if (stat(path.c_str(), &file) == 0 && (file.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  if (stat(path.c_str(), &file) == 0 && !IsCredential(path) &&
+      (file.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return BadInput(fmt::format("{}: others may read it; chmod 600 {}", path, path));
   }
   const Result<std::string> text = ReadWholeFile(path);

@@ -176,6 +176,7 @@ void TendPlan(RunState* run, int64_t now_ms) {
 }
 
 void SwitchTo(RunState* run, Plan next, int64_t now_ms) {
+  run->pass().OnPlanSwitch();
   run->change().BeginSwitch(run->plan(), now_ms);
   run->pass().ReleaseSteps();
   run->cluster.seats.SwitchTo(std::move(next), &run->cluster.roster, now_ms, &run->out);

@@ -307,8 +307,10 @@ void SchedulerCore::EndAudits(int64_t now_ms) {
   }
   if (ended.empty()) return;
   if (take_back && run_.pass().evaluating()) {
-    run_.out.Decide("the evaluation begins again: a worker has lied", now_ms);
-    run_.pass().EvaluateAgain(run_.inputs);
+    run_.out.Decide(run_.pass().EvaluateAgain(run_.inputs)
+                        ? "a worker has lied: the evaluation begins again"
+                        : "a worker has lied again: its last predictions stay in this evaluation",
+                    now_ms);
   } else if (take_back) {
     return TakeStepsBack(&run_, now_ms);
   }

@@ -27,10 +27,13 @@ void Evaluation::Add(const TopKReply& predictions, const DataOrder& order, uint6
   KeepExamples(predictions, order, first);
 }
 
-void Evaluation::Begin() {
+bool Evaluation::BeginAgain() {
+  if (again_ == kMostAgain) return false;
+  again_++;
   metrics_.Clear();
   examples_.clear();
   counted_.clear();
+  return true;
 }
 
 // Of a batch's predictions the last ones.

@@ -3,8 +3,9 @@
 //
 // In a run with keys the first batch of each worker is evaluated twice, a later one less and less
 // often (1 / n^2 of the nth, and kShare at least): a worker that always lies is found at once, and
-// an honest one costs 1.6 batches more and 2 % of the rest. All that is known of the model is the
-// same for all workers, so honest ones predict the same labels while one slot plan is in force.
+// an honest one costs 1.6 batches more and 2 % of the rest. Servers answer all workers alike, and
+// evaluations are rounded by the configuration alone, so honest workers predict the same labels
+// while one slot plan is in force.
 //
 // Pure; owned by the scheduler's thread.
 #pragma once
@@ -25,6 +26,7 @@ class Evaluation {
  public:
   static constexpr size_t kExamples = 10;
   static constexpr float kShare = 0.02f;
+  static constexpr int kMostAgain = 3;  // times that one begins again; a liar may come back
   // Who reports predictions to the audits (Audits::Server): the scheduler itself.
   static constexpr Incarnation kWitness{1};
 
@@ -39,8 +41,8 @@ class Evaluation {
 
   // Predictions of the samples of `order` from `first` on. REQUIRES that they exist.
   void Add(const TopKReply& predictions, const DataOrder& order, uint64_t first);
-  // Forgets all predictions.
-  void Begin();
+  // Forgets all predictions. False: it has done so kMostAgain times already, and keeps them.
+  [[nodiscard]] bool BeginAgain();
 
   // The share of this worker's next batch to be evaluated by another one. Counts it.
   float NextShare(Incarnation worker);
@@ -60,6 +62,7 @@ class Evaluation {
   std::vector<EvaluatedSample> examples_;
   std::map<Incarnation, uint64_t> counted_;  // batches by worker
   uint32_t plan_version_ = 0;
+  int again_ = 0;
 };
 
 }  // namespace dslide

@@ -90,11 +90,18 @@ void Pass::BeginEvaluation(const RunContext& run, bool final,
   if (run.keyed) BeginAudits(run, Evaluation::kShare);
 }
 
-void Pass::EvaluateAgain(const RunContext& run) {
+bool Pass::EvaluateAgain(const RunContext& run) {
+  if (!evaluation_->BeginAgain()) return false;
   book_.emplace(order_->batches(), run.config.train.unit_batches);
   leased_end_ = 0;
-  evaluation_->Begin();
   BeginAudits(run, Evaluation::kShare);
+  return true;
+}
+
+// Servers of another plan may compute with other kernels, which round otherwise: their answers are
+// not compared.
+void Pass::OnPlanSwitch() {
+  if (evaluation_ && audits_) audits_->GiveUp();
 }
 
 void Pass::EndEpoch(const RunContext& run, Outbox* out) {
@@ -251,21 +258,27 @@ bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, uint32_t
       samples != std::min<uint64_t>(train.batch, order_->samples() - first)) {
     return false;
   }
+  // A liar could keep its reports back until the plan has changed, and nobody compares them.
+  if (audits_ && !FollowsPlan(plan_version)) return false;
   const std::vector<Incarnation> holders = book_->HoldersOf(done.batch.unit, done.batch.index);
   const bool counts = book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms);
-  if (audits_) AuditEvaluated(run, done, plan_version, counts, holders, now_ms, worker);
+  if (audits_) AuditEvaluated(run, done, counts, holders, now_ms, worker);
   if (counts) evaluation_->Add(p, *order_, first);
   return counts;
 }
 
-// Servers of another plan may compute with other kernels, which round otherwise. What they answer
-// is not compared.
-void Pass::AuditEvaluated(const RunContext& run, const BatchDone& done, uint32_t plan_version,
-                          bool counts, const std::vector<Incarnation>& holders, int64_t now_ms,
-                          Incarnation worker) {
+// Whether predictions by this slot plan are compared with those that come; those by an earlier one
+// are not.
+bool Pass::FollowsPlan(uint32_t version) {
   bool changed = false;
-  if (!evaluation_->FollowsPlan(plan_version, &changed)) return;
+  const bool follows = evaluation_->FollowsPlan(version, &changed);
   if (changed) audits_->GiveUp();
+  return follows;
+}
+
+void Pass::AuditEvaluated(const RunContext& run, const BatchDone& done, bool counts,
+                          const std::vector<Incarnation>& holders, int64_t now_ms,
+                          Incarnation worker) {
   const uint64_t number =
       NumberInPass(done.batch.unit, done.batch.index, run.config.train.unit_batches);
   if (counts) {

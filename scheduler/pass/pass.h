@@ -53,8 +53,11 @@ class Pass {
   void EndEpoch(const RunContext& run, Outbox* out);
   // REQUIRES complete(), and that an evaluation is in progress. *examples: its last samples.
   EvaluationResult EndEvaluation(std::vector<EvaluatedSample>* examples);
-  // Evaluates all over again: a worker has lied. REQUIRES evaluating().
-  void EvaluateAgain(const RunContext& run);
+  // Evaluates all over again: a worker has lied. False: it has begun again too often, and goes on.
+  // REQUIRES evaluating().
+  [[nodiscard]] bool EvaluateAgain(const RunContext& run);
+  // Another slot plan is about to be in force.
+  void OnPlanSwitch();
   // The run is over.
   void Stop();
 
@@ -143,9 +146,9 @@ class Pass {
   void BeginSteps(const RunContext& run);
   uint64_t BatchesServersTake(const TrainConfig& train) const;
   void BeginAudits(const RunContext& run, float share);
-  void AuditEvaluated(const RunContext& run, const BatchDone& done, uint32_t plan_version,
-                      bool counts, const std::vector<Incarnation>& holders, int64_t now_ms,
-                      Incarnation worker);
+  bool FollowsPlan(uint32_t version);
+  void AuditEvaluated(const RunContext& run, const BatchDone& done, bool counts,
+                      const std::vector<Incarnation>& holders, int64_t now_ms, Incarnation worker);
 
   CountedWork counted_;
   bool begun_ = false;

@@ -33,8 +33,10 @@ class Metrics {
 
 void AddProgress(const RunStatus& status, const ProgressMeter::Reading& reading, Metrics* metrics) {
   metrics->Gauge("dslide_progress_ratio", "Share of all epochs that is trained", status.progress);
-  metrics->Counter("dslide_samples_total", "Samples trained in this run",
-                   static_cast<double>(status.samples));
+  metrics->Gauge("dslide_samples", "Samples that count in this run",
+                 static_cast<double>(status.samples));
+  metrics->Counter("dslide_samples_total", "Samples trained since the scheduler started",
+                   static_cast<double>(status.work.samples));
   metrics->Gauge("dslide_samples_per_second", "Recent speed of training",
                  reading.samples_per_second);
   if (reading.eta_seconds >= 0)

@@ -91,11 +91,9 @@ void ServerCore::OnSchedulerError(const ErrorReply& error, int64_t now_ms) {
 }
 
 void ServerCore::OnShutdown(const Shutdown& shutdown) {
-  if (shutdown.exit_code == static_cast<uint32_t>(ExitCode(ErrorKind::kTryLater))) {
-    return out_.Exit(TryLater(shutdown.reason));  // the line is the reason
-  }
-  out_.Notice(fmt::format("dismissed by the scheduler: {}", shutdown.reason));
-  out_.Exit(Status());
+  Status outcome = DismissedBy(shutdown);
+  if (outcome.ok()) out_.Notice(fmt::format("dismissed by the scheduler: {}", shutdown.reason));
+  out_.Exit(std::move(outcome));  // the line of an error is the reason
 }
 
 bool ServerCore::AcceptsRequests() const {

@@ -52,6 +52,35 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
         4 * kSamples - 1);
 }
 
+TEST_CASE("--begin-or-resume begins a run, and goes on with it; members ask to be started again") {
+  TestRun run;
+  const std::string address = Loopback(FreePort());
+  const auto scheduler = [&] {
+    return run.Start(
+        "dslide-scheduler",
+        {"--config", run.config(), "--run-dir", run.run_directory(), "--begin-or-resume", "--set",
+         "cluster.scheduler_bind=" + address, "--set", "train.epochs=4"},
+        kSlowly);
+  };
+  const std::string file = "file://" + run.run_directory() + "/scheduler.address";
+  const auto first = scheduler();
+  REQUIRE(WaitFor([&] { return !run.SchedulerAddress().empty(); }));
+  const auto server = run.Start("dslide-server", {"--scheduler", file});
+  const auto worker = run.Start("dslide-worker", {"--scheduler", file}, kSlowly);
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  first->Signal(SIGTERM);
+  CHECK(first->Wait() == 85);
+  CHECK(server->Wait() == 85);
+  CHECK(worker->Wait() == 85);
+  const auto second = scheduler();
+  const auto server_again = run.Start("dslide-server", {"--scheduler", file});
+  const auto worker_again = run.Start("dslide-worker", {"--scheduler", file});
+  CHECK(second->Wait() == 0);
+  CHECK(server_again->Wait() == 0);
+  CHECK(worker_again->Wait() == 0);
+  CHECK(run.Summary()["samples"] == 4 * kSamples);
+}
+
 TEST_CASE("a run that was stopped before training began can begin again in its directory") {
   TestRun run;
   const auto scheduler =

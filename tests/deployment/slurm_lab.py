@@ -1,6 +1,7 @@
 """A Slurm cluster on this machine: a controller and several node daemons on loopback, with munge and
 files of their own. Needs root, slurm-wlm and munge."""
 
+import contextlib
 import os
 import re
 import secrets
@@ -119,8 +120,12 @@ class Slurm:
     def kill_node(self, name):
         """The node is gone at once, with all that runs there."""
         self._daemons.pop(name).kill()
-        for pid in self._processes_of(name):
-            os.kill(pid, signal.SIGKILL)
+        self._kill_tasks_of(name)
+
+    def _kill_tasks_of(self, node):
+        for pid in self._processes_of(node):
+            with contextlib.suppress(ProcessLookupError):  # it has died with its parent
+                os.kill(pid, signal.SIGKILL)
 
     def _processes_of(self, node):
         """slurmstepd's of a node, and what runs below them."""
@@ -171,13 +176,9 @@ class Slurm:
         return text
 
     def __exit__(self, *_):
-        for i in range(1, self._count + 1):
-            for pid in self._processes_of(f"n{i}"):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
         for daemon in reversed(list(self._daemons.values())):
             daemon.kill()
             daemon.wait()
+        for i in range(1, self._count + 1):
+            self._kill_tasks_of(f"n{i}")
         shutil.rmtree(self.root, ignore_errors=True)

@@ -99,6 +99,16 @@ TEST_CASE("wire = auto: a quick link stays in bf16, a configured precision and s
   CHECK(steps.Train(30000, 0) == WirePrecision::kBf16);
 }
 
+TEST_CASE("wire = auto: evaluations are rounded alike on all links, for predictions are compared") {
+  MeteredLink link{Config()};
+  CHECK(link.Train(10000, 0) == WirePrecision::kInt8);
+  const Outbox requests =
+      WorkerFixture::Requests(link.f.Scheduler(WorkerFixture::Grant(1, LeaseKind::kEvaluate, 1)));
+  REQUIRE(requests.size() == 1);
+  CHECK(requests[0].precision == WirePrecision::kBf16);
+  CHECK(requests[0].message.envelope.reply_precision == WirePrecision::kBf16);
+}
+
 TEST_CASE("wire = auto: a request that is sent again keeps the precision it had") {
   MeteredLink link{Config()};
   // A request of the time before int8 that stays without reply.

@@ -84,7 +84,7 @@ TEST_CASE("evaluation: who always lies is found at the first batch, and all begi
   CHECK(ended[0].liars[0].worker == kMallory);
   CHECK(ended[0].take_back);
 
-  run.pass.EvaluateAgain(run.run);
+  REQUIRE(run.pass.EvaluateAgain(run.run));
   run.pass.FollowAudits({{{Evaluation::kWitness, true, false}}, {kAlice, kBob}});
   while (!run.pass.complete()) {
     for (const Incarnation worker : {kAlice, kBob}) {
@@ -139,6 +139,32 @@ TEST_CASE("evaluation: what servers of another plan answered is not compared") {
   CHECK_FALSE(run.Answer(kBob, true, 2));  // other servers, another answer
   CHECK(run.pass.AuditsOpen() == 0);
   CHECK(run.pass.EndAudits(0).empty());
+}
+
+TEST_CASE("evaluation: reports by an earlier plan do not count, so none is kept back") {
+  Setup run({kAlice, kMallory});
+  REQUIRE(run.Ask(kMallory) == 0);
+  const LeaseGrant kept = run.grant;
+  REQUIRE(run.Ask(kAlice) == 1);
+  CHECK(run.Answer(kAlice, false, 2));
+  run.grant = kept;
+  CHECK_FALSE(run.Answer(kMallory, true, 1));
+  CHECK(run.pass.batches_left() == 1);
+}
+
+TEST_CASE("evaluation: a plan switch ends what is compared") {
+  Setup run({kAlice, kBob});
+  REQUIRE(run.Ask(kAlice) == 0);
+  CHECK(run.Answer(kAlice));
+  CHECK(run.pass.AuditsOpen() == 1);
+  run.pass.OnPlanSwitch();
+  CHECK(run.pass.AuditsOpen() == 0);
+}
+
+TEST_CASE("evaluation: it does not begin again for ever") {
+  Setup run({kAlice, kBob});
+  for (int i = 0; i < Evaluation::kMostAgain; ++i) CHECK(run.pass.EvaluateAgain(run.run));
+  CHECK_FALSE(run.pass.EvaluateAgain(run.run));
 }
 
 TEST_CASE("evaluation: without keys there is nobody to compare with") {

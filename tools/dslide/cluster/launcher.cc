@@ -256,6 +256,9 @@ Status Launcher::Follow() {
 
 Status Launcher::OnMemberEnd(Child* child) {
   const ChildProcess& process = child->process;
+  // The scheduler stops the run, and is about to end itself.
+  const bool dismissed = process.exit_code() == ExitCode(ErrorKind::kPreempted);
+  if (dismissed && SchedulerEnds()) return {};
   if (process.WantsRestart()) return StartAgain(child);
   if (process.exit_code() == 0) return {};
   if (child->kind == Kind::kServer) {

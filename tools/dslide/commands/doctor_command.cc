@@ -23,7 +23,8 @@ Status Examine(const ParsedArguments& arguments) {
     Result<SchedulerAccess> given = SchedulerFromArguments(arguments);
     if (given.ok()) {
       access = *std::move(given);
-      CheckScheduler(*access, &findings);
+      // Where the scheduler is not reached, it is not asked whether it reaches this machine.
+      if (!CheckScheduler(*access, &findings)) access.reset();
     } else {
       findings.Problem("scheduler", given.error().message,
                        "give --scheduler ADDRESS or --key FILE");

@@ -108,7 +108,7 @@ Status Serve(const ParsedArguments& arguments) {
   const Result<Task> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
   StopSignals stop;
-  StartLog("serve", "info");
+  StartLog("serve", "", "info");
   ServeMetrics metrics;
   ModelSourceOptions options;
   options.say = LogInfo;

@@ -40,7 +40,7 @@ Result<nlohmann::json> ParsedStatus(Observer* observer) {
 // Calls `show` with the status every `kWatchMs`, until the run has ended or a signal came.
 Status Follow(Observer* observer, const std::function<void(const nlohmann::json&)>& show) {
   StopSignals signals;
-  while (!signals.Take()) {
+  while (true) {
     const Result<nlohmann::json> status = ParsedStatus(observer);
     if (!status.ok()) {
       fmt::print("{}\n", status.error().message);
@@ -48,14 +48,14 @@ Status Follow(Observer* observer, const std::function<void(const nlohmann::json&
     }
     show(*status);
     std::fflush(stdout);
-    for (int64_t waited = 0; waited < kWatchMs && !signals.Take(); waited += 200) {
+    for (int64_t waited = 0; waited < kWatchMs; waited += 200) {
+      if (signals.Take()) return {};
       if (const Status ended = observer->Wait(200); !ended.ok()) {
         fmt::print("{}\n", ended.error().message);
         return {};
       }
     }
   }
-  return {};
 }
 
 Status ShowStatus(const ParsedArguments& arguments) {

@@ -120,7 +120,7 @@ Status TrainFromEarlier(const ParsedArguments& arguments, Launch launch) {
     return BadInput(
         "--from begins a new run, --resume continues that of --run-dir; give one of them");
   }
-  StartLog("dslide", "warn");  // the scheduler says what it reads
+  StartLog("dslide", "", "warn");  // the scheduler says what it reads
   // A signal ends the process: there is nothing to tidy up yet.
   Result<TrainFrom> start = TrainFrom::Read(
       {arguments.Get("from"), launch.run_directory, launch.config_file, launch.overrides});

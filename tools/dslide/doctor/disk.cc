@@ -41,11 +41,11 @@ class Scratch {
  public:
   explicit Scratch(const fs::path& directory)
       : path_(directory / fmt::format(".dslide-doctor-{}", getpid())),
-        fd_(open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600)) {}
+        fd_(open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600)) {
+    if (fd_ >= 0) unlink(path_.c_str());  // at once: a signal leaves nothing behind
+  }
   ~Scratch() {
-    if (fd_ < 0) return;
-    close(fd_);
-    unlink(path_.c_str());
+    if (fd_ >= 0) close(fd_);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

@@ -9,10 +9,9 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <thread>
 
-#include "common/app/open_files.h"
 #include "common/base/cgroup.h"
-#include "common/base/process.h"
 #include "common/math/kernels.h"
 
 namespace dslide {
@@ -94,9 +93,10 @@ void JudgeProcessors(const MachineFacts& facts, Findings* findings) {
         "the host of this virtual machine is busy with others: expect that much less speed, "
         "or move it");
   }
-  if (facts.load && *facts.load > 1.5 * cores) {
-    findings->Note("load", fmt::format("{:.1f} processes want {:.2g} cores", *facts.load, cores),
-                   "other processes use this machine: stop them, or start members with --idle");
+  if (facts.load && *facts.load > 1.5 * facts.processors) {
+    findings->Note(
+        "load", fmt::format("{:.1f} processes want {} processors", *facts.load, facts.processors),
+        "other processes use this machine: stop them, or start members with --idle");
   }
 }
 
@@ -107,9 +107,11 @@ void JudgeMemory(const MachineFacts& facts, Findings* findings) {
       limited ? fmt::format("{} by the cgroup's limit, of {}", Gib(usable), Gib(facts.memory_bytes))
               : fmt::format("{}, {} of it available", Gib(usable), Gib(facts.available_bytes));
   if (usable <= kLittleMemory) {
-    findings->Note("memory", text,
-                   limited ? "raise the limit, or give the server less by cluster.memory_mb"
-                           : "enough for a worker; a server needs what dslide plan says");
+    findings->Note(
+        "memory", text,
+        limited
+            ? "raise the limit, or give the server less by cluster.memory_mb"
+            : "enough for a worker; a server says at once if its part of the model does not fit");
   } else if (!limited && facts.available_bytes < usable / 10) {
     findings->Note("memory", text, "other processes hold it: stop them, or set cluster.memory_mb");
   } else {
@@ -148,7 +150,7 @@ MachineFacts ReadMachine(const std::string& root) {
       ReadCgroupLimits(TextOf(root + "/proc/self/cgroup"), root + "/sys/fs/cgroup");
   facts.memory_limit = limits.memory_bytes;
   facts.core_limit = limits.cores;
-  facts.processors = std::max(1u, CoresOfThisMachine());
+  facts.processors = std::max(1u, std::thread::hardware_concurrency());
   facts.huge_pages = Chosen(TextOf(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
   facts.strict_overcommit = TextOf(root + "/proc/sys/vm/overcommit_memory").starts_with("2");
   timex clock = {};
@@ -170,11 +172,10 @@ void JudgeMachine(const MachineFacts& facts, Findings* findings) {
     findings->Fine("clock", "is kept by NTP");
   }
   const std::string files = fmt::format("up to {} open at once", facts.open_files);
-  if (facts.open_files < kMinOpenFiles) {
-    findings->Problem("files", files, fmt::format("ulimit -Hn {} or more", kFewFiles));
-  } else if (facts.open_files < kFewFiles) {
-    findings->Note("files", files,
-                   "a scheduler or server needs one for each connection: ulimit -Hn 65536");
+  if (facts.open_files < kFewFiles) {
+    findings->Note(
+        "files", files,
+        "a scheduler or server needs one for each connection: ulimit -Hn 65536, as root");
   } else {
     findings->Fine("files", files);
   }

@@ -180,18 +180,19 @@ void CheckMembers(const nlohmann::json& status, Findings* findings) {
 
 }  // namespace
 
-void CheckScheduler(const SchedulerAccess& access, Findings* findings) {
-  if (!CheckAddress("scheduler", access.address, findings)) return;
+bool CheckScheduler(const SchedulerAccess& access, Findings* findings) {
+  if (!CheckAddress("scheduler", access.address, findings)) return false;
   CheckRoute(access.address, findings);
   Result<Observer> observer = Observer::Join(access, "dslide-doctor", kAnswerMs);
   if (!observer.ok()) {
     const std::string& why = observer.error().message;
     // A key of another role is let in, and may not look.
     if (access.curve && why.find("a key of role ") != std::string::npos) {
-      return findings->Note("key", "is let in, and may not see the status",
-                            "for more give the key of an observer: RUN/keys/observer.key");
+      findings->Note("key", "is let in, and may not see the status",
+                     "for more give the key of an observer: RUN/keys/observer.key");
+      return true;
     }
-    return findings->Problem(
+    findings->Problem(
         "scheduler's answer", why,
         observer.error().kind == ErrorKind::kTryLater && access.curve
             ? "the port is open, and no scheduler with this key is behind it: is the key of this "
@@ -200,18 +201,21 @@ void CheckScheduler(const SchedulerAccess& access, Findings* findings) {
             ? "the port is open, and no scheduler answers: is it another program's, or is the run "
               "encrypted (then give --key)?"
             : "dslide key list RUN shows the keys; members of one version understand each other");
+    return false;
   }
   findings->Fine("scheduler's answer",
                  access.curve ? "this key is let in, encrypted" : "not encrypted");
   const Result<std::string> text = observer->StatusJson();
-  if (!text.ok())
-    return findings->Problem("status", text.error().message, "see the scheduler's log");
-  const auto status = nlohmann::json::parse(*text, nullptr, false);
-  if (status.is_discarded()) {
-    return findings->Problem("status", "is no JSON", "use executables of one version");
+  const auto status = text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  if (!text.ok()) {
+    findings->Problem("status", text.error().message, "see the scheduler's log");
+  } else if (status.is_discarded()) {
+    findings->Problem("status", "is no JSON", "use executables of one version");
+  } else {
+    CheckClock(status, findings);
+    CheckMembers(status, findings);
   }
-  CheckClock(status, findings);
-  CheckMembers(status, findings);
+  return true;
 }
 
 void CheckListening(const ListeningPlace& place, const std::optional<SchedulerAccess>& access,
@@ -233,6 +237,7 @@ void CheckListening(const ListeningPlace& place, const std::optional<SchedulerAc
         "another process has the port (ss -ltnp shows it), or the address is not "
         "this machine's");
   }
+  if (!access && place.advertise.empty()) return findings->Fine(check, place.bind);
   const Result<std::string> advertised = AdvertisedAddress(
       "cluster.server", socket->address(), place.advertise, access ? access->address : "");
   if (!advertised.ok()) {
@@ -266,10 +271,13 @@ void CheckListening(const ListeningPlace& place, const std::optional<SchedulerAc
       const Result<Message> answer = Decode(*bytes);
       const auto* refusal = answer.ok() ? std::get_if<ErrorReply>(&answer->body) : nullptr;
       if (refusal == nullptr) continue;
+      const bool unreached = refusal->text.find("advertised address") != std::string::npos;
       return findings->Problem(
           back, refusal->text,
-          "open the port in this machine's firewall, and let --advertise name an address that the "
-          "scheduler and the workers reach");
+          unreached
+              ? "open the port in this machine's firewall, and let --advertise name an address "
+                "that the scheduler and the workers reach"
+              : "the scheduler refuses a server from here, whatever the network");
     }
   }
   findings->Problem(

@@ -10,8 +10,8 @@
 
 namespace dslide {
 
-// Takes up to about fifteen seconds where nothing answers.
-void CheckScheduler(const SchedulerAccess& access, Findings* findings);
+// Takes up to about ten seconds where nothing answers. False: the scheduler was not reached.
+bool CheckScheduler(const SchedulerAccess& access, Findings* findings);
 
 // The same as dslide-server's options.
 struct ListeningPlace {

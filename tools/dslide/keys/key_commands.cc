@@ -128,7 +128,7 @@ Status ShowJoin(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(keys);
   const Result<MemberKey> key = ReadKeyFile(keys->FileOf(arguments.Get("name")));
   DSLIDE_RETURN_IF_ERROR(key);
-  if (key->scheduler.empty()) {
+  if (key->scheduler.empty() || !key->scheduler_key) {
     return TryLater(fmt::format("{}: does not have the scheduler's address yet",
                                 keys->FileOf(arguments.Get("name"))));
   }

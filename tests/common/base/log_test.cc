@@ -1,0 +1,76 @@
+// Lines of the log as programs read them: a process of its own writes them, because a log is
+// global.
+#include "common/base/log.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace dslide::log_test {
+namespace {
+
+// What `write` says on standard error, with the environment variable DSLIDE_LOG.
+template <typename Write>
+std::string Logged(const char* format, Write write) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    if (format != nullptr) setenv("DSLIDE_LOG", format, 1);
+    write();
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char piece[512];
+  for (ssize_t n; (n = read(ends[0], piece, sizeof piece)) > 0;) {
+    text.append(piece, static_cast<size_t>(n));
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  REQUIRE(status == 0);
+  return text;
+}
+
+TEST_CASE("log: lines of text name the process") {
+  const std::string text = Logged(nullptr, [] {
+    StartLog("server", "server-1", "info");
+    LogInfo("ready");
+    RenameLog("server-2");
+    LogWarning("slow");
+  });
+  CHECK(text.find(" info server-1: ready\n") != std::string::npos);
+  CHECK(text.find(" warning server-2: slow\n") != std::string::npos);
+}
+
+TEST_CASE("log: lines of JSON name time, level, role, name and run") {
+  const std::string text = Logged("json", [] {
+    StartLog("server", "", "info");
+    LogInfo("a \"word\" and \xff");
+    RenameLog("server-2");
+    NameRunInLog({0xabc});
+    LogWarning("slow");
+  });
+  const size_t end = text.find('\n');
+  REQUIRE(end != std::string::npos);
+  const auto first = nlohmann::json::parse(text.substr(0, end));
+  CHECK(first["time"].get<std::string>().size() == std::string("2026-11-26T12:00:00.000Z").size());
+  CHECK(first["level"] == "info");
+  CHECK(first["role"] == "server");
+  CHECK(first["name"] == "server");
+  CHECK_FALSE(first.contains("run"));
+  CHECK(first["message"].get<std::string>().starts_with("a \"word\" and "));
+  const auto second = nlohmann::json::parse(text.substr(end + 1));
+  CHECK(second["level"] == "warning");
+  CHECK(second["name"] == "server-2");
+  CHECK(second["run"] == "0000000000000abc");
+}
+
+}  // namespace
+}  // namespace dslide::log_test
