@@ -11,6 +11,7 @@
 #include "common/app/open_files.h"
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
+#include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/checkpoint/layout.h"
 #include "common/config/config_keys.h"
@@ -73,6 +74,7 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
   if (!enough_files.ok()) return Report(program, enough_files.error());
   const Status armed = ArmFailpointsFromEnvironment();
   if (!armed.ok()) return Report(program, armed.error());
+  StartLog(program, "", "warn");  // spdlog's own goes to standard output
   const Status outcome = work(*arguments);
   return outcome.ok() ? 0 : Report(program, outcome.error());
 } catch (const std::exception& error) {

@@ -96,7 +96,7 @@ class Bench:
         try:
             return {one["check"]: one for one in json.loads(done.stdout)["findings"]}, done.returncode
         except ValueError:
-            return {"": {"level": "", "what": done.stderr, "mend": ""}}, done.returncode
+            return {"": {"level": "", "what": done.stdout + done.stderr, "mend": ""}}, done.returncode
 
     def expect(self, case, check, level, words, *options, **how):
         """One broken set-up: the check has this level, and says these words."""
