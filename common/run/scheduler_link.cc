@@ -21,10 +21,12 @@ void SchedulerLink::JoinSent(int64_t now_ms) {
 }
 
 Status DismissedBy(const Shutdown& shutdown) {
-  for (const ErrorKind kind : {ErrorKind::kTryLater, ErrorKind::kPreempted}) {
-    if (shutdown.exit_code == static_cast<uint32_t>(ExitCode(kind))) {
-      return Error{kind, "dismissed by the scheduler: " + shutdown.reason};
-    }
+  const auto is = [&](ErrorKind kind) {
+    return shutdown.exit_code == static_cast<uint32_t>(ExitCode(kind));
+  };
+  if (is(ErrorKind::kTryLater)) return TryLater(shutdown.reason);  // names the member, and why
+  if (is(ErrorKind::kPreempted)) {
+    return Error{ErrorKind::kPreempted, "dismissed by the scheduler: " + shutdown.reason};
   }
   return {};
 }

@@ -52,7 +52,7 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
         4 * kSamples - 1);
 }
 
-TEST_CASE("--begin-or-resume begins a run, and goes on with it; members ask to be started again") {
+TEST_CASE("begin-or-resume begins a run and goes on with it, and members ask to be started again") {
   TestRun run;
   const std::string address = Loopback(FreePort());
   const auto scheduler = [&] {

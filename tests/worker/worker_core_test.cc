@@ -127,7 +127,8 @@ TEST_CASE_FIXTURE(Fixture, "a dismissal says whether the run is done") {
     f.JoinAndPlan();
     const auto effects = f.Scheduler(Shutdown{"over", code});
     CHECK(effects.dismissed == code);
-    CHECK(effects.exit->ok());
+    CHECK(effects.exit->ok() == (code == 0));
+    if (code != 0) CHECK(effects.exit->error().kind == ErrorKind::kPreempted);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "common/base/handover.h"
+#include "common/net/handover.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define DSLIDE_THREAD_SANITIZER
