@@ -28,6 +28,9 @@ std::string WhyNoShard(const ManifestShard& shard) {
   if (!IsPlainFileName(shard.directory)) {
     return fmt::format("{} is no name of a shard", Printable(shard.directory));
   }
+  if (shard.server.find('\0') != std::string::npos) {
+    return fmt::format("{} is no name of a server", Printable(shard.server));
+  }
   if (shard.files.size() > kMostShardFiles) {
     return fmt::format("{} files are too many for a shard", shard.files.size());
   }
@@ -120,6 +123,9 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   manifest.run = {stored.run_id()};
   manifest.name = Text(stored.name());
   manifest.config = Text(stored.config());
+  if (manifest.config.find('\0') != std::string::npos) {
+    return BadInput(fmt::format("{}: damaged or forged: its configuration is no text", path));
+  }
   manifest.epoch = stored.epoch();
   manifest.batches = stored.batches();
   manifest.samples = stored.samples();

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/nearest.h"
 #include "common/checkpoint/file_checksum.h"
 #include "common/data/whole_file.h"
 #include "common/math/int8/int8_scan.h"
@@ -203,7 +204,7 @@ class Reader {
 
   Error Damaged(std::string_view what) const {
     return BadInput(
-        fmt::format("{}: damaged ({}); copy it again, or export it again", path_, what));
+        fmt::format("{}: damaged ({}); copy it again, or export it again", path_, Printable(what)));
   }
 
  private:

@@ -224,10 +224,15 @@ Packed Pack(const std::vector<std::string>& names) {
   return packed;
 }
 
+// The verifier of FlatBuffers looks at where a vector begins, which is not where its numbers do.
+bool IsAligned(const flatbuffers::Vector<uint64_t>& numbers) {
+  return reinterpret_cast<uintptr_t>(numbers.Data()) % alignof(uint64_t) == 0;
+}
+
 // False if the ends are not ascending within the bytes.
 bool Unpack(const flatbuffers::Vector<uint8_t>* bytes, const flatbuffers::Vector<uint64_t>* ends,
             std::vector<std::string>* names) {
-  if (bytes == nullptr || ends == nullptr) return false;
+  if (bytes == nullptr || ends == nullptr || !IsAligned(*ends)) return false;
   uint64_t begin = 0;
   for (const uint64_t end : *ends) {
     if (end < begin || end > bytes->size()) return false;
@@ -357,6 +362,7 @@ Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std
   std::vector<std::string> labels;
   if (stored.config() == nullptr || stored.feature_hashes() == nullptr ||
       stored.feature_weights() == nullptr || stored.feature_blocks() == nullptr ||
+      !IsAligned(*stored.feature_hashes()) ||
       !Unpack(stored.feature_names(), stored.feature_name_ends(), &vocabulary.names) ||
       !Unpack(stored.label_names(), stored.label_name_ends(), &labels)) {
     return damaged();
