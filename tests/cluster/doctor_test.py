@@ -277,8 +277,9 @@ def listening(bench):
     with bench.firewall("home", "chain rules { type filter hook input priority 0; tcp dport 7701 drop; }"):
         bench.expect("a firewall in one direction", back, "PROBLEM", ["7701", "open the port"], *server,
                      "--bind", "tcp://*:7701")
+    # Another port: the scheduler still looks for who asked before.
     bench.expect("an address of another interface", back, "PROBLEM", ["172.16.0.1"], *server, "--bind",
-                 "tcp://*:7701", "--advertise", "tcp://172.16.0.1:7701")
+                 "tcp://*:7702", "--advertise", "tcp://172.16.0.1:7702")
     with inside(bench.names["home"]):
         taken = socket.create_server((HOME, 7705))
     bench.expect("a port that is taken", "listening", "PROBLEM", ["in use", "another process"], "--bind",
