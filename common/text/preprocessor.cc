@@ -226,7 +226,8 @@ Packed Pack(const std::vector<std::string>& names) {
 
 // The verifier of FlatBuffers looks at where a vector begins, which is not where its numbers do.
 bool IsAligned(const flatbuffers::Vector<uint64_t>& numbers) {
-  return reinterpret_cast<uintptr_t>(numbers.Data()) % alignof(uint64_t) == 0;
+  return numbers.size() == 0 ||
+         reinterpret_cast<uintptr_t>(numbers.Data()) % alignof(uint64_t) == 0;
 }
 
 // False if the ends are not ascending within the bytes.
