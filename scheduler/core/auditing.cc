@@ -16,9 +16,13 @@ namespace {
 constexpr uint32_t kMissed = 8;
 constexpr uint32_t kMostMissed = 2 * kMissed;
 
-// Keys where there are some: whoever is waited for in vain could come again as another member.
+// Keys where there are some: whoever is waited for in vain could come again as another member. Of
+// evaluations, which wait for a short time, it is counted apart: a slow worker may still audit
+// training.
 uint64_t VoterOf(Incarnation worker, const RunState& run) {
-  return run.inputs.keyed ? FingerprintOf(worker) : worker.value;
+  constexpr uint64_t kOfEvaluations = uint64_t{1} << 63;
+  const uint64_t voter = run.inputs.keyed ? FingerprintOf(worker) : worker.value;
+  return run.pass().evaluating() ? voter ^ kOfEvaluations : voter;
 }
 
 // All servers with slots; of an evaluation the scheduler itself.

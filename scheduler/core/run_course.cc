@@ -32,7 +32,8 @@ void BeginNextPass(RunState* run, int64_t now_ms) {
   const bool evaluate = run->inputs.test != nullptr && run->inputs.test->size() > 0 &&
                         (last || run->inputs.config.train.evaluate_samples > 0);
   if (evaluate) {
-    run->pass().BeginEvaluation(run->inputs, last, run->inverse_propensities);
+    run->pass().BeginEvaluation(run->inputs, last, run->inverse_propensities,
+                                static_cast<int64_t>(run->roster().BatchMs()));
   } else if (last) {
     Finish(run, {}, "training is finished", now_ms);
   } else {

@@ -107,6 +107,13 @@ void Audits::Take(Incarnation server, const AuditReport& report) {
   if (early_.size() > kMostEarly) early_.erase(early_.begin());
 }
 
+void Audits::Fail(Incarnation worker, const BatchId& batch) {
+  const auto audit = open_.find(batch);
+  if (audit == open_.end()) return;
+  const auto found = audit->second.asked.find(worker);
+  if (found != audit->second.asked.end()) found->second -= rules_.patience_ms;
+}
+
 // Its key may be asked once more, and no oftener: members could leave whenever they are asked.
 void Audits::Leave(Incarnation worker) {
   for (auto& [batch, audit] : open_) {

@@ -75,6 +75,8 @@ class Audits {
   std::optional<BatchId> Next(Incarnation worker, int64_t now_ms);
   // What a server of the plan says; also of a batch that does not count yet.
   void Take(Incarnation server, const AuditReport& report);
+  // A worker that was asked has answered with what cannot be used. Nobody waits for it any more.
+  void Fail(Incarnation worker, const BatchId& batch);
   // A worker has left. Nobody waits for it.
   void Leave(Incarnation worker);
   // What was reported of the audits in progress cannot be compared with what comes.

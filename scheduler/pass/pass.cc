@@ -15,6 +15,8 @@ namespace {
 
 constexpr uint32_t kEvaluationTop = kMaxMetricK;
 constexpr int64_t kMostAuditPatienceMs = 10000;
+constexpr int64_t kLeastAuditPatienceMs = 1000;
+constexpr int64_t kPatientBatches = 4;  // of an evaluation: times what a batch takes
 
 }  // namespace
 
@@ -55,15 +57,14 @@ void Pass::BeginEpoch(const RunContext& run) {
 
 void Pass::BeginSteps(const RunContext& run) {
   const TrainConfig& train = run.config.train;
-  BeginAudits(run, train.audit);
+  BeginAudits(run, train.audit, kMostAuditPatienceMs);
   steps_.emplace(order_->batches(), BatchesPerStep(train),
                  counted_.epoch * StepsPerEpoch(train, run.train->size()),
                  static_cast<uint64_t>(train.staleness));
 }
 
-void Pass::BeginAudits(const RunContext& run, float share) {
-  const int64_t patience_ms =
-      std::min<int64_t>(run.config.cluster.lease_timeout_ms, kMostAuditPatienceMs);
+void Pass::BeginAudits(const RunContext& run, float share, int64_t patience_ms) {
+  patience_ms = std::min<int64_t>(run.config.cluster.lease_timeout_ms, patience_ms);
   audits_.emplace(Audits::Rules{share, run.audit_secret, patience_ms, run.keyed});
 }
 
@@ -80,21 +81,23 @@ CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
 }
 
 void Pass::BeginEvaluation(const RunContext& run, bool final,
-                           const InversePropensities& propensities) {
+                           const InversePropensities& propensities, int64_t batch_ms) {
   const TrainConfig& train = run.config.train;
   evaluation_.emplace(final, propensities);
   order_ = DataOrder::Evaluation(*run.test, run.config.common.seed,
                                  final ? 0 : train.evaluate_samples, train.batch);
   book_.emplace(order_->batches(), train.unit_batches);
   leased_end_ = 0;
-  if (run.keyed) BeginAudits(run, Evaluation::kShare);
+  evaluation_patience_ms_ =
+      std::clamp(kPatientBatches * batch_ms, kLeastAuditPatienceMs, kMostAuditPatienceMs);
+  if (run.keyed) BeginAudits(run, Evaluation::kShare, evaluation_patience_ms_);
 }
 
 bool Pass::EvaluateAgain(const RunContext& run) {
   if (!evaluation_->BeginAgain()) return false;
   book_.emplace(order_->batches(), run.config.train.unit_batches);
   leased_end_ = 0;
-  BeginAudits(run, Evaluation::kShare);
+  BeginAudits(run, Evaluation::kShare, evaluation_patience_ms_);
   return true;
 }
 
@@ -256,6 +259,7 @@ bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, uint32_t
                                         [&](uint32_t id) { return id < run.config.model.labels; });
   if (number >= book_->batches() || !labels_known ||
       samples != std::min<uint64_t>(train.batch, order_->samples() - first)) {
+    if (audits_) audits_->Fail(worker, done.batch);
     return false;
   }
   // A liar could keep its reports back until the plan has changed, and nobody compares them.

@@ -47,8 +47,10 @@ class Pass {
   // Begins the epoch in progress, if the last one is not done yet.
   void Begin(const RunContext& run, Outbox* out);
   void BeginEpoch(const RunContext& run);
-  // `final`: over all test samples.
-  void BeginEvaluation(const RunContext& run, bool final, const InversePropensities& propensities);
+  // `final`: over all test samples. `batch_ms`: what a batch takes; nobody is waited for much
+  // longer.
+  void BeginEvaluation(const RunContext& run, bool final, const InversePropensities& propensities,
+                       int64_t batch_ms = 0);
   // REQUIRES complete(), and that an epoch is in progress.
   void EndEpoch(const RunContext& run, Outbox* out);
   // REQUIRES complete(), and that an evaluation is in progress. *examples: its last samples.
@@ -145,7 +147,7 @@ class Pass {
   LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
   void BeginSteps(const RunContext& run);
   uint64_t BatchesServersTake(const TrainConfig& train) const;
-  void BeginAudits(const RunContext& run, float share);
+  void BeginAudits(const RunContext& run, float share, int64_t patience_ms);
   bool FollowsPlan(uint32_t version);
   void AuditEvaluated(const RunContext& run, const BatchDone& done, bool counts,
                       const std::vector<Incarnation>& holders, int64_t now_ms, Incarnation worker);
@@ -159,6 +161,7 @@ class Pass {
   std::optional<StepBook> steps_;  // of book_, in synchronous training
   std::optional<Audits> audits_;   // in synchronous training, and in evaluations of runs with keys
   std::optional<Evaluation> evaluation_;
+  int64_t evaluation_patience_ms_ = 0;
   std::optional<uint64_t> told_;       // steps of the run
   uint64_t told_batches_ = 0;          // of this epoch, in those steps
   uint64_t leased_end_ = 0;            // one past the highest batch leased

@@ -22,9 +22,10 @@ _dslide() {
     return
   fi
   if [[ $prev == --set ]]; then
+    [[ $cur == *=* ]] && return
     local keys
     keys=$("${command[@]}" --help-config 2>/dev/null |
-      awk '/^\[/ {section = $1; gsub(/[][]/, "", section)} / = / {print section "." $1 "="}')
+      awk '/^\[/ {section = $1; gsub(/[][]/, "", section)} /^  [a-z_0-9]+ =/ {print section "." $1 "="}')
     mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$cur")
     compopt -o nospace
     return

@@ -131,6 +131,21 @@ TEST_CASE("evaluation: nobody asks for the second look, and it goes on after a w
   CHECK_FALSE(ended[0].take_back);
 }
 
+TEST_CASE("evaluation: who answers with nonsense is not waited for") {
+  Setup run({kAlice, kBob, kMallory});
+  REQUIRE(run.Ask(kAlice) == 0);
+  CHECK(run.Answer(kAlice));
+  REQUIRE(run.Ask(kMallory) == 0);
+  BatchDone nonsense;
+  nonsense.batch = {run.grant.epoch, run.grant.unit, 0};
+  nonsense.predictions.offsets = {0, 1};
+  nonsense.predictions.ids = {77};
+  CHECK_FALSE(run.pass.CountEvaluated(run.run, nonsense, 1, 0, kMallory));
+  REQUIRE(run.Ask(kBob) == 0);  // at once
+  CHECK_FALSE(run.Answer(kBob));
+  CHECK(run.pass.EndAudits(0).size() == 1);
+}
+
 TEST_CASE("evaluation: what servers of another plan answered is not compared") {
   Setup run({kAlice, kBob});
   REQUIRE(run.Ask(kAlice) == 0);

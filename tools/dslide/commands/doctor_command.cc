@@ -27,7 +27,7 @@ Status Examine(const ParsedArguments& arguments) {
       if (!CheckScheduler(*access, &findings)) access.reset();
     } else {
       findings.Problem("scheduler", given.error().message,
-                       "give --scheduler ADDRESS or --key FILE");
+                       "the address is in RUN/scheduler.address, keys are in RUN/keys");
     }
   }
   if (arguments.Has("bind")) {

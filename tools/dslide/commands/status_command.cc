@@ -9,6 +9,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 
 #include "common/app/executable.h"
 #include "common/base/process.h"
@@ -46,8 +47,12 @@ Status Follow(Observer* observer, const std::function<void(const nlohmann::json&
       fmt::print("{}\n", status.error().message);
       return status.error().kind == ErrorKind::kFailed ? Status() : status.error();
     }
-    show(*status);
-    std::fflush(stdout);
+    try {
+      show(*status);
+      if (std::fflush(stdout) != 0) return {};
+    } catch (const std::system_error&) {
+      return {};  // nobody reads any more
+    }
     for (int64_t waited = 0; waited < kWatchMs; waited += 200) {
       if (signals.Take()) return {};
       if (const Status ended = observer->Wait(200); !ended.ok()) {
