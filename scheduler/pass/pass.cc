@@ -266,7 +266,7 @@ bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, uint32_t
   if (audits_ && !FollowsPlan(plan_version)) return false;
   const std::vector<Incarnation> holders = book_->HoldersOf(done.batch.unit, done.batch.index);
   const bool counts = book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms);
-  if (audits_) AuditEvaluated(run, done, counts, holders, now_ms, worker);
+  if (audits_) AuditEvaluated(run, done, number, counts, holders, now_ms, worker);
   if (counts) evaluation_->Add(p, *order_, first);
   return counts;
 }
@@ -280,11 +280,9 @@ bool Pass::FollowsPlan(uint32_t version) {
   return follows;
 }
 
-void Pass::AuditEvaluated(const RunContext& run, const BatchDone& done, bool counts,
-                          const std::vector<Incarnation>& holders, int64_t now_ms,
+void Pass::AuditEvaluated(const RunContext& run, const BatchDone& done, uint64_t number,
+                          bool counts, const std::vector<Incarnation>& holders, int64_t now_ms,
                           Incarnation worker) {
-  const uint64_t number =
-      NumberInPass(done.batch.unit, done.batch.index, run.config.train.unit_batches);
   if (counts) {
     audits_->SetShare(evaluation_->NextShare(worker));
     audits_->Begin(done.batch, number, worker, holders, now_ms);

@@ -149,7 +149,7 @@ class Pass {
   uint64_t BatchesServersTake(const TrainConfig& train) const;
   void BeginAudits(const RunContext& run, float share, int64_t patience_ms);
   bool FollowsPlan(uint32_t version);
-  void AuditEvaluated(const RunContext& run, const BatchDone& done, bool counts,
+  void AuditEvaluated(const RunContext& run, const BatchDone& done, uint64_t number, bool counts,
                       const std::vector<Incarnation>& holders, int64_t now_ms, Incarnation worker);
 
   CountedWork counted_;

@@ -10,20 +10,18 @@ namespace {
 
 class Metrics {
  public:
-  void Gauge(const char* name, const char* help, double value) {
-    prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add({}).Set(value);
-  }
-  // One that only grows.
-  void Counter(const char* name, const char* help, double value,
-               const prometheus::Labels& labels = {}) {
-    prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add(labels).Increment(
-        value);
-  }
   auto& Gauges(const char* name, const char* help) {
     return prometheus::BuildGauge().Name(name).Help(help).Register(registry_);
   }
   auto& Counters(const char* name, const char* help) {
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry_);
+  }
+  void Gauge(const char* name, const char* help, double value) {
+    Gauges(name, help).Add({}).Set(value);
+  }
+  // One that only grows.
+  void Counter(const char* name, const char* help, double value) {
+    Counters(name, help).Add({}).Increment(value);
   }
   std::string Text() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }
 

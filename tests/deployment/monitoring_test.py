@@ -21,7 +21,6 @@ import urllib.request
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CONFIGS = f"{ROOT}/configs/prometheus"
 DATA = f"{ROOT}/tools/data/gnd-subset"
-# Rules that find something when something is wrong; the others are seen to be false.
 DEADLINE_S = 120
 
 

@@ -36,13 +36,13 @@ fs::path Existing(fs::path path) {
   return path;
 }
 
-// A file that is gone when this ends.
+// A file without a name, so that a signal leaves nothing behind.
 class Scratch {
  public:
-  explicit Scratch(const fs::path& directory)
-      : path_(directory / fmt::format(".dslide-doctor-{}", getpid())),
-        fd_(open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600)) {
-    if (fd_ >= 0) unlink(path_.c_str());  // at once: a signal leaves nothing behind
+  explicit Scratch(const fs::path& directory) {
+    const fs::path path = directory / fmt::format(".dslide-doctor-{}", getpid());
+    fd_ = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd_ >= 0) unlink(path.c_str());
   }
   ~Scratch() {
     if (fd_ >= 0) close(fd_);
@@ -52,7 +52,6 @@ class Scratch {
   int fd() const { return fd_; }
 
  private:
-  fs::path path_;
   int fd_;
 };
 
