@@ -44,7 +44,8 @@ KillWait=10
 SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0
 {nodes}
 PartitionName=main Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP PreemptMode=OFF
-PartitionName=preemptible Nodes=n[3-{count}] MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=2
+PartitionName=preemptible Nodes=n[3-{count}] MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=graceful Nodes=n[3-{count}] MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=1
 PartitionName=urgent Nodes=n[3-{count}] MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """
 
@@ -99,12 +100,12 @@ class Slurm:
                      f"--pid-file={self.root}/munge/munged.pid",
                      f"--log-file={self.root}/munge/munged.log",
                      f"--seed-file={self.root}/munge/munged.seed")
-        self._await(lambda: os.path.exists(f"{self.root}/munge/munge.sock"), "munged")
+        self.await_(lambda: os.path.exists(f"{self.root}/munge/munge.sock"), "munged")
         self._daemon("slurmctld", "slurmctld", "-D", "-c")
         for i in range(1, self._count + 1):
             os.mkdir(f"{self.root}/spool/n{i}")
             self.start_node(f"n{i}")
-        self._await(lambda: self.command("sinfo", "-h", "-o", "%T %D").split() ==
+        self.await_(lambda: self.command("sinfo", "-h", "-o", "%T %D").split() ==
                     ["idle", str(self._count)], "the nodes")
 
     def _daemon(self, name, *command):
@@ -145,7 +146,7 @@ class Slurm:
                 found.append(int(entry))
         return found
 
-    def _await(self, holds, what, seconds=60):
+    def await_(self, holds, what, seconds=60):
         end = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > end:
@@ -165,6 +166,18 @@ class Slurm:
     def state(self, job):
         """Of a job, or of each task of an array, as Slurm names it."""
         return self.command("squeue", "-h", "-a", "-t", "all", "-r", "-o", "%T", "-j", job).split()
+
+    def start_now(self, job):
+        """Slurm lets what it has queued again wait for two minutes: not these tasks."""
+        for task in self.command("squeue", "-h", "-r", "-t", "pending", "-o", "%i", "-j",
+                                 job).split():
+            subprocess.run(["scontrol", "update", f"jobid={task}", "starttime=now"],
+                           env=self.environment, capture_output=True)
+
+    def restarts(self, job):
+        """How often its tasks were queued again, in all."""
+        return sum(int(count) for count in re.findall(
+            r"Restarts=(\d+)", self.command("scontrol", "show", "job", job)))
 
     def logs(self):
         text = ""

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""A run by configs/slurm on a real Slurm: two servers and an array of four workers on a preemptible
-partition. Every 20 s an urgent job preempts two of them, and one node is killed. The run finishes,
-its ledger is exact, and honest work goes on.
+"""Runs by configs/slurm on a real Slurm: two servers and an array of workers.
+
+First the job of the servers stops ahead of its time limit and is queued again, a worker is preempted
+with a grace time, and more workers come. Then every 20 s an urgent job preempts two of four workers,
+and one node is killed. Both runs finish, their ledgers are exact, and honest work goes on.
 
     slurm_test.py BUILD_DIRECTORY [--seconds N]
 
@@ -11,7 +13,6 @@ N: how long the disturbed part takes; the undisturbed one is a third of it.
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -46,18 +47,22 @@ interval_s = 10
 class Run:
     """Both jobs of a run."""
 
-    def __init__(self, slurm, name, epochs):
+    def __init__(self, slurm, name, epochs, workers=4, partition="preemptible", **settings):
         self.slurm = slurm
         self.directory = f"{slurm.root}/{name}"
         config = f"{slurm.root}/{name}.ini"
         with open(config, "w", encoding="utf-8") as file:
             file.write(CONFIGURATION.format(epochs=epochs))
         where = {"RUN": self.directory, "ADDRESS": ADDRESS}
-        log = f"--output={slurm.root}/log/{name}-%x-%a.log"
-        self.cluster = slurm.submit("--nodes=2", "--partition=main", log,
-                                    f"{CONFIGS}/cluster.sbatch", CONFIG=config, **where)
-        self.workers = slurm.submit("--array=1-4", "--partition=preemptible", "--exclusive", log,
-                                    f"{CONFIGS}/workers.sbatch", **where)
+        self._log = f"--output={slurm.root}/log/{name}-%x-%a.log"
+        self._where = where
+        self.cluster = slurm.submit("--nodes=2", "--partition=main", self._log,
+                                    f"{CONFIGS}/cluster.sbatch", CONFIG=config, **settings, **where)
+        self.workers = self.add_workers(f"1-{workers}", partition)
+
+    def add_workers(self, tasks, partition):
+        return self.slurm.submit(f"--array={tasks}", f"--partition={partition}", "--exclusive",
+                                 self._log, f"{CONFIGS}/workers.sbatch", **self._where)
 
     def status(self):
         done = subprocess.run(["dslide", "status", "--json", "--key",
@@ -80,6 +85,47 @@ class Run:
     def ended(self):
         return self.slurm.state(self.cluster) == ["COMPLETED"]
 
+    def stop(self):
+        self.slurm.command("scancel", self.workers)
+        self.slurm.command("scancel", "--signal=TERM", "--batch", self.cluster)
+        self.slurm.await_(lambda: self.slurm.command(
+            "squeue", "-h", "-j", f"{self.cluster},{self.workers}", "-t",
+            "running,pending,completing").strip() == "", "the end of the run")
+
+    def verify(self):
+        self.slurm.command("dslide", "ledger", "verify", self.directory)
+
+
+def urgent_job(slurm, nodes):
+    slurm.submit("--partition=urgent", f"--nodes={nodes}", "--exclusive",
+                 f"--output={slurm.root}/log/urgent.log", "--wrap", "sleep 3")
+
+
+def queued_again(slurm):
+    """By time limits and by preemption with a grace time."""
+    run = Run(slurm, "again", 1000, workers=1, partition="graceful", STOP_AFTER="1")
+    run.await_samples(1)
+    slurm.command("scancel", "--signal=USR1", "--batch", run.cluster)
+    slurm.await_(lambda: slurm.restarts(run.cluster) == 1, "the job of the servers")
+    slurm.start_now(run.cluster)
+    slurm.await_(lambda: slurm.state(run.cluster) == ["RUNNING"], "its second start")
+    run.await_samples((run.samples() or SAMPLES) + 1)
+    print("the servers' job was stopped ahead of its limit, queued again, and went on", flush=True)
+
+    more = run.add_workers("2-4", "preemptible")
+    slurm.await_(lambda: slurm.state(more) == ["RUNNING"] * 3, "more workers")
+    urgent_job(slurm, 4)
+    slurm.await_(lambda: slurm.restarts(run.workers) == 1 and slurm.restarts(more) == 3,
+                 "all workers to be preempted")
+    slurm.await_(lambda: slurm.start_now(f"{run.workers},{more}") or
+                 slurm.state(run.workers) + slurm.state(more) == ["RUNNING"] * 4,
+                 "all workers again")
+    run.await_samples(run.samples() + 1)
+    print("workers with and without a grace time were preempted, and came again", flush=True)
+    slurm.command("scancel", more)
+    run.stop()
+    run.verify()
+
 
 def undisturbed_rate(slurm, seconds):
     run = Run(slurm, "calm", 1000)
@@ -87,11 +133,7 @@ def undisturbed_rate(slurm, seconds):
     first, began = run.status()["figures"]["samples"], time.monotonic()
     time.sleep(seconds)
     rate = (run.status()["figures"]["samples"] - first) / (time.monotonic() - began)
-    slurm.command("scancel", run.workers)
-    slurm.command("scancel", "--signal=TERM", "--batch", run.cluster)
-    slurm._await(lambda: slurm.command("squeue", "-h", "-j", f"{run.cluster},{run.workers}",
-                                       "-t", "running,pending,completing").strip() == "",
-                 "the end of the calm run")
+    run.stop()
     return rate
 
 
@@ -107,6 +149,7 @@ def main():
                               f"ip link set lo up && ip addr add {ADDRESS}/32 dev lo && exec \"$@\"",
                               "sh", sys.executable, *sys.argv])
     with Slurm(6, f"{build}/bin") as slurm:
+        queued_again(slurm)
         rate = undisturbed_rate(slurm, arguments.seconds / 3)
         print(f"undisturbed: {rate:.0f} samples/s", flush=True)
         epochs = max(2, round(arguments.seconds * rate / SAMPLES))
@@ -122,28 +165,22 @@ def main():
                 raise SystemExit(f"slurm_test: does not end\n{slurm.command('squeue', '-a')}\n"
                                  f"{slurm.logs()}")
             if now_s >= next_s:
-                slurm.submit("--partition=urgent", "--nodes=2", "--exclusive",
-                             f"--output={slurm.root}/log/urgent.log", "--wrap", "sleep 3")
+                urgent_job(slurm, 2)
                 preempted += 2
                 next_s += EVERY_S
             if not killed and now_s > arguments.seconds / 2:
                 slurm.kill_node("n6")
                 killed = True
-            # Slurm lets what it has queued again wait for two minutes.
-            for task in slurm.command("squeue", "-h", "-r", "-t", "pending", "-o", "%i", "-j",
-                                      run.workers).split():
-                subprocess.run(["scontrol", "update", f"jobid={task}", "starttime=now"],
-                               env=slurm.environment, capture_output=True)
+            slurm.start_now(run.workers)
             time.sleep(0.5)
         took_s = time.monotonic() - began
         goodput = SAMPLES * epochs / took_s / rate
-        restarts = sum(int(count) for count in re.findall(
-            r"Restarts=(\d+)", slurm.command("scontrol", "show", "job", run.workers)))
+        restarts = slurm.restarts(run.workers)
         if restarts == 0:
             raise SystemExit(f"slurm_test: no worker was preempted\n{slurm.logs()}")
         print(f"{epochs} epochs in {took_s:.0f} s, {preempted} nodes taken for urgent jobs, one node "
               f"killed, {restarts} restarts of workers: goodput {goodput:.2f}")
-        print(slurm.command("dslide", "ledger", "verify", run.directory))
+        run.verify()
         if goodput < LEAST_GOODPUT:
             raise SystemExit(f"slurm_test: goodput {goodput:.2f}, at least {LEAST_GOODPUT}\n"
                              f"{slurm.logs()}")
