@@ -78,24 +78,38 @@ void ServerLinks::Describe(Heartbeat* beat) const {
   }
 }
 
-// [servers] A server that is only slow answers something. A server whose answers do not fit its
-// requests is as good as silent.
+// [servers] A server that is only slow answers something.
 std::vector<ServerLinks::Silence> ServerLinks::Silences(const FlightTable& flights,
                                                         int64_t silence_us, int64_t now_us) const {
   const auto long_ago = [&](int64_t since_us) { return now_us - since_us >= silence_us; };
   std::vector<Silence> silent;
   for (const Link& link : links_) {
-    const bool useless = link.useless_since_us > 0 && long_ago(link.useless_since_us);
-    silent.push_back(useless ? Silence::kOthersAnswer : Silence::kNone);
+    const int64_t useless_us = link.useless_since_us > 0 ? now_us - link.useless_since_us : 0;
+    silent.push_back(useless_us >= silence_us / kUselessShare ? Silence::kUseless : Silence::kNone);
   }
   for (const auto& [sequence, awaited] : flights.awaited()) {
     if (!long_ago(links_[awaited.server].heard_us)) continue;
     const int64_t others_us = flights.At(awaited.flight).first_reply_us;
     Silence& at = silent[awaited.server];
+    if (at == Silence::kUseless) continue;
     if (others_us > 0 && long_ago(others_us)) at = Silence::kOthersAnswer;
     if (at == Silence::kNone && awaited.repeated) at = Silence::kUnanswered;
   }
   return silent;
+}
+
+const char* ServerLinks::TextOf(Silence silence) {
+  switch (silence) {
+    case Silence::kNone:
+      return "answers";
+    case Silence::kUnanswered:
+      return "does not answer";
+    case Silence::kOthersAnswer:
+      return "does not answer, other servers do";
+    case Silence::kUseless:
+      return "gives answers that do not fit what it is asked";
+  }
+  return "";
 }
 
 void ServerLinks::TellSilent(const FlightTable& flights, const Config& config, int64_t now_us,
@@ -104,12 +118,10 @@ void ServerLinks::TellSilent(const FlightTable& flights, const Config& config, i
   const std::vector<Silence> silent = Silences(flights, silence_us, now_us);
   for (size_t s = 0; s < silent.size(); ++s) {
     const PlanServer& server = links_[s].server;
-    const bool others_answer = silent[s] == Silence::kOthersAnswer;
-    if (others_answer) beat->silent_servers.push_back(server.incarnation.value);
-    if (silent[s] != links_[s].told && silent[s] != Silence::kNone) {
-      notices->push_back(fmt::format("{} at {} does not answer{}", server.name, server.address,
-                                     others_answer ? ", other servers do" : ""));
-    }
+    if (silent[s] == Silence::kOthersAnswer || silent[s] == Silence::kUseless)
+      beat->silent_servers.push_back(server.incarnation.value);
+    if (silent[s] != links_[s].told && silent[s] != Silence::kNone)
+      notices->push_back(fmt::format("{} at {} {}", server.name, server.address, TextOf(silent[s])));
     links_[s].told = silent[s];
   }
 }

@@ -72,7 +72,7 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
   if (link_.AnswersEarlierLife(envelope)) return Drain();
   if (from != kScheduler) {
     if (const auto* plan = std::get_if<Plan>(&message.body)) {
-      OnPlan(*plan);  // a server that has a newer one
+      if (work_ && plan->version > plan_.version) link_.AskSoon();
     } else {
       OnServerReply(from, std::move(message), bytes);
     }
@@ -321,10 +321,7 @@ void WorkerCore::Pushed(const AwaitedReply& request, Message reply) {
 
 void WorkerCore::OnServerError(const AwaitedReply& request, const ErrorReply& error) {
   const std::string why = fmt::format("{}: {}", plan_.servers[request.server].name, error.text);
-  if (error.code == ErrorCode::kFenced) {
-    effects_.notices.push_back(why);
-    return BeginNewLife();
-  }
+  if (error.code == ErrorCode::kFenced) link_.AskSoon();
   // A server that is not where this plan is will be there soon. One that does not know the batch
   // any more has it from another worker, a second copy: begun again, the two would drive each other
   // out.

@@ -8,6 +8,7 @@
 // Pure: time comes in as milliseconds of the member's monotonic clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -20,6 +21,7 @@ class SchedulerLink {
  public:
   static constexpr int64_t kJoinRetryMs = 2000;  // from one Join without an answer to the next
   static constexpr int64_t kJoinAgainMs = 200;   // from one Join to the next after a refusal
+  static constexpr int64_t kAskAgainMs = 100;    // from one heartbeat to the next after AskSoon()
 
   explicit SchedulerLink(Incarnation incarnation) : incarnation_(incarnation) {}
 
@@ -61,9 +63,15 @@ class SchedulerLink {
   }
 
   bool HeartbeatDue(int64_t now_ms, int64_t interval_ms) const {
-    return now_ms - heartbeat_ms_ >= interval_ms;
+    return now_ms - heartbeat_ms_ >= (asks_ ? std::min(interval_ms, kAskAgainMs) : interval_ms);
   }
-  void HeartbeatSent(int64_t now_ms) { heartbeat_ms_ = now_ms; }
+  void HeartbeatSent(int64_t now_ms) {
+    heartbeat_ms_ = now_ms;
+    asks_ = false;
+  }
+  // Asks the scheduler by an early heartbeat whether this member has the present plan, and is still
+  // in the run: another member says that it is not so.
+  void AskSoon() { asks_ = true; }
 
  private:
   RunId run_;
@@ -73,6 +81,7 @@ class SchedulerLink {
   int64_t join_sent_ms_ = 0;
   std::optional<int64_t> heard_ms_;
   int64_t heartbeat_ms_ = 0;
+  bool asks_ = false;  // the next heartbeat is an early one
 };
 
 // How a member ends that the scheduler dismisses: well, or, if the run is not done, with what asks

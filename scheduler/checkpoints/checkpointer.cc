@@ -30,6 +30,12 @@ void Checkpointer::WantAfterInterval(int64_t now_ms) {
   if (now_ms - last_ms_ >= int64_t{1000} * config_.interval_s) wanted_ = true;
 }
 
+bool Checkpointer::TriedSince(int64_t since_ms) {
+  if (config_.interval_s == 0 || tried_ms_ >= since_ms) return true;
+  wanted_ = true;
+  return false;
+}
+
 void Checkpointer::WantAtOnce(int64_t now_ms) {
   wanted_ = true;
   not_before_ms_ = now_ms;
@@ -131,6 +137,7 @@ Status Checkpointer::OnManifest(const Status& status, bool nothing_else, int64_t
   if (!status.ok()) return Fail(status.error(), nothing_else, now_ms, out, roster);
   newest_ = std::move(generation_.round->manifest);
   last_round_stops_ = generation_.round->stops;
+  tried_ms_ = generation_.round->began_ms;
   generation_.round.reset();
   newest_directory_ = directory_ + "/" + newest_->name;
   complete_.push_back(newest_->name);
@@ -144,6 +151,7 @@ Status Checkpointer::Fail(const Error& error, bool nothing_else, int64_t now_ms,
                           const Roster& roster) {
   const std::string line =
       fmt::format("checkpoint {}: {}", generation_.round->manifest.name, error.message);
+  tried_ms_ = generation_.round->began_ms;
   generation_.round.reset();
   AnswerWaiters(line, roster, out);
   if (nothing_else) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -50,6 +51,9 @@ class Checkpointer {
   void WantAtOnce(int64_t now_ms);
   // A member wants one. AnswerWaiters() sends it the outcome.
   void WantFor(Incarnation member, uint64_t request, int64_t now_ms);
+  // Whether a round that began at `since_ms` or later has ended, well or not; if not, wants one.
+  // True without checkpoints at intervals.
+  bool TriedSince(int64_t since_ms);
   // The run trains from now on, in a new generation.
   void BeginInterval(int64_t now_ms) { last_ms_ = now_ms; }
   // Whether a round should begin. A run that stops always wants a checkpoint.
@@ -137,6 +141,7 @@ class Checkpointer {
   bool wanted_ = false;
   int64_t not_before_ms_ = 0;
   int64_t last_ms_ = 0;
+  int64_t tried_ms_ = std::numeric_limits<int64_t>::min();  // when the last round that ended began
   int64_t failing_since_ms_ = 0;  // with nothing else to do; 0: the last one has not failed
   bool last_round_stops_ = false;
   std::vector<std::pair<Incarnation, uint64_t>> waiters_;  // and the sequences of their requests

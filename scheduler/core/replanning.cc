@@ -87,7 +87,13 @@ void LookAtLoads(RunState* run, int64_t now_ms) {
     if (MakeWay(run, now_ms)) SwitchTo(run, WithoutEmpty(run->plan(), leaving), now_ms);
     return;
   }
-  if (!run->cluster.seats.NewcomersProven(run->roster(), now_ms)) return;
+  const Seats& seats = run->cluster.seats;
+  if (!seats.NewcomersProven(run->roster(), now_ms)) return;
+  // If they cannot do their part all go back to the newest checkpoint, which should be a fresh one.
+  if (run->cluster.HasUntried() && !run->checkpointer.IsSaved(run->pass().BatchesToSave()) &&
+      !run->checkpointer.TriedSince(seats.joined_ms())) {
+    return;
+  }
   Balancer::Decision decision = run->balancer.Look(run->cluster.Loads(run->Training()), now_ms);
   if (!decision.line.empty()) run->out.DecideOnce(std::move(decision.line), now_ms);
   if (decision.wave) {

@@ -13,6 +13,7 @@
 namespace dslide {
 namespace {
 
+constexpr int64_t kNamedShare = 4;  // of the time until no batch is a stall, where workers name a server
 constexpr double kSlowBatches = 4;  // times what a batch takes, until none that is done is a stall
 constexpr int64_t kUnknownBatches = 6;  // times the silence, before the first batch
 
@@ -195,6 +196,22 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
   return unheard;
 }
 
+// Whether a worker says that the server does not answer, or not what it is asked.
+bool Cluster::Named(const Member& server, int64_t now_ms) const {
+  return std::ranges::any_of(roster.Of(Role::kWorker), [&](const Member* worker) {
+    const auto& silent = worker->heartbeat.silent_servers;
+    return !worker->life.Suspect(now_ms) &&
+           std::ranges::count(silent, server.incarnation.value) > 0;
+  });
+}
+
+bool Cluster::HasUntried() const {
+  return std::ranges::any_of(roster.Seated(), [&](const Member* server) {
+    const auto seat = IndexOf(seats.plan(), server->incarnation);
+    return seat && loads.Unproven(server->incarnation) && !seats.HaveSlots({*seat});
+  });
+}
+
 // One that answers everything, with refusals or nonsense, is not silent, and stops all others.
 std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms) const {
   // While nobody has reported a batch nothing tells how long one takes.
@@ -207,11 +224,14 @@ std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms)
   };
   const bool asking = std::ranges::any_of(roster.Of(Role::kWorker), has_batches) ||
                       std::ranges::any_of(roster.Seated(), has_batches);
-  if (!asking || now_ms - seats.progress_ms() < least_ms) return {};
+  if (!asking) return {};
+  const int64_t standing_ms = now_ms - seats.progress_ms();
+  const int64_t named_ms = std::max(silence_ms / kNamedShare, batch_ms);
   std::vector<const Member*> newcomers = roster.Seated();
   std::erase_if(newcomers, [&](const Member* server) {
     const auto seat = IndexOf(seats.plan(), server->incarnation);
-    return !seat || !loads.Unproven(server->incarnation) || !seats.HaveSlots({*seat});
+    if (!seat || !loads.Unproven(server->incarnation) || !seats.HaveSlots({*seat})) return true;
+    return standing_ms < (seats.had_batch() && Named(*server, now_ms) ? named_ms : least_ms);
   });
   return newcomers;
 }

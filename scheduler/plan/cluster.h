@@ -55,8 +55,11 @@ struct Cluster {
   std::vector<const Member*> Unheard(int64_t silence_ms, int64_t now_ms) const;
 
   // Newcomers that have slots and have not proved themselves, if no batch has been done for
-  // `silence_ms` although workers have some in flight.
+  // `silence_ms` although workers have some in flight; for a quarter of it if a worker names the
+  // newcomer as one that does not answer as it should.
   std::vector<const Member*> Stalling(int64_t silence_ms, int64_t now_ms) const;
+  // Whether a server of the plan has no slots, and has not proved itself: it may get some soon.
+  bool HasUntried() const;
 
   // "have 1 of 2 servers and 0 workers, waiting for 1 more server" and the like.
   std::string WaitingLine(const ClusterConfig& config) const;
@@ -75,6 +78,7 @@ struct Cluster {
  private:
   std::string KeyOf(Incarnation member) const;
   std::string OwnKeyOf(Incarnation server) const;
+  bool Named(const Member& server, int64_t now_ms) const;
 
   bool keyed_;
 };

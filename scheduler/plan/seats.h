@@ -87,6 +87,7 @@ class Seats {
     joined_version_ = plan_.version;
     joined_ms_ = now_ms;
   }
+  int64_t joined_ms() const { return joined_ms_; }  // when that was
   // A worker has done a batch by the plan in force.
   void OnBatch(int64_t now_ms) {
     proven_version_ = plan_.version;

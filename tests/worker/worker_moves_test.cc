@@ -67,6 +67,19 @@ TEST_CASE_FIXTURE(Moves, "moves: with the next plan a worker keeps its leases, a
   CHECK(TrainAll(plan_switch) == Indices{0, 1, 2, 3, 4});
 }
 
+TEST_CASE_FIXTURE(Moves, "moves: a plan that a server sends makes a worker ask, not obey") {
+  const auto begun = Requests(Scheduler(Grant(5)));
+  (void)Tick(5000);  // with a heartbeat
+  Plan forged = Next();
+  forged.version = 4'000'000'000;
+  const auto effects = Server(begun[0], forged);
+  CHECK_FALSE(effects.connect);
+  CHECK(ToScheduler<Heartbeat>(Tick(5100)).size() == 1);
+  REQUIRE(SwitchPlan(Next()).connect);
+  CHECK_FALSE(Server(begun[0], plan).connect);  // it has that one
+  CHECK(ToScheduler<Heartbeat>(Tick(5200)).empty());
+}
+
 TEST_CASE_FIXTURE(Moves, "moves: a batch whose gradients were half pushed is pushed anew, whole") {
   auto requests = Requests(Scheduler(Grant(1)));
   while (!std::holds_alternative<EmbedPush>(requests[0].message.body)) {
@@ -103,24 +116,15 @@ TEST_CASE_FIXTURE(Moves, "moves: leases by an earlier plan of the generation are
   CHECK(Batches(Scheduler(Grant(1, LeaseKind::kTrain, 5), 0, 3)).empty());
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation takes the work, by whatever way") {
+TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation takes the work") {
   (void)Scheduler(Grant(3));
   (void)SwitchPlan(Next());
   Plan other = Next();
   other.version = other.generation = 3;
-  last = core.Handle(1, {{kRun, {101}, 1, 0, 3}, other}, 100, 0);
+  (void)SwitchPlan(other);
   CHECK(Requests(last).empty());
   CHECK(last.notices.size() == 1);
   CHECK(Requests(Tick(config.cluster.request_timeout_ms)).empty());
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a server that has the next plan already may tell it") {
-  const auto begun = Scheduler(Grant(1));
-  plan = Next();
-  last = core.Handle(1, {{kRun, {101}, 1, 0, 2}, plan}, 100, 0);
-  CHECK(last.connect);
-  CHECK(TrainAll(last) == Indices{0});
-  CHECK(Scheduler(plan, 0, 2).send.empty());  // it is no news
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a batch that was refused for the plan waits for no other") {
@@ -184,11 +188,6 @@ TEST_CASE_FIXTURE(Moves,
     CHECK(Scheduler(plan, 0, plan.version).send.empty());
     CHECK(Batches(Tick(1031)) == Indices{2, 3});
   }
-  SUBCASE("a plan that a server tells ends it") {
-    const Plan next = Next();
-    last = core.Handle(1, {{kRun, {101}, 1, 0, 2}, next}, 100, 1000 * now);
-    CHECK(Batches(last) == Indices{2, 3});
-  }
   SUBCASE("the scheduler ends it, with another reply") {
     (void)Scheduler(HeartbeatReply{});
     CHECK(Batches(Tick(1031)) == Indices{2, 3});
@@ -202,16 +201,6 @@ TEST_CASE_FIXTURE(Moves,
     (void)Scheduler(HeartbeatReply{0, 800});
     CHECK(ToScheduler<Heartbeat>(Tick(1040)).size() == 1);
   }
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a plan that a server had told before ends a hold as well") {
-  (void)Scheduler(Grant(2));
-  plan = Next();
-  last = core.Handle(1, {{kRun, {101}, 1, 0, 2}, plan}, 100, 0);
-  CHECK(TrainAll(last) == Indices{0, 1});
-  (void)Scheduler(HeartbeatReply{0, 5000});  // said before the scheduler's own plan
-  (void)Scheduler(plan, 0, 2);
-  CHECK(Batches(Scheduler(Grant(1, LeaseKind::kTrain, 3), 0, 2)) == Indices{0});
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: the scheduler's cap on batches in flight is obeyed") {

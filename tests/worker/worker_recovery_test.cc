@@ -61,6 +61,18 @@ TEST_CASE_FIXTURE(Fixture, "a stopped worker leaves when its reports have arrive
   CHECK(Tick(2).exit);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a worker that a server calls dead asks the scheduler") {
+  JoinAndPlan();
+  const auto requests = Requests(Scheduler(Grant(1, LeaseKind::kTrain)));
+  (void)Tick(5000);  // with a heartbeat
+  now = 5050;
+  (void)Server(requests[0], ErrorReply{ErrorCode::kFenced, "the scheduler took it for dead"});
+  CHECK(core.joined());
+  CHECK(ToScheduler<Heartbeat>(Tick(5090)).empty());  // a server must not make it flood
+  CHECK(ToScheduler<Heartbeat>(Tick(5100)).size() == 1);
+  CHECK(ToScheduler<Heartbeat>(Tick(5200)).empty());
+}
+
 TEST_CASE_FIXTURE(Fixture,
                   "a worker that is not known any more begins a new life without its work") {
   JoinAndPlan();
@@ -74,10 +86,6 @@ TEST_CASE_FIXTURE(Fixture,
   }
   SUBCASE("the scheduler took it for dead") {
     (void)Scheduler(ErrorReply{ErrorCode::kFenced, "who"});
-  }
-  SUBCASE("a server was told that it is dead") {
-    (void)Server(requests[0], ErrorReply{ErrorCode::kFenced, "the scheduler took it for dead"});
-    CHECK(last.notices.size() == 1);
   }
   CHECK_FALSE(last.exit);
   CHECK_FALSE(core.joined());
@@ -112,10 +120,7 @@ TEST_CASE_FIXTURE(Fixture, "a newer plan takes a worker's work, reports too") {
   plan.version = 2;
   plan.servers.pop_back();
   for (uint16_t& owner : plan.slot_owner) owner = 0;
-  SUBCASE("from the scheduler") { (void)Scheduler(plan, 0, 2); }
-  SUBCASE("from a server that has it already") {
-    last = core.Handle(1, {{kRun, {8}, 1, 0, 2}, plan}, 100, 1000 * now);
-  }
+  (void)Scheduler(plan, 0, 2);
   REQUIRE(last.connect);
   CHECK(last.connect->servers.size() == 1);
   REQUIRE(ToScheduler<LeaseRequest>(last).size() == 1);

@@ -91,6 +91,47 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, and no batch done since, it 
   CHECK(status().recoveries == 1);
 }
 
+TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, and named by a worker, it is left out sooner") {
+  REQUIRE(Work(11));
+  while (SlotsIn(core().plan(), 3) == 0) Wait(1000);
+  REQUIRE(Lease(11));
+  silent_servers[11] = {3};
+  Wait(kSilentMs / 4 - 2000);
+  CHECK(core().roster().Find({3}) != nullptr);
+  Wait(4000);
+  CHECK(core().roster().Find({3}) == nullptr);
+}
+
+TEST_CASE_FIXTURE(Newcomer, "newcomers: a worker that names one while batches are done lies") {
+  REQUIRE(Work(11));
+  while (SlotsIn(core().plan(), 3) == 0) Wait(1000);
+  silent_servers[11] = {3};
+  for (int second = 0; second < 10 && Work(11); ++second) Wait(1000);
+  CHECK(core().roster().Find({3}) != nullptr);
+}
+
+TEST_CASE("newcomers: slots come after a checkpoint") {
+  Config config = MoveConfig();
+  config.checkpoint.interval_s = 1000;
+  FakeCluster run(config);
+  run.Start();
+  for (int i = 0; i < 3; ++i) REQUIRE(run.Work(11));
+  run.in_flight[11] = 1;
+  run.Join(3, Role::kServer);
+  while (run.core().plan().servers.size() == 2) run.Wait(1000);
+  SUBCASE("that succeeds") {
+    REQUIRE(run.Work(11));
+    while (SlotsIn(run.core().plan(), 3) == 0) run.Wait(1000);
+    CHECK(run.manifests.size() == 1);
+  }
+  SUBCASE("that fails: they do not wait for ever") {
+    run.manifest_status = Failed("the disk is full");
+    REQUIRE(run.Work(11));
+    while (SlotsIn(run.core().plan(), 3) == 0) run.Wait(1000);
+    CHECK(run.Noticed("the disk is full"));
+  }
+}
+
 TEST_CASE_FIXTURE(Newcomer, "newcomers: a server that no worker hears is left out, at no loss") {
   const uint64_t batches = status().batches;
   silent_servers[11] = {3};
