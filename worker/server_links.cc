@@ -121,7 +121,8 @@ void ServerLinks::TellSilent(const FlightTable& flights, const Config& config, i
     if (silent[s] == Silence::kOthersAnswer || silent[s] == Silence::kUseless)
       beat->silent_servers.push_back(server.incarnation.value);
     if (silent[s] != links_[s].told && silent[s] != Silence::kNone)
-      notices->push_back(fmt::format("{} at {} {}", server.name, server.address, TextOf(silent[s])));
+      notices->push_back(
+          fmt::format("{} at {} {}", server.name, server.address, TextOf(silent[s])));
     links_[s].told = silent[s];
   }
 }

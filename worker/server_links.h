@@ -43,9 +43,9 @@ class ServerLinks {
   // Reports the slowest link, and how many links use int8.
   void Describe(Heartbeat* beat) const;
   // Adds the silent servers to `beat`, and a line to `notices` for each that fell silent. A server
-  // is silent when it has answered nothing for twice cluster.request_timeout_ms, or nothing that fits
-  // its request for a fifth of it. The scheduler is told of a server without answers only while others
-  // answer; when none answers, the worker's own network may be at fault.
+  // is silent when it has answered nothing for twice cluster.request_timeout_ms, or nothing that
+  // fits its request for a fifth of it. The scheduler is told of a server without answers only
+  // while others answer; when none answers, the worker's own network may be at fault.
   void TellSilent(const FlightTable& flights, const Config& config, int64_t now_us, Heartbeat* beat,
                   std::vector<std::string>* notices);
 
@@ -59,7 +59,7 @@ class ServerLinks {
     kUseless,       // answers come, and do not fit
   };
   static constexpr int64_t kUselessShare = 10;  // of the time until a server is silent
-  static const char* TextOf(Silence silence);  // "does not answer"
+  static const char* TextOf(Silence silence);   // "does not answer"
   struct Link {
     PlanServer server;
     LinkMeter meter;

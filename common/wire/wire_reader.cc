@@ -213,12 +213,14 @@ std::vector<ExpSum> WireReader::ExpSums(const flatbuffers::Vector<const wire::Ex
   constexpr uint64_t kMaxDigit = uint64_t{1} << 48;  // of 2^16 parts no sum overflows
   std::vector<ExpSum> result;
   if (sums == nullptr || !Charge(size_t{sums->size()} * sizeof(ExpSum))) return result;
-  for (const wire::ExpSum* sum : *sums) {
-    const bool empty = sum->place() == ExpSum::kEmpty && sum->high() == 0 && sum->low() == 0;
-    const bool good = std::abs(int64_t{sum->place()}) <= kMaxPlace && sum->high() > 0 &&
-                      sum->high() <= kMaxDigit && sum->low() <= kMaxDigit;
+  for (uint32_t i = 0; i < sums->size(); ++i) {
+    wire::ExpSum sum;
+    std::memcpy(&sum, sums->Data() + i * sizeof sum, sizeof sum);  // it may lie anywhere
+    const bool empty = sum.place() == ExpSum::kEmpty && sum.high() == 0 && sum.low() == 0;
+    const bool good = std::abs(int64_t{sum.place()}) <= kMaxPlace && sum.high() > 0 &&
+                      sum.high() <= kMaxDigit && sum.low() <= kMaxDigit;
     if (!empty && !good) Fail("holds a number that is no sum of exponentials");
-    result.push_back({sum->place(), sum->high(), sum->low()});
+    result.push_back({sum.place(), sum.high(), sum.low()});
   }
   return result;
 }

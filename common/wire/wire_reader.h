@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -96,8 +97,10 @@ class WireReader {
   // Scalars as they are; an absent vector is an empty one.
   template <typename T>
   std::vector<T> Vector(const flatbuffers::Vector<T>* v) {
-    if (v == nullptr || !Charge(size_t{v->size()} * sizeof(T))) return {};
-    return {v->data(), v->data() + v->size()};
+    if (v == nullptr || v->size() == 0 || !Charge(size_t{v->size()} * sizeof(T))) return {};
+    std::vector<T> values(v->size());
+    std::memcpy(values.data(), v->Data(), values.size() * sizeof(T));  // it may lie anywhere
+    return values;
   }
   // Finite ones.
   std::vector<float> Floats(const flatbuffers::Vector<float>* v);

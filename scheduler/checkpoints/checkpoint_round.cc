@@ -33,29 +33,33 @@ std::string WhyUntrue(const CheckpointDone& done, const std::string& shard) {
 }  // namespace
 
 CheckpointRound::CheckpointRound(std::string name, uint32_t plan_version,
-                                 std::vector<std::pair<Incarnation, std::string>> servers)
+                                 std::vector<Server> servers)
     : name_(std::move(name)), plan_version_(plan_version), servers_(std::move(servers)) {}
 
 void CheckpointRound::Take(Incarnation server, const CheckpointDone& done) {
-  const auto asked =
-      std::ranges::find_if(servers_, [&](const auto& s) { return s.first == server; });
+  const auto asked = std::ranges::find(servers_, server, &Server::incarnation);
   if (asked == servers_.end() || done.name != name_) return;
   CheckpointDone& answer = answers_[server] = done;
   if (!answer.error.empty()) {
     answer.error = Printable(answer.error, kLongestError);
     return;
   }
-  const auto index = static_cast<uint32_t>(asked - servers_.begin());
-  if (const std::string why = WhyUntrue(done, ShardName(plan_version_, index)); !why.empty()) {
+  const std::string shard = ShardName(plan_version_, asked->index);
+  if (const std::string why = WhyUntrue(done, shard); !why.empty()) {
     answer.error = "says of its shard what cannot be: " + why;
   }
 }
 
+bool CheckpointRound::Awaits(Incarnation server) const {
+  return std::ranges::count(servers_, server, &Server::incarnation) > 0 &&
+         !answers_.contains(server);
+}
+
 std::string CheckpointRound::Failure() const {
-  for (const auto& [incarnation, name] : servers_) {
-    const auto answer = answers_.find(incarnation);
+  for (const Server& server : servers_) {
+    const auto answer = answers_.find(server.incarnation);
     if (answer != answers_.end() && !answer->second.error.empty()) {
-      return fmt::format("{}: {}", name, answer->second.error);
+      return fmt::format("{}: {}", server.name, answer->second.error);
     }
   }
   return "";
@@ -64,9 +68,9 @@ std::string CheckpointRound::Failure() const {
 std::vector<ManifestShard> CheckpointRound::Shards() const {
   DSLIDE_CHECK(complete());
   std::vector<ManifestShard> shards;
-  for (const auto& [incarnation, name] : servers_) {
-    const CheckpointDone& done = answers_.at(incarnation);
-    shards.push_back({done.shard, name, done.rows, done.bytes, done.files});
+  for (const Server& server : servers_) {
+    const CheckpointDone& done = answers_.at(server.incarnation);
+    shards.push_back({done.shard, server.name, done.rows, done.bytes, done.files});
   }
   return shards;
 }

@@ -13,10 +13,14 @@ namespace dslide {
 
 class CheckpointRound {
  public:
-  // Waits for the servers of the given incarnations, whose parts become shards in that order.
-  // `plan_version`: of the plan whose servers they are.
-  CheckpointRound(std::string name, uint32_t plan_version,
-                  std::vector<std::pair<Incarnation, std::string>> servers);
+  struct Server {
+    Incarnation incarnation;
+    uint32_t index;  // in the plan
+    std::string name;
+  };
+  // Waits for the given servers, whose parts become shards in that order. `plan_version`: of the
+  // plan whose servers they are.
+  CheckpointRound(std::string name, uint32_t plan_version, std::vector<Server> servers);
 
   const std::string& name() const { return name_; }
 
@@ -24,7 +28,9 @@ class CheckpointRound {
   // be true is a failure of that server.
   void Take(Incarnation server, const CheckpointDone& done);
 
-  bool Answered(Incarnation server) const { return answers_.contains(server); }
+  const std::vector<Server>& servers() const { return servers_; }
+  // Whether a server is asked, and has not answered.
+  bool Awaits(Incarnation server) const;
   bool complete() const { return answers_.size() == servers_.size(); }
   // The first failure, naming the server; empty: none.
   std::string Failure() const;
@@ -34,7 +40,7 @@ class CheckpointRound {
  private:
   std::string name_;
   uint32_t plan_version_;
-  std::vector<std::pair<Incarnation, std::string>> servers_;
+  std::vector<Server> servers_;
   std::map<Incarnation, CheckpointDone> answers_;
 };
 

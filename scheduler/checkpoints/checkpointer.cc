@@ -71,18 +71,24 @@ void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& 
   manifest.train_checksum = run.train_checksum;
   manifest.preprocessor = run.preprocessor;
   manifest.ledger_position = out->ledger_entries();
-  manifest.slot_shard = plan.slot_owner;  // shards are in the plan's order
-  std::vector<std::pair<Incarnation, std::string>> servers;
-  for (const PlanServer& server : plan.servers) {
-    servers.emplace_back(server.incarnation, roster.Find(server.incarnation)->name);
-    generation_.writing.emplace(server.incarnation, manifest.name);
+  std::vector<uint16_t> shard_of;  // [plan.servers]
+  std::vector<CheckpointRound::Server> servers;
+  for (uint32_t i = 0; i < plan.servers.size(); ++i) {
+    shard_of.push_back(static_cast<uint16_t>(servers.size()));
+    // A server without slots has nothing to write, so nobody waits for it.
+    if (std::ranges::count(plan.slot_owner, i) == 0) continue;
+    const Incarnation server = plan.servers[i].incarnation;
+    servers.push_back({server, i, roster.Find(server)->name});
+    generation_.writing.emplace(server, manifest.name);
   }
+  for (const uint16_t owner : plan.slot_owner) manifest.slot_shard.push_back(shard_of[owner]);
   CheckpointRequest request = RequestFor(manifest, contents.committed);
   CheckpointRound answers(manifest.name, plan.version, std::move(servers));
   generation_.round.emplace(Round{std::move(answers), std::move(manifest), std::move(request),
                                   contents.stops, contents.seen, contents.now_ms});
   out->SyncLedger();
-  out->SendToSeated(roster, generation_.round->request);
+  for (const CheckpointRound::Server& server : generation_.round->answers.servers())
+    out->Send(*roster.Find(server.incarnation), generation_.round->request);
 }
 
 CheckpointRequest Checkpointer::RequestFor(const Manifest& manifest, uint64_t committed) const {
@@ -174,7 +180,7 @@ void Checkpointer::GiveUp(int64_t now_ms) {
 }
 
 void Checkpointer::SendAgain(const Member& server, Outbox* out) const {
-  if (!round() || generation_.round->answers.Answered(server.incarnation)) return;
+  if (!round() || !generation_.round->answers.Awaits(server.incarnation)) return;
   out->Send(server, generation_.round->request);
 }
 

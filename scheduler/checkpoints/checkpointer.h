@@ -1,7 +1,7 @@
 // The checkpoints of a run: when one is due, the one that is being written, and the newest complete
 // one. Training goes on meanwhile.
 //
-// A checkpoint is a round: the core says what counts at its beginning, each server of the plan
+// A checkpoint is a round: the core says what counts at its beginning, each server with slots
 // writes its shard, and when all have answered and the core has no doubt the manifest is written. A
 // round that a server cannot take part in now is given up and repeated a second later. A round that
 // failed is repeated later; if the run has nothing else to do (it stops, or the last epoch is done)
@@ -62,7 +62,7 @@ class Checkpointer {
   // one: never write over it.
   bool IsSaved(uint64_t batches) const { return saved_batches() == batches; }
 
-  // Asks all servers of the plan for their shards. REQUIRES no round, and all servers in the
+  // Asks the plan's servers with slots for their shards. REQUIRES no round, and all servers in the
   // roster. What counts is taken now: a late report, or a step that is complete when a server is
   // asked again, must not be claimed.
   void Begin(const RunContext& run, const Plan& plan, const Roster& roster, Contents contents,

@@ -13,7 +13,8 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kNamedShare = 4;  // of the time until no batch is a stall, where workers name a server
+constexpr int64_t kNamedShare =
+    4;  // of the time until no batch is a stall, where workers name a server
 constexpr double kSlowBatches = 4;  // times what a batch takes, until none that is done is a stall
 constexpr int64_t kUnknownBatches = 6;  // times the silence, before the first batch
 

@@ -14,7 +14,7 @@ namespace {
 constexpr int kPollMs = 20;
 constexpr int64_t kBeatMs = 150;
 constexpr int64_t kJoinMs = 1000;
-constexpr int64_t kSlotsMs = 2500;  // time for slots to come
+constexpr int64_t kSlotsMs = 20000;  // time for slots to come
 
 // What the server's part of a worker's greeting is: zeros.
 bool IsGreeting(const Body& body) {

@@ -3,18 +3,20 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "executor_record_generated.h"
 
 namespace dslide {
 namespace {
 
-// By the pointer, which copies bytes: in a damaged record the Verifier lets elements of 8 bytes
-// pass that are aligned to 4.
+// By bytes: in a damaged record the Verifier lets elements of 8 bytes pass that are aligned to 4.
 template <typename T>
 std::vector<T> Copy(const flatbuffers::Vector<T>* stored) {
-  if (stored == nullptr) return {};
-  return {stored->data(), stored->data() + stored->size()};
+  if (stored == nullptr || stored->size() == 0) return {};
+  std::vector<T> values(stored->size());
+  std::memcpy(values.data(), stored->Data(), values.size() * sizeof(T));
+  return values;
 }
 
 std::vector<uint32_t> Numbers(const std::vector<SlotId>& slots) {

@@ -1,5 +1,6 @@
 // Servers that join and cannot do their part: nobody reaches them, or they are never ready.
 #include "tests/scheduler/support/moving_cluster.h"
+#include "tests/scheduler/support/step_cluster.h"
 
 namespace dslide::newcomers_test {
 namespace {
@@ -108,6 +109,14 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: a worker that names one while batches ar
   silent_servers[11] = {3};
   for (int second = 0; second < 10 && Work(11); ++second) Wait(1000);
   CHECK(core().roster().Find({3}) != nullptr);
+}
+
+TEST_CASE_FIXTURE(Newcomer, "newcomers: a checkpoint does not wait for one without slots") {
+  AskForCheckpoint(this);
+  CHECK(CountTo<CheckpointRequest>(3) == 0);
+  REQUIRE(manifests.size() == 1);
+  CHECK(manifests[0].shards.size() == 2);
+  CHECK(manifests[0].slot_shard == core().plan().slot_owner);
 }
 
 TEST_CASE("newcomers: slots come after a checkpoint") {
