@@ -8,6 +8,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/plural.h"
+#include "common/net/resolve.h"
 #include "common/net/usage.h"
 #include "server/gate/request_bytes.h"
 
