@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "common/app/config_paths.h"
 #include "common/app/executable.h"
@@ -22,6 +23,7 @@
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/data/checksum.h"
 #include "common/data/measures/metrics.h"
+#include "common/data/numbers/matrix_reader.h"
 #include "common/data/whole_file.h"
 #include "common/net/permissions.h"
 #include "common/run/slot_plan.h"
@@ -86,7 +88,7 @@ std::string UnknownLabels(const std::string& path, const Dataset& test) {
   }
   if (unknown == 0) return "";
   return fmt::format(
-      "{}: {:.1f} % of the labels are not in the training data\n", path,
+      "{}: {:.1f} % of the labels are not in the training data", path,
       100.0 * static_cast<double>(unknown) / static_cast<double>(test.num_label_entries()));
 }
 
@@ -114,6 +116,31 @@ Status MakeDirectory(const std::string& setting, const fs::path& path) {
   if (!error) return {};
   return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", setting,
                               path.string(), error.message()));
+}
+
+// Finds out before anything is read that a directory cannot be made or written.
+Status CheckDirectory(const std::string& setting, const fs::path& path) {
+  std::error_code error;
+  fs::path there = path;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  if (access(there.c_str(), W_OK | X_OK) == 0) return {};
+  return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", setting,
+                              path.string(), std::strerror(errno)));
+}
+
+// The same for a file that is read after others.
+Status CheckFile(const std::string& setting, const std::string& path) {
+  if (path.empty()) return {};
+  std::vector<std::string> files = {path};
+  if (const auto matrices = MatrixPathsOf(path)) {
+    files = matrices->features;
+    if (!matrices->labels.empty()) files.push_back(matrices->labels);
+  }
+  for (const std::string& file : files) {
+    if (access(file.c_str(), R_OK) == 0) continue;
+    return BadInput(fmt::format("{}: {}: {}", setting, file, std::strerror(errno)));
+  }
+  return {};
 }
 
 // Whether a plan switch is among the entries: a plan that continues a generation.
@@ -212,6 +239,18 @@ int64_t SecondsSince1970() {
       .count();
 }
 
+// What a finished run came to, for whoever starts it again.
+std::string FinishedLine(const fs::path& root, const LedgerState& ledger) {
+  const Result<std::string> text = ReadWholeFile((root / "summary.json").string());
+  const auto summary = text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  std::string line = fmt::format("{}: the run is finished, {} trained", root.string(),
+                                 Plural(ledger.epoch, "epoch"));
+  if (summary.is_object() && summary.contains("p_at_1") && summary["p_at_1"].is_number()) {
+    line += fmt::format(", P@1 {:.2f}", 100 * summary["p_at_1"].get<double>());
+  }
+  return line + "; for more raise train.epochs";
+}
+
 // The keys of a run that is refused after all are removed.
 class NewKeys {
  public:
@@ -229,12 +268,13 @@ class NewKeys {
 };
 
 // What a person needs to let others join.
-std::string JoinHint(const AccessControl& access, const std::string& keys) {
-  return fmt::format(
-      "encrypted; members need a key: dslide-worker --key {0}/worker.key, dslide-server --key "
-      "{0}/server.key\n(`dslide key allow` makes a key and a join string for each volunteer; the "
-      "scheduler's key is {1})\n",
-      keys, TextOf(access.own().public_key));
+std::array<std::string, 2> JoinHint(const AccessControl& access, const std::string& keys) {
+  return {fmt::format("encrypted; members need a key: dslide-worker --key {0}/worker.key, "
+                      "dslide-server --key {0}/server.key",
+                      keys),
+          fmt::format("(`dslide key allow` makes a key and a join string for each volunteer; the "
+                      "scheduler's key is {})",
+                      TextOf(access.own().public_key))};
 }
 
 }  // namespace
@@ -257,7 +297,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       status_made_ms_(-kStatusMs),
       recorder_(run_directory_, core_.run(), std::move(names)),
       costs_(std::move(earlier)),
-      terminal_(isatty(STDOUT_FILENO) == 1),
+      terminal_(isatty(STDOUT_FILENO) == 1 && !LogsJson()),
       log_is_output_(LogIsOutput()) {}
 
 // First come the checks that can fail at once, then the slow work, last everything that leaves
@@ -294,7 +334,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, true, ""));
     if (!IsLoopback(cluster.status_bind)) DSLIDE_RETURN_IF_ERROR(FindOrDraw(&token));
     Result<std::unique_ptr<StatusPage>> started =
-        StatusPage::Start(cluster.status_bind, token.text);
+        StatusPage::Start(cluster.status_bind, token.text, *address);
     DSLIDE_RETURN_IF_ERROR(started);
     page = std::move(*started);
   }
@@ -328,6 +368,19 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (options.config.train.data.empty()) {
     return BadInput("train.data is not set; name the training file by --set train.data=FILE");
   }
+  if (options.resume) {
+    DSLIDE_RETURN_IF_ERROR(
+        CheckSomethingToResume(began, inputs.ledger, inputs.checkpoint_directory));
+    if (IsFinished(inputs.ledger, options.config) &&
+        FindCheckpoint(inputs.checkpoint_directory).ok()) {
+      PrintLine(FinishedLine(root, inputs.ledger));
+      return {};
+    }
+  }
+  DSLIDE_RETURN_IF_ERROR(CheckFile("train.test", options.config.train.test));
+  DSLIDE_RETURN_IF_ERROR(CheckFile("train.label_names", options.config.train.label_names));
+  DSLIDE_RETURN_IF_ERROR(CheckDirectory("--run-dir", root));
+  DSLIDE_RETURN_IF_ERROR(CheckDirectory("checkpoint.directory", inputs.checkpoint_directory));
   Result<KnownModel> known = KnownModel();
   if (options.resume) known = FindKnownModel(inputs.checkpoint_directory);
   DSLIDE_RETURN_IF_ERROR(known);
@@ -423,15 +476,18 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (token.is_new) DSLIDE_RETURN_IF_ERROR(WriteToken(token.path, token.text));
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}{}", *address, access ? ", encrypted" : ""));
-  std::fputs((loaded->description + "\n").c_str(), stdout);
-  std::fputs((TrainingText(inputs.config) + "\n").c_str(), stdout);
-  for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stdout);
-  if (test) std::fputs(UnknownLabels(options.config.train.test, *test).c_str(), stdout);
-  if (access) std::fputs(JoinHint(*access, (root / "keys").string()).c_str(), stdout);
-  if (page != nullptr) {
-    std::fputs(fmt::format("status page: {}{}\n", page->url(), HintOf(token)).c_str(), stdout);
+  PrintLine(loaded->description);
+  PrintLine(TrainingText(inputs.config));
+  if (test) notes.push_back(UnknownLabels(options.config.train.test, *test));
+  for (const std::string& note : notes) {
+    if (!note.empty()) PrintLine(note);
   }
-  std::fflush(stdout);
+  if (access) {
+    for (const std::string& line : JoinHint(*access, (root / "keys").string())) PrintLine(line);
+  }
+  if (page != nullptr) {
+    PrintLine(fmt::format("status page: {}{}", page->url(), HintOf(token)));
+  }
   const RunId run = inputs.run;
   NameRunInLog(run);
   Contributions contributions = std::move(inputs.ledger.contributions);
@@ -680,7 +736,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   for (const std::string& notice : effects.notices) {
     Log(notice);
     recorder_.OnNotice(notice, ElapsedSeconds());
-    if (!log_is_output_) Print(notice, false);
+    if (!log_is_output_ && !LogsJson()) Print(notice, false);
   }
   if (effects.epoch_done) Log(fmt::format("epoch {} done", *effects.epoch_done));
   for (const EvaluationResult& result : effects.evaluations) ShowEvaluation(result);
@@ -799,12 +855,12 @@ void SchedulerShell::ClearTransient() {
 // On a terminal a transient line is overwritten by the next one; without wrapping, so that it is
 // one line on a narrow terminal too.
 void SchedulerShell::Print(const std::string& line, bool transient) {
-  // By fputs: a closed pipe or a full disk behind standard output must not end the run.
   ClearTransient();
-  const std::string text = terminal_ && transient ? "\x1b[?7l" + line + "\x1b[?7h" : line + "\n";
-  std::fputs(text.c_str(), stdout);
-  transient_shown_ = terminal_ && transient;
+  if (!terminal_ || !transient) return PrintLine(line);
+  // By fputs: a closed pipe or a full disk behind standard output must not end the run.
+  std::fputs(("\x1b[?7l" + line + "\x1b[?7h").c_str(), stdout);
   std::fflush(stdout);
+  transient_shown_ = true;
 }
 
 // A scheduler that is killed leaves those of the last record.

@@ -23,8 +23,7 @@ namespace {
 constexpr char kVersion[] = DSLIDE_VERSION;
 
 int Report(const std::string& program, const Error& error) {
-  // fputs, because fmt::print throws if standard error is closed.
-  std::fputs(fmt::format("{}: {}\n", program, error.message).c_str(), stderr);
+  PrintFailure(program, error.message);
   return ExitCode(error.kind);
 }
 
@@ -57,6 +56,9 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
                   const std::function<Status(const ParsedArguments&)>& work) try {
   const Result<ParsedArguments> arguments = line.Parse(argc, argv);
   HideJoinStrings(argc, argv);
+  if (const Status known = CheckLogFormat(); !known.ok()) return Report(program, known.error());
+  const std::string role = program.starts_with("dslide-") ? program.substr(7) : program;
+  StartLog(role, program, "warn");  // spdlog's own goes to standard output
   if (!arguments.ok()) return Report(program, arguments.error());
   if (arguments->Has("help")) {
     fmt::print("{}", line.Help());
@@ -74,7 +76,6 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
   if (!enough_files.ok()) return Report(program, enough_files.error());
   const Status armed = ArmFailpointsFromEnvironment();
   if (!armed.ok()) return Report(program, armed.error());
-  StartLog(program, "", "warn");  // spdlog's own goes to standard output
   const Status outcome = work(*arguments);
   return outcome.ok() ? 0 : Report(program, outcome.error());
 } catch (const std::exception& error) {
