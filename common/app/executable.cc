@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "common/app/endings.h"
 #include "common/app/open_files.h"
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
@@ -50,6 +51,8 @@ void HideJoinStrings(int argc, char** argv) {
 
 }  // namespace
 
+std::string ProgramVersion() { return kVersion; }
+
 void PrintVersion(const std::string& program) { fmt::print("{} {}\n", program, kVersion); }
 
 int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
@@ -61,7 +64,9 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
   StartLog(role, program, "warn");  // spdlog's own goes to standard output
   if (!arguments.ok()) return Report(program, arguments.error());
   if (arguments->Has("help")) {
-    fmt::print("{}", line.Help());
+    const bool is_command = program.find(' ') != std::string::npos;
+    fmt::print("{}\n{}", line.Help(),
+               is_command ? "exit codes and signals: dslide --help\n" : EndingsHelp());
     return 0;
   }
   if (arguments->Has("version")) {
@@ -226,6 +231,11 @@ Result<std::string> AdvertisedAddress(const std::string& key, const std::string&
     std::string address = fmt::format("tcp://{}:{}", *host, tcp->port);
     // Of a scheduler on this machine; workers may be on others.
     if (!IsLoopback(address) && host->find('%') == std::string::npos) return address;
+    return BadInput(
+        fmt::format("{}_bind = {} does not say which address of this machine others dial, and the "
+                    "way to the scheduler at {} does not either: it is on this machine; give "
+                    "--advertise tcp://HOST:PORT, or set {}_advertise",
+                    key, bound, peer, key));
   }
   return BadInput(
       fmt::format("{}_bind = {} does not say which address of this machine others dial; give "
