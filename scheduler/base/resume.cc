@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "common/app/config_paths.h"
 #include "common/config/config_keys.h"
 #include "scheduler/ledger/orphans.h"
 
@@ -48,7 +47,6 @@ bool IsFinished(const LedgerState& ledger, Config config) {
   if (!ledger.finished || ledger.live) return false;
   const Result<Config> stored = ParseConfig(ledger.run.config, "the ledger");
   if (!stored.ok() || stored->model.features == 0 || stored->model.labels == 0) return false;
-  MakePathsAbsolute(&config);
   const TrainConfig& then = stored->train;
   const bool same_data = config.train.data == then.data || config.train.data == "-";
   if (!same_data || config.train.test != then.test) return false;

@@ -16,8 +16,9 @@ Status FindWhatToResume(bool began, RunInputs* inputs);
 Status CheckSomethingToResume(bool began, const LedgerState& ledger,
                               const std::string& checkpoint_directory);
 
-// Whether a run has done all that `config`, as the user gave it, asks for: training and evaluation.
-// Needs no data. False also where the configuration would be refused, or other files are named.
+// Whether a run has done all that `config` asks for, as the user gave it but with absolute paths:
+// training and evaluation. Needs no data. False also where the configuration would be refused, or
+// other files are named.
 bool IsFinished(const LedgerState& ledger, Config config);
 
 }  // namespace dslide

@@ -76,7 +76,11 @@ struct Cluster {
   std::string KeyOf(Incarnation member) const;
   std::string OwnKeyOf(Incarnation server) const;
 
+  std::string ReplacementLine() const;
+
   bool keyed_;
+  uint32_t takeover_s_;
+  uint32_t join_timeout_s_;
 };
 
 }  // namespace dslide
