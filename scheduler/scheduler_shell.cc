@@ -18,6 +18,7 @@
 #include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
+#include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
@@ -29,6 +30,7 @@
 #include "common/run/slot_plan.h"
 #include "common/security/token.h"
 #include "common/text/samples.h"
+#include "scheduler/balance/model_size.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/kept_input.h"
 #include "scheduler/members/join_limits.h"
@@ -267,6 +269,12 @@ class NewKeys {
   fs::path root_;
 };
 
+// In the run directory: the last checkpoint that checkpoint.hook succeeded with.
+constexpr char kHookDoneName[] = "hook.done";
+
+// The last name of a path.
+std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 // What a person needs to let others join.
 std::array<std::string, 2> JoinHint(const AccessControl& access, const std::string& keys) {
   return {fmt::format("encrypted; members need a key: dslide-worker --key {0}/worker.key, "
@@ -283,7 +291,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
                                std::unique_ptr<Ledger> ledger, NetContext* context,
                                AccessControl* access, RouterSocket socket,
                                std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier,
-                               RunId run)
+                               RunId run, const CheckpointConfig& checkpoint)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
@@ -296,6 +304,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       started_ms_(MonotonicMillis()),
       status_made_ms_(-kStatusMs),
       recorder_(run_directory_, core_.run(), std::move(names)),
+      hook_("checkpoint.hook", checkpoint.hook, int64_t{1000} * checkpoint.hook_timeout_s),
       costs_(std::move(earlier)),
       terminal_(isatty(STDOUT_FILENO) == 1 && !LogsJson()),
       log_is_output_(LogIsOutput()) {}
@@ -371,8 +380,9 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (options.resume) {
     DSLIDE_RETURN_IF_ERROR(
         CheckSomethingToResume(began, inputs.ledger, inputs.checkpoint_directory));
-    if (IsFinished(inputs.ledger, options.config) &&
-        FindCheckpoint(inputs.checkpoint_directory).ok()) {
+    Config asked = options.config;
+    MakePathsAbsolute(&asked);
+    if (IsFinished(inputs.ledger, asked) && FindCheckpoint(inputs.checkpoint_directory).ok()) {
       PrintLine(FinishedLine(root, inputs.ledger));
       return {};
     }
@@ -493,10 +503,17 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   Contributions contributions = std::move(inputs.ledger.contributions);
   LabelNames names(preprocessor, inputs.config);
   RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));
+  // Commands are for this machine only: members get the run's configuration.
+  const CheckpointConfig checkpoint = inputs.config.checkpoint;
+  inputs.config.checkpoint.hook.clear();
+  inputs.config.checkpoint.shard_hook.clear();
+  const std::string newest = inputs.checkpoint_path;
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
                        std::move(ledger), &context, access.get(), std::move(*socket),
-                       std::move(page), std::move(names), std::move(earlier), run);
+                       std::move(page), std::move(names), std::move(earlier), run, checkpoint);
   shell.contributions_ = std::move(contributions);
+  const Result<std::string> done = ReadWholeFile((root / kHookDoneName).string());
+  if (!newest.empty() && (!done.ok() || *done != NameIn(newest) + "\n")) shell.hook_.Offer(newest);
   return shell.Loop(signals);
 }
 
@@ -524,7 +541,9 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
     receive();
     RefreshAccess();
+    MakeRoomForCheckpoint();
     Apply(core_.Tick(clock_.Millis()));
+    TendHook();
     ShowProgress();
     RecordProgress();
     PublishStatus();
@@ -535,7 +554,65 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     receive();
   }
   const Status written = WriteSummary();
+  WaitForHook(signals);
   return core_.outcome().ok() ? written : core_.outcome();
+}
+
+void SchedulerShell::TendHook() {
+  if (!hook_.exists()) return;
+  const CheckpointHook::Figures before = hook_.figures();
+  for (const std::string& line : hook_.Tick(MonotonicMillis())) {
+    Warn(line);
+    recorder_.OnNotice(line, ElapsedSeconds());
+  }
+  const CheckpointHook::Figures& now = hook_.figures();
+  care_.hook = now;
+  if (now.running != before.running) core_.HoldCheckpoint(NameIn(now.running));
+  if (now.done == before.done) return;
+  const std::string path = run_directory_ + "/" + kHookDoneName;
+  if (const Status kept = WriteWholeFile(path, NameIn(now.done) + "\n"); !kept.ok()) {
+    Warn(kept.error().message);
+  }
+}
+
+// The run is over; its last checkpoint is worth the wait. A signal ends it.
+void SchedulerShell::WaitForHook(StopSignals* signals) {
+  if (!hook_.busy()) return;
+  const int64_t timeout_ms = int64_t{1000} * core_.run().config.checkpoint.hook_timeout_s;
+  const int64_t end_ms = MonotonicMillis() + timeout_ms + CheckpointHook::kKillMs;
+  Log("waiting for checkpoint.hook with the last checkpoint; a signal ends the wait");
+  Poller pause;
+  pause.AddFd(signals->fd());
+  while (hook_.busy() && MonotonicMillis() < end_ms && !signals->Take()) {
+    TendHook();
+    pause.Wait(kPollMs);
+  }
+  if (hook_.busy()) Warn("checkpoint.hook has not succeeded with the last checkpoint");
+}
+
+void SchedulerShell::MakeRoomForCheckpoint() {
+  const int64_t now_ms = clock_.Millis();
+  if (!core_.WantsRoom(now_ms)) return;
+  const RunContext& run = core_.run();
+  const uint64_t quota = uint64_t{run.config.checkpoint.quota_mb} << 20;
+  const CheckpointRoom room =
+      MakeRoom({run_directory_, run.checkpoint_directory}, run.checkpoint_directory, quota,
+               ModelMemoryBytes(run.config), NameIn(hook_.figures().running));
+  std::string problem;
+  if (!room.fits) {
+    problem = fmt::format(
+        "no checkpoints: the run takes {} MB and the next one up to {} MB, which is more than "
+        "checkpoint.quota_mb = {}; training goes on, and the last checkpoint is written in any "
+        "case",
+        room.used_bytes >> 20, (room.next_bytes >> 20) + 1, run.config.checkpoint.quota_mb);
+  }
+  if (problem.empty() != care_.problem.empty()) {
+    const std::string line = problem.empty() ? "there is room for checkpoints again" : problem;
+    Warn(line);
+    recorder_.OnNotice(line, ElapsedSeconds());
+  }
+  care_.problem = problem;
+  Apply(core_.OnRoom(room.fits, room.kept, problem, now_ms));
 }
 
 SchedulerShell::Turn SchedulerShell::ReceiveSome() {
@@ -631,12 +708,17 @@ std::optional<ErrorReply> SchedulerShell::WhyRefused(const RouterSocket::Receive
     const std::string why = WhyForbidden(role, message.body, Receiver::kScheduler);
     if (!why.empty()) refusal = ErrorReply{ErrorCode::kRefused, why};
   }
+  const auto warn = [&](PeerWarning kind, const std::string& line) {
+    const auto* join = std::get_if<Join>(&message.body);
+    if (join == nullptr || join->name != kDoctorName) return Warn(kind, line);
+    LogDebug("dslide doctor looks: " + line);
+  };
   if (refusal) {
-    Warn(PeerWarning::kRefused, refusal->text);
+    warn(PeerWarning::kRefused, refusal->text);
     return refusal;
   }
   if (const std::string why = WhyUnreachable(message); !why.empty()) {
-    Warn(PeerWarning::kUnreachable, "a server is refused: " + why);
+    warn(PeerWarning::kUnreachable, "a server is refused: " + why);
     refusal = ErrorReply{ErrorCode::kIncompatible, why};
   }
   return refusal;
@@ -738,7 +820,14 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     recorder_.OnNotice(notice, ElapsedSeconds());
     if (!log_is_output_ && !LogsJson()) Print(notice, false);
   }
-  if (effects.epoch_done) Log(fmt::format("epoch {} done", *effects.epoch_done));
+  for (const std::string& line : effects.tunings) {
+    if (log_is_output_) ClearTransient();
+    LogDebug(line);
+  }
+  if (effects.epoch_done) {
+    Log(fmt::format("epoch {} done", *effects.epoch_done));
+    recorder_.OnEpoch(*effects.epoch_done, ElapsedSeconds());
+  }
   for (const EvaluationResult& result : effects.evaluations) ShowEvaluation(result);
   if (!effects.examples.empty()) recorder_.OnExamples(effects.examples);
   if (effects.manifest) {
@@ -750,8 +839,10 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
                                : WriteManifest(directory.string(), *effects.manifest);
     PassFailpoint(Failpoint::kSchedulerAfterManifest);
     if (written.ok()) {
-      PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep);
+      PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep,
+                       NameIn(hook_.figures().running));
       recorder_.OnCheckpoint(*effects.manifest);
+      hook_.Offer(directory.string());
     }
     Apply(core_.OnManifest(written, clock_.Millis()));
   }
@@ -765,7 +856,7 @@ void SchedulerShell::ShowProgress() {
   shown_ms_ = now_ms;
   if (core_.phase() == RunPhase::kEvaluating) return;
   const RunStatus status = core_.Describe(now_ms);
-  if (!training || (status.work.batches == 0 && status.Count(Role::kWorker) == 0)) {
+  if (Waits(status)) {
     Print(status.waiting, terminal_);
     return;
   }
@@ -785,15 +876,20 @@ void SchedulerShell::RecordProgress() {
 }
 
 std::string SchedulerShell::StatusText(const RunStatus& status) {
-  const bool waiting = status.phase < RunPhase::kTraining;
+  const bool waiting = Waits(status);
   if (status.now_ms - page_read_ms_ >= kTerminalMs) {
     page_read_ms_ = status.now_ms;
     page_reading_ = page_meter_.Sample(status);
     recorder_.OnReading(status, page_reading_, ElapsedSeconds());
   }
+  const auto contributions = contributions_.Totals(DayOf(SecondsSince1970()));
   return StatusJson(status, page_reading_, curve_,
                     waiting ? status.waiting : ProgressText(page_reading_),
-                    contributions_.Totals(DayOf(SecondsSince1970())), SecondsSince1970());
+                    {.contributions = contributions,
+                     .time_s = SecondsSince1970(),
+                     .events = &recorder_.events(),
+                     .checkpoints = &care_,
+                     .version = ProgramVersion()});
 }
 
 const std::string& SchedulerShell::RecentStatus() {
@@ -812,7 +908,7 @@ void SchedulerShell::PublishStatus() {
   const RunStatus status = core_.Describe(now_ms);
   status_text_ = StatusText(status);
   status_made_ms_ = now_ms;
-  page_->Publish(status_text_, PrometheusText(status, page_reading_));
+  page_->Publish(status_text_, PrometheusText(status, page_reading_, care_));
   if (now_ms - history_published_ms_ < kTerminalMs) return;
   history_published_ms_ = now_ms;
   page_->PublishHistory(recorder_.HistoryText());
@@ -820,13 +916,7 @@ void SchedulerShell::PublishStatus() {
 
 void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
   curve_.Add(result);
-  const RankingMetrics& m = result.metrics;
-  Print(fmt::format("epoch {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}  PSP@1 {:.2f}  "
-                    "({} test samples)",
-                    result.epoch, result.final ? "final" : "evaluated", 100 * m.precision[0],
-                    100 * m.precision[2], 100 * m.precision[4], 100 * m.ndcg[4],
-                    100 * m.propensity_precision[0], m.samples),
-        false);
+  Print(EvaluationLine(result), false);
   recorder_.OnEvaluation(result, ElapsedSeconds());
 }
 
