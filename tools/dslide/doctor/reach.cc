@@ -149,8 +149,8 @@ void CheckClock(const nlohmann::json& status, Findings* findings) {
   }
 }
 
-void CheckMembers(const nlohmann::json& status, Findings* findings) {
-  findings->Fine("run", status.value("phase", "") + ": " + status.value("line", ""));
+void CheckMembers(const nlohmann::json& status, bool with_run, Findings* findings) {
+  if (with_run) findings->Fine("run", status.value("phase", "") + ": " + status.value("line", ""));
   for (const auto& member : status.value("members", nlohmann::json::array())) {
     const std::string name = member.value("name", ""), address = member.value("address", "");
     if (member.value("role", "") != "server" || address.empty()) continue;
@@ -160,10 +160,10 @@ void CheckMembers(const nlohmann::json& status, Findings* findings) {
 
 }  // namespace
 
-bool CheckScheduler(const SchedulerAccess& access, Findings* findings) {
+bool CheckScheduler(const SchedulerAccess& access, Findings* findings, nlohmann::json* whole) {
   if (!CheckAddress("scheduler", access.address, findings)) return false;
   CheckRoute(access.address, findings);
-  Result<Observer> observer = Observer::Join(access, "dslide-doctor", kAnswerMs);
+  Result<Observer> observer = Observer::Join(access, kDoctorName, kAnswerMs);
   if (!observer.ok()) {
     const std::string& why = observer.error().message;
     // A key of another role is let in, and may not look.
@@ -193,7 +193,8 @@ bool CheckScheduler(const SchedulerAccess& access, Findings* findings) {
     findings->Problem("status", "is no JSON", "use executables of one version");
   } else {
     CheckClock(status, findings);
-    CheckMembers(status, findings);
+    CheckMembers(status, whole == nullptr, findings);
+    if (whole != nullptr) *whole = status;
   }
   return true;
 }
@@ -233,12 +234,22 @@ void CheckListening(const ListeningPlace& place, const std::optional<SchedulerAc
   message.envelope.sequence = 1;
   Join join;
   join.role = Role::kServer;
-  join.name = "dslide-doctor";
+  join.name = kDoctorName;
   join.address = *advertised;
   join.cores = CoresOfThisMachine();
   join.memory_bytes = MemoryOfThisMachine();
   message.body = join;
   (void)scheduler->Send(Encode(message, WirePrecision::kFp32));
+  // However it ends: it does not want to join any more.
+  struct Farewell {
+    ~Farewell() {
+      message.envelope.sequence = 2;
+      message.body = Leave{};
+      (void)to.Send(Encode(message, WirePrecision::kFp32));
+    }
+    DealerSocket& to;
+    Message message;
+  } farewell{*scheduler, message};
   Poller poller;
   poller.Add(*scheduler);
   poller.Add(*socket);
