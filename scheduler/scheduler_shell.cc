@@ -140,7 +140,7 @@ Status CheckFile(const std::string& setting, const std::string& path) {
   }
   for (const std::string& file : files) {
     if (access(file.c_str(), R_OK) == 0) continue;
-    return BadInput(fmt::format("{}: {}: {}", setting, file, std::strerror(errno)));
+    return BadInput(fmt::format("{}: {}: cannot open: {}", setting, file, std::strerror(errno)));
   }
   return {};
 }
@@ -612,6 +612,7 @@ void SchedulerShell::MakeRoomForCheckpoint() {
     recorder_.OnNotice(line, ElapsedSeconds());
   }
   care_.problem = problem;
+  if (room.removed > 0) recorder_.OnRemoved(run.checkpoint_directory);
   Apply(core_.OnRoom(room.fits, room.kept, problem, now_ms));
 }
 

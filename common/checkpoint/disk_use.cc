@@ -47,6 +47,7 @@ CheckpointRoom MakeRoom(const std::vector<std::string>& roots, const std::string
       continue;
     }
     RemoveCheckpoint(checkpoints + "/" + complete[i]);
+    room.removed++;
     complete.erase(complete.begin() + static_cast<std::ptrdiff_t>(i));
     measure();
   }

@@ -98,6 +98,10 @@ void RunRecorder::OnCheckpoint(const Manifest& manifest) {
   history_.AddCheckpoint(CheckpointOf(manifest, WallClockSeconds()), kept_checkpoints_);
 }
 
+void RunRecorder::OnRemoved(const std::string& checkpoints) {
+  history_.SetCheckpoints(CheckpointsIn(checkpoints));
+}
+
 std::string RunRecorder::HistoryText() const { return TextOf(history_.Json(WallClockSeconds())); }
 
 }  // namespace dslide

@@ -53,6 +53,8 @@ class RunRecorder {
   // The last samples of that evaluation.
   void OnExamples(const std::vector<EvaluatedSample>& samples);
   void OnCheckpoint(const Manifest& manifest);
+  // Others than the oldest may have gone from the directory of checkpoints.
+  void OnRemoved(const std::string& checkpoints);
 
   // The body of /api/history.
   std::string HistoryText() const;

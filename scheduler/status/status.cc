@@ -206,8 +206,9 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   }
   json["events"] = OrderedJson::array();
   if (extras.events != nullptr) {
-    for (const RunEvent& event : *extras.events) {
-      json["events"].push_back({{"at_s", event.elapsed_s}, {"text", event.text}});
+    const auto& events = *extras.events;
+    for (size_t i = events.size() - std::min(events.size(), kMostEvents); i < events.size(); ++i) {
+      json["events"].push_back({{"at_s", events[i].elapsed_s}, {"text", events[i].text}});
     }
   }
   if (extras.checkpoints != nullptr) AddCare(*extras.checkpoints, &json);

@@ -37,6 +37,7 @@ struct StatusExtras {
 // The body of /api/status. `curve`: since this scheduler started. kMostContributions of the
 // contributions are in it.
 constexpr size_t kMostContributions = 100;
+constexpr size_t kMostEvents = 60;  // the last ones; /api/history has more
 std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& reading,
                        const LearningCurve& curve, const std::string& line,
                        const StatusExtras& extras = {});

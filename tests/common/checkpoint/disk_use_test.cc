@@ -53,6 +53,7 @@ TEST_CASE_FIXTURE(Disk, "disk use: older checkpoints make room, the newest stays
   room = Room(4 * kMany);  // three and the next one are a little more
   CHECK(room.fits);
   CHECK(room.kept == 2);
+  CHECK(room.removed == 1);
   CHECK_FALSE(fs::exists(At(1)));
   room = Room(kMany);
   CHECK_FALSE(room.fits);

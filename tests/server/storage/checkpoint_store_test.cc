@@ -18,6 +18,7 @@
 
 #include "server/storage/checkpoint.h"
 #include "server/storage/checkpoint_verify.h"
+#include "server/storage/shard_directory.h"
 #include "tests/server/support/local_cluster.h"
 #include "tests/server/support/saving.h"
 #include "tests/server/support/slot_move.h"

@@ -28,12 +28,10 @@ constexpr int kStopGraceMs = 5000;    // for children that were asked to stop
 constexpr int kLeaveGraceMs = 10000;  // for members to leave after the scheduler
 constexpr int kPollMs = 50;
 
-// The scheduler shows its progress on the same terminal, in a line that has no end yet. fputs,
-// because a closed pipe behind standard output must not end the run.
+// The scheduler shows its progress on the same terminal, in a line that has no end yet.
 void Say(const std::string& line) {
-  if (isatty(STDOUT_FILENO) == 1) std::fputs("\r\x1b[K", stdout);
-  std::fputs((line + "\n").c_str(), stdout);
-  std::fflush(stdout);
+  if (isatty(STDOUT_FILENO) == 1 && !LogsJson()) std::fputs("\r\x1b[K", stdout);
+  PrintLine(line);
 }
 
 // An executable's last words, in its log from `start` on; "" if there are none.
