@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+
 #include "common/config/config_keys.h"
 #include "scheduler/ledger/orphans.h"
 
@@ -50,6 +52,11 @@ bool IsFinished(const LedgerState& ledger, Config config) {
   const TrainConfig& then = stored->train;
   const bool same_data = config.train.data == then.data || config.train.data == "-";
   if (!same_data || config.train.test != then.test) return false;
+  // The run keeps a copy of the names, which may be gone.
+  std::error_code error;
+  const bool has_names =
+      then.label_names.empty() || std::filesystem::exists(then.label_names, error);
+  if (!has_names || config.train.label_names.empty() != then.label_names.empty()) return false;
   // What the data decides is as it was; the rest is derived as it was then.
   if (config.model.neurons == Neurons::kAuto) config.model.neurons = stored->model.neurons;
   if (config.model.active == ActiveSet::kAuto) config.model.active = stored->model.active;

@@ -94,6 +94,13 @@ TEST_CASE_FIXTURE(Finished, "resume: a run that has not, or that another is aske
   SUBCASE("other data") { config.train.data = "/data/other.txt"; }
   SUBCASE("a test file") { config.train.test = "/data/test.txt"; }
   SUBCASE("what cannot change") { config.model.hidden = 17; }
+  SUBCASE("label names") { config.train.label_names = "/data/names.tsv"; }
+  SUBCASE("label names that are gone") {
+    Config stored = config;
+    stored.train.label_names = config.train.label_names = directory.path() + "/names.tsv";
+    ResolveConfig(kFeatures, kLabels, &stored, {1, 3.0});
+    ledger.run.config = FormatConfig(stored);
+  }
   SUBCASE("a ledger that says nothing") { ledger.run.config.clear(); }
   CHECK_FALSE(IsFinished(ledger, config));
 }
