@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "common/app/config_paths.h"
 #include "common/app/executable.h"
@@ -17,16 +18,19 @@
 #include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
+#include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/data/checksum.h"
 #include "common/data/measures/metrics.h"
+#include "common/data/numbers/matrix_reader.h"
 #include "common/data/whole_file.h"
 #include "common/net/permissions.h"
 #include "common/run/slot_plan.h"
 #include "common/security/token.h"
 #include "common/text/samples.h"
+#include "scheduler/balance/model_size.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/kept_input.h"
 #include "scheduler/members/join_limits.h"
@@ -86,7 +90,7 @@ std::string UnknownLabels(const std::string& path, const Dataset& test) {
   }
   if (unknown == 0) return "";
   return fmt::format(
-      "{}: {:.1f} % of the labels are not in the training data\n", path,
+      "{}: {:.1f} % of the labels are not in the training data", path,
       100.0 * static_cast<double>(unknown) / static_cast<double>(test.num_label_entries()));
 }
 
@@ -114,6 +118,31 @@ Status MakeDirectory(const std::string& setting, const fs::path& path) {
   if (!error) return {};
   return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", setting,
                               path.string(), error.message()));
+}
+
+// Finds out before anything is read that a directory cannot be made or written.
+Status CheckDirectory(const std::string& setting, const fs::path& path) {
+  std::error_code error;
+  fs::path there = path;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  if (access(there.c_str(), W_OK | X_OK) == 0) return {};
+  return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", setting,
+                              path.string(), std::strerror(errno)));
+}
+
+// The same for a file that is read after others.
+Status CheckFile(const std::string& setting, const std::string& path) {
+  if (path.empty()) return {};
+  std::vector<std::string> files = {path};
+  if (const auto matrices = MatrixPathsOf(path)) {
+    files = matrices->features;
+    if (!matrices->labels.empty()) files.push_back(matrices->labels);
+  }
+  for (const std::string& file : files) {
+    if (access(file.c_str(), R_OK) == 0) continue;
+    return BadInput(fmt::format("{}: {}: cannot open: {}", setting, file, std::strerror(errno)));
+  }
+  return {};
 }
 
 // Whether a plan switch is among the entries: a plan that continues a generation.
@@ -212,6 +241,18 @@ int64_t SecondsSince1970() {
       .count();
 }
 
+// What a finished run came to, for whoever starts it again.
+std::string FinishedLine(const fs::path& root, const LedgerState& ledger) {
+  const Result<std::string> text = ReadWholeFile((root / "summary.json").string());
+  const auto summary = text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  std::string line = fmt::format("{}: the run is finished, {} trained", root.string(),
+                                 Plural(ledger.epoch, "epoch"));
+  if (summary.is_object() && summary.contains("p_at_1") && summary["p_at_1"].is_number()) {
+    line += fmt::format(", P@1 {:.2f}", 100 * summary["p_at_1"].get<double>());
+  }
+  return line + "; for more raise train.epochs";
+}
+
 // The keys of a run that is refused after all are removed.
 class NewKeys {
  public:
@@ -228,13 +269,20 @@ class NewKeys {
   fs::path root_;
 };
 
+// In the run directory: the last checkpoint that checkpoint.hook succeeded with.
+constexpr char kHookDoneName[] = "hook.done";
+
+// The last name of a path.
+std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 // What a person needs to let others join.
-std::string JoinHint(const AccessControl& access, const std::string& keys) {
-  return fmt::format(
-      "encrypted; members need a key: dslide-worker --key {0}/worker.key, dslide-server --key "
-      "{0}/server.key\n(`dslide key allow` makes a key and a join string for each volunteer; the "
-      "scheduler's key is {1})\n",
-      keys, TextOf(access.own().public_key));
+std::array<std::string, 2> JoinHint(const AccessControl& access, const std::string& keys) {
+  return {fmt::format("encrypted; members need a key: dslide-worker --key {0}/worker.key, "
+                      "dslide-server --key {0}/server.key",
+                      keys),
+          fmt::format("(`dslide key allow` makes a key and a join string for each volunteer; the "
+                      "scheduler's key is {})",
+                      TextOf(access.own().public_key))};
 }
 
 }  // namespace
@@ -243,7 +291,7 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
                                std::unique_ptr<Ledger> ledger, NetContext* context,
                                AccessControl* access, RouterSocket socket,
                                std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier,
-                               RunId run)
+                               RunId run, const CheckpointConfig& checkpoint)
     : run_directory_(std::move(run_directory)),
       core_(std::move(core)),
       ledger_(std::move(ledger)),
@@ -256,8 +304,9 @@ SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
       started_ms_(MonotonicMillis()),
       status_made_ms_(-kStatusMs),
       recorder_(run_directory_, core_.run(), std::move(names)),
+      hook_("checkpoint.hook", checkpoint.hook, int64_t{1000} * checkpoint.hook_timeout_s),
       costs_(std::move(earlier)),
-      terminal_(isatty(STDOUT_FILENO) == 1),
+      terminal_(isatty(STDOUT_FILENO) == 1 && !LogsJson()),
       log_is_output_(LogIsOutput()) {}
 
 // First come the checks that can fail at once, then the slow work, last everything that leaves
@@ -294,7 +343,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, true, ""));
     if (!IsLoopback(cluster.status_bind)) DSLIDE_RETURN_IF_ERROR(FindOrDraw(&token));
     Result<std::unique_ptr<StatusPage>> started =
-        StatusPage::Start(cluster.status_bind, token.text);
+        StatusPage::Start(cluster.status_bind, token.text, *address);
     DSLIDE_RETURN_IF_ERROR(started);
     page = std::move(*started);
   }
@@ -328,6 +377,20 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (options.config.train.data.empty()) {
     return BadInput("train.data is not set; name the training file by --set train.data=FILE");
   }
+  if (options.resume) {
+    DSLIDE_RETURN_IF_ERROR(
+        CheckSomethingToResume(began, inputs.ledger, inputs.checkpoint_directory));
+    Config asked = options.config;
+    MakePathsAbsolute(&asked);
+    if (IsFinished(inputs.ledger, asked) && FindCheckpoint(inputs.checkpoint_directory).ok()) {
+      PrintLine(FinishedLine(root, inputs.ledger));
+      return {};
+    }
+  }
+  DSLIDE_RETURN_IF_ERROR(CheckFile("train.test", options.config.train.test));
+  DSLIDE_RETURN_IF_ERROR(CheckFile("train.label_names", options.config.train.label_names));
+  DSLIDE_RETURN_IF_ERROR(CheckDirectory("--run-dir", root));
+  DSLIDE_RETURN_IF_ERROR(CheckDirectory("checkpoint.directory", inputs.checkpoint_directory));
   Result<KnownModel> known = KnownModel();
   if (options.resume) known = FindKnownModel(inputs.checkpoint_directory);
   DSLIDE_RETURN_IF_ERROR(known);
@@ -423,24 +486,34 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (token.is_new) DSLIDE_RETURN_IF_ERROR(WriteToken(token.path, token.text));
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
   LogInfo(fmt::format("listening at {}{}", *address, access ? ", encrypted" : ""));
-  std::fputs((loaded->description + "\n").c_str(), stdout);
-  std::fputs((TrainingText(inputs.config) + "\n").c_str(), stdout);
-  for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stdout);
-  if (test) std::fputs(UnknownLabels(options.config.train.test, *test).c_str(), stdout);
-  if (access) std::fputs(JoinHint(*access, (root / "keys").string()).c_str(), stdout);
-  if (page != nullptr) {
-    std::fputs(fmt::format("status page: {}{}\n", page->url(), HintOf(token)).c_str(), stdout);
+  PrintLine(loaded->description);
+  PrintLine(TrainingText(inputs.config));
+  if (test) notes.push_back(UnknownLabels(options.config.train.test, *test));
+  for (const std::string& note : notes) {
+    if (!note.empty()) PrintLine(note);
   }
-  std::fflush(stdout);
+  if (access) {
+    for (const std::string& line : JoinHint(*access, (root / "keys").string())) PrintLine(line);
+  }
+  if (page != nullptr) {
+    PrintLine(fmt::format("status page: {}{}", page->url(), HintOf(token)));
+  }
   const RunId run = inputs.run;
   NameRunInLog(run);
   Contributions contributions = std::move(inputs.ledger.contributions);
   LabelNames names(preprocessor, inputs.config);
   RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));
+  // Commands are for this machine only: members get the run's configuration.
+  const CheckpointConfig checkpoint = inputs.config.checkpoint;
+  inputs.config.checkpoint.hook.clear();
+  inputs.config.checkpoint.shard_hook.clear();
+  const std::string newest = inputs.checkpoint_path;
   SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
                        std::move(ledger), &context, access.get(), std::move(*socket),
-                       std::move(page), std::move(names), std::move(earlier), run);
+                       std::move(page), std::move(names), std::move(earlier), run, checkpoint);
   shell.contributions_ = std::move(contributions);
+  const Result<std::string> done = ReadWholeFile((root / kHookDoneName).string());
+  if (!newest.empty() && (!done.ok() || *done != NameIn(newest) + "\n")) shell.hook_.Offer(newest);
   return shell.Loop(signals);
 }
 
@@ -468,7 +541,9 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
     receive();
     RefreshAccess();
+    MakeRoomForCheckpoint();
     Apply(core_.Tick(clock_.Millis()));
+    TendHook();
     ShowProgress();
     RecordProgress();
     PublishStatus();
@@ -479,7 +554,66 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     receive();
   }
   const Status written = WriteSummary();
+  WaitForHook(signals);
   return core_.outcome().ok() ? written : core_.outcome();
+}
+
+void SchedulerShell::TendHook() {
+  if (!hook_.exists()) return;
+  const CheckpointHook::Figures before = hook_.figures();
+  for (const std::string& line : hook_.Tick(MonotonicMillis())) {
+    Warn(line);
+    recorder_.OnNotice(line, ElapsedSeconds());
+  }
+  const CheckpointHook::Figures& now = hook_.figures();
+  care_.hook = now;
+  if (now.running != before.running) core_.HoldCheckpoint(NameIn(now.running));
+  if (now.done == before.done) return;
+  const std::string path = run_directory_ + "/" + kHookDoneName;
+  if (const Status kept = WriteWholeFile(path, NameIn(now.done) + "\n"); !kept.ok()) {
+    Warn(kept.error().message);
+  }
+}
+
+// The run is over; its last checkpoint is worth the wait. A signal ends it.
+void SchedulerShell::WaitForHook(StopSignals* signals) {
+  if (!hook_.busy()) return;
+  const int64_t timeout_ms = int64_t{1000} * core_.run().config.checkpoint.hook_timeout_s;
+  const int64_t end_ms = MonotonicMillis() + timeout_ms + CheckpointHook::kKillMs;
+  Log("waiting for checkpoint.hook with the last checkpoint; a signal ends the wait");
+  Poller pause;
+  pause.AddFd(signals->fd());
+  while (hook_.busy() && MonotonicMillis() < end_ms && !signals->Take()) {
+    TendHook();
+    pause.Wait(kPollMs);
+  }
+  if (hook_.busy()) Warn("checkpoint.hook has not succeeded with the last checkpoint");
+}
+
+void SchedulerShell::MakeRoomForCheckpoint() {
+  const int64_t now_ms = clock_.Millis();
+  if (!core_.WantsRoom(now_ms)) return;
+  const RunContext& run = core_.run();
+  const uint64_t quota = uint64_t{run.config.checkpoint.quota_mb} << 20;
+  const CheckpointRoom room =
+      MakeRoom({run_directory_, run.checkpoint_directory}, run.checkpoint_directory, quota,
+               ModelMemoryBytes(run.config), NameIn(hook_.figures().running));
+  std::string problem;
+  if (!room.fits) {
+    problem = fmt::format(
+        "no checkpoints: the run takes {} MB and the next one up to {} MB, which is more than "
+        "checkpoint.quota_mb = {}; training goes on, and the last checkpoint is written in any "
+        "case",
+        room.used_bytes >> 20, (room.next_bytes >> 20) + 1, run.config.checkpoint.quota_mb);
+  }
+  if (problem.empty() != care_.problem.empty()) {
+    const std::string line = problem.empty() ? "there is room for checkpoints again" : problem;
+    Warn(line);
+    recorder_.OnNotice(line, ElapsedSeconds());
+  }
+  care_.problem = problem;
+  if (room.removed > 0) recorder_.OnRemoved(run.checkpoint_directory);
+  Apply(core_.OnRoom(room.fits, room.kept, problem, now_ms));
 }
 
 SchedulerShell::Turn SchedulerShell::ReceiveSome() {
@@ -575,12 +709,17 @@ std::optional<ErrorReply> SchedulerShell::WhyRefused(const RouterSocket::Receive
     const std::string why = WhyForbidden(role, message.body, Receiver::kScheduler);
     if (!why.empty()) refusal = ErrorReply{ErrorCode::kRefused, why};
   }
+  const auto warn = [&](PeerWarning kind, const std::string& line) {
+    const auto* join = std::get_if<Join>(&message.body);
+    if (join == nullptr || join->name != kDoctorName) return Warn(kind, line);
+    LogDebug("dslide doctor looks: " + line);
+  };
   if (refusal) {
-    Warn(PeerWarning::kRefused, refusal->text);
+    warn(PeerWarning::kRefused, refusal->text);
     return refusal;
   }
   if (const std::string why = WhyUnreachable(message); !why.empty()) {
-    Warn(PeerWarning::kUnreachable, "a server is refused: " + why);
+    warn(PeerWarning::kUnreachable, "a server is refused: " + why);
     refusal = ErrorReply{ErrorCode::kIncompatible, why};
   }
   return refusal;
@@ -680,9 +819,16 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   for (const std::string& notice : effects.notices) {
     Log(notice);
     recorder_.OnNotice(notice, ElapsedSeconds());
-    if (!log_is_output_) Print(notice, false);
+    if (!log_is_output_ && !LogsJson()) Print(notice, false);
   }
-  if (effects.epoch_done) Log(fmt::format("epoch {} done", *effects.epoch_done));
+  for (const std::string& line : effects.tunings) {
+    if (log_is_output_) ClearTransient();
+    LogDebug(line);
+  }
+  if (effects.epoch_done) {
+    Log(fmt::format("epoch {} done", *effects.epoch_done));
+    recorder_.OnEpoch(*effects.epoch_done, ElapsedSeconds());
+  }
   for (const EvaluationResult& result : effects.evaluations) ShowEvaluation(result);
   if (!effects.examples.empty()) recorder_.OnExamples(effects.examples);
   if (effects.manifest) {
@@ -694,8 +840,10 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
                                : WriteManifest(directory.string(), *effects.manifest);
     PassFailpoint(Failpoint::kSchedulerAfterManifest);
     if (written.ok()) {
-      PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep);
+      PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep,
+                       NameIn(hook_.figures().running));
       recorder_.OnCheckpoint(*effects.manifest);
+      hook_.Offer(directory.string());
     }
     Apply(core_.OnManifest(written, clock_.Millis()));
   }
@@ -709,7 +857,7 @@ void SchedulerShell::ShowProgress() {
   shown_ms_ = now_ms;
   if (core_.phase() == RunPhase::kEvaluating) return;
   const RunStatus status = core_.Describe(now_ms);
-  if (!training || (status.work.batches == 0 && status.Count(Role::kWorker) == 0)) {
+  if (Waits(status)) {
     Print(status.waiting, terminal_);
     return;
   }
@@ -729,15 +877,20 @@ void SchedulerShell::RecordProgress() {
 }
 
 std::string SchedulerShell::StatusText(const RunStatus& status) {
-  const bool waiting = status.phase < RunPhase::kTraining;
+  const bool waiting = Waits(status);
   if (status.now_ms - page_read_ms_ >= kTerminalMs) {
     page_read_ms_ = status.now_ms;
     page_reading_ = page_meter_.Sample(status);
     recorder_.OnReading(status, page_reading_, ElapsedSeconds());
   }
+  const auto contributions = contributions_.Totals(DayOf(SecondsSince1970()));
   return StatusJson(status, page_reading_, curve_,
                     waiting ? status.waiting : ProgressText(page_reading_),
-                    contributions_.Totals(DayOf(SecondsSince1970())), SecondsSince1970());
+                    {.contributions = contributions,
+                     .time_s = SecondsSince1970(),
+                     .events = &recorder_.events(),
+                     .checkpoints = &care_,
+                     .version = ProgramVersion()});
 }
 
 const std::string& SchedulerShell::RecentStatus() {
@@ -756,7 +909,7 @@ void SchedulerShell::PublishStatus() {
   const RunStatus status = core_.Describe(now_ms);
   status_text_ = StatusText(status);
   status_made_ms_ = now_ms;
-  page_->Publish(status_text_, PrometheusText(status, page_reading_));
+  page_->Publish(status_text_, PrometheusText(status, page_reading_, care_));
   if (now_ms - history_published_ms_ < kTerminalMs) return;
   history_published_ms_ = now_ms;
   page_->PublishHistory(recorder_.HistoryText());
@@ -764,13 +917,7 @@ void SchedulerShell::PublishStatus() {
 
 void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
   curve_.Add(result);
-  const RankingMetrics& m = result.metrics;
-  Print(fmt::format("epoch {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}  PSP@1 {:.2f}  "
-                    "({} test samples)",
-                    result.epoch, result.final ? "final" : "evaluated", 100 * m.precision[0],
-                    100 * m.precision[2], 100 * m.precision[4], 100 * m.ndcg[4],
-                    100 * m.propensity_precision[0], m.samples),
-        false);
+  Print(EvaluationLine(result), false);
   recorder_.OnEvaluation(result, ElapsedSeconds());
 }
 
@@ -799,12 +946,12 @@ void SchedulerShell::ClearTransient() {
 // On a terminal a transient line is overwritten by the next one; without wrapping, so that it is
 // one line on a narrow terminal too.
 void SchedulerShell::Print(const std::string& line, bool transient) {
-  // By fputs: a closed pipe or a full disk behind standard output must not end the run.
   ClearTransient();
-  const std::string text = terminal_ && transient ? "\x1b[?7l" + line + "\x1b[?7h" : line + "\n";
-  std::fputs(text.c_str(), stdout);
-  transient_shown_ = terminal_ && transient;
+  if (!terminal_ || !transient) return PrintLine(line);
+  // By fputs: a closed pipe or a full disk behind standard output must not end the run.
+  std::fputs(("\x1b[?7l" + line + "\x1b[?7h").c_str(), stdout);
   std::fflush(stdout);
+  transient_shown_ = true;
 }
 
 // A scheduler that is killed leaves those of the last record.

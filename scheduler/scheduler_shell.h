@@ -11,6 +11,7 @@
 
 #include "common/base/error.h"
 #include "common/base/process.h"
+#include "common/checkpoint/checkpoint_hook.h"
 #include "common/config/config.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
@@ -24,6 +25,7 @@
 #include "scheduler/status/progress.h"
 #include "scheduler/status/recorder.h"
 #include "scheduler/status/run_costs.h"
+#include "scheduler/status/status.h"
 #include "scheduler/status/status_page.h"
 
 namespace dslide {
@@ -43,7 +45,8 @@ class SchedulerShell {
  private:
   SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
                  NetContext* context, AccessControl* access, RouterSocket socket,
-                 std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier, RunId run);
+                 std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier, RunId run,
+                 const CheckpointConfig& checkpoint);
 
   // Kinds of lines that peers can cause, each of which is limited.
   enum class PeerWarning { kMalformed, kRefused, kUnreachable, kFlood, kOtherConnection };
@@ -69,6 +72,11 @@ class SchedulerShell {
   void Answer(const PeerId& peer, Body body, uint64_t reply_to);
   void ShowProgress();
   void RecordProgress();
+  // Begins, collects and reports checkpoint.hook, and holds the checkpoint that it reads.
+  void TendHook();
+  // Looks for room for the checkpoint that waits for it.
+  void MakeRoomForCheckpoint();
+  void WaitForHook(StopSignals* signals);
   void PublishStatus();
   std::string StatusText(const RunStatus& status);  // JSON
   const std::string& RecentStatus();                // the same, made at most every kStatusMs
@@ -115,6 +123,8 @@ class SchedulerShell {
   int64_t page_read_ms_ = 0;
   LearningCurve curve_;
   RunRecorder recorder_;
+  CheckpointHook hook_;
+  CheckpointCare care_;  // what hook and quota come to, for status
   CostMeter costs_;
   bool terminal_;
   bool log_is_output_;  // lines of the log need not be printed as well

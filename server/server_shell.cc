@@ -8,6 +8,8 @@
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/plural.h"
+#include "common/checkpoint/layout.h"
+#include "common/net/resolve.h"
 #include "common/net/usage.h"
 #include "server/gate/request_bytes.h"
 
@@ -45,13 +47,14 @@ void PassPointOf(const Body& body) {
 
 ServerShell::ServerShell(NetContext* context, AccessListHolder* access, ServerCore core,
                          RouterSocket workers, DealerSocket scheduler,
-                         SchedulerAccess scheduler_access)
+                         SchedulerAccess scheduler_access, const ServerOptions& options)
     : context_(context),
       access_(access),
       core_(std::move(core)),
       workers_(std::move(workers)),
       scheduler_(std::move(scheduler)),
-      scheduler_access_(std::move(scheduler_access)) {}
+      scheduler_access_(std::move(scheduler_access)),
+      hook_("checkpoint.shard_hook", options.hook, options.hook_timeout_ms) {}
 
 Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   // Until the scheduler has told whom to let in, it alone is let in: it looks who answers here.
@@ -80,7 +83,7 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   ServerCore core({DrawIncarnation(to.own()), options.name, *address, CoresOfThisMachine(),
                    options.memory_bytes, CgroupLimitsOfThisProcess().cores});
   ServerShell shell(&context, &access, std::move(core), std::move(*workers), std::move(*scheduler),
-                    to);
+                    to, options);
   shell.disk_bytes_ = options.disk_bytes;
   return shell.Loop(signals);
 }
@@ -103,7 +106,8 @@ Status ServerShell::Loop(StopSignals* signals) {
     if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
     Receive();
     CollectFromExecutors();
-    Apply(core_.Tick(UsageHeartbeat(bytes_sent_, bytes_received_), clock_.Millis()));
+    TendHook();
+    Apply(core_.Tick(Usage(), clock_.Millis()));
     if (silence_.Due(core_.heard_ms(), clock_.Millis())) {
       LogWarning("still no answer from the scheduler at " + scheduler_access_.address);
     }
@@ -116,8 +120,36 @@ Status ServerShell::Loop(StopSignals* signals) {
     FollowConfig();
     ForgetServers();
   }
-  Apply(core_.Goodbye(UsageHeartbeat(bytes_sent_, bytes_received_)));
+  Apply(core_.Goodbye(Usage()));
+  WaitForHook(signals);
   return *exit_;
+}
+
+Heartbeat ServerShell::Usage() const {
+  Heartbeat beat = UsageHeartbeat(bytes_sent_, bytes_received_);
+  beat.hook_runs = hook_.figures().runs;
+  beat.hook_failures = hook_.figures().failures;
+  return beat;
+}
+
+void ServerShell::TendHook() {
+  for (const std::string& line : hook_.Tick(MonotonicMillis())) LogWarning(line);
+}
+
+// What this server wrote last is worth the wait. A signal ends it.
+void ServerShell::WaitForHook(StopSignals* signals) {
+  if (!hook_.busy()) return;
+  LogInfo("waiting for checkpoint.shard_hook with the last checkpoint; a signal ends the wait");
+  Poller pause;
+  pause.AddFd(signals->fd());
+  const int64_t end_ms = MonotonicMillis() + hook_.timeout_ms() + CheckpointHook::kKillMs;
+  while (hook_.busy() && MonotonicMillis() < end_ms && !signals->Take()) {
+    TendHook();
+    pause.Wait(kPollMs);
+  }
+  if (hook_.busy()) {
+    LogWarning("checkpoint.shard_hook has not succeeded with the last checkpoint");
+  }
 }
 
 void ServerShell::FollowConfig() {
@@ -202,6 +234,10 @@ void ServerShell::CollectFromExecutors() {
     if (!outcome) break;
     Apply(core_.HandleOutcome(std::move(*outcome), clock_.Micros()));
   }
+  if (saved && saved->done.error.empty() && saved->ticket == saving_.ticket &&
+      IsCheckpointName(saving_.name)) {
+    hook_.Offer(saving_.directory, {"DSLIDE_SHARD=" + saving_.directory + "/" + saving_.shard});
+  }
   if (saved) Apply(core_.HandleSaved(saved->ticket, std::move(saved->done), clock_.Millis()));
 }
 
@@ -240,7 +276,13 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   }
   if (effects.unload) StopExecutors();
   if (effects.load) StartExecutors(*effects.load);
-  if (effects.save) storage_->StartSave(*effects.save, pool_.get());
+  if (effects.save) {
+    saving_ = *std::move(effects.save);
+    if (const std::string& read = hook_.figures().running; !read.empty()) {
+      saving_.keep.push_back(read.substr(read.rfind('/') + 1));  // the hook's
+    }
+    storage_->StartSave(saving_, pool_.get());
+  }
   if (effects.give_up_save) storage_->GiveUp(*effects.give_up_save);
   for (const auto& [server, message] : effects.to_servers) SendToServer(server, message);
   if (pool_) pool_->SetPlanVersion(core_.plan_version());

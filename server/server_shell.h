@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/process.h"
+#include "common/checkpoint/checkpoint_hook.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
 #include "server/core/server_core.h"
@@ -22,6 +23,8 @@ struct ServerOptions {
   std::string name;           // empty: the scheduler gives one
   uint64_t memory_bytes = 0;  // for rows and tables
   uint64_t disk_bytes = 0;    // for checkpoints; 0: any
+  std::string hook;           // checkpoint.shard_hook; empty: none
+  int64_t hook_timeout_ms = 0;
 };
 
 // Runs until the scheduler ends the run or a signal comes. One thread owns all sockets.
@@ -31,7 +34,8 @@ class ServerShell {
 
  private:
   ServerShell(NetContext* context, AccessListHolder* access, ServerCore core, RouterSocket workers,
-              DealerSocket scheduler, SchedulerAccess scheduler_access);
+              DealerSocket scheduler, SchedulerAccess scheduler_access,
+              const ServerOptions& options);
 
   Status Loop(StopSignals* signals);
   void FollowConfig();
@@ -45,6 +49,9 @@ class ServerShell {
   void StopExecutors();
   void StartExecutors(const ServerLoad& load);
   void Send(const Message& message);
+  Heartbeat Usage() const;
+  void TendHook();
+  void WaitForHook(StopSignals* signals);
 
   NetContext* context_;
   AccessListHolder* access_;  // without keys in a run without encryption
@@ -58,6 +65,8 @@ class ServerShell {
   uint32_t servers_plan_ = 0;                    // by which those there are were looked through
   std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
+  CheckpointHook hook_;            // checkpoint.shard_hook
+  ServerSave saving_;              // the last save
   uint64_t disk_bytes_ = 0;        // for checkpoints; 0: any
   uint64_t connection_bytes_ = 0;  // that a peer may have waiting; 0: as bound
   RateLimit refusal_lines_;

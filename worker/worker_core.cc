@@ -379,7 +379,8 @@ void WorkerCore::FailFlight(uint64_t id, const std::string& why, After after) {
   if (!failed) return;
   const bool again =
       after == After::kBeginAgain && work_->leases.SetAside(std::move(failed->leased), now_us_);
-  effects_.notices.push_back((again ? "a batch begins again: " : "a batch is given up: ") + why);
+  effects_.failed_batches.push_back((again ? "a batch begins again: " : "a batch is given up: ") +
+                                    why);
   if (failed->next) FailFlight(*failed->next, kLostWithPush, after);
 }
 

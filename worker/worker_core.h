@@ -38,7 +38,8 @@ class WorkerCore {
     std::vector<Outgoing> send;
     std::optional<Plan> connect;  // dial these servers before sending
     std::vector<std::string> notices;
-    std::optional<Status> exit;  // leave with this outcome
+    std::vector<std::string> failed_batches;  // a line for each that begins again or is given up
+    std::optional<Status> exit;               // leave with this outcome
     // The scheduler has dismissed this worker and ends with this exit code; 0: the run is done.
     std::optional<uint32_t> dismissed;
   };

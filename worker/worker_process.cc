@@ -11,6 +11,7 @@
 #include "common/data/checksum.h"
 #include "common/idle/local_time.h"
 #include "common/math/kernels.h"
+#include "common/net/resolve.h"
 #include "common/net/socket.h"
 #include "common/text/samples.h"
 #include "worker/worker_shell.h"

@@ -63,6 +63,7 @@ SessionEnd WorkerShell::Loop(StopSignals* signals) {
     if (silence_.Due(core_.heard_ms(), clock_.Millis())) {
       Say("still no answer from the scheduler at " + options_.scheduler.address);
     }
+    if (const auto line = failed_batches_.Due(clock_.Millis())) Say(*line);
     CheckHandshakes();
     Redial();
   }
@@ -74,7 +75,8 @@ SessionEnd WorkerShell::Loop(StopSignals* signals) {
 void WorkerShell::Stop() {
   if (!core_.joined()) {
     stopping_ = true;
-    exit_ = Failed("stopped by a signal before joining");
+    LogInfo("stopped before it has joined");
+    exit_ = Status();
   } else if (stopping_) {
     exit_ = Failed("stopped at once; the batches in flight are trained by others");
   } else {
@@ -176,6 +178,9 @@ void WorkerShell::CheckHandshakes() {
 
 void WorkerShell::Apply(WorkerCore::Effects effects) {
   for (const std::string& line : effects.notices) Say(line);
+  for (const std::string& line : effects.failed_batches) {
+    if (const auto said = failed_batches_.Add(line, clock_.Millis())) Say(*said);
+  }
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {
     PassPointOf(out.message.body);

@@ -10,6 +10,7 @@
 #include "common/base/process.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
+#include "worker/failed_batches.h"
 #include "worker/lent_machine.h"
 #include "worker/worker_core.h"
 
@@ -74,6 +75,7 @@ class WorkerShell {
   DealerSocket scheduler_;
   AccessListHolder access_;  // the servers' keys
   SilenceReport silence_;
+  FailedBatches failed_batches_;
   std::vector<std::optional<DealerSocket>> servers_;  // in plan order; nullopt: cannot be dialled
   std::vector<PlanServer> plan_;                      // of servers_
   Poller poller_;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "common/app/endings.h"
 #include "common/app/open_files.h"
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
@@ -23,8 +24,7 @@ namespace {
 constexpr char kVersion[] = DSLIDE_VERSION;
 
 int Report(const std::string& program, const Error& error) {
-  // fputs, because fmt::print throws if standard error is closed.
-  std::fputs(fmt::format("{}: {}\n", program, error.message).c_str(), stderr);
+  PrintFailure(program, error.message);
   return ExitCode(error.kind);
 }
 
@@ -51,15 +51,22 @@ void HideJoinStrings(int argc, char** argv) {
 
 }  // namespace
 
+std::string ProgramVersion() { return kVersion; }
+
 void PrintVersion(const std::string& program) { fmt::print("{} {}\n", program, kVersion); }
 
 int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
                   const std::function<Status(const ParsedArguments&)>& work) try {
   const Result<ParsedArguments> arguments = line.Parse(argc, argv);
   HideJoinStrings(argc, argv);
+  if (const Status known = CheckLogFormat(); !known.ok()) return Report(program, known.error());
+  const std::string role = program.starts_with("dslide-") ? program.substr(7) : program;
+  StartLog(role, program, "warn");  // spdlog's own goes to standard output
   if (!arguments.ok()) return Report(program, arguments.error());
   if (arguments->Has("help")) {
-    fmt::print("{}", line.Help());
+    const bool is_command = program.find(' ') != std::string::npos;
+    fmt::print("{}\n{}", line.Help(),
+               is_command ? "exit codes and signals: dslide --help\n" : EndingsHelp());
     return 0;
   }
   if (arguments->Has("version")) {
@@ -74,7 +81,6 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
   if (!enough_files.ok()) return Report(program, enough_files.error());
   const Status armed = ArmFailpointsFromEnvironment();
   if (!armed.ok()) return Report(program, armed.error());
-  StartLog(program, "", "warn");  // spdlog's own goes to standard output
   const Status outcome = work(*arguments);
   return outcome.ok() ? 0 : Report(program, outcome.error());
 } catch (const std::exception& error) {
@@ -225,6 +231,11 @@ Result<std::string> AdvertisedAddress(const std::string& key, const std::string&
     std::string address = fmt::format("tcp://{}:{}", *host, tcp->port);
     // Of a scheduler on this machine; workers may be on others.
     if (!IsLoopback(address) && host->find('%') == std::string::npos) return address;
+    return BadInput(
+        fmt::format("{}_bind = {} does not say which address of this machine others dial, and the "
+                    "way to the scheduler at {} does not either: it is on this machine; give "
+                    "--advertise tcp://HOST:PORT, or set {}_advertise",
+                    key, bound, peer, key));
   }
   return BadInput(
       fmt::format("{}_bind = {} does not say which address of this machine others dial; give "

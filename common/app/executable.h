@@ -12,6 +12,8 @@
 
 namespace dslide {
 
+// Of this program: "1.2.3".
+std::string ProgramVersion();
 // The line that --version prints.
 void PrintVersion(const std::string& program);
 

@@ -7,10 +7,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 namespace dslide {
@@ -18,26 +18,33 @@ namespace {
 
 std::atomic<uint64_t> g_run = 0;
 
+std::string TextOf(spdlog::string_view_t text) { return std::string(text.data(), text.size()); }
+
+std::string JsonLine(spdlog::log_clock::time_point at, spdlog::level::level_enum level,
+                     const std::string& role, const std::string& name, const std::string& text) {
+  using std::chrono::floor;
+  const auto time = floor<std::chrono::milliseconds>(at);
+  const auto seconds = floor<std::chrono::seconds>(time);
+  nlohmann::ordered_json json;
+  json["time"] = fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                             fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)),
+                             (time - seconds).count());
+  json["level"] = TextOf(spdlog::level::to_string_view(level));
+  json["role"] = role;
+  json["name"] = name;
+  if (const uint64_t run = g_run.load()) json["run"] = fmt::format("{:016x}", run);
+  json["message"] = text;
+  // An address or a path may not be UTF-8.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 class JsonLines : public spdlog::formatter {
  public:
   explicit JsonLines(std::string role) : role_(std::move(role)) {}
 
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
-    using std::chrono::floor;
-    const auto time = floor<std::chrono::milliseconds>(message.time);
-    const auto seconds = floor<std::chrono::seconds>(time);
-    nlohmann::ordered_json json;
-    json["time"] = fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                               fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)),
-                               (time - seconds).count());
-    json["level"] = Text(spdlog::level::to_string_view(message.level));
-    json["role"] = role_;
-    json["name"] = Text(message.logger_name);
-    if (const uint64_t run = g_run.load()) json["run"] = fmt::format("{:016x}", run);
-    json["message"] = Text(message.payload);
-    // An address or a path may not be UTF-8.
-    const std::string text =
-        json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const std::string text = JsonLine(message.time, message.level, role_,
+                                      TextOf(message.logger_name), TextOf(message.payload));
     line.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<spdlog::formatter> clone() const override {
@@ -45,24 +52,35 @@ class JsonLines : public spdlog::formatter {
   }
 
  private:
-  static std::string Text(spdlog::string_view_t text) {
-    return std::string(text.data(), text.size());
-  }
-
   std::string role_;
 };
 
-bool WantsJson() {
+std::string g_role;  // set before there are threads
+
+std::string FormatAsked() {
   const char* format = std::getenv("DSLIDE_LOG");
-  return format != nullptr && std::string_view(format) == "json";
+  return format == nullptr ? "" : format;
+}
+
+std::string JsonNow(spdlog::level::level_enum level, const std::string& text) {
+  return JsonLine(spdlog::log_clock::now(), level, g_role, spdlog::default_logger()->name(), text);
 }
 
 }  // namespace
 
+bool LogsJson() { return FormatAsked() == "json"; }
+
+Status CheckLogFormat() {
+  const std::string asked = FormatAsked();
+  if (asked.empty() || asked == "text" || asked == "json") return {};
+  return BadInput(fmt::format("DSLIDE_LOG = {}: no format of logs; use json or text", asked));
+}
+
 void StartLog(const std::string& role, const std::string& name, const std::string& level) {
   auto logger = std::make_shared<spdlog::logger>(name.empty() ? role : name,
                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  if (WantsJson()) {
+  g_role = role;
+  if (LogsJson()) {
     logger->set_formatter(std::make_unique<JsonLines>(role));
   } else {
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %n: %v");
@@ -79,7 +97,33 @@ void RenameLog(const std::string& name) {
 
 void NameRunInLog(RunId run) { g_run = run.value; }
 
+void LogDebug(const std::string& line) { spdlog::debug("{}", line); }
 void LogInfo(const std::string& line) { spdlog::info("{}", line); }
 void LogWarning(const std::string& line) { spdlog::warn("{}", line); }
+
+// By fputs: a closed pipe or a full disk must not end the process.
+void PrintLine(const std::string& line) {
+  std::fputs((LogsJson() ? JsonNow(spdlog::level::info, line) : line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void PrintFailure(const std::string& program, const std::string& message) {
+  std::fputs((LogsJson() ? JsonNow(spdlog::level::err, fmt::format("{}: {}", program, message))
+                         : fmt::format("{}: {}\n", program, message))
+                 .c_str(),
+             stderr);
+}
+
+std::optional<std::string> FailureIn(const std::string& line, const std::string& program) {
+  std::string text = line;
+  if (line.starts_with('{')) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object() || json.value("level", "") != "error") return std::nullopt;
+    text = json.value("message", "");
+  }
+  const std::string mark = program + ": ";
+  if (!text.starts_with(mark)) return std::nullopt;
+  return text.substr(mark.size());
+}
 
 }  // namespace dslide

@@ -190,7 +190,7 @@ Result<std::string> CheckpointDirectory(const std::string& path) {
   return fs::is_directory(in_run, error) ? in_run : path;
 }
 
-size_t PruneCheckpoints(const std::string& directory, size_t keep) {
+size_t PruneCheckpoints(const std::string& directory, size_t keep, const std::string& held) {
   const std::vector<std::string> complete = CompleteCheckpoints(directory);
   if (keep == 0 || complete.size() <= keep) return 0;
   const std::string oldest_kept = complete[complete.size() - keep];
@@ -198,7 +198,8 @@ size_t PruneCheckpoints(const std::string& directory, size_t keep) {
   std::vector<fs::path> doomed;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename();
-    if (IsCheckpointName(name) && name < oldest_kept) doomed.push_back(entry.path());
+    if (IsCheckpointName(name) && name < oldest_kept && name != held)
+      doomed.push_back(entry.path());
   }
   size_t removed = 0;
   for (const fs::path& path : doomed) {

@@ -67,8 +67,9 @@ Result<std::string> FindCheckpoint(const std::string& path);
 Result<std::string> CheckpointDirectory(const std::string& path);
 
 // Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older
-// than those. Returns how many complete ones were removed. REQUIRES keep > 0.
-size_t PruneCheckpoints(const std::string& directory, size_t keep);
+// than those, but `held` (a name, "": none). Returns how many complete ones were removed. REQUIRES
+// keep > 0.
+size_t PruneCheckpoints(const std::string& directory, size_t keep, const std::string& held = "");
 
 // Names of the complete checkpoints in `directory`, oldest first.
 std::vector<std::string> CompleteCheckpoints(const std::string& directory);

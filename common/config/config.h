@@ -151,6 +151,10 @@ struct CheckpointConfig {
   std::string directory;     // empty: checkpoint/ in the run directory
   uint32_t interval_s = 60;  // 0: only at the end and on demand
   uint32_t keep = 2;         // checkpoints that stay, the newest
+  uint32_t quota_mb = 0;     // of the run directory and the checkpoints; 0: any
+  std::string hook;          // shell command after each checkpoint; empty: none
+  std::string shard_hook;    // the same on a server's machine, after its part
+  uint32_t hook_timeout_s = 600;
 
   bool operator==(const CheckpointConfig&) const = default;
 };

@@ -1,7 +1,6 @@
 #include "common/net/socket.h"
 
 #include <fmt/format.h>
-#include <netdb.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -526,27 +525,6 @@ void Poller::Wait(int timeout_ms) {
   DSLIDE_CHECK(timeout_ms >= 0);
   // The outcome does not matter: the caller checks all sources and the clock again.
   (void)zmq_poll(impl_->items.data(), static_cast<int>(impl_->items.size()), timeout_ms);
-}
-
-Status CheckResolves(const std::string& address) {
-  const std::optional<TcpAddress> tcp = ParseTcp(WithLocalhost(address));
-  if (!tcp) return {};
-  std::string host = tcp->host;
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int code = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (code == 0) freeaddrinfo(found);
-  if (code == 0) return {};
-  return {Error{
-      code == EAI_AGAIN ? ErrorKind::kTryLater : ErrorKind::kBadInput,
-      fmt::format("cannot look up the host {} of {}: {}", tcp->host, address, gai_strerror(code))}};
-}
-
-void WarnIfUnresolved(const std::string& address) {
-  const Status resolves = CheckResolves(address);
-  if (!resolves.ok()) LogWarning(resolves.error().message + "; trying again until it is known");
 }
 
 }  // namespace dslide

@@ -168,11 +168,4 @@ class Poller {
   std::unique_ptr<Impl> impl_;
 };
 
-// Checks that this machine can resolve the host of a tcp:// address now: a socket would retry an
-// unknown host forever without an error. kBadInput: no such host; kTryLater: no resolver answered.
-// Other addresses are not checked. Takes as long as the resolver.
-Status CheckResolves(const std::string& address);
-// For a process that waits for that host: logs a warning if it does not resolve now.
-void WarnIfUnresolved(const std::string& address);
-
 }  // namespace dslide

@@ -96,6 +96,10 @@ enum class ErrorCode : uint8_t {
   kFenced
 };
 
+// The name by which dslide doctor asks to join. It only looks: a refusal is for its user, not for
+// the scheduler's log.
+constexpr char kDoctorName[] = "dslide-doctor";
+
 struct Join {
   uint32_t protocol = kProtocolVersion;
   Role role = Role::kWorker;
@@ -176,6 +180,8 @@ struct Heartbeat {
   uint32_t hash_round = 0;                    // of the hash functions in use
   uint32_t longest_batch_us = 0;              // workers: that a batch took since the last heartbeat
   std::vector<uint64_t> silent_servers = {};  // workers: incarnations; silent while others answer
+  uint32_t hook_runs = 0;                     // servers: of checkpoint.shard_hook
+  uint32_t hook_failures = 0;                 // of those
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {

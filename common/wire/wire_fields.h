@@ -104,7 +104,7 @@ auto FieldsOf(Is<Heartbeat> auto& m) {
                 m.rehash_lag_batches, m.bucket_empty_share, m.bucket_mean, m.bucket_p99,
                 m.bucket_largest, m.batches_in_flight, m.malformed, m.in_flight_limit,
                 m.round_trip_us, m.bits_per_second, m.int8_links, m.load, m.memory_used_bytes,
-                m.hash_round, m.longest_batch_us, m.silent_servers);
+                m.hash_round, m.longest_batch_us, m.silent_servers, m.hook_runs, m.hook_failures);
 }
 auto FieldsOf(Is<HeartbeatReply> auto& m) { return Fields(m.in_flight_cap, m.pause_ms); }
 

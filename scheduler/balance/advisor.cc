@@ -50,10 +50,12 @@ void Advisor::Decide(const Roster& roster, const Measures& measures, int64_t now
   for (size_t i = 0; i < members.size(); ++i) {
     const WorkerDecision& decision = decisions_.workers[i];
     if (workers[i].batches_per_second > 0) by_worker_[members[i]->incarnation] = decision;
-    if (decision.log) out->Decide(PeerLine::kJoined, decision.reason, now_ms);
+    if (decision.log) out->Tune(PeerLine::kJoined, decision.reason, now_ms);
   }
   for (const ServerDecision& decision : decisions_.servers) {
-    if (decision.log && measures.capacities_measured) out->Decide(decision.reason, now_ms);
+    if (decision.log && measures.capacities_measured) {
+      out->Tune(PeerLine::kJoined, decision.reason, now_ms);
+    }
   }
   std::erase_if(speeds_, [&](const auto& speed) { return roster.Find(speed.first) == nullptr; });
 }

@@ -44,6 +44,7 @@ struct SchedulerEffects {
   std::vector<Outgoing> send;
   std::vector<Outgoing> status_wanted;  // to be sent with the status as it is then
   std::vector<std::string> notices;     // one line each, for the log and the terminal
+  std::vector<std::string> tunings;     // for the log of who looks closely
   std::vector<EvaluationResult> evaluations;
   std::vector<EvaluatedSample> examples;  // the last samples of the last of them
   std::optional<Manifest> manifest;       // write it; then call OnManifest()

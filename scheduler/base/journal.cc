@@ -4,8 +4,8 @@
 
 namespace dslide {
 
-void Journal::AddDecision(std::string text, int64_t now_ms) {
-  decisions_.push_back({now_ms, std::move(text)});
+void Journal::AddDecision(std::string text, int64_t now_ms, bool tuning) {
+  decisions_.push_back({now_ms, std::move(text), tuning});
   if (decisions_.size() > kKept) decisions_.pop_front();
 }
 

@@ -14,6 +14,7 @@ namespace dslide {
 struct DecisionLine {
   int64_t at_ms = 0;
   std::string text;
+  bool tuning = false;  // of leases and shares: there are many, and each is one of a kind
 };
 
 // A member that is gone.
@@ -30,7 +31,7 @@ class Journal {
  public:
   static constexpr size_t kKept = 50;  // of each kind; older ones are forgotten
 
-  void AddDecision(std::string text, int64_t now_ms);
+  void AddDecision(std::string text, int64_t now_ms, bool tuning = false);
   void AddDeparture(const Member& member, bool lost, std::string why, int64_t now_ms);
 
   // Both oldest first.

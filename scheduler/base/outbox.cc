@@ -41,6 +41,13 @@ void Outbox::Decide(PeerLine kind, std::string line, int64_t now_ms) {
   if (taken) Decide(*std::move(taken), now_ms);
 }
 
+void Outbox::Tune(PeerLine kind, std::string line, int64_t now_ms) {
+  auto taken = peer_lines_[static_cast<size_t>(kind)].Take(std::move(line), now_ms);
+  if (!taken) return;
+  effects_.tunings.push_back(*taken);
+  journal_.AddDecision(*std::move(taken), now_ms, true);
+}
+
 void Outbox::DecideOnce(std::string line, int64_t now_ms) {
   if (!journal_.decisions().empty() && journal_.decisions().back().text == line) return;
   Decide(std::move(line), now_ms);

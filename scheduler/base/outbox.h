@@ -45,7 +45,9 @@ class Outbox {
   // The same for a decision, which the journal keeps as well.
   void Decide(std::string line, int64_t now_ms);
   void Decide(PeerLine kind, std::string line, int64_t now_ms);
-  // The same, unless the last decision has the same words.
+  // A decision about leases or shares: the journal keeps it, and only a log of level debug has it.
+  void Tune(PeerLine kind, std::string line, int64_t now_ms);
+  // As Decide(), unless the last decision has the same words.
   void DecideOnce(std::string line, int64_t now_ms);
   void Depart(const Member& member, bool lost, std::string why, int64_t now_ms) {
     journal_.AddDeparture(member, lost, std::move(why), now_ms);

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+
 #include "common/config/config_keys.h"
 #include "scheduler/ledger/orphans.h"
 
@@ -34,6 +36,34 @@ Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const C
 }
 
 }  // namespace
+
+Status CheckSomethingToResume(bool began, const LedgerState& ledger,
+                              const std::string& checkpoint_directory) {
+  const Result<std::string> found = FindCheckpoint(checkpoint_directory);
+  if (found.ok() || ledger.live || (began && ledger.last_checkpoint.empty())) return {};
+  if (began) return CheckpointsAreGone(ledger, checkpoint_directory);
+  return found.error();
+}
+
+bool IsFinished(const LedgerState& ledger, Config config) {
+  if (!ledger.finished || ledger.live) return false;
+  const Result<Config> stored = ParseConfig(ledger.run.config, "the ledger");
+  if (!stored.ok() || stored->model.features == 0 || stored->model.labels == 0) return false;
+  const TrainConfig& then = stored->train;
+  const bool same_data = config.train.data == then.data || config.train.data == "-";
+  if (!same_data || config.train.test != then.test) return false;
+  // The run keeps a copy of the names, which may be gone.
+  std::error_code error;
+  const bool has_names =
+      then.label_names.empty() || std::filesystem::exists(then.label_names, error);
+  if (!has_names || config.train.label_names.empty() != then.label_names.empty()) return false;
+  // What the data decides is as it was; the rest is derived as it was then.
+  if (config.model.neurons == Neurons::kAuto) config.model.neurons = stored->model.neurons;
+  if (config.model.active == ActiveSet::kAuto) config.model.active = stored->model.active;
+  ResolveConfig(stored->model.features, stored->model.labels, &config,
+                {ledger.run.train_samples, 0});
+  return config.train.epochs <= ledger.epoch && FixedKeyThatDiffers(config, *stored) == nullptr;
+}
 
 Status FindWhatToResume(bool began, RunInputs* inputs) {
   const LedgerState& ledger = inputs->ledger;

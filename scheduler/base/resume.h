@@ -12,4 +12,13 @@ namespace dslide {
 // was a ledger; a ledger without entries is that of a run that died before it began.
 Status FindWhatToResume(bool began, RunInputs* inputs);
 
+// The same errors as far as they show before any data is read: there is nothing to resume.
+Status CheckSomethingToResume(bool began, const LedgerState& ledger,
+                              const std::string& checkpoint_directory);
+
+// Whether a run has done all that `config` asks for, as the user gave it but with absolute paths:
+// training and evaluation. Needs no data. False also where the configuration would be refused, or
+// other files are named.
+bool IsFinished(const LedgerState& ledger, Config config);
+
 }  // namespace dslide

@@ -11,6 +11,7 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kAgainMs = 1000;              // after a round that was given up
+constexpr int64_t kRoomAgainMs = 10000;         // after there was no room for a round
 constexpr int64_t kLastAgainMs = 10000;         // after the last one of a run failed
 constexpr int64_t kLastPatienceMs = 600000;     // with it
 constexpr int64_t kAgainAfterErrorMs = 30000;   // after one that failed
@@ -52,13 +53,28 @@ void Checkpointer::WantFor(Incarnation member, uint64_t request, int64_t now_ms)
   waiters_.emplace_back(member, request);
 }
 
-bool Checkpointer::Due(bool stopping, int64_t now_ms) const {
-  return (wanted_ || stopping) && now_ms >= not_before_ms_ && !round();
+bool Checkpointer::Due(bool stopping, int64_t now_ms, bool last) const {
+  const bool may = config_.quota_mb == 0 || has_room_ || stopping || last;
+  return (wanted_ || stopping) && now_ms >= not_before_ms_ && !round() && may;
+}
+
+bool Checkpointer::WantsRoom(int64_t now_ms) const {
+  if (config_.quota_mb == 0 || !wanted_ || round() || has_room_) return false;
+  return room_asked_ms_ == 0 || now_ms - room_asked_ms_ >= kRoomAgainMs;
+}
+
+void Checkpointer::SetRoom(bool fits, size_t kept, int64_t now_ms) {
+  has_room_ = fits;
+  room_asked_ms_ = fits ? 0 : now_ms;
+  if (kept < complete_.size()) {
+    complete_.erase(complete_.begin(), complete_.end() - static_cast<ptrdiff_t>(kept));
+  }
 }
 
 void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& roster,
                          Contents contents, Outbox* out) {
   DSLIDE_CHECK(!round());
+  has_room_ = false;
   Manifest manifest;
   manifest.run = run.run;
   manifest.name = CheckpointName(contents.counted.batches);
@@ -98,6 +114,7 @@ CheckpointRequest Checkpointer::RequestFor(const Manifest& manifest, uint64_t co
   request.committed = committed;
   const size_t keep = std::min<size_t>(complete_.size(), config_.keep);
   request.keep.assign(complete_.end() - static_cast<ptrdiff_t>(keep), complete_.end());
+  if (!held_.empty() && std::ranges::count(request.keep, held_) == 0) request.keep.push_back(held_);
   return request;
 }
 

@@ -56,8 +56,15 @@ class Checkpointer {
   bool TriedSince(int64_t since_ms);
   // The run trains from now on, in a new generation.
   void BeginInterval(int64_t now_ms) { last_ms_ = now_ms; }
-  // Whether a round should begin. A run that stops always wants a checkpoint.
-  bool Due(bool stopping, int64_t now_ms) const;
+  // Whether a round should begin. A run that stops always wants a checkpoint. `last`: the run has
+  // nothing to do but this one, which is written whatever room there is.
+  bool Due(bool stopping, int64_t now_ms, bool last = false) const;
+  // With checkpoint.quota_mb a round begins once the shell has found room for it. `kept`: complete
+  // checkpoints that are there.
+  bool WantsRoom(int64_t now_ms) const;
+  void SetRoom(bool fits, size_t kept, int64_t now_ms);
+  // A checkpoint that stays until another one, or none (""), is held.
+  void Hold(const std::string& name) { held_ = name; }
   // Nothing counts that the newest checkpoint lacks. Its name would be the same as that of a new
   // one: never write over it.
   bool IsSaved(uint64_t batches) const { return saved_batches() == batches; }
@@ -138,7 +145,10 @@ class Checkpointer {
   std::optional<Manifest> newest_;
   std::string newest_directory_;
   std::vector<std::string> complete_;  // by name, oldest first
+  std::string held_;                   // "": none
   bool wanted_ = false;
+  bool has_room_ = false;      // for the next round
+  int64_t room_asked_ms_ = 0;  // when there was none; 0: not asked yet
   int64_t not_before_ms_ = 0;
   int64_t last_ms_ = 0;
   int64_t tried_ms_ = std::numeric_limits<int64_t>::min();  // when the last round that ended began

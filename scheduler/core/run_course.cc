@@ -82,7 +82,9 @@ void Proceed(RunState* run, int64_t now_ms) {
 void MaybeCheckpoint(RunState* run, int64_t now_ms) {
   if (!run->InPass()) return;
   run->checkpointer.WantAfterInterval(now_ms);
-  if (!run->checkpointer.Due(run->stop_wanted, now_ms) || run->change().paused() || !run->Settled())
+  const bool last = run->WaitsForCheckpoint();
+  if (!run->checkpointer.Due(run->stop_wanted, now_ms, last) || run->change().paused() ||
+      !run->Settled())
     return;
   if (run->checkpointer.IsSaved(run->pass().BatchesToSave())) {
     run->checkpointer.AnswerWaiters("", run->roster(), &run->out);

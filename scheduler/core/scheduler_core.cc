@@ -38,6 +38,9 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
   };
   if (std::holds_alternative<Join>(message.body)) {
     OnJoin(&run_, from, message, false, now_ms);
+  } else if (std::holds_alternative<Leave>(message.body) &&
+             run_.cluster.admission.Withdraw(from, envelope.incarnation)) {
+    return Drain();
   } else {
     if (envelope.run != run_.inputs.run) return refuse("another run; join again");
     Member* member = run_.cluster.roster.Heard(envelope.incarnation, from, now_ms);
@@ -405,6 +408,16 @@ SchedulerCore::Effects SchedulerCore::OnLedgerFailure(const Status& status, int6
 void SchedulerCore::ServePending(int64_t now_ms) {
   if (!run_.MayLease()) return;
   run_.generation.ServePending(run_.inputs, run_.roster(), now_ms, &run_.advisor, &run_.out);
+}
+
+SchedulerCore::Effects SchedulerCore::OnRoom(bool fits, size_t kept, const std::string& problem,
+                                             int64_t now_ms) {
+  run_.checkpointer.SetRoom(fits, kept, now_ms);
+  if (!fits && !run_.WaitsForCheckpoint()) {
+    run_.checkpointer.AnswerWaiters(problem, run_.roster(), &run_.out);
+  }
+  MaybeCheckpoint(&run_, now_ms);
+  return Drain();
 }
 
 SchedulerCore::Effects SchedulerCore::OnManifest(const Status& written, int64_t now_ms) {

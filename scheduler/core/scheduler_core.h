@@ -61,6 +61,14 @@ class SchedulerCore {
   HeartbeatReply OrdersFor(const Member& member, int64_t now_ms) const;
   // The outcome of Effects::manifest.
   Effects OnManifest(const Status& written, int64_t now_ms);
+  // A checkpoint waits for room (checkpoint.quota_mb), which the shell finds or does not.
+  // `problem`: why there is none, for those who have asked for a checkpoint.
+  bool WantsRoom(int64_t now_ms) const {
+    return run_.InPass() && run_.checkpointer.WantsRoom(now_ms);
+  }
+  Effects OnRoom(bool fits, size_t kept, const std::string& problem, int64_t now_ms);
+  // The checkpoint that a hook reads stays; "": none.
+  void HoldCheckpoint(const std::string& name) { run_.checkpointer.Hold(name); }
   Effects OnLedgerFailure(const Status& status, int64_t now_ms);
   // What a message of this core took on the wire.
   void CountSent(const Body& body, size_t bytes) { run_.totals.CountSent(body, bytes); }

@@ -68,6 +68,13 @@ std::optional<Admission::Applicant> Admission::Answered(Incarnation server, Inca
   return std::move(applicants_.extract(found).mapped());
 }
 
+bool Admission::Withdraw(const PeerId& from, Incarnation server) {
+  const auto found = applicants_.find(server);
+  if (found == applicants_.end() || found->second.peer != from) return false;
+  applicants_.erase(found);
+  return true;
+}
+
 std::vector<Admission::Probe> Admission::DueProbes(int64_t now_ms) {
   std::vector<Probe> due;
   for (auto& [server, applicant] : applicants_) {

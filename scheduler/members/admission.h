@@ -54,6 +54,9 @@ class Admission {
   // A server asks to join, for the first time or again. False: too many do. REQUIRES a Join in
   // `message`.
   bool Ask(const PeerId& from, const Message& message, int64_t now_ms);
+  // A server that waits says by its connection that it does not want to join any more. False: none
+  // such waits.
+  bool Withdraw(const PeerId& from, Incarnation server);
   bool Awaits(Incarnation server) const { return applicants_.contains(server); }
   // The probes that are due, one a second for each applicant.
   std::vector<Probe> DueProbes(int64_t now_ms);

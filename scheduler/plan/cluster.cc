@@ -29,8 +29,24 @@ Cluster::Cluster(const RunInputs& inputs, bool live, int64_t now_ms)
       admission(inputs.config.cluster.heartbeat_ms),
       seats(inputs.ledger, live, now_ms),
       loads(SlotMemoryBytes(inputs.config)),
-      keyed_(inputs.keyed) {
+      keyed_(inputs.keyed),
+      takeover_s_(inputs.config.cluster.takeover_s),
+      join_timeout_s_(inputs.config.cluster.join_timeout_s) {
   for (const PlanServer& server : seats.plan().servers) loads.Add(server.incarnation, 1, 0);
+}
+
+// What the run waits for when a server of the plan is gone, and what comes then.
+std::string Cluster::ReplacementLine() const {
+  if (takeover_s_ > 0 && seats.plan().servers.size() > 1) {
+    return fmt::format(
+        "waiting {} s for it or another server; then the others take its slots, from the last "
+        "checkpoint (cluster.takeover_s)",
+        takeover_s_);
+  }
+  return fmt::format(
+      "waiting {} s for it or another server; then the run stops, to be resumed "
+      "(cluster.join_timeout_s)",
+      join_timeout_s_);
 }
 
 Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool reached,
@@ -78,8 +94,10 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     }
     const std::string why = WhyTooSmall(join, run.config, roster, seats.live());
     if (!why.empty()) {
-      out->Decide(PeerLine::kRefused,
-                  fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
+      if (join.name != kDoctorName) {
+        out->Decide(PeerLine::kRefused,
+                    fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
+      }
       return refuse(ErrorCode::kIncompatible, why);
     }
     if (!reached && !has_seat && !departs) {
@@ -122,6 +140,7 @@ void Cluster::TendApplicants(int64_t now_ms, Outbox* out) {
   for (const auto& [applicant, why] : admission.Expire(now_ms)) {
     out->Reply(applicant.peer, applicant.join.envelope.sequence,
                ErrorReply{ErrorCode::kRefused, why});
+    if (std::get<Join>(applicant.join.body).name == kDoctorName) continue;
     out->Decide(PeerLine::kRefused, "a server is refused: " + why, now_ms);
   }
   out->SendProbes(admission.DueProbes(now_ms));
@@ -146,12 +165,11 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
       admission.Strike(member.address, line, now_ms);
       if (!key.empty()) admission.Strike(key, line, now_ms);
     }
-    out->Decide(
-        fmt::format("{} at {} {}; waiting for a replacement", member.name, member.address, why),
-        now_ms);
+    out->Decide(fmt::format("{} at {} {}; {}", member.name, member.address, why, ReplacementLine()),
+                now_ms);
     out->Depart(member, true, why, now_ms);
   } else if (member.role == Role::kServer) {
-    if (lost) out->Notice(PeerLine::kGone, fmt::format("{} {}", member.name, why), now_ms);
+    out->Notice(PeerLine::kGone, fmt::format("{} {}", member.name, why), now_ms);
     out->Depart(member, lost, why, now_ms);
   }
   roster.Remove(gone);
@@ -249,10 +267,11 @@ std::string Cluster::WaitingLine(const ClusterConfig& config) const {
     missing = Listed(missing, seats.plan().servers[seat].name);
   }
   if (!missing.empty()) {
-    return fmt::format("waiting for {} or a replacement{}", missing,
-                       config.takeover_s > 0
-                           ? fmt::format(" (after {} s the others take over)", config.takeover_s)
-                           : "");
+    return fmt::format(
+        "waiting for {} or a replacement{}", missing,
+        config.takeover_s > 0
+            ? fmt::format(" (after {} s the others take over)", config.takeover_s)
+            : fmt::format(" (after {} s the run stops, to be resumed)", config.join_timeout_s));
   }
   const size_t servers = roster.Count(Role::kServer);
   if (seats.live() && !roster.AllReady()) {

@@ -80,7 +80,11 @@ struct Cluster {
   std::string OwnKeyOf(Incarnation server) const;
   bool Named(const Member& server, int64_t now_ms) const;
 
+  std::string ReplacementLine() const;
+
   bool keyed_;
+  uint32_t takeover_s_;
+  uint32_t join_timeout_s_;
 };
 
 }  // namespace dslide

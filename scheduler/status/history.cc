@@ -262,7 +262,7 @@ OrderedJson RunHistory::Json(double now) const {
   json["evaluations"] = JsonOf(evaluations_.Points());
   json["loads"] = LoadsJson();
   json["events"] = OrderedJson::array();
-  for (const Event& event : events_) {
+  for (const RunEvent& event : events_) {
     json["events"].push_back({{"at_s", Short(event.elapsed_s)}, {"text", event.text}});
   }
   json["checkpoints"] = OrderedJson::array();

@@ -90,6 +90,12 @@ struct Example {
 // Lines of a run directory's examples.jsonl.
 std::string ExampleLines(const std::vector<Example>& examples);
 
+// What a person wants to read of a run: who came and went, plans, checkpoints, epochs, results.
+struct RunEvent {
+  double elapsed_s = 0;
+  std::string text;
+};
+
 class RunHistory {
  public:
   static constexpr size_t kProgress = 360;
@@ -104,6 +110,7 @@ class RunHistory {
   void Add(const EvaluationPoint& point) { evaluations_.Add(point); }
   void Add(LoadPoint point);
   void AddEvent(double elapsed_s, std::string text);
+  const std::deque<RunEvent>& events() const { return events_; }  // oldest first
   void SetExamples(std::vector<Example> examples) { examples_ = std::move(examples); }
   void SetCheckpoints(std::vector<StoredCheckpoint> all) { checkpoints_ = std::move(all); }
   // The newest `keep` stay.
@@ -113,18 +120,13 @@ class RunHistory {
   nlohmann::ordered_json Json(double now) const;
 
  private:
-  struct Event {
-    double elapsed_s = 0;
-    std::string text;
-  };
-
   nlohmann::ordered_json LoadsJson() const;
 
   RunFacts facts_;
   Thinned<ProgressPoint, kProgress> progress_;
   Thinned<EvaluationPoint, kEvaluations> evaluations_;
   Thinned<LoadPoint, kLoads> loads_;
-  std::deque<Event> events_;
+  std::deque<RunEvent> events_;
   std::vector<StoredCheckpoint> checkpoints_;
   std::vector<Example> examples_;
 };

@@ -36,8 +36,8 @@ void AddProgress(const RunStatus& status, const ProgressMeter::Reading& reading,
   metrics->Counter("dslide_samples_total", "Samples trained since the scheduler started",
                    static_cast<double>(status.work.samples));
   metrics->Gauge("dslide_samples_per_second", "Recent speed of training",
-                 reading.samples_per_second);
-  if (reading.eta_seconds >= 0)
+                 Waits(status) ? 0 : reading.samples_per_second);
+  if (reading.eta_seconds >= 0 && !Waits(status))
     metrics->Gauge("dslide_eta_seconds", "Expected time to the end", reading.eta_seconds);
   if (reading.recent.samples > 0)
     metrics->Gauge("dslide_loss", "Recent mean training loss per sample", reading.recent.Loss());
@@ -90,6 +90,23 @@ void AddEvents(const RunStatus& status, Metrics* metrics) {
                    static_cast<double>(status.audits.liars.size()));
 }
 
+// Hooks: of the scheduler by the label member="scheduler", of servers by their names.
+void AddCare(const RunStatus& status, const CheckpointCare& care, Metrics* metrics) {
+  metrics->Gauge("dslide_checkpoints_blocked", "1 while checkpoint.quota_mb allows no checkpoint",
+                 care.problem.empty() ? 0 : 1);
+  auto& runs = metrics->Counters("dslide_hook_runs_total", "Runs of the hook after checkpoints");
+  auto& failures = metrics->Counters("dslide_hook_failures_total", "Of those, failed");
+  const auto add = [&](const std::string& member, uint32_t ran, uint32_t failed) {
+    runs.Add({{"member", member}}).Increment(ran);
+    failures.Add({{"member", member}}).Increment(failed);
+  };
+  if (care.hook) add("scheduler", care.hook->runs, care.hook->failures);
+  for (const MemberStatus& one : status.members) {
+    const Heartbeat& beat = one.member.heartbeat;
+    if (beat.hook_runs > 0) add(one.member.name, beat.hook_runs, beat.hook_failures);
+  }
+}
+
 void AddServers(const RunStatus& status, Metrics* metrics) {
   auto& slots = metrics->Gauges("dslide_server_slots", "Slots of the server");
   auto& load = metrics->Gauges("dslide_server_load_ratio",
@@ -114,8 +131,10 @@ void AddServers(const RunStatus& status, Metrics* metrics) {
 
 }  // namespace
 
-std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading& reading) {
+std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading& reading,
+                           const CheckpointCare& checkpoints) {
   Metrics metrics;
+  AddCare(status, checkpoints, &metrics);
   AddProgress(status, reading, &metrics);
   AddCosts(status, &metrics);
   AddEvents(status, &metrics);

@@ -76,8 +76,13 @@ void RunRecorder::OnNotice(const std::string& text, double elapsed_s) {
   Record(NoticeRecord(text, elapsed_s));
 }
 
+void RunRecorder::OnEpoch(uint32_t epochs_trained, double elapsed_s) {
+  history_.AddEvent(elapsed_s, fmt::format("epoch {} done", epochs_trained));
+}
+
 void RunRecorder::OnEvaluation(const EvaluationResult& result, double elapsed_s) {
   history_.Add(EvaluationPoint{elapsed_s, static_cast<double>(result.epoch), result.metrics});
+  history_.AddEvent(elapsed_s, EvaluationLine(result));
   Record(EvaluationRecord(result, elapsed_s));
 }
 
@@ -91,6 +96,10 @@ void RunRecorder::OnExamples(const std::vector<EvaluatedSample>& samples) {
 
 void RunRecorder::OnCheckpoint(const Manifest& manifest) {
   history_.AddCheckpoint(CheckpointOf(manifest, WallClockSeconds()), kept_checkpoints_);
+}
+
+void RunRecorder::OnRemoved(const std::string& checkpoints) {
+  history_.SetCheckpoints(CheckpointsIn(checkpoints));
 }
 
 std::string RunRecorder::HistoryText() const { return TextOf(history_.Json(WallClockSeconds())); }

@@ -47,10 +47,14 @@ class RunRecorder {
   // Every second, for the history.
   void OnReading(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
   void OnNotice(const std::string& text, double elapsed_s);
+  void OnEpoch(uint32_t epochs_trained, double elapsed_s);
+  const std::deque<RunEvent>& events() const { return history_.events(); }
   void OnEvaluation(const EvaluationResult& result, double elapsed_s);
   // The last samples of that evaluation.
   void OnExamples(const std::vector<EvaluatedSample>& samples);
   void OnCheckpoint(const Manifest& manifest);
+  // Others than the oldest may have gone from the directory of checkpoints.
+  void OnRemoved(const std::string& checkpoints);
 
   // The body of /api/history.
   std::string HistoryText() const;

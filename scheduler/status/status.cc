@@ -86,6 +86,10 @@ OrderedJson MemberJson(const RunStatus& status, const MemberStatus& of) {
   json["batches_in_flight"] = beat.batches_in_flight;
   json["malformed"] = beat.malformed;
   json["samples"] = member.samples;
+  if (beat.hook_runs > 0) {
+    json["hook_runs"] = beat.hook_runs;
+    json["hook_failures"] = beat.hook_failures;
+  }
   if (member.role == Role::kWorker) {
     json["in_flight_limit"] = beat.in_flight_limit;
     json["round_trip_ms"] = beat.round_trip_us / 1000.0;
@@ -112,6 +116,14 @@ double SinceStart(const RunStatus& status, int64_t at_ms) {
   return static_cast<double>(at_ms - status.started_ms) / 1000.0;
 }
 
+void AddCare(const CheckpointCare& care, OrderedJson* json) {
+  if (!care.problem.empty()) (*json)["checkpoint_problem"] = care.problem;
+  if (!care.hook) return;
+  const CheckpointHook::Figures& hook = *care.hook;
+  (*json)["hook"] = {{"runs", hook.runs}, {"failures", hook.failures}, {"in_a_row", hook.in_a_row},
+                     {"why", hook.why},   {"done", hook.done},         {"running", hook.running}};
+}
+
 // Adds the plan's servers that are not in the roster.
 void AddVacantSeats(const RunStatus& status, OrderedJson* members) {
   for (size_t i = 0; i < status.seats.size(); ++i) {
@@ -127,16 +139,24 @@ void AddVacantSeats(const RunStatus& status, OrderedJson* members) {
 
 }  // namespace
 
+bool Waits(const RunStatus& status) {
+  return status.phase < RunPhase::kTraining ||
+         (status.phase < RunPhase::kFinished && status.Count(Role::kWorker) == 0);
+}
+
 std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& reading,
                        const LearningCurve& curve, const std::string& line,
-                       std::span<const Contributions::Total> contributions, int64_t time_s) {
+                       const StatusExtras& extras) {
   const TrainingStats here = status.work;
   OrderedJson json;
-  if (time_s != 0) json["time"] = time_s;
+  if (extras.time_s != 0) json["time"] = extras.time_s;
+  if (!extras.version.empty()) json["version"] = extras.version;
   json["phase"] = PhaseName(status.phase);
   json["progress"] = status.progress;
   json["line"] = line;
-  json["eta_s"] = reading.eta_seconds;
+  const bool waits = Waits(status);
+  json["waits"] = waits;
+  json["eta_s"] = waits ? -1.0 : reading.eta_seconds;
   json["epoch"] = reading.epoch;
   json["epochs"] = reading.epochs;
   if (reading.recent.samples > 0) json["loss"] = reading.recent.Loss();
@@ -156,7 +176,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   json["best_p_at_1"] = curve.best_p_at_1();
   OrderedJson& figures = json["figures"];
   figures["samples"] = status.samples;
-  figures["samples per second"] = reading.samples_per_second;
+  figures["samples per second"] = waits ? 0.0 : reading.samples_per_second;
   figures["loss"] = here.Loss();
   figures["neurons scored per sample"] = here.ActiveNeuronsPerSample();
   figures["distinct neurons per batch"] = here.ActiveRowsPerBatch();
@@ -182,7 +202,16 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   for (const DecisionLine& line_of : status.journal.decisions()) {
     json["decisions"].push_back(
         {{"at_s", SinceStart(status, line_of.at_ms)}, {"text", line_of.text}});
+    if (line_of.tuning) json["decisions"].back()["tuning"] = true;
   }
+  json["events"] = OrderedJson::array();
+  if (extras.events != nullptr) {
+    const auto& events = *extras.events;
+    for (size_t i = events.size() - std::min(events.size(), kMostEvents); i < events.size(); ++i) {
+      json["events"].push_back({{"at_s", events[i].elapsed_s}, {"text", events[i].text}});
+    }
+  }
+  if (extras.checkpoints != nullptr) AddCare(*extras.checkpoints, &json);
   json["departures"] = OrderedJson::array();
   for (const Departure& gone : status.journal.departures()) {
     json["departures"].push_back({{"name", gone.name},
@@ -194,7 +223,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   }
   json["contributions"] = OrderedJson::array();
   for (const auto& total :
-       contributions.first(std::min(kMostContributions, contributions.size()))) {
+       extras.contributions.first(std::min(kMostContributions, extras.contributions.size()))) {
     json["contributions"].push_back(
         {{"name", total.contributor}, {"samples", total.samples}, {"today", total.today}});
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/address.h"
+#include "common/net/local_address.h"
 #include "common/security/token.h"
 #include "pages.h"
 
@@ -36,8 +37,20 @@ std::string PolicyOf(std::string_view page) {
 
 StatusPage::~StatusPage() = default;
 
+std::string PageUrl(const std::string& host, int port, const std::string& scheduler) {
+  const bool everywhere = host == "*" || host == "0.0.0.0" || host == "[::]";
+  const std::optional<TcpAddress> members = ParseTcp(scheduler);
+  const bool is_known = members && !IsLoopback(scheduler) && WhyNotAdvertisable(scheduler).empty();
+  return fmt::format("http://{}:{}/",
+                     !everywhere ? host
+                     : is_known  ? members->host
+                                 : OwnHost(),
+                     port);
+}
+
 Result<std::unique_ptr<StatusPage>> StatusPage::Start(const std::string& bind,
-                                                      const std::string& token) {
+                                                      const std::string& token,
+                                                      const std::string& scheduler) {
   std::unique_ptr<StatusPage> page(new StatusPage(token));
   StatusPage* shared = page.get();  // it outlives its server
   HttpServer::Limits limits;
@@ -53,7 +66,7 @@ Result<std::unique_ptr<StatusPage>> StatusPage::Start(const std::string& bind,
   }
   const std::string host = ParseTcp(bind)->host;
   page->server_ = std::move(*server);
-  page->url_ = fmt::format("http://{}:{}/", host == "*" ? "0.0.0.0" : host, page->server_->port());
+  page->url_ = PageUrl(host, page->server_->port(), scheduler);
   return page;
 }
 

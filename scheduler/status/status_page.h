@@ -21,12 +21,17 @@
 
 namespace dslide {
 
+// The address of a page to open, "http://HOST:PORT/". Of one that listens at all addresses the host
+// is the scheduler's, or where that is loopback this machine's own.
+std::string PageUrl(const std::string& host, int port, const std::string& scheduler);
+
 class StatusPage {
  public:
   // Starts serving at `bind`, tcp://HOST:PORT with * for any free port. `token`: "" on loopback.
-  // Errors name the address.
+  // `scheduler`: the address that members dial. Errors name the address.
   static Result<std::unique_ptr<StatusPage>> Start(const std::string& bind,
-                                                   const std::string& token);
+                                                   const std::string& token,
+                                                   const std::string& scheduler = "");
   ~StatusPage();
 
   const std::string& url() const { return url_; }  // "http://127.0.0.1:43211/"

@@ -1,5 +1,7 @@
 #include "scheduler/status/summary.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -92,6 +94,16 @@ std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed
   json["samples_per_second"] = reading.samples_per_second;
   AddStats(reading.recent, &json);
   return json.dump();
+}
+
+std::string EvaluationLine(const EvaluationResult& result) {
+  const RankingMetrics& m = result.metrics;
+  return fmt::format(
+      "epoch {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}  PSP@1 {:.2f}  ({} test "
+      "samples)",
+      result.epoch, result.final ? "final" : "evaluated", 100 * m.precision[0],
+      100 * m.precision[2], 100 * m.precision[4], 100 * m.ndcg[4], 100 * m.propensity_precision[0],
+      m.samples);
 }
 
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {

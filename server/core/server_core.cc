@@ -252,6 +252,8 @@ void ServerCore::SendHeartbeat(const Heartbeat& usage) {
   beat.peak_rss_bytes = usage.peak_rss_bytes;
   beat.bytes_sent = usage.bytes_sent;
   beat.bytes_received = usage.bytes_received;
+  beat.hook_runs = usage.hook_runs;
+  beat.hook_failures = usage.hook_failures;
   beat.malformed = malformed_;
   if (generation_) beat.memory_used_bytes += generation_->requests.bytes();
   out_.ToScheduler(std::move(beat));

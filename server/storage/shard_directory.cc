@@ -71,19 +71,6 @@ void PruneShards(const std::string& directory, const std::string& present,
   for (const fs::path& path : doomed) RemoveCheckpoint(path);
 }
 
-uint64_t BytesUnder(const std::string& directory) {
-  uint64_t bytes = 0;
-  std::set<ino_t> seen;
-  std::error_code error;
-  fs::recursive_directory_iterator at(directory, error);
-  for (; !error && at != fs::end(at); at.increment(error)) {
-    struct stat file;
-    if (lstat(at->path().c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
-    if (seen.insert(file.st_ino).second) bytes += static_cast<uint64_t>(file.st_size);
-  }
-  return bytes;
-}
-
 Status SyncPath(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool synced = fd >= 0 && fsync(fd) == 0;

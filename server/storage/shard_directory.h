@@ -21,9 +21,6 @@ void PruneShards(const std::string& directory, const std::string& present,
                  const std::vector<std::string>& keep, uint32_t plan_version,
                  const std::string& spare);
 
-// What the files under a directory take, those with several names once.
-uint64_t BytesUnder(const std::string& directory);
-
 // Makes the names in a directory, or the content of a file, durable.
 Status SyncPath(const std::string& path);
 

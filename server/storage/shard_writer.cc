@@ -8,6 +8,7 @@
 
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
+#include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
 #include "server/storage/shard_directory.h"
@@ -99,7 +100,7 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
     PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
                 PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
   }
-  if (place_.disk_bytes > 0) disk_bytes_ = BytesUnder(fs::path(save_->directory).parent_path());
+  if (place_.disk_bytes > 0) disk_bytes_ = BytesUnder({fs::path(save_->directory).parent_path()});
   Status ready = OpenDatabase();
   if (ready.ok()) ready = RemoveOthers();
   if (!ready.ok()) error_ = ready.error();

@@ -300,6 +300,10 @@ def main():
             networks(bench)
             members(bench)
             listening(bench)
+            with open(f"{directory}/scheduler.log", encoding="utf-8") as file:
+                alarms = [line for line in file if "may not join as" in line or "a server is refused" in line]
+            if alarms:
+                bench.failures.append("doctor's own looks are in the scheduler's log: " + "".join(alarms))
             print(f"{bench.cases} broken set-ups")
             if bench.failures:
                 raise SystemExit("doctor_test: " + "\n".join(bench.failures))

@@ -204,7 +204,8 @@ TEST_CASE("flood: the status page outside loopback wants the token of the run di
                                "--run-dir", run.run_directory(),
                                "--set",     "cluster.status_bind=tcp://*:" + std::to_string(port)};
   const std::string path = run.run_directory() + "/keys/status.token";
-  const std::string url = "status page: http://0.0.0.0:" + std::to_string(port) + "/#token=";
+  // By a host at which others reach this machine.
+  const std::string url = ":" + std::to_string(port) + "/#token=";
   httplib::Client client("127.0.0.1", port);
   const auto ask = [&](const std::string& token) {
     const auto answer = client.Get("/api/status", {{"Authorization", "Bearer " + token}});
@@ -218,6 +219,8 @@ TEST_CASE("flood: the status page outside loopback wants the token of the run di
     token = ReadFile(path).substr(0, 43);
     CHECK((std::filesystem::status(path).permissions() & std::filesystem::perms::mask) ==
           (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+    CHECK(Contains(scheduler->Output(), "status page: http://"));
+    CHECK_FALSE(Contains(scheduler->Output(), "0.0.0.0"));
     CHECK(Contains(scheduler->Output(), url + (again ? "... (of " + path + ")" : token) + "\n"));
     CHECK_FALSE(Contains(scheduler->Errors(), token));
     CHECK(ask(token) == 200);

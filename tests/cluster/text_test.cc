@@ -94,6 +94,7 @@ TEST_CASE("a run learns from text, and its model names labels") {
   train.insert(train.end(), {"--resume", "--set", "train.epochs=17"});
   REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
   WriteTexts(run.Path("train.jsonl"), 4000, 3);
+  train.insert(train.end(), {"--set", "train.epochs=18"});
   CHECK(run.Run("dslide", train) == 2);
   CHECK(run.last_errors().find("has other samples than this run started with") !=
         std::string::npos);

@@ -350,7 +350,8 @@ def check_token(browser, runs):
             line.split(": ")[1].strip()
             for line in scheduler.stdout
             if line.startswith("status page: ")
-        ).replace("0.0.0.0", "127.0.0.1")
+        )
+        url = re.sub("//[^/]*:", "//127.0.0.1:", url)
         page, token = url.split("#token=")
         assert len(token) == 43, url
         for wrong in ("", "#token=" + "x" * 43):

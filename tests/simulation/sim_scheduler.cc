@@ -113,6 +113,7 @@ void SimScheduler::Apply(SchedulerCore::Effects effects) {
     world_.network.Send(out.to, bytes);
   }
   for (const std::string& line : effects.notices) world_.trace.Note(host_.name(), "- {}", line);
+  for (const std::string& line : effects.tunings) world_.trace.Note(host_.name(), "- {}", line);
   for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
   if (effects.manifest) StoreManifest(std::move(*effects.manifest));
 }

@@ -38,6 +38,9 @@ void SimWorker::Receive(uint32_t from, const Bytes& bytes) {
 
 void SimWorker::Apply(WorkerCore::Effects effects) {
   for (const std::string& line : effects.notices) world_.trace.Note(host_.name(), "- {}", line);
+  for (const std::string& line : effects.failed_batches) {
+    world_.trace.Note(host_.name(), "- {}", line);
+  }
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {
     Bytes bytes = Encode(out.message, out.precision);

@@ -182,14 +182,14 @@ TEST_CASE("an error, or what is no reply to a push, fails it and its next batch"
                           Body{GradientReply{Matrix(2, WorkerFixture::kHidden)}}}) {
     CAPTURE(BodyName(bad));
     Combined first;
-    CHECK(first.Server(first.pushes[0], bad).notices.size() == 2);
+    CHECK(first.Server(first.pushes[0], bad).failed_batches.size() == 2);
     // What the other server says of them is late, and neither is reported.
     CHECK(first.Good(1).send.empty());
     first.CheckOnlyBatchOneIsLeft();
     Combined second;
     CHECK(second.Good(0).send.empty());
     const auto effects = second.Server(second.pushes[1], bad);
-    CHECK(effects.notices.size() == 2);
+    CHECK(effects.failed_batches.size() == 2);
     CHECK(WorkerFixture::ToScheduler<BatchDone>(effects).empty());
     second.CheckOnlyBatchOneIsLeft();
 
@@ -201,7 +201,7 @@ TEST_CASE("an error, or what is no reply to a push, fails it and its next batch"
     }
     REQUIRE(As<EmbedPush>(requests[0]).next);
     const auto only = alone.Server(requests[0], bad);
-    CHECK(only.notices.size() == 2);
+    CHECK(only.failed_batches.size() == 2);
     CHECK(WorkerFixture::ToScheduler<BatchDone>(only).empty());
     CHECK(SentAgain(alone.Tick(alone.config.cluster.request_timeout_ms), requests).size() == 1);
   }
@@ -215,12 +215,12 @@ TEST_CASE(
     const bool ack = std::holds_alternative<Ack>(reply);
     Combined first;
     auto effects = first.Server(first.pushes[0], reply);
-    REQUIRE(effects.notices.size() == 1);
-    if (ack) CHECK(effects.notices[0] == refused);
+    REQUIRE(effects.failed_batches.size() == 1);
+    if (ack) CHECK(effects.failed_batches[0] == refused);
     CHECK(WorkerFixture::ToScheduler<BatchDone>(effects).empty());
     // The other server's reply completes the push, whatever it says of the next batch.
     effects = first.Good(1);
-    CHECK(effects.notices.empty());
+    CHECK(effects.failed_batches.empty());
     CHECK(WorkerFixture::Requests(effects).empty());
     REQUIRE(WorkerFixture::ToScheduler<BatchDone>(effects).size() == 1);
     CHECK(WorkerFixture::ToScheduler<BatchDone>(effects)[0].batch.index == 0);
@@ -229,25 +229,25 @@ TEST_CASE(
     Combined second;
     CHECK(second.Good(1).send.empty());
     effects = second.Server(second.pushes[0], reply);
-    REQUIRE(effects.notices.size() == 1);
-    if (ack) CHECK(effects.notices[0] == refused);
+    REQUIRE(effects.failed_batches.size() == 1);
+    if (ack) CHECK(effects.failed_batches[0] == refused);
     CHECK(WorkerFixture::ToScheduler<BatchDone>(effects).size() == 1);
     CHECK(WorkerFixture::Requests(effects).empty());
     second.CheckOnlyBatchOneIsLeft();
 
     Combined both;
-    CHECK(both.Server(both.pushes[0], reply).notices.size() == 1);
+    CHECK(both.Server(both.pushes[0], reply).failed_batches.size() == 1);
     effects = both.Server(both.pushes[1], reply);
-    CHECK(effects.notices.empty());
+    CHECK(effects.failed_batches.empty());
     CHECK(WorkerFixture::ToScheduler<BatchDone>(effects).size() == 1);
     both.CheckOnlyBatchOneIsLeft();
   }
 }
 
 TEST_CASE_FIXTURE(Combined, "a push whose next batch failed can still fail") {
-  CHECK(Server(pushes[0], Ack{}).notices.size() == 1);
+  CHECK(Server(pushes[0], Ack{}).failed_batches.size() == 1);
   const auto effects = Server(pushes[1], ErrorReply{ErrorCode::kUnknownBatch, "no"});
-  CHECK(effects.notices == std::vector<std::string>{"a batch is given up: b: no"});
+  CHECK(effects.failed_batches == std::vector<std::string>{"a batch is given up: b: no"});
   CHECK(ToScheduler<BatchDone>(effects).empty());
   CheckOnlyBatchOneIsLeft();
 }

@@ -161,7 +161,7 @@ TEST_CASE_FIXTURE(Fixture, "after a server's error or senseless reply the batch 
     Fixture f;
     f.JoinAndPlan();
     const auto requests = Requests(f.Scheduler(Grant(1)));
-    CHECK(f.Server(requests[0], bad).notices.size() == 1);
+    CHECK(f.Server(requests[0], bad).failed_batches.size() == 1);
     CHECK(f.last.send.empty());
     CHECK(f.Server(requests[1], Answer(requests[1].message.body)).send.empty());
     CHECK(Requests(f.Tick(299)).empty());
@@ -178,8 +178,9 @@ TEST_CASE_FIXTURE(Fixture, "after numbers that no model gives the batch begins a
   Matrix huge(2, kHidden);
   huge.data.assign(huge.data.size(), 3e38f);
   CHECK(Server(requests[0], EmbedReply{huge}).send.empty());
-  REQUIRE(last.notices.size() == 1);
-  CHECK(last.notices[0].find("EmbedReply has numbers that no model gives") != std::string::npos);
+  REQUIRE(last.failed_batches.size() == 1);
+  CHECK(last.failed_batches[0].find("EmbedReply has numbers that no model gives") !=
+        std::string::npos);
   CHECK(Requests(Tick(300)).size() == kServers);
 }
 
@@ -192,15 +193,16 @@ TEST_CASE_FIXTURE(Fixture, "statistics that no model gives are not reported") {
   auto reply = std::get<ActiveReply>(Answer(requests[0].message.body));
   reply.target_logit.assign(2, -3e38f);
   CHECK(Server(requests[0], reply).send.empty());
-  REQUIRE(last.notices.size() == 1);
-  CHECK(last.notices[0].find("ActiveReply has numbers that no model gives") != std::string::npos);
+  REQUIRE(last.failed_batches.size() == 1);
+  CHECK(last.failed_batches[0].find("ActiveReply has numbers that no model gives") !=
+        std::string::npos);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a batch that another worker drove out at a server is given up") {
   JoinAndPlan();
   const auto requests = Requests(Scheduler(Grant(1)));
   Server(requests[0], ErrorReply{ErrorCode::kUnknownBatch, "gone"});
-  CHECK(last.notices == std::vector<std::string>{"a batch is given up: a: gone"});
+  CHECK(last.failed_batches == std::vector<std::string>{"a batch is given up: a: gone"});
   CHECK(Requests(Tick(config.cluster.request_timeout_ms)).empty());
   CHECK(Requests(Scheduler(Grant(1))).size() == kServers);  // it can be leased again
 }
@@ -211,13 +213,13 @@ TEST_CASE_FIXTURE(Fixture, "a batch that fails time and again is given up before
   int64_t began_ms = now;
   for (const int64_t wait_ms : {300, 1200, 4800, 19200}) {
     Server(requests[0], ErrorReply{ErrorCode::kRefused, "no"});
-    CHECK(last.notices == std::vector<std::string>{"a batch begins again: a: no"});
+    CHECK(last.failed_batches == std::vector<std::string>{"a batch begins again: a: no"});
     CHECK(Requests(Tick(began_ms + wait_ms - 1)).empty());
     requests = Requests(Tick(began_ms += wait_ms));
     REQUIRE(requests.size() == kServers);
   }
   Server(requests[0], ErrorReply{ErrorCode::kRefused, "no"});
-  CHECK(last.notices == std::vector<std::string>{"a batch is given up: a: no"});
+  CHECK(last.failed_batches == std::vector<std::string>{"a batch is given up: a: no"});
   CHECK(Requests(Tick(began_ms + 30000)).empty());
   CHECK(began_ms < config.cluster.lease_timeout_ms);
   CHECK(Requests(Scheduler(Grant(1))).size() == kServers);  // it can be leased again

@@ -117,7 +117,8 @@ TEST_CASE_FIXTURE(Synchronous, "synchronous: a stopped worker does not wait for 
   core.RequestStop();
   // Nothing of these batches is done anywhere, and nobody else may be left to open their step.
   const auto effects = Tick(1000);
-  CHECK(effects.notices == std::vector<std::string>(2, "a batch is given up: this worker stops"));
+  CHECK(effects.failed_batches ==
+        std::vector<std::string>(2, "a batch is given up: this worker stops"));
   REQUIRE(effects.exit);
   CHECK(effects.exit->ok());
 }
@@ -128,7 +129,8 @@ TEST_CASE_FIXTURE(Synchronous, "synchronous: a stopped worker finishes what is u
   Outbox requests = Reply(first[0]);
   core.RequestStop();
   auto effects = Tick(1000);  // batch 1 was not answered
-  CHECK(effects.notices == std::vector<std::string>{"a batch is given up: this worker stops"});
+  CHECK(effects.failed_batches ==
+        std::vector<std::string>{"a batch is given up: this worker stops"});
   CHECK_FALSE(effects.exit);
   CHECK(Reply(second[0]).empty());  // late
   requests = Reply(requests[0]);
@@ -149,7 +151,8 @@ TEST_CASE_FIXTURE(Synchronous,
   REQUIRE(As<EmbedPush>(push[0]).next);
   core.RequestStop();
   const auto effects = Tick(1000);
-  CHECK(effects.notices == std::vector<std::string>(2, "a batch is given up: this worker stops"));
+  CHECK(effects.failed_batches ==
+        std::vector<std::string>(2, "a batch is given up: this worker stops"));
   CHECK_FALSE(effects.exit);
   CHECK(Reply(push[0]).empty());
   REQUIRE(ToScheduler<BatchDone>(last).size() == 1);

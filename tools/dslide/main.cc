@@ -17,6 +17,7 @@ constexpr dslide::Command kCommands[] = {
     {"status", dslide::StatusCommand,
      "show the servers, workers and last decisions of a running cluster"},
     {"events", dslide::EventsCommand, "print what the scheduler of a running cluster decided"},
+    {"run", dslide::RunsCommand, "list, stop and tidy up the runs of a directory"},
     {"report", dslide::ReportCommand, "write an HTML page of one run, or of several compared"},
     {"drain", dslide::DrainCommand,
      "move the slots of a server to the others, then stop that server"},

@@ -176,8 +176,9 @@ function showStatus(status) {
     status.phase === 'finished' ? 'plain' : training ? 'good' : 'warn',
   );
   setText(byId('epoch'), 'epoch ' + status.epoch + ' of ' + status.epochs);
-  byId('line').hidden = training || status.phase === 'finished';
-  setText(byId('line'), status.line);
+  const problem = status.checkpoint_problem;
+  byId('line').hidden = !problem && !status.waits && (training || status.phase === 'finished');
+  setText(byId('line'), problem ?? status.line);
   const done = 100 * status.progress;
   byId('bar').setAttribute('aria-valuenow', done.toFixed(0));
   byId('bar').firstElementChild.style.width = done.toFixed(1) + '%';

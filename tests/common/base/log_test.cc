@@ -72,5 +72,34 @@ TEST_CASE("log: lines of JSON name time, level, role, name and run") {
   CHECK(second["run"] == "0000000000000abc");
 }
 
+TEST_CASE("log: why a process ends is found again in its log, as text and as JSON") {
+  for (const char* format : {"text", "json"}) {
+    CAPTURE(format);
+    std::string line = Logged(format, [] {
+      StartLog("server", "server-1", "info");
+      PrintFailure("dslide-server", "no \"memory\"");
+    });
+    REQUIRE(line.ends_with('\n'));
+    line.pop_back();
+    CHECK(FailureIn(line, "dslide-server") == "no \"memory\"");
+    CHECK_FALSE(FailureIn(line, "dslide-worker"));
+    if (line.starts_with('{')) CHECK(nlohmann::json::parse(line)["level"] == "error");
+  }
+  for (const char* other : {"", "{", "{}", "[1]", R"({"level":"info","message":"dslide: a"})"}) {
+    CHECK_FALSE(FailureIn(other, "dslide"));
+  }
+}
+
+TEST_CASE("log: another format than text and JSON is refused") {
+  for (const char* format : {"", "text", "json", "JSON", "xml"}) {
+    setenv("DSLIDE_LOG", format, 1);
+    const std::string asked = format;
+    CHECK(CheckLogFormat().ok() == (asked != "JSON" && asked != "xml"));
+  }
+  CHECK(CheckLogFormat().error().message ==
+        "DSLIDE_LOG = xml: no format of logs; use json or text");
+  unsetenv("DSLIDE_LOG");
+}
+
 }  // namespace
 }  // namespace dslide::log_test

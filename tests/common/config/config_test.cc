@@ -116,7 +116,7 @@ Config UnusualConfig() {
                22,
                23,
                24};
-  c.checkpoint = {"elsewhere", 18, 21};
+  c.checkpoint = {"elsewhere", 18, 21, 34, "copy \"$1\"", "copy it", 35};
   c.security = {Encryption::kAlways};
   c.idle = {true,
             Priority::kLow,

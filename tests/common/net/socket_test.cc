@@ -269,18 +269,5 @@ TEST_CASE("socket: a poller wakes for a file descriptor beside a socket") {
   CHECK(queue.Pop() == 18);
 }
 
-TEST_CASE("socket: which hosts have an address") {
-  for (const char* address : {"tcp://127.0.0.1:7700", "tcp://localhost:1", "tcp://[::1]:7700",
-                              "ipc:///run/x", "inproc://name"}) {
-    CAPTURE(address);
-    CHECK(CheckResolves(address).ok());
-  }
-  // RFC 6761: no resolver knows a name under "invalid".
-  const Status unknown = CheckResolves("tcp://host.invalid:7700");
-  REQUIRE_FALSE(unknown.ok());
-  CHECK(unknown.error().message.starts_with(
-      "cannot look up the host host.invalid of tcp://host.invalid:7700: "));
-}
-
 }  // namespace
 }  // namespace dslide::socket_test

@@ -64,5 +64,58 @@ TEST_CASE_FIXTURE(Checkpointed, "resume: what decides where rows are cannot chan
       found.error().message.starts_with("--resume: cluster.input_slots is 10 but 5 in checkpoint"));
 }
 
+struct Finished : Checkpointed {
+  Finished() {
+    config.train.data = "/data/train.txt";
+    config.train.epochs = 4;
+    ledger.opened = ledger.finished = true;
+    ledger.epoch = 4;
+    ledger.run.train_samples = 1;
+    Config stored = config;
+    ResolveConfig(kFeatures, kLabels, &stored, {1, 3.0});
+    ledger.run.config = FormatConfig(stored);
+  }
+  Config config;
+  LedgerState ledger;
+};
+
+TEST_CASE_FIXTURE(Finished, "resume: a run that has done what is asked for is finished") {
+  CHECK(IsFinished(ledger, config));
+  config.train.epochs = 3;
+  CHECK(IsFinished(ledger, config));
+  config.train.data = "-";
+  CHECK(IsFinished(ledger, config));
+}
+
+TEST_CASE_FIXTURE(Finished, "resume: a run that has not, or that another is asked for, goes on") {
+  SUBCASE("more epochs") { config.train.epochs = 5; }
+  SUBCASE("it was stopped") { ledger.finished = false; }
+  SUBCASE("its servers may live") { ledger.live = true; }
+  SUBCASE("other data") { config.train.data = "/data/other.txt"; }
+  SUBCASE("a test file") { config.train.test = "/data/test.txt"; }
+  SUBCASE("what cannot change") { config.model.hidden = 17; }
+  SUBCASE("label names") { config.train.label_names = "/data/names.tsv"; }
+  SUBCASE("label names that are gone") {
+    Config stored = config;
+    stored.train.label_names = config.train.label_names = directory.path() + "/names.tsv";
+    ResolveConfig(kFeatures, kLabels, &stored, {1, 3.0});
+    ledger.run.config = FormatConfig(stored);
+  }
+  SUBCASE("a ledger that says nothing") { ledger.run.config.clear(); }
+  CHECK_FALSE(IsFinished(ledger, config));
+}
+
+TEST_CASE_FIXTURE(Finished, "resume: that there is nothing to resume shows before data is read") {
+  const std::string nowhere = directory.path() + "/nowhere";
+  CHECK_FALSE(CheckSomethingToResume(false, {}, nowhere).ok());
+  CHECK(CheckSomethingToResume(true, {}, nowhere).ok());  // it died before it began
+  ledger.last_checkpoint = CheckpointName(7);
+  const Status gone = CheckSomethingToResume(true, ledger, nowhere);
+  REQUIRE_FALSE(gone.ok());
+  CHECK(gone.error().message.find("is gone from") != std::string::npos);
+  Write("");
+  CHECK(CheckSomethingToResume(true, ledger, directory.path()).ok());
+}
+
 }  // namespace
 }  // namespace dslide::resume_test

@@ -116,6 +116,42 @@ TEST_CASE("servers are told which checkpoints stay") {
   CHECK(request.keep == std::vector<std::string>{CheckpointName(2), CheckpointName(3)});
 }
 
+TEST_CASE("with a quota a checkpoint waits for room, but the last one does not") {
+  Setup run;
+  run.inputs.config.checkpoint.quota_mb = 1;
+  run.checkpointer.emplace(run.inputs);
+  CHECK_FALSE(run.checkpointer->WantsRoom(0));
+  for (const uint64_t batches : {1, 2}) run.Write(batches);
+  run.checkpointer->WantAtOnce(1000);
+  CHECK_FALSE(run.checkpointer->Due(false, 1000));
+  CHECK(run.checkpointer->Due(true, 1000));
+  CHECK(run.checkpointer->Due(false, 1000, true));
+  REQUIRE(run.checkpointer->WantsRoom(1000));
+  run.checkpointer->SetRoom(false, 1, 1000);
+  CHECK_FALSE(run.checkpointer->Due(false, 1000));
+  CHECK_FALSE(run.checkpointer->WantsRoom(10999));  // not looked for all the time
+  REQUIRE(run.checkpointer->WantsRoom(11000));
+  run.checkpointer->SetRoom(true, 1, 11000);
+  CHECK_FALSE(run.checkpointer->WantsRoom(11000));
+  CHECK(run.checkpointer->Due(false, 11000));
+  run.out.Drain();
+  run.Begin(3);
+  CHECK(std::get<CheckpointRequest>(run.out.Drain().send.at(0).body).keep ==
+        std::vector<std::string>{CheckpointName(2)});  // the other one made room
+  run.checkpointer->GiveUp(12000);
+  CHECK_FALSE(run.checkpointer->Due(false, 20000));  // room was for one
+}
+
+TEST_CASE("servers keep a checkpoint that is held") {
+  Setup run;
+  for (const uint64_t batches : {1, 2, 3}) run.Write(batches);
+  run.checkpointer->Hold(CheckpointName(1));
+  run.out.Drain();
+  run.Begin(4);
+  CHECK(std::get<CheckpointRequest>(run.out.Drain().send.at(0).body).keep ==
+        std::vector<std::string>{CheckpointName(2), CheckpointName(3), CheckpointName(1)});
+}
+
 TEST_CASE("a server that cannot take part now has the round repeated a second later") {
   Setup run;
   run.Begin(3);

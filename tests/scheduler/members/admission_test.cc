@@ -36,6 +36,16 @@ TEST_CASE("an applicant is probed once a second until it answers itself") {
   CHECK(admission.DueProbes(9000).empty());
 }
 
+TEST_CASE("an applicant that withdraws by its connection is never refused") {
+  Admission admission(1000);
+  admission.Ask("a", JoinOf(7, "tcp://h:1"), 500);
+  CHECK_FALSE(admission.Withdraw("b", {7}));
+  CHECK_FALSE(admission.Withdraw("a", {8}));
+  REQUIRE(admission.Withdraw("a", {7}));
+  CHECK_FALSE(admission.Awaits({7}));
+  CHECK(admission.Expire(100'000).empty());
+}
+
 TEST_CASE("an applicant that is not reached in time is refused with its address") {
   Admission admission(1000);
   admission.Ask("a", JoinOf(7, "tcp://h:1"), 0);

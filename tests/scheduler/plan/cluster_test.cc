@@ -20,8 +20,10 @@ RunInputs InputsFor(const Dataset& data) {
 struct Setup {
   Setup() : data(NumberedSamples(50, 10)), inputs(InputsFor(data)), cluster(inputs, false, 0) {}
 
-  Cluster::Joined Join(uint64_t member, Role role, bool reached = true) {
+  Cluster::Joined Join(uint64_t member, Role role, bool reached = true,
+                       const std::string& name = "") {
     dslide::Join join;
+    join.name = name;
     join.role = role;
     join.address = "tcp://host:" + std::to_string(member);
     const Message message{{{77}, {member}, 1, 0, 0}, join};
@@ -69,6 +71,17 @@ TEST_CASE("a server that is not reached in time is refused") {
   CHECK(refused.notices.at(0).starts_with("a server is refused: nobody answered"));
 }
 
+TEST_CASE("what dslide doctor asks for is refused without a line") {
+  Setup run;
+  run.Join(1, Role::kServer, false, kDoctorName);
+  run.out.Drain();
+  run.now_ms = 10'000;
+  run.cluster.TendApplicants(run.now_ms, &run.out);
+  const SchedulerEffects refused = run.out.Drain();
+  CHECK(refused.send.size() == 1);
+  CHECK(refused.notices.empty());
+}
+
 TEST_CASE("a worker that is gone has its batches dropped by the servers") {
   Setup run;
   run.Start();
@@ -86,7 +99,9 @@ TEST_CASE("a server that is gone leaves its seat vacant") {
   run.Start();
   run.cluster.Drop(*run.cluster.roster.Find({2}), false, "left", 0, 5, &run.out);
   CHECK(run.cluster.seats.Vacant(run.cluster.roster) == std::vector<size_t>{1});
-  CHECK(run.out.Drain().notices.at(0).ends_with("left; waiting for a replacement"));
+  CHECK(run.out.Drain().notices.at(0).ends_with(
+      "left; waiting 30 s for it or another server; then the others take its slots, from the last "
+      "checkpoint (cluster.takeover_s)"));
   CHECK(run.cluster.WaitingLine(run.inputs.config.cluster)
             .starts_with("waiting for server-2 or a replacement"));
 }

@@ -95,5 +95,16 @@ TEST_CASE("status page: with a token only the page itself is shown without it") 
   CHECK(ask("/", {}).second.find(token) == std::string::npos);
 }
 
+TEST_CASE("status page: an address that can be opened, also of one that listens everywhere") {
+  CHECK(PageUrl("127.0.0.1", 80, "tcp://10.0.0.2:7700") == "http://127.0.0.1:80/");
+  for (const char* host : {"*", "0.0.0.0", "[::]"}) {
+    CHECK(PageUrl(host, 80, "tcp://10.0.0.2:7700") == "http://10.0.0.2:80/");
+    CHECK(PageUrl(host, 80, "tcp://head.example:7700") == "http://head.example:80/");
+    const std::string own = PageUrl(host, 80, "tcp://127.0.0.1:7700");
+    CHECK(own != "http://127.0.0.1:80/");
+    CHECK(own.find("0.0.0.0") == std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace dslide

@@ -230,6 +230,7 @@ void FakeCluster::Apply(SchedulerCore::Effects effects) {
     Deliver(outgoing.to, outgoing.body);
   }
   notices.insert(notices.end(), effects.notices.begin(), effects.notices.end());
+  notices.insert(notices.end(), effects.tunings.begin(), effects.tunings.end());
   for (const auto& result : effects.evaluations) evaluations.push_back(result);
   if (effects.epoch_done) epochs_done.push_back(*effects.epoch_done);
   for (const Admission::Probe& probe : effects.probes) {

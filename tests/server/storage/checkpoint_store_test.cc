@@ -1,5 +1,6 @@
 // A server's store: increments, what stays after failures, what is removed.
 #include "server/storage/checkpoint_store.h"
+#include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/layout.h"
 
 #include <fcntl.h>
@@ -281,7 +282,7 @@ TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor th
 TEST_CASE("the owner's limit of disk is kept, and hurts neither the last checkpoint nor the next") {
   Saver roomy(StoreConfig());
   REQUIRE(roomy.Save(1).error == "");
-  const uint64_t whole = BytesUnder(roomy.directory.path());  // the store and its checkpoint
+  const uint64_t whole = BytesUnder({roomy.directory.path()});  // the store and its checkpoint
   constexpr uint64_t kMb = 1 << 20;
   REQUIRE(whole > kMb);
   Saver saver(StoreConfig(), nullptr, whole + whole / 2);
@@ -291,7 +292,7 @@ TEST_CASE("the owner's limit of disk is kept, and hurts neither the last checkpo
   CHECK(failed.error == saver.directory.path() + ": checkpoints would take more than the " +
                             std::to_string((whole + whole / 2) / kMb) + " MB of idle.disk_mb");
   CHECK(saver.Health(1).damage.empty());
-  CHECK(BytesUnder(saver.directory.path()) <= whole + whole / 2);
+  CHECK(BytesUnder({saver.directory.path()}) <= whole + whole / 2);
   saver.Touch(1, -1.0f);
   Saver small(StoreConfig(), nullptr, whole / 2);
   CHECK(small.Save(1).error.find("idle.disk_mb") != std::string::npos);

@@ -58,6 +58,20 @@ last decisions
 )");
 }
 
+TEST_CASE("status: while the run waits it shows for what, and no speed of before") {
+  const std::string text = StatusText(Json::parse(
+      R"({"phase": "waiting for servers", "progress": 0.5, "epoch": 2, "epochs": 4, "waits": true,
+          "line": "waiting for server-2 or a replacement", "eta_s": 12, "loss": 3.2,
+          "figures": {"samples per second": 1000},
+          "decisions": [{"at_s": 1, "text": "w1: 3 batches per lease", "tuning": true}],
+          "events": [{"at_s": 62.4, "text": "w1 joined"}]})"));
+  CHECK(
+      text.starts_with("waiting for servers, epoch 2/4, 50.0 % done: waiting for server-2 or a "
+                       "replacement\n"));
+  CHECK(text.ends_with("last events\n    1:02  w1 joined\n"));
+  CHECK(text.find("ETA") == std::string::npos);
+}
+
 TEST_CASE("status: what an older scheduler leaves out") {
   CHECK(StatusText(Json::parse(R"({"phase": "waiting for servers", "progress": 0})")) ==
         "waiting for servers, 0.0 % done\n\nno servers\n\nno workers\n");

@@ -4,6 +4,7 @@
 #include "common/app/executable.h"
 #include "tools/dslide/checkpoint/checkpoint_commands.h"
 #include "tools/dslide/cluster/observer.h"
+#include "tools/dslide/cluster/run_access.h"
 
 namespace dslide {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 constexpr int64_t kTimeoutMs = 600'000;
 
 Status Checkpoint(const ParsedArguments& arguments) {
-  const Result<SchedulerAccess> scheduler = SchedulerFromArguments(arguments);
+  const Result<SchedulerAccess> scheduler = RunAccess(arguments, "operator", true);
   DSLIDE_RETURN_IF_ERROR(scheduler);
   Result<Observer> observer = Observer::Join(*scheduler, "dslide-checkpoint");
   DSLIDE_RETURN_IF_ERROR(observer);
@@ -27,9 +28,9 @@ Status Checkpoint(const ParsedArguments& arguments) {
 }  // namespace
 
 int CheckpointNowCommand(int argc, char** argv) {
-  CommandLine line("dslide checkpoint now --scheduler ADDRESS",
+  CommandLine line("dslide checkpoint now RUN | --scheduler ADDRESS",
                    "Writes a checkpoint of a running cluster, and prints its directory.");
-  DeclareSchedulerOptions(&line);
+  DeclareRunOptions(&line, true);
   return RunExecutable("dslide checkpoint now", line, argc, argv, Checkpoint);
 }
 

@@ -13,6 +13,7 @@
 
 #include "common/app/executable.h"
 #include "common/base/address.h"
+#include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
 #include "common/security/run_keys.h"
@@ -27,21 +28,19 @@ constexpr int kStopGraceMs = 5000;    // for children that were asked to stop
 constexpr int kLeaveGraceMs = 10000;  // for members to leave after the scheduler
 constexpr int kPollMs = 50;
 
-// The scheduler shows its progress on the same terminal, in a line that has no end yet. fputs,
-// because a closed pipe behind standard output must not end the run.
+// The scheduler shows its progress on the same terminal, in a line that has no end yet.
 void Say(const std::string& line) {
-  if (isatty(STDOUT_FILENO) == 1) std::fputs("\r\x1b[K", stdout);
-  std::fputs((line + "\n").c_str(), stdout);
-  std::fflush(stdout);
+  if (isatty(STDOUT_FILENO) == 1 && !LogsJson()) std::fputs("\r\x1b[K", stdout);
+  PrintLine(line);
 }
 
-// An executable's last words: the last line of its log, from `start` on, that begins with `mark`.
-std::string LastWords(const std::string& path, std::streamoff start, std::string_view mark) {
+// An executable's last words, in its log from `start` on; "" if there are none.
+std::string LastWords(const std::string& path, std::streamoff start, const std::string& program) {
   std::ifstream log(path);
   log.seekg(start);
   std::string line, last;
   while (std::getline(log, line)) {
-    if (line.starts_with(mark)) last = line.substr(mark.size());
+    if (auto failure = FailureIn(line, program)) last = *std::move(failure);
   }
   return last;
 }
@@ -88,6 +87,7 @@ Status Launcher::RunToEnd() {
   DSLIDE_RETURN_IF_ERROR(Prepare());
   DSLIDE_RETURN_IF_ERROR(Add(Kind::kScheduler, "scheduler"));
   DSLIDE_RETURN_IF_ERROR(WaitForAddress());
+  if (!scheduler().running()) return {};  // the run was finished before
   DSLIDE_RETURN_IF_ERROR(DrawWorkerKeys());
   DSLIDE_RETURN_IF_ERROR(StartMembers());
   const auto how = [&](const char* key) {
@@ -193,6 +193,7 @@ Status Launcher::WaitForAddress() {
     poll(nullptr, 0, kPollMs);
     if (signals_->Take()) return Failed("stopped before training began");
     if (!scheduler().Poll()) continue;
+    if (scheduler().exit_code() == 0) return {};  // the run is finished
     if (!scheduler().killed()) return SchedulerFailure();
     DSLIDE_RETURN_IF_ERROR(StartAgain(&children_.front()));
   }
@@ -258,7 +259,7 @@ Status Launcher::OnMemberEnd(Child* child) {
   const ChildProcess& process = child->process;
   // The scheduler stops the run, and is about to end itself.
   const bool dismissed = process.exit_code() == ExitCode(ErrorKind::kPreempted);
-  if (dismissed && SchedulerEnds()) return {};
+  if (dismissed && (stopping_ || SchedulerEnds())) return {};
   if (process.WantsRestart()) return StartAgain(child);
   if (process.exit_code() == 0) return {};
   if (child->kind == Kind::kServer) {
@@ -289,7 +290,7 @@ Status Launcher::StartAgain(Child* child) {
 
 Error Launcher::CannotGoOn(const Child& child, const std::string& ending) const {
   const std::string& name = child.process.name();
-  const std::string why = LastWords(child.process.log(), 0, "dslide-server: ");
+  const std::string why = LastWords(child.process.log(), 0, "dslide-server");
   if (child.process.exit_code() == ExitCode(ErrorKind::kBadInput) && !why.empty()) {
     return BadInput(fmt::format("{}: {}", name, why));
   }
@@ -341,7 +342,7 @@ Status Launcher::AfterScheduler() {
 // The scheduler's own last line, with its exit code.
 Error Launcher::SchedulerFailure() {
   // The scheduler's earlier lives wrote into the same log.
-  std::string last = LastWords(scheduler().log(), log_start_, "dslide-scheduler: ");
+  std::string last = LastWords(scheduler().log(), log_start_, "dslide-scheduler");
   if (last.empty()) {
     last = fmt::format("the scheduler ended ({}), see {}", scheduler().Ending(), scheduler().log());
   }

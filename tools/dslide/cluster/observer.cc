@@ -7,6 +7,7 @@
 
 #include "common/base/process.h"
 #include "common/net/member_link.h"
+#include "common/net/resolve.h"
 #include "common/run/scheduler_link.h"
 
 namespace dslide {

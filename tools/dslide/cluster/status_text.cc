@@ -209,6 +209,8 @@ std::string RunLine(const Json& status) {
   if (const auto progress = NumberAt(status, "progress")) {
     line += fmt::format(", {:.1f} % done", 100 * *progress);
   }
+  const Json& waits = PartAt(status, "waits");
+  if (waits.is_boolean() && waits.get<bool>()) return line + ": " + LineAt(status, "line") + "\n";
   if (const auto rate = NumberAt(PartAt(status, "figures"), "samples per second")) {
     line += fmt::format(", {:.0f} samples/s", *rate);
   }
@@ -257,10 +259,38 @@ std::string AuditLine(const Json& status) {
                      count("skipped"), count("undecided"), Counted(count("liars"), "liar"));
 }
 
+// What an operator has to look at.
+std::string CareLines(const Json& status) {
+  std::string lines;
+  const std::string problem = LineAt(status, "checkpoint_problem");
+  if (problem != "-") lines = problem + "\n";
+  const Json& hook = PartAt(status, "hook");
+  if (hook.is_object()) {
+    const auto count = [&](const char* key) { return NumberAt(hook, key).value_or(0); };
+    lines += fmt::format("checkpoint.hook: {}, {:.0f} failed", Counted(count("runs"), "run"),
+                         count("failures"));
+    const std::string why = TextAt(hook, "why"), running = TextAt(hook, "running");
+    if (why != "-") lines += fmt::format(" ({:.0f} in a row: {})", count("in_a_row"), why);
+    if (running != "-") lines += ", runs with " + running;
+    lines += "\n";
+  }
+  const Json& members = PartAt(status, "members");
+  for (size_t i = 0; members.is_array() && i < members.size(); ++i) {
+    const double failures = NumberAt(members[i], "hook_failures").value_or(0);
+    if (failures == 0) continue;
+    lines +=
+        fmt::format("checkpoint.shard_hook of {}: {}, {:.0f} failed\n", TextAt(members[i], "name"),
+                    Counted(NumberAt(members[i], "hook_runs").value_or(0), "run"), failures);
+  }
+  return lines;
+}
+
 std::string DecisionLines(const Json& status, size_t columns) {
-  const Json& decisions = PartAt(status, "decisions");
+  // Older schedulers send decisions only.
+  const bool has_events = PartAt(status, "events").is_array();
+  const Json& decisions = PartAt(status, has_events ? "events" : "decisions");
   if (!decisions.is_array() || decisions.empty()) return {};
-  std::string lines = "\nlast decisions\n";
+  std::string lines = has_events ? "\nlast events\n" : "\nlast decisions\n";
   const size_t first = decisions.size() - std::min(decisions.size(), kDecisions);
   for (size_t i = first; i < decisions.size(); ++i) {
     const auto at_s = NumberAt(decisions[i], "at_s");
@@ -280,7 +310,7 @@ std::string StatusText(const Json& status, size_t columns) {
   for (size_t i = 0; members.is_array() && i < members.size(); ++i) {
     (TextAt(members[i], "role") == "server" ? servers : workers).push_back(&members[i]);
   }
-  std::string text = RunLine(status) + BalanceLines(status) + AuditLine(status);
+  std::string text = RunLine(status) + CareLines(status) + BalanceLines(status) + AuditLine(status);
   text += servers.empty() ? "\nno servers\n" : "\n" + Table(ServerColumns(), 2, servers);
   text += workers.empty() ? "\nno workers\n" : "\n" + Table(WorkerColumns(), 2, workers);
   return text + ContributionLines(status) + DecisionLines(status, columns);

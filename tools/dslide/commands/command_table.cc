@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/app/endings.h"
 #include "common/app/executable.h"
 #include "common/base/nearest.h"
 
@@ -21,6 +22,7 @@ void PrintUsage(std::FILE* to, const std::string& program, std::span<const Comma
     fmt::print(to, "  {:<{}}{}\n", command.name, width, command.help);
   }
   fmt::print(to, "\n{} COMMAND --help lists a command's options.\n", program);
+  if (to == stdout && program.find(' ') == std::string::npos) fmt::print(to, "\n{}", EndingsHelp());
 }
 
 }  // namespace

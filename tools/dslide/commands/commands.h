@@ -21,6 +21,7 @@ int DoctorCommand(int argc, char** argv);
 int KeyCommand(int argc, char** argv);
 int KeygenCommand(int argc, char** argv);
 int WorkerCommand(int argc, char** argv);
+int RunsCommand(int argc, char** argv);
 int LedgerCommand(int argc, char** argv);
 
 }  // namespace dslide

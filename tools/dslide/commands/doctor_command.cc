@@ -2,10 +2,13 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "common/app/executable.h"
 #include "common/idle/machine_reader.h"
+#include "tools/dslide/cluster/run_access.h"
 #include "tools/dslide/commands/commands.h"
+#include "tools/dslide/doctor/cluster.h"
 #include "tools/dslide/doctor/disk.h"
 #include "tools/dslide/doctor/finding.h"
 #include "tools/dslide/doctor/machine.h"
@@ -16,15 +19,22 @@ namespace {
 
 Status Examine(const ParsedArguments& arguments) {
   Findings findings;
-  JudgeMachine(ReadMachine(MachineReader::DefaultRoot()), &findings);
-  CheckDisk(arguments.Get("run-dir"), &findings);
+  const bool all = arguments.Has("all");
+  if (!all) {
+    JudgeMachine(ReadMachine(MachineReader::DefaultRoot()), &findings);
+    CheckDisk(arguments.Get("run-dir"), &findings);
+  }
   std::optional<SchedulerAccess> access;
-  if (arguments.Has("scheduler") || arguments.Has("key") || HasJoinVariable()) {
-    Result<SchedulerAccess> given = SchedulerFromArguments(arguments);
+  nlohmann::json status;
+  const bool has_run = !arguments.Positional().empty() || arguments.Has("scheduler") ||
+                       arguments.Has("key") || HasJoinVariable();
+  if (has_run || all) {
+    Result<SchedulerAccess> given = RunAccess(arguments, "observer", true);
     if (given.ok()) {
       access = *std::move(given);
       // Where the scheduler is not reached, it is not asked whether it reaches this machine.
-      if (!CheckScheduler(*access, &findings)) access.reset();
+      if (!CheckScheduler(*access, &findings, all ? &status : nullptr)) access.reset();
+      if (all) JudgeCluster(status, ProgramVersion(), &findings);
     } else {
       findings.Problem("scheduler", given.error().message,
                        "the address is in RUN/scheduler.address, keys are in RUN/keys");
@@ -49,12 +59,14 @@ Status Examine(const ParsedArguments& arguments) {
 
 int DoctorCommand(int argc, char** argv) {
   CommandLine line(
-      "dslide doctor [options]",
+      "dslide doctor [RUN] [options]",
       "Looks for what keeps this machine from training, or from training fast: processor, "
       "memory, clock, limits, disk; with a scheduler the way to it and its servers, keys "
       "and versions; with --bind whether the scheduler reaches a server here. Each "
-      "finding comes with its mend. Exit code 1: something does not work.");
-  DeclareSchedulerOptions(&line);
+      "finding comes with its mend. With --all: the members of a whole run. Exit code 1: something "
+      "does not work.");
+  DeclareRunOptions(&line, true);
+  line.Flag("all", "look at all members of that run from here, in place of this machine");
   line.Option("bind", "ADDRESS", "look whether a server can listen there, e.g. tcp://*:7701");
   line.Option("advertise", "ADDRESS", "what workers would dial, if not the bind address");
   line.Option("run-dir", "DIRECTORY", "where checkpoints would go", ".");

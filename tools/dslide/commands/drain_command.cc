@@ -5,13 +5,14 @@
 
 #include "common/app/executable.h"
 #include "tools/dslide/cluster/drain.h"
+#include "tools/dslide/cluster/run_access.h"
 #include "tools/dslide/commands/commands.h"
 
 namespace dslide {
 namespace {
 
 Status DrainNamed(const ParsedArguments& arguments) {
-  const Result<SchedulerAccess> scheduler = SchedulerFromArguments(arguments);
+  const Result<SchedulerAccess> scheduler = RunAccess(arguments, "operator", false);
   DSLIDE_RETURN_IF_ERROR(scheduler);
   Result<Observer> observer = Observer::Join(*scheduler, "dslide-drain");
   DSLIDE_RETURN_IF_ERROR(observer);
@@ -24,11 +25,11 @@ Status DrainNamed(const ParsedArguments& arguments) {
 }  // namespace
 
 int DrainCommand(int argc, char** argv) {
-  CommandLine line("dslide drain NAME --scheduler ADDRESS",
+  CommandLine line("dslide drain NAME --scheduler ADDRESS|RUN",
                    "Moves the slots of a server to the other servers while training goes on, and "
                    "waits until the server has left. dslide status lists the names.");
   line.Positional("NAME", "name of the server", 1, 1);
-  DeclareSchedulerOptions(&line);
+  DeclareRunOptions(&line, false);
   return RunExecutable("dslide drain", line, argc, argv, DrainNamed);
 }
 

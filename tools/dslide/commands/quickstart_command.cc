@@ -49,15 +49,28 @@ int Call(int (*command)(int, char**), std::vector<std::string> arguments) {
 }
 
 // The exit code of the command that failed, which has said why; 0: none.
-int RunAll(const std::string& data, const std::string& run_directory) {
+int RunAll(const std::string& data, const std::string& run_directory, bool resume) {
   const std::string train = data + "/train.jsonl.zst", test = data + "/test.jsonl.zst";
   fmt::print("training on {} (library records -> subjects, see its README.md)\n", data);
-  int status =
-      Call(TrainCommand, {"train", "--servers", "2", "--workers", "2", "--run-dir", run_directory,
-                          "--set", "train.data=" + train, "--set", "train.test=" + test, "--set",
-                          "train.epochs=8", "--set", "cluster.executors=1"});
+  std::vector<std::string> training = {"train",
+                                       "--servers",
+                                       "2",
+                                       "--workers",
+                                       "2",
+                                       "--run-dir",
+                                       run_directory,
+                                       "--set",
+                                       "train.data=" + train,
+                                       "--set",
+                                       "train.test=" + test,
+                                       "--set",
+                                       "train.epochs=8",
+                                       "--set",
+                                       "cluster.executors=1"};
+  if (resume) training.push_back("--resume");
+  int status = Call(TrainCommand, std::move(training));
   if (status == ExitCode(ErrorKind::kPreempted)) {
-    fmt::print("to continue: dslide train --resume --run-dir {}\n", run_directory);
+    fmt::print("to continue: dslide quickstart --resume --run-dir {}\n", run_directory);
   }
   if (status != 0) return status;
   fmt::print(
@@ -85,17 +98,22 @@ int RunAll(const std::string& data, const std::string& run_directory) {
 
 int QuickstartCommand(int argc, char** argv) {
   CommandLine line(
-      "dslide quickstart [--run-dir DIRECTORY]",
+      "dslide quickstart [--run-dir DIRECTORY [--resume]]",
       "Trains on the data that comes with D-SLIDE with two servers and two workers on "
       "this machine, measures the model, and writes its predictions: a minute or two.");
   line.Option("run-dir", "DIRECTORY", "where the run's files go; runs/quickstart-N if not given");
+  line.Flag("resume", "go on with the training of --run-dir, which was stopped");
   int status = 0;
   const int asked = RunExecutable(
       "dslide quickstart", line, argc, argv, [&](const ParsedArguments& arguments) -> Status {
         const Result<std::string> data = DataDirectory();
         DSLIDE_RETURN_IF_ERROR(data);
+        if (arguments.Has("resume") && !arguments.Has("run-dir")) {
+          return BadInput("--resume needs --run-dir, the run to go on with");
+        }
         status =
-            RunAll(*data, arguments.Has("run-dir") ? arguments.Get("run-dir") : NewRunDirectory());
+            RunAll(*data, arguments.Has("run-dir") ? arguments.Get("run-dir") : NewRunDirectory(),
+                   arguments.Has("resume"));
         return {};
       });
   return asked != 0 ? asked : status;

@@ -5,16 +5,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
+#include <vector>
 
 #include "common/app/executable.h"
 #include "common/base/process.h"
+#include "scheduler/status/progress.h"
 #include "tools/dslide/cluster/lent_text.h"
 #include "tools/dslide/cluster/observer.h"
+#include "tools/dslide/cluster/run_access.h"
 #include "tools/dslide/cluster/status_text.h"
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
@@ -44,8 +48,9 @@ Status Follow(Observer* observer, const std::function<void(const nlohmann::json&
   while (true) {
     const Result<nlohmann::json> status = ParsedStatus(observer);
     if (!status.ok()) {
-      fmt::print("{}\n", status.error().message);
-      return status.error().kind == ErrorKind::kFailed ? Status() : status.error();
+      if (status.error().kind != ErrorKind::kFailed) return status.error();
+      fmt::print("{}\n", status.error().message);  // the run has ended
+      return {};
     }
     try {
       show(*status);
@@ -64,7 +69,7 @@ Status Follow(Observer* observer, const std::function<void(const nlohmann::json&
 }
 
 Status ShowStatus(const ParsedArguments& arguments) {
-  const Result<SchedulerAccess> scheduler = SchedulerFromArguments(arguments);
+  const Result<SchedulerAccess> scheduler = RunAccess(arguments, "observer", true);
   DSLIDE_RETURN_IF_ERROR(scheduler);
   Result<Observer> observer = Observer::Join(*scheduler, "dslide-status");
   DSLIDE_RETURN_IF_ERROR(observer);
@@ -97,30 +102,40 @@ Status ShowStatus(const ParsedArguments& arguments) {
   return {};
 }
 
-// "12 s", "3 m 05 s", "2 h 07 m", "1 d 3 h".
-std::string Ago(double seconds) {
-  const auto s = static_cast<int64_t>(seconds);
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{} m {:02} s", s / 60, s % 60);
-  if (s < 86400) return fmt::format("{} h {:02} m", s / 3600, s / 60 % 60);
-  return fmt::format("{} d {} h", s / 86400, s / 3600 % 24);
+// What `dslide events` shows of a status: events, or of an older scheduler decisions, the oldest
+// first. `all`: decisions about leases and shares, too.
+std::vector<nlohmann::json> EventsOf(const nlohmann::json& status, bool all) {
+  std::vector<nlohmann::json> events;
+  const bool has_events = status.contains("events");
+  const auto take = [&](const char* list, bool tuning_only) {
+    const auto found = status.find(list);
+    if (found == status.end() || !found->is_array()) return;
+    for (const auto& event : *found) {
+      if (!event.is_object() || (tuning_only && !event.value("tuning", false))) continue;
+      events.push_back(event);
+    }
+  };
+  take(has_events ? "events" : "decisions", false);
+  if (has_events && all) take("decisions", true);
+  std::ranges::stable_sort(events, {}, [](const auto& e) { return e.value("at_s", 0.0); });
+  return events;
 }
 
 Status ShowEvents(const ParsedArguments& arguments) {
-  const Result<SchedulerAccess> scheduler = SchedulerFromArguments(arguments);
+  const Result<SchedulerAccess> scheduler = RunAccess(arguments, "observer", true);
   DSLIDE_RETURN_IF_ERROR(scheduler);
   Result<Observer> observer = Observer::Join(*scheduler, "dslide-events");
   DSLIDE_RETURN_IF_ERROR(observer);
   std::set<std::string> shown;
   const auto show_new = [&](const nlohmann::json& status) {
-    for (const auto& event : status.value("decisions", nlohmann::json::array())) {
+    for (const auto& event : EventsOf(status, arguments.Has("all"))) {
       const double at_s = event.value("at_s", 0.0);
       const std::string text = event.value("text", "");
       if (!shown.insert(fmt::format("{} {}", at_s, text)).second) continue;
       if (arguments.Has("json")) {
         fmt::print("{}\n", event.dump());
       } else {
-        fmt::print("{:>10}  {}\n", Ago(at_s), text);
+        fmt::print("{:>8}  {}\n", FormatDuration(at_s), text);
       }
     }
   };
@@ -158,10 +173,10 @@ int WorkerCommand(int argc, char** argv) {
 }
 
 int StatusCommand(int argc, char** argv) {
-  CommandLine line("dslide status --scheduler ADDRESS [--watch] [--json]",
+  CommandLine line("dslide status RUN | --scheduler ADDRESS [--watch] [--json]",
                    "Shows a running cluster: its servers with their load and memory, its workers, "
-                   "and the last decisions of the scheduler.");
-  DeclareSchedulerOptions(&line);
+                   "and its last events.");
+  DeclareRunOptions(&line, true);
   line.Flag("watch", "show it again every two seconds, until the run ends");
   line.Flag("json", "print JSON, as /api/status of the status page");
   return RunExecutable("dslide status", line, argc, argv, ShowStatus);
@@ -169,12 +184,13 @@ int StatusCommand(int argc, char** argv) {
 
 int EventsCommand(int argc, char** argv) {
   CommandLine line(
-      "dslide events --scheduler ADDRESS [--follow] [--json]",
-      "Prints the last decisions of the scheduler of a running cluster, the oldest "
-      "first, with the time since it started: who joined, left or was lost, what moved "
-      "and why.");
-  DeclareSchedulerOptions(&line);
+      "dslide events RUN | --scheduler ADDRESS [--follow] [--all] [--json]",
+      "Prints the last events of a running cluster, the oldest first, with the time since its "
+      "scheduler started: who joined, left or was lost, plans, checkpoints, steps back, members "
+      "that were put out, epochs and results.");
+  DeclareRunOptions(&line, true);
   line.Flag("follow", "print what comes, until the run ends");
+  line.Flag("all", "decisions about leases and shares of the load, too");
   line.Flag("json", "print a JSON object a line");
   return RunExecutable("dslide events", line, argc, argv, ShowEvents);
 }

@@ -1,10 +1,7 @@
 #include "tools/dslide/doctor/reach.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <ifaddrs.h>
-#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,6 +19,7 @@
 #include "common/base/process.h"
 #include "common/net/access_list.h"
 #include "common/net/local_address.h"
+#include "common/net/resolve.h"
 #include "common/net/socket.h"
 #include "tools/dslide/cluster/observer.h"
 
@@ -34,20 +32,18 @@ constexpr int64_t kProbeMs = 12'000;  // the scheduler gives an address up after
 constexpr double kSlowRoundMs = 300;
 constexpr int64_t kClockApart = 60;  // seconds
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
 // What a TCP connection to an address came to.
 struct Dialled {
   double round_ms = 0;  // time of the handshake, one round trip
   int error = 0;        // errno; ETIMEDOUT without an answer
 };
 
-Dialled Dial(const addrinfo& to) {
+Dialled Dial(const SocketAddress& to) {
   Dialled dialled;
-  const int fd = socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return {0, errno};
   const int64_t began = MonotonicMicros();
-  int outcome = connect(fd, to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
+  int outcome = connect(fd, to.get(), to.size) == 0 ? 0 : errno;
   if (outcome == EINPROGRESS) {
     pollfd wait = {fd, POLLOUT, 0};
     socklen_t size = sizeof outcome;
@@ -91,22 +87,17 @@ bool CheckAddress(const std::string& what, const std::string& address, Findings*
     findings->Problem(what, fmt::format("{}: no address", address), "use tcp://HOST:PORT");
     return false;
   }
-  std::string host = tcp->host;
-  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int why = getaddrinfo(host.c_str(), tcp->port.c_str(), &hints, &found); why != 0) {
+  const auto all = Resolve(address);
+  if (!all.ok()) {
     findings->Problem(
-        what, fmt::format("{}: {}", host, gai_strerror(why)),
+        what, all.error().message,
         "the name is wrong, or this machine's resolver (/etc/resolv.conf, /etc/hosts) "
         "does not know it; a number works too");
     return false;
   }
-  const AddressList all(found, freeaddrinfo);
   Dialled last;
-  for (const addrinfo* to = found; to != nullptr; to = to->ai_next) {
-    last = Dial(*to);
+  for (const SocketAddress& to : *all) {
+    last = Dial(to);
     if (last.error == 0) break;
   }
   if (last.error != 0) {
@@ -125,19 +116,8 @@ bool CheckAddress(const std::string& what, const std::string& address, Findings*
 
 // "eth0" for one of this machine's addresses; "" if none has it.
 std::string InterfaceOf(const std::string& host) {
-  ifaddrs* found = nullptr;
-  if (getifaddrs(&found) != 0) return "";
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(found, freeifaddrs);
-  for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr) continue;
-    const int family = one->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    char text[INET6_ADDRSTRLEN] = "";
-    const auto size =
-        static_cast<socklen_t>(family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    if (getnameinfo(one->ifa_addr, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
-      continue;
-    if (host == text || host == fmt::format("[{}]", text)) return one->ifa_name;
+  for (const OwnAddress& own : OwnAddresses()) {
+    if (own.host == host) return own.interface;
   }
   return "";
 }
@@ -169,8 +149,8 @@ void CheckClock(const nlohmann::json& status, Findings* findings) {
   }
 }
 
-void CheckMembers(const nlohmann::json& status, Findings* findings) {
-  findings->Fine("run", status.value("phase", "") + ": " + status.value("line", ""));
+void CheckMembers(const nlohmann::json& status, bool with_run, Findings* findings) {
+  if (with_run) findings->Fine("run", status.value("phase", "") + ": " + status.value("line", ""));
   for (const auto& member : status.value("members", nlohmann::json::array())) {
     const std::string name = member.value("name", ""), address = member.value("address", "");
     if (member.value("role", "") != "server" || address.empty()) continue;
@@ -180,10 +160,10 @@ void CheckMembers(const nlohmann::json& status, Findings* findings) {
 
 }  // namespace
 
-bool CheckScheduler(const SchedulerAccess& access, Findings* findings) {
+bool CheckScheduler(const SchedulerAccess& access, Findings* findings, nlohmann::json* whole) {
   if (!CheckAddress("scheduler", access.address, findings)) return false;
   CheckRoute(access.address, findings);
-  Result<Observer> observer = Observer::Join(access, "dslide-doctor", kAnswerMs);
+  Result<Observer> observer = Observer::Join(access, kDoctorName, kAnswerMs);
   if (!observer.ok()) {
     const std::string& why = observer.error().message;
     // A key of another role is let in, and may not look.
@@ -213,7 +193,8 @@ bool CheckScheduler(const SchedulerAccess& access, Findings* findings) {
     findings->Problem("status", "is no JSON", "use executables of one version");
   } else {
     CheckClock(status, findings);
-    CheckMembers(status, findings);
+    CheckMembers(status, whole == nullptr, findings);
+    if (whole != nullptr) *whole = status;
   }
   return true;
 }
@@ -253,12 +234,22 @@ void CheckListening(const ListeningPlace& place, const std::optional<SchedulerAc
   message.envelope.sequence = 1;
   Join join;
   join.role = Role::kServer;
-  join.name = "dslide-doctor";
+  join.name = kDoctorName;
   join.address = *advertised;
   join.cores = CoresOfThisMachine();
   join.memory_bytes = MemoryOfThisMachine();
   message.body = join;
   (void)scheduler->Send(Encode(message, WirePrecision::kFp32));
+  // However it ends: it does not want to join any more.
+  struct Farewell {
+    ~Farewell() {
+      message.envelope.sequence = 2;
+      message.body = Leave{};
+      (void)to.Send(Encode(message, WirePrecision::kFp32));
+    }
+    DealerSocket& to;
+    Message message;
+  } farewell{*scheduler, message};
   Poller poller;
   poller.Add(*scheduler);
   poller.Add(*socket);

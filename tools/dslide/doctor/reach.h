@@ -2,6 +2,7 @@
 // port, key, answer, one after the other, so that the first thing that is wrong is what is named.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -10,8 +11,10 @@
 
 namespace dslide {
 
-// Takes up to about ten seconds where nothing answers. False: the scheduler was not reached.
-bool CheckScheduler(const SchedulerAccess& access, Findings* findings);
+// Takes up to about ten seconds where nothing answers. False: the scheduler was not reached. The
+// status that it gave goes to `status`, if that is not null; null JSON: it gave none.
+bool CheckScheduler(const SchedulerAccess& access, Findings* findings,
+                    nlohmann::json* status = nullptr);
 
 // The same as dslide-server's options.
 struct ListeningPlace {

@@ -1,0 +1,100 @@
+#include "common/checkpoint/checkpoint_hook.h"
+
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/support/temp_directory.h"
+
+namespace dslide::checkpoint_hook_test {
+namespace {
+
+struct Hooked {
+  std::string Path(const std::string& name) const { return directory.path() + "/" + name; }
+  std::string Text(const std::string& name) const {
+    std::ifstream file(Path(name));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  // Ticks at one time until a command has ended. Its lines.
+  std::vector<std::string> End(CheckpointHook* hook, int64_t now_ms) {
+    const uint32_t before = hook->figures().runs;
+    std::vector<std::string> lines;
+    for (int i = 0; i < 60'000 && hook->figures().runs == before; ++i) {
+      for (std::string& line : hook->Tick(now_ms)) lines.push_back(std::move(line));
+      if (hook->figures().runs == before) poll(nullptr, 0, 1);
+    }
+    REQUIRE(hook->figures().runs == before + 1);
+    return lines;
+  }
+
+  TempDirectory directory;
+};
+
+TEST_CASE_FIXTURE(Hooked, "hook: it is run with the directory, and the newest is the next") {
+  CheckpointHook hook("checkpoint.hook",
+                      "echo \"$1 $DSLIDE_CHECKPOINT $EXTRA\" >>" + Path("said") +
+                          "; while [ ! -e " + Path("go") + " ]; do sleep 0.01; done",
+                      60'000);
+  CHECK_FALSE(hook.busy());
+  hook.Offer("/a", {"EXTRA=more"});
+  CHECK(hook.busy());
+  CHECK(hook.Tick(0).empty());
+  CHECK(hook.figures().running == "/a");
+  hook.Offer("/b");
+  hook.Offer("/c");
+  std::ofstream(Path("go")) << "";
+  CHECK(End(&hook, 1).empty());
+  CHECK(hook.figures().done == "/a");
+  CHECK(End(&hook, 2).empty());
+  CHECK(hook.figures().done == "/c");
+  CHECK_FALSE(hook.busy());
+  CHECK(hook.figures().runs == 2);
+  CHECK(hook.figures().failures == 0);
+  CHECK(Text("said") == "/a /a more\n/c /c \n");
+}
+
+TEST_CASE_FIXTURE(Hooked, "hook: one that fails is run again after a while, or with the next") {
+  CheckpointHook hook("checkpoint.hook", "[ -e " + Path("good") + " ] || exit 3", 60'000);
+  hook.Offer("/a");
+  CHECK(End(&hook, 0) == std::vector<std::string>{
+                             "checkpoint.hook failed with /a: exit code 3; again in 5 s, or with "
+                             "the next checkpoint"});
+  CHECK(hook.figures().why == "exit code 3");
+  (void)hook.Tick(CheckpointHook::kFirstRetryMs - 1);
+  CHECK(hook.figures().running == "");
+  CHECK(hook.busy());
+  const auto again = End(&hook, CheckpointHook::kFirstRetryMs);
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].find("2 times in a row; again in 10 s") != std::string::npos);
+  hook.Offer("/b");
+  std::ofstream(Path("good")) << "";
+  CHECK(End(&hook, CheckpointHook::kFirstRetryMs) ==
+        std::vector<std::string>{"checkpoint.hook: good again, with /b"});
+  CHECK(hook.figures().failures == 2);
+  CHECK(hook.figures().in_a_row == 0);
+}
+
+TEST_CASE_FIXTURE(Hooked, "hook: one that runs for too long is ended") {
+  CheckpointHook hook("checkpoint.hook", "exec sleep 1000", 1000);
+  hook.Offer("/a");
+  (void)hook.Tick(0);
+  (void)hook.Tick(999);
+  CHECK(hook.figures().running == "/a");
+  const auto lines = End(&hook, 1000);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("it ran for more than 1 s") != std::string::npos);
+}
+
+TEST_CASE("hook: without a command there is nothing to do") {
+  CheckpointHook hook("checkpoint.hook", "", 1000);
+  hook.Offer("/a");
+  CHECK_FALSE(hook.exists());
+  CHECK_FALSE(hook.busy());
+  CHECK(hook.Tick(0).empty());
+}
+
+}  // namespace
+}  // namespace dslide::checkpoint_hook_test

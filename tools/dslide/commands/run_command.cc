@@ -1,0 +1,290 @@
+// dslide run COMMAND: many runs on one set of machines.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/app/executable.h"
+#include "common/base/log.h"
+#include "common/base/plural.h"
+#include "common/base/process.h"
+#include "common/checkpoint/disk_use.h"
+#include "common/checkpoint/manifest.h"
+#include "tools/dslide/cluster/child_process.h"
+#include "tools/dslide/commands/command_table.h"
+#include "tools/dslide/commands/commands.h"
+#include "tools/dslide/runs/found_run.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLookMs = 100;
+
+std::string SizeText(uint64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+nlohmann::ordered_json JsonOf(const FoundRun& run) {
+  nlohmann::ordered_json json = {{"name", run.name},
+                                 {"directory", run.directory},
+                                 {"state", NameOf(run.kind)},
+                                 {"bytes", run.bytes}};
+  if (run.holder.pid > 0) json["pid"] = run.holder.pid;
+  if (run.progress) json["progress"] = *run.progress;
+  if (run.p_at_1) json["p_at_1"] = *run.p_at_1;
+  if (!run.outcome.empty()) json["outcome"] = run.outcome;
+  return json;
+}
+
+std::string LineOf(const FoundRun& run, size_t width) {
+  const std::string done = run.progress ? fmt::format("{:.0f} %", 100 * *run.progress) : "-";
+  const std::string p_at_1 = run.p_at_1 ? fmt::format("{:.2f}", 100 * *run.p_at_1) : "-";
+  std::string line = fmt::format("{:<{}}  {:<9}  {:>5}  {:>6}  {:>12}", run.name, width,
+                                 NameOf(run.kind), done, p_at_1, SizeText(run.bytes));
+  if (run.holder.pid > 0) line += fmt::format("  pid {}", run.holder.pid);
+  if (run.holder.held && run.holder.pid == 0) line += "  on another machine";
+  if (!run.outcome.empty()) line += "  " + run.outcome;
+  return line;
+}
+
+Status List(const ParsedArguments& arguments) {
+  const auto runs = RunsIn(arguments.Positional()[0]);
+  DSLIDE_RETURN_IF_ERROR(runs);
+  if (arguments.Has("json")) {
+    auto list = nlohmann::ordered_json::array();
+    for (const FoundRun& run : *runs) list.push_back(JsonOf(run));
+    fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return {};
+  }
+  size_t width = 3;
+  for (const FoundRun& run : *runs) width = std::max(width, run.name.size());
+  if (!runs->empty()) {
+    fmt::print("{:<{}}  {:<9}  {:>5}  {:>6}  {:>12}\n", "run", width, "state", "done", "P@1",
+               "size");
+  }
+  for (const FoundRun& run : *runs) fmt::print("{}\n", LineOf(run, width));
+  if (runs->empty()) fmt::print("{}: no runs\n", arguments.Positional()[0]);
+  return {};
+}
+
+int ListCommand(int argc, char** argv) {
+  CommandLine line("dslide run list DIRECTORY [--json]",
+                   "Lists the runs in a directory of run directories: state, share of the epochs, "
+                   "P@1 and size of each.");
+  line.Positional("DIRECTORY", "directory that has run directories in it, or one of them", 1, 1);
+  line.Flag("json", "print JSON");
+  return RunExecutable("dslide run list", line, argc, argv, List);
+}
+
+Status Stop(const ParsedArguments& arguments) {
+  const std::string directory = arguments.Positional()[0];
+  const Result<uint32_t> wait_s = arguments.Number("wait", 0, 86400);
+  DSLIDE_RETURN_IF_ERROR(wait_s);
+  const auto run = FindRun(directory);
+  if (!run) {
+    return BadInput(fmt::format("{}: holds no run (it has no config.ini)", directory));
+  }
+  if (!run->holder.held) {
+    fmt::print("{}: does not run ({})\n", directory, NameOf(run->kind));
+    return {};
+  }
+  if (run->holder.pid == 0) {
+    return Failed(fmt::format(
+        "{}: its scheduler is on another machine or in another container; send it SIGTERM there",
+        directory));
+  }
+  if (kill(run->holder.pid, SIGTERM) != 0) {
+    return Failed(
+        fmt::format("{}: process {}: {}", directory, run->holder.pid, std::strerror(errno)));
+  }
+  const int64_t end_ms = MonotonicMillis() + int64_t{1000} * *wait_s;
+  while (HolderOf(directory).held) {
+    if (MonotonicMillis() >= end_ms) {
+      return TryLater(fmt::format("{}: asked to stop, and still writes its checkpoint after {} s",
+                                  directory, *wait_s));
+    }
+    poll(nullptr, 0, kLookMs);
+  }
+  const auto after = FindRun(directory);
+  fmt::print("{}: {}\n", directory, after && !after->outcome.empty() ? after->outcome : "stopped");
+  return {};
+}
+
+int StopCommand(int argc, char** argv) {
+  CommandLine line(
+      "dslide run stop RUN [--wait SECONDS]",
+      "Stops a run whose scheduler is on this machine: it writes a checkpoint and ends, "
+      "as by SIGTERM.");
+  line.Positional("RUN", "its run directory", 1, 1);
+  line.Option("wait", "SECONDS", "how long to wait for its end", "120");
+  return RunExecutable("dslide run stop", line, argc, argv, Stop);
+}
+
+// What goes with these directories: files that others have too stay.
+uint64_t BytesOnlyIn(const FoundRun& run, const std::vector<std::string>& removable) {
+  std::vector<std::string> kept;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run.checkpoints, error)) {
+    const std::string path = entry.path().string();
+    if (std::ranges::count(removable, path) == 0) kept.push_back(path);
+  }
+  std::vector<std::string> all = kept;
+  all.insert(all.end(), removable.begin(), removable.end());
+  return BytesUnder(all) - BytesUnder(kept);
+}
+
+Status Collect(const ParsedArguments& arguments) {
+  const auto runs = RunsIn(arguments.Positional()[0]);
+  DSLIDE_RETURN_IF_ERROR(runs);
+  const bool removes = arguments.Has("yes");
+  uint64_t bytes = 0;
+  size_t count = 0;
+  for (const FoundRun& run : *runs) {
+    const std::vector<std::string> removable = RemovableOf(run);
+    if (removable.empty()) continue;
+    const uint64_t freed = BytesOnlyIn(run, removable);
+    for (const std::string& path : removable) {
+      fmt::print("{}{}\n", removes ? "removed " : "", path);
+      if (removes) RemoveCheckpoint(path);
+    }
+    bytes += freed;
+    count += removable.size();
+  }
+  fmt::print("{} of finished runs, {}{}\n", Plural(count, "directory", "directories"),
+             SizeText(bytes), removes || count == 0 ? "" : "; --yes removes them");
+  return {};
+}
+
+int CollectCommand(int argc, char** argv) {
+  CommandLine line(
+      "dslide run gc DIRECTORY [--yes]",
+      "Names what nobody needs of the finished runs in a directory: checkpoints before "
+      "their last one, and what interrupted ones have left. Removes it with --yes.");
+  line.Positional("DIRECTORY", "directory that has run directories in it, or one of them", 1, 1);
+  line.Flag("yes", "remove it");
+  return RunExecutable("dslide run gc", line, argc, argv, Collect);
+}
+
+// A process of a session of its own, that outlives this one, with its output in a file. Not above
+// 0: errno.
+pid_t StartInBackground(std::vector<std::string> words, const std::string& log) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_APPEND, 0644);
+  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, argv[0], &files, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  errno = error;
+  return error == 0 ? pid : -1;
+}
+
+// Why the scheduler has ended, by its log from `start` on.
+Status EndedAtOnce(int code, const std::string& log, std::streamoff start) {
+  std::ifstream file(log);
+  file.seekg(start);
+  std::string line, last, failure;
+  while (std::getline(file, line)) {
+    if (auto words = FailureIn(line, "dslide-scheduler")) failure = *std::move(words);
+    if (!line.empty()) last = line;
+  }
+  if (code == 0) {
+    fmt::print("{}\n", last);
+    return {};
+  }
+  const std::string why =
+      failure.empty() ? fmt::format("the scheduler ended with {}, see {}", code, log) : failure;
+  return code == ExitCode(ErrorKind::kBadInput) ? BadInput(why) : Failed(why);
+}
+
+Status StartRun(const ParsedArguments& arguments) {
+  const std::string directory = arguments.Positional()[0];
+  if (const RunHolder holder = HolderOf(directory); holder.held) {
+    return TryLater(fmt::format("{}: runs already{}", directory,
+                                holder.pid > 0 ? fmt::format(", pid {}", holder.pid) : ""));
+  }
+  std::vector<std::string> words = {ExecutableDirectory() + "/dslide-scheduler", "--run-dir",
+                                    directory, "--begin-or-resume"};
+  if (arguments.Has("config")) words.insert(words.end(), {"--config", arguments.Get("config")});
+  const Result<Config> config = ConfigFromArguments(arguments);
+  DSLIDE_RETURN_IF_ERROR(config);
+  const bool is_new = !FindRun(directory).has_value() || arguments.Has("config");
+  if (is_new && config->cluster.scheduler_bind == ClusterConfig().scheduler_bind) {
+    words.insert(words.end(), {"--set", "cluster.scheduler_bind=tcp://127.0.0.1:*"});
+  }
+  for (const std::string& value : arguments.All("set")) {
+    words.insert(words.end(), {"--set", value});
+  }
+  std::error_code error;
+  fs::create_directories(fs::path(directory) / "logs", error);
+  if (error) return BadInput(fmt::format("{}: cannot create: {}", directory, error.message()));
+  const std::string log = directory + "/logs/scheduler.log";
+  const std::string address_file = directory + "/scheduler.address";
+  const auto size = fs::file_size(log, error);
+  const std::streamoff start = error ? 0 : static_cast<std::streamoff>(size);
+  const auto before = fs::last_write_time(address_file, error);
+  const bool was_there = !error;
+  const pid_t pid = StartInBackground(std::move(words), log);
+  if (pid <= 0) return Failed(fmt::format("dslide-scheduler: {}", std::strerror(errno)));
+  while (true) {
+    int status = 0;
+    if (waitpid(pid, &status, WNOHANG) == pid) {
+      return EndedAtOnce(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), log,
+                         start);
+    }
+    const auto now = fs::last_write_time(address_file, error);
+    std::ifstream file(address_file);
+    std::string address;
+    if (!error && (!was_there || now != before) && std::getline(file, address)) {
+      fmt::print("{}: pid {}, at {}, log {}\n", directory, pid, address, log);
+      return {};
+    }
+    poll(nullptr, 0, kLookMs);
+  }
+}
+
+int StartCommand(int argc, char** argv) {
+  CommandLine line("dslide run start RUN [--config FILE] [--set SECTION.KEY=VALUE]...",
+                   "Starts a scheduler in the background: begins the run, or goes on with it. It "
+                   "listens at any free port of this machine unless the configuration says where. "
+                   "Servers and workers are started by themselves (RUN/scheduler.address).");
+  line.Positional("RUN", "its run directory", 1, 1);
+  DeclareConfigOptions(&line);
+  return RunExecutable("dslide run start", line, argc, argv, StartRun);
+}
+
+constexpr Command kRunCommands[] = {
+    {"list", ListCommand, "list the runs in a directory, with their state and size"},
+    {"start", StartCommand, "start the scheduler of a run in the background"},
+    {"stop", StopCommand, "stop a run on this machine, after a checkpoint"},
+    {"gc", CollectCommand, "remove what nobody needs of finished runs"},
+};
+
+}  // namespace
+
+int RunsCommand(int argc, char** argv) {
+  return RunCommand("dslide run", kRunCommands, argc, argv);
+}
+
+}  // namespace dslide

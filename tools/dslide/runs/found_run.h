@@ -1,0 +1,52 @@
+// Runs in a directory of run directories: the state of each, and what can go.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace dslide {
+
+// Who has a run's ledger open: the process of its scheduler.
+struct RunHolder {
+  bool held = false;
+  pid_t pid = 0;  // 0: on another machine, or of another container
+};
+RunHolder HolderOf(const std::string& run_directory);
+
+struct FoundRun {
+  enum class Kind {
+    kEmpty,  // it was refused, or stopped, before anything counted
+    kRunning,
+    kStopped,   // it can be resumed
+    kEnded,     // its scheduler was killed; it can be resumed
+    kFinished,  // training and evaluation are done
+  };
+  std::string name;  // of the directory
+  std::string directory;
+  Kind kind = Kind::kEmpty;
+  RunHolder holder;
+  std::optional<double> progress;  // share of all epochs, of the last record
+  std::optional<double> p_at_1;    // of the last evaluation
+  std::string outcome;             // why it ended early; "": it did not, or runs
+  std::string checkpoints;         // the directory of its checkpoints
+  uint64_t bytes = 0;              // of the run directory and the checkpoints
+};
+const char* NameOf(FoundRun::Kind kind);
+
+// nullopt: the directory holds no run.
+std::optional<FoundRun> FindRun(const std::string& directory);
+// The runs directly in a directory by name, or the one that it is itself. Errors (kBadInput) name
+// it.
+Result<std::vector<FoundRun>> RunsIn(const std::string& directory);
+
+// What nobody needs of a finished run: checkpoints before the newest complete one, and what servers
+// and interrupted checkpoints have left. Of other runs nothing.
+std::vector<std::string> RemovableOf(const FoundRun& run);
+
+}  // namespace dslide
