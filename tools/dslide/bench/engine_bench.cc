@@ -66,7 +66,9 @@ class Engine {
       : config_(options.config),
         plan_(EqualPlan(1, config_.cluster.slots, {{"", ""}})),
         epoch_(options.epoch),
-        batches_(options.batches) {
+        samples_(options.samples > 0 ? options.samples : kSamples),
+        batches_(options.batches),
+        next_batch_(options.samples > 0 ? 0 : kSamples / config_.train.batch / 2) {
     for (uint32_t b = 0; options.batches.empty() && b < kGeneratedBatches; ++b) {
       batches_.push_back(GenerateBatch(options, b));
     }
@@ -74,7 +76,7 @@ class Engine {
         DivideSlots(AllSlots(config_.cluster), config_.cluster, options.threads);
     executors_.resize(options.threads);
     pool_ = std::make_unique<ExecutorPool>(options.threads, [&, split](uint32_t i) {
-      auto executor = std::make_unique<Executor>(config_, kSamples, split[i], i, Purpose::kTraining,
+      auto executor = std::make_unique<Executor>(config_, samples_, split[i], i, Purpose::kTraining,
                                                  BestKernels());
       executor->Initialise();
       executors_[i] = executor.get();
@@ -86,10 +88,20 @@ class Engine {
   // Trains for `seconds`. Returns the number of batches that ended.
   uint64_t Train(double seconds) {
     const auto begin = std::chrono::steady_clock::now();
-    const auto left = [&] {
+    return TrainWhile([&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <
              seconds;
-    };
+    });
+  }
+
+  // The same for so many batches.
+  uint64_t TrainBatches(uint64_t batches) {
+    const uint64_t end = next_batch_ + batches;
+    return TrainWhile([&] { return next_batch_ < end; });
+  }
+
+  template <typename Left>
+  uint64_t TrainWhile(const Left& left) {
     uint64_t done = 0;
     while (left() || !flights_.empty()) {
       while (left() && flights_.size() < kInFlight) Launch();
@@ -100,11 +112,8 @@ class Engine {
     return done;
   }
 
-  // The next `messages` requests and replies are kept.
-  void Keep(size_t messages) {
-    kept_.clear();
-    kept_messages_ = messages;
-  }
+  // The messages of every so many batches are kept.
+  void Keep(uint64_t every) { keep_every_ = every; }
   const std::vector<Body>& kept() const { return kept_; }
   // CPU time of this thread until now, as the worker of the batches and gathering replies.
   double worker_seconds() const { return worker_seconds_; }
@@ -131,6 +140,7 @@ class Engine {
 
   struct Flight {
     BatchFlight batch;
+    std::optional<Body> kept;  // the request of this stage, if it is to be kept
     RequestRound round;
     std::vector<JobReply> parts;
     size_t missing = 0;
@@ -153,8 +163,12 @@ class Engine {
     batch.index = static_cast<uint32_t>(next_batch_ % config_.train.unit_batches);
     const uint64_t ticket = ++next_batch_;
     BatchFlight flight(config_, plan_, lease, std::move(batch), next_batch_);
-    RequestRound first(flight.RequestFor(0));
-    const auto added = flights_.emplace(ticket, Flight{std::move(flight), std::move(first), {}});
+    Body request = flight.RequestFor(0);
+    std::optional<Body> kept;
+    if (keep_every_ > 0 && ticket % keep_every_ == 0) kept = request;
+    RequestRound first(std::move(request));
+    const auto added =
+        flights_.emplace(ticket, Flight{std::move(flight), std::move(kept), std::move(first), {}});
     worker_seconds_ += ThreadCpuSeconds() - begin;
     Submit(ticket, &added.first->second);
   }
@@ -172,12 +186,11 @@ class Engine {
     flight.parts[outcome.executor] = std::move(outcome.part);
     if (--flight.missing > 0) return false;
     const double begin = ThreadCpuSeconds();
-    const std::shared_ptr<const Body> request = flight.round.request();
     const auto progress = flight.round.Gather(BodiesOf(std::move(flight.parts)));
     gather_seconds_ += ThreadCpuSeconds() - begin;
     if (progress == RequestRound::Progress::kDiverged)
       throw std::runtime_error("training diverged");
-    if (progress == RequestRound::Progress::kReplied && TakeReply(&flight, *request)) {
+    if (progress == RequestRound::Progress::kReplied && TakeReply(&flight)) {
       flights_.erase(outcome.ticket);
       return true;
     }
@@ -186,17 +199,21 @@ class Engine {
   }
 
   // True if the reply ended the batch.
-  bool TakeReply(Flight* flight, const Body& request) {
+  bool TakeReply(Flight* flight) {
     Body reply = flight->round.TakeReply();
-    if (kept_.size() < kept_messages_) {
-      kept_.push_back(request);
+    if (flight->kept) {
+      kept_.push_back(*std::move(flight->kept));
       kept_.push_back(reply);
     }
     const double begin = ThreadCpuSeconds();
     const Result<bool> taken = flight->batch.Take(0, std::move(reply));
     DSLIDE_CHECK(taken.ok());
     const bool done = flight->batch.done();
-    if (!done) flight->round = RequestRound(flight->batch.RequestFor(0));
+    if (!done) {
+      Body next = flight->batch.RequestFor(0);
+      if (flight->kept) flight->kept = next;
+      flight->round = RequestRound(std::move(next));
+    }
     worker_seconds_ += ThreadCpuSeconds() - begin;
     return done;
   }
@@ -204,15 +221,16 @@ class Engine {
   const Config& config_;
   Plan plan_;
   uint32_t epoch_;
+  uint64_t samples_;  // of the run
   std::vector<LeaseBatch> batches_;
   std::vector<Body> kept_;
-  size_t kept_messages_ = 0;
+  uint64_t keep_every_ = 0;
   double worker_seconds_ = 0;
   double gather_seconds_ = 0;
   std::vector<Executor*> executors_;
   std::unique_ptr<ExecutorPool> pool_;
   std::map<uint64_t, Flight> flights_;
-  uint64_t next_batch_ = kSamples / config_.train.batch / 2;  // the epoch's middle
+  uint64_t next_batch_;  // from the epoch's middle on, or of a short run from its beginning
 };
 
 // Sums over the executors.
@@ -374,7 +392,14 @@ double EvaluateSeconds(const Config& config, Engine* engine) {
 
 EngineCosts MeasureEngineCosts(const EngineBenchOptions& options) {
   Engine engine(options);
-  (void)engine.Train(options.seconds / 2);
+  const uint64_t all = options.samples / options.config.train.batch;
+  if (all > 0) {
+    (void)engine.TrainBatches(all / 10);
+  } else {
+    (void)engine.Train(options.seconds / 2);
+  }
+  constexpr uint64_t kKeptBatches = 16;
+  engine.Keep(std::max<uint64_t>(1, all / kKeptBatches));
   const auto phases = [&] {
     return std::pair(
         PhaseSeconds(engine, [](Executor& e) -> const OutputLayer& { return e.output(); }),
@@ -384,8 +409,12 @@ EngineCosts MeasureEngineCosts(const EngineBenchOptions& options) {
   const auto [output_before, input_before] = phases();
   const double cpu_before = ExecutorSeconds(&engine);
   const double worker_before = engine.worker_seconds(), gather_before = engine.gather_seconds();
-  const auto batches = static_cast<double>(std::max<uint64_t>(1, engine.Train(options.seconds)));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto batches = static_cast<double>(std::max<uint64_t>(
+      1, all > 0 ? engine.TrainBatches(all - all / 10) : engine.Train(options.seconds)));
   EngineCosts costs;
+  costs.batches_per_second =
+      batches / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   costs.worker_seconds = (engine.worker_seconds() - worker_before) / batches;
   costs.gather_seconds = (engine.gather_seconds() - gather_before) / batches;
   const double cpu = (ExecutorSeconds(&engine) - cpu_before) / batches;
@@ -397,9 +426,6 @@ EngineCosts MeasureEngineCosts(const EngineBenchOptions& options) {
   costs.input_seconds = cpu * input / (output + input);
   costs.rows_per_batch = (after.output_rows - before.output_rows) / batches;
   costs.input_rows_per_batch = (after.input_rows - before.input_rows) / batches;
-  constexpr size_t kKeptMessages = 60;  // of some ten batches
-  engine.Keep(kKeptMessages);
-  (void)engine.Train(0.1);
   costs.messages = engine.kept();
   costs.evaluate_seconds = EvaluateSeconds(options.config, &engine);
   return costs;

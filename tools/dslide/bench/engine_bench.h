@@ -25,6 +25,8 @@ struct EngineBenchOptions {
   uint32_t repeats = 5;              // measurements of roofline and engine, in turn
   double seconds = 2;                // of each measurement of the engine
   uint32_t epoch = 0;                // of the run; some only form centroids
+  uint64_t samples = 0;              // MeasureEngineCosts(): of a run that is trained from its
+                                     // beginning to its end; 0: the middle of a long one
   std::vector<LeaseBatch> batches = {};  // used in turn; none: they are generated
 };
 
@@ -55,7 +57,8 @@ struct EngineCosts {
   double rows_per_batch = 0;   // output rows
   double input_rows_per_batch = 0;
   double evaluate_seconds = 0;  // to rank all neurons for a sample, summed over the executors
-  // The requests and replies of the last batches, in the order in which they came.
+  double batches_per_second = 0;
+  // The requests and replies of some batches.
   std::vector<Body> messages;
 };
 
@@ -67,8 +70,9 @@ struct RankingBenchResult {
 
 EngineBenchResult RunEngineBench(const EngineBenchOptions& options);
 
-// Trains half a second per second of `options.seconds` to warm up, then measures for as many
-// seconds. `options.config` is resolved.
+// Trains for half of `options.seconds` to warm up, then measures for as many seconds; of a run with
+// `options.samples` a tenth is to warm up. `options.config` is resolved, of one epoch if there are
+// `samples`.
 EngineCosts MeasureEngineCosts(const EngineBenchOptions& options);
 
 // Ranks `samples` activations against the output neurons.

@@ -212,7 +212,11 @@ Status ReadRates(const ParsedArguments& arguments, PlanInput* input) {
 Status Measure(const ParsedArguments& arguments, const Task& task, PlanInput* input) {
   const Result<uint32_t> milliseconds = arguments.Number("milliseconds", 10, 600000);
   DSLIDE_RETURN_IF_ERROR(milliseconds);
-  Calibration calibration{task.config, task.batches, *milliseconds / 1000.0, 0};
+  Calibration calibration{task.config, task.batches};
+  calibration.samples = static_cast<double>(task.shape.samples);
+  calibration.run_batches = static_cast<double>(
+      task.config.train.epochs * BatchesPerEpoch(task.config.train, task.shape.samples));
+  calibration.seconds = *milliseconds / 1000.0;
   calibration.most_bytes = std::min<uint64_t>(MemoryOfThisMachine() / 4, uint64_t{2} << 30);
   std::fputs("measuring this machine with this configuration ...\n", stderr);
   Result<std::vector<EpochRates>> rates = Calibrate(calibration);

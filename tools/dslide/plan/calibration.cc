@@ -176,11 +176,28 @@ EngineBenchOptions OptionsFor(const Calibration& calibration, uint32_t epoch) {
   return options;
 }
 
+// As long a run as there is time for: with a learning rate that rises and falls, and draws that get
+// fewer, as in the whole one.
+void Shorten(const Calibration& calibration, EngineBenchOptions* options) {
+  EngineBenchOptions probe = *options;
+  probe.seconds = calibration.seconds / 4;
+  const double rate = MeasureEngineCosts(probe).batches_per_second;
+  TrainConfig& train = options->config.train;
+  const double whole = std::max(1.0, calibration.run_batches);
+  constexpr double kLeastBatches = 40;
+  const double batches = std::min(std::max(kLeastBatches, rate * calibration.seconds), whole);
+  options->samples = static_cast<uint64_t>(std::max(1.0, std::floor(batches))) * train.batch;
+  train.warmup_batches =
+      static_cast<uint32_t>(std::max(1.0, train.warmup_batches * batches / whole));
+}
+
 Rates RatesOf(const Calibration& calibration, uint32_t epoch) {
   EngineBenchOptions options = OptionsFor(calibration, epoch);
-  // In the middle of the run, where draws and learning rates have their means.
-  if (calibration.config.model.neurons != Neurons::kCentroids) options.config.train.epochs = 1;
   options.threads = options.config.cluster.executors = 1;
+  if (calibration.config.model.neurons != Neurons::kCentroids) {
+    options.config.train.epochs = 1;
+    Shorten(calibration, &options);
+  }
   const EngineCosts one = MeasureEngineCosts(options);
   options.threads = options.config.cluster.executors = kSeveralExecutors;
   const EngineCosts several = MeasureEngineCosts(options);
@@ -198,6 +215,7 @@ Rates RatesOf(const Calibration& calibration, uint32_t epoch) {
   rates.gather_seconds =
       std::max(0.0, several.gather_seconds - one.gather_seconds) / (kSeveralExecutors - 1);
   rates.rows_per_batch = one.rows_per_batch;
+  rates.epochs_trained = static_cast<double>(options.samples) / calibration.samples;
   rates.evaluate_seconds = one.evaluate_seconds * calibration.config.model.labels /
                            std::max(1u, options.config.model.labels);
   MeasureMessages(one.messages, options.config, options.batches, &rates);

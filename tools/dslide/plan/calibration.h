@@ -14,6 +14,8 @@ struct Calibration {
   Config config;  // resolved for the run
   // Of the run. Ids beyond the sizes that fit here are folded into them.
   std::vector<LeaseBatch> batches;
+  double samples = 1;       // of the data
+  double run_batches = 1;   // of the whole run
   double seconds = 1;       // of each measurement; there are two, or four with centroids
   uint64_t most_bytes = 0;  // that the model may take here
 };

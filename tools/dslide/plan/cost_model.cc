@@ -11,6 +11,7 @@
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
+#include "server/core/reply_cache.h"
 #include "tools/dslide/plan/queueing.h"
 #include "tools/dslide/plan/wire_bytes.h"
 #include "worker/in_flight_control.h"
@@ -22,12 +23,17 @@ constexpr double kMb = 1024.0 * 1024.0;
 constexpr double kMemoryShare = 0.8;  // of a machine, that its servers may use (cluster.memory_mb)
 constexpr double kHeaders = 1.045;    // bytes on a link / of messages: TCP, IP, Ethernet, ZMTP
 
-// Of processes without a model and data, measured (tools/bench/RESULTS.md).
-constexpr double kServerBytes = 30 * kMb;
-constexpr double kWorkerBytes = 22 * kMb;
-constexpr double kSchedulerBytes = 45 * kMb;
+// Of processes without a model and data, measured (tools/bench/RESULTS.md, "Plans").
+constexpr double kServerBytes = 29 * kMb;
+constexpr double kWorkerBytes = 16 * kMb;
+constexpr double kSchedulerBytes = 27 * kMb;
+constexpr double kVectorSlack = 1.35;  // of vectors that grow while a file is read
+constexpr double kSnapshotBytes =
+    64 * kMb;  // rows that wait to be written (CheckpointStore::Place)
 // CPU seconds of the scheduler for a batch besides its lease: its report, the ledger.
 constexpr double kReportSeconds = 120e-6;
+// A lease's samples are gathered from memory that is in no cache, copied, then encoded.
+constexpr double kLeaseWork = 3;
 
 // A server as the model sees it.
 struct PlannedServer {
@@ -161,7 +167,25 @@ LinkSeconds MessageSeconds(const ServerPart& part, const MessageBytes& bytes, co
   return sum;
 }
 
-// A run with one set of rates, in one precision of messages.
+// More units are active the longer a model has learned: of gnd-tibkat and linux-calls on average
+// 0.27 of them in a run of one epoch, 0.37 in two or three, 0.59 in eight (tools/bench/RESULTS.md,
+// "Plans"). The measurement of this machine is short.
+Activity ActivityOfRun(const Config& config, const Rates& rates) {
+  constexpr double kGrowth = 0.37;
+  constexpr double kMostActive = 0.7;  // of the units that dropout leaves
+  const double most = kMostActive * (1 - config.train.dropout_hidden);
+  const double before = std::max(1.0, rates.epochs_trained);
+  const double growth = std::pow(std::max(1.0, config.train.epochs / before), kGrowth);
+  Activity activity = rates.activity;
+  for (Activity::Share* share : {&activity.hidden, &activity.hidden_gradient, &activity.gradient}) {
+    for (double* of : {&share->wide, &share->int8})
+      *of = std::max(*of, std::min(most, *of * growth));
+  }
+  return activity;
+}
+
+// A run with one set of rates. Messages between machines are in `precision`, those within a machine
+// in what a free link has.
 class Run {
  public:
   Run(const PlanInput& input, const Rates& rates, WirePrecision precision)
@@ -170,11 +194,8 @@ class Run {
         nodes_(static_cast<uint32_t>(input.nodes.size())),
         servers_(PlanServers(input)),
         workers_(WorkersOf(input.nodes)) {
-    for (const PlannedServer& server : servers_) {
-      seconds_.push_back(SecondsAt(server, rates));
-      bytes_.push_back(
-          BytesOfBatch(input.config, input.shape, rates.activity, server.part, precision));
-    }
+    for (const PlannedServer& server : servers_) seconds_.push_back(SecondsAt(server, rates));
+    AddBytes(ActivityOfRun(input.config, rates), precision);
     Balance(input, servers_, &seconds_);
     lease_bytes_ = LeaseBytes(input.config, input.shape);
     AddStations();
@@ -202,7 +223,7 @@ class Run {
     return sum;
   }
   double scheduler_seconds() const {
-    return rates_.lease.encode + kReportSeconds +
+    return kLeaseWork * rates_.lease.encode + kReportSeconds +
            (rates_.send_seconds * 2 + lease_bytes_ * rates_.byte_seconds) / 2;
   }
 
@@ -244,6 +265,30 @@ class Run {
   }
 
  private:
+  // [servers] What a worker exchanges on average.
+  void AddBytes(const Activity& activity, WirePrecision precision) {
+    const WirePrecision near = FixedPrecision(input_.config.cluster.wire);
+    for (const PlannedServer& server : servers_) {
+      const auto in = [&](WirePrecision of) {
+        return BytesOfBatch(input_.config, input_.shape, activity, server.part, of);
+      };
+      near_bytes_.push_back(in(near));
+      far_bytes_.push_back(in(precision));
+      const double share =
+          static_cast<double>(input_.nodes[server.node].workers) / std::max(1u, workers_);
+      bytes_.push_back(Mean(near_bytes_.back(), far_bytes_.back(), share));
+    }
+  }
+  static MessageBytes Mean(const MessageBytes& near, const MessageBytes& far, double share) {
+    MessageBytes mean;
+    for (double MessageBytes::*kind :
+         {&MessageBytes::active_query, &MessageBytes::gradient_push, &MessageBytes::embed_push,
+          &MessageBytes::active_reply, &MessageBytes::gradient_reply, &MessageBytes::embed_reply}) {
+      mean.*kind = share * near.*kind + (1 - share) * far.*kind;
+    }
+    return mean;
+  }
+
   // Stations: links, then of every server executors and network thread, then workers.
   uint32_t Up(uint32_t node) const { return 2 * node; }
   uint32_t Down(uint32_t node) const { return 2 * node + 1; }
@@ -322,9 +367,10 @@ class Run {
     Stage stage;
     double sent = 0, received = 0;
     for (size_t s = 0; s < servers_.size(); ++s) {
-      const double request = bytes_[s].*exchange.request, reply = bytes_[s].*exchange.reply;
-      if (request == 0) continue;
       const uint32_t node = servers_[s].node;
+      const MessageBytes& bytes = node == home ? near_bytes_[s] : far_bytes_[s];
+      const double request = bytes.*exchange.request, reply = bytes.*exchange.reply;
+      if (request == 0) continue;
       std::vector<Visit> branch;
       if (node != home) {
         sent += request;
@@ -429,7 +475,8 @@ class Run {
   uint32_t workers_;
   std::vector<uint32_t> worker_nodes_;
   std::vector<ExecutorSeconds> seconds_;  // [servers] of one executor
-  std::vector<MessageBytes> bytes_;       // [servers] with one worker
+  // [servers] With a worker on the same machine, with one on another, and on average.
+  std::vector<MessageBytes> near_bytes_, far_bytes_, bytes_;
   double lease_bytes_ = 0;
   Network network_;
   Flow flow_;
@@ -461,29 +508,47 @@ double DatasetBytes(uint64_t samples, const DataShape& shape) {
          (8 * shape.features.per_sample + 4 * shape.labels.per_sample + 16);
 }
 
+// The neurons of a batch at the start of the run, when most are drawn.
+double MostRows(const ModelConfig& model, const Rates& rates) {
+  const double more = DrawsByMass(model) ? 0.5 * model.negatives : 0;
+  return std::min<double>(model.labels, rates.rows_per_batch + more);
+}
+
 void AddMemory(const PlanInput& input, const Rates& rates, const Run& run, PlanEstimate* to) {
   const Config& config = input.config;
   const double batch = config.train.batch, hidden = config.model.hidden;
-  const double matrix = batch * hidden * 4;
-  const double flights = run.in_flight() * to->workers;
+  const double matrix = batch * hidden * sizeof(float);
+  // A batch whose gradients are on their way no longer counts as in flight.
+  const double open = (run.in_flight() + 1) * to->workers;
   double most = 0;
   for (size_t s = 0; s < run.servers().size(); ++s) {
     const PlannedServer& server = run.servers()[s];
-    const double columns = rates.rows_per_batch * server.part.neurons;
-    // Of each executor: activations and sums; logits and gradients of its columns.
-    const double of_batch = 3 * matrix * server.executors + 2 * batch * columns * 4;
-    const double messages = run.bytes()[s].sent() + run.bytes()[s].received();
-    most = std::max(most, kServerBytes + static_cast<double>(server.slot_bytes) +
-                              flights * (of_batch + messages));
+    const double rows = static_cast<double>(server.slot_bytes);
+    const double columns = MostRows(config.model, rates) * server.part.neurons;
+    // Of each executor: the activations; of all: values of each sample and column, and features.
+    const double of_batch = (server.part.neurons > 0 ? matrix * server.executors : 0) +
+                            batch * columns * sizeof(float) +
+                            batch * input.shape.features.per_sample * server.part.input * 12;
+    // Replies are kept, so that a request that comes again has the same one.
+    const MessageBytes& bytes = run.bytes()[s];
+    const double replies =
+        (bytes.active_reply > 0) + (bytes.gradient_reply > 0) + (bytes.embed_reply > 0);
+    const double kept =
+        std::min<double>(ReplyCache::kLeastBytes, to->workers * double{ReplyCache::kKept} *
+                                                      bytes.received() / std::max(1.0, replies));
+    most = std::max(most, kServerBytes + rows + std::min(rows, kSnapshotBytes) + kept +
+                              open * (of_batch + bytes.sent()));
   }
-  to->server_bytes = static_cast<uint64_t>(most);
-  to->worker_bytes = static_cast<uint64_t>(
-      kWorkerBytes + run.in_flight() * (4 * matrix + 2 * run.lease_bytes()) +
-      config.train.unit_batches * batch *
-          (8 * input.shape.features.per_sample + 4 * input.shape.labels.per_sample));
+  to->server_bytes = std::max(to->server_bytes, static_cast<uint64_t>(most));
+  constexpr double kLeases = 4;  // in messages, decoded, and waiting
+  to->worker_bytes = std::max(to->worker_bytes,
+                              static_cast<uint64_t>(kWorkerBytes + open / to->workers * 4 * matrix +
+                                                    kLeases * config.train.unit_batches * batch *
+                                                        (8 * input.shape.features.per_sample +
+                                                         4 * input.shape.labels.per_sample)));
   to->scheduler_bytes = static_cast<uint64_t>(
       kSchedulerBytes +
-      1.5 * DatasetBytes(input.shape.samples + input.shape.test_samples, input.shape));
+      kVectorSlack * DatasetBytes(input.shape.samples + input.shape.test_samples, input.shape));
 }
 
 double EvaluationSeconds(const PlanInput& input, const Rates& rates, uint32_t executors) {

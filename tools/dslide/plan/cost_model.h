@@ -46,6 +46,7 @@ struct Rates {
   double send_seconds = 0;  // of a message's way through the sockets, at both ends together
   double byte_seconds = 0;
   double rows_per_batch = 0;    // neurons in the active set
+  double epochs_trained = 0;    // when it was measured: what the activity is after
   double evaluate_seconds = 0;  // executors' CPU seconds to rank all neurons for a sample
   Activity activity;
 };

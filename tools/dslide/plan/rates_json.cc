@@ -39,6 +39,7 @@ auto NumbersOf(R& r) {
       {"send_s", &r.send_seconds},
       {"byte_s", &r.byte_seconds},
       {"rows_per_batch", &r.rows_per_batch},
+      {"epochs_trained", &r.epochs_trained},
       {"evaluate_s", &r.evaluate_seconds},
       {"pre_activations_share", &r.activity.pre_activations.wide},
       {"pre_activations_share_int8", &r.activity.pre_activations.int8},
