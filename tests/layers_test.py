@@ -36,7 +36,7 @@ LAYERS = [
     ("tools", ["common", "server", "scheduler", "worker"], """
         tools/dslide/cluster tools/dslide/keys tools/dslide/ledger tools/dslide/model
         tools/dslide/serve tools/dslide/data tools/dslide/export tools/dslide/report
-        tools/dslide/tune tools/dslide/bench tools/dslide/checkpoint tools/dslide/doctor
+        tools/dslide/tune tools/dslide/bench tools/dslide/plan tools/dslide/checkpoint tools/dslide/doctor
         tools/dslide/commands tools/dslide tools/bench tools/python/module"""),
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.

@@ -24,7 +24,7 @@ constexpr double kMemoryShare = 0.8;  // of a machine, that its servers may use 
 constexpr double kHeaders = 1.045;    // bytes on a link / of messages: TCP, IP, Ethernet, ZMTP
 
 // Of processes without a model and data, measured (tools/bench/RESULTS.md, "Plans").
-constexpr double kServerBytes = 29 * kMb;
+constexpr double kServerBytes = 36 * kMb;
 constexpr double kWorkerBytes = 16 * kMb;
 constexpr double kSchedulerBytes = 27 * kMb;
 constexpr double kVectorSlack = 1.35;  // of vectors that grow while a file is read
@@ -110,9 +110,12 @@ ExecutorSeconds SecondsAt(const PlannedServer& server, const Rates& rates) {
 
 // The balancer moves slots when the busiest server has more than cluster.balance_threshold of the
 // mean load over capacity; then all are about as busy.
-void Balance(const PlanInput& input, const std::vector<PlannedServer>& servers,
+// Returns whether slots move.
+bool Balance(const PlanInput& input, const std::vector<PlannedServer>& servers,
              std::vector<ExecutorSeconds>* seconds) {
-  if (input.config.cluster.balance == Balance::kOff || IsSynchronous(input.config.train)) return;
+  if (input.config.cluster.balance == Balance::kOff || IsSynchronous(input.config.train)) {
+    return false;
+  }
   double most = 0, sum = 0;
   for (size_t s = 0; s < servers.size(); ++s) {
     const double load = (*seconds)[s].neurons + (*seconds)[s].input;
@@ -120,13 +123,27 @@ void Balance(const PlanInput& input, const std::vector<PlannedServer>& servers,
     sum += load;
   }
   const double mean = sum / static_cast<double>(servers.size());
-  if (most <= input.config.cluster.balance_threshold * mean) return;
+  if (most <= input.config.cluster.balance_threshold * mean) return false;
   for (ExecutorSeconds& at : *seconds) {
     const double load = at.neurons + at.input;
     if (load == 0) continue;
     at.neurons *= mean / load;
     at.input *= mean / load;
   }
+  return true;
+}
+
+// Moved slots of input rows make one more server that is asked for them.
+void ShareInputRows(std::vector<PlannedServer>* servers) {
+  const auto without = std::ranges::find_if(
+      *servers, [](const PlannedServer& server) { return server.part.input == 0; });
+  if (without == servers->end()) return;
+  const double before = without->part.input_servers;
+  for (PlannedServer& server : *servers) {
+    server.part.input *= before / (before + 1);
+    server.part.input_servers = before + 1;
+  }
+  without->part.input = 1 / (before + 1);
 }
 
 // CPU seconds of a batch's messages with one server.
@@ -167,19 +184,25 @@ LinkSeconds MessageSeconds(const ServerPart& part, const MessageBytes& bytes, co
   return sum;
 }
 
-// More units are active the longer a model has learned: of gnd-tibkat and linux-calls on average
-// 0.27 of them in a run of one epoch, 0.37 in two or three, 0.59 in eight (tools/bench/RESULTS.md,
-// "Plans"). The measurement of this machine is short.
+// More units are active the longer a model has learned. The measurement of this machine is short,
+// so its shares are too small; what whole runs had on average, by epochs and batch (0.27 of the
+// units in one epoch of gnd-tibkat, 0.39 in three, 0.51 to 0.59 in eight, 0.70 in six of batches of
+// 128), is too much where there is little to learn. The truth is between them
+// (tools/bench/RESULTS.md, "Plans").
 Activity ActivityOfRun(const Config& config, const Rates& rates) {
-  constexpr double kGrowth = 0.37;
-  constexpr double kMostActive = 0.7;  // of the units that dropout leaves
-  const double most = kMostActive * (1 - config.train.dropout_hidden);
-  const double before = std::max(1.0, rates.epochs_trained);
-  const double growth = std::pow(std::max(1.0, config.train.epochs / before), kGrowth);
+  constexpr double kFirst = 0.3, kGrowth = 0.37, kMost = 0.8;  // of the units that dropout leaves
+  const double left = 1 - config.train.dropout_hidden;
+  const double learned = config.train.epochs * std::sqrt(512.0 / config.train.batch);
+  const double usual = left * std::min(kMost, kFirst * std::pow(std::max(1.0, learned), kGrowth));
+  const double growth =
+      std::pow(std::max(1.0, config.train.epochs / std::max(1.0, rates.epochs_trained)), kGrowth);
   Activity activity = rates.activity;
+  if (config.model.neurons == Neurons::kCentroids) return activity;
   for (Activity::Share* share : {&activity.hidden, &activity.hidden_gradient, &activity.gradient}) {
-    for (double* of : {&share->wide, &share->int8})
-      *of = std::max(*of, std::min(most, *of * growth));
+    for (double* of : {&share->wide, &share->int8}) {
+      const double grown = std::min(kMost * left, *of * growth);
+      *of = std::max(*of, std::sqrt(grown * usual));
+    }
   }
   return activity;
 }
@@ -195,8 +218,8 @@ class Run {
         servers_(PlanServers(input)),
         workers_(WorkersOf(input.nodes)) {
     for (const PlannedServer& server : servers_) seconds_.push_back(SecondsAt(server, rates));
+    if (Balance(input, servers_, &seconds_)) ShareInputRows(&servers_);
     AddBytes(ActivityOfRun(input.config, rates), precision);
-    Balance(input, servers_, &seconds_);
     lease_bytes_ = LeaseBytes(input.config, input.shape);
     AddStations();
     AddChains();
