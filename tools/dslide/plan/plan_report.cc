@@ -73,11 +73,12 @@ std::string PlanText(const PlanReport& report) {
   line("CPU", fmt::format("{:.1f} us a sample: servers {:.1f}, workers {:.1f}, scheduler {:.1f}",
                           e.server_cpu_us + e.worker_cpu_us + e.scheduler_cpu_us, e.server_cpu_us,
                           e.worker_cpu_us, e.scheduler_cpu_us));
-  line("speed", fmt::format("{:.0f} samples/s with {}, {} and {} executors", e.samples_per_second,
-                            Plural(e.servers, "server"), Plural(e.workers, "worker"), e.executors));
+  line("speed", fmt::format("{:.0f} samples/s with {}, {} and {}", e.samples_per_second,
+                            Plural(e.servers, "server"), Plural(e.workers, "worker"),
+                            Plural(e.executors, "executor")));
   line("time", fmt::format("{} for {} epochs", Duration(e.seconds), config.train.epochs));
   if (report.price) {
-    line("money", fmt::format("{:.2f} for {}", Money(report), Plural(input.nodes.size(), "node")));
+    line("money", fmt::format("{:.3g} for {}", Money(report), Plural(input.nodes.size(), "node")));
   }
   line("bottleneck",
        fmt::format("{}, busy {:.0f} % of the time", e.bottleneck, 100 * e.bottleneck_busy));
