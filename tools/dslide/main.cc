@@ -7,6 +7,7 @@ namespace {
 constexpr dslide::Command kCommands[] = {
     {"quickstart", dslide::QuickstartCommand,
      "train, evaluate and predict with D-SLIDE's own data"},
+    {"plan", dslide::PlanCommand, "say what a run needs, and how fast it is on given machines"},
     {"train", dslide::TrainCommand, "start a cluster on this machine and train"},
     {"tune", dslide::TuneCommand, "find good settings in a given time"},
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},

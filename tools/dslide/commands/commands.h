@@ -7,6 +7,7 @@ int QuickstartCommand(int argc, char** argv);
 int TrainCommand(int argc, char** argv);
 int TuneCommand(int argc, char** argv);
 int EvaluateCommand(int argc, char** argv);
+int PlanCommand(int argc, char** argv);
 int PredictCommand(int argc, char** argv);
 int ExportCommand(int argc, char** argv);
 int ServeCommand(int argc, char** argv);
