@@ -47,6 +47,7 @@ class Layer {
 
   // The rows that the next snapshot has to write; Update() maintains them. Empty for inference.
   ChangedRows& changed() { return changed_; }
+  const ChangedRows& changed() const { return changed_; }
 
   float bias(uint32_t row) const { return scalars_[row].bias; }
 

@@ -71,6 +71,7 @@ class CheckpointStore final : public SnapshotSink {
   std::optional<Saved> Collect();
 
   bool HasRoom(uint32_t executor) override;
+  void AwaitRoom(uint32_t executor, uint32_t most_ms) override;
   void Put(uint32_t executor, RowChunk chunk) override;
   void Finish(uint32_t executor, std::string record) override;
 
