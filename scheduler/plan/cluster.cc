@@ -211,7 +211,8 @@ std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms)
   std::vector<const Member*> newcomers = roster.Seated();
   std::erase_if(newcomers, [&](const Member* server) {
     const auto seat = IndexOf(seats.plan(), server->incarnation);
-    return !seat || !loads.Unproven(server->incarnation) || !seats.HaveSlots({*seat});
+    return !seat || !loads.Unproven(server->incarnation) || !seats.HaveSlots({*seat}) ||
+           now_ms - server->ready_ms < least_ms;
   });
   return newcomers;
 }

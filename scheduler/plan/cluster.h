@@ -55,7 +55,7 @@ struct Cluster {
   std::vector<const Member*> Unheard(int64_t silence_ms, int64_t now_ms) const;
 
   // Newcomers that have slots and have not proved themselves, if no batch has been done for
-  // `silence_ms` although workers have some in flight.
+  // `silence_ms` since they were ready, although workers have some in flight.
   std::vector<const Member*> Stalling(int64_t silence_ms, int64_t now_ms) const;
 
   // "have 1 of 2 servers and 0 workers, waiting for 1 more server" and the like.
