@@ -87,6 +87,8 @@ class Layer {
   // Prefetches the row's weights, or everything that an update of the row touches.
   void PrefetchWeights(uint32_t row) const;
   void PrefetchAll(uint32_t row) const;
+  // Prefetches the row's mass. REQUIRES keeps_mass().
+  void PrefetchMass(uint32_t row) const { __builtin_prefetch(&masses_[row]); }
 
   // Bytes of a row in memory: its weights, and its optimiser vectors.
   size_t WeightBytes() const { return dim_ * (bf16() ? sizeof(uint16_t) : sizeof(float)); }

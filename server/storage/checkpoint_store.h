@@ -30,7 +30,7 @@ class CheckpointStore final : public SnapshotSink {
  public:
   struct Place {
     std::string life;                        // the server's name and incarnation, see StoreName
-    size_t memory_bytes = size_t{64} << 20;  // bound for chunks that wait to be written
+    size_t memory_bytes = size_t{16} << 20;  // bound for chunks that wait to be written
     rocksdb::Env* env = nullptr;             // null: the system's
     uint64_t disk_bytes = 0;  // that the directory of the checkpoints may have here; 0: any
   };
