@@ -62,10 +62,11 @@ void ImportanceBuckets::FollowMap() {
   const std::vector<SlotId> layout = map.Layout();
   class_.Grow(map.rows());
   place_.Grow(map.rows());
-  layout_.resize(layout.size(), SlotMap::kNoSlot);
+  const size_t regions_before = layout_.size();
+  layout_.resize(layout.size());
   slots_.resize(layout.size());
   for (uint32_t region = 0; region < layout.size(); ++region) {
-    if (layout_[region] == layout[region]) continue;
+    if (region < regions_before && layout_[region] == layout[region]) continue;
     layout_[region] = layout[region];
     Fill(region);
   }
