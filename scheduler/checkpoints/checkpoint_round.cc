@@ -75,4 +75,10 @@ std::vector<ManifestShard> CheckpointRound::Shards() const {
   return shards;
 }
 
+uint32_t CheckpointRound::StallUs() const {
+  uint32_t longest = 0;
+  for (const auto& [server, done] : answers_) longest = std::max(longest, done.stall_us);
+  return longest;
+}
+
 }  // namespace dslide

@@ -36,6 +36,8 @@ class CheckpointRound {
   std::string Failure() const;
   // REQUIRES complete() and no failure.
   std::vector<ManifestShard> Shards() const;
+  // The longest that an executor stood still for the mark.
+  uint32_t StallUs() const;
 
  private:
   std::string name_;

@@ -158,13 +158,15 @@ Status Checkpointer::OnManifest(const Status& status, bool nothing_else, int64_t
                                 Outbox* out, const Roster& roster) {
   DSLIDE_CHECK(round());
   if (!status.ok()) return Fail(status.error(), nothing_else, now_ms, out, roster);
+  const uint32_t stall_us = generation_.round->answers.StallUs();
   newest_ = std::move(generation_.round->manifest);
   last_round_stops_ = generation_.round->stops;
   tried_ms_ = generation_.round->began_ms;
   generation_.round.reset();
   newest_directory_ = directory_ + "/" + newest_->name;
   complete_.push_back(newest_->name);
-  out->Notice(fmt::format("checkpoint {} written", newest_directory_));
+  out->Notice(fmt::format("checkpoint {} written; training stood still for {} ms",
+                          newest_directory_, (stall_us + 999) / 1000));
   out->Record(LedgerCheckpointed{newest_->name, newest_->batches});
   return {};
 }

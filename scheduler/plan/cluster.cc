@@ -244,12 +244,12 @@ std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms)
   const bool asking = std::ranges::any_of(roster.Of(Role::kWorker), has_batches) ||
                       std::ranges::any_of(roster.Seated(), has_batches);
   if (!asking) return {};
-  const int64_t standing_ms = now_ms - seats.progress_ms();
   const int64_t named_ms = std::max(silence_ms / kNamedShare, batch_ms);
   std::vector<const Member*> newcomers = roster.Seated();
   std::erase_if(newcomers, [&](const Member* server) {
     const auto seat = IndexOf(seats.plan(), server->incarnation);
     if (!seat || !loads.Unproven(server->incarnation) || !seats.HaveSlots({*seat})) return true;
+    const int64_t standing_ms = now_ms - std::max(seats.progress_ms(), server->ready_ms);
     return standing_ms < (seats.had_batch() && Named(*server, now_ms) ? named_ms : least_ms);
   });
   return newcomers;

@@ -245,8 +245,11 @@ PartialSum BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* b
                                 update(row, g, bias);
                                 rows_.counter.CountUpdate(output.layer(), row);
                               });
+    const std::vector<uint32_t>& rows = batch->columns.rows;
     for (size_t u = 0; u < batch->masses.size(); ++u) {
-      const uint32_t row = batch->columns.rows[u];
+      constexpr size_t kAhead = 16;
+      if (u + kAhead < rows.size()) output.PrefetchMass(rows[u + kAhead]);
+      const uint32_t row = rows[u];
       if (not_yet_applied.Has(row)) output.ObserveMass(row, batch->masses[u]);
     }
     if (not_yet_applied.any()) rows_.applied.Add(Part::kOutput, number);

@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
+#include "common/base/process.h"
 
 namespace dslide {
 namespace {
@@ -103,6 +104,14 @@ bool Executor::Background() {
   if (!snapshot_in_progress()) return false;
   const SlotLoad::Busy busy(&load_);
   return AdvanceSnapshot();
+}
+
+void Executor::AwaitStore() {
+  constexpr uint32_t kStepMs = 5;
+  const int64_t end_us = MonotonicMicros() + int64_t{kMostWaitMs} * 1000;
+  while (state_.snapshot_lags() && MonotonicMicros() < end_us) {
+    if (!Background()) state_.AwaitRoom(kStepMs);
+  }
 }
 
 Body Executor::Handle(Incarnation sender, const Body& request) {

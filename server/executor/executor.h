@@ -44,6 +44,8 @@ constexpr uint32_t kMaxTopK = 10000;
 
 class Executor {
  public:
+  static constexpr uint32_t kMostWaitMs = 50;  // of a job for the store
+
   // `config` is resolved; `train_samples` fixes the learning-rate schedule. `cluster_index` numbers
   // the executors of the cluster, so that each draws its own negatives.
   // `purpose`: an executor for inference keeps no optimiser state and refuses to train.
@@ -83,6 +85,10 @@ class Executor {
   // Writes a slice of the snapshot in progress. The pool calls it after every job, and while there
   // is no job. False: there is nothing to do now.
   bool Background();
+  // Writes the snapshot in progress until it lags no more (Snapshot::lags()), for kMostWaitMs at
+  // most. The pool calls it before every job: batches that change rows faster than the store takes
+  // them would need ever more memory.
+  void AwaitStore();
 
   // Answers EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest, DropBatches and
   // CommitSteps with the matching reply, or ErrorReply. Checks ids and shapes against the model;

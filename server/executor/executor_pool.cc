@@ -91,6 +91,7 @@ void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
     }
     auto task = lane->tasks.Pop();
     if (!task) continue;
+    if (executor) executor->AwaitStore();
     JobReply part = executor ? DoJob(task->job, *executor) : JobReply(Failed(failure));
     // The backlog keeps room for the outcomes of all jobs that it lets go.
     DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));

@@ -76,6 +76,7 @@ void ActiveSetBuilder::AddDraws(const ImportanceBuckets& buckets, const Draws& d
   out->weights.assign(columns_.size(), 1.0f);
   out->drawn.assign(columns_.size(), 0);
   out->draws = static_cast<uint32_t>(draws_.size());
+  for (const ImportanceBuckets::Draw& draw : draws_) columns_.Prefetch(draw.row);
   for (const ImportanceBuckets::Draw& draw : draws_) {
     const uint32_t column = columns_.Of(draw.row);
     out->weights.resize(columns_.size(), 1.0f);

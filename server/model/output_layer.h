@@ -98,9 +98,15 @@ class OutputLayer {
     rows_.layer.ObserveMass(row, mass);
     importance_->FollowMass(row);
   }
+  // Prefetches what ObserveMass() touches.
+  void PrefetchMass(uint32_t row) const {
+    if (!importance_) return;
+    rows_.layer.PrefetchMass(row);
+    importance_->Prefetch(row);
+  }
   // Call after rows were loaded.
   void FollowLoad() {
-    if (importance_) importance_->FollowMap();
+    if (importance_) importance_->FollowLoad();
   }
 
   // Upkeep after a batch: FollowActivations() updates the popular neurons from the batch's mean

@@ -65,8 +65,28 @@ ChangedRows::ChangedRows(uint32_t rows)
 void ChangedRows::SetAside(uint32_t row) {
   std::vector<uint8_t> copy;
   store_(row, &copy);
+  aside_bytes_ += copy.size() + kCopyBytes;
   aside_.emplace(row, std::move(copy));
   unwritten_.Remove(row);
+}
+
+void ChangedRows::ForgetAside() {
+  aside_.clear();
+  aside_bytes_ = 0;
+}
+
+std::vector<uint32_t> ChangedRows::Aside() const {
+  std::vector<uint32_t> rows;
+  rows.reserve(aside_.size());
+  for (const auto& [row, copy] : aside_) rows.push_back(row);
+  return rows;
+}
+
+void ChangedRows::WriteAside(uint32_t row, std::vector<uint8_t>* out) {
+  const auto copy = aside_.extract(row);
+  DSLIDE_CHECK(!copy.empty());
+  out->insert(out->end(), copy.mapped().begin(), copy.mapped().end());
+  aside_bytes_ -= copy.mapped().size() + kCopyBytes;
 }
 
 void ChangedRows::Grow(uint32_t rows) {
@@ -86,28 +106,30 @@ void ChangedRows::Mark(Store store) {
   changed_.Clear();
   unwritten_ = snapshot_;
   store_ = std::move(store);
-  aside_.clear();
+  ForgetAside();
 }
 
 std::optional<uint32_t> ChangedRows::Write(uint32_t begin, uint32_t end,
                                            std::vector<uint8_t>* out) {
-  const std::optional<uint32_t> row = snapshot_.Next(begin, end);
-  if (!row) return std::nullopt;
-  if (unwritten_.Has(*row)) {
-    store_(*row, out);
-    unwritten_.Remove(*row);
-  } else {
-    auto copy = aside_.extract(*row);
-    out->insert(out->end(), copy.mapped().begin(), copy.mapped().end());
+  for (auto row = snapshot_.Next(begin, end); row; row = snapshot_.Next(*row + 1, end)) {
+    if (unwritten_.Has(*row)) {
+      store_(*row, out);
+      unwritten_.Remove(*row);
+      return row;
+    }
+    if (aside_.contains(*row)) {
+      WriteAside(*row, out);
+      return row;
+    }
   }
-  return row;
+  return std::nullopt;
 }
 
 void ChangedRows::Abort() {
   changed_.AddAll(snapshot_);
   snapshot_.Clear();
   unwritten_.Clear();
-  aside_.clear();
+  ForgetAside();
 }
 
 }  // namespace dslide

@@ -1,7 +1,8 @@
 // The rows of a layer that the next checkpoint has to write, and the snapshot in progress.
 //
 // Copy-on-write: the mark only swaps bitmaps. Afterwards a row that the snapshot has not yet
-// written is copied aside before it changes.
+// written is copied aside before it changes. The snapshot can write these copies before their turn
+// (Aside(), WriteAside()), which bounds what they take.
 //
 // Memory: 3 bits per row, plus each copy until it is written.
 // Owned by one executor thread.
@@ -88,13 +89,22 @@ class ChangedRows {
   // snapshot count as stored.
   void Mark(Store store);
   // Appends the snapshot's first row in [begin, end) as it was at the mark, and returns its number;
-  // nullopt: the range has none. REQUIRES that no row of the range was written before.
+  // nullopt: the range has none. Rows that WriteAside() wrote are left out. REQUIRES that Write()
+  // wrote no row of the range before.
   std::optional<uint32_t> Write(uint32_t begin, uint32_t end, std::vector<uint8_t>* out);
+  // The rows that are copied aside and not written, in any order, and about what their copies take.
+  std::vector<uint32_t> Aside() const;
+  size_t aside_bytes() const { return aside_bytes_; }
+  // Appends a row's copy, and forgets it. REQUIRES that the row is one of Aside().
+  void WriteAside(uint32_t row, std::vector<uint8_t>* out);
   // Marks all rows of the last snapshot as changed again, written or not.
   void Abort();
 
  private:
+  static constexpr size_t kCopyBytes = 64;  // of a copy's place in aside_
+
   void SetAside(uint32_t row);
+  void ForgetAside();
 
   RowSet changed_;    // since the mark
   RowSet snapshot_;   // rows of the last snapshot
@@ -102,6 +112,7 @@ class ChangedRows {
   Store store_;
   RowFollower* follower_ = nullptr;
   std::unordered_map<uint32_t, std::vector<uint8_t>> aside_;
+  size_t aside_bytes_ = 0;
 };
 
 }  // namespace dslide

@@ -47,6 +47,7 @@ class Layer {
 
   // The rows that the next snapshot has to write; Update() maintains them. Empty for inference.
   ChangedRows& changed() { return changed_; }
+  const ChangedRows& changed() const { return changed_; }
 
   float bias(uint32_t row) const { return scalars_[row].bias; }
 
@@ -86,6 +87,8 @@ class Layer {
   // Prefetches the row's weights, or everything that an update of the row touches.
   void PrefetchWeights(uint32_t row) const;
   void PrefetchAll(uint32_t row) const;
+  // Prefetches the row's mass. REQUIRES keeps_mass().
+  void PrefetchMass(uint32_t row) const { __builtin_prefetch(&masses_[row]); }
 
   // Bytes of a row in memory: its weights, and its optimiser vectors.
   size_t WeightBytes() const { return dim_ * (bf16() ? sizeof(uint16_t) : sizeof(float)); }

@@ -1,6 +1,7 @@
 #include "server/storage/checkpoint_store.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -67,6 +68,12 @@ class CheckpointStore::Writer {
     return waiting_bytes_ < room_;
   }
 
+  void AwaitRoom(uint32_t most_ms) {
+    std::unique_lock lock(mutex_);
+    released_.wait_for(lock, std::chrono::milliseconds(most_ms),
+                       [this] { return waiting_bytes_ < room_; });
+  }
+
   BoundedQueue<Saved>& outcomes() { return outcomes_; }
 
  private:
@@ -104,13 +111,17 @@ class CheckpointStore::Writer {
   }
 
   void Release(size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    waiting_bytes_ -= bytes;
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_bytes_ -= bytes;
+    }
+    released_.notify_all();
   }
 
   const size_t room_;
   std::mutex mutex_;  // guards events_ and waiting_bytes_
   std::condition_variable wake_;
+  std::condition_variable released_;  // room_ may have come
   std::deque<Event> events_;
   size_t waiting_bytes_ = 0;
   std::atomic<bool> stopping_ = false;
@@ -136,6 +147,7 @@ std::optional<CheckpointStore::Saved> CheckpointStore::Collect() {
 }
 
 bool CheckpointStore::HasRoom(uint32_t) { return writer_->HasRoom(); }
+void CheckpointStore::AwaitRoom(uint32_t, uint32_t most_ms) { writer_->AwaitRoom(most_ms); }
 
 void CheckpointStore::Put(uint32_t executor, RowChunk chunk) {
   const size_t bytes = BytesOf(chunk);

@@ -30,7 +30,7 @@ class CheckpointStore final : public SnapshotSink {
  public:
   struct Place {
     std::string life;                        // the server's name and incarnation, see StoreName
-    size_t memory_bytes = size_t{64} << 20;  // bound for chunks that wait to be written
+    size_t memory_bytes = size_t{16} << 20;  // bound for chunks that wait to be written
     rocksdb::Env* env = nullptr;             // null: the system's
     uint64_t disk_bytes = 0;  // that the directory of the checkpoints may have here; 0: any
   };
@@ -71,6 +71,7 @@ class CheckpointStore final : public SnapshotSink {
   std::optional<Saved> Collect();
 
   bool HasRoom(uint32_t executor) override;
+  void AwaitRoom(uint32_t executor, uint32_t most_ms) override;
   void Put(uint32_t executor, RowChunk chunk) override;
   void Finish(uint32_t executor, std::string record) override;
 

@@ -54,8 +54,8 @@ class RowDatabase {
   };
   Result<std::unique_ptr<SortedFile>> NewFile();
 
-  // Adds finished files, all or none. Their entries may replace present ones, but the files must
-  // not overlap each other.
+  // Adds finished files, all or none. Their entries may replace present ones. No two files may have
+  // the same key; files whose ranges of keys overlap cost every reader more.
   Status Ingest(std::span<const std::unique_ptr<SortedFile>> files);
   // Removes the keys of [begin, end).
   Status Erase(std::string_view begin, std::string_view end);

@@ -93,7 +93,8 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
   DSLIDE_CHECK(!save_);
   save_ = std::move(save);
   rows_ = save_->rows;
-  open_.resize(save_->executors);
+  files_.open.resize(save_->executors);
+  early_files_.open.resize(save_->executors);
   // First of all: pruning frees the space for this checkpoint. What a server saves for itself
   // before it leaves replaces no checkpoint.
   if (IsCheckpointName(save_->name)) {
@@ -108,8 +109,8 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
 
 void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
   if (!save_ || error_) return;
-  DSLIDE_CHECK(executor < open_.size());
-  if (const Status written = WriteRows(&open_[executor], chunk); !written.ok()) {
+  DSLIDE_CHECK(executor < save_->executors);
+  if (const Status written = WriteRows(executor, chunk); !written.ok()) {
     error_ = written.error();
   } else if (PassFailpoint(Failpoint::kServerMidCheckpoint)) {
     error_ = Failed("failpoint server.mid-checkpoint");
@@ -120,39 +121,56 @@ void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
 // The owner's limit (idle.disk_mb).
 Status ShardWriter::CheckRoom() const {
   if (place_.disk_bytes == 0) return {};
-  uint64_t bytes = disk_bytes_;
-  for (const auto& file : files_) bytes += file->bytes();
-  for (const OpenFile& open : open_) bytes += open.file == nullptr ? 0 : open.file->bytes();
+  const uint64_t bytes = disk_bytes_ + files_.bytes() + early_files_.bytes();
   if (bytes <= place_.disk_bytes) return {};
   return Failed(fmt::format("{}: checkpoints would take more than the {} MB of idle.disk_mb",
                             fs::path(save_->directory).parent_path().string(),
                             place_.disk_bytes >> 20));
 }
 
-Status ShardWriter::WriteRows(OpenFile* open, const RowChunk& chunk) {
+uint64_t ShardWriter::FileSet::bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& file : finished) bytes += file->bytes();
+  for (const OpenFile& file : open) bytes += file.file == nullptr ? 0 : file.file->bytes();
+  return bytes;
+}
+
+Status ShardWriter::WriteRows(uint32_t executor, const RowChunk& chunk) {
+  FileSet& files = chunk.early ? early_files_ : files_;
+  OpenFile& open = files.open[executor];
   size_t begin = 0;
   for (size_t i = 0; i < chunk.keys.size(); ++i) {
     const StoredRowKey& key = chunk.keys[i];
-    if (open->file != nullptr && (open->layer != key.layer || open->file->bytes() >= kFileBytes)) {
-      DSLIDE_RETURN_IF_ERROR(CloseFile(open));
+    if (open.file != nullptr &&
+        (open.last.layer != key.layer || key <= open.last || open.file->bytes() >= kFileBytes)) {
+      DSLIDE_RETURN_IF_ERROR(CloseFile(executor, &files));
     }
-    if (open->file == nullptr) {
+    if (open.file == nullptr) {
       auto file = database_->NewFile();
       DSLIDE_RETURN_IF_ERROR(file);
-      *open = {key.layer, std::move(*file)};
+      open.file = std::move(*file);
     }
+    open.last = key;
     const std::span<const uint8_t> value(chunk.bytes.data() + begin, chunk.ends[i] - begin);
-    DSLIDE_RETURN_IF_ERROR(open->file->Put(View(EncodeRowKey(key)), value));
+    DSLIDE_RETURN_IF_ERROR(open.file->Put(View(EncodeRowKey(key)), value));
     begin = chunk.ends[i];
   }
   return CheckRoom();
 }
 
-Status ShardWriter::CloseFile(OpenFile* open) {
-  if (open->file == nullptr) return {};
-  DSLIDE_RETURN_IF_ERROR(open->file->Finish());
-  files_.push_back(std::move(open->file));
+Status ShardWriter::CloseFile(uint32_t executor, FileSet* files) {
+  OpenFile& open = files->open[executor];
+  if (open.file == nullptr) return {};
+  DSLIDE_RETURN_IF_ERROR(open.file->Finish());
+  files->finished.push_back(std::move(open.file));
   return {};
+}
+
+Status ShardWriter::Ingest(FileSet* files) {
+  for (uint32_t executor = 0; executor < files->open.size(); ++executor) {
+    DSLIDE_RETURN_IF_ERROR(CloseFile(executor, files));
+  }
+  return database_->Ingest(files->finished);
 }
 
 void ShardWriter::TakeRecord(uint32_t executor, std::string record) {
@@ -176,14 +194,16 @@ Status ShardWriter::WriteRecords() {
                                : (*file)->Put(View(key), BytesOf(record->second)));
   }
   DSLIDE_RETURN_IF_ERROR((*file)->Finish());
-  files_.push_back(std::move(*file));
+  files_.finished.push_back(std::move(*file));
   return {};
 }
 
+// Early files overlap the others. In one call with them, they would make the database take all as
+// overlapping.
 Status ShardWriter::Store() {
-  for (OpenFile& open : open_) DSLIDE_RETURN_IF_ERROR(CloseFile(&open));
   DSLIDE_RETURN_IF_ERROR(WriteRecords());
-  DSLIDE_RETURN_IF_ERROR(database_->Ingest(files_));
+  DSLIDE_RETURN_IF_ERROR(Ingest(&files_));
+  DSLIDE_RETURN_IF_ERROR(Ingest(&early_files_));
   const std::string shard = ShardPath();
   std::error_code error;
   fs::create_directories(save_->directory, error);
@@ -262,8 +282,8 @@ CheckpointDone ShardWriter::Close(CheckpointDone done) {
 
 // Frees the disk space of the save's files. The records stay: they tell when the save is complete.
 void ShardWriter::DropFiles() {
-  open_.clear();
-  files_.clear();
+  files_ = {};
+  early_files_ = {};
 }
 
 void ShardWriter::Discard() {

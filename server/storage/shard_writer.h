@@ -39,17 +39,25 @@ class ShardWriter {
   void CompactIfWorthIt();
 
  private:
-  // A file being written, with rows of one executor and one layer.
+  // A file being written, with rows of one executor and one layer in ascending order.
   struct OpenFile {
-    LayerKind layer = LayerKind::kInput;
+    StoredRowKey last = {};
     std::unique_ptr<RowDatabase::SortedFile> file;
+  };
+  // Files of one save whose keys do not overlap; or, of early chunks, do.
+  struct FileSet {
+    std::vector<OpenFile> open;  // [executors]
+    std::vector<std::unique_ptr<RowDatabase::SortedFile>> finished;
+
+    uint64_t bytes() const;
   };
 
   Status OpenDatabase();
   Status RemoveOthers();
   Status CheckRoom() const;
-  Status WriteRows(OpenFile* open, const RowChunk& chunk);
-  Status CloseFile(OpenFile* open);
+  Status WriteRows(uint32_t executor, const RowChunk& chunk);
+  static Status CloseFile(uint32_t executor, FileSet* files);
+  Status Ingest(FileSet* files);
   Status WriteRecords();
   Status Store();
   Status ListFiles(CheckpointDone* done);
@@ -67,11 +75,11 @@ class ShardWriter {
   uint64_t rows_ = 0;          // of the server
   uint64_t disk_bytes_ = 0;    // of the directory, before the save
   std::optional<CheckpointStore::Save> save_;
-  std::optional<Error> error_;                                   // of the present save
-  std::vector<OpenFile> open_;                                   // [executors]
-  std::vector<std::unique_ptr<RowDatabase::SortedFile>> files_;  // finished
-  std::map<uint32_t, std::string> records_;                      // by executor
-  std::set<std::string> known_;  // data files of earlier checkpoints
+  std::optional<Error> error_;  // of the present save
+  FileSet files_;
+  FileSet early_files_;
+  std::map<uint32_t, std::string> records_;  // by executor
+  std::set<std::string> known_;              // data files of earlier checkpoints
 };
 
 }  // namespace dslide

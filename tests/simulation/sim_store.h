@@ -21,6 +21,7 @@ class SimStore : public SnapshotSink {
       : world_(*world), host_(*host), saved_(std::move(saved)), parts_(executors) {}
 
   bool HasRoom(uint32_t executor) override;
+  void AwaitRoom(uint32_t, uint32_t) override {}
   void Put(uint32_t executor, RowChunk chunk) override;
   void Finish(uint32_t executor, std::string record) override;
 

@@ -15,6 +15,7 @@ namespace {
 class NullSink : public SnapshotSink {
  public:
   bool HasRoom(uint32_t) override { return true; }
+  void AwaitRoom(uint32_t, uint32_t) override {}
   void Put(uint32_t, RowChunk chunk) override { benchmark::DoNotOptimize(chunk.bytes.data()); }
   void Finish(uint32_t, std::string record) override { benchmark::DoNotOptimize(record.data()); }
 };

@@ -47,6 +47,9 @@ class ExecutorState {
   // Writes at most `rows` rows. False: no snapshot is in progress, or the sink has no room.
   bool AdvanceSnapshot(uint32_t rows);
   bool snapshot_in_progress() const { return snapshot_ && !snapshot_->finished(); }
+  // See Snapshot::lags(); while it does, AwaitRoom() waits for the sink, at most that long.
+  bool snapshot_lags() const { return snapshot_ && snapshot_->lags(); }
+  void AwaitRoom(uint32_t most_ms) { snapshot_->AwaitRoom(most_ms); }
   // Gives the last snapshot up, in progress or finished: its rows count as changed again.
   void AbortSnapshot();
   // The next snapshot has all rows. Gives up one in progress.

@@ -1,5 +1,7 @@
 #include "server/executor/state/snapshot.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "server/model/lsh/hash_state.h"
@@ -35,6 +37,18 @@ Snapshot::Snapshot(SnapshotSink* sink, uint32_t number, std::string record, Inpu
   output_.changed().Mark(std::move(store_output));
 }
 
+size_t Snapshot::MostAsideBytes(const Layer& layer) {
+  constexpr size_t kLeast = size_t{2} << 20, kMost = size_t{64} << 20;
+  return std::clamp(static_cast<size_t>(layer.MemoryBytes() / 16), kLeast, kMost);
+}
+
+bool Snapshot::lags() const {
+  const auto of = [](const Layer& layer) {
+    return layer.changed().aside_bytes() > 2 * MostAsideBytes(layer);
+  };
+  return !finished_ && (of(input_) || of(output_));
+}
+
 // Writes the next row; false after the last one. Slots lie in memory in any order, but are written
 // in ascending order.
 bool Snapshot::WriteRow() {
@@ -53,18 +67,53 @@ bool Snapshot::WriteRow() {
     return true;
   }
   next_ = *row - begin + 1;
-  // What is stored of a row that is not settled goes out of date by itself.
-  if (layer_ == &output_ && tables_ != nullptr &&
-      !CompleteHashState(built_, tables_->tables().size(), *row, &chunk_.bytes)) {
-    layer_->changed().MarkChanged(*row);
-  }
-  chunk_.keys.push_back({layer_->kind(), slot, map.RowInSlot(*row)});
-  chunk_.ends.push_back(chunk_.bytes.size());
+  Complete(layer_, *row, &chunk_);
   return true;
+}
+
+// After the bytes of a row were appended to a chunk.
+void Snapshot::Complete(Layer* layer, uint32_t row, RowChunk* chunk) {
+  // What is stored of a row that is not settled goes out of date by itself.
+  if (layer == &output_ && tables_ != nullptr &&
+      !CompleteHashState(built_, tables_->tables().size(), row, &chunk->bytes)) {
+    layer->changed().MarkChanged(row);
+  }
+  const SlotMap& map = layer->map();
+  chunk->keys.push_back({layer->kind(), map.SlotOf(row), map.RowInSlot(row)});
+  chunk->ends.push_back(chunk->bytes.size());
+}
+
+// Begins to write the copies of a layer, if they take too much.
+void Snapshot::BeginEarly(Layer* layer) {
+  if (!early_.empty() || layer->changed().aside_bytes() <= MostAsideBytes(*layer)) return;
+  const SlotMap& map = layer->map();
+  early_layer_ = layer;
+  for (const uint32_t row : layer->changed().Aside()) {
+    early_.push_back({layer->kind(), map.SlotOf(row), map.RowInSlot(row)});
+  }
+  std::ranges::sort(early_, std::greater());
+}
+
+void Snapshot::WriteEarly(uint32_t rows) {
+  RowChunk chunk;
+  chunk.early = true;
+  for (uint32_t n = 0; n < rows && !early_.empty() && chunk.bytes.size() < kChunkBytes; ++n) {
+    const uint32_t row = early_layer_->map().LocalRow(early_.back().slot, early_.back().row);
+    early_.pop_back();
+    early_layer_->changed().WriteAside(row, &chunk.bytes);
+    Complete(early_layer_, row, &chunk);
+  }
+  sink_.Put(number_, std::move(chunk));
 }
 
 bool Snapshot::Advance(uint32_t rows) {
   if (!sink_.HasRoom(number_)) return false;
+  BeginEarly(&output_);
+  BeginEarly(&input_);
+  if (!early_.empty()) {
+    WriteEarly(rows);
+    return true;
+  }
   if (chunk_.bytes.capacity() == 0) chunk_.bytes.reserve(kChunkBytes + kChunkBytes / 16);
   bool more = true;
   for (uint32_t n = 0; n < rows && more && chunk_.bytes.size() < kChunkBytes; ++n) {

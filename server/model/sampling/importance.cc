@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "common/base/check.h"
-#include "common/base/prefetch.h"
 
 namespace dslide {
 namespace {
@@ -60,14 +59,31 @@ uint8_t ImportanceBuckets::ClassOf(uint32_t row) const {
 
 void ImportanceBuckets::FollowMap() {
   const SlotMap& map = layer_.map();
-  slots_.assign(map.rows() / map.rows_per_slot(), {});
-  class_.assign(map.rows(), kNoClass);
-  place_.assign(map.rows(), 0);
-  for (uint32_t row = 0; row < map.rows(); ++row) {
-    if (map.Global(row) != SlotMap::kNone) {
-      Add(&slots_[row / map.rows_per_slot()], row, ClassOf(row));
-    }
+  const std::vector<SlotId> layout = map.Layout();
+  class_.Grow(map.rows());
+  place_.Grow(map.rows());
+  const size_t regions_before = layout_.size();
+  layout_.resize(layout.size());
+  slots_.resize(layout.size());
+  for (uint32_t region = 0; region < layout.size(); ++region) {
+    if (region < regions_before && layout_[region] == layout[region]) continue;
+    layout_[region] = layout[region];
+    Fill(region);
   }
+}
+
+void ImportanceBuckets::FollowLoad() {
+  for (uint32_t region = 0; region < layout_.size(); ++region) Fill(region);
+}
+
+void ImportanceBuckets::Fill(uint32_t region) {
+  const SlotMap& map = layer_.map();
+  const uint32_t begin = region * map.rows_per_slot();
+  const uint32_t size = layout_[region] == SlotMap::kNoSlot ? 0 : map.SlotSize(layout_[region]);
+  Members& members = slots_[region];
+  members = {};
+  std::fill_n(&class_[begin], map.rows_per_slot(), kNoClass);
+  for (uint32_t row = begin; row < begin + size; ++row) Add(&members, row, ClassOf(row));
 }
 
 void ImportanceBuckets::FollowMass(uint32_t row) {
@@ -105,7 +121,7 @@ ImportanceBuckets::Chances ImportanceBuckets::ChancesOf(uint32_t expected) const
   const SlotMap& map = layer_.map();
   Chances chances;
   chances.rows_per_slot_ = map.rows_per_slot();
-  chances.class_ = class_;
+  chances.class_ = class_.data();
   chances.of_slot_.resize(slots_.size());
   for (const SlotId slot : map.owned()) {
     if (map.RegionRows(slot) == 0) continue;
@@ -148,7 +164,7 @@ void ImportanceBuckets::SampleSlot(SlotId slot, uint32_t expected, uint64_t seed
       at += 1.0 + std::floor(std::log(1.0 - random.Uniform()) * scale);
       if (at >= size) break;
       const uint32_t row = begin + static_cast<uint32_t>(at);
-      Prefetch(&class_[row], sizeof(class_[row]));
+      __builtin_prefetch(&class_[row]);
       stops->push_back({row, k});
     }
   }
@@ -162,7 +178,9 @@ void ImportanceBuckets::SampleSlot(SlotId slot, uint32_t expected, uint64_t seed
 
 void ImportanceBuckets::CheckInvariants() const {
   const SlotMap& map = layer_.map();
+  DSLIDE_CHECK(class_.size() == map.rows() && layout_ == map.Layout());
   for (uint32_t row = 0; row < map.rows(); ++row) {
+    DSLIDE_CHECK((class_[row] == kNoClass) == (map.Global(row) == SlotMap::kNone));
     if (class_[row] == kNoClass) continue;
     DSLIDE_CHECK(class_[row] == ClassOf(row));
     DSLIDE_CHECK(slots_[row / map.rows_per_slot()][class_[row]].at(place_[row]) ==

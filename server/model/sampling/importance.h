@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "server/rows/huge_buffer.h"
 #include "server/rows/layer.h"
 
 namespace dslide {
@@ -44,10 +45,18 @@ class ImportanceBuckets {
   // `layer` must outlive the buckets. Its neurons are in the class of their masses.
   explicit ImportanceBuckets(const Layer& layer);
 
-  // Call when the layer's map changed, or rows were loaded.
+  // Call when the layer's map changed: slots that have come or gone since the last call are looked
+  // through, and no others.
   void FollowMap();
+  // Call when rows were loaded.
+  void FollowLoad();
   // Call when the mass of a row changed.
   void FollowMass(uint32_t row);
+  // Prefetches what FollowMass() looks at.
+  void Prefetch(uint32_t row) const {
+    __builtin_prefetch(&class_[row]);
+    __builtin_prefetch(&place_[row]);
+  }
 
   // The probability with which Sample(expected, ...) draws a row.
   class Chances {
@@ -60,7 +69,7 @@ class ImportanceBuckets {
     friend class ImportanceBuckets;
     std::vector<std::array<double, kClasses>> of_slot_;  // [regions]
     uint32_t rows_per_slot_ = 1;
-    std::span<const uint8_t> class_;
+    const uint8_t* class_ = nullptr;  // [rows]
   };
   // The result is valid until the masses or the map change.
   Chances ChancesOf(uint32_t expected) const;
@@ -79,6 +88,8 @@ class ImportanceBuckets {
   using Members = std::array<std::vector<uint32_t>, kClasses>;  // rows within the slot
 
   uint8_t ClassOf(uint32_t row) const;
+  // Puts the neurons of a region into their classes.
+  void Fill(uint32_t region);
   void Add(Members* members, uint32_t row, uint8_t cls);
   void Remove(Members* members, uint32_t row);
   // Of a slot's classes, where `expected` of all N are expected.
@@ -92,9 +103,11 @@ class ImportanceBuckets {
                   std::vector<Draw>* out) const;
 
   const Layer& layer_;
-  std::vector<Members> slots_;   // [regions]
-  std::vector<uint8_t> class_;   // [rows]; kNoClass: no neuron
-  std::vector<uint32_t> place_;  // [rows] in its class's members
+  std::vector<SlotId> layout_;  // [regions] the slots whose neurons are in their classes
+  std::vector<Members> slots_;  // [regions]
+  // In huge pages: the rows of a batch are far apart.
+  HugeBuffer<uint8_t> class_;   // [rows]; kNoClass: no neuron
+  HugeBuffer<uint32_t> place_;  // [rows] in its class's members
 };
 
 }  // namespace dslide

@@ -72,6 +72,7 @@ class InputSink : public SnapshotSink {
  public:
   explicit InputSink(uint8_t kind) : input(1, static_cast<char>(kind)) {}
   bool HasRoom(uint32_t) override { return true; }
+  void AwaitRoom(uint32_t, uint32_t) override {}
   void Put(uint32_t, RowChunk chunk) override {
     for (size_t i = 0; i < chunk.keys.size(); ++i) {
       const size_t begin = i == 0 ? 0 : chunk.ends[i - 1];

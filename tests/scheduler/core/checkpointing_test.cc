@@ -184,6 +184,7 @@ TEST_CASE("an observer's checkpoint is answered when it is written") {
   CHECK(done.name == "step-000000000001");
   CHECK(done.shard == "/checkpoints/step-000000000001");
   CHECK(done.error.empty());
+  CHECK(run.Noticed("step-000000000001 written; training stood still for 3 ms"));  // server 2
 }
 
 TEST_CASE("servers are told which earlier checkpoints stay") {

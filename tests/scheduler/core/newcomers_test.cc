@@ -141,6 +141,27 @@ TEST_CASE("newcomers: slots come after a checkpoint") {
   }
 }
 
+TEST_CASE("newcomers: a server that has loaded for long gets time for a batch like others") {
+  FakeCluster run(MoveConfig());
+  run.Start();
+  for (int i = 0; i < 3; ++i) REQUIRE(run.Work(11));
+  run.in_flight[11] = 2;
+  run.servers.ready_lost = 3;
+  run.Silence(2);
+  run.Join(3, Role::kServer);
+  while (!HasSeat(run.core().plan(), 3)) run.Wait(1000);
+  run.Wait(7 * kSilentMs);
+  REQUIRE(HasSeat(run.core().plan(), 3));
+  run.Send(3, Ready{run.core().plan().version, 5, 100, 0, 0});
+  const int64_t ready = run.now;
+  while (run.core().roster().Find({3}) != nullptr && run.now - ready < 10 * kSilentMs) {
+    run.Wait(1000);
+  }
+  CHECK(run.now - ready >= kSilentMs);
+  CHECK(run.core().roster().Find({3}) == nullptr);
+  CHECK(run.Noticed("has slots, and no batch is done since"));
+}
+
 TEST_CASE_FIXTURE(Newcomer, "newcomers: a server that no worker hears is left out, at no loss") {
   const uint64_t batches = status().batches;
   silent_servers[11] = {3};

@@ -180,6 +180,7 @@ CheckpointDone FakeServers::Save(uint64_t id, const CheckpointRequest& request) 
   done.name = request.name;
   done.shard = "shard-" + std::to_string(server.loaded) + "-" + std::to_string(index);
   done.rows = 5;
+  done.stall_us = 1000 * static_cast<uint32_t>(id) + 500;
   done.files = {{"CURRENT", 16, 7}};
   done.bytes = 16;
   if (IsSynchronous(config_.train) && server.saved != request.name &&

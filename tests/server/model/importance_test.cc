@@ -43,13 +43,18 @@ struct Neurons {
   explicit Neurons(const std::vector<SlotId>& slots)
       : layer(LayerKind::kOutput, MassConfig(), SlotMap(kNeurons, kSlots, slots),
               Purpose::kTraining, BestKernels()) {
-    for (uint32_t row = 0; row < layer.map().rows(); ++row) {
-      const uint32_t id = layer.map().Global(row);
-      if (id == SlotMap::kNone || MassOf(id) == 0) continue;
-      layer.changed().BeforeChange(row);
-      layer.ObserveMass(row, MassOf(id));
-    }
+    for (const SlotId slot : slots) Observe(slot);
     buckets.emplace(layer);
+  }
+
+  void Observe(SlotId slot) {
+    for (uint32_t row = 0; row < layer.map().SlotSize(slot); ++row) {
+      const uint32_t id = row * kSlots + slot.value;
+      if (MassOf(id) == 0) continue;
+      const uint32_t local = layer.map().LocalRow(slot, row);
+      layer.changed().BeforeChange(local);
+      layer.ObserveMass(local, MassOf(id));
+    }
   }
 
   // The probability of each id that was drawn.
@@ -154,6 +159,43 @@ TEST_CASE("importance: draws depend neither on who owns a slot nor on the past o
     CHECK(parts == expected);
     CHECK(moved.Draw(300, seed) == expected);
   }
+}
+
+TEST_CASE("importance: slots that come and go, and rows that are loaded") {
+  Neurons neurons(Slots(0, 6));
+  Layer& layer = neurons.layer;
+  const auto follow = [&] {
+    neurons.buckets->FollowMap();
+    neurons.buckets->CheckInvariants();
+  };
+  layer.Detach({2});
+  follow();
+  layer.Release({2});
+  layer.Reserve({7});  // where slot 2 was
+  layer.Reserve({6});  // behind all others
+  follow();
+  neurons.Observe({7});
+  neurons.Observe({6});
+  layer.Attach({7});
+  layer.Attach({6});
+  follow();
+  layer.Detach({0});
+  follow();
+  const Neurons expected([] {
+    std::vector<SlotId> slots = Slots(0, kSlots);
+    std::erase_if(slots, [](SlotId slot) { return slot.value == 0 || slot.value == 2; });
+    return slots;
+  }());
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    CHECK(neurons.Draw(700, seed) == expected.Draw(700, seed));
+  }
+  std::vector<uint8_t> bytes(layer.RowBytes());
+  for (uint32_t row = 0; row < 100; ++row) {  // with other masses
+    layer.StoreRow(layer.map().LocalRow({3}, row), bytes.data());
+    layer.LoadRow(layer.map().LocalRow({4}, row), bytes.data());
+  }
+  neurons.buckets->FollowLoad();
+  neurons.buckets->CheckInvariants();
 }
 
 TEST_CASE("importance: as many draws as there are neurons are all of them") {

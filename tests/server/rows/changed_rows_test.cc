@@ -105,6 +105,33 @@ TEST_CASE_FIXTURE(Rows, "changed rows: a snapshot is the state at the mark, what
   }
 }
 
+TEST_CASE_FIXTURE(Rows, "changed rows: copies can be written before their turn, each row once") {
+  for (int round = 0; round < 30; ++round) {
+    CAPTURE(round);
+    const auto expected = Mark();
+    std::map<uint32_t, uint8_t> written;
+    std::vector<uint8_t> bytes;
+    Change(random.Below(100));
+    CHECK((rows.aside_bytes() > 0) == !rows.Aside().empty());
+    for (bool more = true; more;) {
+      if (random.Below(4) == 0) {
+        for (const uint32_t row : rows.Aside()) {
+          rows.WriteAside(row, &bytes);
+          REQUIRE(written.emplace(row, bytes.back()).second);
+        }
+        CHECK(rows.Aside().empty());
+        CHECK(rows.aside_bytes() == 0);
+      }
+      const auto row = Write(&bytes);
+      more = row.has_value();
+      if (more) REQUIRE(written.emplace(*row, bytes.back()).second);
+      Change(random.Below(3));
+    }
+    CHECK(written == expected);
+    CHECK(rows.aside_bytes() == 0);
+  }
+}
+
 TEST_CASE_FIXTURE(Rows, "changed rows: what was given up is written by the next snapshot") {
   (void)Mark();
   std::vector<uint8_t> bytes;

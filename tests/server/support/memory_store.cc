@@ -9,7 +9,14 @@ void MemoryStore::Put(uint32_t executor, RowChunk chunk) {
   REQUIRE_FALSE(chunk.keys.empty());
   auto begin = chunk.bytes.begin();
   for (size_t i = 0; i < chunk.keys.size(); ++i) {
-    REQUIRE((written_[executor].empty() || written_[executor].rbegin()->first < chunk.keys[i]));
+    if (chunk.early) {
+      REQUIRE((i == 0 || chunk.keys[i - 1] < chunk.keys[i]));
+      ++early_rows;
+    } else {
+      REQUIRE((!last_.contains(executor) || last_[executor] < chunk.keys[i]));
+      last_[executor] = chunk.keys[i];
+    }
+    REQUIRE_FALSE(written_[executor].contains(chunk.keys[i]));
     const auto end = chunk.bytes.begin() + static_cast<ptrdiff_t>(chunk.ends[i]);
     written_[executor][chunk.keys[i]] = rows[chunk.keys[i]] = {begin, end};
     begin = end;
@@ -25,6 +32,7 @@ void MemoryStore::Finish(uint32_t executor, std::string record) {
 
 void MemoryStore::Begin(Executor* of, uint32_t executor) {
   written_[executor].clear();
+  last_.erase(executor);
   of->set_local_index(executor);
   of->BeginSnapshot(this);
 }

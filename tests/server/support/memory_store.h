@@ -18,6 +18,7 @@ class MemoryStore : public SnapshotSink {
   explicit MemoryStore(uint32_t patience = 1) : patience_(patience) {}
 
   bool HasRoom(uint32_t) override { return ++asked_ % patience_ == 0; }
+  void AwaitRoom(uint32_t, uint32_t) override { ++awaited; }
   void Put(uint32_t executor, RowChunk chunk) override;
   void Finish(uint32_t executor, std::string record) override;
 
@@ -35,12 +36,15 @@ class MemoryStore : public SnapshotSink {
   StoredRows rows;  // of all snapshots, as a database has them
   std::map<uint32_t, std::string> records;
   uint32_t chunks = 0;
+  uint32_t early_rows = 0;  // in early chunks
+  uint32_t awaited = 0;     // AwaitRoom()
   uint32_t finished = 0;
 
  private:
   uint32_t patience_;
   uint64_t asked_ = 0;
   std::map<uint32_t, StoredRows> written_;
+  std::map<uint32_t, StoredRowKey> last_;  // of the chunks in order
 };
 
 // Everything that an executor is, in flight batches apart. Its next snapshot writes all rows.

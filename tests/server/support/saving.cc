@@ -19,7 +19,7 @@ CheckpointDone AwaitSaved(CheckpointStore* store) {
 }
 
 CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& executors,
-                        CheckpointStore::Save save) {
+                        CheckpointStore::Save save, const std::function<void()>& marked) {
   save.executors = static_cast<uint32_t>(executors.size());
   save.rows = 0;
   save.slots.clear();
@@ -34,6 +34,7 @@ CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& ex
     executors[i]->set_local_index(i);
     executors[i]->BeginSnapshot(store);
   }
+  marked();
   for (Executor* e : executors) {
     while (e->snapshot_in_progress()) {
       if (!e->AdvanceSnapshot()) std::this_thread::yield();  // the writer makes room

@@ -2,6 +2,7 @@
 // their snapshots in the caller's thread.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,10 @@ constexpr int kSaveTimeoutMs = 60000;
 CheckpointDone AwaitSaved(CheckpointStore* store);
 
 // One save of `executors`, as a server makes it: the outcome, after which the executors' rows count
-// as stored or not.
-CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& executors,
-                        CheckpointStore::Save save);
+// as stored or not. `marked` is called when all of them have marked where they are.
+CheckpointDone SaveOnce(
+    CheckpointStore* store, const std::vector<Executor*>& executors, CheckpointStore::Save save,
+    const std::function<void()>& marked = [] {});
 
 ManifestShard ShardOf(const CheckpointDone& done, const std::string& server);
 

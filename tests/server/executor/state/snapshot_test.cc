@@ -106,6 +106,70 @@ TEST_CASE("snapshots: without room nothing is put, and nothing else waits") {
   CHECK(executor->snapshot_in_progress());
 }
 
+// 20,000 neurons of 400 stored bytes.
+struct ManyRows {
+  Config config = [] {
+    Config c = SmallConfig(100, 20000, 32);
+    c.train.optimizer = OptimizerKind::kAdam;
+    return c;
+  }();
+  Executor executor{config, 100, AllSlots(config), 0, Purpose::kTraining, BestKernels()};
+  ManyRows() { executor.Initialise(); }
+
+  Layer& layer() { return executor.output().layer(); }
+  void Change(uint32_t begin, uint32_t end) {
+    for (uint32_t row = begin; row < end; ++row) {
+      layer().changed().BeforeChange(row);
+      layer().row(row).weights[0] += 1.0f;
+    }
+  }
+};
+
+TEST_CASE_FIXTURE(ManyRows,
+                  "snapshots: copies of rows that change are written before they are many") {
+  const StoredRows expected = StateOf(&executor).first;
+  MemoryStore store;
+  store.Begin(&executor);
+  const uint32_t rows = layer().map().rows();
+  size_t most = 0;
+  for (uint32_t end = rows; end > 0; end -= std::min(end, 500u)) {  // the last ones first
+    Change(end - std::min(end, 500u), end);
+    most = std::max(most, layer().changed().aside_bytes());
+    (void)executor.Background();
+  }
+  while (executor.Background()) {
+  }
+  CHECK(store.rows == expected);
+  CHECK(store.written().size() == expected.size());
+  CHECK(store.early_rows > 2000);
+  CHECK(most < size_t{5} << 19);  // 2.5 MB; all copies take 9 MB
+  CHECK(layer().changed().aside_bytes() == 0);
+}
+
+TEST_CASE_FIXTURE(ManyRows,
+                  "snapshots: batches wait for a store that cannot follow, but not for long") {
+  const StoredRows expected = StateOf(&executor).first;
+  MemoryStore slow(8);
+  slow.Begin(&executor);
+  executor.AwaitStore();  // nothing is copied
+  CHECK(slow.awaited == 0);
+  CHECK(slow.rows.empty());
+  Change(0, layer().map().rows());
+  executor.AwaitStore();
+  CHECK(slow.awaited > 0);
+  CHECK(slow.early_rows > 10000);
+  CHECK(layer().changed().aside_bytes() <= size_t{4} << 20);
+  while (executor.snapshot_in_progress()) (void)executor.Background();
+  CHECK(slow.rows == expected);
+
+  MemoryStore full(~0u);
+  full.Begin(&executor);
+  Change(0, layer().map().rows());
+  executor.AwaitStore();  // returns
+  CHECK(full.awaited > 0);
+  CHECK(executor.snapshot_in_progress());
+}
+
 TEST_CASE("snapshots: one that is given up leaves its rows to the next") {
   const Config config = RunConfig({OptimizerKind::kAdaGrad, true, ActiveSet::kLsh, false});
   LocalCluster cluster(config, kRunSamples, {1});
