@@ -235,6 +235,9 @@ std::string HintOf(const PageToken& token) {
   return token.is_new ? "#token=" + token.text : "#token=... (of " + token.path + ")";
 }
 
+// In the run directory: the last checkpoint that checkpoint.hook succeeded with.
+constexpr char kHookDoneName[] = "hook.done";
+
 int64_t SecondsSince1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -253,6 +256,17 @@ std::string FinishedLine(const fs::path& root, const LedgerState& ledger) {
   return line + "; for more raise train.epochs";
 }
 
+// Why the last checkpoint of a finished run is not where checkpoint.hook takes it; "": it is.
+std::string WhatHookMissed(const fs::path& root, const Config& config,
+                           const std::string& checkpoints) {
+  const Result<std::string> newest = FindCheckpoint(checkpoints);
+  if (config.checkpoint.hook.empty() || !newest.ok()) return "";
+  const Result<std::string> done = ReadWholeFile((root / kHookDoneName).string());
+  if (done.ok() && *done == fs::path(*newest).filename().string() + "\n") return "";
+  return fmt::format("checkpoint.hook has not succeeded with the last checkpoint; run it with {}",
+                     *newest);
+}
+
 // The keys of a run that is refused after all are removed.
 class NewKeys {
  public:
@@ -268,9 +282,6 @@ class NewKeys {
  private:
   fs::path root_;
 };
-
-// In the run directory: the last checkpoint that checkpoint.hook succeeded with.
-constexpr char kHookDoneName[] = "hook.done";
 
 // The last name of a path.
 std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -384,6 +395,8 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     MakePathsAbsolute(&asked);
     if (IsFinished(inputs.ledger, asked) && FindCheckpoint(inputs.checkpoint_directory).ok()) {
       PrintLine(FinishedLine(root, inputs.ledger));
+      const std::string missing = WhatHookMissed(root, options.config, inputs.checkpoint_directory);
+      if (!missing.empty()) LogWarning(missing);
       return {};
     }
   }
@@ -575,7 +588,8 @@ void SchedulerShell::TendHook() {
   }
 }
 
-// The run is over; its last checkpoint is worth the wait. A signal ends it.
+// The run is over; its last checkpoint is worth the wait. A signal ends it, and so does a second
+// failure.
 void SchedulerShell::WaitForHook(StopSignals* signals) {
   if (!hook_.busy()) return;
   const int64_t timeout_ms = int64_t{1000} * core_.run().config.checkpoint.hook_timeout_s;
@@ -583,7 +597,9 @@ void SchedulerShell::WaitForHook(StopSignals* signals) {
   Log("waiting for checkpoint.hook with the last checkpoint; a signal ends the wait");
   Poller pause;
   pause.AddFd(signals->fd());
-  while (hook_.busy() && MonotonicMillis() < end_ms && !signals->Take()) {
+  const uint32_t failures = hook_.figures().failures;
+  const auto may_succeed = [&] { return hook_.busy() && hook_.figures().failures < failures + 2; };
+  while (may_succeed() && MonotonicMillis() < end_ms && !signals->Take()) {
     TendHook();
     pause.Wait(kPollMs);
   }

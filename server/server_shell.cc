@@ -136,14 +136,16 @@ void ServerShell::TendHook() {
   for (const std::string& line : hook_.Tick(MonotonicMillis())) LogWarning(line);
 }
 
-// What this server wrote last is worth the wait. A signal ends it.
+// What this server wrote last is worth the wait. A signal ends it, and so does a second failure.
 void ServerShell::WaitForHook(StopSignals* signals) {
   if (!hook_.busy()) return;
   LogInfo("waiting for checkpoint.shard_hook with the last checkpoint; a signal ends the wait");
   Poller pause;
   pause.AddFd(signals->fd());
   const int64_t end_ms = MonotonicMillis() + hook_.timeout_ms() + CheckpointHook::kKillMs;
-  while (hook_.busy() && MonotonicMillis() < end_ms && !signals->Take()) {
+  const uint32_t failures = hook_.figures().failures;
+  const auto may_succeed = [&] { return hook_.busy() && hook_.figures().failures < failures + 2; };
+  while (may_succeed() && MonotonicMillis() < end_ms && !signals->Take()) {
     TendHook();
     pause.Wait(kPollMs);
   }

@@ -88,7 +88,7 @@ void WorkerCore::OnSchedulerMessage(Message message) {
   if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
     OnJoinReply(message, *reply);
   } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
-    EndPause();  // also if a server had told it before
+    EndPause();  // also by the plan that it has
     OnPlan(*plan);
   } else if (auto* grant = std::get_if<LeaseGrant>(&message.body)) {
     if (IsInGeneration(plan_, envelope.plan_version)) OnGrant(std::move(*grant));

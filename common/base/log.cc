@@ -118,8 +118,13 @@ std::optional<std::string> FailureIn(const std::string& line, const std::string&
   std::string text = line;
   if (line.starts_with('{')) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (!json.is_object() || json.value("level", "") != "error") return std::nullopt;
-    text = json.value("message", "");
+    // It may be a hook's line, in a format of its own.
+    const auto part = [&](const char* name) {
+      const bool found = json.is_object() && json.contains(name) && json[name].is_string();
+      return found ? json[name].get<std::string>() : "";
+    };
+    if (part("level") != "error") return std::nullopt;
+    text = part("message");
   }
   const std::string mark = program + ": ";
   if (!text.starts_with(mark)) return std::nullopt;

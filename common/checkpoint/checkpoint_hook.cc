@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -54,7 +55,11 @@ pid_t Spawn(const std::string& command, const std::string& directory,
 }  // namespace
 
 CheckpointHook::~CheckpointHook() {
-  if (pid_ > 0) kill(-pid_, SIGTERM);
+  if (pid_ <= 0) return;
+  kill(-pid_, SIGTERM);
+  for (int waited_ms = 0; waited_ms < 1000 && waitpid(pid_, nullptr, WNOHANG) == 0; waited_ms += 10)
+    poll(nullptr, 0, 10);
+  kill(-pid_, SIGKILL);  // or what it has started
 }
 
 void CheckpointHook::Offer(const std::string& directory, std::vector<std::string> variables) {
@@ -70,9 +75,10 @@ std::vector<std::string> CheckpointHook::Tick(int64_t now_ms) {
     int status = 0;
     const pid_t ended = waitpid(pid_, &status, WNOHANG);
     const int64_t ran_ms = now_ms - started_ms_;
-    if (ended == pid_) {
+    if (ended != 0) {
       const std::string why =
-          told_to_end_               ? fmt::format("it ran for more than {} s", timeout_ms_ / 1000)
+          ended < 0                  ? std::string("its end is not known")
+          : told_to_end_             ? fmt::format("it ran for more than {} s", timeout_ms_ / 1000)
           : WIFSIGNALED(status)      ? fmt::format("signal {}", WTERMSIG(status))
           : WEXITSTATUS(status) != 0 ? fmt::format("exit code {}", WEXITSTATUS(status))
                                      : "";

@@ -32,7 +32,8 @@ void Checkpointer::WantAfterInterval(int64_t now_ms) {
 }
 
 bool Checkpointer::TriedSince(int64_t since_ms) {
-  if (config_.interval_s == 0 || tried_ms_ >= since_ms) return true;
+  const bool no_room = room_asked_ms_ != 0;
+  if (config_.interval_s == 0 || no_room || tried_ms_ >= since_ms) return true;
   wanted_ = true;
   return false;
 }

@@ -52,7 +52,7 @@ class Checkpointer {
   // A member wants one. AnswerWaiters() sends it the outcome.
   void WantFor(Incarnation member, uint64_t request, int64_t now_ms);
   // Whether a round that began at `since_ms` or later has ended, well or not; if not, wants one.
-  // True without checkpoints at intervals.
+  // True without checkpoints at intervals, and while there is no room for one.
   bool TriedSince(int64_t since_ms);
   // The run trains from now on, in a new generation.
   void BeginInterval(int64_t now_ms) { last_ms_ = now_ms; }

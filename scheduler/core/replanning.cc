@@ -90,7 +90,10 @@ void LookAtLoads(RunState* run, int64_t now_ms) {
   const Seats& seats = run->cluster.seats;
   if (!seats.NewcomersProven(run->roster(), now_ms)) return;
   // If they cannot do their part all go back to the newest checkpoint, which should be a fresh one.
-  if (run->cluster.HasUntried() && !run->checkpointer.IsSaved(run->pass().BatchesToSave()) &&
+  // A server that leaves does not wait for that.
+  const bool leaves = std::ranges::count(leaving, true) > 0;
+  if (!leaves && run->cluster.HasUntried() &&
+      !run->checkpointer.IsSaved(run->pass().BatchesToSave()) &&
       !run->checkpointer.TriedSince(seats.joined_ms())) {
     return;
   }

@@ -77,6 +77,7 @@ Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committ
   if (!manifest) return {};
   std::error_code error;
   for (uint32_t i = 0; i < ledger.plan.servers.size(); ++i) {
+    if (SlotsOf(ledger.plan, {i}).empty()) continue;  // it has nothing to write
     const fs::path shard = orphan / ShardName(ledger.plan.version, i);
     if (!fs::is_directory(shard, error)) return {};
     Result<ManifestShard> described = DescribeShard(shard, ledger, i, *config);

@@ -272,6 +272,19 @@ def slow_hook(case):
     check(train.returncode == 85, f"{train.returncode} {text_of(f'{train.log}.err')}")
 
 
+def last_hook(case):
+    """The end of a run waits for a hook, longer than members get to leave."""
+    copy = case.at("copy")
+    train = case.train("train.epochs=1", "checkpoint.interval_s=0",
+                       f"checkpoint.hook=sleep 8; cp -r \"$1\" {copy}", environment={})
+    check(train.wait(DEADLINE_S) == 0, text_of(f"{train.log}.err"))
+    check(os.path.exists(f"{copy}/manifest"), "the hook was not ended")
+    hook = case.checkpoints()[-1]
+    os.remove(f"{case.run}/hook.done")
+    _, err = case.call("dslide-scheduler", "--resume", "--run-dir", case.run)
+    check(f"checkpoint.hook has not succeeded with the last checkpoint" in err and hook in err, err)
+
+
 def quota(case):
     """A quota prunes; one that is too small stops checkpoints but the last, and the training goes on."""
     train = case.train("train.epochs=100000", "checkpoint.interval_s=1", "checkpoint.keep=10")
@@ -355,7 +368,7 @@ def runs(case):
 def main():
     global BIN
     BIN = os.path.join(os.path.abspath(sys.argv[1]), "bin")
-    cases = [finished, cheap_first, logs, views, hooks, slow_hook, quota, runs]
+    cases = [finished, cheap_first, logs, views, hooks, slow_hook, last_hook, quota, runs]
     wanted = sys.argv[2:] or [one.__name__ for one in cases]
     failures = []
     for one in cases:

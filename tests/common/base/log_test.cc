@@ -85,7 +85,8 @@ TEST_CASE("log: why a process ends is found again in its log, as text and as JSO
     CHECK_FALSE(FailureIn(line, "dslide-worker"));
     if (line.starts_with('{')) CHECK(nlohmann::json::parse(line)["level"] == "error");
   }
-  for (const char* other : {"", "{", "{}", "[1]", R"({"level":"info","message":"dslide: a"})"}) {
+  for (const char* other : {"", "{", "{}", "[1]", R"({"level":"info","message":"dslide: a"})",
+                            R"({"level":30})", R"({"level":"error","message":1})"}) {
     CHECK_FALSE(FailureIn(other, "dslide"));
   }
 }

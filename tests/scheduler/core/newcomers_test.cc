@@ -133,6 +133,12 @@ TEST_CASE("newcomers: slots come after a checkpoint") {
     while (SlotsIn(run.core().plan(), 3) == 0) run.Wait(1000);
     CHECK(run.manifests.size() == 1);
   }
+  SUBCASE("for which there is no room: they do not wait for ever") {
+    (void)run.core().OnRoom(false, 0, "no room", run.now);
+    REQUIRE(run.Work(11));
+    while (SlotsIn(run.core().plan(), 3) == 0 && run.now < 600'000) run.Wait(1000);
+    CHECK(SlotsIn(run.core().plan(), 3) > 0);
+  }
   SUBCASE("that fails: they do not wait for ever") {
     run.manifest_status = Failed("the disk is full");
     REQUIRE(run.Work(11));

@@ -41,6 +41,20 @@ void Write(const std::string& path) {
   std::ofstream(path) << path;
 }
 
+TEST_CASE("orphans: a server without slots has none, and none is missed") {
+  const TempDirectory directory;
+  LedgerState state = State(-1);
+  Plan plan = state.plan;
+  plan.servers.push_back({"c", "tcp://c", {3}});
+  state.Apply(LedgerPlanned{plan});
+  Write(directory.path() + "/orphan-3-0/shard-3-0/1.sst");
+  Write(directory.path() + "/orphan-3-0/shard-3-1/1.sst");
+  REQUIRE(AdoptOrphans(state, directory.path(), 0).ok());
+  const auto manifest = ReadManifest(directory.path() + "/step-000000000016");
+  REQUIRE(manifest.ok());
+  CHECK(manifest->shards.size() == 2);
+}
+
 TEST_CASE("orphans: all shards of the plan become a checkpoint of what the ledger says counts") {
   const TempDirectory directory;
   const std::string orphan = directory.path() + "/orphan-3-0";

@@ -314,7 +314,8 @@ void Launcher::StopWithoutWorkers() {
   Say("all workers of this launch have ended; stopping");
 }
 
-// Whether the scheduler ends within kStopGraceMs: it dismisses members a moment before its end.
+// Whether the scheduler ends within kStopGraceMs: it dismisses members a moment before its end. Or
+// its run is over, and it waits for checkpoint.hook.
 bool Launcher::SchedulerEnds() {
   const int64_t deadline_ms = MonotonicMillis() + kStopGraceMs;
   while (MonotonicMillis() < deadline_ms) {
@@ -322,7 +323,14 @@ bool Launcher::SchedulerEnds() {
     if (!scheduler().running()) return true;
     poll(nullptr, 0, kPollMs);
   }
-  return false;
+  return WaitsForHook();
+}
+
+bool Launcher::WaitsForHook() const {
+  if (launch_.config.checkpoint.hook.empty()) return false;
+  std::error_code error;
+  const auto written = fs::last_write_time(Path("summary.json"), error);  // at a run's end
+  return !error && written >= began_;
 }
 
 Status Launcher::AfterScheduler() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <ios>
 #include <optional>
 #include <string>
@@ -81,10 +82,12 @@ class Launcher {
   void StopAllChildren();
   bool HasTrained();
   bool SchedulerEnds();
+  bool WaitsForHook() const;
   Status AfterScheduler();
   Error SchedulerFailure();
   Error CannotGoOn(const Child& child, const std::string& what) const;
 
+  const std::filesystem::file_time_type began_ = std::filesystem::file_time_type::clock::now();
   Launch launch_;
   StopSignals* signals_;
   bool stopping_ = false;         // the scheduler was asked to end
