@@ -59,7 +59,7 @@ def main():
                 [f"{build}/bin/dslide", "train", "--servers", "2", "--workers", "2", "--run-dir",
                  f"{directory}/run", "--set", f"train.data={DATA}/train.jsonl.zst", "--set",
                  f"train.test={DATA}/test.jsonl.zst", "--set", "train.epochs=1000", "--set",
-                 "train.evaluate_samples=200", "--set", "model.hidden=32", "--set",
+                 "train.evaluate_samples=200", "--set", "model.hidden=32", "--set", "checkpoint.hook=true", "--set",
                  "cluster.executors=1", "--set", f"cluster.status_bind=tcp://127.0.0.1:{page}"],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL))
             shutil.copy(f"{CONFIGS}/alerts.yml", directory)

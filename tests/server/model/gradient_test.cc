@@ -39,7 +39,7 @@ void CheckOutputGradients(const Config& config, uint32_t shards,
     largest = std::max(largest, std::abs(numeric));
   }
   CHECK(largest > 0.05);
-  CHECK(error_h < 1e-5);
+  CHECK(error_h < 3e-5);  // scalar kernels add in one long row
   CHECK(error_w < 1e-5);
 }
 
