@@ -52,6 +52,10 @@ class WorkerCore {
   Effects Start(int64_t now_us);
   // `bytes`: size of the message on the wire, for the batch's account.
   Effects Handle(uint32_t from, Message message, size_t bytes, int64_t now_us);
+  // A server sent what is no message.
+  void OnMalformed(uint32_t server, int64_t now_us) {
+    if (work_ && server < links_.size()) links_.Judge(server, false, now_us);
+  }
   // Repeats requests without reply, asks for leases, sends heartbeats with the figures of `usage`.
   Effects Tick(const Heartbeat& usage, int64_t now_us);
   // The last messages of a worker that leaves.

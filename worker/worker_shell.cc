@@ -144,6 +144,7 @@ void WorkerShell::Receive(uint32_t from) {
     Result<Message> message = Decode(*bytes);
     if (!message.ok()) {
       LogWarning("a reply is dropped: " + message.error().message);
+      if (from != WorkerCore::kScheduler) core_.OnMalformed(from, clock_.Micros());
       continue;
     }
     if (std::holds_alternative<JoinReply>(message->body)) NameRunInLog(message->envelope.run);

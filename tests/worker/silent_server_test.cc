@@ -88,6 +88,14 @@ std::vector<uint32_t> To(const std::vector<WorkerCore::Outgoing>& requests) {
   return servers;
 }
 
+TEST_CASE_FIXTURE(OneBatchOnTwo, "a server that sends what is no message is told of sooner") {
+  now = 1000;
+  Answer(0);
+  core.OnMalformed(1, 1000 * now);
+  CHECK(SilentAt(1000 + kSilentMs / 10 - 1).empty());
+  CHECK(SilentAt(1000 + kSilentMs / 10 + 1000) == std::vector<uint64_t>{102});
+}
+
 // Server a has all input rows, b and c have the neurons.
 struct InputOnOne : WorkerFixture {
   InputOnOne() : WorkerFixture(3, Settings()) {
