@@ -235,8 +235,9 @@ def hooks(case):
     """A hook that fails twice is run again until it is good; its figures are in status."""
     tries, copies = case.at("tries"), case.at("copies")
     os.makedirs(copies)
-    hook = (f'echo x >>{tries}; [ $(wc -l <{tries}) -gt 2 ] || exit 3; '
-            f'[ "$1" = "$DSLIDE_CHECKPOINT" ] && cp -r "$1" {copies}/')
+    hook = (f'echo x >>{tries}; [ $(wc -l <{tries}) -gt 2 ] || exit 3; [ "$1" = "$DSLIDE_CHECKPOINT" ] && '
+            # As configs/README.md has it.
+            f'cd "$1"/.. && cp -r "$(basename "$1")" $(ls | grep -e ^preprocessor- -e ^label-names) {copies}/')
     train = case.train("train.epochs=100000", "checkpoint.interval_s=1", f"checkpoint.hook={hook}",
                        "checkpoint.hook_timeout_s=30",
                        f"checkpoint.shard_hook=test -d \"$DSLIDE_SHARD\" && echo \"$1\" >>{case.at('shards')}")
@@ -322,6 +323,7 @@ def runs(case):
                        f"train.test={case.at('train.txt')}")
     check(train.wait(DEADLINE_S) == 0, text_of(f"{train.log}.err"))
     os.makedirs(f"{case.run}/checkpoint/store-server-1-00000000000000ff")
+    os.symlink("a", case.at("runs/latest"))
     b = case.at("runs/b")
     out, _ = case.call("dslide", "run", "start", b, *case.sets("train.epochs=100000"))
     pid = int(re.search(r"pid (\d+)", out).group(1))
@@ -334,6 +336,7 @@ def runs(case):
         case.trains()
         listed = {one["name"]: one for one in
                   json.loads(case.call("dslide", "run", "list", case.at("runs"), "--json")[0])}
+        check(set(listed) == {"a", "b"}, listed)
         check(listed["a"]["state"] == "finished" and listed["a"]["p_at_1"] > 0.4, listed)
         check(listed["b"]["state"] == "running" and listed["b"]["pid"] == pid, listed)
         out, _ = case.call("dslide", "run", "list", case.at("runs"))
@@ -376,7 +379,7 @@ def run_start(case):
         taken.listen()
     with open(case.at("named.ini"), "w", encoding="utf-8") as file:
         file.write("[cluster]\nscheduler_bind = tcp://127.0.0.1:7700\n")
-    _, err = case.call("dslide", "run", "start", new, "--config", case.at("named.ini"), *case.sets(), code=1)
+    _, err = case.call("dslide", "run", "start", new, "--config", case.at("named.ini"), *case.sets(), code=2)
     check("tcp://127.0.0.1:7700" in err, err)
     shutil.rmtree(case.at("runs/new"), ignore_errors=True)
     out, _ = case.call("dslide", "run", "start", new, *case.sets("cluster.join_timeout_s=1"))

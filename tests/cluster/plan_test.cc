@@ -125,9 +125,16 @@ TEST_CASE("dslide plan refuses what does not fit, and wrong uses, before it meas
               run.Path("absent.json"));
   REQUIRE(run.Plan({"--config", run.config(), "--json"}) == 0);
   run.Write("rates.json", run.last_output());
-  run.Refused({"--config", run.config(), "--rates", run.Path("rates.json"), "--set",
-               "model.hidden=48", "--set", "train.optimizer=adam"},
-              "the run has 48; train.optimizer = adagrad, the run has adam; run `dslide plan");
+  const Arguments measured = {"--config", run.config(), "--rates", run.Path("rates.json"), "--set"};
+  const auto with = [&](const std::string& setting) {
+    Arguments arguments = measured;
+    arguments.push_back(setting);
+    return arguments;
+  };
+  run.Refused(with("model.hidden=48"), "measured with model.hidden = 32, the run has 48; run");
+  run.Refused(with("train.optimizer=sgd"), "the run has sgd; run `dslide plan --json` there");
+  run.Write("rates.json", "{\"rates\": [{\"epochs\": \"many\"}]}");
+  run.Refused({"--config", run.config(), "--rates", run.Path("rates.json")}, "or no number");
   run.Write("rates.json", "{\"rates\": []}");
   run.Refused({"--config", run.config(), "--rates", run.Path("rates.json")}, "no rates in it");
   run.Refused({"--config", run.config(), "--set", "model.hiden=3"}, "model.hidden");
