@@ -61,6 +61,11 @@ std::vector<std::string> CompleteCheckpoints(const std::string& directory) {
 
 void RemoveCheckpoint(const std::string& directory) {
   std::error_code ignored;
+  // Of a link only the link goes: the checkpoint that it names is somebody else's.
+  if (fs::is_symlink(directory, ignored)) {
+    fs::remove(directory, ignored);
+    return;
+  }
   fs::remove(fs::path(directory) / kManifestName, ignored);
   fs::remove_all(directory, ignored);
 }

@@ -50,6 +50,7 @@ class Case:
     def __init__(self):
         self.path = tempfile.mkdtemp(prefix="dslide-operations-")
         self.processes = []
+        self.sockets = []
         self.started = 0
         with open(self.at("train.txt"), "w", encoding="utf-8") as file:
             file.write("2000 30 20\n" + "".join(f"{i % 20} {i % 30}:1\n" for i in range(2000)))
@@ -111,12 +112,17 @@ class Case:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        for taken in self.sockets:
+            taken.close()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
+def port_of_nobody(case):
+    """A port that nobody listens at, and that no other process gets until the case ends."""
+    taken = socket.socket()
+    case.sockets.append(taken)
+    taken.bind(("127.0.0.1", 0))
+    return taken.getsockname()[1]
 
 
 def finished(case):
@@ -151,7 +157,7 @@ def logs(case):
                            ("dslide", ("status", case.run))):
         _, err = case.call(program, *words, code=2, environment={"DSLIDE_LOG": "xml"})
         check(err.count("\n") == 1 and "DSLIDE_LOG = xml" in err, err)
-    address = f"tcp://127.0.0.1:{free_port()}"
+    address = f"tcp://127.0.0.1:{port_of_nobody(case)}"
     worker = case.start("dslide-worker", "--scheduler", address, environment={"DSLIDE_LOG": "json"})
     wait_for(lambda: "joining the scheduler" in text_of(f"{worker.log}.err"), "the worker")
     check(case.end(worker) == 0, "a worker that is stopped before it has joined ends with 0")
@@ -229,9 +235,11 @@ def hooks(case):
     """A hook that fails twice is run again until it is good; its figures are in status."""
     tries, copies = case.at("tries"), case.at("copies")
     os.makedirs(copies)
-    hook = (f'echo x >>{tries}; [ $(wc -l <{tries}) -gt 2 ] || exit 3; '
-            f'[ "$1" = "$DSLIDE_CHECKPOINT" ] && cp -r "$1" {copies}/')
+    hook = (f'echo x >>{tries}; [ $(wc -l <{tries}) -gt 2 ] || exit 3; [ "$1" = "$DSLIDE_CHECKPOINT" ] && '
+            # As configs/README.md has it.
+            f'cd "$1"/.. && cp -r "$(basename "$1")" $(ls | grep -e ^preprocessor- -e ^label-names) {copies}/')
     train = case.train("train.epochs=100000", "checkpoint.interval_s=1", f"checkpoint.hook={hook}",
+                       "checkpoint.hook_timeout_s=30",
                        f"checkpoint.shard_hook=test -d \"$DSLIDE_SHARD\" && echo \"$1\" >>{case.at('shards')}")
     case.trains()
     status = wait_for(lambda: (lambda s: s if s.get("hook", {}).get("done") else None)(case.status()),
@@ -254,6 +262,7 @@ def hooks(case):
 def slow_hook(case):
     """A hook without an end holds up nothing, and what it reads stays."""
     train = case.train("train.epochs=100000", "checkpoint.interval_s=1", "checkpoint.keep=1",
+                       f"checkpoint.hook_timeout_s={DEADLINE_S}",
                        f"checkpoint.hook=basename \"$1\" >{case.at('name')}; exec sleep 1000")
     case.trains()
     held = wait_for(lambda: text_of(case.at("name")).strip(), "the hook")
@@ -327,6 +336,7 @@ def runs(case):
                        f"train.test={case.at('train.txt')}")
     check(train.wait(DEADLINE_S) == 0, text_of(f"{train.log}.err"))
     os.makedirs(f"{case.run}/checkpoint/store-server-1-00000000000000ff")
+    os.symlink("a", case.at("runs/latest"))
     b = case.at("runs/b")
     out, _ = case.call("dslide", "run", "start", b, *case.sets("train.epochs=100000"))
     pid = int(re.search(r"pid (\d+)", out).group(1))
@@ -339,6 +349,7 @@ def runs(case):
         case.trains()
         listed = {one["name"]: one for one in
                   json.loads(case.call("dslide", "run", "list", case.at("runs"), "--json")[0])}
+        check(set(listed) == {"a", "b"}, listed)
         check(listed["a"]["state"] == "finished" and listed["a"]["p_at_1"] > 0.4, listed)
         check(listed["b"]["state"] == "running" and listed["b"]["pid"] == pid, listed)
         out, _ = case.call("dslide", "run", "list", case.at("runs"))
@@ -363,6 +374,31 @@ def runs(case):
     check(not os.path.exists(f"{a}/checkpoint/store-server-1-00000000000000ff"), "the store")
     case.call("dslide", "evaluate", "--checkpoint", a, "--data", case.at("train.txt"))
     check("0 directories" in case.call("dslide", "run", "gc", case.at("runs"))[0], "nothing more")
+    run_start(case)
+
+
+def run_start(case):
+    """What `dslide run start` is refused leaves nothing; an address that the file names is kept."""
+    new = case.at("runs/new/one")
+    out, err = case.call("dslide", "run", "start", new, *case.sets(f"train.data={case.at('absent.txt')}"),
+                         code=2)
+    check("started, pid " in out and "absent.txt" in err, out + err)
+    check(not os.path.exists(case.at("runs/new")), "a refused run leaves nothing")
+    # The default address, as somebody may want it: here it is taken, by this test or by another program.
+    with contextlib.suppress(OSError):
+        taken = socket.socket()
+        case.sockets.append(taken)
+        taken.bind(("127.0.0.1", 7700))
+        taken.listen()
+    with open(case.at("named.ini"), "w", encoding="utf-8") as file:
+        file.write("[cluster]\nscheduler_bind = tcp://127.0.0.1:7700\n")
+    _, err = case.call("dslide", "run", "start", new, "--config", case.at("named.ini"), *case.sets(), code=2)
+    check("tcp://127.0.0.1:7700" in err, err)
+    shutil.rmtree(case.at("runs/new"), ignore_errors=True)
+    out, _ = case.call("dslide", "run", "start", new, *case.sets("cluster.join_timeout_s=1"))
+    check(re.search(r": started, pid \d+, log .*\n.*: listens at tcp://127.0.0.1:\d+\n", out), out)
+    wait_for(lambda: json.loads(case.call("dslide", "run", "list", new, "--json")[0])[0]["state"] != "running",
+             "its end: no servers come")
 
 
 def main():

@@ -113,11 +113,28 @@ TEST_CASE("dslide plan refuses what does not fit, and wrong uses, before it meas
   run.Refused({"--config", run.config(), "--nodes", "4x2x8"}, "--nodes 4x2x8");
   run.Refused({"--config", run.config(), "--nodes", "1x2x8x10", "--servers", "2"}, "--servers");
   run.Refused({"--config", run.config(), "--servers", "0"}, "--servers");
-  run.Refused({"--config", run.config(), "--price", "free"}, "--price free");
+  run.Refused({"--config", run.config(), "--servers", "200", "--workers", "57"},
+              "--servers, --workers: 200 servers and 57 workers are more than the 256 processes");
+  run.Refused({"--config", run.config(), "--nodes", "128x2x8x100,1x2x8x100"},
+              "129 servers and 129 workers are more than the 256 processes");
+  run.Refused({"--config", run.config(), "--price", "free"},
+              "--price free: must be a number above 0, at most 1000000");
   run.Refused({"--config", run.config(), "--price", "-1"}, "--price -1");
   run.Refused({"--config", run.config(), "--rates", "0"}, "--rates 0");
   run.Refused({"--config", run.config(), "--rates", run.Path("absent.json")},
               run.Path("absent.json"));
+  REQUIRE(run.Plan({"--config", run.config(), "--json"}) == 0);
+  run.Write("rates.json", run.last_output());
+  const Arguments measured = {"--config", run.config(), "--rates", run.Path("rates.json"), "--set"};
+  const auto with = [&](const std::string& setting) {
+    Arguments arguments = measured;
+    arguments.push_back(setting);
+    return arguments;
+  };
+  run.Refused(with("model.hidden=48"), "measured with model.hidden = 32, the run has 48; run");
+  run.Refused(with("train.optimizer=sgd"), "the run has sgd; run `dslide plan --json` there");
+  run.Write("rates.json", "{\"rates\": [{\"epochs\": \"many\"}]}");
+  run.Refused({"--config", run.config(), "--rates", run.Path("rates.json")}, "or no number");
   run.Write("rates.json", "{\"rates\": []}");
   run.Refused({"--config", run.config(), "--rates", run.Path("rates.json")}, "no rates in it");
   run.Refused({"--config", run.config(), "--set", "model.hiden=3"}, "model.hidden");

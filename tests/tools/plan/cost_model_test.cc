@@ -31,8 +31,7 @@ PlanInput Planned(std::vector<PlannedNode> nodes) {
   input.shape.labels.gap_bytes.fill(2);
   Rates rates;
   rates.machine = "a machine";
-  rates.hidden = kHidden;
-  rates.batch = kBatch;
+  rates.task = TaskOf(input.config);
   rates.neurons.shared = 0.008;
   rates.input.shared = 0.002;
   rates.worker_seconds = 0.001;
@@ -87,6 +86,37 @@ TEST_CASE("plan: executors share the work but for what each costs") {
   CHECK(e.server_cpu_us == doctest::Approx(140));
   CHECK(e.samples_per_second > kBatch / 0.0045);
   CHECK(e.samples_per_second < kBatch / 0.0035);
+}
+
+TEST_CASE("plan: the balancer moves work, and none is lost") {
+  // 20 ms of executors' work in equal halves: 10 ms of one executor, 1.25 ms of each of eight. All
+  // nine are equally busy then, for 20/9 ms.
+  PlanInput input = Planned({Node(1, 0), Node(8, 0)});
+  input.nodes[0].workers = 0;
+  input.config.cluster.executors = 0;
+  input.epochs[0].rates.neurons.shared = 0.02;
+  input.epochs[0].rates.input.shared = 0;
+  const PlanEstimate e = EstimateRun(input);
+  CHECK(e.executors == 9);
+  CHECK(e.server_cpu_us == doctest::Approx(1e6 * 0.02 / kBatch));
+  CHECK(e.samples_per_second < kBatch / (0.02 / 9));
+  CHECK(e.samples_per_second > kBatch / 0.005);
+  input.config.cluster.balance = Balance::kOff;
+  CHECK(EstimateRun(input).server_cpu_us == doctest::Approx(1e6 * 0.02 / kBatch));
+  CHECK(EstimateRun(input).samples_per_second < kBatch / 0.01);
+}
+
+TEST_CASE("plan: as many executors evaluate as have a core") {
+  PlanInput input = Planned({Node(2, 0), Node(16, 0)});
+  input.config.cluster.executors = 4;
+  const double trained = EstimateRun(input).seconds;
+  input.shape.test_samples = 1000;
+  input.config.train.epochs = 1;
+  const double once = EstimateRun(input).seconds;
+  input.epochs[0].rates.evaluate_seconds = 0.06;
+  // Two of the first four, and the other four.
+  CHECK(EstimateRun(input).seconds - once == doctest::Approx(1000 * 0.06 / 6));
+  CHECK(once < trained);
 }
 
 TEST_CASE("plan: one core has what server, worker and scheduler take") {
@@ -160,6 +190,23 @@ TEST_CASE("plan: a server's memory is rows, open batches, kept replies and a sna
   CHECK(two.server_bytes < e.server_bytes);
 }
 
+TEST_CASE("plan: a server keeps more replies where it may use more memory") {
+  const auto server_bytes = [](double gigabytes) {
+    PlanInput input = Planned({Node(16, 0, gigabytes)});
+    input.config.model.hidden = 512;
+    input.nodes[0].workers = 32;
+    const PlanEstimate e = EstimateRun(input);
+    const double all = 32 * 128 * e.bytes_received * kBatch / 2;
+    CHECK(all > 200 * kMb);
+    CHECK(all < 0.8 * 64 * 1024 / 16 * kMb);
+    return std::pair(static_cast<double>(e.server_bytes), all);
+  };
+  // Of 1 GB a sixteenth of 80 % is less than the least; 2 GB have 102.4 MB; 64 GB keep all.
+  const auto [least, all] = server_bytes(1);
+  CHECK(server_bytes(2).first - least == doctest::Approx((102.4 - 64) * kMb).epsilon(1e-6));
+  CHECK(server_bytes(64).first - least == doctest::Approx(all - 64 * kMb).epsilon(1e-6));
+}
+
 TEST_CASE("plan: what does not fit is refused with nodes that would do") {
   CHECK(WhyItDoesNotFit(Planned({Node(2, 100)})).empty());
   PlanInput large = Planned({Node(2, 100, 1), Node(2, 100, 1)});
@@ -185,6 +232,18 @@ TEST_CASE("plan: what does not fit is refused with nodes that would do") {
   const double gigabytes = std::stod(why.substr(memory_at + 16));
   CHECK(with(2, gigabytes).empty());
   CHECK_FALSE(with(2, gigabytes / 2).empty());
+  // Where nodes are unlike, more of the last are what is added.
+  PlanInput unlike = large;
+  unlike.nodes = {Node(2, 100, 1.5), Node(2, 100, 1)};
+  const std::string mend = WhyItDoesNotFit(unlike);
+  CAPTURE(mend);
+  const size_t more_at = mend.find(" more nodes like the last would do");
+  REQUIRE(more_at != std::string::npos);
+  const auto more = static_cast<size_t>(std::stoi(mend.substr(mend.rfind("; ", more_at) + 2)));
+  unlike.nodes.resize(2 + more, unlike.nodes.back());
+  CHECK(WhyItDoesNotFit(unlike).empty());
+  unlike.nodes.pop_back();
+  CHECK_FALSE(WhyItDoesNotFit(unlike).empty());
   // A limit that the user has set is named.
   PlanInput limited = Planned({Node(2, 100)});
   limited.config.cluster.memory_mb = 5;
@@ -203,6 +262,10 @@ TEST_CASE("plan: nodes are added until one more gains little") {
     CHECK((rows[i].gain >= 0.05 || i + 1 == rows.size()));
   }
   CHECK(rows.back().gain < 0.05);
+  // Not more processes than are planned for.
+  PlanInput many = Planned({Node(64, 0, 64)});
+  many.nodes[0].workers = 63;
+  for (const NodesRow& row : EstimateNodes(many, -1, 64)) CHECK(row.nodes <= 4);
   // A model that a single node has no room for begins with more.
   PlanInput large = Planned({Node(2, 1000, 1), Node(2, 1000, 1), Node(2, 1000, 1)});
   large.config.model.labels = 8'000'000;
@@ -218,12 +281,27 @@ TEST_CASE("plan: rates are read as they were written") {
   CHECK(RatesJson(*read) == RatesJson(input.epochs));
   CHECK((*read)[0].rates.machine == "a machine");
   CHECK((*read)[0].rates.neurons.shared == 0.008);
+  CHECK((*read)[0].rates.task == TaskOf(input.config));
   // Also in what --json prints.
   CHECK(RatesFromJson("{\"rates\": " + RatesJson(input.epochs) + "}").ok());
   for (const char* text :
        {"", "{}", "[]", "[1]", "{\"rates\": 1}", "[{\"epochs\": 1}]", "nonsense"}) {
     CAPTURE(text);
     const auto refused = RatesFromJson(text);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().kind == ErrorKind::kBadInput);
+  }
+  // Values of another type than they have to be.
+  const std::string good = RatesJson(input.epochs);
+  for (const auto& [value, wrong] : {std::pair<std::string, std::string>{"\"a machine\"", "7"},
+                                     {"\"64\"", "64"},
+                                     {"0.008", "\"0.008\""},
+                                     {"\"task\":{", "\"task\":7,\"other\":{"}}) {
+    CAPTURE(wrong);
+    std::string bad = good;
+    REQUIRE(bad.find(value) != std::string::npos);
+    bad.replace(bad.find(value), value.size(), wrong);
+    const auto refused = RatesFromJson(bad);
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().kind == ErrorKind::kBadInput);
   }

@@ -49,6 +49,9 @@ TEST_CASE("plan: what is no list of nodes is refused with what is expected") {
   CHECK(why("0x2x8x100").find("1 to 256 nodes") != std::string::npos);
   CHECK(why("257x2x8x100").find("1 to 256 nodes") != std::string::npos);
   CHECK(why("200x2x8x100,57x1x1x1").find("257 nodes are more than 256") != std::string::npos);
+  CHECK(why("129x2x8x100").find("129 servers and 129 workers are more than the 256 processes") !=
+        std::string::npos);
+  CHECK(ParseNodes("128x2x8x100").ok());
   CHECK(why("4x0x8x100").find("cores") != std::string::npos);
   CHECK(why("4x2x0x100").find("memory") != std::string::npos);
   CHECK(why("4x2x8x0").find("Mbit/s") != std::string::npos);

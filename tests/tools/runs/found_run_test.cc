@@ -71,6 +71,15 @@ TEST_CASE_FIXTURE(Runs, "runs: what state each is in") {
   CHECK(KindOf("a") == FoundRun::Kind::kEnded);
 }
 
+TEST_CASE_FIXTURE(Runs, "runs: a link to a run is no other run") {
+  Write("b/config.ini", "");
+  fs::create_directory_symlink("b", Path("a"));
+  const auto found = RunsIn(directory.path());
+  REQUIRE(found.ok());
+  REQUIRE(found->size() == 1);
+  CHECK(found->front().name == "b");
+}
+
 TEST_CASE_FIXTURE(Runs, "runs: only what a finished run does not need can go") {
   Write("a/config.ini", "");
   Checkpoint("a", 1, true);
@@ -80,14 +89,109 @@ TEST_CASE_FIXTURE(Runs, "runs: only what a finished run does not need can go") {
   Write("a/checkpoint/orphan-3-12/shard-3-0/data", "x");
   Write("a/checkpoint/store-server-1-00000000000000ff/data", "x");
   Write("a/checkpoint/preprocessor-00000000000000ff", "x");
+  // What nobody of a run names so, and what lies elsewhere.
+  Write("a/checkpoint/step-best/data", "x");
+  Write("a/checkpoint/store-backup/data", "x");
+  Write("b/elsewhere/data", "x");
+  fs::create_directory_symlink(Path("b/elsewhere"), Path("a/checkpoint/") + CheckpointName(0));
+  fs::create_directory_symlink(Path("b/elsewhere"),
+                               Path("a/checkpoint/store-server-2-00000000000000ff"));
   Write("a/summary.json", R"({"outcome": "stopped"})");
-  CHECK(RemovableOf(*FindRun(Path("a"))).empty());
+  CHECK(RemovableOf(*FindRun(Path("a")))->empty());
   Write("a/summary.json", R"({"outcome": "finished"})");
   const auto removable = RemovableOf(*FindRun(Path("a")));
+  REQUIRE(removable.ok());
   const std::string in = Path("a") + "/checkpoint/";
-  CHECK(removable == std::vector<std::string>{in + "orphan-3-12", in + CheckpointName(1),
-                                              in + CheckpointName(2), in + CheckpointName(4),
-                                              in + "store-server-1-00000000000000ff"});
+  CHECK(*removable == std::vector<std::string>{in + "orphan-3-12", in + CheckpointName(1),
+                                               in + CheckpointName(2), in + CheckpointName(4),
+                                               in + "store-server-1-00000000000000ff"});
+}
+
+TEST_CASE_FIXTURE(Runs,
+                  "runs: nothing goes where checkpoints are another's, or the last is broken") {
+  const auto refused = [&](const std::string& names) {
+    CAPTURE(names);
+    const auto runs = RunsIn(directory.path());
+    REQUIRE(runs.ok());
+    const auto removable = RemovableOf(*FindRun(Path("a")), *runs);
+    REQUIRE_FALSE(removable.ok());
+    CHECK(removable.error().message.find(names) != std::string::npos);
+  };
+  Write("a/config.ini", "");
+  Write("a/summary.json", R"({"outcome": "finished"})");
+  CHECK(RemovableOf(*FindRun(Path("a")))->empty());
+  Checkpoint("a", 1, true);
+  Checkpoint("a", 2, true);
+  CHECK(RemovableOf(*FindRun(Path("a")))->size() == 1);
+  const std::string newest = Path("a/checkpoint/") + CheckpointName(2);
+  SUBCASE("elsewhere") {
+    Write("a/config.ini", "[checkpoint]\ndirectory = " + Path("c") + "\n");
+    refused("its checkpoints are in " + Path("c"));
+  }
+  SUBCASE("behind a link") {
+    fs::rename(Path("a/checkpoint"), Path("c"));
+    fs::create_directory_symlink("../c", Path("a/checkpoint"));
+    refused("its checkpoints are in ../c");
+  }
+  SUBCASE("another run's too") {
+    Write("b/config.ini", "[checkpoint]\ndirectory = " + Path("a/checkpoint") + "\n");
+    refused(Path("b") + " has its checkpoints there too");
+  }
+  SUBCASE("a damaged manifest") {
+    std::ofstream(newest + "/manifest") << "damaged";
+    refused("damaged");
+  }
+  SUBCASE("a shard that is not there") {
+    Manifest manifest;
+    manifest.name = CheckpointName(2);
+    manifest.shards = {{"shard-1-0", "server-1", 0, 0, {}}, {"shard-1-1", "server-2", 0, 0, {}}};
+    REQUIRE(WriteManifest(newest, manifest).ok());
+    refused("shard-1-1");
+  }
+  SUBCASE("a checkpoint of another run") {
+    Manifest manifest;
+    manifest.name = CheckpointName(1);
+    manifest.run = {7};
+    REQUIRE(WriteManifest(Path("a/checkpoint/") + CheckpointName(1), manifest).ok());
+    CHECK(RemovableOf(*FindRun(Path("a")))->empty());
+  }
+}
+
+TEST_CASE_FIXTURE(Runs, "runs: a run that goes on again is not held") {
+  Write("a/config.ini", "");
+  Write("a/summary.json", R"({"outcome": "finished"})");
+  const FoundRun run = *FindRun(Path("a"));
+  REQUIRE(run.kind == FoundRun::Kind::kFinished);
+  CHECK_FALSE(HeldRun::Hold(run).ok());  // without a ledger it is no run of ours
+  LedgerState state;
+  {
+    const auto ledger = Ledger::Open(Path("a") + "/ledger", &state);
+    REQUIRE(ledger.ok());
+    const auto held = HeldRun::Hold(run);
+    REQUIRE_FALSE(held.ok());
+    CHECK(held.error().message == "another process has its ledger");
+  }
+  {
+    const auto held = HeldRun::Hold(run);
+    REQUIRE(held.ok());
+    CHECK(HolderOf(run.directory).held);
+    CHECK_FALSE(HeldRun::Hold(run).ok());
+    CHECK_FALSE(Ledger::Open(Path("a") + "/ledger", &state).ok());
+  }
+  Write("a/summary.json", R"({"outcome": "stopped"})");
+  const auto held = HeldRun::Hold(run);
+  REQUIRE_FALSE(held.ok());
+  CHECK(held.error().message == "it is stopped now");
+}
+
+TEST_CASE_FIXTURE(Runs, "runs: of a link to a checkpoint only the link is removed") {
+  Checkpoint("a", 1, true);
+  const std::string there = Path("a/checkpoint/") + CheckpointName(1);
+  fs::create_directory_symlink(there, Path("link"));
+  RemoveCheckpoint(Path("link"));
+  CHECK_FALSE(fs::exists(fs::symlink_status(Path("link"))));
+  CHECK(HasManifest(there));
+  CHECK(fs::exists(there + "/shard-1-0/data"));
 }
 
 }  // namespace

@@ -146,7 +146,6 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
 
 // The nodes of --nodes, or this machine with its servers and workers as `dslide train` starts them.
 Result<std::vector<PlannedNode>> NodesFrom(const ParsedArguments& arguments, const Config& config) {
-  constexpr uint32_t kMostProcesses = 1024;
   if (arguments.Has("nodes")) {
     for (const char* option : {"servers", "workers"}) {
       if (arguments.Has(option)) {
@@ -160,18 +159,24 @@ Result<std::vector<PlannedNode>> NodesFrom(const ParsedArguments& arguments, con
   for (const auto& [option, value] :
        {std::pair("servers", &node.servers), {"workers", &node.workers}}) {
     if (!arguments.Has(option)) continue;
-    const Result<uint32_t> given = arguments.Number(option, 1, kMostProcesses);
+    const Result<uint32_t> given = arguments.Number(option, 1, kMostPlannedProcesses);
     DSLIDE_RETURN_IF_ERROR(given);
     *value = *given;
   }
-  return std::vector<PlannedNode>{node};
+  std::vector<PlannedNode> nodes = {node};
+  if (const std::string why = WhyTooMany(nodes); !why.empty()) {
+    return BadInput("--servers, --workers: " + why);
+  }
+  return nodes;
 }
 
-// Positive and finite.
+constexpr double kMostOfNumber = 1e6;
+
 Result<double> PositiveNumber(const std::string& option, const std::string& text) {
   const std::optional<double> number = ParseNumber<double>(text);
-  if (number && *number > 0 && *number <= 1e6) return *number;
-  return BadInput(fmt::format("--{} {}: must be a number above 0", option, Printable(text)));
+  if (number && *number > 0 && *number <= kMostOfNumber) return *number;
+  return BadInput(fmt::format("--{} {}: must be a number above 0, at most {:.0f}", option,
+                              Printable(text), kMostOfNumber));
 }
 
 // Of a model that may not fit anywhere: what it takes follows from sizes alone.
@@ -181,6 +186,19 @@ std::vector<EpochRates> NominalRates(const Config& config) {
   rates.rows_per_batch =
       config.model.active == ActiveSet::kAll ? config.model.labels : config.model.negatives;
   return {{1, rates}};
+}
+
+// "model.hidden = 64, the run has 32" for each that differs; "": none does.
+std::string Differences(const PlannedTask& measured, const PlannedTask& run) {
+  std::string text;
+  for (const auto& [name, value] : run) {
+    const auto found = std::ranges::find(measured, name, &PlannedTask::value_type::first);
+    const std::string was = found == measured.end() ? "unknown" : found->second;
+    if (was == value) continue;
+    text += fmt::format("{}{} = {}, the run has {}", text.empty() ? "" : "; ", name, Printable(was),
+                        value);
+  }
+  return text;
 }
 
 // A number is the speed of the nodes' cores, anything else a file with rates.
@@ -198,12 +216,13 @@ Status ReadRates(const ParsedArguments& arguments, PlanInput* input) {
   Result<std::vector<EpochRates>> rates = RatesFromJson(*file);
   if (!rates.ok()) return BadInput(fmt::format("--rates {}: {}", text, rates.error().message));
   for (const EpochRates& part : *rates) {
-    const uint32_t hidden = input->config.model.hidden, batch = input->config.train.batch;
-    if (part.rates.hidden == hidden && part.rates.batch == batch) continue;
-    return BadInput(fmt::format(
-        "--rates {}: measured with model.hidden = {} and batches of {}, the run has {} and {}; run "
-        "`dslide plan --json` there with this configuration",
-        text, part.rates.hidden, part.rates.batch, hidden, batch));
+    if (const std::string other = Differences(part.rates.task, TaskOf(input->config));
+        !other.empty()) {
+      return BadInput(
+          fmt::format("--rates {}: measured with {}; run `dslide plan --json` there with this "
+                      "configuration and data",
+                      text, other));
+    }
   }
   input->epochs = *std::move(rates);
   return {};
@@ -244,7 +263,11 @@ Status MakePlan(const ParsedArguments& arguments) {
   if (const std::string why = WhyItDoesNotFit(input); !why.empty()) return BadInput(why);
   const bool given = arguments.Has("rates") && input.core_speed == 1 &&
                      !ParseNumber<double>(arguments.Get("rates"));
-  if (!given) DSLIDE_RETURN_IF_ERROR(Measure(arguments, *task, &input));
+  if (!given) {
+    DSLIDE_RETURN_IF_ERROR(Measure(arguments, *task, &input));
+    // Batches in flight, and so the memory that they take, follow from the rates.
+    if (const std::string why = WhyItDoesNotFit(input); !why.empty()) return BadInput(why);
+  }
   report.input = &input;
   report.data = task->description;
   report.estimate = EstimateRun(input);

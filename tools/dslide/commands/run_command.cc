@@ -8,11 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "common/app/executable.h"
 #include "common/base/log.h"
@@ -23,6 +25,7 @@
 #include "tools/dslide/cluster/child_process.h"
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
+#include "tools/dslide/report/size_text.h"
 #include "tools/dslide/runs/found_run.h"
 
 namespace dslide {
@@ -31,10 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kLookMs = 100;
-
-std::string SizeText(uint64_t bytes) {
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-}
+constexpr const char* kAnyPort = "tcp://127.0.0.1:*";
 
 nlohmann::ordered_json JsonOf(const FoundRun& run) {
   nlohmann::ordered_json json = {{"name", run.name},
@@ -54,7 +54,7 @@ std::string LineOf(const FoundRun& run, size_t width) {
   std::string line = fmt::format("{:<{}}  {:<9}  {:>5}  {:>6}  {:>12}", run.name, width,
                                  NameOf(run.kind), done, p_at_1, SizeText(run.bytes));
   if (run.holder.pid > 0) line += fmt::format("  pid {}", run.holder.pid);
-  if (run.holder.held && run.holder.pid == 0) line += "  on another machine";
+  if (run.holder.held && run.holder.pid == 0) line += "  held by another process or machine";
   if (!run.outcome.empty()) line += "  " + run.outcome;
   return line;
 }
@@ -105,12 +105,15 @@ Status Stop(const ParsedArguments& arguments) {
         "{}: its scheduler is on another machine or in another container; send it SIGTERM there",
         directory));
   }
-  if (kill(run->holder.pid, SIGTERM) != 0) {
-    return Failed(
-        fmt::format("{}: process {}: {}", directory, run->holder.pid, std::strerror(errno)));
+  // Again: it may have ended, and another begun, while its files were read.
+  const pid_t pid = HolderOf(directory).pid;
+  if (pid > 0 && kill(pid, SIGTERM) != 0 && errno != ESRCH) {
+    return Failed(fmt::format("{}: process {}: {}", directory, pid, std::strerror(errno)));
   }
   const int64_t end_ms = MonotonicMillis() + int64_t{1000} * *wait_s;
-  while (HolderOf(directory).held) {
+  // Another process that has begun meanwhile was not asked to stop.
+  for (RunHolder now = HolderOf(directory); pid > 0 && now.held && now.pid == pid;
+       now = HolderOf(directory)) {
     if (MonotonicMillis() >= end_ms) {
       return TryLater(fmt::format("{}: asked to stop, and still writes its checkpoint after {} s",
                                   directory, *wait_s));
@@ -118,6 +121,11 @@ Status Stop(const ParsedArguments& arguments) {
     poll(nullptr, 0, kLookMs);
   }
   const auto after = FindRun(directory);
+  if (after && after->holder.held) {
+    return TryLater(fmt::format(
+        "{}: runs again{}", directory,
+        after->holder.pid > 0 ? fmt::format(", pid {}", after->holder.pid) : std::string()));
+  }
   fmt::print("{}: {}\n", directory, after && !after->outcome.empty() ? after->outcome : "stopped");
   return {};
 }
@@ -145,26 +153,67 @@ uint64_t BytesOnlyIn(const FoundRun& run, const std::vector<std::string>& remova
   return BytesUnder(all) - BytesUnder(kept);
 }
 
+// What of runs has gone, or could go.
+struct Collected {
+  uint64_t bytes = 0;
+  size_t count = 0;
+  size_t failures = 0;
+};
+
+// Removes a directory; false: it is still there, and a line has said why.
+bool Remove(const std::string& path) {
+  RemoveCheckpoint(path);
+  std::error_code error;
+  fs::remove_all(path, error);  // of nothing, unless there is an error to name
+  if (!fs::exists(fs::symlink_status(path))) {
+    fmt::print("removed {}\n", path);
+    return true;
+  }
+  fmt::print("{}: cannot be removed: {}\n", path,
+             error ? error.message() : "something else writes to it");
+  return false;
+}
+
+Status CollectRun(const FoundRun& run, const std::vector<FoundRun>& runs, bool removes,
+                  Collected* to) {
+  Result<std::vector<std::string>> removable = RemovableOf(run, runs);
+  DSLIDE_RETURN_IF_ERROR(removable);
+  if (removable->empty()) return {};
+  std::optional<HeldRun> held;
+  if (removes) {
+    Result<HeldRun> hold = HeldRun::Hold(run);
+    DSLIDE_RETURN_IF_ERROR(hold);
+    held.emplace(*std::move(hold));
+    // It may have gone on in between, and ended again.
+    removable = RemovableOf(run, runs);
+    DSLIDE_RETURN_IF_ERROR(removable);
+  }
+  if (!removes) {
+    for (const std::string& path : *removable) fmt::print("{}\n", path);
+    to->count += removable->size();
+    to->bytes += BytesOnlyIn(run, *removable);
+    return {};
+  }
+  const uint64_t before = BytesUnder({run.checkpoints});
+  for (const std::string& path : *removable) ++(Remove(path) ? to->count : to->failures);
+  to->bytes += before - std::min(before, BytesUnder({run.checkpoints}));
+  return {};
+}
+
 Status Collect(const ParsedArguments& arguments) {
   const auto runs = RunsIn(arguments.Positional()[0]);
   DSLIDE_RETURN_IF_ERROR(runs);
   const bool removes = arguments.Has("yes");
-  uint64_t bytes = 0;
-  size_t count = 0;
+  Collected all;
   for (const FoundRun& run : *runs) {
-    const std::vector<std::string> removable = RemovableOf(run);
-    if (removable.empty()) continue;
-    const uint64_t freed = BytesOnlyIn(run, removable);
-    for (const std::string& path : removable) {
-      fmt::print("{}{}\n", removes ? "removed " : "", path);
-      if (removes) RemoveCheckpoint(path);
-    }
-    bytes += freed;
-    count += removable.size();
+    const Status status = CollectRun(run, *runs, removes, &all);
+    if (!status.ok()) fmt::print("{}: {}; not touched\n", run.directory, status.error().message);
   }
-  fmt::print("{} of finished runs, {}{}\n", Plural(count, "directory", "directories"),
-             SizeText(bytes), removes || count == 0 ? "" : "; --yes removes them");
-  return {};
+  fmt::print("{} of finished runs, {}{}\n", Plural(all.count, "directory", "directories"),
+             SizeText(all.bytes), removes || all.count == 0 ? "" : "; --yes removes them");
+  if (all.failures == 0) return {};
+  return Failed(fmt::format("{} could not be removed, see above",
+                            Plural(all.failures, "directory", "directories")));
 }
 
 int CollectCommand(int argc, char** argv) {
@@ -200,6 +249,33 @@ pid_t StartInBackground(std::vector<std::string> words, const std::string& log) 
   return error == 0 ? pid : -1;
 }
 
+// The directories of a run that were made for it: those go again that nothing else is in.
+class NewDirectories {
+ public:
+  explicit NewDirectories(const fs::path& path) {
+    std::error_code ignored;
+    for (fs::path at = fs::absolute(path).lexically_normal(); !fs::exists(at, ignored);
+         at = at.parent_path()) {
+      made_.push_back(at);
+    }
+    fs::create_directories(path, error_);
+  }
+  std::error_code error() const { return error_; }
+  // `file` is what this program has put there.
+  void RemoveWith(const fs::path& file) const {
+    std::error_code ignored;
+    fs::remove(file, ignored);
+    for (const fs::path& path : made_) {
+      fs::remove(path, ignored);
+      if (ignored) return;
+    }
+  }
+
+ private:
+  std::vector<fs::path> made_;  // the innermost first
+  std::error_code error_;
+};
+
 // Why the scheduler has ended, by its log from `start` on.
 Status EndedAtOnce(int code, const std::string& log, std::streamoff start) {
   std::ifstream file(log);
@@ -215,7 +291,10 @@ Status EndedAtOnce(int code, const std::string& log, std::streamoff start) {
   }
   const std::string why =
       failure.empty() ? fmt::format("the scheduler ended with {}, see {}", code, log) : failure;
-  return code == ExitCode(ErrorKind::kBadInput) ? BadInput(why) : Failed(why);
+  for (const ErrorKind kind : {ErrorKind::kBadInput, ErrorKind::kTryLater, ErrorKind::kPreempted}) {
+    if (code == ExitCode(kind)) return Error{kind, why};
+  }
+  return Failed(why);
 }
 
 Status StartRun(const ParsedArguments& arguments) {
@@ -227,37 +306,50 @@ Status StartRun(const ParsedArguments& arguments) {
   std::vector<std::string> words = {ExecutableDirectory() + "/dslide-scheduler", "--run-dir",
                                     directory, "--begin-or-resume"};
   if (arguments.Has("config")) words.insert(words.end(), {"--config", arguments.Get("config")});
-  const Result<Config> config = ConfigFromArguments(arguments);
-  DSLIDE_RETURN_IF_ERROR(config);
   const bool is_new = !FindRun(directory).has_value() || arguments.Has("config");
-  if (is_new && config->cluster.scheduler_bind == ClusterConfig().scheduler_bind) {
-    words.insert(words.end(), {"--set", "cluster.scheduler_bind=tcp://127.0.0.1:*"});
+  // An address that the configuration names is kept, also where it is the default one.
+  Config base;
+  base.cluster.scheduler_bind = kAnyPort;
+  const Result<Config> config = LoadConfig(arguments.Get("config"), arguments.All("set"), base);
+  DSLIDE_RETURN_IF_ERROR(config);
+  DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
+  if (is_new && config->cluster.scheduler_bind == kAnyPort) {
+    words.insert(words.end(), {"--set", fmt::format("cluster.scheduler_bind={}", kAnyPort)});
   }
   for (const std::string& value : arguments.All("set")) {
     words.insert(words.end(), {"--set", value});
   }
-  std::error_code error;
-  fs::create_directories(fs::path(directory) / "logs", error);
+  NewDirectories made(fs::path(directory) / "logs");
+  std::error_code error = made.error();
   if (error) return BadInput(fmt::format("{}: cannot create: {}", directory, error.message()));
   const std::string log = directory + "/logs/scheduler.log";
   const std::string address_file = directory + "/scheduler.address";
   const auto size = fs::file_size(log, error);
+  const bool is_new_log = static_cast<bool>(error);
   const std::streamoff start = error ? 0 : static_cast<std::streamoff>(size);
   const auto before = fs::last_write_time(address_file, error);
   const bool was_there = !error;
   const pid_t pid = StartInBackground(std::move(words), log);
   if (pid <= 0) return Failed(fmt::format("dslide-scheduler: {}", std::strerror(errno)));
+  fmt::print("{}: started, pid {}, log {}\n", directory, pid, log);
+  std::fflush(stdout);
   while (true) {
     int status = 0;
     if (waitpid(pid, &status, WNOHANG) == pid) {
-      return EndedAtOnce(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), log,
-                         start);
+      const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      Status ended = EndedAtOnce(code, log, start);
+      // A run that was refused leaves nothing, unless its log has to be read.
+      if (code == ExitCode(ErrorKind::kBadInput) && is_new_log && !ended.ok() &&
+          ended.error().message.find(log) == std::string::npos) {
+        made.RemoveWith(log);
+      }
+      return ended;
     }
     const auto now = fs::last_write_time(address_file, error);
     std::ifstream file(address_file);
     std::string address;
     if (!error && (!was_there || now != before) && std::getline(file, address)) {
-      fmt::print("{}: pid {}, at {}, log {}\n", directory, pid, address, log);
+      fmt::print("{}: listens at {}\n", directory, address);
       return {};
     }
     poll(nullptr, 0, kLookMs);

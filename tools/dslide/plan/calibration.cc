@@ -227,8 +227,7 @@ Rates RatesOf(const Calibration& calibration, uint32_t epoch) {
   };
   Rates rates;
   rates.machine = ThisMachineText();
-  rates.hidden = calibration.config.model.hidden;
-  rates.batch = calibration.config.train.batch;
+  rates.task = TaskOf(calibration.config);
   rates.neurons = told_apart(one.neurons_seconds, several.neurons_seconds);
   rates.input = told_apart(one.input_seconds, several.input_seconds);
   rates.worker_seconds = one.worker_seconds;

@@ -9,9 +9,11 @@
 
 #include "common/base/check.h"
 #include "common/base/plural.h"
+#include "common/config/config_keys.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
 #include "server/core/reply_cache.h"
+#include "server/core/request_table.h"
 #include "tools/dslide/plan/queueing.h"
 #include "tools/dslide/plan/wire_bytes.h"
 #include "worker/in_flight_control.h"
@@ -116,13 +118,16 @@ bool Balance(const PlanInput& input, const std::vector<PlannedServer>& servers,
   if (input.config.cluster.balance == Balance::kOff || IsSynchronous(input.config.train)) {
     return false;
   }
-  double most = 0, sum = 0;
+  double most = 0, work = 0, executors = 0;  // of servers with slots
   for (size_t s = 0; s < servers.size(); ++s) {
     const double load = (*seconds)[s].neurons + (*seconds)[s].input;
+    if (load == 0) continue;
     most = std::max(most, load);
-    sum += load;
+    work += load * servers[s].executors;
+    executors += servers[s].executors;
   }
-  const double mean = sum / static_cast<double>(servers.size());
+  if (executors == 0) return false;
+  const double mean = work / executors;
   if (most <= input.config.cluster.balance_threshold * mean) return false;
   for (ExecutorSeconds& at : *seconds) {
     const double load = at.neurons + at.input;
@@ -556,9 +561,10 @@ void AddMemory(const PlanInput& input, const Rates& rates, const Run& run, PlanE
     const MessageBytes& bytes = run.bytes()[s];
     const double replies =
         (bytes.active_reply > 0) + (bytes.gradient_reply > 0) + (bytes.embed_reply > 0);
-    const double kept =
-        std::min<double>(ReplyCache::kLeastBytes, to->workers * double{ReplyCache::kKept} *
-                                                      bytes.received() / std::max(1.0, replies));
+    const auto allowed = static_cast<uint64_t>(AllowedBytes(input.nodes[server.node], config));
+    const double kept = std::min(
+        static_cast<double>(RequestLimits::For(allowed, config).replies),
+        to->workers * double{ReplyCache::kKept} * bytes.received() / std::max(1.0, replies));
     most = std::max(most, kServerBytes + rows + std::min(rows, kSnapshotBytes) + kept +
                               open * (of_batch + bytes.sent()));
   }
@@ -574,16 +580,32 @@ void AddMemory(const PlanInput& input, const Rates& rates, const Run& run, PlanE
       kVectorSlack * DatasetBytes(input.shape.samples + input.shape.test_samples, input.shape));
 }
 
-double EvaluationSeconds(const PlanInput& input, const Rates& rates, uint32_t executors) {
+double EvaluationSeconds(const PlanInput& input, const Rates& rates) {
   if (input.shape.test_samples == 0) return 0;
+  double at_once = 0;  // executors that have a core
+  for (const PlannedNode& node : input.nodes) {
+    at_once += std::min<double>(node.cores, node.servers * ExecutorsOn(node, input.config));
+  }
   const TrainConfig& train = input.config.train;
   const double all = static_cast<double>(input.shape.test_samples);
   const double some =
       train.evaluate_samples == 0 ? all : std::min<double>(all, train.evaluate_samples);
-  return ((train.epochs - 1) * some + all) * rates.evaluate_seconds / executors / input.core_speed;
+  return ((train.epochs - 1) * some + all) * rates.evaluate_seconds / at_once / input.core_speed;
 }
 
 }  // namespace
+
+PlannedTask TaskOf(const Config& config) {
+  PlannedTask task = {{"features", std::to_string(config.model.features)},
+                      {"labels", std::to_string(config.model.labels)}};
+  for (const char* name : {"model.hidden", "model.active", "model.negatives", "model.precision",
+                           "train.batch", "train.optimizer"}) {
+    const ConfigKey* key = FindConfigKey(name);
+    DSLIDE_CHECK(key != nullptr);
+    task.emplace_back(name, key->field.format(config));
+  }
+  return task;
+}
 
 PlanEstimate EstimateRun(const PlanInput& input) {
   DSLIDE_CHECK(!input.epochs.empty());
@@ -637,7 +659,7 @@ PlanEstimate EstimateRun(const PlanInput& input) {
   to.samples_per_second = batch / seconds;
   to.seconds =
       static_cast<double>(input.shape.samples) * config.train.epochs / to.samples_per_second +
-      EvaluationSeconds(input, input.epochs.front().rates, to.executors);
+      EvaluationSeconds(input, input.epochs.front().rates);
   return to;
 }
 
@@ -698,14 +720,24 @@ bool Fits(const PlanInput& input) {
   return HasBothRoles(input) && SlotsFit(input) && !OverfullNode(input);
 }
 
+// "8 such nodes", or "5 more nodes like the last" where they are not all alike.
+std::string NodesText(const PlanInput& input, size_t count) {
+  const bool alike = std::ranges::all_of(
+      input.nodes, [&](const PlannedNode& node) { return node == input.nodes.back(); });
+  if (alike) return Plural(count, "such node");
+  const size_t more = count - input.nodes.size();
+  return fmt::format("{} more {} like the last", more, more == 1 ? "node" : "nodes");
+}
+
 // "8 such nodes would do, or 2 with 16 GB each"; what is beyond reason is left out.
 std::string Mend(const PlanInput& input) {
   std::vector<std::string> mends;
   for (size_t count = input.nodes.size() + 1; count <= kMostPlannedNodes;
        count = std::max(count + 1, count * 9 / 8)) {
+    if (!WhyTooMany(WithNodes(input, count).nodes).empty()) break;
     if (!Fits(WithNodes(input, count))) continue;
     while (count > input.nodes.size() + 1 && Fits(WithNodes(input, count - 1))) --count;
-    mends.push_back(fmt::format("{} such nodes would do", count));
+    mends.push_back(fmt::format("{} would do", NodesText(input, count)));
     break;
   }
   PlanInput freed = input;
@@ -752,9 +784,9 @@ std::string WhyItDoesNotFit(const PlanInput& input) {
 
 std::vector<NodesRow> EstimateNodes(const PlanInput& input, double least_gain, uint32_t most) {
   std::vector<NodesRow> rows;
-  const auto add = [&](uint32_t count) {
-    const PlanInput with = WithNodes(input, count);
+  const auto add = [&](const PlanInput& with) {
     if (!Fits(with)) return;
+    const auto count = static_cast<uint32_t>(with.nodes.size());
     const PlanEstimate estimate = EstimateRun(with);
     NodesRow row{count, estimate.samples_per_second, 1, 0, estimate.bottleneck};
     if (!rows.empty()) {
@@ -771,7 +803,9 @@ std::vector<NodesRow> EstimateNodes(const PlanInput& input, double least_gain, u
     // Those given are a row of their own.
     uint32_t next = count < 4 ? count + 1 : count + std::max(1u, count / 4);
     if (count < given && next > given) next = given;
-    add(count);
+    const PlanInput with = WithNodes(input, count);
+    if (!WhyTooMany(with.nodes).empty()) break;
+    add(with);
     if (count >= given && rows.size() > 1 && rows.back().gain < least_gain) break;
     count = next;
   }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/config/config.h"
@@ -31,11 +32,15 @@ struct MessageCost {
   double decode = 0;
 };
 
-// What a batch of this H, B and data costs on one machine.
+// What rates depend on, by name and as text: the sizes of the data, and keys of the configuration.
+using PlannedTask = std::vector<std::pair<std::string, std::string>>;
+// Of a resolved configuration.
+PlannedTask TaskOf(const Config& config);
+
+// What a batch of such a task costs on one machine.
 struct Rates {
   std::string machine;  // where it was measured, for people
-  uint32_t hidden = 0;  // of the configuration that it was measured with
-  uint32_t batch = 0;
+  PlannedTask task;     // that was trained
   LayerCost neurons, input;
   double worker_seconds = 0;  // of a worker's arithmetic, with one server
   double sum_seconds = 0;     // to copy and to add up a B x H matrix
@@ -115,7 +120,7 @@ struct NodesRow {
 };
 
 // From the fewest nodes that hold the model, until a further node gains less than `least_gain`, and
-// at least up to those given. At most `most` nodes.
+// at least up to those given. At most `most` nodes, and kMostPlannedProcesses on them.
 std::vector<NodesRow> EstimateNodes(const PlanInput& input, double least_gain, uint32_t most);
 
 }  // namespace dslide

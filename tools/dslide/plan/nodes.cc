@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/base/nearest.h"
+#include "common/base/plural.h"
 #include "common/config/config_fields.h"
 
 namespace dslide {
@@ -74,6 +75,17 @@ Status AddGroup(std::string_view group, std::vector<PlannedNode>* nodes) {
 
 }  // namespace
 
+std::string WhyTooMany(const std::vector<PlannedNode>& nodes) {
+  uint64_t servers = 0, workers = 0;
+  for (const PlannedNode& node : nodes) {
+    servers += node.servers;
+    workers += node.workers;
+  }
+  if (servers + workers <= kMostPlannedProcesses) return "";
+  return fmt::format("{} and {} are more than the {} processes that a plan can have",
+                     Plural(servers, "server"), Plural(workers, "worker"), kMostPlannedProcesses);
+}
+
 Result<std::vector<PlannedNode>> ParseNodes(std::string_view text) {
   std::vector<PlannedNode> nodes;
   for (const std::string_view group : Split(text, ',')) {
@@ -90,6 +102,7 @@ Result<std::vector<PlannedNode>> ParseNodes(std::string_view text) {
   if (!std::ranges::any_of(nodes, has_workers)) {
     return Wrong(text, "no node has a worker; servers alone cannot train");
   }
+  if (const std::string why = WhyTooMany(nodes); !why.empty()) return Wrong(text, why);
   return nodes;
 }
 

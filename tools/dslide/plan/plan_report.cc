@@ -6,13 +6,12 @@
 
 #include "common/base/plural.h"
 #include "tools/dslide/plan/calibration.h"
+#include "tools/dslide/report/size_text.h"
 
 namespace dslide {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-constexpr double kMegabyteShown = 1024.0 * 1024.0;
 
 const char* NameOf(WirePrecision precision) {
   switch (precision) {
@@ -31,11 +30,6 @@ std::string Duration(double seconds) {
   if (seconds < 120) return fmt::format("{:.0f} s", seconds);
   if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
   return fmt::format("{:.1f} h", seconds / 3600);
-}
-
-std::string SizeText(uint64_t bytes) {
-  const double mb = static_cast<double>(bytes) / kMegabyteShown;
-  return mb < 10240 ? fmt::format("{:.0f} MB", mb) : fmt::format("{:.1f} GB", mb / 1024);
 }
 
 double Money(const PlanReport& report) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/nearest.h"
 #include "tools/dslide/plan/calibration.h"
 
 namespace dslide {
@@ -52,7 +53,7 @@ auto NumbersOf(R& r) {
   };
 }
 
-Result<double> NumberIn(const nlohmann::json& json, const char* name) {
+Result<double> NumberIn(const OrderedJson& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_number()) {
     return BadInput(fmt::format("\"{}\" is missing, or no number", name));
@@ -64,19 +65,27 @@ Result<double> NumberIn(const nlohmann::json& json, const char* name) {
   return number;
 }
 
-Result<EpochRates> PartFrom(const nlohmann::json& json) {
+Result<EpochRates> PartFrom(const OrderedJson& json) {
   EpochRates part;
-  double hidden = 0, batch = 0;
   auto numbers = NumbersOf(part.rates);
-  numbers.insert(numbers.end(), {{"epochs", &part.epochs}, {"hidden", &hidden}, {"batch", &batch}});
+  numbers.insert(numbers.end(), {{"epochs", &part.epochs}});
   for (const auto& [name, number] : numbers) {
     const Result<double> read = NumberIn(json, name);
     DSLIDE_RETURN_IF_ERROR(read);
     *number = *read;
   }
-  part.rates.hidden = static_cast<uint32_t>(std::min(hidden, 1e9));
-  part.rates.batch = static_cast<uint32_t>(std::min(batch, 1e9));
-  part.rates.machine = json.value("machine", std::string("another machine"));
+  const auto machine = json.find("machine"), task = json.find("task");
+  if (machine == json.end() || !machine->is_string()) {
+    return BadInput("\"machine\" is missing, or no text");
+  }
+  part.rates.machine = *machine;
+  if (task == json.end() || !task->is_object()) {
+    return BadInput("\"task\" is missing, or no object");
+  }
+  for (const auto& [name, value] : task->items()) {
+    if (!value.is_string()) return BadInput(fmt::format("\"{}\" is no text", Printable(name)));
+    part.rates.task.emplace_back(name, value);
+  }
   if (part.epochs <= 0 || part.rates.neurons.shared <= 0) {
     return BadInput("\"epochs\" and \"neurons_shared_s\" have to be more than 0");
   }
@@ -91,8 +100,8 @@ std::string RatesJson(const std::vector<EpochRates>& epochs) {
     OrderedJson json;
     json["machine"] = part.rates.machine;
     json["epochs"] = part.epochs;
-    json["hidden"] = part.rates.hidden;
-    json["batch"] = part.rates.batch;
+    json["task"] = OrderedJson::object();
+    for (const auto& [name, value] : part.rates.task) json["task"][name] = value;
     for (const auto& [name, number] : NumbersOf(part.rates)) json[name] = *number;
     list.push_back(std::move(json));
   }
@@ -100,13 +109,13 @@ std::string RatesJson(const std::vector<EpochRates>& epochs) {
 }
 
 Result<std::vector<EpochRates>> RatesFromJson(const std::string& text) {
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_object()) json = json.value("rates", nlohmann::json());
+  OrderedJson json = OrderedJson::parse(text, nullptr, false);
+  if (json.is_object()) json = json.value("rates", OrderedJson());
   if (!json.is_array() || json.empty()) {
     return BadInput("no rates in it; give what `dslide plan --json` has printed");
   }
   std::vector<EpochRates> epochs;
-  for (const nlohmann::json& item : json) {
+  for (const OrderedJson& item : json) {
     if (!item.is_object()) return BadInput("\"rates\" has something that is no object");
     Result<EpochRates> part = PartFrom(item);
     DSLIDE_RETURN_IF_ERROR(part);

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/layout.h"
@@ -66,15 +68,114 @@ bool SummaryIsNewest(const fs::path& directory) {
   return error || summary >= totals;
 }
 
-}  // namespace
+// The file that RocksDB locks in a database.
+std::string LockOf(const std::string& database) { return database + "/LOCK"; }
 
-RunHolder HolderOf(const std::string& run_directory) {
-  const std::string path = fmt::format("{}/{}/LOCK", run_directory, kLedgerName);
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
+struct flock WholeFile() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+bool IsLocked(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct flock lock = WholeFile();
+  const bool locked = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(fd);
+  return locked;
+}
+
+// The state of a run that nobody holds.
+void ReadEnd(const fs::path& path, FoundRun* run) {
+  std::error_code error;
+  const nlohmann::json summary = JsonFile(path / "summary.json");
+  if (SummaryIsNewest(path) && summary.is_object()) {
+    const auto outcome = summary.find("outcome");
+    if (outcome != summary.end() && outcome->is_string()) run->outcome = *outcome;
+    run->kind = run->outcome == "finished" ? FoundRun::Kind::kFinished : FoundRun::Kind::kStopped;
+    if (const auto p_at_1 = NumberOf(summary, "p_at_1")) run->p_at_1 = p_at_1;
+    if (run->kind == FoundRun::Kind::kFinished) {
+      run->outcome.clear();
+      run->progress = 1.0;
+    }
+  } else if (fs::exists(path / kLedgerName, error)) {
+    run->kind = FoundRun::Kind::kEnded;
+  }
+}
+
+bool IsStepName(std::string_view name) {
+  constexpr std::string_view kPrefix = "step-";
+  return name.size() > kPrefix.size() && name.starts_with(kPrefix) &&
+         name.find_first_not_of("0123456789", kPrefix.size()) == std::string_view::npos;
+}
+
+// As StoreName() has it: a server's name and its incarnation.
+bool IsStoreName(std::string_view name) {
+  constexpr std::string_view kPrefix = "store-";
+  constexpr size_t kDigits = 16;
+  if (!name.starts_with(kPrefix) || name.size() < kPrefix.size() + 2 + kDigits) return false;
+  const size_t digits = name.size() - kDigits;
+  return name[digits - 1] == '-' &&
+         name.find_first_not_of("0123456789abcdef", digits) == std::string_view::npos;
+}
+
+// Why these are not the run's own checkpoints alone; "": they are.
+std::string WhyNotItsOwn(const FoundRun& run, const std::vector<FoundRun>& others) {
+  std::error_code error;
+  const Result<Config> config = LoadConfig(run.directory + "/config.ini", {});
+  if (!config.ok()) return config.error().message;
+  const fs::path own = fs::path(run.directory) / kCheckpointsName;
+  if (own != run.checkpoints && !fs::equivalent(own, run.checkpoints, error)) {
+    return fmt::format("its checkpoints are in {}", run.checkpoints);
+  }
+  if (fs::is_symlink(own, error)) {
+    return fmt::format("its checkpoints are in {}", fs::read_symlink(own, error).string());
+  }
+  for (const FoundRun& other : others) {
+    if (fs::equivalent(other.directory, run.directory, error)) continue;
+    if (fs::equivalent(other.checkpoints, own, error)) {
+      return fmt::format("{} has its checkpoints there too", other.directory);
+    }
+  }
+  return "";
+}
+
+// The newest checkpoint, which has to be whole before others go.
+Result<Manifest> WholeCheckpoint(const std::string& directory) {
+  Result<Manifest> manifest = ReadManifest(directory);
+  DSLIDE_RETURN_IF_ERROR(manifest);
+  std::error_code error;
+  for (const ManifestShard& shard : manifest->shards) {
+    const std::string path = fmt::format("{}/{}", directory, shard.directory);
+    if (!fs::is_directory(path, error)) {
+      return Failed(fmt::format("its newest checkpoint lacks {}", path));
+    }
+  }
+  return manifest;
+}
+
+// Whether a directory in the checkpoints of a finished run can go.
+bool CanGo(const fs::path& path, const std::string& newest, const Manifest& manifest) {
+  const std::string name = path.filename().string();
+  if (IsStepName(name)) {
+    if (name == newest) return false;
+    if (!HasManifest(path.string())) return true;
+    const Result<Manifest> old = ReadManifest(path.string());
+    return name < newest && old.ok() && old->run == manifest.run;
+  }
+  if (IsStoreName(name)) return !IsLocked(LockOf(path.string()));
+  return ParseOrphanName(name).has_value();
+}
+
+}  // namespace
+
+RunHolder HolderOf(const std::string& run_directory) {
+  const std::string path = LockOf(fmt::format("{}/{}", run_directory, kLedgerName));
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  struct flock lock = WholeFile();
   RunHolder holder;
   if (fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK) {
     holder.held = true;
@@ -123,18 +224,7 @@ std::optional<FoundRun> FindRun(const std::string& directory) {
     run.kind = FoundRun::Kind::kRunning;
     return run;
   }
-  const nlohmann::json summary = JsonFile(path / "summary.json");
-  if (SummaryIsNewest(path) && summary.is_object()) {
-    run.outcome = summary.value("outcome", "");
-    run.kind = run.outcome == "finished" ? FoundRun::Kind::kFinished : FoundRun::Kind::kStopped;
-    if (const auto p_at_1 = NumberOf(summary, "p_at_1")) run.p_at_1 = p_at_1;
-    if (run.kind == FoundRun::Kind::kFinished) {
-      run.outcome.clear();
-      run.progress = 1.0;
-    }
-  } else if (fs::exists(path / kLedgerName, error)) {
-    run.kind = FoundRun::Kind::kEnded;
-  }
+  ReadEnd(path, &run);
   return run;
 }
 
@@ -144,30 +234,61 @@ Result<std::vector<FoundRun>> RunsIn(const std::string& directory) {
     return BadInput(
         fmt::format("{}: no such directory; name one that has run directories in it", directory));
   }
-  std::vector<FoundRun> runs;
-  if (auto run = FindRun(directory)) runs.push_back(*std::move(run));
+  std::vector<fs::path> paths = {directory};
   for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (!entry.is_directory(error)) continue;
-    if (auto run = FindRun(entry.path().string())) runs.push_back(*std::move(run));
+    if (entry.is_directory(error)) paths.push_back(entry.path());
+  }
+  // Links last: a run is listed by its own name.
+  std::ranges::stable_partition(paths, [&](const fs::path& path) {
+    return path == directory || !fs::is_symlink(path, error);
+  });
+  std::vector<FoundRun> runs;
+  std::set<fs::path> seen;
+  for (const fs::path& path : paths) {
+    if (!seen.insert(fs::canonical(path, error)).second) continue;
+    if (auto run = FindRun(path.string())) runs.push_back(*std::move(run));
   }
   std::ranges::sort(runs, {}, &FoundRun::name);
   return runs;
 }
 
-std::vector<std::string> RemovableOf(const FoundRun& run) {
+Result<std::vector<std::string>> RemovableOf(const FoundRun& run,
+                                             const std::vector<FoundRun>& others) {
   std::vector<std::string> removable;
-  const std::vector<std::string> complete = CompleteCheckpoints(run.checkpoints);
-  if (run.kind != FoundRun::Kind::kFinished || complete.empty()) return removable;
+  if (run.kind != FoundRun::Kind::kFinished) return removable;
+  if (const std::string why = WhyNotItsOwn(run, others); !why.empty()) return Failed(why);
+  std::vector<std::string> complete = CompleteCheckpoints(run.checkpoints);
+  std::erase_if(complete, [](const std::string& name) { return !IsStepName(name); });
+  if (complete.empty()) return removable;
+  const Result<Manifest> newest = WholeCheckpoint(run.checkpoints + "/" + complete.back());
+  if (!newest.ok()) return Failed(newest.error().message);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run.checkpoints, error)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_old = IsCheckpointName(name) && name != complete.back();
-    const bool is_left = ParseOrphanName(name) || name.starts_with("store-");
-    if (entry.is_directory(error) && (is_old || is_left))
-      removable.push_back(entry.path().string());
+    if (entry.symlink_status(error).type() != fs::file_type::directory) continue;
+    if (CanGo(entry.path(), complete.back(), *newest)) removable.push_back(entry.path().string());
   }
   std::ranges::sort(removable);
   return removable;
+}
+
+Result<HeldRun> HeldRun::Hold(const FoundRun& run) {
+  const std::string path = LockOf(fmt::format("{}/{}", run.directory, kLedgerName));
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return TryLater(fmt::format("{}: {}", path, std::strerror(errno)));
+  HeldRun held(fd);
+  // Of this open file, not of the process: HolderOf() opens and closes the file again.
+  struct flock lock = WholeFile();
+  if (fcntl(fd, F_OFD_SETLK, &lock) != 0) return TryLater("another process has its ledger");
+  FoundRun now;
+  ReadEnd(run.directory, &now);
+  if (now.kind != FoundRun::Kind::kFinished) {
+    return TryLater(fmt::format("it is {} now", NameOf(now.kind)));
+  }
+  return held;
+}
+
+HeldRun::~HeldRun() {
+  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace dslide

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.h"
@@ -41,12 +42,29 @@ const char* NameOf(FoundRun::Kind kind);
 
 // nullopt: the directory holds no run.
 std::optional<FoundRun> FindRun(const std::string& directory);
-// The runs directly in a directory by name, or the one that it is itself. Errors (kBadInput) name
-// it.
+// The runs directly in a directory by name, or the one that it is itself; each once, however many
+// links lead to it. Errors (kBadInput) name it.
 Result<std::vector<FoundRun>> RunsIn(const std::string& directory);
 
 // What nobody needs of a finished run: checkpoints before the newest complete one, and what servers
-// and interrupted checkpoints have left. Of other runs nothing.
-std::vector<std::string> RemovableOf(const FoundRun& run);
+// and interrupted checkpoints have left. Of other runs nothing, and only what lies in the run
+// directory itself: no links, and no names that no scheduler or server gives. `others`: runs that
+// may keep their checkpoints there too. Errors (kFailed) say why nothing of it can go.
+Result<std::vector<std::string>> RemovableOf(const FoundRun& run,
+                                             const std::vector<FoundRun>& others = {});
+
+// Keeps a finished run from being gone on with: has its ledger's lock until its end.
+class HeldRun {
+ public:
+  // Errors (kTryLater) say that the run is no longer finished, or that somebody has its ledger.
+  static Result<HeldRun> Hold(const FoundRun& run);
+  HeldRun(HeldRun&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  HeldRun& operator=(HeldRun&&) = delete;
+  ~HeldRun();
+
+ private:
+  explicit HeldRun(int fd) : fd_(fd) {}
+  int fd_;
+};
 
 }  // namespace dslide
