@@ -256,13 +256,20 @@ std::string FinishedLine(const fs::path& root, const LedgerState& ledger) {
   return line + "; for more raise train.epochs";
 }
 
+// The last name of a path.
+std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool HookHasDone(const fs::path& root, const std::string& checkpoint) {
+  const Result<std::string> done = ReadWholeFile((root / kHookDoneName).string());
+  return done.ok() && *done == NameIn(checkpoint) + "\n";
+}
+
 // Why the last checkpoint of a finished run is not where checkpoint.hook takes it; "": it is.
 std::string WhatHookMissed(const fs::path& root, const Config& config,
                            const std::string& checkpoints) {
   const Result<std::string> newest = FindCheckpoint(checkpoints);
   if (config.checkpoint.hook.empty() || !newest.ok()) return "";
-  const Result<std::string> done = ReadWholeFile((root / kHookDoneName).string());
-  if (done.ok() && *done == fs::path(*newest).filename().string() + "\n") return "";
+  if (HookHasDone(root, *newest)) return "";
   return fmt::format("checkpoint.hook has not succeeded with the last checkpoint; run it with {}",
                      *newest);
 }
@@ -282,9 +289,6 @@ class NewKeys {
  private:
   fs::path root_;
 };
-
-// The last name of a path.
-std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // What a person needs to let others join.
 std::array<std::string, 2> JoinHint(const AccessControl& access, const std::string& keys) {
@@ -525,8 +529,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                        std::move(ledger), &context, access.get(), std::move(*socket),
                        std::move(page), std::move(names), std::move(earlier), run, checkpoint);
   shell.contributions_ = std::move(contributions);
-  const Result<std::string> done = ReadWholeFile((root / kHookDoneName).string());
-  if (!newest.empty() && (!done.ok() || *done != NameIn(newest) + "\n")) shell.hook_.Offer(newest);
+  if (!newest.empty() && !HookHasDone(root, newest)) shell.hook_.Offer(newest);
   return shell.Loop(signals);
 }
 
@@ -592,18 +595,16 @@ void SchedulerShell::TendHook() {
 // failure.
 void SchedulerShell::WaitForHook(StopSignals* signals) {
   if (!hook_.busy()) return;
-  const int64_t timeout_ms = int64_t{1000} * core_.run().config.checkpoint.hook_timeout_s;
-  const int64_t end_ms = MonotonicMillis() + timeout_ms + CheckpointHook::kKillMs;
   Log("waiting for checkpoint.hook with the last checkpoint; a signal ends the wait");
   Poller pause;
   pause.AddFd(signals->fd());
-  const uint32_t failures = hook_.figures().failures;
-  const auto may_succeed = [&] { return hook_.busy() && hook_.figures().failures < failures + 2; };
-  while (may_succeed() && MonotonicMillis() < end_ms && !signals->Take()) {
+  const bool done = hook_.Await(MonotonicMillis, [&] {
+    if (signals->Take()) return false;
     TendHook();
     pause.Wait(kPollMs);
-  }
-  if (hook_.busy()) Warn("checkpoint.hook has not succeeded with the last checkpoint");
+    return true;
+  });
+  if (!done) Warn("checkpoint.hook has not succeeded with the last checkpoint");
 }
 
 void SchedulerShell::MakeRoomForCheckpoint() {

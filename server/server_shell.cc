@@ -142,16 +142,13 @@ void ServerShell::WaitForHook(StopSignals* signals) {
   LogInfo("waiting for checkpoint.shard_hook with the last checkpoint; a signal ends the wait");
   Poller pause;
   pause.AddFd(signals->fd());
-  const int64_t end_ms = MonotonicMillis() + hook_.timeout_ms() + CheckpointHook::kKillMs;
-  const uint32_t failures = hook_.figures().failures;
-  const auto may_succeed = [&] { return hook_.busy() && hook_.figures().failures < failures + 2; };
-  while (may_succeed() && MonotonicMillis() < end_ms && !signals->Take()) {
+  const bool done = hook_.Await(MonotonicMillis, [&] {
+    if (signals->Take()) return false;
     TendHook();
     pause.Wait(kPollMs);
-  }
-  if (hook_.busy()) {
-    LogWarning("checkpoint.shard_hook has not succeeded with the last checkpoint");
-  }
+    return true;
+  });
+  if (!done) LogWarning("checkpoint.shard_hook has not succeeded with the last checkpoint");
 }
 
 void ServerShell::FollowConfig() {

@@ -94,6 +94,15 @@ std::vector<std::string> CheckpointHook::Tick(int64_t now_ms) {
   return lines;
 }
 
+bool CheckpointHook::Await(int64_t (*now_ms)(), const std::function<bool()>& tend) const {
+  constexpr uint32_t kFailures = 2;
+  const int64_t end_ms = now_ms() + timeout_ms_ + kKillMs;
+  const uint32_t before = figures_.failures;
+  while (busy() && figures_.failures < before + kFailures && now_ms() < end_ms && tend()) {
+  }
+  return !busy();
+}
+
 void CheckpointHook::Start(int64_t now_ms, std::vector<std::string>* lines) {
   started_ms_ = now_ms;
   told_to_end_ = false;

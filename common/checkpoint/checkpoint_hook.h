@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,16 +35,19 @@ class CheckpointHook {
       : setting_(std::move(setting)), command_(std::move(command)), timeout_ms_(timeout_ms) {}
   CheckpointHook(const CheckpointHook&) = delete;
   CheckpointHook& operator=(const CheckpointHook&) = delete;
-  ~CheckpointHook();  // asks a command that runs to end, and does not wait for it
+  ~CheckpointHook();  // asks a command that runs to end, and kills it a second later
 
   bool exists() const { return !command_.empty(); }
-  int64_t timeout_ms() const { return timeout_ms_; }
   // A checkpoint is there. `variables`: of the command's environment besides, "NAME=VALUE".
   void Offer(const std::string& directory, std::vector<std::string> variables = {});
   // Collects, ends and starts commands. Lines for the log.
   std::vector<std::string> Tick(int64_t now_ms);
   // It runs, or has to run: the newest checkpoint is not done.
   bool busy() const { return pid_ > 0 || !next_.empty(); }
+  // For a process that is about to end: whether the newest checkpoint is done. Waits for that as
+  // long as the command may run, or until its second failure. `tend` calls Tick(), lets a moment
+  // pass, and returns false to end the wait.
+  bool Await(int64_t (*now_ms)(), const std::function<bool()>& tend) const;
   const Figures& figures() const { return figures_; }
 
  private:

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@
 #include "common/base/check.h"
 #include "common/base/plural.h"
 #include "common/wire/messages.h"
+#include "common/wire/vector_copy.h"
 #include "protocol_generated.h"
 
 namespace dslide {
@@ -97,10 +97,8 @@ class WireReader {
   // Scalars as they are; an absent vector is an empty one.
   template <typename T>
   std::vector<T> Vector(const flatbuffers::Vector<T>* v) {
-    if (v == nullptr || v->size() == 0 || !Charge(size_t{v->size()} * sizeof(T))) return {};
-    std::vector<T> values(v->size());
-    std::memcpy(values.data(), v->Data(), values.size() * sizeof(T));  // it may lie anywhere
-    return values;
+    if (v == nullptr || !Charge(size_t{v->size()} * sizeof(T))) return {};
+    return CopyOf(v);
   }
   // Finite ones.
   std::vector<float> Floats(const flatbuffers::Vector<float>* v);

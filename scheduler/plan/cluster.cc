@@ -13,13 +13,18 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kNamedShare =
-    4;  // of the time until no batch is a stall, where workers name a server
+// Of the time until no batch is a stall, where a worker names the server.
+constexpr int64_t kNamedShare = 4;
 constexpr double kSlowBatches = 4;  // times what a batch takes, until none that is done is a stall
 constexpr int64_t kUnknownBatches = 6;  // times the silence, before the first batch
 
 std::string Listed(const std::string& names, const std::string& name) {
   return names.empty() ? name : names + ", " + name;
+}
+
+// Whether a worker says that the server does not answer, or not what it is asked.
+bool Names(const Member& worker, const Member& server) {
+  return std::ranges::count(worker.heartbeat.silent_servers, server.incarnation.value) > 0;
 }
 
 }  // namespace
@@ -204,9 +209,8 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
     size_t asking = 0, unanswered = 0;
     for (const Member* worker : roster.Of(Role::kWorker)) {
       if (worker->heartbeat.batches_in_flight == 0 || worker->life.Suspect(now_ms)) continue;
-      const auto& silent = worker->heartbeat.silent_servers;
       asking++;
-      unanswered += std::count(silent.begin(), silent.end(), server->incarnation.value) > 0;
+      unanswered += Names(*worker, *server);
     }
     const int64_t since_ms = std::max({server->trained_ms, server->joined_ms, server->ready_ms});
     if (unanswered == 0 || unanswered < asking || now_ms - since_ms < silence_ms) continue;
@@ -215,21 +219,16 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
   return unheard;
 }
 
-// Whether a worker says that the server does not answer, or not what it is asked.
-bool Cluster::Named(const Member& server, int64_t now_ms) const {
-  return std::ranges::any_of(roster.Of(Role::kWorker), [&](const Member* worker) {
-    const auto& silent = worker->heartbeat.silent_servers;
-    return !worker->life.Suspect(now_ms) &&
-           std::ranges::count(silent, server.incarnation.value) > 0;
+std::vector<const Member*> Cluster::Unproven(bool with_slots) const {
+  std::vector<const Member*> newcomers = roster.Seated();
+  std::erase_if(newcomers, [&](const Member* server) {
+    const auto seat = IndexOf(seats.plan(), server->incarnation);
+    return !seat || !loads.Unproven(server->incarnation) || seats.HaveSlots({*seat}) != with_slots;
   });
+  return newcomers;
 }
 
-bool Cluster::HasUntried() const {
-  return std::ranges::any_of(roster.Seated(), [&](const Member* server) {
-    const auto seat = IndexOf(seats.plan(), server->incarnation);
-    return seat && loads.Unproven(server->incarnation) && !seats.HaveSlots({*seat});
-  });
-}
+bool Cluster::HasUntried() const { return !Unproven(false).empty(); }
 
 // One that answers everything, with refusals or nonsense, is not silent, and stops all others.
 std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms) const {
@@ -245,12 +244,13 @@ std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms)
                       std::ranges::any_of(roster.Seated(), has_batches);
   if (!asking) return {};
   const int64_t named_ms = std::max(silence_ms / kNamedShare, batch_ms);
-  std::vector<const Member*> newcomers = roster.Seated();
+  std::vector<const Member*> newcomers = Unproven(true);
   std::erase_if(newcomers, [&](const Member* server) {
-    const auto seat = IndexOf(seats.plan(), server->incarnation);
-    if (!seat || !loads.Unproven(server->incarnation) || !seats.HaveSlots({*seat})) return true;
+    const bool named = std::ranges::any_of(roster.Of(Role::kWorker), [&](const Member* worker) {
+      return !worker->life.Suspect(now_ms) && Names(*worker, *server);
+    });
     const int64_t standing_ms = now_ms - std::max(seats.progress_ms(), server->ready_ms);
-    return standing_ms < (seats.had_batch() && Named(*server, now_ms) ? named_ms : least_ms);
+    return standing_ms < (seats.had_batch() && named ? named_ms : least_ms);
   });
   return newcomers;
 }

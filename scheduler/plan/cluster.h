@@ -78,7 +78,8 @@ struct Cluster {
  private:
   std::string KeyOf(Incarnation member) const;
   std::string OwnKeyOf(Incarnation server) const;
-  bool Named(const Member& server, int64_t now_ms) const;
+  // Servers of the plan that have not proved themselves, those with slots or those without.
+  std::vector<const Member*> Unproven(bool with_slots) const;
 
   std::string ReplacementLine() const;
 

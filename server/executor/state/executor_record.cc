@@ -3,21 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 
+#include "common/wire/vector_copy.h"
 #include "executor_record_generated.h"
 
 namespace dslide {
 namespace {
-
-// By bytes: in a damaged record the Verifier lets elements of 8 bytes pass that are aligned to 4.
-template <typename T>
-std::vector<T> Copy(const flatbuffers::Vector<T>* stored) {
-  if (stored == nullptr || stored->size() == 0) return {};
-  std::vector<T> values(stored->size());
-  std::memcpy(values.data(), stored->Data(), values.size() * sizeof(T));
-  return values;
-}
 
 std::vector<uint32_t> Numbers(const std::vector<SlotId>& slots) {
   std::vector<uint32_t> numbers;
@@ -27,7 +18,7 @@ std::vector<uint32_t> Numbers(const std::vector<SlotId>& slots) {
 
 std::vector<SlotId> Slots(const flatbuffers::Vector<uint32_t>* stored) {
   std::vector<SlotId> slots;
-  for (const uint32_t slot : Copy(stored)) slots.push_back({slot});
+  for (const uint32_t slot : CopyOf(stored)) slots.push_back({slot});
   return slots;
 }
 
@@ -102,13 +93,14 @@ Result<ExecutorRecord> ExecutorRecord::Decode(std::string_view bytes) {
   }
   record.hashing = {stored.hash_round(), stored.hash_k()};
   if (const wire::Popular* popular = stored.popular(); popular != nullptr) {
-    record.popular = {Copy(popular->mean()), Copy(popular->rows()), popular->next_slice(),
-                      Copy(popular->scores())};
+    record.popular = {CopyOf(popular->mean()), CopyOf(popular->rows()), popular->next_slice(),
+                      CopyOf(popular->scores())};
   }
   if (stored.applied() != nullptr) {
     for (const wire::AppliedGroup* group : *stored.applied()) {
-      record.applied.push_back({Slots(group->slots()),
-                                {BatchSet(Copy(group->output())), BatchSet(Copy(group->input()))}});
+      record.applied.push_back(
+          {Slots(group->slots()),
+           {BatchSet(CopyOf(group->output())), BatchSet(CopyOf(group->input()))}});
     }
   }
   if (!Covers(record.applied, record.slots)) return damaged;
