@@ -43,7 +43,7 @@ void FollowChange(RunState* run, bool was_paused, int64_t now_ms) {
 bool MakeWay(RunState* run, int64_t now_ms) {
   PlanChange::Conditions conditions;
   conditions.quiet = !run->checkpointer.Writing(run->roster()) && run->Settled() &&
-                     run->pass().AllCommitted(run->inputs, run->roster()) &&
+                     run->AllCommitted() &&
                      run->pass().BetweenSteps();
   conditions.in_steps = run->pass().in_steps();
   conditions.batch_ms = run->roster().BatchMs();
@@ -154,7 +154,7 @@ void GoBack(RunState* run, int64_t now_ms) {
 // Servers drop what is not committed when they switch plans.
 void TakeStepsBack(RunState* run, int64_t now_ms) {
   if (!run->InPass() || !run->pass().in_steps() || !run->Settled() ||
-      !run->pass().AllCommitted(run->inputs, run->roster()) ||
+      !run->AllCommitted() ||
       run->checkpointer.Writing(run->roster())) {  // no plan begins while servers write
     return GoBack(run, now_ms);
   }

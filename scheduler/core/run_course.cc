@@ -57,7 +57,7 @@ void AfterCheckpoint(RunState* run, int64_t now_ms) {
 
 void Proceed(RunState* run, int64_t now_ms) {
   if (!run->InPass()) return;
-  if (run->pass().complete() && run->pass().AllCommitted(run->inputs, run->roster())) {
+  if (run->pass().complete() && run->AllCommitted()) {
     if (run->pass().evaluating()) {
       EndEvaluation(run, now_ms);
     } else {

@@ -48,6 +48,10 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
   }
 }
 
+bool RunState::AllCommitted() const {
+  return !IsSynchronous(inputs.config.train) || pass().AllCommitted(cluster.Owners());
+}
+
 RunPhase RunState::Phase() const {
   switch (stage) {
     case Stage::kGathering:

@@ -46,6 +46,8 @@ struct RunState {
   bool Training() const { return InPass() && !pass().evaluating(); }
   // All servers have the slots of the plan in force.
   bool Settled() const { return !change().switching() && roster().AllReady(); }
+  // No server with slots has steps to apply that count.
+  bool AllCommitted() const;
   // Slots can move: the run goes on, with all servers.
   bool MayMove() const { return MayLease() && cluster.seats.Vacant(roster()).empty(); }
   bool MayLease() const { return InPass() && !stop_wanted; }

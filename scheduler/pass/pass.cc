@@ -307,11 +307,9 @@ void Pass::CommitAgain(const Member& server, Outbox* out) const {
   if (told_ && server.committed != told_) out->Send(server, CommitSteps{*told_});
 }
 
-bool Pass::AllCommitted(const RunContext& run, const Roster& roster) const {
-  if (!IsSynchronous(run.config.train)) return true;
-  const auto servers = roster.Seated();
-  return std::all_of(servers.begin(), servers.end(),
-                     [&](const Member* server) { return server->committed == told_; });
+bool Pass::AllCommitted(const std::vector<const Member*>& servers) const {
+  return std::ranges::all_of(
+      servers, [&](const Member* server) { return server->committed == told_; });
 }
 
 bool Pass::BetweenSteps() const {

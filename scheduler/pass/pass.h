@@ -120,8 +120,8 @@ class Pass {
   void CommitAgain(const Member& server, Outbox* out) const;
   // Steps of the run that the newest CommitSteps names; none: none was sent.
   std::optional<uint64_t> told() const { return told_; }
-  // All servers have applied the steps of the newest CommitSteps.
-  bool AllCommitted(const RunContext& run, const Roster& roster) const;
+  // Whether these servers have applied the steps of the newest CommitSteps.
+  bool AllCommitted(const std::vector<const Member*>& servers) const;
   // Batches wait for the other batches of their step.
   bool in_steps() const { return steps_.has_value(); }
   // Servers hold nothing of steps that do not count, and nothing is on its way to them.

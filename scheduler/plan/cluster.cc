@@ -219,6 +219,15 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
   return unheard;
 }
 
+std::vector<const Member*> Cluster::Owners() const {
+  std::vector<const Member*> owners = roster.Seated();
+  std::erase_if(owners, [&](const Member* server) {
+    const auto seat = IndexOf(seats.plan(), server->incarnation);
+    return !seat || !seats.HaveSlots({*seat});
+  });
+  return owners;
+}
+
 std::vector<const Member*> Cluster::Unproven(bool with_slots) const {
   std::vector<const Member*> newcomers = roster.Seated();
   std::erase_if(newcomers, [&](const Member* server) {

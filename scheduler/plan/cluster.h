@@ -48,6 +48,8 @@ struct Cluster {
   // not wait for them to come back as they were.
   void LeaveOut(const std::vector<const Member*>& servers, const std::string& why, int64_t now_ms,
                 Outbox* out);
+  // Servers of the plan with slots: those that the steps of synchronous training wait for.
+  std::vector<const Member*> Owners() const;
   // Servers of the plan that are not ready while others are.
   std::vector<const Member*> Unready() const;
   // Servers of the plan that no worker hears, although workers have batches in flight and other

@@ -119,6 +119,20 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: a checkpoint does not wait for one witho
   CHECK(manifests[0].slot_shard == core().plan().slot_owner);
 }
 
+TEST_CASE("newcomers: the steps of synchronous training do not wait for one without slots") {
+  FakeCluster run(StepMoveConfig());
+  run.Start();
+  run.servers.commits_lost_to = 3;
+  run.Join(3, Role::kServer);
+  while (run.core().plan().servers.size() == 2) {
+    (void)run.Work(11);
+    run.Wait(1000);
+  }
+  REQUIRE(SlotsIn(run.core().plan(), 3) == 0);
+  run.WorkAll(11);
+  CHECK(std::ranges::count(run.epochs_done, 1) == 1);
+}
+
 TEST_CASE("newcomers: slots come after a checkpoint") {
   Config config = MoveConfig();
   config.checkpoint.interval_s = 1000;

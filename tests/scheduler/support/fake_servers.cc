@@ -30,7 +30,7 @@ std::optional<Body> FakeServers::Answer(uint64_t id, uint32_t plan_version, cons
     if (moves_answered && !move->slots.empty()) return MoveReady{move->move, 100, 0};
   }
   if (const auto* commit = std::get_if<CommitSteps>(&message)) {
-    if (!current || commits_lost) return {};
+    if (!current || commits_lost || id == commits_lost_to) return {};
     server.committed = std::max(server.committed, commit->committed);
     return StepsCommitted{server.committed};
   }

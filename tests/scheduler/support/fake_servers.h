@@ -63,6 +63,7 @@ class FakeServers {
   std::map<uint64_t, double> capacity;  // of servers; 1000 if it is not said
   uint64_t slot_bytes = 1000;
   bool commits_lost = false;      // CommitSteps do not reach the servers
+  uint64_t commits_lost_to = 0;   // CommitSteps do not reach this server
   uint64_t checkpoints_lost = 0;  // CheckpointRequests to this server neither
   uint64_t ready_lost = 0;        // what this server says when it has taken a plan up
   std::string checkpoint_error;   // of server 2
