@@ -53,10 +53,10 @@ bool Audits::Begin(const BatchId& batch, uint64_t number, Incarnation worker,
 }
 
 // The others of `asked` have to end, or their time to be over.
-bool Audits::Waits(const Audit& audit, int64_t now_ms) const {
+bool Audits::Waits(const Audit& audit, int64_t patience_ms, int64_t now_ms) const {
   return std::ranges::any_of(audit.asked, [&](const auto& asked) {
     const auto& [worker, since_ms] = asked;
-    return worker != audit.first && now_ms - since_ms < rules_.patience_ms &&
+    return worker != audit.first && now_ms - since_ms < patience_ms &&
            !IsWhole(VoteOf(audit.reports, worker));
   });
 }
@@ -72,7 +72,9 @@ std::vector<Incarnation> Audits::Unasked(const Audit& audit) const {
 std::optional<BatchId> Audits::Next(Incarnation worker, int64_t now_ms) {
   if (std::ranges::find(members_.workers, worker) == members_.workers.end()) return std::nullopt;
   for (auto& [batch, audit] : open_) {
-    if (HasKeyOf(audit, worker) || Waits(audit, now_ms)) continue;
+    const auto others = static_cast<int64_t>(audit.asked.size()) - 1;
+    const int64_t soon_ms = std::min(others * rules_.patience_ms / kSlow, rules_.patience_ms);
+    if (HasKeyOf(audit, worker) || Waits(audit, soon_ms, now_ms)) continue;
     const Tally tally = TallyOf(audit);
     if (tally.majority != nullptr || tally.voters >= kMostVotes) continue;
     audit.asked.emplace(worker, now_ms);
@@ -242,7 +244,7 @@ std::optional<Audits::Outcome> Audits::OutcomeOf(const BatchId& batch, Audit* au
     NoteVoters(*audit, now_ms, &outcome);
     return outcome;
   }
-  if (Waits(*audit, now_ms)) return std::nullopt;
+  if (Waits(*audit, rules_.patience_ms, now_ms)) return std::nullopt;
   const std::vector<Incarnation> unasked = Unasked(*audit);
   if (tally.voters < kMostVotes && !unasked.empty()) {
     if (!audit->idle_since_ms) audit->idle_since_ms = now_ms;

@@ -5,7 +5,8 @@
 // A vote is what a worker has sent for a batch, at all servers. Only workers that held a lease of
 // the batch when it counted, or were asked to train it again, vote, and all members of a key have
 // one vote; in a run without keys each worker has its own. While no vote has a majority of at least
-// two, workers of other keys are asked, one at a time. What is judged is the work that counts: it
+// two, workers of other keys are asked, one at a time: another one once all have answered, or the
+// last n have kept the audit waiting for n tenths of their time. What is judged is the work that counts: it
 // has to be what the majority sent, whoever sent it.
 //
 // Which batches are audited is drawn from a secret, and anew whenever a batch counts: a worker that
@@ -24,6 +25,7 @@ namespace dslide {
 
 class Audits {
  public:
+  static constexpr int64_t kSlow = 10;    // parts of the patience, after which another is asked
   static constexpr size_t kMostVotes = 5;      // after which nobody more is asked
   static constexpr size_t kMostEarly = 256;    // batches whose reports came before they count
   static constexpr size_t kMostWorkers = 256;  // of a server's reports, but for those that matter
@@ -127,7 +129,7 @@ class Audits {
   Vote VoteOf(const ReportsByServer& reports, Incarnation worker) const;
   Vote Counting(const ReportsByServer& reports) const;
   std::set<Incarnation> CountingWorkers(const ReportsByServer& reports) const;
-  bool Waits(const Audit& audit, int64_t now_ms) const;
+  bool Waits(const Audit& audit, int64_t patience_ms, int64_t now_ms) const;
   std::vector<Incarnation> Unasked(const Audit& audit) const;
   Tally TallyOf(const Audit& audit) const;
   void Judge(const Audit& audit, const Vote& majority, Outcome* outcome) const;
