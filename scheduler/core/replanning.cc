@@ -43,8 +43,7 @@ void FollowChange(RunState* run, bool was_paused, int64_t now_ms) {
 bool MakeWay(RunState* run, int64_t now_ms) {
   PlanChange::Conditions conditions;
   conditions.quiet = !run->checkpointer.Writing(run->roster()) && run->Settled() &&
-                     run->AllCommitted() &&
-                     run->pass().BetweenSteps();
+                     run->AllCommitted() && run->pass().BetweenSteps();
   conditions.in_steps = run->pass().in_steps();
   conditions.batch_ms = run->roster().BatchMs();
   conditions.longest_pause_ms = int64_t{1000} * run->inputs.config.cluster.drain_s / kPausesInDrain;
@@ -153,8 +152,7 @@ void GoBack(RunState* run, int64_t now_ms) {
 
 // Servers drop what is not committed when they switch plans.
 void TakeStepsBack(RunState* run, int64_t now_ms) {
-  if (!run->InPass() || !run->pass().in_steps() || !run->Settled() ||
-      !run->AllCommitted() ||
+  if (!run->InPass() || !run->pass().in_steps() || !run->Settled() || !run->AllCommitted() ||
       run->checkpointer.Writing(run->roster())) {  // no plan begins while servers write
     return GoBack(run, now_ms);
   }

@@ -63,7 +63,22 @@ void LeaseBook::Drop(uint64_t lease, uint64_t batch) {
   const auto held = leases_.find(lease);
   std::vector<uint32_t>& left = held->second.left;
   left.erase(std::lower_bound(left.begin(), left.end(), PlaceInUnit(batch, unit_batches_).index));
-  if (left.empty()) leases_.erase(held);
+  if (!left.empty()) return;
+  Forget(held->second.holder, lease);
+  leases_.erase(held);
+}
+
+void LeaseBook::Forget(Incarnation holder, uint64_t lease) {
+  const auto of = of_.find(holder);
+  of->second.erase(lease);
+  if (of->second.empty()) of_.erase(of);
+}
+
+template <typename Use>
+void LeaseBook::ForEachOf(Incarnation holder, const Use& use) {
+  const auto of = of_.find(holder);
+  if (of == of_.end()) return;
+  for (const uint64_t lease : of->second) use(leases_.at(lease));
 }
 
 Lease LeaseBook::Open(Incarnation holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
@@ -77,6 +92,7 @@ Lease LeaseBook::Open(Incarnation holder, uint32_t unit, std::vector<uint32_t> b
   }
   leases_[id] = {holder, unit,   static_cast<uint32_t>(batches.size()), now_ms, now_ms,
                  copy,   batches};
+  of_[holder].insert(id);
   return {id, unit, std::move(batches)};
 }
 
@@ -84,10 +100,9 @@ std::optional<Lease> LeaseBook::Grant(Incarnation holder, int64_t now_ms,
                                       const LeaseLimits& limits) {
   if (free_.empty()) return std::nullopt;
   uint64_t waiting = 0;  // the holder's batches that have to wait
-  for (const auto& [id, held] : leases_) {
-    if (held.holder != holder || Number(held.unit, held.left.back()) < limits.open) continue;
+  ForEachOf(holder, [&](const Held& held) {
     for (const uint32_t index : held.left) waiting += Number(held.unit, index) >= limits.open;
-  }
+  });
   const uint32_t unit = PlaceInUnit(free_.first(), unit_batches_).unit;
   const uint64_t end = std::min(limits.end, Number(unit, 0) + UnitSize(unit));
   std::vector<uint32_t> batches;
@@ -135,9 +150,7 @@ std::vector<LeaseBook::Late> LeaseBook::Latest(Incarnation except, double speed,
 std::optional<Lease> LeaseBook::LeaseBackup(Incarnation holder, int64_t now_ms, const Speed& speeds,
                                             const LeaseLimits& limits) {
   double own = 0;
-  for (const auto& [id, held] : leases_) {
-    if (held.holder == holder) own += static_cast<double>(held.left.size());
-  }
+  ForEachOf(holder, [&](const Held& held) { own += static_cast<double>(held.left.size()); });
   const double known = speeds(holder);
   for (const Late& late : Latest(holder, known > 0 ? known : 1.0, speeds, limits.end, now_ms)) {
     const double speed = known > 0 ? known : late.speed;
@@ -164,10 +177,9 @@ bool LeaseBook::Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_
   const auto reported = leases_.find(lease);
   if (reported != leases_.end() && reported->second.unit == unit) {
     reported->second.renewed_ms = now_ms;
-    for (auto& [id, held] : leases_) {
-      if (held.holder != reported->second.holder) continue;
+    ForEachOf(reported->second.holder, [&](Held& held) {
       if (Number(held.unit, held.left.front()) > Number(unit, index)) held.renewed_ms = now_ms;
-    }
+    });
   }
   return Mark(unit, index);
 }
@@ -214,6 +226,7 @@ size_t LeaseBook::EndWhere(Predicate predicate) {
       holders_.erase(batch);
       free_.Insert(batch);
     }
+    Forget(held.holder, id);
     return true;
   });
 }

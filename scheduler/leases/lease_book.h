@@ -16,6 +16,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -135,6 +136,10 @@ class LeaseBook {
   Lease Open(Incarnation holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
              int64_t now_ms);
   void Drop(uint64_t lease, uint64_t batch);
+  void Forget(Incarnation holder, uint64_t lease);
+  // Calls `use` with each lease of a holder, in the order of their grants.
+  template <typename Use>
+  void ForEachOf(Incarnation holder, const Use& use);
   std::vector<Late> Latest(Incarnation except, double speed, const Speed& speeds, uint64_t end,
                            int64_t now_ms) const;
   template <typename Predicate>
@@ -148,6 +153,7 @@ class LeaseBook {
   BatchRuns free_;                                 // neither done nor leased
   std::unordered_map<uint64_t, Holders> holders_;  // of leased batches
   std::map<uint64_t, Held> leases_;
+  std::map<Incarnation, std::set<uint64_t>> of_;  // ids of leases_, by holder
 };
 
 }  // namespace dslide

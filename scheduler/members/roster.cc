@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <ranges>
+#include <string_view>
 #include <utility>
 
 namespace dslide {
@@ -53,7 +55,8 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
   member.memory_bytes = join.memory_bytes;
   member.life = FailureDetector(heartbeat_ms_, now_ms);
   member.joined_ms = now_ms;
-  order_.push_back(incarnation);
+  member.rank = next_rank_++;
+  MembersOf(member.role).push_back(&member);
   return member;
 }
 
@@ -81,23 +84,20 @@ void Roster::Remove(Incarnation incarnation) {
   departed_rss_bytes_ += found->second.heartbeat.peak_rss_bytes;
   const std::string name = found->second.name;
   SetPeer(&found->second, "");
-  std::erase(order_, incarnation);
+  std::erase(MembersOf(found->second.role), &found->second);
   members_.erase(found);
   names_.erase(name);
-  for (const Incarnation other : order_) {
-    Member& heir = members_.at(other);
-    if (heir.asked_name != name) continue;
-    names_.erase(heir.name);
-    heir.name = name;
+  Member* heir = nullptr;
+  for (const Members& members : by_role_) {
+    const auto first = std::ranges::find(members, name, &Member::asked_name);
+    if (first != members.end() && (heir == nullptr || (*first)->rank < heir->rank)) heir = *first;
+  }
+  if (heir != nullptr) {
+    names_.erase(heir->name);
+    heir->name = name;
     names_.insert(name);
-    break;
   }
   next_number_.clear();  // names have become free
-}
-
-size_t Roster::Count(Role role) const {
-  return static_cast<size_t>(std::ranges::count_if(
-      members_, [&](const auto& member) { return member.second.role == role; }));
 }
 
 const Member* Roster::At(const PeerId& peer) const {
@@ -119,20 +119,8 @@ void Roster::SetPeer(Member* member, const PeerId& peer) {
 }
 
 std::vector<const Member*> Roster::Of(Role role) const {
-  std::vector<const Member*> found;
-  for (const Incarnation incarnation : order_) {
-    const Member& member = members_.at(incarnation);
-    if (member.role == role) found.push_back(&member);
-  }
-  return found;
-}
-
-std::vector<Member*> Roster::Of(Role role) {
-  std::vector<Member*> found;
-  for (const Member* member : std::as_const(*this).Of(role)) {
-    found.push_back(const_cast<Member*>(member));
-  }
-  return found;
+  const Members& members = MembersOf(role);
+  return {members.begin(), members.end()};
 }
 
 std::vector<const Member*> Roster::Seated() const {
@@ -142,8 +130,8 @@ std::vector<const Member*> Roster::Seated() const {
 }
 
 bool Roster::AllReady() const {
-  const std::vector<const Member*> seated = Seated();
-  return std::all_of(seated.begin(), seated.end(), [](const Member* m) { return m->ready; });
+  return std::ranges::all_of(MembersOf(Role::kServer),
+                             [](const Member* m) { return !m->seated || m->ready; });
 }
 
 std::vector<const Member*> Roster::Spares() const {
@@ -166,27 +154,26 @@ std::vector<const Member*> Roster::Newcomers() const {
 
 std::vector<const Member*> Roster::Dead(int64_t now_ms) const {
   std::vector<const Member*> dead;
-  for (size_t i = 0; i < order_.size(); ++i) {
-    const Member& member = members_.at(order_[i]);
-    const auto replaces = [&](Incarnation later) {
-      const Member& other = members_.at(later);
-      return other.role == member.role && !other.asked_name.empty() &&
-             other.asked_name == member.asked_name;
-    };
-    const bool replaced =
-        member.life.Suspect(now_ms) &&
-        std::any_of(order_.begin() + static_cast<ptrdiff_t>(i) + 1, order_.end(), replaces);
-    const bool silent = member.role == Role::kObserver
-                            ? member.life.SilentMs(now_ms) > kObserverSilenceMs
-                            : member.life.Dead(now_ms);
-    if (replaced || silent) dead.push_back(&member);
+  for (const Members& members : by_role_) {
+    const auto suspect = [&](const Member* member) { return member->life.Suspect(now_ms); };
+    if (std::ranges::none_of(members, suspect)) continue;
+    std::set<std::string_view> later;  // names that members after this one have asked for
+    for (const Member* member : std::views::reverse(members)) {
+      const bool silent = member->role == Role::kObserver
+                              ? member->life.SilentMs(now_ms) > kObserverSilenceMs
+                              : member->life.Dead(now_ms);
+      const bool replaced = suspect(member) && later.contains(member->asked_name);
+      if (replaced || silent) dead.push_back(member);
+      if (!member->asked_name.empty()) later.insert(member->asked_name);
+    }
   }
+  std::ranges::sort(dead, {}, &Member::rank);
   return dead;
 }
 
 double Roster::BatchMs() const {
   std::vector<uint32_t> longest_us;
-  for (const Member* worker : Of(Role::kWorker)) {
+  for (const Member* worker : MembersOf(Role::kWorker)) {
     if (worker->batch_us > 0) longest_us.push_back(worker->batch_us);
   }
   if (longest_us.empty()) return 0;

@@ -5,6 +5,7 @@
 // liveness.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -29,6 +30,7 @@ struct Member {
   uint32_t cores = 0;
   FailureDetector life{1000, 0};
   int64_t joined_ms = 0;
+  uint64_t rank = 0;                       // in order of joining
   uint64_t memory_bytes = 0;               // servers: memory limit; 0: not given
   bool seated = false;                     // servers: in the plan
   bool added = false;                      // servers: came to a plan that lacked none
@@ -63,14 +65,14 @@ class Roster {
   // asked for it.
   void Remove(Incarnation incarnation);
 
-  size_t Count(Role role) const;
+  size_t Count(Role role) const { return MembersOf(role).size(); }
   // The member that was heard by a connection last; nullptr: none.
   const Member* At(const PeerId& peer) const;
   // Members by one connection: a member's lives one after another, or somebody who makes members
   // up.
   size_t CountAt(const PeerId& peer) const;
   std::vector<const Member*> Of(Role role) const;  // in order of joining
-  std::vector<Member*> Of(Role role);
+  std::vector<Member*> Of(Role role) { return MembersOf(role); }
   // Servers in the plan, and servers that wait for a seat in one; draining servers do not wait.
   std::vector<const Member*> Seated() const;
   std::vector<const Member*> Spares() const;
@@ -92,11 +94,16 @@ class Roster {
   uint64_t peak_rss_bytes() const;
 
  private:
+  using Members = std::vector<Member*>;  // in order of joining
+
+  Members& MembersOf(Role role) { return by_role_[static_cast<size_t>(role)]; }
+  const Members& MembersOf(Role role) const { return by_role_[static_cast<size_t>(role)]; }
   void SetPeer(Member* member, const PeerId& peer);
 
   int64_t heartbeat_ms_;
   std::map<Incarnation, Member> members_;
-  std::vector<Incarnation> order_;
+  uint64_t next_rank_ = 0;
+  std::array<Members, 3> by_role_;  // of members_
   std::multimap<PeerId, Incarnation> by_peer_;
   std::set<std::string> names_;  // of the members
   std::map<std::string, uint64_t>

@@ -308,8 +308,8 @@ void Pass::CommitAgain(const Member& server, Outbox* out) const {
 }
 
 bool Pass::AllCommitted(const std::vector<const Member*>& servers) const {
-  return std::ranges::all_of(
-      servers, [&](const Member* server) { return server->committed == told_; });
+  return std::ranges::all_of(servers,
+                             [&](const Member* server) { return server->committed == told_; });
 }
 
 bool Pass::BetweenSteps() const {

@@ -206,25 +206,28 @@ std::vector<const Member*> Cluster::Unready() const {
 std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) const {
   std::vector<const Member*> unheard;
   for (const Member* server : roster.Seated()) {
+    const int64_t since_ms = std::max({server->trained_ms, server->joined_ms, server->ready_ms});
+    if (now_ms - since_ms < silence_ms) continue;
     size_t asking = 0, unanswered = 0;
     for (const Member* worker : roster.Of(Role::kWorker)) {
       if (worker->heartbeat.batches_in_flight == 0 || worker->life.Suspect(now_ms)) continue;
       asking++;
       unanswered += Names(*worker, *server);
     }
-    const int64_t since_ms = std::max({server->trained_ms, server->joined_ms, server->ready_ms});
-    if (unanswered == 0 || unanswered < asking || now_ms - since_ms < silence_ms) continue;
-    unheard.push_back(server);
+    if (unanswered > 0 && unanswered == asking) unheard.push_back(server);
   }
   return unheard;
 }
 
 std::vector<const Member*> Cluster::Owners() const {
-  std::vector<const Member*> owners = roster.Seated();
-  std::erase_if(owners, [&](const Member* server) {
-    const auto seat = IndexOf(seats.plan(), server->incarnation);
-    return !seat || !seats.HaveSlots({*seat});
-  });
+  const Plan& plan = seats.plan();
+  const std::vector<bool> has_slots =
+      ServersWith(plan, {0, static_cast<uint32_t>(plan.slot_owner.size())});
+  std::vector<const Member*> owners;
+  for (size_t seat = 0; seat < plan.servers.size(); ++seat) {
+    const Member* server = roster.Find(plan.servers[seat].incarnation);
+    if (has_slots[seat] && server != nullptr && server->seated) owners.push_back(server);
+  }
   return owners;
 }
 
