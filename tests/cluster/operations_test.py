@@ -294,6 +294,15 @@ def last_hook(case):
     check(f"checkpoint.hook has not succeeded with the last checkpoint" in err and hook in err, err)
 
 
+def last_shard_hook(case):
+    """So does it for a server's hook: longer than members get to leave and to end together."""
+    copy = case.at("copy")
+    train = case.train("train.epochs=1", "checkpoint.interval_s=0",
+                       f"checkpoint.shard_hook=sleep 17; cp -r \"$DSLIDE_SHARD\" {copy}", environment={})
+    check(train.wait(DEADLINE_S) == 0, text_of(f"{train.log}.err"))
+    check(os.path.isdir(copy), "the hook was not ended")
+
+
 def quota(case):
     """A quota prunes; one that is too small stops checkpoints but the last, and the training goes on."""
     train = case.train("train.epochs=100000", "checkpoint.interval_s=1", "checkpoint.keep=10")
@@ -404,7 +413,7 @@ def run_start(case):
 def main():
     global BIN
     BIN = os.path.join(os.path.abspath(sys.argv[1]), "bin")
-    cases = [finished, cheap_first, logs, views, hooks, slow_hook, last_hook, quota, runs]
+    cases = [finished, cheap_first, logs, views, hooks, slow_hook, last_hook, last_shard_hook, quota, runs]
     wanted = sys.argv[2:] or [one.__name__ for one in cases]
     failures = []
     for one in cases:
