@@ -245,6 +245,12 @@ def hooks(case):
     status = wait_for(lambda: (lambda s: s if s.get("hook", {}).get("done") else None)(case.status()),
                       "the hook's success")
     check(status["hook"]["failures"] == 2 and status["hook"]["in_a_row"] == 0, status["hook"])
+    check(status["ledger_sync_ms"] > 0, "the ledger's disk is known")
+    wait_for(lambda: all(one.get("disk_sync_ms", 0) > 0 for one in case.status()["members"]
+                         if one["role"] == "server"), "the servers' disks to be known")
+    found, _ = case.call("dslide", "doctor", "--all", case.run)
+    for line in ("ledger: disk", "server-1: disk", "server-2: link"):
+        check(line in found, found)
     log = text_of(f"{case.run}/logs/scheduler.log")
     check("checkpoint.hook failed with " in log and "exit code 3, 2 times in a row" in log and
           "checkpoint.hook: good again" in log, log)
