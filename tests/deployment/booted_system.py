@@ -106,9 +106,8 @@ class BootedSystem(DebianRoot):
 
     def __exit__(self, *exception):
         if self._boot is not None:
-            if self._init is not None:
-                os.kill(int(self._init), signal.SIGKILL)  # and with it all of its namespace
-            self._boot.kill()
+            # With its first process goes all of the namespace, and unshare when it is gone.
+            os.kill(self._boot.pid if self._init is None else int(self._init), signal.SIGKILL)
             self._boot.wait()
             os.unlink(self._log)
             # A group can be removed when its processes are gone and groups below it as well.
