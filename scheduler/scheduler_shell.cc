@@ -729,7 +729,8 @@ std::optional<ErrorReply> SchedulerShell::WhyRefused(const RouterSocket::Receive
   const auto warn = [&](PeerWarning kind, const std::string& line) {
     const auto* join = std::get_if<Join>(&message.body);
     if (join == nullptr || join->name != kDoctorName) return Warn(kind, line);
-    LogDebug("dslide doctor looks: " + line);
+    const auto taken = doctor_lines_.Take("dslide doctor looks: " + line, clock_.Millis());
+    if (taken) LogDebug(*taken);
   };
   if (refusal) {
     warn(PeerWarning::kRefused, refusal->text);
@@ -901,13 +902,19 @@ std::string SchedulerShell::StatusText(const RunStatus& status) {
     recorder_.OnReading(status, page_reading_, ElapsedSeconds());
   }
   const auto contributions = contributions_.Totals(DayOf(SecondsSince1970()));
-  return StatusJson(status, page_reading_, curve_,
-                    waiting ? status.waiting : ProgressText(page_reading_),
-                    {.contributions = contributions,
-                     .time_s = SecondsSince1970(),
-                     .events = &recorder_.events(),
-                     .checkpoints = &care_,
-                     .version = ProgramVersion()});
+  return StatusJson(
+      status, page_reading_, curve_, waiting ? status.waiting : ProgressText(page_reading_),
+      {.contributions = contributions,
+       .time_s = SecondsSince1970(),
+       .events = &recorder_.events(),
+       .checkpoints = &care_,
+       .version = ProgramVersion(),
+       .key_of =
+           [this](Incarnation member) {
+             const auto key = access_ ? access_->holder().KeyOf(member) : std::nullopt;
+             return key ? TextOf(*key) : std::string();
+           },
+       .ledger_sync_us = ledger_->sync_us()});
 }
 
 const std::string& SchedulerShell::RecentStatus() {

@@ -112,6 +112,7 @@ class SchedulerShell {
   int64_t budget_trimmed_ms_ = 0;
   RateLimit refusal_lines_;
   std::array<LineLimit, kPeerWarnings> peer_warnings_;
+  LineLimit doctor_lines_;
   MessageBudget budget_;
   std::string status_text_;  // JSON, of status_made_ms_
   int64_t status_made_ms_;

@@ -129,6 +129,8 @@ Heartbeat ServerShell::Usage() const {
   Heartbeat beat = UsageHeartbeat(bytes_sent_, bytes_received_);
   beat.hook_runs = hook_.figures().runs;
   beat.hook_failures = hook_.figures().failures;
+  beat.disk_bytes_per_second = disk_.bytes_per_second;
+  beat.disk_sync_us = disk_.sync_us;
   return beat;
 }
 
@@ -237,6 +239,7 @@ void ServerShell::CollectFromExecutors() {
       IsCheckpointName(saving_.name)) {
     hook_.Offer(saving_.directory, {"DSLIDE_SHARD=" + saving_.directory + "/" + saving_.shard});
   }
+  if (saved && saved->done.error.empty()) disk_ = saved->disk;
   if (saved) Apply(core_.HandleSaved(saved->ticket, std::move(saved->done), clock_.Millis()));
 }
 

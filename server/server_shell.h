@@ -65,10 +65,11 @@ class ServerShell {
   uint32_t servers_plan_ = 0;                    // by which those there are were looked through
   std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
-  CheckpointHook hook_;            // checkpoint.shard_hook
-  ServerSave saving_;              // the last save
-  uint64_t disk_bytes_ = 0;        // for checkpoints; 0: any
-  uint64_t connection_bytes_ = 0;  // that a peer may have waiting; 0: as bound
+  CheckpointHook hook_;              // checkpoint.shard_hook
+  CheckpointStore::DiskSpeed disk_;  // of the last checkpoint
+  ServerSave saving_;                // the last save
+  uint64_t disk_bytes_ = 0;          // for checkpoints; 0: any
+  uint64_t connection_bytes_ = 0;    // that a peer may have waiting; 0: as bound
   RateLimit refusal_lines_;
   RateLimit peer_lines_;
   uint64_t bytes_sent_ = 0;

@@ -119,7 +119,7 @@ void WorkerCore::BeginNewLife() {
 }
 
 void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
-  Result<Config> config = ParseConfig(reply.config, "configuration from the scheduler");
+  Result<Config> config = ParseSchedulersConfig(reply.config);
   if (!config.ok()) {
     effects_.exit = config.error();
     return;

@@ -62,15 +62,21 @@ Error NotAllowed(std::string_view origin, const ConfigKey& key, std::string_view
   return BadInput(fmt::format("{}: {} = {}: {}", origin, key.FullName(), Printable(value), rule));
 }
 
+// Runs of earlier versions have stored it.
+constexpr std::string_view kAllowPlaintext = "security.allow_plaintext";
+
+bool IsKnown(const std::string& name) {
+  return name == kAllowPlaintext || FindConfigKey(name) != nullptr;
+}
+
 // A Config under construction, with the origin of each value.
 class Builder {
  public:
   explicit Builder(const Config& base) : config_(base) {}
 
   Status Set(const Assignment& assignment, std::string_view origin) {
-    // Runs of earlier versions have stored it.
-    if (assignment.name == "security.allow_plaintext" && assignment.value == "false") return {};
-    if (assignment.name == "security.allow_plaintext" && assignment.value == "true") {
+    if (assignment.name == kAllowPlaintext && assignment.value == "false") return {};
+    if (assignment.name == kAllowPlaintext && assignment.value == "true") {
       return Set({"security.encryption", "trusted-network"}, origin);
     }
     const ConfigKey* key = FindConfigKey(assignment.name);
@@ -241,6 +247,24 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
 Result<Config> ParseConfig(std::string_view text, std::string_view origin,
                            const Overrides& overrides) {
   return Build(text, origin, overrides, {});
+}
+
+Result<Config> ParseSchedulersConfig(std::string_view text) {
+  constexpr std::string_view kOrigin = "configuration from the scheduler";
+  constexpr std::string_view kMend = "install the scheduler's version on this machine";
+  const Result<std::vector<Assignment>> assignments = ReadIni(text, kOrigin);
+  DSLIDE_RETURN_IF_ERROR(assignments);
+  for (const Assignment& assignment : *assignments) {
+    if (IsKnown(assignment.name)) continue;
+    return BadInput(
+        fmt::format("the scheduler is of a newer version: its configuration has {}, which is "
+                    "unknown here; {}",
+                    Printable(assignment.name), kMend));
+  }
+  Result<Config> config = ParseConfig(text, kOrigin);
+  if (config.ok()) return config;
+  return BadInput(
+      fmt::format("{}; the scheduler is of another version: {}", config.error().message, kMend));
 }
 
 Result<Config> LoadConfig(const std::string& path, const Overrides& overrides, const Config& base) {

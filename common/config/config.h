@@ -221,6 +221,10 @@ Result<Config> LoadConfig(const std::string& path, const Overrides& overrides,
 Result<Config> ParseConfig(std::string_view text, std::string_view origin,
                            const Overrides& overrides = {});
 
+// The configuration that a scheduler has sent. A key or value that is not known here is one of
+// another version of this program: the error (kBadInput) says so.
+Result<Config> ParseSchedulersConfig(std::string_view text);
+
 // INI text with every section and key, [idle] only if it is given; ParseConfig of it gives the same
 // Config back.
 std::string FormatConfig(const Config& config);

@@ -51,10 +51,9 @@ bool MayTellServer(KeyRole role, const Body& body) {
     case KeyRole::kWorker:
       return IsOneOf<EmbedRequest, ActiveQuery, GradientPush, EmbedPush, TopKRequest>(body);
     case KeyRole::kScheduler:
-      return IsOneOf<StatusRequest>(body);
     case KeyRole::kObserver:
     case KeyRole::kOperator:
-      return false;
+      return IsOneOf<StatusRequest>(body);
   }
   return false;
 }

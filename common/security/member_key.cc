@@ -179,7 +179,7 @@ Result<SchedulerAccess> AccessFrom(const std::string& given, const std::string& 
   if (key.scheduler.empty() && key.scheduler_key) {
     return TryLater(
         fmt::format("{}: does not have the scheduler's address yet; the scheduler writes it there "
-                    "when it is ready",
+                    "when it is ready; copy it again after that, if this is a copy",
                     key_file));
   }
   if (key.scheduler.empty()) {

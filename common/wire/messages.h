@@ -182,6 +182,8 @@ struct Heartbeat {
   std::vector<uint64_t> silent_servers = {};  // workers: incarnations; silent while others answer
   uint32_t hook_runs = 0;                     // servers: of checkpoint.shard_hook
   uint32_t hook_failures = 0;                 // of those
+  uint64_t disk_bytes_per_second = 0;         // servers: of the last checkpoint; 0: none yet
+  uint32_t disk_sync_us = 0;                  // the longest wait for a file of it to be on disk
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {
@@ -426,6 +428,8 @@ struct DrainServer {
   bool operator==(const DrainServer&) const = default;
 };
 struct StatusRequest {
+  static constexpr size_t kMaxPadding = size_t{1} << 20;
+  Bytes padding = {};  // to a server: what a longer message takes; never read
   bool operator==(const StatusRequest&) const = default;
 };
 struct StatusReply {

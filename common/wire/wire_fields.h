@@ -104,7 +104,8 @@ auto FieldsOf(Is<Heartbeat> auto& m) {
                 m.rehash_lag_batches, m.bucket_empty_share, m.bucket_mean, m.bucket_p99,
                 m.bucket_largest, m.batches_in_flight, m.malformed, m.in_flight_limit,
                 m.round_trip_us, m.bits_per_second, m.int8_links, m.load, m.memory_used_bytes,
-                m.hash_round, m.longest_batch_us, m.silent_servers, m.hook_runs, m.hook_failures);
+                m.hash_round, m.longest_batch_us, m.silent_servers, m.hook_runs, m.hook_failures,
+                m.disk_bytes_per_second, m.disk_sync_us);
 }
 auto FieldsOf(Is<HeartbeatReply> auto& m) { return Fields(m.in_flight_cap, m.pause_ms); }
 
@@ -175,7 +176,7 @@ auto FieldsOf(Is<SlotRows> auto& m) {
                 ValueOf{m.committed});
 }
 auto FieldsOf(Is<DrainServer> auto& m) { return Fields(m.name); }
-auto FieldsOf(Is<StatusRequest> auto&) { return Fields(); }
+auto FieldsOf(Is<StatusRequest> auto& m) { return Fields(m.padding); }
 auto FieldsOf(Is<StatusReply> auto& m) { return Fields(LongString{m.json}); }
 auto FieldsOf(Is<RebuildTables> auto& m) { return Fields(m.round, m.k); }
 auto FieldsOf(Is<AccessKey> auto& m) { return Fields(m.key, m.role); }

@@ -81,6 +81,10 @@ inline void CheckShape(const GradientReply& m, WireReader* reader) {
   if (m.active) reader->RequireSize("active.max", m.active->max.size(), rows);
 }
 
+inline void CheckShape(const StatusRequest& m, WireReader* reader) {
+  reader->RequireAtMost("padding", m.padding.size(), StatusRequest::kMaxPadding);
+}
+
 inline void CheckShape(const TopKRequest& m, WireReader* reader) {
   const size_t rows = m.excluded.rows();
   if (rows != 0) reader->RequireSize("excluded", rows, m.hidden.rows);

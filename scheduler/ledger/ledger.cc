@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/process.h"
 #include "scheduler/ledger/ledger_tail.h"
 #include "scheduler/ledger/ledger_value.h"
 
@@ -203,6 +204,13 @@ struct Ledger::Impl {
   std::string directory;
   std::unique_ptr<rocksdb::DB> db;
   Status failed;  // the first error of Append()
+  double sync_us = 0;
+
+  // A write to disk that began then has ended.
+  void Synced(int64_t began_us) {
+    const auto took_us = static_cast<double>(std::max<int64_t>(MonotonicMicros() - began_us, 1));
+    sync_us = std::max(took_us, sync_us * 7 / 8);
+  }
 };
 
 Ledger::Ledger(std::unique_ptr<Impl> impl, uint64_t entries)
@@ -226,7 +234,7 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& directory, Ledge
   }
   auto db = OpenToWrite(directory, state->entries);
   DSLIDE_RETURN_IF_ERROR(db);
-  auto impl = std::make_unique<Impl>(Impl{directory, std::move(*db), {}});
+  auto impl = std::make_unique<Impl>(Impl{directory, std::move(*db), {}, 0});
   return std::unique_ptr<Ledger>(new Ledger(std::move(impl), state->entries));
 }
 
@@ -255,7 +263,9 @@ Status Ledger::Append(std::span<const LedgerEntry> entries) {
     if (!std::holds_alternative<LedgerCounted>(entry)) options.sync = true;
     ++n;
   }
+  const int64_t began_us = MonotonicMicros();
   const rocksdb::Status status = impl_->db->Write(options, &batch);
+  if (options.sync) impl_->Synced(began_us);
   if (!status.ok()) {
     return impl_->failed = DatabaseError(impl_->directory, "cannot write", status);
   }
@@ -265,9 +275,13 @@ Status Ledger::Append(std::span<const LedgerEntry> entries) {
 
 Status Ledger::Sync() {
   if (!impl_->failed.ok()) return impl_->failed;
+  const int64_t began_us = MonotonicMicros();
   const rocksdb::Status status = impl_->db->SyncWAL();
+  impl_->Synced(began_us);
   if (!status.ok()) impl_->failed = DatabaseError(impl_->directory, "cannot write", status);
   return impl_->failed;
 }
+
+uint32_t Ledger::sync_us() const { return static_cast<uint32_t>(impl_->sync_us); }
 
 }  // namespace dslide

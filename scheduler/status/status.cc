@@ -98,6 +98,10 @@ OrderedJson MemberJson(const RunStatus& status, const MemberStatus& of) {
     AddWork(status, of, &json);
   } else {
     AddLoad(status, of, &json);
+    if (beat.disk_sync_us > 0) {
+      json["disk_mb_per_second"] = Mb(beat.disk_bytes_per_second);
+      json["disk_sync_ms"] = beat.disk_sync_us / 1000.0;
+    }
   }
   if (member.role == Role::kServer && beat.bucket_largest > 0) {
     json["bucket_mean"] = beat.bucket_mean;
@@ -151,6 +155,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   OrderedJson json;
   if (extras.time_s != 0) json["time"] = extras.time_s;
   if (!extras.version.empty()) json["version"] = extras.version;
+  if (extras.ledger_sync_us > 0) json["ledger_sync_ms"] = extras.ledger_sync_us / 1000.0;
   json["phase"] = PhaseName(status.phase);
   json["progress"] = status.progress;
   json["line"] = line;
@@ -231,6 +236,9 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   AddVacantSeats(status, &json["members"]);
   for (const MemberStatus& member : status.members) {
     json["members"].push_back(MemberJson(status, member));
+    if (!extras.key_of || member.member.role != Role::kServer) continue;
+    const std::string key = extras.key_of(member.member.incarnation);
+    if (!key.empty()) json["members"].back()["key"] = key;
   }
   // An address or a path may not be UTF-8.
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +33,9 @@ struct StatusExtras {
   const std::deque<RunEvent>* events = nullptr;
   const CheckpointCare* checkpoints = nullptr;
   std::string version = {};  // of this program; "": not told
+  // The public key of a member, as text; "" where members have none.
+  std::function<std::string(Incarnation)> key_of = {};
+  uint32_t ledger_sync_us = 0;  // that the ledger's last sync took; 0: none yet
 };
 
 // The body of /api/status. `curve`: since this scheduler started. kMostContributions of the

@@ -254,6 +254,8 @@ void ServerCore::SendHeartbeat(const Heartbeat& usage) {
   beat.bytes_received = usage.bytes_received;
   beat.hook_runs = usage.hook_runs;
   beat.hook_failures = usage.hook_failures;
+  beat.disk_bytes_per_second = usage.disk_bytes_per_second;
+  beat.disk_sync_us = usage.disk_sync_us;
   beat.malformed = malformed_;
   if (generation_) beat.memory_used_bytes += generation_->requests.bytes();
   out_.ToScheduler(std::move(beat));

@@ -60,7 +60,7 @@ void ServerCore::DropGeneration() {
 }
 
 void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
-  Result<Config> config = ParseConfig(reply.config, "configuration from the scheduler");
+  Result<Config> config = ParseSchedulersConfig(reply.config);
   if (!config.ok()) return out_.Exit(config.error());
   if (HashKey key; reply.ticket_key.size() == key.size()) {
     std::ranges::copy(reply.ticket_key, key.begin());

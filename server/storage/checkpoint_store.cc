@@ -96,7 +96,7 @@ class CheckpointStore::Writer {
 
   void Report(CheckpointDone done) {
     // One save is under way at a time, and its outcome is collected before the next begins.
-    DSLIDE_CHECK(outcomes_.Push({ticket_, std::move(done)}));
+    DSLIDE_CHECK(outcomes_.Push({ticket_, std::move(done), shards_.disk()}));
     shards_.CompactIfWorthIt();
   }
 

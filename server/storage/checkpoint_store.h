@@ -49,10 +49,16 @@ class CheckpointStore final : public SnapshotSink {
     uint32_t executors = 0;         // number of Finish() calls to expect
     uint64_t rows = 0;              // of this server
   };
+  // What the disk did for a save.
+  struct DiskSpeed {
+    uint64_t bytes_per_second = 0;  // 0: too little was written to tell
+    uint32_t sync_us = 0;           // the longest wait for a file to be on disk
+  };
   // The outcome of a save; `done.error` says why it failed.
   struct Saved {
     uint64_t ticket = 0;
     CheckpointDone done;
+    DiskSpeed disk;
   };
 
   // Does not touch the disk before the first save.

@@ -8,6 +8,7 @@
 
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
+#include "common/base/process.h"
 #include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
@@ -92,6 +93,7 @@ Status ShardWriter::RemoveOthers() {
 void ShardWriter::Begin(CheckpointStore::Save save) {
   DSLIDE_CHECK(!save_);
   save_ = std::move(save);
+  writing_us_ = 0;
   rows_ = save_->rows;
   files_.open.resize(save_->executors);
   early_files_.open.resize(save_->executors);
@@ -110,7 +112,10 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
 void ShardWriter::Write(uint32_t executor, const RowChunk& chunk) {
   if (!save_ || error_) return;
   DSLIDE_CHECK(executor < save_->executors);
-  if (const Status written = WriteRows(executor, chunk); !written.ok()) {
+  const int64_t began_us = MonotonicMicros();
+  const Status written = WriteRows(executor, chunk);
+  writing_us_ += MonotonicMicros() - began_us;
+  if (!written.ok()) {
     error_ = written.error();
   } else if (PassFailpoint(Failpoint::kServerMidCheckpoint)) {
     error_ = Failed("failpoint server.mid-checkpoint");
@@ -223,7 +228,7 @@ Status ShardWriter::ListFiles(CheckpointDone* done) {
   }
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(shard, error)) {
-    DSLIDE_RETURN_IF_ERROR(SyncPath(entry.path()));
+    DSLIDE_RETURN_IF_ERROR(Sync(entry.path()));
     if (entry.path().extension() == ".sst") continue;
     const Result<uint64_t> checksum = FileChecksum(entry.path());
     DSLIDE_RETURN_IF_ERROR(checksum);
@@ -235,15 +240,36 @@ Status ShardWriter::ListFiles(CheckpointDone* done) {
   std::sort(done->files.begin(), done->files.end(),
             [](const ShardFile& a, const ShardFile& b) { return a.name < b.name; });
   for (const ShardFile& file : done->files) done->bytes += file.bytes;
-  DSLIDE_RETURN_IF_ERROR(SyncPath(shard));
-  DSLIDE_RETURN_IF_ERROR(SyncPath(save_->directory));
-  return SyncPath(fs::path(save_->directory).parent_path());
+  DSLIDE_RETURN_IF_ERROR(Sync(shard));
+  DSLIDE_RETURN_IF_ERROR(Sync(save_->directory));
+  return Sync(fs::path(save_->directory).parent_path());
+}
+
+Status ShardWriter::Sync(const std::string& path) {
+  const int64_t began_us = MonotonicMicros();
+  Status synced = SyncPath(path);
+  disk_.sync_us =
+      std::max(disk_.sync_us,
+               static_cast<uint32_t>(std::min<int64_t>(MonotonicMicros() - began_us, UINT32_MAX)));
+  return synced;
+}
+
+// A few files take as long as their syncs, however fast the disk writes.
+void ShardWriter::MeasureDisk(uint64_t written_bytes) {
+  constexpr uint64_t kLeastBytes = uint64_t{8} << 20;
+  if (written_bytes < kLeastBytes || writing_us_ == 0) return;
+  disk_.bytes_per_second = static_cast<uint64_t>(1e6 * static_cast<double>(written_bytes) /
+                                                 static_cast<double>(writing_us_));
 }
 
 CheckpointDone ShardWriter::End() {
   CheckpointDone done;
+  disk_ = {};
+  const int64_t began_us = MonotonicMicros();
   Status status = error_ ? Status(*error_) : Store();
   if (status.ok()) status = ListFiles(&done);
+  writing_us_ += MonotonicMicros() - began_us;
+  if (status.ok()) MeasureDisk(done.written_bytes);
   if (!status.ok()) {
     std::error_code ignored;
     fs::remove_all(ShardPath(), ignored);

@@ -35,6 +35,9 @@ class ShardWriter {
   CheckpointDone End();
   CheckpointDone GiveUp(const std::string& error, bool retry);
 
+  // Of the last save that has ended.
+  const CheckpointStore::DiskSpeed& disk() const { return disk_; }
+
   // Rewrites the database when more of it is old than in use.
   void CompactIfWorthIt();
 
@@ -61,6 +64,8 @@ class ShardWriter {
   Status WriteRecords();
   Status Store();
   Status ListFiles(CheckpointDone* done);
+  Status Sync(const std::string& path);
+  void MeasureDisk(uint64_t written_bytes);
   void DropFiles();
   void Discard();
   CheckpointDone Close(CheckpointDone done);
@@ -80,6 +85,8 @@ class ShardWriter {
   FileSet early_files_;
   std::map<uint32_t, std::string> records_;  // by executor
   std::set<std::string> known_;              // data files of earlier checkpoints
+  int64_t writing_us_ = 0;                   // of this save: the thread wrote for so long
+  CheckpointStore::DiskSpeed disk_;
 };
 
 }  // namespace dslide

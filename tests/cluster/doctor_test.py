@@ -4,7 +4,7 @@
     doctor_test.py BUILD_DIRECTORY
 
 A scheduler and a server are in one network namespace, the machine that is looked at in another.
-Needs root, nft and faketime.
+Needs root, nft, tc with tbf, and faketime.
 """
 
 import contextlib
@@ -230,6 +230,24 @@ def serve_nothing(listener, stop):
             connection.close()
 
 
+def links(bench, well):
+    """The link to the server: measured, and as slow as it is made. `well`: findings without that."""
+    check = "server-1: link"
+    if well.get(check, {}).get("level") != "ok":
+        bench.failures.append(f"a link that is well: {json.dumps(well, indent=1)}")
+    shape = ["tc", "-n", bench.names["home"], "qdisc"]
+    subprocess.run([*shape, *"add dev eth0 root tbf rate 5mbit burst 5kb latency 1s".split()], check=True)
+    bench.expect("a slow link", check, "note", ["Mbit/s", "Slow links"], "--key", bench.key("observer"))
+    findings, _ = bench.doctor("--key", bench.key("observer"))
+    speed = float(findings[check]["what"].split(", ")[1].split(" ")[0])
+    if not 3.5 < speed < 6:
+        bench.failures.append(f"a link of 5 Mbit/s: {findings[check]}")
+    subprocess.run([*shape, *"del dev eth0 root".split()], check=True)
+    findings, code = bench.doctor("--all", "--key", bench.key("observer"))
+    if check not in findings or "ledger: disk" not in findings:
+        bench.failures.append(f"links and disks of all: {code} {json.dumps(findings, indent=1)}")
+
+
 def members(bench):
     answer = "scheduler's answer"
     bench.expect("no key for an encrypted run", answer, "PROBLEM", ["no answer", "give --key"], "--scheduler",
@@ -295,6 +313,7 @@ def main():
             findings, code = bench.doctor("--key", bench.key("observer"))
             if code != 0:
                 bench.failures.append(f"a machine that is well: {code} {json.dumps(findings, indent=1)}")
+            links(bench, findings)
             machines(bench)
             disks(bench)
             networks(bench)

@@ -245,6 +245,12 @@ def hooks(case):
     status = wait_for(lambda: (lambda s: s if s.get("hook", {}).get("done") else None)(case.status()),
                       "the hook's success")
     check(status["hook"]["failures"] == 2 and status["hook"]["in_a_row"] == 0, status["hook"])
+    check(status["ledger_sync_ms"] > 0, "the ledger's disk is known")
+    wait_for(lambda: all(one.get("disk_sync_ms", 0) > 0 for one in case.status()["members"]
+                         if one["role"] == "server"), "the servers' disks to be known")
+    found, _ = case.call("dslide", "doctor", "--all", case.run)
+    for line in ("ledger: disk", "server-1: disk", "server-2: link"):
+        check(line in found, found)
     log = text_of(f"{case.run}/logs/scheduler.log")
     check("checkpoint.hook failed with " in log and "exit code 3, 2 times in a row" in log and
           "checkpoint.hook: good again" in log, log)
@@ -292,6 +298,15 @@ def last_hook(case):
     os.remove(f"{case.run}/hook.done")
     _, err = case.call("dslide-scheduler", "--resume", "--run-dir", case.run)
     check(f"checkpoint.hook has not succeeded with the last checkpoint" in err and hook in err, err)
+
+
+def last_shard_hook(case):
+    """So does it for a server's hook: longer than members get to leave and to end together."""
+    copy = case.at("copy")
+    train = case.train("train.epochs=1", "checkpoint.interval_s=0",
+                       f"checkpoint.shard_hook=sleep 17; cp -r \"$DSLIDE_SHARD\" {copy}", environment={})
+    check(train.wait(DEADLINE_S) == 0, text_of(f"{train.log}.err"))
+    check(os.path.isdir(copy), "the hook was not ended")
 
 
 def quota(case):
@@ -404,7 +419,7 @@ def run_start(case):
 def main():
     global BIN
     BIN = os.path.join(os.path.abspath(sys.argv[1]), "bin")
-    cases = [finished, cheap_first, logs, views, hooks, slow_hook, last_hook, quota, runs]
+    cases = [finished, cheap_first, logs, views, hooks, slow_hook, last_hook, last_shard_hook, quota, runs]
     wanted = sys.argv[2:] or [one.__name__ for one in cases]
     failures = []
     for one in cases:

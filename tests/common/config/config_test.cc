@@ -787,6 +787,28 @@ TEST_CASE("config: mutated files are read or refused, 20,000 times") {
   CHECK(accepted < 19'000);
 }
 
+TEST_CASE("config: what a scheduler of another version has sent is refused by its version") {
+  Config config;
+  config.train.batch = 96;
+  const Result<Config> same = ParseSchedulersConfig(FormatConfig(config));
+  REQUIRE(same.ok());
+  CHECK(*same == config);
+  CHECK(ParseSchedulersConfig("[security]\nallow_plaintext = false\n").ok());  // of an older one
+  const auto refusal = [](const char* text) {
+    const Result<Config> refused = ParseSchedulersConfig(text);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().kind == ErrorKind::kBadInput);
+    return refused.error().message;
+  };
+  CHECK(
+      refusal("[train]\nsparkle = 3\n") ==
+      "the scheduler is of a newer version: its configuration has train.sparkle, which is unknown "
+      "here; install the scheduler's version on this machine");
+  CHECK(refusal("[train]\nbatch = some\n")
+            .ends_with("; the scheduler is of another version: install the scheduler's version on "
+                       "this machine"));
+}
+
 TEST_CASE("config: what --set gives to a server that the scheduler decides is told to be ignored") {
   CHECK(IgnoredByServer({"model.hidden=64", "cluster.memory_mb=500", "common.log_level = debug"}) ==
         std::vector<std::string>{

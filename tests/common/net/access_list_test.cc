@@ -68,8 +68,8 @@ TEST_CASE("permissions: each role may say what the protocol gives it, and nothin
         Names{"EmbedRequest", "ActiveQuery", "GradientPush", "EmbedPush", "TopKRequest"});
   CHECK(AllowedTo(KeyRole::kServer, server) == Names{"SlotPull"});
   CHECK(AllowedTo(KeyRole::kScheduler, server) == Names{"StatusRequest"});
-  CHECK(AllowedTo(KeyRole::kObserver, server).empty());
-  CHECK(AllowedTo(KeyRole::kOperator, server).empty());
+  CHECK(AllowedTo(KeyRole::kObserver, server) == Names{"StatusRequest"});
+  CHECK(AllowedTo(KeyRole::kOperator, server) == Names{"StatusRequest"});
   CHECK(WhyForbidden(KeyRole::kObserver, TopKRequest(), server) ==
         "a key of role observer may not send TopKRequest to a server");
 }

@@ -162,6 +162,17 @@ TEST_CASE("malformed: JoinReply") {
   ExpectRefused(reply(15), {"JoinReply", "ticket_key", "15", "16"});
 }
 
+TEST_CASE("malformed: StatusRequest") {
+  const auto request = [](size_t bytes) {
+    Builder b;
+    const std::vector<uint8_t> padding(bytes);
+    return Finish(b, wire::CreateStatusRequestDirect(b, &padding));
+  };
+  CHECK(Decode(request(0)).ok());
+  CHECK(Decode(request(StatusRequest::kMaxPadding)).ok());
+  ExpectRefused(request(StatusRequest::kMaxPadding + 1), {"StatusRequest", "padding", "1048577"});
+}
+
 TEST_CASE("malformed: TopKRequest and TopKReply") {
   const wire::BatchId batch;
   const auto request = [&](uint32_t excluded, wire::Search search,

@@ -154,7 +154,8 @@ Inputs Seeds() {
                                       From(1, 3, GradientPush{embed.batch, {2, 2}}),
                                       From(1, 4, EmbedPush{embed.batch, Matrix(2, fuzz::kHidden)}),
                                       From(1, 4, Ack{}),
-                                      From(1, 5, TopKRequest{query.hidden, 3, Search::kExact, {}})};
+                                      From(1, 5, TopKRequest{query.hidden, 3, Search::kExact, {}}),
+                                      From(1, 6, StatusRequest{Bytes(100)})};
   Plan next = EqualPlan(2, RunConfig().cluster.slots, {{"server", "tcp://here:1", {1}}});
   next.generation = 1;
   const std::vector<Message> plans = {From(0, 1, MoveSlots{1, {2, 3}, {1, 1}, 1000}),

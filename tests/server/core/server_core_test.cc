@@ -77,6 +77,22 @@ TEST_CASE_FIXTURE(Fixture, "an executor's error is the reply") {
   CHECK(core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0).to_workers.empty());  // a closed ticket
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "who measures the link gets a short answer at once, and leaves no trace") {
+  const Message request{{RunId(), {4711}, 1, 0, 0}, StatusRequest{Bytes(1000)}};
+  for (const bool loaded : {false, true}) {
+    CAPTURE(loaded);
+    if (loaded) Load();
+    const size_t senders = core.senders();
+    const auto effects = core.HandleWorker("peer", request, 0);
+    CHECK(Refusal(effects) == ErrorCode::kWrongRun);
+    REQUIRE(effects.to_workers.size() == 1);
+    CHECK(effects.to_workers[0].second->size() < 200);
+    CHECK(effects.work.empty());
+    CHECK(core.senders() == senders);
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture, "other runs and stale plans are refused, the latter with the plan") {
   Load();
   Message message = Request(1);
@@ -107,6 +123,22 @@ TEST_CASE_FIXTURE(Fixture, "malformed messages are answered and counted") {
   const auto beat = core.Tick({}, 1000).to_scheduler;
   REQUIRE(beat.size() == 1);
   CHECK(std::get<Heartbeat>(beat[0].body).malformed == 4);
+}
+
+TEST_CASE_FIXTURE(Fixture, "heartbeats tell of hooks and of the disk") {
+  Load();
+  Heartbeat usage;
+  usage.hook_runs = 3;
+  usage.hook_failures = 1;
+  usage.disk_bytes_per_second = 400'000'000;
+  usage.disk_sync_us = 2500;
+  const auto beats = Sent<Heartbeat>(core.Tick(usage, 1000));
+  REQUIRE(beats.size() == 1);
+  const auto& beat = std::get<Heartbeat>(beats[0].body);
+  CHECK(beat.hook_runs == 3);
+  CHECK(beat.hook_failures == 1);
+  CHECK(beat.disk_bytes_per_second == 400'000'000);
+  CHECK(beat.disk_sync_us == 2500);
 }
 
 TEST_CASE_FIXTURE(Fixture, "strangers' malformed messages have few answers and one line") {

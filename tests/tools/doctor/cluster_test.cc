@@ -12,10 +12,11 @@ using Json = nlohmann::json;
 
 constexpr char kWell[] = R"({
   "version": "1.0", "phase": "training", "line": "epoch 1/2", "waits": false, "imbalance": 1.1,
+  "ledger_sync_ms": 2.5,
   "hook": {"runs": 3, "failures": 1, "in_a_row": 0, "why": ""},
   "members": [
     {"name": "s1", "role": "server", "state": "serving", "silent_s": 0.4, "memory_used_mb": 100,
-     "memory_limit_mb": 1000},
+     "memory_limit_mb": 1000, "disk_mb_per_second": 400, "disk_sync_ms": 3},
     {"name": "w1", "role": "worker", "state": "working", "silent_s": 0.2, "round_trip_ms": 12.5,
      "samples_per_second": 900, "link_mbit_per_second": 100, "malformed": 0}]})";
 
@@ -37,6 +38,8 @@ TEST_CASE("doctor --all: a cluster that is well") {
   JudgeCluster(Json::parse(kWell), "1.0", &findings);
   CHECK(findings.Count(Finding::Level::kFine) == findings.all().size());
   CHECK(Of(Json::parse(kWell), "s1: memory").what == "100 of 1000 MB used, 900 free");
+  CHECK(Of(Json::parse(kWell), "s1: disk").what == "writes 400 MB/s, fsync 3.0 ms");
+  CHECK(Of(Json::parse(kWell), "ledger: disk").what == "fsync 2.5 ms");
   CHECK(Of(Json::parse(kWell), "w1: work").what ==
         "900 samples/s, round trip 12.5 ms, its slowest link 100 Mbit/s");
 }
@@ -65,6 +68,12 @@ TEST_CASE("doctor --all: what is wrong with a cluster") {
             kNote},
            {R"([{"op": "replace", "path": "/members/0/memory_used_mb", "value": 950}])",
             "s1: memory", kNote},
+           {R"([{"op": "replace", "path": "/members/0/disk_mb_per_second", "value": 8}])",
+            "s1: disk", kNote},
+           {R"([{"op": "replace", "path": "/members/0/disk_sync_ms", "value": 80}])", "s1: disk",
+            kNote},
+           {R"([{"op": "replace", "path": "/ledger_sync_ms", "value": 80}])", "ledger: disk",
+            kNote},
            {R"([{"op": "add", "path": "/members/0/hook_failures", "value": 1}])",
             "s1: checkpoint.shard_hook", kNote},
            {R"([{"op": "add", "path": "/members/1/straggler", "value": true}])", "w1: work", kNote},

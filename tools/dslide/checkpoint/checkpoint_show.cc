@@ -44,7 +44,7 @@ std::string EpochText(const Manifest& m) {
                      m.done.empty() ? "all" : std::to_string(m.done.size()));
 }
 
-double Megabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+double Megabytes(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 OrderedJson JsonOf(const std::string& directory, const Manifest& m) {
   return {{"checkpoint", directory},

@@ -28,7 +28,7 @@ void PrintHealth(const std::string& directory, const CheckpointHealth& health, b
   }
   fmt::print("{:<12}{}\n", "checkpoint", directory);
   fmt::print("{:<12}{} ({:.1f} MB)\n", "files", health.files,
-             static_cast<double>(health.bytes) / 1e6);
+             static_cast<double>(health.bytes) / (1 << 20));
   if (health.damage.empty()) {
     fmt::print("{:<12}{}\n", "rows", health.rows);
     fmt::print("{:<12}{:016x}\n", "content", health.checksum);

@@ -15,6 +15,7 @@
 #include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/base/plural.h"
+#include "common/checkpoint/checkpoint_hook.h"
 #include "common/checkpoint/layout.h"
 #include "common/security/run_keys.h"
 #include "scheduler/ledger/ledger.h"
@@ -333,14 +334,32 @@ bool Launcher::WaitsForHook() const {
   return !error && written >= began_;
 }
 
+bool Launcher::Running(std::optional<Kind> kind) {
+  for (Child& child : children_) child.process.Poll();
+  return std::ranges::any_of(children_, [&](const Child& child) {
+    return child.process.running() && (!kind || child.kind == *kind);
+  });
+}
+
+// Members leave. Servers that have a hook may need as long as it may run. A signal ends the wait.
+void Launcher::AwaitLeaving() {
+  const int64_t began_ms = MonotonicMillis();
+  const CheckpointConfig& checkpoint = launch_.config.checkpoint;
+  const int64_t hook_ms = checkpoint.shard_hook.empty()
+                              ? 0
+                              : int64_t{1000} * checkpoint.hook_timeout_s + CheckpointHook::kKillMs;
+  while (Running({})) {
+    const int64_t waited_ms = MonotonicMillis() - began_ms;
+    if (waited_ms >= kLeaveGraceMs && !Running(Kind::kServer)) return;
+    if (waited_ms >= kLeaveGraceMs + hook_ms) return;
+    pollfd ready{signals_->fd(), POLLIN, 0};
+    (void)poll(&ready, 1, kPollMs);
+    if (signals_->Take()) return;
+  }
+}
+
 Status Launcher::AfterScheduler() {
-  const int64_t deadline_ms = MonotonicMillis() + kLeaveGraceMs;
-  const auto running = [&] {
-    for (Child& child : children_) child.process.Poll();
-    return std::any_of(children_.begin(), children_.end(),
-                       [](const Child& child) { return child.process.running(); });
-  };
-  while (running() && MonotonicMillis() < deadline_ms) poll(nullptr, 0, kPollMs);
+  AwaitLeaving();
   if (scheduler().exit_code() != 0) return SchedulerFailure();
   Say(fmt::format("run directory  {}\ncheckpoint     {}\nsummary        {}", launch_.run_directory,
                   Path(kCheckpointsName), Path("summary.json")));

@@ -83,6 +83,8 @@ class Launcher {
   bool HasTrained();
   bool SchedulerEnds();
   bool WaitsForHook() const;
+  bool Running(std::optional<Kind> kind);  // any child, or any of a kind
+  void AwaitLeaving();
   Status AfterScheduler();
   Error SchedulerFailure();
   Error CannotGoOn(const Child& child, const std::string& what) const;

@@ -18,6 +18,8 @@ constexpr double kSilentS = 5;       // heartbeats come every second by default
 constexpr double kFullMemory = 0.9;  // of what a server may use
 constexpr double kUneven = 1.5;      // busiest server over the mean
 constexpr double kSlowRoundTripMs = 300;
+constexpr double kSlowDiskMb = 20;  // a second; as disk.h judges this machine's
+constexpr double kSlowSyncMs = 50;
 
 double NumberOf(const Json& json, const char* key, double missing = 0) {
   const auto at = json.find(key);
@@ -55,6 +57,20 @@ bool JudgeLife(const Json& member, const std::string& name, Findings* findings) 
   return true;
 }
 
+// As its owner's last checkpoint or ledger entry has shown it; both 0: it has not.
+void JudgeDisk(const std::string& check, double mb_per_s, double sync_ms, Findings* findings) {
+  if (mb_per_s <= 0 && sync_ms <= 0) return;
+  std::string text = fmt::format("fsync {:.1f} ms", sync_ms);
+  if (mb_per_s > 0) text = fmt::format("writes {:.0f} MB/s, ", mb_per_s) + text;
+  if ((mb_per_s > 0 && mb_per_s < kSlowDiskMb) || sync_ms > kSlowSyncMs) {
+    findings->Note(check, text,
+                   "slow: the ledger and checkpoints wait for it; use a local disk "
+                   "(checkpoint.directory), or raise checkpoint.interval_s");
+  } else {
+    findings->Fine(check, text);
+  }
+}
+
 void JudgeServer(const Json& server, Findings* findings) {
   const std::string name = TextOf(server, "name");
   if (!JudgeLife(server, name, findings)) return;
@@ -70,6 +86,8 @@ void JudgeServer(const Json& server, Findings* findings) {
       findings->Fine(name + ": memory", text);
     }
   }
+  JudgeDisk(name + ": disk", NumberOf(server, "disk_mb_per_second"),
+            NumberOf(server, "disk_sync_ms"), findings);
   const double runs = NumberOf(server, "hook_runs"), failures = NumberOf(server, "hook_failures");
   if (failures > 0) {
     findings->Note(name + ": checkpoint.shard_hook",
@@ -113,6 +131,7 @@ void JudgeRun(const Json& status, size_t workers, Findings* findings) {
   } else {
     findings->Fine("run", phase + ": " + line);
   }
+  JudgeDisk("ledger: disk", 0, NumberOf(status, "ledger_sync_ms"), findings);
   if (const std::string problem = TextOf(status, "checkpoint_problem"); !problem.empty()) {
     findings->Problem("checkpoints", problem, "raise checkpoint.quota_mb, or remove files there");
   }

@@ -22,6 +22,7 @@
 #include "common/net/resolve.h"
 #include "common/net/socket.h"
 #include "tools/dslide/cluster/observer.h"
+#include "tools/dslide/doctor/link.h"
 
 namespace dslide {
 namespace {
@@ -149,12 +150,25 @@ void CheckClock(const nlohmann::json& status, Findings* findings) {
   }
 }
 
-void CheckMembers(const nlohmann::json& status, bool with_run, Findings* findings) {
+// How fast the link to a server is, if that can be asked.
+void CheckLink(const SchedulerAccess& access, const nlohmann::json& server, Findings* findings) {
+  const std::string name = server.value("name", "");
+  const std::optional<PublicKey> key = PublicKeyFrom(server.value("key", ""));
+  if (access.curve && !key) return;  // an older scheduler does not say it
+  const Result<LinkFacts> link = MeasureLink(access, server.value("address", ""), key);
+  if (link.ok()) return JudgeLink(name, *link, findings);
+  findings->Note(name + ": link", link.error().message,
+                 "it is busy, another program has the port, or it is of an older version: its log "
+                 "tells");
+}
+
+void CheckMembers(const SchedulerAccess& access, const nlohmann::json& status, bool with_run,
+                  Findings* findings) {
   if (with_run) findings->Fine("run", status.value("phase", "") + ": " + status.value("line", ""));
   for (const auto& member : status.value("members", nlohmann::json::array())) {
     const std::string name = member.value("name", ""), address = member.value("address", "");
     if (member.value("role", "") != "server" || address.empty()) continue;
-    (void)CheckAddress(name, address, findings);
+    if (CheckAddress(name, address, findings)) CheckLink(access, member, findings);
   }
 }
 
@@ -193,7 +207,7 @@ bool CheckScheduler(const SchedulerAccess& access, Findings* findings, nlohmann:
     findings->Problem("status", "is no JSON", "use executables of one version");
   } else {
     CheckClock(status, findings);
-    CheckMembers(status, whole == nullptr, findings);
+    CheckMembers(access, status, whole == nullptr, findings);
     if (whole != nullptr) *whole = status;
   }
   return true;
