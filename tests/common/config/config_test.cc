@@ -567,6 +567,28 @@ TEST_CASE("config: resolving keeps what the user chose") {
   CHECK(config.hash.k == 5);
 }
 
+TEST_CASE("config: words and sessions have linear hidden units and nothing left out") {
+  for (const TextFormat format : {TextFormat::kWords, TextFormat::kSessions}) {
+    Config config;
+    config.text.format = format;
+    ResolveConfig(100'000, 100'000, &config, {.label_repeats = 1.0});
+    CHECK(IsLinear(config.model));
+    CHECK(config.model.neurons == Neurons::kLearned);
+    CHECK(config.train.dropout_hidden == 0.0f);
+    CHECK(config.train.label_smoothing == 0.0f);
+    CHECK(config.train.epochs == 5);
+    Config again = config;
+    ResolveConfig(100'000, 100'000, &again);
+    CHECK(again == config);
+  }
+  Config records;
+  ResolveConfig(1000, 1000, &records);
+  CHECK(records.model.activation == Activation::kRelu);
+  Config chosen = Parsed("[model]\nactivation = relu\n[text]\nformat = words\n");
+  ResolveConfig(1000, 1000, &chosen);
+  CHECK(chosen.model.activation == Activation::kRelu);
+}
+
 TEST_CASE("config: neurons of rare labels are centroids") {
   const auto resolved = [](uint32_t labels, double repeats, Config config = {}) {
     ResolveConfig(1000, labels, &config, {.label_repeats = repeats});
