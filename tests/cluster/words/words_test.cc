@@ -66,10 +66,9 @@ TEST_CASE("neighbours of words are those of their topic") {
     for (uint64_t i = 0; i < kTopicWords; ++i) {
       REQUIRE(run.Run("dslide", {"neighbours", run.run_directory(), WordOf(topic, i), "--top-k",
                                  "9", "--json"}) == 0);
+      const auto answer = nlohmann::json::parse(run.last_output());
       std::set<std::string> found;
-      for (const auto& name : nlohmann::json::parse(run.last_output())["neighbours"]) {
-        found.insert(name.get<std::string>());
-      }
+      for (const auto& name : answer["neighbours"]) found.insert(name.get<std::string>());
       std::set<std::string> expected;
       for (uint64_t j = 0; j < kTopicWords; ++j) {
         if (j != i) expected.insert(WordOf(topic, j));
