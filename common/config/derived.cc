@@ -71,6 +71,10 @@ uint32_t DerivedUnit(const TrainConfig& train) {
 // Input rows that begin far from 0 have further to go. Tuned on a quarter of the calls of Linux.
 constexpr float kCentroidRate = 5.0f;
 
+// Every row of a word has few labels that agree. Tuned on 6.5 million words of English, one epoch
+// (tools/bench/RESULTS.md, Word vectors).
+constexpr float kWordRate = 2.5f;
+
 // Of a label that occurs a few times a centroid says more than gradients can. With few samples all
 // labels are rare: there learned neurons are as good if all labels are equally frequent (parts of
 // flat), and better if some are frequent, which centroids do not know.
@@ -140,7 +144,8 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   if (config->train.learning_rate == 0.0f) {
     config->train.learning_rate = DerivedLearningRate(config->train.optimizer, model.loss,
                                                       model.hidden, config->train.batch) *
-                                  (centroids ? kCentroidRate : 1.0f);
+                                  (centroids ? kCentroidRate : 1.0f) *
+                                  (config->text.format == TextFormat::kWords ? kWordRate : 1.0f);
   }
   const bool fp32 = model.precision == Precision::kFp32;
   if (model.products == Products::kAuto) {

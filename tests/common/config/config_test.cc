@@ -577,13 +577,17 @@ TEST_CASE("config: words and sessions have linear hidden units and nothing left 
     CHECK(config.train.dropout_hidden == 0.0f);
     CHECK(config.train.label_smoothing == 0.0f);
     CHECK(config.train.epochs == 5);
+    const float factor = format == TextFormat::kWords ? 2.5f : 1.0f;
+    Config records;
+    ResolveConfig(100'000, 100'000, &records);
+    CHECK(config.train.learning_rate == doctest::Approx(factor * records.train.learning_rate));
     Config again = config;
     ResolveConfig(100'000, 100'000, &again);
     CHECK(again == config);
   }
-  Config records;
-  ResolveConfig(1000, 1000, &records);
-  CHECK(records.model.activation == Activation::kRelu);
+  Config of_records;
+  ResolveConfig(1000, 1000, &of_records);
+  CHECK(of_records.model.activation == Activation::kRelu);
   Config chosen = Parsed("[model]\nactivation = relu\n[text]\nformat = words\n");
   ResolveConfig(1000, 1000, &chosen);
   CHECK(chosen.model.activation == Activation::kRelu);
