@@ -42,6 +42,7 @@ Config UnusualConfig() {
              670'091,
              77,
              Loss::kSigmoid,
+             Activation::kLinear,
              Neurons::kLearned,
              ActiveSet::kSampled,
              Sharing::kSample,
@@ -73,6 +74,11 @@ Config UnusualConfig() {
   c.train.dropout_input = 0.1f;
   c.train.dropout_hidden = 0.4f;
   c.train.sparsify = 0.25f;
+  c.text.format = TextFormat::kSessions;
+  c.text.window = 3;
+  c.text.min_count = 8;
+  c.text.subsample = 0.001f;
+  c.text.decay = 0.25f;
   c.text.ngrams = 2;
   c.text.title = false;
   c.text.title_chars = 0;
