@@ -196,7 +196,7 @@ std::vector<ConfigKey> TextKeys() {
   using T = TextConfig;
   const char* section = "text";
   return {
-      {section, "format", "of a line: a record with labels, words of a text, items of a session",
+      {section, "format", "of a line: a record with labels, words, or items of a session",
        OneOf(kIn, &T::format,
              {{"records", TextFormat::kRecords},
               {"words", TextFormat::kWords},
