@@ -35,7 +35,7 @@ LAYERS = [
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """
         tools/dslide/cluster tools/dslide/keys tools/dslide/ledger tools/dslide/model
-        tools/dslide/serve tools/dslide/data tools/dslide/export tools/dslide/report
+        tools/dslide/serve tools/dslide/data tools/dslide/export tools/dslide/vectors tools/dslide/report
         tools/dslide/runs tools/dslide/tune tools/dslide/bench tools/dslide/plan
         tools/dslide/checkpoint tools/dslide/doctor tools/dslide/commands tools/dslide tools/bench tools/python/module"""),
 ]

@@ -306,13 +306,18 @@ void BatchFlight::Advance() {
   }
 }
 
-// h = relu(pre-activation); in training the servers leave out the units that dropout drops with
-// probability p (their sum is 0), and the other units are scaled by 1 / (1 - p). A dropped or
-// inactive unit has h = 0, which later masks its gradient.
+// h = relu(pre-activation), or with model.activation = linear h = pre-activation; in training the
+// servers leave out the units that dropout drops with probability p (their sum is 0), and the other
+// units are scaled by 1 / (1 - p). A dropped or inactive unit has h = 0, which later masks its
+// gradient.
 void BatchFlight::Activate() {
   hidden_ = InFloats(*std::move(sum_));
   const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_hidden : 0.0f;
   const float scale = 1.0f / (1.0f - drop);
+  if (IsLinear(config_.model)) {
+    for (float& h : hidden_.data) h *= scale;
+    return;
+  }
   // Products with a factor that is chosen: the compiler makes vectors of that. NaN stays.
   for (float& h : hidden_.data) h *= h <= 0 ? 0.0f : scale;
 }
@@ -353,7 +358,7 @@ void BatchFlight::MaskGradient(Matrix gradient) {
   const float scale = 1.0f / (1.0f - config_.train.dropout_hidden);
   const float* h = hidden_.data.data();
   float* g = gradient_.data.data();
-  for (size_t i = 0; i < gradient_.data.size(); ++i) g[i] *= h[i] > 0 ? scale : 0.0f;
+  for (size_t i = 0; i < gradient_.data.size(); ++i) g[i] *= h[i] != 0 ? scale : 0.0f;
 }
 
 void BatchFlight::CountSent(size_t kind, size_t bytes) {

@@ -21,6 +21,7 @@ enum class Loss { kSoftmax, kSigmoid };
 enum class ActiveSet { kAuto, kMass, kLsh, kSampled, kAll };
 enum class Sharing { kBatch, kSample };
 enum class Neurons { kAuto, kLearned, kCentroids };
+enum class Activation { kAuto, kRelu, kLinear };
 enum class Tail { kWeighted, kNone };
 enum class HashFamily { kDwta, kSimHash };
 enum class OptimizerKind { kAdam, kAdaGrad, kSgd };
@@ -31,6 +32,7 @@ enum class MomentPrecision { kAuto, kFp32, kBf16 };
 enum class WirePrecision { kBf16, kFp32, kInt8 };
 enum class Wire { kAuto, kBf16, kFp32, kInt8 };
 enum class Balance { kAuto, kOff };
+enum class TextFormat { kRecords, kWords, kSessions };
 
 struct CommonConfig {
   uint64_t seed = 1;               // initial weights, order of samples, hash functions, negatives
@@ -44,8 +46,9 @@ struct ModelConfig {
   uint32_t labels = 0;    // N; from the training file's header, never set by hand
   uint32_t hidden = 512;  // H
   Loss loss = Loss::kSoftmax;
-  Neurons neurons = Neurons::kAuto;     // centroids of many samples if all labels are rare
-  ActiveSet active = ActiveSet::kAuto;  // all up to 2,000 labels, else mass; centroids: lsh
+  Activation activation = Activation::kAuto;  // relu; of words and sessions linear
+  Neurons neurons = Neurons::kAuto;           // centroids of many samples if all labels are rare
+  ActiveSet active = ActiveSet::kAuto;        // all up to 2,000 labels, else mass; centroids: lsh
   Sharing sharing = Sharing::kBatch;
   Tail tail = Tail::kWeighted;
   uint32_t candidates = 10;                // lsh: hash candidates drawn per sample, on average
@@ -103,8 +106,14 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
-// How text becomes features (common/text/terms.h, common/text/vectorizer.h).
+// How text becomes samples: records (common/text/terms.h, common/text/vectorizer.h), or words and
+// sessions (common/text/tokens.h, common/data/token_samples.h), which the first keys are for.
 struct TextConfig {
+  TextFormat format = TextFormat::kRecords;
+  uint32_t window = 0;              // tokens around a word, before an item; 0: derived
+  uint32_t min_count = 0;           // tokens of fewer occurrences are left out; 0: derived
+  float subsample = 1e-4f;          // words: share of the tokens above which some are left out
+  float decay = 0.7f;               // sessions: an item's value over that of the one after it
   uint32_t ngrams = 1;              // words that make up a feature, at most; 1 or 2
   bool title = true;                // a title has features of its own besides
   uint32_t title_chars = 5;         // they are character n-grams of its words; 0: its words
@@ -238,7 +247,8 @@ struct DataFacts {
   double label_repeats = std::numeric_limits<double>::infinity();  // LabelRepeats()
 };
 
-// Sets model.features and model.labels, replaces the automatic values (model.neurons, model.active,
+// Sets model.features and model.labels, replaces the automatic values (model.activation,
+// model.neurons, model.active,
 // model.products, model.input_init, model.output_init, hash.k, train.epochs, train.batch,
 // train.learning_rate, train.moments, train.target_batch, cluster.input_slots) by values derived
 // from D, N, H and `facts`, lowers model.candidates, model.popular, model.uniform and cluster.slots
@@ -275,6 +285,12 @@ uint64_t LearningBatches(const Config& config, uint64_t batches, uint64_t sample
 inline bool DrawsByMass(const ModelConfig& model) {
   return model.active == ActiveSet::kMass || model.active == ActiveSet::kLsh;
 }
+
+// Whether samples are words and their contexts, or sessions.
+inline bool IsOfTokens(const TextConfig& text) { return text.format != TextFormat::kRecords; }
+
+// Whether h is the sum of input rows as it is, without relu.
+inline bool IsLinear(const ModelConfig& model) { return model.activation == Activation::kLinear; }
 
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
 

@@ -71,6 +71,10 @@ uint32_t DerivedUnit(const TrainConfig& train) {
 // Input rows that begin far from 0 have further to go. Tuned on a quarter of the calls of Linux.
 constexpr float kCentroidRate = 5.0f;
 
+// Every row of a word has few labels that agree. Tuned on 6.5 million words of English, one epoch
+// (tools/bench/RESULTS.md, Word vectors).
+constexpr float kWordRate = 2.5f;
+
 // Of a label that occurs a few times a centroid says more than gradients can. With few samples all
 // labels are rare: there learned neurons are as good if all labels are equally frequent (parts of
 // flat), and better if some are frequent, which centroids do not know.
@@ -88,6 +92,8 @@ ActiveSet DefaultActiveSet(const ModelConfig& model, bool synchronous) {
   if (model.sharing == Sharing::kSample) return ActiveSet::kLsh;
   return model.neurons == Neurons::kCentroids && !synchronous ? ActiveSet::kLsh : ActiveSet::kMass;
 }
+
+constexpr uint32_t kTokenEpochs = 5;  // as word2vec and fastText
 
 // Input rows take about a quarter of a batch's work. A model of few slots has few servers.
 int32_t DerivedInputSlots(uint32_t slots) {
@@ -109,7 +115,13 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   ModelConfig& model = config->model;
   model.features = features;
   model.labels = labels;
-  if (model.neurons == Neurons::kAuto) model.neurons = DefaultNeurons(model, facts);
+  const bool of_tokens = IsOfTokens(config->text);
+  if (model.activation == Activation::kAuto) {
+    model.activation = of_tokens ? Activation::kLinear : Activation::kRelu;
+  }
+  if (model.neurons == Neurons::kAuto) {
+    model.neurons = of_tokens ? Neurons::kLearned : DefaultNeurons(model, facts);
+  }
   if (model.active == ActiveSet::kAuto) {
     model.active = DefaultActiveSet(model, IsSynchronous(config->train));
   }
@@ -117,17 +129,23 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   const bool centroids = model.neurons == Neurons::kCentroids;
   if (model.input_init == 0.0f) model.input_init = centroids ? 1.0f : 0.005f;
   // Both cost accuracy: what a sample says of a rare label is all there is.
-  if (centroids) config->train.dropout_hidden = config->train.label_smoothing = 0.0f;
+  // Word vectors want all of every sample.
+  if (centroids || of_tokens) {
+    config->train.dropout_hidden = config->train.label_smoothing = 0.0f;
+  }
   if (model.output_init == 0.0f) {
     model.output_init = 1.0f / std::sqrt(static_cast<float>(model.hidden));
   }
   if (config->train.audit < 0.0f) config->train.audit = 0.0f;
-  if (config->train.epochs == 0) config->train.epochs = DerivedEpochs(facts.samples);
+  if (config->train.epochs == 0) {
+    config->train.epochs = of_tokens ? kTokenEpochs : DerivedEpochs(facts.samples);
+  }
   if (config->train.batch == 0) config->train.batch = ScheduleFor(facts.samples).batch;
   if (config->train.learning_rate == 0.0f) {
     config->train.learning_rate = DerivedLearningRate(config->train.optimizer, model.loss,
                                                       model.hidden, config->train.batch) *
-                                  (centroids ? kCentroidRate : 1.0f);
+                                  (centroids ? kCentroidRate : 1.0f) *
+                                  (config->text.format == TextFormat::kWords ? kWordRate : 1.0f);
   }
   const bool fp32 = model.precision == Precision::kFp32;
   if (model.products == Products::kAuto) {

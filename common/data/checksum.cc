@@ -5,6 +5,8 @@
 #include <bit>
 #include <span>
 
+#include "common/data/token_samples.h"
+
 namespace dslide {
 namespace {
 
@@ -24,6 +26,17 @@ void AppendCount(size_t count, uLong* crc) {
 }  // namespace
 
 uint64_t Checksum(const Dataset& data) {
+  if (const TokenSamples* drawn = data.drawn()) {
+    uLong rules = crc32_z(0, nullptr, 0);
+    uLong tokens = rules;
+    const TokenRules& r = drawn->rules();
+    AppendCount(r.sessions ? 1 : 0, &rules);
+    AppendCount(r.window, &rules);
+    Append(std::span(&r.subsample, 1), &rules);
+    Append(std::span(&r.decay, 1), &rules);
+    Append(std::span(drawn->tokens()), &tokens);
+    return uint64_t{rules} << 32 | uint64_t{tokens};
+  }
   uLong labels = crc32_z(0, nullptr, 0);
   uLong features = labels;
   for (size_t i = 0; i < data.size(); ++i) {

@@ -26,6 +26,12 @@ std::vector<uint32_t> Shuffled(uint64_t n, uint64_t count, uint64_t seed) {
 
 DataOrder DataOrder::Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch) {
   DataOrder order(data, batch);
+  if (const TokenSamples* drawn = data.drawn()) {
+    order.weighted_ = !drawn->rules().sessions;
+    order.draws_ = TokenSamples::Draws(seed, epoch);
+    order.order_ = drawn->Order(order.draws_);
+    return order;
+  }
   order.weighted_ = data.has_weights();
   order.order_ = Shuffled(data.size(), data.size(), SubSeed(SubSeed(seed, kEpochStream), epoch));
   return order;
@@ -33,6 +39,7 @@ DataOrder DataOrder::Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, u
 
 DataOrder DataOrder::Evaluation(const Dataset& data, uint64_t seed, uint64_t samples,
                                 uint32_t batch) {
+  DSLIDE_CHECK(data.drawn() == nullptr);
   DataOrder order(data, batch);
   const uint64_t count = samples == 0 ? data.size() : std::min<uint64_t>(samples, data.size());
   if (count < data.size()) {

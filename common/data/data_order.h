@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/data/dataset.h"
+#include "common/data/token_samples.h"
 
 namespace dslide {
 
@@ -21,9 +22,11 @@ struct BatchRange {
 
 class DataOrder {
  public:
-  // The order of `data` (must outlive this) for one training epoch.
+  // The order of `data` (must outlive this) for one training epoch, in which samples that are drawn
+  // are those of this epoch.
   static DataOrder Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch);
-  // `samples` random samples of `data`; all of them if 0 or more than `data` has.
+  // REQUIRES stored samples. `samples` random samples of `data`; all of them if 0 or more than
+  // `data` has.
   static DataOrder Evaluation(const Dataset& data, uint64_t seed, uint64_t samples, uint32_t batch);
 
   uint64_t samples() const { return order_.size(); }
@@ -34,8 +37,13 @@ class DataOrder {
 
   // Whether the weights of samples count: in training, if some are not 1.
   bool weighted() const { return weighted_; }
-  SampleView Sample(uint64_t position) const { return (*data_)[Number(position)]; }
-  // Which sample of the data it is.
+  // One that is drawn is valid until the next call; then one thread uses an object.
+  SampleView Sample(uint64_t position) const {
+    const TokenSamples* drawn = data_->drawn();
+    return drawn == nullptr ? (*data_)[Number(position)]
+                            : drawn->Sample(Number(position), draws_, &scratch_);
+  }
+  // Which sample of the data it is; of one that is drawn the position of its token.
   uint32_t Number(uint64_t position) const { return order_[position]; }
 
  private:
@@ -45,6 +53,8 @@ class DataOrder {
   uint32_t batch_;
   bool weighted_ = false;
   std::vector<uint32_t> order_;
+  TokenSamples::Draws draws_;
+  mutable TokenSamples::Scratch scratch_;
 };
 
 }  // namespace dslide

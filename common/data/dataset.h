@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,13 +24,24 @@ struct SampleView {
   float weight = 1.0f;
 };
 
+class TokenSamples;
+
 // N samples with D features and L labels. Movable; immutable once read.
+//
+// The samples of words and sessions are not stored but drawn anew in each epoch (token_samples.h):
+// only DataOrder shows them.
 class Dataset {
  public:
   Dataset() = default;
   // REQUIRES feature ids < num_features and label ids < num_labels in every added sample.
   Dataset(uint32_t num_features, uint32_t num_labels)
       : num_features_(num_features), num_labels_(num_labels) {}
+
+  // One whose samples are drawn from these tokens.
+  Dataset(uint32_t num_features, uint32_t num_labels, std::shared_ptr<const TokenSamples> drawn);
+
+  // Null: the samples are stored.
+  const TokenSamples* drawn() const { return drawn_.get(); }
 
   // For a file that does not tell them before its end.
   void SetSizes(uint32_t num_features, uint32_t num_labels) {
@@ -70,11 +82,12 @@ class Dataset {
     num_labels_ = std::max(num_labels_, num_labels);
   }
 
-  size_t size() const { return label_ends_.size(); }
+  size_t size() const { return drawn_ ? drawn_size_ : label_ends_.size(); }
   uint32_t num_features() const { return num_features_; }
   uint32_t num_labels() const { return num_labels_; }
   // Whether some sample has another weight than 1.
   bool has_weights() const { return !weights_.empty(); }
+  // Of samples that are stored, here and below.
   size_t num_label_entries() const { return labels_.size(); }
   size_t num_feature_entries() const { return features_.size(); }
 
@@ -96,6 +109,8 @@ class Dataset {
   std::vector<size_t> label_ends_;    // [size()]
   std::vector<size_t> feature_ends_;  // [size()]
   std::vector<float> weights_;        // [size()], or empty: all are 1
+  std::shared_ptr<const TokenSamples> drawn_;
+  size_t drawn_size_ = 0;
 };
 
 }  // namespace dslide

@@ -278,11 +278,13 @@ Result<TextStream> TextStream::FromMemory(std::string name, std::string bytes) {
 Result<std::optional<std::string_view>> TextStream::Next() {
   if (failure_) return *failure_;
   if (at_end_ && begin_ == end_ && line_ > 0) return std::optional<std::string_view>();
-  ++line_;
+  if (!std::exchange(is_cut_, false)) ++line_;
   size_t searched = 0;  // bytes of the line known to hold no line end
   while (true) {
     const std::string_view rest(buffer_.data() + begin_, end_ - begin_);
     const size_t line_end = rest.find('\n', searched);
+    const bool is_long = longest_part_ > 0 && std::min(line_end, rest.size()) > longest_part_;
+    if (is_long) return TakePart();
     if (line_end != std::string_view::npos) return TakeLine(line_end, 1);
     if (at_end_ && rest.empty()) return std::optional<std::string_view>();
     if (at_end_) return TakeLine(rest.size(), 0);
@@ -292,6 +294,15 @@ Result<std::optional<std::string_view>> TextStream::Next() {
       return *failure_;
     }
   }
+}
+
+// The beginning of a line that is longer than longest_part_.
+std::optional<std::string_view> TextStream::TakePart() {
+  const std::string_view part(buffer_.data() + begin_, longest_part_);
+  const size_t blank = part.find_last_of(" \t");
+  is_cut_ = true;
+  if (blank == std::string_view::npos || blank == 0) return TakeLine(longest_part_, 0);
+  return TakeLine(blank, 1);
 }
 
 std::optional<std::string_view> TextStream::TakeLine(size_t length, size_t line_end_length) {
@@ -306,6 +317,7 @@ std::optional<std::string_view> TextStream::TakeLine(size_t length, size_t line_
 void TextStream::PutBack() {
   begin_ = last_begin_;
   --line_;
+  is_cut_ = false;
 }
 
 // Moves the unfinished line to the front of the buffer and decodes more behind it.

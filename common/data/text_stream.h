@@ -44,6 +44,10 @@ class TextStream {
   // compressed stream that is cut or damaged is an error.
   Result<std::optional<std::string_view>> Next();
 
+  // Lines of more than `bytes` come in parts of at most as many, which end at a blank if they have
+  // one. REQUIRES 0 < bytes <= kMaxLineBytes.
+  void CutLongLines(size_t bytes) { longest_part_ = bytes; }
+
   // Next returns the line that it returned last once more. REQUIRES that there is one.
   void PutBack();
 
@@ -63,6 +67,7 @@ class TextStream {
  private:
   TextStream(std::string name, std::unique_ptr<Decoder> decoder, uint64_t most_bytes);
 
+  std::optional<std::string_view> TakePart();
   std::optional<std::string_view> TakeLine(size_t length, size_t line_end_length);
   Status Refill();
   Error Located(Error error) const;
@@ -75,6 +80,8 @@ class TextStream {
   size_t end_ = 0;
   size_t last_begin_ = 0;  // of the line that Next returned
   bool at_end_ = false;
+  size_t longest_part_ = 0;  // 0: lines are whole
+  bool is_cut_ = false;      // more of the line that Next returned last comes
   uint64_t line_ = 0;
   std::optional<Error> failure_;
 };

@@ -34,6 +34,7 @@ double Recall(const std::shared_ptr<const Model>& model, const Matrix& hidden,
 
 std::string IndexTrial::Text() const {
   const ModelInfo& info = model->info();
+  if (IsLinear(info.config.model)) return "index: none, a linear model is searched exactly";
   if (info.probes == 0) return "index: none, a search reads all rows in 8 bits";
   return fmt::format("index: {} of {} cells, {:.1f} % of the rows, finds {:.1f} % of the best {}",
                      info.probes, model->cells(), 100 * rows,
@@ -42,7 +43,8 @@ std::string IndexTrial::Text() const {
 
 IndexTrial ChooseProbes(std::shared_ptr<const Model> model, const SparseRows& samples) {
   IndexTrial trial{model->WithProbes(0, 0)};
-  if (samples.rows() == 0 || model->cells() < 2 * kFewest) return trial;
+  const bool linear = IsLinear(model->info().config.model);
+  if (samples.rows() == 0 || model->cells() < 2 * kFewest || linear) return trial;
   Ranker ranker(model, BestKernels());
   const Matrix hidden = ranker.Embed(samples);
   RankRequest request;

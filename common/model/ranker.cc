@@ -88,6 +88,7 @@ Ranker::~Ranker() = default;
 
 Matrix Ranker::Embed(const SparseRows& features) const {
   const uint32_t dim = model_->info().hidden();
+  const bool linear = IsLinear(model_->info().config.model);
   Matrix hidden(features.rows(), dim);
   std::vector<uint32_t> rows;
   std::vector<float> values;
@@ -99,6 +100,7 @@ Matrix Ranker::Embed(const SparseRows& features) const {
     float* h = hidden.row(i);
     kernels_.weighted_sum_bf16(dim, rows.size(), rows.data(), values.data(),
                                model_->arrays().input.data(), dim, h);
+    if (linear) continue;
     for (uint32_t d = 0; d < dim; ++d) h[d] = std::max(h[d], 0.0f);
   }
   return hidden;
@@ -106,9 +108,10 @@ Matrix Ranker::Embed(const SparseRows& features) const {
 
 RankedLabels Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
   DSLIDE_CHECK(hidden.cols == model_->info().hidden() && request.k > 0);
-  const ModelSearch search = request.search == ModelSearch::kIndex && model_->info().probes == 0
-                                 ? ModelSearch::kScan
-                                 : request.search;
+  const bool no_index = request.search == ModelSearch::kIndex && model_->info().probes == 0;
+  const ModelSearch search = IsLinear(model_->info().config.model) ? ModelSearch::kExact
+                             : no_index                            ? ModelSearch::kScan
+                                                                   : request.search;
   const bool softmax = model_->info().config.model.loss == Loss::kSoftmax;
   sums_ = request.probabilities && softmax;
   const bool rescore = search != ModelSearch::kExact && !model_->arrays().weights.empty();

@@ -1,4 +1,5 @@
-// Ranks labels by a Model: h = relu(W_in x), z_j = w_j . h + b_j, the k greatest.
+// Ranks labels by a Model: h = relu(W_in x), or W_in x with model.activation = linear, z_j = w_j .
+// h + b_j, the k greatest.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +59,9 @@ class Ranker {
 
   // The activations of samples, [B x H]. REQUIRES feature ids < D.
   Matrix Embed(const SparseRows& features) const;
-  // REQUIRES hidden.cols == H, finite values that are not negative, k > 0, label ids of filters
-  // < N. kIndex without an index is kScan.
+  // REQUIRES hidden.cols == H, finite values, not negative with relu, k > 0, label ids of filters
+  // < N. kIndex without an index is kScan. A linear model is always searched exactly, as far as its
+  // rows are stored so: the queries of int8 scans are not negative.
   RankedLabels Rank(const Matrix& hidden, const RankRequest& request);
 
  private:

@@ -1,6 +1,7 @@
 #include "common/text/preprocessor.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -101,8 +102,8 @@ struct FileCounts {
   uint64_t samples = 0;
 };
 
-Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, size_t threads) {
-  // The file is read again to encode it.
+// The file is read again to encode it.
+Status CheckReadTwice(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored) && std::filesystem::exists(path, ignored)) {
     return BadInput(
@@ -110,6 +111,11 @@ Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, 
                     "dslide train by train.data=-",
                     path));
   }
+  return {};
+}
+
+Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, size_t threads) {
+  DSLIDE_RETURN_IF_ERROR(CheckReadTwice(path));
   Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
   DSLIDE_RETURN_IF_ERROR(opened);
   if (!opened->records) return UnknownFormat(path, opened->first_line);
@@ -190,17 +196,31 @@ uint64_t StemChecksum(const TextConfig& config, const std::vector<std::string>& 
 }
 
 uint32_t FormatOf(const TextConfig& config) {
+  if (IsOfTokens(config)) return 3;
   const TextConfig format_1;
   const bool is_1 = config.stem == format_1.stem && config.chars == format_1.chars &&
                     config.hash_bits == format_1.hash_bits;
   return is_1 ? 1 : 2;
 }
 
-// Format 1: INI text of all sections, without the keys that it lacks. Format 2: the section [text].
+// Takes the line of a key out, if there is one behind `begin`.
+void EraseKey(const std::string& key, size_t begin, std::string* text) {
+  const size_t line = text->find("\n" + key + " = ", begin);
+  if (line != std::string::npos) text->erase(line, text->find('\n', line + 1) - line);
+}
+
+// Format 1: INI text of all sections, without the keys that it lacks. Format 2: the section [text]
+// without the keys that it lacks. Format 3: that section.
 std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   Config config;
   config.text = text_config;
   std::string text = FormatConfig(config);
+  if (format < 3) {
+    EraseKey("activation", 0, &text);
+    for (const char* key : {"format", "window", "min_count", "subsample", "decay"}) {
+      EraseKey(key, text.find("[text]\n"), &text);
+    }
+  }
   if (format == 1) {
     for (const std::string_view line : {"\nstem = off", "\nchars = 0", "\nhash_bits = 0"}) {
       text.erase(text.find(line), line.size());
@@ -265,6 +285,7 @@ std::optional<uint32_t> Preprocessor::LabelId(const std::string& name) const {
 }
 
 std::vector<uint32_t> Preprocessor::OwnLabels(std::span<const uint32_t> features) const {
+  if (IsOfTokens(config())) return {features.begin(), features.end()};
   std::call_once(word_labels_->made, [this] {
     TermExtractor extractor(WordsOnly(vectorizer_.config()));
     for (uint32_t label = 0; label < num_labels(); ++label) {
@@ -296,8 +317,31 @@ std::string Preprocessor::LabelName(uint32_t id) const {
   return unknown_->names.at(id - num_labels());
 }
 
+std::optional<uint32_t> Preprocessor::TokenId(std::string_view token) const {
+  return vectorizer_.IdOf(XXH3_64bits(token.data(), token.size()));
+}
+
+Result<Preprocessor> Preprocessor::FitTokens(const std::string& path, const TextConfig& config,
+                                             size_t threads) {
+  if (config.hash_bits > 0) {
+    return BadInput("text.hash_bits: words and sessions have a vocabulary; leave it out");
+  }
+  DSLIDE_RETURN_IF_ERROR(CheckReadTwice(path));
+  Result<std::vector<std::string>> names = CountTokens(path, config, threads);
+  DSLIDE_RETURN_IF_ERROR(names);
+  Vectorizer::Vocabulary vocabulary;
+  for (const std::string& name : *names) {
+    vocabulary.hashes.push_back(XXH3_64bits(name.data(), name.size()));
+  }
+  vocabulary.weights.assign(names->size(), 1.0f);
+  vocabulary.blocks.assign(names->size(), TermBlock::kWords);
+  vocabulary.names = *names;
+  return Preprocessor(Vectorizer(config, std::move(vocabulary)), *std::move(names));
+}
+
 Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config,
                                        size_t threads, uint32_t min_label_samples) {
+  if (IsOfTokens(config)) return FitTokens(path, config, threads);
   if (config.hash_bits > 0 && config.max_features != TextConfig().max_features) {
     return BadInput(
         fmt::format("text.max_features = {}: text.hash_bits = {} makes {} features; leave one of "
@@ -398,7 +442,20 @@ Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std
 }
 
 Preprocessor::Encoder::Encoder(const Preprocessor& preprocessor)
-    : preprocessor_(preprocessor), extractor_(preprocessor.vectorizer_.config()) {}
+    : preprocessor_(preprocessor), extractor_(preprocessor.config()) {
+  if (IsOfTokens(preprocessor.config())) breaker_.emplace(preprocessor.config());
+}
+
+void Preprocessor::Encoder::EncodeTokens(const Record& record) {
+  tokens_.clear();
+  for (const std::string& field : record.fields) {
+    // A record is UTF-8.
+    (void)breaker_->ForEachToken(field, [this](std::string_view token) {
+      if (const auto id = preprocessor_.TokenId(token)) tokens_.push_back(*id);
+    });
+  }
+  TokenSamples::FeaturesOf(TokenRulesOf(preprocessor_.config()), tokens_, &scratch_);
+}
 
 SampleView Preprocessor::Encoder::Encode(const Record& record) {
   labels_.clear();
@@ -407,6 +464,10 @@ SampleView Preprocessor::Encoder::Encode(const Record& record) {
     labels_.push_back(known ? *known : preprocessor_.UnknownLabel(name));
   }
   std::ranges::sort(labels_);
+  if (breaker_) {
+    EncodeTokens(record);
+    return {labels_, scratch_.features, scratch_.values};
+  }
   extractor_.TermsOf(record);
   preprocessor_.vectorizer_.Transform(extractor_, &features_, &values_);
   return {labels_, features_, values_};

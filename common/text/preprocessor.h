@@ -15,13 +15,15 @@
 #include "common/base/error.h"
 #include "common/data/dataset.h"
 #include "common/text/record.h"
+#include "common/text/tokens.h"
 #include "common/text/vectorizer.h"
 
 namespace dslide {
 
 // The newest format of the file. Format 1 has no text.stem, text.chars and text.hash_bits. A file
-// is of format 2 if it has one of them, so that an earlier program refuses that one alone.
-constexpr uint32_t kPreprocessorFormat = 2;
+// is of format 2 if it has one of them, and of format 3 if it has words or sessions (text.format),
+// so that an earlier program refuses that one alone.
+constexpr uint32_t kPreprocessorFormat = 3;
 
 // The error of a training file of which train.min_label_samples leaves no label.
 Error NoLabelLeft(const std::string& path, uint32_t min_label_samples);
@@ -39,11 +41,12 @@ class Preprocessor {
   static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config, size_t threads,
                                   uint32_t min_label_samples = 1);
 
-  // One that numbers what this one lacks besides. Features and labels of this one keep their ids,
-  // and features their weights. Terms and labels of the file that are new follow by falling
-  // frequency: terms by the rules of this one's configuration, as if the file were all there is, at
-  // most text.max_features of them. With text.hash_bits there are no new features: those that were
-  // left out get weights by these rules, so that new terms count. Errors as Fit()'s.
+  // REQUIRES text.format = records. One that numbers what this one lacks besides. Features and
+  // labels of this one keep their ids, and features their weights. Terms and labels of the file
+  // that are new follow by falling frequency: terms by the rules of this one's configuration, as if
+  // the file were all there is, at most text.max_features of them. With text.hash_bits there are no
+  // new features: those that were left out get weights by these rules, so that new terms count.
+  // Errors as Fit()'s.
   Result<Preprocessor> Extend(const std::string& path, size_t threads,
                               uint32_t min_label_samples = 1) const;
 
@@ -52,10 +55,14 @@ class Preprocessor {
   std::string ToBytes() const;
   static Result<Preprocessor> FromBytes(const std::string& bytes, const std::string& path);
 
+  const TextConfig& config() const { return vectorizer_.config(); }
   const Vectorizer& vectorizer() const { return vectorizer_; }
   const std::vector<std::string>& label_names() const { return label_names_; }
   uint32_t num_features() const { return vectorizer_.size(); }
   uint32_t num_labels() const { return static_cast<uint32_t>(label_names_.size()); }
+
+  // Of words and sessions: the id of a token, as feature and as label; nullopt: it is left out.
+  std::optional<uint32_t> TokenId(std::string_view token) const;
 
   // The id of a label of the model; nullopt: the model lacks it.
   std::optional<uint32_t> LabelId(const std::string& name) const;
@@ -71,18 +78,28 @@ class Preprocessor {
   class Encoder {
    public:
     explicit Encoder(const Preprocessor& preprocessor);
-    // Valid until the next call. Labels that the model lacks have ids from N on.
+    // Valid until the next call. Labels that the model lacks have ids from N on. Of words the
+    // features are those of the text, with equal values that add up to 1; of sessions the items so
+    // far.
     SampleView Encode(const Record& record);
 
    private:
+    void EncodeTokens(const Record& record);
+
     const Preprocessor& preprocessor_;
     TermExtractor extractor_;
+    std::optional<TokenBreaker> breaker_;  // of words and sessions
+    std::vector<uint32_t> tokens_;
+    TokenSamples::Scratch scratch_;
     std::vector<uint32_t> labels_;
     std::vector<uint32_t> features_;
     std::vector<float> values_;
   };
 
  private:
+  static Result<Preprocessor> FitTokens(const std::string& path, const TextConfig& config,
+                                        size_t threads);
+
   Vectorizer vectorizer_;
   std::vector<std::string> label_names_;
   std::unordered_map<std::string_view, uint32_t> label_ids_;  // views into label_names_

@@ -26,6 +26,10 @@ class RecordFile {
     return RecordFile(path, RecordFormat::kPlainText, std::move(stream));
   }
 
+  static RecordFile JsonLines(const std::string& path, TextStream stream) {
+    return RecordFile(path, RecordFormat::kJsonLines, std::move(stream));
+  }
+
   RecordFormat format() const { return format_; }
   TextStream* stream() { return &stream_; }
   uint64_t line() const { return stream_.line(); }

@@ -10,6 +10,7 @@
 #include "common/base/process.h"
 #include "common/data/measures/label_counts.h"
 #include "common/text/line_blocks.h"
+#include "common/text/tokens.h"
 
 namespace dslide {
 namespace {
@@ -36,6 +37,29 @@ Result<Dataset> EncodeBlock(const RecordFile& file, const LineBlock& block,
   return samples;
 }
 
+// The samples of lines of tokens, with whole windows.
+Result<Dataset> ExpandBlock(const RecordFile& file, const LineBlock& block,
+                            const Preprocessor& preprocessor) {
+  const TokenRules rules = TokenRulesOf(preprocessor.config());
+  TokenBreaker breaker(preprocessor.config());
+  TokenSamples::Scratch scratch;
+  std::vector<uint32_t> tokens;
+  Dataset samples;
+  for (size_t i = 0; i < block.size(); ++i) {
+    tokens.clear();
+    const Status read = breaker.ForEachToken(block[i], [&](std::string_view token) {
+      if (const auto id = preprocessor.TokenId(token)) tokens.push_back(*id);
+    });
+    if (!read.ok()) return file.BadLine(block.NumberOf(i), read.error());
+    tokens.push_back(TokenSamples::kLineEnd);
+    for (uint32_t p = 0; p < tokens.size(); ++p) {
+      if (!TokenSamples::IsSample(rules, tokens, p)) continue;
+      samples.Add(TokenSamples::WholeSample(rules, tokens, p, &scratch));
+    }
+  }
+  return samples;
+}
+
 void AddAll(const std::vector<Dataset>& parts, Dataset* samples) {
   for (const Dataset& part : parts) {
     for (size_t i = 0; i < part.size(); ++i) samples->Add(part[i]);
@@ -46,6 +70,84 @@ std::vector<Preprocessor::Encoder> Encoders(const Preprocessor& preprocessor) {
   std::vector<Preprocessor::Encoder> encoders;
   for (uint32_t t = 0; t < CoresOfThisMachine(); ++t) encoders.emplace_back(preprocessor);
   return encoders;
+}
+
+// A file for a model of words or sessions; JSON lines only where a line is a sample.
+Result<RecordFile> OpenLines(const std::string& path, SampleReader::Lines lines) {
+  Result<TextStream> stream = OpenTokenFile(path);
+  DSLIDE_RETURN_IF_ERROR(stream);
+  if (lines == SampleReader::Lines::kWhole) {
+    const auto first = stream->Next();
+    DSLIDE_RETURN_IF_ERROR(first);
+    const bool is_json = first->has_value() && (**first).starts_with('{');
+    if (first->has_value()) stream->PutBack();
+    if (is_json) return RecordFile::JsonLines(path, *std::move(stream));
+  }
+  return RecordFile::PlainText(path, *std::move(stream));
+}
+
+Result<Dataset> ExpandFile(const std::string& path, const Preprocessor& preprocessor) {
+  Result<RecordFile> file = OpenLines(path, SampleReader::Lines::kExpanded);
+  DSLIDE_RETURN_IF_ERROR(file);
+  Dataset samples(preprocessor.num_features(), preprocessor.num_labels());
+  DSLIDE_RETURN_IF_ERROR(MapBlocks<Dataset>(
+      file->stream(), CoresOfThisMachine(),
+      [&](size_t, const LineBlock& block) { return ExpandBlock(*file, block, preprocessor); },
+      [&](const std::vector<Dataset>& parts) { AddAll(parts, &samples); }));
+  return samples;
+}
+
+struct DrawnSamples {
+  Dataset data;
+  uint64_t left_out = 0;  // tokens
+};
+
+// The tokens of a file, of which samples are drawn.
+Result<DrawnSamples> DrawFile(const std::string& path, const Preprocessor& preprocessor) {
+  const TextConfig& config = preprocessor.config();
+  Result<ReadTokens> read = NumberTokens(
+      path, config, [&](std::string_view token) { return preprocessor.TokenId(token); },
+      CoresOfThisMachine());
+  DSLIDE_RETURN_IF_ERROR(read);
+  const uint32_t size = preprocessor.num_labels();
+  auto tokens =
+      std::make_shared<const TokenSamples>(TokenRulesOf(config), size, std::move(read->ids));
+  return DrawnSamples{Dataset(size, size, std::move(tokens)), read->left_out};
+}
+
+Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const TrainingInput& input,
+                                           int64_t start_ms) {
+  if (input.min_label_samples > 1) {
+    return BadInput(
+        fmt::format("train.min_label_samples = {}: of words and sessions text.min_count "
+                    "is what leaves rare ones out",
+                    input.min_label_samples));
+  }
+  TrainingSamples loaded;
+  loaded.preprocessor = input.known;
+  if (loaded.preprocessor == nullptr) {
+    Result<Preprocessor> fitted = Preprocessor::Fit(path, input.text, CoresOfThisMachine());
+    DSLIDE_RETURN_IF_ERROR(fitted);
+    loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
+  }
+  Result<DrawnSamples> drawn = DrawFile(path, *loaded.preprocessor);
+  DSLIDE_RETURN_IF_ERROR(drawn);
+  loaded.data = std::move(drawn->data);
+  loaded.inverse_propensities = InversePropensities(loaded.data);
+  uint64_t tokens = 0;
+  for (const uint64_t count : loaded.data.drawn()->counts()) tokens += count;
+  const bool words = !loaded.data.drawn()->rules().sessions;
+  loaded.description = fmt::format("{}: {} {}, {} different ones, {} an epoch ({:.1f} s)", path,
+                                   tokens, words ? "words" : "items", loaded.data.num_labels(),
+                                   Plural(loaded.data.size(), "sample"),
+                                   static_cast<double>(MonotonicMillis() - start_ms) / 1000.0);
+  if (drawn->left_out > 0) {
+    loaded.notes.push_back(
+        fmt::format("{}: {} of {} {} left out, which are rare (text.min_count, "
+                    "text.max_features)",
+                    path, drawn->left_out, drawn->left_out + tokens, words ? "words" : "items"));
+  }
+  return loaded;
 }
 
 Result<Dataset> EncodeFile(const std::string& path, const Preprocessor& preprocessor) {
@@ -130,6 +232,7 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
 
 // Such values are of no use to training, and servers take whoever sends them for a liar.
 Status CheckValues(const std::string& path, const Dataset& data) {
+  if (data.drawn() != nullptr) return {};
   for (size_t i = 0; i < data.size(); ++i) {
     const SampleView sample = data[i];
     for (size_t v = 0; v < sample.values.size(); ++v) {
@@ -145,6 +248,9 @@ Status CheckValues(const std::string& path, const Dataset& data) {
 // Of any format; nothing is logged.
 Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const TrainingInput& input) {
   const int64_t start_ms = MonotonicMillis();
+  if (IsOfTokens(input.known ? input.known->config() : input.text)) {
+    return LoadTrainingTokens(path, input, start_ms);
+  }
   if (const auto matrices = MatrixPathsOf(path)) {
     Result<NumberFile> file = NumberFile::OpenMatrices(*matrices);
     DSLIDE_RETURN_IF_ERROR(file);
@@ -179,6 +285,11 @@ std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_
 }
 
 Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model) {
+  if (model.preprocessor != nullptr && IsOfTokens(model.preprocessor->config())) {
+    Result<DrawnSamples> drawn = DrawFile(path, *model.preprocessor);
+    DSLIDE_RETURN_IF_ERROR(drawn);
+    return std::move(drawn->data);
+  }
   if (model.preprocessor != nullptr) return EncodeFile(path, *model.preprocessor);
   Result<NumberFile> file = NumberFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
@@ -190,7 +301,9 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
   LoadedSamples loaded;
   std::string format = "text";
   if (model.preprocessor != nullptr) {
-    Result<Dataset> data = EncodeFile(path, *model.preprocessor);
+    Result<Dataset> data = IsOfTokens(model.preprocessor->config())
+                               ? ExpandFile(path, *model.preprocessor)
+                               : EncodeFile(path, *model.preprocessor);
     DSLIDE_RETURN_IF_ERROR(data);
     loaded.data = *std::move(data);
   } else {
@@ -210,21 +323,25 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
 }
 
 Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInput& model,
-                                        bool skip_blank) {
+                                        bool skip_blank, Lines lines) {
   if (model.preprocessor == nullptr) {
     Result<NumberFile> file = NumberFile::Open(path);
     DSLIDE_RETURN_IF_ERROR(file);
     file->FitTo(model.size);
     return SampleReader(*std::move(file));
   }
-  Result<RecordFile> file = RecordFile::Open(path);
+  const bool of_tokens = IsOfTokens(model.preprocessor->config());
+  Result<RecordFile> file = of_tokens ? OpenLines(path, lines) : RecordFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
-  return SampleReader(*std::move(file), model.preprocessor, skip_blank);
+  return SampleReader(*std::move(file), model.preprocessor, skip_blank,
+                      of_tokens ? lines : Lines::kWhole);
 }
 
-SampleReader::SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank)
+SampleReader::SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank,
+                           Lines lines)
     : file_(std::move(file)),
       skip_blank_(skip_blank || file_->format() == RecordFormat::kJsonLines),
+      expanded_(lines == Lines::kExpanded),
       preprocessor_(preprocessor),
       encoders_(Encoders(*preprocessor)) {}
 
@@ -234,9 +351,12 @@ Status SampleReader::Refill() {
       file_->stream(), !skip_blank_, encoders_.size(),
       [&](size_t thread, const LineBlock& block) -> Result<Part> {
         Part part;
-        Result<Dataset> samples = EncodeBlock(*file_, block, &encoders_[thread], &part.ids);
+        Result<Dataset> samples = expanded_
+                                      ? ExpandBlock(*file_, block, *preprocessor_)
+                                      : EncodeBlock(*file_, block, &encoders_[thread], &part.ids);
         DSLIDE_RETURN_IF_ERROR(samples);
         part.samples = *std::move(samples);
+        part.ids.resize(part.samples.size());
         return part;
       });
   DSLIDE_RETURN_IF_ERROR(parts);
@@ -246,12 +366,14 @@ Status SampleReader::Refill() {
 
 Result<std::optional<SampleView>> SampleReader::Next() {
   if (numbers_) return numbers_->Next();
-  if (part_ < parts_.size() && next_ == parts_[part_].samples.size()) {
-    ++part_;
+  // Lines of tokens may have no sample.
+  while (part_ == parts_.size() || next_ == parts_[part_].samples.size()) {
+    if (part_ < parts_.size()) ++part_;
     next_ = 0;
+    if (part_ < parts_.size()) continue;
+    DSLIDE_RETURN_IF_ERROR(Refill());
+    if (parts_.empty()) return std::optional<SampleView>();
   }
-  if (part_ == parts_.size()) DSLIDE_RETURN_IF_ERROR(Refill());
-  if (parts_.empty()) return std::optional<SampleView>();
   id_ = parts_[part_].ids[next_];
   return std::optional(parts_[part_].samples[next_++]);
 }

@@ -1,7 +1,8 @@
 // The samples of a data file, whatever its format, as a model numbers them.
 //
 // Some formats have numbers (common/data/numbers/number_file.h). Files of records (record.h) have
-// text and label names, which a Preprocessor numbers.
+// text and label names, which a Preprocessor numbers. With text.format = words or sessions a file
+// has lines of tokens (tokens.h), whose samples in training are drawn (token_samples.h).
 #pragma once
 
 #include <cstdint>
@@ -50,9 +51,11 @@ struct LoadedSamples {
   std::vector<std::string> notes;  // for people: what was left out
 };
 
-// Reads another file for the same model. Labels that the model lacks get ids from N on; features
-// that it lacks are left out. LoadSamples() logs what it found.
+// Reads another file for the same model, as a training file for a model of words or sessions.
+// Labels that the model lacks get ids from N on; features that it lacks are left out. LoadSamples()
+// logs what it found.
 Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model);
+// The same for evaluation: the samples are stored, of tokens with whole windows.
 Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& model);
 
 // A line about `count` feature entries of a file that are left out; REQUIRES count > 0.
@@ -61,10 +64,14 @@ std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_
 // A file's samples one after another, for the same model.
 class SampleReader {
  public:
+  // What a line of tokens is: a sample to predict, or all samples that it has, with labels.
+  enum class Lines { kWhole, kExpanded };
+
   // The preprocessor must outlive the reader. A blank line of text is a sample, so that results
-  // stand beside the lines, unless `skip_blank`; JSON lines may have any.
+  // stand beside the lines, unless `skip_blank`; JSON lines may have any. `lines` is for words and
+  // sessions; expanded lines are never JSON.
   static Result<SampleReader> Open(const std::string& path, const ModelInput& model,
-                                   bool skip_blank = false);
+                                   bool skip_blank = false, Lines lines = Lines::kWhole);
 
   // Of a file with numbers that tells its sizes: what it says.
   const XcHeader* header() const { return numbers_ ? numbers_->header() : nullptr; }
@@ -84,7 +91,7 @@ class SampleReader {
   };
 
   explicit SampleReader(NumberFile numbers) : numbers_(std::move(numbers)) {}
-  SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank);
+  SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank, Lines lines);
 
   Status Refill();
 
@@ -92,6 +99,7 @@ class SampleReader {
   // Of a file of records.
   std::optional<RecordFile> file_;
   bool skip_blank_ = false;
+  bool expanded_ = false;
   const Preprocessor* preprocessor_ = nullptr;
   std::vector<Preprocessor::Encoder> encoders_;  // [threads]
   std::vector<Part> parts_;

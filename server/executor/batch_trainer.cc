@@ -181,13 +181,13 @@ Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
   GradientReply reply;
   reply.partial =
       synchronous() ? HoldOutput(request, &batch->output) : ApplyOutput(request, &batch->output);
-  // Relu passes no gradient where h is 0; zeros cost next to nothing on the wire.
+  // Units that relu or dropout made 0 pass no gradient; zeros cost next to nothing on the wire.
   const std::vector<float>& hidden = batch->output.hidden.data;
   std::visit(
       [&](auto& sum) {
         // Stored whatever it is: the compiler makes vectors of that.
         auto* x = sum.data.data();
-        for (size_t i = 0; i < hidden.size(); ++i) x[i] = hidden[i] <= 0 ? 0 : x[i];
+        for (size_t i = 0; i < hidden.size(); ++i) x[i] = hidden[i] == 0 ? 0 : x[i];
       },
       reply.partial);
   if (batch->alone) {

@@ -72,7 +72,9 @@ std::string WhyFeaturesAreAbsurd(const EmbedRequest& request) {
 }
 
 std::string WhyQueryIsAbsurd(const ActiveQuery& query, const ServerSeat& seat) {
-  if (HasNegative(query.hidden.data)) return "ActiveQuery: hidden has a negative number";
+  if (!IsLinear(seat.config.model) && HasNegative(query.hidden.data)) {
+    return "ActiveQuery: hidden has a negative number";
+  }
   if (LargestOf(query.hidden.data) > MostSummed(seat)) {
     return "ActiveQuery: hidden has numbers that no model gives";
   }

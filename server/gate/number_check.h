@@ -2,7 +2,8 @@
 // them before.
 //
 //   features       ids at most once in a row, values up to kMostValue
-//   h, dL/da       h not negative; elements up to what honest sums of the servers' replies can
+//   h, dL/da       h not negative with relu; elements up to what honest sums of the servers'
+//   replies can
 //                  reach, which are within kMostReplied each, or the server ends as diverged
 //   log Z          at least the server's own log of its sum of exponentials
 //   labels         at most once in a row, not more than `totals` says

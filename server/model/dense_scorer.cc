@@ -27,9 +27,11 @@ std::vector<size_t> ChunkEnds(const ActiveColumns& columns) {
   return ends;
 }
 
-// Null: not in int8.
+// Null: not in int8, whose queries are not negative.
 const Int8Scan* LogitsInInt8(const ModelConfig& model) {
-  if (model.products != Products::kBf16 || BestBf16Gemm() != nullptr) return nullptr;
+  if (model.products != Products::kBf16 || BestBf16Gemm() != nullptr || IsLinear(model)) {
+    return nullptr;
+  }
   const Int8Scan& best = BestInt8Scan();
   return best.name == "scalar" ? nullptr : &best;
 }

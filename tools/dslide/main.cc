@@ -1,6 +1,7 @@
 // dslide: the user's command. `dslide COMMAND --help` explains a command.
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
+#include "tools/dslide/vectors/vector_commands.h"
 
 namespace {
 
@@ -13,6 +14,7 @@ constexpr dslide::Command kCommands[] = {
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},
     {"predict", dslide::PredictCommand, "write the best labels of each sample"},
     {"export", dslide::ExportCommand, "write a trained model as one file"},
+    {"neighbours", dslide::NeighboursCommand, "find similar words or items, by their vectors"},
     {"serve", dslide::ServeCommand, "answer prediction requests over HTTP"},
     {"data", dslide::DataCommand, "look at data files, convert, split or shuffle them"},
     {"status", dslide::StatusCommand,

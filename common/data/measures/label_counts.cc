@@ -5,10 +5,19 @@
 #include <map>
 
 #include "common/base/check.h"
+#include "common/data/token_samples.h"
 
 namespace dslide {
 
 std::vector<LabelCount> CountLabels(const Dataset& train) {
+  if (train.drawn() != nullptr) {
+    const std::vector<uint64_t>& tokens = train.drawn()->counts();
+    std::vector<LabelCount> counts;
+    for (uint32_t id = 0; id < tokens.size(); ++id) {
+      if (tokens[id] > 0) counts.push_back({id, tokens[id]});
+    }
+    return counts;
+  }
   std::vector<uint32_t> labels;
   labels.reserve(train.num_label_entries());
   for (size_t i = 0; i < train.size(); ++i) {

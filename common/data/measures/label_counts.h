@@ -16,7 +16,8 @@ struct LabelCount {
   bool operator==(const LabelCount&) const = default;
 };
 
-// The labels that occur, ascending. Takes memory for all labels of all samples.
+// The labels that occur, ascending. Takes memory for all labels of all samples. Of samples that are
+// drawn it counts tokens.
 std::vector<LabelCount> CountLabels(const Dataset& train);
 
 enum class Band : uint8_t { kHead, kMiddle, kTail };

@@ -42,6 +42,7 @@ Config UnusualConfig() {
              670'091,
              77,
              Loss::kSigmoid,
+             Activation::kLinear,
              Neurons::kLearned,
              ActiveSet::kSampled,
              Sharing::kSample,
@@ -73,6 +74,11 @@ Config UnusualConfig() {
   c.train.dropout_input = 0.1f;
   c.train.dropout_hidden = 0.4f;
   c.train.sparsify = 0.25f;
+  c.text.format = TextFormat::kSessions;
+  c.text.window = 3;
+  c.text.min_count = 8;
+  c.text.subsample = 0.001f;
+  c.text.decay = 0.25f;
   c.text.ngrams = 2;
   c.text.title = false;
   c.text.title_chars = 0;
@@ -432,17 +438,43 @@ TEST_CASE("config: what a resumed run keeps") {
     CHECK((differs == nullptr || differs == &key));
     if (differs != nullptr) kept.push_back(key.FullName());
   }
-  CHECK(
-      kept ==
-      std::vector<std::string>{
-          "common.seed",      "model.features",     "model.labels",       "model.hidden",
-          "model.neurons",    "model.active",       "model.precision",    "hash.family",
-          "hash.k",           "hash.tables",        "hash.bin",           "train.min_label_samples",
-          "train.batch",      "train.optimizer",    "train.moments",      "train.unit_batches",
-          "train.staleness",  "train.target_batch", "text.ngrams",        "text.title",
-          "text.title_chars", "text.title_pairs",   "text.fold_accents",  "text.min_samples",
-          "text.max_share",   "text.max_features",  "text.stem",          "text.chars",
-          "text.hash_bits",   "cluster.slots",      "cluster.input_slots"});
+  CHECK(kept == std::vector<std::string>{"common.seed",
+                                         "model.features",
+                                         "model.labels",
+                                         "model.hidden",
+                                         "model.activation",
+                                         "model.neurons",
+                                         "model.active",
+                                         "model.precision",
+                                         "hash.family",
+                                         "hash.k",
+                                         "hash.tables",
+                                         "hash.bin",
+                                         "train.min_label_samples",
+                                         "train.batch",
+                                         "train.optimizer",
+                                         "train.moments",
+                                         "train.unit_batches",
+                                         "train.staleness",
+                                         "train.target_batch",
+                                         "text.format",
+                                         "text.window",
+                                         "text.min_count",
+                                         "text.subsample",
+                                         "text.decay",
+                                         "text.ngrams",
+                                         "text.title",
+                                         "text.title_chars",
+                                         "text.title_pairs",
+                                         "text.fold_accents",
+                                         "text.min_samples",
+                                         "text.max_share",
+                                         "text.max_features",
+                                         "text.stem",
+                                         "text.chars",
+                                         "text.hash_bits",
+                                         "cluster.slots",
+                                         "cluster.input_slots"});
   Config now, then;
   CHECK(FixedKeyThatDiffers(now, then) == nullptr);
   now.train.staleness = 0;
@@ -565,6 +597,32 @@ TEST_CASE("config: resolving keeps what the user chose") {
   CHECK(config.model.active == ActiveSet::kSampled);
   CHECK(config.model.output_init == 0.5f);
   CHECK(config.hash.k == 5);
+}
+
+TEST_CASE("config: words and sessions have linear hidden units and nothing left out") {
+  for (const TextFormat format : {TextFormat::kWords, TextFormat::kSessions}) {
+    Config config;
+    config.text.format = format;
+    ResolveConfig(100'000, 100'000, &config, {.label_repeats = 1.0});
+    CHECK(IsLinear(config.model));
+    CHECK(config.model.neurons == Neurons::kLearned);
+    CHECK(config.train.dropout_hidden == 0.0f);
+    CHECK(config.train.label_smoothing == 0.0f);
+    CHECK(config.train.epochs == 5);
+    const float factor = format == TextFormat::kWords ? 2.5f : 1.0f;
+    Config records;
+    ResolveConfig(100'000, 100'000, &records);
+    CHECK(config.train.learning_rate == doctest::Approx(factor * records.train.learning_rate));
+    Config again = config;
+    ResolveConfig(100'000, 100'000, &again);
+    CHECK(again == config);
+  }
+  Config of_records;
+  ResolveConfig(1000, 1000, &of_records);
+  CHECK(of_records.model.activation == Activation::kRelu);
+  Config chosen = Parsed("[model]\nactivation = relu\n[text]\nformat = words\n");
+  ResolveConfig(1000, 1000, &chosen);
+  CHECK(chosen.model.activation == Activation::kRelu);
 }
 
 TEST_CASE("config: neurons of rare labels are centroids") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/common/model/small_model.h"
@@ -66,6 +67,24 @@ TEST_CASE("ranker: every search finds the best labels, of one cell and of many")
       }
     }
   }
+}
+
+TEST_CASE("ranker: a linear model has negative activations, and is searched exactly") {
+  SmallModel linear = kSmall;
+  linear.linear = true;
+  const auto model = linear.Build();
+  for (const ModelSearch search : {ModelSearch::kExact, ModelSearch::kScan, ModelSearch::kIndex}) {
+    CheckBest(linear, model, search, 5);
+  }
+  const SparseRows samples = SmallSamples(4, kFeatures, 5);
+  const Matrix hidden = Ranker(model, BestKernels()).Embed(samples);
+  CHECK(std::ranges::any_of(hidden.data, [](float h) { return h < 0; }));
+  RankRequest request;
+  request.k = 5;
+  request.search = ModelSearch::kExact;
+  const RankedLabels exact = Ranker(model, BestKernels()).Rank(hidden, request);
+  request.search = ModelSearch::kScan;
+  CHECK(Ranker(model, BestKernels()).Rank(hidden, request).best.ids == exact.best.ids);
 }
 
 TEST_CASE("ranker: more labels are asked for than there are") {

@@ -22,6 +22,7 @@ struct SmallModel {
   std::vector<float> biases;   // [N]
 
   std::vector<std::string> names = {};  // of the labels
+  bool linear = false;                  // model.activation
 
   // All values have few bits: bf16 keeps them.
   SmallModel(uint32_t d, uint32_t h, uint32_t n, uint64_t seed)
@@ -44,6 +45,7 @@ struct SmallModel {
     info.config.model.hidden = hidden;
     info.config.model.labels = labels;
     info.config.model.loss = loss;
+    if (linear) info.config.model.activation = Activation::kLinear;
     ModelBuilder builder(info, nullptr, kernels);
     for (uint32_t f = 0; f <= features; ++f) {
       builder.SetInput(f, input.data() + size_t{f} * hidden);
@@ -64,7 +66,7 @@ struct SmallModel {
       for (size_t e = 0; e < samples.Ids(i).size(); ++e) {
         h[d] += double{samples.Values(i)[e]} * input[size_t{samples.Ids(i)[e]} * hidden + d];
       }
-      h[d] = std::max(h[d], 0.0);
+      if (!linear) h[d] = std::max(h[d], 0.0);
     }
     return h;
   }

@@ -62,6 +62,10 @@ TEST_CASE_FIXTURE(Fixture, "activations, labels and weights are plausible") {
   CHECK(Why(Query()).empty());
   RefusesAsOffence(Query({0, -1, 0, 0}), "ActiveQuery: hidden has a negative number");
   RefusesAsOffence(Query({0, 3e38f, 0, 0}), "ActiveQuery: hidden has numbers");
+  seat.config.model.activation = Activation::kLinear;
+  CHECK(Why(Query({0, -1, 0, 0})).empty());
+  RefusesAsOffence(Query({0, -3e38f, 0, 0}), "ActiveQuery: hidden has numbers");
+  seat.config.model.activation = Activation::kRelu;
   ActiveQuery query = Query();
   query.labels.ids = {7, 7};
   RefusesAsOffence(query, "ActiveQuery: a label is there twice");

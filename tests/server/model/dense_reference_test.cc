@@ -110,6 +110,15 @@ TEST_CASE("a cluster with SGD trains like the dense reference") {
   CheckAllSplits(ReferenceConfig(OptimizerKind::kSgd, 0.3f, Loss::kSigmoid));
 }
 
+TEST_CASE("a cluster with linear hidden units trains like the dense reference") {
+  for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
+    CAPTURE(static_cast<int>(loss));
+    Config config = ReferenceConfig(OptimizerKind::kAdaGrad, 0.1f, loss);
+    config.model.activation = Activation::kLinear;
+    CheckAllSplits(config, true);
+  }
+}
+
 TEST_CASE("a cluster trains samples with weights like the dense reference") {
   for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
     CAPTURE(static_cast<int>(loss));

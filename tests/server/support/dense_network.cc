@@ -64,7 +64,7 @@ DenseNetwork::Forward DenseNetwork::Run(const Config& config, const LeaseBatch& 
   for (uint32_t j = 0; j < hidden; ++j) {
     double a = input.back().w[j];
     for (size_t e = 0; e < ids.size(); ++e) a += double{values[e]} * input[ids[e]].w[j];
-    f.h[j] = a > 0 ? a : 0;
+    f.h[j] = a > 0 || IsLinear(config.model) ? a : 0;
   }
   for (const DenseRow& neuron : output) {
     double z = neuron.w[hidden];
@@ -123,7 +123,7 @@ double DenseNetwork::Train(const Config& config, const LeaseBatch& batch, double
       out[n][hidden] += delta;
     }
     for (uint32_t j = 0; j < hidden; ++j) {
-      if (f.h[j] <= 0) continue;
+      if (f.h[j] <= 0 && !IsLinear(config.model)) continue;
       const auto ids = batch.features.Ids(i);
       for (size_t e = 0; e < ids.size(); ++e) {
         in[ids[e]][j] += batch.features.Values(i)[e] * dh[j];

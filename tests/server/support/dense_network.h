@@ -26,7 +26,7 @@ class DenseNetwork {
   std::vector<DenseRow> output;  // [N]
 
   struct Forward {
-    std::vector<double> h;       // relu(sum_f x_f E_f + b1)
+    std::vector<double> h;       // relu(sum_f x_f E_f + b1); linear: without relu
     std::vector<double> logits;  // [N]
     std::vector<double> target;  // [N], softmax: sums to 1; sigmoid: 0 or 1
   };

@@ -79,6 +79,9 @@ TEST_CASE("search choice: names") {
   CHECK(SearchesOf(model) == std::vector{kExact, kScan});
   model.active = ActiveSet::kLsh;
   CHECK(SearchesOf(model) == std::vector{kExact, kScan, kLsh});
+  model.active = ActiveSet::kMass;
+  model.activation = Activation::kLinear;
+  CHECK(SearchesOf(model) == std::vector{kExact});
 }
 
 }  // namespace

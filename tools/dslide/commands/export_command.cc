@@ -18,7 +18,7 @@
 namespace dslide {
 namespace {
 
-enum class Format { kModel, kNpz, kSafetensors, kFaiss };
+enum class Format { kModel, kNpz, kSafetensors, kFaiss, kVectors, kBinaryVectors };
 
 Result<Format> FormatOf(const std::string& path) {
   const std::string ending = std::filesystem::path(path).extension();
@@ -26,7 +26,10 @@ Result<Format> FormatOf(const std::string& path) {
   if (ending == ".npz") return Format::kNpz;
   if (ending == ".safetensors") return Format::kSafetensors;
   if (ending == ".faiss") return Format::kFaiss;
-  return BadInput(fmt::format("--to {}: must end in .dslide, .npz, .safetensors or .faiss", path));
+  if (ending == ".txt") return Format::kVectors;
+  if (ending == ".bin") return Format::kBinaryVectors;
+  return BadInput(
+      fmt::format("--to {}: must end in .dslide, .npz, .safetensors, .faiss, .txt or .bin", path));
 }
 
 // The values of --rows that a format has, the default first.
@@ -38,6 +41,9 @@ std::vector<std::string> RowsOf(Format format) {
 
 Status Write(const Model& model, Format format, const std::string& rows, const std::string& to) {
   if (format == Format::kModel) return WriteModelFile(model, to);
+  if (format == Format::kVectors || format == Format::kBinaryVectors) {
+    return WriteWord2Vec(model, format == Format::kBinaryVectors, to);
+  }
   const Result<DenseRows> dense = DenseRows::Of(model);
   DSLIDE_RETURN_IF_ERROR(dense);
   if (format == Format::kNpz) return WriteNpz(*dense, to);
@@ -86,7 +92,8 @@ int ExportCommand(int argc, char** argv) {
   CommandLine line(
       "dslide export MODEL --to FILE [options]",
       "Writes a trained model as one file: by its name for `dslide` and Python "
-      "(.dslide), NumPy (.npz),\nPyTorch (.safetensors) or faiss (.faiss). A .dslide has "
+      "(.dslide), NumPy (.npz),\nPyTorch (.safetensors) or faiss (.faiss), or its word vectors in "
+      "word2vec's text (.txt) or binary\n(.bin) format. A .dslide has "
       "features' rows in bf16, and neurons' in\nbf16 and int8. `--rows int8` leaves "
       "out the neurons' bf16: a smaller file, whose scores are a little\noff.");
   line.Positional("MODEL", "a run directory, a checkpoint, or a model file", 1, 1);

@@ -85,7 +85,9 @@ Result<RankingRun> RankingRun::Open(RankingTask task) {
   DSLIDE_RETURN_IF_ERROR(model);
   DSLIDE_RETURN_IF_ERROR(
       CheckOutputs({(*model)->config().train.label_names}, {{"output", task.output}}));
-  Result<SampleReader> reader = SampleReader::Open(task.data, (*model)->input());
+  Result<SampleReader> reader = SampleReader::Open(
+      task.data, (*model)->input(), /*skip_blank=*/false,
+      task.wants_labels ? SampleReader::Lines::kExpanded : SampleReader::Lines::kWhole);
   DSLIDE_RETURN_IF_ERROR(reader);
   DSLIDE_RETURN_IF_ERROR(CheckFit(task, reader->header(), **model));
   return RankingRun(std::move(task), std::move(*model), std::move(*reader));

@@ -167,8 +167,9 @@ Status TrainFrom::ReadData() {
   }
   auto known = LoadPreprocessorOf(from_.directory, from_.manifest.preprocessor);
   DSLIDE_RETURN_IF_ERROR(known);
-  bool is_text = false;
-  if (!MatrixPathsOf(path)) {
+  const bool of_tokens = *known != nullptr && IsOfTokens((*known)->config());
+  bool is_text = of_tokens;
+  if (!of_tokens && !MatrixPathsOf(path)) {
     const Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
     DSLIDE_RETURN_IF_ERROR(opened);
     is_text = opened->records.has_value();
@@ -178,8 +179,9 @@ Status TrainFrom::ReadData() {
                                 is_text ? "text" : "no text", from_.directory,
                                 is_text ? "numbers" : "text"));
   }
-  std::shared_ptr<const Preprocessor> extended;
-  if (is_text) {
+  // Words and items that are new are left out.
+  std::shared_ptr<const Preprocessor> extended = of_tokens ? *known : nullptr;
+  if (is_text && !of_tokens) {
     Result<Preprocessor> all =
         (*known)->Extend(path, CoresOfThisMachine(), config_.train.min_label_samples);
     DSLIDE_RETURN_IF_ERROR(all);

@@ -27,4 +27,12 @@ Status WriteSafetensors(const DenseRows& rows, Precision precision, const std::s
 // activations h is (h, 1). In the format of faiss' write_index().
 Status WriteFaiss(const DenseRows& rows, const std::string& path);
 
+// The features' rows with their names, as word2vec and its readers have them. Text:
+//
+//   file = V " " H "\n" *line        line = name *(" " number) "\n"
+//
+// Binary: the same header, then name " ", H numbers of fp32, least byte first, and "\n". Blanks in
+// names become "_". A model whose features have no names is an error (kBadInput).
+Status WriteWord2Vec(const Model& model, bool binary, const std::string& path);
+
 }  // namespace dslide

@@ -168,6 +168,7 @@ Result<Matrix> Inference::Embed(const SparseRows& features) {
   Result<Body> embedded = Call(embed);
   DSLIDE_RETURN_IF_ERROR(embedded);
   Matrix hidden = InFloats(std::get<EmbedReply>(std::move(*embedded)).partial);
+  if (IsLinear(config_.model)) return hidden;
   for (float& h : hidden.data) h = std::max(h, 0.0f);
   return hidden;
 }

@@ -1,0 +1,137 @@
+// dslide neighbours: which words, or items of sessions, have similar vectors.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/app/executable.h"
+#include "tools/dslide/model/model_source.h"
+#include "tools/dslide/vectors/vector_commands.h"
+#include "tools/dslide/vectors/word_tests.h"
+#include "tools/dslide/vectors/word_vectors.h"
+
+namespace dslide {
+namespace {
+
+double Percent(uint64_t part, uint64_t all) {
+  return all == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(all);
+}
+
+// What is asked for in words, and its answers.
+struct Asked {
+  std::vector<std::string> titles;
+  std::vector<std::vector<float>> queries;
+  std::vector<std::vector<uint32_t>> excluded;
+};
+
+Result<Asked> AskedOf(const WordVectors& vectors, std::span<const std::string> words,
+                      bool analogy) {
+  std::vector<uint32_t> ids;
+  for (const std::string& word : words) {
+    const Result<uint32_t> id = vectors.Get(word);
+    DSLIDE_RETURN_IF_ERROR(id);
+    ids.push_back(*id);
+  }
+  Asked asked;
+  if (analogy) {
+    asked.titles = {fmt::format("{} is to {} as {} is to", words[0], words[1], words[2])};
+    asked.queries = {vectors.Analogy(ids[0], ids[1], ids[2])};
+    asked.excluded = {ids};
+    return asked;
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    asked.titles.push_back(words[i]);
+    const auto unit = vectors.Unit(ids[i]);
+    asked.queries.emplace_back(unit.begin(), unit.end());
+    asked.excluded.push_back({ids[i]});
+  }
+  return asked;
+}
+
+void Print(const WordVectors& vectors, const Asked& asked, uint32_t k, bool json) {
+  const auto nearest = vectors.Nearest(asked.queries, k, asked.excluded);
+  for (size_t q = 0; q < nearest.size(); ++q) {
+    if (!json) fmt::print("{}\n", asked.titles[q]);
+    nlohmann::json line = {{"word", asked.titles[q]}};
+    for (const Neighbour& n : nearest[q]) {
+      const std::string& name = vectors.names()[n.id];
+      if (json) {
+        line["neighbours"].push_back(name);
+        line["cosines"].push_back(n.cosine);
+      } else {
+        fmt::print("  {:.3f}  {}\n", n.cosine, name);
+      }
+    }
+    if (json)
+      fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+}
+
+Status PrintAnalogies(const WordVectors& vectors, const std::string& path) {
+  const Result<AnalogyResult> result = AskAnalogies(vectors, path);
+  DSLIDE_RETURN_IF_ERROR(result);
+  AnalogyScore all;
+  for (const AnalogyScore& section : result->sections) {
+    fmt::print("{:<28} {:6.2f} % of {}\n", section.section, Percent(section.right, section.asked),
+               section.asked);
+    all.asked += section.asked;
+    all.right += section.right;
+  }
+  fmt::print("{:<28} {:6.2f} % of {}; {} have words that the model lacks\n", "all analogies",
+             Percent(all.right, all.asked), all.asked, result->left_out);
+  return {};
+}
+
+Status PrintPairs(const WordVectors& vectors, const std::string& path) {
+  const Result<SimilarityResult> result = ComparePairs(vectors, path);
+  DSLIDE_RETURN_IF_ERROR(result);
+  fmt::print("{:<28} {:6.2f} rank correlation (x 100) of {}; {} have words that the model lacks\n",
+             "pairs", 100 * result->spearman, result->pairs, result->left_out);
+  return {};
+}
+
+Status Neighbours(const ParsedArguments& arguments) {
+  const std::span<const std::string> words = std::span(arguments.Positional()).subspan(1);
+  const bool analogy = arguments.Has("analogy");
+  const std::string questions = arguments.Get("questions"), pairs = arguments.Get("pairs");
+  if (analogy && words.size() != 3) return BadInput("--analogy: expected three words");
+  if (words.empty() && questions.empty() && pairs.empty()) {
+    return BadInput("expected a word, --questions or --pairs");
+  }
+  const Result<uint32_t> k = arguments.Number("top-k", 1, 1000);
+  DSLIDE_RETURN_IF_ERROR(k);
+  ModelSourceOptions options;
+  options.index = false;
+  const auto model = LoadModel(arguments.Positional().front(), options);
+  DSLIDE_RETURN_IF_ERROR(model);
+  Result<WordVectors> vectors = WordVectors::Of(*model);
+  if (!vectors.ok()) {
+    return BadInput(fmt::format("{}: {}", arguments.Positional().front(), vectors.error().message));
+  }
+  const Result<Asked> asked = AskedOf(*vectors, words, analogy);
+  DSLIDE_RETURN_IF_ERROR(asked);
+  Print(*vectors, *asked, *k, arguments.Has("json"));
+  if (!questions.empty()) DSLIDE_RETURN_IF_ERROR(PrintAnalogies(*vectors, questions));
+  if (!pairs.empty()) DSLIDE_RETURN_IF_ERROR(PrintPairs(*vectors, pairs));
+  return {};
+}
+
+}  // namespace
+
+int NeighboursCommand(int argc, char** argv) {
+  CommandLine line("dslide neighbours MODEL [WORD...] [options]",
+                   "Prints the words whose vectors are nearest to that of each WORD, by their "
+                   "cosines. MODEL was trained\non words or sessions (text.format), or on text. "
+                   "--questions and --pairs measure the vectors.");
+  line.Positional("MODEL [WORD...]", "a run directory, a checkpoint, or a model file; words", 1,
+                  1001);
+  line.Option("top-k", "K", "neighbours of a word", "10");
+  line.Flag("analogy", "of three words: what the third is to as the first is to the second");
+  line.Option("questions", "FILE", "measure on analogies: lines of four words, ': section' lines");
+  line.Option("pairs", "FILE", "measure on judged pairs: lines of two words and a number");
+  line.Flag("json", "print JSON");
+  return RunExecutable("dslide neighbours", line, argc, argv, Neighbours);
+}
+
+}  // namespace dslide
