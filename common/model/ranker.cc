@@ -87,7 +87,7 @@ Ranker::Ranker(Ranker&&) noexcept = default;
 Ranker::~Ranker() = default;
 
 Matrix Ranker::Embed(const SparseRows& features) const {
-  const uint32_t dim = model_->info().hidden();
+  const uint32_t dim = model_->info().input_width();
   Matrix hidden(features.rows(), dim);
   std::vector<uint32_t> rows;
   std::vector<float> values;
@@ -101,6 +101,7 @@ Matrix Ranker::Embed(const SparseRows& features) const {
                                model_->arrays().input.data(), dim, h);
     for (uint32_t d = 0; d < dim; ++d) h[d] = std::max(h[d], 0.0f);
   }
+  if (model_->dense() != nullptr) return model_->dense()->Last(hidden);
   return hidden;
 }
 

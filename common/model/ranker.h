@@ -1,4 +1,5 @@
-// Ranks labels by a Model: h = relu(W_in x), z_j = w_j . h + b_j, the k greatest.
+// Ranks labels by a Model: h = relu(W_in x), through the dense layers if there are any, z_j = w_j .
+// h + b_j, the k greatest.
 #pragma once
 
 #include <cstdint>
