@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/base/random.h"
+#include "common/math/kernels.h"
 #include "common/run/combine.h"
 #include "common/run/slot_plan.h"
 #include "common/wire/wire_arrays.h"
@@ -53,6 +54,11 @@ const std::vector<float>* FloatsOf(BatchFlight::Stage stage, const Matrix& hidde
   }
 }
 
+// Whether a sum of products can be in a message: servers refuse what is larger.
+bool AreInRange(const std::vector<float>& numbers) {
+  return BestKernels().max_abs(numbers.size(), numbers.data()) <= kMostReplied;
+}
+
 bool HasShape(const PartialSum& sum, uint32_t rows, uint32_t cols) {
   return std::visit([&](const auto& m) { return m.rows == rows && m.cols == cols; }, sum);
 }
@@ -60,7 +66,8 @@ bool HasShape(const PartialSum& sum, uint32_t rows, uint32_t cols) {
 }  // namespace
 
 BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGrant& lease,
-                         LeaseBatch batch, uint64_t number, std::vector<bool> greeted)
+                         LeaseBatch batch, uint64_t number, std::vector<bool> greeted,
+                         std::shared_ptr<const DenseWeights> dense)
     : config_(config),
       plan_(plan),
       kind_(lease.kind),
@@ -71,7 +78,9 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
       with_input_(ServersWith(plan, InputSlots(config.cluster))),
       with_neurons_(ServersWith(plan, OutputSlots(config.cluster))),
       greeted_(std::move(greeted)),
-      replies_(plan.servers.size()) {
+      replies_(plan.servers.size()),
+      wants_dense_(dense == nullptr && !config.model.dense.empty()),
+      dense_(std::move(dense)) {
   greeted_.resize(plan.servers.size());
   done_.lease = lease.lease;
   done_.batch = {lease.epoch, lease.unit, batch.index};
@@ -153,8 +162,12 @@ Body BatchFlight::RequestFor(uint32_t server) const {
   switch (stage_) {
     case Stage::kEmbed:
       if (!with_input_[server]) return Greeting();
-      return EmbedRequest{id(), kind_ == LeaseKind::kTrain, features_[server],
-                          kind_ == LeaseKind::kTrain && !with_neurons_[server], ticket_};
+      return EmbedRequest{id(),
+                          kind_ == LeaseKind::kTrain,
+                          features_[server],
+                          kind_ == LeaseKind::kTrain && !with_neurons_[server],
+                          ticket_,
+                          wants_dense_};
     case Stage::kQuery: {
       const uint32_t every = config_.train.probe_batches;
       // With active = mass there is no scan to be spared.
@@ -173,7 +186,7 @@ Body BatchFlight::RequestFor(uint32_t server) const {
     case Stage::kPush:
       return push_;
     case Stage::kEmbedPush:
-      return EmbedPush{id(), gradient_, {}};
+      return EmbedPush{id(), gradient_, {}, DenseGradientsFor(server)};
     case Stage::kTopK:
       return TopKRequest{hidden_,           top_k_, Search::kExact, all_features_,
                          kEvaluationRecall, id(),   ticket_};
@@ -192,6 +205,7 @@ Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt) {
   for (uint32_t s = 0; s < replies_.size(); ++s) {
     if (Asks(s) && !replies_[s]) return false;
   }
+  if (stage_ == Stage::kEmbed && wants_dense_) DSLIDE_RETURN_IF_ERROR(TakeDense());
   Advance();
   replies_.assign(replies_.size(), std::nullopt);
   added_ = 0;
@@ -206,7 +220,8 @@ Status BatchFlight::CheckFinite() const {
   const std::vector<float>* next = FloatsOf(stage_, hidden_, push_, gradient_);
   const double figures = done_.loss_sum + done_.recall_set + done_.recall_hash +
                          done_.recall_uniform + done_.tail_error;
-  if ((next == nullptr || AllFinite(*next)) && std::isfinite(figures)) return {};
+  const bool dense = stage_ != Stage::kEmbedPush || AreInRange(dense_gradient_.data);
+  if ((next == nullptr || AllFinite(*next)) && std::isfinite(figures) && dense) return {};
   return Failed(
       fmt::format("batch {}.{}.{}: the servers' replies add up to numbers that are not "
                   "finite",
@@ -229,20 +244,22 @@ void BatchFlight::AddPartials() {
 }
 
 Status BatchFlight::CheckShape(uint32_t server, const Body& reply) const {
-  const uint32_t hidden = config_.model.hidden;
+  const uint32_t hidden = config_.model.hidden, width = OutputWidth(config_.model);
   bool good = false;
   switch (stage_) {
     case Stage::kEmbed: {
       const auto* embed = std::get_if<EmbedReply>(&reply);
-      good = embed != nullptr && HasShape(embed->partial, IsGreeted(server) ? 1 : samples_, hidden);
+      good = embed != nullptr &&
+             HasShape(embed->partial, IsGreeted(server) ? 1 : samples_, hidden) &&
+             IsDenseOf(server, embed->dense);
       break;
     }
     case Stage::kQuery: {
       const auto* active = std::get_if<ActiveReply>(&reply);
       if (OnlyServer()) {
         const auto* gradient = std::get_if<GradientReply>(&reply);
-        const bool whole = gradient != nullptr && gradient->active &&
-                           HasShape(gradient->partial, samples_, hidden);
+        const bool whole =
+            gradient != nullptr && gradient->active && HasShape(gradient->partial, samples_, width);
         active = whole ? &*gradient->active : nullptr;
       }
       good = active != nullptr && active->max.size() == samples_ &&
@@ -251,7 +268,7 @@ Status BatchFlight::CheckShape(uint32_t server, const Body& reply) const {
     }
     case Stage::kPush: {
       const auto* gradient = std::get_if<GradientReply>(&reply);
-      good = gradient != nullptr && HasShape(gradient->partial, samples_, hidden);
+      good = gradient != nullptr && HasShape(gradient->partial, samples_, width);
       break;
     }
     case Stage::kEmbedPush:
@@ -320,6 +337,65 @@ void BatchFlight::Activate() {
   }
   // Products with a factor that is chosen: the compiler makes vectors of that. NaN stays.
   for (float& h : hidden_.data) h *= h <= 0 ? 0.0f : scale;
+  if (dense_ == nullptr) return;
+  first_ = std::move(hidden_);
+  dense_hidden_ = dense_->Forward(first_);
+  // A sample of weight 0 is without features, and has to stay without activations.
+  CutOffEmptySamples(&dense_hidden_.back());
+  hidden_ = dense_hidden_.back();
+}
+
+void BatchFlight::CutOffEmptySamples(Matrix* matrix) const {
+  for (uint32_t i = 0; i < samples_; ++i) {
+    if (WeightOf(i) == 0) std::fill_n(matrix->row(i), matrix->cols, 0.0f);
+  }
+}
+
+// Whether a reply has rows of dense layers that were asked for, all from the server that owns them.
+bool BatchFlight::IsDenseOf(uint32_t server, const std::optional<LayerRows>& rows) const {
+  if (rows.has_value() != (wants_dense_ && !IsGreeted(server))) return false;
+  if (!rows || rows->ids.empty()) return true;
+  const ModelConfig& model = config_.model;
+  const SlotRange input = InputSlots(config_.cluster);
+  return rows->values.cols == model.hidden && std::ranges::all_of(rows->ids, [&](uint32_t id) {
+           return id >= FirstDenseId(model) && id < InputRowCount(model) &&
+                  plan_.slot_owner[input.SlotOf(id).value] == server;
+         });
+}
+
+// All rows, which the servers have sent in parts.
+Status BatchFlight::TakeDense() {
+  const ModelConfig& model = config_.model;
+  std::vector<LayerRows> parts;
+  for (auto& reply : replies_) {
+    if (!reply) continue;
+    auto& rows = std::get<EmbedReply>(*reply).dense;
+    if (rows) parts.push_back(*std::move(rows));
+  }
+  LayerRows all = MergeRows(std::move(parts));
+  if (all.ids.size() != DenseRowCount(model)) {
+    return Failed(fmt::format("batch {}.{}.{}: the servers have sent {} of {} rows of dense layers",
+                              id().epoch, id().unit, id().index, all.ids.size(),
+                              DenseRowCount(model)));
+  }
+  dense_ = std::make_shared<const DenseWeights>(model, std::move(all.values));
+  return {};
+}
+
+// Those of the rows that the server owns.
+std::optional<LayerRows> BatchFlight::DenseGradientsFor(uint32_t server) const {
+  if (dense_ == nullptr) return std::nullopt;
+  const SlotRange input = InputSlots(config_.cluster);
+  const uint32_t first = FirstDenseId(config_.model);
+  LayerRows rows;
+  for (uint32_t d = 0; d < dense_gradient_.rows; ++d) {
+    if (plan_.slot_owner[input.SlotOf(first + d).value] == server) rows.ids.push_back(first + d);
+  }
+  rows.values = Matrix(static_cast<uint32_t>(rows.ids.size()), dense_gradient_.cols);
+  for (uint32_t i = 0; i < rows.ids.size(); ++i) {
+    std::copy_n(dense_gradient_.row(rows.ids[i] - first), dense_gradient_.cols, rows.values.row(i));
+  }
+  return rows;
 }
 
 void BatchFlight::MergeStatistics(ActiveReply merged) {
@@ -355,8 +431,14 @@ void BatchFlight::MergeStatistics(ActiveReply merged) {
 
 void BatchFlight::MaskGradient(Matrix gradient) {
   gradient_ = std::move(gradient);
+  if (dense_ != nullptr) {
+    DenseWeights::Gradients back = dense_->Backward(first_, dense_hidden_, std::move(gradient_));
+    dense_gradient_ = std::move(back.rows);
+    gradient_ = std::move(back.first);
+    dense_hidden_.clear();
+  }
   const float scale = 1.0f / (1.0f - config_.train.dropout_hidden);
-  const float* h = hidden_.data.data();
+  const float* h = (dense_ == nullptr ? hidden_ : first_).data.data();
   float* g = gradient_.data.data();
   for (size_t i = 0; i < gradient_.data.size(); ++i) g[i] *= h[i] != 0 ? scale : 0.0f;
 }

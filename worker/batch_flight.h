@@ -10,14 +10,20 @@
 //   kEmbedPush EmbedPush  -> acknowledgements; done
 //   kTopK    (evaluation, after kEmbed) TopKRequest -> best labels, merged; done
 //
+// With dense layers (common/run/dense_layers.h) h_1 = relu(.) goes through them after kEmbed, and
+// dL/dh_L back after kPush; kEmbedPush sends their gradients, too. A flight that is given no copy
+// of their rows asks for one with kEmbed.
+//
 // kEmbed and kEmbedPush ask the servers with input rows, the other stages those with neurons. Where
 // one server has all neurons kQuery includes kPush: that server can compute the normaliser itself.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "common/config/config.h"
+#include "common/run/dense_layers.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -29,9 +35,10 @@ class BatchFlight {
   // `config` and `plan` must outlive the flight. `lease` has the kind and the batch's identity.
   // kEmbed also asks the servers that are `greeted` ([servers]; empty: none), for nothing: a server
   // that cannot be reached must get no slots, and it gets some when batches have gone on under a
-  // plan.
+  // plan. `dense`: what it computes with; null: what the servers send, if there are dense layers.
   BatchFlight(const Config& config, const Plan& plan, const LeaseGrant& lease, LeaseBatch batch,
-              uint64_t number, std::vector<bool> greeted = {});
+              uint64_t number, std::vector<bool> greeted = {},
+              std::shared_ptr<const DenseWeights> dense = nullptr);
 
   Stage stage() const { return stage_; }
   bool done() const { return stage_ == Stage::kDone; }
@@ -41,6 +48,10 @@ class BatchFlight {
   bool Asks(uint32_t server) const;
   // The current stage's request for one server. REQUIRES Asks(server).
   Body RequestFor(uint32_t server) const;
+  // Whether it has asked the servers for the rows of the dense layers.
+  bool wants_dense() const { return wants_dense_; }
+  // What it computes with; null: there are no dense layers, or they have not come yet.
+  const std::shared_ptr<const DenseWeights>& dense() const { return dense_; }
   // Whether all stages ask all servers.
   bool AllHaveBothLayers() const;
   // A request for nothing.
@@ -66,7 +77,11 @@ class BatchFlight {
   void AddPartials();
   Status CheckFinite() const;
   void Advance();
+  Status TakeDense();
   void Activate();
+  void CutOffEmptySamples(Matrix* matrix) const;
+  std::optional<LayerRows> DenseGradientsFor(uint32_t server) const;
+  bool IsDenseOf(uint32_t server, const std::optional<LayerRows>& rows) const;
   bool OnlyServer() const;  // one server has all neurons
   float WeightOf(uint32_t sample) const { return weights_.empty() ? 1.0f : weights_[sample]; }
   void MergeStatistics(ActiveReply merged);
@@ -92,9 +107,14 @@ class BatchFlight {
   std::vector<std::optional<Body>> replies_;  // [servers]
   uint32_t added_ = 0;                        // of these, from the first, are in sum_
   std::optional<PartialSum> sum_;             // [B x H]; none was added yet
-  Matrix hidden_;                             // [B x H]
+  Matrix first_;                              // [B x H_1] h_1, if there are dense layers
+  Matrix hidden_;                             // [B x H_L] h_L
   GradientPush push_;
-  Matrix gradient_;  // [B x H]
+  Matrix gradient_;  // [B x H_1]
+  bool wants_dense_;
+  std::shared_ptr<const DenseWeights> dense_;
+  std::vector<Matrix> dense_hidden_;  // h_2 ... h_L, until the way back
+  Matrix dense_gradient_;             // [R x H_1]
   BatchDone done_;
 };
 

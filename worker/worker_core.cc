@@ -17,6 +17,10 @@ namespace {
 constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as not to take them all
 constexpr char kLostWithPush[] = "its first request went with the push of a batch that failed";
 
+DenseCopies::Use UseOf(const LeasedBatch& leased, uint64_t step) {
+  return {leased.lease.kind, step, leased.lease.lease};
+}
+
 }  // namespace
 
 WorkerCore::WorkerCore(Incarnation incarnation, std::string name, uint32_t cores,
@@ -166,6 +170,7 @@ void WorkerCore::OnPlan(const Plan& plan) {
 
 // The batches in flight go back to those that are leased: their requests were for another plan.
 void WorkerCore::BeginAgain() {
+  work_->dense.Clear();
   for (LeasedBatch& batch : work_->flights.Clear()) work_->leases.Add(std::move(batch));
   work_->leases.ReturnAll();
   EndPause();
@@ -245,8 +250,17 @@ std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
   }
   LeasedBatch leased = work_->leases.Pop();
   if (leased.begun_us == 0) leased.begun_us = now_us_;
-  BatchFlight batch(*config_, plan_, leased.lease, leased.batch, leased.number, links_.Unheard());
+  BatchFlight batch(*config_, plan_, leased.lease, leased.batch, leased.number, links_.Unheard(),
+                    DenseFor(leased, step));
   return work_->flights.Begin({std::move(batch), std::move(leased), step, now_us_});
+}
+
+std::shared_ptr<const DenseWeights> WorkerCore::DenseFor(const LeasedBatch& leased, uint64_t step) {
+  if (config_->model.dense.empty()) return nullptr;
+  const std::vector<uint64_t> unanswered = work_->flights.Unanswered();
+  const bool asking = std::ranges::any_of(
+      unanswered, [&](uint64_t id) { return work_->flights.At(id).batch.wants_dense(); });
+  return work_->dense.For(UseOf(leased, step), config_->train, asking, now_us_);
 }
 
 // Starts leased batches up to the number that may be in flight.
@@ -344,6 +358,9 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Message reply) {
   if (flight.first_reply_us == 0) flight.first_reply_us = now_us_;
   if (!*complete) return;
   flight.service_us += reply.envelope.service_us;  // of the reply that the stage waited for
+  if (!flight.answered && flight.batch.wants_dense()) {
+    work_->dense.Keep(UseOf(flight.leased, flight.step), flight.batch.dense(), now_us_);
+  }
   flight.answered = true;
   Proceed(id);
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/config/config.h"
+#include "common/run/dense_copies.h"
 #include "common/run/scheduler_link.h"
 #include "common/wire/messages.h"
 #include "worker/flight_table.h"
@@ -90,6 +91,7 @@ class WorkerCore {
     LeaseQueue leases;
     FlightTable flights;
     std::map<uint64_t, Report> reports;  // by sequence
+    DenseCopies dense;                   // of plan_
     int64_t paused_until_us = 0;         // by the scheduler: no batch begins before
     bool told_idle = false;              // in this pause
   };
@@ -114,6 +116,7 @@ class WorkerCore {
   bool WantsLease() const;
   void RequestLease();
   std::optional<uint64_t> StartNext(std::optional<uint64_t> with);
+  std::shared_ptr<const DenseWeights> DenseFor(const LeasedBatch& leased, uint64_t step);
   void Fill();
   WirePrecision PrecisionOf(uint64_t flight, uint32_t server) const;
   void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);

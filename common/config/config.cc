@@ -137,6 +137,9 @@ Status Builder::CheckTogether() const {
     const char* other = config_.model.loss == Loss::kSigmoid ? "loss = softmax" : "sharing = batch";
     return Refuse("model.neurons", fmt::format("centroids need model.{}", other));
   }
+  if (IsLinear(config_.model) && !config_.model.dense.empty()) {
+    return Refuse("model.activation", "linear goes with one number in model.hidden");
+  }
   if (config_.train.audit > 0.0f && config_.train.staleness != 0) {
     return Refuse("train.audit", "only with train.staleness = 0 a batch gives the same twice");
   }

@@ -44,7 +44,9 @@ struct CommonConfig {
 struct ModelConfig {
   uint32_t features = 0;  // D; from the training file's header, never set by hand
   uint32_t labels = 0;    // N; from the training file's header, never set by hand
-  uint32_t hidden = 512;  // H
+  uint32_t hidden = 512;  // H, the first number of model.hidden: the width of the input rows
+  std::vector<uint32_t>
+      dense;  // the others: widths of the dense layers behind (common/run/dense_layers.h)
   Loss loss = Loss::kSoftmax;
   Activation activation = Activation::kAuto;  // relu; of words and sessions linear
   Neurons neurons = Neurons::kAuto;           // centroids of many samples if all labels are rare
@@ -96,9 +98,11 @@ struct TrainConfig {
   bool exclude_own_features = false;  // rank without label i if feature i is in the sample
   uint32_t unit_batches = 8;          // batches per work unit
   uint32_t batches_in_flight = 0;     // per worker; 0: adapts to the round trip
-  int32_t staleness = -1;             // -1: asynchronous; else steps that a batch may be ahead
-  uint32_t target_batch = 0;          // samples per step if staleness >= 0; 0: train.batch
-  float audit = -1.0f;               // share of batches trained twice to compare; -1: by encryption
+  float dense_rate = 0.03f;  // of the learning rate: of the dense layers, which every batch changes
+  uint32_t dense_batches = 4;  // asynchronous: begun with one copy of the dense layers, at most
+  int32_t staleness = -1;      // -1: asynchronous; else steps that a batch may be ahead
+  uint32_t target_batch = 0;   // samples per step if staleness >= 0; 0: train.batch
+  float audit = -1.0f;         // share of batches trained twice to compare; -1: by encryption
   uint32_t evaluate_samples = 4000;  // drawn at random after each epoch; all after the last
   uint32_t probe_batches = 50;       // batches between measurements of active-set recall
   uint32_t probe_samples = 16;       // samples of the batch it is measured on; 0: never
@@ -259,6 +263,9 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
 // train.epochs where it is left open.
 uint32_t DerivedEpochs(uint64_t samples);
 
+// model.hidden as it is written: "512", "1024,256".
+std::string HiddenText(const ModelConfig& model);
+
 // What was derived for training: "neurons learned, batches of 128, 16 epochs, learning rate 0.035".
 std::string TrainingText(const Config& config);
 
@@ -280,6 +287,11 @@ bool FormsCentroids(const Config& config, uint64_t epoch);
 
 // How many of the first `batches` of a run over `samples` samples learn.
 uint64_t LearningBatches(const Config& config, uint64_t batches, uint64_t samples);
+
+// The width of the output rows: of the last hidden layer.
+inline uint32_t OutputWidth(const ModelConfig& model) {
+  return model.dense.empty() ? model.hidden : model.dense.back();
+}
 
 // Whether neurons are drawn by their mass, so that each keeps one.
 inline bool DrawsByMass(const ModelConfig& model) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/address.h"
+#include "common/config/limits.h"
 #include "common/stem/stemmer.h"
 
 namespace dslide {
@@ -32,6 +33,32 @@ std::string StemLanguageNames() {
   std::vector<std::string> names = {std::string(kNoStems)};
   names.insert(names.end(), StemLanguages().begin(), StemLanguages().end());
   return JoinWords(names);
+}
+
+Field HiddenLayers() {
+  Field field;
+  field.allowed =
+      fmt::format("1 to {}, or up to {} as 512,256", kMostHiddenUnits, kMostHiddenLayers);
+  field.parse = [](std::string_view text, Config* config) {
+    std::vector<uint32_t> widths;
+    while (true) {
+      const size_t comma = text.find(',');
+      std::string_view word = text.substr(0, comma);
+      while (word.starts_with(' ')) word.remove_prefix(1);
+      while (word.ends_with(' ')) word.remove_suffix(1);
+      const std::optional<uint32_t> width = ParseNumber<uint32_t>(word);
+      if (!width || *width < 1 || *width > kMostHiddenUnits) return false;
+      widths.push_back(*width);
+      if (comma == std::string_view::npos) break;
+      text.remove_prefix(comma + 1);
+    }
+    if (widths.size() > kMostHiddenLayers) return false;
+    config->model.hidden = widths.front();
+    config->model.dense.assign(widths.begin() + 1, widths.end());
+    return true;
+  };
+  field.format = [](const Config& config) { return HiddenText(config.model); };
+  return field;
 }
 
 bool IsListenAddress(std::string_view text) {

@@ -152,6 +152,9 @@ Field AdvertisedAddressOrEmpty(Section Config::*section, std::string Section::*m
                   [](std::string_view text) { return text.empty() || IsAdvertisedAddress(text); });
 }
 
+// Widths of hidden layers: a number, or several with commas between them.
+Field HiddenLayers();
+
 // Hours of the week (common/config/week_hours.h).
 template <typename Section>
 Field Hours(Section Config::*section, WeekHours Section::*member) {

@@ -80,7 +80,8 @@ constexpr float kWordRate = 2.5f;
 // flat), and better if some are frequent, which centroids do not know.
 Neurons DefaultNeurons(const ModelConfig& model, const DataFacts& facts) {
   const bool rare = facts.label_repeats <= kMaxRepeatsForCentroids && facts.samples >= kManySamples;
-  const bool can = model.loss == Loss::kSoftmax && model.sharing == Sharing::kBatch;
+  const bool can =
+      model.loss == Loss::kSoftmax && model.sharing == Sharing::kBatch && model.dense.empty();
   return rare && can && model.labels > kMaxLabelsForAll ? Neurons::kCentroids : Neurons::kLearned;
 }
 
@@ -117,7 +118,8 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   model.labels = labels;
   const bool of_tokens = IsOfTokens(config->text);
   if (model.activation == Activation::kAuto) {
-    model.activation = of_tokens ? Activation::kLinear : Activation::kRelu;
+    const bool linear = of_tokens && model.dense.empty();
+    model.activation = linear ? Activation::kLinear : Activation::kRelu;
   }
   if (model.neurons == Neurons::kAuto) {
     model.neurons = of_tokens ? Neurons::kLearned : DefaultNeurons(model, facts);
@@ -125,7 +127,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   if (model.active == ActiveSet::kAuto) {
     model.active = DefaultActiveSet(model, IsSynchronous(config->train));
   }
-  if (config->hash.k == 0) config->hash.k = DerivedHashes(config->hash, labels, model.hidden);
+  if (config->hash.k == 0) config->hash.k = DerivedHashes(config->hash, labels, OutputWidth(model));
   const bool centroids = model.neurons == Neurons::kCentroids;
   if (model.input_init == 0.0f) model.input_init = centroids ? 1.0f : 0.005f;
   // Both cost accuracy: what a sample says of a rare label is all there is.
@@ -134,7 +136,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
     config->train.dropout_hidden = config->train.label_smoothing = 0.0f;
   }
   if (model.output_init == 0.0f) {
-    model.output_init = 1.0f / std::sqrt(static_cast<float>(model.hidden));
+    model.output_init = 1.0f / std::sqrt(static_cast<float>(OutputWidth(model)));
   }
   if (config->train.audit < 0.0f) config->train.audit = 0.0f;
   if (config->train.epochs == 0) {
@@ -167,6 +169,12 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   cluster.slots = std::min({cluster.slots, labels, features});
   const bool too_many = cluster.input_slots >= static_cast<int32_t>(cluster.slots);
   if (cluster.input_slots < 0 || too_many) cluster.input_slots = DerivedInputSlots(cluster.slots);
+}
+
+std::string HiddenText(const ModelConfig& model) {
+  std::string text = std::to_string(model.hidden);
+  for (const uint32_t width : model.dense) text += fmt::format(",{}", width);
+  return text;
 }
 
 std::string TrainingText(const Config& config) {

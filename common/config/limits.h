@@ -16,6 +16,10 @@ inline constexpr double kMaxRepeatsForCentroids = 16;
 // Fewer samples are trained in smaller batches, more often, and with learned neurons.
 inline constexpr uint64_t kManySamples = 30'000;
 
+// model.hidden: the most units of a layer, and the most layers.
+inline constexpr uint32_t kMostHiddenUnits = 8192;
+inline constexpr size_t kMostHiddenLayers = 8;
+
 // train.batch = 0: what many samples have.
 inline constexpr uint32_t kMostDerivedBatch = 512;
 

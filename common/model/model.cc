@@ -24,6 +24,14 @@ Model::Model(ModelInfo info, const ModelArrays& arrays,
   by_name_.resize(info_.label_names.size());
   std::iota(by_name_.begin(), by_name_.end(), 0u);
   std::ranges::stable_sort(by_name_, {}, name_of);
+  if (const uint32_t rows = DenseRowCount(info_.config.model); rows > 0) {
+    Matrix dense(rows, info_.input_width());
+    BestKernels().from_bf16(
+        dense.data.size(),
+        arrays_.input.data() + size_t{FirstDenseId(info_.config.model)} * info_.input_width(),
+        dense.data.data());
+    dense_ = std::make_shared<const DenseWeights>(info_.config.model, std::move(dense));
+  }
   cell_rows_.Resize(cells());
   cell_rows_.Set(0, cells(), arrays_.cell_means.data(), BestKernels());
   cell_biases_.assign(arrays_.cell_biases.begin(), arrays_.cell_biases.end());

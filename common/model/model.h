@@ -17,6 +17,7 @@
 #include "common/base/error.h"
 #include "common/config/config.h"
 #include "common/math/int8/int8_scan.h"
+#include "common/run/dense_layers.h"
 #include "common/text/preprocessor.h"
 
 namespace dslide {
@@ -35,14 +36,16 @@ struct ModelInfo {
   std::string notes;  // what a front end keeps with the model (tools/python: JSON); or empty
 
   uint32_t features() const { return config.model.features; }
-  uint32_t hidden() const { return config.model.hidden; }
+  uint32_t input_width() const { return config.model.hidden; }
+  uint32_t hidden() const { return OutputWidth(config.model); }  // H, of the last hidden layer
   uint32_t labels() const { return config.model.labels; }
 };
 
 // The arrays of a model with P positions and C cells. Those of a file lie in the file.
 struct ModelArrays {
-  std::span<const uint16_t> input;      // [(D + 1) x H] bf16; row D is the bias
-  std::span<const uint32_t> label_of;   // [P] kNoLabel: none
+  std::span<const uint16_t> input;     // [(D + 1 + R) x H_1] bf16; row D is the bias, R rows are of
+                                       // dense layers (common/run/dense_layers.h)
+  std::span<const uint32_t> label_of;  // [P] kNoLabel: none
   std::span<const uint32_t> cell_ends;  // [C] positions, multiples of kInt8PanelRows
   std::span<const float> cell_means;    // [C x H] the mean of the cell's weights
   std::span<const float> cell_biases;   // [C] the mean of the cell's biases
@@ -73,6 +76,8 @@ class Model {
   // The mean neurons of the cells, filled up to whole panels.
   const Int8Panels& cell_rows() const { return cell_rows_; }
   std::span<const float> cell_biases() const { return cell_biases_; }
+  // Null: there are none.
+  const DenseWeights* dense() const { return dense_.get(); }
   // A label's name, or its number.
   std::string LabelName(uint32_t label) const;
   // The inverse, also by number where there are names besides those of text; nullopt: the model has
@@ -94,6 +99,7 @@ class Model {
   std::vector<uint32_t> by_name_;      // labels by info_.label_names
   Int8Panels cell_rows_;
   std::vector<float> cell_biases_;
+  std::shared_ptr<const DenseWeights> dense_;
   std::shared_ptr<const Preprocessor> preprocessor_;
   std::shared_ptr<const void> owner_;
 };

@@ -39,12 +39,13 @@ ModelBuilder::ModelBuilder(ModelInfo info, std::shared_ptr<const Preprocessor> p
     : info_(std::move(info)),
       preprocessor_(std::move(preprocessor)),
       kernels_(kernels),
-      input_((size_t{info_.features()} + 1) * info_.hidden()),
+      input_(size_t{InputRowCount(info_.config.model)} * info_.input_width()),
       weights_(size_t{info_.labels()} * info_.hidden()),
       biases_(info_.labels()) {}
 
 void ModelBuilder::SetInput(uint32_t feature, const float* weights) {
-  kernels_.to_bf16(info_.hidden(), weights, input_.data() + size_t{feature} * info_.hidden());
+  kernels_.to_bf16(info_.input_width(), weights,
+                   input_.data() + size_t{feature} * info_.input_width());
 }
 
 void ModelBuilder::SetNeuron(uint32_t label, const float* weights, float bias) {

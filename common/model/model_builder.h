@@ -16,8 +16,8 @@ class ModelBuilder {
   ModelBuilder(ModelInfo info, std::shared_ptr<const Preprocessor> preprocessor,
                const Kernels& kernels);
 
-  // The weights ([H]) of an input row, D for the bias, and of a neuron. Several threads may call
-  // them for different rows. A row that is not set is zero.
+  // The weights of an input row ([H_1]; D for the bias, then those of dense layers), and of a
+  // neuron ([H]). Several threads may call them for different rows. A row that is not set is zero.
   void SetInput(uint32_t feature, const float* weights);
   void SetNeuron(uint32_t label, const float* weights, float bias);
 
@@ -33,7 +33,7 @@ class ModelBuilder {
   ModelInfo info_;
   std::shared_ptr<const Preprocessor> preprocessor_;
   const Kernels& kernels_;
-  std::vector<uint16_t> input_;    // [(D + 1) x H]
+  std::vector<uint16_t> input_;    // [(D + 1 + R) x H_1]
   std::vector<uint16_t> weights_;  // [N x H]
   std::vector<float> biases_;      // [N]
 };

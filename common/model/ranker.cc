@@ -87,7 +87,7 @@ Ranker::Ranker(Ranker&&) noexcept = default;
 Ranker::~Ranker() = default;
 
 Matrix Ranker::Embed(const SparseRows& features) const {
-  const uint32_t dim = model_->info().hidden();
+  const uint32_t dim = model_->info().input_width();
   const bool linear = IsLinear(model_->info().config.model);
   Matrix hidden(features.rows(), dim);
   std::vector<uint32_t> rows;
@@ -103,6 +103,7 @@ Matrix Ranker::Embed(const SparseRows& features) const {
     if (linear) continue;
     for (uint32_t d = 0; d < dim; ++d) h[d] = std::max(h[d], 0.0f);
   }
+  if (model_->dense() != nullptr) return model_->dense()->Last(hidden);
   return hidden;
 }
 

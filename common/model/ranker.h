@@ -1,4 +1,5 @@
-// Ranks labels by a Model: h = relu(W_in x), or W_in x with model.activation = linear, z_j = w_j .
+// Ranks labels by a Model: h = relu(W_in x), or W_in x with model.activation = linear, through the
+// dense layers if there are any; z_j = w_j .
 // h + b_j, the k greatest.
 #pragma once
 

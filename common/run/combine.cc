@@ -234,7 +234,9 @@ GradientPush PushAfter(const BatchId& batch, const ActiveReply& merged) {
 }
 
 bool IsInRange(const Body& reply) {
-  if (const auto* embed = std::get_if<EmbedReply>(&reply)) return InRange(embed->partial);
+  if (const auto* embed = std::get_if<EmbedReply>(&reply)) {
+    return InRange(embed->partial) && (!embed->dense || InRange(embed->dense->values));
+  }
   if (const auto* gradient = std::get_if<GradientReply>(&reply)) {
     return InRange(gradient->partial) && (!gradient->active || InRange(*gradient->active));
   }

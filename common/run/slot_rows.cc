@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/run/dense_layers.h"
+
 namespace dslide {
 namespace {
 
@@ -22,7 +24,7 @@ SlotRange OutputSlots(const ClusterConfig& cluster) {
 }
 
 uint64_t RowsOfSlot(const Config& config, SlotId slot) {
-  const uint64_t features = uint64_t{config.model.features} + 1;  // and the bias
+  const uint64_t features = InputRowCount(config.model);
   return RowsOfSlot(features, InputSlots(config.cluster), slot) +
          RowsOfSlot(config.model.labels, OutputSlots(config.cluster), slot);
 }

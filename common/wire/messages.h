@@ -83,6 +83,13 @@ struct SparseRows {
   bool operator==(const SparseRows&) const = default;
 };
 
+// Rows of a layer by their ids, which ascend.
+struct LayerRows {
+  std::vector<uint32_t> ids;
+  Matrix values;  // [ids x width]
+  bool operator==(const LayerRows&) const = default;
+};
+
 enum class Role : uint8_t { kServer, kWorker, kObserver };
 enum class LeaseKind : uint8_t { kTrain, kEvaluate };
 enum class Search : uint8_t { kExact, kLsh, kScan };
@@ -260,10 +267,12 @@ struct EmbedRequest {
   SparseRows features;
   bool alone = false;   // training: no ActiveQuery follows, EmbedPush is next
   uint64_t ticket = 0;  // of the batch
+  bool dense = false;   // the reply shall have the receiver's rows of the dense layers
   bool operator==(const EmbedRequest&) const = default;
 };
 struct EmbedReply {
   PartialSum partial;
+  std::optional<LayerRows> dense = std::nullopt;  // as EmbedRequest.dense says
   bool operator==(const EmbedReply&) const = default;
 };
 struct ActiveQuery {
@@ -313,6 +322,7 @@ struct EmbedPush {
   Matrix gradient;
   std::optional<EmbedRequest> next =
       std::nullopt;  // another batch's first request; the reply is its EmbedReply
+  std::optional<LayerRows> dense = std::nullopt;  // gradients of the receiver's dense rows
   bool operator==(const EmbedPush&) const = default;
 };
 struct Ack {
@@ -529,8 +539,9 @@ struct Message {
 // Floats of matrices and sparse values travel in `precision`. REQUIRES consistent shapes (checked)
 // and finite numbers: what the receiver's Decode() would refuse is the sender's mistake. Equal
 // messages have equal bytes. In int8 gradients (GradientReply, EmbedPush) are rounded with error
-// feedback over their rows, everything else to nearest, where what is not 0 does not become 0:
-// the receiver of `hidden` sees the relu's mask that the sender has.
+// feedback over their rows, those of dense layers at random without bias (by batch and row: no
+// state), everything else to nearest, where what is not 0 does not become 0: the receiver of
+// `hidden` sees the relu's mask that the sender has. Rows of dense layers are in bf16 then.
 Bytes Encode(const Message& message, WirePrecision precision);
 
 // Errors say what is wrong; the message's sender and sequence are then unknown.

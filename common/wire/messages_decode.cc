@@ -115,6 +115,14 @@ class Decoder : private WireReader {
     Get(matrix, to.matrix);
   }
   template <typename Table, typename V>
+  void Get(const Table* table, const Parameters<V>& to) {
+    Get(table, to.rows);
+  }
+  template <typename Table, typename V>
+  void Get(const Table* table, const RandomlyRounded<V>& to) {
+    Get(table, to.rows);
+  }
+  template <typename Table, typename V>
   void Get(const Table* table, const UnlessNoRows<V>& to) {
     if (table != nullptr) Read(*table, &to.rows);
   }

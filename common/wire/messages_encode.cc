@@ -133,6 +133,18 @@ class Encoder : private WireWriter {
       return DenseMatrix(field.matrix, Rounding::kErrorFeedback);
     }
   }
+  template <typename, typename V>
+  Offset<wire::LayerRows> Put(const Parameters<V>& field) {
+    if (!field.rows) return {};
+    const auto ids = Vector(field.rows->ids);
+    return wire::CreateLayerRows(builder(), ids, ParameterMatrix(field.rows->values));
+  }
+  template <typename, typename V>
+  Offset<wire::LayerRows> Put(const RandomlyRounded<V>& field) {
+    if (!field.rows) return {};
+    const auto ids = Vector(field.rows->ids);
+    return wire::CreateLayerRows(builder(), ids, GradientRows(*field.rows, field.batch));
+  }
   template <typename Field, typename V>
   Offset<TableOf<Field>> Put(const UnlessNoRows<V>& field) {
     if (field.rows.offsets.size() <= 1) return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -84,6 +85,23 @@ float PackInt8(std::span<const float> x, std::span<float> carry, uint8_t* bytes)
   } else {
     BestKernels().to_int8_carry(x.size(), x.data(), scale, 1.0f / scale, carry.data(),
                                 reinterpret_cast<int8_t*>(bytes));
+  }
+  return scale;
+}
+
+float PackInt8(std::span<const float> x, uint32_t noise, uint8_t* bytes) {
+  constexpr float kMost = 127;
+  const float scale = Int8Scale(BestKernels().max_abs(x.size(), x.data()));
+  if (scale == 0.0f || !(scale <= kMaxInt8Scale)) {  // not finite: the receiver refuses the scale
+    std::fill_n(bytes, x.size(), uint8_t{0});
+    return scale;
+  }
+  const float inverse = 1.0f / scale;
+  for (size_t i = 0; i < x.size(); ++i) {
+    // 24 bits: the sum of a number in [0, 1) and one of up to 127 stays below 128.
+    const auto up = static_cast<float>(RoundingNoise(noise, static_cast<uint32_t>(i)) >> 8);
+    const float rounded = std::floor(x[i] * inverse + up * 0x1p-24f);
+    bytes[i] = static_cast<uint8_t>(static_cast<int8_t>(std::clamp(rounded, -kMost, kMost)));
   }
   return scale;
 }

@@ -41,6 +41,11 @@ float PackInt8(std::span<const float> x, uint8_t* bytes);
 // Elements that are 0 stay 0 and leave the carry alone.
 float PackInt8(std::span<const float> x, std::span<float> carry, uint8_t* bytes);
 
+// The same, where each element is rounded up or down at random, with the probabilities that make
+// its mean exact: sums over messages keep their accuracy, without anything that is carried from one
+// to the next. By `noise` and the element's number alone.
+float PackInt8(std::span<const float> x, uint32_t noise, uint8_t* bytes);
+
 // The inverse.
 void UnpackInt8(const uint8_t* bytes, float scale, std::span<float> out);
 

@@ -54,6 +54,19 @@ struct Gradient {
   M& matrix;
 };
 
+// Optional rows that are weights: not rounded to int8.
+template <typename Optional>
+struct Parameters {
+  Optional& rows;
+};
+
+// Optional rows that are gradients of a batch: rounded to int8 at random, without bias.
+template <typename Optional>
+struct RandomlyRounded {
+  Optional& rows;
+  const BatchId& batch;
+};
+
 // A table that is left out if it has no rows.
 template <typename M>
 struct UnlessNoRows {
@@ -128,9 +141,10 @@ auto FieldsOf(Is<BatchDone> auto& m) {
 }
 
 auto FieldsOf(Is<EmbedRequest> auto& m) {
-  return Fields(m.batch, m.training, m.features, m.alone, m.ticket);
+  return Fields(m.batch, m.training, m.features, m.alone, m.ticket, m.dense);
 }
-auto FieldsOf(Is<EmbedReply> auto& m) { return Fields(m.partial); }
+auto FieldsOf(Is<LayerRows> auto& m) { return Fields(m.ids, m.values); }
+auto FieldsOf(Is<EmbedReply> auto& m) { return Fields(m.partial, Parameters{m.dense}); }
 auto FieldsOf(Is<ActiveQuery> auto& m) {
   return Fields(m.batch, m.hidden, m.labels, m.probe_samples, Leb128{m.label_totals}, m.finish,
                 m.alone, m.weights, m.ticket);
@@ -141,7 +155,9 @@ auto FieldsOf(Is<Probe> auto& m) {
 }
 auto FieldsOf(Is<GradientPush> auto& m) { return Fields(m.batch, m.log_normaliser); }
 auto FieldsOf(Is<GradientReply> auto& m) { return Fields(Gradient{m.partial}, m.active); }
-auto FieldsOf(Is<EmbedPush> auto& m) { return Fields(m.batch, Gradient{m.gradient}, m.next); }
+auto FieldsOf(Is<EmbedPush> auto& m) {
+  return Fields(m.batch, Gradient{m.gradient}, m.next, RandomlyRounded{m.dense, m.batch});
+}
 auto FieldsOf(Is<Ack> auto&) { return Fields(); }
 auto FieldsOf(Is<DropBatches> auto& m) { return Fields(m.incarnation); }
 auto FieldsOf(Is<TopKRequest> auto& m) {

@@ -33,6 +33,14 @@ inline void CheckShape(const JoinReply& m, WireReader* reader) {
   }
 }
 
+inline void CheckShape(const LayerRows& m, WireReader* reader) {
+  reader->RequireSize("values", m.values.rows, m.ids.size());
+  const auto not_above = [](uint32_t a, uint32_t b) { return a >= b; };
+  if (std::ranges::adjacent_find(m.ids, not_above) != m.ids.end()) {
+    reader->Fail("ids", "do not ascend");
+  }
+}
+
 inline void CheckShape(const LeaseBatch& m, WireReader* reader) {
   reader->RequireSize("labels", m.labels.rows(), m.features.rows());
   reader->RequireAtMost("samples", m.samples, kMaxBatchSamples);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/base/check.h"
+#include "common/base/random.h"
 #include "common/wire/wire_arrays.h"
 
 namespace dslide {
@@ -99,9 +100,34 @@ auto WireWriter::Int8Matrix(const Matrix& m, Rounding rounding) -> Offset<wire::
     uint8_t* out = bytes.data() + i * m.cols;
     scales[i] = carry.empty() ? PackInt8(row, out) : PackInt8(row, carry, out);
   }
+  return Int8Matrix(m, bytes, scales);
+}
+
+auto WireWriter::Int8Matrix(const Matrix& m, const std::vector<uint8_t>& bytes,
+                            const std::vector<float>& scales) -> Offset<wire::Matrix> {
   const Elements elements = Int8Elements(bytes);
   return wire::CreateMatrix(b_, m.rows, m.cols, wire::Precision::Int8, elements.bitmap,
                             elements.data, Vector(scales));
+}
+
+auto WireWriter::ParameterMatrix(const Matrix& m) -> Offset<wire::Matrix> {
+  const bool too_narrow = precision_ == WirePrecision::kInt8;
+  return WireWriter(b_, too_narrow ? WirePrecision::kBf16 : precision_)
+      .DenseMatrix(m, Rounding::kNearest);
+}
+
+auto WireWriter::GradientRows(const LayerRows& rows, const BatchId& batch) -> Offset<wire::Matrix> {
+  const Matrix& m = rows.values;
+  if (precision_ != WirePrecision::kInt8) return DenseMatrix(m, Rounding::kNearest);
+  DSLIDE_CHECK(m.data.size() == size_t{m.rows} * m.cols && m.rows == rows.ids.size());
+  const uint64_t seed = SubSeed(SubSeed(batch.epoch, batch.unit), batch.index);
+  std::vector<uint8_t> bytes(m.data.size());
+  std::vector<float> scales(m.rows);
+  for (uint32_t i = 0; i < m.rows; ++i) {
+    const auto noise = static_cast<uint32_t>(SubSeed(seed, rows.ids[i]));
+    scales[i] = PackInt8({m.row(i), m.cols}, noise, bytes.data() + size_t{i} * m.cols);
+  }
+  return Int8Matrix(m, bytes, scales);
 }
 
 auto WireWriter::DenseMatrix(const Matrix& m, Rounding rounding) -> Offset<wire::Matrix> {

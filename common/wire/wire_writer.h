@@ -54,6 +54,11 @@ class WireWriter {
   Offset<wire::Matrix> DenseMatrix(const Matrix& m, Rounding rounding);
   // As it is, whatever the precision.
   Offset<wire::Matrix> DenseMatrix(const FixedMatrix& m);
+  // In bf16 where others are in int8.
+  Offset<wire::Matrix> ParameterMatrix(const Matrix& m);
+  // In int8 each element is rounded up or down at random, by batch, row and column, so that its
+  // mean is exact.
+  Offset<wire::Matrix> GradientRows(const LayerRows& rows, const BatchId& batch);
   Offset<wire::SparseRows> Rows(const SparseRows& rows);
 
  private:
@@ -70,6 +75,8 @@ class WireWriter {
   VectorOffset<uint8_t> BytesOf(std::span<const int64_t> x);
   Elements FixedElements(const std::vector<int64_t>& x);
   Offset<wire::Matrix> Int8Matrix(const Matrix& m, Rounding rounding);
+  Offset<wire::Matrix> Int8Matrix(const Matrix& m, const std::vector<uint8_t>& bytes,
+                                  const std::vector<float>& scales);
   VectorOffset<uint8_t> Int8Values(const SparseRows& rows, VectorOffset<float>* scales);
 
   Builder& b_;

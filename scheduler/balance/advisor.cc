@@ -103,7 +103,7 @@ void Advisor::SendOrders(const Roster& roster, uint32_t pause_ms, Outbox* out) c
 
 void Advisor::RenewTables(const Member& server, const Config& config, const Roster& roster,
                           int64_t now_ms, Outbox* out) {
-  const auto better = BetterTables(server.heartbeat, config.hash, config.model.hidden);
+  const auto better = BetterTables(server.heartbeat, config.hash, OutputWidth(config.model));
   if (!better) return;
   if (better->round > hash_round_) {
     out->Decide(fmt::format("hash tables are built anew with {} hashes each: at {} the largest "

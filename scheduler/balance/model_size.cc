@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "common/run/dense_layers.h"
 #include "common/run/slot_rows.h"
 
 namespace dslide {
@@ -21,13 +22,13 @@ RowMemory BytesOfRows(const Config& config) {
   const uint64_t weight = model.precision == Precision::kBf16 ? 2 : 4;
   const uint64_t moment = config.train.moments == MomentPrecision::kBf16 ? 2 : 4;
   const uint64_t moments = config.train.optimizer == OptimizerKind::kAdam ? 2 : 0;
-  const uint64_t row = model.hidden * (weight + moments * moment) + kScalars;
+  const auto row = [&](uint64_t width) { return width * (weight + moments * moment) + kScalars; };
   // One more table is always being built, with the codes of its counting stage; a flag says whether
   // the row changed.
   const uint64_t hashed = (config.hash.tables + 1) * (kCode + kEntry) + 1;
   const uint64_t index =
       (model.active == ActiveSet::kLsh ? hashed : 0) + (DrawsByMass(model) ? kMass : 0);
-  return {row, row + index};
+  return {row(model.hidden), row(OutputWidth(model)) + index};
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
   const SlotRange input = InputSlots(config.cluster), output = OutputSlots(config.cluster);
   std::vector<uint64_t> bytes;
   for (uint32_t s = 0; s < config.cluster.slots; ++s) {
-    const uint64_t features = RowsOfSlot(uint64_t{config.model.features} + 1, input, {s});
+    const uint64_t features = RowsOfSlot(InputRowCount(config.model), input, {s});
     bytes.push_back(features * row.input +
                     RowsOfSlot(config.model.labels, output, {s}) * row.neuron);
   }

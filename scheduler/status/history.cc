@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/checkpoint/layout.h"
+#include "common/run/dense_layers.h"
 
 namespace dslide {
 namespace {
@@ -51,6 +52,8 @@ OrderedJson JsonOf(const RunFacts& facts) {
           {"labels", facts.labels},
           {"features", facts.features},
           {"hidden", facts.hidden},
+          {"layers", facts.layers},
+          {"parameters", facts.parameters},
           {"epochs", facts.epochs}};
 }
 
@@ -112,6 +115,8 @@ RunFacts FactsOf(const RunContext& run, const std::string& run_directory) {
   facts.labels = run.config.model.labels;
   facts.features = run.config.model.features;
   facts.hidden = run.config.model.hidden;
+  facts.layers = HiddenText(run.config.model);
+  facts.parameters = ParameterCount(run.config.model);
   facts.epochs = run.config.train.epochs;
   return facts;
 }

@@ -31,6 +31,8 @@ struct RunFacts {
   uint32_t labels = 0;
   uint32_t features = 0;
   uint32_t hidden = 0;
+  std::string layers;  // model.hidden as it is written
+  uint64_t parameters = 0;
   uint32_t epochs = 0;
 };
 RunFacts FactsOf(const RunContext& run, const std::string& run_directory);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/data/measures/metrics.h"
+#include "common/run/dense_layers.h"
 
 namespace dslide {
 namespace {
@@ -125,8 +126,7 @@ std::string SummaryJson(const RunStatus& status, const RunCosts& costs) {
   json["samples"] = status.samples;
   AddCosts(costs, &json);
   AddAudits(status, &json);
-  json["parameters"] = uint64_t{model.hidden} * (uint64_t{model.features} + 1) +
-                       uint64_t{model.labels} * (uint64_t{model.hidden} + 1);
+  json["parameters"] = ParameterCount(model);
   json["checkpoint"] = status.last_checkpoint;
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }

@@ -122,6 +122,10 @@ std::optional<AuditReport> AuditBook::Push(Incarnation worker, const EmbedPush& 
   uint64_t digest = execution == nullptr ? 0 : execution->input;
   if (execution == nullptr || !whole) Spoil(&digest);
   Add(push.gradient.data, &digest);
+  if (push.dense) {
+    Add(push.dense->ids, &digest);
+    Add(push.dense->values.data, &digest);
+  }
   Batch& batch = batches_[push.batch];
   Pushed& own = PushedBy(worker, &batch);
   if (own.input == 0) own.input = NotZero(digest);

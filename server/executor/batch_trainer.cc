@@ -88,6 +88,7 @@ Body BatchTrainer::Embed(Incarnation sender, const EmbedRequest& request) {
   OpenBatch& batch = batches_.Begin({sender, request.batch}, samples, request.alone);
   EmbedReply reply{rows_.input.Embed(request.features, &batch.input)};
   DropUnits(NumberOf(request.batch), &reply.partial);
+  if (request.dense) reply.dense = rows_.input.DenseRows();
   return reply;
 }
 
@@ -123,9 +124,10 @@ std::string BatchTrainer::WhyNotAsked(const ActiveQuery& request, uint32_t sampl
   if (request.alone && rows_.input.layer().map().size() > 0) {
     return "ActiveQuery: alone is for servers without input rows";
   }
-  if (request.hidden.rows != samples || request.hidden.cols != config_.model.hidden) {
+  const uint32_t width = OutputWidth(config_.model);
+  if (request.hidden.rows != samples || request.hidden.cols != width) {
     return fmt::format("ActiveQuery: hidden is {}x{}, expected {}x{}", request.hidden.rows,
-                       request.hidden.cols, samples, config_.model.hidden);
+                       request.hidden.cols, samples, width);
   }
   if (request.labels.rows() != samples || request.label_totals.size() != samples) {
     return "ActiveQuery: labels are not one row a sample";
@@ -223,7 +225,7 @@ RowGradientSink BatchTrainer::NeuronUpdate(uint64_t number, uint64_t samples) {
   }
   const auto all = static_cast<float>(samples);
   const auto pass = static_cast<uint32_t>(EpochOf(number)) + 1;
-  return [&output, all, pass, units = std::vector<float>(config_.model.hidden)](
+  return [&output, all, pass, units = std::vector<float>(OutputWidth(config_.model))](
              uint32_t row, const float* mean, float share) mutable {
     std::transform(mean, mean + units.size(), units.begin(), [&](float x) { return x * all; });
     output.AddToCentroid(row, units.data(), static_cast<uint32_t>(std::lround(share * all)), pass);
@@ -286,10 +288,11 @@ Body BatchTrainer::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   if (request.gradient.rows != batch->samples || request.gradient.cols != config_.model.hidden) {
     return Refuse("EmbedPush: the gradient has not the shape of the batch");
   }
+  if (std::string why = WhyNotDense(request.dense); !why.empty()) return Refuse(std::move(why));
   if (synchronous()) {
     HoldInput(request, batch->input);
   } else {
-    ApplyInput(NumberOf(request.batch), batch->input, request.gradient);
+    ApplyInput(request, batch->input);
   }
   if (batch->alone) {
     rows_.counter.CountTaken();
@@ -300,6 +303,40 @@ Body BatchTrainer::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   return Ack{};
 }
 
+// Why the gradients of dense layers are not those of the rows here; empty: they are.
+std::string BatchTrainer::WhyNotDense(const std::optional<LayerRows>& dense) const {
+  const ModelConfig& model = config_.model;
+  if (model.dense.empty()) {
+    return dense ? "EmbedPush: gradients of dense layers, and the model has none" : "";
+  }
+  if (!dense) return "EmbedPush: the gradients of the dense layers are missing";
+  if (!dense->ids.empty() && dense->values.cols != model.hidden) {
+    return fmt::format("EmbedPush: rows of dense layers have {} columns, expected {}",
+                       dense->values.cols, model.hidden);
+  }
+  const SlotMap& map = rows_.input.layer().map();
+  uint32_t here = 0, last = 0;
+  for (const uint32_t id : dense->ids) {
+    if (id < FirstDenseId(model) || id >= InputRowCount(model)) {
+      return fmt::format("EmbedPush: row {} is of no dense layer", id);
+    }
+    if (id <= last) return fmt::format("EmbedPush: row {} is there twice, or out of order", id);
+    last = id;
+    here += map.Local(id) != SlotMap::kNone;
+  }
+  const uint32_t expected = rows_.input.CountDenseRows();
+  if (here == expected) return "";
+  return fmt::format("EmbedPush: {} of dense layers, expected {}", Plural(here, "row"), expected);
+}
+
+void BatchTrainer::ForEachDense(const LayerRows& dense, const RowGradientSink& take) const {
+  const SlotMap& map = rows_.input.layer().map();
+  for (uint32_t i = 0; i < dense.ids.size(); ++i) {
+    const uint32_t row = map.Local(dense.ids[i]);
+    if (row != SlotMap::kNone) take(row, dense.values.row(i), 0.0f);
+  }
+}
+
 // The batch that waits for its EmbedPush.
 OpenBatch* BatchTrainer::FindForPush(const BatchKey& key) {
   if (OpenBatch* batch = batches_.Find(key, BatchStage::kPushed)) return batch;
@@ -307,19 +344,21 @@ OpenBatch* BatchTrainer::FindForPush(const BatchKey& key) {
   return batch != nullptr && batch->alone ? batch : nullptr;
 }
 
-void BatchTrainer::ApplyInput(uint64_t number, const InputBatch& batch,
-                              const Matrix& gradient) noexcept {
+void BatchTrainer::ApplyInput(const EmbedPush& request, const InputBatch& batch) noexcept {
+  const uint64_t number = NumberOf(request.batch);
   InputLayer& input = rows_.input;
   const NotYetApplied not_yet_applied(rows_.applied, Part::kInput, number, input.layer().map());
   if (!not_yet_applied.any()) return;
   PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(number);
   if (!OnlyCentroids(number)) {
-    input.Gradient(batch, gradient, [&](uint32_t row, const float* g, float) {
+    const auto take = [&](uint32_t row, const float* g, float) {
       const bool takes = not_yet_applied.Has(row);
       if (takes) input.Update(row, rate, g);
       rows_.counter.CountInput(row, takes);
-    });
+    };
+    input.Gradient(batch, request.gradient, take);
+    if (request.dense) ForEachDense(*request.dense, take);
   }
   rows_.applied.Add(Part::kInput, number);
   PassFailpoint(Failpoint::kServerAfterApply);
@@ -332,10 +371,12 @@ void BatchTrainer::HoldInput(const EmbedPush& request, const InputBatch& batch) 
   held.input = true;
   if (OnlyCentroids(NumberOf(request.batch))) return;
   const float share = steps_.ShareOfStep(request.batch, request.gradient.rows);
-  rows_.input.Gradient(batch, request.gradient, [&](uint32_t row, const float* g, float) {
+  const auto take = [&](uint32_t row, const float* g, float) {
     step.input.Add(row, share, g, 0);
     rows_.counter.CountInput(row, false);
-  });
+  };
+  rows_.input.Gradient(batch, request.gradient, take);
+  if (request.dense) ForEachDense(*request.dense, take);
 }
 
 Body BatchTrainer::Commit(const CommitSteps& request) {

@@ -97,7 +97,10 @@ class BatchTrainer {
   void DropUnits(uint64_t batch_number, PartialSum* partial) const;
   PartialSum ApplyOutput(const GradientPush& request, OutputBatch* batch);
   PartialSum HoldOutput(const GradientPush& request, OutputBatch* batch);
-  void ApplyInput(uint64_t number, const InputBatch& batch, const Matrix& gradient) noexcept;
+  std::string WhyNotDense(const std::optional<LayerRows>& dense) const;
+  // Calls take() for the rows that live here.
+  void ForEachDense(const LayerRows& dense, const RowGradientSink& take) const;
+  void ApplyInput(const EmbedPush& request, const InputBatch& batch) noexcept;
   void HoldInput(const EmbedPush& request, const InputBatch& batch);
   void TakeOtherPart(const BatchId& batch, Part part);
   void Apply(const StepSums::Step& step, const StepExtent& extent);

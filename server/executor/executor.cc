@@ -48,7 +48,7 @@ Executor::Executor(const Config& config, uint64_t train_samples, std::span<const
 
 void Executor::Initialise() {
   const uint64_t seed = config_.common.seed;
-  input_.layer().Initialise(seed, config_.model.input_init, config_.model.features);
+  input_.Initialise(config_);
   output_.layer().Initialise(seed, config_.model.output_init, config_.model.labels);
   if (output_.tables() != nullptr) output_.tables()->CatchUp();
   CheckInvariants();
@@ -153,11 +153,16 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
   if (features.ids.size() != features.values.size()) {
     return Refuse("EmbedRequest: features without values");
   }
+  if (request.dense && config_.model.dense.empty()) {
+    return Refuse("EmbedRequest: the model has no dense layers (model.hidden is one number)");
+  }
   if (request.training) {
     return trains() ? trainer_.Embed(sender, request) : Refuse(kDoesNotTrain);
   }
   InputBatch scratch;
-  return EmbedReply{input_.Embed(features, &scratch)};
+  EmbedReply reply{input_.Embed(features, &scratch)};
+  if (request.dense) reply.dense = input_.DenseRows();
+  return reply;
 }
 
 // One that is alone begins a batch.
@@ -178,7 +183,7 @@ Body Executor::PushEmbedding(Incarnation sender, const EmbedPush& request) {
 }
 
 Body Executor::TopK(const TopKRequest& request) {
-  if (request.hidden.cols != config_.model.hidden) return Refuse("TopKRequest: wrong width");
+  if (request.hidden.cols != OutputWidth(config_.model)) return Refuse("TopKRequest: wrong width");
   if (!BatchFits(request.hidden.rows) || request.k > kMaxTopK) {
     return Refuse("TopKRequest: too few or too many samples, or k too large");
   }

@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/run/combine.h"
+#include "common/run/dense_layers.h"
 
 namespace dslide {
 namespace {
@@ -20,6 +21,17 @@ std::vector<PartialSum> Partials(std::vector<Body> parts) {
   std::vector<PartialSum> partials;
   for (Body& part : parts) partials.push_back(std::move(std::get<T>(part).partial));
   return partials;
+}
+
+// Those of all executors; none if they were not asked for.
+std::optional<LayerRows> DenseRows(std::vector<Body>* parts) {
+  std::vector<LayerRows> rows;
+  for (Body& part : *parts) {
+    std::optional<LayerRows>& of_part = std::get<EmbedReply>(part).dense;
+    if (of_part) rows.push_back(*std::move(of_part));
+  }
+  if (rows.empty()) return std::nullopt;
+  return MergeRows(std::move(rows));
 }
 
 // The reply of the executor that has the slot.
@@ -45,7 +57,8 @@ Body GatherReplies(const Body& request, std::vector<Body> parts) {
     if (std::holds_alternative<Ack>(part)) return std::move(part);
   }
   if (std::holds_alternative<EmbedReply>(parts[0])) {
-    return EmbedReply{SumPartials(Partials<EmbedReply>(std::move(parts)))};
+    std::optional<LayerRows> dense = DenseRows(&parts);
+    return EmbedReply{SumPartials(Partials<EmbedReply>(std::move(parts))), std::move(dense)};
   }
   if (std::holds_alternative<ActiveReply>(parts[0])) {
     return MergeActive(As<ActiveReply>(std::move(parts)));

@@ -116,6 +116,9 @@ std::string NumberCheck::WhyAbsurd(Incarnation sender, const Body& request,
     if (LargestOf(push->gradient.data) > MostSummed(seat)) {
       return "EmbedPush: the gradient has numbers that no model gives";
     }
+    if (push->dense && LargestOf(push->dense->values.data) > kMostReplied) {
+      return "EmbedPush: the gradients of dense layers have numbers that no model gives";
+    }
     return "";
   }
   if (const auto* top = std::get_if<TopKRequest>(&request)) {
@@ -162,6 +165,10 @@ std::string NumberCheck::WhyTooLarge(Incarnation sender, const Body& request, Se
     const Key key{sender, push->batch};
     const float norm = LargestNorm(push->gradient) * static_cast<float>(push->gradient.rows);
     std::string why = Judge(&gradient_, "EmbedPush: the gradient", sender, push->batch, norm, out);
+    if (why.empty() && push->dense) {
+      why = Judge(&dense_, "EmbedPush: the gradients of dense layers", sender, push->batch,
+                  LargestNorm(push->dense->values), out);
+    }
     if (const auto open = open_.find(key); open != open_.end()) {
       numbers_ -= open->second.log_sums.size();
       open_.erase(open);
@@ -223,7 +230,8 @@ void NumberCheck::NoteReply(Incarnation sender, const BatchId& batch, const Acti
 }
 
 void NumberCheck::DropWorker(Incarnation worker) {
-  for (NormBound* bound : {&features_, &hidden_, &weights_, &gradient_}) bound->Forget(worker);
+  for (NormBound* bound : {&features_, &hidden_, &weights_, &gradient_, &dense_})
+    bound->Forget(worker);
   std::erase_if(open_, [&](const auto& entry) {
     if (entry.first.first != worker) return false;
     numbers_ -= entry.second.log_sums.size();

@@ -2,6 +2,7 @@
 // them before.
 //
 //   features       ids at most once in a row, values up to kMostValue
+//   dense rows     gradients up to kMostReplied: their squares stay finite
 //   h, dL/da       h not negative with relu; elements up to what honest sums of the servers'
 //   replies can
 //                  reach, which are within kMostReplied each, or the server ends as diverged
@@ -9,10 +10,10 @@
 //   labels         at most once in a row, not more than `totals` says
 //   weights        up to kMostWeight
 //
-// and the largest row norm of a batch's features, h and dL/da (times the batch's samples), and its
-// largest weight, within what NormBound has learned. With kMostReplied = 2^60, sums of squares
-// (AdaGrad, Adam) and products with weights stay finite in fp32.
-// Owned by the network thread.
+// and the largest row norm of a batch's features, h, dL/da (times the batch's samples) and
+// gradients of dense layers, and its largest weight, within what NormBound has learned. With
+// kMostReplied = 2^60, sums of squares (AdaGrad, Adam) and products with weights stay finite in
+// fp32. Owned by the network thread.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +66,7 @@ class NumberCheck {
                     float norm, ServerOutbox* out);
   Open& Remember(const Key& key);
 
-  NormBound features_, hidden_, weights_, gradient_;
+  NormBound features_, hidden_, weights_, gradient_, dense_;
   std::map<Key, Open> open_;
   size_t numbers_ = 0;
   uint64_t turn_ = 0;

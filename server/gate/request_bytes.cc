@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/run/dense_layers.h"
+
 namespace dslide {
 namespace {
 
@@ -32,6 +34,7 @@ uint64_t BytesInMemory(const Body& request) {
     bytes += Of(gradients->log_normaliser);
   } else if (const auto* push = std::get_if<EmbedPush>(&request)) {
     bytes += Of(push->gradient) + (push->next ? Of(push->next->features) : 0);
+    if (push->dense) bytes += Of(push->dense->ids) + Of(push->dense->values);
   } else if (const auto* top = std::get_if<TopKRequest>(&request)) {
     bytes += Of(top->hidden) + Of(top->excluded);
   }
@@ -44,7 +47,9 @@ uint64_t MostWaitingBytes(const Config& config) {
   const uint64_t batches =
       std::max<uint64_t>(kLeastBatches, 2 * uint64_t{config.train.batches_in_flight});
   const uint64_t samples = std::max<uint64_t>(config.train.batch, 512);
-  const uint64_t rows = samples * config.model.hidden * sizeof(float);
+  const uint64_t width = std::max(config.model.hidden, OutputWidth(config.model));
+  const uint64_t dense = uint64_t{DenseRowCount(config.model)} * config.model.hidden;
+  const uint64_t rows = (samples * width + dense) * sizeof(float);
   const uint64_t features =
       samples * std::min<uint64_t>(config.model.features + uint64_t{1}, kMostFeaturesOfSample) *
       (sizeof(uint32_t) + sizeof(float));
@@ -53,7 +58,7 @@ uint64_t MostWaitingBytes(const Config& config) {
 
 uint64_t MostBytesOfBatch(const Config& config) {
   constexpr uint64_t kBytes = sizeof(float) + sizeof(uint16_t);  // of an element, with its bf16
-  return uint64_t{config.train.batch} * config.model.hidden * kBytes;
+  return uint64_t{config.train.batch} * OutputWidth(config.model) * kBytes;
 }
 
 }  // namespace dslide

@@ -52,11 +52,11 @@ DenseScorer::DenseScorer(const Config& config, OutputRows* rows, const Kernels& 
       int8_(LogitsInInt8(config.model)),
       threshold_(config.train.sparsify),
       centroids_(config.model.neurons == Neurons::kCentroids),
-      queries_(kInt8PanelQueries, config.model.hidden),
-      panels_(kInt8PanelRows, config.model.hidden),
-      weights_(bf16_ == nullptr ? kChunk * config.model.hidden : 0),
-      narrow_weights_(bf16_ == nullptr ? 0 : kChunk * config.model.hidden),
-      gradient_(kChunk * config.model.hidden),
+      queries_(kInt8PanelQueries, OutputWidth(config.model)),
+      panels_(kInt8PanelRows, OutputWidth(config.model)),
+      weights_(bf16_ == nullptr ? kChunk * OutputWidth(config.model) : 0),
+      narrow_weights_(bf16_ == nullptr ? 0 : kChunk * OutputWidth(config.model)),
+      gradient_(kChunk * OutputWidth(config.model)),
       bias_(kChunk) {}
 
 template <typename Each>
@@ -120,7 +120,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
 // values = h W^T + b, and for the softmax + log weight.
 void DenseScorer::Logits(const Chunk& chunk, const OutputBatch& batch) {
   const size_t samples = batch.hidden.rows;
-  const size_t dim = model_.hidden;
+  const size_t dim = OutputWidth(model_);
   const size_t count = chunk.rows.size();
   for (size_t u = 0; u < count; ++u) {
     bias_[u] = rows_.layer.bias(chunk.rows[u]);
@@ -152,7 +152,7 @@ void DenseScorer::Logits(const Chunk& chunk, const OutputBatch& batch) {
 // partial += values W, a part of the sum; gradient_ = values^T h.
 void DenseScorer::Products(const Chunk& chunk, const OutputBatch& batch, PartialSums* partial) {
   const size_t samples = batch.hidden.rows;
-  const size_t dim = model_.hidden;
+  const size_t dim = OutputWidth(model_);
   const size_t count = chunk.rows.size();
   float* sum = partial->part()->data.data();
   if (bf16_ != nullptr) {
@@ -183,7 +183,7 @@ void DenseScorer::LeaveSamplesOut(const Chunk& chunk, OutputBatch* batch) const 
   const size_t count = chunk.rows.size();
   for (size_t i = 0; i < batch->hidden.rows; ++i) {
     const float* h = batch->hidden.row(i);
-    const float norm = std::sqrt(kernels_.dot(model_.hidden, h, h));
+    const float norm = std::sqrt(kernels_.dot(OutputWidth(model_), h, h));
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
       const size_t u = columns.label_columns[e] - chunk.begin;  // wraps for earlier columns
       if (u >= count) continue;
@@ -422,7 +422,7 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
 void DenseScorer::SparseProducts(const OutputBatch& batch, const RowGradientSink& take,
                                  PartialSums* partial) {
   const std::vector<uint32_t>& rows = batch.columns.rows;
-  const size_t dim = model_.hidden;
+  const size_t dim = OutputWidth(model_);
   for (uint32_t i = 0; i < by_sample_.rows(); ++i) {
     picked_.clear();
     for (const uint32_t u : by_sample_.Columns(i)) picked_.push_back(rows[u]);
@@ -468,7 +468,7 @@ void DenseScorer::SubtractTargets(const Chunk& chunk, OutputBatch* batch) {
 void DenseScorer::HandOut(const Chunk& chunk, const RowGradientSink& take) {
   for (const uint32_t row : chunk.next) rows_.layer.PrefetchWeights(row);
   for (size_t u = 0; u < chunk.rows.size(); ++u) {
-    take(chunk.rows[u], gradient_.data() + u * model_.hidden, bias_gradient_[u]);
+    take(chunk.rows[u], gradient_.data() + u * OutputWidth(model_), bias_gradient_[u]);
   }
 }
 

@@ -9,12 +9,56 @@ InputLayer::InputLayer(const Config& config, std::span<const SlotId> slots, Purp
                        const Kernels& kernels)
     : kernels_(kernels),
       bias_id_(config.model.features),
+      dense_rate_(config.train.dense_rate),
       synchronous_(IsSynchronous(config.train)),
       layer_(LayerKind::kInput, config,
-             SlotMap(config.model.features + 1, config.cluster.slots, InputSlots(config.cluster),
+             SlotMap(InputRowCount(config.model), config.cluster.slots, InputSlots(config.cluster),
                      slots),
              purpose, kernels),
-      numbers_(layer_.map().rows()) {}
+      numbers_(layer_.map().rows()) {
+  for (uint32_t row = 0; row < DenseRowCount(config.model); ++row) {
+    dense_.push_back(StartOfDenseRow(config.model, row));
+  }
+}
+
+void InputLayer::Initialise(const Config& config) {
+  layer_.Initialise(config.common.seed, config.model.input_init, config.model.features);
+  ForEachDense([&](uint32_t row, uint32_t, const DenseRowStart& start) {
+    layer_.InitialiseRow(row, config.common.seed, start.deviation, start.columns);
+    if (start.passed == DenseRowStart::kNone) return;
+    std::vector<float> weights(layer_.dim());
+    layer_.Gather({&row, 1}, weights.data());
+    weights[start.passed] += start.passed_weight;
+    layer_.SetWeights(row, weights.data());
+  });
+}
+
+template <typename Each>
+void InputLayer::ForEachDense(const Each& each) const {
+  for (uint32_t d = 0; d < dense_.size(); ++d) {
+    const uint32_t id = bias_id_ + 1 + d;
+    const uint32_t row = layer_.map().Local(id);
+    if (row != SlotMap::kNone) each(row, id, dense_[d]);
+  }
+}
+
+uint32_t InputLayer::CountDenseRows() const {
+  uint32_t count = 0;
+  ForEachDense([&](uint32_t, uint32_t, const DenseRowStart&) { ++count; });
+  return count;
+}
+
+LayerRows InputLayer::DenseRows() const {
+  LayerRows rows;
+  std::vector<uint32_t> local;
+  ForEachDense([&](uint32_t row, uint32_t id, const DenseRowStart&) {
+    rows.ids.push_back(id);
+    local.push_back(row);
+  });
+  rows.values = Matrix(static_cast<uint32_t>(local.size()), layer_.dim());
+  layer_.Gather(local, rows.values.data.data());
+  return rows;
+}
 
 PartialSum InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   stats_.Enter(Phase::kEmbed);
@@ -63,8 +107,10 @@ void InputLayer::Gradient(const InputBatch& batch, const Matrix& gradient,
 }
 
 void InputLayer::Update(uint32_t row, float learning_rate, const float* gradient) {
-  const bool is_bias = layer_.map().Global(row) == bias_id_;
-  layer_.Update(row, learning_rate, gradient, 0.0f, !is_bias);
+  const uint32_t id = layer_.map().Global(row);
+  const bool is_bias = id == bias_id_ || (id > bias_id_ && dense_[id - bias_id_ - 1].is_bias);
+  const float rate = id > bias_id_ ? learning_rate * dense_rate_ : learning_rate;
+  layer_.Update(row, rate, gradient, 0.0f, !is_bias);
 }
 
 }  // namespace dslide

@@ -1,11 +1,13 @@
 // The input rows E_f of one executor: partial pre-activations and their gradient.
 //
-// The hidden bias b1 is the row of feature D (value 1 in every sample, added by the worker), so the
-// layer has D + 1 ids. Owned by one executor thread.
+// The hidden bias b1 is the row of feature D (value 1 in every sample, added by the worker). Behind
+// it are the rows of the dense layers (common/run/dense_layers.h), which no sample names: workers
+// get them, and push their gradients. Owned by one executor thread.
 #pragma once
 
 #include <vector>
 
+#include "common/run/dense_layers.h"
 #include "common/wire/messages.h"
 #include "server/model/engine_stats.h"
 #include "server/model/gradient_sums.h"
@@ -37,12 +39,24 @@ class InputLayer {
   // while the row is being prefetched.
   void Gradient(const InputBatch& batch, const Matrix& gradient, const RowGradientSink& take);
 
+  // Draws the rows that live here.
+  void Initialise(const Config& config);
+
+  // The rows of dense layers that live here.
+  LayerRows DenseRows() const;
+  uint32_t CountDenseRows() const;
+
   // One optimiser step on a row.
   void Update(uint32_t row, float learning_rate, const float* gradient);
 
  private:
+  template <typename Each>
+  void ForEachDense(const Each& each) const;
+
   const Kernels& kernels_;
   uint32_t bias_id_;
+  std::vector<DenseRowStart> dense_;  // [R]
+  float dense_rate_;
   bool synchronous_;
   Layer layer_;
   EngineStats stats_;

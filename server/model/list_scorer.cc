@@ -93,7 +93,7 @@ void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
 const float* ListScorer::Row(const ActiveColumns& columns, size_t u) {
   const size_t ahead = PrefetchDistance(rows_.layer.WeightBytes());
   if (u + ahead < columns.rows.size()) rows_.layer.PrefetchWeights(columns.rows[u + ahead]);
-  row_.resize(model_.hidden);
+  row_.resize(OutputWidth(model_));
   rows_.layer.Gather({&columns.rows[u], 1}, row_.data());
   return row_.data();
 }
@@ -105,7 +105,7 @@ void ListScorer::Logits(OutputBatch* batch) {
     const float bias = rows_.layer.bias(columns.rows[u]);
     for (size_t e = batch->offsets[u]; e < batch->offsets[u + 1]; ++e) {
       batch->values[e] =
-          bias + kernels_.dot(model_.hidden, batch->hidden.row(batch->samples[e]), row);
+          bias + kernels_.dot(OutputWidth(model_), batch->hidden.row(batch->samples[e]), row);
     }
   }
 }
@@ -215,7 +215,7 @@ void ListScorer::Delta(OutputBatch* batch, const std::vector<float>& log_normali
 void ListScorer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                           const RowGradientSink& take, PartialSums* partial) {
   const ActiveColumns& columns = batch->columns;
-  const size_t dim = model_.hidden;
+  const size_t dim = OutputWidth(model_);
   stats_.Enter(Phase::kSoftmax);
   Delta(batch, log_normaliser);
   stats_.Enter(Phase::kBackward);  // includes the updates: the clock is not read at every row

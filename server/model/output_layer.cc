@@ -54,7 +54,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
   stats_.Enter(Phase::kHash);
   if (rows_.tables && !draws.only_labels) {
     codes_.resize(samples * size_t{rows_.tables->tables().size()});
-    rows_.tables->functions().Codes(samples, batch->hidden.data.data(), model_.hidden,
+    rows_.tables->functions().Codes(samples, batch->hidden.data.data(), OutputWidth(model_),
                                     codes_.data());
     hashed.emplace(rows_.tables->tables(), codes_.data());
   }
@@ -79,7 +79,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
 
 PartialSum OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                                  const RowGradientSink& take) {
-  PartialSums partial(batch->hidden.rows, model_.hidden, synchronous_);
+  PartialSums partial(batch->hidden.rows, OutputWidth(model_), synchronous_);
   scorer_->Gradient(batch, log_normaliser, take, &partial);
   WeighMasses(batch);
   stats_.Leave();
@@ -105,19 +105,19 @@ PartialSum OutputLayer::ForEachSampleOfLabel(const OutputBatch& batch,
   const ActiveColumns& columns = batch.columns;
   const uint32_t samples = batch.hidden.rows;
   const float share = 1.0f / static_cast<float>(samples);
-  std::vector<float> unit(model_.hidden);
+  std::vector<float> unit(OutputWidth(model_));
   for (uint32_t i = 0; i < samples; ++i) {
     const float* h = batch.hidden.row(i);
-    const float norm = std::sqrt(kernels_.dot(model_.hidden, h, h));
+    const float norm = std::sqrt(kernels_.dot(OutputWidth(model_), h, h));
     if (norm == 0) continue;
     const float weighted = share * batch.WeightOf(i);
-    std::transform(h, h + model_.hidden, unit.begin(),
+    std::transform(h, h + OutputWidth(model_), unit.begin(),
                    [&](float x) { return x * weighted / norm; });
     for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
       take(columns.rows[columns.label_columns[e]], unit.data(), share);
     }
   }
-  return PartialSums(samples, model_.hidden, synchronous_).Take();
+  return PartialSums(samples, OutputWidth(model_), synchronous_).Take();
 }
 
 void OutputLayer::AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass) {
@@ -138,7 +138,7 @@ TopKReply OutputLayer::TopK(const TopKRequest& request) {
 std::vector<Probe> OutputLayer::MeasureRecall(const OutputBatch& batch, uint32_t samples) {
   if (samples == 0) return {};
   TopKRequest request;
-  request.hidden = Matrix(samples, model_.hidden);
+  request.hidden = Matrix(samples, OutputWidth(model_));
   std::copy_n(batch.hidden.data.begin(), request.hidden.data.size(), request.hidden.data.begin());
   request.k = kProbeNeurons;
   const TopKReply best = TopK(request);

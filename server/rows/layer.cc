@@ -41,7 +41,7 @@ Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
              const Kernels& kernels)
     : kind_(kind),
       map_(std::move(map)),
-      dim_(config.model.hidden),
+      dim_(kind == LayerKind::kInput ? config.model.hidden : OutputWidth(config.model)),
       moments_(static_cast<uint32_t>(Optimizer::MomentVectors(config.train.optimizer))),
       bf16_(config.model.precision == Precision::kBf16),
       narrow_moments_(config.train.moments == MomentPrecision::kBf16),
@@ -222,25 +222,31 @@ void Layer::PrefetchAll(uint32_t row) const {
 }
 
 void Layer::Initialise(uint64_t seed, float deviation, uint32_t drawn) {
-  const uint64_t layer_seed = SubSeed(seed, static_cast<uint64_t>(kind_));
+  for (uint32_t r = 0; r < map_.rows(); ++r) {
+    const uint32_t id = map_.Global(r);
+    if (id != SlotMap::kNone && id < drawn) InitialiseRow(r, seed, deviation, dim_);
+  }
+}
+
+void Layer::InitialiseRow(uint32_t row, uint64_t seed, float deviation, uint32_t columns) {
+  Random random(SubSeed(SubSeed(seed, static_cast<uint64_t>(kind_)), map_.Global(row)));
   // Four 16-bit uniforms have variance 4/12 * 65536^2 and mean 2 * 65535.
   const float scale = deviation / (65536.0f * 0.57735027f);
   std::vector<float> w(dim_);
-  for (uint32_t r = 0; r < map_.rows(); ++r) {
-    const uint32_t id = map_.Global(r);
-    if (id == SlotMap::kNone || id >= drawn) continue;
-    Random random(SubSeed(layer_seed, id));
-    for (uint32_t j = 0; j < dim_; ++j) {
-      const uint64_t x = random.Next();
-      const auto sum = static_cast<int32_t>((x & 0xffff) + ((x >> 16) & 0xffff) +
-                                            ((x >> 32) & 0xffff) + (x >> 48));
-      w[j] = static_cast<float>(sum - 131070) * scale;
-    }
-    if (bf16()) {
-      kernels_.to_bf16(dim_, w.data(), weights_.bf16.data() + size_t{r} * dim_);
-    } else {
-      std::copy(w.begin(), w.end(), weights_.fp32.data() + size_t{r} * dim_);
-    }
+  for (uint32_t j = 0; j < columns; ++j) {
+    const uint64_t x = random.Next();
+    const auto sum = static_cast<int32_t>((x & 0xffff) + ((x >> 16) & 0xffff) +
+                                          ((x >> 32) & 0xffff) + (x >> 48));
+    w[j] = static_cast<float>(sum - 131070) * scale;
+  }
+  SetWeights(row, w.data());
+}
+
+void Layer::SetWeights(uint32_t row, const float* weights) {
+  if (bf16()) {
+    kernels_.to_bf16(dim_, weights, weights_.bf16.data() + size_t{row} * dim_);
+  } else {
+    std::copy_n(weights, dim_, weights_.fp32.data() + size_t{row} * dim_);
   }
 }
 

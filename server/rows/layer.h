@@ -104,6 +104,9 @@ class Layer {
   // (sum of four uniforms, bounded at 3.46 deviations) by (seed, layer, i) alone, so any split over
   // servers starts equal. Ids >= `drawn` stay 0.
   void Initialise(uint64_t seed, float deviation, uint32_t drawn);
+  // Of one row, whose weights from `columns` on are 0.
+  void InitialiseRow(uint32_t row, uint64_t seed, float deviation, uint32_t columns);
+  void SetWeights(uint32_t row, const float* weights);
 
   // Bytes of a stored row: scalars, weights, moments, mass.
   size_t RowBytes() const;

@@ -11,6 +11,7 @@
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
 #include "common/math/kernels.h"
+#include "common/run/dense_layers.h"
 #include "server/storage/shard_directory.h"
 #include "server/storage/stored_keys.h"
 
@@ -257,7 +258,7 @@ Result<CheckpointShards::Content> CheckpointShards::CheckContent(const Config& c
   const std::vector<SlotId> all = AllSlots(config.cluster);
   RowCounts counts(slots);
   const SlotMap maps[] = {
-      SlotMap(config.model.features + 1, slots, InputSlots(config.cluster), all),
+      SlotMap(InputRowCount(config.model), slots, InputSlots(config.cluster), all),
       SlotMap(config.model.labels, slots, OutputSlots(config.cluster), all)};
   const StoredSizes sizes[] = {{config, LayerKind::kInput}, {config, LayerKind::kOutput}};
   Content content;

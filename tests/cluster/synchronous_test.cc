@@ -41,11 +41,12 @@ uint64_t Weights(const TestRun& run) {
 }
 
 // The weights after a run with `workers` workers; of four, the second may be killed during the run.
-uint64_t Train(int workers, bool kill_one) {
+uint64_t Train(int workers, bool kill_one, const Arguments& more = {}) {
   TestRun run;
   WriteSamples(run.Path("many.txt"), kSamples20, 3);
-  const auto train = run.Train(With(kSteps, {"--workers", std::to_string(workers), "--set",
-                                             "train.data=" + run.Path("many.txt")}));
+  const auto train =
+      run.Train(With(With(kSteps, more), {"--workers", std::to_string(workers), "--set",
+                                          "train.data=" + run.Path("many.txt")}));
   if (kill_one) {
     REQUIRE(WaitFor([&] { return run.TrainedSamples("worker-2") > 0; }));
     const auto children = Descendants(train->pid());
@@ -68,16 +69,28 @@ TEST_CASE(
   CHECK(Train(4, true) == one);
 }
 
+TEST_CASE("synchronous: with dense layers, two workers, and four of which one is killed") {
+  const Arguments dense = {"--set", "model.hidden=16,24,12"};
+  const uint64_t two = Train(2, false, dense);
+  CHECK(two != Train(2, false));
+  CHECK(Train(4, true, dense) == two);
+}
+
 // The weights after a short run with draws by mass; its second server may leave in the midst.
-uint64_t TrainOn(int servers, int executors, bool drain_one,
-                 const std::string& neurons = "learned") {
+uint64_t TrainOn(int servers, int executors, bool drain_one, const std::string& neurons = "learned",
+                 const std::string& hidden = "32") {
   TestRun run;
-  const auto train = run.Train(
-      {"--servers", std::to_string(servers), "--workers", "2", "--set",
-       "cluster.executors=" + std::to_string(executors), "--set", "cluster.wire=auto", "--set",
-       "train.staleness=0", "--set", "train.target_batch=96", "--set", "model.active=mass", "--set",
-       "model.negatives=60", "--set", "model.neurons=" + neurons},
-      drain_one ? kSlowly : "");
+  const auto train = run.Train({"--servers", std::to_string(servers),
+                                "--workers", "2",
+                                "--set",     "cluster.executors=" + std::to_string(executors),
+                                "--set",     "cluster.wire=auto",
+                                "--set",     "train.staleness=0",
+                                "--set",     "train.target_batch=96",
+                                "--set",     "model.active=mass",
+                                "--set",     "model.negatives=60",
+                                "--set",     "model.neurons=" + neurons,
+                                "--set",     "model.hidden=" + hidden},
+                               drain_one ? kSlowly : "");
   if (drain_one) {
     REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
     CHECK(run.Run("dslide", {"drain", "server-2", "--scheduler", run.SchedulerAddress()}) == 0);
@@ -95,6 +108,12 @@ TEST_CASE("synchronous: one, two and five servers, and three of which one drains
   CHECK(TrainOn(2, 2, false) == one);
   CHECK(TrainOn(5, 1, false) == one);
   CHECK(TrainOn(3, 1, true) == one);
+}
+
+TEST_CASE("synchronous: with dense layers, servers that are more, and one that drains") {
+  const uint64_t one = TrainOn(1, 1, false, "learned", "32,24");
+  CHECK(TrainOn(2, 2, false, "learned", "32,24") == one);
+  CHECK(TrainOn(3, 1, true, "learned", "32,24") == one);
 }
 
 TEST_CASE("synchronous: with centroids too") {

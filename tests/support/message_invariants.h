@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -27,7 +29,7 @@ class IsConsistent {
            (m.bytes_by_kind.empty() || m.bytes_by_kind.size() == kBodyKinds);
   }
   bool operator()(const EmbedRequest& m) const { return Good(m.features); }
-  bool operator()(const EmbedReply& m) const { return Good(m.partial); }
+  bool operator()(const EmbedReply& m) const { return Good(m.partial) && Good(m.dense); }
   bool operator()(const ActiveQuery& m) const {
     return Good(m.hidden) && Good(m.labels) && m.labels.rows() == m.hidden.rows &&
            m.label_totals.size() == m.hidden.rows && AreWeights(m.weights, m.hidden.rows);
@@ -50,7 +52,7 @@ class IsConsistent {
     return Good(m.partial) && (!m.active || (*this)(*m.active));
   }
   bool operator()(const EmbedPush& m) const {
-    return Good(m.gradient) && (!m.next || (*this)(*m.next));
+    return Good(m.gradient) && Good(m.dense) && (!m.next || (*this)(*m.next));
   }
   bool operator()(const TopKRequest& m) const {
     const uint32_t excluded = m.excluded.rows();
@@ -90,6 +92,10 @@ class IsConsistent {
   }
   static bool Good(const Matrix& m) {
     return m.data.size() == size_t{m.rows} * m.cols && AreFinite(m.data);
+  }
+  static bool Good(const std::optional<LayerRows>& rows) {
+    return !rows || (Good(rows->values) && rows->values.rows == rows->ids.size() &&
+                     std::ranges::is_sorted(rows->ids, std::less_equal<>()));
   }
   static bool Good(const FixedMatrix& m) {
     return m.in_range && m.data.size() == size_t{m.rows} * m.cols;

@@ -16,7 +16,9 @@ namespace dslide::testing {
 
 class RandomMessages {
  public:
-  explicit RandomMessages(uint64_t seed) : random_(seed) {}
+  // `dense`: also with what only models with dense layers have; the rest is the same without.
+  explicit RandomMessages(uint64_t seed, bool dense = true)
+      : random_(seed), dense_random_(SubSeed(seed, 1)), dense_(dense) {}
 
   Random& random() { return random_; }
 
@@ -101,9 +103,14 @@ class RandomMessages {
     return done;
   }
   EmbedRequest Make(EmbedRequest) {
-    return {Batch(), random_.Below(2) == 1, Rows(Size()), random_.Below(2) == 1, random_.Next()};
+    return {Batch(),   random_.Below(2) == 1, Rows(Size()), random_.Below(2) == 1, random_.Next(),
+            HasDense()};
   }
-  EmbedReply Make(EmbedReply) { return {MatrixOf(Size())}; }
+  EmbedReply Make(EmbedReply) {
+    EmbedReply reply{MatrixOf(Size())};
+    if (HasDense()) reply.dense = LayerRowsOf();
+    return reply;
+  }
   ActiveQuery Make(ActiveQuery) {
     const size_t rows = Size();
     ActiveQuery query{Batch(),       MatrixOf(rows), Rows(rows),
@@ -130,6 +137,7 @@ class RandomMessages {
   EmbedPush Make(EmbedPush) {
     EmbedPush push{Batch(), MatrixOf(Size())};
     if (random_.Below(2) == 1) push.next = Make(EmbedRequest());
+    if (HasDense()) push.dense = LayerRowsOf();
     return push;
   }
   MoveSlots Make(MoveSlots) {
@@ -265,6 +273,20 @@ class RandomMessages {
     for (float& value : matrix.data) value = random_.Below(3) < kept ? Float() : 0;
     return matrix;
   }
+  bool HasDense() { return dense_ && dense_random_.Below(2) == 1; }
+  LayerRows LayerRowsOf() {
+    const auto rows = static_cast<uint32_t>(dense_random_.Below(7));
+    LayerRows dense{{}, Matrix(rows, static_cast<uint32_t>(dense_random_.Below(40)))};
+    uint32_t id = 0;
+    for (uint32_t i = 0; i < rows; ++i) {
+      id += 1 + static_cast<uint32_t>(dense_random_.Below(1000));
+      dense.ids.push_back(id);
+    }
+    for (float& value : dense.values.data) {
+      value = static_cast<float>(static_cast<int>(dense_random_.Below(511)) - 255) / 16;
+    }
+    return dense;
+  }
   SparseRows Rows(size_t n) {
     SparseRows rows;
     const bool with_values = random_.Below(2) == 1;
@@ -289,6 +311,8 @@ class RandomMessages {
   }
 
   Random random_;
+  Random dense_random_;
+  bool dense_;
 };
 
 }  // namespace dslide::testing

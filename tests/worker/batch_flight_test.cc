@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/run/combine.h"
 #include "common/run/slot_plan.h"
 
 namespace dslide::batch_flight_test {
@@ -412,6 +413,106 @@ TEST_CASE("with one server an evaluation is what it is with several") {
   CHECK(std::get<TopKRequest>(flight.RequestFor(0)).k == 5);
   CHECK(*flight.Take(0, TopKReply{{0, 1, 1, 1}, {0}, {1.0f}}));
   CHECK(flight.done());
+}
+
+// One dense layer of kHidden units: rows 13 to 16 are its units', 17 its biases.
+Config DenseConfig() {
+  Config config = FlightConfig();
+  config.model.dense = {kHidden};
+  config.cluster.input_slots = 0;
+  return config;
+}
+
+// The rows of a server: unit k takes its own number k from unit k - 1 of the layer below.
+LayerRows DenseOf(uint32_t server) {
+  LayerRows rows;
+  for (uint32_t id = kFeatures + 1; id <= kFeatures + 1 + kHidden; ++id) {
+    if (kPlan.slot_owner[id % 4] == server) rows.ids.push_back(id);
+  }
+  rows.values = Matrix(static_cast<uint32_t>(rows.ids.size()), kHidden);
+  for (uint32_t i = 0; i < rows.ids.size(); ++i) {
+    const uint32_t unit = rows.ids[i] - kFeatures - 1;
+    if (unit == kHidden) {
+      std::fill_n(rows.values.row(i), kHidden, 0.5f);
+    } else {
+      rows.values.row(i)[(unit + kHidden - 1) % kHidden] = static_cast<float>(unit);
+    }
+  }
+  return rows;
+}
+
+TEST_CASE("dense layers: h goes through them, its gradient back, and theirs to their owners") {
+  const Config config = DenseConfig();
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+  CHECK(flight.wants_dense());
+  CHECK(flight.dense() == nullptr);
+  CHECK(std::get<EmbedRequest>(flight.RequestFor(0)).dense);
+  CHECK(std::get<EmbedRequest>(flight.RequestFor(1)).dense);
+  TakeBoth(&flight, EmbedReply{Filled({1, 2, 0, 3}), DenseOf(0)},
+           EmbedReply{Filled({0, 0, -1, 0}), DenseOf(1)});
+  REQUIRE(flight.dense() != nullptr);
+  // h_1 = 1 2 0 3; unit k has k times h_1[k - 1], and 0.5.
+  Matrix hidden = Filled({0.5f, 1.5f, 4.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f});
+  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).hidden == hidden);
+  TakeBoth(&flight, Statistics(1, 2, 0.5f), Statistics(3, 1.5f, 0.25f));
+  TakeBoth(&flight, GradientReply{Filled({1, 1, 1, 1})}, GradientReply{Filled({0, 1, 2, 3})});
+  // dL/dh_2 = 1 2 3 4; h_1[k - 1] has k times that of unit k, where it is not 0.
+  const auto a = std::get<EmbedPush>(flight.RequestFor(0));
+  const auto b = std::get<EmbedPush>(flight.RequestFor(1));
+  CHECK(a.gradient == Filled({2, 6, 0, 0}));
+  CHECK(b.gradient == a.gradient);
+  REQUIRE(a.dense);
+  REQUIRE(b.dense);
+  CHECK(a.dense->ids == DenseOf(0).ids);
+  CHECK(b.dense->ids == DenseOf(1).ids);
+  LayerRows all = MergeRows({*a.dense, *b.dense});
+  for (uint32_t unit = 0; unit < kHidden; ++unit) {
+    const float g = static_cast<float>(unit + 1);
+    CHECK(std::vector<float>(all.values.row(unit), all.values.row(unit) + kHidden) ==
+          std::vector<float>{g, 2 * g, 0, 3 * g});
+  }
+  CHECK(std::vector<float>(all.values.row(kHidden), all.values.row(kHidden) + kHidden) ==
+        std::vector<float>{1, 2, 3, 4});
+
+  // The next batch is given the copy.
+  BatchFlight next(config, kPlan, Lease(), Batch(), 6, {}, flight.dense());
+  CHECK_FALSE(next.wants_dense());
+  CHECK_FALSE(std::get<EmbedRequest>(next.RequestFor(0)).dense);
+  TakeBoth(&next, EmbedReply{Filled({1, 2, 0, 3})}, EmbedReply{Filled({0, 0, -1, 0})});
+  CHECK(std::get<ActiveQuery>(next.RequestFor(1)).hidden == hidden);
+}
+
+TEST_CASE("dense layers: replies without the rows, or with other rows, are refused") {
+  const Config config = DenseConfig();
+  const auto take = [&](const std::optional<LayerRows>& rows) {
+    BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+    return flight.Take(0, EmbedReply{Filled({}), rows}).ok();
+  };
+  CHECK(take(DenseOf(0)));
+  CHECK_FALSE(take(std::nullopt));
+  CHECK_FALSE(take(DenseOf(1)));  // another server's
+  LayerRows wrong = DenseOf(0);
+  wrong.values = Matrix(wrong.values.rows, kHidden + 1);
+  CHECK_FALSE(take(wrong));
+  wrong = DenseOf(0);
+  wrong.ids.back() = kFeatures + kHidden + 4;  // behind the last
+  CHECK_FALSE(take(wrong));
+  wrong = DenseOf(0);
+  wrong.values.data[0] = 2 * kMostReplied;
+  CHECK_FALSE(take(wrong));
+  // One is missing: only all replies show that.
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+  wrong = DenseOf(0);
+  wrong.ids.pop_back();
+  wrong.values = Matrix(static_cast<uint32_t>(wrong.ids.size()), kHidden);
+  REQUIRE(flight.Take(0, EmbedReply{Filled({}), wrong}).ok());
+  const Result<bool> last = flight.Take(1, EmbedReply{Filled({}), DenseOf(1)});
+  REQUIRE_FALSE(last.ok());
+  CHECK(last.error().message == "batch 1.3.2: the servers have sent 4 of 5 rows of dense layers");
+  // What was not asked for.
+  const Config without = FlightConfig();
+  BatchFlight shallow(without, kPlan, Lease(), Batch(), 5);
+  CHECK_FALSE(shallow.Take(0, EmbedReply{Filled({}), DenseOf(0)}).ok());
 }
 
 }  // namespace

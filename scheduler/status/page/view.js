@@ -126,8 +126,8 @@ function factLine(run) {
   facts.push(
     count(run.labels, 'label'),
     count(run.features, 'feature'),
-    'H = ' + fixed(run.hidden),
-    short(run.hidden * (run.features + 1) + run.labels * (run.hidden + 1)) + ' parameters',
+    'H = ' + run.layers,
+    short(run.parameters) + ' parameters',
     count(run.epochs, 'epoch'),
   );
   return facts.join(' · ');

@@ -41,6 +41,7 @@ Config UnusualConfig() {
   c.model = {135'909,
              670'091,
              77,
+             {17, 5},
              Loss::kSigmoid,
              Activation::kLinear,
              Neurons::kLearned,
@@ -94,6 +95,8 @@ Config UnusualConfig() {
   c.train.exclude_own_features = true;
   c.train.unit_batches = 9;
   c.train.batches_in_flight = 5;
+  c.train.dense_batches = 9;
+  c.train.dense_rate = 0.5f;
   c.train.staleness = 2;
   c.train.target_batch = 7;
   c.train.audit = 0.0f;
@@ -312,6 +315,8 @@ TEST_CASE("config: checks across keys") {
         "cluster.ini:3: cluster.input_slots = 64: must be below cluster.slots = 64");
   CHECK(ErrorOf("[model]\nneurons = centroids\nloss = sigmoid\n") ==
         "cluster.ini:2: model.neurons = centroids: centroids need model.loss = softmax");
+  CHECK(ErrorOf("[model]\nactivation = linear\nhidden = 32,16") ==
+        "cluster.ini:2: model.activation = linear: linear goes with one number in model.hidden");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 65536") == "");
   CHECK(ErrorOf("[train]\nstaleness = 3") == "");
   CHECK(ErrorOf("[train]\nstaleness = 3\naudit = 0.02") ==
@@ -557,6 +562,30 @@ TEST_CASE("config: resolving") {
     ResolveConfig(c.d, c.n, &simhash);
     CHECK(simhash.hash.k == c.k_simhash);
   }
+}
+
+TEST_CASE("config: hidden layers are a number, or several") {
+  const auto hidden = [](const std::string& text) {
+    return ParseConfig("", "test", {"model.hidden=" + text});
+  };
+  CHECK(hidden("64")->model.hidden == 64);
+  CHECK(hidden("64")->model.dense.empty());
+  const Config deep = *hidden("1024, 256,32");
+  CHECK(deep.model.hidden == 1024);
+  CHECK(deep.model.dense == std::vector<uint32_t>{256, 32});
+  CHECK(OutputWidth(deep.model) == 32);
+  CHECK(HiddenText(deep.model) == "1024,256,32");
+  CHECK(ParseConfig(FormatConfig(deep), "test")->model == deep.model);
+  for (const char* bad : {"", "0", "64,", ",64", "64,,8", "64 8", "64,0", "64,-1", "64,8193", "x",
+                          "1,1,1,1,1,1,1,1,1"}) {
+    CAPTURE(bad);
+    const auto refused = hidden(bad);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message.find("model.hidden") != std::string::npos);
+  }
+  Config resolved = deep;
+  ResolveConfig(1000, 5000, &resolved);
+  CHECK(resolved.model.output_init == doctest::Approx(1 / std::sqrt(32.0)));
 }
 
 TEST_CASE("config: the derived rate of SGD follows the loss") {

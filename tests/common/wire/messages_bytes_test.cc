@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kKinds = testing::RandomMessages::kKinds;
 
 // Of 50 random messages of a kind, each in the three precisions.
-uint64_t BytesOf(size_t kind) {
-  testing::RandomMessages messages(7000 + kind);
+uint64_t BytesOf(size_t kind, bool dense = false) {
+  testing::RandomMessages messages(7000 + kind, dense);
   uint64_t checksum = 0;
   for (int repeat = 0; repeat < 50; ++repeat) {
     const Message message = messages.Next(kind);
@@ -59,6 +59,13 @@ TEST_CASE("messages: the bytes of every kind stay as they are") {
     CHECK(BodyName(kind) == kGolden[kind].kind);
     CHECK(BytesOf(kind) == kGolden[kind].checksum);
   }
+}
+
+// Of models with dense layers.
+TEST_CASE("messages: the bytes of rows of dense layers stay as they are") {
+  CHECK(BytesOf(Body(EmbedRequest()).index(), true) == 0x7e2891d9da42891c);
+  CHECK(BytesOf(Body(EmbedReply()).index(), true) == 0xae47d28438c19409);
+  CHECK(BytesOf(Body(EmbedPush()).index(), true) == 0x768ab4c7a79c939a);
 }
 
 }  // namespace

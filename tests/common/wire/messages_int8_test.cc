@@ -149,6 +149,49 @@ TEST_CASE("int8: a carry that a small row cannot take goes on to the next") {
   CHECK(sent.row(4)[1] == 0);
 }
 
+LayerRows RandomRows(uint32_t rows, uint32_t cols, Random* random) {
+  LayerRows dense{{}, RandomMatrix(rows, cols, 0.9, random)};
+  for (uint32_t i = 0; i < rows; ++i) dense.ids.push_back(100 + 3 * i);
+  return dense;
+}
+
+TEST_CASE("int8: gradients of dense layers are rounded without bias, otherwise in each batch") {
+  Random random(14);
+  const LayerRows dense = RandomRows(12, 33, &random);
+  constexpr uint32_t kBatches = 2000;
+  std::vector<double> error(dense.values.data.size());
+  for (uint32_t b = 0; b < kBatches; ++b) {
+    const EmbedPush push{{0, b / 8, b % 8}, Matrix(1, 33), {}, dense};
+    const LayerRows sent = *Received(push).dense;
+    REQUIRE(sent.ids == dense.ids);
+    for (uint32_t i = 0; i < dense.values.rows; ++i) {
+      const float step = Int8Scale(RowMax(dense.values, i));
+      for (uint32_t j = 0; j < dense.values.cols; ++j) {
+        const double off = double{sent.values.row(i)[j]} - double{dense.values.row(i)[j]};
+        REQUIRE(std::abs(off) < 1.001 * step);
+        error[i * dense.values.cols + j] += off / step;
+      }
+    }
+  }
+  // The error of a rounding has a standard deviation of at most half a step.
+  double worst = 0, squares = 0;
+  for (const double sum : error) {
+    worst = std::max(worst, std::abs(sum));
+    squares += sum * sum;
+  }
+  CHECK(worst < 5 * 0.5 * std::sqrt(kBatches));
+  CHECK(std::sqrt(squares / static_cast<double>(error.size())) < 0.5 * std::sqrt(kBatches));
+  CHECK(squares > 0);
+}
+
+TEST_CASE("int8: rows of dense layers are in bf16") {
+  Random random(15);
+  const LayerRows dense = RandomRows(12, 33, &random);
+  const EmbedReply reply{Matrix(1, 33), dense};
+  CHECK(*Received(reply).dense == *Received(reply, WirePrecision::kBf16).dense);
+  CHECK(*Received(reply, WirePrecision::kFp32).dense == dense);
+}
+
 TEST_CASE("int8: equal messages have equal bytes, whatever was sent between them") {
   testing::RandomMessages messages(6);
   for (int repeat = 0; repeat < 20; ++repeat) {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/math/kernels.h"
+#include "common/run/dense_layers.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/messages/executor_config.h"
 #include "tests/fuzz/messages/message_mutator.h"
@@ -77,7 +78,7 @@ std::string Mutate(std::string_view input, Random* random) {
 }
 
 // A batch on its way through the four requests.
-std::vector<Message> BatchScript(uint32_t index) {
+std::vector<Message> BatchScript(uint32_t index, const Config& config) {
   const BatchId batch{0, 0, index};
   EmbedRequest embed{batch, true, {}};
   embed.features.ids = {1, kFeatures, 2, 7, kFeatures};
@@ -97,6 +98,12 @@ std::vector<Message> BatchScript(uint32_t index) {
   EmbedPush push{batch, Matrix(2, kHidden)};
   push.next = embed;
   push.next->batch.index += 1;
+  if (const uint32_t rows = DenseRowCount(config.model); rows > 0) {
+    push.dense = LayerRows{{}, Matrix(rows, kHidden)};
+    for (uint32_t d = 0; d < rows; ++d) push.dense->ids.push_back(kFeatures + 1 + d);
+    push.dense->values.data[3] = 0.5f;
+    embed.dense = true;
+  }
   TopKRequest top{query.hidden, 3, Search::kScan, query.labels};
   std::vector<Message> script;
   for (Body body : {Body(embed), Body(query), Body(GradientPush{batch, {2, 2}}), Body(push),
@@ -124,7 +131,7 @@ Inputs Seeds() {
   Inputs seeds;
   for (uint8_t kind = 0; kind < fuzz::kExecutorConfigs; ++kind) {
     const std::string first(1, static_cast<char>(kind));
-    seeds.push_back(first + fuzz::ScriptOf(BatchScript(kind)));
+    seeds.push_back(first + fuzz::ScriptOf(BatchScript(kind, fuzz::ExecutorConfig(kind))));
     seeds.push_back(first + fuzz::ScriptOf(SlotScript(fuzz::ExecutorConfig(kind))));
   }
   return seeds;

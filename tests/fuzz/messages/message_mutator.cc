@@ -105,6 +105,14 @@ class FieldChanger {
     (*this)(gradient.matrix);
   }
   template <typename T>
+  void operator()(const Parameters<T>& parameters) {
+    (*this)(parameters.rows);
+  }
+  template <typename T>
+  void operator()(const RandomlyRounded<T>& gradients) {
+    (*this)(gradients.rows);
+  }
+  template <typename T>
   void operator()(const UnlessNoRows<T>& rows) {
     (*this)(rows.rows);
   }

@@ -5,6 +5,7 @@
 // or plan than the server's comes a second time with the right ones.
 #include "server/core/server_core.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -92,8 +93,10 @@ class Server {
     executors_.clear();
     const Config& config = load.config;
     if (config.model.features > kLargest || config.model.labels > kLargest ||
-        config.model.hidden > kLargest || config.cluster.slots > kLargest ||
-        config.hash.tables > kLargest || load.slots.size() > kLargest) {
+        config.model.hidden > kLargest ||
+        std::ranges::any_of(config.model.dense, [](uint32_t h) { return h > kLargest; }) ||
+        config.cluster.slots > kLargest || config.hash.tables > kLargest ||
+        load.slots.size() > kLargest) {
       return;
     }
     for (size_t i = 0; i < load.slots.size(); ++i) {

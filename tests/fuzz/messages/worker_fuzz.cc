@@ -8,6 +8,7 @@
 #include <array>
 #include <string>
 
+#include "common/run/dense_layers.h"
 #include "common/run/slot_plan.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/messages/message_mutator.h"
@@ -22,16 +23,18 @@ constexpr uint32_t kHidden = 3, kServers = 2;
 constexpr size_t kMostMessages = 40;
 constexpr int64_t kStepUs = 300'000;  // from one message to the next
 
-Config RunConfig() {
+Config RunConfig(bool dense) {
   Config config;
   config.model.hidden = kHidden;
+  if (dense) config.model.dense = {kHidden + 1, kHidden};
   config.train.batches_in_flight = 2;
   ResolveConfig(20, 10, &config);
   return config;
 }
 
 Plan RunPlan() {
-  return EqualPlan(1, RunConfig().cluster.slots, {{"a", "tcp://a", {1}}, {"b", "tcp://b", {2}}});
+  return EqualPlan(1, RunConfig(false).cluster.slots,
+                   {{"a", "tcp://a", {1}}, {"b", "tcp://b", {2}}});
 }
 
 LeaseGrant Grant() {
@@ -51,9 +54,10 @@ LeaseGrant Grant() {
 
 class Member {
  public:
-  Member() {
+  // `dense`: of a model with dense layers.
+  explicit Member(bool dense) {
     Take(core_.Start(now_us_));
-    FromScheduler(JoinReply{"worker", FormatConfig(RunConfig()), 100});
+    FromScheduler(JoinReply{"worker", FormatConfig(RunConfig(dense)), 100});
     FromScheduler(RunPlan());
     FromScheduler(Grant());
   }
@@ -96,8 +100,17 @@ class Member {
   std::array<uint64_t, kServers> waiting_ = {};  // by server: the sequence of its last request
 };
 
+// A script whose first message has rows of dense layers is for a model with them.
+bool IsDense(std::string_view input) {
+  const std::vector<std::string_view> messages = fuzz::MessagesOf(input);
+  if (messages.empty()) return false;
+  const Result<Message> message = fuzz::DecodeMessage(messages.front());
+  const auto* embed = message.ok() ? std::get_if<EmbedReply>(&message->body) : nullptr;
+  return embed != nullptr && embed->dense;
+}
+
 bool Run(std::string_view input) {
-  Member member;
+  Member member(IsDense(input));
   size_t count = 0;
   bool all = true;
   for (const std::string_view part : fuzz::MessagesOf(input)) {
@@ -125,6 +138,30 @@ ActiveReply Active() {
   return reply;
 }
 
+// A batch of a model with dense layers.
+std::vector<Message> DenseScript() {
+  const Config config = RunConfig(true);
+  const Plan plan = RunPlan();
+  const Matrix partial(2, kHidden);
+  std::vector<EmbedReply> embedded(kServers, EmbedReply{partial, LayerRows()});
+  for (uint32_t d = 0; d < DenseRowCount(config.model); ++d) {
+    const uint32_t id = FirstDenseId(config.model) + d;
+    const uint16_t owner = plan.slot_owner[InputSlots(config.cluster).SlotOf(id).value];
+    embedded[owner].dense->ids.push_back(id);
+  }
+  std::vector<Message> script;
+  for (uint32_t server = 0; server < kServers; ++server) {
+    LayerRows& rows = *embedded[server].dense;
+    rows.values = Matrix(static_cast<uint32_t>(rows.ids.size()), kHidden);
+    for (float& x : rows.values.data) x = 0.5f;
+    script.push_back(From(server, embedded[server]));
+  }
+  for (const Body& body : {Body(Active()), Body(GradientReply{partial}), Body(Ack{})}) {
+    for (uint32_t server = 0; server < kServers; ++server) script.push_back(From(server, body));
+  }
+  return script;
+}
+
 Inputs Seeds() {
   const Matrix partial(2, kHidden);
   std::vector<Message> batch;
@@ -143,7 +180,7 @@ Inputs Seeds() {
                                           From(kServers, LeaseWait{100, false}),
                                           From(kServers, ErrorReply{ErrorCode::kFenced, "gone"}),
                                           From(kServers, Shutdown{"done", 0})};
-  Inputs seeds = {fuzz::ScriptOf(batch), fuzz::ScriptOf(scheduler)};
+  Inputs seeds = {fuzz::ScriptOf(batch), fuzz::ScriptOf(scheduler), fuzz::ScriptOf(DenseScript())};
   for (const std::string& script : fuzz::RandomScripts(4)) seeds.push_back(script);
   return seeds;
 }

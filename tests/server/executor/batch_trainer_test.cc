@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "common/math/kernels.h"
@@ -135,6 +137,102 @@ TEST_CASE("synchronous training applies a step when it is committed") {
   CHECK(fixture.updates == 2);  // both batches
   CHECK(fixture.applied.Has(Part::kInput, 1) == AppliedBatches::Share::kAll);
   trainer.CheckInvariants();
+}
+
+// A model with two dense layers, of 6 and kHidden units.
+Config DenseConfig(int32_t staleness) {
+  Config config = TrainerConfig(staleness);
+  config.model.dense = {6, kHidden};
+  return config;
+}
+
+LayerRows AllDense(const Config& config) {
+  LayerRows rows{{}, Matrix(DenseRowCount(config.model), kHidden)};
+  for (uint32_t d = 0; d < rows.values.rows; ++d)
+    rows.ids.push_back(FirstDenseId(config.model) + d);
+  for (float& x : rows.values.data) x = 0.25f;
+  return rows;
+}
+
+TEST_CASE("dense layers: their rows are sent, and move by the gradients that come, once") {
+  for (const int32_t staleness : {-1, 0}) {
+    CAPTURE(staleness);
+    const Config config = DenseConfig(staleness);
+    Fixture fixture(config, AllSlots(config));
+    fixture.input.Initialise(config);
+    if (staleness == 0) (void)fixture.trainer.Commit({0});
+    const LayerRows before = fixture.input.DenseRows();
+    CHECK(before.ids == AllDense(config).ids);
+    const auto train = [&](uint32_t number, Incarnation worker) {
+      EmbedRequest embed = fixture.Embedding(number);
+      embed.dense = true;
+      const Body reply = fixture.trainer.Embed(worker, embed);
+      CHECK(*std::get<EmbedReply>(reply).dense == fixture.input.DenseRows());
+      REQUIRE(std::holds_alternative<ActiveReply>(
+          fixture.trainer.Query(worker, fixture.Asking(number))));
+      (void)fixture.trainer.Push(worker, {fixture.Batch(number), {2.0f, 2.0f}});
+      EmbedPush push = fixture.Pushing(number);
+      push.dense = AllDense(config);
+      REQUIRE(std::holds_alternative<Ack>(fixture.trainer.PushEmbedding(worker, push)));
+    };
+    train(0, {5});
+    train(0, {6});  // it comes again, from another worker
+    train(1, {5});
+    if (staleness == 0) {
+      CHECK(fixture.input.DenseRows() == before);
+      REQUIRE(std::holds_alternative<StepsCommitted>(fixture.trainer.Commit({1})));
+    }
+    // SGD with rate 1; two batches, which make one step where there are steps.
+    const LayerRows after = fixture.input.DenseRows();
+    for (size_t i = 0; i < after.values.data.size(); ++i) {
+      REQUIRE(after.values.data[i] ==
+              doctest::Approx(before.values.data[i] - (staleness == 0 ? 0.25 : 0.5)));
+    }
+  }
+}
+
+TEST_CASE("dense layers: gradients that do not fit are refused in one line, and change nothing") {
+  const auto check = [](const Config& config, const std::function<void(EmbedPush*)>& spoil,
+                        const std::string& expected) {
+    CAPTURE(expected);
+    Fixture fixture(config, AllSlots(config));
+    fixture.input.Initialise(config);
+    REQUIRE(
+        std::holds_alternative<EmbedReply>(fixture.trainer.Embed(kWorker, fixture.Embedding(0))));
+    (void)fixture.trainer.Query(kWorker, fixture.Asking(0));
+    (void)fixture.trainer.Push(kWorker, {fixture.Batch(0), {2.0f, 2.0f}});
+    EmbedPush push = fixture.Pushing(0);
+    if (!config.model.dense.empty()) push.dense = AllDense(config);
+    spoil(&push);
+    const auto before = fixture.Rows();
+    const Body reply = fixture.trainer.PushEmbedding(kWorker, push);
+    REQUIRE(std::holds_alternative<ErrorReply>(reply));
+    CHECK(std::get<ErrorReply>(reply).text == expected);
+    CHECK(fixture.Rows() == before);
+  };
+  // 6 + 2 and 4 * 2 + 1 rows, behind the bias, which is row 20.
+  const Config config = DenseConfig(-1);
+  check(
+      config, [](EmbedPush* push) { push->dense.reset(); },
+      "EmbedPush: the gradients of the dense layers are missing");
+  check(
+      config, [](EmbedPush* push) { push->dense->values = Matrix(17, 3); },
+      "EmbedPush: rows of dense layers have 3 columns, expected 4");
+  check(
+      config, [](EmbedPush* push) { push->dense->ids[0] = 20; },
+      "EmbedPush: row 20 is of no dense layer");
+  check(
+      config, [](EmbedPush* push) { push->dense->ids.back() = 38; },
+      "EmbedPush: row 38 is of no dense layer");
+  check(
+      config, [](EmbedPush* push) { push->dense->ids[1] = 21; },
+      "EmbedPush: row 21 is there twice, or out of order");
+  check(
+      config, [](EmbedPush* push) { push->dense->ids.pop_back(); },
+      "EmbedPush: 16 rows of dense layers, expected 17");
+  check(
+      TrainerConfig(-1), [&](EmbedPush* push) { push->dense = AllDense(config); },
+      "EmbedPush: gradients of dense layers, and the model has none");
 }
 
 TEST_CASE("centroids: neurons and input rows learn in turn") {

@@ -43,7 +43,7 @@ StoredModel Stored(LocalCluster* cluster) {
       }
     }
   }
-  REQUIRE(model.size() == kFeatures + 1 + kLabels);
+  REQUIRE(model.size() == InputRowCount(cluster->config().model) + kLabels);
   return model;
 }
 
@@ -125,10 +125,28 @@ TEST_CASE("synchronous: the number of servers and executors does not matter, wit
   }
 }
 
+Config DenseConfig(ActiveSet active) {
+  Config config = OwnersConfig(active);
+  config.model.dense = {24, 16};
+  config.train.dropout_hidden = 0.2f;
+  return config;
+}
+
+TEST_CASE("synchronous: the number of servers and executors does not matter, with dense layers") {
+  for (const ActiveSet active : {ActiveSet::kMass, ActiveSet::kAll}) {
+    CheckOwnersDoNotMatter(DenseConfig(active));
+    Config config = InBf16(DenseConfig(active));
+    config.train.optimizer = OptimizerKind::kAdaGrad;
+    config.train.learning_rate = 0.1f;
+    config.cluster.input_slots = 2;
+    CheckOwnersDoNotMatter(config);
+  }
+}
+
 TEST_CASE("synchronous: slots that move between steps do not matter") {
   for (const Config& config :
        {InBf16(OwnersConfig(ActiveSet::kMass)), InBf16(OwnersConfig(ActiveSet::kAll)),
-        InBf16(CentroidConfig(ActiveSet::kMass))}) {
+        InBf16(DenseConfig(ActiveSet::kMass)), InBf16(CentroidConfig(ActiveSet::kMass))}) {
     const StoredModel expected = ModelOf(config, {1});
     LocalCluster cluster(config, kSamples, {2, 1});
     cluster.Commit(0);
@@ -148,20 +166,21 @@ TEST_CASE("synchronous: slots that move between steps do not matter") {
 }
 
 TEST_CASE("synchronous: a step that a move interrupts is trained again, and is the same") {
-  const Config config = OwnersConfig(ActiveSet::kMass);
-  const StoredModel expected = ModelOf(config, {1});
-  LocalCluster cluster(config, kSamples, {2});
-  cluster.Commit(0);
-  TrainSteps(&cluster, 0, 3);
-  Random random(500 + 5);
-  const LeaseBatch batch = RandomBatch(config, kBatch, 3, &random);
-  (void)cluster.Train(batch, 5);  // the first of two
-  BatchFlight flight = cluster.Flight(batch, 5);
-  cluster.TrainStage(&flight, 0, {9});
-  cluster.TrainStage(&flight, 0, {9});
-  SlotMove(cluster.executors(), 0, 1, SlotId{1}).Finish();
-  TrainSteps(&cluster, 3, kSteps);
-  CHECK(Stored(&cluster) == expected);
+  for (const Config& config : {OwnersConfig(ActiveSet::kMass), DenseConfig(ActiveSet::kMass)}) {
+    const StoredModel expected = ModelOf(config, {1});
+    LocalCluster cluster(config, kSamples, {2});
+    cluster.Commit(0);
+    TrainSteps(&cluster, 0, 3);
+    Random random(500 + 5);
+    const LeaseBatch batch = RandomBatch(config, kBatch, 3, &random);
+    (void)cluster.Train(batch, 5);  // the first of two
+    BatchFlight flight = cluster.Flight(batch, 5);
+    cluster.TrainStage(&flight, 0, {9});
+    cluster.TrainStage(&flight, 0, {9});
+    SlotMove(cluster.executors(), 0, 1, SlotId{1}).Finish();
+    TrainSteps(&cluster, 3, kSteps);
+    CHECK(Stored(&cluster) == expected);
+  }
 }
 
 }  // namespace

@@ -11,10 +11,11 @@ constexpr uint64_t kSamples = 160;
 
 // Largest |a - b| / (|b| + floor) over the weights; the floor is a hundredth of a typical weight.
 double WorstError(const RowView& row, const DenseRow& dense) {
+  const auto width = static_cast<uint32_t>(dense.w.size() - 1);
   constexpr double kFloor = 0.003;
   double worst = 0;
-  for (uint32_t j = 0; j <= kHidden; ++j) {
-    const double got = j < kHidden ? row.weights[j] : row.scalars->bias;
+  for (uint32_t j = 0; j <= width; ++j) {
+    const double got = j < width ? row.weights[j] : row.scalars->bias;
     worst = std::max(worst, std::abs(got - dense.w[j]) / (std::abs(dense.w[j]) + kFloor));
   }
   return worst;
@@ -58,7 +59,7 @@ void CheckAgainstReference(const Config& config, const std::vector<uint32_t>& ex
   }
   CHECK(last < 0.97 * first);  // it learned something, so the weights have moved
   double worst = 0;
-  for (uint32_t f = 0; f <= kFeatures; ++f) {
+  for (uint32_t f = 0; f < reference.input.size(); ++f) {
     worst = std::max(worst, WorstError(cluster.Row(LayerKind::kInput, f), reference.input[f]));
     CHECK(cluster.Row(LayerKind::kInput, f).scalars->steps == reference.input[f].steps);
   }
@@ -146,8 +147,27 @@ TEST_CASE("a cluster whose neurons are all popular trains like the dense referen
   CheckAllSplits(config);
 }
 
-void CheckNearReference(Wire wire) {
+TEST_CASE("a cluster with dense layers trains like the dense reference") {
+  for (const std::vector<uint32_t>& dense :
+       std::vector<std::vector<uint32_t>>{{12}, {20}, {7, 9}}) {
+    CAPTURE(dense.front());
+    for (Config config : {ReferenceConfig(OptimizerKind::kAdam, 0.01f, Loss::kSoftmax),
+                          ReferenceConfig(OptimizerKind::kAdaGrad, 0.1f, Loss::kSoftmax),
+                          ReferenceConfig(OptimizerKind::kSgd, 0.3f, Loss::kSigmoid)}) {
+      config.model.dense = dense;
+      config.train.dense_rate = 0.5f;
+      CheckAllSplits(config);
+      CheckAllSplits(config, true);
+      config.train.weight_decay = 0.1f;
+      config.cluster.input_slots = 3;
+      CheckAllSplits(config);
+    }
+  }
+}
+
+void CheckNearReference(Wire wire, const std::vector<uint32_t>& dense = {}) {
   Config config = ReferenceConfig(OptimizerKind::kSgd, 1.0f, Loss::kSoftmax);
+  config.model.dense = dense;
   config.cluster.wire = wire;
   LocalCluster cluster(config, kSamples, {2, 1});
   DenseNetwork reference = CopyOf(&cluster);
@@ -162,6 +182,8 @@ void CheckNearReference(Wire wire) {
 TEST_CASE("bf16 and int8 on the wire stay near the dense reference") {
   CheckNearReference(Wire::kBf16);
   CheckNearReference(Wire::kInt8);
+  CheckNearReference(Wire::kBf16, {12, 6});
+  CheckNearReference(Wire::kInt8, {12, 6});
 }
 
 }  // namespace

@@ -125,11 +125,13 @@ void CheckNetworkGradients(const Config& config, const std::vector<uint32_t>& ex
   const auto load = [&](LayerKind kind, uint32_t id) {
     const RowView row = cluster.Row(kind, id);
     DenseRow dense;
-    dense.w.assign(row.weights, row.weights + config.model.hidden);
+    const uint32_t width =
+        kind == LayerKind::kInput ? config.model.hidden : OutputWidth(config.model);
+    dense.w.assign(row.weights, row.weights + width);
     dense.w.push_back(row.scalars->bias);
     return dense;
   };
-  for (uint32_t f = 0; f <= config.model.features; ++f) {
+  for (uint32_t f = 0; f < InputRowCount(config.model); ++f) {
     network.input.push_back(load(LayerKind::kInput, f));
   }
   for (uint32_t n = 0; n < config.model.labels; ++n) {
@@ -168,6 +170,23 @@ TEST_CASE("one step of SGD moves every parameter of the network by its slope") {
     config.model.loss = loss;
     CheckNetworkGradients(config, {1});
     CheckNetworkGradients(config, {1, 2});
+  }
+}
+
+// Narrower than the first layer, wider (several rows a unit), and of the same width.
+TEST_CASE("one step of SGD moves every parameter of a network with dense layers by its slope") {
+  for (const std::vector<uint32_t>& dense :
+       std::vector<std::vector<uint32_t>>{{5}, {3}, {13}, {12, 4}, {4, 11, 6}}) {
+    CAPTURE(dense.size());
+    CAPTURE(dense.front());
+    Config config = SmallConfig(14, 10, 5);
+    config.model.dense = dense;
+    config.model.input_init = 1.0f;
+    for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
+      config.model.loss = loss;
+      CheckNetworkGradients(config, {1});
+      CheckNetworkGradients(config, {1, 2});
+    }
   }
 }
 

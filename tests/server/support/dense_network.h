@@ -22,14 +22,30 @@ struct DenseRow {
 
 class DenseNetwork {
  public:
-  std::vector<DenseRow> input;   // [D + 1]; the last one is the hidden bias
+  // [D + 1 + R]; D is the hidden bias, the R behind are of dense layers: of each the units, then
+  // the biases, in so many whole rows as they fill.
+  std::vector<DenseRow> input;
   std::vector<DenseRow> output;  // [N]
 
   struct Forward {
-    std::vector<double> h;       // relu(sum_f x_f E_f + b1); linear: without relu
+    // relu(sum_f x_f E_f + b1), without relu if linear, and what follows
+    std::vector<std::vector<double>> layers;
+    std::vector<double> h;       // the last one
     std::vector<double> logits;  // [N]
     std::vector<double> target;  // [N], softmax: sums to 1; sigmoid: 0 or 1
   };
+
+  // A parameter of a dense layer: the row, and the place in it.
+  struct Place {
+    size_t row;
+    size_t column;
+  };
+  struct Layer {
+    size_t in, out, first;  // row of `input`
+  };
+  static std::vector<Layer> LayersOf(const Config& config);
+  static Place WeightAt(const Config& config, const Layer& layer, size_t unit, size_t from);
+  static Place BiasAt(const Config& config, const Layer& layer, size_t unit);
 
   Forward Run(const Config& config, const LeaseBatch& batch, uint32_t i) const;
 

@@ -14,6 +14,7 @@ Config SmallConfig(uint32_t features, uint32_t labels, uint32_t hidden) {
   config.train.decay = Decay::kNone;
   config.train.optimizer = OptimizerKind::kSgd;
   config.train.learning_rate = 1.0f;
+  config.train.dense_rate = 1.0f;
   config.train.dropout_hidden = 0.0f;
   config.train.label_smoothing = 0.0f;
   config.train.sparsify = 0.0f;

@@ -80,6 +80,8 @@ def read_safetensors(path):
 
 
 class Export(unittest.TestCase):
+    LAYERS = []  # units of dense layers
+
     @classmethod
     def setUpClass(cls):
         cls.directory = tempfile.TemporaryDirectory()
@@ -100,9 +102,17 @@ class Export(unittest.TestCase):
         return os.path.join(cls.directory.name, name)
 
     @classmethod
+    def hidden(cls):
+        return ",".join(str(units) for units in [HIDDEN, *cls.LAYERS])
+
+    @classmethod
+    def width(cls):
+        return [HIDDEN, *cls.LAYERS][-1]
+
+    @classmethod
     def train(cls, run, data):
         dslide("train", "--run-dir", cls.path(run), "--set", f"train.data={cls.path(data)}",
-               "--set", f"model.hidden={HIDDEN}", "--set", "train.batch=32",
+               "--set", f"model.hidden={cls.hidden()}", "--set", "train.batch=32",
                "--set", "train.epochs=5", "--set", "cluster.executors=1")
 
     def export(self, name, *options, source="run"):
@@ -110,8 +120,14 @@ class Export(unittest.TestCase):
         self.assertFalse(os.path.exists(self.path(name) + ".tmp"))
         return self.path(name)
 
-    def activations(self, input_rows):
-        return np.maximum(self.X @ input_rows[:-1] + input_rows[-1], 0)
+    def activations(self, arrays):
+        input_rows = arrays["input"]
+        h = np.maximum(self.X @ input_rows[:-1] + input_rows[-1], 0)
+        for number, units in enumerate(self.LAYERS, 2):
+            weights, bias = arrays[f"hidden{number}"], arrays[f"hidden{number}_bias"]
+            self.assertEqual((weights.shape, bias.shape), ((units, h.shape[1]), (units,)))
+            h = np.maximum(h @ weights.T + bias, 0)
+        return h
 
     def assert_ranks(self, h, weights, bias):
         best = np.argsort(-(h @ weights.T + bias), axis=1)[:, :TOP]
@@ -120,14 +136,17 @@ class Export(unittest.TestCase):
     def test_npz(self):
         path = self.export("model.npz")
         with np.load(path) as arrays:
-            self.assertEqual(sorted(arrays), ["bias", "config", "input", "labels", "weights"])
+            dense = [f"hidden{i + 2}{part}" for i in range(len(self.LAYERS))
+                     for part in ("", "_bias")]
+            self.assertEqual(sorted(arrays),
+                             sorted(["bias", "config", "input", "labels", "weights", *dense]))
             self.assertEqual(arrays["input"].shape, (FEATURES + 1, HIDDEN))
-            self.assertEqual(arrays["weights"].shape, (LABELS, HIDDEN))
+            self.assertEqual(arrays["weights"].shape, (LABELS, self.width()))
             self.assertEqual({arrays[name].dtype.str for name in ("input", "weights", "bias")},
                              {"<f4"})
             self.assertEqual(arrays["labels"].tolist(), [b"%d" % i for i in range(LABELS)])
-            self.assertEqual(json.loads(arrays["config"].item())["model.hidden"], str(HIDDEN))
-            self.assert_ranks(self.activations(arrays["input"]), arrays["weights"], arrays["bias"])
+            self.assertEqual(json.loads(arrays["config"].item())["model.hidden"], self.hidden())
+            self.assert_ranks(self.activations(arrays), arrays["weights"], arrays["bias"])
         with zipfile.ZipFile(path) as archive:
             self.assertIsNone(archive.testzip())
 
@@ -140,7 +159,7 @@ class Export(unittest.TestCase):
     def test_safetensors(self):
         for rows in ("bf16", "fp32"):
             tensors, metadata = read_safetensors(self.export("model.safetensors", "--rows", rows))
-            self.assert_ranks(self.activations(tensors["input"]), tensors["weights"],
+            self.assert_ranks(self.activations(tensors), tensors["weights"],
                               tensors["bias"])
             self.assertEqual(json.loads(metadata["labels"]), [str(i) for i in range(LABELS)])
             self.assertEqual(json.loads(metadata["config"])["model.labels"], str(LABELS))
@@ -156,11 +175,11 @@ class Export(unittest.TestCase):
             data = file.read()
         kind, dim, count, _, _, trained, metric, floats = struct.unpack_from("<4siqqq?iQ", data)
         self.assertEqual((kind, dim, count, trained, metric, floats),
-                         (b"IxFI", HIDDEN + 1, LABELS, True, 0, LABELS * (HIDDEN + 1)))
+                         (b"IxFI", self.width() + 1, LABELS, True, 0, LABELS * (self.width() + 1)))
         vectors = np.frombuffer(data, np.float32, offset=len(data) - 4 * floats)
-        h = self.activations(tensors["input"])
+        h = self.activations(tensors)
         queries = np.hstack([h, np.ones((SAMPLES, 1))]).astype(np.float32)
-        self.assert_ranks(queries, vectors.reshape(LABELS, HIDDEN + 1), 0)
+        self.assert_ranks(queries, vectors.reshape(LABELS, self.width() + 1), 0)
         if "faiss" in PACKAGES:
             import faiss
 
@@ -209,6 +228,12 @@ class Export(unittest.TestCase):
         self.export("int8.dslide", "--rows", "int8")
         errors = dslide("export", self.path("int8.dslide"), "--to", self.path("x.npz"), code=2)
         self.assertIn("has its neurons in int8 only", errors)
+
+
+class DeepExport(Export):
+    """The same of a model with dense layers, one wider than the first."""
+    LAYERS = [48, 24]
+    test_torch = test_what_cannot_be_exported_is_refused = None
 
 
 if __name__ == "__main__":

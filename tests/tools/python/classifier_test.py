@@ -42,6 +42,13 @@ class Learning(unittest.TestCase):
         self.assertGreater(right / sum(map(len, predicted)), 0.9)
 
 
+    def test_it_learns_with_several_hidden_layers(self):
+        X, y = tagged(1500, 40, seed=2)
+        test_X, test_y = tagged(300, 40, seed=3)
+        model = Classifier(**{**SMALL, "hidden": (64, 48, 32), "epochs": 15}).fit(X, y)
+        self.assertGreater(model.score(test_X, test_y), 0.9)
+
+
 class Forms(unittest.TestCase):
     """What goes in, and what comes out."""
 

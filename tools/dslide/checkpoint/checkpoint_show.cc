@@ -101,7 +101,7 @@ void PrintManifest(const std::string& directory, const Manifest& m, const ModelC
   line("batches", std::to_string(m.batches));
   line("samples", fmt::format("{} ({} an epoch)", m.samples, m.train_samples));
   line("model", fmt::format("{}, {}, hidden {}", Plural(model.features, "feature"),
-                            Plural(model.labels, "label"), model.hidden));
+                            Plural(model.labels, "label"), HiddenText(model)));
   line("rows", std::to_string(RowsOf(m)));
   line("size", fmt::format("{:.1f} MB in {}", Megabytes(BytesOf(m)), Plural(FilesOf(m), "file")));
   size_t width = 12;
@@ -120,8 +120,10 @@ OrderedJson Detailed(const std::string& directory, const Manifest& m, const Mode
   OrderedJson json = JsonOf(directory, m);
   json["train_samples"] = m.train_samples;
   json["ledger_position"] = m.ledger_position;
-  json["model"] = {
-      {"features", model.features}, {"labels", model.labels}, {"hidden", model.hidden}};
+  json["model"] = {{"features", model.features},
+                   {"labels", model.labels},
+                   {"hidden", model.hidden},
+                   {"dense", model.dense}};
   json["shards"] = OrderedJson::array();
   for (const ManifestShard& shard : m.shards) {
     OrderedJson files = OrderedJson::array();

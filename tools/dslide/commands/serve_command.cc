@@ -80,7 +80,8 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
 std::string Described(const Model& model) {
   const ModelInfo& info = model.info();
   return fmt::format("{}, {} hidden units, trained on {} over all epochs",
-                     Plural(info.labels(), "label"), info.hidden(), Plural(info.samples, "sample"));
+                     Plural(info.labels(), "label"), HiddenText(info.config.model),
+                     Plural(info.samples, "sample"));
 }
 
 // Loads newer models until the process is asked to stop.

@@ -216,7 +216,7 @@ Status TrainFrom::CheckMemory() const {
       "--from: a model of {}, {} and {} takes {} MB, this machine has {} MB; "
       "use a larger one",
       Counted(config_.model.features, "feature"), Counted(config_.model.labels, "label"),
-      Counted(config_.model.hidden, "hidden unit"), bytes >> 20, machine >> 20));
+      HiddenText(config_.model) + " hidden units", bytes >> 20, machine >> 20));
 }
 
 std::string TrainFrom::Description() const {

@@ -43,10 +43,28 @@ const uint16_t* DenseRows::Weights(uint32_t label) const {
 }
 
 void DenseRows::WriteInput(Precision precision, const ByteSink& sink) const {
-  std::vector<float> wide(hidden());
+  const size_t width = input_width();
+  std::vector<float> wide(width);
   for (size_t row = 0; row < input_rows(); ++row) {
-    WriteRow(model_->arrays().input.data() + row * hidden(), hidden(), precision, &wide, sink);
+    WriteRow(model_->arrays().input.data() + row * width, width, precision, &wide, sink);
   }
+}
+
+const uint16_t* DenseRows::DenseRow(uint32_t row) const {
+  return model_->arrays().input.data() + (input_rows() + row) * input_width();
+}
+
+void DenseRows::WriteLayer(const DenseLayer& layer, Precision precision,
+                           const ByteSink& sink) const {
+  std::vector<float> wide(layer.in);
+  for (uint32_t unit = 0; unit < layer.out; ++unit) {
+    WriteRow(DenseRow(layer.first_row + unit * layer.unit_rows), layer.in, precision, &wide, sink);
+  }
+}
+
+void DenseRows::WriteLayerBias(const DenseLayer& layer, const ByteSink& sink) const {
+  std::vector<float> wide(layer.out);
+  WriteRow(DenseRow(layer.bias_row), layer.out, Precision::kFp32, &wide, sink);
 }
 
 void DenseRows::WriteWeights(Precision precision, const ByteSink& sink) const {

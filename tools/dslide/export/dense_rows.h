@@ -25,12 +25,18 @@ class DenseRows {
   const Model& model() const { return *model_; }
   uint32_t hidden() const { return model_->info().hidden(); }
   uint32_t labels() const { return model_->info().labels(); }
+  uint32_t input_width() const { return model_->info().input_width(); }
   size_t input_rows() const { return size_t{model_->info().features()} + 1; }
+  // The dense layers (common/run/dense_layers.h).
+  std::vector<DenseLayer> layers() const { return DenseLayersOf(model_->info().config.model); }
 
-  // The arrays row by row, least byte first: [(D + 1) x H], row D the bias; [N x H]; [N].
+  // The arrays row by row, least byte first: [(D + 1) x H_1], row D the bias; [N x H]; [N].
   void WriteInput(Precision precision, const ByteSink& sink) const;
   void WriteWeights(Precision precision, const ByteSink& sink) const;
   void WriteBias(const ByteSink& sink) const;  // fp32
+  // Of a dense layer: [H_l x H_(l-1)]; [H_l] fp32.
+  void WriteLayer(const DenseLayer& layer, Precision precision, const ByteSink& sink) const;
+  void WriteLayerBias(const DenseLayer& layer, const ByteSink& sink) const;
   // Each neuron's weights with its bias behind them: [N x (H + 1)] fp32.
   void WriteWeightsWithBias(const ByteSink& sink) const;
 
@@ -41,6 +47,7 @@ class DenseRows {
   explicit DenseRows(const Model& model) : model_(&model) {}
 
   const uint16_t* Weights(uint32_t label) const;
+  const uint16_t* DenseRow(uint32_t row) const;
 
   const Model* model_;
 };

@@ -57,8 +57,8 @@ NpzMember Text(const std::string& name, const std::string& text) {
 }  // namespace
 
 Status WriteNpz(const DenseRows& rows, const std::string& path) {
-  const NpzMember members[] = {
-      Floats("input", rows.input_rows(), rows.hidden(),
+  std::vector<NpzMember> members = {
+      Floats("input", rows.input_rows(), rows.input_width(),
              [&](const ByteSink& sink) { rows.WriteInput(Precision::kFp32, sink); }),
       Floats("weights", rows.labels(), rows.hidden(),
              [&](const ByteSink& sink) { rows.WriteWeights(Precision::kFp32, sink); }),
@@ -66,6 +66,15 @@ Status WriteNpz(const DenseRows& rows, const std::string& path) {
       LabelNames(rows.model()),
       Text("config", rows.ConfigJson()),
   };
+  int number = 2;  // of the hidden layer
+  for (const DenseLayer& layer : rows.layers()) {
+    members.push_back(Floats(
+        fmt::format("hidden{}", number), layer.out, layer.in,
+        [&rows, layer](const ByteSink& sink) { rows.WriteLayer(layer, Precision::kFp32, sink); }));
+    members.push_back(
+        Floats(fmt::format("hidden{}_bias", number++), layer.out, 0,
+               [&rows, layer](const ByteSink& sink) { rows.WriteLayerBias(layer, sink); }));
+  }
   Result<NpzArchiveWriter> archive =
       NpzArchiveWriter::Create(path, NpzArchiveWriter::Packing::kStored);
   DSLIDE_RETURN_IF_ERROR(archive);

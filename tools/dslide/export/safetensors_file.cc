@@ -20,7 +20,7 @@ Status WriteSafetensors(const DenseRows& rows, Precision precision, const std::s
   using Json = nlohmann::ordered_json;
   uint64_t at = 0;
   Json header = Json::object();
-  const auto add = [&](const char* name, Precision as, const std::vector<uint64_t>& shape) {
+  const auto add = [&](const std::string& name, Precision as, const std::vector<uint64_t>& shape) {
     uint64_t bytes = as == Precision::kBf16 ? sizeof(uint16_t) : sizeof(float);
     for (const uint64_t length : shape) bytes *= length;
     header[name] = {{"dtype", as == Precision::kBf16 ? "BF16" : "F32"},
@@ -35,7 +35,14 @@ Status WriteSafetensors(const DenseRows& rows, Precision precision, const std::s
   header["__metadata__"] = {{"labels", labels.dump()}, {"config", rows.ConfigJson()}};
   // The largest elements first: each tensor begins at a multiple of its element's size.
   add("bias", Precision::kFp32, {rows.labels()});
-  add("input", precision, {rows.input_rows(), rows.hidden()});
+  const std::vector<DenseLayer> layers = rows.layers();
+  for (size_t l = 0; l < layers.size(); ++l) {
+    add(fmt::format("hidden{}_bias", l + 2), Precision::kFp32, {layers[l].out});
+  }
+  for (size_t l = 0; l < layers.size(); ++l) {
+    add(fmt::format("hidden{}", l + 2), precision, {layers[l].out, layers[l].in});
+  }
+  add("input", precision, {rows.input_rows(), rows.input_width()});
   add("weights", precision, {rows.labels(), rows.hidden()});
   std::string text = header.dump();
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
@@ -52,6 +59,8 @@ Status WriteSafetensors(const DenseRows& rows, Precision precision, const std::s
   sink({reinterpret_cast<const char*>(&length), sizeof(length)});
   sink(text);
   rows.WriteBias(sink);
+  for (const DenseLayer& layer : layers) rows.WriteLayerBias(layer, sink);
+  for (const DenseLayer& layer : layers) rows.WriteLayer(layer, precision, sink);
   rows.WriteInput(precision, sink);
   rows.WriteWeights(precision, sink);
   return file->Finish();

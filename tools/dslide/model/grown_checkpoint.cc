@@ -33,7 +33,7 @@ class UnitSums {
  public:
   UnitSums(Inference* model, uint32_t groups)
       : model_(*model),
-        hidden_(model->config().model.hidden),
+        hidden_(OutputWidth(model->config().model)),
         samples_(groups),
         units_(size_t{groups} * hidden_) {}
 
@@ -102,9 +102,11 @@ Status LoadEarlierRows(const EarlierModel& from, const Config& config, Executor*
       const auto key = DecodeRowKey(at.key());
       if (!key) break;  // the records of its executors
       uint32_t id = IdOf(*key, config.cluster);
-      // The bias of the hidden units is the input row after the last feature's.
-      const bool is_bias = key->layer == LayerKind::kInput && id == from.config.model.features;
-      if (is_bias) id = config.model.features;
+      // The bias of the hidden units, and the dense layers, are the input rows after the last
+      // feature's.
+      const uint32_t features = from.config.model.features;
+      const bool is_behind = key->layer == LayerKind::kInput && id >= features;
+      if (is_behind) id = config.model.features + (id - features);
       Layer& layer =
           key->layer == LayerKind::kInput ? executor->input().layer() : executor->output().layer();
       DSLIDE_CHECK(at.value().size() >= layer.RowBytes());
@@ -275,7 +277,7 @@ Result<NewLabels> MeetNewLabels(Inference* model, const Dataset& data, uint32_t 
   }
   DSLIDE_RETURN_IF_ERROR(sums.Flush());
   NewLabels met{std::move(sums.samples()), std::move(sums.units()), {}};
-  met.common = CommonOf(met, model->config().model.hidden);
+  met.common = CommonOf(met, OutputWidth(model->config().model));
   return met;
 }
 
@@ -288,9 +290,8 @@ Result<ManifestShard> WriteGrownShard(const EarlierModel& from, const Config& co
   DSLIDE_RETURN_IF_ERROR(content);
   const ModelConfig& model = config.model;
   Executor executor(config, 1, AllSlots(config.cluster), 0, Purpose::kTraining, BestKernels());
-  Layer& input = executor.input().layer();
   Layer& output = executor.output().layer();
-  input.Initialise(config.common.seed, model.input_init, model.features);
+  executor.input().Initialise(config);
   output.Initialise(config.common.seed, model.output_init, model.labels);
   DSLIDE_RETURN_IF_ERROR(LoadEarlierRows(from, config, &executor, stopped));
   const bool centroids = model.neurons == Neurons::kCentroids;

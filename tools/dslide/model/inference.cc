@@ -32,7 +32,7 @@ Status CheckMemory(Config config, const std::string& directory) {
       "{}: a model of {}, {} and {} needs {} MB, this machine has {} MB; use a larger "
       "one",
       directory, Plural(config.model.features, "feature"), Plural(config.model.labels, "label"),
-      Plural(config.model.hidden, "hidden unit"), bytes >> 20, machine >> 20));
+      HiddenText(config.model) + " hidden units", bytes >> 20, machine >> 20));
 }
 
 template <typename Each>
@@ -125,7 +125,22 @@ Result<std::unique_ptr<Inference>> Inference::LoadCheckpoint(const std::string& 
   for (const JobReply& part : loaded) {
     if (const auto* error = std::get_if<Error>(&part)) return BadInput(error->message);
   }
+  if (!c.model.dense.empty()) {
+    const Status dense = model->LoadDense();
+    DSLIDE_RETURN_IF_ERROR(dense);
+  }
   return model;
+}
+
+Status Inference::LoadDense() {
+  EmbedRequest request;
+  request.features.EndRow();  // a sample without features
+  request.dense = true;
+  Result<Body> reply = Call(Body(std::move(request)));
+  DSLIDE_RETURN_IF_ERROR(reply);
+  LayerRows rows = *std::move(std::get<EmbedReply>(*reply).dense);
+  dense_ = std::make_unique<const DenseWeights>(config_.model, std::move(rows.values));
+  return {};
 }
 
 Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search search,
@@ -170,6 +185,7 @@ Result<Matrix> Inference::Embed(const SparseRows& features) {
   Matrix hidden = InFloats(std::get<EmbedReply>(std::move(*embedded)).partial);
   if (IsLinear(config_.model)) return hidden;
   for (float& h : hidden.data) h = std::max(h, 0.0f);
+  if (dense_ != nullptr) return dense_->Last(hidden);
   return hidden;
 }
 

@@ -55,9 +55,9 @@ class Inference {
   Result<Matrix> Embed(const SparseRows& features);
 
   const std::shared_ptr<const Preprocessor>& shared_preprocessor() const { return preprocessor_; }
-  // Calls input(feature, weights) for every input row, D for the bias, and neuron(label, weights,
-  // bias) for every neuron; weights are [H] floats. Executors do so at once, in threads of theirs.
-  // REQUIRES a checkpoint.
+  // Calls input(feature, weights) for every input row, D for the bias, behind it those of dense
+  // layers, and neuron(label, weights, bias) for every neuron; weights are [H_1] and [H_L] floats.
+  // Executors do so at once, in threads of theirs. REQUIRES a checkpoint.
   void ForEachRow(const std::function<void(uint32_t, const float*)>& input,
                   const std::function<void(uint32_t, const float*, float)>& neuron);
 
@@ -71,6 +71,8 @@ class Inference {
   TopKReply RankByFile(const SparseRows& features, uint32_t k, Search search,
                        bool exclude_own_features);
 
+  Status LoadDense();
+
   // Runs a request on all executors and combines their replies.
   Result<Body> Call(const Body& request);
 
@@ -81,6 +83,7 @@ class Inference {
   std::vector<std::string> label_names_;  // of a model of numbers
   // Of a checkpoint:
   std::unique_ptr<ExecutorPool> pool_;
+  std::unique_ptr<const DenseWeights> dense_;  // null: no dense layers
   // Of a model file: one for each core.
   std::vector<Ranker> rankers_;
 };

@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/plural.h"
 #include "common/config/config_keys.h"
+#include "common/run/dense_layers.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
 #include "server/core/reply_cache.h"
@@ -544,7 +545,8 @@ double MostRows(const ModelConfig& model, const Rates& rates) {
 
 void AddMemory(const PlanInput& input, const Rates& rates, const Run& run, PlanEstimate* to) {
   const Config& config = input.config;
-  const double batch = config.train.batch, hidden = config.model.hidden;
+  const double batch = config.train.batch;
+  const double hidden = std::max(config.model.hidden, OutputWidth(config.model));
   const double matrix = batch * hidden * sizeof(float);
   // A batch whose gradients are on their way no longer counts as in flight.
   const double open = (run.in_flight() + 1) * to->workers;
@@ -618,8 +620,7 @@ PlanEstimate EstimateRun(const PlanInput& input) {
     to.executors += node.servers * ExecutorsOn(node, config);
   }
   const ModelConfig& model = config.model;
-  to.parameters = uint64_t{model.hidden} * (uint64_t{model.features} + 1) +
-                  uint64_t{model.labels} * (uint64_t{model.hidden} + 1);
+  to.parameters = ParameterCount(model);
   to.model_bytes = ModelMemoryBytes(config);
   to.checkpoint_bytes = to.model_bytes;
   to.disk_bytes = to.checkpoint_bytes * (uint64_t{config.checkpoint.keep} + 1);

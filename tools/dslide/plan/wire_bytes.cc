@@ -1,5 +1,6 @@
 #include "tools/dslide/plan/wire_bytes.h"
 
+#include "common/run/dense_layers.h"
 #include "common/wire/wire_arrays.h"
 
 namespace dslide {
@@ -12,6 +13,12 @@ constexpr double kFloat = sizeof(float);
 
 // Of every sample a number.
 double FloatsBytes(double batch) { return batch * kFloat + kVectorBytes; }
+
+// Rows of dense layers, with their ids.
+double DenseBytes(double rows, double width, WirePrecision precision) {
+  return rows * sizeof(uint32_t) + kTableBytes + kVectorBytes +
+         MatrixBytes(rows, width, 1, precision);
+}
 
 }  // namespace
 
@@ -41,7 +48,8 @@ double SparseRowsBytes(double batch, const IdShape& ids, double share, double se
 
 MessageBytes BytesOfBatch(const Config& config, const DataShape& shape, const Activity& activity,
                           const ServerPart& part, WirePrecision precision) {
-  const double batch = config.train.batch, hidden = config.model.hidden;
+  const double batch = config.train.batch, width = config.model.hidden;
+  const double hidden = OutputWidth(config.model);
   const bool synchronous = IsSynchronous(config.train);
   MessageBytes bytes;
   if (part.neurons > 0) {
@@ -71,10 +79,18 @@ MessageBytes BytesOfBatch(const Config& config, const DataShape& shape, const Ac
     const double features = SparseRowsBytes(batch, shape.features, part.input, part.input_servers,
                                             true, part.input, precision);
     bytes.embed_push = kEnvelopeBytes + features +
-                       MatrixBytes(batch, hidden, activity.gradient.Of(precision), precision);
+                       MatrixBytes(batch, width, activity.gradient.Of(precision), precision);
     bytes.embed_reply =
         kEnvelopeBytes +
-        MatrixBytes(batch, hidden, activity.pre_activations.Of(precision), precision, synchronous);
+        MatrixBytes(batch, width, activity.pre_activations.Of(precision), precision, synchronous);
+    const double rows = DenseRowCount(config.model) * part.input;
+    if (rows > 0) {
+      const WirePrecision weights =
+          precision == WirePrecision::kInt8 ? WirePrecision::kBf16 : precision;
+      const double batches = synchronous ? 1 : config.train.dense_batches;  // with one copy
+      bytes.embed_push += DenseBytes(rows, width, precision);
+      bytes.embed_reply += DenseBytes(rows, width, weights) / batches;
+    }
   }
   return bytes;
 }

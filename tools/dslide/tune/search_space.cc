@@ -180,8 +180,9 @@ std::vector<SearchAxis> DefaultAxes(const Config& base, const Config& effective)
   constexpr uint32_t kMostHidden = 8192;
   const uint32_t hidden = base.model.hidden, epochs = base.train.epochs;
   SearchAxis widths{kHidden, {}}, lengths{kEpochs, {}}, dropouts{kDropout, {}};
+  if (!base.model.dense.empty()) AddOnce(HiddenText(base.model), &widths.values);
   for (const uint32_t h : {hidden, std::max(1u, hidden / 2), std::min(kMostHidden, hidden * 2)}) {
-    AddOnce(std::to_string(h), &widths.values);
+    if (base.model.dense.empty()) AddOnce(std::to_string(h), &widths.values);
   }
   const uint32_t least = std::min(LeastEpochs(effective), epochs);
   for (const uint32_t e : {epochs, std::max(least, epochs / 2), epochs + epochs / 2}) {

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from typing import Any, Iterator, Optional, Union
+from typing import Any, Iterator, Optional, Sequence, Union
 
 import numpy as np
 import scipy.sparse
@@ -27,8 +27,13 @@ _KEYS = {"hidden": "model.hidden", "epochs": "train.epochs", "batch": "train.bat
          "learning_rate": "train.learning_rate", "seed": "common.seed"}
 
 
+def _text(value: Any) -> Any:
+    """A sequence as the configuration has it: (1024, 256) is 1024,256."""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
 class Classifier(ClassifierMixin, BaseEstimator):
-    """A network with one hidden layer and any number of labels, trained by `dslide train`.
+    """A network with one hidden layer or more and any number of labels, trained by `dslide train`.
 
     X is a SciPy sparse matrix or an array [n, features], or a list of texts: strings, pairs
     (title, text) or dicts with "title" and "text". y is an array of labels (multi-class), or a list
@@ -39,8 +44,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
     ----------
     hidden, epochs, batch, learning_rate, seed, servers, workers
         model.hidden, train.epochs, train.batch, train.learning_rate, common.seed, and how many
-        servers and workers train. None: D-SLIDE's own default. Its defaults are for large data;
-        a few hundred samples want `batch=16`, more epochs and `train.warmup_batches` of 0.
+        servers and workers train. hidden may be a sequence, (1024, 256): the layers. None:
+        D-SLIDE's own default. Its defaults are for large data; a few hundred samples want
+        `batch=16`, more epochs and `train.warmup_batches` of 0.
     settings
         Any other configuration key: {"train.staleness": 0}. `dslide train --help-config` lists
         them. With train.staleness of 0 a fit gives the same model every time.
@@ -60,7 +66,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Features of X, if X is numbers.
     """
 
-    def __init__(self, *, hidden: Optional[int] = None, epochs: Optional[int] = None,
+    def __init__(self, *, hidden: Union[int, Sequence[int], None] = None, epochs: Optional[int] = None,
                  batch: Optional[int] = None, learning_rate: Optional[float] = None,
                  seed: Optional[int] = None, servers: Optional[int] = None,
                  workers: Optional[int] = None, settings: Optional[dict[str, Any]] = None,
@@ -194,7 +200,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             values["checkpoint.interval_s"] = 0  # none but the last is of use
         for name, key in _KEYS.items():
             if getattr(self, name) is not None:
-                values[key] = getattr(self, name)
+                values[key] = _text(getattr(self, name))
                 if key in (self.settings or {}):
                     raise ValueError(f"settings has {key}, and so has the parameter {name}")
         if "train.data" in (self.settings or {}):

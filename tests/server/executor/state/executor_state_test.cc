@@ -74,6 +74,30 @@ TEST_CASE("restored executors go on bit for bit, and their next snapshots have w
   }
 }
 
+TEST_CASE("restored executors with dense layers go on bit for bit, also over other executors") {
+  for (RunKind kind : AllRunKinds()) {
+    if (kind.active != ActiveSet::kMass) continue;
+    CAPTURE(kind);
+    Config config = RunConfig(kind);
+    config.model.dense = {12, 8};
+    LocalCluster undisturbed(config, kRunSamples, {2});
+    TrainRun(&undisturbed, 0, 20);
+    MemoryStore store;
+    LocalCluster saved(config, kRunSamples, {2});
+    TrainRun(&saved, 0, 12);
+    SaveAll(&saved, &store);
+    LocalCluster restored(config, kRunSamples, {2}, false);
+    Load(&restored, store);
+    TrainRun(&restored, 12, 20);
+    CheckSameState(&undisturbed, &restored);
+    LocalCluster others(config, kRunSamples, {3}, false);
+    for (Executor* executor : others.executors()) {
+      const Status status = store.Load(executor);
+      CHECK_MESSAGE(status.ok(), status.error().message);
+    }
+  }
+}
+
 TEST_CASE(
     "restored over other executors: rows, codes and buckets are there, and batches count once") {
   const Config config = RunConfig({OptimizerKind::kAdam, false, ActiveSet::kLsh, false});
