@@ -301,7 +301,15 @@ std::optional<std::string_view> TextStream::TakePart() {
   const std::string_view part(buffer_.data() + begin_, longest_part_);
   const size_t blank = part.find_last_of(" \t");
   is_cut_ = true;
-  if (blank == std::string_view::npos || blank == 0) return TakeLine(longest_part_, 0);
+  if (blank == std::string_view::npos || blank == 0) {
+    // Not inside of a character of UTF-8, of which the next byte of the line would go on.
+    size_t end = longest_part_;
+    const auto goes_on = [&] {
+      return (static_cast<uint8_t>(buffer_[begin_ + end]) & 0xc0) == 0x80;
+    };
+    while (end > 1 && end + 3 > longest_part_ && goes_on()) --end;
+    return TakeLine(end, 0);
+  }
   return TakeLine(blank, 1);
 }
 

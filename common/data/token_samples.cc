@@ -181,11 +181,22 @@ void TokenSamples::FeaturesOf(const TokenRules& rules, const std::vector<uint32_
   scratch->labels.clear();
   scratch->features.clear();
   scratch->values.clear();
-  const size_t taken = rules.sessions ? std::min<size_t>(items.size(), rules.window) : items.size();
-  float value = rules.sessions ? 1.0f : 1.0f / static_cast<float>(std::max<size_t>(1, taken));
-  for (size_t i = 0; i < taken; ++i) {
-    AddFeature(items[items.size() - 1 - i], value, scratch);
-    if (rules.sessions) value *= rules.decay;
+  if (rules.sessions) {
+    float value = 1.0f;
+    for (size_t i = 0; i < std::min<size_t>(items.size(), rules.window); ++i) {
+      AddFeature(items[items.size() - 1 - i], value, scratch);
+      value *= rules.decay;
+    }
+    return;
+  }
+  // A whole text, which may be long: the mean of its words.
+  scratch->features = items;
+  SortOnce(&scratch->features);
+  scratch->values.assign(scratch->features.size(), 0.0f);
+  const float value = 1.0f / static_cast<float>(std::max<size_t>(1, items.size()));
+  for (const uint32_t item : items) {
+    const auto at = std::ranges::lower_bound(scratch->features, item) - scratch->features.begin();
+    scratch->values[static_cast<size_t>(at)] += value;
   }
 }
 

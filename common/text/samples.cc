@@ -74,9 +74,10 @@ std::vector<Preprocessor::Encoder> Encoders(const Preprocessor& preprocessor) {
 
 // A file for a model of words or sessions; JSON lines only where a line is a sample.
 Result<RecordFile> OpenLines(const std::string& path, SampleReader::Lines lines) {
-  Result<TextStream> stream = OpenTokenFile(path);
+  const bool whole = lines == SampleReader::Lines::kWhole;
+  Result<TextStream> stream = whole ? TextStream::Open(path) : OpenTokenFile(path);
   DSLIDE_RETURN_IF_ERROR(stream);
-  if (lines == SampleReader::Lines::kWhole) {
+  if (whole) {
     const auto first = stream->Next();
     DSLIDE_RETURN_IF_ERROR(first);
     const bool is_json = first->has_value() && (**first).starts_with('{');

@@ -49,6 +49,7 @@ void FollowAudits(RunState* run) {
   if (!run->pass().Audited()) return;
   Audits::Members members;
   members.servers = Witnesses(*run);
+  members.batch_ms = run->roster().BatchMs();
   for (const Member* worker : run->roster().Of(Role::kWorker)) {
     const auto missed = run->audits_missed.find(VoterOf(worker->incarnation, *run));
     if (missed != run->audits_missed.end() && missed->second >= kMostMissed) continue;

@@ -156,7 +156,8 @@ std::vector<const Member*> Roster::Dead(int64_t now_ms) const {
   std::vector<const Member*> dead;
   for (const Members& members : by_role_) {
     const auto suspect = [&](const Member* member) { return member->life.Suspect(now_ms); };
-    if (std::ranges::none_of(members, suspect)) continue;
+    const bool observers = !members.empty() && members[0]->role == Role::kObserver;
+    if (!observers && std::ranges::none_of(members, suspect)) continue;
     std::set<std::string_view> later;  // names that members after this one have asked for
     for (const Member* member : std::views::reverse(members)) {
       const bool silent = member->role == Role::kObserver

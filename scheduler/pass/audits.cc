@@ -73,7 +73,10 @@ std::optional<BatchId> Audits::Next(Incarnation worker, int64_t now_ms) {
   if (std::ranges::find(members_.workers, worker) == members_.workers.end()) return std::nullopt;
   for (auto& [batch, audit] : open_) {
     const auto others = static_cast<int64_t>(audit.asked.size()) - 1;
-    const int64_t soon_ms = std::min(others * rules_.patience_ms / kSlow, rules_.patience_ms);
+    // An honest worker is given the time for its batch: an accomplice could answer at once.
+    const auto least_ms = static_cast<int64_t>(2 * members_.batch_ms);
+    const int64_t soon_ms =
+        std::min(std::max(others * rules_.patience_ms / kSlow, least_ms), rules_.patience_ms);
     if (HasKeyOf(audit, worker) || Waits(audit, soon_ms, now_ms)) continue;
     const Tally tally = TallyOf(audit);
     if (tally.majority != nullptr || tally.voters >= kMostVotes) continue;

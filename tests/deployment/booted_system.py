@@ -63,7 +63,8 @@ class BootedSystem(DebianRoot):
         self._log = f"{self.path}/../{os.path.basename(self.path)}.log"
         with open(self._log, "wb") as log:
             self._boot = subprocess.Popen(
-                ["unshare", "--mount", "--uts", "--ipc", "--net", "sh", "-c", BOOT, self.path, self._group],
+                ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--uts", "--ipc", "--net",
+                 "sh", "-c", BOOT, self.path, self._group],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.wait(self._is_running, "systemd to be up")
 

@@ -110,7 +110,8 @@ class Slurm:
 
     def _daemon(self, name, *command):
         log = open(f"{self.root}/{name}.out", "ab")
-        self._daemons[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+        self._daemons[name] = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command],
+                                               stdin=subprocess.DEVNULL, stdout=log,
                                                stderr=log, env=self.environment,
                                                start_new_session=True)
         log.close()

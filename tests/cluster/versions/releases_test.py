@@ -23,6 +23,7 @@ SAMPLES = 160
 EPOCHS = 8  # of the release; later versions train as many again
 MEASURES = ("p_at_1", "p_at_3", "p_at_5", "ndcg_at_5")
 SCORES_DIFFER = 1e-4  # other processors add up in another order
+MEASURES_DIFFER = 0.026  # one of 40 predictions whose scores are that near
 
 
 class Version:
@@ -96,6 +97,17 @@ def make(build):
         print(target)
 
 
+def alike(one, other):
+    """Whether two predictions have the same scores, and the same labels but where scores are alike."""
+    if any(abs(score - before) > SCORES_DIFFER
+           for score, before in zip(one["scores"], other["scores"], strict=True)):
+        return False
+    scores = dict(zip(other["labels"], other["scores"]))
+    last = other["scores"][-1]
+    return all(abs(score - scores.get(label, last)) <= SCORES_DIFFER
+               for label, score in zip(one["labels"], one["scores"]))
+
+
 def goes_on(version, directory, failures):
     """The run in the directory is found whole, finds the same, and goes on."""
     def check(what, holds):
@@ -111,11 +123,8 @@ def goes_on(version, directory, failures):
     measures, predictions = version.found()
     for name in MEASURES:
         check(f"{name} {measures[name]}, then {then['measures'][name]}",
-              abs(measures[name] - then["measures"][name]) < 1e-9)
-    same = all(one["labels"] == other["labels"] and
-               all(abs(score - before) < SCORES_DIFFER
-                   for score, before in zip(one["scores"], other["scores"], strict=True))
-               for one, other in zip(predictions, then["predictions"], strict=True))
+              abs(measures[name] - then["measures"][name]) < MEASURES_DIFFER)
+    same = all(alike(one, other) for one, other in zip(predictions, then["predictions"], strict=True))
     check(f"the same {len(predictions)} predictions", same)
 
     version.dslide("train", "--resume", "--run-dir", "run", "--servers", "1", "--workers", "1", "--set",

@@ -96,6 +96,13 @@ TEST_CASE("tokens: a line of many megabytes is cut at blanks") {
   CHECK(read->ids.size() == 500'001 + 4);
 }
 
+TEST_CASE("tokens: a line of many megabytes without blanks is cut between characters") {
+  std::string text = "a";  // so that a character of three bytes lies across each megabyte
+  while (text.size() < size_t{3} << 20) text += "\xe5\xad\x97";
+  const TokenFile file(text + "\n");
+  CHECK(CountTokens(file.path(), Words(), 2).ok());
+}
+
 TEST_CASE("tokens: a training file, its model and another file for it") {
   const TokenFile file("a b c a\nb a\nrare\n");
   TextConfig config = Words();

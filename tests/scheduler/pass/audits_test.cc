@@ -279,6 +279,15 @@ TEST_CASE("audits: who holds a lease and does not end the batch does not hold th
   }
 }
 
+TEST_CASE("audits: nobody else is asked before a batch can be done") {
+  Setup setup({kAlice, kBob, kCarol});
+  REQUIRE(setup.Asked(kBob));
+  setup.audits.Follow(
+      {{{kFirst, true, true}, {kSecond, true, true}}, {kAlice, kBob, kCarol}, kPatienceMs / 4.0});
+  CHECK_FALSE(setup.Asked(kCarol, kPatienceMs / 2));
+  CHECK(setup.Asked(kCarol, kPatienceMs / 2 + 1));
+}
+
 TEST_CASE("audits: whoever is silent is not waited for, nor asked again") {
   Setup setup({kAlice, kBob, kCarol});
   REQUIRE(setup.Asked(kBob));

@@ -79,17 +79,25 @@ TEST_CASE_FIXTURE(Fixture, "an executor's error is the reply") {
 
 TEST_CASE_FIXTURE(Fixture,
                   "who measures the link gets a short answer at once, and leaves no trace") {
-  const Message request{{RunId(), {4711}, 1, 0, 0}, StatusRequest{Bytes(1000)}};
+  Message request{{RunId(), {4711}, 1, 0, 0}, StatusRequest{Bytes(1000)}};
+  const RunId own = Request(1).envelope.run;
   for (const bool loaded : {false, true}) {
-    CAPTURE(loaded);
     if (loaded) Load();
-    const size_t senders = core.senders();
-    const auto effects = core.HandleWorker("peer", request, 0);
-    CHECK(Refusal(effects) == ErrorCode::kWrongRun);
-    REQUIRE(effects.to_workers.size() == 1);
-    CHECK(effects.to_workers[0].second->size() < 200);
-    CHECK(effects.work.empty());
-    CHECK(core.senders() == senders);
+    for (const RunId run : {RunId(), own}) {
+      for (const uint32_t version : {0u, plan.version, plan.version + 1}) {
+        CAPTURE(loaded);
+        CAPTURE(version);
+        request.envelope.run = run;
+        request.envelope.plan_version = version;
+        const size_t senders = core.senders();
+        const auto effects = core.HandleWorker("peer", request, 0);
+        CHECK(Refusal(effects) == ErrorCode::kWrongRun);
+        REQUIRE(effects.to_workers.size() == 1);
+        CHECK(effects.to_workers[0].second->size() < 200);
+        CHECK(effects.work.empty());
+        CHECK(core.senders() == senders);
+      }
+    }
   }
 }
 
