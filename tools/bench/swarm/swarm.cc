@@ -62,6 +62,7 @@ struct Swarm::Node {
   Role role = Role::kWorker;
   uint32_t site = 0;
   bool up = false;
+  bool joined = false;  // this life
   uint64_t life = 0;  // its incarnation
   PeerId peer;
   std::string name;
@@ -147,7 +148,7 @@ void Swarm::CallCore(const Call& call) {
 void Swarm::Tick() {
   CallCore([&] { return core_->Tick(now_ms_); });
   for (const auto& node : nodes_) {
-    if (node->role != Role::kWorker || !node->up || !site_up_[node->site]) continue;
+    if (node->role != Role::kWorker || !node->joined || !site_up_[node->site]) continue;
     totals_.capacity += kTickMs / node->batch_ms * settings_.in_flight;
   }
   At(now_ms_ + kTickMs, [this] { Tick(); });
@@ -216,6 +217,7 @@ void Swarm::Send(Node* node, Body body) {
 void Swarm::ComeUp(Node* node) {
   by_incarnation_.erase(node->life);
   node->up = true;
+  node->joined = false;
   node->life = next_life_++;
   node->peer = std::to_string(node->life);
   by_incarnation_[node->life] = node;
@@ -255,7 +257,7 @@ void Swarm::GoDown(Node* node, bool goodbye) {
   (node->role == Role::kServer ? totals_.server_failures
    : goodbye                   ? totals_.left
                                : totals_.switched_off)++;
-  node->up = false;
+  node->up = node->joined = false;
   whole_.first = 0;
   const int64_t back_ms = node->role == Role::kServer
                               ? static_cast<int64_t>(1000 * weather_.settings().server_back_s)
@@ -323,6 +325,7 @@ LoadReport Swarm::LoadOf(const Node& server) const {
 void Swarm::Receive(Node* node, const Body& body) {
   if (const auto* reply = std::get_if<JoinReply>(&body)) {
     node->name = reply->name;
+    node->joined = true;
   } else if (const auto* error = std::get_if<ErrorReply>(&body)) {
     totals_.refused++;
     // A new life, as the processes begin one.
