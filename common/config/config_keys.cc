@@ -399,7 +399,11 @@ const ConfigKey* FindConfigKey(std::string_view full_name) {
   return found == keys.end() ? nullptr : &*found;
 }
 
-const ConfigKey* FixedKeyThatDiffers(const Config& now, const Config& then) {
+const ConfigKey* FixedKeyThatDiffers(const Config& now, Config then) {
+  // A run's configuration has no automatic value, unless it is older than the key.
+  if (now.model.activation != Activation::kAuto && then.model.activation == Activation::kAuto) {
+    then.model.activation = Activation::kRelu;
+  }
   // train.staleness first: defaults of fixed keys follow its sign.
   for (const OnResume rule : {OnResume::kKeepsSign, OnResume::kFixed}) {
     for (const ConfigKey& key : ConfigKeys()) {

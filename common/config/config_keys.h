@@ -41,6 +41,6 @@ const std::vector<ConfigKey>& ConfigKeys();
 const ConfigKey* FindConfigKey(std::string_view full_name);
 
 // The first key whose values in `now` and `then` OnResume does not allow together, or nullptr.
-const ConfigKey* FixedKeyThatDiffers(const Config& now, const Config& then);
+const ConfigKey* FixedKeyThatDiffers(const Config& now, Config then);
 
 }  // namespace dslide

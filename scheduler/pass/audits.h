@@ -6,8 +6,8 @@
 // the batch when it counted, or were asked to train it again, vote, and all members of a key have
 // one vote; in a run without keys each worker has its own. While no vote has a majority of at least
 // two, workers of other keys are asked, one at a time: another one once all have answered, or the
-// last n have kept the audit waiting for n tenths of their time, and for two batches. What is judged is the work that
-// counts: it has to be what the majority sent, whoever sent it.
+// last n have kept the audit waiting for n tenths of their time, and for two batches. What is
+// judged is the work that counts: it has to be what the majority sent, whoever sent it.
 //
 // Which batches are audited is drawn from a secret, and anew whenever a batch counts: a worker that
 // knew could lie on the others only. Pure; owned by the scheduler's thread.

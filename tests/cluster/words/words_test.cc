@@ -48,7 +48,8 @@ void WriteChains(const std::string& path, int sessions, uint64_t seed) {
 Arguments Train(const TestRun& run, const Arguments& settings) {
   Arguments train = {"train", "--run-dir", run.run_directory(), "--servers", "2", "--workers", "2"};
   for (const std::string& setting : settings) train.insert(train.end(), {"--set", setting});
-  for (const char* setting : {"cluster.executors=1", "cluster.scheduler_bind=tcp://127.0.0.1:*"}) {
+  for (const char* setting :
+       {"cluster.executors=1", "cluster.scheduler_bind=tcp://127.0.0.1:*", "train.staleness=0"}) {
     train.insert(train.end(), {"--set", setting});
   }
   return train;

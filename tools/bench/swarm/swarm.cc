@@ -63,7 +63,7 @@ struct Swarm::Node {
   uint32_t site = 0;
   bool up = false;
   bool joined = false;  // this life
-  uint64_t life = 0;  // its incarnation
+  uint64_t life = 0;    // its incarnation
   PeerId peer;
   std::string name;
   Plans plans;
