@@ -43,7 +43,7 @@ Config UnusualConfig() {
              77,
              {17, 5},
              Loss::kSigmoid,
-             Activation::kLinear,
+             Activation::kRelu,
              Neurons::kLearned,
              ActiveSet::kSampled,
              Sharing::kSample,
