@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/config/config.h"
-#include "common/math/kernels.h"
+#include "common/math/reproducible/gemm.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -64,12 +64,13 @@ struct DenseRowStart {
 DenseRowStart StartOfDenseRow(const ModelConfig& model, uint32_t row);
 
 // The parameters, and the products with them. Immutable; any number of threads may use it. Products
-// are in fp32, by one thread; sums have a fixed order, so results repeat bit for bit on one
-// machine.
+// are in fp32, by one thread. Their bits are the same on all machines
+// (common/math/reproducible/gemm.h), because audits compare what two workers make of a batch.
 class DenseWeights {
  public:
   // `rows`: [R x H_1]. REQUIRES R > 0.
-  DenseWeights(const ModelConfig& model, Matrix rows, const Kernels& kernels = BestKernels());
+  DenseWeights(const ModelConfig& model, Matrix rows,
+               const ReproducibleGemm& gemm = BestReproducibleGemm());
 
   // h_2 ... h_L of `first`, h_1 [B x H_1].
   std::vector<Matrix> Forward(const Matrix& first) const;
@@ -89,7 +90,7 @@ class DenseWeights {
 
   std::vector<DenseLayer> layers_;
   Matrix rows_;
-  const Kernels& kernels_;
+  const ReproducibleGemm& gemm_;
 };
 
 // The rows of several parts in the order of their ids. REQUIRES that no id is in two parts, and
