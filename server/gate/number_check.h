@@ -11,7 +11,8 @@
 //   weights        up to kMostWeight
 //
 // and the largest row norm of a batch's features, h, dL/da (times the batch's samples) and
-// gradients of dense layers, and its largest weight, within what NormBound has learned. With
+// gradients of dense layers (means over the samples: times the square root of their number), and
+// its largest weight, within what NormBound has learned. With
 // kMostReplied = 2^60, sums of squares (AdaGrad, Adam) and products with weights stay finite in
 // fp32. Owned by the network thread.
 #pragma once
