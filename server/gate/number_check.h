@@ -5,7 +5,8 @@
 //   dense rows     gradients up to kMostReplied: their squares stay finite
 //   h, dL/da       h not negative with relu; elements up to what honest sums of the servers'
 //   replies can
-//                  reach, which are within kMostReplied each, or the server ends as diverged
+//                  reach, which are within kMostReplied each, or the server ends as diverged; with
+//                  dense layers workers end as diverged beyond kMostReplied
 //   log Z          at least the server's own log of its sum of exponentials
 //   labels         at most once in a row, not more than `totals` says
 //   weights        up to kMostWeight
