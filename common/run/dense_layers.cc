@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/config/limits.h"
 
 namespace dslide {
 namespace {
@@ -35,13 +36,10 @@ std::vector<DenseLayer> DenseLayersOf(const ModelConfig& model) {
   return layers;
 }
 
-uint32_t DenseRowCount(const ModelConfig& model) {
-  const std::vector<DenseLayer> layers = DenseLayersOf(model);
-  return layers.empty() ? 0 : layers.back().EndRow(model.hidden);
-}
+uint32_t DenseRowCount(const ModelConfig& model) { return static_cast<uint32_t>(DenseRows(model)); }
 
-uint32_t InputRowCount(const ModelConfig& model) {
-  return FirstDenseId(model) + DenseRowCount(model);
+uint64_t InputRowCount(const ModelConfig& model) {
+  return uint64_t{model.features} + 1 + DenseRowCount(model);
 }
 
 uint64_t ParameterCount(const ModelConfig& model) {
