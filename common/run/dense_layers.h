@@ -38,9 +38,9 @@ std::vector<DenseLayer> DenseLayersOf(const ModelConfig& model);
 
 // R.
 uint32_t DenseRowCount(const ModelConfig& model);
-// D + 1 + R: the rows of the input layer.
-uint32_t InputRowCount(const ModelConfig& model);
-// D + 1.
+// D + 1 + R: the rows of the input layer. Up to 2^32 - 1 of what the configuration takes.
+uint64_t InputRowCount(const ModelConfig& model);
+// D + 1. REQUIRES D <= kMostFeatures, as the configuration does.
 inline uint32_t FirstDenseId(const ModelConfig& model) { return model.features + 1; }
 // Of all layers, without what rows have left over.
 uint64_t ParameterCount(const ModelConfig& model);
