@@ -141,9 +141,9 @@ TEST_CASE_FIXTURE(Fixture, "a small batch is not far above others, a heavy weigh
 // 1 / sqrt(512), of one sample 1.
 TEST_CASE_FIXTURE(Fixture, "dense layers: the last batch of an epoch may have few samples") {
   const auto push = [](uint32_t samples, float mean, BatchId batch) {
-    EmbedPush push{batch, Matrix(samples, 4), {}, LayerRows{{31}, Matrix(1, 4)}};
-    push.dense->values.data = {mean, 0, 0, 0};
-    return push;
+    EmbedPush sent{batch, Matrix(samples, 4), {}, LayerRows{{31}, Matrix(1, 4)}};
+    sent.dense->values.data = {mean, 0, 0, 0};
+    return sent;
   };
   for (uint32_t n = 0; n < 40; ++n) {
     CHECK(Why(push(512, 0.044f, {0, 0, n}), Another(n % 3)).empty());
