@@ -84,11 +84,11 @@ TEST_CASE_FIXTURE(Fixture,
   for (const bool loaded : {false, true}) {
     if (loaded) Load();
     for (const RunId run : {RunId(), own}) {
-      for (const uint32_t version : {0u, plan.version, plan.version + 1}) {
+      for (const uint32_t of_plan : {0u, plan.version, plan.version + 1}) {
         CAPTURE(loaded);
-        CAPTURE(version);
+        CAPTURE(of_plan);
         request.envelope.run = run;
-        request.envelope.plan_version = version;
+        request.envelope.plan_version = of_plan;
         const size_t senders = core.senders();
         const auto effects = core.HandleWorker("peer", request, 0);
         CHECK(Refusal(effects) == ErrorCode::kWrongRun);
