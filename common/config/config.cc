@@ -120,7 +120,7 @@ Error Builder::Refuse(std::string_view name, std::string_view rule) const {
 Status Builder::CheckDenseLayers() const {
   const ModelConfig& model = config_.model;
   if (model.dense.empty()) return {};
-  const uint64_t rows = DenseRows(model);
+  const uint64_t rows = RowsOfDenseLayers(model);
   if (rows > kMostDenseRows) {
     return Refuse("model.hidden",
                   fmt::format("its dense layers take {} rows of {}, at most {} are possible; make "

@@ -171,7 +171,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   if (cluster.input_slots < 0 || too_many) cluster.input_slots = DerivedInputSlots(cluster.slots);
 }
 
-uint64_t DenseRows(const ModelConfig& model) {
+uint64_t RowsOfDenseLayers(const ModelConfig& model) {
   const uint64_t width = model.hidden;
   const auto rows_for = [&](uint64_t elements) { return (elements + width - 1) / width; };
   uint64_t rows = 0, in = width;

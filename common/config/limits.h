@@ -21,7 +21,7 @@ inline constexpr uint32_t kMostHiddenUnits = 8192;
 inline constexpr size_t kMostHiddenLayers = 8;
 
 // R, the rows of the dense layers (common/run/dense_layers.h); 0 without.
-uint64_t DenseRows(const ModelConfig& model);
+uint64_t RowsOfDenseLayers(const ModelConfig& model);
 
 // A copy of the dense layers is a matrix in a message: so many rows it may have, and bytes of a
 // message (schema/PROTOCOL.md, section 10; the same as kMaxBatchSamples and kMaxMessageBytes).

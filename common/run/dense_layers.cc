@@ -36,7 +36,9 @@ std::vector<DenseLayer> DenseLayersOf(const ModelConfig& model) {
   return layers;
 }
 
-uint32_t DenseRowCount(const ModelConfig& model) { return static_cast<uint32_t>(DenseRows(model)); }
+uint32_t DenseRowCount(const ModelConfig& model) {
+  return static_cast<uint32_t>(RowsOfDenseLayers(model));
+}
 
 uint64_t InputRowCount(const ModelConfig& model) {
   return uint64_t{model.features} + 1 + DenseRowCount(model);

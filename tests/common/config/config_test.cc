@@ -601,7 +601,7 @@ TEST_CASE("config: dense layers that no message can have are refused") {
         "545 MiB, a message has at most 512; make the layers narrower");
   CHECK(ErrorOf("[model]\nhidden = 8192,8192,8192\n[cluster]\nwire = fp32").find("MiB") !=
         std::string::npos);
-  CHECK(DenseRows(Parsed("[model]\nhidden = 8,20,5").model) == 39);
+  CHECK(RowsOfDenseLayers(Parsed("[model]\nhidden = 8,20,5").model) == 39);
   CHECK(ErrorOf("[model]\nfeatures = 4294967295").find("model.features") != std::string::npos);
 }
 
