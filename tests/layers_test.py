@@ -22,7 +22,7 @@ MOST_FILES = 25
 LAYERS = [
     ("common", [], """
         common/base common/stem common/config common/data common/data/measures common/data/numbers common/text common/math
-        common/math/int8 common/checkpoint common/balance
+        common/math/int8 common/math/reproducible common/checkpoint common/balance
         common/security common/wire common/run common/idle common/model common/net common/app"""),
     ("server", ["common"], """
         server/rows server/model/lsh server/model/sampling server/model server/executor/batches server/executor/slots

@@ -215,17 +215,21 @@ Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt) {
 }
 
 // Replies are finite, but their sums may not be: a message with them would be dropped as malformed
-// wherever it goes, and be sent again for ever.
-Status BatchFlight::CheckFinite() const {
+// wherever it goes, and be sent again for ever. What dense layers make of replies has a bound, too:
+// servers refuse what is larger as no honest worker's.
+Status BatchFlight::CheckFinite() {
   const std::vector<float>* next = FloatsOf(stage_, hidden_, push_, gradient_);
   const double figures = done_.loss_sum + done_.recall_set + done_.recall_hash +
                          done_.recall_uniform + done_.tail_error;
-  const bool dense = stage_ != Stage::kEmbedPush || AreInRange(dense_gradient_.data);
-  if ((next == nullptr || AllFinite(*next)) && std::isfinite(figures) && dense) return {};
-  return Failed(
-      fmt::format("batch {}.{}.{}: the servers' replies add up to numbers that are not "
-                  "finite",
-                  id().epoch, id().unit, id().index));
+  if (dense_ != nullptr && stage_ != Stage::kPush && next != nullptr) {
+    diverged_ =
+        !AreInRange(*next) || (stage_ == Stage::kEmbedPush && !AreInRange(dense_gradient_.data));
+  }
+  if (!diverged_ && (next == nullptr || AllFinite(*next)) && std::isfinite(figures)) return {};
+  return Failed(fmt::format("batch {}.{}.{}: {}", id().epoch, id().unit, id().index,
+                            diverged_ ? "the dense layers give numbers that are out of range"
+                                      : "the servers' replies add up to numbers that are not "
+                                        "finite"));
 }
 
 // Adds up the partial sums that have come, as far as none of an earlier server lacks: those of the

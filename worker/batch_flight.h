@@ -66,6 +66,10 @@ class BatchFlight {
   void CountSent(size_t kind, size_t bytes);
   void CountReceived(size_t kind, size_t bytes);
 
+  // Whether a Take() has failed because the dense layers make numbers that are out of range of what
+  // the servers have sent, which was in range: the model has diverged, and no other try helps.
+  bool diverged() const { return diverged_; }
+
   // The report to the scheduler. REQUIRES done().
   const BatchDone& report() const { return done_; }
 
@@ -75,7 +79,7 @@ class BatchFlight {
   bool IsGreeted(uint32_t server) const { return stage_ == Stage::kEmbed && !with_input_[server]; }
   Status CheckShape(uint32_t server, const Body& reply) const;
   void AddPartials();
-  Status CheckFinite() const;
+  Status CheckFinite();
   void Advance();
   Status TakeDense();
   void Activate();
@@ -115,6 +119,7 @@ class BatchFlight {
   std::shared_ptr<const DenseWeights> dense_;
   std::vector<Matrix> dense_hidden_;  // h_2 ... h_L, until the way back
   Matrix dense_gradient_;             // [R x H_1]
+  bool diverged_ = false;
   BatchDone done_;
 };
 

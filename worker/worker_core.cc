@@ -353,7 +353,8 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Message reply) {
   Flight& flight = work_->flights.At(id);
   const Result<bool> complete =
       flight.batch.Take(server, std::move(reply.body), reply.envelope.receipt);
-  links_.Judge(server, complete.ok(), now_us_);
+  links_.Judge(server, complete.ok() || flight.batch.diverged(), now_us_);
+  if (flight.batch.diverged()) return EndAsDiverged(complete.error().message);
   if (!complete.ok()) return FailFlight(id, complete.error().message);
   if (flight.first_reply_us == 0) flight.first_reply_us = now_us_;
   if (!*complete) return;
@@ -363,6 +364,17 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Message reply) {
   }
   flight.answered = true;
   Proceed(id);
+}
+
+// Other batches would come to the same. The scheduler shows it and does not end the run: a worker's
+// word alone must not.
+void WorkerCore::EndAsDiverged(const std::string& why) {
+  const ErrorReply diverged{ErrorCode::kRefused,
+                            fmt::format("training diverged: {}; lower train.learning_rate or "
+                                        "train.dense_rate and go on from an earlier checkpoint",
+                                        why)};
+  Send(kScheduler, diverged);
+  effects_.exit = Failed(diverged.text);
 }
 
 // Goes on with a flight whose stage is complete.

@@ -122,6 +122,7 @@ class WorkerCore {
   void SendStage(uint64_t flight, std::optional<uint64_t> next = std::nullopt);
   void TakeReply(uint64_t flight, uint32_t server, Message reply);
   void Proceed(uint64_t flight);
+  void EndAsDiverged(const std::string& why);
   void FailFlight(uint64_t flight, const std::string& why, After after = After::kBeginAgain);
   void GiveWaitingBack();
   void SendReport(BatchDone done);

@@ -100,6 +100,7 @@ class Builder {
   const Config& config() const { return config_; }
 
  private:
+  Status CheckDenseLayers() const;
   Error Refuse(std::string_view name, std::string_view rule) const;
 
   Config config_;
@@ -113,6 +114,28 @@ Error Builder::Refuse(std::string_view name, std::string_view rule) const {
   const auto origin = origins_.find(key);
   return NotAllowed(origin == origins_.end() ? "default" : origin->second, *key,
                     key->field.format(config_), rule);
+}
+
+// A server's copy of the dense layers goes with its sums of a batch into one message.
+Status Builder::CheckDenseLayers() const {
+  const ModelConfig& model = config_.model;
+  if (model.dense.empty()) return {};
+  const uint64_t rows = RowsOfDenseLayers(model);
+  if (rows > kMostDenseRows) {
+    return Refuse("model.hidden",
+                  fmt::format("its dense layers take {} rows of {}, at most {} are possible; make "
+                              "the first layer wider or the others narrower",
+                              rows, model.hidden, kMostDenseRows));
+  }
+  constexpr uint64_t kRest = uint64_t{1} << 20;
+  const uint64_t element = config_.cluster.wire == Wire::kFp32 ? sizeof(float) : sizeof(uint16_t);
+  const uint64_t batch = config_.train.batch == 0 ? kMostDerivedBatch : config_.train.batch;
+  const uint64_t bytes = (rows * element + batch * sizeof(int64_t)) * model.hidden + kRest;
+  if (bytes <= kMostMessageBytes) return {};
+  return Refuse("model.hidden",
+                fmt::format("its dense layers and a batch take {} MiB, a message has at most {}; "
+                            "make the layers narrower",
+                            bytes >> 20, kMostMessageBytes >> 20));
 }
 
 Status Builder::CheckTogether() const {
@@ -140,6 +163,7 @@ Status Builder::CheckTogether() const {
   if (IsLinear(config_.model) && !config_.model.dense.empty()) {
     return Refuse("model.activation", "linear goes with one number in model.hidden");
   }
+  DSLIDE_RETURN_IF_ERROR(CheckDenseLayers());
   if (config_.train.audit > 0.0f && config_.train.staleness != 0) {
     return Refuse("train.audit", "only with train.staleness = 0 a batch gives the same twice");
   }

@@ -43,8 +43,8 @@ std::vector<ConfigKey> ModelKeys() {
   using M = ModelConfig;
   const char* section = "model";
   return {
-      {section, "features", "features (D); from the data", Number(kIn, &M::features, 0, kMaxUint32),
-       kFixed},
+      {section, "features", "features (D); from the data",
+       Number(kIn, &M::features, 0, kMostFeatures), kFixed},
       {section, "labels", "labels (N); from the data", Number(kIn, &M::labels, 0, kMaxUint32),
        kFixed},
       {section, "hidden", "hidden units (H); more numbers: of dense layers behind", HiddenLayers(),

@@ -171,6 +171,17 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   if (cluster.input_slots < 0 || too_many) cluster.input_slots = DerivedInputSlots(cluster.slots);
 }
 
+uint64_t RowsOfDenseLayers(const ModelConfig& model) {
+  const uint64_t width = model.hidden;
+  const auto rows_for = [&](uint64_t elements) { return (elements + width - 1) / width; };
+  uint64_t rows = 0, in = width;
+  for (const uint64_t out : model.dense) {
+    rows += out * rows_for(in) + rows_for(out);
+    in = out;
+  }
+  return rows;
+}
+
 std::string HiddenText(const ModelConfig& model) {
   std::string text = std::to_string(model.hidden);
   for (const uint32_t width : model.dense) text += fmt::format(",{}", width);

@@ -20,6 +20,18 @@ inline constexpr uint64_t kManySamples = 30'000;
 inline constexpr uint32_t kMostHiddenUnits = 8192;
 inline constexpr size_t kMostHiddenLayers = 8;
 
+// R, the rows of the dense layers (common/run/dense_layers.h); 0 without.
+uint64_t RowsOfDenseLayers(const ModelConfig& model);
+
+// A copy of the dense layers is a matrix in a message: so many rows it may have, and bytes of a
+// message (schema/PROTOCOL.md, section 10; the same as kMaxBatchSamples and kMaxMessageBytes).
+inline constexpr uint32_t kMostDenseRows = 65536;
+inline constexpr uint64_t kMostMessageBytes = uint64_t{512} << 20;
+
+// model.features: behind the features come ids of the bias and of dense layers, and slots divide
+// all of them in equal parts. They have 32 bits.
+inline constexpr uint32_t kMostFeatures = 4'290'000'000;
+
 // train.batch = 0: what many samples have.
 inline constexpr uint32_t kMostDerivedBatch = 512;
 

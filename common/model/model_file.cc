@@ -19,6 +19,7 @@
 
 #include "common/base/nearest.h"
 #include "common/checkpoint/file_checksum.h"
+#include "common/config/limits.h"
 #include "common/data/whole_file.h"
 #include "common/math/int8/int8_scan.h"
 #include "model_generated.h"
@@ -219,7 +220,8 @@ bool Fit(const ModelInfo& info, const ModelArrays& a) {
   const size_t hidden = info.hidden(), positions = a.label_of.size(), cells = a.cell_ends.size();
   if (info.hidden() == 0 || info.labels() == 0 || positions % kInt8PanelRows != 0 ||
       positions < info.labels() || positions > kNoLabel || cells == 0 ||
-      a.input.size() != size_t{InputRowCount(info.config.model)} * info.input_width() ||
+      info.features() > kMostFeatures ||
+      a.input.size() != InputRowCount(info.config.model) * info.input_width() ||
       a.cell_means.size() != cells * hidden || a.cell_biases.size() != cells ||
       a.bias.size() != positions || a.row_scales.size() != positions ||
       a.rows.size() != positions * Int8Units(hidden) * kInt8Group ||

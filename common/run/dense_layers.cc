@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/config/limits.h"
 
 namespace dslide {
 namespace {
@@ -36,12 +37,11 @@ std::vector<DenseLayer> DenseLayersOf(const ModelConfig& model) {
 }
 
 uint32_t DenseRowCount(const ModelConfig& model) {
-  const std::vector<DenseLayer> layers = DenseLayersOf(model);
-  return layers.empty() ? 0 : layers.back().EndRow(model.hidden);
+  return static_cast<uint32_t>(RowsOfDenseLayers(model));
 }
 
-uint32_t InputRowCount(const ModelConfig& model) {
-  return FirstDenseId(model) + DenseRowCount(model);
+uint64_t InputRowCount(const ModelConfig& model) {
+  return uint64_t{model.features} + 1 + DenseRowCount(model);
 }
 
 uint64_t ParameterCount(const ModelConfig& model) {
@@ -73,8 +73,8 @@ DenseRowStart StartOfDenseRow(const ModelConfig& model, uint32_t row) {
   return {};
 }
 
-DenseWeights::DenseWeights(const ModelConfig& model, Matrix rows, const Kernels& kernels)
-    : layers_(DenseLayersOf(model)), rows_(std::move(rows)), kernels_(kernels) {
+DenseWeights::DenseWeights(const ModelConfig& model, Matrix rows, const ReproducibleGemm& gemm)
+    : layers_(DenseLayersOf(model)), rows_(std::move(rows)), gemm_(gemm) {
   DSLIDE_CHECK(!layers_.empty());
   DSLIDE_CHECK(rows_.rows == DenseRowCount(model) && rows_.cols == model.hidden);
 }
@@ -88,8 +88,8 @@ std::vector<Matrix> DenseWeights::Forward(const Matrix& first) const {
     Matrix out(in->rows, layer.out);
     const float* bias = rows_.row(layer.bias_row);
     for (uint32_t i = 0; i < out.rows; ++i) std::copy_n(bias, layer.out, out.row(i));
-    kernels_.gemm_nt(out.rows, layer.out, layer.in, in->data.data(), layer.in, Weights(layer),
-                     Stride(layer), out.data.data(), layer.out, true);
+    gemm_.nt(out.rows, layer.out, layer.in, in->data.data(), layer.in, Weights(layer),
+             Stride(layer), out.data.data(), layer.out, true);
     // A product with a factor that is chosen: NaN stays.
     for (float& h : out.data) h *= h <= 0 ? 0.0f : 1.0f;
     hidden.push_back(std::move(out));
@@ -112,13 +112,16 @@ DenseWeights::Gradients DenseWeights::Backward(const Matrix& first,
     const Matrix& in = l == 0 ? first : hidden[l - 1];
     const size_t samples = in.rows;
     Mask(hidden[l], &gradient);
-    kernels_.gemm_tn(layer.out, layer.in, samples, gradient.data.data(), layer.out, in.data.data(),
-                     layer.in, gradients.rows.row(layer.first_row), Stride(layer), false);
+    gemm_.tn(layer.out, layer.in, samples, gradient.data.data(), layer.out, in.data.data(),
+             layer.in, gradients.rows.row(layer.first_row), Stride(layer), false);
     float* bias = gradients.rows.row(layer.bias_row);
-    for (size_t i = 0; i < samples; ++i) kernels_.axpy(layer.out, 1.0f, gradient.row(i), bias);
+    for (uint32_t i = 0; i < in.rows; ++i) {
+      const float* g = gradient.row(i);
+      for (uint32_t k = 0; k < layer.out; ++k) bias[k] += g[k];
+    }
     Matrix below(in.rows, layer.in);
-    kernels_.gemm_nn(samples, layer.in, layer.out, gradient.data.data(), layer.out, Weights(layer),
-                     Stride(layer), below.data.data(), layer.in, false);
+    gemm_.nn(samples, layer.in, layer.out, gradient.data.data(), layer.out, Weights(layer),
+             Stride(layer), below.data.data(), layer.in, false);
     gradient = std::move(below);
   }
   gradients.first = std::move(gradient);

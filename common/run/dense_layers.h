@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/config/config.h"
-#include "common/math/kernels.h"
+#include "common/math/reproducible/gemm.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -38,9 +38,9 @@ std::vector<DenseLayer> DenseLayersOf(const ModelConfig& model);
 
 // R.
 uint32_t DenseRowCount(const ModelConfig& model);
-// D + 1 + R: the rows of the input layer.
-uint32_t InputRowCount(const ModelConfig& model);
-// D + 1.
+// D + 1 + R: the rows of the input layer. Up to 2^32 - 1 of what the configuration takes.
+uint64_t InputRowCount(const ModelConfig& model);
+// D + 1. REQUIRES D <= kMostFeatures, as the configuration does.
 inline uint32_t FirstDenseId(const ModelConfig& model) { return model.features + 1; }
 // Of all layers, without what rows have left over.
 uint64_t ParameterCount(const ModelConfig& model);
@@ -64,12 +64,13 @@ struct DenseRowStart {
 DenseRowStart StartOfDenseRow(const ModelConfig& model, uint32_t row);
 
 // The parameters, and the products with them. Immutable; any number of threads may use it. Products
-// are in fp32, by one thread; sums have a fixed order, so results repeat bit for bit on one
-// machine.
+// are in fp32, by one thread. Their bits are the same on all machines
+// (common/math/reproducible/gemm.h), because audits compare what two workers make of a batch.
 class DenseWeights {
  public:
   // `rows`: [R x H_1]. REQUIRES R > 0.
-  DenseWeights(const ModelConfig& model, Matrix rows, const Kernels& kernels = BestKernels());
+  DenseWeights(const ModelConfig& model, Matrix rows,
+               const ReproducibleGemm& gemm = BestReproducibleGemm());
 
   // h_2 ... h_L of `first`, h_1 [B x H_1].
   std::vector<Matrix> Forward(const Matrix& first) const;
@@ -89,7 +90,7 @@ class DenseWeights {
 
   std::vector<DenseLayer> layers_;
   Matrix rows_;
-  const Kernels& kernels_;
+  const ReproducibleGemm& gemm_;
 };
 
 // The rows of several parts in the order of their ids. REQUIRES that no id is in two parts, and

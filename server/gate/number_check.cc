@@ -166,8 +166,10 @@ std::string NumberCheck::WhyTooLarge(Incarnation sender, const Body& request, Se
     const float norm = LargestNorm(push->gradient) * static_cast<float>(push->gradient.rows);
     std::string why = Judge(&gradient_, "EmbedPush: the gradient", sender, push->batch, norm, out);
     if (why.empty() && push->dense) {
+      // A mean over the samples: the fewer, the more noise is left in it.
+      const float scale = std::sqrt(static_cast<float>(push->gradient.rows));
       why = Judge(&dense_, "EmbedPush: the gradients of dense layers", sender, push->batch,
-                  LargestNorm(push->dense->values), out);
+                  LargestNorm(push->dense->values) * scale, out);
     }
     if (const auto open = open_.find(key); open != open_.end()) {
       numbers_ -= open->second.log_sums.size();

@@ -5,13 +5,15 @@
 //   dense rows     gradients up to kMostReplied: their squares stay finite
 //   h, dL/da       h not negative with relu; elements up to what honest sums of the servers'
 //   replies can
-//                  reach, which are within kMostReplied each, or the server ends as diverged
+//                  reach, which are within kMostReplied each, or the server ends as diverged; with
+//                  dense layers workers end as diverged beyond kMostReplied
 //   log Z          at least the server's own log of its sum of exponentials
 //   labels         at most once in a row, not more than `totals` says
 //   weights        up to kMostWeight
 //
 // and the largest row norm of a batch's features, h, dL/da (times the batch's samples) and
-// gradients of dense layers, and its largest weight, within what NormBound has learned. With
+// gradients of dense layers (means over the samples: times the square root of their number), and
+// its largest weight, within what NormBound has learned. With
 // kMostReplied = 2^60, sums of squares (AdaGrad, Adam) and products with weights stay finite in
 // fp32. Owned by the network thread.
 #pragma once

@@ -28,20 +28,22 @@ class SlotMap {
 
   // Ids [0, total) over those of the model's `slots` slots that `range` has; the slots `owned`
   // (ascending) live here, in this order.
-  SlotMap(uint32_t total, uint32_t slots, const SlotRange& range, std::span<const SlotId> owned)
-      : total_(total),
+  // REQUIRES total < 2^32.
+  SlotMap(uint64_t total, uint32_t slots, const SlotRange& range, std::span<const SlotId> owned)
+      : total_(static_cast<uint32_t>(total)),
         slots_(slots),
         range_(range),
-        rows_per_slot_((total + range.count - 1) / range.count),
+        rows_per_slot_(static_cast<uint32_t>((total + range.count - 1) / range.count)),
         region_(slots, kNone),
         attached_(slots, 0) {
+    DSLIDE_CHECK(total == total_);
     for (const SlotId slot : owned) {
       Reserve(slot);
       Attach(slot);
     }
   }
   // Over all slots.
-  SlotMap(uint32_t total, uint32_t slots, std::span<const SlotId> owned)
+  SlotMap(uint64_t total, uint32_t slots, std::span<const SlotId> owned)
       : SlotMap(total, slots, {0, slots}, owned) {}
 
   uint32_t slots() const { return slots_; }  // of the whole model

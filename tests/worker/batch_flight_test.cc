@@ -482,6 +482,34 @@ TEST_CASE("dense layers: h goes through them, its gradient back, and theirs to t
   CHECK(std::get<ActiveQuery>(next.RequestFor(1)).hidden == hidden);
 }
 
+TEST_CASE("dense layers: products out of range of replies in range mean that training diverged") {
+  const Config config = DenseConfig();
+  const auto embed = [&](float h) {
+    BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+    REQUIRE(flight.Take(1, EmbedReply{Filled({}), DenseOf(1)}).ok());
+    const Result<bool> taken = flight.Take(0, EmbedReply{Filled({0, 0, h, 0}), DenseOf(0)});
+    CHECK(taken.ok() == !flight.diverged());  // unit 3 has it three times
+    return taken.ok();
+  };
+  CHECK(embed(0.25f * kMostReplied));
+  CHECK_FALSE(embed(0.5f * kMostReplied));
+  // On the way back. dL/dh_2 of unit 3 is multiplied by 3, and by h_1.
+  const auto back = [&](float h, float gradient) {
+    BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+    TakeBoth(&flight, EmbedReply{Filled({0, 0, h, 0}), DenseOf(0)},
+             EmbedReply{Filled({}), DenseOf(1)});
+    TakeBoth(&flight, Statistics(1, 2, 0.5f), Statistics(3, 1.5f, 0.25f));
+    REQUIRE(flight.Take(1, GradientReply{Filled({})}).ok());
+    const bool ok = flight.Take(0, GradientReply{Filled({0, 0, 0, gradient})}).ok();
+    CHECK(ok == !flight.diverged());
+    return ok;
+  };
+  CHECK(back(1, 0.25f * kMostReplied));
+  CHECK_FALSE(back(1, 0.5f * kMostReplied));
+  CHECK(back(0x1p20f, 0x1p39f));
+  CHECK_FALSE(back(0x1p20f, 0x1p41f));
+}
+
 TEST_CASE("dense layers: replies without the rows, or with other rows, are refused") {
   const Config config = DenseConfig();
   const auto take = [&](const std::optional<LayerRows>& rows) {

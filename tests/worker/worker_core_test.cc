@@ -184,6 +184,29 @@ TEST_CASE_FIXTURE(Fixture, "after numbers that no model gives the batch begins a
   CHECK(Requests(Tick(300)).size() == kServers);
 }
 
+TEST_CASE("a worker whose dense layers have diverged tells the scheduler, and ends") {
+  Config deep;
+  deep.model.dense = {WorkerFixture::kHidden};
+  WorkerFixture f(1, deep);
+  f.JoinAndPlan();
+  const auto requests = WorkerFixture::Requests(f.Scheduler(WorkerFixture::Grant(1)));
+  REQUIRE(requests.size() == 1);
+  LayerRows rows{{21, 22, 23, 24}, Matrix(4, WorkerFixture::kHidden)};
+  rows.values.data.assign(rows.values.data.size(), 2.0f);
+  Matrix large(2, WorkerFixture::kHidden);
+  large.data.assign(large.data.size(), 0x1p58f);
+  (void)f.Server(requests[0], EmbedReply{large, rows});
+  const auto told = WorkerFixture::ToScheduler<ErrorReply>(f.last);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].text ==
+        "training diverged: batch 1.2.0: the dense layers give numbers that are out of range; "
+        "lower train.learning_rate or train.dense_rate and go on from an earlier checkpoint");
+  REQUIRE(f.last.exit.has_value());
+  CHECK(f.last.exit->error().kind == ErrorKind::kFailed);
+  CHECK(f.last.exit->error().message == told[0].text);
+  CHECK(f.last.failed_batches.empty());
+}
+
 TEST_CASE_FIXTURE(Fixture, "statistics that no model gives are not reported") {
   JoinAndPlan();
   auto requests = Requests(Scheduler(Grant(1)));

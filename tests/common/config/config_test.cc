@@ -15,6 +15,7 @@
 #include "common/base/nearest.h"
 #include "common/base/random.h"
 #include "common/config/config_keys.h"
+#include "common/config/limits.h"
 
 namespace dslide {
 namespace {
@@ -43,7 +44,7 @@ Config UnusualConfig() {
              77,
              {17, 5},
              Loss::kSigmoid,
-             Activation::kLinear,
+             Activation::kRelu,
              Neurons::kLearned,
              ActiveSet::kSampled,
              Sharing::kSample,
@@ -586,6 +587,22 @@ TEST_CASE("config: hidden layers are a number, or several") {
   Config resolved = deep;
   ResolveConfig(1000, 5000, &resolved);
   CHECK(resolved.model.output_init == doctest::Approx(1 / std::sqrt(32.0)));
+}
+
+TEST_CASE("config: dense layers that no message can have are refused") {
+  const auto why = [](const std::string& text) { return ErrorOf("[model]\nhidden = " + text); };
+  CHECK(why("8,8192").empty());
+  CHECK(why("8,8192,8192") ==
+        "cluster.ini:2: model.hidden = 8,8192,8192: its dense layers take 8398848 rows of 8, at "
+        "most 65536 are possible; make the first layer wider or the others narrower");
+  CHECK(why("8192,8192,8192").empty());  // of 2 bytes
+  CHECK(why("8192,8192,8192,8192,8192") ==
+        "cluster.ini:2: model.hidden = 8192,8192,8192,8192,8192: its dense layers and a batch take "
+        "545 MiB, a message has at most 512; make the layers narrower");
+  CHECK(ErrorOf("[model]\nhidden = 8192,8192,8192\n[cluster]\nwire = fp32").find("MiB") !=
+        std::string::npos);
+  CHECK(RowsOfDenseLayers(Parsed("[model]\nhidden = 8,20,5").model) == 39);
+  CHECK(ErrorOf("[model]\nfeatures = 4294967295").find("model.features") != std::string::npos);
 }
 
 TEST_CASE("config: the derived rate of SGD follows the loss") {

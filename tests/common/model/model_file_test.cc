@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/checkpoint/file_checksum.h"
 #include "common/data/whole_file.h"
 #include "common/model/ranker.h"
 #include "model_generated.h"
@@ -150,6 +151,45 @@ TEST_CASE_FIXTURE(Fixture, "model file: other files, cut ones and damaged ones a
   Damage(
       bytes.substr(0, bytes.size() - 32 - length) + "odd" + moved + bytes.substr(bytes.size() - 32),
       "its description");
+}
+
+// Ids of the bias and of dense layers come behind the features: they must not begin again at 0.
+TEST_CASE_FIXTURE(Fixture, "model file: more features than ids are refused") {
+  const std::string bytes = Write();
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data() + bytes.size() - 32, sizeof length);
+  const auto* file = wire::GetModelFile(bytes.data() + bytes.size() - 32 - length);
+  std::string config = file->config()->str();
+  const std::string was = "features = " + std::to_string(kFeatures) + "\n";
+  REQUIRE(config.find(was) != std::string::npos);
+  config.replace(config.find(was), was.size(), "features = 4294967295\n");
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<wire::ModelSection>> sections;
+  for (const auto* s : *file->sections()) {
+    // An input array of no row: D + 1 modulo 2^32.
+    const uint64_t size = s->name()->string_view() == "input" ? 0 : s->bytes();
+    sections.push_back(wire::CreateModelSectionDirect(builder, s->name()->c_str(), s->offset(),
+                                                      size, s->checksum()));
+  }
+  wire::FinishModelFileBuffer(
+      builder, wire::CreateModelFileDirect(builder, file->format(), "crafted", config.c_str(),
+                                           file->samples(), 4294967295u, file->hidden(),
+                                           file->labels(), file->positions(), file->cells(),
+                                           file->probes(), file->index_recall(), &sections));
+  const std::string_view description(reinterpret_cast<const char*>(builder.GetBufferPointer()),
+                                     builder.GetSize());
+  const uint64_t tail[] = {description.size(),
+                           ChecksumOf({builder.GetBufferPointer(), description.size()})};
+  std::string crafted = bytes.substr(0, bytes.size() - 32 - length);
+  crafted += description;
+  crafted.append(reinterpret_cast<const char*>(tail), sizeof tail);
+  crafted += bytes.substr(bytes.size() - 16);
+  REQUIRE(WriteWholeFile(path, crafted).ok());
+  const auto model = OpenModelFile(path);
+  REQUIRE_FALSE(model.ok());
+  CHECK(model.error().kind == ErrorKind::kBadInput);
+  CHECK(model.error().message.starts_with(path));
+  CHECK(model.error().message.find("model.features = 4294967295") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(Fixture,

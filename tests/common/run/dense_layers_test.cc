@@ -98,8 +98,8 @@ TEST_CASE("dense layers: gradients are the slopes, of one to three layers and al
   for (const std::vector<uint32_t>& dense :
        std::vector<std::vector<uint32_t>>{{6}, {4}, {13}, {9, 5}, {5, 17, 7}}) {
     for (const char* name : {"scalar", "avx2", "avx512"}) {
-      const Kernels* kernels = KernelsByName(name);
-      if (kernels == nullptr) continue;
+      const ReproducibleGemm* gemm = ReproducibleGemmByName(name);
+      if (gemm == nullptr) continue;
       CAPTURE(name);
       CAPTURE(dense.front());
       const ModelConfig model = ModelOf(6, dense);
@@ -108,7 +108,7 @@ TEST_CASE("dense layers: gradients are the slopes, of one to three layers and al
       Matrix first = Normal(11, 6, 1, &random);
       for (float& h : first.data) h = std::max(h, 0.0f);
       const Matrix slope = Normal(11, dense.back(), 1, &random);
-      const DenseWeights weights(model, rows, *kernels);
+      const DenseWeights weights(model, rows, *gemm);
       const std::vector<Matrix> hidden = weights.Forward(first);
       const DenseWeights::Gradients back = weights.Backward(first, hidden, slope);
       std::vector<double> r(rows.data.begin(), rows.data.end());
@@ -131,6 +131,28 @@ TEST_CASE("dense layers: gradients are the slopes, of one to three layers and al
       CHECK(largest > 0.5);
       CHECK(worst < 1e-4);
     }
+  }
+}
+
+TEST_CASE("dense layers: the bits are the same, whatever the machine has") {
+  const ModelConfig model = ModelOf(37, {300, 129});
+  Random random(4);
+  const Matrix rows = Normal(DenseRowCount(model), 37, 0.3, &random);
+  Matrix first = Normal(23, 37, 1, &random);
+  for (float& h : first.data) h = std::max(h, 0.0f);
+  const Matrix slope = Normal(23, 129, 1e-3, &random);
+  const DenseWeights scalar(model, rows, *ReproducibleGemmByName("scalar"));
+  const std::vector<Matrix> hidden = scalar.Forward(first);
+  const DenseWeights::Gradients back = scalar.Backward(first, hidden, slope);
+  for (const char* name : {"avx2", "avx512"}) {
+    const ReproducibleGemm* gemm = ReproducibleGemmByName(name);
+    if (gemm == nullptr) continue;
+    CAPTURE(name);
+    const DenseWeights weights(model, rows, *gemm);
+    CHECK(weights.Forward(first) == hidden);
+    const DenseWeights::Gradients other = weights.Backward(first, hidden, slope);
+    CHECK(other.rows == back.rows);
+    CHECK(other.first == back.first);
   }
 }
 

@@ -137,6 +137,22 @@ TEST_CASE_FIXTURE(Fixture, "a small batch is not far above others, a heavy weigh
   CHECK(Why(query).starts_with("ActiveQuery: weights: 100000 is far above"));
 }
 
+// Gradients of dense layers are means over the samples: of 512 independent ones of length 1 some
+// 1 / sqrt(512), of one sample 1.
+TEST_CASE_FIXTURE(Fixture, "dense layers: the last batch of an epoch may have few samples") {
+  const auto push = [](uint32_t samples, float mean, BatchId batch) {
+    EmbedPush sent{batch, Matrix(samples, 4), {}, LayerRows{{31}, Matrix(1, 4)}};
+    sent.dense->values.data = {mean, 0, 0, 0};
+    return sent;
+  };
+  for (uint32_t n = 0; n < 40; ++n) {
+    CHECK(Why(push(512, 0.044f, {0, 0, n}), Another(n % 3)).empty());
+  }
+  CHECK(Why(push(1, 1, {0, 0, 40})).empty());
+  CHECK(Why(push(1, 5, {0, 0, 41})).starts_with("EmbedPush: the gradients of dense layers: 5 is"));
+  CHECK(Why(push(512, 1, {0, 0, 42})).starts_with("EmbedPush: the gradients of dense layers: 22"));
+}
+
 TEST_CASE_FIXTURE(Fixture, "a push goes on without a next batch that is refused") {
   EmbedPush push = Push(1);
   push.next = Embed({1}, {2});

@@ -439,7 +439,7 @@ RankingBenchResult RunRankingBench(const EngineBenchOptions& given, uint32_t sam
   Random random(options.config.common.seed);
   TopKRequest request;
   request.k = 5;
-  request.hidden = Matrix(kMaxInferenceBatch, options.config.model.hidden);
+  request.hidden = Matrix(kMaxInferenceBatch, OutputWidth(options.config.model));
   for (float& h : request.hidden.data) h = static_cast<float>(std::max(0.0, random.Normal()));
   RankingBenchResult result;
   const uint32_t batches = (samples + kMaxInferenceBatch - 1) / kMaxInferenceBatch;

@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 constexpr int kStopGraceMs = 5000;    // for children that were asked to stop
 constexpr int kLeaveGraceMs = 10000;  // for members to leave after the scheduler
 constexpr int kPollMs = 50;
+constexpr std::string_view kDiverged = "training diverged";  // how a worker's last words begin then
 
 // The scheduler shows its progress on the same terminal, in a line that has no end yet.
 void Say(const std::string& line) {
@@ -267,6 +268,8 @@ Status Launcher::OnMemberEnd(Child* child) {
     const bool refused = process.exit_code() == ExitCode(ErrorKind::kBadInput);
     return !refused && SchedulerEnds() ? Status() : CannotGoOn(*child, process.Ending());
   }
+  const std::string why = LastWords(process.log(), 0, "dslide-worker");
+  if (why.starts_with(kDiverged)) diverged_ = fmt::format("{}: {}", process.name(), why);
   Say(fmt::format("{} ended ({}), see {}; the others go on", process.name(), process.Ending(),
                   process.log()));
   return {};
@@ -360,6 +363,7 @@ void Launcher::AwaitLeaving() {
 
 Status Launcher::AfterScheduler() {
   AwaitLeaving();
+  if (!diverged_.empty() && scheduler().exit_code() != 0) return Failed(diverged_);
   if (scheduler().exit_code() != 0) return SchedulerFailure();
   Say(fmt::format("run directory  {}\ncheckpoint     {}\nsummary        {}", launch_.run_directory,
                   Path(kCheckpointsName), Path("summary.json")));

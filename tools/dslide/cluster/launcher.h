@@ -93,6 +93,7 @@ class Launcher {
   Launch launch_;
   StopSignals* signals_;
   bool stopping_ = false;         // the scheduler was asked to end
+  std::string diverged_;          // the last words of a worker that ended so
   std::streamoff log_start_ = 0;  // of this life in the scheduler's log
   FileIdentity old_address_;      // file of an earlier launch
   std::vector<Child> children_;   // the scheduler first, then servers, then workers

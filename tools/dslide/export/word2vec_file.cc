@@ -35,7 +35,7 @@ Status WriteWord2Vec(const Model& model, bool binary, const std::string& path) {
   Result<OutputFile> file = OutputFile::Create(path);
   DSLIDE_RETURN_IF_ERROR(file);
   const std::vector<std::string>& names = preprocessor->vectorizer().vocabulary().names;
-  const uint32_t dim = model.info().hidden();
+  const uint32_t dim = model.info().input_width();
   file->Write(fmt::format("{} {}\n", names.size(), dim));
   std::vector<float> row(dim);
   std::string text;

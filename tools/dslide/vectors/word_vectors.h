@@ -27,7 +27,7 @@ class WordVectors {
   static Result<WordVectors> Of(std::shared_ptr<const Model> model);
 
   uint32_t size() const { return static_cast<uint32_t>(names().size()); }  // V
-  uint32_t dim() const { return model_->info().hidden(); }                 // H
+  uint32_t dim() const { return model_->info().input_width(); }            // H, of the first layer
   const std::vector<std::string>& names() const;
   // [H], scaled to length 1; zeros stay.
   std::span<const float> Unit(uint32_t id) const {
