@@ -434,6 +434,14 @@ TEST_CASE("config: a refused value leaves the config as it was") {
   }
 }
 
+TEST_CASE("config: a run that is older than model.activation has relu") {
+  Config now;
+  now.model.activation = Activation::kRelu;
+  CHECK(FixedKeyThatDiffers(now, Config{}) == nullptr);
+  now.model.activation = Activation::kLinear;
+  CHECK(FixedKeyThatDiffers(now, Config{}) == FindConfigKey("model.activation"));
+}
+
 TEST_CASE("config: what a resumed run keeps") {
   // Every key, one at a time.
   std::vector<std::string> kept;
@@ -444,43 +452,18 @@ TEST_CASE("config: what a resumed run keeps") {
     CHECK((differs == nullptr || differs == &key));
     if (differs != nullptr) kept.push_back(key.FullName());
   }
-  CHECK(kept == std::vector<std::string>{"common.seed",
-                                         "model.features",
-                                         "model.labels",
-                                         "model.hidden",
-                                         "model.activation",
-                                         "model.neurons",
-                                         "model.active",
-                                         "model.precision",
-                                         "hash.family",
-                                         "hash.k",
-                                         "hash.tables",
-                                         "hash.bin",
-                                         "train.min_label_samples",
-                                         "train.batch",
-                                         "train.optimizer",
-                                         "train.moments",
-                                         "train.unit_batches",
-                                         "train.staleness",
-                                         "train.target_batch",
-                                         "text.format",
-                                         "text.window",
-                                         "text.min_count",
-                                         "text.subsample",
-                                         "text.decay",
-                                         "text.ngrams",
-                                         "text.title",
-                                         "text.title_chars",
-                                         "text.title_pairs",
-                                         "text.fold_accents",
-                                         "text.min_samples",
-                                         "text.max_share",
-                                         "text.max_features",
-                                         "text.stem",
-                                         "text.chars",
-                                         "text.hash_bits",
-                                         "cluster.slots",
-                                         "cluster.input_slots"});
+  CHECK(
+      kept ==
+      std::vector<std::string>{
+          "common.seed",      "model.features",     "model.labels",      "model.hidden",
+          "model.neurons",    "model.active",       "model.precision",   "hash.family",
+          "hash.k",           "hash.tables",        "hash.bin",          "train.min_label_samples",
+          "train.batch",      "train.optimizer",    "train.moments",     "train.unit_batches",
+          "train.staleness",  "train.target_batch", "text.format",       "text.window",
+          "text.min_count",   "text.subsample",     "text.decay",        "text.ngrams",
+          "text.title",       "text.title_chars",   "text.title_pairs",  "text.fold_accents",
+          "text.min_samples", "text.max_share",     "text.max_features", "text.stem",
+          "text.chars",       "text.hash_bits",     "cluster.slots",     "cluster.input_slots"});
   Config now, then;
   CHECK(FixedKeyThatDiffers(now, then) == nullptr);
   now.train.staleness = 0;
