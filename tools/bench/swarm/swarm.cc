@@ -243,8 +243,9 @@ void Swarm::ComeUp(Node* node) {
   At(now_ms_ + lasts_ms, [this, node, goodbye, life = node->life] {
     if (node->life == life) GoDown(node, goodbye);
   });
-  Later(node, static_cast<int64_t>(settings_.heartbeat_ms * weather_.Uniform()),
-        [this, node] { Beat(node); });
+  // The first one comes after the Join: messages of a connection do not overtake one another.
+  const double first_ms = 200 + settings_.heartbeat_ms * weather_.Uniform();
+  Later(node, static_cast<int64_t>(first_ms), [this, node] { Beat(node); });
 }
 
 void Swarm::GoDown(Node* node, bool goodbye) {
