@@ -76,6 +76,20 @@ void Pack(size_t size, size_t depth, const Operand& x, float* out) {
   }
 }
 
+// A tile of `rows` rows, by thirds: rows beyond them are not computed.
+template <typename Kernel>
+void MultiplyTile(size_t rows, size_t depth, const float* a, const float* b, float* c, size_t ldc,
+                  bool add) {
+  constexpr size_t kThird = Kernel::kTileRows / 3;
+  if (rows <= kThird) {
+    Kernel::template MultiplyRows<kThird>(depth, a, b, c, ldc, add);
+  } else if (rows <= 2 * kThird) {
+    Kernel::template MultiplyRows<2 * kThird>(depth, a, b, c, ldc, add);
+  } else {
+    Kernel::template MultiplyRows<Kernel::kTileRows>(depth, a, b, c, ldc, add);
+  }
+}
+
 // Panel a is [depth x kRowsPerTile], panel b [depth x 2 vectors].
 struct FloatKernel {
   static constexpr size_t kTileRows = kRowsPerTile;
@@ -114,14 +128,7 @@ struct FloatKernel {
 
   static void Multiply(size_t rows, size_t depth, const float* a, const float* b, float* c,
                        size_t ldc, bool add) {
-    constexpr size_t kThird = kTileRows / 3;
-    if (rows <= kThird) {
-      MultiplyRows<kThird>(depth, a, b, c, ldc, add);
-    } else if (rows <= 2 * kThird) {
-      MultiplyRows<2 * kThird>(depth, a, b, c, ldc, add);
-    } else {
-      MultiplyRows<kTileRows>(depth, a, b, c, ldc, add);
-    }
+    MultiplyTile<FloatKernel>(rows, depth, a, b, c, ldc, add);
   }
 };
 

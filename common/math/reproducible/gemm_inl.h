@@ -38,14 +38,7 @@ struct OrderedKernel : FloatKernel {
 
   static void Multiply(size_t rows, size_t depth, const float* a, const float* b, float* c,
                        size_t ldc, bool add) {
-    constexpr size_t kThird = kTileRows / 3;
-    if (rows <= kThird) {
-      MultiplyRows<kThird>(depth, a, b, c, ldc, add);
-    } else if (rows <= 2 * kThird) {
-      MultiplyRows<2 * kThird>(depth, a, b, c, ldc, add);
-    } else {
-      MultiplyRows<kTileRows>(depth, a, b, c, ldc, add);
-    }
+    MultiplyTile<OrderedKernel>(rows, depth, a, b, c, ldc, add);
   }
 };
 
