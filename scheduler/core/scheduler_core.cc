@@ -226,11 +226,11 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   if (plan == nullptr) return run_.pass().GiveBack(worker, done.batch);  // too old to be checked
   const std::string why = WhyNotBelieved(done, evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain,
                                          worker, *plan, weight, run_.inputs);
+  run_.believed.Note(plan_version, worker, why.empty());
   if (!why.empty()) {
     run_.pass().GiveBack(worker, done.batch);
     return NoteOffence(worker, fmt::format("{} for {}", why, NameOf(done.batch)), now_ms);
   }
-  run_.believed.Note(plan_version, worker);
   run_.advisor.OnBatch(worker, now_ms);
   FollowAudits(&run_);
   const bool counts =

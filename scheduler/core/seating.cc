@@ -100,12 +100,14 @@ void TendMembers(RunState* run, int64_t now_ms) {
       "does not answer the workers (do they reach the address that --advertise names?)", now_ms,
       &run->out);
   if (run->change().paused() || (run->InPass() && run->pass().AuditsOpen() > 0)) return;
+  const bool doubted =
+      run->believed.Nobodys(run->plan().version, run->roster().Count(Role::kWorker));
   // A step waits for the batches of a worker that has given up until its lease has ended.
   const int64_t standing_ms =
-      IsSynchronous(run->inputs.config.train)
+      IsSynchronous(run->inputs.config.train) && !doubted
           ? std::max<int64_t>(silence_ms, 2 * int64_t{run->inputs.config.cluster.lease_timeout_ms})
           : silence_ms;
-  run->cluster.LeaveOut(run->cluster.Stalling(standing_ms, now_ms),
+  run->cluster.LeaveOut(run->cluster.Stalling(standing_ms, doubted, now_ms),
                         "has slots, and no batch is done since", now_ms, &run->out);
 }
 

@@ -69,18 +69,27 @@ BatchDone Bounded(const BatchDone& done, double weight, const RunContext& run) {
   return shown;
 }
 
-void Believed::Note(uint32_t plan_version, Incarnation worker) {
+void Believed::Two::Add(Incarnation worker) {
+  if (first == Incarnation{}) first = worker;
+  if (first != worker) second = worker;
+}
+
+void Believed::Note(uint32_t plan_version, Incarnation worker, bool believed) {
   if (plan_version < plan_version_) return;
-  if (plan_version > plan_version_) first_ = second_ = {};
+  if (plan_version > plan_version_) believed_ = doubted_ = {};
   plan_version_ = plan_version;
-  if (first_ == Incarnation{}) first_ = worker;
-  if (first_ != worker) second_ = worker;
+  (believed ? believed_ : doubted_).Add(worker);
 }
 
 bool Believed::ByAnother(uint32_t plan_version, Incarnation worker) const {
   if (plan_version != plan_version_) return false;
   const auto is_another = [&](Incarnation one) { return one != Incarnation{} && one != worker; };
-  return is_another(first_) || is_another(second_);
+  return is_another(believed_.first) || is_another(believed_.second);
+}
+
+bool Believed::Nobodys(uint32_t plan_version, size_t workers) const {
+  if (plan_version != plan_version_ || believed_.first != Incarnation{}) return false;
+  return (workers == 1 ? doubted_.first : doubted_.second) != Incarnation{};
 }
 
 }  // namespace dslide

@@ -27,17 +27,26 @@ std::string WhyNotBelieved(const BatchDone& done, LeaseKind kind, Incarnation wo
 // The report of a trained batch with figures within what is shown. REQUIRES that it is believed.
 BatchDone Bounded(const BatchDone& done, double weight, const RunContext& run);
 
-// Whose reports were believed by the newest plan. A server that gives no receipts, or answers with
-// garbage, makes all workers look like liars; so the offences of one count only when another one
-// has shown that honest work is possible.
+// Whose reports were believed by the newest plan, and whose were not. A server that gives no
+// receipts, or answers with garbage, makes all workers look like liars; so the offences of one
+// count only when another one has shown that honest work is possible.
 class Believed {
  public:
-  void Note(uint32_t plan_version, Incarnation worker);
+  void Note(uint32_t plan_version, Incarnation worker, bool believed);
   bool ByAnother(uint32_t plan_version, Incarnation worker) const;
+  // Nobody's was, and two workers' were not, or those of the only one of `workers`.
+  bool Nobodys(uint32_t plan_version, size_t workers) const;
 
  private:
+  // Two different workers, as soon as there are; 0: none.
+  struct Two {
+    void Add(Incarnation worker);
+
+    Incarnation first, second;
+  };
+
   uint32_t plan_version_ = 0;
-  Incarnation first_, second_;  // two different ones, as soon as there are; 0: none
+  Two believed_, doubted_;
 };
 
 }  // namespace dslide

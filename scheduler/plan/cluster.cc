@@ -243,7 +243,8 @@ std::vector<const Member*> Cluster::Unproven(bool with_slots) const {
 bool Cluster::HasUntried() const { return !Unproven(false).empty(); }
 
 // One that answers everything, with refusals or nonsense, is not silent, and stops all others.
-std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms) const {
+std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, bool doubted,
+                                             int64_t now_ms) const {
   // While nobody has reported a batch nothing tells how long one takes.
   const auto batch_ms = static_cast<int64_t>(kSlowBatches * roster.BatchMs());
   const int64_t least_ms =
@@ -258,9 +259,10 @@ std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, int64_t now_ms)
   const int64_t named_ms = std::max(silence_ms / kNamedShare, batch_ms);
   std::vector<const Member*> newcomers = Unproven(true);
   std::erase_if(newcomers, [&](const Member* server) {
-    const bool named = std::ranges::any_of(roster.Of(Role::kWorker), [&](const Member* worker) {
+    const auto names = [&](const Member* worker) {
       return !worker->life.Suspect(now_ms) && Names(*worker, *server);
-    });
+    };
+    const bool named = doubted || std::ranges::any_of(roster.Of(Role::kWorker), names);
     const int64_t standing_ms = now_ms - std::max(seats.progress_ms(), server->ready_ms);
     return standing_ms < (seats.had_batch() && named ? named_ms : least_ms);
   });

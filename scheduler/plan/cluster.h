@@ -58,8 +58,9 @@ struct Cluster {
 
   // Newcomers that have slots and have not proved themselves, if no batch has been done for
   // `silence_ms` since they were ready, although workers have some in flight; for a quarter of it
-  // if a worker names the newcomer as one that does not answer as it should.
-  std::vector<const Member*> Stalling(int64_t silence_ms, int64_t now_ms) const;
+  // if a worker names the newcomer as one that does not answer as it should, or `doubted`: what
+  // workers report is not believed since it came.
+  std::vector<const Member*> Stalling(int64_t silence_ms, bool doubted, int64_t now_ms) const;
   // Whether a server of the plan has no slots, and has not proved itself: it may get some soon.
   bool HasUntried() const;
 

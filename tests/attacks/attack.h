@@ -27,7 +27,7 @@ struct On {
   bool synchronous = false;  // in synchronous training with audits
   int workers = 2;           // honest ones
   bool stays = false;        // it goes on while the run is asked to stop
-  int times = 1;             // it may take so much longer than others
+  int times = 1;             // it takes so many times as long as others
   bool quick = false;        // one of those that ctest runs
 };
 

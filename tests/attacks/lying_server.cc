@@ -38,10 +38,7 @@ class LyingServer {
   }
 
   void Run() {
-    const int64_t run_ms = strike_->left_ms() / strike_->attack().on.times;
-    while (strike_->Goes() && !dismissed_) {
-      if (slots_ > 0 && got_slots_ms_ == 0) got_slots_ms_ = MonotonicMillis();
-      if (got_slots_ms_ != 0 && MonotonicMillis() - got_slots_ms_ > run_ms) break;
+    while (strike_->Goes()) {
       Poller poller;
       poller.Add(scheduler_);
       poller.Add(peers_);
@@ -51,15 +48,23 @@ class LyingServer {
       while (const auto received = peers_.Receive()) OnPeer(*received);
       Tick();
     }
-    strike_->Say(fmt::format("{}; {} slots at most, {} requests{}",
-                             config_ ? "joined" : "not joined" + why_, slots_, requests_,
-                             dismissed_ ? "; dismissed" + why_ : ""));
+    strike_->Say(fmt::format("{} lives in the run; {} slots at most, {} requests; told{}", lives_,
+                             slots_, requests_, why_.empty() ? " nothing" : why_));
   }
 
  private:
   void Tell(Body body) {
     envelope_.sequence++;
     (void)scheduler_.Send(Encode({envelope_, std::move(body)}, WirePrecision::kFp32));
+  }
+
+  // Who is dismissed comes back at once, as somebody new.
+  void BeginAgain() {
+    config_.reset();
+    envelope_.run = {};
+    envelope_.plan_version = 0;
+    envelope_.incarnation = strike_->Draw();
+    seated_ = false;
   }
 
   void Tick() {
@@ -74,13 +79,9 @@ class LyingServer {
       join.memory_bytes = options_.memory_bytes;
       Tell(join);
     }
-    if (config_ && options_.wants_slots && slots_ == 0 && now_ms - joined_ms_ > kSlotsMs) {
+    if (config_ && options_.wants_slots && !seated_ && now_ms - joined_ms_ > kSlotsMs) {
       Tell(Leave());
-      config_.reset();
-      envelope_.run = {};
-      envelope_.plan_version = 0;
-      envelope_.incarnation = strike_->Draw();
-      return;
+      return BeginAgain();
     }
     if (!config_ || now_ms - beat_ms_ < kBeatMs) return;
     beat_ms_ = now_ms;
@@ -100,6 +101,7 @@ class LyingServer {
     if (const auto* reply = std::get_if<JoinReply>(&message->body)) {
       Result<Config> config = ParseConfig(reply->config, "the scheduler");
       if (config.ok()) config_ = *std::move(config);
+      lives_++;
       envelope_.run = message->envelope.run;
     }
     if (const auto* plan = std::get_if<Plan>(&message->body)) OnPlan(*plan);
@@ -108,7 +110,7 @@ class LyingServer {
     }
     if (const auto* shutdown = std::get_if<Shutdown>(&message->body)) {
       why_ = ": " + shutdown->reason;
-      dismissed_ = true;
+      BeginAgain();
     }
     if (const auto* error = std::get_if<ErrorReply>(&message->body)) why_ = ": " + error->text;
   }
@@ -119,6 +121,7 @@ class LyingServer {
     for (const uint16_t owner : plan.slot_owner) {
       slots += plan.servers[owner].incarnation == envelope_.incarnation;
     }
+    seated_ |= slots > 0;
     slots_ = std::max(slots_, slots);
     Tell(Ready{plan.version, 1, 1, 1, 1, 1});
   }
@@ -151,10 +154,10 @@ class LyingServer {
   DealerSocket scheduler_;
   Envelope envelope_;
   std::optional<Config> config_;
-  int64_t joined_ms_ = 0, beat_ms_ = 0, got_slots_ms_ = 0;
-  uint64_t round_ = 0, requests_ = 0;
+  int64_t joined_ms_ = 0, beat_ms_ = 0;
+  uint64_t round_ = 0, requests_ = 0, lives_ = 0;
   size_t slots_ = 0;
-  bool dismissed_ = false;
+  bool seated_ = false;  // in this life
   std::string why_;
 };
 

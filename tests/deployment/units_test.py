@@ -86,9 +86,13 @@ class Units:
         return sum(one.get("slots", 0) for one in self.status().get("members", [])
                    if one["role"] == "server" and one["name"] == name)
 
+    def restarts(self, unit):
+        return int(self.show(unit, "NRestarts"))
+
     def trains(self, what):
+        self.wait(lambda: self.samples() > 0, f"{what}: the status answers")
         before = self.samples()
-        self.wait(lambda: self.samples() > before, what)
+        self.wait(lambda: self.samples() > before > 0, what)
 
 
 def install(system, package):
@@ -137,13 +141,14 @@ def begin(units):
 
 def kill_and_drain(units):
     units.systemctl("kill", "--signal=SIGKILL", "dslide-worker@w1")
-    units.wait(lambda: units.show("dslide-worker@w1", "NRestarts") == "1" and
+    units.wait(lambda: units.restarts("dslide-worker@w1") > 0 and
                units.active("dslide-worker@w1"), "a worker that is killed is started again")
+    restarts = units.restarts("dslide-worker@w1")
     units.trains("and training goes on")
 
     units.systemctl("stop", "dslide-worker@w1")
     units.check("SIGTERM ends a worker with 0", units.ended("dslide-worker@w1") == ("success", 0) and
-                units.show("dslide-worker@w1", "NRestarts") == "1")
+                units.restarts("dslide-worker@w1") == restarts)
     units.systemctl("start", "dslide-worker@w1")
     units.trains("with a worker that was started again")
 
@@ -161,13 +166,12 @@ def stop_and_go_on(units):
     units.systemctl("stop", "dslide-scheduler")
     ended = units.ended("dslide-scheduler")
     units.check(f"a stop writes a checkpoint: {ended}, which is no failure", ended == ("success", 85))
-    units.wait(lambda: int(units.show("dslide-server@a", "NRestarts")) > 0 and
-               int(units.show("dslide-worker@w1", "NRestarts")) > 0,
+    units.wait(lambda: units.restarts("dslide-server@a") > 0 and units.restarts("dslide-worker@w1") > 0,
                "members are started again, and again")
     units.systemctl("start", "dslide-scheduler", "dslide-server@b")
     units.wait(lambda: units.samples() > trained, "the run goes on where it was")
     units.systemctl("kill", "--signal=SIGKILL", "dslide-scheduler")
-    units.wait(lambda: units.show("dslide-scheduler", "NRestarts") == "1" and units.samples() > trained,
+    units.wait(lambda: units.restarts("dslide-scheduler") > 0 and units.samples() > trained,
                "a scheduler that is killed is started again, and goes on")
     units.systemctl("stop", "dslide-scheduler", "dslide-server@a", "dslide-server@b", "dslide-worker@w1")
     said = units.system.run_in("dslide", "ledger", "verify", RUN).split()

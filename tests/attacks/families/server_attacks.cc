@@ -294,11 +294,7 @@ std::vector<Attack> All() {
   };
   for (Attack& attack : all) {
     attack.on.alone = true;
-    const bool answers = attack.run == Silence || attack.run == Nan || attack.run == Huge ||
-                         attack.run == RandomNumbers || attack.run == WrongShapes ||
-                         attack.run == WrongKinds || attack.run == PlanForWorkers ||
-                         attack.run == SlotGarbage;
-    if (answers) attack.on.times = 4;  // slots come when it has been there for a while
+    attack.on.times = 4;  // slots come when it has been there for a while
     if (std::string(attack.name) == "server.audits") attack.on.synchronous = true;
     if (std::string(attack.name) == "server.commits") attack.on.synchronous = true;
   }

@@ -1,5 +1,5 @@
-// A file of words, of sessions: read for training on one thread and on several, its samples, and the
-// same lines read for a model of another file.
+// A file of words, of sessions: read for training on one thread and on several, its samples, and
+// the same lines read for a model of another file.
 #include "common/text/samples.h"
 
 #include <algorithm>
@@ -46,7 +46,8 @@ void CheckTraining(const TokenSamples& samples, const Preprocessor& preprocessor
   TokenSamples::Scratch scratch;
   const std::vector<uint32_t> order = samples.Order(draws);
   DSLIDE_CHECK(order.size() == samples.size());
-  for (const uint32_t position : std::span(order).first(std::min<size_t>(order.size(), kMostSamples))) {
+  for (const uint32_t position :
+       std::span(order).first(std::min<size_t>(order.size(), kMostSamples))) {
     const SampleView drawn = samples.Sample(position, draws, &scratch);
     if (!drawn.labels.empty()) CheckSample(drawn, vocabulary);
     if (!TokenSamples::IsSample(samples.rules(), samples.tokens(), position)) continue;

@@ -133,6 +133,41 @@ TEST_CASE("newcomers: the steps of synchronous training do not wait for one with
   CHECK(std::ranges::count(run.epochs_done, 1) == 1);
 }
 
+// The receipts of a server that answers with garbage are in no report.
+TEST_CASE(
+    "newcomers: with slots, and no worker believed since, it is left out soon, in steps too") {
+  FakeCluster run(StepMoveConfig());
+  run.Start(2);
+  run.Join(3, Role::kServer);
+  while (SlotsIn(run.core().plan(), 3) == 0) {
+    (void)run.Work(11);
+    run.Wait(1000);
+    REQUIRE(run.core().phase() == Phase::kTraining);
+  }
+  run.in_flight = {{11, 1}, {12, 1}};
+  const auto report_without = [&](uint64_t worker) {
+    if (run.work(worker).empty()) REQUIRE(run.Lease(worker));
+    const auto [grant, batch] = run.work(worker).front();
+    run.work(worker).erase(run.work(worker).begin());
+    BatchDone done = FakeCluster::Report(grant, batch);
+    done.receipts = 1;
+    run.Send(worker, done);
+  };
+  report_without(11);
+  SUBCASE("by two workers") {
+    report_without(12);
+    run.Wait(kSilentMs / 4 - 2000);
+    CHECK(run.core().roster().Find({3}) != nullptr);
+    run.Wait(4000);
+    CHECK(run.core().roster().Find({3}) == nullptr);
+  }
+  SUBCASE("by one of two workers: it may lie") {
+    report_without(11);
+    run.Wait(kSilentMs / 2);
+    CHECK(run.core().roster().Find({3}) != nullptr);
+  }
+}
+
 TEST_CASE("newcomers: slots come after a checkpoint") {
   Config config = MoveConfig();
   config.checkpoint.interval_s = 1000;

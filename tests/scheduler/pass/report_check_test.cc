@@ -111,5 +111,26 @@ TEST_CASE_FIXTURE(Fixture, "reports: of an evaluation only the receipts count") 
   CHECK_FALSE(Why().empty());
 }
 
+TEST_CASE("reports: whose were believed by the newest plan") {
+  Believed believed;
+  believed.Note(2, {1}, true);
+  CHECK_FALSE(believed.ByAnother(2, {1}));
+  CHECK(believed.ByAnother(2, {2}));
+  CHECK_FALSE(believed.ByAnother(1, {2}));
+  believed.Note(3, {1}, false);
+  CHECK_FALSE(believed.ByAnother(3, {2}));
+  CHECK(believed.Nobodys(3, 1));
+  CHECK_FALSE(believed.Nobodys(3, 2));
+  believed.Note(3, {1}, false);
+  CHECK_FALSE(believed.Nobodys(3, 2));
+  believed.Note(3, {2}, false);
+  CHECK(believed.Nobodys(3, 2));
+  CHECK_FALSE(believed.Nobodys(4, 2));
+  believed.Note(2, {2}, true);  // late
+  CHECK(believed.Nobodys(3, 2));
+  believed.Note(3, {3}, true);
+  CHECK_FALSE(believed.Nobodys(3, 3));
+}
+
 }  // namespace
 }  // namespace dslide::report_check_test
