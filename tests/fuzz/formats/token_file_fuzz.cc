@@ -72,11 +72,11 @@ void ReadForModel(const std::string& path, const Preprocessor& preprocessor) {
 }
 
 Preprocessor Other(TextFormat format) {
-  const Result<Preprocessor> fitted = Preprocessor::Fit(
+  Result<Preprocessor> fitted = Preprocessor::Fit(
       fuzz::InputFile("one two red boats two one\nItem7 Item8 one Item7\n", "other"),
       Tokens(format), 1);
   DSLIDE_CHECK(fitted.ok());
-  return Preprocessor(*fitted);
+  return *std::move(fitted);
 }
 
 bool RunAs(TextFormat format, const std::string& path) {
