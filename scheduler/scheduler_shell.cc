@@ -349,6 +349,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
   Result<RouterSocket> socket = BindScheduler(context, cluster.scheduler_bind, own, address_file);
   DSLIDE_RETURN_IF_ERROR(socket);
+  socket->SetConnections(RouterLimits::ConnectionsFor(cluster.most_workers));
   const auto address =
       AdvertisedAddress("cluster.scheduler", socket->address(), cluster.scheduler_advertise);
   DSLIDE_RETURN_IF_ERROR(address);

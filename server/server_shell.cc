@@ -158,6 +158,11 @@ void ServerShell::FollowConfig() {
   const uint64_t bytes = MostWaitingBytes(*core_.config());
   if (bytes != connection_bytes_) workers_.SetConnectionBytes(bytes);
   connection_bytes_ = bytes;
+  const uint32_t most_workers = core_.config()->cluster.most_workers;
+  if (most_workers != most_workers_) {
+    workers_.SetConnections(RouterLimits::ConnectionsFor(most_workers));
+  }
+  most_workers_ = most_workers;
 }
 
 void ServerShell::Receive() {

@@ -70,6 +70,7 @@ class ServerShell {
   ServerSave saving_;                // the last save
   uint64_t disk_bytes_ = 0;          // for checkpoints; 0: any
   uint64_t connection_bytes_ = 0;    // that a peer may have waiting; 0: as bound
+  uint32_t most_workers_ = 0;        // that connections are for; 0: as bound
   RateLimit refusal_lines_;
   RateLimit peer_lines_;
   uint64_t bytes_sent_ = 0;

@@ -135,7 +135,8 @@ struct TextConfig {
 
 struct ClusterConfig {
   uint32_t servers = 1;  // training starts when this many have joined
-  uint32_t workers = 1;  // how many `dslide train` starts; any number may join
+  uint32_t workers = 1;  // how many `dslide train` starts; others may join
+  uint32_t most_workers = 4096;
   std::string scheduler_bind = "tcp://127.0.0.1:7700";
   std::string scheduler_advertise;                // what others dial; empty: the bind address
   std::string status_bind = "tcp://127.0.0.1:*";  // the status page; empty: none

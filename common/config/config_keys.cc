@@ -248,8 +248,10 @@ std::vector<ConfigKey> ClusterKeys() {
   return {
       {section, "servers", "training starts when this many have joined",
        Number(kIn, &C::servers, 1, 1024)},
-      {section, "workers", "how many `dslide train` starts; any number may join",
+      {section, "workers", "how many `dslide train` starts; others may join",
        Number(kIn, &C::workers, 0, 65536)},
+      {section, "most_workers", "how many workers may take part at a time",
+       Number(kIn, &C::most_workers, 1, 65536)},
       {section, "scheduler_bind", "where the scheduler listens",
        BindAddress(kIn, &C::scheduler_bind), kFree, kServersOwn},
       {section, "status_bind", "where the scheduler serves its status page; empty: none",

@@ -107,6 +107,11 @@ void ConnectionMeter::SetConnectionBytes(uint64_t bytes) {
   limits_.all_bytes = std::max(limits_.all_bytes, bytes);
 }
 
+void ConnectionMeter::SetConnections(size_t connections) {
+  const std::lock_guard lock(mutex_);
+  limits_.connections = connections;
+}
+
 Closings ConnectionMeter::TakeClosings() {
   const std::lock_guard lock(mutex_);
   return std::exchange(closings_, {});

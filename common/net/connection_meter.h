@@ -52,6 +52,7 @@ class ConnectionMeter {
   // The receiver was handed so many bytes of a connection.
   void Delivered(int fd, uint64_t bytes);
   void SetConnectionBytes(uint64_t bytes);
+  void SetConnections(size_t connections);
   // Connections that were shut down since the last call.
   Closings TakeClosings();
 

@@ -150,7 +150,7 @@ zmq::message_t Frame(Bytes bytes) {
 size_t RaiseDescriptorLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
-  constexpr rlim_t kEnough = 65536;
+  constexpr rlim_t kEnough = 1 << 18;
   const rlim_t wanted = std::min(limit.rlim_max, kEnough);
   if (limit.rlim_cur < wanted) {
     rlimit raised = limit;
@@ -158,6 +158,10 @@ size_t RaiseDescriptorLimit() {
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   }
   return static_cast<size_t>(std::min(limit.rlim_cur, kEnough));
+}
+
+size_t WithinDescriptors(size_t connections) {
+  return std::min(connections, RaiseDescriptorLimit() / 2);
 }
 
 Bytes ToBytes(const zmq::message_t& frame) {
@@ -332,7 +336,7 @@ Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& 
   impl->meter = std::make_unique<ConnectionMeter>(
       &context.impl_->context, impl->socket.handle(),
       ConnectionMeter::Limits{limits.connection_bytes, limits.all_bytes,
-                              std::min(limits.connections, RaiseDescriptorLimit() / 2)});
+                              WithinDescriptors(limits.connections)});
   {
     const std::lock_guard lock(context.impl_->mutex);
     context.impl_->meters.push_back(impl->meter.get());
@@ -363,6 +367,10 @@ void RouterSocket::SetConnectionBytes(uint64_t bytes) {
   impl_->limits.connection_bytes = bytes;
   impl_->limits.all_bytes = std::max(impl_->limits.all_bytes, bytes);
   impl_->meter->SetConnectionBytes(bytes);
+}
+
+void RouterSocket::SetConnections(size_t connections) {
+  impl_->meter->SetConnections(WithinDescriptors(connections));
 }
 
 bool RouterSocket::Send(const PeerId& peer, Bytes bytes) {

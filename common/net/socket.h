@@ -11,6 +11,7 @@
 // which the context has a thread. What comes from a peer that it did not name is dropped.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -70,6 +71,11 @@ struct RouterLimits {
   uint64_t connection_bytes = uint64_t{32} << 20;  // that wait, twice of it on their way out
   uint64_t all_bytes = uint64_t{256} << 20;        // of all connections, in each direction
   size_t connections = 4096;  // or half of the descriptors that the process may have
+
+  // Of a run with so many workers: some of them dial again before their old connection is gone.
+  static size_t ConnectionsFor(uint32_t workers) {
+    return std::max<size_t>(RouterLimits().connections, workers + workers / 4);
+  }
 };
 
 // A socket that many peers dial.
@@ -98,6 +104,8 @@ class RouterSocket {
 
   // From now on; also raises all_bytes to it.
   void SetConnectionBytes(uint64_t bytes);
+  // The same of RouterLimits::connections, half of the descriptors at most.
+  void SetConnections(size_t connections);
 
   // False if the peer is gone, or its queue is full: it does not take its messages. The bytes are
   // sent without a copy; ZeroMQ's I/O thread drops its share of them when they are sent.

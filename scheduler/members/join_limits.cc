@@ -24,7 +24,7 @@ std::string WhyNonsense(const Join& join) {
   return "";
 }
 
-std::string WhyFull(Role role, const Roster& roster) {
+std::string WhyFull(Role role, const Roster& roster, size_t most_workers) {
   const auto why = [&](size_t most, const char* what) {
     return roster.Count(role) < most
                ? ""
@@ -34,7 +34,7 @@ std::string WhyFull(Role role, const Roster& roster) {
     case Role::kServer:
       return why(kMostServers, "servers");
     case Role::kWorker:
-      return why(kMostWorkers, "workers");
+      return why(most_workers, "workers (cluster.most_workers)");
     case Role::kObserver:
       return why(kMostObservers, "observers");
   }

@@ -17,14 +17,14 @@ constexpr uint32_t kMostCores = 4096;                     // of a member
 constexpr uint64_t kMostMemoryBytes = uint64_t{1} << 46;  // of a server, 64 TiB
 
 constexpr size_t kMostServers = 1024;
-constexpr size_t kMostWorkers = 4096;
 constexpr size_t kMostObservers = 256;
 constexpr size_t kMostOfConnection = 4;  // a member that begins a new life keeps its connection
 
 // Why what a Join says is no sense; "" if it is. One line without what strangers wrote.
 std::string WhyNonsense(const Join& join);
-// Why nobody of this role can join any more; "" if somebody can.
-std::string WhyFull(Role role, const Roster& roster);
+// Why nobody of this role can join any more; "" if somebody can. `most_workers`:
+// cluster.most_workers.
+std::string WhyFull(Role role, const Roster& roster, size_t most_workers);
 
 // How many may join: a thousand at once, then 200 a second.
 class JoinRate {

@@ -77,7 +77,8 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   if (!known) {
     const std::string nonsense = WhyNonsense(join);
     if (!nonsense.empty()) return refuse(ErrorCode::kIncompatible, nonsense);
-    const std::string full = has_seat ? "" : WhyFull(join.role, roster);
+    const std::string full =
+        has_seat ? "" : WhyFull(join.role, roster, run.config.cluster.most_workers);
     if (!full.empty()) return refuse(ErrorCode::kRefused, full);
     if (roster.CountAt(from) >= kMostOfConnection) {
       return refuse(ErrorCode::kRefused,

@@ -7,7 +7,7 @@
 namespace dslide {
 
 ReplyCache::Seen ReplyCache::Begin(Incarnation id, uint64_t sequence, int64_t now_ms) {
-  if (!senders_.contains(id) && senders_.size() >= kMostSenders && !MakeRoomForSender()) {
+  if (!senders_.contains(id) && senders_.size() >= most_senders_ && !MakeRoomForSender()) {
     return Seen::kTooMany;
   }
   Sender& sender = senders_[id];
@@ -110,7 +110,7 @@ const std::shared_ptr<const Bytes>& ReplyCache::Reply(Incarnation sender, uint64
 }
 
 void ReplyCache::CheckInvariants() const {
-  DSLIDE_CHECK(senders_.size() <= kMostSenders && turns_.size() == senders_.size());
+  DSLIDE_CHECK(senders_.size() <= most_senders_ && turns_.size() == senders_.size());
   DSLIDE_CHECK(bytes_ <= most_bytes_ && holders_.empty() == (bytes_ == 0));
 }
 

@@ -25,11 +25,12 @@ class ReplyCache {
   // its reply, because a sender has no more requests open than that.
   static constexpr size_t kKept = 128;
   static_assert(kKept >= kMostOpenRequests);
-  static constexpr size_t kMostSenders = 4096;
+  static constexpr size_t kSenders = 4096;
   static constexpr uint64_t kLeastBytes = uint64_t{64} << 20;
 
   // `most_bytes`: of all replies.
-  explicit ReplyCache(uint64_t most_bytes = kLeastBytes) : most_bytes_(most_bytes) {}
+  explicit ReplyCache(uint64_t most_bytes = kLeastBytes, size_t most_senders = kSenders)
+      : most_bytes_(most_bytes), most_senders_(most_senders) {}
 
   enum class Seen {
     kNew,
@@ -78,6 +79,7 @@ class ReplyCache {
   void SetBytes(Incarnation id, Sender* sender, uint64_t bytes);
 
   uint64_t most_bytes_;
+  size_t most_senders_;
   std::map<Incarnation, Sender> senders_;
   std::set<std::pair<uint64_t, Incarnation>> holders_;  // by bytes, of those that have some
   std::map<uint64_t, Incarnation> turns_;               // the senders, idlest first

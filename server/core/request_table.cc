@@ -76,6 +76,7 @@ RequestLimits RequestLimits::For(uint64_t memory_bytes, const Config& config) {
   RequestLimits limits;
   limits.replies = std::max(limits.replies, memory_bytes / 16);
   limits.queue = std::max({limits.queue, memory_bytes / 16, MostWaitingBytes(config)});
+  limits.senders = std::max<size_t>(limits.senders, config.cluster.most_workers);
   return limits;
 }
 
@@ -83,7 +84,7 @@ RequestTable::RequestTable(RequestLimits limits)
     : early_({kMaxEarly, limits.queue}),
       waiting_({kMaxWaiting, limits.queue}),
       held_({kMaxWaiting, limits.queue}),
-      replies_(limits.replies) {}
+      replies_(limits.replies, limits.senders) {}
 
 std::vector<RequestTable::Early> RequestTable::KeepEarly(Early request) {
   const Incarnation sender = request.message.envelope.incarnation;

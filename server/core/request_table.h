@@ -34,10 +34,11 @@
 
 namespace dslide {
 
-// What may be kept, in bytes.
+// What may be kept.
 struct RequestLimits {
-  uint64_t replies = ReplyCache::kLeastBytes;
-  uint64_t queue = uint64_t{64} << 20;  // of each
+  uint64_t replies = ReplyCache::kLeastBytes;  // bytes
+  uint64_t queue = uint64_t{64} << 20;         // bytes of each
+  size_t senders = ReplyCache::kSenders;       // whose replies are kept
 
   // For a server that may use so much memory for its rows: a sixteenth of it each, at least the
   // above, and what one worker of the run may have waiting.

@@ -31,17 +31,19 @@ TEST_CASE("join limits: what a Join may claim") {
 TEST_CASE("join limits: there are so many members of a role, and not more") {
   Roster roster(1000);
   Join join;
+  constexpr size_t kMostWorkers = 100;
+  const auto why_full = [&](Role role) { return WhyFull(role, roster, kMostWorkers); };
   for (uint64_t i = 1; i <= kMostWorkers; ++i) {
-    CHECK(WhyFull(Role::kWorker, roster).empty());
+    CHECK(why_full(Role::kWorker).empty());
     CHECK(roster.Add(join, {i}, std::to_string(i), 0).name ==
           (i == 1 ? "worker" : "worker-" + std::to_string(i)));
   }
-  CHECK(WhyFull(Role::kWorker, roster) ==
-        "the run has 4096 workers, which is the most; try again later");
-  CHECK(WhyFull(Role::kServer, roster).empty());
-  CHECK(WhyFull(Role::kObserver, roster).empty());
+  CHECK(why_full(Role::kWorker) ==
+        "the run has 100 workers (cluster.most_workers), which is the most; try again later");
+  CHECK(why_full(Role::kServer).empty());
+  CHECK(why_full(Role::kObserver).empty());
   roster.Remove({7});
-  CHECK(WhyFull(Role::kWorker, roster).empty());
+  CHECK(why_full(Role::kWorker).empty());
 }
 
 TEST_CASE("join limits: a thousand members may come at once, then two hundred a second") {

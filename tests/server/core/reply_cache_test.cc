@@ -123,10 +123,10 @@ TEST_CASE("of too many senders, strangers make room for each other") {
   };
   for (uint64_t s = 1; s <= 10; ++s) answer({1}, s);
   CHECK(cache.Begin({2}, 1) == Seen::kNew);  // in progress
-  for (uint64_t i = 0; i < ReplyCache::kMostSenders + 1000; ++i) {
+  for (uint64_t i = 0; i < ReplyCache::kSenders + 1000; ++i) {
     answer({100 + i}, 1);
   }
-  CHECK(cache.Senders().size() == ReplyCache::kMostSenders);
+  CHECK(cache.Senders().size() == ReplyCache::kSenders);
   CHECK(cache.Begin({1}, 10) == Seen::kAnswered);
   CHECK(cache.Begin({2}, 1) == Seen::kInProgress);
   CHECK(cache.Begin({100}, 1) == Seen::kNew);  // forgotten, and its request with it

@@ -40,6 +40,7 @@ Config ConfigOf(const SwarmSettings& settings) {
   config.train.epochs = 1000;
   config.train.batch = kBatch;
   config.cluster.servers = settings.servers;
+  config.cluster.most_workers = std::max(1u, settings.workers);
   config.cluster.slots = 4 * settings.servers;
   config.cluster.heartbeat_ms = settings.heartbeat_ms;
   config.checkpoint.interval_s = settings.checkpoint_s;
