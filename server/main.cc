@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/idle/priority.h"
+#include "server/rows/tier/tier_file.h"
 #include "server/server_shell.h"
 
 namespace dslide {
@@ -27,6 +28,22 @@ Result<uint64_t> MemoryForRows(const Config& config) {
   }
   return BadInput(
       fmt::format("cluster.memory_mb = {}: this machine has {} MB", memory_mb, machine >> 20));
+}
+
+// Where rows go that memory has no room for, and how many bytes they may take there.
+Status SetTier(const Config& config, ServerOptions* options) {
+  const std::string& tier = config.cluster.disk_tier;
+  if (tier == "off" || tier.empty()) return {};
+  const bool any = tier == "auto";
+  const std::string directory = any ? "/var/tmp" : tier;
+  const Result<uint64_t> free = FreeForTier(directory);
+  if (!free.ok()) return any ? Status() : free.error();
+  options->tier_directory = directory;
+  options->tier_bytes = *free / 10 * 8;
+  if (config.idle.disk_mb > 0) {
+    options->tier_bytes = std::min(options->tier_bytes, uint64_t{config.idle.disk_mb} << 20);
+  }
+  return {};
 }
 
 // The scheduler of --scheduler and --key; its address may come from the configuration.
@@ -63,6 +80,7 @@ Status Serve(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(memory_bytes);
   options.memory_bytes = *memory_bytes;
   options.disk_bytes = uint64_t{config->idle.disk_mb} << 20;
+  DSLIDE_RETURN_IF_ERROR(SetTier(*config, &options));
   options.hook = config->checkpoint.shard_hook;
   options.hook_timeout_ms = int64_t{1000} * config->checkpoint.hook_timeout_s;
   const bool is_safe = options.scheduler.curve.has_value() ||

@@ -43,6 +43,28 @@ void PassPointOf(const Body& body) {
   }
 }
 
+// Rows that need more memory than there is are on the disk.
+Status LimitMemory(const ServerLoad& load, Executor* executor) {
+  if (load.row_bytes == 0) return {};
+  TierFile::Options file;
+  file.directory = load.tier_directory;
+  DSLIDE_RETURN_IF_ERROR(executor->LimitMemory(file, load.row_bytes));
+  uint64_t places = 0, rows = 0, bytes = 0;
+  for (const Layer* layer : {&executor->input().layer(), &executor->output().layer()}) {
+    if (layer->tier() == nullptr) continue;
+    places += layer->tier()->places();
+    rows += layer->tier()->rows();
+    bytes += layer->tier()->file_bytes();
+  }
+  if (rows == 0) return {};
+  LogInfo(
+      fmt::format("disk tier: executor {} has {} of {} rows in memory at a time, the others in {} "
+                  "({} MB); more "
+                  "memory is faster (cluster.memory_mb)",
+                  executor->local_index(), places, rows, load.tier_directory, bytes >> 20));
+  return {};
+}
+
 }  // namespace
 
 ServerShell::ServerShell(NetContext* context, AccessListHolder* access, ServerCore core,
@@ -81,7 +103,8 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
                   *address, to.address, to.curve ? ", encrypted" : "", options.memory_bytes >> 20));
   WarnIfUnresolved(to.address);
   ServerCore core({DrawIncarnation(to.own()), options.name, *address, CoresOfThisMachine(),
-                   options.memory_bytes, CgroupLimitsOfThisProcess().cores});
+                   options.memory_bytes, CgroupLimitsOfThisProcess().cores, options.tier_directory,
+                   options.tier_bytes});
   ServerShell shell(&context, &access, std::move(core), std::move(*workers), std::move(*scheduler),
                     to, options);
   shell.disk_bytes_ = options.disk_bytes;
@@ -313,12 +336,14 @@ void ServerShell::StartExecutors(const ServerLoad& load) {
   storage_ = std::make_unique<ServerStorage>(load, std::move(place));
   const auto shared = std::make_shared<const ServerLoad>(load);
   pool_ = std::make_unique<ExecutorPool>(
-      static_cast<uint32_t>(load.slots.size()), [shared](uint32_t i) {
+      static_cast<uint32_t>(load.slots.size()),
+      [shared](uint32_t i) -> Result<std::unique_ptr<Executor>> {
         auto executor = std::make_unique<Executor>(shared->config, shared->train_samples,
                                                    shared->slots[i], shared->first_executor + i,
                                                    Purpose::kTraining, BestKernels());
         executor->set_local_index(i);
         executor->set_most_batch_bytes(shared->batch_bytes);
+        DSLIDE_RETURN_IF_ERROR(LimitMemory(*shared, executor.get()));
         return executor;
       });
   storage_->StartLoad(pool_.get());

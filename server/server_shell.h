@@ -19,11 +19,13 @@ namespace dslide {
 struct ServerOptions {
   SchedulerAccess scheduler;
   std::string bind;
-  std::string advertise;      // empty: the bound address
-  std::string name;           // empty: the scheduler gives one
-  uint64_t memory_bytes = 0;  // for rows and tables
-  uint64_t disk_bytes = 0;    // for checkpoints; 0: any
-  std::string hook;           // checkpoint.shard_hook; empty: none
+  std::string advertise;       // empty: the bound address
+  std::string name;            // empty: the scheduler gives one
+  uint64_t memory_bytes = 0;   // for rows and tables
+  uint64_t disk_bytes = 0;     // for checkpoints; 0: any
+  std::string tier_directory;  // for rows that memory has no room for; empty: nowhere
+  uint64_t tier_bytes = 0;     // that they may take there
+  std::string hook;            // checkpoint.shard_hook; empty: none
   int64_t hook_timeout_ms = 0;
 };
 

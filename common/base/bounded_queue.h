@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -53,6 +54,13 @@ class BoundedQueue {
     items_.pop_front();
     if (items_.empty() && !closed_) Lower();
     return value;
+  }
+
+  // Calls visit() with the oldest `most` elements, while the queue is locked.
+  template <typename Visit>
+  void Look(size_t most, const Visit& visit) const {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < std::min(most, items_.size()); ++i) visit(items_[i]);
   }
 
   // Waits until an element is there or the queue is closed, at most `timeout_ms` (or until a

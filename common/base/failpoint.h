@@ -52,6 +52,8 @@ enum class Failpoint : uint8_t {
   kServerBeforeAttach,         // all rows of arriving slots are here, not in the model
   kServerAfterAttach,          // these rows are in the model, not yet reported
   kServerRelease,              // a SlotPull that releases a slot arrived
+  kServerTierRead,             // may fail: a row was read from the disk tier's file
+  kServerTierWrite,            // may fail: rows were written to it
   kWorkerJoin,                 // Join is sent
   kWorkerEmbed,                // an EmbedRequest is about to be sent; the next three likewise
   kWorkerQuery,
@@ -90,6 +92,8 @@ inline constexpr std::array kFailpoints = {
     FailpointInfo{"server.before-attach"},
     FailpointInfo{"server.after-attach"},
     FailpointInfo{"server.release"},
+    FailpointInfo{"server.tier-read", true},
+    FailpointInfo{"server.tier-write", true},
     FailpointInfo{"worker.join"},
     FailpointInfo{"worker.embed"},
     FailpointInfo{"worker.query"},

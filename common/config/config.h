@@ -155,8 +155,9 @@ struct ClusterConfig {
   Balance balance = Balance::kAuto;     // in synchronous training only when servers come and go
   float balance_threshold = 1.15f;      // slots move above this: busiest server's load / mean
   uint32_t move_mbit = 0;               // Mbit/s of moving slots that a server receives; 0: any
-  uint32_t memory_mb = 0;  // for rows and tables; 0: 80 % of what the machine or cgroup has
-  uint32_t drain_s = 20;   // longest time that a stopping server hands its slots over
+  uint32_t memory_mb = 0;          // for rows and tables; 0: 80 % of what the machine or cgroup has
+  std::string disk_tier = "auto";  // a directory for rows without room there; auto: /var/tmp; off
+  uint32_t drain_s = 20;           // longest time that a stopping server hands its slots over
 
   bool operator==(const ClusterConfig&) const = default;
 };

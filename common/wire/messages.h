@@ -115,6 +115,7 @@ struct Join {
   uint32_t cores = 0;
   uint64_t memory_bytes = 0;
   uint32_t plan_version = 0;  // servers: whose slots are loaded; 0: none
+  uint64_t disk_bytes = 0;    // servers: for rows that memory has no room for; 0: none
   bool operator==(const Join&) const = default;
 };
 struct JoinReply {
@@ -191,6 +192,10 @@ struct Heartbeat {
   uint32_t hook_failures = 0;                 // of those
   uint64_t disk_bytes_per_second = 0;         // servers: of the last checkpoint; 0: none yet
   uint32_t disk_sync_us = 0;                  // the longest wait for a file of it to be on disk
+  // Servers, of the disk tier since the slots were loaded; all 0: it is off.
+  uint64_t tier_bytes = 0;   // of its files
+  uint64_t tier_rows = 0;    // rows that batches have needed
+  uint64_t tier_misses = 0;  // of these, read from the disk
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {

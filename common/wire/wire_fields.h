@@ -94,7 +94,8 @@ template <typename T, typename M>
 concept Is = std::same_as<std::remove_const_t<T>, M>;
 
 auto FieldsOf(Is<Join> auto& m) {
-  return Fields(m.protocol, m.role, m.name, m.address, m.cores, m.memory_bytes, m.plan_version);
+  return Fields(m.protocol, m.role, m.name, m.address, m.cores, m.memory_bytes, m.plan_version,
+                m.disk_bytes);
 }
 auto FieldsOf(Is<JoinReply> auto& m) {
   return Fields(m.name, m.config, m.train_samples, m.train_checksum, m.ticket_key);
@@ -118,7 +119,7 @@ auto FieldsOf(Is<Heartbeat> auto& m) {
                 m.bucket_largest, m.batches_in_flight, m.malformed, m.in_flight_limit,
                 m.round_trip_us, m.bits_per_second, m.int8_links, m.load, m.memory_used_bytes,
                 m.hash_round, m.longest_batch_us, m.silent_servers, m.hook_runs, m.hook_failures,
-                m.disk_bytes_per_second, m.disk_sync_us);
+                m.disk_bytes_per_second, m.disk_sync_us, m.tier_bytes, m.tier_rows, m.tier_misses);
 }
 auto FieldsOf(Is<HeartbeatReply> auto& m) { return Fields(m.in_flight_cap, m.pause_ms); }
 

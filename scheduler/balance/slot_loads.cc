@@ -26,12 +26,13 @@ bool IsWork(float value) { return std::isfinite(value) && value >= 0; }
 
 }  // namespace
 
-void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes,
-                    bool newcomer) {
+void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes, bool newcomer,
+                    uint64_t disk_bytes) {
   Server& added = servers_[server];
   added.newcomer = newcomer;
   added.cores = std::max(1u, cores);
   added.memory_limit_bytes = memory_limit_bytes;
+  added.disk_bytes = disk_bytes;
   core_capacity_.reset();
 }
 
@@ -225,7 +226,26 @@ std::vector<BalanceOwner> SlotLoads::Owners(std::span<const Incarnation> servers
     }
     owners.push_back(owner);
   }
+  AddDisks(servers, &owners);
   return owners;
+}
+
+void SlotLoads::AddDisks(std::span<const Incarnation> servers,
+                         std::vector<BalanceOwner>* owners) const {
+  constexpr double kSpare = 1.1;  // slots are no sand
+  double memory = 0, needed = 0;
+  for (const BalanceOwner& owner : *owners) {
+    if (owner.memory_bytes == 0) return;
+    if (!owner.leaving) memory += static_cast<double>(owner.memory_bytes);
+  }
+  for (const Slot& slot : slots_) needed += static_cast<double>(slot.bytes);
+  if (memory == 0 || memory >= needed) return;
+  for (size_t i = 0; i < owners->size(); ++i) {
+    uint64_t& bytes = (*owners)[i].memory_bytes;
+    const auto wanted =
+        static_cast<uint64_t>(static_cast<double>(bytes) / memory * needed * kSpare);
+    bytes = std::min(wanted, WithDisk(bytes, Get(servers[i]).disk_bytes));
+  }
 }
 
 std::vector<BalanceSlot> SlotLoads::Slots(std::span<const uint16_t> slot_owner,

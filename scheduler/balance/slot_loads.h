@@ -32,8 +32,10 @@ class SlotLoads {
   }
 
   // Adds a server that joined. `memory_limit_bytes`: limit of all its memory; 0: not known.
-  // `newcomer`: it comes to a run that has its servers, and has to prove itself.
-  void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes, bool newcomer = false);
+  // `newcomer`: it comes to a run that has its servers, and has to prove itself. `disk_bytes`: for
+  // rows that its memory has no room for.
+  void Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes, bool newcomer = false,
+           uint64_t disk_bytes = 0);
   // A worker has done a batch by the plan in force. Newcomers with slots are the more believed.
   void OnBatch(const Plan& plan);
   // Whether a server is a newcomer that has not done kProofBatches batches.
@@ -77,7 +79,8 @@ class SlotLoads {
   uint64_t MemoryLimit(Incarnation server) const;  // as it joined; 0: not known
 
   // The planner's input: one owner per server, in this order, and one entry per slot.
-  // A server's memory for slots is its limit minus its memory for everything else.
+  // A server's memory for slots is its limit minus its memory for everything else. If all have too
+  // little together, it is more by the same factor for all, as far as their disks allow.
   std::vector<BalanceOwner> Owners(std::span<const Incarnation> servers,
                                    const std::vector<bool>& leaving) const;
   // `slot_owner`: [V] as in Plan; values that are no server's index are vacant slots.
@@ -104,6 +107,7 @@ class SlotLoads {
   struct Server {
     uint32_t cores = 1;
     uint64_t memory_limit_bytes = 0;
+    uint64_t disk_bytes = 0;
     uint64_t memory_used_bytes = 0;
     uint64_t slot_bytes = 0;            // of the last report
     double busy_share = 0;              // of the last report
@@ -118,6 +122,7 @@ class SlotLoads {
   // After which a newcomer is any server.
   static constexpr uint32_t kMostProof = 16 * kProofBatches;
 
+  void AddDisks(std::span<const Incarnation> servers, std::vector<BalanceOwner>* owners) const;
   double SaidCapacity(const Server& server) const;
   const Server& Get(Incarnation server) const;
   void MeasureExecutors(Server& server, const LoadReport& report);

@@ -169,6 +169,14 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
                               &run_.plan());
   }
   const bool of_this_plan = message.envelope.plan_version == run_.plan().version;
+  if (heartbeat.tier_rows > member->heartbeat.tier_rows) {
+    const auto since = [&](uint64_t Heartbeat::*figure) {
+      const uint64_t now = heartbeat.*figure, before = member->heartbeat.*figure;
+      return static_cast<double>(now - std::min(now, before));
+    };
+    const double missed = since(&Heartbeat::tier_misses) / since(&Heartbeat::tier_rows);
+    member->tier_hits = 1 - std::min(1.0, missed);
+  }
   member->heartbeat = heartbeat;
   member->heartbeat.load.reset();
   auto& silent = member->heartbeat.silent_servers;

@@ -21,6 +21,10 @@ std::string WhyNonsense(const Join& join) {
     return fmt::format("it says that it has {} GB of memory, a server has at most {}",
                        join.memory_bytes >> 30, kMostMemoryBytes >> 30);
   }
+  if (join.disk_bytes > kMostMemoryBytes) {
+    return fmt::format("it says that it has {} GB of disk for rows, a server has at most {}",
+                       join.disk_bytes >> 30, kMostMemoryBytes >> 30);
+  }
   return "";
 }
 

@@ -53,6 +53,7 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
   member.address = join.address;
   member.cores = join.cores;
   member.memory_bytes = join.memory_bytes;
+  member.disk_bytes = join.disk_bytes;
   member.life = FailureDetector(heartbeat_ms_, now_ms);
   member.joined_ms = now_ms;
   member.rank = next_rank_++;

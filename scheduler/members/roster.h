@@ -32,6 +32,8 @@ struct Member {
   int64_t joined_ms = 0;
   uint64_t rank = 0;                       // in order of joining
   uint64_t memory_bytes = 0;               // servers: memory limit; 0: not given
+  uint64_t disk_bytes = 0;                 // servers: for rows without room there
+  double tier_hits = 1;                    // servers: share of rows in memory, lately
   bool seated = false;                     // servers: in the plan
   bool added = false;                      // servers: came to a plan that lacked none
   bool draining = false;                   // servers: its slots are to move to others

@@ -117,8 +117,15 @@ void AddServers(const RunStatus& status, Metrics* metrics) {
                                "Memory of the server's rows, hash tables and kept replies");
   auto& limit = metrics->Gauges("dslide_server_memory_limit_bytes",
                                 "Memory limit of the server; 0: not known");
+  auto& tier = metrics->Gauges("dslide_server_tier_bytes",
+                               "Files of the disk tier of the server; 0: it is off");
+  auto& rows = metrics->Counters("dslide_server_tier_rows_total",
+                                 "Rows that batches needed of a server with the disk tier");
+  auto& misses = metrics->Counters("dslide_server_tier_misses_total",
+                                   "Of these, rows that were read from the disk");
   for (const MemberStatus& server : status.members) {
     if (!server.figures) continue;
+    const Heartbeat& beat = server.member.heartbeat;
     const prometheus::Labels labels = {{"server", server.member.name}};
     const SeatStatus seat = server.seat ? status.seats[*server.seat] : SeatStatus();
     slots.Add(labels).Set(static_cast<double>(seat.slots));
@@ -126,6 +133,10 @@ void AddServers(const RunStatus& status, Metrics* metrics) {
     busy.Add(labels).Set(server.figures->busy);
     used.Add(labels).Set(static_cast<double>(server.figures->memory_used));
     limit.Add(labels).Set(static_cast<double>(server.figures->memory_limit));
+    tier.Add(labels).Set(static_cast<double>(beat.tier_bytes));
+    if (beat.tier_bytes == 0) continue;
+    rows.Add(labels).Increment(static_cast<double>(beat.tier_rows));
+    misses.Add(labels).Increment(static_cast<double>(beat.tier_misses));
   }
 }
 

@@ -102,6 +102,12 @@ OrderedJson MemberJson(const RunStatus& status, const MemberStatus& of) {
       json["disk_mb_per_second"] = Mb(beat.disk_bytes_per_second);
       json["disk_sync_ms"] = beat.disk_sync_us / 1000.0;
     }
+    if (beat.tier_bytes > 0) {
+      json["tier_mb"] = Mb(beat.tier_bytes);
+      json["tier_hits"] = member.tier_hits;
+      json["tier_rows"] = beat.tier_rows;
+      json["tier_misses"] = beat.tier_misses;
+    }
   }
   if (member.role == Role::kServer && beat.bucket_largest > 0) {
     json["bucket_mean"] = beat.bucket_mean;

@@ -55,6 +55,8 @@ class ServerCore {
     uint32_t cores = 0;
     uint64_t memory_bytes = 0;
     double cpu_quota = 0;  // CPU seconds a second that its cgroup lets it use; 0: no limit
+    std::string tier_directory = {};  // for rows that memory has no room for; empty: nowhere
+    uint64_t disk_bytes = 0;          // that they may take there
   };
 
   explicit ServerCore(Identity identity);

@@ -31,6 +31,7 @@ void ServerCore::SendJoin(int64_t now_ms) {
   join.address = identity_.address;
   join.cores = identity_.cores;
   join.memory_bytes = identity_.memory_bytes;
+  join.disk_bytes = identity_.disk_bytes;
   if (loaded()) {
     const SlotMigration& slots = generation_->slots;
     join.plan_version = slots.switching() ? slots.switching_from() : plan_version();
@@ -138,6 +139,10 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   load.batch_bytes =
       std::max(std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size(),
                kBatchesBeside * MostBytesOfBatch(*config_));
+  if (!identity_.tier_directory.empty()) {
+    load.row_bytes = identity_.memory_bytes / load.slots.size();
+    load.tier_directory = identity_.tier_directory;
+  }
   // Keeps the negatives of servers apart, in clusters of up to 257 servers and for some 4,000 plans
   // of a generation.
   load.first_executor = (index + 257 * (plan.version - GenerationOf(plan))) * 4096;

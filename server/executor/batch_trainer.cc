@@ -163,12 +163,23 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
   }
   const uint64_t number = NumberOf(request.batch);
   Random random(SubSeed(negative_seed_, number));
-  const Draws draws{SubSeed(SubSeed(config_.common.seed, kDrawStream), number),
-                    DrawsAt(config_.model, number, TotalBatches()), OnlyCentroids(number)};
+  const Draws draws = DrawsOf(number);
   ActiveReply reply = rows_.output.Query(request, draws, &random, &batch->output);
   rows_.counter.CountQuery(batch->output);
   batch->stage = BatchStage::kQueried;
   return reply;
+}
+
+Draws BatchTrainer::DrawsOf(uint64_t number) const {
+  return {SubSeed(SubSeed(config_.common.seed, kDrawStream), number),
+          DrawsAt(config_.model, number, TotalBatches()), OnlyCentroids(number)};
+}
+
+void BatchTrainer::ReadAhead(const ActiveQuery& request) {
+  const bool in_model = std::ranges::all_of(request.labels.ids,
+                                            [&](uint32_t id) { return id < config_.model.labels; });
+  if (!in_model || SamplesOf(request.batch, config_.train, train_samples_) == 0) return;
+  rows_.output.ReadAhead(request.labels, DrawsOf(NumberOf(request.batch)));
 }
 
 Body BatchTrainer::Push(Incarnation sender, const GradientPush& request) {
@@ -400,12 +411,16 @@ Body BatchTrainer::Commit(const CommitSteps& request) {
 void BatchTrainer::Apply(const StepSums::Step& step, const StepExtent& extent) {
   PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(extent.first_batch);
+  size_t next = 0;
   step.input.ForEach([&](uint32_t row, const float* g, float) {
+    rows_.input.layer().FetchAhead(step.input.rows(), next++);
     rows_.input.Update(row, rate, g);
     rows_.counter.CountUpdate(rows_.input.layer(), row);
   });
   const RowGradientSink update = NeuronUpdate(extent.first_batch, extent.samples);
+  next = 0;
   step.output.ForEach([&](uint32_t row, const float* g, float bias) {
+    rows_.output.layer().FetchAhead(step.output.rows(), next++);
     update(row, g, bias);
     rows_.counter.CountUpdate(rows_.output.layer(), row);
   });

@@ -52,6 +52,8 @@ class BatchTrainer {
   Body Embed(Incarnation sender, const EmbedRequest& request);
   Body Query(Incarnation sender, const ActiveQuery& request);
   Body Push(Incarnation sender, const GradientPush& request);
+  // Has rows read that a Query() which waits will need.
+  void ReadAhead(const ActiveQuery& request);
   // Acknowledges without the batch that follows (`request.next`).
   Body PushEmbedding(Incarnation sender, const EmbedPush& request);
 
@@ -77,6 +79,7 @@ class BatchTrainer {
     return BatchNumber(batch, config_.train, train_samples_);
   }
   uint64_t TotalBatches() const;  // of the run
+  Draws DrawsOf(uint64_t batch_number) const;
   float LearningRate(uint64_t batch_number) const;
   uint64_t EpochOf(uint64_t batch_number) const {
     return batch_number / BatchesPerEpoch(config_.train, train_samples_);

@@ -54,6 +54,52 @@ void Executor::Initialise() {
   CheckInvariants();
 }
 
+Status Executor::LimitMemory(const TierFile::Options& file, uint64_t bytes) {
+  Layer& input = input_.layer();
+  Layer& output = output_.layer();
+  const auto fixed = [](const Layer& layer, uint64_t more) {
+    constexpr uint64_t kNumbers = 8;  // of RowNumbers, and whether a row has changed
+    return (layer.FixedBytes() + kNumbers + more) * layer.map().rows();
+  };
+  const LiveTables* tables = output_.tables();
+  const uint64_t codes = tables == nullptr ? 0 : tables->RowBytes();
+  const uint64_t kept = fixed(input, 0) + fixed(output, output_.IndexRowBytes() + codes);
+  const auto of = [](const Layer& layer) { return layer.WeightBytes() + layer.StateBytes(); };
+  const auto all = [&](const Layer& layer) { return of(layer) * layer.map().rows(); };
+  const auto limit = [&](Layer* layer, uint64_t most) {
+    return layer->LimitMemory(file, static_cast<uint32_t>(std::clamp<uint64_t>(
+                                        most, RowTier::kLeastPlaces, SlotMap::kNone / 2)));
+  };
+  if (kept + all(input) + all(output) <= bytes) {  // slots that come may need the files
+    const uint64_t more = (bytes - kept - all(input) - all(output)) / 2;
+    DSLIDE_RETURN_IF_ERROR(limit(&input, (all(input) + more) / of(input)));
+    return limit(&output, (all(output) + more) / of(output));
+  }
+  const auto place = [&](const Layer& layer) { return of(layer) + RowTier::kPlaceBytes; };
+  const uint64_t least = kept + RowTier::kLeastPlaces * (place(input) + place(output));
+  const uint64_t most = bytes / 4 * 3;
+  if (most < least) {
+    return Failed(fmt::format(
+        "{} MB for the rows of an executor are too few even with the disk tier, it needs {}; raise "
+        "cluster.memory_mb or start more servers",
+        bytes >> 20, (least / 3 * 4 >> 20) + 1));
+  }
+  // A batch needs more input rows than neurons, and there are fewer: they go first.
+  const uint64_t left = most - kept;
+  const uint64_t first =
+      std::clamp(place(input) * input.map().rows(), left / 16, std::max(left / 2, left / 16));
+  DSLIDE_RETURN_IF_ERROR(limit(&input, first / place(input)));
+  return limit(&output, (left - first) / place(output));
+}
+
+void Executor::ReadAhead(const Body& request) {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) {
+    if (FeaturesFit(embed->features)) input_.ReadAhead(embed->features);
+  } else if (const auto* query = std::get_if<ActiveQuery>(&request)) {
+    trainer_.ReadAhead(*query);
+  }
+}
+
 Status Executor::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value) {
   thread_.CheckInDebugBuild();
   return state_.LoadRow(key, value);
@@ -144,9 +190,14 @@ bool Executor::BatchFits(uint32_t samples) const {
   return samples > 0 && samples <= std::max(config_.train.batch, kMaxInferenceBatch);
 }
 
+bool Executor::FeaturesFit(const SparseRows& features) const {
+  return std::ranges::all_of(features.ids,
+                             [&](uint32_t id) { return id <= config_.model.features; });
+}
+
 Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
   const SparseRows& features = request.features;
-  if (std::ranges::any_of(features.ids, [&](uint32_t id) { return id > config_.model.features; })) {
+  if (!FeaturesFit(features)) {
     return Refuse(fmt::format("EmbedRequest: feature id above {}", config_.model.features));
   }
   if (!BatchFits(features.rows())) return Refuse("EmbedRequest: too few or too many samples");
@@ -298,8 +349,15 @@ std::optional<TableFigures> Executor::MeasureTables() const {
 }
 
 Measured Executor::Measure(bool tables) {
-  return {TakeLoad(), MemoryBytes() + trainer_.BatchBytes(),
-          static_cast<uint32_t>(batches_in_flight()), tables ? MeasureTables() : std::nullopt};
+  Measured measured{TakeLoad(), MemoryBytes() + trainer_.BatchBytes(),
+                    static_cast<uint32_t>(batches_in_flight()),
+                    tables ? MeasureTables() : std::nullopt};
+  for (const Layer* layer : {&input_.layer(), &output_.layer()}) {
+    if (layer->tier() == nullptr) continue;
+    measured.tier += layer->tier()->figures();
+    measured.tier_bytes += layer->tier()->file_bytes();
+  }
+  return measured;
 }
 
 void Executor::CheckInvariants() {

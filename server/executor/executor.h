@@ -58,6 +58,11 @@ class Executor {
   // What the batches in flight may take; beyond, some are given up (BatchTable).
   void set_most_batch_bytes(uint64_t bytes) { trainer_.set_most_batch_bytes(bytes); }
 
+  // What its rows may take, with what is kept a row. If they need more, some are in files, and
+  // a quarter is left for what transfers and batches take. Call before Initialise() or LoadRow().
+  // Error: there can be no file, or too little memory for what is kept a row in any case.
+  Status LimitMemory(const TierFile::Options& file, uint64_t bytes);
+
   InputLayer& input() { return input_; }
   OutputLayer& output() { return output_; }
 
@@ -108,6 +113,12 @@ class Executor {
   // Steps of synchronous training; none before the first CommitSteps or FinishLoad().
   std::optional<uint64_t> committed() const { return trainer_.committed(); }
 
+  bool has_tier() const {
+    return input_.layer().tier() != nullptr || output_.layer().tier() != nullptr;
+  }
+  // Has rows read that a request which waits will need, if they are in a file.
+  void ReadAhead(const Body& request);
+
   // What its slots cost since the last call, and what it holds; its hash tables only if asked for,
   // because reading them takes longer.
   Measured Measure(bool tables);
@@ -129,6 +140,7 @@ class Executor {
   Body TopK(const TopKRequest& request);
   Body Rebuild(const RebuildTables& request);
   bool BatchFits(uint32_t samples) const;
+  bool FeaturesFit(const SparseRows& features) const;
   // After the updates of a batch.
   void FollowUpdates();
 

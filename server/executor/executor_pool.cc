@@ -34,14 +34,18 @@ ExecutorPool::~ExecutorPool() {
 }
 
 void ExecutorPool::Submit(uint64_t ticket, Job job) {
-  backlog_.Add({ticket, std::move(job)});
+  backlog_.Add({ticket, std::move(job), nullptr});
   Advance();
 }
 
 void ExecutorPool::Submit(uint64_t ticket, ExecutorJob job) {
-  Submit(ticket, [this, job = std::move(job)](Executor& executor) {
+  const auto* request = std::get_if<RequestJob>(&job);
+  std::shared_ptr<const Body> body = request == nullptr ? nullptr : request->body;
+  const auto run = [this, job = std::move(job)](Executor& executor) {
     return RunJob(job, plan_version_, &executor);
-  });
+  };
+  backlog_.Add({ticket, run, std::move(body)});
+  Advance();
 }
 
 std::optional<ExecutorPool::Outcome> ExecutorPool::Collect() {
@@ -70,14 +74,33 @@ std::vector<JobReply> ExecutorPool::RunOnAll(const Job& job) {
   return parts;
 }
 
+// The rows of the next requests come from the disk while this one is worked on.
+void ExecutorPool::ReadAhead(const Lane& lane, Executor* executor, uint64_t taken, uint64_t* seen) {
+  constexpr size_t kAhead = 2;
+  std::vector<std::shared_ptr<const Body>> next;
+  uint64_t number = taken;
+  lane.tasks.Look(kAhead, [&](const Task& task) {
+    if (++number <= *seen) return;
+    *seen = number;
+    if (task.request != nullptr) next.push_back(task.request);
+  });
+  for (const auto& request : next) executor->ReadAhead(*request);
+}
+
 void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
   constexpr int kPollMs = 1000;
   constexpr int kSinkPollMs = 5;  // until a snapshot's sink has room again
   FlushDenormals();
   std::unique_ptr<Executor> executor;
   std::string failure;
+  uint64_t taken = 0, seen = 0;  // tasks; those whose rows were read ahead
   try {
-    executor = factory(index);
+    Result<std::unique_ptr<Executor>> made = factory(index);
+    if (made.ok()) {
+      executor = *std::move(made);
+    } else {
+      failure = made.error().message;
+    }
   } catch (const std::bad_alloc&) {
     failure =
         "not enough memory for this server's rows; start more servers or use a smaller "
@@ -91,7 +114,11 @@ void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
     }
     auto task = lane->tasks.Pop();
     if (!task) continue;
-    if (executor) executor->AwaitStore();
+    ++taken;
+    if (executor) {
+      executor->AwaitStore();
+      if (executor->has_tier()) ReadAhead(*lane, executor.get(), taken, &seen);
+    }
     JobReply part = executor ? DoJob(task->job, *executor) : JobReply(Failed(failure));
     // The backlog keeps room for the outcomes of all jobs that it lets go.
     DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));

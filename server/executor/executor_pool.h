@@ -23,7 +23,8 @@ class ExecutorPool {
   // What an executor does; in a server, RunJob().
   using Job = std::function<JobReply(Executor&)>;
   // Builds executor number i; called in its thread, so that its memory is touched there first.
-  using Factory = std::function<std::unique_ptr<Executor>(uint32_t i)>;
+  // After an error all jobs have that outcome.
+  using Factory = std::function<Result<std::unique_ptr<Executor>>(uint32_t i)>;
 
   struct Outcome {
     uint64_t ticket;
@@ -55,6 +56,7 @@ class ExecutorPool {
   struct Task {
     uint64_t ticket;
     Job job;
+    std::shared_ptr<const Body> request;  // null: another kind of job
   };
   struct Lane {
     BoundedQueue<Task> tasks{kQueued};
@@ -62,6 +64,7 @@ class ExecutorPool {
   };
   void Advance();
   void Run(uint32_t index, const Factory& factory, Lane* lane);
+  static void ReadAhead(const Lane& lane, Executor* executor, uint64_t taken, uint64_t* seen);
 
   std::atomic<uint32_t> plan_version_ = 0;  // the executors read it
   BoundedQueue<Outcome> outcomes_;

@@ -34,8 +34,11 @@ class GradientSums {
   // the sums in range.
   void Add(uint32_t row, float share, const float* gradient, float bias_gradient);
 
-  // Calls take() with each row's sum, in no particular order.
+  // Calls take() with each row's sum.
   void ForEach(const RowGradientSink& take) const;
+
+  // The rows that have a sum, in the order of ForEach().
+  const std::vector<uint32_t>& rows() const { return numbers_.rows(); }
 
   void Clear();  // keeps the memory
 

@@ -60,6 +60,19 @@ LayerRows InputLayer::DenseRows() const {
   return rows;
 }
 
+std::vector<uint32_t> InputLayer::LocalRows(const SparseRows& features) const {
+  std::vector<uint32_t> rows;
+  for (const uint32_t id : features.ids) {
+    const uint32_t row = layer_.map().Local(id);
+    if (row != SlotMap::kNone) rows.push_back(row);
+  }
+  return rows;
+}
+
+void InputLayer::ReadAhead(const SparseRows& features) const {
+  if (layer_.tier() != nullptr) layer_.Fetch(LocalRows(features), true);
+}
+
 PartialSum InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   stats_.Enter(Phase::kEmbed);
   PartialSums partial(features.rows(), layer_.dim(), synchronous_);
@@ -67,6 +80,7 @@ PartialSum InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   const auto sum = [&](uint32_t i) {
     partial.AddRows(layer_, batch->Columns(i), batch->Values(i).data(), i);
   };
+  if (layer_.tier() != nullptr) layer_.Fetch(LocalRows(features));
   for (uint32_t i = 0; i < features.rows(); ++i) {
     const auto ids = features.Ids(i);
     const auto values = features.Values(i);
@@ -95,6 +109,7 @@ void InputLayer::Gradient(const InputBatch& batch, const Matrix& gradient,
   Transpose(batch, numbered_, numbers_.size(), &by_row_);
   std::vector<float> sum(layer_.dim());
   for (uint32_t u = 0; u < rows.size(); ++u) {
+    layer_.FetchAhead(rows, u);
     if (u + ahead < rows.size()) layer_.PrefetchAll(rows[u + ahead]);
     const auto samples = by_row_.Columns(u);
     kernels_.weighted_sum(sum.size(), samples.size(), samples.data(), by_row_.Values(u).data(),

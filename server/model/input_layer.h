@@ -35,6 +35,9 @@ class InputLayer {
   // with them. Synchronous training adds the features up in fixed point. REQUIRES feature ids <= D.
   PartialSum Embed(const SparseRows& features, InputBatch* batch);
 
+  // Has the rows read that Embed() will need, if they are in a file. REQUIRES feature ids <= D.
+  void ReadAhead(const SparseRows& features) const;
+
   // Calls take() with dL/dE_f = sum_i x_if * gradient_i. Feature-major: once for each distinct row,
   // while the row is being prefetched.
   void Gradient(const InputBatch& batch, const Matrix& gradient, const RowGradientSink& take);
@@ -50,6 +53,7 @@ class InputLayer {
   void Update(uint32_t row, float learning_rate, const float* gradient);
 
  private:
+  std::vector<uint32_t> LocalRows(const SparseRows& features) const;
   template <typename Each>
   void ForEachDense(const Each& each) const;
 

@@ -66,6 +66,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
   } else {
     builder_.Build(query.labels, popular_.rows(), random, &batch->columns);
   }
+  rows_.layer.Fetch(batch->columns.rows);
   ActiveReply reply;
   reply.active_rows = static_cast<uint32_t>(batch->columns.rows.size());
   const uint32_t probed = draws.only_labels ? 0 : std::min(query.probe_samples, samples);
@@ -77,9 +78,26 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
   return reply;
 }
 
+// The masses may change until then, and some of the draws with them.
+void OutputLayer::ReadAhead(const SparseRows& labels, const Draws& draws) {
+  if (rows_.layer.tier() == nullptr) return;
+  ahead_.clear();
+  for (const uint32_t id : labels.ids) {
+    const uint32_t row = rows_.layer.map().Local(id);
+    if (row != SlotMap::kNone) ahead_.push_back(row);
+  }
+  if (importance_ && !draws.only_labels) {
+    drawn_ahead_.clear();
+    importance_->Sample(draws.expected, draws.seed, &drawn_ahead_);
+    for (const ImportanceBuckets::Draw& draw : drawn_ahead_) ahead_.push_back(draw.row);
+  }
+  rows_.layer.Fetch(ahead_, true);
+}
+
 PartialSum OutputLayer::Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                                  const RowGradientSink& take) {
   PartialSums partial(batch->hidden.rows, OutputWidth(model_), synchronous_);
+  rows_.layer.Fetch(batch->columns.rows, true);
   scorer_->Gradient(batch, log_normaliser, take, &partial);
   WeighMasses(batch);
   stats_.Leave();

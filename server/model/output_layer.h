@@ -63,6 +63,10 @@ class OutputLayer {
   ActiveReply Query(const ActiveQuery& query, const Draws& draws, Random* random,
                     OutputBatch* batch);
 
+  // Has the rows read that such a Query() will need, if they are in a file: labels and what is
+  // drawn by mass. REQUIRES label ids < N.
+  void ReadAhead(const SparseRows& labels, const Draws& draws);
+
   // Calls take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash
   // tables.
   template <typename Take>
@@ -147,6 +151,8 @@ class OutputLayer {
   EngineStats stats_;
   std::unique_ptr<Scorer> scorer_;
   std::vector<BucketCode> codes_;  // scratch: codes of the batch's activations
+  std::vector<uint32_t> ahead_;    // scratch of ReadAhead()
+  std::vector<ImportanceBuckets::Draw> drawn_ahead_;
 };
 
 }  // namespace dslide

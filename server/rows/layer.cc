@@ -58,15 +58,24 @@ Layer::Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose,
 
 // Extends all arrays to the map's rows.
 void Layer::Grow() {
-  const size_t elements = size_t{map_.rows()} * dim_;
-  weights_.Grow(elements);
-  if (KeepsMoments()) {
-    moment1_.Grow(elements);
-    moment2_.Grow(elements);
+  if (tier_ == nullptr && most_places_ > 0 && map_.rows() > most_places_ && !StartTier().ok()) {
+    throw std::bad_alloc();
+  }
+  if (tier_ != nullptr) {
+    tier_->Grow(map_.rows());
+  } else {
+    GrowVectors(map_.rows());
   }
   scalars_.Grow(map_.rows());
   if (keeps_mass_) masses_.Grow(map_.rows());
   if (training_) changed_.Grow(map_.rows());
+}
+
+void Layer::GrowVectors(size_t rows) {
+  weights_.Grow(rows * dim_);
+  if (!KeepsMoments()) return;
+  moment1_.Grow(rows * dim_);
+  moment2_.Grow(rows * dim_);
 }
 
 void Layer::Reserve(SlotId slot) {
@@ -89,10 +98,14 @@ void Layer::Attach(SlotId slot) {
 void Layer::Release(SlotId slot) {
   const size_t begin = map_.RegionBegin(slot), end = begin + map_.RegionRows(slot);
   map_.Release(slot);
-  weights_.GiveBack(begin * dim_, end * dim_);
-  if (KeepsMoments()) {
-    moment1_.GiveBack(begin * dim_, end * dim_);
-    moment2_.GiveBack(begin * dim_, end * dim_);
+  if (tier_ != nullptr) {
+    tier_->Reset(static_cast<uint32_t>(begin), static_cast<uint32_t>(end), false);
+  } else {
+    weights_.GiveBack(begin * dim_, end * dim_);
+    if (KeepsMoments()) {
+      moment1_.GiveBack(begin * dim_, end * dim_);
+      moment2_.GiveBack(begin * dim_, end * dim_);
+    }
   }
   scalars_.GiveBack(begin, end);
   if (keeps_mass_) masses_.GiveBack(begin, end);
@@ -100,7 +113,7 @@ void Layer::Release(SlotId slot) {
 
 template <typename Weight, typename Moment>
 RowOf<Weight, Moment> Layer::ViewOf(uint32_t row) {
-  const size_t at = size_t{row} * dim_;
+  const size_t at = size_t{ChangingPlaceOf(row)} * dim_;
   const bool moments = KeepsMoments();
   return {reinterpret_cast<Weight*>(weights_.At(at)),
           moments ? reinterpret_cast<Moment*>(moment1_.At(at)) : nullptr,
@@ -114,7 +127,7 @@ RowView Layer::row(uint32_t row) {
 
 const float* Layer::weights(uint32_t row) const {
   DSLIDE_CHECK(!bf16());
-  return weights_.fp32.data() + size_t{row} * dim_;
+  return weights_.fp32.data() + size_t{PlaceOf(row)} * dim_;
 }
 
 void Layer::Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient,
@@ -144,11 +157,7 @@ void Layer::AddToCentroid(uint32_t row, const float* units, uint32_t samples, ui
   scalars.moment1 = std::sqrt(kernels_.dot(dim_, sum.data(), sum.data()));
   if (scalars.moment1 == 0) return;
   for (float& w : sum) w *= length / scalars.moment1;
-  if (bf16()) {
-    kernels_.to_bf16(dim_, sum.data(), weights_.bf16.data() + size_t{row} * dim_);
-  } else {
-    std::copy(sum.begin(), sum.end(), weights_.fp32.data() + size_t{row} * dim_);
-  }
+  SetWeights(row, sum.data());
 }
 
 void Layer::ObserveMass(uint32_t row, float mass) {
@@ -162,7 +171,7 @@ void Layer::Gather(std::span<const uint32_t> rows, float* out) const {
   const size_t ahead = PrefetchDistance(WeightBytes());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + ahead < rows.size()) PrefetchWeights(rows[i + ahead]);
-    const size_t at = size_t{rows[i]} * dim_;
+    const size_t at = size_t{PlaceOf(rows[i])} * dim_;
     if (bf16()) {
       kernels_.from_bf16(dim_, weights_.bf16.data() + at, out + i * dim_);
     } else {
@@ -175,7 +184,7 @@ void Layer::Gather(std::span<const uint32_t> rows, uint16_t* out) const {
   const size_t ahead = PrefetchDistance(WeightBytes());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + ahead < rows.size()) PrefetchWeights(rows[i + ahead]);
-    const size_t at = size_t{rows[i]} * dim_;
+    const size_t at = size_t{PlaceOf(rows[i])} * dim_;
     if (bf16()) {
       std::memcpy(out + i * dim_, weights_.bf16.data() + at, WeightBytes());
     } else {
@@ -185,35 +194,58 @@ void Layer::Gather(std::span<const uint32_t> rows, uint16_t* out) const {
 }
 
 const float* Layer::Range(uint32_t begin, uint32_t end, std::vector<float>* scratch) const {
-  if (!bf16()) return weights(begin);
+  if (!bf16() && tier_ == nullptr) return weights(begin);
   const size_t elements = size_t{end - begin} * dim_;
   scratch->resize(std::max(scratch->size(), elements));
-  kernels_.from_bf16(elements, weights_.bf16.data() + size_t{begin} * dim_, scratch->data());
+  if (tier_ == nullptr) {
+    kernels_.from_bf16(elements, weights_.bf16.data() + size_t{begin} * dim_, scratch->data());
+    return scratch->data();
+  }
+  for (uint32_t row = begin; row < end; ++row) {
+    float* out = scratch->data() + size_t{row - begin} * dim_;
+    const uint8_t* in = WeightsToRead(row);
+    if (bf16()) {
+      kernels_.from_bf16(dim_, reinterpret_cast<const uint16_t*>(in), out);
+    } else {
+      std::memcpy(out, in, WeightBytes());
+    }
+  }
   return scratch->data();
 }
 
 float Layer::Dot(uint32_t row, const float* x) const {
-  const size_t at = size_t{row} * dim_;
-  return bf16() ? kernels_.dot_bf16(dim_, x, weights_.bf16.data() + at)
-                : kernels_.dot(dim_, x, weights_.fp32.data() + at);
+  const uint8_t* weights = WeightsToRead(row);
+  return bf16() ? kernels_.dot_bf16(dim_, x, reinterpret_cast<const uint16_t*>(weights))
+                : kernels_.dot(dim_, x, reinterpret_cast<const float*>(weights));
 }
 
 void Layer::WeightedSum(std::span<const uint32_t> rows, const float* factors, float* out) const {
+  if (tier_ != nullptr) return SumFromTier(rows, factors, out);
+  SumOfPlaces(rows, factors, weights_.At(0), out);
+}
+
+// `rows` number the rows of weights [? x dim].
+void Layer::SumOfPlaces(std::span<const uint32_t> rows, const float* factors,
+                        const uint8_t* weights, float* out) const {
   if (bf16()) {
-    kernels_.weighted_sum_bf16(dim_, rows.size(), rows.data(), factors, weights_.bf16.data(), dim_,
-                               out);
+    kernels_.weighted_sum_bf16(dim_, rows.size(), rows.data(), factors,
+                               reinterpret_cast<const uint16_t*>(weights), dim_, out);
   } else {
-    kernels_.weighted_sum(dim_, rows.size(), rows.data(), factors, weights_.fp32.data(), dim_, out);
+    kernels_.weighted_sum(dim_, rows.size(), rows.data(), factors,
+                          reinterpret_cast<const float*>(weights), dim_, out);
   }
 }
 
 void Layer::PrefetchWeights(uint32_t row) const {
-  Prefetch(weights_.At(size_t{row} * dim_), WeightBytes());
+  const uint32_t place = tier_ == nullptr ? row : tier_->Find(row);
+  if (place != RowTier::kNowhere) Prefetch(weights_.At(size_t{place} * dim_), WeightBytes());
 }
 
 void Layer::PrefetchAll(uint32_t row) const {
-  const size_t at = size_t{row} * dim_;
-  PrefetchWeights(row);
+  const uint32_t place = tier_ == nullptr ? row : tier_->Find(row);
+  if (place == RowTier::kNowhere) return;
+  const size_t at = size_t{place} * dim_;
+  Prefetch(weights_.At(at), WeightBytes());
   if (KeepsMoments()) {
     Prefetch(moment1_.At(at), VectorBytes(narrow_moments_));
     Prefetch(moment2_.At(at), VectorBytes(narrow_moments_));
@@ -222,6 +254,10 @@ void Layer::PrefetchAll(uint32_t row) const {
 }
 
 void Layer::Initialise(uint64_t seed, float deviation, uint32_t drawn) {
+  if (tier_ != nullptr) {
+    draw_ = {seed, deviation, drawn};
+    return tier_->Reset(0, map_.rows(), true);
+  }
   for (uint32_t r = 0; r < map_.rows(); ++r) {
     const uint32_t id = map_.Global(r);
     if (id != SlotMap::kNone && id < drawn) InitialiseRow(r, seed, deviation, dim_);
@@ -229,9 +265,14 @@ void Layer::Initialise(uint64_t seed, float deviation, uint32_t drawn) {
 }
 
 void Layer::InitialiseRow(uint32_t row, uint64_t seed, float deviation, uint32_t columns) {
-  Random random(SubSeed(SubSeed(seed, static_cast<uint64_t>(kind_)), map_.Global(row)));
+  SetWeights(row, Drawn(map_.Global(row), {seed, deviation}, columns).data());
+}
+
+// The first weights of an id, [dim].
+std::vector<float> Layer::Drawn(uint32_t id, const Draw& draw, uint32_t columns) const {
+  Random random(SubSeed(SubSeed(draw.seed, static_cast<uint64_t>(kind_)), id));
   // Four 16-bit uniforms have variance 4/12 * 65536^2 and mean 2 * 65535.
-  const float scale = deviation / (65536.0f * 0.57735027f);
+  const float scale = draw.deviation / (65536.0f * 0.57735027f);
   std::vector<float> w(dim_);
   for (uint32_t j = 0; j < columns; ++j) {
     const uint64_t x = random.Next();
@@ -239,14 +280,18 @@ void Layer::InitialiseRow(uint32_t row, uint64_t seed, float deviation, uint32_t
                                           ((x >> 32) & 0xffff) + (x >> 48));
     w[j] = static_cast<float>(sum - 131070) * scale;
   }
-  SetWeights(row, w.data());
+  return w;
 }
 
 void Layer::SetWeights(uint32_t row, const float* weights) {
+  PutWeights(weights, weights_.At(size_t{ChangingPlaceOf(row)} * dim_));
+}
+
+void Layer::PutWeights(const float* weights, uint8_t* out) const {
   if (bf16()) {
-    kernels_.to_bf16(dim_, weights, weights_.bf16.data() + size_t{row} * dim_);
+    kernels_.to_bf16(dim_, weights, reinterpret_cast<uint16_t*>(out));
   } else {
-    std::copy_n(weights, dim_, weights_.fp32.data() + size_t{row} * dim_);
+    std::copy_n(weights, dim_, reinterpret_cast<float*>(out));
   }
 }
 
@@ -257,35 +302,51 @@ size_t Layer::RowBytes() const {
 }
 
 uint64_t Layer::MemoryBytes() const {
-  const uint64_t row = WeightBytes() + StateBytes() + sizeof(RowScalars) + MassBytes();
-  return row * map_.rows_per_slot() * map_.regions();
+  const uint64_t vectors = WeightBytes() + StateBytes(), rest = sizeof(RowScalars) + MassBytes();
+  if (tier_ != nullptr) {
+    return vectors * tier_->places() + tier_->MemoryBytes() + rest * map_.rows();
+  }
+  return (vectors + rest) * map_.rows_per_slot() * map_.regions();
 }
 
+// Vectors that are in the arrays.
 template <typename Copy>
-void Layer::ForEachPart(uint32_t row, const Copy& copy) {
-  const size_t at = size_t{row} * dim_;
-  copy(reinterpret_cast<uint8_t*>(&scalars_[row]), sizeof(RowScalars));
+void Layer::ForEachVector(uint32_t place, const Copy& copy) {
+  const size_t at = size_t{place} * dim_;
   copy(weights_.At(at), WeightBytes());
-  if (moments_ > 0) {
-    copy(training_ ? moment1_.At(at) : nullptr, VectorBytes(narrow_moments_));
-    copy(training_ ? moment2_.At(at) : nullptr, VectorBytes(narrow_moments_));
-  }
-  if (keeps_mass_) copy(reinterpret_cast<uint8_t*>(&masses_[row]), sizeof(float));
+  if (moments_ == 0) return;
+  copy(training_ ? moment1_.At(at) : nullptr, VectorBytes(narrow_moments_));
+  copy(training_ ? moment2_.At(at) : nullptr, VectorBytes(narrow_moments_));
 }
 
 void Layer::StoreRow(uint32_t row, uint8_t* out) {
   DSLIDE_CHECK(training_);
-  ForEachPart(row, [&](const uint8_t* memory, size_t bytes) {
+  const auto append = [&](const void* memory, size_t bytes) {
     std::memcpy(out, memory, bytes);
     out += bytes;
-  });
+  };
+  append(&scalars_[row], sizeof(RowScalars));
+  if (tier_ == nullptr) {
+    ForEachVector(row, append);
+  } else {
+    append(tier_->Peek(row, *this), WeightBytes() + StateBytes());
+  }
+  if (keeps_mass_) append(&masses_[row], sizeof(float));
 }
 
 void Layer::LoadRow(uint32_t row, const uint8_t* in) {
-  ForEachPart(row, [&](uint8_t* memory, size_t bytes) {
+  const auto take = [&](void* memory, size_t bytes) {
     if (memory != nullptr) std::memcpy(memory, in, bytes);
     in += bytes;
-  });
+  };
+  take(&scalars_[row], sizeof(RowScalars));
+  if (tier_ == nullptr) {
+    ForEachVector(row, take);
+  } else {
+    tier_->Put(row, in);
+    in += WeightBytes() + StateBytes();
+  }
+  if (keeps_mass_) take(&masses_[row], sizeof(float));
 }
 
 }  // namespace dslide

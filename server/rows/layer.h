@@ -5,10 +5,15 @@
 //
 // Weights, moments and scalars are four arrays, not one record per row: a forward pass or a scan
 // over all neurons then reads nothing but weights.
+//
+// With LimitMemory() weights and moments of some rows may be in a file (tier/row_tier.h), and the
+// arrays hold the others in places. Rows are then read when they are used; Fetch() has those of a
+// batch read together. Scalars and masses stay in memory.
 // Owned by one executor thread.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +23,7 @@
 #include "server/rows/huge_buffer.h"
 #include "server/rows/optimizer.h"
 #include "server/rows/slot_map.h"
+#include "server/rows/tier/row_tier.h"
 
 namespace dslide {
 
@@ -26,7 +32,7 @@ enum class LayerKind : uint8_t { kInput = 0, kOutput = 1 };
 
 enum class Purpose { kTraining, kInference };
 
-class Layer {
+class Layer : private RowSource {
  public:
   // Inference keeps no moments in memory; stored rows contain them all the same.
   Layer(LayerKind kind, const Config& config, SlotMap map, Purpose purpose, const Kernels& kernels);
@@ -42,6 +48,24 @@ class Layer {
   void Attach(SlotId slot);
   void Detach(SlotId slot) { map_.Detach(slot); }
   void Release(SlotId slot);
+
+  // From now on no more rows than `places` are in memory; if there are more, the others are in such
+  // a file. Error: there can be none. REQUIRES training, that no row has been set, and places >=
+  // RowTier::kLeastPlaces. Reserve() throws std::bad_alloc if it needs the file first and cannot
+  // make it.
+  Status LimitMemory(const TierFile::Options& file, uint32_t places);
+  // Null: all rows are in memory.
+  const RowTier* tier() const { return tier_.get(); }
+  // Has rows read that will be used; some may be on their way afterwards. `again`: it was called
+  // for these rows and this batch before, or will be. Costs nothing where all rows are in memory.
+  void Fetch(std::span<const uint32_t> rows, bool again = false) const {
+    if (tier_ != nullptr) tier_->Request(rows, !again, *this);
+  }
+  // Before rows[u] is used, for u = 0, 1 ... in turn: the same of rows some way ahead.
+  void FetchAhead(std::span<const uint32_t> rows, size_t u) const {
+    if (tier_ != nullptr && u % kFetched == 0) FetchPart(rows, u);
+  }
+
   uint32_t dim() const { return dim_; }
   bool bf16() const { return bf16_; }
 
@@ -95,8 +119,8 @@ class Layer {
   size_t StateBytes() const;
   size_t MassBytes() const { return keeps_mass_ ? sizeof(float) : 0; }
 
-  // The parameters in place. REQUIRES fp32, and changed().BeforeChange(row) before they are
-  // changed.
+  // The parameters in place, until another row is used. REQUIRES fp32, and
+  // changed().BeforeChange(row) before they are changed.
   RowView row(uint32_t row);
   const float* weights(uint32_t row) const;
 
@@ -115,8 +139,10 @@ class Layer {
   void StoreRow(uint32_t row, uint8_t* out);
   void LoadRow(uint32_t row, const uint8_t* in);
 
-  // Memory of all regions that are not free.
+  // Memory of all regions that are not free, or of all places.
   uint64_t MemoryBytes() const;
+  // What a row takes in memory in any case.
+  size_t FixedBytes() const { return sizeof(RowScalars) + MassBytes() + RowTier::kRowBytes; }
 
  private:
   // One vector of [dim] per row, in one of the two precisions; the other array is empty.
@@ -133,16 +159,40 @@ class Layer {
     uint8_t* At(size_t element) { return const_cast<uint8_t*>(std::as_const(*this).At(element)); }
   };
 
+  static constexpr size_t kFetched = 256;  // rows of a FetchAhead()
+
+  // The draw of Initialise(), for rows that are drawn when they are first used.
+  struct Draw {
+    uint64_t seed = 0;
+    float deviation = 0;
+    uint32_t drawn = 0;
+  };
+
+  // Where the row's vectors are in the arrays, until another row is used.
+  uint32_t PlaceOf(uint32_t row) const { return tier_ == nullptr ? row : tier_->Hold(row, *this); }
+  // The same of a row that is going to change.
+  uint32_t ChangingPlaceOf(uint32_t row);
+  void DrawRow(uint32_t row, uint8_t* record) const override;
+  void FetchPart(std::span<const uint32_t> rows, size_t u) const;
+  Status StartTier();
+  std::vector<float> Drawn(uint32_t id, const Draw& draw, uint32_t columns) const;
+  void SumOfPlaces(std::span<const uint32_t> rows, const float* factors, const uint8_t* weights,
+                   float* out) const;
+  void SumFromTier(std::span<const uint32_t> rows, const float* factors, float* out) const;
+  void PutWeights(const float* weights, uint8_t* out) const;
+  const uint8_t* WeightsToRead(uint32_t row) const;
+
   template <typename Weight, typename Moment>
   RowOf<Weight, Moment> ViewOf(uint32_t row);
   size_t VectorBytes(bool narrow) const {
     return dim_ * (narrow ? sizeof(uint16_t) : sizeof(float));
   }
-  // Applies copy(memory, bytes) to all parts of a row in stored order; memory is null for moments
+  // Applies copy(memory, bytes) to the row's vectors in stored order; memory is null for moments
   // that are not kept.
   template <typename Copy>
-  void ForEachPart(uint32_t row, const Copy& copy);
+  void ForEachVector(uint32_t place, const Copy& copy);
   void Grow();
+  void GrowVectors(size_t rows);
   bool KeepsMoments() const { return training_ && moments_ > 0; }
 
   LayerKind kind_;
@@ -161,6 +211,13 @@ class Layer {
   HugeBuffer<RowScalars> scalars_;  // [rows]
   HugeBuffer<float> masses_;        // [rows]; empty where masses are not kept
   ChangedRows changed_;
+  TierFile::Options tier_file_;
+  uint32_t most_places_ = 0;  // 0: no limit
+  std::unique_ptr<RowTier> tier_;
+  Draw draw_;                             // of rows in the tier
+  mutable std::vector<uint32_t> places_;  // scratch of WeightedSum()
+  mutable std::vector<uint8_t>
+      few_weights_;  // the same, rows in the tier that do not fit in memory
 };
 
 }  // namespace dslide

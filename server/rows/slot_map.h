@@ -105,6 +105,13 @@ class SlotMap {
   uint32_t Global(uint32_t row) const {
     const SlotId slot = layout_[row / rows_per_slot_];
     if (slot == kNoSlot || attached_[slot.value] == 0) return kNone;
+    return IdAt(row);
+  }
+
+  // The same of slots that have a region, attached or not.
+  uint32_t IdAt(uint32_t row) const {
+    const SlotId slot = layout_[row / rows_per_slot_];
+    if (slot == kNoSlot) return kNone;
     const uint32_t id = (row % rows_per_slot_) * range_.count + slot.value - range_.first;
     return id < total_ ? id : kNone;
   }

@@ -105,6 +105,7 @@ void LiveTables::RehashChanged(uint32_t begin, uint32_t end) {
       rows_.push_back(row);
       changed_[row] = 0;
     }
+    layer_.Fetch(rows_, true);
     layer_.Gather(rows_, weights_.data());
     functions_->Codes(rows_.size(), weights_.data(), layer_.dim(), codes_.data());
     for (size_t i = 0; i < rows_.size(); ++i) {

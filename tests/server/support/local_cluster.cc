@@ -12,6 +12,17 @@ Body OverTheWire(Body body, WirePrecision precision) {
   return std::move(message->body);
 }
 
+void LimitMemory(const Config& config, Executor* executor) {
+  const std::string& directory = config.cluster.disk_tier;
+  if (directory == "auto" || directory == "off") return;
+  for (Layer* layer : {&executor->input().layer(), &executor->output().layer()}) {
+    TierFile::Options file;
+    file.directory = directory;
+    file.ring = layer->kind() == LayerKind::kOutput;
+    REQUIRE(layer->LimitMemory(file, RowTier::kLeastPlaces).ok());
+  }
+}
+
 LocalCluster::LocalCluster(const Config& config, uint64_t train_samples,
                            const std::vector<uint32_t>& executors, bool initialise)
     : config_(config), train_samples_(train_samples) {
@@ -22,6 +33,7 @@ LocalCluster::LocalCluster(const Config& config, uint64_t train_samples,
     for (uint32_t e = 0; e < executors[s]; ++e) {
       servers_[s].push_back(std::make_unique<Executor>(
           config, train_samples, divided[e], s * 4096 + e, Purpose::kTraining, BestKernels()));
+      LimitMemory(config, servers_[s].back().get());
       if (initialise) servers_[s].back()->Initialise();
     }
   }

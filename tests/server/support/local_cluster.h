@@ -20,6 +20,10 @@ namespace dslide {
 
 Body OverTheWire(Body body, WirePrecision precision);
 
+// If config.cluster.disk_tier is a directory, the executor has as few rows in memory as it can, the
+// input rows by threads and the neurons by io_uring. Call before it has rows.
+void LimitMemory(const Config& config, Executor* executor);
+
 class LocalCluster {
  public:
   // `executors[s]` executors in server s. `initialise`: with the seed's weights, otherwise all

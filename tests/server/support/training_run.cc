@@ -5,7 +5,8 @@ namespace dslide {
 std::ostream& operator<<(std::ostream& out, const RunKind& kind) {
   return out << "optimizer " << static_cast<int>(kind.optimizer) << (kind.bf16 ? ", bf16" : "")
              << ", active set " << static_cast<int>(kind.active)
-             << (kind.synchronous ? ", synchronous" : "");
+             << (kind.synchronous ? ", synchronous" : "")
+             << (kind.tier ? ", disk tier" : "");
 }
 
 std::vector<RunKind> AllRunKinds() {
@@ -14,7 +15,9 @@ std::vector<RunKind> AllRunKinds() {
     for (const bool bf16 : {false, true}) {
       for (const auto active : {ActiveSet::kSampled, ActiveSet::kLsh, ActiveSet::kMass}) {
         for (const bool synchronous : {false, true}) {
-          kinds.push_back({optimizer, bf16, active, synchronous});
+          for (const bool tier : {false, true}) {
+            kinds.push_back({optimizer, bf16, active, synchronous, tier});
+          }
         }
       }
     }
@@ -44,6 +47,7 @@ Config RunConfig(const RunKind& kind) {
     config.train.target_batch = kStepBatches * config.train.batch;
     config.train.staleness = 0;
   }
+  if (kind.tier) config.cluster.disk_tier = "/tmp";
   ResolveConfig(1500, 2003, &config);
   return config;
 }

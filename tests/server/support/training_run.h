@@ -15,6 +15,7 @@ struct RunKind {
   bool bf16;
   ActiveSet active;
   bool synchronous;
+  bool tier = false;  // few rows are in memory, the others in files
 };
 
 // For CAPTURE.

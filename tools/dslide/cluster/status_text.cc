@@ -147,6 +147,7 @@ const std::vector<Column>& ServerColumns() {
        [](const Json& m) {
          return OutOf(NumberAt(m, "memory_used_mb"), NumberAt(m, "memory_limit_mb"));
        }},
+      {"in memory", [](const Json& m) { return Percent(NumberAt(m, "tier_hits")); }},
       {"empty", [](const Json& m) { return Percent(NumberAt(m, "bucket_empty_share")); }},
       NumberColumn("mean", "bucket_mean", 1),
       {"p99", [](const Json& m) { return Short(NumberAt(m, "bucket_p99")); }},

@@ -20,6 +20,7 @@ std::vector<std::unique_ptr<Executor>> Executors(const Config& config,
     executors.push_back(std::make_unique<Executor>(
         config, kRunSamples, std::span(all).subspan(begin, count),
         first_number + static_cast<uint32_t>(executors.size()), Purpose::kTraining, BestKernels()));
+    LimitMemory(config, executors.back().get());
     begin += count;
   }
   return executors;

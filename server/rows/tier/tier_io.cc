@@ -1,0 +1,152 @@
+// The two ways of many transfers in flight. io_uring costs half the CPU time of threads, and
+// containers often forbid it.
+#include <liburing.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "common/base/check.h"
+#include "server/rows/tier/tier_file.h"
+
+namespace dslide {
+namespace {
+
+class Ring : public TierIo {
+ public:
+  explicit Ring(int fd) : fd_(fd) {}
+  ~Ring() override {
+    if (made_) io_uring_queue_exit(&ring_);
+  }
+  // False: the system forbids it.
+  bool Make(uint32_t depth) {
+    made_ = io_uring_queue_init(depth, &ring_, 0) == 0;
+    return made_;
+  }
+
+  void Add(const Transfer& t) override {
+    io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+    if (entry == nullptr) {
+      Submit();
+      entry = io_uring_get_sqe(&ring_);
+    }
+    DSLIDE_CHECK(entry != nullptr);
+    const auto bytes = static_cast<unsigned>(t.bytes);
+    if (t.write) {
+      io_uring_prep_write(entry, fd_, t.data, bytes, t.offset);
+    } else {
+      io_uring_prep_read(entry, fd_, t.data, bytes, t.offset);
+    }
+    io_uring_sqe_set_data64(entry, t.buffer);
+  }
+
+  void Submit() override {
+    while (io_uring_sq_ready(&ring_) > 0) {
+      const int result = io_uring_submit(&ring_);
+      DSLIDE_CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);
+    }
+  }
+
+  void Collect(bool wait, std::vector<Outcome>* outcomes) override {
+    io_uring_cqe* entry = nullptr;
+    if (wait) {
+      while (io_uring_wait_cqe(&ring_, &entry) == -EINTR) {
+      }
+    }
+    unsigned head = 0, taken = 0;
+    io_uring_for_each_cqe(&ring_, head, entry) {
+      outcomes->push_back({static_cast<uint32_t>(entry->user_data), entry->res});
+      ++taken;
+    }
+    io_uring_cq_advance(&ring_, taken);
+  }
+
+ private:
+  int fd_;
+  bool made_ = false;
+  io_uring ring_ = {};
+};
+
+class Threads : public TierIo {
+ public:
+  explicit Threads(int fd) : fd_(fd) {
+    for (uint32_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Run(); });
+  }
+  ~Threads() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    work_.notify_all();
+  }
+
+  void Add(const Transfer& transfer) override { added_.push_back(transfer); }
+
+  void Submit() override {
+    const size_t count = added_.size();
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.insert(waiting_.end(), added_.begin(), added_.end());
+    }
+    added_.clear();
+    for (size_t i = 0; i < std::min<size_t>(count, kThreads); ++i) work_.notify_one();
+  }
+
+  void Collect(bool wait, std::vector<Outcome>* outcomes) override {
+    std::unique_lock lock(mutex_);
+    if (wait) done_.wait(lock, [this] { return !outcomes_.empty(); });
+    outcomes->insert(outcomes->end(), outcomes_.begin(), outcomes_.end());
+    outcomes_.clear();
+  }
+
+ private:
+  static constexpr uint32_t kThreads = 16;
+
+  int64_t Do(const Transfer& t) const {
+    const auto offset = static_cast<off_t>(t.offset);
+    const ssize_t result =
+        t.write ? pwrite(fd_, t.data, t.bytes, offset) : pread(fd_, t.data, t.bytes, offset);
+    return result < 0 ? -errno : result;
+  }
+
+  void Run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      work_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      const Transfer transfer = waiting_.front();
+      waiting_.pop_front();
+      lock.unlock();
+      const Outcome outcome{transfer.buffer, Do(transfer)};
+      lock.lock();
+      outcomes_.push_back(outcome);
+      if (outcomes_.size() == 1) done_.notify_one();
+    }
+  }
+
+  int fd_;
+  std::vector<Transfer> added_;
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::condition_variable done_;
+  std::deque<Transfer> waiting_;
+  std::vector<Outcome> outcomes_;
+  bool ends_ = false;
+  std::vector<std::jthread> threads_;  // last: they use the rest
+};
+
+}  // namespace
+
+std::unique_ptr<TierIo> TierIo::ByRing(int fd, uint32_t depth) {
+  auto ring = std::make_unique<Ring>(fd);
+  if (!ring->Make(depth)) return nullptr;
+  return ring;
+}
+
+std::unique_ptr<TierIo> TierIo::ByThreads(int fd) { return std::make_unique<Threads>(fd); }
+
+}  // namespace dslide
