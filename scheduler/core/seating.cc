@@ -9,6 +9,7 @@
 #include "common/base/plural.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
+#include "scheduler/core/stream_course.h"
 #include "scheduler/plan/seat_policy.h"
 
 namespace dslide {
@@ -190,6 +191,7 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
   run->cluster.seats.BeginGeneration(servers, std::move(slot_owner),
                                      run->checkpointer.newest_directory(), &run->cluster.roster,
                                      now_ms);
+  run->cluster.seats.SetGrowth(GrowthToRestore(run));
   for (const PlanServer& server : run->plan().servers)
     run->cluster.loads.WarmUp(server.incarnation);
   run->stage = RunState::Stage::kLoading;
