@@ -36,8 +36,8 @@ void Go(RunState* run, int64_t now_ms) {
     run->checkpointer.BeginInterval(now_ms);
     run->clock.Start(now_ms);
     run->pass().Begin(run->inputs, &run->out);
-    run->pass().Commit(run->inputs, run->roster(),
-                       &run->out);  // tells the servers where the run begins
+    // Tells the servers where the run begins; of a stream, its segment does so.
+    if (!run->inputs.is_stream()) run->pass().Commit(run->inputs, run->roster(), &run->out);
   }
   Proceed(run, now_ms);
   run->out.SendToAll(run->roster(), Role::kWorker, run->plan());

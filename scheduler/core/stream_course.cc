@@ -41,11 +41,15 @@ bool BeginsEvaluation(RunState* run) {
 }
 
 void BeginSegment(RunState* run, int64_t now_ms) {
-  // Tells the servers of synchronous training where the segment begins.
-  run->pass().Commit(run->inputs, run->roster(), &run->out);
+  // Tells the servers of synchronous training where the segment begins. After a return to a
+  // checkpoint some of its steps count already, or all.
+  const auto commit = [&] { run->pass().Commit(run->inputs, run->roster(), &run->out); };
+  if (run->pass().counted().done.empty()) commit();
   if (BeginsEvaluation(run)) return;
   run->clock.Start(now_ms);
   run->pass().BeginEpoch(run->inputs);
+  commit();
+  if (run->pass().complete()) Proceed(run, now_ms);
 }
 
 // Nothing stands against a plan.
